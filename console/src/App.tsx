@@ -17,13 +17,13 @@ import { Shell } from "./Shell.tsx";
 import { SignIn } from "./SignIn.tsx";
 import { type Admission, useAdmission } from "./admission.ts";
 
-/** The console: for who is let in the threads, for everybody else the question for a key or a token. */
+/** The console: the threads for an admitted user, otherwise the form for a key or a token. */
 export function App() {
   const [credentials, setCredentials] = useState(savedCredentials);
   const client = useMemo(() => connect(credentials), [credentials]);
   const shown = useRef(client);
   useEffect(() => {
-    // The one before, of other credentials.
+    // The previous client, of other credentials.
     if (shown.current !== client) shown.current.close();
     shown.current = client;
   }, [client]);

@@ -2,10 +2,10 @@ import { useEffect, useState } from "react";
 import { useConnection } from "./connection.ts";
 import { Button } from "./parts/Button.tsx";
 
-/** A break that is shorter is not spoken of. */
+/** Shorter interruptions are not shown. */
 const PATIENCE_MS = 700;
 
-/** Tells of a server that is away, and that it is back by itself when it is. */
+/** Shows that the server is unreachable; closes when the connection is back. */
 export function Banner({ failure, onAgain }: { readonly failure: string | undefined; readonly onAgain: () => void }) {
   const status = useConnection();
   const isAway = status.state === "reconnecting" || status.state === "offline" || failure !== undefined;

@@ -1,4 +1,4 @@
-// Whether the server lets us in.
+// Whether the server admits these credentials.
 
 import { useCallback, useEffect, useState } from "react";
 import { isProblem, type Threadline } from "threadline";
@@ -8,7 +8,7 @@ export type Admission =
   | { readonly state: "asking" }
   | { readonly state: "in" }
   | { readonly state: "refused"; readonly refusal: string }
-  /** It does not answer, or badly: what is shown goes on trying by itself. */
+  /** The server is unreachable or fails: the page keeps retrying. */
   | { readonly state: "unknown"; readonly failure: string };
 
 /** An API key without a user sees no list: that is asked for, too. */
@@ -16,7 +16,7 @@ const REFUSALS = ["unauthorized", "forbidden", "forbidden-token", "project-not-f
 
 const ASKING: Admission = { state: "asking" };
 
-/** Asks for the smallest list there is; and asks again, when told to. */
+/** Requests the smallest list there is; and again, on demand. */
 export function useAdmission(client: Threadline): readonly [Admission, () => void] {
   const [known, setKnown] = useState<{ client: Threadline; admission: Admission }>({ client, admission: ASKING });
   const [count, setCount] = useState(0);
@@ -29,7 +29,7 @@ export function useAdmission(client: Threadline): readonly [Admission, () => voi
     );
     return () => leave.abort();
   }, [client, count]);
-  // What was let in may not be any more: the key was revoked, the token is over.
+  // Admitted credentials can become invalid: a revoked key, an expired token.
   useEffect(
     () =>
       client.onStatus((status) => {

@@ -1,13 +1,13 @@
-// The server's time. What the server says began or ends at a moment of its own clock, and a browser's clock may be hours off: every
-// answer says when it was given, to the second, and so within which bounds the two clocks differ. Each answer narrows them.
+// The server's time. The times in responses are those of the server's clock, and a browser's clock may be hours off. The `Date` of
+// every response, in whole seconds, bounds the difference between the two clocks. Each response narrows the bounds.
 
-/** What the server's `Date` leaves out. */
+/** Precision of the server's `Date`, in milliseconds. */
 const SECOND_MS = 1_000;
 
 export class ServerClock {
   readonly #local: () => number;
   readonly #listeners = new Set<() => void>();
-  /** What has to be added to the local time is between these. */
+  /** Bounds of the offset from the local time, in milliseconds. */
   #least = Number.NEGATIVE_INFINITY;
   #most = Number.POSITIVE_INFINITY;
   #offset = 0;
@@ -16,16 +16,16 @@ export class ServerClock {
     this.#local = local;
   }
 
-  /** The server's time, as well as it is known; the local one until it has spoken. */
+  /** The server's time, as precisely as it is known; the local time before the first response. */
   readonly now = (): number => this.#local() + this.#offset;
 
-  /** Calls when the clock has been put right, or the browser's was changed; gives what ends that. */
+  /** Calls `listener` when the clock was corrected, or the browser's clock was changed. Returns a function that unsubscribes. */
   onChange(listener: () => void): () => void {
     this.#listeners.add(listener);
     return () => this.#listeners.delete(listener);
   }
 
-  /** A `fetch` that hears when answers were given. */
+  /** A `fetch` that reads the `Date` of every response. */
   hearing(send: typeof fetch): typeof fetch {
     return async (input, init) => {
       const asked = this.#local();
@@ -36,7 +36,7 @@ export class ServerClock {
     };
   }
 
-  /** An answer was given at `date`, between the local times at which it was asked for and came. */
+  /** Takes a response's `date`, and the local times of its request and arrival. */
   hear(date: number, asked: number, came: number): void {
     // Clocks were changed meanwhile.
     if (Number.isNaN(date) || came < asked) return;
@@ -48,7 +48,7 @@ export class ServerClock {
   }
 
   #put(): void {
-    // A clock that may be right is taken to be right.
+    // A clock within the bounds is treated as right.
     const isRight = this.#least <= 0 && this.#most >= 0;
     const isKnown = this.#offset >= this.#least && this.#offset <= this.#most;
     const offset = isRight ? 0 : isKnown ? this.#offset : (this.#least + this.#most) / 2;

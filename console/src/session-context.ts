@@ -1,12 +1,12 @@
 import { createContext, useContext } from "react";
 import type { Credentials } from "./session.ts";
 
-/** Who asks, and how that is changed. */
+/** The session, and functions that change it. */
 export interface Session {
   readonly credentials: Credentials;
   /** Throws a `ConfigError`, and changes nothing, if what is given cannot be sent. */
   signIn(credentials: Credentials, remember: boolean): void;
-  /** Goes on as another user. */
+  /** Continues as another user. */
   actAs(user: string): void;
   signOut(): void;
 }

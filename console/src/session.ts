@@ -1,4 +1,4 @@
-// Who asks, and of which server. The console has no rights of its own: it does what the key or token may do that it is given.
+// The caller, and the server. The console has no rights of its own: it can do what its key or token permits.
 
 import { Threadline } from "threadline";
 import { serverClock } from "./clock.ts";
@@ -8,17 +8,17 @@ export interface Credentials {
   /** An API key, or a user's token. Neither in development mode. */
   readonly apiKey?: string;
   readonly token?: string;
-  /** On behalf of whom an API key asks; in development anybody. */
+  /** The user for whom an API key acts; in development any user. */
   readonly user?: string;
   /** For the operator's key. */
   readonly project?: string;
 }
 
 const KEY = "threadline.session";
-/** Begins the keys of what has been typed and not sent. */
+/** Prefix of the storage keys of drafts. */
 export const DRAFTS = "threadline.draft.";
 
-/** What was given before: in this tab, or on this device if that was wanted. */
+/** The stored credentials: of this tab, or of this device if the user chose that. */
 export function savedCredentials(): Credentials {
   const text = sessionStorage.getItem(KEY) ?? localStorage.getItem(KEY);
   try {
@@ -39,13 +39,13 @@ export function isRemembered(): boolean {
   return localStorage.getItem(KEY) !== null;
 }
 
-/** They are refused: what was typed with them stays, for who comes back with others. */
+/** Forgets refused credentials. Drafts stay, for a user who signs in again. */
 export function dropCredentials(): void {
   sessionStorage.removeItem(KEY);
   localStorage.removeItem(KEY);
 }
 
-/** Calls when another tab has forgotten what this one has, too; gives what ends that. */
+/** Calls `listener` when another tab forgets the credentials of this one; returns a function that unsubscribes. */
 export function onForgotten(credentials: Credentials, listener: () => void): () => void {
   const changed = ({ key, oldValue, newValue }: StorageEvent) => {
     if (key === KEY && newValue === null && oldValue === JSON.stringify(credentials)) listener();
@@ -84,7 +84,7 @@ export function connect({ apiKey, token, user, project }: Credentials): Threadli
     ...(token && { token }),
     ...(user && { user }),
     ...(project && { project }),
-    // Somebody watches: a banner tells of a server that is away, and a request fails in a time that one waits.
+    // A user is waiting: a banner shows that the server is unreachable, and a request fails soon enough to wait for.
     retries: { reads: 10_000, writes: 10_000, producers: 10_000 },
   });
   setRights(client, rights);

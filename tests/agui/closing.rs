@@ -108,7 +108,7 @@ fn corners_are_closed_for_both_clients() {
     for client in [Client::New, Client::Old] {
         assert_eq!(assert_closable(client, &cases), cases.len(), "{client:?}");
     }
-    // What the old client cannot know: a snapshot that gives an open message to somebody else.
+    // A snapshot that gives an open message to another author: unknown to the old client.
     let reowned = [
         r#"{"type":"RUN_STARTED","threadId":"t","runId":"r"}"#,
         r#"{"type":"TEXT_MESSAGE_START","messageId":"m","role":"assistant","subagentRunId":"a"}"#,

@@ -18,7 +18,7 @@ class Replay extends AbstractAgent {
     return new Observable((subscriber) => {
       void (async () => {
         for (const event of this.events) {
-          // The reducer works behind a queue, which an error would clear: let it catch up before each event.
+          // The reducer works off a queue, which an error would clear: let it catch up before each event.
           await new Promise((resolve) => setImmediate(resolve));
           if (subscriber.closed) return;
           subscriber.next(event);

@@ -1,4 +1,4 @@
-//! A stored conversation goes on where it was.
+//! A stored conversation continues where it ended.
 
 use threadline_core::projection::conversation::Conversation;
 

@@ -71,14 +71,14 @@ impl Node {
         self.keeper.kill();
     }
 
-    /// What it said last.
+    /// The end of its output.
     pub fn said(&self) -> String {
         let said = self.log();
         let lines: Vec<_> = said.lines().rev().take(40).collect();
         lines.into_iter().rev().map(|line| format!("    {line}\n")).collect()
     }
 
-    /// All that it said.
+    /// Its whole output.
     pub fn log(&self) -> String {
         self.keeper.said(0)
     }

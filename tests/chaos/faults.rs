@@ -120,8 +120,8 @@ impl Injector {
                 (false, String::new())
             }
             Kind::FalseHints => {
-                let (heard, told) = self.false_hints();
-                (false, format!("{told} in place of {heard}"))
+                let (heard, sent) = self.false_hints();
+                (false, format!("{sent} in place of {heard}"))
             }
             Kind::DiskFull => {
                 self.cluster.postgres.fill_disk();
@@ -141,7 +141,7 @@ impl Injector {
     /// Listens for a moment, and tells what was heard again: as it was, older, and far ahead. How many of both.
     fn false_hints(&mut self) -> (usize, usize) {
         let heard = self.cluster.redis.overhear(Duration::from_millis(700));
-        let mut told = 0;
+        let mut sent = 0;
         for (channel, hint) in &heard {
             let mut numbers: Vec<u64> = hint.split(' ').filter_map(|number| number.parse().ok()).collect();
             let [_, tail, fence, flags] = numbers[..] else { continue };
@@ -155,10 +155,10 @@ impl Injector {
                 }
                 let hint: Vec<_> = numbers.iter().map(u64::to_string).collect();
                 self.cluster.redis.command(&["PUBLISH", channel, &hint.join(" ")]);
-                told += 1;
+                sent += 1;
             }
         }
-        (heard.len(), told)
+        (heard.len(), sent)
     }
 
     /// Breaks the network of one node: to Postgres, to Redis or to both.

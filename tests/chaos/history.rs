@@ -1,5 +1,5 @@
-//! What clients did and were told, and which faults there were: one JSON line an observation. The checker knows nothing
-//! else but this and what it reads of the servers at the end.
+//! The requests and answers of clients, and the faults: one JSON line per observation. The checker knows only these lines
+//! and the data that it reads from the servers at the end.
 
 use std::{
     collections::hash_map::DefaultHasher,
@@ -43,11 +43,11 @@ pub enum What {
     Finish,
     /// Its end, badly.
     Fail,
-    /// Somebody else asks it to stop.
+    /// A request of another client that the run stops.
     Stop,
 }
 
-/// What it was told.
+/// The answer to a request.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Outcome {
@@ -96,7 +96,7 @@ pub enum Kind {
     /// Connections stay open and nothing moves.
     Stall,
     Flushall,
-    /// Nodes are told on the bus what is old, doubled or not true.
+    /// The bus delivers old, doubled and false hints to nodes.
     FalseHints,
     DiskFull,
     /// SIGTERM, and started again.
@@ -246,7 +246,7 @@ impl Digest {
     }
 }
 
-/// Event `number` of a run, counted from 1. Nobody has to remember what was sent: it can be written again.
+/// Event `number` of a run, counted from 1. Events are a function of their number: no client has to keep them.
 pub fn payload(run: &str, number: u64, terminal: bool) -> String {
     let mut hasher = DefaultHasher::new();
     hasher.write(run.as_bytes());

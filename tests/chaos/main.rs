@@ -1,6 +1,6 @@
 //! Chaos: three real nodes on a real Postgres and a real Redis, all of which are killed, stopped, cut off and starved
-//! while producers and readers work; then a checker in a process of its own compares what clients were told with what
-//! is there. `make chaos MINUTES=10` runs it for long, `make chaos PLANT=name` with a bug that it must find.
+//! while producers and readers work; then a checker in a process of its own compares the answers to clients with the
+//! stored logs. `make chaos MINUTES=10` runs it for long, `make chaos PLANT=name` with a bug that it must find.
 
 mod check;
 mod cluster;
@@ -43,7 +43,7 @@ const SIZE: Size = Size {
 };
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn nothing_is_lost_whatever_breaks() {
+async fn no_event_is_lost_by_any_fault() {
     // One round of all faults.
     let plan = Plan { seed: seed(), lasts: Duration::ZERO, kinds: Kind::ALL.to_vec(), size: SIZE };
     let verdict = plan.carry_out().await;

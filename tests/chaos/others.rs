@@ -1,4 +1,4 @@
-//! Those who are neither producers nor readers: agents, and people who stop runs.
+//! Clients that are neither producers nor readers: agents, and clients that stop runs.
 
 use std::{sync::Arc, time::Duration};
 
@@ -11,14 +11,14 @@ use crate::{
     world::{Answer, Caller, World},
 };
 
-/// An agent's run may take so long: what it says, and its end by somebody else if its node dies.
+/// Longest time of an agent's run: its events, and its end by another node if its own dies.
 const AGENT_STORE_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Has the demo agent do one run after the other on a thread.
 pub async fn agent(world: Arc<World>, thread: String, name: String, stream: u64) {
     let mut caller = Caller::new(world, &format!("agent-{name}"), stream);
     let mut number = 0;
-    while caller.world.goes_on() {
+    while caller.world.is_running() {
         let run = format!("{name}-{number}");
         number += 1;
         caller.world.begins(&thread, &run);
@@ -30,7 +30,7 @@ pub async fn agent(world: Arc<World>, thread: String, name: String, stream: u64)
     caller.history.flush();
 }
 
-/// Starts the run; false if it was given up.
+/// Starts the run; false if it was abandoned.
 async fn ask(caller: &mut Caller, thread: &str, run: &str) -> bool {
     let words = ["Hello", "Tell me something long", "Reason about error handling", "help"];
     let said = words[caller.rng.between(0, words.len() as u64 - 1) as usize];
@@ -67,7 +67,7 @@ async fn ends(caller: &mut Caller, thread: &str, run: &str) {
     let mut stopped = false;
     while began.elapsed() < AGENT_STORE_TIMEOUT {
         sleep(Duration::from_millis(300)).await;
-        if !caller.world.goes_on() && !stopped {
+        if !caller.world.is_running() && !stopped {
             caller.hop();
             let client = caller.client();
             let request = client.stop(thread, run);
@@ -85,7 +85,7 @@ async fn ends(caller: &mut Caller, thread: &str, run: &str) {
 /// Stops a run now and then, by another node than its producer's.
 pub async fn stopper(world: Arc<World>, stream: u64) {
     let mut caller = Caller::new(world, "stopper", stream);
-    while caller.world.goes_on() {
+    while caller.world.is_running() {
         caller.breathe(3_000).await;
         caller.hop();
         let world = caller.world.clone();

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::{history::Kind, run::Plan, world::Size};
 
-/// How long faults go on until the checker looks for the bug.
+/// Duration of the faults before the checker looks for the bug.
 const LASTS: Duration = Duration::from_secs(20);
 
 /// A bug, the faults under which it shows, and what the load needs for it.
@@ -24,7 +24,7 @@ fn forgetful(size: Size) -> Size {
     Size { dropped: 12, ..size }
 }
 
-/// More producers are away for longer than their lease, with rivals who wait for that.
+/// More producers pause for longer than their lease, with rivals that wait for that.
 fn stuck(size: Size) -> Size {
     Size { stuck: 150, contended: 12, lanes: 20, ..size }
 }

@@ -15,13 +15,13 @@ use crate::{
 /// Most events of one append.
 const BATCH: u64 = 50;
 
-/// How a run goes on after a step of its producer.
+/// How a run continues after a step of its producer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step {
     Goes,
-    /// Somebody asked it to stop.
+    /// The run was asked to stop.
     StopAsked,
-    /// It is over, or was left alone.
+    /// The run has ended, or was abandoned.
     Over,
 }
 
@@ -47,7 +47,7 @@ impl Producer {
     /// Runs until the load ends.
     pub async fn work(mut self) {
         let mut number = 0;
-        while self.caller.world.goes_on() {
+        while self.caller.world.is_running() {
             self.run = format!("{}-{number}", self.name);
             self.next = 1;
             number += 1;
@@ -64,7 +64,7 @@ impl Producer {
         self.caller.history.flush();
     }
 
-    /// Starts the run, waiting while another one is active. False if it was given up.
+    /// Starts the run, waiting while another one is active. False if it was abandoned.
     pub async fn start(&mut self) -> bool {
         let start = StartRun { run_id: Some(self.run.clone()), lease_seconds: Some(self.lease), ..StartRun::default() };
         let began = Instant::now();
@@ -83,7 +83,7 @@ impl Producer {
                 Answer::Unknown | Answer::Dropped => {}
             }
             // Rivals do not wait for each other when the load has ended.
-            if !self.caller.again(began).await || !self.caller.world.goes_on() {
+            if !self.caller.again(began).await || !self.caller.world.is_running() {
                 return false;
             }
         }
@@ -157,7 +157,7 @@ impl Producer {
             if !self.pause().await {
                 return;
             }
-            if !self.caller.world.goes_on() {
+            if !self.caller.world.is_running() {
                 return self.leave().await;
             }
         }
@@ -226,7 +226,7 @@ impl Producer {
             match self.caller.ask(&thread, &run, what, request, |run| (0, run.ended_at.is_some())).await {
                 Answer::Done(record) if record.ended_at.is_some() => return,
                 Answer::Done(record) => {
-                    let what = format!("{what:?} of {run} was acknowledged, and it goes on: {record:?}");
+                    let what = format!("{what:?} of {run} was acknowledged, and it continues: {record:?}");
                     return self.caller.world.wrong(Class::Unfinished, what);
                 }
                 Answer::Refused(slug) => return self.unexpected("end", &slug),

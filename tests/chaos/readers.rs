@@ -1,5 +1,5 @@
-//! Readers: they follow threads on whichever node there is, and go on from their cursor after each break. What they see
-//! is written down as it is, gaps and all: the checker judges.
+//! Readers: they follow threads on any live node, and continue from their cursor after each break. They record every
+//! delivery as it is, gaps included: the checker judges.
 
 use std::{
     sync::{Arc, atomic::Ordering},
@@ -17,14 +17,14 @@ use crate::{
     world::{Caller, PATIENCE, World},
 };
 
-/// Threads of the load are never silent for so long: then the node is taken for dead.
+/// Threads of the load are never silent for this long: a longer silence means a dead node.
 const SILENCE: Duration = Duration::from_secs(3);
 
-/// A cursor on a thread, and who has it.
+/// A cursor on a thread, and its reader.
 #[derive(Debug)]
 struct Cursor {
     thread: String,
-    /// Changes when it starts anew.
+    /// Changes when the reader starts from the beginning.
     reader: String,
     seq: u64,
     epoch: Option<String>,

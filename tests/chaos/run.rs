@@ -42,7 +42,7 @@ const CATCH_UP: Duration = Duration::from_secs(12);
 #[derive(Debug, Clone)]
 pub struct Plan {
     pub seed: u64,
-    /// How long faults go on; at least one round of all kinds.
+    /// Duration of the faults; at least one round of all kinds.
     pub lasts: Duration,
     pub kinds: Vec<Kind>,
     pub size: Size,
@@ -89,7 +89,7 @@ impl Plan {
 
     async fn faults(&self, mut injector: Injector, world: &Arc<World>) -> Injector {
         let began = Instant::now();
-        // Let everybody begin.
+        // Let all clients begin.
         sleep(Duration::from_secs(2)).await;
         while began.elapsed() < self.lasts || !injector.has_done_all() {
             let fault = block_in_place(|| injector.inject());
@@ -111,7 +111,7 @@ impl Plan {
     }
 }
 
-/// Makes the threads, and lets everybody loose.
+/// Creates the threads, and starts all clients.
 async fn begin(world: &Arc<World>) -> Load {
     let Size { lanes, contended, rivals, agents, sockets, streams, .. } = world.size;
     let names = |kind: &str, count: usize| (0..count).map(|n| format!("{kind}-{n}")).collect::<Vec<_>>();
@@ -159,7 +159,7 @@ async fn sample(world: Arc<World>) {
     let history = world.history("samples");
     loop {
         sleep(Duration::from_secs(1)).await;
-        if !world.goes_on() {
+        if !world.is_running() {
             return history.flush();
         }
         let readers = world.readers.load(Ordering::Relaxed);

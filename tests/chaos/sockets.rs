@@ -43,7 +43,7 @@ impl Producer {
         let mut socket = None;
         let began = Instant::now();
         while left > 0 || !pending.is_empty() {
-            if !self.caller.world.goes_on() {
+            if !self.caller.world.is_running() {
                 left = left.min(1);
             }
             if socket.is_none() {
@@ -74,7 +74,7 @@ impl Producer {
                     }
                 }
             }
-            // As a person would who thinks that the run hangs.
+            // Like a user who thinks that the run hangs.
             if rude && pending.len() == AHEAD - 1 && self.caller.rng.chance(10) {
                 self.note_all(&mut pending, &Outcome::Unknown);
                 self.caller.hop();

@@ -1,4 +1,4 @@
-//! What all clients of a run share: where the nodes are, whether it goes on, what is under way.
+//! State that all clients of a run share: the nodes' addresses, whether the run continues, active runs.
 
 use std::{
     collections::HashMap,
@@ -42,7 +42,7 @@ pub struct Size {
     pub dropped: u64,
     /// Of 100 appends, so many go to another node than the one before.
     pub hops: u64,
-    /// Of 1,000 pauses, so many are longer than the lease, and the producer goes on as if nothing had happened.
+    /// Of 1,000 pauses, so many are longer than the lease, and the producer continues as if nothing had happened.
     pub stuck: u64,
     /// Of 100 runs on a socket, so many are ended by another node while appends are under way.
     pub rude: u64,
@@ -63,7 +63,7 @@ pub struct World {
     pub readers: AtomicU64,
     /// Runs under way, and their threads.
     active: Mutex<HashMap<String, String>>,
-    /// For what anybody sees that cannot be.
+    /// Observations of any client that must not happen.
     wrongs: History,
 }
 
@@ -99,7 +99,7 @@ impl World {
     }
 
     /// Whether new runs begin.
-    pub fn goes_on(&self) -> bool {
+    pub fn is_running(&self) -> bool {
         self.going.load(Ordering::Relaxed)
     }
 
@@ -107,12 +107,12 @@ impl World {
         self.going.store(false, Ordering::Relaxed);
     }
 
-    /// Readers go on until they have seen everything, or time is up.
+    /// Readers continue until they have read every event, or time is up.
     pub fn end_reading(&self, tails: HashMap<String, u64>, patience: Duration) {
         self.ends.get_or_init(|| (tails, Instant::now() + patience));
     }
 
-    /// Whether a reader with these cursors goes on.
+    /// Whether a reader with these cursors continues.
     pub fn reads_on<'a>(&self, mut cursors: impl Iterator<Item = (&'a str, u64)>) -> bool {
         let Some((tails, deadline)) = self.ends.get() else { return true };
         let behind = |(thread, cursor)| tails.get(thread).is_some_and(|tail| cursor < *tail);

@@ -61,8 +61,8 @@ async fn tail_ends_well_with_its_run_and_when_interrupted() {
 }
 
 #[tokio::test]
-async fn tail_says_at_once_that_there_is_no_server() {
-    let client = Client::new(ClientConfig::new(nobody().await)).expect("a client");
+async fn tail_reports_at_once_that_there_is_no_server() {
+    let client = Client::new(ClientConfig::new(closed_url().await)).expect("a client");
     let result = tail::follow(&client, &tail_args("t"), &mut Vec::new(), pending()).await;
     assert!(matches!(&result, Err(CliError::Client(ClientError::Unreachable { .. }))), "{result:?}");
 }

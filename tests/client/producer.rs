@@ -218,7 +218,7 @@ async fn an_active_run_is_delivered_at_once() {
 }
 
 #[tokio::test]
-async fn a_run_is_taken_up_behind_what_is_stored() {
+async fn a_run_is_resumed_after_its_stored_events() {
     let known = Answer::Json(200, json!({"run": run_json("running", 5, true), "epoch": "e", "cursor": 0}));
     let mut fake = Fake::start(vec![known]).await;
     let client = fake.server.client();

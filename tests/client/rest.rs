@@ -165,7 +165,7 @@ async fn refusals_and_foreign_answers() {
     let error = server.client().thread("t").await.expect_err("moved");
     assert!(matches!(&error, ClientError::Config(text) if text.contains("https://elsewhere.example/")), "{error:?}");
 
-    let client = Client::new(ClientConfig::new(nobody().await)).expect("a client");
-    let error = client.thread("t").await.expect_err("nobody there");
+    let client = Client::new(ClientConfig::new(closed_url().await)).expect("a client");
+    let error = client.thread("t").await.expect_err("no server");
     assert!(matches!(error, ClientError::Unreachable { .. }), "{error:?}");
 }

@@ -1,4 +1,4 @@
-//! The socket by itself: who we say we are, how refusals read, both halves.
+//! The socket by itself: its headers, the texts of refusals, both halves.
 
 use axum::{Json, Router, http::StatusCode, routing::get};
 use serde_json::{json, value::RawValue};
@@ -87,7 +87,7 @@ async fn a_server_other_than_threadline_is_recognized() {
 
 #[tokio::test]
 async fn https_is_spoken_and_a_server_without_it_is_an_error() {
-    let url = nobody().await.replace("http:", "https:");
+    let url = closed_url().await.replace("http:", "https:");
     let client = Client::new(ClientConfig::new(url)).expect("a client");
     assert!(matches!(client.socket().await, Err(ClientError::Unreachable { .. })));
     let (server, _seen) = socket_server(|_, _| Vec::new()).await;

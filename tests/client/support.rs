@@ -40,8 +40,8 @@ impl Server {
     }
 }
 
-/// An address at which nobody listens.
-pub async fn nobody() -> String {
+/// An address without a listener.
+pub async fn closed_url() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
     format!("http://{}", listener.local_addr().expect("an address"))
 }

@@ -40,7 +40,7 @@ fn rest_of_log(subscribe: &Value) -> Vec<Act> {
 }
 
 #[tokio::test]
-async fn a_connection_cut_at_any_frame_costs_nothing() {
+async fn a_connection_cut_at_any_frame_loses_no_event() {
     let frames = || vec![hello(0), events(1, 2), events(3, 3), caught_up(3), events(4, 6), caught_up(6)];
     let delivered = [0, 0, 2, 3, 3, 6];
     for (cut, delivered) in delivered.into_iter().enumerate() {
@@ -94,7 +94,7 @@ async fn a_gap_is_mended_by_a_new_connection() {
 }
 
 #[tokio::test]
-async fn the_wait_that_a_draining_server_asks_for_is_kept() {
+async fn a_client_waits_as_long_as_a_draining_server_asks() {
     let (server, _seen) = socket_server(|n, subscribe| match n {
         0 => vec![
             Act::Send(hello(0)),
@@ -194,7 +194,7 @@ async fn a_silent_connection_is_closed() {
 
 #[tokio::test]
 async fn an_unreachable_server_is_reported_and_retried() {
-    let mut config = ClientConfig::new(nobody().await);
+    let mut config = ClientConfig::new(closed_url().await);
     config.backoff.base = Duration::from_millis(1);
     config.backoff.max = Duration::from_millis(1);
     let mut tail = Client::new(config).expect("a client").tail("t", TailOptions { after: 3, ..TailOptions::default() });

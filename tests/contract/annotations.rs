@@ -116,7 +116,7 @@ pub async fn check_races(stores: &[DynStore], key: ThreadKey) {
     assert_eq!(ids.len(), 12);
 }
 
-pub async fn of_many_who_put_one_annotation_one_is_first(env: Env) {
+pub async fn one_of_many_concurrent_puts_of_an_annotation_is_first(env: Env) {
     let key = env.create("t").await.key;
     let store: DynStore = env.store.clone();
     check_races(&[store], key).await;

@@ -41,7 +41,7 @@ impl Net {
         }
     }
 
-    /// A node that hears of these channels.
+    /// A node that listens to these channels.
     async fn listening(&self, channels: &[Channel]) -> BusEnd {
         let mut end = self.node().await;
         for channel in channels {
@@ -148,7 +148,7 @@ pub async fn a_question_is_answered_to_the_node_that_asked(net: Net) {
     }
     let mut answers = Vec::new();
     while answers.len() < 4 {
-        // In process everybody hears everything, also their own questions' answers to others.
+        // In process every node receives every message, also answers to other nodes' questions.
         if let BusMessage::Hint(Hint::Answer { asker, number, body }) = next(&mut ends[0]).await {
             assert_eq!(asker, nodes[0]);
             answers.push((number, body));

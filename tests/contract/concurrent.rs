@@ -8,7 +8,7 @@ use tokio::task::JoinSet;
 
 use crate::support::*;
 
-/// Dense (checked by `log`), runs never mixed, nothing behind a terminal event, records that fit the log.
+/// Dense (checked by `log`), runs never mixed, no event after a terminal event, records that match the log.
 pub async fn check(env: &Env, key: ThreadKey) {
     let log = env.log(key).await;
     let mut runs = env.store.runs(key, None, 100_000).await.expect("runs");
@@ -212,7 +212,7 @@ pub async fn readers_see_a_growing_log_without_a_seam(env: Env) {
     check(&env, key).await;
 }
 
-pub async fn cancelled_callers_leave_nothing_half_done(env: Env) {
+pub async fn cancelled_callers_leave_no_partial_write(env: Env) {
     let env = Arc::new(env);
     let mut keys = Vec::new();
     for n in 0..4 {

@@ -24,7 +24,7 @@ async fn idle(env: &Env, project: &ProjectId, before: Timestamp, window: usize) 
             last = Some(thread.key);
             found.push(thread.id.to_string());
         }
-        assert!(page.next.is_none() || page.next > after, "it goes on");
+        assert!(page.next.is_none() || page.next > after, "the pages advance");
         match page.next {
             Some(next) => after = Some(next),
             None => return found,
@@ -162,7 +162,7 @@ pub async fn nothing_is_left_of_a_user(env: Env) {
         assert_eq!(env.store.feed_heads(&[(project(), user("u"))]).await.expect("heads"), [0]);
         assert_eq!(pump(&env, &project(), "u").await, 0, "nothing is owed to it");
     }
-    assert!(!env.store.was_deleted(&project(), &user("u"), &thread_id("t1")).await.expect("asks"), "nobody knows");
+    assert!(!env.store.was_deleted(&project(), &user("u"), &thread_id("t1")).await.expect("asks"), "no trace is left");
     assert!(env.store.dirty_feeds(10).await.expect("dirty").is_empty());
     assert_eq!(footprint(&env, &other(), "u").await, namesake);
     assert_eq!(footprint(&env, &project(), "x").await, neighbour);
@@ -170,7 +170,7 @@ pub async fn nothing_is_left_of_a_user(env: Env) {
     assert_eq!((theirs.entries.len(), theirs.head), (1, 1));
 }
 
-pub async fn an_erased_user_who_returns_starts_empty(env: Env) {
+pub async fn a_returning_erased_user_starts_empty(env: Env) {
     for id in ["a", "b", "c"] {
         let thread = env.create(id).await;
         pump(&env, &project(), "u").await;
@@ -204,7 +204,7 @@ pub async fn data_of_other_users_stays_when_a_user_is_erased(env: Env) {
     assert_eq!(footprint(&env, &project(), "u").await, before);
 }
 
-pub async fn a_long_feed_is_forgotten_whole(env: Env) {
+pub async fn a_long_feed_is_erased_completely(env: Env) {
     let count = threadline_core::limits::FORGET_ENTRIES as u64 + 10;
     let entries = (1..=count).map(|n| (n, thread_id(&format!("t{n}")))).collect();
     let image = threadline_store::FeedImage { head: count + 5, entries };

@@ -113,7 +113,7 @@ pub async fn deletions_are_fed(env: Env) {
     assert_eq!(page.entries.last().map(|entry| entry.cursor), Some(page.head));
 }
 
-pub async fn a_thread_made_again_by_another_user_leaves_the_deletion_alone(env: Env) {
+pub async fn a_thread_recreated_by_another_user_keeps_the_record_of_the_deletion(env: Env) {
     let first = env.create("t").await;
     for pumped in [true, false] {
         if pumped {
@@ -163,15 +163,15 @@ pub async fn dirty_feeds_are_found(env: Env) {
     assert_eq!(dirty(10).await, [""; 0]);
 }
 
-pub async fn the_heads_of_feeds_are_read_in_one_go(env: Env) {
-    let (one, two, nobody) = (user("one"), user("two"), user("nobody"));
+pub async fn the_heads_of_feeds_are_read_in_one_query(env: Env) {
+    let (one, two, absent) = (user("one"), user("two"), user("nobody"));
     for (id, owner) in [("a", "one"), ("b", "two"), ("c", "two")] {
         env.store.create_thread(new_thread(id, owner)).await.expect("creates");
     }
     for owner in [&one, &two] {
         env.store.pump_feed(&project(), owner).await.expect("pumps");
     }
-    let asked: Vec<_> = [&two, &nobody, &one, &two].map(|owner| (project(), owner.clone())).to_vec();
+    let asked: Vec<_> = [&two, &absent, &one, &two].map(|owner| (project(), owner.clone())).to_vec();
     assert_eq!(env.store.feed_heads(&asked).await.expect("reads"), [2, 0, 1, 2]);
     assert!(env.store.feed_heads(&[]).await.expect("reads").is_empty());
 }

@@ -40,7 +40,7 @@ fn entry(project: &ProjectId, at: i64) -> AuditEntry {
     AuditEntry { project: project.clone(), at: Timestamp(at), actor, action, facts: format!("{{\"n\":{at}}}") }
 }
 
-/// What many do at once: how many were told true.
+/// Runs many concurrent calls: how many returned true.
 async fn winners<F: Future<Output = bool> + Send + 'static>(
     stores: &[DynStore],
     what: impl Fn(DynStore, u8) -> F,
@@ -190,7 +190,7 @@ pub async fn old_tickets_are_swept(env: Env) {
     assert!(!sweep(9).await, "the time of none is over");
     assert_eq!(take(0).await.as_deref(), Some("b"), "and all are there");
     while sweep(10).await {}
-    // By a clock that is behind, those that are left can still be taken.
+    // By a slow clock, the remaining ones can still be redeemed.
     for n in 1..200 {
         assert_eq!(take(n).await, None, "{n}");
     }
@@ -199,7 +199,7 @@ pub async fn old_tickets_are_swept(env: Env) {
     }
 }
 
-pub async fn old_tickets_go_as_new_ones_are_made(env: Env) {
+pub async fn old_tickets_are_removed_as_new_ones_are_issued(env: Env) {
     let put = async |n, until, now| {
         env.store.put_ticket(&name(n), "b", Timestamp(until), Timestamp(now)).await.expect("puts");
     };
@@ -211,7 +211,7 @@ pub async fn old_tickets_go_as_new_ones_are_made(env: Env) {
     for n in 600..610 {
         put(n, 30, 10).await;
     }
-    // By a clock that is behind, those that are left could still be taken.
+    // By a slow clock, the remaining ones could still be redeemed.
     for n in 0..100 {
         assert_eq!(env.store.take_ticket(&name(n), Timestamp(0)).await.expect("takes"), None, "{n}");
     }
@@ -249,7 +249,7 @@ pub async fn of_many_at_once_one_wins(env: Env) {
     tokio::time::timeout(Duration::from_secs(60), check_races(&[store])).await.expect("in time");
 }
 
-pub async fn every_entry_of_the_audit_has_a_number_of_its_own(env: Env) {
+pub async fn every_audit_entry_has_a_unique_number(env: Env) {
     let store: Arc<_> = env.store.clone();
     let mut tasks = JoinSet::new();
     for at in 0..32 {

@@ -11,7 +11,7 @@ use threadline_engine::cluster::{
 use crate::backing::Redis;
 
 const TTL: Duration = Duration::from_secs(20);
-/// Long enough to be held when it is looked at, short enough to be waited for.
+/// Long enough to be held when the test checks it, short enough to wait for.
 const SHORT: Duration = Duration::from_millis(300);
 
 /// A lock under test.
@@ -90,7 +90,7 @@ pub async fn only_its_holder_releases_a_lock(gate: Gate) {
 pub async fn a_renewal_keeps_it_and_restores_it(gate: Gate) {
     gate.0.acquire(&claim("t", "a", SHORT)).await.expect("asked");
     assert!(gate.renew("a").await);
-    assert!(!gate.renew("b").await, "somebody else's");
+    assert!(!gate.renew("b").await, "held by another run");
     tokio::time::sleep(SHORT + Duration::from_millis(100)).await;
     assert_eq!(gate.acquire("b").await, held("a"), "the renewal gave it a longer time");
     gate.release("a").await;

@@ -52,7 +52,7 @@ pub async fn an_append_must_fit_the_producer_seq(env: Env) {
         assert!(env.append(append(key, fence, wrong, events([9]))).await.is_none(), "{wrong}");
     }
     assert!(env.append(append(key, fence, 3, events([3]))).await.is_some());
-    // Without a number it goes behind whatever is there.
+    // Without a number the batch is appended at the tail.
     let done = env.append(append(key, fence, None, events([4, 5]))).await.expect("appended");
     assert_eq!((done.first_seq, done.producer_seq), (4, 5));
     assert!(env.append(append(key, fence, 6, events([6]))).await.is_some());
@@ -60,7 +60,7 @@ pub async fn an_append_must_fit_the_producer_seq(env: Env) {
     assert!(env.append(append(ThreadKey(12_345), fence, None, events([1]))).await.is_none());
 }
 
-pub async fn a_retry_long_after_changes_nothing(env: Env) {
+pub async fn a_late_retry_changes_nothing(env: Env) {
     let (key, fence) = env.running("t", "r1").await;
     let first = append(key, fence, 1, events([1, 2]));
     let last = append(key, fence, 3, finished());
@@ -306,7 +306,7 @@ pub async fn sealing_changes_nothing_for_readers(env: Env) {
     assert_eq!(env.head(thread.key).await, head);
     assert_eq!(env.log(thread.key).await, log);
     check_all_cursors(&env, thread.key, &log).await;
-    // It goes on behind the segments, and is sealed again.
+    // The log continues after the segments, and is sealed again.
     let more = mixed_from(&env, thread.key, 1_000).await;
     assert_eq!(env.log(thread.key).await, more);
     assert!(env.store.seal(thread.key).await.expect("seals"));
@@ -322,7 +322,7 @@ async fn mixed_from(env: &Env, key: ThreadKey, count: u64) -> Vec<(Seq, String, 
     env.log(key).await
 }
 
-pub async fn sealing_goes_across_runs_and_around_large_rows(env: Env) {
+pub async fn sealing_packs_across_runs_and_skips_large_rows(env: Env) {
     let (key, fence) = env.running("t", "r").await;
     let large = format!("{{\"type\":\"X\",\"pad\":\"{}\"}}", "x".repeat(1_500_000));
     env.append(append(key, fence, None, ndjson(&large))).await.expect("appended");
@@ -346,14 +346,14 @@ pub async fn sealing_goes_across_runs_and_around_large_rows(env: Env) {
     }
     assert!(sealed >= 1);
     assert_eq!(env.log(key).await, log);
-    // An active run is sealed too, and goes on.
+    // An active run is sealed too, and continues.
     env.put(key, next.fence, 0..300).await;
     assert!(env.store.seal(key).await.expect("seals"));
     env.put(key, next.fence, [1]).await;
     assert_eq!(env.log(key).await.len(), log.len() + 301);
 }
 
-pub async fn heads_are_read_in_one_go(env: Env) {
+pub async fn heads_are_read_in_one_query(env: Env) {
     let mut keys = Vec::new();
     for n in 0..20 {
         keys.push(env.create(&format!("t{n}")).await.key);
@@ -372,7 +372,7 @@ pub async fn heads_are_read_in_one_go(env: Env) {
     assert_eq!(env.store.heads(&many).await.expect("heads").len(), 19);
 }
 
-pub async fn bytes_come_back_as_they_went_in(env: Env) {
+pub async fn events_are_returned_byte_for_byte(env: Env) {
     let (key, fence) = env.running("t", "r").await;
     let nasty = [
         r#"{"type":"X","a":1,"a":2,"z":null, "b" : [ ] }"#.to_owned(),

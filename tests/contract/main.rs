@@ -48,7 +48,7 @@ macro_rules! contract {
 
 contract! {
     threads:
-        a_create_is_made_once
+        a_create_is_idempotent
         a_thread_belongs_to_its_project_and_user
         lists_are_ordered_and_paged
         lists_can_leave_out_and_pick
@@ -58,13 +58,13 @@ contract! {
         a_read_marker_is_in_the_feed_and_moves_no_thread
         a_deleted_thread_is_gone_at_once
         a_deleted_thread_is_purged_in_chunks
-        a_thread_made_again_is_another_one;
+        a_recreated_thread_is_a_new_thread;
     runs:
         a_start_gives_the_thread_to_one_run
         a_start_repeated_is_the_same_run
         a_thread_without_an_agent_takes_that_of_its_first_run
         a_lapsed_run_is_closed_by_the_next_start
-        a_closing_that_saw_too_little_changes_nothing
+        a_close_with_an_old_tail_changes_nothing
         a_released_run_may_continue_until_the_next_start
         a_released_run_is_soon_due
         a_run_without_events_is_abandoned
@@ -79,13 +79,13 @@ contract! {
         a_whole_run_is_one_commit
         a_start_may_ask_for_a_tail
         a_run_starts_with_its_first_events
-        a_run_keeps_what_it_has_used
+        a_run_keeps_its_token_usage
         run_records_are_kept_and_paged;
     log:
         appends_are_dense
         an_append_answers_with_the_head_after_it
         an_append_must_fit_the_producer_seq
-        a_retry_long_after_changes_nothing
+        a_late_retry_changes_nothing
         the_terminal_event_frees_the_thread_in_its_commit
         a_terminal_error_is_recorded
         a_stale_writer_is_refused
@@ -94,16 +94,16 @@ contract! {
         pages_have_every_cursor_both_ways
         pages_are_bounded_but_never_empty
         sealing_changes_nothing_for_readers
-        sealing_goes_across_runs_and_around_large_rows
-        heads_are_read_in_one_go
-        bytes_come_back_as_they_went_in;
+        sealing_packs_across_runs_and_skips_large_rows
+        heads_are_read_in_one_query
+        events_are_returned_byte_for_byte;
     feed:
         the_feed_keeps_the_newest_change_of_each_thread
         a_feed_resumes_from_any_cursor
         deletions_are_fed
-        a_thread_made_again_by_another_user_leaves_the_deletion_alone
+        a_thread_recreated_by_another_user_keeps_the_record_of_the_deletion
         dirty_feeds_are_found
-        the_heads_of_feeds_are_read_in_one_go;
+        the_heads_of_feeds_are_read_in_one_query;
     projections:
         a_snapshot_is_found_by_seq_and_version
         snapshots_are_replaced_and_dropped
@@ -113,7 +113,7 @@ contract! {
         an_annotation_is_stored_once
         annotations_are_numbered_as_they_came
         annotations_go_with_their_thread
-        of_many_who_put_one_annotation_one_is_first
+        one_of_many_concurrent_puts_of_an_annotation_is_first
         annotated_threads_are_listed_in_order;
     agents:
         agents_are_kept_by_project;
@@ -122,24 +122,24 @@ contract! {
         keys_are_found_by_digest_and_belong_to_a_project
         a_key_is_revoked_once
         a_ticket_is_taken_once_and_in_time
-        old_tickets_go_as_new_ones_are_made
+        old_tickets_are_removed_as_new_ones_are_issued
         old_tickets_are_swept
         the_audit_is_paged_newest_first
         of_many_at_once_one_wins
-        every_entry_of_the_audit_has_a_number_of_its_own;
+        every_audit_entry_has_a_unique_number;
     erasure:
         idle_threads_are_found_in_windows
         a_footprint_counts_what_is_there
         nothing_is_left_of_a_user
-        an_erased_user_who_returns_starts_empty
+        a_returning_erased_user_starts_empty
         data_of_other_users_stays_when_a_user_is_erased
-        a_long_feed_is_forgotten_whole;
+        a_long_feed_is_erased_completely;
     transfer:
         a_thread_moves_as_it_is
-        a_stop_that_was_asked_moves_with_its_run
+        a_requested_stop_is_transferred_with_its_run
         staged_data_is_invisible
         earlier_staged_data_is_discarded
-        a_log_that_is_not_whole_is_not_published
+        an_incomplete_log_is_not_published
         everything_is_listed_in_order
         a_feed_moves_with_its_positions
         changes_before_the_feed_was_imported_are_fed
@@ -149,7 +149,7 @@ contract! {
         closes_race_appends
         a_batch_commits_beside_a_concurrent_close
         readers_see_a_growing_log_without_a_seam
-        cancelled_callers_leave_nothing_half_done
+        cancelled_callers_leave_no_partial_write
         creates_race_for_one_id
         marks_race_each_other_and_the_appends
         pumps_race_each_other;

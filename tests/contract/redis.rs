@@ -47,7 +47,7 @@ async fn answered(lock: &RedisLock, run: &str) -> Acquired {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_key_is_what_people_expect_to_find() {
+async fn a_lock_key_has_the_documented_form() {
     let redis = Redis::start(&[]);
     let lock = RedisLock::new(RedisConnection::new(client(&redis.url()).expect("an address")), "my-app:");
     assert_eq!(lock.acquire(&claim("a")).await.expect("asked"), Acquired::Taken);
@@ -71,7 +71,7 @@ async fn a_silent_or_absent_lock_blocks_no_run() {
         for _ in 0..20 {
             assert!(lock.acquire(&claim("b")).await.is_err(), "{away}");
         }
-        // One waits, the others are told at once; one more may try anew after the pause.
+        // One caller waits, the others are refused at once; one more may try again after the pause.
         let slowest = REDIS_TIMEOUT * 3 + REDIS_RETRY;
         assert!(begun.elapsed() < slowest, "{away}: twenty tries took {:?}", begun.elapsed());
         if away == "stopped" {
@@ -121,7 +121,7 @@ async fn next(end: &mut BusEnd) -> BusMessage {
 
 /// Tells until it is heard: a hint may be lost while a connection is made.
 async fn heard_again(teller: &BusEnd, listener: &mut BusEnd, tail: u64) {
-    let told = async {
+    let delivered = async {
         loop {
             teller.bus.tell(hint(tail));
             if time::timeout(Duration::from_millis(200), listener.heard.recv()).await
@@ -131,7 +131,7 @@ async fn heard_again(teller: &BusEnd, listener: &mut BusEnd, tail: u64) {
             }
         }
     };
-    time::timeout(PATIENCE, told).await.expect("the connection to the bus is restored");
+    time::timeout(PATIENCE, delivered).await.expect("the connection to the bus is restored");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -159,7 +159,7 @@ async fn a_bus_that_was_cut_off_resyncs_and_continues() {
         while next(&mut listener).await != BusMessage::Resync {}
         heard_again(&teller, &mut listener, tail).await;
     }
-    // What nobody here wants any more is not sent here either.
+    // Channels without a subscriber on this node are not delivered to it.
     listener.bus.ignore(&Channel::Thread(ThreadKey(1)));
     let unsubscribed = async {
         while redis.command(&["PUBSUB", "NUMSUB", "x:thread:1"]) != "x:thread:1\n0" {
@@ -187,7 +187,7 @@ async fn a_bus_without_redis_drops_messages_and_works_once_redis_is_there() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn nonsense_on_a_channel_is_passed_over() {
+async fn invalid_messages_on_a_channel_are_ignored() {
     let redis = Redis::start(&[]);
     let mut listener = bus::redis::join(client(&redis.url()).expect("an address"), "x:");
     let teller = bus::redis::join(client(&redis.url()).expect("an address"), "x:");
@@ -200,7 +200,7 @@ async fn nonsense_on_a_channel_is_passed_over() {
     // A later release may add to what it tells.
     redis.command(&["PUBLISH", "x:thread:1", "1 7 1 1 more"]);
     let mut heard = next(&mut listener).await;
-    // What was said until it was heard may come once more.
+    // Messages sent before the subscription was confirmed may come again.
     while heard == BusMessage::Hint(hint(1)) {
         heard = next(&mut listener).await;
     }

@@ -136,7 +136,7 @@ pub async fn a_lapsed_run_is_closed_by_the_next_start(env: Env) {
     assert_eq!(runs, ["r1", "r1", "r1", "r2"]);
 }
 
-pub async fn a_closing_that_saw_too_little_changes_nothing(env: Env) {
+pub async fn a_close_with_an_old_tail_changes_nothing(env: Env) {
     let (key, fence) = env.running("t", "r1").await;
     env.put(key, fence, [1]).await;
     let seen = env.head(key).await;
@@ -154,7 +154,7 @@ pub async fn a_closing_that_saw_too_little_changes_nothing(env: Env) {
     }
     assert_eq!(env.get("t").await, before);
     assert_eq!(env.log(key).await.len(), 2);
-    // The late event came before the close: it is in, and the run goes on.
+    // The late event came before the close: it is stored, and the run continues.
     env.put(key, fence, [3]).await;
 }
 
@@ -317,7 +317,7 @@ pub async fn a_heartbeat_extends_the_lease(env: Env) {
     assert_eq!(env.head(a).await.active, answers[1]);
     assert!(env.head(b).await.active.expect("active").lease_until < until, "b was not renewed");
     env.clock.advance(LEASE);
-    // A lease that is over can still be renewed while nobody closed the run.
+    // An expired lease can still be renewed while the run is not closed.
     let answers = env.store.heartbeat(&[beat(a, a_fence), beat(b, b_fence)]).await.expect("beats");
     assert!(answers.iter().flatten().all(|active| active.lease_until == env.clock.now().plus(LEASE)));
     env.append(append(a, a_fence, None, finished())).await.expect("ends");
@@ -464,7 +464,7 @@ pub async fn a_start_may_ask_for_a_tail(env: Env) {
         }
     }
     assert_eq!((begun, env.texts(thread.key).await.len()), (1, 4));
-    // Who holds the thread is told first. With a predecessor to close, the tail is the one before its end.
+    // The refusal names the holder of the thread first. With a predecessor to close, the tail is the one before its end.
     let active = env.start(thread.key, "active").await;
     env.put(thread.key, active.fence, [1]).await;
     assert!(matches!(env.store.start(whole("r3", 5)).await, Ok(StartOutcome::RunActive(..))));
@@ -486,7 +486,7 @@ pub async fn a_run_starts_with_its_first_events(env: Env) {
     assert_eq!(begun.head.active.as_ref().map(|active| active.producer_seq), Some(2));
     assert_eq!(env.head(thread.key).await, begun.head);
     assert_eq!(env.store.run(thread.key, &run_id("r1")).await.expect("run"), Some(begun.run.clone()));
-    // A repetition adds nothing; the run goes on behind its first events.
+    // A repetition adds nothing; the run continues after its first events.
     assert!(matches!(env.store.start(first("r1")).await, Ok(StartOutcome::Exists(run, _)) if run == begun.run));
     assert!(env.append(append(thread.key, begun.run.fence, 2, events([9]))).await.is_none());
     let next = env.append(append(thread.key, begun.run.fence, 3, events([3]))).await.expect("appended");
@@ -502,7 +502,7 @@ pub async fn a_run_starts_with_its_first_events(env: Env) {
     assert_eq!(runs, ["r1", "r1", "r1", "r1", "r2", "r2"]);
 }
 
-pub async fn a_run_keeps_what_it_has_used(env: Env) {
+pub async fn a_run_keeps_its_token_usage(env: Env) {
     let thread = env.create("t").await;
     let used = r#"[{"model":"m","inputTokens":7}]"#;
     let run = env.start(thread.key, "r1").await;

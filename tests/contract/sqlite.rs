@@ -11,7 +11,7 @@ use threadline_store::{
 use crate::support::*;
 
 #[tokio::test]
-async fn everything_is_there_after_reopening() {
+async fn all_data_is_there_after_reopening() {
     let (dir, clock) = (tempfile::tempdir().expect("temp dir"), clock());
     let open = async || {
         let store = SqliteStore::open(dir.path(), clock.clone()).await.expect("opens");
@@ -35,7 +35,7 @@ async fn everything_is_there_after_reopening() {
     // Not closed, only dropped, as after a crash.
     drop(env);
     let env = loop {
-        // The connections' threads let go of the lock's owner a moment later.
+        // The connections' OS threads release the lock's owner a moment later.
         match SqliteStore::open(dir.path(), clock.clone()).await {
             Ok(store) => break Env { store: Arc::new(store), clock: clock.clone(), ..Env::memory() },
             Err(OpenError::Locked { .. }) => tokio::task::yield_now().await,

@@ -9,7 +9,7 @@ use crate::support::*;
 
 const MS: Duration = Duration::from_millis(1);
 
-pub async fn a_create_is_made_once(env: Env) {
+pub async fn a_create_is_idempotent(env: Env) {
     let mut new = new_thread("t", "u");
     (new.agent, new.name, new.metadata) = (Some(agent("a")), Some("Name".into()), "{\"a\":1}".into());
     let CreatedThread { thread: first, created: made } = env.store.create_thread(new.clone()).await.expect("creates");
@@ -23,7 +23,7 @@ pub async fn a_create_is_made_once(env: Env) {
     assert_eq!(again, first);
     assert_eq!(env.get("t").await, Some(first.clone()));
 
-    // The same id asked for by someone else: what is there is told, nothing is changed.
+    // Another user requests the same id: the existing thread is returned, nothing is changed.
     let CreatedThread { thread: foreign, created: made } =
         env.store.create_thread(new_thread("t", "someone else")).await.expect("creates");
     assert!(!made);
@@ -207,8 +207,8 @@ pub async fn a_read_marker_is_in_the_feed_and_moves_no_thread(env: Env) {
     assert_eq!(env.store.dirty_feeds(10).await.expect("dirty"), [(project(), user("u"))]);
     assert_eq!(pump().await, before + 1);
     let fed = env.store.feed(&project(), &user("u"), before, 10).await.expect("feed").entries;
-    let told = FeedChange::Upsert(Box::new(env.get("read").await.expect("there")));
-    assert_eq!(fed.into_iter().map(|entry| entry.change).collect::<Vec<_>>(), [told]);
+    let upsert = FeedChange::Upsert(Box::new(env.get("read").await.expect("there")));
+    assert_eq!(fed.into_iter().map(|entry| entry.change).collect::<Vec<_>>(), [upsert]);
     for seq in [2, 1] {
         env.store.mark_read(key, seq).await.expect("marks").expect("is there");
     }
@@ -269,7 +269,7 @@ pub async fn a_deleted_thread_is_purged_in_chunks(env: Env) {
     assert!(env.append(append(kept, kept_fence, 6, events([6]))).await.is_some());
 }
 
-pub async fn a_thread_made_again_is_another_one(env: Env) {
+pub async fn a_recreated_thread_is_a_new_thread(env: Env) {
     let (key, fence) = env.running("t", "r").await;
     let old = env.get("t").await.expect("there");
     env.put(key, fence, 1..=300).await;

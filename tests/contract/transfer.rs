@@ -129,7 +129,7 @@ pub async fn a_thread_moves_as_it_is(env: Env) {
             assert_eq!(page(from, key).await, page(to, there).await);
         }
 
-        // It goes on where it was: the numbers of the run, its end by whoever finds its lease over, the next fence.
+        // The thread continues where it was: the numbers of the run, its end when its lease has expired, the next fence.
         let due = to.store.due(10).await.expect("due");
         assert_eq!(due.iter().map(|due| due.key).collect::<Vec<_>>(), [there]);
         let fence = is.fence;
@@ -145,7 +145,7 @@ pub async fn a_thread_moves_as_it_is(env: Env) {
     .await;
 }
 
-pub async fn a_stop_that_was_asked_moves_with_its_run(env: Env) {
+pub async fn a_requested_stop_is_transferred_with_its_run(env: Env) {
     both_ways(env, async |from, to, way| {
         let id = if way == Way::Out { "t" } else { "other" };
         let (key, fence) = from.running(id, "r").await;
@@ -197,7 +197,7 @@ pub async fn earlier_staged_data_is_discarded(env: Env) {
     env.store.unstage(second).await.expect("again");
     assert_eq!(env.store.publish(second, &moved).await.expect("answers"), Published::Gone);
 
-    // The purge takes away what nobody touches any more, and not what somebody does.
+    // The purge removes abandoned staged parts, and keeps those in use.
     let left = staged(env.store.stage(&moved, part.clone()).await.expect("stages"));
     env.clock.advance(STAGING_TIMEOUT - Duration::from_secs(1));
     while env.store.purge(3).await.expect("purges") {}
@@ -216,7 +216,7 @@ pub async fn earlier_staged_data_is_discarded(env: Env) {
     assert_eq!(env.log(last).await, source.log(key).await);
 }
 
-pub async fn a_log_that_is_not_whole_is_not_published(env: Env) {
+pub async fn an_incomplete_log_is_not_published(env: Env) {
     let source = other(&env);
     let key = eventful(&source, "t").await;
     let (moved, mut part) = taken_out(&source, key).await;
@@ -358,18 +358,18 @@ pub async fn credentials_issued_before_a_restored_backup_are_invalid(env: Env) {
         let new = env.head(old.key).await;
         assert_ne!(new.epoch, old.epoch);
         assert!(new.epoch.to_i64() > 0);
-        // Nothing else: its run goes on.
+        // Only the epoch changes: the run continues.
         assert_eq!(Head { epoch: old.epoch, ..new }, old);
     }
     assert_ne!(env.head(keys[0]).await.epoch, env.head(keys[1]).await.epoch);
-    // Log and marker were put back together: what was read is there.
+    // Log and marker were restored together: the read events exist.
     assert_eq!(env.get("a").await.map(|thread| (thread.read_seq, thread.tail)), Some((4, 5)));
     env.store.renew_feed(&project(), &user("u")).await.expect("renews");
     env.store.renew_feed(&project(), &user("nobody")).await.expect("nothing to do");
     let moved: Vec<_> = before.iter().map(|(pos, name, alive)| (pos + FEED_RENEWAL, name.clone(), *alive)).collect();
     assert_eq!(feed(&env).await, moved);
     assert_eq!(image(&env).await.head, head + FEED_RENEWAL);
-    // Whoever comes from before hears of everything; what comes then is behind it.
+    // A cursor from before receives every thread; later changes come after them.
     let page = env.store.feed(&project(), &user("u"), head + 1_000_000, 100).await.expect("a page");
     assert_eq!(page.entries.len(), before.len());
     env.create("d").await;

@@ -1,4 +1,4 @@
-//! The gate in front of dependencies that nobody has compared with the advisories.
+//! The check that refuses dependencies that were not compared with the advisories.
 
 use std::{
     fs,

@@ -201,7 +201,7 @@ everywhere! {
                     _ => bad.extend(["nonsense%00", "%FF%FF"].map(|it| format!("{name}={it}"))),
                 }
             }
-            // A ticket that is none lets nobody in.
+            // An invalid ticket admits no client.
             bad.retain(|query| !query.starts_with("ticket="));
             bad.push("noSuchParameter=1".into());
             for query in bad {

@@ -28,7 +28,7 @@ async fn threads(server: &Server) -> usize {
     server.user("ann").get("/v1/threads").await.ok(200)["threads"].as_array().expect("threads").len()
 }
 
-/// A thread, and retention that deletes what nobody has used for a day.
+/// A thread, and retention that deletes threads unused for a day.
 async fn fill(server: &Server) {
     server.project().put("/v1/projects/default", json!({ "retention": { "deleteAfterDays": 1 } })).await.ok(201);
     server.user("ann").thread("t").await;
@@ -51,7 +51,7 @@ async fn a_node_that_is_days_ahead_deletes_nothing() {
         let days = skew / DAY as f64;
         assert!((-400.1..-399.9).contains(&days), "the store's clock is {skew} s ahead of the node's");
         server.stop().await;
-        // Nor does one that is far behind: of which of the two is right nothing is known.
+        // Nor does a node whose clock is far behind: no node knows which clock is right.
         let behind =
             Server::over(store.clone(), at(&Clock::manual(Clock::system().now().minus(Duration::from_secs(301)))))
                 .await;

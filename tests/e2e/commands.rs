@@ -36,7 +36,7 @@ async fn a_message_is_answered_on_stdout() {
         assert!(matches!(&failed, Err(CliError::Run(_))), "{failed:?}");
         say(&client, &args("t", "Hello again"), &mut Vec::new(), ready(())).await.expect("interrupted");
         let thread = client.thread("t").await.expect("a thread");
-        let active = thread.active_run.expect("it goes on");
+        let active = thread.active_run.expect("it continues");
         client.stop("t", &active.run_id).await.expect("stopped");
     })
     .await;
@@ -65,7 +65,7 @@ async fn health_is_good_while_the_server_takes_requests() {
     asked(true).await.expect_err("stopped");
 }
 
-async fn told(server: &Server, line: &str) -> String {
+async fn output(server: &Server, line: &str) -> String {
     let url = format!("http://{}", server.addr);
     let words = ["threadline", "--url", &url].into_iter().chain(line.split_ascii_whitespace());
     let cli = Cli::try_parse_from(words).expect("a command line");
@@ -85,13 +85,13 @@ async fn told(server: &Server, line: &str) -> String {
 #[tokio::test]
 async fn a_projects_own_affairs_are_seen_to_on_the_command_line() {
     run(Options::memory(), async |server: &Server| {
-        let key = told(server, "keys create backend --scopes read,tokens --days 3").await;
+        let key = output(server, "keys create backend --scopes read,tokens --days 3").await;
         assert!(key.starts_with("tl_") && !key.contains(char::is_whitespace), "{key}");
-        let listed = told(server, "keys list").await;
+        let listed = output(server, "keys list").await;
         assert!(listed.starts_with("backend  read,tokens  ") && listed.contains("  until "), "{listed}");
         assert!(!listed.contains(&key));
         // What it prints is let in: here by the key and the token that were just made.
-        let token = told(server, "token ann --minutes 5 --scopes read").await;
+        let token = output(server, "token ann --minutes 5 --scopes read").await;
         for (secret, user) in [(&key, Some("ann")), (&token, None)] {
             let mut config = ClientConfig::new(format!("http://{}", server.addr));
             config.api_key = Some(secret.clone());
@@ -101,22 +101,22 @@ async fn a_projects_own_affairs_are_seen_to_on_the_command_line() {
             let refused = client.delete_thread("t").await;
             assert!(matches!(&refused, Err(ClientError::Problem(problem)) if problem.status == 403), "{refused:?}");
         }
-        assert!(told(server, "keys revoke backend").await.starts_with("backend revoked "));
-        assert!(told(server, "keys list").await.contains("  revoked "));
+        assert!(output(server, "keys revoke backend").await.starts_with("backend revoked "));
+        assert!(output(server, "keys list").await.contains("  revoked "));
         let settings = tempfile::NamedTempFile::new().expect("a file");
         std::fs::write(settings.path(), r#"{"retention":{"deleteAfterDays":90}}"#).expect("written");
-        let set = told(server, &format!("projects set acme {}", settings.path().display())).await;
+        let set = output(server, &format!("projects set acme {}", settings.path().display())).await;
         assert!(set.contains("\"deleteAfterDays\": 90"), "{set}");
-        assert_eq!(told(server, "projects show acme").await, set);
-        assert!(told(server, "projects list").await.contains(r#"acme  {"retention":{"deleteAfterDays":90}"#));
-        assert!(told(server, "projects renew-secret acme").await.len() > 40);
-        assert!(told(server, "--project acme keys create").await.starts_with("tl_"));
-        assert!(told(server, "users erase ann --yes").await.contains("\"userDigest\""));
-        let audit = told(server, "audit").await;
+        assert_eq!(output(server, "projects show acme").await, set);
+        assert!(output(server, "projects list").await.contains(r#"acme  {"retention":{"deleteAfterDays":90}"#));
+        assert!(output(server, "projects renew-secret acme").await.len() > 40);
+        assert!(output(server, "--project acme keys create").await.starts_with("tl_"));
+        assert!(output(server, "users erase ann --yes").await.contains("\"userDigest\""));
+        let audit = output(server, "audit").await;
         for action in ["key.created", "key.revoked", "user.erased"] {
             assert!(audit.contains(action), "{audit}");
         }
-        let acme = told(server, "--project acme audit --limit 1").await;
+        let acme = output(server, "--project acme audit --limit 1").await;
         assert!(acme.contains("key.created") && acme.lines().count() == 1, "{acme}");
         assert!(Cli::try_parse_from(["threadline", "users", "erase", "ann"]).is_err(), "--yes is needed");
     })

@@ -150,7 +150,7 @@ fn invalid_configuration_ends_the_program_before_it_starts() {
 }
 
 #[test]
-fn help_does_not_show_what_stands_in_variables() {
+fn help_does_not_show_the_values_of_variables() {
     let variables = [("THREADLINE_STORE", "postgres://u:s3cret@db/t"), ("THREADLINE_USER", "s3cret")];
     for flag in ["-h", "--help"] {
         for command in ["serve", "export", "migrate", "tail", "config"] {

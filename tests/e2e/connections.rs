@@ -142,7 +142,7 @@ async fn beyond_the_limit_of_connections_others_wait_and_are_served_in_their_tur
 }
 
 #[tokio::test]
-async fn a_client_that_goes_away_in_the_middle_leaves_nothing_half_done() {
+async fn a_client_that_disconnects_in_the_middle_leaves_no_partial_write() {
     run(Options::memory(), async |server: &Server| {
         let dev = server.client();
         dev.thread("t").await;

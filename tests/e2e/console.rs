@@ -14,9 +14,9 @@ const FILES: [(&str, &str); 5] = [
     ("/licenses.txt", "text/plain; charset=utf-8"),
 ];
 
-/// With a key as well: who is asked for a key has to be shown where to put it.
+/// The page is public also in key mode: it contains the form for the key.
 #[tokio::test]
-async fn the_page_is_open_to_everybody_and_may_do_nothing_but_talk_to_its_server() {
+async fn the_page_needs_no_key_and_may_only_connect_to_its_server() {
     for options in [Options::memory(), Options::memory().with_key("secret")] {
         run(options, async |server: &Server| {
             let http = reqwest::Client::new();

@@ -76,7 +76,7 @@ fn a_title_names_one_problem() {
 }
 
 #[test]
-fn every_route_is_described_and_nothing_else_is() {
+fn the_openapi_document_describes_every_route_and_no_other() {
     let document: Value = serde_json::from_str(&read("proto/openapi.json")).expect("JSON");
     let mut described = BTreeSet::new();
     for (path, operations) in document["paths"].as_object().expect("paths") {
@@ -149,7 +149,7 @@ fn the_frames_of_the_proto_are_those_of_the_code() {
 }
 
 #[tokio::test]
-async fn every_problem_explains_itself_where_its_type_says() {
+async fn every_problem_type_links_to_its_explanation() {
     run(Options::memory(), async |server: &Server| {
         let dev = server.client();
         for kind in ProblemType::ALL {

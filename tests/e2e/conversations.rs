@@ -52,7 +52,7 @@ everywhere! {
         assert_eq!((&again.ok(200)["outcome"], again.header("etag")), (&json!("unchanged"), more.header("etag")));
         assert_eq!(dev.types("chat").await.len(), 4);
 
-        // Somebody has gone on since: the retry of what was saved then gets the answer of then.
+        // The conversation has continued since: the retry of an earlier write receives its earlier answer.
         save(&dev, PATH, list("abcde")).await.ok(200);
         let late = save(&dev, PATH, list("abc")).await;
         assert_eq!((&late.ok(200)["outcome"], late.header("etag")), (&json!("repeated"), more.header("etag")));
@@ -125,7 +125,7 @@ everywhere! {
         assert_eq!(more.ok(200)["outcome"], "appended");
         save_if(&dev, ("if-match", etag), list("abc")).await.problem(412, "conversation-changed");
         save_if(&dev, ("if-match", &format!("W/{}", more.header("etag"))), list("abc")).await.problem(412, "conversation-changed");
-        // With the version that it was made from, and others behind it: the same answer.
+        // With the version that it was based on, and later versions: the same answer.
         let last = save_if(&dev, ("if-match", more.header("etag")), list("abc")).await;
         save(&dev, PATH, list("abcd")).await.ok(200);
         let late = save_if(&dev, ("if-match", more.header("etag")), list("abc")).await;
@@ -150,7 +150,7 @@ everywhere! {
 }
 
 everywhere! {
-    async fn of_concurrent_savers_one_wins_and_nothing_is_lost(server) {
+    async fn of_concurrent_saves_one_wins_and_none_is_lost(server) {
         let dev = server.client();
         save(&dev, PATH, list("a")).await.ok(201);
         let mut stored = 1;
@@ -233,7 +233,7 @@ everywhere! {
 }
 
 everywhere! {
-    async fn everything_in_a_message_is_kept(server) {
+    async fn every_member_of_a_message_is_kept(server) {
         let dev = server.client();
         let body = r#"{"messages":[
             {"id":"1","role":"developer","content":"\ud83d \u0000 é 😀","z":{"b":1,"a":[1.5e-7,18446744073709551615,-0.0]}},
@@ -291,7 +291,7 @@ everywhere! {
         assert_eq!(ann.get("/v1/threads/chat").await.ok(200)["metadata"], json!({ "more": 1 }));
         assert_eq!(ann.get("/v1/threads/chat/messages").await.ok(200)["messages"], list("a"));
         assert_eq!(ann.types("chat").await, ["RUN_STARTED", "RUN_FINISHED"]);
-        // A turn of an agent is part of the list; what waits for an answer goes on waiting.
+        // An agent's turn is part of the list; an open interrupt stays open.
         let waits = json!([{ "type": "TEXT_MESSAGE_CHUNK", "messageId": "m", "role": "assistant", "delta": "well" },
             { "type": "RUN_FINISHED", "threadId": "chat", "runId": "r",
               "outcome": { "type": "interrupt", "interrupts": [{ "id": "i", "reason": "ask" }] } }]);
@@ -439,7 +439,7 @@ async fn the_rust_client_saves_and_loads() {
         assert_eq!((made.outcome.as_str(), made.appended), ("appended", 1));
         let loaded = client.conversation(name).await.expect("there");
         assert_eq!((loaded.seq, &loaded.etag, loaded.messages.len()), (2, &made.etag, 1));
-        // What was loaded is saved as it stands, with more behind it.
+        // The loaded messages are saved unchanged, with more after them.
         let more = serde_json::value::to_raw_value(&said("b")).expect("JSON");
         let all: Vec<_> = loaded.messages.into_iter().chain([more]).collect();
         let saved = client.save_conversation(name, &all, &SaveIf::NothingIsLost).await.expect("saved");

@@ -95,7 +95,7 @@ async fn proxied_requests_from_other_machines_are_refused_on_every_route() {
         }
     })
     .await;
-    // With a key it is no concern of anybody where a request has been.
+    // With a key, the origin of a request does not matter.
     run(Options::memory().with_key("k"), async |server: &Server| {
         for (name, value) in FORWARDED {
             let request = server.client().request(Method::GET, "/v1/threads").header(name, value);
@@ -149,8 +149,8 @@ async fn pages_of_this_machine_may_call_from_another_port() {
 #[tokio::test]
 async fn the_header_names_the_user() {
     run(Options::memory(), async |server: &Server| {
-        let nobody = server.project().post("/v1/threads", serde_json::json!({})).await.ok(201);
-        assert_eq!(nobody["userId"], "dev");
+        let unnamed = server.project().post("/v1/threads", serde_json::json!({})).await.ok(201);
+        assert_eq!(unnamed["userId"], "dev");
         let zoe = "Zo\u{eb} \u{1f980}";
         let named = server.user(zoe).post("/v1/threads", serde_json::json!({ "threadId": "z" })).await.ok(201);
         assert_eq!(named["userId"], zoe);
@@ -192,7 +192,7 @@ async fn keys_and_tokens_can_be_tried_in_development() {
         with(text(&made, "token")).get("/v1/keys").await.problem(403, "forbidden");
         with(text(&made, "token")).thread("t").await;
         dev.get("/v1/threads/t").await.ok(200);
-        // What looks like a key or token is taken for one; anything else is what people put where a key is asked for.
+        // A value that looks like a key or token is treated as one; anything else is a placeholder that people write for a key.
         for wrong in ["tl_wrong", "a.b.c"] {
             with(wrong).get("/v1/threads").await.problem(401, "unauthorized");
         }

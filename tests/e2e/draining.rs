@@ -1,4 +1,4 @@
-//! Shutting down: everybody is told, and nothing is lost.
+//! Shutting down: every client is notified, and no event is lost.
 
 use bytes::Bytes;
 use reqwest::Method;
@@ -58,7 +58,7 @@ async fn all_clients_are_closed_with_a_reason_and_a_streamed_run_continues_after
     drop(chunks);
     server.stop().await;
 
-    // The same directory, another server: nothing is lost, and the run goes on from the beginning of its body.
+    // The same directory, another server: no event is lost, and the run continues from the beginning of its body.
     let server = Server::in_directory(directory.path(), Options::new(Backend::Sqlite)).await;
     let dev = server.client();
     let run = dev.get("/v1/threads/t/runs/r").await.ok(200);
@@ -129,11 +129,11 @@ async fn a_partial_request_gets_an_error() {
         let mut server = Server::start(Options::memory()).await;
         let mut raw = Raw::connect(server.addr).await;
         raw.write(format!("{line} HTTP/1.1\r\n{HOST}{more}")).await;
-        // This one comes later: who has answered it has read the half of the other.
+        // This request comes later: its answer proves that the server has read the half of the other one.
         server.client().get("/healthz").await.ok(200);
         server.drain();
         let closed = async || TcpStream::connect(server.addr).await.is_err().then_some(());
-        eventually("nobody new is let in", closed).await;
+        eventually("new connections are refused", closed).await;
         raw.write("\r\n").await;
         assert_eq!(raw.answer().await.problem(503, "draining")["retryable"], true, "{line}");
         server.stop().await;

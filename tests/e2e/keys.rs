@@ -1,4 +1,4 @@
-//! Key mode: nobody without the key, and nobody sees what is not theirs.
+//! Key mode: every request needs the key, and no user sees the data of another.
 
 use serde_json::json;
 use threadline_http::routes::Access;
@@ -15,7 +15,7 @@ async fn ask(client: &Client, route: &Route, thread: &str, run: &str) -> Answer 
 }
 
 #[tokio::test]
-async fn every_route_but_the_public_ones_wants_the_key() {
+async fn every_route_but_the_public_ones_requires_the_key() {
     run(Options::memory().with_key("secret"), async |server: &Server| {
         server.client().thread("t").await;
         let with = |key: Option<&str>| Client { key: key.map(str::to_owned), ..server.client() };

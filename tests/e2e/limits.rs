@@ -1,4 +1,4 @@
-//! What users and projects may use, each limit exceeded, and everybody else left alone.
+//! Limits of users and projects: each one exceeded, without effect on others.
 //!
 //! In development mode limits of users hold only if they are set: here they are, so that users need no tokens.
 
@@ -66,9 +66,9 @@ async fn requests_of_a_project() {
         let (passed, answer) = until_refused(&server.user("ann")).await;
         assert!(passed >= 5, "{passed}");
         refused(&answer, "projectRequestsPerSecond", 5);
-        // All its users and keys together; who is not let in at all is told so.
-        let nobody = Client { key: None, ..server.project() };
-        nobody.get("/v1/threads").await.problem(401, "unauthorized");
+        // All its users and keys together; a request without credentials is refused as such.
+        let anonymous = Client { key: None, ..server.project() };
+        anonymous.get("/v1/threads").await.problem(401, "unauthorized");
         let (_, answer) = until_refused(&server.project()).await;
         refused(&answer, "projectRequestsPerSecond", 5);
     })
@@ -138,7 +138,7 @@ async fn sockets_and_event_streams() {
         // Pages are no streams.
         ann.get("/v1/feed").await.ok(200);
         server.socket("bob").await;
-        // Whoever goes makes room, whichever kind it was.
+        // A stream that ends frees its permit, whatever its kind.
         drop(first);
         let opened = async || Socket::connect(handshake(&ann)).await.ok();
         let _third = eventually("a socket", opened).await;
@@ -195,7 +195,7 @@ async fn runs_of_a_project() {
 }
 
 #[tokio::test]
-async fn in_development_none_holds_unless_it_is_set() {
+async fn in_development_no_limit_applies_unless_it_is_set() {
     run(Options::new(Backend::Memory), async |server: &Server| {
         let dev = server.client();
         let mut sockets = Vec::new();
@@ -234,7 +234,7 @@ async fn a_socket_that_sends_too_much_is_read_no_further_and_served_as_before() 
         let events = json!([{ "type": "A", "pad": "x".repeat(60_000) }]);
         socket.send(json!({ "append": { "threadId": "t", "runId": "r", "producerSeq": 1, "events": events } })).await;
         socket.send(json!({ "ping": {} })).await;
-        // What the server has to say is said meanwhile: answers, news, heartbeats. The pong is not there yet.
+        // The server sends answers, notices and heartbeats meanwhile. The pong is not there yet.
         socket.frame("appended").await;
         ann.thread("u").await;
         socket.frame("feed").await;

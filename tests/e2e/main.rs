@@ -1,4 +1,4 @@
-//! End to end: a real server on a real port, spoken to in plain HTTP and raw WebSocket frames.
+//! End to end: a real server on a real port, over plain HTTP and raw WebSocket frames.
 
 mod agents;
 mod annotations;

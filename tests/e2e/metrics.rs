@@ -87,10 +87,10 @@ everywhere! {
             ("threadline_appends_total{outcome=\"repeated\"}", 1.0),
             ("threadline_appends_total{outcome=\"refused\"}", 1.0),
             ("threadline_appends_total{outcome=\"failed\"}", 0.0),
-            // A and B, RUN_ERROR; C and RUN_FINISHED; RUN_STARTED and RUN_FINISHED of one that had said nothing.
+            // A and B, RUN_ERROR; C and RUN_FINISHED; RUN_STARTED and RUN_FINISHED of one without events.
             ("threadline_appended_events_total", 7.0),
             ("threadline_appended_batches_total", 4.0),
-            // Each append came alone: two committed, two to be looked at.
+            // Each append came alone: two committed, two to be checked.
             ("threadline_commit_size_appends_count", 4.0),
             ("threadline_commit_size_appends_sum", 4.0),
             ("threadline_commit_duration_seconds_count", 4.0),
@@ -216,8 +216,8 @@ everywhere! {
     }
 }
 
-/// Two nodes without a bus between them are what two nodes are while Redis is away: what one commits the other finds when
-/// it looks, or when it commits something behind it.
+/// Two nodes without a bus between them behave like two nodes while Redis is unreachable: a node finds the other's commits
+/// with its recheck, or when it commits an event after them.
 #[tokio::test]
 async fn readers_that_keep_up_are_not_called_slow_while_hints_are_missing() {
     let store = std::sync::Arc::new(threadline_store::memory::MemoryStore::new(Options::memory().clock));
@@ -247,7 +247,7 @@ async fn readers_that_keep_up_are_not_called_slow_while_hints_are_missing() {
         reader.append("t", "r", 2 * turn + 2, json!([{ "type": "A" }])).await.ok(200);
         for reader in &mut readers {
             let all = crate::harness::soon(reader.wait_for(|seq| *seq == 2 * turn + 2)).await;
-            all.map(drop).expect("it goes on");
+            all.map(drop).expect("it continues");
         }
     }
     let figures = Figures::of(&reading).await;
@@ -267,12 +267,12 @@ async fn a_follower_that_falls_out_of_memory_and_a_socket_that_is_closed_are_cou
         let mut events = Events::open(dev.request(Method::GET, "/v1/threads/t/events")).await;
         events.named("hello").await;
         events.named("caught_up").await;
-        // More than what fits between the two, which nobody reads yet.
+        // More than the buffers between the two hold, unread so far.
         let large = "x".repeat(1024 * 1024);
         for n in 1..=24 {
             dev.append("t", "r", n, json!([{ "type": "A", "large": large }])).await.ok(200);
         }
-        while events.next().await.expect("it goes on").event.as_deref() != Some("fell_behind") {}
+        while events.next().await.expect("it continues").event.as_deref() != Some("fell_behind") {}
         let moved = &Figures::of(server).await - &before;
         assert!(moved.get("threadline_fell_behind_total{cause=\"slow\"}") >= 1.0);
         assert_eq!(moved.get("threadline_fell_behind_total{cause=\"hint\"}"), 0.0);
@@ -309,7 +309,7 @@ async fn active_runs_of_agents_are_counted() {
 }
 
 #[tokio::test]
-async fn a_store_that_fails_is_seen_and_nothing_that_clients_make_up_is_a_label() {
+async fn a_failing_store_is_counted_and_no_client_input_is_a_label() {
     run(Options::memory().with_glass(), async |server: &Server| {
         let dev = server.client();
         dev.thread("a-thread-of-mine").await;

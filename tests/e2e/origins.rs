@@ -51,7 +51,7 @@ async fn a_socket_is_opened_by_pages_that_are_let_in_and_by_programs() {
         for origin in [None, Some(ALLOWED), Some("https://app.example.com:443"), Some("http://localhost:3000")] {
             assert_eq!(opens(server, origin, None).await, 101, "{origin:?}");
         }
-        // A page that this server's own host serves, behind a proxy that ends TLS as well.
+        // A page of this server's own host, also behind a proxy that terminates TLS.
         let own = format!("http://{}", server.addr);
         assert_eq!(opens(server, Some(&own), None).await, 101);
         assert_eq!(opens(server, Some("https://threads.example"), Some("threads.example")).await, 101);
@@ -74,7 +74,7 @@ async fn a_socket_is_opened_by_pages_that_are_let_in_and_by_programs() {
     .await;
 }
 
-/// What a preflight from this page is told.
+/// The response to a preflight from this page.
 async fn preflight(server: &Server, origin: &str) -> Option<String> {
     let asked = server.client().request(Method::OPTIONS, "/v1/threads").header("origin", origin);
     let asked = asked.header("access-control-request-method", "POST");
@@ -89,7 +89,7 @@ async fn preflight(server: &Server, origin: &str) -> Option<String> {
 }
 
 #[tokio::test]
-async fn pages_call_if_they_are_let_in() {
+async fn admitted_pages_may_call_the_api() {
     run(keyed(&[ALLOWED]), async |server: &Server| {
         assert_eq!(preflight(server, ALLOWED).await.as_deref(), Some(ALLOWED));
         for origin in FOREIGN {
@@ -120,7 +120,7 @@ async fn pages_call_if_they_are_let_in() {
 }
 
 #[tokio::test]
-async fn in_development_only_pages_of_this_machine_are_let_in() {
+async fn in_development_only_pages_of_this_machine_are_admitted() {
     run(Options::memory().with_origins(&[ALLOWED]), async |server: &Server| {
         assert_eq!(preflight(server, ALLOWED).await, None);
         assert_eq!(opens(server, Some(ALLOWED), None).await, 403);
@@ -132,7 +132,7 @@ async fn in_development_only_pages_of_this_machine_are_let_in() {
 }
 
 #[tokio::test]
-async fn a_page_that_is_refused_learns_which_setting_lets_it_in() {
+async fn a_refused_page_receives_the_name_of_the_setting_that_admits_it() {
     run(keyed(&[]), async |server: &Server| {
         // With a ticket that is valid: the page has the right, and comes from the wrong place.
         let ticket = server.client().post("/v1/socket-tickets", json!({})).await.ok(201);

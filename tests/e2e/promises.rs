@@ -311,7 +311,7 @@ fn commented(directory: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// The comment of a line, if it has one. A mark inside of a string may be taken for one: then its words count as well.
+/// The comment of a line, if it has one. A mark inside of a string may be treated as one: then its words count as well.
 fn comment(line: &str) -> &str {
     let trimmed = line.trim_start();
     if trimmed.starts_with('*') {
@@ -407,6 +407,6 @@ fn errors_in_the_promises_name_their_row() {
         "README.md does not promise \"Never said\"",
         "\"Never said\": P9 has no row",
     ] {
-        assert!(all.contains(expected), "not told: {expected}\n{all}");
+        assert!(all.contains(expected), "not reported: {expected}\n{all}");
     }
 }

@@ -48,15 +48,15 @@ everywhere! {
                 // Before the page: an entry written between the two looks would be missing from its cursor.
                 let quiet = server.store.dirty_feeds(1).await.expect("looks").is_empty();
                 let page = dev.get(&format!("/v1/feed?after={after}")).await.ok(200);
-                let told = page["entries"].as_array()?.iter().any(|entry| entry["thread"]["readSeq"] == read);
-                (told && quiet).then(|| number(&page, "cursor"))
+                let fed = page["entries"].as_array()?.iter().any(|entry| entry["thread"]["readSeq"] == read);
+                (fed && quiet).then(|| number(&page, "cursor"))
             })
             .await
         };
         let unread = fed(0, 0).await;
         dev.put("/v1/threads/t/read", json!({ "seq": 1 })).await.ok(200);
         let read = fed(unread, 1).await;
-        // What changes nothing is not told.
+        // A marker that changes nothing adds no entry.
         dev.put("/v1/threads/t/read", json!({ "seq": 1 })).await.ok(200);
         dev.put("/v1/threads/t/read", json!({ "seq": 0 })).await.ok(200);
         assert!(server.store.dirty_feeds(1).await.expect("looks").is_empty());

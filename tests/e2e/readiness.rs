@@ -13,7 +13,7 @@ use crate::{
 };
 
 everywhere! {
-    async fn a_node_says_what_it_stands_on(server) {
+    async fn a_node_reports_its_dependencies(server) {
         let ready = server.client().get("/readyz").await.ok(200);
         assert_eq!((&ready["status"], &ready["dependencies"]["store"]), (&json!("ready"), &json!("ok")));
         assert!(ready["dependencies"]["redis"].is_null() || ready["dependencies"]["redis"] == "ok", "{ready}");
@@ -30,7 +30,7 @@ async fn redis_is_named_where_there_is_one() {
 }
 
 #[tokio::test]
-async fn a_store_that_does_not_answer_makes_it_unready_and_is_asked_once() {
+async fn a_store_that_does_not_answer_makes_the_node_unready_and_is_asked_once() {
     run(Options::memory().with_glass(), async |server: &Server| {
         let dev = server.client();
         let pane = &server.intercept();
@@ -48,7 +48,7 @@ async fn a_store_that_does_not_answer_makes_it_unready_and_is_asked_once() {
                 (&json!("unavailable"), &json!(true))
             );
         }
-        // Not one behind the other.
+        // Not one after the other.
         assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
         // Later ones as well: there is one question under way, not one a probe.
         for _ in 0..2 {
@@ -58,7 +58,7 @@ async fn a_store_that_does_not_answer_makes_it_unready_and_is_asked_once() {
         assert_eq!(pane.probes.load(SeqCst), 1);
         let text = dev.get("/metrics").await.text().to_owned();
         assert!(text.contains("threadline_dependency_up{dependency=\"store\"} 0\n"), "{text}");
-        // Alive it is all the same: starting it anew would not bring the store back.
+        // The node is alive nevertheless: a restart would not bring the store back.
         dev.get("/healthz").await.ok(200);
         pane.probe_gate.open();
         eventually("ready again", async || (dev.get("/readyz").await.status == 200).then_some(())).await;
@@ -134,7 +134,7 @@ async fn readiness_on(redis: &Redis) -> (Value, String) {
     let dev =
         Client { http: reqwest::Client::builder().no_proxy().build().expect("a client"), addr, key: None, user: None };
     let ready = dev.get("/readyz").await.ok(200);
-    // Starts go on: the store decides alone, and it is counted that nobody else was asked.
+    // Starts continue: the store decides alone, and the starts without the lock are counted.
     for thread in ["a", "b", "c"] {
         dev.thread(thread).await;
         dev.run(thread, "r").await;
@@ -146,9 +146,9 @@ async fn readiness_on(redis: &Redis) -> (Value, String) {
 }
 
 #[tokio::test]
-async fn a_redis_that_answers_but_takes_no_locks_is_not_called_good() {
-    let nobody = crate::backing::ports::free_port().to_string();
-    let replica = Redis::start(&[("replicaof", &format!("127.0.0.1 {nobody}"))]);
+async fn a_redis_that_answers_but_takes_no_locks_is_reported_as_failing() {
+    let closed = crate::backing::ports::free_port().to_string();
+    let replica = Redis::start(&[("replicaof", &format!("127.0.0.1 {closed}"))]);
     // A node of a Redis Cluster which has some of the slots, so that some locks would work.
     let cluster = Redis::start(&[("cluster-enabled", "yes"), ("cluster-require-full-coverage", "no")]);
     assert_eq!(cluster.command(&["CLUSTER", "ADDSLOTSRANGE", "0", "12000"]), "OK");
@@ -165,14 +165,14 @@ async fn a_redis_that_answers_but_takes_no_locks_is_not_called_good() {
 #[tokio::test]
 async fn a_node_that_is_shutting_down_is_alive_and_not_ready() {
     let mut server = Server::start(Options::memory()).await;
-    // Idle connections are let go; half a request is waited for.
+    // Idle connections are closed; half a request is waited for.
     let mut halves = Vec::new();
     for path in ["/readyz", "/healthz", "/v1/openapi.json"] {
         let mut raw = Raw::connect(server.addr).await;
         raw.write(format!("GET {path} HTTP/1.1\r\n")).await;
         halves.push(raw);
     }
-    // The server has these by the time that it has answered what came behind them.
+    // The server has read these by the time that it has answered the later request.
     server.client().get("/healthz").await.ok(200);
     server.drain();
     server.draining().await;
@@ -207,8 +207,8 @@ async fn every_answer_has_the_id_of_its_request() {
             assert!(seen.insert(answer.header("x-request-id").to_owned()), "an id is given once");
         }
         // Refusals, too.
-        let stranger = crate::harness::Client { key: None, ..dev.clone() };
-        assert!(stranger.get("/v1/threads").await.headers.contains_key("x-request-id"));
+        let anonymous = crate::harness::Client { key: None, ..dev.clone() };
+        assert!(anonymous.get("/v1/threads").await.headers.contains_key("x-request-id"));
     })
     .await;
 }

@@ -161,7 +161,7 @@ everywhere! {
     }
 }
 
-// A browser that comes again goes on by the id of the last event alone, and gives up for good at 410.
+// A browser that reconnects continues by the id of the last event alone, and stops for good at 410.
 everywhere! {
     async fn a_stream_does_not_continue_in_another_log(server) {
         let dev = server.client();
@@ -181,7 +181,7 @@ everywhere! {
 }
 
 everywhere! {
-    async fn a_quiet_stream_has_heartbeats_that_say_where_the_end_is(
+    async fn a_quiet_stream_has_heartbeats_with_the_tail(
         server: |options| options.with_timeouts(|patience| patience.heartbeat = Duration::from_millis(50))
     ) {
         let dev = server.client();
@@ -218,7 +218,7 @@ everywhere! {
             dev.get(&format!("{PATH}?after=8&{bad}")).await.problem(400, "invalid-request");
         }
         dev.get(&format!("{PATH}?before=8&wait=1")).await.problem(400, "invalid-request");
-        // Bounded to a run it ends with the run, though the thread goes on.
+        // A stream bounded to a run ends with the run, though the thread continues.
         let waiting = tokio::spawn({
             let dev = dev.clone();
             async move { dev.get(&format!("{PATH}?after=9&runId=two&wait=60")).await }
@@ -232,7 +232,7 @@ everywhere! {
 }
 
 everywhere! {
-    async fn the_feed_tells_of_every_change_and_keeps_the_newest(server) {
+    async fn the_feed_has_every_change_and_keeps_the_newest_of_a_thread(server) {
         let dev = server.client();
         for id in ["a", "b", "c"] {
             dev.thread(id).await;

@@ -73,7 +73,7 @@ everywhere! {
 }
 
 everywhere! {
-    /// Numbers that no run can reach are refused like any other gap, and hurt nobody.
+    /// Numbers that no run can reach are refused like any other gap, without side effects.
     async fn absurd_producer_seqs_are_refused(server) {
         let dev = server.client();
         dev.thread("t").await;
@@ -169,11 +169,11 @@ everywhere! {
         })
         .await;
         assert_eq!(ended["errorCode"], "lease-expired");
-        // What it sent before still gets its old answer; what is new does not get in, and is told why.
+        // An earlier append still gets its old answer; a new one is refused, with the reason.
         dev.append("t", "r", 1, json!([{ "type": "TEXT_MESSAGE_START", "messageId": "m" }])).await.ok(200);
         dev.append("t", "r", 2, json!([{ "type": "TEXT_MESSAGE_CONTENT" }])).await.problem(409, "run-fenced");
         assert_eq!(dev.types("t").await, ["TEXT_MESSAGE_START", "TEXT_MESSAGE_END", "RUN_ERROR"]);
-        // A run that never said anything leaves nothing in the log.
+        // A run that never sent an event leaves nothing in the log.
         dev.post("/v1/threads/t/runs", json!({ "runId": "s", "leaseSeconds": 5 })).await.ok(201);
         server.pass(6);
         eventually("the silent run is over", async || {

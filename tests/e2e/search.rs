@@ -117,7 +117,7 @@ everywhere! {
     }
 }
 
-/// One that finds nothing in many threads answers all the same, and goes on where it stopped.
+/// A page that finds nothing in many threads is sent nevertheless, and the next one continues where it stopped.
 #[tokio::test]
 async fn a_page_of_a_search_may_be_empty_and_not_the_last() {
     run(Options::memory().with_manual_clock(), async |server: &Server| {
@@ -136,9 +136,9 @@ async fn a_page_of_a_search_may_be_empty_and_not_the_last() {
     .await;
 }
 
-/// Long names are many bytes to compare: of these fewer are looked at for one page.
+/// Long names are many bytes to compare: one page reads fewer of them.
 #[tokio::test]
-async fn a_page_of_a_search_looks_at_so_many_bytes() {
+async fn a_page_of_a_search_reads_a_bounded_number_of_bytes() {
     run(Options::memory().with_manual_clock(), async |server: &Server| {
         let first = SEARCH_BYTES.div_ceil(MAX_PAGE * MAX_NAME_BYTES) * MAX_PAGE;
         let long = "x".repeat(MAX_NAME_BYTES);

@@ -30,7 +30,7 @@ fn seqs(frames: &[Value]) -> Vec<u64> {
 }
 
 #[tokio::test]
-async fn a_reader_who_is_stuck_is_closed_with_4008_and_has_lost_nothing() {
+async fn a_stuck_reader_is_closed_with_4008_and_loses_no_event() {
     const EVENTS: u64 = 400;
     let options = Options::memory().with_timeouts(|patience| {
         // For as long as the test may take to come to the end.
@@ -58,7 +58,7 @@ async fn a_reader_who_is_stuck_is_closed_with_4008_and_has_lost_nothing() {
         let closing = &frames.last().expect("a last frame")["closing"];
         assert_eq!((code, &closing["code"], &closing["reason"]), (4008, &json!(4008), &json!("slow-consumer")));
         assert_eq!((&closing["reconnect"], &closing["retryAfterMs"]), (&json!(true), &json!(0)));
-        // It was served from the store before it was given up.
+        // The reader was served from the store before it was closed.
         assert!(frames.iter().any(|frame| frame.get("fellBehind").is_some()));
         let seen = seqs(&frames);
         let last = *seen.last().expect("events");

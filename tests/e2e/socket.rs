@@ -62,7 +62,7 @@ everywhere! {
 }
 
 everywhere! {
-    async fn a_second_subscription_takes_the_place_of_the_first(server) {
+    async fn a_second_subscription_replaces_the_first(server) {
         let dev = server.client();
         dev.thread("t").await;
         dev.run("t", "r").await;
@@ -147,7 +147,7 @@ everywhere! {
         socket.send(json!({ "id": "bad", "append": append(101, json!([{ "type": "Z" }, 7])) })).await;
         let bad = socket.problem("bad", 422, "invalid-event").await;
         assert_eq!((number(&bad, "index"), &bad["threadId"]), (1, &json!("t")));
-        // Asked by somebody else, over HTTP; and by itself.
+        // A stop by another client, over HTTP; and one by the socket itself.
         dev.act("t", "r", "stop").await.ok(202);
         assert_eq!(socket.frame("stopRequested").await, json!({ "threadId": "t", "runId": "r" }));
         socket.send(json!({ "id": "s", "stop": { "threadId": "t", "runId": "r" } })).await;

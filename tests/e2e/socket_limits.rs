@@ -114,7 +114,7 @@ async fn a_frame_that_is_too_large_closes_the_socket_and_says_so() {
         for size in [16 * 1024 * 1024 + 1, 40 * 1024 * 1024] {
             let mut socket = server.socket("dev").await;
             let text = format!("{{\"id\":\"{}\",\"ping\":{{}}}}", "x".repeat(size));
-            // Written to its end although nobody wants it: the client must still find the reason.
+            // The frame is written to its end although it is refused: the client must still read the reason.
             soon(socket.stream.send(Message::text(text))).await.expect("sent");
             let (closing, code) = socket.closed().await;
             assert_eq!((code, &closing["reason"], &closing["reconnect"]), (4509, &json!("too-large"), &json!(false)));

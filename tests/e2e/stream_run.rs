@@ -32,7 +32,7 @@ impl Upload {
     }
 
     fn send(&self, bytes: impl Into<Bytes>) {
-        self.chunks.send(bytes.into()).expect("the request goes on");
+        self.chunks.send(bytes.into()).expect("the request continues");
     }
 
     async fn end(self) -> Answer {
@@ -177,7 +177,7 @@ everywhere! {
         assert_eq!(dev.types("t").await, ["A", "RUN_ERROR"]);
         let again = dev.ndjson(Method::POST, "/v1/threads/t/runs?runId=r", body).await;
         assert_eq!(again.body, answer.body);
-        // A thread held by somebody else, and one that is not there.
+        // A thread held by another run, and one that does not exist.
         dev.run("t", "s").await;
         dev.ndjson(Method::POST, "/v1/threads/t/runs?runId=u", body).await.problem(409, "run-active");
         dev.ndjson(Method::POST, "/v1/threads/none/runs", body).await.problem(404, "thread-not-found");
@@ -213,7 +213,7 @@ everywhere! {
         let path = "/v1/threads/t/runs?producerSeq=5";
         dev.ndjson(Method::POST, path, line).await.problem(400, "invalid-request");
         dev.ndjson(Method::POST, &format!("{path}&runId=r"), line).await.problem(404, "run-not-found");
-        // Nobody holds the thread.
+        // No run holds the thread.
         dev.ndjson(Method::POST, "/v1/threads/t/runs?runId=s", line).await.ok(201);
     }
 }
@@ -226,14 +226,14 @@ everywhere! {
         let upload = Upload::begin(&dev, "/v1/threads/t/runs?runId=r&leaseSeconds=1");
         upload.send("{\"type\":\"A\"}\n");
         tail(&dev, 1).await;
-        let ended = eventually("the run is given up", async || {
+        let ended = eventually("the run is abandoned", async || {
             let run = dev.get("/v1/threads/t/runs/r").await.ok(200);
             (run["status"] != "running").then_some(run)
         })
         .await;
         assert_eq!((&ended["status"], &ended["errorCode"]), (&json!("error"), &json!("lease-expired")));
         assert_eq!(dev.types("t").await, ["A", "RUN_ERROR"]);
-        // The thread is free, and whoever hangs on the connection is answered.
+        // The thread is free, and the open connection receives its answer.
         dev.run("t", "next").await;
         let chunks = upload.chunks.clone();
         let refused = upload.early().await.problem(409, "run-fenced");

@@ -26,7 +26,7 @@ async fn settled(client: &Client, thread: &str, count: usize) -> Vec<Value> {
 }
 
 #[tokio::test]
-async fn everybody_who_follows_is_shown_with_their_cursor_until_they_leave() {
+async fn every_follower_is_listed_with_its_cursor_until_it_leaves() {
     run(Options::memory().with_key("secret"), async |server: &Server| {
         let (ann, project) = (server.user("ann"), server.project());
         ann.thread("t").await;
@@ -67,7 +67,7 @@ async fn everybody_who_follows_is_shown_with_their_cursor_until_they_leave() {
         assert_eq!(settled(&project, "t", 1).await, [on_socket(3)]);
         socket.send(json!({ "unsubscribe": { "threadId": "t" } })).await;
         settled(&project, "t", 0).await;
-        // Who followed a thread that is deleted follows nothing any more, and nobody is told of it.
+        // The followers of a deleted thread are removed, and no longer listed.
         ann.delete("/v1/threads/t").await;
         project.get("/v1/threads/t/subscriptions").await.problem(404, "thread-not-found");
     })

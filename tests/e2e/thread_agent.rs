@@ -46,7 +46,7 @@ everywhere! {
         for (at, by) in ways.into_iter().enumerate() {
             let thread = format!("t{at}");
             assert_eq!(dev.thread(&thread).await["agentId"], Value::Null);
-            // What the feed tells of the thread that was made is behind.
+            // The cursor starts after the feed's entry for the new thread.
             let mut cursor = eventually("the feed tells the thread", async || {
                 let feed = dev.get("/v1/feed?limit=500").await.ok(200);
                 let entries = feed["entries"].as_array().expect("entries");

@@ -21,7 +21,7 @@ everywhere! {
         dev.patch("/v1/threads/t", json!({ "name": "M" })).await.ok(200);
         let again = dev.post("/v1/threads", wanted.clone()).await.ok(200);
         assert_eq!((&again["name"], &again["epoch"]), (&json!("M"), &made["epoch"]));
-        // Another create of my own, and a create on the thread of somebody else, are told the same.
+        // A second create by the owner, and a create by another user, receive the same answer.
         let own = dev.post("/v1/threads", json!({ "threadId": "t" })).await;
         own.problem(409, "thread-exists");
         let foreign = server.user("eve").post("/v1/threads", wanted).await;
@@ -87,7 +87,7 @@ everywhere! {
 }
 
 everywhere! {
-    async fn a_page_is_not_shifted_by_what_is_made_while_it_is_paged(server: |options| options.with_manual_clock()) {
+    async fn a_page_is_not_shifted_by_threads_created_meanwhile(server: |options| options.with_manual_clock()) {
         let dev = server.client();
         for index in 0..4 {
             dev.thread(&format!("t{index}")).await;

@@ -1,4 +1,4 @@
-//! A full disk: appends are refused in a way that says "again", reads go on, and nothing acknowledged is lost.
+//! A full disk: appends are refused as retryable, reads continue, and no acknowledged event is lost.
 
 use std::{
     fs,
@@ -102,7 +102,7 @@ async fn a_full_disk_loses_nothing_and_stops_no_reader() {
         let deadline = Instant::now() + Duration::from_secs(20);
         // Some still fit into what the files have already; in the end none does.
         while waiting.iter().any(Option::is_none) {
-            assert!(Instant::now() < deadline, "the disk is full and appends go on");
+            assert!(Instant::now() < deadline, "the disk is full and appends continue");
             for (writer, waiting) in writers.iter_mut().zip(&mut waiting).filter(|(_, waiting)| waiting.is_none()) {
                 let events = writer.next(&mut rng);
                 let body = format!("[{}]", events.join(","));

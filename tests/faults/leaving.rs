@@ -1,4 +1,4 @@
-//! Between SIGTERM and the drain: not ready any more, and still there for those who have not heard of it.
+//! Between SIGTERM and the drain: not ready any more, and still serving clients that do not know it yet.
 
 use std::{
     process::{Command, ExitStatus},
@@ -27,7 +27,7 @@ async fn get(client: &Client, server: &Server, path: &str) -> Response {
     client.get(format!("{}{path}", server.url)).send().await.unwrap_or_else(|error| panic!("{path}: {error:?}"))
 }
 
-/// Asks, over new connections, until it is told that this node is leaving.
+/// Requests `/readyz`, over new connections, until this node reports that it is leaving.
 async fn unready(server: &Server) {
     let asked = async {
         loop {
@@ -71,10 +71,10 @@ async fn after_sigterm_requests_are_answered_until_the_delay_is_over_or_a_second
     let api = crate::api::Api::of(&server.url);
     let socket = crate::sockets::connect(&api);
     let socket = tokio::time::timeout(PATIENCE, socket).await.expect("a socket");
-    let told = Instant::now();
+    let signalled = Instant::now();
     server.signal(Signal::SIGTERM);
     assert_eq!(ended(server).code(), Some(0));
-    assert!(told.elapsed() < PATIENCE);
+    assert!(signalled.elapsed() < PATIENCE);
     drop(socket);
 }
 
@@ -82,20 +82,20 @@ async fn after_sigterm_requests_are_answered_until_the_delay_is_over_or_a_second
 async fn the_delay_ends_by_itself_and_ctrl_c_has_none() {
     let data = tempfile::tempdir().expect("a directory");
     let server = Server::start(leaving_for(data.path(), "2"));
-    let told = Instant::now();
+    let signalled = Instant::now();
     server.signal(Signal::SIGTERM);
     unready(&server).await;
     assert_eq!(ended(server).code(), Some(0));
-    assert!((Duration::from_secs(2)..PATIENCE).contains(&told.elapsed()), "{:?}", told.elapsed());
+    assert!((Duration::from_secs(2)..PATIENCE).contains(&signalled.elapsed()), "{:?}", signalled.elapsed());
     let server = Server::start(leaving_for(data.path(), "600"));
     server.signal(Signal::SIGINT);
     assert_eq!(ended(server).code(), Some(0));
-    // A node that is alone with its directory has nobody to send its clients to.
+    // A node that is alone with its directory has no other node to send its clients to.
     let mut alone = command(data.path(), &[]);
     alone.env_remove("THREADLINE_DRAIN_DELAY");
     let server = Server::start(alone);
-    let told = Instant::now();
+    let signalled = Instant::now();
     server.signal(Signal::SIGTERM);
     assert_eq!(ended(server).code(), Some(0));
-    assert!(told.elapsed() < Duration::from_secs(4), "{:?}", told.elapsed());
+    assert!(signalled.elapsed() < Duration::from_secs(4), "{:?}", signalled.elapsed());
 }

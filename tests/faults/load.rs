@@ -101,7 +101,7 @@ impl Load {
         for churner in self.churners {
             lanes.push(timeout(Duration::from_secs(30), churner).await.expect("producers end").expect("no panic"));
         }
-        // The lease of whoever fell silent, and 5 s.
+        // The lease of a silent producer, and 5 s.
         let deadline = Instant::now() + Duration::from_millis(6_500);
         loop {
             let mut active = Vec::new();

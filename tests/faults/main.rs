@@ -1,5 +1,5 @@
-//! Faults: the real binary is killed, starved, filled up and stopped, and what its clients were told is compared with
-//! what is there afterwards. `THREADLINE_SEED` repeats a run.
+//! Faults: the real binary is killed, starved, filled up and stopped, and the answers to its clients are compared with
+//! the data afterwards. `THREADLINE_SEED` repeats a run.
 //!
 //! Needs Linux and `strace`. A tool that is missing fails a test; nothing is skipped.
 

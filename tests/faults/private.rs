@@ -1,4 +1,4 @@
-//! What is on disk is for its owner alone, whatever the umask of who starts the program.
+//! Files on disk are accessible to their owner alone, regardless of the umask of the process.
 
 use std::{
     fs::{self, Permissions},
@@ -16,7 +16,7 @@ use crate::{
 };
 
 const BINARY: &str = env!("CARGO_BIN_EXE_threadline");
-/// As many systems start their services: what is made can be read by everybody.
+/// A umask with which many systems start their services: new files are readable by every user.
 const OPEN: [&str; 4] = ["sh", "-c", "umask 000 && exec \"$@\"", "sh"];
 
 fn mode(path: &Path) -> u32 {
@@ -123,7 +123,7 @@ async fn data_that_others_could_read_is_closed_to_them_at_the_start() {
 
 #[tokio::test]
 async fn a_directory_that_cannot_be_closed_to_others_is_refused() {
-    // Nobody may change the mode of what is not a real file.
+    // The mode of anything but a regular file must not change.
     let output = run(&["serve", "--listen", "127.0.0.1:0", "--data", "/proc/self"]);
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(1), "{said}");

@@ -29,7 +29,7 @@ pub struct Producer {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step {
     Goes,
-    /// It was over already (its lease ran out while the server was away), or was left alone.
+    /// The run had ended already (its lease expired while the server was down), or was abandoned.
     Over,
 }
 
@@ -94,7 +94,7 @@ impl Producer {
     /// A refusal that a producer has to expect: its run is over.
     pub fn expect_over(&self, id: &str, slug: &str, problem: &Value) {
         if slug != "run-fenced" {
-            self.tally.violation(format!("{id} may have lost its lease, but was told: {problem}"));
+            self.tally.violation(format!("{id} may have lost its lease, but received: {problem}"));
         }
     }
 
@@ -139,7 +139,7 @@ impl Producer {
                     self.expect_over(id, &slug, &problem);
                     return Step::Over;
                 }
-                // Some producers die with their server: nobody will ever ask again.
+                // Some producers die with their server: no retry will ever come.
                 Reply::Unknown(_) if self.rng.chance(30) => return Step::Over,
                 Reply::Unknown(_) => {
                     self.tally.retried(1);

@@ -136,7 +136,7 @@ impl Server {
     /// Time on the processor so far.
     pub fn cpu(&self) -> Duration {
         let stat = fs::read_to_string(format!("/proc/{}/stat", self.pid)).expect("running");
-        // Behind the name, which may hold anything: user and system time are the 12th and 13th, in hundredths.
+        // After the name, which may contain anything: user and system time are the 12th and 13th fields, in hundredths.
         let fields: Vec<&str> = stat.rsplit(')').next().expect("fields").split_whitespace().collect();
         let ticks: u64 = fields[11..13].iter().map(|ticks| ticks.parse::<u64>().expect("a number")).sum();
         Duration::from_millis(10 * ticks)

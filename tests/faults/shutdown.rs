@@ -55,10 +55,10 @@ async fn sigterm_and_ctrl_c_end_cleanly_under_load() {
         let mut server = Server::on(data.path());
         load.base.send_replace(Some(server.url.clone()));
         sleep(Duration::from_millis(1_500)).await;
-        let told = Instant::now();
+        let asked = Instant::now();
         server.signal(signal);
         let status = tokio::task::block_in_place(|| server.wait(CLEAN));
-        longest = longest.max(told.elapsed());
+        longest = longest.max(asked.elapsed());
         load.base.send_replace(None);
         let status = status.unwrap_or_else(|| panic!("{signal}: not gone after {CLEAN:?}\n{}", server.said()));
         assert_eq!(status.code(), Some(0), "{signal}: {}", server.said());
@@ -81,7 +81,7 @@ async fn sigterm_and_ctrl_c_end_cleanly_under_load() {
 const PRODUCER: &str = "THREADLINE_FAULTS_PRODUCER";
 
 /// Not a test of its own: this program started again, as a producer that can be stopped. It appends one event every
-/// 20 ms, and goes on whatever it is told.
+/// 20 ms, and continues regardless of the answers.
 #[tokio::test]
 async fn producer_process() {
     let Ok(url) = std::env::var(PRODUCER) else { return };
@@ -142,10 +142,10 @@ async fn a_producer_that_sleeps_through_its_lease_is_fenced() {
     };
     println!("the sleeper's run was ended after {:.1?}", slept.elapsed());
     assert_eq!((run["status"].as_str(), run["errorCode"].as_str()), (Some("error"), Some("lease-expired")));
-    // Somebody else has the thread when it wakes.
+    // Another run has the thread when the producer wakes.
     api.post("/v1/threads/t/runs", r#"{"runId":"next"}"#).await.done();
     let appended = api.post("/v1/threads/t/runs/next/events?producerSeq=1", r#"[{"type":"CUSTOM"}]"#).await.done();
-    kill(pid, Signal::SIGCONT).expect("goes on");
+    kill(pid, Signal::SIGCONT).expect("continues");
     let stdout = child.0.stdout.take().expect("piped");
     let said = thread::spawn(move || std::io::read_to_string(stdout).expect("text")).join().expect("read");
     let refused: Vec<_> = said.lines().filter(|line| line.starts_with("REFUSED")).collect();
@@ -155,7 +155,7 @@ async fn a_producer_that_sleeps_through_its_lease_is_fenced() {
     assert_eq!(thread["tail"], appended["lastSeq"], "nothing was appended after it woke");
     // An append that was under way when it stopped may have been answered after it woke.
     let own = run["producerSeq"].as_u64().expect("a number") - 1;
-    assert_eq!(acked.parse().ok(), Some(own), "what it was told is what is there: {run}");
+    assert_eq!(acked.parse().ok(), Some(own), "its acknowledged events are stored: {run}");
     let problem: Value = api.post("/v1/threads/t/runs", "{}").await.refused();
     assert_eq!((slug(&problem).as_str(), problem["run"]["runId"].as_str()), ("run-active", Some("next")));
 }

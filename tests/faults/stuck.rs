@@ -64,9 +64,9 @@ struct Budget {
     slack: Duration,
 }
 
-/// A debug build, perhaps on a machine with other things to do: how long an append takes says little there, and the ratio
-/// is only told. But the readers stay until every run has appended beside them, or for WRITE_TIMEOUT: if appends waited for
-/// them, the slowest one of every run would take about as long.
+/// A debug build, perhaps on a busy machine: the time of an append means little there, and the ratio is only printed. But
+/// the readers stay until every run has appended beside them, or for WRITE_TIMEOUT: if appends waited for them, the slowest
+/// append of every run would take about as long.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_thousand_stuck_readers_cost_little_and_delay_no_other() {
     let (window, filling) = (Duration::from_millis(1_500), Duration::from_secs(8));
@@ -106,7 +106,7 @@ async fn measure(wanted: Measured) {
     let mut watch = Watch::new(&server, data.path(), acknowledged);
     let mut windows = Vec::new();
     for pair in 1..=wanted.pairs {
-        // What the readers before have left behind is no quiet time.
+        // The cleanup of the previous readers is no quiet time.
         watch.span(wanted.filling / 2).await;
         let before = server.cpu();
         let quiet = watch.window(wanted.window).await;
@@ -126,7 +126,7 @@ async fn measure(wanted: Measured) {
         println!("{STUCK} stuck readers: open after {opened:.1?}");
         let open = Instant::now();
         if pair < wanted.pairs || wanted.budget.is_none() {
-            // They go by themselves. That the server lets go of them takes longer, and is the subject of other tests.
+            // The readers disconnect. Their release by the server takes longer, and is the subject of other tests.
             drop(stuck);
             watch.until_gone(open).await;
         } else {
@@ -264,7 +264,7 @@ impl<'s> Watch<'s> {
         opening.await.expect("all connect")
     }
 
-    /// Waits until the server has let go of them.
+    /// Waits until the server has released the readers' connections.
     async fn until_gone(&mut self, open: Instant) {
         // The producers' connections come and go.
         while self.server.fds() > self.base_fds + 20 {

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 #[derive(Debug, Clone)]
 struct Call {
     name: String,
-    /// Everything behind the opening parenthesis.
+    /// Everything after the opening parenthesis.
     text: String,
     result: Option<i64>,
     began: usize,
@@ -49,22 +49,22 @@ pub fn order(trace: &str, acks: &[(String, String)]) -> Result<(), String> {
     for (mark, ack) in acks {
         let written = calls.iter().find(|call| call.name == "pwrite64" && to_wal(call) && call.text.contains(mark));
         let written = written.ok_or_else(|| format!("{mark} was not written to the write-ahead log"))?;
-        let told = calls.iter().find(|call| {
+        let acked = calls.iter().find(|call| {
             matches!(call.name.as_str(), "write" | "writev" | "sendto" | "sendmsg") && call.text.contains(ack)
         });
-        let told = told.ok_or_else(|| format!("{mark} was not acknowledged by {ack}"))?;
+        let acked = acked.ok_or_else(|| format!("{mark} was not acknowledged by {ack}"))?;
         let synced = calls.iter().find(|call| {
             matches!(call.name.as_str(), "fsync" | "fdatasync")
                 && to_wal(call)
                 && call.result == Some(0)
                 && call.began > written.ended
-                && call.ended < told.began
+                && call.ended < acked.began
         });
         if synced.is_none() {
             return Err(format!(
                 "{mark} was written in line {}, acknowledged in line {}, and not synced in between",
                 written.ended + 1,
-                told.began + 1
+                acked.began + 1
             ));
         }
     }

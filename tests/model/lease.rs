@@ -6,10 +6,10 @@
 //! - *Gate*: its key may vanish at any time. A start passes the gate first and the store later, or dies in between.
 //! - *Network*: a request may arrive late, again or out of order, whatever has become of its run. So come retries after
 //!   a lost answer (the ambiguous commit), and a paused holder that never noticed that it lost its lease.
-//! - *Crash*: is not an action. Properties are judged in every state and nobody is ever forced to act, so whoever
-//!   crashed is whoever does nothing any more. What a crash leaves behind (a key, half a start, requests under way, a
-//!   lease) stays in the state. A producer that begins again with the same run id only repeats requests.
-//! - *Time*: a lease may run out at any time, a healthy holder's too, and is renewed as long as nobody took over.
+//! - *Crash*: is not an action. Properties are judged in every state and no actor is ever forced to act, so a crashed
+//!   actor is one that never acts again. The rest of a crash (a key, half a start, pending requests, a lease) stays in
+//!   the state. A producer that begins again with the same run id only repeats requests.
+//! - *Time*: a lease may expire at any time, a healthy holder's too, and is renewed as long as no other run took over.
 //! - *Closing*: a read of (fence, tail), up to which open messages are folded, and later the statement that closes by
 //!   what was read. Reapers do it, and starts that find an expired lease; two such reads may be under way at once.
 //! - *Stop*: when it has waited long enough, it fences the run, which then may be closed whatever its lease.
@@ -17,7 +17,7 @@
 //! Faults are not counted; only runs and their events are bounded, in two scopes that are small in different ways.
 //!
 //! What is not: durations (that a reaper comes in time; that a closer gets through which keeps missing because its run
-//! keeps appending), `finishing` (here a lock that is let go early is a lease that ran out early), other bytes under a
+//! keeps appending), `finishing` (here a lock that is released early is a lease that expired early), other bytes under a
 //! stored producer_seq, batches, a finished run appended whole, delete, readers, and whether the SQL is this atomic.
 //!
 //! Negative controls: every other [`Design`] lacks one rule, and a test demands that the checker finds what this breaks.
@@ -43,7 +43,7 @@ enum Design {
     CloseWithoutTailCheck,  // a closer does not compare the tail that it folded up to
     CloseWithoutLeaseCheck, // a closer does not look again whether the lease has run out
     ReaperReadsGate,        // a reaper closes only what the gate still names
-    GateDecides,            // who won the gate does not have to pass the store
+    GateDecides,            // the winner of the gate does not have to pass the store
     StartTwice,             // a start does not know its own retry
     KeyOfEndedRunOnly,      // the key of a run that has ended is taken over, but not that of one which never began
 }
@@ -119,7 +119,7 @@ impl Store {
         let record = self.records[run]?;
         let ack = record.first_seq + n - 1;
         // By whether the run is over, not by its fence: a stop changes the fence while the record is not yet written.
-        // And without the closer's entries: a stale event would be taken for a stored one.
+        // And without the closer's entries: a stale event would be treated as a stored one.
         let stored = if record.ended { record.producer_seq } else { self.head.producer_seq };
         let may_write = match design {
             NoFenceCheck => true,
@@ -153,7 +153,7 @@ impl Store {
         if self.head.fence != fence || !same_tail || !in_time {
             return false;
         }
-        // A run that never sent anything leaves no trace in the log, unless somebody stopped it and awaits its end.
+        // A run that never sent an event leaves no trace in the log, unless it was stopped and its end is awaited.
         if self.head.stopping || self.records[run].is_some_and(|record| tail >= record.first_seq) {
             let entry = |seq, terminal| Entry { seq, run, fence, producer_seq: None, terminal };
             self.log.extend([entry(tail + 1, false), entry(tail + 2, true)]);
@@ -197,7 +197,7 @@ struct State {
     key: Option<usize>,               // the run that the gate's key names
     counter: u8,                      // the gate's; FenceFromGate only
     starting: [Option<u8>; MAX_RUNS], // past the gate and not yet at the store, with the counter as it was
-    reads: [Option<Seen>; 2],         // of those who have not yet closed
+    reads: [Option<Seen>; 2],         // of closers that have not closed yet
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -333,8 +333,8 @@ impl Model for Thread {
             }),
             always("one end each", |m, s| {
                 let ends = |run| s.store.of(run).filter(|entry| entry.terminal).count();
-                let goes_on = |run| s.store.head.active == Some(run) || s.store.of(run).next().is_none();
-                (0..m.runs).all(|run| goes_on(run) || ends(run) == 1)
+                let continues = |run| s.store.head.active == Some(run) || s.store.of(run).next().is_none();
+                (0..m.runs).all(|run| continues(run) || ends(run) == 1)
             }),
             always("one active", |m, s| {
                 let open = |run: usize| s.store.records[run].is_some_and(|record| !record.ended);

@@ -75,26 +75,26 @@ async fn open(
     }
 }
 
-/// What comes without waiting, told in short.
+/// The deliveries that are ready, in a short form.
 async fn drain(reader: &mut Subscription) -> Vec<String> {
-    let mut told = Vec::new();
+    let mut seen = Vec::new();
     while let Ok(delivery) = timeout(Duration::from_millis(1), reader.next()).await {
         match delivery.expect("store") {
             Some(Delivery::Events(slice)) => {
                 let (first, last) = (slice.first_seq().expect("first"), slice.last_seq().expect("last"));
                 assert_eq!(slice.events().map(|(seq, ..)| seq).collect::<Vec<_>>(), (first..=last).collect::<Vec<_>>());
-                told.push(format!("{first}-{last}"));
+                seen.push(format!("{first}-{last}"));
             }
-            Some(Delivery::CaughtUp(at)) => told.push(format!("caught up {at}")),
-            Some(Delivery::FellBehind(at)) => told.push(format!("fell behind {at}")),
-            Some(Delivery::Ended(reason)) => told.push(format!("{reason:?}")),
+            Some(Delivery::CaughtUp(at)) => seen.push(format!("caught up {at}")),
+            Some(Delivery::FellBehind(at)) => seen.push(format!("fell behind {at}")),
+            Some(Delivery::Ended(reason)) => seen.push(format!("{reason:?}")),
             None => {
-                told.push("end".into());
+                seen.push("end".into());
                 break;
             }
         }
     }
-    told
+    seen
 }
 
 /// Appends `count` batches of one event; the reader looks after each one, or only at the end.
@@ -107,8 +107,8 @@ async fn append(
     for _ in 0..count {
         let appended = node.service.runs.append(&node.alice, thread, &run_id("r"), None, numbered("x", 1)).await;
         appended.expect("append");
-        if let Some((reader, told)) = &mut reader {
-            told.extend(drain(reader).await);
+        if let Some((reader, seen)) = &mut reader {
+            seen.extend(drain(reader).await);
         }
     }
 }
@@ -204,7 +204,7 @@ fn every_cell_of_the_matrix() {
 }
 
 #[test]
-fn a_cursor_of_the_thread_that_was_deleted_is_refused_by_the_one_made_after_it() {
+fn a_cursor_of_a_deleted_thread_is_refused_by_a_recreated_one() {
     run_seed(0, async {
         let node = Node::start();
         let thread = node.thread("t").await;
@@ -221,7 +221,7 @@ fn a_cursor_of_the_thread_that_was_deleted_is_refused_by_the_one_made_after_it()
 }
 
 #[test]
-fn a_reader_bounded_to_a_run_that_said_nothing_ends_with_it() {
+fn a_reader_bounded_to_a_run_without_events_ends_with_it() {
     run_seed(0, async {
         let node = Node::start();
         let thread = node.thread("t").await;

@@ -38,7 +38,7 @@ impl Gate {
     }
 }
 
-/// A memory store behind a intercept.
+/// A memory store behind an intercept.
 pub type Probe = Through<Intercept>;
 
 /// See [`Probe`].
@@ -126,7 +126,7 @@ impl Pass for Intercept {
             "start" => drop(self.starts.fetch_add(1, SeqCst)),
             "run" => self.run_gate.pass().await,
             "heartbeat" if self.failing_beats.fetch_update(SeqCst, SeqCst, |left| left.checked_sub(1)).is_ok() => {
-                return Err(StoreError::Unavailable("it was told to fail".to_owned()));
+                return Err(StoreError::Unavailable("a failure was requested".to_owned()));
             }
             _ => {}
         }

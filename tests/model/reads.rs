@@ -152,7 +152,7 @@ fn a_reader_of_history_does_not_disturb_the_ring() {
         bench.append_here(2_500).await;
         let mut live = bench.open(2_500).await;
         assert!(matches!(live.next().await, Ok(Some(Delivery::CaughtUp(2_500)))));
-        // One reader looks at the beginning and leaves, then events come from elsewhere and from here.
+        // One reader reads the beginning and leaves, then events come from the other node and from this one.
         for cursor in [0, 700, 1_499] {
             let mut history = bench.open(cursor).await;
             assert!(matches!(history.next().await, Ok(Some(Delivery::Events(_)))));
@@ -179,7 +179,7 @@ fn a_reader_that_only_joined_does_not_pin_an_empty_ring() {
     run_seed(1, async {
         let mut bench = Bench::new(false).await;
         bench.append_here(2_500).await;
-        // The first page that anybody takes is old. It must not stand in the way of the newest events.
+        // The first page that a reader takes is old. It must not block the newest events.
         let mut history = bench.open(0).await;
         assert!(matches!(history.next().await, Ok(Some(Delivery::Events(_)))));
         let followers = bench.followers(64, 2_520).await;
@@ -206,11 +206,11 @@ fn history_is_read_without_the_single_flight_lock() {
             near.next().await.expect("next");
         });
         settle().await;
-        assert_eq!(bench.probe.take_reads(), 1, "a read that was given up still reads for all");
-        // Were the far one behind the lock, it would not get to the store at all.
+        assert_eq!(bench.probe.take_reads(), 1, "an abandoned read still reads for all");
+        // If the far reader waited for the lock, its read would not reach the store.
         assert!(timeout(Duration::from_millis(5), far.next()).await.is_err());
         assert_eq!(bench.probe.take_reads(), 1, "the far reader reads for itself");
-        // Another near one waits for the first.
+        // Another near reader waits for the first one.
         let mut second = bench.open(1_198).await;
         assert!(timeout(Duration::from_millis(5), second.next()).await.is_err());
         assert_eq!(bench.probe.take_reads(), 0, "one near reader reads for all");
@@ -241,7 +241,7 @@ fn stuck_readers_of_large_events_share_a_bounded_room() {
         // A reader of small events is not concerned.
         let mut small = bench.open(1).await;
         assert!(matches!(small.next().await, Ok(Some(Delivery::Events(_)))));
-        // Whoever asks for more is done with what it had.
+        // A reader that asks for more has released its page.
         let _ = served[0].next().await;
         assert!(matches!(late.next().await, Ok(Some(Delivery::Events(_)))));
         assert_eq!(late.cursor(), 1);
@@ -249,19 +249,19 @@ fn stuck_readers_of_large_events_share_a_bounded_room() {
 }
 
 #[test]
-fn a_reader_that_is_not_asked_for_more_holds_up_no_other() {
+fn an_idle_reader_delays_no_other() {
     run_seed(1, async {
         let mut bench = Bench::new(false).await;
         bench.append_elsewhere(5).await;
         let (mut left_alone, mut other) = (bench.open(0).await, bench.open(0).await);
         bench.probe.read_gate.hold();
-        // As in an answer whose client reads nothing: its read has begun, for all who are near the tail, and then nobody
-        // asks for its piece.
+        // As in a response that its client does not read: its read has begun, for all readers near the tail, and its own piece
+        // is never requested.
         let mut begun = Box::pin(left_alone.next());
         assert!(futures_util::poll!(begun.as_mut()).is_pending());
         settle().await;
         bench.probe.read_gate.open();
-        timeout(Duration::from_secs(5), read_to(&mut other, 5)).await.expect("it goes on");
+        timeout(Duration::from_secs(5), read_to(&mut other, 5)).await.expect("it continues");
         begun.await.expect("next").expect("delivery");
         read_to(&mut left_alone, 5).await;
     });

@@ -1,6 +1,6 @@
-//! Subscriptions against a model: two nodes over one store, the second one told of commits by a bus that loses,
-//! doubles, delays and reorders; readers that come, go, dawdle and drop what they wait for; threads that are deleted
-//! and made again. Whatever happens, a reader sees each event once, in order, to the end.
+//! Subscriptions against a model: two nodes over one store, the second one notified of commits by a bus that loses,
+//! doubles, delays and reorders; readers that connect, leave, read slowly and cancel reads; threads that are deleted
+//! and created again. In every case a reader sees each event once, in order, to the end.
 
 mod checker;
 mod planted;

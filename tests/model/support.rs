@@ -63,7 +63,7 @@ pub fn events(lines: &[impl AsRef<str>]) -> NewEvents {
     NewEvents::from_ndjson(text.join("\n").as_bytes()).expect("events")
 }
 
-/// `count` events, told apart by `name` and a number.
+/// `count` events, identified by `name` and a number.
 pub fn numbered(name: &str, count: usize) -> NewEvents {
     let lines: Vec<_> = (0..count).map(|n| format!(r#"{{"type":"X","name":"{name}","n":{n}}}"#)).collect();
     events(&lines)

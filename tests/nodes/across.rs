@@ -23,12 +23,12 @@ async fn append_on_one_read_on_another_stop_from_a_third_list_on_a_fourth() {
         in_time(BY_THE_BUS, "the other node's reader sees it", reader.reads(reader.seen.len() + 10)).await;
         let entries = in_time(PATIENCE, "the feed", d.feed(&waiting)).await.expect("a page");
         assert_eq!(entries.entries.len(), 1);
-        // Whoever runs it hears of the stop on its own node.
+        // The producer receives the stop on its own node.
         let stop = producer.stop_token();
         let begun = Instant::now();
         c.stop("t", &run).await.expect("asked");
-        in_time(PATIENCE, "the producer hears of the stop", stop.cancelled()).await;
-        println!("round {round}: the stop was heard after {:?}", begun.elapsed());
+        in_time(PATIENCE, "the producer receives the stop", stop.cancelled()).await;
+        println!("round {round}: the stop was received after {:?}", begun.elapsed());
         producer.finish().await.expect("finishes");
         in_time(BY_THE_BUS, "the end", reader.reads(reader.seen.len() + 1)).await;
     }
@@ -69,7 +69,7 @@ async fn an_agent_run_by_one_node_is_stopped_from_another() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_thread_deleted_and_made_again_elsewhere_is_another_one_here() {
+async fn a_thread_recreated_on_another_node_is_a_new_thread_here() {
     let cluster = Cluster::start(2);
     let (a, b) = (cluster.client(0), cluster.client(1));
     make_thread(&a, "t").await;

@@ -1,4 +1,4 @@
-//! Backups made while a run is under way, put back with `deploy/restore.sh`: what is there, and what clients are told.
+//! Backups taken while a run is active, restored with `deploy/restore.sh`: the restored data, and the answers to clients.
 
 use std::{
     path::{Path, PathBuf},
@@ -20,7 +20,7 @@ use crate::{
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_threadline");
 
-/// Runs it to its end; what it said, and whether it ended well.
+/// Runs the command to its end; returns its output, and whether it succeeded.
 fn run(command: &mut Command) -> (bool, String) {
     let output = command.output().unwrap_or_else(|error| panic!("cannot run {command:?}: {error}"));
     let said = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
@@ -97,9 +97,9 @@ async fn read(client: &Client, after: usize, epoch: &str) -> Result<usize, Strin
     page.map(|page| page.events.len()).map_err(|error| error.to_string())
 }
 
-/// A server on what was put back.
+/// A server on the restored data.
 async fn check(client: &Client, before: &Before) {
-    // The run that was under way is ended, since nobody carries it on; behind what the backup has of it.
+    // The active run has no producer any more, so it is ended, after its last event in the backup.
     let run = in_time(ENDED, "the run is ended", ended(client, "t", "r")).await;
     assert_eq!((run.status, run.error_code.as_deref()), (RunStatus::Error, Some("lease-expired")));
     let log = log(client, "t").await;
@@ -109,12 +109,12 @@ async fn check(client: &Client, before: &Before) {
     let (least, most) = before.acknowledged;
     assert!((least..=most).contains(&kept.len()), "{} of {least} to {most}", kept.len());
     assert!(kept.len() < before.log.len(), "something was lost, or this proves nothing");
-    // Whoever comes with the old cursor is told, wherever it stands.
+    // A reader with an old cursor receives the refusal, for every position.
     for after in [0, kept.len() - 1, before.log.len(), before.log.len() + 100] {
         let refused = read(client, after, &before.epoch).await.expect_err("refused");
         assert!(refused.contains("log-replaced") || refused.contains("replaced"), "{after}: {refused}");
     }
-    // A list hears of all its threads once more, though its cursor is ahead of what the backup knew.
+    // A list receives all its threads again, though its cursor is ahead of the backup's feed.
     let page = client.feed(&FeedQuery { after: before.feed, ..FeedQuery::default() }).await.expect("a page");
     let mut names: Vec<_> = page
         .entries
@@ -177,7 +177,7 @@ async fn a_data_directory_is_backed_up_beside_its_server_and_restored() {
     assert!(kept.into_iter().any(|entry| entry.file_name().to_string_lossy().starts_with("data.before-")));
 }
 
-/// Runs end soon here when nobody carries them on.
+/// A server on which runs without a producer end soon.
 fn quick(data: &Path) -> Command {
     let mut command = command(data, &[]);
     command.args(["--lock-ttl-seconds", "2"]);

@@ -146,7 +146,7 @@ pub async fn log(client: &Client, thread: &str) -> Vec<String> {
     }
 }
 
-/// A reader that goes on over reconnects, and what it has seen.
+/// A reader that continues over reconnects, and the events that it has seen.
 pub struct Reader {
     tail: Tail,
     pub seen: Vec<String>,

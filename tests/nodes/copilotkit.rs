@@ -49,7 +49,7 @@ async fn post(cluster: &Cluster, node: usize, path: &str, body: Value) -> Value 
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn c28_a_stop_reaches_a_runner_on_another_node_and_its_events_a_page_there() {
+async fn c28_a_stop_and_the_events_of_a_run_cross_nodes() {
     let cluster = Cluster::start(3);
     let (runtime, pages, lists) = (0, 1, 2);
     let made = json!({ "threadId": "t", "userId": "ann", "agentId": "agent" });
@@ -87,8 +87,8 @@ async fn c28_a_stop_reaches_a_runner_on_another_node_and_its_events_a_page_there
             assert_eq!(page.hear("ag_ui_event").await, event);
             assert!(begun.elapsed() < BY_THE_BUS, "by the bus, not after {:?}", begun.elapsed());
             assert_eq!(runner.hear("phx_reply").await["status"], "ok");
-            let told = tab.hear("thread_run_activity").await;
-            assert_eq!((&told["runId"], &told["eventType"]), (&json!(run), &json!(kind)));
+            let pushed = tab.hear("thread_run_activity").await;
+            assert_eq!((&pushed["runId"], &pushed["eventType"]), (&json!(run), &json!(kind)));
         }
     }
 }

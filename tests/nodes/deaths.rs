@@ -59,12 +59,12 @@ async fn runs_of_a_killed_node_are_ended_by_another() {
         let log = log(&b, thread).await;
         assert_eq!(log.last().map(|line| kind(line)).as_deref(), Some("RUN_ERROR"));
     }
-    // The thread is free, and its lock in nobody's way.
+    // The thread is free, and its lock blocks no run.
     b.run("agent", options("next")).await.expect("starts").finish().await.expect("finishes");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_node_that_stood_still_comes_back_fenced() {
+async fn a_node_that_was_paused_is_fenced_when_it_resumes() {
     let cluster = Cluster::start(2);
     let (a, b) = (cluster.client(0), cluster.client(1));
     make_thread(&b, "t").await;
@@ -149,6 +149,6 @@ async fn nodes_are_replaced_one_by_one_under_load() {
         assert!(reader.closed_with.iter().all(|code| *code == 4000), "{:?}", reader.closed_with);
         drained += reader.closed_with.len();
     }
-    println!("{drained} readers were told to go elsewhere");
-    assert!(drained >= 6, "each of the first nodes had readers, and told them why: {drained}");
+    println!("{drained} readers were sent to other nodes");
+    assert!(drained >= 6, "each of the first nodes had readers, and sent them the reason: {drained}");
 }

@@ -51,7 +51,7 @@ async fn a_client_of_0_1_0_goes_through_a_rolling_restart() {
         old.signal(Signal::SIGTERM);
         let status = tokio::task::spawn_blocking(move || old.wait(PATIENCE)).await.expect("no panic");
         assert!(status.is_some_and(|status| status.success()), "a drain is a good end");
-        in_time(PATIENCE, "it goes on", reader.reads(reader.seen.len() + 40)).await;
+        in_time(PATIENCE, "it continues", reader.reads(reader.seen.len() + 40)).await;
     }
     drop(producer.stdin.take());
     let (said, _) = ended(producer, "the producer").await;
@@ -63,7 +63,7 @@ async fn a_client_of_0_1_0_goes_through_a_rolling_restart() {
         let seen: Vec<_> =
             seen.iter().map(|line| format!("{} {}", line["runId"].as_str().expect("a run"), line["event"])).collect();
         assert_eq!(seen, log, "{way}");
-        assert!(notes.contains("going away"), "{way} was told to go elsewhere:\n{notes}");
+        assert!(notes.contains("going away"), "{way} was sent to another node:\n{notes}");
     }
     // In the order in which they were produced.
     let numbers =

@@ -25,7 +25,7 @@ async fn without_redis_runs_continue_starts_are_decided_and_readers_progress() {
     let begun = Instant::now();
     assert!(b.run("t", options("second")).await.expect_err("held").problem("run-active").is_some());
     let other = b.run("other", options("first")).await.expect("the store alone decides");
-    assert!(begun.elapsed() < Duration::from_secs(4), "nobody waits for Redis: {:?}", begun.elapsed());
+    assert!(begun.elapsed() < Duration::from_secs(4), "no request waits for Redis: {:?}", begun.elapsed());
     other.finish().await.expect("finishes");
     // Longer than the lease: only the store's lease holds the thread.
     time::sleep(LEASE + Duration::from_secs(1)).await;
@@ -96,7 +96,7 @@ async fn a_node_cut_off_from_redis_alone_is_no_danger() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_postgres_that_is_killed_and_comes_back_costs_time_and_nothing_else() {
+async fn a_killed_and_restarted_postgres_costs_only_time() {
     let postgres = Postgres::start(&[]);
     let cluster = Cluster::over(postgres.fresh_database(), 2);
     let (a, b) = (cluster.client(0), cluster.client(1));

@@ -8,7 +8,7 @@ use crate::{
     server::{Server, command},
 };
 
-/// Ends by itself with an error; what it said.
+/// Waits until the program exits with an error; returns its output.
 fn refused(mut command: Command) -> String {
     let output = command.output().expect("runs");
     let said = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
@@ -77,8 +77,8 @@ async fn redis_over_tls() {
     assert_eq!(redis.command(&["GET", "threadline:lock:default:t"]), "r");
     producer.finish().await.expect("finishes");
     // Without the authority it is not trusted: the store decides alone, and the log says why.
-    let stranger = Server::start(cluster.command(&cluster.database, &redis.tls_url()));
-    assert!(stranger.said().contains("ertificate"), "{}", stranger.said());
+    let untrusted = Server::start(cluster.command(&cluster.database, &redis.tls_url()));
+    assert!(untrusted.said().contains("ertificate"), "{}", untrusted.said());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -1,4 +1,4 @@
-//! What a node says of itself while Redis or Postgres is away: to balancers, to Prometheus and in its log.
+//! The reports of a node while Redis or Postgres is unreachable: to balancers, to Prometheus and in its log.
 
 use std::time::Duration;
 
@@ -69,7 +69,7 @@ async fn without_redis_a_node_is_degraded_and_receives_a_resync_when_redis_is_ba
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn without_its_store_a_node_is_alive_but_not_ready_and_logs_what_it_refuses() {
+async fn without_its_store_a_node_is_alive_but_not_ready_and_logs_refused_requests() {
     let postgres = Postgres::start(&[]);
     let mut cluster = Cluster::over(postgres.fresh_database(), 0);
     let mut command = cluster.command(&cluster.database, &cluster.redis.url());
@@ -111,7 +111,7 @@ async fn without_its_store_a_node_is_alive_but_not_ready_and_logs_what_it_refuse
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn where_debug_is_logged_every_request_is_and_nothing_of_its_query() {
+async fn at_debug_level_every_request_is_logged_without_its_query() {
     let data = tempfile::tempdir().expect("a directory");
     let mut command = crate::server::command(data.path(), &[]);
     command.env("THREADLINE_LOG", "warn,threadline_http::observe=debug").env("THREADLINE_LOG_FORMAT", "text");

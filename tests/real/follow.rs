@@ -34,7 +34,7 @@ struct State {
     events: Vec<Seen>,
 }
 
-/// Somebody who looks at a thread from its first event on.
+/// A reader of a thread from its first event on.
 pub struct Reader {
     client: Client,
     thread: String,
@@ -103,7 +103,7 @@ async fn follow(client: Client, thread: String, state: Arc<watch::Sender<State>>
     let options = TailOptions { after: known.events.len() as u64, epoch: known.epoch, ..TailOptions::default() };
     let mut tail = client.tail(&thread, options);
     while let Some(item) = tail.next().await {
-        match item.expect("the reader goes on") {
+        match item.expect("the reader continues") {
             TailItem::Hello { epoch, .. } => state.send_modify(|state| state.epoch = Some(epoch)),
             TailItem::Event { seq, run_id, at, event } => state.send_modify(|state| {
                 let (run, at) = (run_id.to_string(), at.to_string());

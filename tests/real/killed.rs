@@ -86,7 +86,7 @@ async fn a_run_that_died_with_its_server_is_closed_and_tried_again() {
     assert!(events.iter().map(|event| event.seq).eq(1..=events.len() as u64), "seqs are dense");
     is_closed_well(&events);
 
-    // What was said, as the real client folds it from the same events.
+    // The messages, as the real client folds them from the same events.
     let messages = api.messages("trip", None).await.expect("messages");
     let state = api.state("trip", None).await.expect("a state");
     let mut fold = node();
@@ -106,7 +106,7 @@ async fn a_run_that_died_with_its_server_is_closed_and_tried_again() {
     assert_eq!(state.state["stops"][1]["status"], "booked");
 }
 
-/// The first run ends in RUN_ERROR behind the closing events of all that was open, and nothing of it comes after that.
+/// The first run ends with RUN_ERROR after the closing events of all open messages, and has no event after that.
 fn is_closed_well(events: &[Seen]) {
     let first: Vec<_> = events.iter().filter(|event| event.run == "first").collect();
     let end = first.last().expect("events");

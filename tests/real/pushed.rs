@@ -11,8 +11,8 @@ use crate::{
     process::{Process, path, port, python, threadline},
 };
 
-/// Pushes a run and kills the server in the middle of it, while one reader is away. Gives the log, and what the
-/// program said.
+/// Pushes a run and kills the server in the middle of it, while one reader is disconnected. Returns the log, and the
+/// program's output.
 async fn killed_while(name: &'static str, mut program: Command) -> (Vec<Seen>, String) {
     let data = tempfile::tempdir().expect("a directory");
     let port = port();
@@ -112,19 +112,19 @@ async fn the_examples_in_rust_survive_the_server() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_follower_in_rust_continues_behind_a_restart() {
+async fn the_follower_in_rust_continues_after_a_restart() {
     let data = tempfile::tempdir().expect("a directory");
     let port = port();
     let (mut server, url) = threadline(data.path(), port, None);
     let api = client(&url);
-    let thread = CreateThread { thread_id: Some("told".into()), ..CreateThread::default() };
+    let thread = CreateThread { thread_id: Some("notes".into()), ..CreateThread::default() };
     api.create_thread(&thread).await.expect("a thread");
-    let mut run = api.run("told", RunOptions::default()).await.expect("a run");
+    let mut run = api.run("notes", RunOptions::default()).await.expect("a run");
     let say =
         |delta: &str| [json!({ "type": "TEXT_MESSAGE_CHUNK", "messageId": "m", "role": "assistant", "delta": delta })];
     run.append_values(&say("before\n")).await.expect("appended");
     let mut follow = spawn_blocking(|| example("follow")).await.expect("a thread");
-    follow.args(["--thread", "told", "--once", "--url", &url]);
+    follow.args(["--thread", "notes", "--once", "--url", &url]);
     let mut follow = Process::start("follow", follow);
     follow = spawn_blocking(move || {
         follow.printed("before");
@@ -149,8 +149,8 @@ async fn the_follower_in_rust_continues_behind_a_restart() {
     .await
     .expect("a thread");
     assert!(status.success(), "{status}");
-    let told: Vec<_> = said.lines().filter(|line| !line.starts_with('[')).collect();
-    assert_eq!(told, ["before", "after"], "{said}");
+    let lines: Vec<_> = said.lines().filter(|line| !line.starts_with('[')).collect();
+    assert_eq!(lines, ["before", "after"], "{said}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -205,7 +205,7 @@ async fn a_file_that_was_changed_is_not_used() {
         fs::write(&path, whole.replace(from, to)).expect("written");
         let into = memory();
         let refuse = |refusal: &Refusal| panic!("{refusal}");
-        let told = loop {
+        let error = loop {
             let (store, everything, silent) = (into.clone(), Selection::default(), Progress::silent());
             match transfer::import(store, &files, &everything, &silent, refuse).await.expect_err("damaged") {
                 // The one before may hold the directory for a moment longer.
@@ -213,7 +213,7 @@ async fn a_file_that_was_changed_is_not_used() {
                 damaged => break damaged.to_string(),
             }
         };
-        assert!(told.starts_with(place), "{told}");
+        assert!(error.starts_with(place), "{error}");
         assert!(all(&into).await.iter().all(Vec::is_empty), "threads are there, and none of these");
     }
     fs::write(&path, &whole).expect("written");

@@ -1,4 +1,4 @@
-//! The real program, told to export and to import.
+//! The real program, with its commands to export and to import.
 
 use std::{
     fs,
@@ -46,7 +46,7 @@ impl Ended {
         self.out
     }
 
-    /// What a failure has told.
+    /// The error output of a failure.
     pub fn failed(self) -> String {
         assert!(!self.ok, "{self:?}");
         self.err

@@ -101,14 +101,14 @@ async fn clients_see_the_same_data_after_a_transfer() {
     assert!(imported.starts_with("imported 10 threads with "), "{imported}");
     let server = server_at(&at("second"), moment).await;
     assert_same(&server, &seen).await;
-    // Its readers and writers go on: retries, feeds, and what comes next.
+    // Its readers and writers continue: retries, feeds, and new events.
     let alice = server.user("alice");
     let again = alice.append("active", "second", 3, json!([{ "type": "RUN_FINISHED" }])).await.ok(200);
     assert_eq!(number(&again, "firstSeq"), 5);
     let feed = number(&alice.get("/v1/threads").await.ok(200), "feedCursor");
     alice.get(&format!("/v1/feed?after={}", feed + 1)).await.problem(416, "cursor-ahead");
     alice.run("sealed", "next").await;
-    eventually("the feed goes on", async || {
+    eventually("the feed continues", async || {
         let page = alice.get(&format!("/v1/feed?after={feed}")).await.ok(200);
         (page["entries"].as_array()?.len() == 1 && page["entries"][0]["threadId"] == "sealed").then_some(())
     })
@@ -117,7 +117,7 @@ async fn clients_see_the_same_data_after_a_transfer() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn every_pair_of_stores_gives_back_the_same_files() {
+async fn a_transfer_between_every_pair_of_stores_exports_the_same_files() {
     let home = tempfile::tempdir().expect("a directory");
     let at = |name: &str| home.path().join(name);
     let (moment, seen) = quiet(&at("data")).await;
@@ -268,8 +268,8 @@ async fn errors_of_export_and_import_name_the_next_step() {
     assert!(nothing.contains("contains no data") && !at("nowhere").exists(), "{nothing}");
     let server = Server::in_directory(&at("data"), Options::new(Backend::Sqlite)).await;
     server.client().thread("t").await;
-    for told in [export(&at("data"), &at("moved")).failed(), import(&at("data"), &at("moved")).failed()] {
-        assert!(told.contains("probably by a running server: stop it"), "{told}");
+    for error in [export(&at("data"), &at("moved")).failed(), import(&at("data"), &at("moved")).failed()] {
+        assert!(error.contains("probably by a running server: stop it"), "{error}");
     }
     server.stop().await;
     std::fs::create_dir(at("full")).expect("made");
@@ -284,7 +284,7 @@ async fn errors_of_export_and_import_name_the_next_step() {
     export(&at("data"), &at("moved")).done();
     let held = std::fs::File::open(at("moved")).expect("opens");
     held.lock().expect("locks");
-    for told in [export(&at("data"), &at("moved")).failed(), import(&at("new"), &at("moved")).failed()] {
-        assert!(told.contains("another export or import is using"), "{told}");
+    for error in [export(&at("data"), &at("moved")).failed(), import(&at("new"), &at("moved")).failed()] {
+        assert!(error.contains("another export or import is using"), "{error}");
     }
 }

@@ -45,12 +45,12 @@ fn replace(file: &Path, old: &str, new: &str) {
     fs::write(file, text.replace(old, new)).expect("written");
 }
 
-/// Imports into a new directory: only the sound thread is there, and the other one is told with its place.
+/// Imports into a new directory: only the sound thread is there, and the other one is reported with its place.
 async fn only_the_good_one(home: &Path, files: &Path, what: &str, place: &str) {
     let data = home.join(format!("into-{}", what.replace(' ', "-")));
-    let told = import(&data, files).failed();
-    assert!(told.contains("rejected: thread bad of project default: threads/"), "{what}: {told}");
-    assert!(told.contains(place) && told.contains("1 rejected"), "{what}: {told}");
+    let error = import(&data, files).failed();
+    assert!(error.contains("rejected: thread bad of project default: threads/"), "{what}: {error}");
+    assert!(error.contains(place) && error.contains("1 rejected"), "{what}: {error}");
     let server = Server::in_directory(&data, Options::new(Backend::Sqlite)).await;
     let dev = server.client();
     assert_eq!(dev.types("good").await.len(), 6);
@@ -105,7 +105,7 @@ async fn a_file_of_a_thread() {
         fs::write(&bad, &whole).expect("written");
     }
     assert!(import(&home.path().join("sound"), &files).done().starts_with("imported 2 threads with 12 events"));
-    // An export that is given again finds the damage, and writes the thread anew.
+    // A repeated export finds the damage, and writes the thread again.
     cut(line(6) - 10);
     let again = export(&home.path().join("data"), &files).done();
     assert!(again.starts_with("exported 1 thread with 6 events") && again.contains("1 existed already"), "{again}");
@@ -146,8 +146,8 @@ async fn damage_to_the_manifest_is_found() {
     for (number, (what, place, spoil)) in cases.into_iter().enumerate() {
         spoil();
         let data = home.path().join(format!("into-{number}"));
-        let told = import(&data, &files).failed();
-        assert!(told.contains(place), "{what}: {told}");
+        let error = import(&data, &files).failed();
+        assert!(error.contains(place), "{what}: {error}");
         let server = Server::in_directory(&data, Options::new(Backend::Sqlite)).await;
         assert_eq!(server.client().get("/v1/threads").await.ok(200)["threads"], json!([]), "{what}");
         server.stop().await;
@@ -160,8 +160,8 @@ async fn damage_to_the_manifest_is_found() {
     let text = fs::read_to_string(&feeds).expect("a file");
     fs::write(&feeds, text.replacen("\"entry\":{\"cursor\":", "\"entry\":{\"cursor\":99", 1)).expect("written");
     let data = home.path().join("feeds");
-    let told = import(&data, &files).failed();
-    assert!(told.contains("feeds.ndjson, line 2: positions must increase"), "{told}");
+    let error = import(&data, &files).failed();
+    assert!(error.contains("feeds.ndjson, line 2: positions must increase"), "{error}");
     fs::write(&feeds, &whole[2].1).expect("written");
     assert!(import(&data, &files).done().contains("; 2 existed already"));
 }
@@ -174,8 +174,8 @@ async fn an_agent_that_is_another_one_stays() {
     let server = Server::in_directory(&data, Options::new(Backend::Sqlite)).await;
     server.client().put("/v1/agents/a", json!({ "url": "http://127.0.0.1:2/" })).await.ok(200);
     server.stop().await;
-    let told = import(&data, &files).failed();
-    assert!(told.contains("rejected: agent a of project default: another agent has this name"), "{told}");
+    let error = import(&data, &files).failed();
+    assert!(error.contains("rejected: agent a of project default: another agent has this name"), "{error}");
     let server = Server::in_directory(&data, Options::new(Backend::Sqlite)).await;
     assert_eq!(server.client().get("/v1/agents/a").await.ok(200)["url"], "http://127.0.0.1:2/");
     assert_eq!(server.client().types("bad").await.len(), 6);

@@ -21,7 +21,7 @@ const FILES: [&str; 2] = ["threadline.db", "threadline.db-wal"];
 const DUMP: &str = "dump.sql";
 const ANSWERS: &str = "answers.ndjson";
 const USERS: [&str; 3] = ["alice", "bob", "somebody-else"];
-/// When the first request of a fixture is made. The clock stands still but for what its maker lets pass.
+/// When the first request of a fixture is made. The clock only moves when the fixture advances it.
 const BEGIN: Timestamp = Timestamp(1_795_000_000_000);
 
 fn fixtures() -> PathBuf {
@@ -86,7 +86,7 @@ async fn data_of_every_earlier_release_opens_with_the_same_bytes() {
         let (moment, then) = placed(&release, data.path());
         let server = server_at(data.path(), moment).await;
         assert_same(&server, &then).await;
-        goes_on(&server).await;
+        continues(&server).await;
         server.stop().await;
         // And once more, now that this release has written to it: what had ended is as it was.
         let server = server_at(data.path(), moment).await;
@@ -109,13 +109,13 @@ async fn a_database_of_every_earlier_release_opens_with_the_same_bytes() {
         let (moment, then) = answers(&fixture);
         let server = server_on(&url, moment).await;
         assert_same(&server, &then).await;
-        goes_on(&server).await;
+        continues(&server).await;
         server.stop().await;
     }
 }
 
-/// What was under way goes on: retries find their events, the active runs take more, and those left alone are ended.
-async fn goes_on(server: &Server) {
+/// Pending work continues: retries find their events, the active runs take more, and abandoned runs are ended.
+async fn continues(server: &Server) {
     let alice = server.user("alice");
     let again = alice.append("active", "second", 1, json!([{ "type": "STEP_STARTED", "stepName": "a" }])).await.ok(200);
     assert_eq!((number(&again, "firstSeq"), number(&again, "producerSeq")), (3, 1));
@@ -125,7 +125,7 @@ async fn goes_on(server: &Server) {
     let feed = number(&alice.get("/v1/threads").await.ok(200), "feedCursor");
     assert!(feed > 5, "{feed}");
     alice.post("/v1/threads", json!({ "threadId": "new" })).await.ok(201);
-    eventually("the feed goes on", async || {
+    eventually("the feed continues", async || {
         let page = alice.get(&format!("/v1/feed?after={feed}")).await.ok(200);
         page["entries"].as_array()?.iter().any(|entry| entry["threadId"] == "new").then_some(())
     })

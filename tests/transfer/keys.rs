@@ -164,9 +164,9 @@ async fn a_file_that_was_changed_is_not_used() {
         fs::write(&path, whole.replace(from, to)).expect("written");
         let into = memory();
         let refuse = |refusal: &Refusal| panic!("{refusal}");
-        let told = transfer::import(into.clone(), &files, &Selection::default(), &Progress::silent(), refuse).await;
-        let told = told.expect_err("damaged").to_string();
-        assert!(told.starts_with("projects.ndjson"), "{told}");
+        let error = transfer::import(into.clone(), &files, &Selection::default(), &Progress::silent(), refuse).await;
+        let error = error.expect_err("damaged").to_string();
+        assert!(error.starts_with("projects.ndjson"), "{error}");
         assert!(into.all_keys().await.expect("reads").is_empty() && into.projects().await.expect("reads").is_empty());
     }
 }

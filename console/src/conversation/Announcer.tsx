@@ -1,7 +1,7 @@
 import { useEffect, useRef, useState } from "react";
 import type { UseThread } from "threadline/react";
 
-/** Says to those who do not see it that an answer begins and how it ended; not each word of it. */
+/** Announces to screen readers that an answer begins and how it ended, but not each word of it. */
 export function Announcer({ live }: { readonly live: UseThread }) {
   const { isRunning, isLoading, run, interrupts } = live;
   const wasRunning = useRef(isRunning);

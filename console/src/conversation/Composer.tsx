@@ -103,7 +103,7 @@ export function Composer(props: {
               className="send"
               onClick={() => {
                 onStop?.();
-                // The button goes; the keyboard goes on where one writes.
+                // The button disappears; focus moves to the text field.
                 area.current?.focus();
               }}
               disabled={running === "stopping" || !onStop}

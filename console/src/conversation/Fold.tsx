@@ -23,7 +23,7 @@ export function Fold(props: {
     <details className={`fold ${className}`} open={isOpen} onToggle={({ currentTarget }) => toggle(currentTarget.open)}>
       <summary
         onClick={(event) => {
-          // The browser's own toggle is told of later: a fold that is drawn anew in between would forget it.
+          // The browser's own toggle event comes later: a fold that is rendered again in between would lose it.
           event.preventDefault();
           toggle(!isOpen);
         }}

@@ -6,7 +6,7 @@ import { Button } from "../parts/Button.tsx";
 import { type Field, fieldsOf, payloadOf } from "./answers.ts";
 import { refusalOf } from "./refusal.ts";
 
-/** What the agent wants to know before it goes on. All of it is answered at once, as AG-UI asks; who may only read sees it. */
+/** The agent's interrupts. All of them are answered together, as AG-UI requires; a user with read access only sees them. */
 export function Interrupts(props: {
   readonly interrupts: readonly Interrupt[];
   readonly onAnswer: ((answers: readonly InterruptAnswer[]) => Promise<unknown>) | undefined;

@@ -53,7 +53,7 @@ export const MessageView = memo(function MessageView(props: {
   }
 });
 
-/** Says who begins to speak. */
+/** Names the author where a turn begins. */
 function Turn(props: { readonly item: Item; readonly agentId: string | null; readonly children: ReactNode }) {
   const { item, agentId, children } = props;
   const name = nameOf(item.message) ?? agentId;
@@ -108,7 +108,7 @@ function Assistant({
   );
 }
 
-/** Who says it, what is said, and a button that copies it. */
+/** The author, the content, and a button that copies it. */
 function Article(props: {
   readonly label: string;
   readonly message: Message;
@@ -135,7 +135,7 @@ function Owner({ message }: { readonly message: Message }) {
   return <span className="message-owner">Subagent {message.subagentRunId}</span>;
 }
 
-/** The last words of a thought that is still going on. */
+/** The last words of a reasoning message that is still being written. */
 function Thinking({ message }: { readonly message: Message }) {
   return (
     <>
@@ -176,7 +176,7 @@ const TITLES: ReadonlyMap<string, string> = new Map([
   ["tool", "Result of a tool"],
 ]);
 
-/** What is not said to anybody: instructions, and results of calls that are not here. */
+/** Messages without an author in the chat: instructions, and results of calls that are not loaded. */
 function Aside({ message }: { readonly message: Message }) {
   const { id, role } = message;
   return (

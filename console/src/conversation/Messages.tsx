@@ -95,7 +95,7 @@ export function Messages(props: {
   );
 }
 
-/** The runs that ended with an item: with its message, or with a result that stands in it. */
+/** The runs that ended with an item: with its message, or with a result within it. */
 function endsOf({ message, results }: Item, ends: RunEnds): readonly Run[] {
   if (ends.size === 0) return [];
   return [message, ...results].flatMap(({ id }) => ends.get(id) ?? []);

@@ -21,7 +21,7 @@ export interface RunFailure {
 export function RunEnd(props: {
   readonly run: Run | undefined;
   readonly failure: RunFailure | null;
-  /** Has an agent go on with what is there; absent where that cannot be. */
+  /** Has an agent continue from the last message; absent where that is not possible. */
   readonly onAgain: (() => Promise<unknown>) | undefined;
 }) {
   const { run, failure, onAgain } = props;

@@ -13,7 +13,7 @@ export function Tail(props: {
   readonly live: UseThread;
   readonly moment: Moment | undefined;
   readonly lastRun: Run | undefined;
-  /** Absent for who may only read. */
+  /** Absent for a user with read access only. */
   readonly onAnswer: ((answers: readonly InterruptAnswer[]) => Promise<unknown>) | undefined;
   readonly onAgain: (() => Promise<unknown>) | undefined;
 }) {

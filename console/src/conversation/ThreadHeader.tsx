@@ -9,7 +9,7 @@ import type { ThreadActions } from "../threads/actions.tsx";
 import { nameOf } from "../threads/name.ts";
 import { RunningFor } from "./RunStatus.tsx";
 
-/** What the thread is called, who answers in it, and what can be done to it. */
+/** The thread's name, its agent, and its actions. */
 export function ThreadHeader(props: {
   readonly thread: Thread | null;
   readonly agentId: string | undefined;

@@ -14,7 +14,7 @@ export function useAgents(): readonly Agent[] | undefined {
     if (!answer) {
       answer = client.agents.list();
       asked.set(client, answer);
-      // Asked again by the next one who wants to know.
+      // The next caller requests the list again.
       answer.catch(() => asked.delete(client));
     }
     const show = (agents: readonly Agent[]) => isLeft || setKnown({ client, agents });

@@ -1,11 +1,11 @@
-// After which message each run of a thread ended. Messages do not say of which run they are, but the server shows the conversation as
-// it was after any event, the last one of a run among them. That never changes: each run is asked about once.
+// The message after which each run of a thread ended. Messages do not name their run, but the server returns the conversation as of
+// any event, including the last event of a run. That never changes: each run is requested once.
 
 import type { Run, ThreadRef } from "threadline";
 
 /** Runs of one request. */
 const PAGE = 20;
-/** Runs that are looked at beyond as many as there are messages: each costs a request, and most of them have said something. */
+/** Runs that are checked beyond the number of messages: each costs a request, and most runs have a message. */
 const SILENT_RUNS = 20;
 
 /** The runs that ended after a message, oldest first, by its id. */
@@ -13,16 +13,16 @@ export type RunEnds = ReadonlyMap<string, readonly Run[]>;
 
 export const NO_ENDS: RunEnds = new Map();
 
-/** What is known of the ends of runs, by run: the last message that there was, if there was one. */
+/** The known ends of runs, by run: the last message at that point, if there was one. */
 export type KnownEnds = Map<string, string | undefined>;
 
-/** What is asked of a thread. */
+/** The requests to a thread. */
 export type Source = Pick<ThreadRef, "messages" | "runs">;
 
 export interface Look {
   readonly known: KnownEnds;
   readonly epoch: string;
-  /** Whether a message may be among those that were not loaded yet: where that begins nobody looks further. */
+  /** Whether a message may be among those not loaded yet: the search stops there. */
   readonly isOlder: (messageId: string) => boolean;
   /** How many messages are loaded. */
   readonly loaded: number;

@@ -39,7 +39,7 @@ export function useRuns(threadId: string, live: UseThread): Runs {
       isOlder: (messageId) => loaded.current.hasMoreMessages && !isThere(messageId),
       onRuns: (runs) => signal.aborted || setRecords(runs),
       onEnds: (ends) => signal.aborted || setEnds({ epoch, ends }),
-      // What they add is not worth a word of its own: if the server is away, others say so.
+      // A failure here needs no notice of its own: other parts report an unreachable server.
     }).catch(() => {});
     return () => leave.abort();
   }, [client, threadId, epoch, isWanted, version]);

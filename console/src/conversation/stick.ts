@@ -2,18 +2,18 @@ import { type RefObject, useCallback, useEffect, useRef, useState } from "react"
 
 /** Nearer to the end than this counts as being there. */
 const NEAR_PX = 48;
-/** So long after a person's hand was at it, what moves is moved by that hand: browsers scroll smoothly. */
+/** Scrolling within this time after an input counts as the user's: browsers scroll smoothly. */
 const HAND_MS = 400;
 /** The keys that scroll up. */
 const UPWARDS = new Set(["ArrowUp", "PageUp", "Home", " "]);
 
 /**
- * Keeps a scroller at its end while what is in it grows, as long as one is at the end; scrolling up lets go, scrolling back to the
- * end, or `jump`, takes hold again.
+ * Keeps a scroller at its end while its content grows. Scrolling up releases it; scrolling back to the end, or `jump`, attaches it
+ * again.
  *
- * That the place has moved up does not say that somebody has scrolled: where something gets smaller the browser moves it, and a
- * moment later all may be larger than before, or as large. So it counts only if nothing else has changed since the last look, and
- * nothing has come or gone in this frame, or if a hand was at the wheel, the screen or the keys.
+ * A position that moved up does not prove that the user scrolled: where content shrinks the browser moves it, and a moment later the
+ * content may be as large as before, or larger. So the move counts only if no size has changed since the last check and no element was
+ * added or removed in this frame, or if the user has just used the wheel, the screen or the keys.
  */
 export function useStickToEnd(scroller: RefObject<HTMLElement | null>, content: RefObject<HTMLElement | null>) {
   const [isAtEnd, setAtEnd] = useState(true);
@@ -51,7 +51,7 @@ export function useStickToEnd(scroller: RefObject<HTMLElement | null>, content: 
     };
     const changed = new MutationObserver(() => {
       isOther = true;
-      // The browser tells of a scroll before it asks for a frame.
+      // The browser fires scroll events before animation frames.
       requestAnimationFrame(() => (isOther = false));
     });
     changed.observe(inner, { childList: true, subtree: true });

@@ -18,7 +18,7 @@ import { Scrubber } from "./Scrubber.tsx";
 import { StatePanel } from "./state/StatePanel.tsx";
 import { Tabs } from "./Tabs.tsx";
 
-/** What is behind a conversation: raw events, state, runs, who is there. */
+/** The data of a conversation: raw events, state, runs, subscriptions. */
 export function Inspector(place: {
   readonly threadId: string;
   readonly panel: Panel;

@@ -23,7 +23,7 @@ interface Segment {
   readonly status: Run["status"];
 }
 
-/** What each run has of the log, with a gap before it where there is room for one. The active one goes on to the tail. */
+/** The part of the log of each run, with a gap before it where there is room for one. The active run extends to the tail. */
 function segments(runs: readonly Run[], tail: number): Segment[] {
   const gap = tail / 300;
   return runs.flatMap(({ runId, firstSeq, lastSeq, status, endedAt }) => {

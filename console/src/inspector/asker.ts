@@ -2,7 +2,7 @@ import { serverUrl } from "../session.ts";
 import { useSession } from "../session-context.ts";
 import type { Asker } from "./curl.ts";
 
-/** Who asks, as commands need to know it: without the credential itself. */
+/** The caller, as commands need it: without the credential itself. */
 export function useAsker(): Asker {
   const { apiKey, token, user, project } = useSession().credentials;
   return { url: serverUrl(), credential: apiKey ? "key" : token ? "token" : null, user, project };

@@ -1,6 +1,6 @@
 // Requests as commands, for a POSIX shell. Keys and tokens are never in them: they are variables of the shell.
 
-/** Who asks, and of which server. */
+/** The caller, and the server. */
 export interface Asker {
   /** The address of the server; a path of it is kept. */
   readonly url: string;
@@ -72,7 +72,7 @@ export interface Subject {
   readonly runId: string | undefined;
   /** Seq that is shown; undefined is now. */
   readonly at: number | undefined;
-  /** The cursor to go on from: seq of the last event before what is wanted. */
+  /** The cursor to continue from: seq of the last event before the wanted ones. */
   readonly after: number;
 }
 

@@ -19,7 +19,7 @@ export function move(from: Place, to: Partial<Omit<Place, "threadId">>, options?
   go({ name: "thread", threadId, panel, at, event }, options);
 }
 
-/** Closes the inspector: the thread is shown as it is now. The keyboard goes on where it was opened. */
+/** Closes the inspector: the thread is shown as it is now. Focus returns to the button that opened it. */
 export function leave({ threadId }: Place): void {
   document.getElementById(INSPECTOR_BUTTON)?.focus();
   go({ name: "thread", threadId });

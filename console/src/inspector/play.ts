@@ -3,7 +3,7 @@ import type { LoggedEvent } from "threadline";
 /** A pause of the recording is not kept for longer, in milliseconds. */
 export const LONGEST_PAUSE_MS = 1_000;
 
-/** Where a recording stands, and what time is left over since its last event, in milliseconds. */
+/** The position of a recording, and the time since its last event, in milliseconds. */
 export interface Playing {
   readonly seq: number;
   readonly credit: number;

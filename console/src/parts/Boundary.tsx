@@ -4,7 +4,7 @@ import { Blank } from "./Blank.tsx";
 import { Button } from "./Button.tsx";
 import { messageOf } from "./failure.ts";
 
-/** Keeps what fails in a pane in that pane: what is shown was written by other programs, and may be stranger than we thought. */
+/** Confines an error to its pane: the content was written by other programs, and may be malformed in unexpected ways. */
 export class Boundary extends Component<
   { readonly what: string; readonly children: ReactNode },
   { readonly failure: string | undefined }

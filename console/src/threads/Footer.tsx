@@ -12,7 +12,7 @@ import { userOf } from "./user.ts";
 
 type Asked = "user" | "thread" | "help" | null;
 
-/** Who one is, how the page looks, and where else to go. */
+/** The user, the theme, and a menu of other places. */
 export function Footer() {
   const { credentials, actAs, signOut } = useSession();
   const [asked, setAsked] = useState<Asked>(null);

@@ -16,7 +16,7 @@ import { ThreadList } from "./ThreadList.tsx";
 /** How long one stops typing before the server is asked. */
 const TYPING_MS = 200;
 
-/** The threads: search, the list, and who one is. */
+/** The threads: search, the list, and the user. */
 export function Sidebar({ selected }: { readonly selected: string | undefined }) {
   const [typed, setTyped] = useState("");
   const [withArchived, setWithArchived] = useState(false);

@@ -1,9 +1,9 @@
 import type { Thread } from "threadline";
 
-/** Longest part of an id that stands for a name. */
+/** Longest part of an id that is shown in place of a name. */
 const ID_SHOWN = 12;
 
-/** What a thread is called, also where it has no name. */
+/** The displayed name of a thread, also where it has none. */
 export function nameOf({ name, threadId, tail }: Pick<Thread, "name" | "threadId" | "tail">): string {
   if (name?.trim()) return name;
   if (tail === 0) return "New thread";

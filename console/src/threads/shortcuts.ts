@@ -1,6 +1,6 @@
 import { useEffect, useRef } from "react";
 
-/** What keys do anywhere on the page, unless somebody types or a dialog asks something. */
+/** Keyboard shortcuts of the page. They are off while the user types or a dialog is open. */
 export function useShortcuts(shortcuts: Readonly<Record<string, () => void>>): void {
   const newest = useRef(shortcuts);
   useEffect(() => {

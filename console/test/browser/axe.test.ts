@@ -11,7 +11,7 @@ import { begin, button, dialog, from, heading, idle, inspector, row, running, si
 
 const TAGS = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"];
 
-/** What fades in has other colours meanwhile. */
+/** Elements that fade in have other colours meanwhile. */
 const STILL = { reducedMotion: "reduce" } as const;
 
 let server: Server;
@@ -78,7 +78,7 @@ afterAll(async () => {
   await Promise.all([browser?.end(), server?.end(), guarded?.end(), empty?.end()]);
 });
 
-/** What axe finds: each with where it is. */
+/** The violations that axe finds, each with its element. */
 async function violations(page: Page): Promise<string[]> {
   const results = await page.evaluate((values) => {
     const { axe } = globalThis as unknown as { axe: { run(options: object): Promise<AxeResults> } };
@@ -115,7 +115,7 @@ const screens: readonly Screen[] = [
     async (page) => {
       const folded = page.locator("details:not([open]) > summary");
       const result = page.getByRole("textbox", { name: "Result" });
-      // The form of a call that can be answered shows a moment after the rest.
+      // The form of a call that can be answered appears a moment after the rest.
       await expect
         .poll(async () => {
           while ((await folded.count()) > 0) await folded.first().click();
@@ -156,9 +156,9 @@ const screens: readonly Screen[] = [
   ],
   ["runs", () => inThread("?panel=runs"), (page) => inspector(page).getByRole("list", { name: "Runs" }).waitFor()],
   [
-    "who is there",
+    "the live page",
     () => `#/threads/${busy.run.threadId}?panel=live`,
-    // The inspector may be there before the conversation beside it.
+    // The inspector may appear before the conversation beside it.
     async (page) => {
       await tabpanel(page).getByText("websocket", { exact: false }).first().waitFor();
       await running(page);
@@ -201,7 +201,7 @@ const screens: readonly Screen[] = [
   ],
 ];
 
-/** Looks at what is shown in both themes: what is there is the same, its colours are not. */
+/** Checks the page in both themes: the elements are the same, the colours are not. */
 async function expectNoViolations(page: Page): Promise<void> {
   await page.evaluate(axe);
   for (const colorScheme of ["light", "dark"] as const) {
@@ -237,7 +237,7 @@ test("no threads yet", async () => {
   await expectNoViolations(page);
 });
 
-test("who one is", async () => {
+test("the sign-in form", async () => {
   const page = await browser.open(guarded, { ...STILL, expects: [/status of 40[0-9]/] });
   await page.getByLabel("API key or token").fill("wrong");
   await button(page, "Open the console").click();

@@ -1,4 +1,4 @@
-// Reloads, a server that is killed, a network that is cut: nothing is missing afterwards, and nothing is there twice.
+// Reloads, a server that is killed, a network that is cut: afterwards no event is missing, and none is shown twice.
 
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
 import type { Page } from "playwright-core";
@@ -26,7 +26,7 @@ let server: Server;
 let browser: Chromium;
 let proxy: Proxy;
 beforeAll(async () => {
-  // Runs whose server has died are ended soon.
+  // Runs of a dead server end soon.
   [server, browser] = await Promise.all([Server.start({ args: ["--lock-ttl-seconds", "3"] }), Chromium.start()]);
   proxy = await Proxy.start(server);
 });
@@ -40,15 +40,15 @@ afterAll(async () => {
 const reaches = (page: Page, count: number, who = "demo") =>
   expect.poll(async () => (await numbers(from(page, who).locator(".said"))).length).toBeGreaterThanOrEqual(count);
 
-/** What is shown is what was said, and each sentence once, in order. */
+/** Asserts that the page shows the stored text, with each sentence once and in order. */
 async function expectWhole(page: Page, threadId: string, who = "demo"): Promise<void> {
-  const spoken = (await said(server, threadId, "assistant")).join("");
-  await expect.poll(() => letters(from(page, who).locator(".said"))).toBe(squeezed(spoken));
+  const stored = (await said(server, threadId, "assistant")).join("");
+  await expect.poll(() => letters(from(page, who).locator(".said"))).toBe(squeezed(stored));
   const seen = await numbers(from(page, who).locator(".said"));
   expect(seen).toEqual(upTo(seen.length));
 }
 
-/** Numbered sentences, said one by one for as long as the test wants. */
+/** A run that writes numbered sentences, one by one, until the test ends it. */
 class Speaker {
   readonly threadId: string;
   readonly #run: Awaited<ReturnType<typeof openRun>>;
@@ -65,7 +65,7 @@ class Speaker {
     this.#run = run;
   }
 
-  /** Does not wait until they have arrived: the server may be away. */
+  /** Does not wait for their arrival: the server may be unreachable. */
   async say(count: number): Promise<void> {
     for (let each = 0; each < count; each += 1) {
       this.#said += 1;
@@ -85,7 +85,7 @@ class Speaker {
 
 const speakerIn = async (name: string) => Speaker.start(await thread(server, [], { name }));
 
-test("a reload in the middle of a run: the text goes on where it was", async () => {
+test("a reload during a run continues the text where it was", async () => {
   const page = await browser.open(server);
   const threadId = await begin(page, "Write me a long answer");
   await reaches(page, 3);
@@ -99,13 +99,13 @@ test("a reload in the middle of a run: the text goes on where it was", async () 
   await expectWhole(page, threadId);
   await page.reload();
   await expectWhole(page, threadId);
-  // Only what is in sight is there.
+  // Only messages in sight are rendered.
   await toTop(page);
   await expect.poll(() => from(page, "You").count()).toBe(1);
 });
 
-describe("the server is killed in the middle of a run and comes back", () => {
-  test("of an agent of its own: the run's end is shown as it is in the log", async () => {
+describe("the server is killed during a run and restarted", () => {
+  test("a run of the server's own agent shows the end that is in the log", async () => {
     const page = await browser.open(server, { expects: [AWAY] });
     const threadId = await begin(page, "Write me a long answer");
     await reaches(page, 3);
@@ -122,7 +122,7 @@ describe("the server is killed in the middle of a run and comes back", () => {
     await gone(rowOf(page, threadId).getByRole("img", { name: "Running" }));
   });
 
-  test("of a program that goes on: so does the text", async () => {
+  test("a run of a program that continues is shown on", async () => {
     const speaker = await speakerIn("Through a restart");
     const page = await browser.open(server, { at: `#/threads/${speaker.threadId}`, expects: [AWAY] });
     await speaker.say(20);
@@ -140,7 +140,7 @@ describe("the server is killed in the middle of a run and comes back", () => {
     await expectWhole(page, speaker.threadId, "writer");
   });
 
-  test("while nothing goes on: what is tried meanwhile is refused in words, and can be tried again", async () => {
+  test("actions during the outage are refused with a reason and can be tried again", async () => {
     const threadId = await thread(server, text("m", "assistant", "Here I am"), { name: "Kept" });
     const page = await browser.open(server, { at: `#/threads/${threadId}`, expects: [AWAY] });
     await messages(page).getByText("Here I am").waitFor();
@@ -156,7 +156,7 @@ describe("the server is killed in the middle of a run and comes back", () => {
 });
 
 describe("without a network for a while", () => {
-  test("the browser knows it: it catches up by itself, and nothing is there twice", async () => {
+  test("the browser reports being offline: the page catches up by itself and shows nothing twice", async () => {
     const speaker = await speakerIn("Offline");
     const page = await browser.open(server, { at: `#/threads/${speaker.threadId}`, expects: [AWAY] });
     await speaker.say(10);
@@ -181,7 +181,7 @@ describe("without a network for a while", () => {
     const page = await browser.open(proxy, { at: `#/threads/${speaker.threadId}`, expects: [AWAY] });
     await speaker.say(10);
     await reaches(page, 10, "writer");
-    // Short breaks are not spoken of.
+    // Short interruptions are not shown.
     for (let count = 20; count <= 40; count += 10) {
       await expect.poll(() => proxy.cut()).toBeGreaterThan(0);
       await speaker.say(10);
@@ -216,7 +216,7 @@ describe("without a network for a while", () => {
     proxy.upgrade = "pass";
   });
 
-  test("the page is opened while the server is away: it is there as soon as the server is", async () => {
+  test("a page that is opened while the server is unreachable loads as soon as it is back", async () => {
     const threadId = await thread(server, text("m", "assistant", "Back again"), { name: "Away" });
     const page = await browser.open(proxy, { at: "#/", expects: [AWAY] });
     await row(page, "Away").waitFor();

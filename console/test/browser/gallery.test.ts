@@ -1,6 +1,5 @@
-// Every component in every state, in both themes and two widths: nothing lies over anything else, nothing is left out, and all of it looks
-// as in the pictures that were looked at (`npm run pictures` takes them anew). In pictures each letter is a box: the machine's fonts do
-// not matter.
+// Every component in every state, in both themes and two widths: no element overlaps another, none is left out, and every cell looks as in
+// the approved pictures (`npm run pictures` takes them again). In pictures each letter is a box: the machine's fonts do not matter.
 
 import { mkdir, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { fileURLToPath } from "node:url";
@@ -19,9 +18,9 @@ import {
 } from "../gallery/gallery.ts";
 import { Chromium } from "./harness/chromium.ts";
 
-/** Pixels that may be others than in a picture: of a rounded corner, or of a line between two pixels. */
+/** Pixels that may differ from a picture: of a rounded corner, or of a line between two pixels. */
 const MOST_PIXELS = 60;
-/** Where the pictures are kept that are others than they were. */
+/** Folder of the pictures that differ. */
 const DIFFERENT = fileURLToPath(new URL("../.shots/gallery", import.meta.url));
 const SHOWS = THEMES.flatMap((theme) => WIDTHS.map((width): Show => ({ theme, width })));
 const WHOLE = ["assistant done 30,000 characters", "assistant done 120,000 characters"];
@@ -45,7 +44,7 @@ const shown = (page: Page, name: string) =>
     };
   });
 
-// One page for what only looks at it.
+// One page for the tests that only read it.
 describe.each(SHOWS)("$theme, $width pixels wide", (show) => {
   let page: Page;
   beforeAll(async () => {
@@ -53,17 +52,17 @@ describe.each(SHOWS)("$theme, $width pixels wide", (show) => {
   });
   afterAll(() => browser.leave());
 
-  test("all of it looks as it did", { timeout: 180_000 }, async () => {
+  test("every cell looks as in its picture", { timeout: 180_000 }, async () => {
     expect(await faults(page)).toEqual([]);
     expect(await different(page, show, { kept: DIFFERENT })).toEqual([]);
   });
 
-  test("nothing lies over anything else, with the fonts of this machine", async () => {
+  test("no element overlaps another, with the fonts of this machine", async () => {
     await unboxed(page);
     expect(await faults(page)).toEqual([]);
   });
 
-  test("long answers are whole", async () => {
+  test("long answers are shown whole", async () => {
     for (const name of WHOLE) {
       const { letters, of, isEnded } = await shown(page, name);
       expect(letters).toBe(of);
@@ -74,8 +73,8 @@ describe.each(SHOWS)("$theme, $width pixels wide", (show) => {
 });
 
 /**
- * The cells that are others than in their pictures, with how much of them is; what they are now goes to a folder. Looks at all of
- * them, or at these.
+ * The cells that differ from their pictures, with the number of different pixels; their new pictures go to a folder. Compares all
+ * cells, or the given ones.
  */
 async function different(
   page: Page,
@@ -98,14 +97,14 @@ async function different(
   return [...found, ...[...missing].map((name) => `${name}: is not there any more`)];
 }
 
-describe("what is planted is found", () => {
+describe("planted changes are found", () => {
   const LIGHT: Show = { theme: "light", width: 1440 };
   const cellsOf = (lines: readonly string[]) => [...new Set(lines.map((line) => line.replace(/:.*/, "")))];
-  /** As files of pictures are named. */
+  /** Names of the files of pictures. */
   const hyphened = (names: readonly string[]) => names.map((name) => name.replace(/[^a-z0-9]+/gi, "-"));
   afterAll(() => browser.leave());
 
-  /** A gallery with something planted in its sources. */
+  /** A gallery with a change planted in its sources. */
   async function planted(what: Planted, use: (page: Page) => Promise<void>): Promise<void> {
     const other = await Gallery.start(what);
     try {

@@ -1,5 +1,5 @@
-// What agents, tools and other programs write is shown, and does nothing. That nobody else is asked for anything, that no
-// script runs and no dialog opens, the harness sees in every test.
+// Content of agents, tools and other programs is shown and has no effect. The harness asserts in every test that no request goes to
+// another host, no script runs and no dialog opens.
 
 import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
 import type { Page } from "playwright-core";
@@ -33,7 +33,7 @@ beforeAll(async () => {
 afterEach(() => browser.leave());
 afterAll(() => Promise.all([browser?.end(), server?.end()]));
 
-/** Links lead away only by schemes that do nothing here, and tell nobody where from. Nothing else is there that does anything. */
+/** Asserts that links only have schemes without effect on the page, and send no referrer; no other element is active. */
 async function expectHarmless(page: Page): Promise<void> {
   const harm = await page.evaluate(() => {
     const found: string[] = [];
@@ -75,7 +75,7 @@ test("messages, reasoning, tool calls, state, names and errors", { timeout: 240_
   const page = await browser.open(server, { at: `#/threads/${threadId}` });
   await row(page, "<img src=x").waitFor();
 
-  // All of it comes by, from the end to the beginning; everything that is folded is unfolded.
+  // Scroll through all messages, from the end to the beginning, and open every fold.
   const region = messages(page);
   await region.getByText(/^\s*State/).click();
   await expect
@@ -95,7 +95,7 @@ test("messages, reasoning, tool calls, state, names and errors", { timeout: 240_
       { timeout: 150_000, interval: 20 },
     )
     .toBe(0);
-  // It is shown, as it was written.
+  // The text is shown as it was written.
   await from(page, "You").getByText(`<script>${RUN_ME}</script>`).first().waitFor();
 
   for (const panel of ["events", "state", "runs", "live"]) {
@@ -114,7 +114,7 @@ test("messages, reasoning, tool calls, state, names and errors", { timeout: 240_
   await expectHarmless(page);
 });
 
-test("a link of a message leads away only when it is followed", async () => {
+test("a link of a message opens only when it is clicked", async () => {
   const threadId = await thread(server, text("a", "assistant", "See [the page](https://example.com/secret?q=1)."));
   const page = await browser.open(server, { at: `#/threads/${threadId}` });
   const link = page.getByRole("link", { name: "the page" });
@@ -164,7 +164,7 @@ test(
   },
 );
 
-test("what somebody else's program writes while one looks at it", async () => {
+test("events that another program appends while the page shows the thread", async () => {
   const threadId = await thread(server, [], { name: "Live" });
   const page = await browser.open(server, { at: `#/threads/${threadId}?panel=events` });
   await row(page, "Live").waitFor();
@@ -180,7 +180,7 @@ test("what somebody else's program writes while one looks at it", async () => {
   await expectHarmless(page);
 });
 
-test("members of another kind than anybody would expect", async () => {
+test("members of unexpected types", async () => {
   const odd = { toString: 5 };
   const messages = ["__proto__", "constructor", "toString"].map((role) => ({
     id: role,
@@ -201,9 +201,9 @@ test("members of another kind than anybody would expect", async () => {
   for (const { role } of messages) await page.getByText(`Message of the role ${role}`).waitFor();
 });
 
-test("what cannot be shown takes nothing else away", async () => {
+test("an event that cannot be shown hides nothing else", async () => {
   const threadId = await thread(server, text("m", "assistant", "Still here"), { name: "Half broken" });
-  // React says what it caught.
+  // React logs the error that it caught.
   const page = await browser.open(server, { at: `#/threads/${threadId}`, expects: [/no time/, /error boundary/] });
   await from(page, "Assistant").getByText("Still here").waitFor();
   await page.evaluate(() => {
@@ -211,12 +211,12 @@ test("what cannot be shown takes nothing else away", async () => {
     Date.prototype.getMilliseconds = () => {
       throw new Error("no time");
     };
-    addEventListener("mend", () => (Date.prototype.getMilliseconds = whole));
+    addEventListener("repair", () => (Date.prototype.getMilliseconds = whole));
   });
   await button(page, "Inspector").click();
   await inspector(page).getByRole("alert").filter({ hasText: "no time" }).waitFor();
   await from(page, "Assistant").getByText("Still here").waitFor();
-  await page.evaluate(() => dispatchEvent(new Event("mend")));
+  await page.evaluate(() => dispatchEvent(new Event("repair")));
   await button(page, "Try again").click();
   await options(page).filter({ hasText: "TEXT_MESSAGE_START" }).waitFor();
 });

@@ -1,4 +1,4 @@
-// What the inspector shows is what the API says.
+// The inspector shows the data of the API.
 
 import { execFile } from "node:child_process";
 import { isDeepStrictEqual, promisify } from "node:util";
@@ -59,7 +59,7 @@ const at = (query: string) => `#/threads/${threadId}?${query}`;
 const typeOf = (event: Logged["event"]) => event.type;
 const rowOf = ({ seq, event, at }: Logged) => [seq, typeOf(event), at];
 
-/** The rows that are there: seq and type. */
+/** The rendered rows: seq and type. */
 const shown = (page: Page) =>
   options(page).evaluateAll((rows) =>
     rows.flatMap((row) => {
@@ -68,7 +68,7 @@ const shown = (page: Page) =>
     }),
   );
 
-/** Scrolls all of the list by; gives every row that was seen: seq, type and time. */
+/** Scrolls through the whole list; returns every row: seq, type and time. */
 async function scrolledThrough(page: Page): Promise<(readonly [number, string, string | null])[]> {
   const list = inspector(page).getByRole("listbox", { name: "Events" });
   const seen = await list.evaluate(async (element) => {
@@ -105,7 +105,7 @@ test("the raw events are those of the log, each with its seq", async () => {
   expect(await scrolledThrough(page)).toEqual(all.map(rowOf));
 });
 
-test("an event is shown whole, and by its keys the ones beside it", async () => {
+test("an event is shown whole, and keys move to its neighbors", async () => {
   const { seq, event } = all.find(({ event }) => event.type === "STATE_DELTA")!;
   const page = await browser.open(server, { at: at(`panel=events&event=${seq}`) });
   const json = (seq: number) => page.getByRole("region", { name: `Event ${seq} as JSON` });
@@ -120,7 +120,7 @@ test("an event is shown whole, and by its keys the ones beside it", async () => 
   await gone(json(seq));
 });
 
-test("numbers stand in the list with all of their digits, loaded and live", async () => {
+test("numbers in the list have all of their digits, loaded and live", async () => {
   const live = await thread(server, [], { name: "Large numbers" });
   const append = async (value: string) => {
     const body = `[{"type":"CUSTOM","name":"large","value":{"id":${value}}}]`;
@@ -135,7 +135,7 @@ test("numbers stand in the list with all of their digits, loaded and live", asyn
   await options(page).getByText('{"id":-9007199254740993}').waitFor();
 });
 
-test("a filter leaves what it says: by text, by type, by run", async () => {
+test("a filter shows the events that match its text, type and run", async () => {
   const page = await browser.open(server, { at: at("panel=events") });
   await options(page).first().waitFor();
   const filter = inspector(page).getByRole("searchbox", { name: "Search in events" });
@@ -163,7 +163,7 @@ test("a filter leaves what it says: by text, by type, by run", async () => {
   await expect.poll(() => shown(page)).toEqual(ofRun.map(({ seq, event }) => [seq, typeOf(event)]));
 });
 
-test("any moment is shown as the API has it: messages and state", async () => {
+test("messages and state as of any event match the API", async () => {
   const page = await browser.open(server, { at: at("panel=state") });
   const tail = all.length;
   const ref = client(server).thread(threadId);
@@ -179,9 +179,9 @@ test("any moment is shown as the API has it: messages and state", async () => {
         return page.evaluate(() => navigator.clipboard.readText()).then((text) => JSON.parse(text) as unknown);
       })
       .toEqual(state);
-    const spoken = past.filter(({ role }) => role === "assistant" || role === "user").at(-1);
-    if (spoken?.content) {
-      const expected = squeezed(String(spoken.content));
+    const message = past.filter(({ role }) => role === "assistant" || role === "user").at(-1);
+    if (message?.content) {
+      const expected = squeezed(String(message.content));
       await expect
         .poll(async () => (await letters(messages(page).locator(".plain, .said"))).endsWith(expected))
         .toBe(true);
@@ -193,7 +193,7 @@ test("any moment is shown as the API has it: messages and state", async () => {
   await messages(page).getByText("A needle in the log").waitFor();
 });
 
-test("who holds the lock, until when, and who listens from where", async () => {
+test("the holder of the lock, its lease, and the subscriptions with their cursors", async () => {
   const live = await thread(server, [], { name: "Locked" });
   const page = await browser.open(server, { at: `#/threads/${live}?panel=live` });
   await inspector(page).getByText("Nobody holds the lock.").waitFor();
@@ -210,7 +210,7 @@ test("who holds the lock, until when, and who listens from where", async () => {
     .getByText(/^\d+\.\d s left$/)
     .waitFor();
 
-  // This page, by its cursor; and another reader, elsewhere.
+  // This page, identified by its cursor, and another reader.
   await messages(page).getByText("Held").waitFor();
   const lines = inspector(page).getByRole("table").getByRole("row");
   const { tail } = await client(server).thread(live).get();
@@ -234,7 +234,7 @@ test("who holds the lock, until when, and who listens from where", async () => {
 
 const areEqual = ([one, other]: unknown[]) => isDeepStrictEqual(one, other);
 
-test("a command that is copied says what the API says", async () => {
+test("a copied command prints what the API returns", async () => {
   const page = await browser.open(server, {
     at: at("panel=events&event=20"),
     permissions: ["clipboard-read", "clipboard-write"],
@@ -256,7 +256,7 @@ test("a command that is copied says what the API says", async () => {
   };
   await choose(/Get the thread/);
   const get = await copied();
-  // That the page has read it is noted a moment after it is opened.
+  // The read marker is set a moment after the page is opened.
   await expect.poll(async () => [await run(get), await client(server).thread(threadId).get()]).toSatisfy(areEqual);
   const page20 = (await choose(/Events after 19/)) as { events: Logged[] };
   expect(page20.events.map(({ seq }) => seq)).toEqual(Array.from({ length: 100 }, (_, index) => 20 + index));
@@ -295,7 +295,7 @@ test("runs: how each ended, and where its events are", async () => {
   await page.getByText(`As it was after event ${first} of`).waitFor();
 });
 
-test("events come live, and who has scrolled away is left where they are", async () => {
+test("live events leave a list that was scrolled away in its place", async () => {
   const live = await thread(
     server,
     text("m", "assistant", ...Array.from({ length: 80 }, (_, index) => `word ${index} `)),
@@ -318,7 +318,7 @@ test("events come live, and who has scrolled away is left where they are", async
   await expect.poll(async () => (await shown(page)).at(-1)).toEqual([94, "RUN_FINISHED"]);
 });
 
-test("who scrolls up while events come is left there", async () => {
+test("scrolling up while events come is not undone", async () => {
   const live = await thread(
     server,
     text("m", "assistant", ...Array.from({ length: 200 }, (_, index) => `word ${index} `)),
@@ -338,7 +338,7 @@ test("who scrolls up while events come is left there", async () => {
   const { tail } = await client(server).thread(live).get();
   expect(place).toBeLessThan(await list.evaluate((element) => element.scrollHeight - 2 * element.clientHeight));
   await writing;
-  // However long that took: something comes while one is away from the end.
+  // Events are appended while the list is away from its end, however long the steps above took.
   await stream(open.run, "fast", { perSecond: 50, seconds: 0.4 });
   await open.run.flush();
   const last = (await client(server).thread(live).get()).tail;

@@ -1,4 +1,4 @@
-// Without a mouse, from the first key on. Focus is always somewhere, and always seen.
+// Use without a mouse, from the first key on. An element always has the focus, and shows it.
 
 import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
 import type { Locator, Page } from "playwright-core";
@@ -32,7 +32,7 @@ afterAll(() => Promise.all([browser?.end(), server?.end()]));
 const hasFocus = (locator: Locator) =>
   expect.poll(() => locator.evaluate((element) => element === document.activeElement)).toBe(true);
 
-/** Something has the focus, and shows it: by an outline, or by what is around it. */
+/** Asserts that an element has the focus, and shows it: by an outline, or by an element around it. */
 const expectVisibleFocus = async (page: Page) => {
   const shown = await page.evaluate(() => {
     const focused = document.activeElement;
@@ -43,7 +43,7 @@ const expectVisibleFocus = async (page: Page) => {
     probe.style.color = "var(--accent)";
     const accent = getComputedStyle(probe).color;
     probe.remove();
-    // What is visually hidden, or has no frame of its own, is shown by a label or a box around it.
+    // A visually hidden element, or one without a frame, shows its focus by a label or a box around it.
     let element: Element | null = focused;
     for (let up = 0; element && up < 4; up += 1, element = element.parentElement) {
       const { outlineStyle, outlineWidth, borderTopColor, borderTopWidth } = getComputedStyle(element);
@@ -60,7 +60,7 @@ const expectVisibleFocus = async (page: Page) => {
 async function tabTo(page: Page, target: Locator, key = "Tab"): Promise<void> {
   for (let presses = 0; presses < 60; presses += 1) {
     await page.keyboard.press(key);
-    // Behind the last of the page comes the browser itself.
+    // After the last element of the page comes the browser's own UI.
     if (await page.evaluate(() => document.activeElement === document.body)) continue;
     await expectVisibleFocus(page);
     if (await target.evaluate((element) => element === document.activeElement)) return;
@@ -89,7 +89,7 @@ test("a thread from its first message to its deletion", async () => {
   await tabTo(page, button(page, "Stop"));
   await page.keyboard.press("Enter");
   await idle(page);
-  // The button has gone; the focus must not have gone with it.
+  // The button disappeared; the focus must not disappear with it.
   await expect.poll(() => page.evaluate(() => document.activeElement?.tagName)).not.toBe("BODY");
 
   // Rename, by the menu of the thread in the list.
@@ -133,7 +133,7 @@ test("a thread from its first message to its deletion", async () => {
   await page.keyboard.press("Enter");
   const asked = dialog(page, "Delete the thread?");
   await asked.waitFor();
-  // A key pressed by mistake must not delete.
+  // A key pressed by mistake must not delete the thread.
   await hasFocus(button(asked, "Cancel"));
   await expectVisibleFocus(page);
   await page.keyboard.press("Enter");
@@ -223,7 +223,7 @@ test("the first Tab leads past the list", async () => {
   expect(threadIn(page)).toBe(threadId);
 });
 
-test("keys of the page do nothing while somebody types", async () => {
+test("the page's shortcuts are off while the user types", async () => {
   const page = await browser.open(server, { at: "#/new" });
   await hasFocus(field(page));
   await page.keyboard.type("n / i ? c");
@@ -289,14 +289,14 @@ test("the inspector: opened, moved through time, an event opened and closed", as
   await hasFocus(tab("Events"));
 });
 
-test("whoever begins from the address can do all of it by Tab alone", async () => {
+test("every step can be done with Tab alone, from the address bar", async () => {
   const page = await browser.open(server, { at: "#/" });
   await tabTo(page, page.getByRole("link", { name: "New thread", exact: true }).first());
   await page.keyboard.press("Enter");
   const examples = page.getByRole("list", { name: "Examples for the demo agent" }).getByRole("button");
   await tabTo(page, examples.first(), "Shift+Tab");
   await page.keyboard.press("Enter");
-  // The run may be over before anybody looks; that it was one stays.
+  // The run may end before the test looks; its end stays in the conversation.
   await messages(page).getByText("finished").waitFor();
   await idle(page);
   await expect.poll(() => page.evaluate(() => document.activeElement?.tagName)).not.toBe("BODY");

@@ -1,4 +1,4 @@
-// Threads of 10,000 events, and runs that say 200 tokens a second. The figures are told; what is asserted holds on any machine.
+// Threads of 10,000 events, and runs that write 200 tokens a second. The figures are printed; the assertions hold on any machine.
 
 import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
 import type { Page } from "playwright-core";

@@ -1,4 +1,4 @@
-// Answers of half a million characters: nothing of them is left out, at no time, and the page stays usable.
+// Answers of half a million characters: no part of them is ever left out, and the page stays usable.
 
 import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
 import type { Page } from "playwright-core";
@@ -8,7 +8,7 @@ import { framesOf } from "./harness/frames.ts";
 import { field, from, idle, letters, messages, running, squeezed } from "./harness/parts.ts";
 
 const LENGTH = 500_000;
-/** No pause that a person would take for the end. */
+/** A shorter pause is not mistaken for the end. */
 const LONGEST_MS = 2_000;
 
 let server: Server;
@@ -19,7 +19,7 @@ beforeAll(async () => {
 afterEach(() => browser.leave());
 afterAll(() => Promise.all([browser?.end(), server?.end()]));
 
-/** What models write: headings, paragraphs of different lengths, lists, code. */
+/** Text as models write it: headings, paragraphs of different lengths, lists, code. */
 function answer(length: number): string {
   const blocks: string[] = [];
   for (let at = 0, size = 0; size < length; at += 1) {
@@ -38,7 +38,7 @@ function answer(length: number): string {
 }
 
 const WHOLE = `${answer(LENGTH)}\n\nThis is the end.`;
-/** Letters and figures: how the rest is set does not matter. */
+/** Letters and digits: the rest of the layout does not matter. */
 const plain = (shown: string) => shown.replace(/[^\p{L}\p{N}]/gu, "");
 const expected = plain(squeezed(WHOLE.replace(/^```\w*$/gm, "")));
 
@@ -54,11 +54,11 @@ const shown = async (page: Page) =>
         .join(""),
     ),
   );
-/** Whether it is all there; a difference of half a million characters is nobody's message. */
+/** Whether the text is complete; a diff of half a million characters would be unreadable. */
 const isWhole = async (page: Page) => (await shown(page)) === expected;
 const length = async (page: Page) => (await shown(page)).length;
 
-test("an answer of 500,000 characters is whole while it grows, when it ends, and after a reload", async () => {
+test("an answer of 500,000 characters is complete while it grows, when it ends, and after a reload", async () => {
   const threadId = await thread(server, text("q", "user", "Write a book"), { name: "Long" });
   const page = await browser.open(server, { at: `#/threads/${threadId}` });
   await from(page, "You").waitFor();
@@ -137,14 +137,14 @@ const scroll = (page: Page, by: number, times: number) =>
     { by, times },
   );
 
-test.each([1280, 390])("what one reads stays in its place when scrolled, %i pixels wide", async (width) => {
+test.each([1280, 390])("the text in view stays in its place when scrolled, %i pixels wide", async (width) => {
   // Long enough that most of it is far away.
   const long = `${answer(100_000)}\n\nThis is the end.`;
   const threadId = await thread(server, text("a", "assistant", long), { name: "Long" });
   const page = await browser.open(server, { at: `#/threads/${threadId}`, viewport: { width, height: 800 } });
   await page.getByText("This is the end.").waitFor();
   await expect.poll(() => page.getByText("This is the end.").evaluate(inSight)).toBe(true);
-  // Not seen before: above, then in the middle of what was jumped over.
+  // Parts not shown before: above, then in the middle of the skipped part.
   const up = await scroll(page, -350, 30);
   expect(up.changed).toBeGreaterThan(100);
   expect(up.strayed).toBeLessThan(3);
@@ -157,7 +157,7 @@ test.each([1280, 390])("what one reads stays in its place when scrolled, %i pixe
   expect((await scroll(page, -350, 40)).strayed).toBeLessThan(3);
 });
 
-test("a question and a thought are not cut either", async () => {
+test("a question and a reasoning message are not cut either", async () => {
   const lines = Array.from({ length: 4_000 }, (_, line) => `line ${line} of the question`).join("\n");
   const threadId = await thread(
     server,

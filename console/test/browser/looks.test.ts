@@ -6,7 +6,7 @@ import { Server, text, thread } from "./harness/api.ts";
 import { Chromium } from "./harness/chromium.ts";
 import { button, dialog, from, gone, heading, inspector, messages, row, rowOf, toTop } from "./harness/parts.ts";
 
-/** Loaded as on a telephone; then what was laid out for more room has to give way. */
+/** Loads the page as on a phone, after a layout for a wider window. */
 const WIDTHS = [390, 1024, 720, 320];
 const NARROW = { viewport: { width: 390, height: 844 } };
 const WORD = "Donaudampfschifffahrtselektrizitätenhauptbetriebswerkbauunterbeamtengesellschaft".repeat(4);
@@ -34,9 +34,9 @@ beforeAll(async () => {
 afterEach(() => browser.leave());
 afterAll(() => Promise.all([browser?.end(), server?.end()]));
 
-/** Nothing is wider than the page, and nothing but what says so scrolls sideways. */
+/** Asserts that no element is wider than the page, and only marked elements scroll sideways. */
 async function expectNoOverflow(page: Page, width: number): Promise<void> {
-  // What the page learns of its new width comes a frame later.
+  // The page reacts to its new width a frame later.
   await expect.poll(() => tooWide(page), { message: `${width} pixels wide` }).toEqual([]);
 }
 
@@ -49,7 +49,7 @@ const tooWide = (page: Page) =>
       const { left, right, width, height } = element.getBoundingClientRect();
       if (width <= 1 || height <= 1 || position === "fixed") continue;
       const pans = element.scrollWidth > element.clientWidth + 1 && (overflowX === "auto" || overflowX === "scroll");
-      // Code and tables may be wider than what they are in, where they can be moved.
+      // Code and tables may be wider than their scrollable container.
       if (pans && !element.closest("pre, code, .scrolling, .table-scroll, .json, .json-text")) {
         found.push(`scrolls sideways: ${element.tagName}.${element.className}`);
       }
@@ -108,7 +108,7 @@ describe("narrow", () => {
     await inspector(page).waitFor();
     const box = await inspector(page).boundingBox();
     expect(box!.width).toBe(390);
-    // Wherever one points to is the inspector.
+    // The inspector is on top at every point.
     const covered = await inspector(page).evaluate((aside) => {
       const points = [10, innerHeight / 2, innerHeight - 10].flatMap((y) =>
         [5, innerWidth / 2, innerWidth - 5].map((x) => [x, y]),
@@ -140,7 +140,7 @@ describe("narrow", () => {
     ["#/threads/THREAD?panel=live", (page) => heading(page, "Who is subscribed").waitFor()],
     [`#/threads/${"no-such-thread".repeat(15)}`, (page) => heading(page, "Thread not found").waitFor()],
   ];
-  test.each(screens)("nothing is wider than the page at %s", async (at, isThere) => {
+  test.each(screens)("no element is wider than the page at %s", async (at, isThere) => {
     const page = await browser.open(server, {
       viewport: { width: WIDTHS[0]!, height: 844 },
       at: at.replace("THREAD", threadId),
@@ -151,7 +151,7 @@ describe("narrow", () => {
       await isThere(page);
       await expectNoOverflow(page, width);
       if (!at.endsWith("THREAD")) continue;
-      // All of the conversation, not only its end.
+      // The whole conversation, not only its end.
       await toTop(page);
       await from(page, "You").waitFor();
       await expectNoOverflow(page, width);

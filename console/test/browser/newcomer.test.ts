@@ -28,7 +28,7 @@ beforeAll(async () => {
 afterEach(() => browser.leave());
 afterAll(() => Promise.all([browser?.end(), server?.end()]));
 
-/** Looks at what is said as it grows, from within the page; gives all that has been seen of the last answer, without spaces. */
+/** Records the last answer as it grows, from within the page; returns every text that it had, without spaces. */
 async function growths(page: Page): Promise<() => Promise<string[]>> {
   const seen = await page.evaluateHandle(() => {
     const seen = new Set<string>();
@@ -52,7 +52,7 @@ test("a newcomer finds nothing yet, and has the demo agent think, call a tool an
   const grown = await growths(page);
   await send(page, "Count the words of this sentence");
 
-  // None of them lasts: they are looked for at the same time.
+  // None of them lasts: the test looks for all of them at the same time.
   await Promise.all([
     running(page),
     sidebar(page).getByRole("img", { name: "Running" }).waitFor(),
@@ -66,15 +66,15 @@ test("a newcomer finds nothing yet, and has the demo agent think, call a tool an
   await idle(page);
   await sidebar(page).getByRole("img", { name: "Running" }).waitFor({ state: "hidden" });
   const whole = await letters(answer.locator(".said"));
-  // It has grown, and what was there was a part of what came to be.
+  // The answer has grown, and every earlier text is a prefix of the final one.
   const seen = await grown();
   expect(seen.length).toBeGreaterThan(3);
   expect(seen.filter((early) => !whole.startsWith(early.slice(0, 20)))).toEqual([]);
 
-  const [call, spoken] = await said(server, threadId, "assistant");
+  const [call, reply] = await said(server, threadId, "assistant");
   expect(call).toBe("undefined");
   expect(whole).toContain(squeezed("That is **6 words** in 32 characters"));
-  expect(spoken).toContain("**6 words**");
+  expect(reply).toContain("**6 words**");
   const tool = page.getByRole("region", { name: "Tool call count_words" });
   await tool.getByText("Done").waitFor();
   await tool.getByText("Result").click();
@@ -84,14 +84,14 @@ test("a newcomer finds nothing yet, and has the demo agent think, call a tool an
   await messages(page)
     .getByText(/^\s*State/)
     .click();
-  // The state, not the thought that names the same step.
+  // The state, not the reasoning that names the same step.
   await messages(page).getByText('"Count its words"', { exact: true }).waitFor();
   await page.getByTestId("announcer").getByText("The answer is complete.").waitFor({ state: "attached" });
   expect(await rowOf(page, threadId).getAttribute("aria-current")).toBe("page");
   expect((await log(server, threadId)).at(-1)!.event.type).toBe("RUN_FINISHED");
 });
 
-test("an agent that asks gets its answer, and goes on", async () => {
+test("an agent that asks receives its answer and continues", async () => {
   const page = await browser.open(server);
   const threadId = await begin(page, "Please approve my travel plans");
   const form = page.getByRole("form", { name: "The agent asks" });

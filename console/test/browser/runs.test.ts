@@ -1,4 +1,4 @@
-// Where a run ends and the next one begins, and how it ended.
+// The boundary between a run and the next one, and how the run ended.
 
 import { randomUUID } from "node:crypto";
 import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
@@ -16,7 +16,7 @@ beforeAll(async () => {
 afterEach(() => browser.leave());
 afterAll(() => Promise.all([browser?.end(), server?.end()]));
 
-/** What is shown, from above: messages by their text, ends of runs by agent and outcome. */
+/** The conversation, from the top: messages by their text, ends of runs by agent and outcome. */
 const shown = (page: Page) =>
   messages(page).evaluate((region) =>
     [...region.querySelectorAll("article, [role=note], .run-end")].map((each) =>
@@ -26,11 +26,11 @@ const shown = (page: Page) =>
     ),
   );
 
-/** A whole run that ends as its last event says. */
+/** A complete run with the outcome of its last event. */
 const whole = (threadId: string, agentId: string, events: readonly NewEvent[]) =>
   client(server).thread(threadId).putRun(randomUUID(), events, { agentId });
 
-test("runs are told apart, with agent, outcome and reason; and live", async () => {
+test("runs are listed with agent, outcome and reason, live", async () => {
   const threadId = await thread(server, text("a", "assistant", "It went well"), { name: "Runs", agentId: "writer" });
   const failed = { type: "RUN_ERROR", code: "OUT_OF_INK", message: "The ink is used up" };
   await whole(threadId, "painter", [...text("b", "assistant", "It began"), failed]);
@@ -51,7 +51,7 @@ test("runs are told apart, with agent, outcome and reason; and live", async () =
   ];
   await expect.poll(() => shown(page)).toEqual([...past, "— writer · finished"]);
 
-  // The next one begins: the one before it is set apart, too.
+  // The next run begins: the end of the previous one is shown, too.
   const open = await openRun(server, threadId, "reader");
   await open.run.append(text("e", "assistant", "And on"));
   await running(page);
@@ -62,7 +62,7 @@ test("runs are told apart, with agent, outcome and reason; and live", async () =
   await expect.poll(() => shown(page)).toEqual([...past, "— writer · finished", "And on", "— reader · finished"]);
 });
 
-test("in the past, those that had ended by then", async () => {
+test("a view of the past shows the runs that had ended by then", async () => {
   const threadId = await thread(server, text("a", "assistant", "One"), { name: "Then", agentId: "writer" });
   await write(server, threadId, text("b", "assistant", "Two"), "reader");
   const { runs } = await client(server).thread(threadId).runs();
@@ -73,7 +73,7 @@ test("in the past, those that had ended by then", async () => {
   await expect.poll(() => shown(page)).toEqual(["One", "— writer · finished"]);
 });
 
-test("calls whose results another run brought stand with the run that made them", async () => {
+test("calls whose results came with another run are shown with the run that made them", async () => {
   const call = [
     { type: "TOOL_CALL_START", toolCallId: "t", toolCallName: "look_up" },
     { type: "TOOL_CALL_ARGS", toolCallId: "t", delta: "{}" },
@@ -86,7 +86,7 @@ test("calls whose results another run brought stand with the run that made them"
   await expect.poll(() => shown(page)).toEqual(["", "— writer · finished", "It is found", "— reader · finished"]);
 });
 
-test.each([-2, 2])("a browser whose clock is %i hours off counts by the server's", async (hours) => {
+test.each([-2, 2])("a browser whose clock is %i hours off uses the server's time", async (hours) => {
   const threadId = await thread(server, [], { name: "Off" });
   const open = await openRun(server, threadId);
   await open.run.flush();

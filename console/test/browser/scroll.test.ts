@@ -1,4 +1,4 @@
-// Who is at the end of a conversation stays there, whatever happens above and below; who scrolls away is left where they are.
+// A view at the end of a conversation stays there, whatever changes above and below; a view that was scrolled away stays in its place.
 
 import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
 import type { Page } from "playwright-core";
@@ -17,13 +17,13 @@ afterAll(() => Promise.all([browser?.end(), server?.end()]));
 
 const LONG = Array.from({ length: 30 }, (_, index) => `Paragraph ${index} of many.\n\n`);
 
-/** How far it is to the end. */
+/** The distance to the end. */
 const distance = (page: Page) =>
   messages(page).evaluate(({ scrollHeight, scrollTop, clientHeight }) =>
     Math.round(scrollHeight - scrollTop - clientHeight),
   );
 
-test("what shrinks and grows between two looks at it does not let go of the end", async () => {
+test("content that shrinks and grows between two checks does not leave the end", async () => {
   const threadId = await thread(server, text("m", "assistant", ...LONG), { name: "Shrinks and grows" });
   const page = await browser.open(server, { at: `#/threads/${threadId}` });
   await from(page, "Assistant").getByText("Paragraph 29").waitFor();
@@ -35,7 +35,7 @@ test("what shrinks and grows between two looks at it does not let go of the end"
     block.style.height = "300px";
     while (region.scrollHeight - region.scrollTop - region.clientHeight > 1) await frame();
     await frame();
-    // The browser brings the place back into what is left, and tells of it when all is larger than before.
+    // The browser clamps the position to the remaining height, and fires its event when the content is larger than before.
     const grown = new Promise<void>((resolve) => {
       new ResizeObserver(() => {
         if (block.offsetHeight > 0) return;
@@ -49,7 +49,7 @@ test("what shrinks and grows between two looks at it does not let go of the end"
   await expect.poll(() => distance(page), { timeout: 5_000 }).toBe(0);
 });
 
-test("what goes and comes back at once, as high as before, does not let go of the end", async () => {
+test("content that is removed and added again at once does not leave the end", async () => {
   const threadId = await thread(server, text("m", "assistant", ...LONG), { name: "Goes and comes" });
   const page = await browser.open(server, { at: `#/threads/${threadId}` });
   await from(page, "Assistant").getByText("Paragraph 29").waitFor();
@@ -63,10 +63,10 @@ test("what goes and comes back at once, as high as before, does not let go of th
     while (region.scrollHeight - region.scrollTop - region.clientHeight > 1) await frame();
     await frame();
     block.remove();
-    // Looked at in between, as parts of the page do: the browser brings the place back into what is left.
+    // A layout read in between, as parts of the page do it: the browser clamps the position to the remaining height.
     region.getBoundingClientRect();
     tail.append(block);
-    // It tells of that by the next frame.
+    // Its event comes by the next frame.
     for (let frames = 0; frames < 3; frames += 1) await frame();
   });
   await expect.poll(() => distance(page), { timeout: 5_000 }).toBe(0);
@@ -87,7 +87,7 @@ test("the state card that comes with a run's end is in sight", async () => {
   await expect.poll(() => distance(page)).toBe(0);
 });
 
-test("who scrolls up while an answer grows is left there, and who comes back is taken along", async () => {
+test("scrolling up while an answer grows is not undone, and scrolling back follows it again", async () => {
   const threadId = await thread(server, text("m", "assistant", ...LONG), { name: "Grows" });
   const page = await browser.open(server, { at: `#/threads/${threadId}` });
   await from(page, "Assistant").getByText("Paragraph 29").waitFor();
@@ -99,7 +99,7 @@ test("who scrolls up while an answer grows is left there, and who comes back is 
   await messages(page).hover();
   await page.mouse.wheel(0, -500);
   await button(page, "Jump to newest").waitFor();
-  // Once it has come to rest, it stays.
+  // An idle view stays in its place.
   const place = await atRest(messages(page));
   await writing;
   await stream(open.run, "n", { perSecond: 120, seconds: 0.4 });

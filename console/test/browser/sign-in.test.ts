@@ -1,4 +1,4 @@
-// A server that asks who one is.
+// A server that requires credentials.
 
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
 import type { Page } from "playwright-core";
@@ -41,7 +41,7 @@ async function signIn(page: Page, key: string, user = "", remember = false): Pro
   await button(page, "Open the console").click();
 }
 
-/** All that the page has kept. */
+/** All that the page has stored. */
 const kept = (page: Page) => page.evaluate(() => JSON.stringify([{ ...localStorage }, { ...sessionStorage }]));
 
 /** A user's token, as the backend of an application gets it. */
@@ -52,7 +52,7 @@ async function token(user: string, scopes?: string[]): Promise<string> {
 }
 
 describe("with a key", () => {
-  test("a wrong one is refused in words, the right one opens the threads of a user; it stands in no address", async () => {
+  test("a wrong key is refused with a reason, the right one opens a user's threads; no address contains it", async () => {
     const page = await browser.open(server, { expects });
     const asked: string[] = [];
     page.on("request", (request) => asked.push(request.url()));
@@ -72,7 +72,7 @@ describe("with a key", () => {
     expect(await page.evaluate(() => document.documentElement.outerHTML)).not.toContain(KEY);
   });
 
-  test("without a user it is asked for whom", async () => {
+  test("a key without a user asks for the user", async () => {
     const page = await browser.open(server, { expects });
     await signIn(page, KEY);
     await page.getByRole("alert").waitFor();
@@ -81,7 +81,7 @@ describe("with a key", () => {
     await row(page, "Bob's thread").waitFor();
   });
 
-  test("it is forgotten with the tab, unless it is to be remembered", async () => {
+  test("a key is forgotten with the tab, unless the user has it remembered", async () => {
     const page = await browser.open(server, { expects });
     await signIn(page, KEY, "ada");
     await row(page, "Ada's thread").waitFor();
@@ -97,25 +97,25 @@ describe("with a key", () => {
     await row(third, "Bob's thread").waitFor();
   });
 
-  test("who signs out leaves nothing behind", async () => {
+  test("signing out leaves nothing behind", async () => {
     const page = await browser.open(server, { expects });
     await signIn(page, KEY, "ada", true);
     await row(page, "Ada's thread").waitFor();
     await row(page, "Ada's thread").click();
-    await field(page).fill("A draft that nobody else should read");
+    await field(page).fill("A draft that no other user should read");
     expect(await kept(page)).toContain(KEY);
     await button(page, "More").click();
     await page.getByRole("menuitem", { name: "Sign out" }).click();
     await secret(page).waitFor();
     expect(await kept(page)).not.toContain(KEY);
-    expect(await kept(page)).not.toContain("A draft that nobody else should read");
+    expect(await kept(page)).not.toContain("A draft that no other user should read");
     expect(await secret(page).inputValue()).toBe("");
     expect(await rows(page).count()).toBe(0);
     await page.reload();
     await secret(page).waitFor();
   });
 
-  test("who signs out does so in all tabs that have it from the device", async () => {
+  test("signing out ends the session of all tabs that have the key from the device", async () => {
     const page = await browser.open(server, { expects });
     await signIn(page, KEY, "ada", true);
     await row(page, "Ada's thread").waitFor();
@@ -129,7 +129,7 @@ describe("with a key", () => {
     await expect.poll(() => kept(other)).not.toContain(KEY);
   });
 
-  test("the threads of another user can be looked at", async () => {
+  test("the threads of another user can be viewed", async () => {
     const page = await browser.open(server, { expects });
     await signIn(page, KEY, "ada");
     await row(page, "Ada's thread").waitFor();
@@ -145,7 +145,7 @@ describe("with a key", () => {
     await gone(row(page, "Ada's thread"));
   });
 
-  test("one that may only read: that shows as soon as the server has refused to write", async () => {
+  test("a key with read access is known as such after the first refused write", async () => {
     const body = { scopes: ["read"] };
     const { key } = await server.request<{ key: string }>("POST", "/v1/keys", { body });
     const page = await browser.open(server, { expects });
@@ -154,9 +154,9 @@ describe("with a key", () => {
     await expectReadOnly(page);
   });
 
-  test("one that is revoked meanwhile: that is said, and asked for another", async () => {
+  test("a key that is revoked meanwhile is reported, and another one requested", async () => {
     const { keyId, key } = await server.request<{ keyId: string; key: string }>("POST", "/v1/keys", { body: {} });
-    // A socket that is being opened at that moment is refused by its ticket.
+    // A socket that is being opened at that moment is refused for its ticket.
     const cut = /WebSocket connection to .* failed: HTTP Authentication failed/;
     const page = await browser.open(server, { expects: [...expects, cut] });
     await signIn(page, key, "ada");
@@ -170,7 +170,7 @@ describe("with a key", () => {
   });
 });
 
-/** Nothing that would be refused can be done to the thread that is open. */
+/** Asserts that the open thread offers no action that would be refused. */
 async function expectReadOnly(page: Page): Promise<void> {
   await page.getByRole("form", { name: "Write a message" }).getByText("You may only read").waitFor();
   expect(await field(page).isDisabled()).toBe(true);
@@ -184,7 +184,7 @@ async function expectReadOnly(page: Page): Promise<void> {
 }
 
 describe("with a user's token", () => {
-  test("it knows by itself whose threads these are, and may write", async () => {
+  test("a token names its user and its write access", async () => {
     const page = await browser.open(server, { expects });
     await signIn(page, await token("bob"));
     await row(page, "Bob's thread").waitFor();
@@ -196,7 +196,7 @@ describe("with a user's token", () => {
     expect(await page.getByRole("menuitem", { name: "View as user…" }).count()).toBe(0);
   });
 
-  test("one that may only read: what it may not do is not offered, and why is said", async () => {
+  test("a token with read access offers no forbidden action, and says why", async () => {
     const page = await browser.open(server, { expects: [refused(401)] });
     await signIn(page, await token("bob", ["read"]));
     await row(page, "Bob's thread").click();
@@ -211,7 +211,7 @@ describe("with a user's token", () => {
     expect(await button(page, /Write me a long answer/).isDisabled()).toBe(true);
   });
 
-  test("one that is no token of this server's is refused", async () => {
+  test("a token of another server is refused", async () => {
     const page = await browser.open(server, { expects });
     const [head, body] = (await token("ada")).split(".");
     await signIn(page, `${head}.${body}.AAAA`);
@@ -219,7 +219,7 @@ describe("with a user's token", () => {
     expect(await rows(page).count()).toBe(0);
   });
 
-  test("somebody else's thread looks like one that is not there", async () => {
+  test("another user's thread looks like a missing one", async () => {
     const { threads } = await server.request<{ threads: { threadId: string }[] }>("GET", "/v1/threads", {
       user: "ada",
     });

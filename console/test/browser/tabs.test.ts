@@ -34,13 +34,13 @@ beforeAll(async () => {
 afterEach(() => browser.leave());
 afterAll(() => Promise.all([browser?.end(), server?.end()]));
 
-/** Two devices of one person, with a thread open on both. */
+/** Two devices of one user, with a thread open on both. */
 async function both(threadId: string): Promise<[Page, Page]> {
   const at = `#/threads/${threadId}`;
   return Promise.all([browser.open(server, { at }), browser.open(server, { at })]);
 }
 
-test("what is done to a thread in one tab is seen in the other", async () => {
+test("a change of a thread in one tab is shown in the other", async () => {
   const threadId = await thread(server, text("m", "assistant", "Here I am"), { name: "Before" });
   const [one, other] = await both(threadId);
   for (const page of [one, other]) await row(page, "Before").waitFor();
@@ -67,7 +67,7 @@ test("what is done to a thread in one tab is seen in the other", async () => {
   await gone(rowOf(one, threadId).getByRole("img", { name: "Archived" }));
 });
 
-test("a name that was changed while another one was being typed is not lost without a word", async () => {
+test("a name that changed while another was being typed is not replaced without a question", async () => {
   const threadId = await thread(server, text("m", "assistant", "Here I am"), { name: "At first" });
   const ref = client(server).thread(threadId);
   const page = await browser.open(server, { at: `#/threads/${threadId}` });
@@ -79,14 +79,14 @@ test("a name that was changed while another one was being typed is not lost with
   };
   await row(page, "At first").waitFor();
   await choose(page, "Rename");
-  await ref.rename("Somebody else's");
+  await ref.rename("Another user's");
   await rename("Mine");
-  await asked.getByRole("alert").getByText("“Somebody else's”").waitFor();
-  expect((await ref.get()).name).toBe("Somebody else's");
-  // Told so, one decides: to give it up,
+  await asked.getByRole("alert").getByText("“Another user's”").waitFor();
+  expect((await ref.get()).name).toBe("Another user's");
+  // The user sees the other name and decides: to cancel,
   await button(asked, "Cancel").click();
-  await heading(page, "Somebody else's").waitFor();
-  // or to have one's way, unless there is yet another.
+  await heading(page, "Another user's").waitFor();
+  // or to replace it, unless it was changed again.
   await choose(page, "Rename");
   await ref.rename("A second one");
   await rename("Mine");
@@ -98,7 +98,7 @@ test("a name that was changed while another one was being typed is not lost with
   await gone(asked);
   await heading(page, "Mine after all").waitFor();
   expect((await ref.get()).name).toBe("Mine after all");
-  // What both want is not asked.
+  // The same name on both sides needs no question.
   await choose(page, "Rename");
   await ref.rename("Of one mind");
   await rename("Of one mind");
@@ -128,7 +128,7 @@ test("a thread is deleted only when that is confirmed, and then everywhere", asy
   await heading(other, "Choose a thread").waitFor();
 });
 
-test("a run that is begun in one tab is seen in the other, word by word, and can be stopped there", async () => {
+test("a run that is started in one tab is shown in the other, word by word, and can be stopped there", async () => {
   const one = await browser.open(server);
   const threadId = await begin(one, "Write me a long answer");
   const other = await browser.open(server);
@@ -143,21 +143,21 @@ test("a run that is begun in one tab is seen in the other, word by word, and can
   await button(other, "Stop").click();
   for (const page of [one, other]) await idle(page);
   for (const page of [one, other]) await messages(page).getByText("stopped").waitFor();
-  const spoken = (await said(server, threadId, "assistant")).join("");
-  expect(spoken).toContain("(3) You may");
+  const stored = (await said(server, threadId, "assistant")).join("");
+  expect(stored).toContain("(3) You may");
   for (const page of [one, other]) {
-    await expect.poll(() => letters(from(page, "demo").locator(".said"))).toBe(squeezed(spoken));
+    await expect.poll(() => letters(from(page, "demo").locator(".said"))).toBe(squeezed(stored));
     const seen = await numbers(from(page, "demo").locator(".said"));
     expect(seen).toEqual(upTo(seen.length));
   }
 });
 
-test("a conversation goes on from either tab", async () => {
+test("a conversation continues from either tab", async () => {
   const one = await browser.open(server);
   const threadId = await begin(one, "First things first");
   const finished = async () =>
     (await log(server, threadId)).filter(({ event }) => event.type === "RUN_FINISHED").length;
-  // A page that does not know of the run yet looks like one after its end, and what it sends is refused.
+  // A page that does not know of the run yet looks like one after its end, and its message is refused.
   await expect.poll(finished).toBe(1);
   await idle(one);
   const other = await browser.open(server, { at: `#/threads/${threadId}` });
@@ -172,13 +172,13 @@ test("a conversation goes on from either tab", async () => {
   const whole = (await said(server, threadId, "assistant")).at(-1) ?? "";
   for (const page of [one, other]) {
     await expect.poll(() => letters(from(page, "demo").last().locator(".said"))).toBe(squeezed(whole));
-    // Only what is in sight is there.
+    // Only messages in sight are rendered.
     await toTop(page);
     await from(page, "You").getByText("First things first").waitFor();
   }
 });
 
-test("a thread that somebody else's program writes comes to the top of the list, live", async () => {
+test("a thread that another program writes moves to the top of the list, live", async () => {
   const page = await browser.open(server);
   const quiet = await thread(server, text("m", "assistant", "Quiet"), { name: "A quiet thread" });
   await rowOf(page, quiet).waitFor();
@@ -187,11 +187,11 @@ test("a thread that somebody else's program writes comes to the top of the list,
   await expect.poll(() => rows(page).first().getAttribute("data-thread-id")).toBe(loud);
   await write(server, quiet, text("m2", "assistant", "Again"));
   await expect.poll(() => rows(page).first().getAttribute("data-thread-id")).toBe(quiet);
-  // It came to the top as its run began.
+  // The thread came to the top as its run began.
   await expect.poll(() => sidebar(page).getByRole("img", { name: "Running" }).count()).toBe(0);
 });
 
-test("what was written while one looked elsewhere is unread until it is looked at, in every tab", async () => {
+test("messages written while another thread is open stay unread until they are shown, in every tab", async () => {
   const quiet = await thread(server, text("m", "assistant", "Nothing new"), { name: "Looked at" });
   const busy = await thread(server, text("m", "assistant", "Old news"), { name: "Looked away from" });
   const [page, other] = await Promise.all([

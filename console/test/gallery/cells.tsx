@@ -1,4 +1,4 @@
-// Every component of a conversation and of the list, in every state that it has, with props that never change.
+// Every component of a conversation and of the list, in every state that it has, with fixed props.
 
 import type { ReactNode } from "react";
 import type { Agent, Interrupt, Message, Run, Thread, ToolCall } from "threadline";
@@ -37,7 +37,7 @@ export interface Cell {
   readonly whole?: string;
 }
 
-const never = () => Promise.reject(new Error("nobody is asked"));
+const never = () => Promise.reject(new Error("no server is asked"));
 const nothing = () => {};
 
 const text = (role: string, content: string, more: Partial<Message> = {}): Message => ({
@@ -167,7 +167,7 @@ const agents: readonly Agent[] = [
   } as Agent,
 ];
 
-/** `draft` is what has been written. */
+/** `draft` is the text in the field. */
 function composer(draft: string, more: { running?: "running" | "stopping"; blocked?: string; isAlone?: boolean } = {}) {
   const { isAlone = false, ...rest } = more;
   const threadId = `gallery ${draft}`;
@@ -244,7 +244,7 @@ const FIELDS: Interrupt = {
   },
 } as Interrupt;
 
-/** An answer that has ended; the end is what one sees. */
+/** An answer that has ended; its end is in view. */
 function long(name: string, sentences: number): Cell {
   const words = (at: number) => `Sentence ${at} of a long answer, which is whole.`;
   const blocks = Array.from({ length: sentences }, (_, at) => words(at));

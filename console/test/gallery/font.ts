@@ -1,4 +1,4 @@
-// A font in which each letter is the same box: what is laid out with it is the same on every machine, whatever fonts it has.
+// A font in which each letter is the same box: its layout is the same on every machine, whatever fonts the machine has.
 
 const EM = 1000;
 const [ADVANCE, ASCENT, DESCENT] = [560, 800, 200];
@@ -6,7 +6,7 @@ const [ADVANCE, ASCENT, DESCENT] = [560, 800, 200];
 const BOX = [60, 0, 500, 640] as const;
 /** Blanks have room, and no box. */
 const BLANKS = [0x20, 0xa0];
-/** Of Latin, punctuation, arrows and signs: what the gallery is written in. */
+/** The characters of the gallery: Latin, punctuation, arrows and signs. */
 const LETTERS: readonly (readonly [number, number])[] = [
   [0x21, 0x9f],
   [0xa1, 0x2ff],

@@ -1,4 +1,4 @@
-// The gallery as a page, what is wrong with how it is laid out, and its pictures.
+// The gallery as a page, the faults of its layout, and its pictures.
 
 import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
@@ -17,7 +17,7 @@ const HEIGHT = 900;
 export const THEMES = ["light", "dark"] as const;
 export const WIDTHS = [1440, 390] as const;
 
-/** A way to show it. */
+/** A theme and a width. */
 export interface Show {
   readonly theme: (typeof THEMES)[number];
   readonly width: (typeof WIDTHS)[number];
@@ -31,7 +31,7 @@ export type Planted = Readonly<Record<string, (source: string) => string>>;
 export class Gallery {
   readonly #server: Server;
 
-  /** Builds it from the source, as it is now, with what is planted. */
+  /** Builds the gallery from the current source, with the planted changes. */
   static async start(planted: Planted = {}): Promise<Gallery> {
     const { outputFiles } = await esbuild.build({
       absWorkingDir: root,
@@ -120,7 +120,7 @@ function plant(build: esbuild.PluginBuild, planted: Planted): void {
 }
 
 /**
- * Has a cell stand alone, at the top: what stands above would move it by parts of a pixel, and what is not there is not painted.
+ * Shows one cell alone, at the top: other cells above would move it by fractions of a pixel, and hidden cells are not painted.
  * Waits until it is as it stays: long texts are laid out when they come near, and find their end. Gives where it is.
  */
 const aloneAtRest = async (cell: Element) => {
@@ -149,7 +149,7 @@ export async function pictures(page: Page, only?: ReadonlySet<string>): Promise<
     const name = (await cell.getAttribute("data-cell"))!.replace(/[^a-z0-9]+/gi, "-");
     if (only && !only.has(name)) continue;
     const clip = await cell.evaluate(aloneAtRest);
-    // Only what is higher than the window needs another one, in which all is laid out again.
+    // Only cells higher than the window need another window, with a new layout.
     const fullPage = clip.height > HEIGHT;
     found.set(name, await page.screenshot({ clip, animations: "disabled", fullPage }));
   }

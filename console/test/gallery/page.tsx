@@ -12,10 +12,10 @@ const WRAPPED: Record<Cell["place"], string> = {
   inspector: "pane inspector",
 };
 
-// Before anything is laid out in another font: it is only there where letters are boxes.
+// Loaded before any layout in another font: the font exists only where letters are boxes.
 await document.fonts.load("1rem Boxes");
 
-// The server is this page's own, and is not asked.
+// The page's own address: no server is asked.
 const client = new Threadline({ url: location.origin });
 createRoot(document.getElementById("app")!).render(
   <ThreadlineProvider client={client}>

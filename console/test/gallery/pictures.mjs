@@ -1,4 +1,4 @@
-// Takes the pictures that the test compares with anew, after a change that is meant: look at them (git diff) before they are committed.
+// Takes the pictures that the test compares with again, after an intended change. Check them (git diff) before committing.
 //
 //   npm run pictures            writes test/gallery/pictures, in boxes
 //   npm run pictures -- FOLDER  writes them there, with the machine's own fonts, to be looked at

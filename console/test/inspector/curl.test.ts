@@ -27,7 +27,7 @@ beforeAll(async () => {
 });
 afterAll(() => server?.end());
 
-/** What a command prints, in a shell that knows the key. */
+/** The output of a command, in a shell that has the key. */
 async function printed(shell: string, command: string, env: Record<string, string> = {}): Promise<string> {
   const { PATH = "", HOME = "" } = process.env;
   const options = { env: { PATH, HOME, THREADLINE_API_KEY: KEY, ...env } };
@@ -42,7 +42,7 @@ test.each(["bash", "sh"])("a quoted text is the same text to %s", async (shell) 
   expect(said).toBe(texts.map((text) => `<${text}>\n`).join(""));
 });
 
-test("a command never holds a key or a token, and names who asks", () => {
+test("a command never contains a key or a token, and names the user", () => {
   const command = curl(
     { url: "https://threads.example/base/", credential: "token", user: "o'neil", project: "shop" },
     { path: ["threads", "a b"], query: { after: 3, epoch: undefined } },
@@ -65,7 +65,7 @@ test("an address of IPv6 keeps its brackets", () => {
   expect(command).toBe("curl -sS 'http://[::1]:7420/v1/threads/%5Bx%5D'");
 });
 
-// How each of the odd ones is quoted is told above.
+// The tests above check how unusual characters are quoted.
 test.each(["plain", ODD_IDS.join(" ")])("each command about the thread %j works", async (threadId) => {
   const user = "o'neil";
   await makeThread(server, threadId, user);
@@ -112,7 +112,7 @@ test("a user's token is taken from its variable", async () => {
   expect(JSON.parse(answer)).toMatchObject({ threadId, userId: "anna" });
 });
 
-/** What a command that goes on for ever prints at first. */
+/** The first output of a command that never ends. */
 async function followed(command: string): Promise<string> {
   const { PATH = "", HOME = "" } = process.env;
   const child = spawn("bash", ["-c", `exec ${command}`], { env: { PATH, HOME, THREADLINE_API_KEY: KEY } });

@@ -1,13 +1,13 @@
 import { expect, test } from "vitest";
 import { changes, MOST_CHANGES } from "../../src/inspector/state/diff.ts";
 
-test("what is the same has no changes", () => {
+test("equal values have no changes", () => {
   const state = { a: [1, { b: null }], c: "x" };
   expect(changes(state, state)).toEqual([]);
   expect(changes(state, structuredClone(state))).toEqual([]);
 });
 
-test("members are added, removed and changed, where they stand", () => {
+test("members are added, removed and changed in place", () => {
   const before = { a: 1, list: [1, 2, 3], gone: { x: 1 }, deep: { "x/y": { "~": 1 } } };
   const after = { a: "1", list: [1, 9], deep: { "x/y": { "~": 2 } }, made: null };
   expect(changes(before, after)).toEqual([
@@ -20,18 +20,18 @@ test("members are added, removed and changed, where they stand", () => {
   ]);
 });
 
-test("what turns into something else is changed as a whole", () => {
+test("a value that changes its type is changed as a whole", () => {
   expect(changes([1], { 0: 1 })).toEqual([{ kind: "changed", path: "", before: [1], after: { 0: 1 } }]);
   expect(changes({ a: null }, { a: {} })).toEqual([{ kind: "changed", path: "/a", before: null, after: {} }]);
 });
 
-test("a name that objects have by themselves is a name like others", () => {
+test("a name of Object.prototype is a name like others", () => {
   const before = JSON.parse('{"__proto__": 1}') as unknown;
   expect(changes(before, {})).toEqual([{ kind: "removed", path: "/__proto__", before: 1 }]);
   expect(changes({}, { constructor: 1 })).toEqual([{ kind: "added", path: "/constructor", after: 1 }]);
 });
 
-test("of very many changes one more than are listed is found", () => {
+test("the search for changes stops one after the listed number", () => {
   const many = Object.fromEntries(Array.from({ length: 5_000 }, (_, at) => [`k${at}`, at]));
   expect(changes({}, many)).toHaveLength(MOST_CHANGES + 1);
 });

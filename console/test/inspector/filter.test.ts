@@ -14,7 +14,7 @@ function finished(scan: Scan): Promise<unknown> {
   return until("the end of the scan", () => scan.getSnapshot().state !== "scanning", scan.getSnapshot);
 }
 
-test("a filter is about the type, the run and the text, all of them together", () => {
+test("a filter combines the type, the run and the text", () => {
   const event = { type: "TEXT_MESSAGE_CONTENT", messageId: "m", delta: 'Straße "quoted"' };
   const shows = (filter: Partial<Filter>) => matcher({ ...EVERYTHING, ...filter })(event, "r1");
   expect(shows({})).toBe(true);
@@ -27,7 +27,7 @@ test("a filter is about the type, the run and the text, all of them together", (
   expect(shows({ text: "straße", hidden: new Set(["CUSTOM"]) })).toBe(true);
 });
 
-test("types of one's own are chosen together", () => {
+test("custom types are chosen together", () => {
   expect(familyOf("my.type")).toBe("custom");
   const without = matcher(withTypes(EVERYTHING, [OTHER_TYPES], false));
   expect(without({ type: "my.type" }, "r")).toBe(false);
@@ -44,7 +44,7 @@ test("a family is shown, in part, or not", () => {
   expect(isActive(withTypes(none, choicesOf("state"), true))).toBe(false);
 });
 
-test("a scan finds what is in the log, in order, and then what comes", async () => {
+test("a scan finds the events of the log, in order, and then appended ones", async () => {
   const log = logOf(12_000, (seq) => ({ type: seq % 1_000 === 0 ? "RUN_FINISHED" : "CUSTOM" }));
   const source = new Pages(log, 3_000);
   const scan = new Scan(source.read, { ...EVERYTHING, text: "run_fin" }, log.length, ALL);
@@ -61,7 +61,7 @@ test("a scan finds what is in the log, in order, and then what comes", async () 
   expect(scan.getSnapshot().seqs.at(-1)).toBe(12_001);
 });
 
-test("what is appended during a scan is found once", async () => {
+test("an event that is appended during a scan is found once", async () => {
   const log = logOf(100);
   const source = new Pages(log, 10);
   let scan: Scan | undefined;
@@ -77,7 +77,7 @@ test("what is appended during a scan is found once", async () => {
   expect(scan.getSnapshot().seqs).toEqual(log.map(({ seq }) => seq));
 });
 
-test("the events of one run are looked for where they can be", async () => {
+test("the events of one run are searched only within its range", async () => {
   const log = logOf(1_000).map((each) => ({ ...each, runId: each.seq > 400 && each.seq <= 600 ? "b" : "a" }));
   const source = new Pages(log, 100);
   const scan = new Scan(source.read, { ...EVERYTHING, runId: "b" }, 1_000, { firstSeq: 401, lastSeq: 600 });
@@ -88,7 +88,7 @@ test("the events of one run are looked for where they can be", async () => {
   expect(scan.getSnapshot().found).toBe(200);
 });
 
-test("a scan that is stopped keeps what it found; one that fails says why", async () => {
+test("a stopped scan keeps the events it found; a failed one has its error", async () => {
   const log = logOf(1_000);
   const stopped = new Pages(log, 100);
   const scan: Scan = new Scan(
@@ -115,7 +115,7 @@ test("the row of a seq that is left out is the one before it", () => {
   expect(nearest(seqs, 2, 500)).toBe(1);
 });
 
-test("a preview is one line, says what counts, and hides nothing", () => {
+test("a preview is one line with the essential members, and hides nothing", () => {
   expect(preview({ type: "TEXT_MESSAGE_CONTENT", messageId: "m", delta: "a\nb\tc\u0007" })).toBe("“a↵b⇥c␦”");
   expect(preview({ type: "STATE_DELTA", delta: [{ op: "add", path: "/a" }] })).toBe("add /a");
   expect(preview({ type: "RUN_ERROR", code: "x", message: "no" })).toBe("x: no");

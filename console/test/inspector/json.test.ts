@@ -26,7 +26,7 @@ test("a value is printed as JSON.stringify prints it", () => {
   }
 });
 
-test("a value is printed as far as there is room, and not further", () => {
+test("a value is printed up to the limit, and not further", () => {
   const random = new Random();
   for (let round = 0; round < 300; round += 1) {
     const value = made(random, 5);
@@ -40,13 +40,13 @@ test("a value is printed as far as there is room, and not further", () => {
   }
 });
 
-test("what is cut in the middle of a text shows what there is of it", () => {
+test("a text that is cut in the middle shows its beginning", () => {
   const lines = (json: string) => jsonLines(json).map(({ tokens }) => tokens.map(({ text }) => text).join(""));
   expect(lines('{"a":"one, {two')).toEqual(["{", '"a": "one, {two']);
   expect(lines('["a\\')).toEqual(["[", '"a\\']);
 });
 
-test("pieces say what they are", () => {
+test("pieces have their kind", () => {
   const [, line] = jsonLines('{"<b>":[1]}');
   expect(line!.tokens).toEqual([
     { kind: "key", text: '"<b>"' },
@@ -56,14 +56,14 @@ test("pieces say what they are", () => {
   expect(jsonLines("[1]")[1]).toEqual({ depth: 1, tokens: [{ kind: "number", text: "1" }] });
 });
 
-test("of a very long string the beginning is shown, and what is missing is counted", () => {
+test("of a very long string the beginning is shown, and the rest is counted", () => {
   const [line] = jsonLines(JSON.stringify("x".repeat(MOST_STRING + 1_234)));
   expect(line!.tokens.map(({ kind }) => kind)).toEqual(["string", "cut"]);
   expect(line!.tokens[0]!.text).toHaveLength(MOST_STRING + 1);
   expect(line!.tokens[1]!.text).toBe("… 1,234 more characters");
 });
 
-test("a tree has the rows of what is open, by JSON pointers", () => {
+test("a tree has the rows of its open nodes, by JSON pointers", () => {
   const value = { a: { "b/c": [10, 20] }, "d~": 1 };
   const rows = treeRows(value, (path) => path === "" || path === "/a" || path === "/a/b~1c");
   expect(rows.map(({ path, depth, members }) => [path, depth, members])).toEqual([
@@ -77,7 +77,7 @@ test("a tree has the rows of what is open, by JSON pointers", () => {
   expect(rows.at(-1)).toMatchObject({ place: 2, siblings: 2 });
 });
 
-test("at first as much is open as fits, and the whole in any case", () => {
+test("at first as many nodes are open as fit, and the root always", () => {
   const small = { a: { b: 1 } };
   expect([...firstOpen(small)]).toEqual(["", "/a"]);
   const wide = { many: Array.from({ length: 500 }, () => 0), few: [1] };
@@ -85,7 +85,7 @@ test("at first as much is open as fits, and the whole in any case", () => {
   expect([...firstOpen(Array.from({ length: 500 }, () => 0))]).toEqual([""]);
 });
 
-test("what JavaScript cannot hold is shown as it is written", () => {
+test("numbers beyond JavaScript's precision are shown as they are written", () => {
   const odd = String.raw`{"a":9007199254740993,"a":[-0,1e400,1.0,{}],"é\u00e9":"\ud83d:,{\"","b":{"c":[]}}`;
   const lines = jsonLines(odd).map(({ depth, tokens }) => `${depth} ${tokens.map(({ text }) => text).join("")}`);
   expect(lines).toEqual([
@@ -105,7 +105,7 @@ test("what JavaScript cannot hold is shown as it is written", () => {
   ]);
 });
 
-test("an event is found in its line, whatever else is in it", () => {
+test("an event is found in its line, regardless of other members", () => {
   const event = String.raw`{"type":"X","a":"}","event":{"b":1}}`;
   expect(eventOf(`{"seq":1,"runId":${JSON.stringify('"event":{}')},"at":"t","event":${event}}`)).toBe(event);
 });

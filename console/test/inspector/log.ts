@@ -1,4 +1,4 @@
-// A log that is only here, for what reads pages.
+// A log in memory, for tests of parts that read pages.
 
 import type { AgUiEvent, EventPage, LoggedEvent } from "threadline";
 
@@ -6,9 +6,9 @@ export function logged(seq: number, event: AgUiEvent = { type: "CUSTOM", seq }, 
   return { seq, runId, at: new Date(1_700_000_000_000 + seq).toISOString(), event };
 }
 
-/** Reads from a log, as the server does; pages are no longer than `most`. */
+/** Reads pages of a log like the server; pages are no longer than `most`. */
 export class Pages {
-  /** The cursors that were asked for. */
+  /** The requested cursors. */
   readonly asked: number[] = [];
   failure: Error | undefined;
   readonly log: LoggedEvent[];
@@ -29,7 +29,7 @@ export class Pages {
   };
 }
 
-/** A log of so many events. */
+/** A log of this many events. */
 export function logOf(length: number, event?: (seq: number) => AgUiEvent): LoggedEvent[] {
   return Array.from({ length }, (_, at) => logged(at + 1, event?.(at + 1)));
 }

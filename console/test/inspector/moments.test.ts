@@ -21,7 +21,7 @@ afterAll(async () => {
 
 const never = new AbortController().signal;
 
-/** A thread, and how often it was asked for what. */
+/** A thread, and a count of each request. */
 class Counted implements Source {
   readonly asked = { events: 0, messages: 0, state: 0, runs: 0 };
   readonly #ref: ThreadRef;
@@ -36,7 +36,7 @@ class Counted implements Source {
   readonly runs: Source["runs"] = (options) => (this.asked.runs++, this.#ref.runs(options));
 }
 
-/** What the server says. */
+/** The server's answer. */
 async function said(threadId: string, at: number): Promise<{ messages: readonly Message[]; state: unknown }> {
   const ref = client.thread(threadId);
   const [{ messages, hasMore }, { state }] = await Promise.all([ref.messages({ at }), ref.state({ at })]);
@@ -50,18 +50,18 @@ async function opened(threadId: string): Promise<{ moments: Moments; source: Cou
   return { moments: new Moments(source, epoch), source, tail };
 }
 
-/** What JSON can hold: lone halves of characters are not the same to both. */
+/** A copy through JSON: lone surrogates differ between client and server. */
 function plain(value: unknown): unknown {
   return JSON.parse(JSON.stringify(value));
 }
 
-test("a moment is what the server says, wherever one goes", async () => {
+test("a moment equals the server's answer, in any order of steps", async () => {
   const random = new Random();
   let folded = 0;
   for (let thread = 0; thread < 6; thread += 1) {
     const threadId = await makeThread(server);
     for (let number = 0; number < 4; number += 1) {
-      // Names that are counted are asked for; without them it is folded here.
+      // Moments with numbered names are requested; others are folded here.
       const events = run(random, threadId, `r${number}`).filter(
         ({ type }) => thread % 2 === 0 || !type.startsWith("THINKING_"),
       );
@@ -83,7 +83,7 @@ test("a moment is what the server says, wherever one goes", async () => {
   expect(folded, "threads that were folded here").toBeGreaterThan(1);
 });
 
-test("steps to and fro ask the server for nothing", async () => {
+test("steps back and forth send no request", async () => {
   const threadId = await makeThread(server);
   await write(server, threadId, { runId: "a", deltas: 300, batch: 100 });
   await write(server, threadId, { runId: "b", deltas: 600, batch: 100 });
@@ -93,15 +93,15 @@ test("steps to and fro ask the server for nothing", async () => {
   for (let at = 501; at < 560; at += 1) expect(moments.peek(at), `at ${at}`).toBeDefined();
   for (let at = 559; at > 470; at -= 1) expect(moments.peek(at), `at ${at}`).toBeDefined();
   expect(source.asked).toEqual(asked);
-  // The rest before the run, once; and its events.
+  // One request for the projection before the run, and one for its events.
   expect(asked).toEqual({ events: 1, messages: 1, state: 1, runs: 1 });
-  // Messages that an event does not change stay the same objects.
+  // Messages that an event does not change are the same objects.
   expect(moments.peek(500)!.messages[0]).toBe(moments.peek(520)!.messages[0]);
   await moments.load(320, never);
   expect(source.asked.messages).toBe(1);
 });
 
-test("a run that is under way is folded as far as it is", async () => {
+test("an active run is folded up to its newest event", async () => {
   const threadId = await makeThread(server);
   let appended = 0;
   await write(server, threadId, { deltas: 100, batch: 10, stop: () => appended++ === 5 });
@@ -112,7 +112,7 @@ test("a run that is under way is folded as far as it is", async () => {
   expect(moments.peek(49)).toEqual(await said(threadId, 49));
 });
 
-test("where one only passes by, nothing is asked for; and who comes after is not hindered", async () => {
+test("a place that is only passed sends no request, and does not delay the next one", async () => {
   const threadId = await makeThread(server);
   await write(server, threadId, { deltas: 50 });
   const { moments, source } = await opened(threadId);

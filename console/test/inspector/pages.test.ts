@@ -9,10 +9,10 @@ function over(source: Pages, failed?: (error: unknown) => void): EventPages {
   return pages;
 }
 
-/** Until an event is at hand. */
+/** Waits until an event is loaded. */
 const there = (pages: EventPages, seq: number) => until(`event ${seq}`, () => pages.peek(seq));
 
-test("what is wanted is loaded with what is around it, once", async () => {
+test("a wanted event is loaded with its chunk, once", async () => {
   const source = new Pages(logOf(1_000));
   const pages = over(source);
   const changes: number[] = [];
@@ -33,7 +33,7 @@ test("what is wanted is loaded with what is around it, once", async () => {
   expect(source.asked).toEqual([2 * CHUNK, 4 * CHUNK]);
 });
 
-test("a page that is shorter than asked for is read on", async () => {
+test("a page that is shorter than requested is continued", async () => {
   const source = new Pages(logOf(500), 70);
   const pages = over(source);
   pages.want(200);
@@ -42,7 +42,7 @@ test("a page that is shorter than asked for is read on", async () => {
   expect(pages.peek(1)).toEqual(source.log[0]);
 });
 
-test("who scrolls past many rows wants those at which they stop, first; and not those that have gone", async () => {
+test("after scrolling past many rows, the rows in view are loaded first, and the passed ones not at all", async () => {
   const source = new Pages(logOf(100 * CHUNK));
   const pages = over(source);
   for (let chunk = 0; chunk < 90; chunk += 1) pages.want(chunk * CHUNK + 1)();
@@ -52,7 +52,7 @@ test("who scrolls past many rows wants those at which they stop, first; and not 
   expect(source.asked).toHaveLength(stays.length);
 });
 
-test("what is appended is there without being loaded, also into the middle of a chunk", async () => {
+test("appended events are available without a request, also in the middle of a chunk", async () => {
   const source = new Pages(logOf(250));
   const pages = over(source);
   for (let seq = 251; seq <= 260; seq += 1) source.log.push(logged(seq));
@@ -68,7 +68,7 @@ test("what is appended is there without being loaded, also into the middle of a 
   expect(pages.peek(260)?.seq).toBe(260);
 });
 
-test("not more than so many chunks are kept, but all that is wanted", async () => {
+test("the number of kept chunks is bounded, except for wanted ones", async () => {
   const source = new Pages(logOf((MOST_CHUNKS + 30) * CHUNK));
   const pages = over(source);
   pages.want(1);
@@ -84,7 +84,7 @@ test("not more than so many chunks are kept, but all that is wanted", async () =
   expect(pages.peek((MOST_CHUNKS + 29) * CHUNK + 1)).toBeDefined();
 });
 
-test("nor more than so many characters", async () => {
+test("the number of kept characters is bounded, too", async () => {
   const text = "x".repeat(50_000);
   const source = new Pages(logOf(10 * CHUNK, () => ({ type: "CUSTOM", text })));
   const pages = over(source);
@@ -93,12 +93,12 @@ test("nor more than so many characters", async () => {
     await there(pages, chunk * CHUNK + 1);
     leave();
   }
-  // The one that was loaded last, and the end of the log.
+  // The chunk that was loaded last, and the end of the log.
   expect(pages.kept.size).toBeLessThanOrEqual(MOST_SIZE + 2 * CHUNK * 50_100);
   expect(pages.peek(1)).toBeUndefined();
 });
 
-test("what fails is told once, and tried again when asked for", async () => {
+test("a failure is reported once, and tried again on demand", async () => {
   const source = new Pages(logOf(100));
   const errors: unknown[] = [];
   const pages = over(source, (error) => errors.push(error));

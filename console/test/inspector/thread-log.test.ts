@@ -25,7 +25,7 @@ async function opened(threadId: string): Promise<ThreadLog> {
   return log;
 }
 
-test("what is appended is there, and so are the runs", async () => {
+test("appended events and their runs are available", async () => {
   const threadId = await makeThread(server);
   await write(server, threadId, { runId: "a", deltas: 5 });
   const log = await opened(threadId);
@@ -42,7 +42,7 @@ test("what is appended is there, and so are the runs", async () => {
   expect(log.runs.getSnapshot().runs.map(({ runId }) => runId)).toEqual(["b", "a"]);
 });
 
-test("a thread that is deleted is deleted; one that is not there is missing, and found when it is", async () => {
+test("a deleted thread is reported as deleted; a missing one is found once it exists", async () => {
   const threadId = await makeThread(server);
   await write(server, threadId, { deltas: 5 });
   const log = await opened(threadId);
@@ -56,7 +56,7 @@ test("a thread that is deleted is deleted; one that is not there is missing, and
   expect(log.getSnapshot()).toMatchObject({ tail: 0, error: null });
 });
 
-test("another log in the place of the one that was shown is shown, and said", async () => {
+test("another log that replaces the shown one is shown, and reported", async () => {
   const threadId = await makeThread(server);
   await write(server, threadId, { deltas: 500, batch: 100 });
   let refusals = 1;
@@ -67,8 +67,8 @@ test("another log in the place of the one that was shown is shown, and said", as
     const type = `${server.url}/problems/log-replaced`;
     return new Response(JSON.stringify({ type, title: "Replaced", status: 410 }), { status: 410 });
   };
-  const told = new Threadline({ url: server.url, fetch: answering });
-  const log = new ThreadLog(told, threadId);
+  const failing = new Threadline({ url: server.url, fetch: answering });
+  const log = new ThreadLog(failing, threadId);
   log.subscribe(() => {});
   await until("the log", () => log.getSnapshot().state === "ready", log.getSnapshot);
   const { pages, moments } = log;
@@ -79,10 +79,10 @@ test("another log in the place of the one that was shown is shown, and said", as
   log.pages.want(1);
   await until("its events", () => log.pages.peek(1));
   expect(log.getSnapshot()).toMatchObject({ replaced: 1, error: null, tail: 504 });
-  told.close();
+  failing.close();
 });
 
-test("events that cannot be read are said to be so, and read when asked for again", async () => {
+test("events that cannot be read are reported, and read on the next request", async () => {
   const threadId = await makeThread(server);
   await write(server, threadId, { deltas: 20 });
   let isBroken = true;
@@ -91,8 +91,8 @@ test("events that cannot be read are said to be so, and read when asked for agai
     if (!isPage || !isBroken) return fetch(input, init);
     return new Response(JSON.stringify({ type: "x/internal", title: "Broken", status: 500 }), { status: 500 });
   };
-  const told = new Threadline({ url: server.url, fetch: answering });
-  const log = new ThreadLog(told, threadId);
+  const failing = new Threadline({ url: server.url, fetch: answering });
+  const log = new ThreadLog(failing, threadId);
   log.subscribe(() => {});
   await until("the log", () => log.getSnapshot().state === "ready", log.getSnapshot);
   log.pages.want(1);
@@ -102,5 +102,5 @@ test("events that cannot be read are said to be so, and read when asked for agai
   log.retry();
   await until("its events", () => log.pages.peek(1));
   expect(log.getSnapshot().error).toBeNull();
-  told.close();
+  failing.close();
 });

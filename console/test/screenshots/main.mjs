@@ -1,4 +1,4 @@
-// Makes docs/screenshots anew: of a server that has been started for it, with threads that are always the same.
+// Takes docs/screenshots again: of a server started for the purpose, with fixed threads.
 //
 //   THREADLINE=path/to/threadline node test/screenshots/main.mjs [FOLDER]
 
@@ -60,7 +60,7 @@ await withHarness(async (load) => {
       for (const [name, where, at, viewport, isThere] of screens) {
         const page = await browser.open(where, { viewport, colorScheme, locale: "en-GB", timezoneId: "Europe/Lisbon" });
         await page.clock.setFixedTime(NOW);
-        // The server's time is another: what it says of it would put the page's clock right.
+        // The server's clock differs: its `Date` would correct the page's fixed clock.
         await page.route("**/v1/**", async (route) => {
           const response = await route.fetch();
           const { date: _, ...headers } = response.headers();
@@ -69,7 +69,7 @@ await withHarness(async (load) => {
         await page.goto(`${where.url}/${at}`);
         await page.reload();
         await isThere(page);
-        // What moves is in another place each time.
+        // Moving elements are in another place each time.
         await page.evaluate(() => document.getAnimations().forEach((each) => each.cancel()));
         await page.screenshot({ path: join(folder, `${name}-${colorScheme}.png`), caret: "hide" });
       }
@@ -80,7 +80,7 @@ await withHarness(async (load) => {
     await rm(moved, { recursive: true, force: true });
   }
 
-  /** Waits until what is shown stays as it is. */
+  /** Waits until the page no longer changes. */
   async function settled(page) {
     await page.getByRole("article").first().waitFor();
     await page.waitForLoadState("networkidle");

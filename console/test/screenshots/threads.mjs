@@ -1,4 +1,4 @@
-// Threads as people have them, for the screenshots. Written anew they are the same, to the millisecond.
+// Realistic threads for the screenshots. Each build writes the same threads, to the millisecond.
 
 /** When the screenshots are made, by the clock of the page: a Friday. */
 export const NOW = Date.parse("2026-03-20T14:32:10Z");

@@ -4,7 +4,7 @@ import { ServerClock } from "../../src/clock.ts";
 const HOUR = 3_600_000;
 const NOON = Date.UTC(2026, 6, 15, 12);
 
-/** A server and a browser whose clock is off by so much, with answers that take some time on the way. */
+/** A server and a browser whose clock is off by this much, with responses that take some time. */
 function world(off: number) {
   let time = NOON + 250;
   const clock = new ServerClock(() => time + off);
@@ -19,7 +19,7 @@ function world(off: number) {
 }
 
 test.each([-2 * HOUR, 2 * HOUR])(
-  "a clock that is %i ms off is put right, to a second with the first answer",
+  "a clock that is %i ms off is corrected, to a second with the first response",
   async (off) => {
     const { clock, ask, time } = world(off);
     expect(clock.now() - time()).toBe(off);
@@ -28,7 +28,7 @@ test.each([-2 * HOUR, 2 * HOUR])(
   },
 );
 
-test("each answer narrows it", async () => {
+test("each response narrows the bounds", async () => {
   const { clock, ask, pass, time } = world(2 * HOUR);
   for (let answer = 0; answer < 40; answer += 1) {
     await ask("http://server/");
@@ -37,36 +37,36 @@ test("each answer narrows it", async () => {
   expect(Math.abs(clock.now() - time())).toBeLessThan(100);
 });
 
-test("a clock that may be right is left alone, and nobody is told", async () => {
+test("a clock within the bounds is left alone, and no listener is notified", async () => {
   const { clock, ask, pass, time } = world(0);
-  let told = 0;
-  clock.onChange(() => (told += 1));
+  let notified = 0;
+  clock.onChange(() => (notified += 1));
   for (let answer = 0; answer < 10; answer += 1) {
     await ask("http://server/");
     pass(730);
   }
   expect(clock.now()).toBe(time());
-  expect(told).toBe(0);
+  expect(notified).toBe(0);
 });
 
-test("a clock that is changed meanwhile is put right again, and who shows it is told", () => {
+test("a clock that is changed meanwhile is corrected again, and its listeners are notified", () => {
   let local = NOON;
   const clock = new ServerClock(() => local);
-  let told = 0;
-  const leave = clock.onChange(() => (told += 1));
+  let notified = 0;
+  const leave = clock.onChange(() => (notified += 1));
   clock.hear(NOON, local, local);
-  expect([clock.now(), told]).toEqual([NOON, 0]);
+  expect([clock.now(), notified]).toEqual([NOON, 0]);
   local -= HOUR;
   clock.hear(NOON, local, local);
   expect(Math.abs(clock.now() - NOON)).toBeLessThanOrEqual(500);
-  expect(told).toBe(1);
+  expect(notified).toBe(1);
   leave();
   local = NOON;
   clock.hear(NOON, local, local);
-  expect([clock.now(), told]).toEqual([NOON, 1]);
+  expect([clock.now(), notified]).toEqual([NOON, 1]);
 });
 
-test("answers without a date, and those during which the clock was changed, say nothing", async () => {
+test("responses without a date, and those during which the clock was changed, are ignored", async () => {
   const clock = new ServerClock(() => NOON);
   await clock.hearing(() => Promise.resolve(new Response()))("http://server/");
   clock.hear(NOON + HOUR, NOON, NOON - 1);

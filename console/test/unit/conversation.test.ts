@@ -10,7 +10,7 @@ const user: Message = { id: "u", role: "user", content: "hello" };
 const caller: Message = { id: "a", role: "assistant", toolCalls: [call("c1"), call("c2")] };
 const result = (id: string, toolCallId: string): Message => ({ id, role: "tool", toolCallId, content: "x" });
 
-test("results stand within the calls that they answer; those of nobody's stay", () => {
+test("results are shown within the calls that they answer; results without a call stay", () => {
   const lost = result("r9", "c9");
   const items = itemMaker()([user, caller, result("r2", "c2"), result("r1", "c1"), lost]);
   expect(items.map(({ message, results }) => [message.id, results.map(({ id }) => id)])).toEqual([
@@ -20,7 +20,7 @@ test("results stand within the calls that they answer; those of nobody's stay", 
   ]);
 });
 
-test("only the first of what an agent says in a row begins its turn", () => {
+test("only the first of an agent's consecutive messages begins its turn", () => {
   const items = itemMaker()([
     { id: "1", role: "reasoning" },
     { id: "2", role: "assistant" },
@@ -30,7 +30,7 @@ test("only the first of what an agent says in a row begins its turn", () => {
   expect(items.map(({ beginsTurn }) => beginsTurn)).toEqual([true, false, false, true]);
 });
 
-test("items of which nothing has changed are the same objects", () => {
+test("unchanged items are the same objects", () => {
   const make = itemMaker();
   const before = make([user, caller, result("r1", "c1")]);
   const grown: Message = { id: "b", role: "assistant", content: "…" };
@@ -77,7 +77,7 @@ test.each<[unknown, unknown]>([
   expect(partsOf({ id: "m", role: "user", content })).toEqual(expected);
 });
 
-test("the text of a message is what was written, without the files", () => {
+test("the text of a message leaves out its files", () => {
   const content = [{ type: "text", text: "a" }, { type: "file" }, { type: "text", text: "b" }];
   expect(textOf({ id: "m", role: "user", content })).toBe("a\n\nb");
 });
@@ -115,7 +115,7 @@ test("an interrupt's schema becomes fields, and their texts an answer", () => {
   expect(() => answer({ count: "1", more: '{"a"' })).toThrow("“more” is not valid JSON.");
 });
 
-test("where a schema says nothing, any answer can be given", () => {
+test("without a usable schema, any answer can be given", () => {
   for (const responseSchema of [undefined, null, [], "x", { type: "object" }]) {
     const fields = fieldsOf({ responseSchema });
     expect(fields).toHaveLength(1);
@@ -146,7 +146,7 @@ test.each<[unknown, unknown]>([
   expect(shownOf(value).isCut).toBe(false);
 });
 
-test("of a value that is huge only what is shown is looked at", () => {
+test("of a huge value only the shown part is read", () => {
   const looked = new Set<string>();
   const huge = new Proxy(Object.fromEntries(Array.from({ length: 50_000 }, (_, at) => [`k${at}`, "value"])), {
     get: (of, name) => (looked.add(String(name)), Reflect.get(of, name) as unknown),

@@ -39,7 +39,7 @@ async function look(from: ReturnType<typeof source>, known: KnownEnds, isOlder =
   return { newest, ends: [...ends].map(([messageId, runs]) => [messageId, ...runs.map(({ runId }) => runId)]) };
 }
 
-test("runs stand after the last message that there was when they ended, the older one first", async () => {
+test("runs follow the last message at their end, the older run first", async () => {
   const { ends } = await look(source(4), new Map());
   expect(ends).toEqual([
     ["m2", "r1"],
@@ -48,7 +48,7 @@ test("runs stand after the last message that there was when they ended, the olde
   ]);
 });
 
-test("each run is asked about once", async () => {
+test("each run is requested once", async () => {
   const from = source(3);
   const known: KnownEnds = new Map();
   await look(from, known);
@@ -58,7 +58,7 @@ test("each run is asked about once", async () => {
   expect(from.asked).toEqual(["runs 0"]);
 });
 
-test("nobody looks further back than messages are loaded", async () => {
+test("the search stops where loaded messages begin", async () => {
   const from = source(100);
   const { newest } = await look(from, new Map(), (messageId) => messageId === "m150");
   expect(newest).toHaveLength(20);
@@ -66,7 +66,7 @@ test("nobody looks further back than messages are loaded", async () => {
   expect(from.asked.at(-1)).toBe("at 150");
 });
 
-test("runs that say nothing are not looked through for ever", async () => {
+test("the search through runs without messages is bounded", async () => {
   const from = source(500);
   const { ends } = await look(from, new Map(), undefined, 1);
   expect(ends).toHaveLength(21);
@@ -74,7 +74,7 @@ test("runs that say nothing are not looked through for ever", async () => {
   expect(from.asked).toHaveLength(23);
 });
 
-test("a run that is under way, and one before any event, have no end in the conversation", async () => {
+test("an active run, and one before any event, have no end in the conversation", async () => {
   const from = source(2);
   const page = await from.runs({ limit: 2 });
   Object.assign(page.runs[0]!, { endedAt: null });

@@ -34,7 +34,7 @@ test.each([
   expect(html(text)).toBe(expected);
 });
 
-test("tables, tasks, headings and code have what they need", () => {
+test("tables, tasks, headings and code have their markup", () => {
   const table = html("|a|b|\n|-|:-:|\n|1|<br>2|");
   expect(table).toContain('<th style="text-align:center">b</th>');
   expect(table).toContain('role="region" aria-label="Table" tabindex="0"');
@@ -113,7 +113,7 @@ test.each([
   expect(safeHref(href)).toBe(expected);
 });
 
-test("links open elsewhere, tell nothing to where they lead, and say where that is", () => {
+test("links open in a new tab, send no referrer, and show their target", () => {
   const markup = html('[good](https://evil.example/ "Bank")');
   expect(markup).toContain('href="https://evil.example/"');
   expect(markup).toContain('title="Bank (https://evil.example/)"');
@@ -128,13 +128,13 @@ test("images are not loaded, but can be opened", () => {
   expect(textIn(markup)).toContain("cat");
 });
 
-test("references to characters become characters, whatever they are", () => {
+test("character references become characters", () => {
   expect(unescaped("&#0;&#xD800;&#x110000;&#9999999;&lt;&constructor;&amp;lt;")).toBe(
     "\ufffd\ufffd\ufffd\ufffd<&constructor;&lt;",
   );
 });
 
-test("what is not closed yet is rendered as if it were, at each length", () => {
+test("unclosed markdown is rendered as if it were closed, at each length", () => {
   const text =
     "# A\n\n**b [c](http://e.x/ 'd') `e\n\n- f\n  - g\n\n| h | i |\n|---|---|\n| j | k |\n\n```js\nlet x = `<b>`;\n";
   for (let length = 0; length <= text.length; length += 1) expect(html(text.slice(0, length))).not.toMatch(/<(b|img)>/);
@@ -190,7 +190,7 @@ test.each([1, 2, 3, 7, 50])("a text that grows by %i characters ends as one that
   expect(plain(blocks.tokens)).toEqual(plain(whole.tokens));
 });
 
-test("blocks that cannot change any more are the same objects while the text grows", () => {
+test("final blocks are the same objects while the text grows", () => {
   const before = blocksOf("first\n\nsecond\n\nthi");
   const after = blocksOf("first\n\nsecond\n\nthird", before);
   const [texts, again] = [before, after].map(({ tokens }) => tokens.filter(({ type }) => type === "paragraph"));
@@ -244,7 +244,7 @@ test.each([
   expect(textIn(html(text))).toContain("deep");
 });
 
-test("a text of any length is markdown, all of it", () => {
+test("a text of any length is rendered as markdown completely", () => {
   const words = "**bold** words and `code`. ";
   const text = Array.from({ length: 6_000 }, (_, at) => (at % 9 === 0 ? `\n\n# ${at}\n\n${words}` : words)).join("");
   expect(text.length).toBeGreaterThan(150_000);
@@ -253,7 +253,7 @@ test("a text of any length is markdown, all of it", () => {
   expect(textIn(markup).replace(/\s/g, "")).toBe(text.replace(/[*`#\s]/g, ""));
 });
 
-test("a list of any length is the same list, in pieces that go on counting", () => {
+test("a list of any length is one list, in pieces with continued numbers", () => {
   const text = Array.from({ length: 120 }, (_, at) => `${at + 7}. item ${at}`).join("\n");
   const markup = html(text);
   expect(markup.match(/<ol start="\d+">/g)).toEqual(['<ol start="7">', '<ol start="57">', '<ol start="107">']);
@@ -269,7 +269,7 @@ test("a list of any length is the same list, in pieces that go on counting", () 
   expect(plain(blocks.tokens)).toEqual(plain(blocksOf(text).tokens));
 });
 
-test("the parts of a long text have all of its blocks, and begin as before when it grows", () => {
+test("the parts of a long text have all of its blocks, and keep their beginnings while it grows", () => {
   const text = Array.from({ length: 900 }, (_, at) => (at % 5 === 0 ? `## ${at}` : "words ".repeat(20))).join("\n\n");
   const parts = ({ near, far }: ReturnType<typeof partsOf>) => [near, ...far];
   const all = blocksOf(text).tokens;
@@ -284,7 +284,7 @@ test("the parts of a long text have all of its blocks, and begin as before when 
   expect(whole.slice(0, some.length - 1)).toEqual(some.slice(0, -1));
 });
 
-test("the pieces of a text are all of it, in whole lines", () => {
+test("the pieces of a text are complete, and consist of whole lines", () => {
   const text = "a line\n\n".repeat(5_000) + "x".repeat(3 * PIECE);
   const pieces = piecesOf(text);
   expect(pieces.join("")).toBe(text);

@@ -22,7 +22,7 @@ test.each([
   [{ user: "maria" }, "maria"],
   [{ apiKey: "k" }, "API key"],
   [{ apiKey: "k", user: "maria" }, "maria"],
-  [{ token: token({ sub: "josé 😀" }), user: "somebody else" }, "josé 😀"],
+  [{ token: token({ sub: "josé 😀" }), user: "another user" }, "josé 😀"],
   [{ token: token({ sub: 7 }) }, "Signed in"],
   [{ token: token(null) }, "Signed in"],
   [{ token: "a.b.c" }, "Signed in"],
@@ -43,10 +43,10 @@ test.each([
   expect(new Rights(given).mayWrite).toBe(expected);
 });
 
-test("a key that may only read is known by what it is refused", async () => {
+test("a refused write shows that a key has read access only", async () => {
   const rights = new Rights(undefined);
-  let told = 0;
-  rights.subscribe(() => (told += 1));
+  let notified = 0;
+  rights.subscribe(() => (notified += 1));
   const answers = [
     new Response("{}", { status: 403 }),
     Response.json({ scope: "admin" }, { status: 403 }),
@@ -55,9 +55,9 @@ test("a key that may only read is known by what it is refused", async () => {
   ];
   const ask = rights.learning(() => Promise.resolve(answers.shift()!));
   while (answers.length > 0) await ask("http://server/");
-  expect([rights.mayWrite, told]).toEqual([true, 0]);
+  expect([rights.mayWrite, notified]).toEqual([true, 0]);
   answers.push(Response.json({ scope: "write", detail: "no" }, { status: 403 }));
-  // Whoever asked reads the same answer.
+  // The caller reads the same answer.
   expect(await (await ask("http://server/")).json()).toMatchObject({ detail: "no" });
-  expect([rights.mayWrite, told]).toEqual([false, 1]);
+  expect([rights.mayWrite, notified]).toEqual([false, 1]);
 });

@@ -25,7 +25,7 @@ test.each(["", "#", "#/", "#/nowhere", "#/threads", "#/threads/", "#/threads/%E0
   },
 );
 
-test("what an address cannot mean is left out", () => {
+test("invalid parts of an address are left out", () => {
   const odd = parse("#/threads/t?panel=nothing&at=-1&event=1e3");
   expect(odd).toEqual({ name: "thread", threadId: "t" });
   expect(parse("#/threads/t?at=9999999999999999")).toEqual({ name: "thread", threadId: "t" });

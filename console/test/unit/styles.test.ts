@@ -24,7 +24,7 @@ test.each([
   expect(complaints({ "planted.css": css })[0]).toMatch(/^planted\.css:1 /);
 });
 
-test("allowed: a state with its component, and what is of a family of its own", { timeout: 60_000 }, () => {
+test("allowed: a state with its component, and a class of a family of its own", { timeout: 60_000 }, () => {
   const css = ".tool-card.running, .said.growing > p, .status-error, .rail-3, :where(.notice).error { color: red }";
   expect(complaints({ "more.css": css })).toEqual([]);
 });

@@ -39,14 +39,14 @@ test.each([
   expect(dayOf(date, NOW)).toBe(expected);
 });
 
-test("days are told by midnights, also where clocks are changed", () => {
+test("days are counted by midnights, also where clocks are changed", () => {
   for (let day = 1; day <= 365; day += 1) {
     const noon = new Date(2026, 0, day, 0, 30);
     expect(dayOf(new Date(2026, 0, day - 1, 23, 30), noon.getTime())).toBe("Yesterday");
   }
 });
 
-test("a heading stands before each group, once", () => {
+test("each group has one heading, before it", () => {
   const thread = (threadId: string, lastRunAt: Date | null, updatedAt = new Date(2020, 0)): Thread =>
     ({ threadId, lastRunAt: lastRunAt?.toISOString() ?? null, updatedAt: updatedAt.toISOString() }) as Thread;
   const threads = [

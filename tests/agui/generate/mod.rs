@@ -160,7 +160,7 @@ impl Generator {
         self.rng.chance(40).then(|| format!("s{}", self.rng.between(0, 2)))
     }
 
-    /// A tag that does not contradict who owns the thing; whoever comes first owns it.
+    /// A tag that does not contradict the owner of the item; the first tag decides the owner.
     fn tag(&mut self, bucket: &'static str, id: &str) -> Owner {
         match self.run.owners.get(&(bucket, id.to_owned())).cloned() {
             Some(owner) => owner.filter(|_| self.rng.chance(60)),

@@ -7,8 +7,8 @@ use std::{
 
 use crate::history::{Class, Kind};
 
-/// Broken promises that are told in full.
-const TOLD: usize = 40;
+/// Broken promises that are printed in full.
+const PRINTED: usize = 40;
 
 #[derive(Debug, Default)]
 pub struct Found {
@@ -40,10 +40,10 @@ pub struct Found {
 impl Found {
     /// A promise is broken, `count` times over.
     pub fn wrong(&mut self, class: Class, count: u64, what: String) {
-        let (sum, told) = self.wrong.entry(class).or_default();
+        let (sum, printed) = self.wrong.entry(class).or_default();
         *sum += count.max(1);
-        if told.len() < TOLD {
-            told.push(what);
+        if printed.len() < PRINTED {
+            printed.push(what);
         }
     }
 
@@ -139,9 +139,9 @@ impl Display for Found {
                 "with no failure in {faults} faults, fewer than {bound:.1} % of such faults do harm (95 % bound, 3/n)"
             )?;
         }
-        for (class, (sum, told)) in &self.wrong {
+        for (class, (sum, printed)) in &self.wrong {
             writeln!(f, "{class:?}: {sum}")?;
-            for what in told {
+            for what in printed {
                 writeln!(f, "  {what}")?;
             }
         }

@@ -1,5 +1,5 @@
-//! The checker: what clients did and were told against what is there in the end. Linear, because every event carries an
-//! id of its own and a thread is one total order.
+//! The checker: compares the requests and answers of all clients with the final logs. Linear, because every event carries
+//! an id of its own and a thread is one total order.
 
 mod found;
 mod log;

@@ -1,4 +1,4 @@
-//! What producers were told against the log: acknowledged, unknown, refused; and the order between them.
+//! The answers to producers compared with the log: acknowledged, unknown, refused; and the order between them.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -51,9 +51,9 @@ fn check_start(name: &str, run: &str, requests: &[&Request], log: &Log, found: &
     if starts.peek().is_none() {
         return;
     }
-    let told: Vec<_> = starts.map(|request| &request.outcome).collect();
+    let outcomes: Vec<_> = starts.map(|request| &request.outcome).collect();
     let there = log.runs.contains_key(run);
-    if told.iter().any(|outcome| matches!(outcome, Outcome::Done { .. })) {
+    if outcomes.iter().any(|outcome| matches!(outcome, Outcome::Done { .. })) {
         found.started += 1;
         if !there {
             found.wrong(
@@ -63,7 +63,7 @@ fn check_start(name: &str, run: &str, requests: &[&Request], log: &Log, found: &
             );
         }
     // A streamed run may also be refused in the middle.
-    } else if told.iter().all(|outcome| is_refused(outcome)) && there {
+    } else if outcomes.iter().all(|outcome| is_refused(outcome)) && there {
         found.wrong(Class::Duplicated, 1, format!("{name}: the start of run {run} was refused, and it is there"));
     }
 }

@@ -234,7 +234,7 @@ fn the_checker_finds_duplicates() {
 fn runs_that_mix_are_seen() {
     sees(Class::Interleaved, |world| world.log.entries.swap(4, 7));
     sees(Class::Interleaved, |world| {
-        // Late, behind the terminal event of its own run.
+        // Late, after the terminal event of its own run.
         let late = world.log.entries.remove(3);
         world.log.entries.insert(5, late);
     });
@@ -242,10 +242,10 @@ fn runs_that_mix_are_seen() {
         world.log.entries[8].payload = payload("a", 3, false);
         world.see();
     });
-    // Other bytes than the log has: somebody saw another order.
+    // Other bytes than the log has: a reader saw another order.
     sees(Class::Interleaved, |world| world.log.entries.swap(0, 1));
     sees(Class::Interleaved, |world| {
-        // Acknowledged before the other one was sent, and it stands behind it.
+        // Acknowledged before the other one was sent, but stored after it.
         world.lines.push(append(1, "b", 1, 4, false, done(7)));
     });
     sees(Class::Interleaved, |world| world.lines.push(append(40, "a", 4, 3, true, done(5))));

@@ -12,7 +12,7 @@ const SECOND: Micros = 1_000_000;
 const GRACE: Micros = 5 * SECOND;
 /// Times of the wire are whole milliseconds.
 const ROUNDING: Micros = 2_000;
-/// A request that was given up on may still be carried out so long afterwards.
+/// An abandoned request may still be executed within this time.
 const AFTERLIFE: Micros = 5 * SECOND;
 /// Once the store is back, nodes need a moment to find it.
 const BACK: Micros = 2 * SECOND;
@@ -150,7 +150,7 @@ fn check_conflict(name: &str, request: &Request, log: &Log, faults: &[&Fault], f
     }
 }
 
-/// How long after the end of a fault a request may be given up on because of it.
+/// Time after the end of a fault within which a request may be abandoned because of it.
 const AFTERMATH: Micros = 4 * SECOND;
 
 /// From each fault to the answers of the requests that it left without one, when they were sent again.
@@ -162,7 +162,7 @@ pub(super) fn recoveries(lines: &[Line], faults: &[&Fault], found: &mut Found) {
             requests.push(request);
         }
     }
-    // Others take long by nature.
+    // The other kinds of requests take long by nature.
     requests.retain(counts);
     requests.sort_by_key(|request| request.at);
     let mut again: HashMap<(&str, &str, What), Vec<&Request>> = HashMap::new();
@@ -184,7 +184,7 @@ pub(super) fn recoveries(lines: &[Line], faults: &[&Fault], found: &mut Found) {
         let mut fault = None;
         for request in tries {
             match request.outcome {
-                // What was hit again counts for the later fault.
+                // A request that was hit again counts for the later fault.
                 Outcome::Unknown => fault = blamed(request).or(fault),
                 Outcome::Dropped => {}
                 Outcome::Done { .. } | Outcome::Refused { .. } => {
@@ -199,7 +199,7 @@ pub(super) fn recoveries(lines: &[Line], faults: &[&Fault], found: &mut Found) {
         *found.faults.entry(fault.kind).or_default() += 1;
         let mut took = hit.remove(&fault.begin).unwrap_or_default();
         if took.is_empty() {
-            // Nobody was hit: then it is the next acknowledgement of anybody.
+            // No request was hit: the next acknowledgement of any client counts.
             let acked =
                 |request: &&&Request| request.at >= fault.begin && matches!(request.outcome, Outcome::Done { .. });
             took.extend(requests.iter().filter(acked).map(|request| request.done).min());

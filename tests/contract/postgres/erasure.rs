@@ -1,4 +1,4 @@
-//! Identity on several nodes, and a user who is forgotten while other nodes write the feed.
+//! Identity on several nodes, and a user who is erased while other nodes write the feed.
 
 use threadline_core::{CreatedThread, Footprint, limits::FOOTPRINT_THREADS};
 use threadline_store::{DynStore, ErasureStore, FeedStore};
@@ -60,7 +60,7 @@ async fn entries_of_a_concurrent_pump_are_erased_too() {
     }
 }
 
-/// Whatever meets whatever: nobody waits in a circle, no position is given twice, and in the end nothing is left.
+/// Concurrent operations of all kinds: no deadlock, no position is given twice, and in the end no data is left.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_user_is_forgotten_while_nodes_write_and_purge() {
     let (url, clock) = (Postgres::shared().fresh_database(), clock());
@@ -85,7 +85,7 @@ async fn a_user_is_forgotten_while_nodes_write_and_purge() {
         tasks.spawn(async move {
             let mut done = 0;
             while done < 40 {
-                // It may be told to try again; then it does.
+                // The store may ask for a retry; then the test retries.
                 done += i32::from(store.forget_user(&project(), &user("u")).await.is_ok());
             }
         });
@@ -99,7 +99,7 @@ async fn a_user_is_forgotten_while_nodes_write_and_purge() {
 }
 
 #[tokio::test]
-async fn more_threads_than_one_statement_counts() {
+async fn threads_beyond_the_limit_of_one_statement_are_counted() {
     let (url, clock) = (Postgres::shared().fresh_database(), clock());
     let (_, store) = node(&url, &clock).await;
     let count = 2 * FOOTPRINT_THREADS as i64 + 500;

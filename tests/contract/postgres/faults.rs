@@ -29,9 +29,9 @@ async fn a_locked_head_delays_no_other_thread() {
         let ends: Vec<_> = batch.iter().filter(|append| append.key != running[4].0).cloned().collect();
         assert_eq!(env.store.append(&ends).await.expect("appends").iter().flatten().count(), 3);
     }
-    assert!(begin.elapsed() < PG_LOCK_TIMEOUT / 2, "nobody waited: {:?}", begin.elapsed());
+    assert!(begin.elapsed() < PG_LOCK_TIMEOUT / 2, "no operation waited: {:?}", begin.elapsed());
 
-    // Alone it waits, but not for ever; others go on meanwhile.
+    // A single operation waits, but not forever; others continue meanwhile.
     let begin = Instant::now();
     let waiting = async {
         let answer = env.store.append(&[append(held, held_fence, None, events([1]))]).await;
@@ -106,7 +106,7 @@ async fn a_group_whose_fate_is_unknown_is_not_tried_again() {
 }
 
 #[tokio::test]
-async fn a_start_waits_for_who_holds_the_head_and_sees_what_that_one_left() {
+async fn a_start_waits_for_the_holder_of_the_head_and_sees_its_changes() {
     let url = Postgres::shared().fresh_database();
     let (env, _) = node(&url, &clock()).await;
     let thread = env.create("t").await;
@@ -149,7 +149,7 @@ async fn held_up(url: &str) {
 /// Each condition of an append is compared with the head that the other transaction left, not with the one that was there
 /// when the statement began.
 #[tokio::test]
-async fn an_append_waits_for_who_holds_the_head_and_sees_what_that_one_left() {
+async fn an_append_waits_for_the_holder_of_the_head_and_sees_its_changes() {
     let url = Postgres::shared().fresh_database();
     let (env, _) = node(&url, &clock()).await;
     for (n, change) in
@@ -226,7 +226,7 @@ async fn sessions_that_the_server_ended_cost_one_write_and_no_read() {
             WHERE datname = current_database() AND pid <> pg_backend_pid()";
         assert!(ask(&url, end).await > 0);
         env.head(key).await;
-        // It may fail, since nobody can know whether it was carried out; the next one may not.
+        // This append may fail, since its outcome is unknown; the next one may not.
         let _unknown = env.store.append(&[append(key, fence, None, events([1]))]).await;
         env.put(key, fence, [2]).await;
     }
@@ -263,7 +263,7 @@ async fn a_server_that_hangs_is_not_waited_for() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn callers_that_go_away_leave_no_transaction_open() {
+async fn cancelled_callers_leave_no_open_transaction() {
     let url = Postgres::shared().fresh_database();
     let (env, _) = node(&url, &clock()).await;
     let env = Arc::new(env);

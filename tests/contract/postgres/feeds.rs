@@ -11,7 +11,7 @@ async fn pump(store: &PgStore) -> u64 {
 
 /// The pump that saw the deletion is held up until the one that saw the thread made again is through.
 #[tokio::test]
-async fn a_thread_made_again_is_not_said_to_be_deleted() {
+async fn a_recreated_thread_is_not_reported_as_deleted() {
     let url = Postgres::shared().fresh_database();
     let ((one, store), (_, other)) = (node(&url, &clock()).await, node(&url, &clock()).await);
     let before = [one.create("t").await, one.create("beside").await];
@@ -42,7 +42,7 @@ async fn a_thread_made_again_is_not_said_to_be_deleted() {
 
 /// A feed that is brought in and one that is written meet, each with what the other one wants.
 #[tokio::test]
-async fn a_feed_that_comes_in_and_a_pump_do_not_wait_for_each_other() {
+async fn a_feed_import_and_a_pump_do_not_block_each_other() {
     let url = Postgres::shared().fresh_database();
     let (from, (to, store)) = (Env::memory(), node(&url, &clock()).await);
     to.create("before").await;

@@ -25,7 +25,7 @@ async fn nodes_that_start_at_once_migrate_once() {
 }
 
 #[tokio::test]
-async fn the_command_line_migrates_and_says_so() {
+async fn the_command_line_migrates_and_reports_it() {
     let url = Postgres::shared().fresh_database();
     let migrate = async |url: &str| {
         let mut command = tokio::process::Command::new(env!("CARGO_BIN_EXE_threadline"));
@@ -66,8 +66,8 @@ async fn only_databases_of_this_program_and_version_are_opened() {
     let refused = PgStore::open(&ascii, clock()).await;
     assert!(matches!(&refused, Err(OpenError::Encoding { found }) if found == "SQL_ASCII"), "{refused:?}");
 
-    let nobody = PgStore::open("postgres://127.0.0.1:1/none", clock()).await;
-    assert!(matches!(nobody, Err(OpenError::Database(_))), "{nobody:?}");
+    let refused = PgStore::open("postgres://127.0.0.1:1/none", clock()).await;
+    assert!(matches!(refused, Err(OpenError::Database(_))), "{refused:?}");
 }
 
 #[tokio::test]
@@ -85,7 +85,7 @@ async fn a_server_that_may_lose_acknowledged_data_is_reported() {
 }
 
 #[tokio::test]
-async fn everything_is_there_for_the_next_process() {
+async fn all_data_is_there_for_the_next_process() {
     let (url, clock) = (Postgres::shared().fresh_database(), clock());
     let (env, first) = node(&url, &clock).await;
     let (key, fence) = env.running("t", "r").await;

@@ -56,7 +56,7 @@ async fn check(url: &str, when: &str) {
 }
 
 #[tokio::test]
-async fn hot_statements_go_by_index() {
+async fn hot_statements_use_an_index() {
     let url = Postgres::shared().fresh_database();
     let (env, _) = node(&url, &clock()).await;
     let mut own = session(&url).await;

@@ -1,4 +1,4 @@
-//! Behind a pooler that gives each transaction another session: the real pgbouncer.
+//! The store through a pooler that gives each transaction another session: the real pgbouncer.
 
 use std::{
     fs,
@@ -68,7 +68,7 @@ impl Drop for Pooler {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_store_works_behind_a_pooler() {
+async fn the_store_works_through_a_pooler() {
     let pooler = Pooler::start(&Postgres::shared().url("postgres")).await;
     crate::differential::history(1, 200, pooler.env().await.0).await;
     crate::concurrent::closes_race_appends(pooler.env().await.0).await;
@@ -76,7 +76,7 @@ async fn the_store_works_behind_a_pooler() {
     crate::concurrent::creates_race_for_one_id(pooler.env().await.0).await;
     crate::concurrent::pumps_race_each_other(pooler.env().await.0).await;
     let (env, url) = pooler.env().await;
-    crate::concurrent::cancelled_callers_leave_nothing_half_done(env).await;
+    crate::concurrent::cancelled_callers_leave_no_partial_write(env).await;
     let open = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND state LIKE 'idle in%'";
     within(10, async {
         while ask(&url, open).await > 0 {
@@ -87,7 +87,7 @@ async fn the_store_works_behind_a_pooler() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn each_statement_behind_a_pooler_has_its_time_outs() {
+async fn each_statement_through_a_pooler_has_its_timeouts() {
     let pooler = Pooler::start(&Postgres::shared().url("postgres")).await;
     let (env, url) = pooler.env().await;
     let (key, fence) = env.running("t", "r").await;

@@ -1,4 +1,4 @@
-// A person and an agent, through the runtime (the Intelligence shape): nothing is lost, doubled or mixed.
+// A user and an agent, through the runtime (the Intelligence shape): no event is lost, doubled or mixed up.
 
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
@@ -40,7 +40,7 @@ describe("a chat", { concurrency: true }, () => {
     await reloaded(world, chat);
   });
 
-  test("follow-ups at once", options, async () => {
+  test("follow-ups without a pause", options, async () => {
     const chat = await open();
     const said = [];
     for (let turn = 1; turn <= 8; turn++) {
@@ -49,13 +49,13 @@ describe("a chat", { concurrency: true }, () => {
       quiet(chat);
     }
     const log = await whole(world, chat, said);
-    // Every message of the user is stored once, though each run was given all of them.
+    // Every message of the user is stored once, though each run receives all of them.
     const stored = log.flatMap(({ input }) => input?.messages ?? []).map(({ content }) => content);
     assert.deepEqual(stored, said.filter(([role]) => role === "user").map(([, content]) => content));
     await reloaded(world, chat);
   });
 
-  test("a tool of the front end, whose result goes on in a run of its own", options, async () => {
+  test("a front-end tool whose result starts a run of its own", options, async () => {
     const chat = await open();
     chat.client.core.addTool({ name: "pick", handler: async ({ from }) => `the best ${from}` });
     await chat.say("front lily");
@@ -66,7 +66,7 @@ describe("a chat", { concurrency: true }, () => {
     await reloaded(world, chat);
   });
 
-  test("somebody who comes back goes on where they were", options, async () => {
+  test("a user who comes back continues where they were", options, async () => {
     const chat = await open();
     await chat.say("say first 10 1");
     const fresh = await reloaded(world, chat);
@@ -107,7 +107,7 @@ describe("a chat", { concurrency: true }, () => {
     await run;
     await whole(world, chat, [["user", "say elm 100 8"], ["assistant", words("elm", 100)]]);
     await reloaded(world, chat);
-    // And now the thread is free.
+    // The thread is free now.
     const late = await again(chat);
     await late.connect();
     await late.say("say late 3 1");
@@ -152,14 +152,14 @@ describe("a chat", { concurrency: true }, () => {
       assert.match(log.at(-1).message, /birch was told to fail/);
     }
     assert.ok(chat.client.errors.some(({ error }) => /birch was told to fail/.test(error.message)));
-    // The chat goes on, and a reload shows both.
+    // The chat continues, and a reload shows both runs.
     const fresh = await reloaded(world, watcher);
     await fresh.say("say better 5 1");
     assert.deepEqual(fresh.said.at(-1), ["assistant", words("better", 5)]);
     await reloaded(world, fresh);
   });
 
-  test("turning to another thread and back", options, async () => {
+  test("switching to another thread and back", options, async () => {
     const chat = await open();
     await chat.say("say here 10 1");
     const [first, second] = [chat.threadId, randomUUID()];
@@ -174,7 +174,7 @@ describe("a chat", { concurrency: true }, () => {
     quiet(tab);
   });
 
-  test("turning away in the middle of a run, and back: nothing of one is in the other", options, async () => {
+  test("switching threads during a run, and back, mixes no messages", options, async () => {
     const chat = await open();
     await chat.say("say short 3 1");
     const short = chat.threadId;
@@ -194,7 +194,7 @@ describe("a chat", { concurrency: true }, () => {
     quiet(tab);
   });
 
-  test("an id with everything in it", options, async () => {
+  test("an id with special characters", options, async () => {
     const chat = await open(`a/b c?é#${randomUUID()}`);
     await chat.say("say odd 5 1");
     await whole(world, chat, [["user", "say odd 5 1"], ["assistant", words("odd", 5)]]);
@@ -202,22 +202,22 @@ describe("a chat", { concurrency: true }, () => {
     await reloaded(world, chat);
   });
 
-  test("a thread that nobody has written to is an empty chat", options, async () => {
+  test("a thread without events is an empty chat", options, async () => {
     const chat = await open();
     await chat.connect();
     quiet(chat);
     assert.deepEqual(chat.said, []);
   });
 
-  test("somebody else sees nothing of it, and cannot write to it", options, async () => {
+  test("another user can neither read the thread nor write to it", options, async () => {
     const chat = await open();
     await chat.say("say secret 5 1");
-    const stranger = (await world.open()).chat(chat.threadId);
-    await stranger.connect();
-    await stranger.say("say mine 5 1");
-    assert.ok(stranger.client.errors.length > 0);
-    assert.deepEqual(stranger.events, []);
-    assert.deepEqual(stranger.said, [["user", "say mine 5 1"]]);
+    const intruder = (await world.open()).chat(chat.threadId);
+    await intruder.connect();
+    await intruder.say("say mine 5 1");
+    assert.ok(intruder.client.errors.length > 0);
+    assert.deepEqual(intruder.events, []);
+    assert.deepEqual(intruder.said, [["user", "say mine 5 1"]]);
     await whole(world, chat, [["user", "say secret 5 1"], ["assistant", words("secret", 5)]]);
   });
 
@@ -237,7 +237,7 @@ describe("a chat", { concurrency: true }, () => {
     assert.deepEqual(await read("state"), { state: chat.agent.state });
   });
 
-  test("it is the same thread through Threadline's own door, where it can be renamed and stopped", options, async () => {
+  test("the native API shows the same thread, and can rename and stop it", options, async () => {
     const chat = await open();
     const run = chat.say("say native 1000 10");
     await chat.hears("native5 ");
@@ -249,9 +249,9 @@ describe("a chat", { concurrency: true }, () => {
     const log = await whole(world, chat);
     assert.equal(log.at(-1).type, "RUN_FINISHED");
     assert.ok(log.length < 500);
-    await world.threadline.send(user, "PATCH", `/v1/threads/${chat.threadId}`, { name: "by another door" });
+    await world.threadline.send(user, "PATCH", `/v1/threads/${chat.threadId}`, { name: "by another API" });
     const list = await chat.client.threads();
-    await until("the name", () => list.find(chat.threadId)?.name === "by another door");
+    await until("the name", () => list.find(chat.threadId)?.name === "by another API");
     list.close();
     await reloaded(world, chat);
   });

@@ -1,4 +1,4 @@
-// Threadline as the runtime: what is different where the stream of a run is one HTTP answer, and nobody else is in between.
+// Threadline as the runtime: the behavior that differs where the stream of a run is one HTTP response, without a Node runtime between.
 
 import assert from "node:assert/strict";
 import { after, before, describe, test } from "node:test";
@@ -14,7 +14,7 @@ describe("Threadline as the runtime", { concurrency: true }, () => {
   let world;
   before(async () => {
     world = await World.start();
-    // Of a stream that is cut the client leaves one promise to itself. A browser notes that, node:test takes it for a failure.
+    // The client leaves one promise of a cut stream unhandled. A browser logs that, node:test treats it as a failure.
     const listeners = process.rawListeners("unhandledRejection");
     process.removeAllListeners("unhandledRejection");
     process.on("unhandledRejection", (error, promise) => {
@@ -32,20 +32,20 @@ describe("Threadline as the runtime", { concurrency: true }, () => {
     await chat.say("And then?");
     assert.deepEqual(chat.client.errors, []);
     assert.deepEqual(chat.said.filter(([role]) => role === "user").map(([, text]) => text), ["Good morning", "And then?"]);
-    assert.ok(chat.messages.some(({ toolCalls }) => toolCalls?.length), "it uses tools");
+    assert.ok(chat.messages.some(({ toolCalls }) => toolCalls?.length), "the agent calls tools");
     assert.notDeepEqual(chat.agent.state, {});
     await whole(world, chat);
     await reloaded(world, chat);
   });
 
-  test("the stream of a run is cut: the run goes on, and the same tab has all of it when it is back", options, async () => {
+  test("a run whose stream is cut continues, and its tab receives all of it after reconnecting", options, async () => {
     const apart = await World.start({ threadline: world.threadline });
     const chat = (await apart.open()).chat();
     const run = chat.say("all cut 200 10");
     await chat.hears("cut20 ");
     assert.equal(apart.proxy.cut("/copilotkit/agent/scripted/run"), 1);
     await run;
-    assert.ok(chat.client.errors.length > 0, "it is told so");
+    assert.ok(chat.client.errors.length > 0, "the client receives the error");
     chat.client.errors.length = 0;
     await chat.connect();
     await whole(apart, chat);
@@ -58,7 +58,7 @@ describe("Threadline as the runtime", { concurrency: true }, () => {
     await apart.end();
   });
 
-  test("a tab that comes back again and again, in the middle of words, tools and thoughts", options, async () => {
+  test("a tab that reconnects repeatedly, in the middle of texts, tool calls and state changes", options, async () => {
     const chat = await open();
     await chat.say("all before 5 1");
     const run = chat.say("all often 100 10");
@@ -78,7 +78,7 @@ describe("Threadline as the runtime", { concurrency: true }, () => {
     }
   });
 
-  test("who only watches can stop a run, too", options, async () => {
+  test("a tab that only watches can stop the run", options, async () => {
     const chat = await open();
     const run = chat.say("say ash 1000 10");
     await chat.hears("ash10 ");
@@ -94,7 +94,7 @@ describe("Threadline as the runtime", { concurrency: true }, () => {
     await reloaded(world, chat);
   });
 
-  test("a server that is killed in the middle of a run: it is closed, and the chat goes on", options, async () => {
+  test("a run whose server was killed is closed, and the chat continues", options, async () => {
     const doomed = await World.start();
     const chat = (await doomed.open()).chat();
     const run = chat.say("say gone 2000 10");

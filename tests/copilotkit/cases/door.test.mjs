@@ -1,5 +1,5 @@
-// What only a client without a runtime asks of Threadline (DOOR=direct): what becomes of interrupts and suggestions, and what
-// it makes of events that no AG-UI agent would send it. Chats and lists are in the other cases.
+// Behavior that only a client without a runtime needs of Threadline (DOOR=direct): interrupts, suggestions, and events that no
+// AG-UI agent would send. Chats and lists are in the other cases.
 
 import assert from "node:assert/strict";
 import { after, before, describe, test } from "node:test";
@@ -12,7 +12,7 @@ import { Threadline, World } from "../harness/world.mjs";
 import { serveAsking } from "../harness/asking.mjs";
 
 const options = { timeout: 60_000 };
-// Releases that know interrupts tell of runs in other tabs, too.
+// Releases that know interrupts also announce runs in other tabs.
 const asks = can.activity ? test : () => {};
 
 describe("without a runtime", { concurrency: true }, () => {
@@ -32,7 +32,7 @@ describe("without a runtime", { concurrency: true }, () => {
   const post = (chat, path, body) =>
     world.threadline.send(chat.client.user, "POST", path, body, { "Content-Type": "application/json" });
 
-  /** The chat has what the thread has, and so has everybody who opens it now. */
+  /** Asserts that the chat has the messages and state of its thread, and that a tab opened now has them too. */
   async function whole(chat) {
     const [{ messages }, { state }] = [await world.native(chat, "messages"), await world.native(chat, "state")];
     const fresh = await again(chat);
@@ -45,7 +45,7 @@ describe("without a runtime", { concurrency: true }, () => {
     return fresh;
   }
 
-  test("tabs that come in the middle of a run, and once more with half of it, have every word once", options, async () => {
+  test("tabs that connect during a run, and reconnect with half of it, have every word once", options, async () => {
     const chat = await open();
     await chat.say("all before 5 1");
     const passive = await again(chat);
@@ -54,19 +54,19 @@ describe("without a runtime", { concurrency: true }, () => {
     await chat.hears("long20 ");
     const connected = [passive.connect()];
     await passive.hears("long30 ");
-    // As React does it in development: connected, let go, and connected again.
+    // As React does it in development: connected, detached, and connected again.
     await passive.agent.detachActiveRun();
     connected.push(passive.connect());
     await Promise.all([run, ...connected]);
     assert.deepEqual(passive.said.at(-1), ["assistant", words("long", 80)]);
     assert.deepEqual(plain(passive.messages), plain(chat.messages));
     const fresh = await whole(passive);
-    // Coming back to what one has changes nothing.
+    // Connecting again without new events changes nothing.
     await fresh.connect();
     assert.deepEqual(plain(fresh.messages), plain(chat.messages));
   });
 
-  test("what others have put into the log is shown as far as the client knows it", options, async () => {
+  test("events of another producer are shown as far as the client knows their types", options, async () => {
     const chat = (await world.open()).chat("a/b é");
     const path = `/v1/threads/${encodeURIComponent(chat.threadId)}`;
     await post(chat, "/v1/threads", { threadId: chat.threadId, agentId: "scripted" });
@@ -82,23 +82,23 @@ describe("without a runtime", { concurrency: true }, () => {
     await chat.hears("pushed");
     await post(chat, `${path}/runs/pushed/fail`, { message: "broke" });
     await live;
-    assert.deepEqual(chat.client.errors.map(({ error }) => error.message), ["broke"], "told while it was new");
+    assert.deepEqual(chat.client.errors.map(({ error }) => error.message), ["broke"], "reported while it was new");
     await whole(chat);
   });
 
-  test("nobody sees another's thread, or takes its id", options, async () => {
+  test("a user can neither read another user's thread nor take its id", options, async () => {
     const chat = await open();
     await chat.say("say secret 3 1");
-    const stranger = (await world.open()).chat(chat.threadId);
-    await stranger.connect();
-    assert.deepEqual([stranger.said, stranger.client.errors], [[], []]);
-    await stranger.say("say mine 3 1");
-    assert.ok(stranger.client.errors.length > 0 && stranger.client.errors.every(({ error }) => error.status === 409));
+    const intruder = (await world.open()).chat(chat.threadId);
+    await intruder.connect();
+    assert.deepEqual([intruder.said, intruder.client.errors], [[], []]);
+    await intruder.say("say mine 3 1");
+    assert.ok(intruder.client.errors.length > 0 && intruder.client.errors.every(({ error }) => error.status === 409));
     assert.deepEqual(chat.said, [["user", "say secret 3 1"], ["assistant", words("secret", 3)]]);
     await whole(chat);
   });
 
-  asks("an interrupt waits for whoever comes later", options, async () => {
+  asks("an interrupt waits for a tab that is opened later", options, async () => {
     const chat = await open("asking");
     await chat.say("please");
     const fresh = await again(chat);
@@ -106,7 +106,7 @@ describe("without a runtime", { concurrency: true }, () => {
     fresh.agent.subscribe({ onRunFinishedEvent: ({ interrupts }) => void waiting.push(...(interrupts ?? [])) });
     await fresh.connect();
     const [{ id: interruptId }] = waiting;
-    // The hooks for React give the answer the id of a run that has ended.
+    // The React hooks give the answer the id of a run that has ended.
     const { runs } = await world.native(chat, "runs");
     const resume = [{ interruptId, status: "resolved", payload: "yes" }];
     await fresh.client.core.runAgent({ agent: fresh.agent, resume, runId: runs[0].runId });
@@ -115,7 +115,7 @@ describe("without a runtime", { concurrency: true }, () => {
     await whole(fresh);
   });
 
-  test("suggestions are no threads", options, async () => {
+  test("suggestions create no threads", options, async () => {
     const chat = await open("asking");
     await chat.say("please");
     const { core, user } = chat.client;

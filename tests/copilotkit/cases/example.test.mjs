@@ -1,4 +1,4 @@
-// The example as a newcomer starts it.
+// The example as its README starts it.
 
 import assert from "node:assert/strict";
 import { mkdtempSync, rmSync } from "node:fs";
@@ -13,7 +13,7 @@ import { Program } from "../harness/process.mjs";
 import { until } from "../harness/until.mjs";
 import { freePort } from "../harness/world.mjs";
 
-test("one command, and there is a chat that survives a reload", { timeout: 120_000 }, async () => {
+test("one command starts a chat that survives a reload", { timeout: 120_000 }, async () => {
   const start = fileURLToPath(new URL("../../../examples/copilotkit/start.mjs", import.meta.url));
   const parameters = direct ? [start] : [start, "--runtime"];
   const data = mkdtempSync(join(tmpdir(), "threadline-example-"));
@@ -25,7 +25,7 @@ test("one command, and there is a chat that survives a reload", { timeout: 120_0
   const threadId = tab.threadId;
   await tab.item(threadId).waitFor();
   if (direct) {
-    // The last words of the demo: the chat shows them a moment after it knows that the run is over.
+    // The last words of the demo appear a moment after the chat knows that the run is over.
     await tab.hears("Say help to see what else I can do.");
     await tab.idle();
   } else {

@@ -1,4 +1,4 @@
-// The list of a person's threads, as `useThreads` has it: complete, in order, and the same in every tab.
+// A user's list of threads, as `useThreads` has it: complete, in order, and the same in every tab.
 
 import assert from "node:assert/strict";
 import { after, before, describe, test } from "node:test";
@@ -15,7 +15,7 @@ describe("the list of threads", { concurrency: true }, () => {
   before(async () => (world = await World.start()));
   after(() => world?.end());
 
-  /** Two tabs of somebody new, each with a list. `shows` waits until both show the same that is asked for. */
+  /** Two tabs of a new user, each with a list. `shows` waits until the test holds for both lists. */
   const two = async (settings = {}) => {
     const here = await world.open();
     const there = await world.open(here.user);
@@ -25,14 +25,14 @@ describe("the list of threads", { concurrency: true }, () => {
     return { here, there, lists, shows, close };
   };
 
-  /** The ids of a page as the server gives it, and the cursor of the next. */
+  /** The ids of a page of the server's list, and the cursor of the next page. */
   const page = async (client, parameters = {}) => {
     const answer = await client.get(`/threads?${new URLSearchParams({ agentId: client.agentId, ...parameters })}`);
     const { threads, nextCursor } = await answer.json();
     return { threads: threads.map(({ id }) => id), nextCursor: nextCursor ?? null };
   };
 
-  test("two tabs see threads come, change and go", options, async () => {
+  test("two tabs see threads created, changed and deleted", options, async () => {
     const { here, lists, shows, close } = await two();
     const chat = here.chat();
     await chat.say("say one 3 1");
@@ -57,14 +57,14 @@ describe("the list of threads", { concurrency: true }, () => {
     close();
   });
 
-  test("the archive is shown to who asks for it", options, async () => {
+  test("archived threads are listed on request", options, async () => {
     const { here, lists, shows, close } = await two({ includeArchived: true });
     const chat = here.chat();
     await chat.say("say one 3 1");
     await shows("the new thread", (threads) => threads.length === 1);
     await lists[0].store.archiveThread(chat.threadId);
     await shows("it is archived", ([thread]) => thread?.archived);
-    // A run of an archived thread does not bring it back to who does not want to see it.
+    // A run of an archived thread does not bring it back to a list without archived threads.
     const hidden = await here.threads();
     assert.deepEqual(hidden.threads, []);
     const ran = lists[0].find(chat.threadId).lastRunAt;
@@ -110,7 +110,7 @@ describe("the list of threads", { concurrency: true }, () => {
         break;
       }
     }
-    // The list itself is told of what has changed lately, too, so it may have more than its pages.
+    // The list also receives recent changes, so it may have more threads than its pages.
     const list = await client.threads({ limit: 2 });
     for (let pages = 1; pages < 3; pages++) {
       assert.ok(list.store.getState().nextCursor);
@@ -122,14 +122,14 @@ describe("the list of threads", { concurrency: true }, () => {
     list.close();
   });
 
-  test("the threads of another agent, and of somebody else, are not in it", options, async () => {
+  test("threads of another agent or of another user are not listed", options, async () => {
     const { here, there, shows, lists, close } = await two();
     const user = here.user;
     await (await world.open()).chat().say("say stranger 2 1");
     await (await world.open(user, "other")).chat().say("say other 2 1");
     const mine = there.chat();
     await mine.say("say mine 2 1");
-    // Older packages put everything into the list that they are told of.
+    // Older packages put every thread into the list that they are notified of.
     const [agent] = can.filter ? ["scripted"] : [undefined];
     const own = (threads) => threads.filter(({ agentId }) => !agent || agentId === agent);
     await shows("mine", (threads) => own(threads).some(({ id }) => id === mine.threadId));
@@ -141,36 +141,36 @@ describe("the list of threads", { concurrency: true }, () => {
     close();
   });
 
-  test("what somebody else has cannot be renamed, archived or deleted", options, async () => {
+  test("another user's thread cannot be renamed, archived or deleted", options, async () => {
     const { here, shows, close } = await two();
     const chat = here.chat();
     await chat.say("say mine 3 1");
-    const stranger = await (await world.open()).threads();
-    await assert.rejects(stranger.store.renameThread(chat.threadId, "stolen"));
-    await assert.rejects(stranger.store.archiveThread(chat.threadId));
-    if (can.deleteFor) await assert.rejects(stranger.store.deleteThread(chat.threadId));
+    const intruder = await (await world.open()).threads();
+    await assert.rejects(intruder.store.renameThread(chat.threadId, "stolen"));
+    await assert.rejects(intruder.store.archiveThread(chat.threadId));
+    if (can.deleteFor) await assert.rejects(intruder.store.deleteThread(chat.threadId));
     await shows("mine as it was", ([thread]) => thread?.id === chat.threadId && thread.name !== "stolen" && !thread.archived);
-    stranger.close();
+    intruder.close();
     close();
   });
 
-  test("a run is told to the other tabs", { ...options, skip: !can.activity }, async () => {
+  test("the other tabs are notified of a run", { ...options, skip: !can.activity }, async () => {
     const { here, lists, close } = await two();
     const chat = here.chat();
     const run = chat.say("say busy 40 5");
-    const told = (list, type) =>
+    const notified = (list, type) =>
       list.activity.some((notice) => notice.threadId === chat.threadId && notice.eventType === type && notice.runId);
-    for (const list of lists) await until("the beginning", () => told(list, "RUN_STARTED"));
+    for (const list of lists) await until("the beginning", () => notified(list, "RUN_STARTED"));
     await run;
     for (const list of lists) {
-      await until("the end", () => told(list, "RUN_FINISHED"));
+      await until("the end", () => notified(list, "RUN_FINISHED"));
       const types = list.activity.filter(({ threadId }) => threadId === chat.threadId).map(({ eventType }) => eventType);
       assert.deepEqual(types, ["RUN_STARTED", "RUN_FINISHED"]);
     }
     close();
   });
 
-  test("a list whose socket is cut goes on, with what it missed", options, async () => {
+  test("a list whose socket is cut continues with the changes that it missed", options, async () => {
     const apart = await World.start({ threadline: world.threadline });
     const client = await apart.open();
     const list = await client.threads();
@@ -192,7 +192,7 @@ describe("names by Threadline", () => {
   before(async () => (world = await World.start()));
   after(() => world?.end());
 
-  test("a thread is named by its user's first words, and another name may be given", options, async () => {
+  test("a thread is named after its user's first words and can be renamed", options, async () => {
     const client = await world.open();
     const list = await client.threads();
     const chat = client.chat();
@@ -206,13 +206,13 @@ describe("names by Threadline", () => {
   });
 });
 
-// The runtime asks its agent for names by itself.
+// The runtime itself asks its agent for names.
 describe("names of threads", { skip: direct }, () => {
   let world;
   before(async () => (world = direct ? undefined : await World.start({ generateThreadNames: true })));
   after(() => world?.end());
 
-  test("the runtime's own name for a new thread is shown, and another may be given", options, async () => {
+  test("the runtime's name for a new thread is shown and can be changed", options, async () => {
     const client = await world.open();
     const list = await client.threads();
     const chat = client.chat();

@@ -16,7 +16,7 @@ describe("a lock of 2 s", { concurrency: true }, () => {
   before(async () => (threadline = await Threadline.start()));
   after(() => threadline?.end());
 
-  test("outlives itself by being renewed", options, async () => {
+  test("is held beyond its lease while it is renewed", options, async () => {
     const world = await World.start({ threadline, ...short, lockKeyPrefix: "chat" });
     const chat = (await world.open()).chat();
     const run = chat.say("say long 60 100");
@@ -31,7 +31,7 @@ describe("a lock of 2 s", { concurrency: true }, () => {
     await world.end();
   });
 
-  test("ends with its runtime: the run is closed, whoever watches is told, and the thread goes on", options, async () => {
+  test("expires with its runtime: the run is closed, readers receive its end, and the thread continues", options, async () => {
     const doomed = await World.start({ threadline, ...short });
     const world = await World.start({ threadline });
     const chat = (await doomed.open()).chat();
@@ -61,7 +61,7 @@ describe("a lock of 2 s", { concurrency: true }, () => {
     await world.end();
   });
 
-  test("a new run may begin when it is over, before anybody has cleared up", options, async () => {
+  test("a new run may begin after it expires, before the old run is cleaned up", options, async () => {
     const doomed = await World.start({ threadline, ...short });
     const world = await World.start({ threadline });
     const chat = (await doomed.open()).chat();

@@ -1,4 +1,4 @@
-// Connections that break in the middle of a run, and a server that goes away: the chat goes on, exactly.
+// Connections that break in the middle of a run, and a server that stops: the chat continues exactly.
 
 import assert from "node:assert/strict";
 import { after, before, describe, test } from "node:test";
@@ -79,7 +79,7 @@ describe("a network that breaks", { concurrency: true }, () => {
       await reloaded(world, chat);
     }));
 
-  test("an old runner that loses its connection: its run is ended, nothing is said twice", { ...options, skip: can.rejoin }, () =>
+  test("an old runner that loses its connection: its run is ended, and no text is repeated", { ...options, skip: can.rejoin }, () =>
     apart(async (world, chat) => {
       const run = chat.say("say old 200 10");
       await chat.hears("old20 ");
@@ -111,8 +111,8 @@ describe("a network that breaks", { concurrency: true }, () => {
     }));
 });
 
-describe("a server that goes away", { concurrency: true }, () => {
-  test("an old runner does not outlive its server: its run is ended, and the chat goes on", { ...options, skip: can.rejoin }, async () => {
+describe("a server that stops", { concurrency: true }, () => {
+  test("an old runner does not outlive its server: its run is ended, and the chat continues", { ...options, skip: can.rejoin }, async () => {
     const world = await World.start();
     const chat = (await world.open()).chat();
     await chat.say("say before 10 1");
@@ -127,7 +127,7 @@ describe("a server that goes away", { concurrency: true }, () => {
     assert.equal(log.at(-1).type, "RUN_ERROR");
     assert.equal(log.filter(({ type }) => type === "RUN_STARTED").length, 2);
     assert.ok(words("old", 300).startsWith(tab.said.at(-1)[1]));
-    // It listens to no refusal: its agent goes on to its end, and the runtime starts no other in this thread before that.
+    // The runner ignores refusals: its agent runs to its end, and the runtime starts no other run in this thread before that.
     await new Promise((resolve) => setTimeout(resolve, 300 * 20 + 3_000));
     await tab.say("say after 5 1");
     assert.deepEqual(tab.said.at(-1), ["assistant", words("after", 5)]);

@@ -1,5 +1,5 @@
 // CopilotKit's components for React in a real browser, in front of Threadline: through the Node runtime (DOOR=runtime), or
-// with nothing between (DOOR=direct).
+// directly (DOOR=direct).
 
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
@@ -15,14 +15,14 @@ const options = { timeout: 90_000 };
 const tokens = new Map();
 let threadline, runtime, site;
 
-/** What the page is told: where its runtime is, and what shows who the user is. */
+/** The page's settings: the address of its runtime, and the headers that identify its user. */
 const settingsOf = (user) =>
   direct
     ? { runtimeUrl: `${threadline.url}/copilotkit`, agentId: "scripted", headers: { Authorization: `Bearer ${tokens.get(user)}` } }
     : { runtimeUrl: `${runtime.url}/api/copilotkit`, agentId: "scripted", headers: { "x-user": user } };
 
-/** Somebody new, who may come in. */
-async function somebody() {
+/** A new user, with a token. */
+async function newUser() {
   const user = `user-${randomUUID()}`;
   tokens.set(user, await threadline.token(user));
   return user;
@@ -41,8 +41,8 @@ after(async () => {
 });
 
 describe(direct ? "a page without a runtime" : "a page through its runtime", () => {
-  test("two tabs show one chat: what one says comes to the other as it is said", options, async () => {
-    const user = await somebody();
+  test("two tabs show one chat, and an answer reaches both while it is written", options, async () => {
+    const user = await newUser();
     const here = await site.open(user);
     await here.say("say first 10 2");
     await here.shows("say first 10 2", words("first", 10));
@@ -50,7 +50,7 @@ describe(direct ? "a page without a runtime" : "a page through its runtime", () 
     await there.shows("say first 10 2", words("first", 10));
     await here.say("say second 150 40");
     await there.hears("second20 ");
-    assert.ok(!(await there.said()).at(-1).endsWith("second150"), "while it is said");
+    assert.ok(!(await there.said()).at(-1).endsWith("second150"), "while it is written");
     const all = ["say first 10 2", words("first", 10), "say second 150 40", words("second", 150)];
     await Promise.all([here.shows(...all), there.shows(...all)]);
     await there.say("say third 5 2");
@@ -62,7 +62,7 @@ describe(direct ? "a page without a runtime" : "a page through its runtime", () 
   });
 
   test("a reload in the middle of a run, twice", options, async () => {
-    const tab = await site.open(await somebody());
+    const tab = await site.open(await newUser());
     await tab.say("say long 150 30");
     for (const word of ["long10 ", "long50 "]) {
       await tab.hears(word);
@@ -76,8 +76,8 @@ describe(direct ? "a page without a runtime" : "a page through its runtime", () 
     await tab.close();
   });
 
-  test("a list that is live: new threads, names, the archive and what is deleted", options, async () => {
-    const user = await somebody();
+  test("the live list shows new threads, names, archiving and deletions", options, async () => {
+    const user = await newUser();
     const here = await site.open(user);
     const there = await site.open(user);
     await here.say("say one 3 2");
@@ -96,13 +96,13 @@ describe(direct ? "a page without a runtime" : "a page through its runtime", () 
     for (const tab of [here, there]) await tab.lists(one);
     await here.press(one, "Delete");
     for (const tab of [here, there]) await tab.lists();
-    const stranger = await site.open(await somebody());
-    await stranger.lists();
-    for (const tab of [here, there, stranger]) await tab.close();
+    const another = await site.open(await newUser());
+    await another.lists();
+    for (const tab of [here, there, another]) await tab.close();
   });
 
-  test("turning to another thread in the middle of a run, and back: nothing of one is in the other", options, async () => {
-    const tab = await site.open(await somebody());
+  test("switching threads during a run, and back, mixes no messages", options, async () => {
+    const tab = await site.open(await newUser());
     await tab.say("say slow 150 30");
     await tab.hears("slow5 ");
     const slow = tab.threadId;
@@ -121,8 +121,8 @@ describe(direct ? "a page without a runtime" : "a page through its runtime", () 
     await tab.close();
   });
 
-  test("stop, and go on", options, async () => {
-    const user = await somebody();
+  test("stop, then continue", options, async () => {
+    const user = await newUser();
     const tab = await site.open(user);
     await tab.say("say stopped 1000 20");
     await tab.hears("stopped10 ");
@@ -140,9 +140,9 @@ describe(direct ? "a page without a runtime" : "a page through its runtime", () 
     await tab.close();
   });
 
-  // docs/copilotkit.md says what is seen at each API; CopilotKit decides it, not Threadline.
+  // docs/copilotkit.md says where the notice appears; CopilotKit decides that, not Threadline.
   test(`CopilotKit's license notice is ${direct ? "not shown" : "shown, and the chat works"}`, options, async () => {
-    const tab = await site.open(await somebody());
+    const tab = await site.open(await newUser());
     await tab.say("say words 5 2");
     await tab.shows("say words 5 2", words("words", 5));
     const notice = tab.page.getByText(/requires a CopilotKit license|Get a license/i).first();

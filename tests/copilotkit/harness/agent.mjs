@@ -1,11 +1,11 @@
-// An agent that does what it is told in the user's message, word by word:
+// An agent that follows the instruction in the user's message, word by word:
 //
 //   say NAME COUNT PACE   NAME1 NAME2 … NAMECOUNT, PACE milliseconds apart
-//   fail NAME COUNT PACE  the same, then it throws
-//   all NAME COUNT PACE   a state, thoughts, words, a tool of its own with its result, changes of the state, words
-//   front NAME            calls the tool `pick` of the front end; when it gets the result, says it
+//   fail NAME COUNT PACE  like `say`, then throws
+//   all NAME COUNT PACE   a state, words, a call of its own tool with its result, changes of the state, words
+//   front NAME            calls the front-end tool `pick`; writes its result when it comes
 //
-// Asked for a title of the conversation, it gives one that is made from the user's words.
+// A request for a title of the conversation is answered with one built from the user's words.
 
 import { setTimeout as sleep } from "node:timers/promises";
 import { load } from "./packages.mjs";
@@ -18,14 +18,14 @@ export class ScriptedAgent extends AbstractAgent {
     return new Observable((observer) => {
       const stop = new AbortController();
       this.stop = stop;
-      const tell = async () => {
+      const send = async () => {
         for await (const event of play(input)) {
           if (stop.signal.aborted) break;
           observer.next(event);
         }
         observer.complete();
       };
-      tell().catch((error) => observer.error(error));
+      send().catch((error) => observer.error(error));
       return () => stop.abort();
     });
   }
@@ -42,7 +42,7 @@ export class ScriptedAgent extends AbstractAgent {
   }
 }
 
-/** What the agent says to `say NAME COUNT`, `fail NAME COUNT` and twice to `all NAME COUNT`. */
+/** The agent's text for `say NAME COUNT` and `fail NAME COUNT`; `all NAME COUNT` has it twice. */
 export const words = (name, count) => Array.from({ length: count }, (_, index) => `${name}${index + 1} `).join("");
 
 export const title = (text) => `About ${text.split(" ")[1]}`;
@@ -63,12 +63,12 @@ async function* answer({ runId, messages, state }) {
     return;
   }
   const [what, name, count = "5", pace = "2"] = asked.split(" ");
-  const spoken = words(name, Number(count)).match(/\S+ /g) ?? [];
+  const deltas = words(name, Number(count)).match(/\S+ /g) ?? [];
   if (what === "say" || what === "fail") {
-    yield* speak(`${runId}-text`, spoken, Number(pace));
+    yield* speak(`${runId}-text`, deltas, Number(pace));
     if (what === "fail") throw new Error(`${name} was told to fail`);
   } else if (what === "all") {
-    yield* all(runId, name, spoken, Number(pace), state);
+    yield* all(runId, name, deltas, Number(pace), state);
   } else if (what === "front") {
     yield* front(runId, name, messages);
   } else {
@@ -85,16 +85,16 @@ async function* speak(messageId, deltas, pace) {
   yield { type: "TEXT_MESSAGE_END", messageId };
 }
 
-async function* all(runId, name, spoken, pace, state) {
+async function* all(runId, name, deltas, pace, state) {
   const tool = { toolCallId: `${runId}-tool` };
   yield { type: "STATE_SNAPSHOT", snapshot: { ...state, name, steps: ["begun"] } };
-  yield* speak(`${runId}-text`, spoken, pace);
+  yield* speak(`${runId}-text`, deltas, pace);
   yield { type: "TOOL_CALL_START", ...tool, toolCallName: "lookup", parentMessageId: `${runId}-text` };
   for (const delta of ['{"what":', `"${name}"`, "}"]) yield { type: "TOOL_CALL_ARGS", ...tool, delta };
   yield { type: "TOOL_CALL_END", ...tool };
   yield { type: "TOOL_CALL_RESULT", ...tool, messageId: `${runId}-result`, role: "tool", content: `all about ${name}` };
   yield { type: "STATE_DELTA", delta: [{ op: "add", path: "/steps/-", value: "looked up" }] };
-  yield* speak(`${runId}-end`, spoken, pace);
+  yield* speak(`${runId}-end`, deltas, pace);
   yield { type: "STATE_DELTA", delta: [{ op: "remove", path: "/steps/0" }] };
 }
 

@@ -1,27 +1,27 @@
-// What must be so whatever happened: everybody has the same conversation, and nobody missed an event or got one twice.
+// Invariants of every case: all tabs have the same conversation, and no tab missed an event or received one twice.
 
 import assert from "node:assert/strict";
 import { direct } from "./packages.mjs";
 import { until } from "./until.mjs";
 
-/** What events are known by. Those that Threadline wrote itself are told with an id that ends in their seq. */
+/** The ids of events. Events that Threadline wrote itself are sent with an id that ends in their seq. */
 const ids = (events) =>
   events.map(({ metadata }, index) => {
     const id = metadata?.cpki_event_id ?? `tl-${index + 1}`;
     return id.replace(/^tl-.*-(\d+)$/, "tl-$1");
   });
 
-/** As JSON has it: members that are undefined are not there. */
+/** A copy as JSON has it: without undefined members. */
 export const plain = (value) => JSON.parse(JSON.stringify(value));
 
-/** Without what some releases keep of an event beside what it says. */
-const told = (messages) =>
+/** Messages without the members that only some releases keep. */
+const comparable = (messages) =>
   plain(messages).map(({ id, role, content = null, toolCallId, toolCalls }) => {
     const calls = toolCalls?.map(({ id, function: { name, arguments: given } }) => ({ id, name, given }));
     return { id, role, content, toolCallId, calls };
   });
 
-/** Waits until the last run of a chat's thread has ended; gives the log. */
+/** Waits until the last run of a chat's thread has ended; returns the log. */
 export async function ended(world, chat) {
   let log = [];
   const terminal = async () => {
@@ -34,8 +34,9 @@ export async function ended(world, chat) {
 }
 
 /**
- * This chat was told every event of its thread, once and in order, and shows what was said. (Where Threadline is the runtime
- * itself, events have no ids, and who comes late gets what was said before in fewer: there it is the conversation that counts.)
+ * Asserts that this chat received every event of its thread, once and in order, and shows its messages. (Where Threadline is
+ * the runtime itself, events have no ids, and a tab that connects later receives earlier text in fewer events: there only the
+ * messages are compared.)
  */
 export async function whole(world, chat, said) {
   const log = await ended(world, chat);
@@ -43,17 +44,17 @@ export async function whole(world, chat, said) {
     assert.deepEqual(ids(chat.events), ids(log));
     assert.equal(new Set(ids(log)).size, log.length, "every event has an id of its own");
   }
-  assert.deepEqual(told(chat.messages), told((await world.native(chat, "messages")).messages));
+  assert.deepEqual(comparable(chat.messages), comparable((await world.native(chat, "messages")).messages));
   if (said) assert.deepEqual(chat.said, said);
   return log;
 }
 
-/** Whoever opens the thread now has all of it, as this chat has, and as Threadline itself tells it. */
+/** Asserts that a tab that opens the thread now has all of it, as this chat and Threadline's own API have it. */
 export async function reloaded(world, chat, { messages = true } = {}) {
   const fresh = (await world.open(chat.client.user, chat.client.agentId)).chat(chat.threadId);
   await fresh.connect();
   await whole(world, fresh);
-  // The core reports an old error once more, with the history that it is in.
+  // The core reports an old error again when it replays the history that contains it.
   assert.deepEqual(fresh.client.errors.filter(({ code }) => code !== "agent_run_error_event"), []);
   fresh.client.errors.length = 0;
   if (messages) {

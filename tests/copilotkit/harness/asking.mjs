@@ -1,5 +1,5 @@
-// An agent that asks before it does anything: its run ends with an interrupt, and the answer to that is what it says. Asked
-// for suggestions, it makes one.
+// An agent that asks before it does anything: its run ends with an interrupt, and its next run writes the answer. A request
+// for suggestions returns one.
 
 import { once } from "node:events";
 import { createServer } from "node:http";
@@ -30,7 +30,7 @@ function* answer({ threadId, runId, tools, resume }) {
   }
 }
 
-/** Serves it on a free port; gives its server and address. */
+/** Serves the agent on a free port; returns its server and address. */
 export async function serveAsking() {
   const server = createServer(async (request, response) => {
     response.writeHead(200, { "Content-Type": "text/event-stream" });

@@ -13,7 +13,7 @@ const launch = () => {
   return chromium.launch({ executablePath, args });
 };
 
-/** The page, served at one address for every test; `settingsOf` gives what it is told for a user. */
+/** The page, served at one address for every test; `settingsOf` returns its settings for a user. */
 export class Site {
   static async start(settingsOf) {
     const site = new Site();
@@ -24,7 +24,7 @@ export class Site {
     return site;
   }
 
-  /** The page that somebody else serves. */
+  /** A page that another program serves. */
   static async at(url) {
     const site = new Site();
     site.url = url;
@@ -32,7 +32,7 @@ export class Site {
     return site;
   }
 
-  /** A tab of a user; with a thread it opens that. */
+  /** A tab of a user, which opens the thread if one is given. */
   async open(user, threadId = "") {
     const page = await this.browser.newPage();
     const tab = new Tab(page);
@@ -47,24 +47,24 @@ export class Site {
   }
 }
 
-const tellsEnd = (frame) => frame.includes('"thread_run_activity"') && frame.includes('"RUN_FINISHED"');
+const announcesEnd = (frame) => frame.includes('"thread_run_activity"') && frame.includes('"RUN_FINISHED"');
 
 export class Tab {
   constructor(page) {
     this.page = page;
     this.complaints = [];
     this.answer = null;
-    // Ends of runs that the page was told of, and how many of them the newest closed socket had been opened after.
-    this.toldEnds = 0;
+    // The ends of runs announced to the page, and how many of them the newest closed socket was opened after.
+    this.announcedEnds = 0;
     this.caughtUpEnds = 0;
     page.setDefaultTimeout(30_000);
     page.on("websocket", (socket) => {
-      const toldBefore = this.toldEnds;
+      const before = this.announcedEnds;
       socket.on("framereceived", ({ payload }) => {
-        if (tellsEnd(String(payload))) this.toldEnds += 1;
+        if (announcesEnd(String(payload))) this.announcedEnds += 1;
       });
       socket.on("close", () => {
-        this.caughtUpEnds = Math.max(this.caughtUpEnds, toldBefore);
+        this.caughtUpEnds = Math.max(this.caughtUpEnds, before);
       });
     });
     page.on("pageerror", (error) => this.complaints.push(error.message));
@@ -77,21 +77,21 @@ export class Tab {
 
   /** Waits until no run is shown to be under way. */
   idle() {
-    // Not its cursor: there is none while the agent is thinking.
+    // The chat's cursor is no sign: it is hidden while the agent is thinking.
     const running = this.page.locator('[data-copilot-running="true"]');
     return until("the end of the run", async () => (await running.count()) === 0);
   }
 
   /**
-   * Waits until the chat has caught up with the end of a run that this page did not start. Told of such an end, the chat
-   * connects once more over a socket; a message sent before that socket closes is dropped by the client
+   * Waits until the chat has caught up with the end of a run that this page did not start. When such an end is announced, the
+   * chat connects again over a socket; a message sent before that socket closes is dropped by the client
    * (@copilotkit/core 1.74: `connectAgent` sets the messages that its delegate had).
    */
   catchesUp() {
-    return until("the chat to connect after the end", () => this.toldEnds > 0 && this.caughtUpEnds === this.toldEnds);
+    return until("the chat to connect after the end", () => this.announcedEnds > 0 && this.caughtUpEnds === this.announcedEnds);
   }
 
-  /** Writes something and sends it. */
+  /** Writes a message and sends it. */
   async say(text) {
     await this.idle();
     const area = this.page.getByTestId("copilot-chat-textarea");
@@ -99,13 +99,13 @@ export class Tab {
     await area.press("Enter");
   }
 
-  /** What was said, in order: the texts of the messages, without their ends of lines. */
+  /** The texts of the messages, in order, with whitespace collapsed. */
   said() {
     const messages = this.page.locator('[data-testid="copilot-user-message"], [data-testid="copilot-assistant-message"]');
     return messages.evaluateAll((found) => found.map((each) => each.innerText.replace(/\s+/g, " ").trim()).filter(Boolean));
   }
 
-  /** Waits until exactly this was said. */
+  /** Waits until the messages are exactly these. */
   async shows(...said) {
     const expected = said.map((each) => each.trim());
     let shown = [];
@@ -149,8 +149,8 @@ export class Tab {
   }
 
   /**
-   * Does what opens a thread, and waits until its chat has asked for what was said: until then the chat takes what somebody
-   * writes for a part of what it is about to forget.
+   * Opens a thread with the given action, and waits until its chat has requested the history: a message that is written before
+   * that is dropped with the chat's previous messages.
    */
   async restores(open) {
     const asked = this.page.waitForResponse((response) => response.url().endsWith("/connect"));

@@ -1,4 +1,4 @@
-// What a browser has of CopilotKit, without the browser: its core, and its list of threads.
+// CopilotKit's client without a browser: its core, and its list of threads.
 
 import { randomUUID } from "node:crypto";
 import { direct, load } from "./packages.mjs";
@@ -6,7 +6,7 @@ import { until } from "./until.mjs";
 
 // The core asks the runtime about itself only where there is a window, and connects with that window's WebSocket.
 globalThis.window = globalThis;
-// It tells the console of every error, too, and of tools without a schema.
+// The core also logs every error, and tools without a schema, to the console.
 console.error = console.warn = () => {};
 const { WebSocket } = await load("ws");
 /** How often a topic has been joined. */
@@ -23,11 +23,11 @@ globalThis.WebSocket = class extends WebSocket {
 };
 const { CopilotKitCore, AgentThreadLockedError, ɵcreateThreadStore: createThreadStore } = await load("@copilotkit/core");
 
-/** Whether an error says that somebody else's run is active. */
+/** Whether an error says that another run is active. */
 export const busy = (error) =>
   error instanceof AgentThreadLockedError || (direct && error.message.startsWith("HTTP 409") && error.message.includes("run-active"));
 
-/** A person's tab. */
+/** A user's tab. */
 export class Client {
   static async open(runtime, user, headers = { "x-user": user }, agentId = "scripted") {
     const client = new Client(runtime, user, headers, agentId);
@@ -40,7 +40,7 @@ export class Client {
     this.runtime = runtime;
     this.user = user;
     this.headers = headers;
-    // By its paths, or by one address for everything.
+    // One path per call, or one address for all calls.
     const runtimeTransport = process.env.TRANSPORT ?? "rest";
     this.core = new CopilotKitCore({ runtimeUrl: runtime, runtimeTransport, headers });
     this.fetch = this.core.ɵruntimeFetch ?? globalThis.fetch;
@@ -48,17 +48,17 @@ export class Client {
     this.core.subscribe({ onError: ({ error, code }) => void this.errors.push({ error, code }) });
   }
 
-  /** A chat in a thread, that knows nothing of it yet. */
+  /** A chat in a thread, without its messages yet. */
   chat(threadId = randomUUID()) {
     return new Chat(this, threadId);
   }
 
-  /** The list of this person's threads, kept up to date. */
+  /** The list of this user's threads, kept up to date. */
   async threads(options = {}) {
     const before = new Map(joins);
     const list = new ThreadList(this, options);
     await list.settled();
-    // What happens from now on is told to it.
+    // From its join on, the list receives every change.
     const topic = `user_meta:${list.store.getState().metadataJoinCode}`;
     await until(`the list in ${topic}`, () => (joins.get(topic) ?? 0) > (before.get(topic) ?? 0));
     return list;
@@ -69,7 +69,7 @@ export class Client {
   }
 }
 
-/** One chat of a tab. `events` is everything that its agent was told, over all of its runs and connections. */
+/** One chat of a tab. `events` has every event that its agent received, over all of its runs and connections. */
 export class Chat {
   constructor(client, threadId) {
     this.client = client;
@@ -82,14 +82,14 @@ export class Chat {
     this.open(threadId);
   }
 
-  /** Turns to another thread, as somebody does who clicks on it. */
+  /** Switches to another thread, as a click on it does. */
   open(threadId) {
     this.threadId = threadId;
     this.agent.threadId = threadId;
     return this;
   }
 
-  /** Says something; ends with the run. */
+  /** Sends a message; resolves when its run has ended. */
   say(text) {
     this.agent.addMessage({ id: randomUUID(), role: "user", content: text });
     return this.run();
@@ -99,7 +99,7 @@ export class Chat {
     return this.client.core.runAgent({ agent: this.agent });
   }
 
-  /** Opens the thread; ends when there is nothing more to expect. */
+  /** Opens the thread; resolves when its stream ends. */
   connect() {
     return this.client.core.connectAgent({ agent: this.agent });
   }
@@ -112,12 +112,12 @@ export class Chat {
     return this.agent.messages;
   }
 
-  /** What was said, as `[role, content]`. */
+  /** The messages, as `[role, content]`. */
   get said() {
     return this.messages.map(({ role, content }) => [role, content]);
   }
 
-  /** Waits until this text has come. */
+  /** Waits until a message contains this text. */
   hears(text) {
     const heard = () => this.messages.some(({ content }) => typeof content === "string" && content.includes(text));
     return until(`"${text}" in ${this.threadId}`, heard, () => JSON.stringify(this.said));

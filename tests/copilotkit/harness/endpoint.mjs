@@ -1,11 +1,11 @@
-// The scripted agent as an AG-UI endpoint, which may be written in any language: Threadline runs it by itself.
+// The scripted agent as an AG-UI endpoint, which may be written in any language; Threadline calls it directly.
 
 import { once } from "node:events";
 import { createServer } from "node:http";
 import { text } from "node:stream/consumers";
 import { play } from "./agent.mjs";
 
-/** Serves it on a free port; gives its server and address. */
+/** Serves the agent on a free port; returns its server and address. */
 export async function serveAgent() {
   const server = createServer(async (request, response) => {
     response.writeHead(200, { "Content-Type": "text/event-stream" });

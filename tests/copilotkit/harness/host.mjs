@@ -1,5 +1,5 @@
-// What an application's backend is: the real CopilotKit runtime in a process of its own, with one scripted agent. Its
-// settings come in HOST; it prints where it listens.
+// An application's backend: the real CopilotKit runtime in a process of its own, with scripted agents. Its settings come in
+// HOST; it prints the address that it listens on.
 
 import { createServer } from "node:http";
 import { ScriptedAgent } from "./agent.mjs";
@@ -15,7 +15,7 @@ const { createCopilotNodeListener } = await load("@copilotkit/runtime/v2/node");
 
 const identifyUser = (request) => {
   const id = request.headers.get("x-user");
-  if (!id) throw new Error("nobody has signed in");
+  if (!id) throw new Error("no user has signed in");
   return { id, name: id };
 };
 const runtime = new CopilotRuntime({

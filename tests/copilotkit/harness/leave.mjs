@@ -1,4 +1,4 @@
-// A tab that looks for a server which is gone does so for ever: when all cases are through, the process leaves anyway.
+// A tab never stops looking for a server that is gone: the process exits anyway when all cases are done.
 
 import { after } from "node:test";
 

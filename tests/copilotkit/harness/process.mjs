@@ -1,4 +1,4 @@
-// Programs that take part, each ended with whoever started it.
+// Programs of a case, each ended with the process that started it.
 
 import { spawn } from "node:child_process";
 import { once } from "node:events";
@@ -11,7 +11,7 @@ process.on("exit", () => running.forEach((child) => child.kill("SIGKILL")));
 for (const signal of ["SIGINT", "SIGTERM"]) process.on(signal, () => process.exit(1));
 
 export class Program {
-  /** Starts it and waits for the address that it says it listens on. */
+  /** Starts the program and waits for the address that it prints. */
   static async start(name, command, parameters, env = {}) {
     const child = spawn(command, parameters, { env: { ...process.env, ...env }, stdio: ["ignore", "pipe", "pipe"] });
     const program = new Program(name, child);
@@ -43,7 +43,7 @@ export class Program {
     }
   }
 
-  /** Ends it, and waits until it has gone. */
+  /** Ends the program, and waits for its exit. */
   async end(signal = "SIGKILL") {
     if (this.child.exitCode === null && this.child.signalCode === null) this.child.kill(signal);
     await this.ended;

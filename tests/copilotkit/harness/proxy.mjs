@@ -1,4 +1,4 @@
-// The network between CopilotKit and Threadline: bytes as they come, until connections are cut.
+// The network between CopilotKit and Threadline: forwards bytes until its connections are cut.
 
 import { once } from "node:events";
 import { connect, createServer } from "node:net";
@@ -32,7 +32,7 @@ export class Proxy {
     };
     near.on("error", end).on("close", end);
     far.on("error", end).on("close", end);
-    // The last request of a connection says whose it is: clients keep them for the next.
+    // The last request names the connection: clients reuse connections for later requests.
     near.on("data", (bytes) => {
       const path = bytes.toString("latin1").match(/^(?:GET|POST) (\S+) HTTP/)?.[1];
       if (path) pair.path = path;
@@ -47,7 +47,7 @@ export class Proxy {
     return [...this.pairs].filter((pair) => pair.path.startsWith(prefix)).length;
   }
 
-  /** Cuts every connection under this path, without a word; says how many. */
+  /** Cuts every connection under this path, without a close; returns how many. */
   cut(prefix) {
     const pairs = [...this.pairs].filter((pair) => pair.path.startsWith(prefix));
     for (const { near, far } of pairs) {

@@ -1,4 +1,4 @@
-// What node:test found, for `main.rs`: one line a case, with what failed behind it, and the sum at the end.
+// The results of node:test for `main.rs`: one line per case, followed by its failure, and the totals at the end.
 
 const indented = (text) => text.split("\n").map((line) => `    ${line}`).join("\n");
 
@@ -11,7 +11,7 @@ export default async function* (source) {
       sum[outcome]++;
       yield `${outcome}: ${data.name} (${Math.round(data.details.duration_ms)} ms)\n`;
     } else if (type === "test:fail") {
-      // A suite also fails with its cases; by itself only if it could not begin or end.
+      // A suite also fails with its cases; a failure of its own means that it could not begin or end.
       const { failureType, cause } = data.details.error;
       if (failureType === "subtestsFailed") continue;
       sum.failed++;

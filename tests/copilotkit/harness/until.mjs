@@ -1,10 +1,10 @@
-// Waiting for something that is about to be so.
+// Waiting for a condition.
 
 import { setTimeout as sleep } from "node:timers/promises";
 
 const PATIENCE_MS = Number(process.env.PATIENCE_MS ?? 30_000);
 
-/** Waits until `test` holds; else says what it waited for, and how things stand. */
+/** Waits until `test` holds; otherwise throws with the condition's name and the current state. */
 export async function until(what, test, stand = () => "") {
   const deadline = performance.now() + PATIENCE_MS;
   for (;;) {

@@ -1,4 +1,4 @@
-// Threadline, the backend of an application in front of it, and the network between.
+// Threadline, the backend of an application in front of it, and the network between them.
 
 import { randomUUID } from "node:crypto";
 import { mkdtempSync, rmSync } from "node:fs";
@@ -14,7 +14,7 @@ import { Proxy } from "./proxy.mjs";
 export const OPERATOR = "cpk_operator_of_the_tests";
 const quiet = { COPILOTKIT_TELEMETRY_DISABLED: "true", DO_NOT_TRACK: "1", SCARF_ANALYTICS: "false", LOG_LEVEL: "warn" };
 
-/** The real server with a data directory of its own, on a port to come back to. */
+/** The real server with a data directory of its own, on a port that a restart reuses. */
 export class Threadline {
   static async start(...options) {
     const threadline = new Threadline();
@@ -30,7 +30,7 @@ export class Threadline {
 
   data = mkdtempSync(join(tmpdir(), "threadline-copilotkit-"));
 
-  /** Starts the server, for the first time or once more. */
+  /** Starts the server, for the first time or again. */
   async serve() {
     const parameters = ["serve", "--listen", `127.0.0.1:${this.port}`, "--data", this.data, ...this.options];
     const env = { THREADLINE_API_KEY: OPERATOR, NO_COLOR: "1" };
@@ -60,7 +60,7 @@ export class Threadline {
     return lines.split("\n").filter(Boolean).map((line) => JSON.parse(line).event);
   }
 
-  /** What a browser shows to be this user. */
+  /** A token with which a browser acts for this user. */
   async token(user) {
     return (await (await this.send(user, "POST", "/v1/tokens", { userId: user })).json()).token;
   }
@@ -73,7 +73,7 @@ export class Threadline {
   }
 }
 
-/** All that a person needs who opens a tab. */
+/** All that a user's tab needs. */
 export class World {
   static async start({ threadline, webSocket = process.env.RUNNER === "websocket", ...settings } = {}) {
     const world = new World();
@@ -89,7 +89,7 @@ export class World {
     return world;
   }
 
-  /** A tab of somebody new, or of this user. */
+  /** A tab of this user, or of a new one. */
   async open(user = `user-${randomUUID()}`, agentId) {
     if (!direct) return Client.open(`${this.host.url}/api/copilotkit`, user, undefined, agentId);
     const headers = { Authorization: `Bearer ${await this.threadline.token(user)}` };
@@ -100,7 +100,7 @@ export class World {
     return this.threadline.log(chat.client.user, chat.threadId);
   }
 
-  /** A chat's thread as Threadline's own door tells it. */
+  /** A chat's thread, read through the native API. */
   async native(chat, what) {
     const path = `/v1/threads/${encodeURIComponent(chat.threadId)}/${what}`;
     return (await this.threadline.get(chat.client.user, path)).json();
@@ -119,7 +119,7 @@ export function host(settings) {
   return Program.start("the runtime", process.execPath, [program], { ...quiet, HOST: JSON.stringify(settings) });
 }
 
-// Below the range that connections are given theirs from: who tries in vain could find itself there otherwise.
+// Below the range of ephemeral ports: a client that connects in vain could get its own port otherwise, and connect to itself.
 export async function freePort() {
   for (;;) {
     const port = 20_000 + Math.floor(Math.random() * 12_000);

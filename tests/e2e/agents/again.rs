@@ -59,7 +59,7 @@ everywhere! {
         ended(&dev, "r").await;
         let after = same(dev.post("/v1/threads/t/runs", body.clone()).await);
         assert_eq!(after["run"]["status"], "finished");
-        // Not even with other runs behind it.
+        // Not even with later runs.
         dev.put("/v1/threads/t/runs/w", json!([{ "type": "A" }])).await.ok(201);
         same(dev.post("/v1/threads/t/runs", body).await);
         assert_eq!((types_of(&dev, "r").await.len(), agent.requests()), (5, 1));
@@ -111,7 +111,7 @@ everywhere! {
         assert_eq!(seqs(&soon(live.text()).await.expect("whole")), [3, 4, 5]);
         let whole = soon(whole.text()).await.expect("whole");
         assert_eq!(seqs(&whole), [1, 2, 3, 4, 5]);
-        // After it has ended, and with another run behind it.
+        // After it has ended, and with a later run.
         ended(&dev, "r").await;
         dev.put("/v1/threads/t/runs/w", json!([{ "type": "A" }])).await.ok(201);
         assert_eq!(send(again(None)).await.text(), whole, "byte for byte");
@@ -149,7 +149,7 @@ everywhere! {
 }
 
 everywhere! {
-    async fn a_client_that_sends_only_its_news_may_ask_them_again_in_another_run(server) {
+    async fn a_client_that_sends_only_new_messages_may_repeat_them_in_another_run(server) {
         let dev = server.client();
         dev.thread("t").await;
         let agent = agent(&dev).await;
@@ -167,7 +167,7 @@ everywhere! {
             assert_eq!(ended(&dev, run).await["errorCode"], "agent-incomplete");
         }
         assert_eq!(events_of(&dev, "r3").await[0]["input"]["messages"], json!([]));
-        // Whoever sends what came before is believed: the whole, or, to ask the first question again, its beginning.
+        // A client that sends the earlier messages is trusted: all of them or, to ask the first question again, their beginning.
         for (run, given) in [("r4", vec!["u1", "a1", "u2"]), ("r5", vec!["u1"]), ("r6", vec!["a1", "u2"])] {
             let messages = given.iter().map(|id| match *id {
                 "a1" => json!({ "id": "a1", "role": "assistant", "content": "hello" }),
@@ -187,7 +187,7 @@ everywhere! {
     async fn of_many_requests_at_once_there_is_one_run(server) {
         let dev = server.client();
         let agent = agent(&dev).await;
-        // The same one: everybody gets the same run, from its beginning to its end.
+        // The same request: every client receives the same run, from its beginning to its end.
         let same: Vec<_> = (0..12).map(|_| tokio::spawn(send(agui(&dev, "r", json!([user("u", "hi")]))))).collect();
         let mut call = agent.call().await;
         call.say(&said("m", "x")).await;
@@ -200,7 +200,7 @@ everywhere! {
         }
         assert_eq!(seqs(&texts[0]), [1, 2, 3, 4, 5]);
         assert!(texts.iter().all(|text| *text == texts[0]));
-        // Different ones: one is let in, the others are told which.
+        // Different requests: one is accepted, the others receive the id of its run.
         let asked = |at: usize| send(agui(&dev, &format!("r{at}"), json!([user(&format!("u{at}"), "hi")])));
         let others: Vec<_> = (0..12).map(|at| tokio::spawn(asked(at))).collect();
         let call = agent.call().await;
@@ -228,7 +228,7 @@ everywhere! {
         let (u1, u2) = (user("u1", "hi"), user("u2", "more"));
         let asked = tokio::spawn(send(agui(&dev, "r", json!([u1]))));
         let mut call = agent.call().await;
-        // While it runs, and once it has ended: what nobody would hear is refused.
+        // While the run is active, and once it has ended: messages that no agent would read are refused.
         send(agui(&dev, "r", json!([u1, u2]))).await.problem(409, "run-exists");
         let interrupt = json!([{ "id": "i", "reason": "confirmation" }]);
         let mut last = finished("r");
@@ -244,7 +244,7 @@ everywhere! {
         send(agui(&dev, "r", json!([u2]))).await.problem(409, "run-exists");
         let problem = answer("r", &resume).await.problem(409, "run-exists");
         assert!(problem["detail"].as_str().is_some_and(|detail| detail.contains("other messages or answers")), "{problem}");
-        // The same request, or less of it, is the same run. So is one whose message has no id, which nobody can tell.
+        // The same request, or a part of it, is the same run. So is one whose message has no id, which cannot be compared.
         for messages in [json!([u1]), json!([]), json!([{ "role": "user", "content": "hi" }])] {
             assert_eq!(send(agui(&dev, "r", messages)).await.text(), text);
         }

@@ -44,7 +44,7 @@ async fn given(model: &FakeAgent, client: &Client, run: &str, context: &Value, c
 }
 
 everywhere! {
-    async fn a_pages_context_stands_with_the_user_and_a_backends_in_front(server: |options| options.with_key("secret").with_agent_networks(vec![Network::Loopback])) {
+    async fn a_pages_context_is_sent_with_the_user_message_and_a_backends_first(server: |options| options.with_key("secret").with_agent_networks(vec![Network::Loopback])) {
         let model = model(&server.project()).await;
         let made = server.project().post("/v1/tokens", json!({ "userId": "ann" })).await.ok(201);
         let page = Client { key: Some(text(&made, "token").to_owned()), ..server.project() };
@@ -58,7 +58,7 @@ everywhere! {
             json!({ "role": "system", "content": "Be brief." }),
             json!({ "role": "user", "content": format!("{line}\n\nWhat is this?") }),
         ]);
-        // A picture keeps its place behind it.
+        // A picture keeps its place after it.
         let url = "https://h.example/i.png";
         let parts = json!([{ "type": "image", "source": { "type": "url", "value": url } }]);
         let messages = given(&model, &page, "r2", &context, parts).await;

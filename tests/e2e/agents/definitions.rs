@@ -116,7 +116,7 @@ everywhere! {
         server.store.put_agent(&other, &id, &definition.to_string()).await.expect("kept");
         project.get("/v1/agents/theirs").await.problem(404, "agent-not-found");
         assert_eq!(ids(&project.get("/v1/agents").await.ok(200)), ["a", "demo"]);
-        // Users have it do their runs; one that is forgotten meanwhile goes on.
+        // Users run the agent; a run of an agent that is deleted meanwhile continues.
         ann.thread("t").await;
         ann.post("/v1/threads/t/runs", ask("r", json!([]))).await.ok(201);
         let call = agent.call().await;

@@ -1,4 +1,4 @@
-//! A run that the server drives is written by its driver alone, on every node and through every door; anybody may stop it.
+//! A driven run is written by its driver alone, on every node and through every API; every user of the thread may stop it.
 
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -22,7 +22,7 @@ fn forged() -> Value {
     serde_json::from_str(FORGED).expect("JSON")
 }
 
-/// Requests that push into a run, each through HTTP, by anybody but its driver.
+/// HTTP requests of other clients than the driver that append to a run.
 async fn pushed(other: &Client, run: &str) -> Vec<(&'static str, Answer)> {
     let lock = |method: Method| {
         let request = other.request(method, "/api/threads/t/lock");
@@ -38,7 +38,7 @@ async fn pushed(other: &Client, run: &str) -> Vec<(&'static str, Answer)> {
             other.post(&format!("/v1/threads/t/runs/{run}/events"), json!([forged()])).await
         }),
         ("a stream", other.ndjson(Method::POST, &stream, format!("{FORGED}\n")).await),
-        ("a stream that goes on", other.ndjson(Method::POST, &format!("{stream}&producerSeq=2"), FORGED).await),
+        ("a stream that continues", other.ndjson(Method::POST, &format!("{stream}&producerSeq=2"), FORGED).await),
         ("the whole run", other.put(&format!("/v1/threads/t/runs/{run}"), whole).await),
         ("finish", other.act("t", run, "finish").await),
         ("fail", other.act("t", run, "fail").await),
@@ -62,7 +62,7 @@ async fn all_refused(other: &Client, run: &str) {
 }
 
 everywhere! {
-    async fn a_driven_run_takes_nothing_from_anybody_else(server: |options| options.with_key("secret").with_agent_networks(vec![Network::Loopback])) {
+    async fn a_driven_run_accepts_events_only_from_its_driver(server: |options| options.with_key("secret").with_agent_networks(vec![Network::Loopback])) {
         let dev = server.client();
         dev.thread("t").await;
         let agent = agent(&server.project()).await;
@@ -100,7 +100,7 @@ everywhere! {
         assert_eq!(types_of(&dev, "r").await, whole);
         // It stays so for the whole life of the run.
         all_refused(&dev, "r").await;
-        // A stop is anybody's.
+        // Other clients may stop the run.
         dev.post("/v1/threads/t/runs", ask("s", json!([]))).await.ok(201);
         let mut call = agent.call().await;
         call.begin().await;
@@ -111,7 +111,7 @@ everywhere! {
 }
 
 everywhere! {
-    /// Events that no door lets through: a backup that was put back may have them.
+    /// Events that every API refuses: a restored backup may contain them.
     async fn events_that_are_not_the_agents_end_its_run(server: |options| options.with_glass()) {
         let dev = server.client();
         dev.thread("t").await;

@@ -14,7 +14,7 @@ everywhere! {
         let dev = server.client();
         dev.thread("t").await;
         let agent = agent(&dev).await;
-        // It hangs: before the head of its answer, behind it, and in the middle.
+        // The agent hangs: before the head of its response, after it, and in the middle of the body.
         for (run, said) in [("mute", None), ("head", Some(vec![])), ("middle", Some(said("m", "one")[..2].to_vec()))] {
             dev.post("/v1/threads/t/runs", ask(run, json!([]))).await.ok(201);
             let mut call = agent.call().await;
@@ -45,7 +45,7 @@ everywhere! {
 }
 
 everywhere! {
-    async fn only_who_may_see_the_thread_can_stop_its_run(server) {
+    async fn only_users_with_access_to_the_thread_can_stop_its_run(server) {
         let (ann, bob) = (server.user("ann"), server.user("bob"));
         ann.thread("t").await;
         let agent = agent(&ann).await;
@@ -81,7 +81,7 @@ everywhere! {
         let last = json!({ "type": "RUN_ERROR", "message": "The thread was deleted.", "code": "thread-deleted" });
         // Perhaps the only one: what is deleted is read no more.
         assert_eq!(text.trim_end().lines().next_back(), Some(format!("data: {last}").as_str()), "{text}");
-        eventually("nobody follows", async || (server.followers() == 0).then_some(())).await;
+        eventually("no followers", async || (server.followers() == 0).then_some(())).await;
         for path in ["runs/r", "events", "messages"] {
             dev.get(&format!("/v1/threads/t/{path}")).await.problem(404, "thread-not-found");
         }
@@ -97,7 +97,7 @@ everywhere! {
 }
 
 #[tokio::test]
-async fn a_server_that_stops_says_so_in_the_log_of_every_run() {
+async fn a_stopping_server_ends_every_driven_run_in_its_log() {
     let directory = tempfile::tempdir().expect("a directory");
     let server = Server::in_directory(directory.path(), Options::new(Backend::Sqlite)).await;
     let dev = server.client();

@@ -1,4 +1,4 @@
-//! Agents that do not do what they should: the run ends, says why, and keeps what was said before.
+//! Agents that fail: the run ends with the reason, and keeps its earlier events.
 
 use serde_json::{Value, json};
 
@@ -68,15 +68,15 @@ everywhere! {
             .await;
             assert_eq!((found.as_str(), events.len()), (expected, 0), "{head}");
         }
-        // Nobody speaks HTTP; somebody hangs up; nobody is there.
+        // A server that does not speak HTTP; one that closes the connection; no server at all.
         let (found, _) = code(&dev, &agent, "ssh", async |mut call| call.write("SSH-2.0-OpenSSH_9.6\r\n").await).await;
         assert_eq!(found, "agent-broken");
         assert_eq!(code(&dev, &agent, "gone", async |call| drop(call)).await.0, "agent-broken");
         free(&dev, &agent).await;
         let log = dev.get("/v1/threads/t/events").await;
         assert!(!log.text().contains("secret page") && !log.text().contains("127.0.0.1"));
-        let nobody = std::net::TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("an address");
-        dev.put("/v1/agents/a", json!({ "url": format!("http://{nobody}/") })).await.ok(200);
+        let closed = std::net::TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("an address");
+        dev.put("/v1/agents/a", json!({ "url": format!("http://{closed}/") })).await.ok(200);
         dev.post("/v1/threads/t/runs", ask("nobody", json!([]))).await.ok(201);
         assert_eq!(failed(&dev, &agent, "nobody").await.0, "agent-unreachable");
     }
@@ -183,7 +183,7 @@ everywhere! {
         call.send(&format!(": hello\n\n{own}data:\n\nevent: x\nid: 7\ndata: {odd}\n\n{own}")).await;
         call.say(&said("m", "RUN_STARTED")).await;
         call.say(&[finished("r"), json!({ "type": "CUSTOM", "name": "late" }), finished("r")]).await;
-        // It keeps the connection open; nobody waits for it.
+        // The agent keeps the connection open; no client waits for it.
         call.hung_up().await;
         assert_eq!(ended(&dev, "r").await["status"], "finished");
         let types = types_of(&dev, "r").await;

@@ -68,7 +68,7 @@ everywhere! {
 }
 
 everywhere! {
-    async fn a_name_is_judged_by_what_it_means_when_it_is_called(
+    async fn a_host_name_is_checked_by_its_address_at_each_call(
         server: |options| options.with_key(KEY).with_lookup(here())
     ) {
         let (project, ann) = (server.project(), server.user("ann"));

@@ -33,7 +33,7 @@ fn assistant(id: &str, content: &str) -> Value {
 }
 
 everywhere! {
-    async fn new_messages_only_or_the_whole_history_come_to_the_same(server) {
+    async fn sending_new_messages_or_the_whole_history_is_equivalent(server) {
         let dev = server.client();
         let agent = agent(&dev).await;
         let u1 = user("u1", "hi");
@@ -124,7 +124,7 @@ everywhere! {
         assert_eq!(stored(&dev, "r3").await, json!([result("c2")]));
         assert_eq!(stored(&dev, "r4").await, json!([]));
         assert_eq!(messages(&dev).await["pendingToolCallIds"], json!([]));
-        // The result of a call that nobody has made is stored as it is; the agent may know it.
+        // The result of an unknown call is stored as it is; the agent may know the call.
         let stray = result("c9");
         assert_eq!(ids(&given(&dev, &agent, "r5", json!([stray]), &[]).await).last().map(String::as_str), Some("t-c9"));
     }

@@ -1,4 +1,4 @@
-//! Inputs that nobody means well with.
+//! Malicious inputs.
 
 use reqwest::Method;
 use serde_json::{Value, json};

@@ -29,7 +29,7 @@ everywhere! {
         let answer = dev.post("/v1/threads/t/runs", body).await.ok(201);
         let run = &answer["run"];
         assert_eq!((&answer["cursor"], &run["status"], &run["agentId"]), (&json!(6), &json!("running"), &json!("a")));
-        // Nobody has looked at the agent's request yet.
+        // The agent's request has not been read yet.
         let started = follower.message().await.json();
         let first = &started["event"];
         assert_eq!((&started["seq"], &first["type"]), (&json!(7), &json!("RUN_STARTED")));

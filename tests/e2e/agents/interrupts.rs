@@ -1,4 +1,4 @@
-//! A run that waits for an answer, and whoever comes later to give it.
+//! A run that waits for an answer, and a client that gives it later.
 
 use std::time::Duration;
 
@@ -39,7 +39,7 @@ fn answer(client: &Client, run: &str, resume: Value) -> reqwest::RequestBuilder 
         .json(&json!({ "threadId": "t", "runId": run, "messages": [], "resume": resume }))
 }
 
-/// What waits, as somebody sees it who loads the thread now.
+/// The open interrupts, as a client that loads the thread now sees them.
 async fn open_now(client: &Client) -> Vec<String> {
     let interrupts = messages(client).await["interrupts"].clone();
     interrupts.as_array().expect("a list").iter().map(|one| one["id"].as_str().expect("an id").to_owned()).collect()
@@ -56,7 +56,7 @@ everywhere! {
         let text = soon(first.text()).await.expect("whole");
         assert!(text.ends_with(&format!("data: {}\n\n", waiting("r1", &["i1", "i2"]))), "{text}");
 
-        // Whoever loads the thread sees them, in its messages and in its events.
+        // A client that loads the thread sees the interrupts in its messages and in its events.
         assert_eq!(messages(&dev).await["interrupts"], waiting("r1", &[ "i1", "i2"])["outcome"]["interrupts"]);
         assert_eq!(events_of(&dev, "r1").await.last(), Some(&waiting("r1", &["i1", "i2"])));
 
@@ -104,7 +104,7 @@ everywhere! {
         assert_eq!(refused["interruptIds"], json!(["i1", "i2"]));
         assert_eq!(agent.requests(), 2);
 
-        // The chat goes on.
+        // The chat continues.
         let next = open(agui(&dev, "r5", json!([user("u2", "thanks")]))).await;
         agent.call().await.finish(&[finished("r5")]).await;
         assert!(soon(next.text()).await.expect("whole").contains("RUN_FINISHED"));
@@ -112,7 +112,7 @@ everywhere! {
 }
 
 everywhere! {
-    async fn an_answer_that_came_to_nothing_is_given_again(server) {
+    async fn an_interrupt_whose_answering_run_failed_can_be_answered_again(server) {
         let dev = server.client();
         dev.thread("t").await;
         let agent = agent(&dev).await;
@@ -130,7 +130,7 @@ everywhere! {
         ended(&dev, "r3").await;
         assert_eq!(open_now(&dev).await, ["i"]);
         dev.post("/v1/threads/t/runs", resume("r4")).await.ok(201);
-        // Somebody stops it: the run has finished, and waits for nothing.
+        // A stop: the run is finished, and its interrupts are closed.
         let mut call = agent.call().await;
         dev.post("/v1/threads/t/runs/r4/stop", json!({})).await;
         call.hung_up().await;

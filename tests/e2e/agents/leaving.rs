@@ -1,4 +1,4 @@
-//! Whoever asked for a run goes away.
+//! Clients that disconnect from the run that they requested.
 
 use reqwest::Method;
 use serde_json::json;
@@ -64,7 +64,7 @@ everywhere! {
             call.say(&said(&format!("a-{run}"), "one")).await;
             until(&mut client, "TEXT_MESSAGE_END").await;
             drop(client);
-            eventually("nobody follows", async || (server.followers() <= 1).then_some(())).await;
+            eventually("no followers", async || (server.followers() <= 1).then_some(())).await;
             call.say(&said(&format!("b-{run}"), "two")).await;
             call.finish(&[finished(&run)]).await;
             assert_eq!(ended(&dev, &run).await["status"], "finished");
@@ -107,7 +107,7 @@ everywhere! {
             assert_eq!(ended(&dev, &run).await["status"], "stopped");
             assert_eq!(types_of(&dev, &run).await, ["RUN_STARTED", "RUN_FINISHED"]);
         }
-        // With JSON nobody waits: there is nothing to leave.
+        // A JSON request does not wait for the run: there is no stream to leave.
         dev.post("/v1/threads/t/runs", ask("j", json!([]))).await.ok(201);
         agent.call().await.finish(&[finished("j")]).await;
         assert_eq!(ended(&dev, "j").await["status"], "finished");
@@ -138,7 +138,7 @@ everywhere! {
 }
 
 everywhere! {
-    async fn leaving_counts_though_the_store_is_away_for_a_moment(server: |options| options.with_glass()) {
+    async fn a_disconnect_counts_though_the_store_is_briefly_unreachable(server: |options| options.with_glass()) {
         let dev = server.client();
         dev.thread("t").await;
         let agent = agent_that(&dev, json!({ "onDisconnect": "stop" })).await;
@@ -172,7 +172,7 @@ everywhere! {
 }
 
 everywhere! {
-    async fn a_listener_who_leaves_stops_nothing(server) {
+    async fn a_reader_that_leaves_stops_no_run(server) {
         let dev = server.client();
         dev.thread("t").await;
         let agent = agent_that(&dev, json!({ "onDisconnect": "stop" })).await;
@@ -201,12 +201,12 @@ everywhere! {
 }
 
 #[tokio::test]
-async fn a_server_that_drains_says_how_the_runs_of_its_agents_ended() {
+async fn a_draining_server_reports_how_its_driven_runs_ended() {
     let mut server = Server::start(Options::memory()).await;
     let dev = server.client();
     dev.thread("t").await;
     let agent = agent_that(&dev, json!({ "onDisconnect": "stop" })).await;
-    // Who follows is told to go; a request under way keeps the server in its drain.
+    // Followers are disconnected; a pending request keeps the server in its drain.
     let response = open(agui(&dev, "r", json!([user("u", "hi")]))).await;
     let mut call = agent.call().await;
     call.say(&said("a", "one")).await;
@@ -237,7 +237,7 @@ async fn a_run_that_outlasts_the_server_is_cut_off_from_its_followers() {
     let dev = server.client();
     dev.thread("t").await;
     let _agent = agent_that(&dev, json!({})).await;
-    // Pushed by somebody else, who may go on after a restart.
+    // Pushed by another producer, which may continue after a restart.
     dev.run("t", "r").await;
     let response = open(agui(&dev, "r", json!([]))).await;
     server.drain();

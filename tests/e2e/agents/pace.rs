@@ -1,4 +1,4 @@
-//! Agents that are faster than the disk, and a store that is away for a while.
+//! Agents that are faster than the disk, and a store that is temporarily unreachable.
 
 use std::{
     sync::atomic::Ordering::SeqCst,
@@ -87,7 +87,7 @@ async fn a_hundred_thousand_events_are_all_there_in_order() {
 }
 
 everywhere! {
-    async fn a_store_that_is_away_for_a_while_loses_and_doubles_nothing(server: |options| options.with_glass()) {
+    async fn a_temporary_outage_of_the_store_loses_and_doubles_no_event(server: |options| options.with_glass()) {
         let dev = server.client();
         dev.thread("t").await;
         let agent = agent(&dev).await;
@@ -98,7 +98,7 @@ everywhere! {
         intercept.fail(&[Failing::After, Failing::Before]);
         call.say(&said("a", "one")).await;
         eventually("the store is away", async || (intercept.failures() < 2).then_some(())).await;
-        // What is said meanwhile waits.
+        // Events that come meanwhile wait.
         call.say(&said("b", "two")).await;
         eventually("the store is back", async || (intercept.failures() == 0).then_some(())).await;
         eventually("all is stored", async || (types_of(&dev, "r").await.len() == 7).then_some(())).await;
@@ -142,7 +142,7 @@ everywhere! {
         server.intercept().append_gate.reached().await;
         dev.act("t", "r", "stop").await.ok(202);
         call.hung_up().await;
-        // What was on its way to the disk may come behind the end; then it is not stored.
+        // An append on its way to the disk may come after the end; then it is not stored.
         ended(&dev, "r").await;
         server.intercept().append_gate.open();
         dev.put("/v1/threads/t/runs/w", json!([{ "type": "A" }])).await.ok(201);

@@ -58,7 +58,7 @@ async fn agrees(client: &Client, seq: Seq, fold: &Conversation) {
 }
 
 everywhere! {
-    async fn at_every_seq_there_is_what_the_events_up_to_it_amount_to(server) {
+    async fn the_projection_at_every_seq_is_the_fold_of_the_events_up_to_it(server) {
         let dev = server.client();
         dev.thread("t").await;
         put(&dev, "r", &rich(0, 1)).await;
@@ -72,7 +72,7 @@ everywhere! {
             agrees(&dev, at as Seq + 1, &fold).await;
         }
         assert_eq!(messages(&dev).await["messages"], value(fold.messages_json()));
-        // One coordinate: any of them, and the events behind it, make the whole.
+        // One coordinate: the projection at any seq, with the later events, gives the final projection.
         for seq in 0..=log.len() {
             let mut client = Conversation::default();
             let parts = [("messages", "messages", "MESSAGES_SNAPSHOT"), ("state", "snapshot", "STATE_SNAPSHOT")];

@@ -8,14 +8,14 @@ fn id(event: &Value) -> &str {
     text(&event["metadata"], "cpki_event_id")
 }
 
-/// Takes pushes up to `stream_idle`: the events, and what it says. `replay_complete` must come once and before it.
+/// Receives pushes up to `stream_idle`: the events, and its payload. `replay_complete` must come once, before it.
 async fn until_idle(page: &mut Frames) -> (Vec<Value>, Value) {
     let (mut events, mut complete) = (Vec::new(), 0);
     loop {
         let (name, payload) = page.pushed().await;
         let newest = events.last().map(id);
         if name != "ag_ui_event" && newest.is_some() {
-            assert_eq!(payload["latestEventId"].as_str(), newest, "{name} names what came last");
+            assert_eq!(payload["latestEventId"].as_str(), newest, "{name} names the last event");
         }
         match name.as_str() {
             "ag_ui_event" => events.push(payload),
@@ -30,7 +30,7 @@ async fn until_idle(page: &mut Frames) -> (Vec<Value>, Value) {
 }
 
 everywhere! {
-    async fn c31_a_run_that_has_ended_is_shown_once(server: |options| options.with_key(KEY)) {
+    async fn c31_an_ended_run_is_delivered_once(server: |options| options.with_key(KEY)) {
         thread(server, "t").await;
         let token = lock(server, "t", "r").await;
         let mut runner = Frames::producing(server, "t", "r").await;
@@ -43,7 +43,7 @@ everywhere! {
 }
 
 everywhere! {
-    async fn c32_a_run_is_shown_without_the_others(server: |options| options.with_key(KEY)) {
+    async fn c32_run_mode_delivers_no_other_run(server: |options| options.with_key(KEY)) {
         thread(server, "t").await;
         ran(server, "t", "a").await;
         let token = lock(server, "t", "b").await;
@@ -60,7 +60,7 @@ everywhere! {
 }
 
 everywhere! {
-    async fn c33_a_thread_at_rest_is_shown_from_the_beginning(server: |options| options.with_key(KEY)) {
+    async fn c33_an_idle_thread_is_replayed_from_the_beginning(server: |options| options.with_key(KEY)) {
         thread(server, "t").await;
         let events = [ran(server, "t", "a").await, ran(server, "t", "b").await].concat();
         let mut page = Frames::of_thread(server, &connect(server, "t").await, "t", None).await;
@@ -74,7 +74,7 @@ everywhere! {
 }
 
 everywhere! {
-    async fn c34_who_has_everything_gets_nothing(server: |options| options.with_key(KEY)) {
+    async fn c34_a_cursor_at_the_tail_receives_no_events(server: |options| options.with_key(KEY)) {
         thread(server, "t").await;
         ran(server, "t", "a").await;
         let mut page = Frames::of_thread(server, &connect(server, "t").await, "t", Some("a-6")).await;
@@ -86,7 +86,7 @@ everywhere! {
 }
 
 everywhere! {
-    async fn c35_a_cursor_anywhere_gives_exactly_the_rest(server: |options| options.with_key(KEY)) {
+    async fn c35_any_cursor_gives_exactly_the_later_events(server: |options| options.with_key(KEY)) {
         thread(server, "t").await;
         let events = [ran(server, "t", "a").await, ran(server, "t", "b").await].concat();
         for (at, event) in events.iter().enumerate() {
@@ -104,7 +104,7 @@ everywhere! {
 }
 
 everywhere! {
-    async fn c36_of_an_active_run_the_rest_is_live(server: |options| options.with_key(KEY)) {
+    async fn c36_an_active_run_is_replayed_and_then_followed_live(server: |options| options.with_key(KEY)) {
         thread(server, "t").await;
         let before = ran(server, "t", "a").await;
         lock(server, "t", "b").await;
@@ -126,14 +126,14 @@ everywhere! {
 }
 
 everywhere! {
-    async fn c37_nothing_is_lost_or_doubled_at_the_seam(server: |options| options.with_key(KEY)) {
+    async fn c37_no_event_is_lost_or_doubled_between_replay_and_live(server: |options| options.with_key(KEY)) {
         thread(server, "t").await;
         lock(server, "t", "r").await;
         let mut events = vec![event("t", "r", 1, json!({ "type": "RUN_STARTED" }))];
         events.extend((2..400).map(|n| event("t", "r", n, json!({ "type": "CUSTOM", "name": "n", "value": n }))));
         events.push(event("t", "r", 400, json!({ "type": "RUN_FINISHED" })));
         let mut runner = Frames::producing(server, "t", "r").await;
-        // The first batches are there, so that the cursors are.
+        // The first batches are stored first, so that the cursors exist.
         runner.sends(&events[..14]).await;
         let produce = async {
             for batch in events[14..].chunks(7) {
@@ -159,7 +159,7 @@ everywhere! {
 }
 
 everywhere! {
-    async fn c38_a_run_that_never_begins_is_waited_for_and_let_go(server: |options| options.with_key(KEY)) {
+    async fn c38_readers_wait_for_a_run_without_events_until_its_lock_is_released(server: |options| options.with_key(KEY)) {
         thread(server, "t").await;
         let token = lock(server, "t", "r").await;
         let mut page = Frames::of_run(server, &token, "t", "r").await;
@@ -169,14 +169,14 @@ everywhere! {
         reader.is_silent().await;
         assert_eq!(delete(server, "/api/threads/t/lock", json!({ "runId": "r" })).await.status, 204);
         reader.pushed_as("stream_idle").await;
-        // Without an end it would wait for ever.
+        // Without an end the page would wait forever.
         let end = page.pushed_as("ag_ui_event").await;
         assert_eq!(end["type"], "RUN_ERROR", "{end}");
     }
 }
 
 everywhere! {
-    async fn c39_an_empty_thread_has_nothing_to_connect_to(server: |options| options.with_key(KEY)) {
+    async fn c39_connecting_to_an_empty_thread_is_204(server: |options| options.with_key(KEY)) {
         thread(server, "t").await;
         for id in ["t", "none"] {
             let answer = post(server, &format!("/api/threads/{id}/connect"), json!({ "userId": "ann" })).await;
@@ -190,7 +190,7 @@ everywhere! {
 }
 
 everywhere! {
-    async fn c40_who_was_cut_off_asks_for_another_token(server: |options| options.with_key(KEY)) {
+    async fn c40_a_reader_that_was_cut_off_needs_another_token(server: |options| options.with_key(KEY)) {
         thread(server, "t").await;
         let token = lock(server, "t", "r").await;
         let mut runner = Frames::producing(server, "t", "r").await;
@@ -199,7 +199,7 @@ everywhere! {
         assert_eq!(Frames::page(server, &token).await.map(drop), Err(403), "it is in use");
         runner.sends(&events[..3]).await;
         page.hears(&events[..2]).await;
-        // The third may have got lost on its way.
+        // The third event may have been lost on its way.
         drop(page);
         for _ in 0..3 {
             assert_eq!(Frames::page(server, &token).await.map(drop), Err(403));
@@ -211,17 +211,17 @@ everywhere! {
 }
 
 everywhere! {
-    async fn a_token_that_gave_nothing_is_good_still(server: |options| options.with_key(KEY)) {
+    async fn a_token_that_delivered_no_event_is_still_valid(server: |options| options.with_key(KEY)) {
         thread(server, "t").await;
         let token = lock(server, "t", "r").await;
         let joined = async || {
-            // It is given back a moment after its socket is gone.
+            // The token is usable again a moment after its socket is gone.
             let mut page = eventually("the token", async || Frames::page(server, &token).await.ok()).await;
             page.joins("thread:t", json!({ "stream_mode": "run", "run_id": "r" })).await;
             page
         };
         for _ in 0..3 {
-            // Cut off before anything was said, and after a join that brought nothing yet.
+            // Cut off before the first frame, and after a join that has delivered nothing yet.
             drop(eventually("the token", async || Frames::page(server, &token).await.ok()).await);
             drop(joined().await);
         }
@@ -234,7 +234,7 @@ everywhere! {
 }
 
 everywhere! {
-    async fn a_topic_joined_again_on_its_socket_continues_where_it_was(server: |options| options.with_key(KEY)) {
+    async fn a_topic_joined_again_on_one_socket_continues_at_its_cursor(server: |options| options.with_key(KEY)) {
         thread(server, "t").await;
         let token = lock(server, "t", "r").await;
         let mut runner = Frames::producing(server, "t", "r").await;
@@ -254,7 +254,7 @@ everywhere! {
 }
 
 everywhere! {
-    async fn c42_a_token_is_for_its_own_topic(server: |options| options.with_key(KEY).with_manual_clock()) {
+    async fn c42_a_token_is_valid_for_its_topic_until_it_expires(server: |options| options.with_key(KEY).with_manual_clock()) {
         thread(server, "t").await;
         thread(server, "u").await;
         lock(server, "u", "s").await;
@@ -294,7 +294,7 @@ everywhere! {
 }
 
 everywhere! {
-    async fn c43_hearts_beat_topics_are_left_and_what_is_stale_is_ignored(server: |options| options.with_key(KEY)) {
+    async fn c43_heartbeats_are_answered_topics_are_left_and_stale_frames_ignored(server: |options| options.with_key(KEY)) {
         thread(server, "t").await;
         let token = lock(server, "t", "r").await;
         let mut page = Frames::of_run(server, &token, "t", "r").await;

@@ -14,7 +14,7 @@ use crate::harness::{Server, soon};
 
 pub struct Frames {
     pub stream: WebSocketStream<MaybeTlsStream<TcpStream>>,
-    /// What was joined last.
+    /// The topic of the last join.
     topic: String,
     join_ref: u64,
     reference: u64,
@@ -52,7 +52,7 @@ impl Frames {
     pub async fn page(server: &Server, token: &str) -> Result<Self, u16> {
         let path = format!("/client/websocket?join_token={token}&vsn=2.0.0");
         let (frames, protocol) = Self::open(handshake(server, &path, None)).await?;
-        assert_eq!(protocol, None, "none was asked for");
+        assert_eq!(protocol, None, "none was requested");
         Ok(frames)
     }
 
@@ -61,7 +61,7 @@ impl Frames {
         Self::runner_with(server, KEY).await
     }
 
-    /// The same with another key.
+    /// Like `runner`, with another key.
     pub async fn runner_with(server: &Server, key: &str) -> Result<Self, u16> {
         let request = handshake(server, "/runner/websocket?vsn=2.0.0", Some(&bearer(key)));
         let (frames, protocol) = Self::open(request).await?;
@@ -69,7 +69,7 @@ impl Frames {
         Ok(frames)
     }
 
-    /// The same, with a run's topic joined.
+    /// The socket of a runtime that has joined a run's topic.
     pub async fn producing(server: &Server, thread: &str, run: &str) -> Self {
         let mut runner = Self::runner(server).await.expect("let in");
         let joined = runner.joins_run(thread, run).await.expect("joined");
@@ -123,7 +123,7 @@ impl Frames {
         self.reply().await
     }
 
-    /// Joins a topic that says nothing to it.
+    /// Joins a topic, whose response is empty.
     pub async fn joins(&mut self, topic: &str, params: Value) {
         assert_eq!(self.join(topic, params).await, Ok(json!({})));
     }
@@ -132,13 +132,13 @@ impl Frames {
         self.join(&format!("ingestion:{run}"), json!({ "thread_id": thread, "run_id": run })).await
     }
 
-    /// The reply to what was sent last, which is the next frame.
+    /// The reply to the last frame sent, which is the next frame received.
     pub async fn reply(&mut self) -> Result<Value, Value> {
         let frame = self.hear().await;
         self.read_reply(&frame).unwrap_or_else(|| panic!("no reply: {frame}"))
     }
 
-    /// The same; pushes that come before it are passed over.
+    /// Like `reply`; pushes that come before it are skipped.
     pub async fn reply_among_pushes(&mut self) -> Result<Value, Value> {
         loop {
             let frame = self.hear().await;
@@ -158,20 +158,20 @@ impl Frames {
         })
     }
 
-    /// Pushes to the topic that was joined, without waiting.
+    /// Pushes to the joined topic, without waiting for a reply.
     pub async fn push(&mut self, event: &str, payload: Value) {
         self.reference += 1;
         let frame = json!([self.join_ref.to_string(), self.reference.to_string(), self.topic, event, payload]);
         self.say(frame).await;
     }
 
-    /// Pushes events in one batch; what is replied.
+    /// Pushes events in one batch; returns the reply.
     pub async fn batch(&mut self, events: &[Value]) -> Result<Value, Value> {
         self.push("events", json!({ "events": events })).await;
         self.reply().await
     }
 
-    /// Pushes events in one batch, which is taken.
+    /// Pushes events in one batch, which is accepted.
     pub async fn sends(&mut self, events: &[Value]) {
         assert_eq!(self.batch(events).await, Ok(json!({})));
     }
@@ -190,32 +190,32 @@ impl Frames {
         (frame[3].as_str().expect("an event").to_owned(), frame[4].take())
     }
 
-    /// The next push, which is of this name.
+    /// The payload of the next push, which has this name.
     pub async fn pushed_as(&mut self, event: &str) -> Value {
         let (name, payload) = self.pushed().await;
         assert_eq!(name, event, "{payload}");
         payload
     }
 
-    /// As many events as there are here, and no other pushes between them.
+    /// Receives exactly these events, without other pushes between them.
     pub async fn hears(&mut self, events: &[Value]) {
         for event in events {
             assert_eq!(self.pushed_as("ag_ui_event").await, *event);
         }
     }
 
-    /// Whether nothing more comes: a heartbeat is answered before anything else.
+    /// Asserts that no push is pending: a heartbeat is answered before anything else.
     pub async fn is_silent(&mut self) {
         self.say(json!([null, "beat", "phoenix", "heartbeat", {}])).await;
         let beat = json!([null, "beat", "phoenix", "phx_reply", { "status": "ok", "response": {} }]);
         assert_eq!(self.hear().await, beat);
     }
 
-    /// The code with which the server closes; whatever comes before it.
+    /// The code with which the server closes; frames before it are skipped.
     pub async fn closed(&mut self) -> u16 {
         loop {
             if let Err(code) = self.next().await {
-                // Until the connection is over.
+                // Read until the connection ends.
                 while let Some(Ok(_)) = soon(self.stream.next()).await {}
                 return code;
             }

@@ -1,4 +1,4 @@
-//! What a page was lent with somebody's key or token: no more than that, and no longer.
+//! A page's join token permits no more than the key or token that requested it, and is valid no longer.
 
 use threadline_core::{Scope, limits::FEED_BASELINE};
 
@@ -30,7 +30,7 @@ everywhere! {
 }
 
 everywhere! {
-    async fn a_list_is_shown_no_longer_than_the_token_that_got_it(
+    async fn a_list_subscription_expires_with_the_token_that_opened_it(
         server: |options| options.with_key(KEY).with_manual_clock()
     ) {
         let asked = json!({ "userId": "ann", "expiresInSeconds": 60 });
@@ -47,7 +47,7 @@ everywhere! {
 }
 
 everywhere! {
-    async fn a_list_is_shown_no_longer_than_the_key_is_good(server: |options| options.with_key(KEY)) {
+    async fn a_list_subscription_ends_when_its_key_is_revoked(server: |options| options.with_key(KEY)) {
         let asked = json!({ "keyId": "backend", "scopes": ["read", "write"] });
         let made = server.project().post("/v1/keys", asked).await.ok(201);
         let backend = bearer(server, text(&made, "key"));
@@ -61,7 +61,7 @@ everywhere! {
 }
 
 everywhere! {
-    async fn an_old_run_is_no_news_when_its_thread_is_renamed(server: |options| options.with_key(KEY)) {
+    async fn renaming_a_thread_does_not_announce_its_old_run(server: |options| options.with_key(KEY)) {
         thread(server, "old").await;
         lock(server, "old", "r").await;
         let mut runner = Frames::producing(server, "old", "r").await;
@@ -72,9 +72,9 @@ everywhere! {
         let mut page = listening(server).await;
         patch(server, "/api/threads/old", json!({ "userId": "ann", "name": "N" })).await.ok(200);
         loop {
-            let (name, told) = page.pushed().await;
-            assert_eq!(name, "thread_metadata", "{told}");
-            if told["thread"]["name"] == "N" {
+            let (name, pushed) = page.pushed().await;
+            assert_eq!(name, "thread_metadata", "{pushed}");
+            if pushed["thread"]["name"] == "N" {
                 break;
             }
         }
@@ -96,7 +96,7 @@ async fn names_in_frames_are_short() {
 }
 
 everywhere! {
-    async fn a_topic_joined_again_after_leaving_it_begins_where_its_client_says(server: |options| options.with_key(KEY)) {
+    async fn a_topic_joined_again_after_leaving_it_begins_at_the_given_cursor(server: |options| options.with_key(KEY)) {
         thread(server, "t").await;
         let events = ran(server, "t", "r").await;
         let token = connect(server, "t").await;
@@ -105,7 +105,7 @@ everywhere! {
         page.pushed_as("replay_complete").await;
         page.pushed_as("stream_idle").await;
         page.leaves().await;
-        // Its join had taken too long: it took nothing of what came.
+        // As after a join that timed out: the client has used none of the events.
         page.joins("thread:t", json!({ "stream_mode": "connect", "last_seen_event_id": null })).await;
         page.hears(&events).await;
         page.pushed_as("replay_complete").await;
@@ -114,7 +114,7 @@ everywhere! {
 }
 
 everywhere! {
-    async fn a_topic_of_a_thread_made_again_is_all_of_the_new_one(server: |options| options.with_key(KEY)) {
+    async fn a_topic_of_a_recreated_thread_replays_the_new_log(server: |options| options.with_key(KEY)) {
         thread(server, "t").await;
         let events = ran(server, "t", "r").await;
         let token = connect(server, "t").await;
@@ -144,11 +144,11 @@ everywhere! {
         let token = post(server, "/api/threads/subscribe", json!({ "userId": "ann" })).await.ok(200);
         let mut page = Frames::page(server, text(&token, "joinToken")).await.expect("let in");
         page.joins(&format!("user_meta:{}", text(&list, "joinCode")), json!({})).await;
-        let mut told = std::collections::BTreeSet::new();
-        while told.len() < 40 {
+        let mut renamed = std::collections::BTreeSet::new();
+        while renamed.len() < 40 {
             let change = page.pushed_as("thread_metadata").await;
             if change["thread"]["name"] == "N" {
-                told.insert(text(&change, "threadId").to_owned());
+                renamed.insert(text(&change, "threadId").to_owned());
             }
         }
     }

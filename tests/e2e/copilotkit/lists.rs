@@ -6,10 +6,10 @@ use crate::harness::everywhere;
 /// The next change of a thread: its operation and thread.
 async fn change(page: &mut Frames) -> (String, Value) {
     loop {
-        let (name, mut told) = page.pushed().await;
+        let (name, mut pushed) = page.pushed().await;
         if name == "thread_metadata" {
-            let thread = told["thread"].take();
-            return (text(&told, "operation").to_owned(), thread);
+            let thread = pushed["thread"].take();
+            return (text(&pushed, "operation").to_owned(), thread);
         }
     }
 }
@@ -21,7 +21,7 @@ async fn edit(server: &Server, body: Value) -> Value {
 everywhere! {
     async fn c44_another_tab_receives_events_in_order(server: |options| options.with_key(KEY)) {
         let (mut one, mut other) = (listening(server).await, listening(server).await);
-        // One after the other: of changes that come at once the newest is told, since it shows the whole thread.
+        // One change at a time: of concurrent changes only the newest is sent, since each shows the whole thread.
         let made = thread(server, "t").await;
         for page in [&mut one, &mut other] {
             assert_eq!(change(page).await, ("created".to_owned(), made.clone()));
@@ -38,7 +38,7 @@ everywhere! {
         for page in [&mut one, &mut other] {
             assert_eq!(change(page).await.0, "deleted");
         }
-        // Of another user's threads nothing.
+        // No change of another user's thread is sent.
         let foreign = json!({ "threadId": "b", "userId": "bob", "agentId": "agent" });
         post(server, "/api/threads", foreign).await.ok(201);
         thread(server, "u").await;
@@ -47,7 +47,7 @@ everywhere! {
 }
 
 everywhere! {
-    async fn c45_an_old_token_is_good_and_what_changed_is_sent_again(
+    async fn c45_an_old_token_is_valid_and_missed_changes_are_sent(
         server: |options| options.with_key(KEY).with_manual_clock()
     ) {
         let (topic, token) = feed(server).await;
@@ -62,7 +62,7 @@ everywhere! {
         server.pass(3_600);
         let mut page = Frames::page(server, &token).await.expect("let in");
         page.joins(&topic, json!({})).await;
-        // The state as it is now; what a list is told follows the change, so the thread that came and went may show itself.
+        // The current state. A list's pushes follow the change, so a thread that was created and deleted may still appear.
         let (mut shown, mut gone) = (Value::Null, false);
         while !gone || shown != named {
             let (operation, thread) = change(&mut page).await;
@@ -76,7 +76,7 @@ everywhere! {
 }
 
 everywhere! {
-    async fn c46_of_an_archived_thread_everything_is_called_archived(server: |options| options.with_key(KEY)) {
+    async fn c46_every_change_of_an_archived_thread_is_called_archived(server: |options| options.with_key(KEY)) {
         let mut page = listening(server).await;
         thread(server, "t").await;
         assert_eq!(change(&mut page).await.0, "created");
@@ -104,22 +104,22 @@ everywhere! {
             let events = said("t", run, "Hello world");
             runner.sends(&events[..2]).await;
             let activity = async |page: &mut Frames| loop {
-                let (name, told) = page.pushed().await;
+                let (name, pushed) = page.pushed().await;
                 if name == "thread_run_activity" {
-                    return told;
+                    return pushed;
                 }
             };
-            let told = activity(&mut page).await;
-            assert_eq!((text(&told, "threadId"), text(&told, "runId")), ("t", run));
-            assert_eq!((text(&told, "agentId"), text(&told, "eventType")), ("agent", "RUN_STARTED"));
-            // Who is woken by it follows the run to its end.
+            let pushed = activity(&mut page).await;
+            assert_eq!((text(&pushed, "threadId"), text(&pushed, "runId")), ("t", run));
+            assert_eq!((text(&pushed, "agentId"), text(&pushed, "eventType")), ("agent", "RUN_STARTED"));
+            // A reader that the announcement wakes follows the run to its end.
             let mut woken = Frames::of_thread(server, &connect(server, "t").await, "t", None).await;
             for event in &events[2..] {
                 runner.sends(std::slice::from_ref(event)).await;
             }
-            let told = activity(&mut page).await;
-            assert_eq!((text(&told, "runId"), text(&told, "eventType")), (run, "RUN_FINISHED"));
-            assert_eq!(told["latestEventId"], format!("{run}-6"));
+            let pushed = activity(&mut page).await;
+            assert_eq!((text(&pushed, "runId"), text(&pushed, "eventType")), (run, "RUN_FINISHED"));
+            assert_eq!(pushed["latestEventId"], format!("{run}-6"));
             let mut seen = 0;
             loop {
                 let (name, payload) = woken.pushed().await;
@@ -152,7 +152,7 @@ everywhere! {
         assert_eq!(follower.pushed_as("ag_ui_event").await["type"], "RUN_ERROR");
         reader.pushed_as("stream_idle").await;
         while change(&mut page).await.0 != "deleted" {}
-        // Whatever comes next is of another one.
+        // The next change is of another thread.
         thread(server, "u").await;
         let (operation, thread) = change(&mut page).await;
         assert_eq!((operation.as_str(), &thread["id"]), ("created", &json!("u")));

@@ -25,7 +25,7 @@ everywhere! {
 }
 
 everywhere! {
-    async fn c14_a_held_lock_is_held_against_everybody(server: |options| options.with_key(KEY)) {
+    async fn c14_a_held_lock_refuses_every_acquire(server: |options| options.with_key(KEY)) {
         thread(server, "t").await;
         lock(server, "t", "r").await;
         for run in ["s", "r"] {
@@ -38,10 +38,10 @@ everywhere! {
 }
 
 everywhere! {
-    async fn c15_a_lock_is_renewed_by_its_holder(server: |options| options.with_key(KEY).with_manual_clock()) {
+    async fn c15_only_the_holder_renews_a_lock(server: |options| options.with_key(KEY).with_manual_clock()) {
         thread(server, "t").await;
         lock(server, "t", "r").await;
-        // Well beyond its first 20 s.
+        // Well beyond the first 20 s.
         for _ in 0..3 {
             server.pass(15);
             assert_eq!(renew(server, "r").await.ok(200)["ttlSeconds"], 20);
@@ -50,7 +50,7 @@ everywhere! {
         assert_eq!(renew(server, "none").await.status, 404);
         let mut runner = Frames::producing(server, "t", "r").await;
         runner.sends(&said("t", "r", "hi")).await;
-        assert_eq!(renew(server, "r").await.status, 200, "it has ended a moment ago");
+        assert_eq!(renew(server, "r").await.status, 200, "it ended a moment ago");
         lock(server, "t", "s").await;
         server.pass(10);
         renew(server, "s").await.ok(200);
@@ -58,13 +58,13 @@ everywhere! {
         server.pass(120);
         lock(server, "t", "u").await;
         for over in ["r", "s"] {
-            assert_eq!(renew(server, over).await.status, 409, "{over} is over for long");
+            assert_eq!(renew(server, over).await.status, 409, "{over} ended long ago");
         }
     }
 }
 
 everywhere! {
-    async fn c16_a_lock_is_released_by_its_holder(server: |options| options.with_key(KEY)) {
+    async fn c16_only_the_holder_releases_a_lock(server: |options| options.with_key(KEY)) {
         thread(server, "t").await;
         let body = json!({ "runId": "r", "userId": "ann", "agentId": "agent", "lockKeyPrefix": "mine" });
         post(server, "/api/threads/t/lock", body).await.ok(200);
@@ -74,14 +74,14 @@ everywhere! {
             assert_eq!(release(server, "r").await, 204);
         }
         lock(server, "t", "s").await;
-        // Of a run that is over for good nothing changes.
+        // Releasing a run that has ended changes nothing.
         assert_eq!(release(server, "r").await, 204);
         try_lock(server, "t", "u").await.problem(409, "run-active");
     }
 }
 
 everywhere! {
-    async fn c17_who_sees_the_end_finds_the_lock_free(server: |options| options.with_key(KEY)) {
+    async fn c17_the_lock_is_free_before_a_reader_sees_the_end(server: |options| options.with_key(KEY)) {
         thread(server, "t").await;
         for round in 0..20 {
             let run = format!("r{round}");
@@ -91,14 +91,14 @@ everywhere! {
             let events = said("t", &run, "Hello world");
             runner.push("events", json!({ "events": events })).await;
             page.hears(&events).await;
-            // The next round begins with an acquire; by now the runner has been told as well.
+            // The next round begins with an acquire; by now the runner has its acknowledgement as well.
             assert_eq!(runner.reply().await, Ok(json!({})));
         }
     }
 }
 
 everywhere! {
-    async fn c18_the_last_events_come_after_the_release(server: |options| options.with_key(KEY)) {
+    async fn c18_events_after_the_release_are_stored_and_delivered(server: |options| options.with_key(KEY)) {
         thread(server, "t").await;
         let token = lock(server, "t", "r").await;
         let mut page = Frames::of_run(server, &token, "t", "r").await;
@@ -119,7 +119,7 @@ everywhere! {
 }
 
 everywhere! {
-    async fn c19_a_run_id_used_again_gives_another_run(server: |options| options.with_key(KEY)) {
+    async fn c19_a_used_run_id_gives_another_run(server: |options| options.with_key(KEY)) {
         thread(server, "t").await;
         ran(server, "t", "r").await;
         let again = try_lock(server, "t", "r").await.ok(200);
@@ -132,7 +132,7 @@ everywhere! {
 }
 
 everywhere! {
-    async fn c20_a_run_whose_runner_is_gone_is_ended(server: |options| options.with_key(KEY).with_manual_clock()) {
+    async fn c20_a_run_without_a_runner_is_ended(server: |options| options.with_key(KEY).with_manual_clock()) {
         thread(server, "t").await;
         let token = lock(server, "t", "r").await;
         let mut page = Frames::of_run(server, &token, "t", "r").await;
@@ -161,7 +161,7 @@ everywhere! {
         assert_eq!(stored.len(), events.len() + ends.len());
         let idle = reader.pushed_as("stream_idle").await;
         lock(server, "t", "s").await;
-        // Its cursor is good.
+        // The cursor of `stream_idle` is valid.
         let token = connect(server, "t").await;
         let mut next = Frames::of_thread(server, &token, "t", idle["latestEventId"].as_str()).await;
         assert_eq!(next.pushed_as("replay_complete").await, idle);

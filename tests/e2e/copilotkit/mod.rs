@@ -1,5 +1,5 @@
-//! What CopilotKit's Node runtime and browser packages take for their platform, spoken to in plain HTTP and raw frames:
-//! the checks of the protocol that take no package, each named by its number.
+//! CopilotKit's platform API, used by its Node runtime and browser packages, over plain HTTP and raw frames:
+//! the checks of the protocol that need no package, each named by its number.
 
 mod following;
 mod frames;
@@ -44,7 +44,7 @@ pub async fn delete(server: &Server, path: &str, body: Value) -> Answer {
     call(server, Method::DELETE, path, body).await
 }
 
-/// Makes a thread of Ann's.
+/// Creates a thread of Ann's.
 pub async fn thread(server: &Server, id: &str) -> Value {
     let body = json!({ "threadId": id, "userId": "ann", "agentId": "agent" });
     post(server, "/api/threads", body).await.ok(201)["thread"].take()
@@ -93,7 +93,7 @@ pub fn event(thread: &str, run: &str, number: u64, mut event: Value) -> Value {
     event
 }
 
-/// The events of a run that says this text, in two pieces.
+/// The events of a run that writes this text in two deltas.
 pub fn said(thread: &str, run: &str, words: &str) -> Vec<Value> {
     let message = format!("m-{run}");
     let (first, second) = words.split_at(words.len() / 2);
@@ -113,7 +113,7 @@ pub fn said(thread: &str, run: &str, words: &str) -> Vec<Value> {
     .collect()
 }
 
-/// A whole run, from its lock to the acknowledgement of its end.
+/// A complete run, from its lock to the acknowledgement of its end.
 pub async fn ran(server: &Server, thread: &str, run: &str) -> Vec<Value> {
     lock(server, thread, run).await;
     let mut runner = Frames::producing(server, thread, run).await;
@@ -123,7 +123,7 @@ pub async fn ran(server: &Server, thread: &str, run: &str) -> Vec<Value> {
     events
 }
 
-/// The types of all events in a thread, as the inspector sees them.
+/// All events of a thread, as the inspector reads them.
 pub async fn inspected(server: &Server, thread: &str) -> Vec<Value> {
     let shown = get(server, &format!("/api/_inspect/threads/{thread}/events")).await.ok(200);
     assert_eq!((&shown["truncated"], &shown["decodeErrorRowIds"]), (&json!(false), &json!([])));
@@ -143,9 +143,9 @@ pub async fn has(server: &Server, thread: &str, count: usize) -> Vec<Value> {
     .await
 }
 
-/// The page that says what is checked where names what there is, all of it.
+/// The page of checks names tests and cases that exist, and all 52 checks.
 #[test]
-fn every_check_is_made_where_the_page_says() {
+fn the_page_of_checks_names_existing_tests() {
     let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
     let read = |path: &std::path::Path| std::fs::read_to_string(path).expect("a file");
     let all = |folder: &str| -> String {

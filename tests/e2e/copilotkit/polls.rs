@@ -1,4 +1,4 @@
-//! Long-polling, as the client of a Node without a WebSocket does it.
+//! Long-polling, used by the client on a Node without a WebSocket.
 
 use std::time::Duration;
 
@@ -102,10 +102,10 @@ everywhere! {
             let refused = polls.ask().await;
             assert_eq!((refused.status, &refused.json()["status"]), (http, &json!(status)), "{path}");
         }
-        // A session without the key of the one who has opened it.
+        // A session without the key of the client that opened it.
         let path = format!("/runner/longpoll?vsn=2.0.0&{}", runner.token);
         assert_eq!(server.user("eve").get(&path).await.ok(200), json!({ "status": 410 }));
-        // What a page was given is used up by its session.
+        // A page's join token is used up by its session.
         let client = format!("/client/longpoll?join_token={token}&vsn=2.0.0&");
         let page = Polls::open(server, &client, None).await;
         assert_eq!(Frames::page(server, &token).await.map(drop), Err(403));

@@ -1,4 +1,4 @@
-//! Checks 49–51, as far as they take no package: what is made of a log.
+//! Checks 49–51, as far as they need no package: the projections of a log.
 
 use super::*;
 use crate::harness::everywhere;
@@ -59,7 +59,7 @@ everywhere! {
             { "id": "c2", "role": "assistant", "toolCalls": [{ "id": "c2", "name": "g", "args": "" }] },
             { "id": "act", "role": "activity", "activityType": "PLAN", "content": { "n": 2 } }
         ]));
-        // A result from the page comes with the next run, and so does what it says.
+        // A tool result from the page comes with the next run, together with its content.
         lock(server, "t", "b").await;
         let mut runner = Frames::producing(server, "t", "b").await;
         let input = json!({ "messages": [
@@ -68,12 +68,12 @@ everywhere! {
         let start = event("t", "b", 1, json!({ "type": "RUN_STARTED", "input": input }));
         runner.sends(&[start]).await;
         let ids: Vec<_> = messages(server).await.as_array().expect("a list").iter().map(|it| it["id"].clone()).collect();
-        assert_eq!(json!(ids), json!(["u1", "think", "a1", "r1", "c2", "act", "r2"]), "acknowledged is visible");
+        assert_eq!(json!(ids), json!(["u1", "think", "a1", "r1", "c2", "act", "r2"]), "an acknowledged event is visible");
     }
 }
 
 everywhere! {
-    async fn c51_a_state_is_its_newest_snapshot_and_what_follows(server: |options| options.with_key(KEY)) {
+    async fn c51_a_state_is_the_newest_snapshot_with_the_later_deltas(server: |options| options.with_key(KEY)) {
         thread(server, "t").await;
         let state = async || get(server, "/api/_inspect/threads/t/state").await.ok(200);
         let delta = |path: &str, value: Value| {

@@ -13,11 +13,11 @@ async fn begun(server: &Server) -> Frames {
 }
 
 everywhere! {
-    async fn c21_the_key_comes_in_a_subprotocol(server: |options| options.with_key("s?>~ÿ")) {
-        // Of the standard alphabet, as browsers and Node write it, and of the other one, as the name says.
+    async fn c21_the_key_is_read_from_a_subprotocol(server: |options| options.with_key("s?>~ÿ")) {
+        // The standard alphabet, which browsers and Node write, and the URL-safe one that the subprotocol's name promises.
         for key in ["cz8+fsO/", "cz8-fsO_"] {
             let protocols = format!("phoenix, base64url.bearer.phx.{key}");
-            // `/` may not stand in a token, but some send it.
+            // `/` is not allowed in a token, but some clients send it.
             let opened = Frames::open(handshake(server, "/runner/websocket?vsn=2.0.0", Some(&protocols))).await;
             assert_eq!(opened.map(|(_, protocol)| protocol), Ok(Some("phoenix".to_owned())), "{key}");
         }
@@ -54,7 +54,7 @@ everywhere! {
         let evicted = json!({ "reason": "runner_evicted", "retryable": false });
         assert_eq!(runner.batch(&events[2..]).await, Err(evicted.clone()));
         assert_eq!(runner.joins_run("t", "r").await, Err(evicted));
-        assert_eq!(inspected(server, "t").await.len(), 4, "nothing of it came behind the end");
+        assert_eq!(inspected(server, "t").await.len(), 4, "no event was stored after the end");
     }
 }
 
@@ -74,13 +74,13 @@ everywhere! {
 }
 
 everywhere! {
-    async fn c25_what_is_sent_again_is_not_stored_again(server: |options| options.with_key(KEY)) {
+    async fn c25_repeated_events_are_stored_once(server: |options| options.with_key(KEY)) {
         let mut runner = begun(server).await;
         let events = said("t", "r", "Hello world");
         runner.sends(&events[..4]).await;
         runner.sends(&events[..4]).await;
         runner.sends(&events[2..5]).await;
-        // Through another socket, of a runner that has joined again.
+        // Another socket, of a runner that has joined again.
         let mut again = Frames::producing(server, "t", "r").await;
         again.sends(&events[1..3]).await;
         runner.sends(&events[3..]).await;
@@ -91,19 +91,19 @@ everywhere! {
         late.sends(&events).await;
         late.sends(&[event("t", "r", 7, json!({ "type": "CUSTOM", "name": "late" }))]).await;
         late.push("event", events[3].clone()).await;
-        assert_eq!(late.reply().await, Ok(json!({})), "alone it is the same");
-        assert_eq!(inspected(server, "t").await, events, "what comes after the end is passed over");
+        assert_eq!(late.reply().await, Ok(json!({})), "a single event is acknowledged alike");
+        assert_eq!(inspected(server, "t").await, events, "events after the end are ignored");
     }
 }
 
 everywhere! {
-    async fn c26_what_the_store_did_not_take_is_sent_again(server: |options| options.with_key(KEY).with_glass()) {
+    async fn c26_a_batch_that_the_store_refused_can_be_sent_again(server: |options| options.with_key(KEY).with_glass()) {
         let mut runner = begun(server).await;
         let events = said("t", "r", "Hello world");
         runner.sends(&events[..2]).await;
         for (batch, failing) in [(2..3, Failing::Before), (3..4, Failing::After), (4..6, Failing::After)] {
             server.intercept().fail(&[failing]);
-            let refused = runner.batch(&events[batch.clone()]).await.expect_err("the store is away");
+            let refused = runner.batch(&events[batch.clone()]).await.expect_err("the store is unavailable");
             assert_ne!(refused["retryable"], json!(false), "{refused}");
             runner.sends(&events[batch]).await;
         }
@@ -113,7 +113,7 @@ everywhere! {
 }
 
 everywhere! {
-    async fn c27_what_is_no_event_is_refused_for_good(server: |options| options.with_key(KEY)) {
+    async fn c27_an_invalid_event_is_refused_permanently(server: |options| options.with_key(KEY)) {
         let mut runner = begun(server).await;
         let good = said("t", "r", "Hello world");
         let without = |member: &str| {
@@ -134,10 +134,10 @@ everywhere! {
             runner.push("events", payload).await;
             assert_eq!(runner.reply().await.expect_err("refused")["retryable"], json!(false));
         }
-        assert_eq!(inspected(server, "t").await, [] as [Value; 0], "a batch is taken whole or not at all");
+        assert_eq!(inspected(server, "t").await, [] as [Value; 0], "a batch is stored whole or not at all");
         runner.push("dance", json!({})).await;
         assert_eq!(runner.reply().await, Err(json!({ "reason": "unknown_event" })));
-        // Of a kind that is not known, but an event.
+        // A valid event of an unknown type.
         runner.sends(&[good[0].clone(), event("t", "r", 2, json!({ "type": "NEVER_HEARD_OF", "x": [1.50, "é"] }))]).await;
         assert_eq!(types(&inspected(server, "t").await), ["RUN_STARTED", "NEVER_HEARD_OF"]);
     }
@@ -158,7 +158,7 @@ everywhere! {
         assert_eq!(page.reply_among_pushes().await, Ok(json!({})));
         let is_stop = |stop: &Value| stop["type"] == "CUSTOM" && stop["name"] == "stop";
         assert!(is_stop(&runner.pushed_as("ag-ui").await));
-        // One that was away meanwhile hears of it when it joins again.
+        // A runner that was disconnected meanwhile receives the stop when it joins again.
         drop(runner);
         let mut runner = Frames::producing(server, "t", "r").await;
         assert!(is_stop(&runner.pushed_as("ag-ui").await));
@@ -176,7 +176,7 @@ everywhere! {
             lock(server, "t", round).await;
             let mut runner = Frames::producing(server, "t", round).await;
             let events = said("t", round, "Hello world");
-            // It waits for no reply, and closes behind the last push.
+            // The runner waits for no reply, and closes after the last push.
             for event in &events {
                 runner.push("event", event.clone()).await;
             }
@@ -193,13 +193,13 @@ everywhere! {
 }
 
 everywhere! {
-    async fn a_runner_that_leaves_a_stopped_run_has_ended_it(server: |options| options.with_key(KEY).with_manual_clock()) {
+    async fn a_runner_that_leaves_a_stopped_run_ends_it(server: |options| options.with_key(KEY).with_manual_clock()) {
         let mut runner = begun(server).await;
         runner.sends(&said("t", "r", "Hello world")[..3]).await;
         let stop = post(server, "/v1/threads/t/runs/r/stop", json!({})).await;
         assert_eq!(stop.status, 202, "{}", stop.text());
         runner.pushed_as("ag-ui").await;
-        // The clock stands still: nothing is overdue.
+        // The clock does not advance: nothing is overdue.
         runner.leaves().await;
         let stored = has(server, "t", 5).await;
         assert_eq!(types(&stored)[3..], ["TEXT_MESSAGE_END", "RUN_FINISHED"]);
@@ -208,12 +208,12 @@ everywhere! {
 }
 
 everywhere! {
-    async fn a_run_that_its_runner_has_left_is_soon_over(server: |options| options.with_key(KEY).with_manual_clock()) {
+    async fn a_run_that_its_runner_has_left_ends_soon(server: |options| options.with_key(KEY).with_manual_clock()) {
         let mut runner = begun(server).await;
         let events = said("t", "r", "Hello world");
         runner.sends(&events[..3]).await;
         runner.leaves().await;
-        // It may come again for a moment.
+        // The runner may rejoin for a moment.
         let mut runner = Frames::producing(server, "t", "r").await;
         runner.sends(&events[3..4]).await;
         runner.leaves().await;
@@ -240,18 +240,18 @@ everywhere! {
 }
 
 everywhere! {
-    async fn a_run_that_is_begun_twice_has_ended(server: |options| options.with_key(KEY)) {
+    async fn a_run_that_is_started_twice_is_ended(server: |options| options.with_key(KEY)) {
         let mut runner = begun(server).await;
         let events = said("t", "r", "Hello world");
         runner.sends(&events[..3]).await;
         drop(runner);
-        // Another node has not heard that it is an old one.
+        // Another node does not know yet that the runner is an old one.
         let mut runner = Frames::producing(server, "t", "r").await;
         let again = event("t", "r", 101, json!({ "type": "RUN_STARTED" }));
         runner.push("event", again).await;
         let refused = json!({ "reason": "legacy_runner_rejoin", "retryable": false });
         assert_eq!(runner.reply().await, Err(refused));
-        // It does not listen.
+        // The runner ignores the refusal.
         for event in &events[3..] {
             runner.push("event", event.clone()).await;
             assert_eq!(runner.reply().await, Ok(json!({})));

@@ -51,7 +51,7 @@ async fn c41_after_a_clean_close_the_same_token_continues() {
     page.hears(&events[..3]).await;
     first.drain();
     assert_eq!(page.closed().await, 1012);
-    // Phoenix's client repeats the join that it began with.
+    // Phoenix's client repeats its first join.
     let mut page = Frames::of_run(&second, &token, "t", "r").await;
     runner.sends(&events[3..]).await;
     page.hears(&events[3..]).await;

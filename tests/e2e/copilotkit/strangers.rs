@@ -1,4 +1,4 @@
-//! What somebody may do over these sockets with what belongs to another: nothing.
+//! A client can do nothing over these sockets with the threads, runs and lists of another user.
 
 use threadline_core::Scope;
 
@@ -16,24 +16,24 @@ everywhere! {
         let events = said("t", "r", "a secret");
         runner.sends(&events[..3]).await;
         server.project().put("/v1/projects/q", json!({})).await.ok(201);
-        let strangers =
+        let others =
             [key(server, "q", Scope::ALL).await, token(server, "eve").await].map(|client| client.key.expect("a key"));
-        for stranger in &strangers {
-            let mut eve = Frames::runner_with(server, stranger).await.expect("let in");
+        for other in &others {
+            let mut eve = Frames::runner_with(server, other).await.expect("let in");
             let refused = eve.joins_run("t", "r").await.expect_err("it is not hers");
             assert_eq!(eve.joins_run("none", "r").await, Err(refused), "as if there were none");
             for event in ["event", "events", "stop_run", "phx_join_more"] {
                 eve.push(event, json!({ "events": [events[3]], "run_id": "r" })).await;
                 assert_eq!(eve.reply().await, Err(json!({ "reason": "unmatched topic" })));
             }
-            // What the refusal names is not followed either.
+            // The refused topic is not followed either.
             runner.sends(std::slice::from_ref(&events[2])).await;
             eve.is_silent().await;
             for (page, with) in [("thread:t", json!({ "stream_mode": "run", "run_id": "r" })), ("user_meta:x", json!({}))] {
                 assert!(eve.join(page, with).await.is_err(), "{page} is no topic of a runtime");
             }
-            // A key opens no page's socket.
-            assert_eq!(Frames::page(server, stranger).await.map(drop), Err(403));
+            // A key opens no socket of a page.
+            assert_eq!(Frames::page(server, other).await.map(drop), Err(403));
         }
         // A user who follows a thread of her own reaches no other from there.
         let own = json!({ "threadId": "e", "userId": "eve", "agentId": "agent" });

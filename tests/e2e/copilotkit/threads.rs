@@ -22,7 +22,7 @@ everywhere! {
         let answer = post(server, "/api/threads/none/connect", json!({ "userId": "ann" })).await;
         assert_eq!((answer.status, answer.body.len()), (204, 0), "an empty chat");
         get(server, "/api/threads/none/messages?userId=ann").await.problem(404, "thread-not-found");
-        // What the inspector asks names no user, and is shown an empty thread.
+        // The inspector's requests name no user and receive an empty thread.
         assert_eq!(inspected(server, "none").await, [] as [Value; 0]);
         let state = get(server, "/api/_inspect/threads/none/state").await.ok(200);
         assert_eq!(state, json!({ "kind": "no-snapshot" }));
@@ -30,7 +30,7 @@ everywhere! {
 }
 
 everywhere! {
-    async fn c02_of_two_who_make_one_thread_one_does(server: |options| options.with_key(KEY)) {
+    async fn c02_of_two_concurrent_creates_one_succeeds(server: |options| options.with_key(KEY)) {
         for round in 0..5 {
             let make = || post(server, "/api/threads", json!({
                 "threadId": format!("t{round}"), "userId": "ann", "agentId": "agent"
@@ -46,7 +46,7 @@ everywhere! {
             ] {
                 assert_eq!(text(&thread, member), value);
             }
-            // Clients compare times as texts.
+            // Clients compare times as strings.
             for member in ["createdAt", "updatedAt", "lastUpdatedAt"] {
                 let time = text(&thread, member);
                 assert!(time.len() == 24 && time.ends_with('Z') && time.as_bytes()[19] == b'.', "{time}");
@@ -56,7 +56,7 @@ everywhere! {
 }
 
 everywhere! {
-    async fn c03_an_encoded_id_is_the_same_everywhere(server: |options| options.with_key(KEY)) {
+    async fn c03_an_encoded_id_names_the_same_thread_in_every_call(server: |options| options.with_key(KEY)) {
         let (id, path) = ("t/1 é", "/api/threads/t%2F1%20%C3%A9");
         thread(server, id).await;
         assert_eq!(get(server, &format!("{path}?userId=ann")).await.ok(200)["thread"]["id"], id);
@@ -104,7 +104,7 @@ everywhere! {
 }
 
 everywhere! {
-    async fn c05_pages_follow_each_other(server: |options| options.with_key(KEY)) {
+    async fn c05_pages_do_not_overlap_and_the_last_has_no_cursor(server: |options| options.with_key(KEY)) {
         for n in 0..5 {
             thread(server, &format!("t{n}")).await;
         }
@@ -146,7 +146,7 @@ everywhere! {
 }
 
 everywhere! {
-    async fn c07_a_rename_shows_the_whole_thread(server: |options| options.with_key(KEY)) {
+    async fn c07_a_rename_returns_and_pushes_the_whole_thread(server: |options| options.with_key(KEY)) {
         thread(server, "t").await;
         ran(server, "t", "r").await;
         let before = get(server, "/api/threads/t?userId=ann").await.ok(200)["thread"].take();
@@ -157,16 +157,16 @@ everywhere! {
         assert_eq!((&after["name"], &after["lastRunAt"]), (&json!("Named"), &before["lastRunAt"]));
         assert!(text(&after, "updatedAt") >= text(&before, "updatedAt"));
         assert_eq!(get(server, "/api/threads/t?userId=ann").await.ok(200)["thread"], after);
-        let told = eventually("the rename", async || {
-            let told = page.pushed_as("thread_metadata").await;
-            (told["operation"] == "renamed").then_some(told)
+        let pushed = eventually("the rename", async || {
+            let pushed = page.pushed_as("thread_metadata").await;
+            (pushed["operation"] == "renamed").then_some(pushed)
         })
         .await;
-        assert_eq!(told["thread"], after);
-        assert_eq!((text(&told, "threadId"), text(&told, "userId")), ("t", "ann"));
-        assert_eq!(text(&told, "organizationId"), "default");
-        assert!(told["occurredAt"].is_string());
-        // The same once more is fine.
+        assert_eq!(pushed["thread"], after);
+        assert_eq!((text(&pushed, "threadId"), text(&pushed, "userId")), ("t", "ann"));
+        assert_eq!(text(&pushed, "organizationId"), "default");
+        assert!(pushed["occurredAt"].is_string());
+        // The same rename again succeeds.
         let again = json!({ "userId": "ann", "agentId": "agent", "name": "Named" });
         assert_eq!(patch(server, "/api/threads/t", again).await.ok(200)["thread"]["name"], "Named");
     }
@@ -180,14 +180,14 @@ everywhere! {
         for (archived, operation) in [(true, "archived"), (false, "unarchived")] {
             let body = json!({ "userId": "ann", "agentId": "agent", "archived": archived });
             let thread = patch(server, "/api/threads/t", body).await.ok(200)["thread"].take();
-            let told = page.pushed_as("thread_metadata").await;
-            assert_eq!((&told["operation"], &told["thread"]), (&json!(operation), &thread));
+            let pushed = page.pushed_as("thread_metadata").await;
+            assert_eq!((&pushed["operation"], &pushed["thread"]), (&json!(operation), &thread));
         }
     }
 }
 
 everywhere! {
-    async fn c09_what_is_not_to_be_changed_is_not(server: |options| options.with_key(KEY)) {
+    async fn c09_a_change_ignores_read_only_and_unknown_members(server: |options| options.with_key(KEY)) {
         let before = thread(server, "t").await;
         let body = json!({
             "userId": "ann", "agentId": "other", "name": "N", "createdById": "eve", "id": "u", "organizationId": "q",
@@ -206,7 +206,7 @@ everywhere! {
 
 everywhere! {
     async fn c10_a_delete_is_final(server: |options| options.with_key(KEY)) {
-        // As version 1.57 asks for it, and as later ones do.
+        // The body of version 1.57, and that of later ones.
         let shapes = [
             json!({ "reason": "user" }), json!({ "userId": "ann", "agentId": "agent", "reason": "user" })
         ];
@@ -216,9 +216,9 @@ everywhere! {
             assert_eq!(page.pushed_as("thread_metadata").await["operation"], "created");
             assert_eq!(delete(server, "/api/threads/t", json!({ "userId": "eve" })).await.status, 403);
             assert_eq!(delete(server, "/api/threads/t", shape.clone()).await.status, 204);
-            let told = page.pushed_as("thread_metadata").await;
-            assert_eq!((&told["operation"], &told["deleted"]), (&json!("deleted"), &json!({ "id": "t" })));
-            assert!(told.get("thread").is_none() && text(&told, "threadId") == "t");
+            let pushed = page.pushed_as("thread_metadata").await;
+            assert_eq!((&pushed["operation"], &pushed["deleted"]), (&json!("deleted"), &json!({ "id": "t" })));
+            assert!(pushed.get("thread").is_none() && text(&pushed, "threadId") == "t");
             get(server, "/api/threads/t?userId=ann").await.problem(404, "thread-not-found");
             delete(server, "/api/threads/t", shape).await.problem(404, "thread-not-found");
         }
@@ -226,7 +226,7 @@ everywhere! {
 }
 
 everywhere! {
-    async fn c11_calls_that_name_no_user_are_the_projects(server: |options| options.with_key(KEY)) {
+    async fn c11_calls_without_a_user_act_for_the_project(server: |options| options.with_key(KEY)) {
         thread(server, "t").await;
         ran(server, "t", "r").await;
         for (named, status) in [("", 200), ("?userId=ann", 200), ("?userId=eve", 403)] {
@@ -239,7 +239,7 @@ everywhere! {
 }
 
 everywhere! {
-    async fn c12_a_wrong_key_opens_nothing(server: |options| options.with_key(KEY)) {
+    async fn c12_a_wrong_key_is_refused_and_opens_no_socket(server: |options| options.with_key(KEY)) {
         thread(server, "t").await;
         let wrong = Client { key: Some("wrong".into()), ..server.project() };
         for path in ["/api/threads?userId=ann", "/api/threads/t", "/api/_inspect/threads/t/events"] {

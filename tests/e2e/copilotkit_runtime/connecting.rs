@@ -6,7 +6,7 @@ use super::{agent, connect, finished, folded, held, input, kinds, next, rest, ru
 use crate::harness::{everywhere, text};
 
 everywhere! {
-    async fn a_thread_that_has_nothing_says_nothing(server) {
+    async fn an_empty_thread_sends_no_event(server) {
         let dev = server.client();
         let _agent = agent(&dev).await;
         assert_eq!(rest(&mut connect(&dev, json!([])).await).await, [] as [Value; 0]);
@@ -78,7 +78,7 @@ everywhere! {
         until(&mut first, "TEXT_MESSAGE_END").await;
         until(&mut first, "TEXT_MESSAGE_CONTENT").await;
 
-        // One page is opened anew; one has all but the run; one has the beginning of it.
+        // One page is new; one has all but the run; one has the beginning of it.
         let before = [
             json!([]),
             json!([user("u1", "hi"), { "id": "a1", "role": "assistant", "content": "Hello" }]),
@@ -88,24 +88,24 @@ everywhere! {
         let mut pages = Vec::new();
         for messages in before {
             let mut page = connect(&dev, messages.clone()).await;
-            let told = until(&mut page, "TEXT_MESSAGE_CONTENT").await;
+            let received = until(&mut page, "TEXT_MESSAGE_CONTENT").await;
             assert_eq!(
-                kinds(&told),
+                kinds(&received),
                 ["RUN_STARTED", "MESSAGES_SNAPSHOT", "RUN_FINISHED", "RUN_STARTED", "STEP_STARTED",
                     "TEXT_MESSAGE_START", "TEXT_MESSAGE_CONTENT"],
             );
-            assert_eq!((text(&told[0], "runId"), text(&told[3], "runId"), &told[4]), ("r1", "r2", &step));
-            pages.push((page, told, messages));
+            assert_eq!((text(&received[0], "runId"), text(&received[3], "runId"), &received[4]), ("r1", "r2", &step));
+            pages.push((page, received, messages));
         }
         call.say(&[json!({ "type": "TEXT_MESSAGE_CONTENT", "messageId": "a3", "delta": "lo" }), end]).await;
         call.finish(&[json!({ "type": "STEP_FINISHED", "stepName": "s" }), finished("r2")]).await;
         let live = rest(&mut first).await;
         let held = held(&dev).await;
-        for (mut page, mut told, messages) in pages {
+        for (mut page, mut received, messages) in pages {
             let tail = rest(&mut page).await;
             assert_eq!(tail, live);
-            told.extend(tail);
-            assert_eq!(folded(messages, &told), held);
+            received.extend(tail);
+            assert_eq!(folded(messages, &received), held);
         }
         assert_eq!(held.0[4]["content"], "Hello");
     }
@@ -119,9 +119,9 @@ everywhere! {
         events[0]["role"] = json!("king");
         events.extend(said("n", "whole"));
         events.push(finished("r"));
-        let told = whole(&dev, &agent, "r", json!([user("u", "hi")]), &events).await;
-        assert_eq!(told[1..], events[3..]);
-        assert_eq!(folded(json!([]), &told), held(&dev).await);
+        let received = whole(&dev, &agent, "r", json!([user("u", "hi")]), &events).await;
+        assert_eq!(received[1..], events[3..]);
+        assert_eq!(folded(json!([]), &received), held(&dev).await);
     }
 }
 
@@ -164,9 +164,9 @@ everywhere! {
         let held = held(&dev).await;
         assert_eq!(held.0[1]["content"], "because");
         for (page, before) in [(&mut old, has), (&mut new, json!([]))] {
-            let told = rest(page).await;
-            assert_eq!(folded(before, &told), held);
-            assert_eq!(kinds(&told).iter().filter(|kind| **kind == "REASONING_START").count(), 1);
+            let received = rest(page).await;
+            assert_eq!(folded(before, &received), held);
+            assert_eq!(kinds(&received).iter().filter(|kind| **kind == "REASONING_START").count(), 1);
         }
     }
 }
@@ -180,10 +180,10 @@ everywhere! {
             let end = json!({ "type": "RUN_ERROR", "message": "no" });
             whole(&dev, &agent, run, json!([user(run, "hi")]), &[custom(value), end]).await;
         }
-        let told = rest(&mut connect(&dev, json!([])).await).await;
-        assert_eq!(kinds(&told), ["RUN_STARTED", "MESSAGES_SNAPSHOT", "CUSTOM", "RUN_FINISHED"]);
-        assert_eq!(told[2], custom("new"));
-        assert_eq!(folded(json!([]), &told), held(&dev).await);
+        let received = rest(&mut connect(&dev, json!([])).await).await;
+        assert_eq!(kinds(&received), ["RUN_STARTED", "MESSAGES_SNAPSHOT", "CUSTOM", "RUN_FINISHED"]);
+        assert_eq!(received[2], custom("new"));
+        assert_eq!(folded(json!([]), &received), held(&dev).await);
     }
 }
 

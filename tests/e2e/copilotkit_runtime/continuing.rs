@@ -1,4 +1,4 @@
-//! Runs that go on from one that has ended: clients give them its id.
+//! Runs that continue one that has ended: clients give them its id.
 
 use serde_json::{Value, json};
 
@@ -32,8 +32,8 @@ everywhere! {
         let dev = server.client();
         let agent = agent(&dev).await;
         whole(&dev, &agent, "r", json!([user("u", "do it")]), &[&said("a", "May I?")[..], &[waiting("r", "i1")]].concat()).await;
-        let told = rest(&mut connect(&dev, json!([])).await).await;
-        assert_eq!(told.last(), Some(&waiting("r", "i1")));
+        let received = rest(&mut connect(&dev, json!([])).await).await;
+        assert_eq!(received.last(), Some(&waiting("r", "i1")));
 
         let mut resumed = again(&dev, yes("i1")).await;
         let mut call = agent.call().await;
@@ -54,13 +54,13 @@ everywhere! {
         let after = rest(&mut again(&dev, yes("i1")).await).await;
         assert_eq!((after, agent.requests()), (two, 2));
         // Nothing waits any more.
-        let told = rest(&mut connect(&dev, json!([])).await).await;
-        assert!(told.last().expect("an end")["outcome"].is_null());
+        let received = rest(&mut connect(&dev, json!([])).await).await;
+        assert!(received.last().expect("an end")["outcome"].is_null());
     }
 }
 
 everywhere! {
-    async fn an_answer_that_failed_is_given_again(server) {
+    async fn a_failed_answer_to_an_interrupt_can_be_repeated(server) {
         let dev = server.client();
         let agent = agent(&dev).await;
         whole(&dev, &agent, "r", json!([user("u", "do it")]), &[waiting("r", "i1")]).await;
@@ -68,8 +68,8 @@ everywhere! {
             let mut resumed = again(&dev, yes("i1")).await;
             agent.call().await.finish(&[json!({ "type": "RUN_ERROR", "message": "busy" })]).await;
             assert_eq!(kinds(&rest(&mut resumed).await).last(), Some(&"RUN_ERROR"));
-            let told = rest(&mut connect(&dev, json!([])).await).await;
-            assert_eq!(told.last().expect("an end")["outcome"]["interrupts"][0]["id"], "i1");
+            let received = rest(&mut connect(&dev, json!([])).await).await;
+            assert_eq!(received.last().expect("an end")["outcome"]["interrupts"][0]["id"], "i1");
         }
         assert_eq!(runs(&dev).await.len(), 3);
     }

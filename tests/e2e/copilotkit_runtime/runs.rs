@@ -22,12 +22,12 @@ everywhere! {
         let call = agent.call().await;
         assert_eq!((text(&call.input(), "threadId"), call.message_ids()), ("t", vec!["u".to_owned()]));
         call.finish(&[&said("m", "Hello")[..], &[json!({ "type": "OURS" }), finished("r")]].concat()).await;
-        let told = rest(&mut stream).await;
+        let received = rest(&mut stream).await;
         assert_eq!(
-            kinds(&told),
+            kinds(&received),
             ["RUN_STARTED", "TEXT_MESSAGE_START", "TEXT_MESSAGE_CONTENT", "TEXT_MESSAGE_END", "RUN_FINISHED"],
         );
-        assert_eq!((&told[0]["input"]["messages"][0]["id"], text(&told[0], "runId")), (&json!("u"), "r"));
+        assert_eq!((&received[0]["input"]["messages"][0]["id"], text(&received[0], "runId")), (&json!("u"), "r"));
         assert_eq!(dev.get("/v1/threads/t").await.ok(200)["agentId"], "a");
         // The next one may begin as soon as a page has seen the end.
         run(&dev, "r2", json!([user("u2", "more")])).await;
@@ -116,7 +116,7 @@ everywhere! {
 }
 
 #[tokio::test]
-async fn a_user_sees_what_is_theirs() {
+async fn a_user_sees_only_their_own_threads() {
     let options = Options::memory().with_key("secret").with_agent_networks(vec![Network::Loopback]);
     crate::harness::run(options, async |server: &Server| {
         let project = server.project();
@@ -133,7 +133,7 @@ async fn a_user_sees_what_is_theirs() {
         assert_eq!(names(info.ok(200)), ["a", "demo"]);
         assert!(!info.text().contains(&agent.url), "addresses are nothing for users");
         bearer(server, "wrong").get("/copilotkit/info").await.problem(401, "unauthorized");
-        // For a whole project there is no list, nor may one ask in nobody's name.
+        // A project has no list of its own, and a request without a user is refused.
         project.get("/copilotkit/threads?agentId=a").await.problem(400, "invalid-request");
     })
     .await;
@@ -172,12 +172,12 @@ everywhere! {
         let mut first = crate::harness::sse::Events::open(asks(&dev, "/agent/a/run", &body)).await;
         let mut call = agent.call().await;
         call.say(&said("m", "Hello")[..2]).await;
-        let mut told = until(&mut first, "TEXT_MESSAGE_CONTENT").await;
+        let mut received = until(&mut first, "TEXT_MESSAGE_CONTENT").await;
         drop(first);
         let mut second = crate::harness::sse::Events::open(asks(&dev, "/agent/a/run", &body)).await;
         call.finish(&[said("m", "")[2].clone(), finished("r")]).await;
         let all = rest(&mut second).await;
-        told.extend(all[told.len()..].to_vec());
-        assert_eq!((told, agent.requests()), (all, 1));
+        received.extend(all[received.len()..].to_vec());
+        assert_eq!((received, agent.requests()), (all, 1));
     }
 }

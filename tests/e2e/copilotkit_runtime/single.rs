@@ -37,8 +37,8 @@ everywhere! {
         assert_eq!(call(&dev, "agent/stop", stop, Value::Null).await.ok(200)["stopped"], true);
         assert_eq!(kinds(&rest(&mut stream).await), ["TEXT_MESSAGE_END", "RUN_FINISHED"]);
         assert_eq!(kinds(&rest(&mut page).await), ["TEXT_MESSAGE_END", "RUN_FINISHED"]);
-        let told = rest(&mut Events::open(asks(&dev, "", &envelope("agent/connect"))).await).await;
-        assert_eq!(told, rest(&mut connect(&dev, json!([])).await).await);
+        let received = rest(&mut Events::open(asks(&dev, "", &envelope("agent/connect"))).await).await;
+        assert_eq!(received, rest(&mut connect(&dev, json!([])).await).await);
     }
 }
 
@@ -154,7 +154,7 @@ async fn a_call_is_answered_as_its_route_is_to_every_credential() {
         for scopes in [&[Scope::Read][..], &[Scope::Write], &[Scope::Admin], &[Scope::Read, Scope::Write]] {
             clients.push(ann(key(server, "default", scopes).await));
         }
-        let told = |answer: &Answer| {
+        let received = |answer: &Answer| {
             let slug = serde_json::from_slice::<Value>(&answer.body).ok().map(|body| body["type"].clone());
             (answer.status, slug.filter(|_| answer.status >= 400))
         };
@@ -168,8 +168,8 @@ async fn a_call_is_answered_as_its_route_is_to_every_credential() {
             let own = crate::harness::http::send(request).await;
             let inner = call(client, method, params.clone(), json!({})).await;
             assert_eq!(
-                told(&inner),
-                told(&own),
+                received(&inner),
+                received(&own),
                 "{verb} {path} as {:?}: {} and {}",
                 client.key,
                 inner.text(),

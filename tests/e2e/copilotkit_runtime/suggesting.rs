@@ -14,7 +14,7 @@ fn suggest() -> Value {
 }
 
 everywhere! {
-    async fn suggestions_leave_no_thread_behind(server) {
+    async fn suggestions_leave_no_thread(server) {
         let dev = server.client();
         let agent = agent(&dev).await;
         let single = json!({ "method": "agent/suggest", "params": { "agentId": "a" }, "body": suggest() });
@@ -23,8 +23,8 @@ everywhere! {
             let call = agent.call().await;
             assert_eq!((text(&call.input(), "threadId"), text(&call.input(), "runId")), ("t", "s"));
             call.finish(&[&said("m", "1,\n 2")[..], &[finished("s")]].concat()).await;
-            let told = rest(&mut stream).await;
-            assert_eq!((kinds(&told)[0], kinds(&told)[4], told.len()), ("RUN_STARTED", "RUN_FINISHED", 5));
+            let received = rest(&mut stream).await;
+            assert_eq!((kinds(&received)[0], kinds(&received)[4], received.len()), ("RUN_STARTED", "RUN_FINISHED", 5));
         }
         dev.get("/v1/threads/t").await.problem(404, "thread-not-found");
         assert_eq!(dev.get("/v1/threads?includeArchived=true").await.ok(200)["threads"], json!([]));

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::soon;
 
-/// Somebody who sends requests.
+/// A client that sends requests.
 #[derive(Clone)]
 pub struct Client {
     pub http: reqwest::Client,
@@ -105,7 +105,7 @@ pub async fn send(request: RequestBuilder) -> Answer {
     .await
 }
 
-/// Sends a request whose answer goes on.
+/// Sends a request whose response is a stream.
 pub async fn open(request: RequestBuilder) -> Response {
     soon(request.send()).await.expect("an answer")
 }

@@ -1,4 +1,4 @@
-//! A store behind a intercept: it counts what is asked of it, can be held up, and can be away for a while.
+//! A store behind an intercept: it counts calls, can delay them, and can fail for a while.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 

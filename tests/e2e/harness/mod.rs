@@ -67,7 +67,7 @@ pub struct Options {
     pub lookup: Option<Lookup>,
     /// How many runs of agents there may be at once.
     pub agent_runs: usize,
-    /// Whether the store is looked at through a [`Intercept`].
+    /// Whether the store is accessed through an [`Intercept`].
     pub intercept: bool,
     /// How threads without a name are named, if they are.
     pub naming: Option<TitleSettings>,
@@ -98,7 +98,7 @@ impl Options {
         Self::new(Backend::Memory)
     }
 
-    /// A clock that stands still until it is advanced, near the present.
+    /// A clock near the present that only moves when it is advanced.
     pub fn with_manual_clock(self) -> Self {
         Self { clock: Clock::manual(Timestamp(1_795_255_875_120)), ..self }
     }
@@ -124,7 +124,7 @@ impl Options {
     }
 
     pub fn with_glass(self) -> Self {
-        // Whoever looks that closely wants to see nobody else.
+        // A test that counts calls of the store needs the store for itself: no naming of threads.
         Self { intercept: true, ..self.without_naming() }
     }
 
@@ -262,7 +262,7 @@ impl Server {
         Socket::open(&self.user(user)).await
     }
 
-    /// What the store is looked at through.
+    /// The intercept of the store.
     pub fn intercept(&self) -> &Intercept {
         self.intercept.as_ref().expect("started with a intercept")
     }

@@ -45,7 +45,7 @@ impl Events {
                     return Some(parse(std::str::from_utf8(&block).expect("UTF-8")));
                 }
                 match self.body.next().await {
-                    Some(chunk) => self.buffer.extend_from_slice(&chunk.expect("the body goes on")),
+                    Some(chunk) => self.buffer.extend_from_slice(&chunk.expect("the body continues")),
                     None => {
                         assert!(self.buffer.is_empty(), "half an event");
                         return None;

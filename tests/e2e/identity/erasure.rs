@@ -27,7 +27,7 @@ async fn ids(user: &Client) -> Vec<String> {
 }
 
 everywhere! {
-    async fn an_erased_user_leaves_nothing_but_the_receipt(server: |options| options.with_key("secret")) {
+    async fn an_erased_user_leaves_only_the_receipt(server: |options| options.with_key("secret")) {
         let (ann, bob) = (server.user("ann"), server.user("bob"));
         for thread in ["a", "b", "gone"] {
             fill(&ann, thread).await;
@@ -59,7 +59,7 @@ everywhere! {
         assert_eq!(ids(&bob).await, ["c"]);
         let namesake = ann.request(reqwest::Method::GET, "/v1/threads/a").header("threadline-project", "q");
         send(namesake).await.ok(200);
-        // The audit has the receipt, and not who it was.
+        // The audit has the receipt, but not the user's id.
         let audit = server.project().get("/v1/audit?limit=1").await;
         assert!(!audit.text().contains("\"ann\""));
         let entry = &audit.ok(200)["entries"][0];
@@ -78,7 +78,7 @@ everywhere! {
 }
 
 everywhere! {
-    async fn old_tickets_of_the_erased_are_gone(
+    async fn old_tickets_of_an_erased_user_are_removed(
         server: |options| options.with_key("secret").with_manual_clock().with_glass()
     ) {
         crate::harness::eventually("a node sweeps them by itself", async || {
@@ -90,7 +90,7 @@ everywhere! {
         server.pass(61);
         server.project().delete("/v1/users/ann").await.ok(200);
         assert_eq!(server.intercept().forgets.load(SeqCst), 1, "whatever was counted");
-        // By a clock that is behind it could still be taken, if it were there.
+        // By a slow clock the ticket could still be redeemed, if it existed.
         let kept = server.intercept().take_ticket(&secret::digest(text(&made, "ticket")), Timestamp(0)).await;
         assert_eq!(kept.expect("answers"), None);
     }
@@ -109,7 +109,7 @@ everywhere! {
         let (_, ended) = soon(socket.until("feedEnded")).await;
         assert_eq!(ended, json!({ "reason": "user-erased" }));
         soon(async { while stream.next().await.is_some() {} }).await;
-        // A reader that begins anew sees the new threads, and costs no more than any other.
+        // A reader that starts from the beginning sees the new threads, and costs no more than any other.
         socket.send(json!({ "id": "2", "subscribeFeed": { "after": 0 } })).await;
         socket.until("feedCaughtUp").await;
         fill(&ann, "b").await;

@@ -1,4 +1,4 @@
-//! Somebody else who makes tokens: an issuer with keys of its own, which it publishes.
+//! An external issuer of tokens, with keys of its own, which it publishes.
 
 use std::sync::{
     Arc,

@@ -1,4 +1,4 @@
-//! API keys and projects: from their making to their end, and the table of who may do what.
+//! API keys and projects: from creation to end, and the table of scopes per route.
 
 use std::time::Duration;
 
@@ -31,7 +31,7 @@ fn frame(entry: &RouteEntry) -> Value {
 }
 
 #[tokio::test]
-async fn every_route_and_frame_wants_its_scope_and_no_other() {
+async fn every_route_and_frame_requires_its_scope_and_no_other() {
     run(Options::memory().with_key("secret"), async |server: &Server| {
         for lacking in Scope::ALL {
             let others: Vec<_> = Scope::ALL.iter().copied().filter(|scope| scope != lacking).collect();
@@ -53,7 +53,7 @@ async fn every_route_and_frame_wants_its_scope_and_no_other() {
                         answer.problem(403, "forbidden");
                         continue;
                     };
-                    // Whoever has the secret is any user, so that takes more than one scope: below.
+                    // The secret permits acting as any user, so it needs more than one scope: below.
                     if has && route.path.ends_with("/token-secret") {
                         continue;
                     }
@@ -71,7 +71,7 @@ async fn every_route_and_frame_wants_its_scope_and_no_other() {
 }
 
 #[tokio::test]
-async fn every_frame_wants_its_scope() {
+async fn every_frame_requires_its_scope() {
     run(Options::memory().with_key("secret"), async |server: &Server| {
         let user = |client: Client| Client { user: Some("ann".into()), ..client };
         let mut reader = Socket::open(&user(key(server, "default", &[Scope::Read]).await)).await;
@@ -80,7 +80,7 @@ async fn every_frame_wants_its_scope() {
         assert!(frames.len() >= 8);
         for entry in frames {
             reader.send(frame(&entry)).await;
-            // What it follows goes on beside its answers.
+            // The followed stream continues beside the answers.
             let answer = loop {
                 let said = reader.any().await;
                 if said["id"] == "x" {
@@ -135,7 +135,7 @@ everywhere! {
         let mut socket = Socket::open(&backend).await;
         let mut follower = crate::harness::sse::Events::open(backend.request(reqwest::Method::GET, "/v1/threads/t/events")).await;
         follower.named("hello").await;
-        // Nobody gives what they have not, and one key of a project cannot touch those of another.
+        // A key cannot grant scopes that it lacks, and a key of one project cannot change those of another.
         let admin = Client { user: None, ..key(server, "default", &[Scope::Admin, Scope::Read]).await };
         admin.post("/v1/keys", json!({ "scopes": ["write"] })).await.problem(403, "forbidden");
         admin.post("/v1/keys", json!({ "scopes": ["read"] })).await.ok(201);
@@ -158,7 +158,7 @@ everywhere! {
         };
         assert_eq!(said["reason"], "credential-over");
         assert_eq!(follower.next().await, None);
-        // The run is nobody's fault: it is left to its lease.
+        // The run did not fail: it is left to its lease.
         assert_eq!(server.user("ann").get("/v1/threads/t/runs/r").await.ok(200)["status"], "running");
         let audit = operator.get("/v1/audit").await.ok(200);
         let actions: Vec<_> = audit["entries"].as_array().expect("entries").iter().map(|entry| text(entry, "action")).collect();
@@ -236,7 +236,7 @@ async fn a_key_revoked_on_one_node_is_refused_by_the_other() {
 }
 
 #[tokio::test]
-async fn nothing_made_with_a_key_outlives_or_outranks_it() {
+async fn no_credential_outlives_or_outranks_the_key_that_issued_it() {
     run(Options::memory().with_key("secret").with_manual_clock(), async |server: &Server| {
         let asked = json!({ "expiresInSeconds": 60, "scopes": ["admin", "read", "tokens"] });
         let made = server.project().post("/v1/keys", asked).await.ok(201);
@@ -249,7 +249,7 @@ async fn nothing_made_with_a_key_outlives_or_outranks_it() {
             asked["userId"] = json!("ann");
             assert_eq!(brief.post("/v1/tokens", asked).await.ok(201)["expiresAt"], made["expiresAt"]);
         }
-        // The secret makes anybody's token, so it takes what any user may do, and to make tokens.
+        // The secret can sign a token of any user, so it needs every scope of users, and `tokens`.
         let secret = "/v1/projects/default/token-secret";
         assert_eq!(brief.post(secret, json!({})).await.problem(403, "forbidden")["scope"], "write");
         let whole = [Scope::Admin, Scope::Tokens, Scope::Read, Scope::Write];

@@ -1,4 +1,4 @@
-//! Limits of users who come with tokens; keys of their project are let through.
+//! Limits of users with tokens; keys of their project are exempt.
 
 use serde_json::json;
 use tokio_tungstenite::tungstenite;
@@ -52,7 +52,7 @@ async fn a_token_is_held_to_the_limits_of_a_user_and_a_key_is_not() {
 }
 
 #[tokio::test]
-async fn a_run_refused_by_a_limit_leaves_no_thread_behind() {
+async fn a_run_refused_by_a_limit_creates_no_thread() {
     let options = Options::memory().with_key("secret").with_limits(|limits| limits.user.runs = 1);
     run(options, async |server: &Server| {
         let ann = token(server, "ann").await;

@@ -13,12 +13,12 @@ use threadline_core::Scope;
 
 use crate::harness::{Client, Server, http::send, text};
 
-/// Somebody who sends this as key or token.
+/// A client that sends this key or token.
 pub fn bearer(server: &Server, secret: &str) -> Client {
     Client { key: Some(secret.to_owned()), ..server.project() }
 }
 
-/// Somebody with a key of a project that has these scopes, made by the operator.
+/// A client with a key of a project that has these scopes, created by the operator.
 pub async fn key(server: &Server, project: &str, scopes: &[Scope]) -> Client {
     let scopes: Vec<_> = scopes.iter().map(|scope| scope.as_str()).collect();
     let request = server.project().request(reqwest::Method::POST, "/v1/keys").header("threadline-project", project);

@@ -1,6 +1,6 @@
-//! The table of strangers: on every route and frame, what somebody may do with what belongs to another.
+//! The table of access by others: for every route and frame, what a client may do with the data of another user or project.
 //!
-//! Routes and frames come from the server's own list. One that is not spoken of here fails the test.
+//! Routes and frames come from the server's own list. One that is missing here fails the test.
 
 use serde_json::{Value, json};
 use threadline::api::router;
@@ -15,9 +15,9 @@ use crate::{
     table::{Route, routes},
 };
 
-/// Who the stranger is.
+/// The kind of client without access.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Stranger {
+enum Outsider {
     /// A backend that names another user: its key may see to the project's own affairs.
     OtherUser,
     /// Another user, with a token.
@@ -31,20 +31,20 @@ async fn ask(client: &Client, route: &Route, thread: &str, run: &str) -> Answer 
     send(request.header("content-type", "application/json").body(route.valid_body())).await
 }
 
-/// Everything that a stranger could have changed.
+/// All data that a client without access could have changed.
 async fn state(ann: &Client) -> Value {
     let mut found = Vec::new();
     for path in ["/v1/threads/t", "/v1/threads/t/runs", "/v1/threads/t/events", "/v1/agents"] {
         found.push(ann.get(path).await.ok(200));
     }
-    // Positions follow behind the answers.
+    // Positions are assigned after the answers.
     let mut feed = ann.get("/v1/feed").await.ok(200)["entries"].take();
     feed.as_array_mut().expect("entries").iter_mut().for_each(|entry| entry["cursor"] = Value::Null);
     found.push(feed);
     json!(found)
 }
 
-async fn nothing_is_theirs(server: &Server, ann: &Client, eve: &Client, stranger: Stranger) {
+async fn nothing_is_theirs(server: &Server, ann: &Client, eve: &Client, outsider: Outsider) {
     ann.post("/v1/threads", json!({ "threadId": "t", "name": "private" })).await.ok(201);
     ann.run("t", "r").await;
     ann.append("t", "r", 1, json!([{ "type": "SECRET" }])).await.ok(200);
@@ -52,9 +52,9 @@ async fn nothing_is_theirs(server: &Server, ann: &Client, eve: &Client, stranger
     let operator = server.project();
     operator.post("/v1/keys", json!({ "keyId": "private-key" })).await.ok(201);
     operator.put("/v1/agents/private-agent", json!({ "url": "https://agents.example/private-url" })).await.ok(200);
-    let elsewhere = stranger == Stranger::OtherProject;
+    let elsewhere = outsider == Outsider::OtherProject;
     let mut before = None;
-    // The feed is written behind the answer.
+    // The feed is written after the answer.
     while before.is_none() {
         before = Some(state(ann).await).filter(|state| state[4].as_array().is_some_and(|all| all.len() == 1));
     }
@@ -180,8 +180,8 @@ async fn nothing_is_theirs(server: &Server, ann: &Client, eve: &Client, stranger
                 }
                 assert_eq!(ann.get("/v1/threads/t/annotations").await.ok(200)["annotations"], json!([]));
             }
-            // Numbers of the whole node: nothing of them is anybody's. Tokens are not shown them.
-            ("GET", "/metrics") if stranger != Stranger::Token => {
+            // Metrics of the whole node contain no user's data. Tokens cannot read them.
+            ("GET", "/metrics") if outsider != Outsider::Token => {
                 let answer = ask(eve, route, "t", "r").await;
                 assert_eq!(answer.status, 200);
                 assert!(!answer.text().contains("private") && !answer.text().contains("ann"), "{}", answer.text());
@@ -210,12 +210,12 @@ async fn nothing_is_theirs(server: &Server, ann: &Client, eve: &Client, stranger
                 let body = json!({ "userId": "ann" });
                 eve.post("/api/threads/subscribe", body).await.problem(403, "foreign-thread");
             }
-            // Their topics belong to somebody: see `copilotkit`.
+            // Their topics belong to a user: see `copilotkit`.
             ("GET", "/runner/websocket" | "/runner/longpoll") => {}
             _ if matches!(route.access, Access::Public | Access::SignedUrl) => {}
             // The key itself is trusted with its project, whichever user it names.
-            _ if stranger == Stranger::OtherUser => assert_ne!(route.access, Access::Needs(Scope::Read), "{what}"),
-            _ if stranger == Stranger::Token || route.access == Access::Operator => {
+            _ if outsider == Outsider::OtherUser => assert_ne!(route.access, Access::Needs(Scope::Read), "{what}"),
+            _ if outsider == Outsider::Token || route.access == Access::Operator => {
                 ask(eve, route, "t", "r").await.problem(403, "forbidden");
             }
             ("GET", "/v1/keys" | "/v1/audit") => {
@@ -235,7 +235,7 @@ async fn nothing_is_theirs(server: &Server, ann: &Client, eve: &Client, stranger
                 let receipt = eve.delete("/v1/users/ann").await.ok(200);
                 assert_eq!(receipt["erased"]["threads"], 0, "{receipt}");
             }
-            _ => panic!("say here what a stranger may do with {what}"),
+            _ => panic!("add what another client may do with {what}"),
         }
     }
     let mut socket = Socket::open(eve).await;
@@ -248,12 +248,12 @@ async fn nothing_is_theirs(server: &Server, ann: &Client, eve: &Client, stranger
             "heartbeat" | "stop" => json!({ "threadId": thread, "runId": "r" }),
             "subscribeFeed" => json!({ "userId": "ann" }),
             "unsubscribeFeed" | "ping" => json!({}),
-            other => panic!("say here what a stranger may do with {other}"),
+            other => panic!("add what another client may do with {other}"),
         };
         let mut answers = Vec::new();
         for thread in ["t", "none"] {
             socket.send(json!({ "id": "x", name: body(thread) })).await;
-            // What is followed goes on beside the answers.
+            // The followed stream continues beside the answers.
             let text = loop {
                 let text = socket.text().await;
                 if text.contains("\"id\":\"x\"") {
@@ -279,28 +279,28 @@ async fn nothing_is_theirs(server: &Server, ann: &Client, eve: &Client, stranger
 
 everywhere! {
     async fn no_client_reads_or_changes_data_of_another_user(server: |options| options.with_key("secret")) {
-        nothing_is_theirs(server, &server.user("ann"), &server.user("eve"), Stranger::OtherUser).await;
+        nothing_is_theirs(server, &server.user("ann"), &server.user("eve"), Outsider::OtherUser).await;
     }
 }
 
 everywhere! {
-    async fn no_token_touches_what_another_user_has(server: |options| options.with_key("secret")) {
+    async fn no_token_reads_or_changes_data_of_another_user(server: |options| options.with_key("secret")) {
         let (ann, eve) = (token(server, "ann").await, token(server, "eve").await);
-        nothing_is_theirs(server, &ann, &eve, Stranger::Token).await;
+        nothing_is_theirs(server, &ann, &eve, Outsider::Token).await;
     }
 }
 
 everywhere! {
-    async fn no_key_touches_what_another_project_has(server: |options| options.with_key("secret")) {
+    async fn no_key_reads_or_changes_data_of_another_project(server: |options| options.with_key("secret")) {
         server.project().put("/v1/projects/q", json!({})).await.ok(201);
         let as_ann = |client: Client| Client { user: Some("ann".into()), ..client };
         let (ann, eve) = (key(server, "default", Scope::ALL).await, key(server, "q", Scope::ALL).await);
-        nothing_is_theirs(server, &as_ann(ann), &as_ann(eve), Stranger::OtherProject).await;
+        nothing_is_theirs(server, &as_ann(ann), &as_ann(eve), Outsider::OtherProject).await;
     }
 }
 
 #[tokio::test]
-async fn invalid_credentials_open_nothing() {
+async fn invalid_credentials_are_refused_everywhere() {
     run(Options::memory().with_key("secret").with_manual_clock(), async |server: &Server| {
         let expiring = token(server, "ann").await;
         expiring.thread("t").await;
@@ -308,7 +308,7 @@ async fn invalid_credentials_open_nothing() {
         let id = server.project().get("/v1/keys").await.ok(200)["keys"][0]["keyId"].as_str().expect("an id").to_owned();
         server.project().delete(&format!("/v1/keys/{id}")).await.ok(200);
         server.pass(2 * 3_600);
-        let nobody = Client { key: None, user: None, ..server.project() };
+        let anonymous = Client { key: None, user: None, ..server.project() };
         let garbage = ["tl_", "tl_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA", "tlt_x", "a.b.c", "secre"];
         let garbage = garbage.map(|text| bearer(server, text));
         let asked = |route: &Route| {
@@ -317,7 +317,7 @@ async fn invalid_credentials_open_nothing() {
         for route in routes().iter().filter(|route| asked(route)) {
             let bodies: Vec<_> = {
                 let mut bodies = Vec::new();
-                for client in [&expiring, &revoked, &nobody].into_iter().chain(&garbage) {
+                for client in [&expiring, &revoked, &anonymous].into_iter().chain(&garbage) {
                     let answer = ask(client, route, "t", "r").await;
                     answer.problem(401, "unauthorized");
                     bodies.push((ask(client, route, "none", "r").await.body, answer.body));
@@ -327,7 +327,7 @@ async fn invalid_credentials_open_nothing() {
             // Whether there is such a thread is not to be learned.
             assert!(bodies.iter().all(|(unknown, known)| unknown == known), "{} {}", route.method, route.path);
         }
-        for client in [&expiring, &revoked, &nobody].into_iter().chain(&garbage) {
+        for client in [&expiring, &revoked, &anonymous].into_iter().chain(&garbage) {
             match Socket::connect(handshake(client)).await {
                 Err(tungstenite::Error::Http(response)) => assert_eq!(response.status(), 401),
                 other => panic!("{:?}", other.map(|_| "a socket")),

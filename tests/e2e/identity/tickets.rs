@@ -24,7 +24,7 @@ async fn open(server: &Server, ticket: &str) -> Result<Socket, u16> {
 }
 
 everywhere! {
-    async fn a_ticket_opens_one_socket_as_who_asked_for_it(server: |options| options.with_key("secret")) {
+    async fn a_ticket_opens_one_socket_with_the_rights_of_its_requester(server: |options| options.with_key("secret")) {
         let (ann, bob) = (server.user("ann"), server.user("bob"));
         ann.thread("t").await;
         bob.thread("u").await;
@@ -41,15 +41,15 @@ everywhere! {
         }
         // It is for sockets.
         let fresh = ticket(&ann).await;
-        let nobody = Client { key: None, user: None, ..server.project() };
-        nobody.get(&format!("/v1/threads/t?ticket={fresh}")).await.problem(400, "unknown-parameter");
-        Client { key: Some(fresh.clone()), ..nobody.clone() }.get("/v1/threads/t").await.problem(401, "unauthorized");
+        let anonymous = Client { key: None, user: None, ..server.project() };
+        anonymous.get(&format!("/v1/threads/t?ticket={fresh}")).await.problem(400, "unknown-parameter");
+        Client { key: Some(fresh.clone()), ..anonymous.clone() }.get("/v1/threads/t").await.problem(401, "unauthorized");
         open(server, &fresh).await.expect("it was not used up by that");
     }
 }
 
 everywhere! {
-    async fn of_many_who_try_a_ticket_one_gets_in(server: |options| options.with_key("secret")) {
+    async fn one_of_many_concurrent_uses_of_a_ticket_succeeds(server: |options| options.with_key("secret")) {
         let made = ticket(&server.user("ann")).await;
         let tries = futures_util::future::join_all((0..8).map(|_| open(server, &made))).await;
         assert_eq!(tries.iter().filter(|one| one.is_ok()).count(), 1);
@@ -57,7 +57,7 @@ everywhere! {
 }
 
 #[tokio::test]
-async fn a_ticket_ends_after_a_minute_and_with_what_it_was_made_with() {
+async fn a_ticket_expires_after_a_minute_and_with_its_credential() {
     run(Options::memory().with_key("secret").with_manual_clock(), async |server: &Server| {
         let (early, late) = (ticket(&server.user("ann")).await, ticket(&server.user("ann")).await);
         server.pass(59);

@@ -43,7 +43,7 @@ async fn secret(server: &Server, project: &str) -> String {
 }
 
 everywhere! {
-    async fn a_users_token_acts_as_that_user_and_nothing_else(server: |options| options.with_key("secret")) {
+    async fn a_users_token_acts_only_as_that_user(server: |options| options.with_key("secret")) {
         let made = server.project().post("/v1/tokens", json!({ "userId": "ann" })).await.ok(201);
         let ann = bearer(server, text(&made, "token"));
         ann.thread("t").await;
@@ -87,7 +87,7 @@ everywhere! {
 }
 
 #[tokio::test]
-async fn a_backend_with_the_secret_makes_tokens_by_itself() {
+async fn a_backend_with_the_secret_signs_its_own_tokens() {
     run(Options::memory().with_key("secret").with_manual_clock(), async |server: &Server| {
         let first = secret(server, "default").await;
         let good = signed(&first, Algorithm::HS256, &claims(server, json!({})));
@@ -169,7 +169,7 @@ async fn a_backend_with_the_secret_makes_tokens_by_itself() {
 }
 
 everywhere! {
-    async fn a_scope_that_grants_nothing_known_is_refused_with_its_word(server: |options| options.with_key("secret")) {
+    async fn an_unknown_scope_is_refused_by_its_name(server: |options| options.with_key("secret")) {
         let first = secret(server, "default").await;
         for (scope, word) in [
             ("", "empty"),
@@ -204,7 +204,7 @@ everywhere! {
 }
 
 #[tokio::test]
-async fn a_token_of_one_project_is_nothing_to_another() {
+async fn a_token_of_one_project_is_invalid_in_another() {
     run(Options::memory().with_key("secret"), async |server: &Server| {
         for project in ["p", "q"] {
             server.project().put(&format!("/v1/projects/{project}"), json!({})).await.ok(201);
@@ -228,11 +228,11 @@ async fn a_token_of_one_project_is_nothing_to_another() {
 async fn an_issuers_tokens_are_verified_with_its_published_keys() {
     run(Options::memory().with_key("secret"), async |server: &Server| {
         let issuer = Issuer::start().await;
-        let (rsa, ec, stranger) = (Signer::rsa("one"), Signer::ec("two"), Signer::rsa("one"));
+        let (rsa, ec, foreign) = (Signer::rsa("one"), Signer::ec("two"), Signer::rsa("one"));
         issuer.publish(&[&rsa, &ec]);
         let named = json!({ "issuer": "https://id.example/", "audience": "my-app", "jwksUrl": issuer.url });
         server.project().put("/v1/projects/p", json!({ "issuer": named })).await.ok(201);
-        // The same issuer and audience twice could not be told apart.
+        // Two entries with the same issuer and audience could not be distinguished.
         let again = json!({ "issuer": named });
         server.project().put("/v1/projects/q", again).await.problem(400, "invalid-request");
         let claims = |change: Value| {
@@ -252,7 +252,7 @@ async fn an_issuers_tokens_are_verified_with_its_published_keys() {
         assert_eq!(issuer.asked(), 1, "the keys are remembered");
         let public = serde_json::to_string(&json!({ "keys": [] })).expect("JSON");
         for (what, token) in [
-            ("another key under its id", stranger.sign(&claims(json!({})))),
+            ("another key under its id", foreign.sign(&claims(json!({})))),
             ("wrong audience", rsa.sign(&claims(json!({ "aud": "other" })))),
             ("the audience of ours", rsa.sign(&claims(json!({ "aud": "threadline" })))),
             ("another issuer", rsa.sign(&claims(json!({ "iss": "https://other.example/" })))),
@@ -264,8 +264,8 @@ async fn an_issuers_tokens_are_verified_with_its_published_keys() {
             let answer = bearer(server, &token).get("/v1/threads").await;
             assert_eq!(answer.status, 401, "{what}: {}", answer.text());
         }
-        assert_eq!(issuer.asked(), 1, "strangers do not make the server ask again and again");
-        // An issuer that is away locks nobody out whose key is known.
+        assert_eq!(issuer.asked(), 1, "unknown keys do not make the server ask again and again");
+        // While an issuer is unreachable, tokens with a known key stay valid.
         issuer.be_away(true);
         bearer(server, &ec.sign(&claims(json!({})))).get("/v1/threads").await.ok(200);
         let named =
@@ -279,7 +279,7 @@ async fn an_issuers_tokens_are_verified_with_its_published_keys() {
 }
 
 everywhere! {
-    async fn with_its_secret_goes_a_token_and_all_that_it_has_opened(server: |options| {
+    async fn renewing_the_secret_ends_its_tokens_and_all_that_they_opened(server: |options| {
         options.with_key("secret").with_timeouts(|patience| patience.credentials = Duration::from_millis(20))
     }) {
         let ann = user_token(server, "ann").await;

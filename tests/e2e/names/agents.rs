@@ -29,7 +29,7 @@ async fn ask(client: &Client, agent: &FakeAgent, run: &str) {
 }
 
 everywhere! {
-    async fn an_agent_that_wants_to_is_asked_beside_its_run(server) {
+    async fn an_agent_that_names_threads_is_called_beside_its_run(server) {
         let dev = server.client();
         let agent = agent(&dev, true).await;
         dev.thread("t").await;
@@ -43,7 +43,7 @@ everywhere! {
         assert!(asked.contains("two to five words") && asked.contains("Plan a trip to Ghent"), "{asked}");
         assert_eq!(input["forwardedProps"], json!({ "threadline": { "task": "name-thread" } }));
         assert_eq!((&input["tools"], &input["state"]), (&json!([]), &json!({})));
-        // It is no run: the thread is free, and nobody follows anything.
+        // Naming is no run: the thread is free, and has no follower.
         assert_eq!(look(&dev, "t").await["activeRun"], Value::Null);
         let before = dev.types("t").await;
         call.finish(&said("Ghent Trip Plan")).await;
@@ -73,7 +73,7 @@ everywhere! {
 }
 
 #[tokio::test]
-async fn others_are_not_asked() {
+async fn agents_that_do_not_name_threads_are_not_called() {
     let server = Server::start(Options::memory()).await;
     let dev = server.client();
     let agent = agent(&dev, false).await;

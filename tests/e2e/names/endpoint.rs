@@ -24,7 +24,7 @@ everywhere_with_model! {
         let thread = named(&dev, "t", "Reise nach Gent", "title").await;
         assert_eq!(thread["tail"], 5, "nothing was appended");
         outcome(server, "title", 1.0).await;
-        // It has its name: the next run asks nobody.
+        // The thread has its name: the next run sends no request for one.
         converse(&dev, "t", "again", "And now?".into()).await;
         dev.thread("u").await;
         converse(&dev, "u", "r", "京都旅行の計画".into()).await;
@@ -61,7 +61,7 @@ everywhere_with_model! {
 
 /// Only the first runs of a thread ask for a name.
 #[tokio::test]
-async fn a_model_that_names_nothing_is_asked_three_times() {
+async fn a_model_that_returns_no_name_is_asked_three_times() {
     let model = FakeAgent::start().await;
     let server = Server::start(Options::memory().with_naming(endpoint(&model))).await;
     let dev = server.client();

@@ -1,4 +1,4 @@
-//! The first tier: a name from what the user said first, at once and without any model.
+//! The first tier: a name from the user's first words, at once and without any model.
 
 use super::*;
 use crate::harness::{everywhere, number};
@@ -34,31 +34,31 @@ everywhere! {
         dev.thread("t").await;
         let mut cursor = number(&dev.get("/v1/threads").await.ok(200), "feedCursor");
         converse(&dev, "t", "r", "Plan a trip to Ghent".into()).await;
-        let told = eventually("the feed tells it", async || {
+        let entry = eventually("the feed has it", async || {
             let feed = dev.get(&format!("/v1/feed?after={cursor}&wait=10")).await.ok(200);
             cursor = number(&feed, "cursor");
             let entries = feed["entries"].as_array().expect("entries").clone();
             entries.into_iter().find(|entry| !entry["thread"]["name"].is_null())
         });
-        let told = told.await;
-        assert_eq!((&told["thread"]["name"], &told["thread"]["nameSource"]), (&json!("Plan a trip to Ghent"), &json!("auto")));
+        let entry = entry.await;
+        assert_eq!((&entry["thread"]["name"], &entry["thread"]["nameSource"]), (&json!("Plan a trip to Ghent"), &json!("auto")));
         let list = dev.get("/v1/threads").await.ok(200);
         assert_eq!(list["threads"][0]["name"], "Plan a trip to Ghent");
     }
 }
 
 everywhere! {
-    async fn a_later_run_changes_nothing_and_names_what_has_no_name(server) {
+    async fn a_later_run_changes_no_name_and_names_unnamed_threads(server) {
         let dev = server.client();
         dev.thread("t").await;
-        // Nothing was said in words, and then only good day.
+        // First a message without words, then only a greeting.
         converse(&dev, "t", "wordless", "😀 !!!".into()).await;
         converse(&dev, "t", "greeting", "こんにちは！".into()).await;
         named(&dev, "t", "こんにちは", "auto").await;
         converse(&dev, "t", "first", "Plan a trip to Ghent".into()).await;
         named(&dev, "t", "Plan a trip to Ghent", "auto").await;
         converse(&dev, "t", "second", "Now something else please".into()).await;
-        // Named in the meantime, so the run before was looked at.
+        // Named in the meantime, so the earlier run was checked.
         dev.thread("u").await;
         converse(&dev, "u", "r", "Another thread".into()).await;
         named(&dev, "u", "Another thread", "auto").await;
@@ -104,7 +104,7 @@ everywhere! {
         dev.post("/v1/threads/driven/runs", asked).await.ok(201);
         let mut call = agent.call().await;
         assert_eq!(named(&dev, "driven", "How do I reset my password?", "auto").await["activeRun"]["runId"], "r");
-        // Pushed, with what the user said among the run's first events.
+        // Pushed, with the user's message among the run's first events.
         dev.thread("pushed").await;
         dev.run("pushed", "r").await;
         let input = json!({ "threadId": "pushed", "runId": "r", "messages": message("Plan a trip to Ghent") });
@@ -127,7 +127,7 @@ everywhere! {
     }
 }
 
-// A name that a person gave stays, and costs no look at the log.
+// A name that a person set stays, and causes no read of the log.
 everywhere! {
     async fn a_named_thread_keeps_its_name_when_a_run_begins(server) {
         let dev = server.client();
@@ -146,7 +146,7 @@ everywhere! {
 }
 
 #[tokio::test]
-async fn projects_with_names_switched_off_get_none() {
+async fn projects_with_naming_switched_off_have_no_names() {
     let server = Server::start(Options::memory().without_naming()).await;
     let (dev, store) = (server.client(), server.store.clone());
     dev.thread("t").await;
@@ -179,7 +179,7 @@ async fn runs_that_have_just_ended_are_named_before_the_node_ends() {
         dev.thread(&thread).await;
         converse(&dev, &thread, "r", format!("Thread number {n:02}").into()).await;
     }
-    // Nobody waits for the model, which never answers.
+    // No request waits for the model, which never answers.
     server.stop().await;
     let expected: Vec<_> = (0..20).map(|n| format!("Thread number {n:02}")).collect();
     let mut found = names(&store).await;

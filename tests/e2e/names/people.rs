@@ -25,12 +25,12 @@ everywhere_with_model! {
         }
         let given = look(&dev, "given").await;
         assert_eq!((&given["name"], &given["nameSource"]), (&json!("Mine"), &json!("person")));
-        assert_eq!(model.requests(), 2, "nobody is asked for what has a name");
+        assert_eq!(model.requests(), 2, "a thread with a name causes no request");
     }
 }
 
 everywhere_with_model! {
-    async fn a_name_that_is_taken_away_is_ours_to_give(server, model) {
+    async fn a_thread_whose_name_was_removed_is_named_again(server, model) {
         let dev = server.client();
         dev.post("/v1/threads", json!({ "threadId": "t", "name": "Mine" })).await.ok(201);
         let free = dev.patch("/v1/threads/t", json!({ "name": null })).await.ok(200);

@@ -1,4 +1,4 @@
-//! Nobody sees what is not theirs: each method of the use cases, with each kind of stranger.
+//! No caller sees the data of others: each method of the use cases, with each kind of caller without access.
 
 use std::{convert::Infallible, time::Duration};
 
@@ -90,7 +90,7 @@ fn assert_not_found(answers: Vec<(&'static str, ServiceError)>, who: &str) {
 }
 
 #[test]
-fn a_stranger_finds_no_thread_in_any_method() {
+fn a_caller_without_access_finds_no_thread_in_any_method() {
     run_seed(0, async {
         let node = Node::start();
         let thread = node.thread("t").await;
@@ -100,16 +100,16 @@ fn a_stranger_finds_no_thread_in_any_method() {
             (node.service.threads.get(&node.alice, &thread).await.expect("thread"), node.log(&thread).await);
         let elsewhere = ProjectId::new("other").expect("id");
         let alice = UserId::new("alice").expect("id");
-        let strangers = [user("bob"), Principal::user(elsewhere.clone(), alice), Principal::project(elsewhere)];
-        // Once with everything remembered by the node, once by one that never saw the thread.
+        let others = [user("bob"), Principal::user(elsewhere.clone(), alice), Principal::project(elsewhere)];
+        // Once on a node that has the thread cached, once on a node that never saw it.
         for service in [node.service.clone(), node.another()] {
-            for who in &strangers {
+            for who in &others {
                 assert_not_found(everything(&service, who, &thread).await, &format!("{who:?}"));
             }
         }
         assert_eq!(node.service.threads.get(&node.alice, &thread).await.expect("thread"), before);
         assert_eq!(node.log(&thread).await, log);
-        // The project itself may.
+        // The project itself has access.
         let project = Principal::project(before.project);
         node.service.threads.get(&project, &thread).await.expect("the project's own");
         node.service.events.page(&project, &thread, page(Some("r"), None)).await.expect("the project's own");
@@ -203,7 +203,7 @@ fn the_same_owner_finds_the_new_thread_on_a_node_that_remembers_the_old_one() {
                 "finish" => other.runs.finish(alice, &thread, run).await.map(|_| 1).map_err(ServiceError::from),
                 _ => other.runs.release(alice, &thread, run).await.map(|_| 1).map_err(ServiceError::from),
             };
-            // At worst the first look tells the node that what it remembers is gone.
+            // At worst the first lookup shows the node that its cached entry is stale.
             if matches!(answer, Err(ServiceError::ThreadNotFound)) {
                 let again = other.runs.get(alice, &thread, run).await;
                 assert!(again.is_ok(), "{name}, the second look: {again:?}");
@@ -215,7 +215,7 @@ fn the_same_owner_finds_the_new_thread_on_a_node_that_remembers_the_old_one() {
 }
 
 #[test]
-fn lists_and_feeds_are_of_the_one_who_asks() {
+fn lists_and_feeds_are_those_of_the_caller() {
     run_seed(0, async {
         let node = Node::start();
         node.thread("t").await;

@@ -11,7 +11,7 @@ pub fn annotation(id: &str) -> NewAnnotation {
 }
 
 #[test]
-fn a_page_has_as_many_as_it_may_and_says_whether_there_are_more() {
+fn a_page_is_full_up_to_its_limit_and_says_whether_more_follow() {
     run_seed(0, async {
         let node = Node::start();
         let (annotations, thread) = (&node.service.annotations, node.thread("t").await);
@@ -33,7 +33,7 @@ fn a_page_has_as_many_as_it_may_and_says_whether_there_are_more() {
 }
 
 #[test]
-fn a_node_that_is_going_away_stores_none() {
+fn a_draining_node_stores_no_annotation() {
     run_seed(0, async {
         let node = Node::start();
         let (annotations, thread) = (&node.service.annotations, node.thread("t").await);

@@ -43,7 +43,7 @@ fn appends_that_arrive_during_a_commit_share_the_next_one() {
             let first = 1 + 2 * (index as u64 / 3);
             assert_eq!(span(&receipt), (first, first + 1, first + 1), "append {index}");
         }
-        // What came first waited for nobody; all others shared one commit, one entry per thread.
+        // The first append waited for no other; all others shared one commit, one entry per thread.
         let mut commits = node.store.take_appends();
         assert_eq!(commits.len(), 2, "{commits:?}");
         let mut last = commits.pop().expect("commit");
@@ -127,14 +127,14 @@ fn pipelined_appends_keep_their_order_whatever_is_sent_again() {
 }
 
 #[test]
-fn appends_behind_one_that_is_being_looked_at_wait_for_it() {
+fn appends_wait_for_an_earlier_one_that_is_being_checked() {
     run_seed(0, async {
         let node = Node::start();
         let thread = node.thread("t").await;
         node.run(&thread, "r").await;
         let all = lines(&numbered("x", 6));
         submit(&node, Some(1), events(&all[..2])).await.receipt().await.expect("receipt");
-        // 1..=3 overlaps what is stored, so it is looked at aside; 4..=6 comes in meanwhile.
+        // 1..=3 overlaps stored events, so it is checked separately; 4..=6 comes in meanwhile.
         node.store.run_gate.hold();
         let overlapping = submit(&node, Some(1), events(&all[..3])).await;
         settle().await;
@@ -169,7 +169,7 @@ fn appends_without_a_number_keep_the_order_in_which_they_were_handed_in() {
 }
 
 #[test]
-fn the_end_of_the_node_commits_what_was_handed_in() {
+fn a_stopping_node_commits_the_submitted_appends() {
     run_seed(0, async {
         let node = Node::start();
         let thread = node.thread("t").await;
@@ -194,7 +194,7 @@ fn the_end_of_the_node_commits_what_was_handed_in() {
 }
 
 #[test]
-fn a_run_that_was_looked_up_holds_until_its_thread_is_deleted() {
+fn a_cached_run_is_valid_until_its_thread_is_deleted() {
     run_seed(0, async {
         let node = Node::start();
         let thread = node.thread("t").await;

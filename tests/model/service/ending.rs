@@ -39,7 +39,7 @@ fn a_silent_run_is_closed_within_its_lease_and_five_seconds() {
         let run = get(&node, &thread, "r").await;
         assert_eq!((run.status, run.error_code.as_deref()), (RunStatus::Error, Some("lease-expired")));
         assert_eq!((run.lease_until, run.producer_seq), (None, 3));
-        let Ok(Some(Delivery::Events(slice))) = reader.next().await else { panic!("the reader is told") };
+        let Ok(Some(Delivery::Events(slice))) = reader.next().await else { panic!("no events came") };
         assert_eq!(slice.count(), 2, "closer and terminal event come in one commit");
         assert_eq!(node.types(&thread).await, ["TEXT_MESSAGE_START", "TEXT_MESSAGE_END", "RUN_ERROR"]);
         node.run(&thread, "next").await;
@@ -70,7 +70,7 @@ fn appends_and_heartbeats_keep_the_lease() {
 }
 
 #[test]
-fn a_run_that_never_said_anything_is_abandoned_without_a_word() {
+fn a_run_without_events_is_abandoned_without_a_terminal_event() {
     run_seed(0, async {
         let node = Node::start();
         let thread = node.thread("t").await;
@@ -189,7 +189,7 @@ fn a_start_over_a_lapsed_lease_closes_the_predecessor_in_its_own_commit() {
         let next = node.run(&thread, "next").await;
         assert_eq!((next.created, next.cursor), (true, 3));
         assert_eq!(get(&node, &thread, "r").await.error_code.as_deref(), Some("lease-expired"));
-        let Ok(Some(Delivery::Events(slice))) = reader.next().await else { panic!("the reader is told") };
+        let Ok(Some(Delivery::Events(slice))) = reader.next().await else { panic!("no events came") };
         assert_eq!(slice.count(), 2);
         // The one that lost its lease can append nothing more.
         let late = node.service.runs.append(&node.alice, &thread, &run_id("r"), Some(4), numbered("late", 1)).await;
@@ -288,7 +288,7 @@ fn deleting_a_thread_ends_its_run_and_its_readers_and_frees_the_id() {
                 match reader.next().await.expect("store") {
                     Some(Delivery::Ended(reason)) => break reason,
                     Some(_) => {}
-                    None => panic!("no end was told"),
+                    None => panic!("no end came"),
                 }
             };
             assert_eq!(end, EndReason::ThreadDeleted);

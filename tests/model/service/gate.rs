@@ -157,7 +157,7 @@ fn a_repeated_start_gets_its_response_whichever_node_holds_the_lock() {
 fn a_stale_lock_refuses_no_run() {
     run_seed(0, async {
         let pair = Pair::start(BEAT).await;
-        // Of a start that never reached the store, or a run whose end could not be told to the lock.
+        // A lock left by a start that never reached the store, or by a run whose release failed.
         let dead = Claim { name: name("t"), run: run_id("dead"), ttl: Duration::from_secs(3_600) };
         pair.lock.acquire(&dead).await.expect("asked");
         assert!(pair.start_on_two("a").await.expect("taken over"));
@@ -273,7 +273,7 @@ fn a_commit_on_one_node_wakes_followers_on_the_other() {
         pair.one.service.runs.append(alice, thread, &run_id("a"), Some(1), appended).await.expect("appends");
         let page = tokio::time::timeout(soon, log.next()).await.expect("the log is woken");
         assert!(matches!(page, Ok(Some(Delivery::Events(slice))) if slice.count() == 1));
-        // A stop asked on the second node reaches who runs it on the first.
+        // A stop requested on the second node reaches the producer on the first.
         let (topic, fence) = pair.one.service.events.watch_run(alice, thread, &run_id("a")).await.expect("a run");
         let mut changes = topic.watch();
         pair.two.runs.stop(alice, thread, &run_id("a")).await.expect("asked");
@@ -307,17 +307,17 @@ fn a_false_hint_of_another_node_changes_nothing_for_readers() {
         }
         let (liar, key) = (pair.bus.join(), pair.one.key(thread).await);
         let news = ThreadNews { tail: 1, fence, active: true, stop_requested: false, gone: false };
-        for told in [
+        for news in [
             ThreadNews { tail: 5_000, ..news },
             ThreadNews { tail: 5_000, fence: Fence(fence.0 + 1), ..news },
             ThreadNews { active: false, ..news },
             ThreadNews { gone: true, ..news },
         ] {
-            liar.bus.tell(Hint::Thread(key, told));
+            liar.bus.tell(Hint::Thread(key, news));
             settle().await;
             for reader in &mut readers {
                 let waiting = tokio::time::timeout(Duration::from_millis(50), reader.next()).await;
-                assert!(waiting.is_err(), "{told:?}: {waiting:?}");
+                assert!(waiting.is_err(), "{news:?}: {waiting:?}");
             }
         }
         append(2).await;

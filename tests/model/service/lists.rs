@@ -16,7 +16,7 @@ use crate::{
 };
 
 #[test]
-fn edits_at_once_lose_nothing() {
+fn concurrent_edits_lose_nothing() {
     for seed in seeds(20) {
         run_seed(seed, async {
             let clock = Clock::manual(Timestamp(0));
@@ -57,7 +57,7 @@ fn shelve(shelf: &mut Shelf, entries: Vec<threadline_core::FeedEntry>) {
     }
 }
 
-/// All pages of the list, with other things going on between them; the feed cursor of the first one.
+/// All pages of the list, with concurrent changes between them; the feed cursor of the first page.
 async fn list(service: &Service, who: &threadline_core::Principal, order: ListOrder) -> (Shelf, u64) {
     let mut request = ListRequest { include_archived: true, order, limit: 2, ..ListRequest::default() };
     let (mut shelf, mut feed) = (Shelf::new(), None);
@@ -73,7 +73,7 @@ async fn list(service: &Service, who: &threadline_core::Principal, order: ListOr
     }
 }
 
-/// Changes threads at random until it is told to end.
+/// Changes threads at random, `steps` times.
 async fn churn(service: Service, who: threadline_core::Principal, clock: Clock, mut rng: Rng, steps: usize) {
     for _ in 0..steps {
         clock.advance(Duration::from_millis(1 + rng.below(50)));
@@ -127,7 +127,7 @@ fn the_list_and_the_feed_after_its_cursor_are_complete_while_threads_change() {
                     match live.next().await.expect("feed") {
                         FeedDelivery::Entries(entries) => shelve(&mut shelf, entries),
                         FeedDelivery::CaughtUp(_) => {}
-                        FeedDelivery::Ended => panic!("nobody was erased"),
+                        FeedDelivery::Ended => panic!("no user was erased"),
                     }
                 }
             };
@@ -156,7 +156,7 @@ fn the_list_and_the_feed_after_its_cursor_are_complete_while_threads_change() {
 }
 
 #[test]
-fn the_feed_tells_runs_and_edits_but_not_appends() {
+fn the_feed_has_runs_and_edits_but_no_appends() {
     run_seed(0, async {
         let node = Node::start();
         let thread = node.thread("t").await;

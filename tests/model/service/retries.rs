@@ -121,7 +121,7 @@ fn new_events_of_a_run_that_the_server_ended_are_fenced() {
 }
 
 #[test]
-fn a_thread_is_made_once() {
+fn a_thread_is_created_once() {
     use threadline_engine::CreateThread;
     run_seed(0, async {
         let node = Node::start();

@@ -163,7 +163,7 @@ fn a_bad_line_ends_the_run_and_keeps_the_good_ones() {
 }
 
 #[test]
-fn a_broken_body_can_be_gone_on_with_under_the_same_run_id() {
+fn a_broken_body_can_be_continued_under_the_same_run_id() {
     run_seed(0, async {
         let node = Node::start();
         let thread = node.thread("t").await;
@@ -217,7 +217,7 @@ fn a_stop_ends_a_streamed_run_at_once() {
 }
 
 #[test]
-fn a_heartbeat_that_fails_is_given_again_before_the_lease_is_over() {
+fn a_failed_heartbeat_is_retried_before_the_lease_expires() {
     run_seed(0, async {
         let node = Node::start();
         let thread = node.thread("t").await;

@@ -44,7 +44,7 @@ fn a_complete_run_replaces_a_run_whose_lock_is_released_meanwhile() {
         node.pass(Duration::from_secs(1)).await;
         node.service.runs.release(&node.alice, &thread, &run_id("r")).await.expect("release");
         node.pass(Duration::from_secs(2)).await;
-        assert!(answer.is_finished(), "nobody tells of a release: it is looked for");
+        assert!(answer.is_finished(), "a release is not announced: the start polls for it");
         assert_eq!(answer.await.expect("task").expect("appended").run.status, RunStatus::Finished);
     });
 }

@@ -1,4 +1,4 @@
-//! What is true, and whether a reader was told so.
+//! The true history of threads, and the comparison with a reader's deliveries.
 
 use std::collections::HashMap;
 
@@ -81,7 +81,7 @@ impl Stats {
     }
 }
 
-/// What a reader was told on one connection.
+/// The deliveries to a reader on one connection.
 #[derive(Debug, Clone)]
 pub struct Session {
     pub key: ThreadKey,

@@ -48,7 +48,7 @@ pub struct World {
     pub raw: Arc<MemoryStore>,
     pub slow: DynStore,
     pub hubs: [Arc<Hub>; 2],
-    /// The writer has stopped: readers go on without leaving.
+    /// The writer has stopped: readers continue without leaving.
     pub quiet: AtomicBool,
     truth: Mutex<Truth>,
     stats: Mutex<Stats>,
@@ -291,7 +291,7 @@ impl Writer {
         Writing { run, tail, ..writing }
     }
 
-    /// As the reaper does it: with closers, or without a word if the run never said one.
+    /// Like the reaper: with closers, or without any event if the run has none.
     async fn close(&mut self, writing: Writing, fence: Fence) -> Writing {
         let run = self.world.raw.runs(writing.key, None, 1).await.expect("runs").remove(0);
         let events = (run.producer_seq > 0)
@@ -325,7 +325,7 @@ impl Writer {
         drop(truth);
         if let Some(live) = self.world.broadcasts.lock().expect("lock").get(&head.key) {
             for batch in &slice.0 {
-                // Nobody may be listening.
+                // The hub may have no subscriber.
                 let _ = live.send(batch.clone());
             }
         }

@@ -24,12 +24,12 @@ describe("the AG-UI client", { concurrency: true }, () => {
       assert.ok(client.messages.length > before + 1);
       await agree(client);
       assert.deepEqual(texts(client.messages, "user"), ["Good morning", "And then?"]);
-      // The whole history was sent, and is in the log once.
+      // The client sent the whole history, and the log has it once.
       const stored = (await log(client.threadId)).flatMap(({ event }) => event.input?.messages ?? []);
       assert.deepEqual(stored, client.messages.filter((message) => message.role === "user"));
     });
 
-    test(`${agent}: a client that knows only the thread's id asks on, and the agent knows what was said`, options, async () => {
+    test(`${agent}: a client that knows only the thread's id continues, and the agent knows the history`, options, async () => {
       const first = open(agent);
       first.addMessage(user("Good morning"));
       await first.runAgent();
@@ -40,10 +40,10 @@ describe("the AG-UI client", { concurrency: true }, () => {
       assert.deepEqual(messages.slice(0, first.messages.length), plain(first.messages));
       assert.deepEqual(messages.slice(first.messages.length), plain(second.messages));
       if (agent === "trips") {
-        // It answers a follow-up only if it was given the message before it, and the trip as it stands.
+        // The agent answers a follow-up only if it receives the message before it, and the current trip.
         assert.match(texts(second.messages).at(-1), /You asked: "What did I say\?"/);
       }
-      // And whoever opens the chat now has all of it.
+      // A client that opens the chat now has all of it.
       await agree(await reload(agent, first.threadId));
     });
 
@@ -74,7 +74,7 @@ describe("the AG-UI client", { concurrency: true }, () => {
       assert.equal((await log(threadId)).length, all.length);
     });
 
-    test(`${agent}: a run that somebody ends is told, and the same client goes on`, options, async () => {
+    test(`${agent}: a run that is stopped reports its end, and the same client continues`, options, async () => {
       const client = open(agent);
       client.addMessage(user("Good morning"));
       const runId = randomUUID();
@@ -83,7 +83,7 @@ describe("the AG-UI client", { concurrency: true }, () => {
       await client.runAgent({ runId }, { onEvent: () => void (++count === 30 && end()) });
       assert.equal((await get(`/v1/threads/${client.threadId}/runs/${runId}`)).status, "stopped");
       await agree(client);
-      // Its history has an answer that broke off. (With nothing new behind that, pydantic-ai would refuse it.)
+      // The history has a truncated answer. (Without a new message after it, pydantic-ai would refuse the history.)
       const asked = client.messages.length;
       client.addMessage(user("Go on"));
       await client.runAgent();
@@ -91,7 +91,7 @@ describe("the AG-UI client", { concurrency: true }, () => {
       await agree(client);
     });
 
-    test(`${agent}: a second client in a thread that is busy is told so`, options, async () => {
+    test(`${agent}: a second client in a busy thread receives the conflict`, options, async () => {
       const first = open(agent);
       first.addMessage(user("Good morning"));
       const runId = randomUUID();
@@ -107,7 +107,7 @@ describe("the AG-UI client", { concurrency: true }, () => {
       assert.match(problem.type, /\/problems\/run-active$/);
       assert.equal(problem.run.runId, runId);
       assert.ok(problem.title && problem.detail && problem.help);
-      // It may follow what goes on instead, and try again then.
+      // The client may follow the active run instead, and try again afterwards.
       await run;
       await agree(first);
       await second.runAgent();
@@ -170,7 +170,7 @@ describe("the AG-UI client", { concurrency: true }, () => {
     });
   }
 
-  test("demo: an interrupt is told to whoever did not know of it, and answered once", options, async () => {
+  test("demo: an interrupt is reported to a client that does not know it, and answered once", options, async () => {
     const client = open("demo");
     const asked = user("approve this");
     client.addMessage(asked);
@@ -179,9 +179,9 @@ describe("the AG-UI client", { concurrency: true }, () => {
     const refused = (client, input) => client.runAgent(input).then(() => assert.fail("it was let in"), (error) => error);
     const type = (error) => JSON.parse(error.payload).type.split("/").at(-1);
     // A client that has only the thread's id, and asks for something else.
-    const stranger = open("demo", client.threadId);
-    stranger.addMessage(user("something else"));
-    const open_ = await refused(stranger);
+    const other = open("demo", client.threadId);
+    other.addMessage(user("something else"));
+    const open_ = await refused(other);
     assert.deepEqual([open_.status, type(open_)], [409, "interrupts-open"]);
     const [{ id }] = client.pendingInterrupts;
     assert.ok(open_.message.includes(id), "what a stock client shows says which");
@@ -199,11 +199,11 @@ describe("the AG-UI client", { concurrency: true }, () => {
     // The first one does not know, and answers as well.
     const settled = await refused(client, { resume: [{ interruptId: id, status: "resolved", payload: { approved: true } }] });
     assert.deepEqual([settled.status, type(settled)], [409, "interrupt-settled"]);
-    stranger.addMessage(user("Good morning"));
-    await stranger.runAgent();
+    other.addMessage(user("Good morning"));
+    await other.runAgent();
   });
 
-  test("demo: a run that fails is told, and the chat goes on", options, async () => {
+  test("demo: a failed run reports its error, and the chat continues", options, async () => {
     const client = open("demo");
     client.addMessage(user("error"));
     let failed;

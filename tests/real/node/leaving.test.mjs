@@ -1,4 +1,4 @@
-// What it means that a stock AG-UI client leaves: all that it can do is to abort its request.
+// A stock AG-UI client that leaves: it can only abort its request.
 
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
@@ -10,7 +10,7 @@ import { agree, base, events, get, log, open, post, put, reload, user, warnings 
 
 const options = { timeout: 60_000 };
 
-// The client cancels a body that has broken already and does not listen to how that fails; the test runner would.
+// The client cancels a body that has already failed and ignores the error of that; the test runner would report it.
 const { cancel } = ReadableStreamDefaultReader.prototype;
 ReadableStreamDefaultReader.prototype.cancel = function (reason) {
   return cancel.call(this, reason).catch((error) => {
@@ -38,7 +38,7 @@ async function ended(threadId, runId) {
   assert.fail("it does not end");
 }
 
-/** Runs until `count` events have come, then does `then`. Gives what the client was told at last, undefined if all is well. */
+/** Runs until `count` events have come, then calls `then`. Returns the client's error, or undefined if there was none. */
 async function runUntil(client, runId, count, then) {
   let seen = 0;
   const watch = { onEvent: () => void (++seen === count && then()) };
@@ -70,13 +70,13 @@ async function proxy() {
 const through = (way, agent) => new HttpAgent({ url: `${way.base}/agui/${agent}`, threadId: randomUUID() });
 
 describe("a client that leaves", { concurrency: true }, () => {
-  test("continue: an aborted run goes on, its client is told so, and finds all of it", options, async () => {
+  test("continue: an aborted run continues, and its client receives the conflict and later all of it", options, async () => {
     const name = await agent("continue");
     const client = open(name);
     client.addMessage(user("Good morning"));
     const runId = randomUUID();
     await runUntil(client, runId, 10, () => client.abortRun());
-    // What it has is the beginning. It asks on, and is told who is at it.
+    // The client has the beginning. Its next message is refused with the active run's id.
     client.addMessage(user("And then?"));
     const refused = await client.runAgent().then(() => assert.fail("it was let in"), (error) => error);
     assert.equal(refused.status, 409);
@@ -90,7 +90,7 @@ describe("a client that leaves", { concurrency: true }, () => {
     await agree(reloaded);
   });
 
-  test("continue: a stop by its name ends the run for all who follow", options, async () => {
+  test("continue: a stop of the run by its id ends it for all followers", options, async () => {
     const client = open(await agent("continue"));
     client.addMessage(user("long"));
     const runId = randomUUID();
@@ -100,7 +100,7 @@ describe("a client that leaves", { concurrency: true }, () => {
     await agree(client);
   });
 
-  test("stop: an aborted run is stopped, and its client goes on", options, async () => {
+  test("stop: an aborted run is stopped, and its client continues", options, async () => {
     const name = await agent("stop");
     const client = open(name);
     client.addMessage(user("long"));
@@ -116,7 +116,7 @@ describe("a client that leaves", { concurrency: true }, () => {
     assert.equal(all.filter(({ event }) => event.type === "RUN_STARTED").length, 2);
   });
 
-  test("stop: who only listens may leave", options, async () => {
+  test("stop: a client that only follows may leave", options, async () => {
     const client = open(await agent("stop"));
     const asked = user("Good morning");
     client.addMessage(asked);
@@ -139,9 +139,9 @@ describe("a client that leaves", { concurrency: true }, () => {
       const runId = randomUUID();
       const cut = () => way.pairs.forEach(({ near, far }) => (near.destroy(), far.destroy()));
       const failed = await runUntil(client, runId, 10, cut);
-      assert.ok(failed, "half an answer is not taken for a whole one");
+      assert.ok(failed, "half an answer is not treated as a whole one");
       assert.equal(await ended(client.threadId, runId), status);
-      // The same run again gives all of it, also what came while nobody looked.
+      // The same run again returns all of it, also events that came without a client.
       const again = new HttpAgent({ url: client.url, threadId: client.threadId, initialMessages: [asked] });
       await again.runAgent({ runId });
       await agree(again);

@@ -7,7 +7,7 @@ import { HttpAgent } from "@ag-ui/client";
 export const base = process.env.THREADLINE_URL;
 assert.ok(base, "THREADLINE_URL is not set: these cases are run by `cargo test --test real`");
 
-// The client tells the console of every failed run, and of every member that it does not know: we want to hear both.
+// The client logs every failed run, and every member that it does not know: the tests record both.
 export const warnings = [];
 console.warn = (...words) => warnings.push(words.map(String).join(" "));
 console.error = () => {};

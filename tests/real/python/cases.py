@@ -24,7 +24,7 @@ def case(*agents: str) -> Callable[[Callable[[str], None]], None]:
 
 
 @case(*AGENTS)
-def a_chat_goes_on_with_the_history_and_without(agent: str) -> None:
+def a_chat_continues_with_the_history_and_without(agent: str) -> None:
     chat = Chat(BASE, agent)
     hello = user("Good morning")
     events = chat.run(hello)
@@ -52,7 +52,7 @@ def a_run_that_was_left_is_followed_to_its_end(agent: str) -> None:
     with chat.open(asked) as stream:
         seen = [next(stream) for _ in range(12)]
     at = seen[-1][0]
-    # By the same request, and as anybody follows a run.
+    # By the same request, and by following the run.
     with chat.open(asked, seen=at) as stream:
         rest = list(stream)
     assert rest == chat.follow(asked.run_id, at) and seen + rest == chat.log()
@@ -73,7 +73,7 @@ def threads_and_runs_are_listed(agent: str) -> None:
 
 
 @case(*AGENTS)
-def who_comes_second_is_told_and_a_stop_ends_the_run(agent: str) -> None:
+def the_second_client_is_refused_and_a_stop_ends_the_run(agent: str) -> None:
     chat = Chat(BASE, agent)
     asked = chat.input(user("long Good morning"))
     with chat.open(asked) as stream:

@@ -1,4 +1,4 @@
-"""An AG-UI client as somebody writes it in Python: the models of `ag-ui-protocol` and an HTTP library."""
+"""A typical AG-UI client in Python: the models of `ag-ui-protocol` and an HTTP library."""
 
 import json
 import uuid
@@ -77,7 +77,7 @@ class Chat:
             yield ((seq, read_event(data)) for seq, data in events_of(response))
 
     def follow(self, run_id: str, after: int) -> list[tuple[int, Any]]:
-        """A run as anybody follows it."""
+        """Follows a run."""
         path, query = f"/v1/threads/{self.thread_id}/events", {"runId": run_id, "after": after}
         with self.http.stream("GET", path, params=query, headers={"Accept": "text/event-stream"}) as response:
             return [(seq, read_event(json.dumps(json.loads(data)["event"]))) for seq, data in events_of(response)]

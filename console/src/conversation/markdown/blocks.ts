@@ -29,7 +29,7 @@ export function blocksOf(given: string, before?: Blocks): Blocks {
 
 /**
  * The blocks that a text begins with, and those that follow, in parts that are laid out together. Those of a text that has grown
- * begin as before. A heading begins a part or stands within one: it belongs to what follows.
+ * begin as before. A heading begins a part or is within one: it belongs to the text that follows.
  */
 export function partsOf(tokens: readonly Token[]): {
   readonly near: readonly Token[];

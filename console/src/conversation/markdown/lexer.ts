@@ -2,7 +2,7 @@ import { Lexer, type Token } from "marked";
 
 /** Lists and quotes within each other; deeper ones are shown as they are written. */
 const MAX_DEPTH = 16;
-/** Marks of emphasis, links and the like in one paragraph. More are nobody's text, and cost the square of their number or worse. */
+/** Marks of emphasis, links and the like in one paragraph. No real text has more; their cost is quadratic in their number or worse. */
 const MAX_MARKS = 250;
 
 /** Reads markdown in a time that goes with its length, whatever is in it. */

@@ -46,11 +46,11 @@ export function EventList(props: {
     const element = viewport(box.current);
     if (element) element.scrollTop = offsetFor(row, element, align);
   };
-  // New events: whoever is at the end stays there.
+  // New events: a list at its end stays at its end.
   useLayoutEffect(() => {
     if (isAtEnd && count > 0) reveal(count - 1);
   }, [count, isAtEnd]);
-  // What was chosen elsewhere: on the scale, by a link.
+  // An event chosen elsewhere: on the timeline, or by a link.
   useLayoutEffect(() => {
     if (opened === undefined) return;
     setActive(opened);
@@ -63,7 +63,7 @@ export function EventList(props: {
     reveal(rowOf(at), isInSight(viewport(box.current), rowOf(at)) ? "nearest" : "center");
   }, [at, isComplete]);
 
-  // What was opened is closed: who was in it goes on in the list.
+  // The open event was closed: focus moves from it to the list.
   const last = useRef(opened);
   useEffect(() => {
     const isClosed = last.current !== undefined && opened === undefined;
@@ -103,7 +103,7 @@ export function EventList(props: {
     const isUpwards = offset < before.current;
     before.current = offset;
     const isEnd = offset + viewportSize >= scrollSize - ROW_PX;
-    // Who leaves the end goes up; new rows move it away as well.
+    // Only scrolling up leaves the end; new rows move the end away as well.
     if (isUpwards) setAtEnd(false);
     else if (isEnd) setAtEnd(true);
   };
@@ -120,7 +120,7 @@ export function EventList(props: {
         itemSize={ROW_PX}
         keepMounted={activeRow === undefined ? [] : [activeRow]}
         onScroll={scrolled}
-        // Before the next rows take them back to the end.
+        // Before the next rows scroll the list back to its end.
         onWheel={({ deltaY }) => deltaY < 0 && setAtEnd(false)}
         onKeyDown={keyed}
       >

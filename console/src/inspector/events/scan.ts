@@ -1,5 +1,5 @@
-// Looks for the events that a filter shows: through the log, a page at a time, and then through what is appended. Only the seqs of
-// those are kept.
+// Searches the events that a filter shows: through the log, a page at a time, and then through appended events. Only their seqs are
+// kept.
 
 import type { EventBatch, EventPage } from "threadline";
 import { type Filter, matcher } from "./filter.ts";
@@ -11,19 +11,19 @@ export interface ScanSnapshot {
   /** Ascending. Grows in place: `found` says how many there are. */
   readonly seqs: readonly number[];
   readonly found: number;
-  /** Seq up to which everything was looked at. */
+  /** Seq up to which every event was checked. */
   readonly cursor: number;
   readonly state: "scanning" | "done" | "cancelled" | "failed";
   readonly error: unknown;
 }
 
-/** Reads the page behind a cursor. */
+/** Reads the page after a cursor. */
 export type ReadPage = (after: number, limit: number, signal: AbortSignal) => Promise<EventPage>;
 
 export interface Range {
-  /** Nothing before it can be of the run that is looked for. */
+  /** No earlier event can be of the searched run. */
   readonly firstSeq: number;
-  /** Nor anything behind it; undefined if it goes on. */
+  /** No later event either; undefined while the run is active. */
   readonly lastSeq: number | undefined;
 }
 
@@ -38,7 +38,7 @@ export class Scan {
   #snapshot: ScanSnapshot;
   #isReading = false;
 
-  /** Begins to look, up to `tail` and through what is taken in with `take`. */
+  /** Begins the search, up to `tail` and through the events given to `take`. */
   constructor(read: ReadPage, filter: Filter, tail: number, { firstSeq, lastSeq }: Range) {
     this.#read = read;
     this.#isShown = matcher(filter);
@@ -55,18 +55,18 @@ export class Scan {
 
   readonly getSnapshot = (): ScanSnapshot => this.#snapshot;
 
-  /** Up to where there is something to look at. */
+  /** The last seq to search. */
   get end(): number {
     return Math.min(this.#tail, this.#end);
   }
 
-  /** Takes in what was appended. */
+  /** Takes appended events. */
   take(batches: readonly EventBatch[]): void {
     let { cursor } = this.#snapshot;
     for (const batch of batches) {
       const last = batch.seq + batch.events.length - 1;
       this.#tail = Math.max(this.#tail, last);
-      // Pages come to it by themselves; or it was given up.
+      // A running scan reads them as pages; a cancelled one ignores them.
       if (this.#isReading || this.#snapshot.state !== "done" || batch.seq > cursor + 1) continue;
       batch.events.forEach((event, index) => {
         if (batch.seq + index > cursor && this.#isShown(event, batch.runId)) this.#seqs.push(batch.seq + index);
@@ -76,13 +76,13 @@ export class Scan {
     if (cursor !== this.#snapshot.cursor) this.#publish({ cursor });
   }
 
-  /** Looks no further. What was found stays. */
+  /** Stops the search. Found events stay. */
   readonly cancel = (): void => {
     this.#over.abort();
     if (this.#snapshot.state === "scanning") this.#publish({ state: "cancelled" });
   };
 
-  /** Ends it, for nobody listens any more. */
+  /** Ends the scan and drops its listeners. */
   close(): void {
     this.#over.abort();
     this.#listeners.clear();

@@ -24,10 +24,10 @@ export function JsonText({ json, label }: { readonly json: string; readonly labe
   );
 }
 
-/** A line, indented as deep as it stands. */
+/** A line, indented by its depth. */
 export const JsonLine = memo(function JsonLine({ line: { depth, tokens } }: { readonly line: Line }) {
   return (
-    // The spaces are for who selects and copies it.
+    // The spaces are for selected and copied text.
     <div className="json-line" style={{ paddingInlineStart: `${2 * depth + 2}ch`, textIndent: `-${2 * depth + 2}ch` }}>
       {"  ".repeat(depth)}
       {tokens.map(({ kind, text }, index) =>

@@ -11,7 +11,7 @@ export interface Token {
 }
 
 export interface Line {
-  /** How deep it stands. */
+  /** Depth of nesting. */
   readonly depth: number;
   readonly tokens: readonly Token[];
 }

@@ -72,7 +72,7 @@ export function summary(value: unknown): string {
   return names.length === 0 ? "{}" : line(`{ ${names.slice(0, 6).join(", ")}${names.length > 6 ? ", …" : ""} }`);
 }
 
-/** A name as it stands in a JSON pointer. */
+/** A name as it is escaped in a JSON pointer. */
 export function escaped(name: string): string {
   return name.replaceAll("~", "~0").replaceAll("/", "~1");
 }

@@ -12,18 +12,18 @@ import { clock, duration, fullTime } from "../time.ts";
 import { SubscriptionTable } from "./SubscriptionTable.tsx";
 import { usePolled } from "./use-polled.ts";
 
-/** How often it is asked who is there. */
+/** Interval of the requests for the lock and the subscriptions, in milliseconds. */
 const POLL_MS = 2_000;
 const TICK_MS = 250;
 
-/** Who holds the lock of a thread, and who listens. */
+/** The holder of a thread's lock, and the thread's subscriptions. */
 export function LivePanel({ threadId, log }: { readonly threadId: string; readonly log: ThreadLog }) {
   const status = useConnection();
   const key = `${threadId} ${log.getSnapshot().epoch}`;
-  // Each for itself: who holds the lock is known also where nobody can say who listens.
+  // Polled separately: the holder of the lock is known also where the subscriptions cannot be read.
   const [thread, lockError] = usePolled(key, POLL_MS, (signal) => log.ref.get({ signal }));
   const [subscribed, error] = usePolled(key, POLL_MS, async (signal) => {
-    // As it was before they were asked for: who keeps up is not behind what has come since.
+    // The tail from before the request: a subscription that keeps up is not behind events that came since.
     const { tail } = log.pages;
     return { tail, page: await log.ref.subscriptions({ signal }) };
   });

@@ -1,7 +1,7 @@
 import type { ThreadSubscription, ThreadSubscriptions } from "threadline";
 import { fullTime, clock, count } from "../time.ts";
 
-/** Who is subscribed, and how far behind the tail. */
+/** The subscriptions, and how far each is behind the tail. */
 export function SubscriptionTable({ page, tail }: { readonly page: ThreadSubscriptions; readonly tail: number }) {
   const { nodes, count: all, subscriptions } = page;
   if (subscriptions.length === 0) return <p className="soft">Nobody. What is appended is read later, from a cursor.</p>;

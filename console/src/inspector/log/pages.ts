@@ -1,18 +1,17 @@
-// The events of a log that are at hand: in chunks, which are loaded when somebody wants to see one of their events, and forgotten
-// when there are many.
+// The loaded events of a log: in chunks, which are loaded when one of their events is wanted, and dropped when there are many.
 
 import type { AgUiEvent, EventBatch, EventPage, LoggedEvent } from "threadline";
 
-/** Events of a chunk: chunk `k` has those behind the cursor `k * CHUNK`. */
+/** Events of a chunk: chunk `k` has those after the cursor `k * CHUNK`. */
 export const CHUNK = 200;
-/** Chunks that are kept, unless they are wanted. */
+/** Chunks that are kept; wanted chunks are kept beyond this. */
 export const MOST_CHUNKS = 60;
-/** Characters of JSON that are kept, unless they are wanted. */
+/** Characters of JSON that are kept; wanted chunks are kept beyond this. */
 export const MOST_SIZE = 32_000_000;
 /** Chunks that are loaded at the same time. */
 const AT_ONCE = 3;
 
-/** Reads the page behind a cursor. It may be shorter than the limit. */
+/** Reads the page after a cursor. It may be shorter than the limit. */
 export type ReadEvents = (after: number, limit: number, signal: AbortSignal) => Promise<EventPage>;
 
 interface Chunk {
@@ -53,7 +52,7 @@ export class EventPages {
     return this.#chunks.get(chunkOf(seq))?.events[(seq - 1) % CHUNK];
   }
 
-  /** Wants to see an event, until the function that this gives is called. */
+  /** Marks an event as wanted, until the returned function is called. */
   want(seq: number): () => void {
     if (seq < 1 || seq > this.tail) return () => {};
     const key = chunkOf(seq);
@@ -69,14 +68,14 @@ export class EventPages {
     };
   }
 
-  /** Takes in events that have just been appended. Listeners hear of it with `changed`. */
+  /** Takes events that have just been appended. `changed` notifies the listeners. */
   append({ seq, runId, at, events }: EventBatch): void {
     events.forEach((event, index) => this.#put({ seq: seq + index, runId, at, event }));
     this.tail = Math.max(this.tail, seq + events.length - 1);
     this.#evict();
   }
 
-  /** Tells the listeners that there may be something new. */
+  /** Notifies the listeners of possible changes. */
   changed(): void {
     for (const listener of this.#listeners) listener();
     this.#schedule();
@@ -110,7 +109,7 @@ export class EventPages {
   }
 
   #pump(): void {
-    // Who scrolls past thousands of rows wants those at which they stop.
+    // A user who scrolls past thousands of rows needs those at which the scrolling stops.
     for (const key of [...this.#wanted.keys()].reverse()) {
       if (this.#loading.size >= AT_ONCE || this.#over.signal.aborted) return;
       if (this.#loading.has(key) || this.#broken.has(key) || !this.#lacks(key)) continue;
@@ -126,7 +125,7 @@ export class EventPages {
       for (let after = key * CHUNK; after < end;) {
         const { events } = await this.#read(after, end - after, signal);
         if (signal.aborted) return;
-        // Nothing although the tail says otherwise: the thread is being deleted.
+        // An empty page before the tail: the thread is being deleted.
         if (events.length === 0) throw new Error(`there is no event behind seq ${after}`);
         for (const event of events) this.#put(event);
         after = events.at(-1)!.seq;
@@ -168,7 +167,7 @@ export class EventPages {
   }
 
   #evict(): void {
-    // What was put in last stays in any case, so that a live log has its end at hand.
+    // The newest chunk always stays, so that a live log has its end loaded.
     const last = chunkOf(this.tail);
     for (const [key, { size }] of this.#chunks) {
       if (this.#chunks.size <= MOST_CHUNKS && this.#size <= MOST_SIZE) return;

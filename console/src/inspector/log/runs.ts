@@ -1,4 +1,4 @@
-// The runs of a thread, newest first: loaded up to a bound when somebody looks, further when asked to, and looked at again when one
+// The runs of a thread, newest first: loaded up to a bound when they are shown, further on demand, and loaded again when one
 // begins or ends.
 
 import type { Run, ThreadRef } from "threadline";

@@ -1,5 +1,5 @@
-// What the inspector knows of a thread's log: its epoch, its tail, the events that are at hand, the runs, and the thread as it was at
-// a seq. It is live while somebody looks.
+// The inspector's view of a thread's log: its epoch, its tail, the loaded events, the runs, and the thread as of a seq. The log is
+// live while a component shows it.
 
 import {
   type EventBatch,
@@ -14,11 +14,11 @@ import { Moments } from "../fold.ts";
 import { EventPages } from "./pages.ts";
 import { RunList } from "./runs.ts";
 
-/** Listeners are told of live events at most this often, in milliseconds. */
+/** Listeners are notified of live events at most this often, in milliseconds. */
 const FRAME_MS = 33;
-/** How long a log stays open that nobody looks at: React looks away and back. */
+/** How long a log without subscribers stays open: React unsubscribes and subscribes again. */
 const LINGER_MS = 1_000;
-/** Logs that are remembered of each client. */
+/** Logs that are kept for each client. */
 const MOST_LOGS = 8;
 
 export interface LogSnapshot {
@@ -72,7 +72,7 @@ export class ThreadLog {
 
   readonly getSnapshot = (): LogSnapshot => this.#snapshot;
 
-  /** Whether somebody looks at it, or just did. */
+  /** Whether a component shows the log, or did a moment ago. */
   get isOpen(): boolean {
     return this.#isOpen;
   }
@@ -201,13 +201,13 @@ const RUN_EDGES = new Set(["RUN_STARTED", "RUN_FINISHED", "RUN_ERROR"]);
 
 const logs = new WeakMap<Threadline, Map<string, ThreadLog>>();
 
-/** The log of a thread: one for all who look at it. */
+/** The log of a thread: one for all components that show it. */
 export function logOf(client: Threadline, threadId: string): ThreadLog {
   let all = logs.get(client);
   if (!all) logs.set(client, (all = new Map()));
   let log = all.get(threadId);
   if (log) return log;
-  // What was rendered and never shown.
+  // A log that was rendered and never shown.
   for (const [id, each] of all) {
     if (all.size < MOST_LOGS) break;
     if (!each.isOpen) all.delete(id);

@@ -1,4 +1,4 @@
-// What the server itself says, beside what the console shows; and threads for it to show.
+// The server's own answers, to compare the console with; and threads for it to show.
 
 import { randomUUID } from "node:crypto";
 import { type Message, type NewEvent, type Producer, type Run, Threadline } from "threadline";
@@ -8,13 +8,13 @@ export { Proxy } from "../../../../sdk/typescript/test/harness/proxy.ts";
 export { Server } from "../../../../sdk/typescript/test/harness/server.ts";
 export { log, type Logged } from "../../../../sdk/typescript/test/harness/writer.ts";
 
-/** The package, in the place of somebody else's program. */
+/** The package, in the role of another program. */
 export function client(server: Server, user?: string): Threadline {
   const { url, apiKey } = server;
   return new Threadline({ url, ...(apiKey && { apiKey }), ...(user && { user }) });
 }
 
-/** What was said in a thread by one role, as the server folds it. */
+/** The texts of one role in a thread, as the server folds them. */
 export async function said(server: Server, threadId: string, role: string): Promise<string[]> {
   const { messages } = await client(server).thread(threadId).messages();
   return messages.filter((message: Message) => message.role === role).map(({ content }) => String(content));
@@ -43,7 +43,7 @@ export async function thread(
   return threadId;
 }
 
-/** A whole run of these events. */
+/** A complete run of these events. */
 export async function write(
   server: Server,
   threadId: string,
@@ -56,14 +56,14 @@ export async function write(
     .run((run) => append(run, events), options);
 }
 
-/** As a run of AG-UI begins. */
+/** The first event of an AG-UI run. */
 const append = (run: Producer, events: readonly NewEvent[]) =>
   run.append([{ type: "RUN_STARTED", threadId: run.threadId, runId: run.runId }, ...events]);
 
-/** A run that goes on until the test ends it. */
+/** A run that continues until the test ends it. */
 export interface OpenRun {
   readonly run: Producer;
-  /** Ends it well. */
+  /** Finishes the run. */
   end(): Promise<Run>;
 }
 

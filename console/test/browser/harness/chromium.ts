@@ -1,4 +1,4 @@
-// Chromium with the console in it, which complains of nothing that its test does not expect.
+// Chromium with the console in it; errors that a test does not expect fail it.
 
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
@@ -6,24 +6,24 @@ import { fileURLToPath } from "node:url";
 import { type Browser, type BrowserContext, type BrowserContextOptions, chromium, type Page } from "playwright-core";
 import { launch } from "../../../../sdk/typescript/test/harness/chromium.ts";
 
-/** Other files of the console than those which the server has: the folder `dist`, built anew, for one. */
+/** Files that replace the server's files of the console, for example a newly built `dist`. */
 const BUILT = process.env.CONSOLE;
 const here = fileURLToPath(new URL("../../..", import.meta.url));
 
-// A page that the test gives has no address, and would not be let to one of this machine.
+// A page from a test has no origin, and would not be allowed to connect to an address of this machine.
 export const LAUNCH = launch(...(BUILT ? ["LocalNetworkAccessChecks"] : []));
 
-/** What the browser says by itself of a server that is away. */
+/** The browser's own messages about an unreachable server. */
 export const AWAY = /net::ERR_|WebSocket connection to/;
-/** What the browser says by itself of a request that was refused with one of these. */
+/** The browser's own messages about a request that was refused with one of these statuses. */
 export const refused = (...statuses: number[]) => new RegExp(`responded with a status of (${statuses.join("|")})`);
 
 export interface Visit extends BrowserContextOptions {
-  /** Where in the console: a hash. */
+  /** The route in the console: a hash. */
   readonly at?: string;
-  /** The time that the page has for good. */
+  /** A fixed time for the page. */
   readonly now?: string;
-  /** What the console of the browser may say in this test. */
+  /** Messages that the browser's console may have in this test. */
   readonly expects?: readonly RegExp[];
 }
 
@@ -58,9 +58,9 @@ export class Chromium {
       if (message.type() === "error" || message.type() === "warning") this.#complaints.push(message.text());
     });
     const asked = (target: string) => {
-      // Nothing that is shown may tell anybody else that it is.
+      // No content may send a request to another host.
       if (new URL(target).host !== new URL(url).host && !target.startsWith("blob:")) {
-        this.#complaints.push(`asked somebody else: ${target}`);
+        this.#complaints.push(`requested another host: ${target}`);
       }
     };
     context.on("request", (request) => asked(request.url()));
@@ -70,12 +70,12 @@ export class Chromium {
     return page;
   }
 
-  /** What was complained of so far, and was not expected. */
+  /** The unexpected errors so far. */
   get complaints(): readonly string[] {
     return this.#complaints.filter((complaint) => !this.#expected.some((expected) => expected.test(complaint)));
   }
 
-  /** Closes all that is open. Throws if anything was complained of. */
+  /** Closes all pages. Throws if there was an unexpected error. */
   async leave(): Promise<void> {
     for (const context of this.#contexts) await context.close();
     this.#contexts.clear();
@@ -99,7 +99,7 @@ async function serveBuilt(context: BrowserContext, folder: string): Promise<void
       const response = await route.fetch();
       await route.fulfill({ response, body: await readFile(join(here, folder, name)) });
     } catch {
-      // The server is away, or the page.
+      // The server is unreachable, or the page is closed.
       await route.abort("connectionrefused").catch(() => {});
     }
   });

@@ -1,4 +1,4 @@
-// How smooth the page is, by its own clock.
+// The smoothness of the page, measured by its own clock.
 
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Locator, Page } from "playwright-core";
@@ -15,7 +15,7 @@ export interface Frames {
   readonly longestTaskMs: number;
 }
 
-/** Looks at frames for so long, while something is scrolled: up (-1), down (1) or not at all (0). */
+/** Records frames for this long, while an element is scrolled: up (-1), down (1) or not at all (0). */
 export async function framesOf(page: Page, scroller: Locator, direction: number, ms = 3_000): Promise<Frames> {
   const element = await scroller.elementHandle();
   return page.evaluate(
@@ -69,7 +69,7 @@ export function large(server: Server): Promise<string> {
   return thread(server, events, { name: "Ten thousand events", agentId: "writer" });
 }
 
-/** Says words at a pace, which may be that of many tokens. */
+/** Writes words at a pace, which may be that of many tokens. */
 export async function stream(
   run: Producer,
   messageId: string,
@@ -82,7 +82,7 @@ export async function stream(
       const delta = said % 60 === 59 ? `word ${said}.\n\n` : `word ${said} `;
       await run.append({ type: "TEXT_MESSAGE_CONTENT", messageId, delta });
     }
-    // A producer has a pace.
+    // The producer waits to keep the pace.
     await sleep(5);
   }
 }

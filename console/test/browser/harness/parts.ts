@@ -1,4 +1,4 @@
-// The parts of the page, by the names that people have for them (NAMES.md).
+// The parts of the page, by their accessible names (NAMES.md).
 
 import type { Locator, Page } from "playwright-core";
 
@@ -25,13 +25,13 @@ export const options = (page: Page) => inspector(page).getByRole("listbox", { na
 export const scale = (page: Page) => page.getByRole("slider", { name: "Event" });
 export const notice = (page: Page, text: string | RegExp) => page.locator(".notice", { hasText: text });
 
-/** Waits until it is gone, or hidden. */
+/** Waits until the element is gone, or hidden. */
 export const gone = (locator: Locator) => locator.waitFor({ state: "hidden" });
 
-/** For so many frames nothing has to move, to be at rest. */
+/** Frames without a movement after which a scroller is idle. */
 const FRAMES_AT_REST = 10;
 
-/** Scrolls up until the first message is in sight and stays there, whatever moves it meanwhile. */
+/** Scrolls up until the first message is in sight and stays there, even if loading moves it meanwhile. */
 export const toTop = (page: Page) =>
   messages(page).evaluate(async (element, frames) => {
     for (let still = 0; still < frames; still = element.scrollTop === 0 ? still + 1 : 0) {
@@ -40,10 +40,10 @@ export const toTop = (page: Page) =>
     }
   }, FRAMES_AT_REST);
 
-/** How far it is scrolled. */
+/** The scroll position. */
 export const scrolled = (locator: Locator) => locator.evaluate(({ scrollTop }) => scrollTop);
 
-/** Waits until what scrolls has come to rest: browsers scroll smoothly. Gives where. */
+/** Waits until a scroller is idle: browsers scroll smoothly. Returns its position. */
 export const atRest = (locator: Locator) =>
   locator.evaluate(async (element, frames) => {
     let place = element.scrollTop;
@@ -61,7 +61,7 @@ export async function send(page: Page, text: string): Promise<void> {
   await button(page, "Send").click();
 }
 
-/** Waits until no run is under way, and the next message could be sent. */
+/** Waits until no run is active, and the next message could be sent. */
 export const idle = (page: Page) => button(page, "Send").waitFor();
 export const running = (page: Page) => button(page, "Stop").waitFor();
 
@@ -71,7 +71,7 @@ export async function choose(page: Page, item: string): Promise<void> {
   await page.getByRole("menuitem", { name: item, exact: true }).click();
 }
 
-/** Begins a thread with the demo agent; gives its id. */
+/** Begins a thread with the demo agent; returns its id. */
 export async function begin(page: Page, text: string): Promise<string> {
   await sidebar(page).getByRole("link", { name: "New thread", exact: true }).first().click();
   await heading(page, "What is it about?").waitFor();
@@ -85,9 +85,9 @@ export function threadIn(page: Page): string {
   return decodeURIComponent(/#\/threads\/([^?]+)/.exec(page.url())?.[1] ?? "");
 }
 
-/** All letters that are shown, without spaces: how they are laid out does not matter. */
+/** All letters that are shown, without spaces: the layout does not matter. */
 export const letters = async (locator: Locator) => squeezed((await locator.allTextContents()).join(""));
-/** A text in the same form, without the signs of markdown. */
+/** A text in the same form, without markdown's marks. */
 export const squeezed = (text: string) => text.replace(/^- /gm, "").replace(/[*#`>\s]/g, "");
 
 /** The numbers of sentences that are shown: "(17) You may …". */
