@@ -157,10 +157,12 @@ describe("the list of threads", { concurrency: true }, () => {
   test("the other tabs are notified of a run", { ...options, skip: !can.activity }, async () => {
     const { here, lists, close } = await two();
     const chat = here.chat();
-    const run = chat.say("say busy 40 5");
+    // The feed keeps the newest change of a thread only, so the run must not end before its start was seen.
+    const run = chat.say("say busy 20000 5");
     const notified = (list, type) =>
       list.activity.some((notice) => notice.threadId === chat.threadId && notice.eventType === type && notice.runId);
     for (const list of lists) await until("the beginning", () => notified(list, "RUN_STARTED"));
+    chat.stop();
     await run;
     for (const list of lists) {
       await until("the end", () => notified(list, "RUN_FINISHED"));
