@@ -28,5 +28,5 @@ test("is assignable to AgentKit's own types, with and without a state type", () 
 });
 
 test("invalid options are refused immediately", () => {
-  expect(() => threadlineHistory({ url: "nonsense" })).toThrow("no address of a server");
+  expect(() => threadlineHistory({ url: "nonsense" })).toThrow("not a valid server address");
 });
