@@ -161,7 +161,12 @@ impl App {
                 (Arc::new(store), Some(installation))
             }
         };
-        let mut ports = Ports { timing: config.timing, limits: config.limits, ..Ports::alone(store.clone(), clock) };
+        let mut ports = Ports {
+            timing: config.timing,
+            limits: config.limits,
+            node_name: machine_name(),
+            ..Ports::alone(store.clone(), clock)
+        };
         match (redis, installation) {
             (Some(redis), Some(installation)) => {
                 let lock = RedisLock::new(RedisConnection::new(redis.clone()), &config.lock_key_prefix);
@@ -301,6 +306,12 @@ impl<L: Listener> App<L> {
         }
         !failed.is_cancelled()
     }
+}
+
+/// Name of the machine, or of the container; empty if the system does not tell it.
+fn machine_name() -> String {
+    let name = std::fs::read_to_string("/proc/sys/kernel/hostname");
+    name.or_else(|_| std::env::var("HOSTNAME")).map(|name| name.trim().to_owned()).unwrap_or_default()
 }
 
 /// Copies a data directory to a new one while a server has it open. Returns the size of the copy in bytes.

@@ -10,6 +10,7 @@ mod error;
 mod following;
 pub mod health;
 pub mod identity;
+pub mod nodes;
 mod output;
 mod render;
 pub mod run;
@@ -122,6 +123,8 @@ pub enum Command {
     Users(identity::UsersArgs),
     /// Show the audit log of a project
     Audit(identity::AuditArgs),
+    /// List the nodes of an installation
+    Nodes,
     /// Benchmark Threadline against a baseline on this machine (starts threadline-bench)
     Bench(BenchArgs),
     /// Print the OpenAPI document of the HTTP interface

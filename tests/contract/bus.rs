@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use threadline_core::{Fence, ProjectId, RunId, ThreadKey, UserId, limits::BUS_QUEUE};
+use threadline_core::{Fence, NodeId, ProjectId, RunId, ThreadKey, UserId, limits::BUS_QUEUE};
 use threadline_engine::cluster::{
-    bus::{self, BusEnd, BusMessage, Channel, Hint, NodeId, Question, ThreadNews, local::LocalBus},
+    bus::{self, BusEnd, BusMessage, Channel, Hint, Question, ThreadNews, local::LocalBus},
     redis_connection::client,
 };
 use tokio::time;

@@ -10,6 +10,7 @@ mod feed;
 mod identity;
 mod lock;
 mod log;
+mod nodes;
 mod postgres;
 mod projections;
 mod queries;
@@ -117,6 +118,10 @@ contract! {
         annotated_threads_are_listed_in_order;
     agents:
         agents_are_kept_by_project;
+    nodes:
+        a_beat_is_numbered_and_has_the_time_of_the_store
+        nodes_are_listed_as_their_last_beats_describe_them
+        nodes_without_a_beat_for_long_are_forgotten;
     identity:
         a_project_is_put_by_version
         keys_are_found_by_digest_and_belong_to_a_project

@@ -6,10 +6,10 @@ use std::{
 };
 
 use clap::Parser;
-use threadline::cli::{Cli, CliError, Command, HealthArgs, RunArgs, health, identity, run::say};
+use threadline::cli::{Cli, CliError, Command, HealthArgs, RunArgs, health, identity, nodes, run::say};
 use threadline_client::{Client, ClientConfig, ClientError, ThreadQuery};
 
-use crate::harness::{Options, Server, run};
+use crate::harness::{Options, Server, eventually, run};
 
 fn args(thread: &str, message: &str) -> RunArgs {
     let cli = Cli::try_parse_from(["threadline", "run", thread, message]).expect("a command line");
@@ -76,6 +76,7 @@ async fn output(server: &Server, line: &str) -> String {
         Command::Projects(args) => identity::projects(&cli.connect, args, &mut out).await,
         Command::Users(args) => identity::users(&cli.connect, args, &mut out).await,
         Command::Audit(args) => identity::audit(&cli.connect, args, &mut out).await,
+        Command::Nodes => nodes::run(&cli.connect, &mut out).await,
         other => panic!("{other:?} is not tried here"),
     }
     .unwrap_or_else(|error| panic!("{line}: {error}"));
@@ -119,6 +120,20 @@ async fn a_projects_own_affairs_are_seen_to_on_the_command_line() {
         let acme = output(server, "--project acme audit --limit 1").await;
         assert!(acme.contains("key.created") && acme.lines().count() == 1, "{acme}");
         assert!(Cli::try_parse_from(["threadline", "users", "erase", "ann"]).is_err(), "--yes is needed");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn nodes_are_listed_on_the_command_line() {
+    run(Options::memory(), async |server: &Server| {
+        let live = async || {
+            let listed = output(server, "nodes").await;
+            (listed.contains("  live     ") && listed.contains("  skew ")).then_some(listed)
+        };
+        let listed = eventually("two beats", live).await;
+        assert_eq!(listed.lines().count(), 1, "{listed}");
+        assert!(listed.contains(env!("CARGO_PKG_VERSION")) && listed.contains("  started 20"), "{listed}");
     })
     .await;
 }

@@ -2,15 +2,13 @@
 
 use std::sync::atomic::Ordering::SeqCst;
 
-use reqwest::Method;
-use serde_json::{Value, json};
-use threadline::app::{App, ServeConfig, StoreChoice};
-use tokio::time::{self, Duration};
-
 use crate::{
     backing::{Postgres, Redis},
     harness::{Backend, Client, Options, Server, eventually, everywhere, http::send, raw::Raw, run},
 };
+use reqwest::Method;
+use serde_json::{Value, json};
+use threadline::app::{App, ServeConfig, StoreChoice};
 
 everywhere! {
     async fn a_node_reports_its_dependencies(server) {
@@ -30,40 +28,68 @@ async fn redis_is_named_where_there_is_one() {
 }
 
 #[tokio::test]
-async fn a_store_that_does_not_answer_makes_the_node_unready_and_is_asked_once() {
+async fn a_store_that_does_not_commit_makes_the_node_unready() {
     run(Options::memory().with_glass(), async |server: &Server| {
         let dev = server.client();
+        let ready = async || (dev.get("/readyz").await.status == 200).then_some(());
+        eventually("ready", ready).await;
         let pane = &server.intercept();
-        pane.probe_gate.hold();
-        let begun = time::Instant::now();
-        // All of them wait for the same answer, which does not come.
-        let probes = (0..20).map(|_| {
-            let dev = dev.clone();
-            tokio::spawn(async move { dev.get("/readyz").await })
+        pane.beat_gate.hold();
+        let unready = eventually("no beat for five seconds", async || {
+            let answer = dev.get("/readyz").await;
+            (answer.status == 503).then_some(answer)
         });
-        for probe in probes.collect::<Vec<_>>() {
-            let problem = probe.await.expect("answered").problem(503, "store-unavailable");
-            assert_eq!(
-                (&problem["dependencies"]["store"], &problem["retryable"]),
-                (&json!("unavailable"), &json!(true))
-            );
-        }
-        // Not one after the other.
-        assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
-        // Later ones as well: there is one question under way, not one a probe.
-        for _ in 0..2 {
-            time::sleep(Duration::from_millis(1_050)).await;
+        let problem = unready.await.problem(503, "store-unavailable");
+        let facts = (&problem["why"], &problem["dependencies"]["store"], &problem["retryable"]);
+        assert_eq!(facts, (&json!("store-does-not-commit"), &json!("unavailable"), &json!(true)));
+        // One beat is in progress, however many probes ask.
+        let begun = pane.beats.load(SeqCst);
+        for _ in 0..20 {
             dev.get("/readyz").await.problem(503, "store-unavailable");
         }
-        assert_eq!(pane.probes.load(SeqCst), 1);
+        assert_eq!(pane.beats.load(SeqCst), begun);
         let text = dev.get("/metrics").await.text().to_owned();
         assert!(text.contains("threadline_dependency_up{dependency=\"store\"} 0\n"), "{text}");
         // The node is alive nevertheless: a restart would not bring the store back.
         dev.get("/healthz").await.ok(200);
-        pane.probe_gate.open();
-        eventually("ready again", async || (dev.get("/readyz").await.status == 200).then_some(())).await;
+        pane.beat_gate.open();
+        eventually("ready again", ready).await;
+        assert!(pane.beats.load(SeqCst) > begun, "one beat after the one that was held");
     })
     .await;
+}
+
+everywhere! {
+    async fn nodes_are_listed_with_their_beats(server) {
+        let dev = server.client();
+        let list = async || dev.get("/v1/nodes").await.ok(200)["nodes"].as_array().expect("a list").clone();
+        let beats = async || list().await.iter().find(|node| node["state"] == "live").and_then(|node| node["beats"].as_u64());
+        let first = eventually("a beat", beats).await;
+        eventually("another one", async || beats().await.filter(|next| *next > first)).await;
+        let node = list().await.into_iter().find(|node| node["state"] == "live").expect("a live node");
+        assert_eq!(node["version"], env!("CARGO_PKG_VERSION"));
+        assert!(node["skewMs"].as_i64().is_some_and(|skew| skew.abs() < 60_000), "{node}");
+        assert_eq!(node["nodeId"].as_str().map(str::len), Some(16));
+    }
+}
+
+#[tokio::test]
+async fn a_node_that_has_shut_down_is_listed_as_leaving() {
+    let database = Postgres::shared().fresh_database();
+    let first = Server::in_database(&database, Options::new(Backend::Production)).await;
+    let second = Server::in_database(&database, Options::new(Backend::Production)).await;
+    let states = async || {
+        let nodes = second.client().get("/v1/nodes").await.ok(200)["nodes"].as_array().expect("a list").clone();
+        let mut states: Vec<_> =
+            nodes.iter().map(|node| node["state"].as_str().unwrap_or_default().to_owned()).collect();
+        states.sort_unstable();
+        states
+    };
+    eventually("two live nodes", async || (states().await == ["live", "live"]).then_some(())).await;
+    first.stop().await;
+    let states = states().await;
+    assert!(states == ["leaving", "live"] || states == ["ended", "live"], "{states:?}");
+    second.stop().await;
 }
 
 #[tokio::test]

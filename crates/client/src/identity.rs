@@ -32,6 +32,11 @@ impl Client {
         self.json(self.request(Method::GET, self.url(&["projects"])?)).await
     }
 
+    /// Lists the nodes of the installation, also those that have ended. For the operator.
+    pub async fn nodes(&self) -> Result<Value, ClientError> {
+        self.json(self.request(Method::GET, self.url(&["nodes"])?)).await
+    }
+
     /// Reads a project with its settings.
     pub async fn project(&self, project: &str) -> Result<Value, ClientError> {
         self.json(self.request(Method::GET, self.url(&["projects", project])?)).await

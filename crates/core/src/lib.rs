@@ -16,6 +16,7 @@ pub mod identity;
 pub mod json;
 pub mod limits;
 pub mod lines;
+pub mod node;
 pub mod origin;
 pub mod page;
 pub mod principal;
@@ -38,6 +39,7 @@ pub use id::{
 };
 pub use identity::{ApiKey, AuditEntry, Digest, Footprint, IssuerSettings, ProjectSettings, Retention};
 pub use lines::lines;
+pub use node::{Node, NodeId};
 pub use origin::{AllowedOrigins, Origin};
 pub use page::{ListOrder, ListPosition, ReadFrom};
 pub use principal::{Credential, Principal, Scope, Scopes};

@@ -246,9 +246,22 @@ pub const LOCK_TICK: Duration = Duration::from_secs(1);
 /// Locks renewed at once.
 pub const LOCK_CHUNK: usize = 512;
 
+/// Time between two beats of a node.
+pub const NODE_BEAT: Duration = Duration::from_secs(1);
+/// Time that the store has to commit a beat.
+pub const NODE_BEAT_TIMEOUT: Duration = Duration::from_secs(2);
+/// Age of a node's last beat from which the node counts as lost: longer than the pause between two beats of a node that
+/// is just ready.
+pub const NODE_TTL: Duration = Duration::from_secs(7);
+/// Age of its last committed beat from which a node is not ready.
+pub const READY_BEAT_AGE: Duration = Duration::from_secs(5);
+/// Time for which the row of a node that has ended is kept.
+pub const NODE_RETENTION: Duration = Duration::from_secs(7 * 24 * 3_600);
+/// Nodes in a list, those with the newest beats.
+pub const MAX_LISTED_NODES: usize = 500;
 /// Time that the store has to answer a readiness check.
 pub const READY_TIMEOUT: Duration = Duration::from_secs(1);
-/// Time for which the answer of a readiness check is reused, so that probes do not load the store.
+/// Time for which a check of Redis is reused, so that probes do not load Redis.
 pub const READY_MEMORY: Duration = Duration::from_secs(1);
 /// Longest `x-request-id` that is taken over from a client, in bytes.
 pub const MAX_REQUEST_ID_BYTES: usize = 128;

@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
-use threadline_core::limits::{MAX_FOLDS, MAX_LEASE, MIN_LEASE};
+use threadline_core::{
+    NodeId,
+    limits::{MAX_FOLDS, MAX_LEASE, MIN_LEASE},
+};
 use tokio::sync::{Mutex, Semaphore};
 
 use crate::{
@@ -16,6 +19,7 @@ use crate::{
     lifecycle::Lifecycle,
     limits::Quota,
     metrics::Metrics,
+    nodes,
     read::{events, feed, followers, projections, recheck},
     runs::{self, close, heartbeats, lock_guard, reaper},
     subscription::Hub,
@@ -28,8 +32,9 @@ impl Service {
     /// Starts the background tasks. Must be called inside a tokio runtime. No other function knows all parts of the
     /// engine.
     pub fn start(ports: Ports) -> Self {
-        let Ports { store, clock, lock, bus, timing, limits } = ports;
+        let Ports { store, clock, lock, bus, timing, limits, node_name } = ports;
         let (lifecycle, metrics, quota) = (Lifecycle::default(), Metrics::new(), Quota::new(limits));
+        let node = NodeId::generate();
         let hub = Arc::new(Hub::new(metrics.clone()));
         let directory = Directory::new(store.clone());
         let BusEnd { bus, heard } = bus;
@@ -72,7 +77,7 @@ impl Service {
         });
         let closer = close::Closer { store: store.clone(), metrics: metrics.clone(), listeners: listeners.clone() };
         let folder = projections::Folder { store: store.clone(), metrics: metrics.clone() };
-        let census = Arc::new(followers::FollowerDirectory::new(hub.clone(), bus.clone()));
+        let census = Arc::new(followers::FollowerDirectory::new(node, hub.clone(), bus.clone()));
         let recheck = recheck::Recheck { store: store.clone(), hub: hub.clone() };
         let wakeups = Arc::new(wakeups::Wakeups {
             bus: bus.clone(),
@@ -96,13 +101,14 @@ impl Service {
             feed_writer: feed_writer.clone(),
             lifecycle: lifecycle.clone(),
         });
+        let (in_store, at, counts, life) = (store.clone(), clock.clone(), metrics.clone(), lifecycle.clone());
+        let node_beats = Arc::new(nodes::NodeBeats::new(in_store, at, counts, life, node, node_name));
         let health = Arc::new(health::Health {
-            store: store.clone(),
-            clock: clock.clone(),
+            beats: node_beats.clone(),
             metrics: metrics.clone(),
             lock_guard: lock_guard.clone(),
             lifecycle: lifecycle.clone(),
-            found: Mutex::default(),
+            checked: Mutex::default(),
         });
 
         for appends in appends {
@@ -118,6 +124,7 @@ impl Service {
         lifecycle.supervise("sealer::run", sealer::run(upkeep.clone(), unsealed));
         lifecycle.supervise("snapshots::run", snapshots::run(folder.clone(), life(), unprojected));
         lifecycle.supervise("sealer::run_purge", sealer::run_purge(upkeep, sealer));
+        lifecycle.supervise("nodes::run", nodes::run(node_beats));
         lifecycle.supervise("reaper::run", reaper::run(closer.clone(), life()));
         lifecycle.supervise("recheck::run", recheck.run(life()));
         lifecycle.supervise("retention::run", retention::run(retention.clone()));

@@ -1,35 +1,47 @@
-//! Readiness of this node: its dependencies are checked, and the result is cached for a short time.
+//! Readiness of this node: the store is proven by beats, Redis by a check that is reused for a short time.
 
 use std::sync::Arc;
 
-use threadline_core::{
-    Clock,
-    limits::{READY_MEMORY, READY_TIMEOUT},
-};
-use threadline_store::{StatusStore, StoreResult};
-use tokio::{
-    sync::Mutex,
-    task::JoinHandle,
-    time::{self, Instant},
-};
+use threadline_core::limits::READY_MEMORY;
+use tokio::{sync::Mutex, time::Instant};
 
 use crate::{
     cluster::lock::LockState,
     lifecycle::Lifecycle,
     metrics::Metrics,
+    nodes::{BeatMeasure, NodeBeats},
     runs::lock_guard::LockGuard,
-    store_status::{Asked, ask},
 };
 
 /// State of the store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StoreState {
-    /// The store responds and accepts writes.
+    /// The store has committed a write of this node during the last [`threadline_core::limits::READY_BEAT_AGE`].
     Good,
+    /// The store has not answered the first write yet.
+    Starting,
     /// The store does not respond. Without the store no request can be served.
     Unreachable,
     /// The store responds but refuses writes: a standby, or a read-only database.
     ReadOnly,
+    /// The store answers reads but commits no write in time: a full disk, a missing synchronous standby, a lock.
+    CommitsNothing,
+    /// The store's data is damaged.
+    Corrupt,
+}
+
+impl StoreState {
+    /// Stable name of the state: the reason why a node is not ready.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Good => "ok",
+            Self::Starting => "starting",
+            Self::Unreachable => "store-unreachable",
+            Self::ReadOnly => "store-read-only",
+            Self::CommitsNothing => "store-does-not-commit",
+            Self::Corrupt => "store-is-corrupt",
+        }
+    }
 }
 
 /// Readiness of this node, with the state of its dependencies.
@@ -37,9 +49,12 @@ pub enum StoreState {
 pub struct Readiness {
     /// True if the node should get no new requests: it will shut down soon, or is shutting down already.
     pub leaving: bool,
-    /// State of the store, at most [`READY_MEMORY`] old.
+    /// State of the store.
     pub store: StoreState,
-    /// State of Redis; `None` if Redis is not configured. Without Redis the store decides alone.
+    /// Latest committed beat.
+    pub beat: Option<BeatMeasure>,
+    /// State of Redis, at most [`READY_MEMORY`] old; `None` if Redis is not configured. Without Redis the store decides
+    /// alone.
     pub redis: Option<LockState>,
 }
 
@@ -49,8 +64,7 @@ impl Readiness {
         match self.store {
             _ if self.leaving => Some("draining"),
             StoreState::Good => None,
-            StoreState::Unreachable => Some("store-unreachable"),
-            StoreState::ReadOnly => Some("store-read-only"),
+            state => Some(state.name()),
         }
     }
 
@@ -60,51 +74,26 @@ impl Readiness {
     }
 }
 
-/// Latest check of the store and Redis. Concurrent callers wait for the same result.
+/// Beats of this node, and the latest check of Redis. Concurrent callers wait for the same check.
 pub(crate) struct Health {
-    pub store: Arc<dyn StatusStore>,
-    pub clock: Clock,
+    pub beats: Arc<NodeBeats>,
     pub metrics: Metrics,
     pub lock_guard: Arc<LockGuard>,
     pub lifecycle: Lifecycle,
-    pub found: Mutex<Found>,
-}
-
-#[derive(Debug, Default)]
-pub(crate) struct Found {
-    known: Option<(Instant, StoreState, Option<LockState>)>,
-    /// Pending status request to the store: one at a time.
-    asked: Option<JoinHandle<StoreResult<Asked>>>,
-}
-
-impl Found {
-    async fn ask_store(&mut self, health: &Health) -> StoreState {
-        let (store, clock) = (health.store.clone(), health.clock.clone());
-        let asked = self.asked.get_or_insert_with(|| tokio::spawn(async move { ask(store.as_ref(), &clock).await }));
-        match time::timeout(READY_TIMEOUT, asked).await {
-            Ok(answer) => {
-                self.asked = None;
-                let Ok(Ok(asked)) = answer else { return StoreState::Unreachable };
-                health.metrics.skewed(asked.skew_ms);
-                if asked.status.read_only { StoreState::ReadOnly } else { StoreState::Good }
-            }
-            Err(_) => StoreState::Unreachable,
-        }
-    }
+    pub checked: Mutex<Option<(Instant, Option<LockState>)>>,
 }
 
 impl Health {
-    /// The state of this node, at most [`READY_MEMORY`] old.
+    /// The state of this node.
     pub async fn readiness(&self) -> Readiness {
-        let mut found = self.found.lock().await;
-        let fresh = found.known.filter(|(at, ..)| at.elapsed() < READY_MEMORY);
-        let (_, store, redis) = match fresh {
-            Some(known) => known,
-            None => {
-                let (store, redis) = tokio::join!(found.ask_store(self), self.lock_guard.check());
-                *found.known.insert((Instant::now(), store, redis))
+        let redis = {
+            let mut checked = self.checked.lock().await;
+            match checked.filter(|(at, _)| at.elapsed() < READY_MEMORY) {
+                Some((_, redis)) => redis,
+                None => checked.insert((Instant::now(), self.lock_guard.check().await)).1,
             }
         };
-        Readiness { leaving: self.lifecycle.leaving.is_cancelled(), store, redis }
+        let (store, beat) = (self.beats.state().await, self.beats.measure());
+        Readiness { leaving: self.lifecycle.leaving.is_cancelled(), store, beat, redis }
     }
 }

@@ -14,6 +14,7 @@ mod health;
 mod lifecycle;
 pub mod limits;
 pub mod metrics;
+mod nodes;
 mod read;
 mod records;
 mod run_counts;
@@ -27,7 +28,7 @@ mod wakeups;
 use std::{sync::Arc, time::Duration};
 
 use threadline_core::{
-    Clock, Limits,
+    Clock, Limits, Node,
     limits::{DEFAULT_LEASE, LOCK_HEARTBEAT},
 };
 use threadline_store::DynStore;
@@ -59,6 +60,7 @@ pub use crate::{
         ProjectionError, ReadError, RoomError, RunLookupError, SaveError, ServiceError, StartError, StreamRunError,
     },
     health::{Readiness, StoreState},
+    nodes::{BeatMeasure, NodeState},
     read::{
         events::{Events, EventsPage, PageRequest},
         feed::{Feed, FeedSlice},
@@ -98,6 +100,8 @@ pub struct Ports {
     pub timing: LockTiming,
     /// Default limits for users and projects.
     pub limits: Limits,
+    /// Name of the machine, for people.
+    pub node_name: String,
 }
 
 /// Lease and renewal of run locks.
@@ -119,7 +123,8 @@ impl Ports {
     /// Ports of a single node without other nodes. `clock` must be the store's.
     pub fn alone(store: DynStore, clock: Clock) -> Self {
         let (lock, bus) = (Arc::new(LocalLock::default()), LocalBus::default().join());
-        Self { store, clock, lock, bus, timing: LockTiming::default(), limits: Limits::default() }
+        let (timing, limits, node_name) = (LockTiming::default(), Limits::default(), String::new());
+        Self { store, clock, lock, bus, timing, limits, node_name }
     }
 }
 
@@ -211,6 +216,11 @@ impl Service {
     /// State of this node, at most a moment old.
     pub async fn readiness(&self) -> Readiness {
         self.health.readiness().await
+    }
+
+    /// Nodes of the installation with their states, those with the newest beats first.
+    pub async fn nodes(&self) -> Result<Vec<(Node, NodeState)>, StoreError> {
+        self.health.beats.list().await
     }
 
     /// Metrics of this node.

@@ -27,6 +27,7 @@ pub mod erasure;
 mod error;
 pub mod identity;
 pub mod memory;
+pub mod nodes;
 mod port;
 #[cfg(feature = "postgres")]
 pub mod postgres;
@@ -46,6 +47,7 @@ pub use annotations::AnnotationStore;
 pub use erasure::{ErasureStore, IdlePage};
 pub use error::{StoreError, StoreResult};
 pub use identity::{IdentityStore, StoredProject};
+pub use nodes::{Beat, NewBeat, NodeStore};
 pub use port::{AgentStore, DynStore, FeedStore, LogStore, RunStore, Store, ThreadStore};
 pub use records::{ActiveHead, Append, Appended, FeedPage, Head, ListThreads, LogPage, ThreadPage};
 pub use runs::{

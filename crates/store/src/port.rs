@@ -13,6 +13,7 @@ use crate::{
     erasure::ErasureStore,
     error::StoreResult,
     identity::IdentityStore,
+    nodes::NodeStore,
     records::{ActiveHead, Append, Appended, FeedPage, Head, ListThreads, LogPage, ThreadPage},
     runs::{ActiveRuns, CloseOutcome, CloseWhen, Closing, Due, HeartbeatRequest, StartOutcome, StartRun, StopOutcome},
     snapshots::SnapshotStore,
@@ -163,6 +164,7 @@ pub trait Store:
     + AgentStore
     + IdentityStore
     + ErasureStore
+    + NodeStore
     + StatusStore
 {
 }
@@ -176,6 +178,7 @@ impl<T> Store for T where
         + AgentStore
         + IdentityStore
         + ErasureStore
+        + NodeStore
         + StatusStore
 {
 }

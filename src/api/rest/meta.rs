@@ -8,8 +8,8 @@ use axum::{
 };
 use serde::Serialize;
 use serde_json::{Value, json};
-use threadline_core::limits::READY_MEMORY;
-use threadline_engine::{ServiceError, StoreState, metrics};
+use threadline_core::{Node, limits::READY_MEMORY};
+use threadline_engine::{BeatMeasure, NodeState, ServiceError, StoreState, metrics};
 use threadline_http::{
     extract::{Caller, InPath},
     problem::{Problem, ProblemDocument, ProblemType},
@@ -33,6 +33,7 @@ pub struct ReadinessView {
     /// `ready`, or `degraded`: an optional dependency is unavailable.
     status: &'static str,
     dependencies: Dependencies,
+    beat: Option<BeatView>,
     /// The findings, by stable names: `redis-unreachable`, `redis-is-no-master` (accepts no writes),
     /// `redis-takes-no-locks` (rejects locks: out of memory, or one node of a cluster).
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -49,32 +50,57 @@ struct Dependencies {
     redis: Option<&'static str>,
 }
 
-/// Reports whether the server is ready: its store responds and accepts writes, and it is not shutting down.
+/// The last write by which the server has proven that its store commits.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+struct BeatView {
+    /// Duration of the commit, in milliseconds.
+    took_ms: u64,
+    /// Milliseconds by which the store's clock is ahead of this server's.
+    skew_ms: Option<i64>,
+}
+
+impl BeatView {
+    fn new(measure: BeatMeasure) -> Self {
+        let took_ms = u64::try_from(measure.took.as_millis()).unwrap_or(u64::MAX);
+        Self { took_ms, skew_ms: measure.skew_ms }
+    }
+}
+
+/// Reports whether the server is ready: it has committed a write within the last five seconds, and is not shutting down.
 ///
-/// Without Redis the server is `degraded`, and still accepts requests. The result is cached for a second.
+/// A server that was not ready is ready again after two committed writes. Without Redis the server is `degraded`, and
+/// still accepts requests. The check of Redis is cached for a second.
 #[utoipa::path(get, path = "/readyz", tag = "server", responses(
     (status = 200, description = "The server accepts requests", body = ReadinessView,
-        example = json!({ "status": "ready", "dependencies": { "store": "ok", "redis": "ok" } })),
-    (status = 503, description = "The server accepts no requests. `why` is the reason: `draining`, `store-unreachable` or \
-        `store-read-only` (a standby); `dependencies` says what is missing", body = ProblemDocument)))]
+        example = json!({ "status": "ready", "dependencies": { "store": "ok", "redis": "ok" },
+            "beat": { "tookMs": 3, "skewMs": 0 } })),
+    (status = 503, description = "The server accepts no requests. `why` is the reason: `draining`, `starting`, \
+        `store-unreachable`, `store-read-only` (a standby), `store-does-not-commit` (a full disk, a missing synchronous \
+        standby) or `store-is-corrupt`; `dependencies` says what is missing", body = ProblemDocument)))]
 pub async fn ready(State(state): State<ApiState>) -> Result<Json<ReadinessView>, Problem> {
     let found = state.service.readiness().await;
     let store = match found.store {
         StoreState::Good => "ok",
-        StoreState::Unreachable => "unavailable",
         StoreState::ReadOnly => "read-only",
+        StoreState::Starting | StoreState::Unreachable | StoreState::CommitsNothing | StoreState::Corrupt => {
+            "unavailable"
+        }
     };
     let redis = found.redis.map(|redis| if redis.finding().is_none() { "ok" } else { "unavailable" });
-    let dependencies = Dependencies { store, redis };
+    let (dependencies, beat) = (Dependencies { store, redis }, found.beat.map(BeatView::new));
     let Some(why) = found.why() else {
         let findings: Vec<_> = found.finding().into_iter().collect();
         let status = if findings.is_empty() { "ready" } else { "degraded" };
-        return Ok(Json(ReadinessView { status, dependencies, findings }));
+        return Ok(Json(ReadinessView { status, dependencies, beat, findings }));
     };
     let wait = u64::try_from(READY_MEMORY.as_millis()).unwrap_or(u64::MAX);
     let detail = match found.store {
+        StoreState::Good | StoreState::Starting => "the store has not committed the server's first write yet",
+        StoreState::Unreachable => "the store does not respond",
         StoreState::ReadOnly => "the store accepts no writes: it is a standby or read-only",
-        StoreState::Good | StoreState::Unreachable => "the store does not respond",
+        StoreState::CommitsNothing => "the store answers reads but commits no write",
+        StoreState::Corrupt => "the store's data is damaged",
     };
     let problem = if found.leaving {
         ServiceError::Draining.into()
@@ -82,6 +108,60 @@ pub async fn ready(State(state): State<ApiState>) -> Result<Json<ReadinessView>,
         Problem::new(ProblemType::StoreUnavailable, detail).retry_after(wait)
     };
     Err(problem.with(json!({ "why": why, "dependencies": dependencies })))
+}
+
+/// A node of the installation, as its last beat describes it. A beat is a row that a node commits at each interval.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct NodeView {
+    /// The ID of the process: a restarted node has another one.
+    node_id: String,
+    /// The name of the machine.
+    name: String,
+    version: String,
+    /// `live`, `leaving` (shutting down), `ended` (shut down) or `lost` (no beat for seven seconds).
+    state: &'static str,
+    #[schema(value_type = String, format = DateTime)]
+    started_at: String,
+    #[schema(value_type = String, format = DateTime)]
+    last_beat_at: String,
+    /// The number of beats since the start.
+    beats: u64,
+    /// Milliseconds by which the store's clock is ahead of the node's.
+    skew_ms: Option<i64>,
+    /// Duration of a beat's commit, in microseconds.
+    rtt_us: Option<i64>,
+}
+
+impl NodeView {
+    fn new((node, state): (Node, NodeState)) -> Self {
+        Self {
+            node_id: node.id.to_string(),
+            name: node.name,
+            version: node.version,
+            state: state.name(),
+            started_at: node.started_at.to_string(),
+            last_beat_at: node.at.to_string(),
+            beats: node.beat,
+            skew_ms: node.skew_ms,
+            rtt_us: node.rtt_us,
+        }
+    }
+}
+
+/// Nodes, those with the newest beats first.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct NodesView {
+    nodes: Vec<NodeView>,
+}
+
+/// Lists the nodes of the installation. Up to 500 nodes, those that ended within the last
+/// seven days included. Requires the operator's key.
+#[utoipa::path(get, path = "/v1/nodes", tag = "server", responses(
+    (status = 200, description = "The nodes, those with the newest beats first", body = NodesView)))]
+pub async fn nodes(State(state): State<ApiState>, _caller: Caller) -> Result<Json<NodesView>, Problem> {
+    let nodes = state.service.nodes().await.map_err(ServiceError::from)?;
+    Ok(Json(NodesView { nodes: nodes.into_iter().map(NodeView::new).collect() }))
 }
 
 /// Returns the metrics of this node as OpenMetrics text, for Prometheus.

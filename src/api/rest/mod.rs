@@ -24,6 +24,7 @@ pub fn routes(routes: Routes<ApiState>) -> Routes<ApiState> {
         .route(Access::Public, routes!(meta::ready))
         .route(Access::Needs(Scope::Metrics), routes!(meta::metrics))
         .route(Access::Public, routes!(meta::problem))
+        .route(Access::Operator, routes!(meta::nodes))
         .route(Access::READ, routes!(threads::list))
         .route(Access::WRITE, routes!(threads::create))
         .route(Access::READ, routes!(threads::get))

@@ -64,9 +64,9 @@ pub struct Pane {
     pub appends: AtomicUsize,
     /// Holds `append`.
     pub append_gate: Gate,
-    /// Questions whether it is there at all, and what holds them.
-    pub probes: AtomicUsize,
-    pub probe_gate: Gate,
+    /// Beats of the node, and the gate that holds them.
+    pub beats: AtomicUsize,
+    pub beat_gate: Gate,
     /// Holds `start`.
     pub start_gate: Gate,
     /// Calls of `forget_user` and of `sweep_tickets`.
@@ -97,9 +97,9 @@ impl Pass for Pane {
                 self.appends.fetch_add(1, SeqCst);
                 self.append_gate.pass().await;
             }
-            "status" => {
-                self.probes.fetch_add(1, SeqCst);
-                self.probe_gate.pass().await;
+            "put_beat" => {
+                self.beats.fetch_add(1, SeqCst);
+                self.beat_gate.pass().await;
             }
             "read" => drop(self.reads.fetch_add(1, SeqCst)),
             "forget_user" => drop(self.forgets.fetch_add(1, SeqCst)),

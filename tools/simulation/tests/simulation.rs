@@ -110,7 +110,15 @@ async fn serve(world: Arc<World>, node: usize) -> turmoil::Result {
     let clock = world.clocks[node].clone();
     let lock = Arc::new(Gate { node, world: world.clone() });
     let timing = LockTiming { ttl: Duration::from_secs(world.plan.lease), heartbeat: Duration::from_secs(1) };
-    let ports = Ports { store, clock, lock, bus: beside::join(&world, node), timing, limits: Limits::default() };
+    let ports = Ports {
+        store,
+        clock,
+        lock,
+        bus: beside::join(&world, node),
+        timing,
+        limits: Limits::default(),
+        node_name: node.to_string(),
+    };
     let app = App::over(port, ports, Some(KEY), Vec::new())?;
     // Timeouts of clients are shorter than usual, because a seed simulates only seconds.
     let second = Duration::from_secs(1);

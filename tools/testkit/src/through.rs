@@ -1,17 +1,17 @@
 //! A store whose calls pass through a [`Pass`], which may count, delay or fail each of them.
 
-use std::ops::Deref;
+use std::{ops::Deref, time::Duration};
 
 use async_trait::async_trait;
 use threadline_core::{
     AgentId, Annotation, ApiKey, AuditEntry, CreatedThread, Digest, Fence, Footprint, KeyId, NewAnnotation, NewThread,
-    ProjectId, ReadFrom, Run, RunId, Seq, Thread, ThreadId, ThreadKey, ThreadPatch, Timestamp, UserId,
+    Node, ProjectId, ReadFrom, Run, RunId, Seq, Thread, ThreadId, ThreadKey, ThreadPatch, Timestamp, UserId,
 };
 use threadline_store::{
-    ActiveHead, ActiveRuns, AgentStore, AnnotationStore, Append, Appended, CloseOutcome, CloseWhen, Closing, Due,
+    ActiveHead, ActiveRuns, AgentStore, AnnotationStore, Append, Appended, Beat, CloseOutcome, CloseWhen, Closing, Due,
     DynStore, ErasureStore, FeedPage, FeedStore, Head, HeartbeatRequest, IdentityStore, IdlePage, ListThreads, LogPage,
-    LogStore, RunStore, Snapshot, SnapshotStore, StartOutcome, StartRun, StatusStore, StopOutcome, StoreResult,
-    StoreStatus, StoredProject, ThreadPage, ThreadStore, Unprojected,
+    LogStore, NewBeat, NodeStore, RunStore, Snapshot, SnapshotStore, StartOutcome, StartRun, StatusStore, StopOutcome,
+    StoreResult, StoreStatus, StoredProject, ThreadPage, ThreadStore, Unprojected,
 };
 
 /// A call of the store.
@@ -166,6 +166,22 @@ impl<P: Pass> LogStore for Through<P> {
     }
     fn pipelines(&self) -> usize {
         self.inner.pipelines()
+    }
+}
+
+#[async_trait]
+impl<P: Pass> NodeStore for Through<P> {
+    async fn put_beat(&self, beat: &NewBeat) -> StoreResult<Beat> {
+        self.pass.pass(of("put_beat", None), self.inner.put_beat(beat)).await
+    }
+    async fn nodes(&self, limit: usize) -> StoreResult<(Timestamp, Vec<Node>)> {
+        self.pass.pass(of("nodes", None), self.inner.nodes(limit)).await
+    }
+    async fn forget_nodes(&self, age: Duration) -> StoreResult<()> {
+        self.pass.pass(of("forget_nodes", None), self.inner.forget_nodes(age)).await
+    }
+    fn beat_interval(&self) -> Duration {
+        self.inner.beat_interval()
     }
 }
 

@@ -266,7 +266,7 @@ impl Metrics {
             ),
             skew: all.add(
                 "clock_skew_seconds",
-                "Clock of the store minus the clock of this node, at the last check",
+                "Clock of the store minus the clock of this node, at the last beat",
                 Gauge::default(),
             ),
             following: Following::new(&mut all),

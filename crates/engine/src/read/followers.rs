@@ -12,7 +12,7 @@ use std::{
 use dashmap::DashMap;
 use serde::{Deserialize, Serialize};
 use threadline_core::{
-    Principal, ThreadId, ThreadKey,
+    NodeId, Principal, ThreadId, ThreadKey,
     limits::{CENSUS_ANSWERS, CENSUS_WAIT, SHOWN_FOLLOWERS},
 };
 use threadline_store::DynStore;
@@ -23,7 +23,7 @@ use tokio::{
 
 use crate::{
     LookupError,
-    cluster::bus::{Channel, DynBus, Hint, NodeId, Question},
+    cluster::bus::{Channel, DynBus, Hint, Question},
     subscription::{Follower, Hub},
 };
 
@@ -63,8 +63,8 @@ struct Asked<'a> {
 }
 
 impl FollowerDirectory {
-    pub fn new(hub: Arc<Hub>, bus: DynBus) -> Self {
-        Self { node: NodeId::generate(), hub, bus, waiting: DashMap::new(), asked: AtomicU64::new(0) }
+    pub fn new(node: NodeId, hub: Arc<Hub>, bus: DynBus) -> Self {
+        Self { node, hub, bus, waiting: DashMap::new(), asked: AtomicU64::new(0) }
     }
 
     fn here(&self, thread: ThreadKey) -> NodeFollowers {

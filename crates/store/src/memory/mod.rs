@@ -9,8 +9,8 @@ use std::{
 use async_trait::async_trait;
 use threadline_core::{
     AgentId, Annotation, Clock, CreatedThread, Epoch, FeedChange, FeedEntry, Fence, ListOrder, ListPosition, LogSlice,
-    NewEvents, NewThread, ProjectId, ReadFrom, Run, RunId, RunStatus, Seq, Terminal, Thread, ThreadId, ThreadKey,
-    ThreadPatch, Timestamp, UserId,
+    NewEvents, NewThread, Node, NodeId, ProjectId, ReadFrom, Run, RunId, RunStatus, Seq, Terminal, Thread, ThreadId,
+    ThreadKey, ThreadPatch, Timestamp, UserId,
     limits::{PAGE_BYTES, RELEASE_GRACE},
 };
 
@@ -23,6 +23,7 @@ use super::{
 
 mod beside;
 mod identity;
+mod nodes;
 mod status;
 mod transfer;
 
@@ -42,6 +43,7 @@ struct State {
     agents: BTreeMap<(ProjectId, AgentId), String>,
     staged: HashMap<ThreadKey, transfer::Staged>,
     identity: identity::Identity,
+    nodes: BTreeMap<NodeId, Node>,
 }
 
 /// A thread with its head, its runs and its log.

@@ -8,12 +8,13 @@ use sqlx::{AssertSqlSafe, Executor, PgConnection};
 use super::{address::Address, open_error::OpenError};
 
 /// The steps, oldest first. A step that was released is never changed again.
-const STEPS: [&str; 5] = [
+const STEPS: [&str; 6] = [
     include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../migrations/postgres/0001_initial.sql")),
     include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../migrations/postgres/0002_identity.sql")),
     include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../migrations/postgres/0003_annotations.sql")),
     include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../migrations/postgres/0004_read_marker.sql")),
     include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../migrations/postgres/0005_driven_runs.sql")),
+    include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../migrations/postgres/0006_nodes.sql")),
 ];
 
 /// Key of the advisory lock: "threadli" as a number.
@@ -75,7 +76,7 @@ async fn version(connection: &mut PgConnection) -> Result<i64, OpenError> {
     }
     let alike = "SELECT count(*) FROM pg_tables WHERE schemaname = current_schema() AND tablename IN
         ('installation', 'threads', 'heads', 'runs', 'log', 'sealing', 'feed_entries', 'feed_heads', 'snapshots', 'agents',
-         'projects', 'api_keys', 'socket_tickets', 'audit', 'annotations', 'annotated')";
+         'projects', 'api_keys', 'socket_tickets', 'audit', 'annotations', 'annotated', 'nodes')";
     match number(connection, alike).await? {
         0 => Ok(0),
         _ => Err(OpenError::Foreign),

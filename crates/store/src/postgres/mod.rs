@@ -14,7 +14,7 @@ use sqlx::PgConnection;
 use sqlx::Row;
 use threadline_core::{
     Clock,
-    limits::{PG_PIPELINES, PG_READERS, PG_WRITERS},
+    limits::{NODE_BEAT_TIMEOUT, PG_ANSWER_TIMEOUT, PG_PIPELINES, PG_READERS, PG_WRITERS},
 };
 
 use self::{
@@ -41,6 +41,7 @@ mod feed;
 mod fetch;
 mod log;
 mod migrate;
+mod nodes;
 mod open_error;
 mod plans;
 mod pool;
@@ -65,6 +66,7 @@ struct Inner {
     groups: Arc<Pool>,
     writers: Arc<Pool>,
     readers: Arc<Pool>,
+    beats: Arc<Pool>,
     installation: String,
     findings: Vec<Finding>,
 }
@@ -88,9 +90,12 @@ impl PgStore {
             address = address.durable();
         }
         let address = Arc::new(address);
-        let pool = |size| Arc::new(Pool::new(address.clone(), size));
-        let (groups, writers, readers) = (pool(PG_PIPELINES), pool(PG_WRITERS), pool(PG_READERS));
-        Ok(Self { inner: Arc::new(Inner { clock, groups, writers, readers, installation, findings }) })
+        let pool = |size, timeout| Arc::new(Pool::new(address.clone(), size, timeout));
+        let groups = pool(PG_PIPELINES, PG_ANSWER_TIMEOUT);
+        let writers = pool(PG_WRITERS, PG_ANSWER_TIMEOUT);
+        let readers = pool(PG_READERS, PG_ANSWER_TIMEOUT);
+        let beats = pool(1, NODE_BEAT_TIMEOUT);
+        Ok(Self { inner: Arc::new(Inner { clock, groups, writers, readers, beats, installation, findings }) })
     }
 
     /// Brings the schema of a database up to date, without opening a store.
@@ -109,6 +114,7 @@ impl PgStore {
         self.inner.groups.close().await;
         self.inner.writers.close().await;
         self.inner.readers.close().await;
+        self.inner.beats.close().await;
     }
 
     /// A connection like those of the store, for a program that the store is compared with.

@@ -2,11 +2,11 @@
 
 use sqlx::{AssertSqlSafe, Executor, PgConnection, Row};
 
-use super::{OpenError, PgStore, address::Address, append, feed, log, runs, seal, start, tables, threads};
+use super::{OpenError, PgStore, address::Address, append, feed, log, nodes, runs, seal, start, tables, threads};
 use crate::sql::tables::{identity, snapshots};
 
 /// The hot statements, by name.
-const HOT: [(&str, &str); 52] = [
+const HOT: [(&str, &str); 53] = [
     ("append one", append::ONE),
     ("append a group", append::GROUP),
     ("append a group with ends", append::WIDE),
@@ -59,6 +59,7 @@ const HOT: [(&str, &str); 52] = [
     ("footprint, rest", tables::STATEMENTS.footprint_rest),
     ("forget some", tables::STATEMENTS.forget_some),
     ("forget", tables::STATEMENTS.forget),
+    ("beat", nodes::BEAT),
 ];
 
 impl PgStore {

@@ -9,7 +9,7 @@ use std::{
 };
 
 use sqlx::{Execute, PgConnection, SqlStr, postgres::PgArguments};
-use threadline_core::limits::{PG_ACQUIRE_TIMEOUT, PG_ANSWER_TIMEOUT};
+use threadline_core::limits::PG_ACQUIRE_TIMEOUT;
 use tokio::{
     sync::Semaphore,
     time::{Instant, timeout, timeout_at},
@@ -39,9 +39,10 @@ struct Idle {
 }
 
 impl Pool {
-    pub(super) fn new(address: Arc<Address>, size: usize) -> Self {
+    /// A pool of at most `size` connections, whose statements must be answered within `patience`.
+    pub(super) fn new(address: Arc<Address>, size: usize, patience: Duration) -> Self {
         let (places, idle) = (Semaphore::new(size), Mutex::default());
-        Self { address, places, idle, patience: PG_ANSWER_TIMEOUT }
+        Self { address, places, idle, patience }
     }
 
     /// A connection outside of the pool.

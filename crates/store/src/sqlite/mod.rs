@@ -38,6 +38,7 @@ mod feed;
 mod fetch;
 mod log;
 mod migrate;
+mod nodes;
 mod open_error;
 mod rows;
 mod runs;

@@ -10,11 +10,10 @@
 //! - A node that may have missed a message, for any reason, receives [`BusMessage::Resync`] once no further message is lost.
 //! - Sending never waits, and nothing is kept without bound.
 
-use std::{fmt, num::ParseIntError, sync::Arc};
+use std::sync::Arc;
 
 use async_trait::async_trait;
-use serde::{Deserialize, Serialize};
-use threadline_core::{Fence, ProjectId, Seq, ThreadKey, UserId};
+use threadline_core::{Fence, NodeId, ProjectId, Seq, ThreadKey, UserId};
 use tokio::sync::mpsc;
 
 pub mod local;
@@ -31,39 +30,6 @@ pub enum Channel {
     Questions,
     /// Answers to the questions of one node.
     Answers(NodeId),
-}
-
-/// Identity of a node, from its start to its end.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(into = "String", try_from = "String")]
-pub struct NodeId(pub u64);
-
-impl NodeId {
-    /// A random id, which no other node has.
-    pub fn generate() -> Self {
-        // The second half of the UUID is random.
-        Self(uuid::Uuid::now_v7().as_u64_pair().1)
-    }
-}
-
-impl fmt::Display for NodeId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:016x}", self.0)
-    }
-}
-
-impl From<NodeId> for String {
-    fn from(node: NodeId) -> Self {
-        node.to_string()
-    }
-}
-
-impl TryFrom<String> for NodeId {
-    type Error = ParseIntError;
-
-    fn try_from(text: String) -> Result<Self, ParseIntError> {
-        u64::from_str_radix(&text, 16).map(Self)
-    }
 }
 
 /// Question to every other node: the followers that the thread has there.

@@ -1,0 +1,414 @@
+//! Beats of this node: at each interval the node commits a row to the store. Only a node that can do so is ready, so
+//! readiness is a write that has succeeded and not a read that suggests one. The answer also has the store's time.
+
+use std::{sync::Arc, time::Duration};
+
+use threadline_core::{
+    Clock, Node, NodeId, Timestamp,
+    limits::{MAX_LISTED_NODES, NODE_BEAT_TIMEOUT, NODE_RETENTION, NODE_TTL, READY_BEAT_AGE, READY_TIMEOUT},
+};
+use threadline_store::{Beat, DynStore, NewBeat, StoreError};
+use tokio::{
+    sync::watch,
+    time::{self, Instant},
+};
+
+use crate::{health::StoreState, lifecycle::Lifecycle, metrics::Metrics};
+
+/// Beats in a row after which a node that was not ready is ready again: one may be the last of a store that fails.
+const RECOVERY: u32 = 2;
+
+/// Longest beat whose answer is compared with this node's clock: the error of the skew is half of it.
+const MEASURABLE: Duration = Duration::from_secs(1);
+
+/// Latest beats of this node, and what they prove about the store.
+pub(crate) struct NodeBeats {
+    store: DynStore,
+    clock: Clock,
+    metrics: Metrics,
+    lifecycle: Lifecycle,
+    node: NodeId,
+    name: String,
+    pulse: watch::Sender<Pulse>,
+}
+
+/// State of a node by its last beat.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NodeState {
+    /// The last beat is recent.
+    Live,
+    /// The last beat is recent, and the node is shutting down.
+    Leaving,
+    /// The node has shut down.
+    Ended,
+    /// There is no recent beat, and the node did not shut down.
+    Lost,
+}
+
+impl NodeState {
+    fn of(node: &Node, now: Timestamp) -> Self {
+        // A beat from the future: the store's clock was set back, so the age of the beat is unknown.
+        let age = Duration::from_millis(now.0.abs_diff(node.at.0));
+        match (node.leaving, age < NODE_TTL) {
+            (false, true) => Self::Live,
+            (true, true) => Self::Leaving,
+            (true, false) => Self::Ended,
+            (false, false) => Self::Lost,
+        }
+    }
+
+    /// Stable name of the state.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Live => "live",
+            Self::Leaving => "leaving",
+            Self::Ended => "ended",
+            Self::Lost => "lost",
+        }
+    }
+}
+
+/// Latest beat, as a figure for people.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BeatMeasure {
+    /// Time that the commit took.
+    pub took: Duration,
+    /// Milliseconds by which the store's clock is ahead of this node's; `None` until a beat was fast enough to tell.
+    pub skew_ms: Option<i64>,
+}
+
+/// Result of the beats so far.
+#[derive(Debug, Clone, Copy)]
+struct Pulse {
+    /// Time at which the store acknowledged the last beat.
+    acknowledged: Option<Instant>,
+    measure: Option<BeatMeasure>,
+    /// Acknowledged beats since the last failure, none of them late.
+    in_a_row: u32,
+    /// Reason of the last failure since the node was ready.
+    failure: Option<StoreState>,
+    /// True from the loss of the store until enough beats in a row are acknowledged.
+    lost: bool,
+}
+
+impl Pulse {
+    const NEW: Self = Self { acknowledged: None, measure: None, in_a_row: 0, failure: None, lost: false };
+
+    /// True once a beat has succeeded or failed.
+    fn has_result(&self) -> bool {
+        self.acknowledged.is_some() || self.failure.is_some()
+    }
+
+    /// State of the store at a moment.
+    fn state(&self, now: Instant) -> StoreState {
+        let Some(at) = self.acknowledged else { return self.failure.unwrap_or(StoreState::Starting) };
+        if self.lost || now.duration_since(at) >= READY_BEAT_AGE {
+            return self.failure.unwrap_or(StoreState::CommitsNothing);
+        }
+        StoreState::Good
+    }
+
+    /// The store has acknowledged a beat now.
+    fn succeed(&mut self, now: Instant, measure: BeatMeasure) {
+        let late = self.acknowledged.is_some_and(|at| now.duration_since(at) >= READY_BEAT_AGE);
+        if late || (self.acknowledged.is_none() && self.failure.is_some()) {
+            (self.lost, self.in_a_row) = (true, 0);
+        }
+        self.in_a_row += 1;
+        (self.acknowledged, self.measure) = (Some(now), Some(measure));
+        if !self.lost || self.in_a_row >= RECOVERY {
+            (self.lost, self.failure) = (false, None);
+        }
+    }
+
+    /// A beat takes long, for this reason. It may be acknowledged nevertheless.
+    fn delay(&mut self, why: StoreState) {
+        self.failure = Some(why);
+    }
+
+    /// The store has refused a beat.
+    fn fail(&mut self, why: StoreState) {
+        (self.in_a_row, self.failure) = (0, Some(why));
+        // A store that is read-only or damaged refuses the next write as well; one that does not answer may do so in time.
+        self.lost |= matches!(why, StoreState::ReadOnly | StoreState::Corrupt);
+    }
+}
+
+impl NodeBeats {
+    pub fn new(
+        store: DynStore,
+        clock: Clock,
+        metrics: Metrics,
+        lifecycle: Lifecycle,
+        node: NodeId,
+        name: String,
+    ) -> Self {
+        Self { store, clock, metrics, lifecycle, node, name, pulse: watch::Sender::new(Pulse::NEW) }
+    }
+
+    /// State of the store, as the latest beats prove it. Right after the start, waits for the result of the first beat,
+    /// for [`READY_TIMEOUT`] at most.
+    pub async fn state(&self) -> StoreState {
+        let mut pulse = self.pulse.subscribe();
+        // After the timeout the state is `Starting`. The sender lives as long as `self`.
+        let _ = time::timeout(READY_TIMEOUT, pulse.wait_for(Pulse::has_result)).await;
+        pulse.borrow().state(Instant::now())
+    }
+
+    /// Latest acknowledged beat.
+    pub fn measure(&self) -> Option<BeatMeasure> {
+        self.pulse.borrow().measure
+    }
+
+    /// Nodes of the installation, those with the newest beats first.
+    pub async fn list(&self) -> Result<Vec<(Node, NodeState)>, StoreError> {
+        let (now, nodes) = self.store.nodes(MAX_LISTED_NODES).await?;
+        let stated = |node: Node| {
+            let state = NodeState::of(&node, now);
+            (node, state)
+        };
+        Ok(nodes.into_iter().map(stated).collect())
+    }
+
+    /// Notes the result of a beat, and logs a change of the node's readiness.
+    fn note(&self, change: impl FnOnce(&mut Pulse, Instant)) {
+        let now = Instant::now();
+        let before = self.pulse.borrow().state(now);
+        self.pulse.send_modify(|pulse| change(pulse, now));
+        let after = self.pulse.borrow().state(now);
+        match after {
+            _ if before == after => {}
+            StoreState::Good => tracing::info!("the store commits: the node is ready"),
+            why => tracing::warn!(why = why.name(), "the store did not commit a beat: the node is not ready"),
+        }
+    }
+
+    /// Commits a beat and waits for its end, however long that takes: there is never a second one in progress. Returns
+    /// its number, or nothing if it failed.
+    async fn beat(&self) -> Option<u64> {
+        let last = self.measure();
+        let new = NewBeat {
+            node: self.node,
+            name: self.name.clone(),
+            version: env!("CARGO_PKG_VERSION"),
+            leaving: self.lifecycle.leaving.is_cancelled(),
+            skew_ms: last.and_then(|measure| measure.skew_ms),
+            rtt_us: last.and_then(|measure| i64::try_from(measure.took.as_micros()).ok()),
+        };
+        let (begun, before) = (Instant::now(), self.clock.now().0);
+        let store = self.store.clone();
+        let mut pending = tokio::spawn(async move { store.put_beat(&new).await });
+        let mut cause = None;
+        let done = match time::timeout(NODE_BEAT_TIMEOUT, &mut pending).await {
+            Ok(done) => done,
+            Err(_) => {
+                let why = *cause.insert(self.diagnose().await);
+                tracing::debug!(why = why.name(), "the store has not committed a beat in time");
+                self.note(|pulse, _| pulse.delay(why));
+                pending.await
+            }
+        };
+        let done = done.unwrap_or_else(|error| Err(StoreError::Unavailable(format!("a beat was cut short: {error}"))));
+        match done {
+            Ok(Beat { number, at }) => {
+                let took = begun.elapsed();
+                let middle = before + self.clock.now().0.saturating_sub(before) / 2;
+                let skew = (took < MEASURABLE).then(|| at.0.saturating_sub(middle));
+                let measure = BeatMeasure { took, skew_ms: skew.or(last.and_then(|measure| measure.skew_ms)) };
+                if let Some(skew) = skew {
+                    self.metrics.skewed(skew);
+                }
+                self.note(|pulse, now| pulse.succeed(now, measure));
+                Some(number)
+            }
+            Err(error) => {
+                let why = match (&error, cause) {
+                    (StoreError::Corrupt(_), _) => StoreState::Corrupt,
+                    (StoreError::Unavailable(_), Some(why)) => why,
+                    (StoreError::Unavailable(_), None) => self.diagnose().await,
+                };
+                tracing::debug!(%error, why = why.name(), "the store refused a beat");
+                self.note(|pulse, _| pulse.fail(why));
+                None
+            }
+        }
+    }
+
+    /// Finds out why a beat is not committed.
+    async fn diagnose(&self) -> StoreState {
+        match time::timeout(READY_TIMEOUT, self.store.status()).await {
+            Ok(Ok(status)) if status.read_only => StoreState::ReadOnly,
+            Ok(Ok(_)) => StoreState::CommitsNothing,
+            Ok(Err(_)) | Err(_) => StoreState::Unreachable,
+        }
+    }
+
+    /// Removes the rows of nodes that ended long ago, without delaying a beat.
+    fn forget_old(&self) {
+        let store = self.store.clone();
+        tokio::spawn(async move {
+            if let Err(error) = store.forget_nodes(NODE_RETENTION).await {
+                tracing::debug!(%error, "cannot remove the rows of nodes that ended long ago; the next start tries again");
+            }
+        });
+    }
+}
+
+/// Loop of beats. The last one says that the node is leaving.
+pub(crate) async fn run(beats: Arc<NodeBeats>) {
+    let mut tick = time::interval(beats.store.beat_interval());
+    tick.set_missed_tick_behavior(time::MissedTickBehavior::Delay);
+    let (leaving, stopping) = (beats.lifecycle.leaving.clone(), beats.lifecycle.stopping.clone());
+    let (mut hurried, mut announced) = (false, false);
+    while !stopping.is_cancelled() {
+        tokio::select! {
+            biased;
+            () = stopping.cancelled() => break,
+            () = leaving.cancelled(), if !hurried => hurried = true,
+            _ = tick.tick() => {}
+        }
+        let last = leaving.is_cancelled();
+        tokio::select! {
+            number = beats.beat() => {
+                if number == Some(1) {
+                    beats.forget_old();
+                }
+                announced = last && number.is_some();
+            }
+            () = stopping.cancelled() => {}
+        }
+    }
+    if !announced {
+        // Other nodes count this one as lost otherwise. A beat that was interrupted is not waited for.
+        let _ = time::timeout(NODE_BEAT_TIMEOUT, beats.beat()).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MEASURE: BeatMeasure = BeatMeasure { took: Duration::ZERO, skew_ms: None };
+
+    struct Course {
+        pulse: Pulse,
+        base: Instant,
+    }
+
+    impl Course {
+        fn new() -> Self {
+            Self { pulse: Pulse::NEW, base: Instant::now() }
+        }
+
+        fn at(&self, seconds: u64) -> Instant {
+            self.base + Duration::from_secs(seconds)
+        }
+
+        fn succeeds(&mut self, seconds: u64) -> StoreState {
+            let now = self.at(seconds);
+            self.pulse.succeed(now, MEASURE);
+            self.pulse.state(now)
+        }
+
+        fn state(&self, seconds: u64) -> StoreState {
+            self.pulse.state(self.at(seconds))
+        }
+    }
+
+    #[test]
+    fn a_node_is_ready_from_its_first_beat_until_a_beat_is_five_seconds_old() {
+        let mut course = Course::new();
+        assert_eq!(course.state(0), StoreState::Starting);
+        assert_eq!(course.succeeds(0), StoreState::Good);
+        course.pulse.fail(StoreState::Unreachable);
+        assert_eq!(course.state(4), StoreState::Good);
+        assert_eq!(course.state(5), StoreState::Unreachable);
+    }
+
+    #[test]
+    fn a_node_that_lost_its_store_is_ready_after_two_beats_in_a_row() {
+        let mut course = Course::new();
+        course.succeeds(0);
+        course.pulse.fail(StoreState::CommitsNothing);
+        assert_eq!(course.succeeds(10), StoreState::CommitsNothing);
+        course.pulse.fail(StoreState::CommitsNothing);
+        assert_eq!(course.succeeds(11), StoreState::CommitsNothing);
+        assert_eq!(course.succeeds(12), StoreState::Good);
+    }
+
+    #[test]
+    fn a_node_that_stood_still_is_ready_after_two_beats() {
+        let mut course = Course::new();
+        for seconds in 0..9 {
+            assert_eq!(course.succeeds(seconds), StoreState::Good);
+        }
+        assert_eq!(course.succeeds(60), StoreState::CommitsNothing);
+        assert_eq!(course.succeeds(61), StoreState::Good);
+    }
+
+    #[test]
+    fn a_first_beat_that_failed_counts_as_a_loss() {
+        let mut course = Course::new();
+        course.pulse.fail(StoreState::Unreachable);
+        assert_eq!(course.state(0), StoreState::Unreachable);
+        assert_eq!(course.succeeds(1), StoreState::Unreachable);
+        assert_eq!(course.succeeds(2), StoreState::Good);
+    }
+
+    #[test]
+    fn slow_beats_keep_a_node_ready_if_they_come_within_five_seconds() {
+        let mut course = Course::new();
+        course.succeeds(0);
+        for seconds in [3, 6, 9] {
+            course.pulse.delay(StoreState::CommitsNothing);
+            assert_eq!(course.state(seconds), StoreState::Good);
+            assert_eq!(course.succeeds(seconds), StoreState::Good);
+        }
+        // Beats that come later never make the node ready, in whatever number.
+        for seconds in [15, 21, 27] {
+            course.pulse.delay(StoreState::CommitsNothing);
+            assert_eq!(course.succeeds(seconds), StoreState::CommitsNothing);
+        }
+        // A store that was lost and needs two seconds for a beat is there again.
+        course.pulse.delay(StoreState::CommitsNothing);
+        assert_eq!(course.succeeds(29), StoreState::Good);
+    }
+
+    #[test]
+    fn a_store_that_refuses_writes_makes_a_node_unready_at_once() {
+        for why in [StoreState::ReadOnly, StoreState::Corrupt] {
+            let mut course = Course::new();
+            course.succeeds(0);
+            course.pulse.fail(why);
+            assert_eq!(course.state(0), why);
+            assert_eq!(course.succeeds(1), why);
+            assert_eq!(course.succeeds(2), StoreState::Good);
+        }
+    }
+
+    #[test]
+    fn the_state_of_a_node_follows_from_its_last_beat() {
+        let now = Timestamp(1_000_000);
+        let node = |leaving, at| Node {
+            id: NodeId(1),
+            name: String::new(),
+            version: String::new(),
+            started_at: Timestamp(0),
+            beat: 1,
+            at: Timestamp(at),
+            leaving,
+            skew_ms: None,
+            rtt_us: None,
+        };
+        for (leaving, at, state) in [
+            (false, 999_000, NodeState::Live),
+            (false, 900_000, NodeState::Lost),
+            // The store's clock was set back.
+            (false, 1_100_000, NodeState::Lost),
+            (true, 999_000, NodeState::Leaving),
+            (true, 900_000, NodeState::Ended),
+        ] {
+            assert_eq!(NodeState::of(&node(leaving, at), now), state, "{leaving} {at}");
+        }
+    }
+}

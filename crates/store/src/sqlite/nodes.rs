@@ -1,0 +1,65 @@
+//! Processes that have had the data directory open, and their beats.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use sqlx::{SqliteConnection, query};
+use threadline_core::{Node, Timestamp, limits::NODE_BEAT};
+
+use super::{
+    SqliteStore,
+    fetch::{self, Work},
+    rows::{self, text_of},
+};
+use crate::{Beat, NewBeat, NodeStore, StoreResult, sql::nodes};
+
+pub(super) const BEAT: &str = text_of(include_str!("../../queries/sqlite/beat.sql"));
+const NODES: &str = "SELECT ?1, id, name, version, started_at, beat, at, leaving, skew_ms, rtt_us FROM nodes ORDER BY at DESC, id LIMIT ?2";
+const FORGET: &str = "DELETE FROM nodes WHERE at <= ?1";
+
+/// The lock of the data directory proves that all other processes have ended.
+const OTHERS_ENDED: &str = "UPDATE nodes SET leaving = 1 WHERE leaving = 0 AND id <> ?1";
+
+async fn put(connection: &mut SqliteConnection, beat: NewBeat, now: Timestamp) -> Work<Beat> {
+    let node = beat.node.to_string();
+    let statement = query(BEAT)
+        .bind(now.0)
+        .bind(&node)
+        .bind(beat.name)
+        .bind(beat.version)
+        .bind(beat.leaving)
+        .bind(beat.skew_ms)
+        .bind(beat.rtt_us);
+    let beat = nodes::beat(&fetch::rows(connection, statement).await?)?;
+    if beat.number == 1 {
+        fetch::run(connection, query(OTHERS_ENDED).bind(&node)).await?;
+    }
+    Ok(beat)
+}
+
+#[async_trait]
+impl NodeStore for SqliteStore {
+    async fn put_beat(&self, beat: &NewBeat) -> StoreResult<Beat> {
+        let (beat, clock) = (beat.clone(), self.inner.clock.clone());
+        // The time is read once the writing connection is there: a beat may wait for it.
+        self.transact(move |connection| Box::pin(async move { put(connection, beat, clock.now()).await })).await
+    }
+
+    async fn nodes(&self, limit: usize) -> StoreResult<(Timestamp, Vec<Node>)> {
+        let now = self.inner.clock.now().0;
+        nodes::nodes(&self.read_rows(query(NODES).bind(now).bind(rows::limit(limit))).await?)
+    }
+
+    async fn forget_nodes(&self, age: Duration) -> StoreResult<()> {
+        let before = self.inner.clock.now().minus(age).0;
+        self.transact(move |connection| {
+            Box::pin(async move { fetch::run(connection, query(FORGET).bind(before)).await })
+        })
+        .await
+    }
+
+    fn beat_interval(&self) -> Duration {
+        // Half as often as on a server that many nodes share: no other process watches the beats.
+        2 * NODE_BEAT
+    }
+}
