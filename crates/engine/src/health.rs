@@ -11,38 +11,8 @@ use crate::{
     metrics::Metrics,
     nodes::{BeatMeasure, NodeBeats},
     runs::lock_guard::LockGuard,
+    store_status::StoreState,
 };
-
-/// State of the store.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum StoreState {
-    /// The store has committed a write of this node during the last [`threadline_core::limits::READY_BEAT_AGE`].
-    Good,
-    /// The store has not answered the first write yet.
-    Starting,
-    /// The store does not respond. Without the store no request can be served.
-    Unreachable,
-    /// The store responds but refuses writes: a standby, or a read-only database.
-    ReadOnly,
-    /// The store answers reads but commits no write in time: a full disk, a missing synchronous standby, a lock.
-    CommitsNothing,
-    /// The store's data is damaged.
-    Corrupt,
-}
-
-impl StoreState {
-    /// Stable name of the state: the reason why a node is not ready.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Good => "ok",
-            Self::Starting => "starting",
-            Self::Unreachable => "store-unreachable",
-            Self::ReadOnly => "store-read-only",
-            Self::CommitsNothing => "store-does-not-commit",
-            Self::Corrupt => "store-is-corrupt",
-        }
-    }
-}
 
 /// Readiness of this node, with the state of its dependencies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,7 +21,7 @@ pub struct Readiness {
     pub leaving: bool,
     /// State of the store.
     pub store: StoreState,
-    /// Latest committed beat.
+    /// Latest beat that the store has acknowledged.
     pub beat: Option<BeatMeasure>,
     /// State of Redis, at most [`READY_MEMORY`] old; `None` if Redis is not configured. Without Redis the store decides
     /// alone.

@@ -59,7 +59,7 @@ pub use crate::{
         EraseError, FeedError, HeartbeatError, InvalidRequestError, ListError, LookupError, MarkReadError,
         ProjectionError, ReadError, RoomError, RunLookupError, SaveError, ServiceError, StartError, StreamRunError,
     },
-    health::{Readiness, StoreState},
+    health::Readiness,
     nodes::{BeatMeasure, NodeState},
     read::{
         events::{Events, EventsPage, PageRequest},
@@ -77,6 +77,7 @@ pub use crate::{
         start::{Opening, StartRequest, StartedRun},
         submit::RunRef,
     },
+    store_status::StoreState,
     usecases::{
         agents::AgentDefinitions,
         annotations::Annotations,

@@ -33,7 +33,7 @@ pub struct Beat {
     pub at: Timestamp,
 }
 
-/// Beats of nodes.
+/// Beats of the nodes that serve over the store.
 #[async_trait]
 pub trait NodeStore: Send + Sync {
     /// Commits a beat as durably as every other write. On Postgres beats have a connection of their own. The first beat
