@@ -15,7 +15,7 @@ export function Banner({ failure, onAgain }: { readonly failure: string | undefi
       {isShown && (
         <div className="banner" data-testid="reconnect-banner">
           <span className="spinner" aria-hidden="true" />
-          {failure ?? "The connection is gone. What you see may be old; it goes on by itself."}
+          {failure ?? "Connection lost. The page may be out of date; it reconnects automatically."}
           {failure && <Button onClick={onAgain}>Try again</Button>}
         </div>
       )}

@@ -26,7 +26,7 @@ export function SignIn({ refusal }: { readonly refusal: string }) {
         <h1>
           <Logo size={28} /> Threadline
         </h1>
-        <p>This server asks who you are. What you give goes to this server, and nowhere else.</p>
+        <p>This server requires a credential. It is sent to this server only.</p>
         <label className="field">
           <span>API key or token</span>
           <input
@@ -41,12 +41,12 @@ export function SignIn({ refusal }: { readonly refusal: string }) {
         <label className="field">
           <span>User</span>
           <input className="input" name="user" defaultValue={credentials.user} autoComplete="username" />
-          <small>Whose threads an API key shows. A token knows by itself.</small>
+          <small>The user whose threads an API key shows. A token contains its user.</small>
         </label>
         <label className="field">
           <span>Project</span>
           <input className="input" name="project" defaultValue={credentials.project} placeholder="default" />
-          <small>Only for the operator’s key.</small>
+          <small>Required only with the operator’s key.</small>
         </label>
         <label className="check">
           <input type="checkbox" name="remember" /> Remember on this device

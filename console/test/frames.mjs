@@ -24,7 +24,7 @@ await withHarness(async (load) => {
     for (const panel of ["", "?panel=events"]) {
       const live = await thread(server, []);
       const page = await browser.open(server, { at: `#/threads/${live}${panel}` });
-      await page.getByText("Nothing has been said yet.").waitFor();
+      await page.getByText("There are no messages yet.").waitFor();
       const { run, end } = await openRun(server, live);
       await run.append({ type: "TEXT_MESSAGE_START", messageId: "fast", role: "assistant" });
       await running(page);

@@ -14,7 +14,7 @@ export function Announcer({ live }: { readonly live: UseThread }) {
     if (isRunning) say(`${run?.agentId ?? "The agent"} is answering.`);
     else if (run?.status === "error") say(`The run failed. ${run.error?.message ?? ""}`);
     else if (wasStopping.current) say("The run was stopped.");
-    else say(interrupts.length > 0 ? "The agent asks for an answer." : "The answer is complete.");
+    else say(interrupts.length > 0 ? "The agent waits for an answer." : "The answer is complete.");
   }, [isRunning, isLoading, run, interrupts]);
   return (
     <p className="visually-hidden" role="status" data-testid="announcer">

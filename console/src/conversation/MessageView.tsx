@@ -147,7 +147,7 @@ function Thinking({ message }: { readonly message: Message }) {
 
 function Reasoning({ message, isGrowing }: { readonly message: Message; readonly isGrowing: boolean }) {
   const isEncrypted = textOf(message) === "" && !isGrowing;
-  if (isEncrypted) return <p className="aside">Thought, without showing what.</p>;
+  if (isEncrypted) return <p className="aside">Hidden reasoning.</p>;
   return (
     <Fold id={message.id} className="reasoning" summary={isGrowing ? <Thinking message={message} /> : "Thought"}>
       <Parts message={message} isGrowing={isGrowing} />

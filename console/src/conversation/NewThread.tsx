@@ -56,9 +56,9 @@ export function NewThread({ agentId: wished }: { readonly agentId: string | unde
         <Logo size={44} />
         <h2>What is it about?</h2>
         {agents?.length === 0 ? (
-          <p>There is no agent that a run could be handed to.</p>
+          <p>No agent is available to start a run.</p>
         ) : (
-          <p>Everything is kept, event by event. Close the page whenever you like: the agent goes on.</p>
+          <p>Every event is stored. You can close the page at any time: the run continues.</p>
         )}
         {isDemo && (
           <ul className="examples" aria-label="Examples for the demo agent">

@@ -103,7 +103,7 @@ function FailureCard({ failure, onAgain }: { failure: RunFailure; onAgain: (() =
       <div>
         <strong>The run failed</strong>
         {failure.code && <code>{failure.code}</code>}
-        <Long text={failure.message || "It did not say why."} most={MOST_FAILURE}>
+        <Long text={failure.message || "No reason was given."} most={MOST_FAILURE}>
           {(text) => <p>{text}</p>}
         </Long>
         {refusal && <p role="alert">{refusal}</p>}

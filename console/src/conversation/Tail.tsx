@@ -21,14 +21,14 @@ export function Tail(props: {
   if (moment)
     return (
       <>
-        {moment.messages.length === 0 && !moment.isLoading && <p className="nothing">Nothing had been said yet.</p>}
+        {moment.messages.length === 0 && !moment.isLoading && <p className="nothing">There were no messages yet.</p>}
         <StateCard state={moment.state} />
       </>
     );
   const { isRunning, isLoading, interrupts, messages, run } = live;
   return (
     <>
-      {messages.length === 0 && !isRunning && !isLoading && <p className="nothing">Nothing has been said yet.</p>}
+      {messages.length === 0 && !isRunning && !isLoading && <p className="nothing">There are no messages yet.</p>}
       {isRunning ? (
         <p className="at-work">
           <Running /> {run?.agentId ?? "The agent"} is at work

@@ -108,8 +108,8 @@ export function ThreadPane(props: {
 
 function blockedBy(isPast: boolean, mayWrite: boolean, isAsked: boolean): string | undefined {
   if (!mayWrite) return READ_ONLY;
-  if (isPast) return "This is the past. Go back to now to write.";
-  return isAsked ? "The agent waits for an answer; give it first." : undefined;
+  if (isPast) return "You are viewing an earlier state. Return to the present to write.";
+  return isAsked ? "The agent waits for an answer: answer it first." : undefined;
 }
 
 function useTitle(name: string | null, isRunning: boolean): void {

@@ -107,13 +107,13 @@ function AnswerForm({ callId, answer }: { readonly callId: string; readonly answ
           <textarea className="input mono" name="result" rows={3} placeholder='{"ok": true}' disabled={isBusy} />
           <small>
             {isBusy
-              ? "Given. It is sent when all calls of this message have their results."
-              : "A text or JSON, as the tool would give it. The agent goes on with it."}
+              ? "Saved. It is sent when all calls of this message have results."
+              : "Text or JSON, as the tool would return it. The agent continues with it."}
           </small>
         </label>
         {failure && <p role="alert">{failure}</p>}
         <Button type="submit" disabled={isBusy}>
-          Give the result
+          Send the result
         </Button>
       </form>
     </Fold>

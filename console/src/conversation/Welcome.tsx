@@ -8,7 +8,7 @@ export function Welcome() {
     <>
       <h1 className="visually-hidden">Threadline</h1>
       <Blank icon={<MessagesSquare />} title="Choose a thread">
-        <p>Or begin a new one: the built-in demo agent answers without any set-up.</p>
+        <p>Or start a new one: the built-in demo agent answers without any set-up.</p>
         <a className="button primary" href={href({ name: "new" })}>
           New thread
         </a>

@@ -43,7 +43,7 @@ function whyOf(threadId: string, error: ThreadlineError | null): ReactNode {
   if (error instanceof ClosedError)
     return (
       <Blank icon={<Trash2 />} title="This thread was deleted">
-        <p>It is gone with all of its events.</p>
+        <p>All of its events were deleted with it.</p>
         {back}
       </Blank>
     );
@@ -52,7 +52,7 @@ function whyOf(threadId: string, error: ThreadlineError | null): ReactNode {
       <Blank icon={<TriangleAlert />} title="The thread cannot be shown">
         <p role="alert">{messageOf(error)}</p>
         {error.retryable ? (
-          <p>It is tried again until it works.</p>
+          <p>Retrying automatically.</p>
         ) : (
           <Button onClick={() => location.reload()}>Try again</Button>
         )}

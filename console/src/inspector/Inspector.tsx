@@ -60,7 +60,7 @@ export function Inspector(place: {
         {snapshot.state === "ready" && <Scrubber place={place} log={log} tail={snapshot.tail} />}
         {snapshot.replaced > 0 && (
           <p className="inspector-note" role="status">
-            Another log has taken the place of the one that was shown.
+            The log was replaced by another one.
           </p>
         )}
         <div
@@ -102,7 +102,9 @@ function Shown(props: { readonly log: ThreadLog; readonly snapshot: LogSnapshot;
     case "missing":
       return <Blank icon={<Radio />} title="Nothing to inspect yet" children={<p>This thread has no log so far.</p>} />;
     case "deleted":
-      return <Blank icon={<Trash2 />} title="Deleted" children={<p>The thread and its log are gone for ever.</p>} />;
+      return (
+        <Blank icon={<Trash2 />} title="Deleted" children={<p>The thread and its log were deleted permanently.</p>} />
+      );
     case "failed":
       return (
         <Blank icon={<CircleAlert />} title="The log cannot be read">

@@ -21,7 +21,7 @@ export async function ndjson(lines: AsyncIterable<string>, tail: number, told: (
     if (some.length === TOLD) pack();
     if (seq === tail) break;
   }
-  if (seq < tail) throw new Error(`there is no event behind seq ${seq}`);
+  if (seq < tail) throw new Error(`there is no event after seq ${seq}`);
   if (some.length > 0) pack();
   return new Blob(parts, { type: "application/x-ndjson" });
 }

@@ -57,7 +57,7 @@ export function Footer() {
               autoFocus
               autoComplete="off"
             />
-            <small>You see this user’s threads, and act on their behalf.</small>
+            <small>The console shows this user’s threads and acts on their behalf.</small>
           </label>
         </Dialog>
       )}
@@ -80,7 +80,7 @@ export function Footer() {
 }
 
 const THEMES: readonly [Theme, string, typeof Sun][] = [
-  ["system", "As the system has it", Monitor],
+  ["system", "Same as the system", Monitor],
   ["light", "Light", Sun],
   ["dark", "Dark", Moon],
 ];

@@ -10,7 +10,7 @@ const SHORTCUTS: readonly (readonly [string, readonly string[]])[] = [
   ["Write a message", ["c"]],
   ["Send", ["Enter"]],
   ["New line", ["Shift", "Enter"]],
-  ["Leave the message", ["Esc"]],
+  ["Leave the message field", ["Esc"]],
   ["These shortcuts", ["?"]],
 ];
 

@@ -70,7 +70,7 @@ export function Sidebar({ selected }: { readonly selected: string | undefined })
         />
         <IconButton
           label="Archived"
-          title={withArchived ? "Archived threads are shown, too" : "Show archived threads, too"}
+          title={withArchived ? "Archived threads are shown" : "Show archived threads"}
           aria-pressed={withArchived}
           onClick={() => setWithArchived(!withArchived)}
         >
@@ -122,11 +122,7 @@ function Failed({ error }: { readonly error: ThreadlineError }) {
   return (
     <Blank title="The list cannot be loaded">
       <p role="alert">{messageOf(error)}</p>
-      {error.retryable ? (
-        <p>It is tried again until it works.</p>
-      ) : (
-        <Button onClick={() => location.reload()}>Try again</Button>
-      )}
+      {error.retryable ? <p>Retrying automatically.</p> : <Button onClick={() => location.reload()}>Try again</Button>}
     </Blank>
   );
 }

@@ -77,7 +77,7 @@ function Rename({ thread, onClose }: { readonly thread: Thread; readonly onClose
       known.current = name;
       throw new Error(
         `Meanwhile the thread ${name === null ? "has lost its name" : `was named “${name}”`}. ` +
-          "Rename gives it your name all the same; Cancel leaves it as it is now.",
+          "Rename replaces that name with yours; Cancel keeps it.",
       );
     }
     // Also where it is the same: a name that was made up becomes a person's.
@@ -96,7 +96,7 @@ function Rename({ thread, onClose }: { readonly thread: Thread; readonly onClose
           autoComplete="off"
           onFocus={(event) => event.currentTarget.select()}
         />
-        <small>Empty: the thread has no name.</small>
+        <small>Leave empty to remove the name.</small>
       </label>
     </Dialog>
   );
@@ -115,7 +115,7 @@ function Remove({ thread, onClose }: { readonly thread: Thread; readonly onClose
     <Dialog title="Delete the thread?" confirm="Delete" tone="danger" onConfirm={remove} onClose={onClose}>
       <p>
         “{nameOf(thread)}” and all of its events will be gone for ever, for everybody.
-        {thread.activeRun && " A run is under way in it; that ends, too."}
+        {thread.activeRun && " Its active run will be ended."}
       </p>
     </Dialog>
   );

@@ -111,10 +111,10 @@ test("an event is shown whole, and keys move to its neighbors", async () => {
   const json = (seq: number) => page.getByRole("region", { name: `Event ${seq} as JSON` });
   await json(seq).waitFor();
   expect(JSON.parse((await json(seq).locator(".json-line").allTextContents()).join("\n"))).toEqual(event);
-  await button(page, "Event after").click();
+  await button(page, "Later event").click();
   await json(seq + 1).waitFor();
   expect(page.url()).toContain(`event=${seq + 1}`);
-  await button(page, "Event before").click();
+  await button(page, "Earlier event").click();
   await json(seq).waitFor();
   await button(page, "Close the event").click();
   await gone(json(seq));
@@ -186,7 +186,7 @@ test("messages and state as of any event match the API", async () => {
         .poll(async () => (await letters(messages(page).locator(".plain, .said"))).endsWith(expected))
         .toBe(true);
     } else if (past.length === 0) {
-      await messages(page).getByText("Nothing had been said yet.").waitFor();
+      await messages(page).getByText("There were no messages yet.").waitFor();
     }
   }
   await button(page, "Now").click();
@@ -196,7 +196,7 @@ test("messages and state as of any event match the API", async () => {
 test("the holder of the lock, its lease, and the subscriptions with their cursors", async () => {
   const live = await thread(server, [], { name: "Locked" });
   const page = await browser.open(server, { at: `#/threads/${live}?panel=live` });
-  await inspector(page).getByText("Nobody holds the lock.").waitFor();
+  await inspector(page).getByText("No run holds the lock.").waitFor();
   const open = await openRun(server, live, "holder");
   await open.run.append([{ type: "TEXT_MESSAGE_START", messageId: "m", role: "assistant" }]);
   await open.run.append([{ type: "TEXT_MESSAGE_CONTENT", messageId: "m", delta: "Held" }]);
@@ -229,7 +229,7 @@ test("the holder of the lock, its lease, and the subscriptions with their cursor
   await button(page, "Stop the run").click();
   await button(page, "Stop requested").waitFor();
   await open.end();
-  await inspector(page).getByText("Nobody holds the lock.").waitFor();
+  await inspector(page).getByText("No run holds the lock.").waitFor();
 });
 
 const areEqual = ([one, other]: unknown[]) => isDeepStrictEqual(one, other);

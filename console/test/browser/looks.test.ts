@@ -83,7 +83,7 @@ describe("themes", () => {
     const other = await page.context().newPage();
     await other.goto(page.url());
     const theme = (on: Page, name: string) => on.getByRole("group", { name: "Theme" }).getByRole("radio", { name });
-    expect(await theme(page, "As the system has it").isChecked()).toBe(true);
+    expect(await theme(page, "Same as the system").isChecked()).toBe(true);
     await theme(page, "Dark").check({ force: true });
     await expect.poll(() => ground(page)).toBe("dark");
     await expect.poll(() => ground(other)).toBe("dark");
@@ -91,7 +91,7 @@ describe("themes", () => {
     await row(page, "Long").waitFor();
     expect(await ground(page)).toBe("dark");
     expect(await theme(page, "Dark").isChecked()).toBe(true);
-    await theme(page, "As the system has it").check({ force: true });
+    await theme(page, "Same as the system").check({ force: true });
     await expect.poll(() => ground(page)).toBe("light");
     await page.emulateMedia({ colorScheme: "dark" });
     await expect.poll(() => ground(page)).toBe("dark");
@@ -137,7 +137,7 @@ describe("narrow", () => {
     ],
     ["#/threads/THREAD?panel=state&at=16", (page) => heading(page, "State after event 16").waitFor()],
     ["#/threads/THREAD?panel=runs", (page) => inspector(page).getByRole("listitem").first().waitFor()],
-    ["#/threads/THREAD?panel=live", (page) => heading(page, "Who is subscribed").waitFor()],
+    ["#/threads/THREAD?panel=live", (page) => heading(page, "Subscribers").waitFor()],
     [`#/threads/${"no-such-thread".repeat(15)}`, (page) => heading(page, "Thread not found").waitFor()],
   ];
   test.each(screens)("no element is wider than the page at %s", async (at, isThere) => {

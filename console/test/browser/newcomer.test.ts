@@ -96,7 +96,7 @@ test("an agent that asks receives its answer and continues", async () => {
   const threadId = await begin(page, "Please approve my travel plans");
   const form = page.getByRole("form", { name: "The agent asks" });
   await form.getByText("Publish the summary?").waitFor();
-  await page.getByText("The agent waits for an answer; give it first.").waitFor();
+  await page.getByText("The agent waits for an answer: answer it first.").waitFor();
   await button(form, "Yes").click();
   await messages(page).getByText("The summary is published").waitFor();
   await idle(page);

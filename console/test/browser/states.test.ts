@@ -51,7 +51,7 @@ test("the past of a thread that was deleted is not shown when there is another u
 test("a thread without any event", async () => {
   const threadId = await thread(server, [], { name: "Empty" });
   const page = await browser.open(server, { at: `#/threads/${threadId}?panel=events` });
-  await page.getByText("Nothing has been said yet.").waitFor();
+  await page.getByText("There are no messages yet.").waitFor();
   await inspector(page)
     .getByRole("heading", { name: "No events yet" })
     .or(heading(page, "Nothing to inspect yet"))

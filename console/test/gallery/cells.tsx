@@ -351,7 +351,7 @@ export const CELLS: readonly Cell[] = [
   pane("composer growing", composer("Three nights in Berlin,\nplease. And a balcony, if there is one.")),
   pane("composer running", composer("And", { running: "running" })),
   pane("composer stopping", composer("And a", { running: "stopping" })),
-  pane("composer waiting", composer("And a b", { blocked: "The agent waits for an answer; give it first." })),
+  pane("composer waiting", composer("And a b", { blocked: "The agent waits for an answer: answer it first." })),
   pane("composer without an agent", composer("And a ba", { isAlone: true })),
   pane("conversation loading", <Skeleton />),
   pane("conversation missing", <Missing threadId="no-such-thread" error={null} />),

@@ -136,7 +136,7 @@ function Link(props: {
   readonly children: ReactNode;
 }) {
   const href = safeHref(props.href);
-  if (href === undefined) return <span title="This link leads nowhere safe">{props.children}</span>;
+  if (href === undefined) return <span title="This link is not safe to open">{props.children}</span>;
   return (
     <a
       href={href}

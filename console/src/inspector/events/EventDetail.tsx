@@ -38,10 +38,10 @@ export function EventDetail(props: {
           <span className="event-seq">{seq}</span>
           {logged && <span className={`family-${familyOf(logged.event.type)}`}>{line(String(logged.event.type))}</span>}
         </h2>
-        <IconButton label="Event before" disabled={seq <= 1} onClick={() => open(seq - 1)}>
+        <IconButton label="Earlier event" disabled={seq <= 1} onClick={() => open(seq - 1)}>
           <ChevronLeft />
         </IconButton>
-        <IconButton label="Event after" disabled={seq >= tail} onClick={() => open(seq + 1)}>
+        <IconButton label="Later event" disabled={seq >= tail} onClick={() => open(seq + 1)}>
           <ChevronRight />
         </IconButton>
         <IconButton

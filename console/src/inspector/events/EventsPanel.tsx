@@ -37,9 +37,9 @@ export function EventsPanel(props: { readonly place: Place; readonly log: Thread
       />
       {scan && <ScanLine scan={scan.shown} end={scan.end} onCancel={scan.cancel} />}
       {tail === 0 ? (
-        <Blank title="No events yet" children={<p>What the next run appends shows here, as it comes.</p>} />
+        <Blank title="No events yet" children={<p>Events of the next run appear here live.</p>} />
       ) : scan && scan.shown.found === 0 && scan.shown.state !== "scanning" ? (
-        <Blank title="No event is like that">
+        <Blank title="No event matches">
           <Button onClick={() => setFilter(EVERYTHING)}>Show all events</Button>
         </Blank>
       ) : (
@@ -69,7 +69,7 @@ function ScanLine(props: { readonly scan: ScanSnapshot; readonly end: number; re
   const text = {
     scanning: `${events} so far`,
     done: events,
-    cancelled: `${events} up to seq ${count(cursor)}; the rest was not looked at`,
+    cancelled: `${events} up to seq ${count(cursor)}; the rest was not searched`,
     failed: `${events} up to seq ${count(cursor)}. ${messageOf(error)}`,
   }[state];
   return (
@@ -77,8 +77,8 @@ function ScanLine(props: { readonly scan: ScanSnapshot; readonly end: number; re
       <p role={state === "failed" ? "alert" : "status"}>{text}</p>
       {state === "scanning" && (
         <>
-          <progress aria-label="Events looked at" max={Math.max(end, 1)} value={cursor} />
-          <Button onClick={onCancel}>Stop looking</Button>
+          <progress aria-label="Events searched" max={Math.max(end, 1)} value={cursor} />
+          <Button onClick={onCancel}>Stop searching</Button>
         </>
       )}
     </div>

@@ -3,8 +3,8 @@ export type Times = "clock" | "run" | "delta";
 
 export const TIMES: Readonly<Record<Times, string>> = {
   clock: "Time of day",
-  run: "Since its run began",
-  delta: "Since the event before",
+  run: "Since the start of the run",
+  delta: "Since the previous event",
 };
 
 const KEY = "threadline.times";

@@ -32,7 +32,7 @@ export function LivePanel({ threadId, log }: { readonly threadId: string; readon
       <Refusal error={lockError} />
       {thread ? <Lock thread={thread} log={log} /> : lockError === null && <Loading what="who holds the lock" />}
       <section aria-labelledby="subscribed-title">
-        <h2 id="subscribed-title">Who is subscribed</h2>
+        <h2 id="subscribed-title">Subscribers</h2>
         <Refusal error={error} />
         {subscribed && <SubscriptionTable {...subscribed} />}
       </section>
@@ -42,7 +42,9 @@ export function LivePanel({ threadId, log }: { readonly threadId: string; readon
           <span className={`connection-dot is-${status.state}`} aria-hidden="true" />
           {said(status)}
         </p>
-        <p className="soft">It is among the subscriptions above, twice: the conversation’s and the inspector’s.</p>
+        <p className="soft">
+          It has two of the subscriptions above: one for the conversation and one for the inspector.
+        </p>
       </section>
     </div>
   );
@@ -69,7 +71,7 @@ function Lock({ thread, log }: { readonly thread: Thread; readonly log: ThreadLo
         <Holder run={activeRun} log={log} />
       ) : (
         <>
-          <p>Nobody holds the lock.</p>
+          <p>No run holds the lock.</p>
           {last?.endedAt && (
             <p className="soft">
               The last run ended at{" "}
@@ -143,15 +145,15 @@ function said(status: ConnectionStatus): string {
     case "live":
       return `Live, by ${{ websocket: "WebSocket", sse: "server-sent events", "long-poll": "long-poll" }[status.transport]}.`;
     case "idle":
-      return "Not connected: nothing is followed.";
+      return "Not connected: there are no subscriptions.";
     case "connecting":
       return "Connecting…";
     case "reconnecting":
-      return "Connecting again…";
+      return "Reconnecting…";
     case "offline":
       return "Offline: the browser has no network.";
     case "failed":
-      return `Given up: ${messageOf(status.error)}`;
+      return `Disconnected: ${messageOf(status.error)}`;
     case "closed":
       return "Closed.";
   }

@@ -4,7 +4,8 @@ import { fullTime, clock, count } from "../time.ts";
 /** The subscriptions, and how far each is behind the tail. */
 export function SubscriptionTable({ page, tail }: { readonly page: ThreadSubscriptions; readonly tail: number }) {
   const { nodes, count: all, subscriptions } = page;
-  if (subscriptions.length === 0) return <p className="soft">Nobody. What is appended is read later, from a cursor.</p>;
+  if (subscriptions.length === 0)
+    return <p className="soft">None. Readers can load new events later, from their cursor.</p>;
   return (
     <>
       <div className="table-scroll" tabIndex={0} role="group" aria-label="Subscriptions">

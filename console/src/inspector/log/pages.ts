@@ -126,7 +126,7 @@ export class EventPages {
         const { events } = await this.#read(after, end - after, signal);
         if (signal.aborted) return;
         // An empty page before the tail: the thread is being deleted.
-        if (events.length === 0) throw new Error(`there is no event behind seq ${after}`);
+        if (events.length === 0) throw new Error(`there is no event after seq ${after}`);
         for (const event of events) this.#put(event);
         after = events.at(-1)!.seq;
       }

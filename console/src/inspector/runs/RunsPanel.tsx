@@ -38,7 +38,7 @@ export function RunsPanel(props: { readonly place: Place; readonly log: ThreadLo
     return isLoading ? (
       <Loading what="the runs" />
     ) : (
-      <Blank title="No runs yet" children={<p>What an agent does in this thread shows here.</p>} />
+      <Blank title="No runs yet" children={<p>Runs of agents in this thread appear here.</p>} />
     );
   }
   return (

@@ -27,7 +27,7 @@ export function StatePanel(props: { readonly place: Place; readonly log: ThreadL
     return (
       <Blank icon={<CircleAlert />} title="The state cannot be read">
         <p role="alert">{messageOf(shown.error)}</p>
-        <Button onClick={() => move(place, { at: undefined }, { replace: true })}>Show it as it is now</Button>
+        <Button onClick={() => move(place, { at: undefined }, { replace: true })}>Show the current state</Button>
       </Blank>
     );
   }
@@ -74,7 +74,7 @@ function Changes({ place, log, at }: { readonly place: Place; readonly log: Thre
       {!all ? (
         <p>…</p>
       ) : all.length === 0 ? (
-        <p>Nothing of the state.</p>
+        <p>The event does not change the state.</p>
       ) : (
         <ul tabIndex={0} aria-label="Changes of the state">
           {all.slice(0, MOST_CHANGES).map((change) => (
