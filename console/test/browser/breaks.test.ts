@@ -110,7 +110,7 @@ describe("the server is killed during a run and restarted", () => {
     const threadId = await begin(page, "Write me a long answer");
     await reaches(page, 3);
     await server.kill();
-    await banner(page).getByText("The connection is gone").waitFor();
+    await banner(page).getByText("Connection lost").waitFor();
     await server.restart();
     await gone(banner(page));
     await page.getByRole("region", { name: "The run failed" }).waitFor();

@@ -56,7 +56,7 @@ test("a log is saved as it is sent, up to the tail at the start", async () => {
   );
   expect(lines[0]).toBe('{"seq":1,"event":{"type":"A","value":1.0}}');
   expect(reported).toEqual([2_000, 4_000, 6_000, 8_000, 10_000, 11_000]);
-  await expect(ndjson(sent(5), 6, () => {})).rejects.toThrow("behind seq 5");
+  await expect(ndjson(sent(5), 6, () => {})).rejects.toThrow("after seq 5");
   expect(fileName("../a b/ü'\"x")).toBe("a-b-ü-x.ndjson");
   expect(fileName("///")).toBe("thread.ndjson");
 });
