@@ -117,6 +117,19 @@ pub async fn in_time<T>(patience: Duration, what: &str, work: impl Future<Output
     time::timeout(patience, work).await.unwrap_or_else(|_| panic!("not within {patience:?}: {what}"))
 }
 
+/// Repeats a step until it gives something.
+pub async fn eventually<T>(what: &str, mut step: impl AsyncFnMut() -> Option<T>) -> T {
+    let repeated = async {
+        loop {
+            match step().await {
+                Some(found) => return found,
+                None => time::sleep(Duration::from_millis(20)).await,
+            }
+        }
+    };
+    in_time(PATIENCE, what, repeated).await
+}
+
 /// Asks until the run has ended.
 pub async fn ended(client: &Client, thread: &str, run: &str) -> Run {
     loop {

@@ -1,9 +1,9 @@
 //! What a node says when it is started, rightly and wrongly.
 
-use std::{process::Command, time::Duration};
+use std::process::Command;
 
 use crate::{
-    backing::{Postgres, Redis},
+    backing::{Postgres, Redis, ports::free_port},
     cluster::*,
     server::{Server, command},
 };
@@ -33,11 +33,40 @@ fn mistakes_are_explained() {
     assert!(said.contains("--store postgres://"), "{said}");
     let said = serve(Some("mysql://x"), None);
     assert!(said.contains("postgres://user:password@host/database"), "{said}");
-    let said = serve(Some("postgres://me:s3cret@127.0.0.1:1/nowhere"), None);
+    let unknown = format!("postgres://me:s3cret@127.0.0.1:{}/nowhere", Postgres::shared().port());
+    let said = serve(Some(&unknown), None);
     assert!(said.contains("127.0.0.1") && !said.contains("s3cret"), "{said}");
     let database = Postgres::shared().fresh_database();
     let said = serve(Some(&database), Some("http://127.0.0.1"));
     assert!(said.contains("redis://"), "{said}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_waits_for_its_database_and_answers_meanwhile() {
+    let postgres = Postgres::start(&[]);
+    let database = postgres.fresh_database();
+    postgres.kill();
+    let url = format!("http://127.0.0.1:{}", free_port());
+    let mut command = Command::new(env!("CARGO_BIN_EXE_threadline"));
+    let listen = url.trim_start_matches("http://");
+    command.args(["serve", "--listen", listen, "--store", &database, "--drain-delay", "0"]);
+    command.env("NO_COLOR", "1").env_remove("THREADLINE_API_KEY");
+    let mut node = Server::spawn(command);
+    let http = reqwest::Client::builder().no_proxy().build().expect("a client");
+    let get = async |path: &str| http.get(format!("{url}{path}")).send().await;
+    let answer = eventually("an answer without a database", async || get("/readyz").await.ok()).await;
+    assert_eq!((answer.status().as_u16(), answer.headers()["retry-after"].to_str().ok()), (503, Some("1")));
+    let problem: serde_json::Value = answer.json().await.expect("a problem");
+    let facts = (&problem["type"], &problem["why"], &problem["retryable"]);
+    assert_eq!(facts, (&"/problems/store-unavailable".into(), &"starting".into(), &true.into()));
+    assert_eq!(get("/healthz").await.expect("an answer").status(), 200);
+    assert_eq!(get("/v1/threads").await.expect("an answer").status(), 503);
+    postgres.restart();
+    let ready = async || get("/readyz").await.ok().filter(|answer| answer.status() == 200);
+    eventually("ready once the database is there", ready).await;
+    assert_eq!(get("/v1/threads").await.expect("an answer").status(), 200);
+    assert!(node.ready() && node.said().contains("cannot open the database"), "{}", node.said());
+    node.kill();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -50,18 +79,15 @@ async fn a_node_starts_without_redis_and_uses_it_once_it_is_there() {
     make_thread(&client, "t").await;
     client.run("t", options("one")).await.expect("starts").finish().await.expect("finishes");
     cluster.redis.restart();
-    let held = async {
-        for n in 0.. {
-            let producer = client.run("t", options(&format!("r{n}"))).await.expect("starts");
-            let holder = cluster.redis.command(&["GET", "threadline:lock:default:t"]);
-            producer.finish().await.expect("finishes");
-            if holder == format!("r{n}") {
-                return;
-            }
-            tokio::time::sleep(Duration::from_millis(100)).await;
-        }
+    let mut runs = 0;
+    let held = async || {
+        runs += 1;
+        let producer = client.run("t", options(&format!("r{runs}"))).await.expect("starts");
+        let holder = cluster.redis.command(&["GET", "threadline:lock:default:t"]);
+        producer.finish().await.expect("finishes");
+        (holder == format!("r{runs}")).then_some(())
     };
-    in_time(PATIENCE, "the lock is used", held).await;
+    eventually("the lock is used", held).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

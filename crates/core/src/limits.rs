@@ -246,6 +246,14 @@ pub const LOCK_TICK: Duration = Duration::from_secs(1);
 /// Locks renewed at once.
 pub const LOCK_CHUNK: usize = 512;
 
+/// First pause before a server that starts tries to open its database again; each further pause is twice as long.
+pub const OPEN_RETRY: Duration = Duration::from_millis(100);
+/// Longest pause between two tries to open the database.
+pub const OPEN_RETRY_MAX: Duration = Duration::from_secs(5);
+/// Connections that a server serves while it waits for its database.
+pub const WAITING_CONNECTIONS: usize = 64;
+/// Time that the requests of these connections have to end once the database is open.
+pub const WAITING_DRAIN: Duration = Duration::from_secs(1);
 /// Time between two beats of a node.
 pub const NODE_BEAT: Duration = Duration::from_secs(1);
 /// Time that the store has to commit a beat.

@@ -48,6 +48,18 @@ pub trait Listener: Send {
     fn local_addr(&self) -> io::Result<SocketAddr>;
 }
 
+impl<L: Listener + Sync> Listener for &L {
+    type Stream = L::Stream;
+
+    async fn accept(&self) -> io::Result<Self::Stream> {
+        L::accept(self).await
+    }
+
+    fn local_addr(&self) -> io::Result<SocketAddr> {
+        L::local_addr(self)
+    }
+}
+
 impl Listener for TcpListener {
     type Stream = TcpStream;
 

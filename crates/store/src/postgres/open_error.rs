@@ -38,3 +38,25 @@ pub enum OpenError {
     #[error("cannot open the database: {0}")]
     Database(#[from] sqlx::Error),
 }
+
+impl OpenError {
+    /// True if the same database may open later: the server cannot be reached, is starting or shutting down, or has no
+    /// connection left. Wrong passwords, missing databases and unsuitable servers need a person.
+    pub fn may_pass(&self) -> bool {
+        match self {
+            Self::Newer { .. }
+            | Self::Foreign
+            | Self::OldServer { .. }
+            | Self::Encoding { .. }
+            | Self::Pooler { .. } => false,
+            Self::Database(sqlx::Error::Io(_)) => true,
+            Self::Database(error) => {
+                let code = error.as_database_error().and_then(|error| error.code());
+                // Connection exceptions, operator intervention, insufficient resources; a lock timeout of the migration.
+                code.is_some_and(|code| {
+                    ["08", "57P", "53"].iter().any(|class| code.starts_with(class)) || code == "55P03"
+                })
+            }
+        }
+    }
+}
