@@ -11,7 +11,7 @@ use futures_util::future::BoxFuture;
 use threadline_core::{
     AllowedOrigins, Clock, Limits, ProjectId,
     agent::Agent,
-    limits::{DEFAULT_LOCK_KEY_PREFIX, OPEN_RETRY, OPEN_RETRY_MAX, RECHECK_INTERVAL},
+    limits::{DEFAULT_LOCK_KEY_PREFIX, RECHECK_INTERVAL},
 };
 use threadline_engine::{
     LockTiming, Ports, Service,
@@ -31,15 +31,17 @@ use threadline_store::{
     postgres::{self, PgStore},
     sqlite::{self, SqliteStore},
 };
-use tokio::{net::TcpListener, time};
+use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
     agents::Agents,
-    api::{ApiState, router, waiting},
+    api::{ApiState, router},
     config::without_secrets,
     titles::{TitleGenerator, TitleSettings},
 };
+
+mod waiting;
 
 /// Configuration of `threadline serve`.
 #[derive(Debug, Clone)]
@@ -155,7 +157,10 @@ impl App {
                 (Arc::new(store), None)
             }
             StoreChoice::Postgres(url) => {
-                let store = open_postgres(url, &clock, &listener, Timeouts::within(&config.limits)).await?;
+                let open = async || PgStore::open(url, clock.clone()).await;
+                let timeouts = Timeouts::within(&config.limits);
+                let store = waiting::open(&listener, timeouts, open, postgres::OpenError::may_pass).await;
+                let store = store.map_err(|error| StartError::Postgres(without_secrets(url), error))?;
                 let installation = store.installation().to_owned();
                 (Arc::new(store), Some(installation))
             }
@@ -305,41 +310,6 @@ impl<L: Listener> App<L> {
         }
         !failed.is_cancelled()
     }
-}
-
-/// Opens the database, and waits for it as long as that can help. Meanwhile every request is answered: the process is
-/// alive and not ready.
-async fn open_postgres(
-    url: &str,
-    clock: &Clock,
-    listener: &TcpListener,
-    timeouts: Timeouts,
-) -> Result<PgStore, StartError> {
-    let open = async || PgStore::open(url, clock.clone()).await;
-    let fail = |error| StartError::Postgres(without_secrets(url), error);
-    let mut error = match open().await {
-        Ok(store) => return Ok(store),
-        Err(error) if error.may_pass() => error,
-        Err(error) => return Err(fail(error)),
-    };
-    let opened = CancellationToken::new();
-    let opening = async {
-        // Ends the waiting in every case.
-        let _guard = opened.clone().drop_guard();
-        let mut pause = OPEN_RETRY;
-        loop {
-            tracing::warn!(database = without_secrets(url), %error, "cannot open the database: trying again in {pause:?}");
-            time::sleep(pause).await;
-            pause = OPEN_RETRY_MAX.min(pause * 2);
-            error = match open().await {
-                Ok(store) => return Ok(store),
-                Err(error) if error.may_pass() => error,
-                Err(error) => return Err(fail(error)),
-            };
-        }
-    };
-    let (store, ()) = tokio::join!(opening, waiting::serve(listener, opened.clone(), timeouts));
-    store
 }
 
 /// Name of the machine, or of the container; empty if the system does not tell it.

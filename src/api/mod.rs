@@ -12,6 +12,5 @@ pub mod router;
 mod run_agent;
 pub mod socket;
 mod state;
-pub mod waiting;
 
 pub use state::ApiState;
