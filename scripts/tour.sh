@@ -65,7 +65,7 @@ block README.md Start 2 | as chat; ok "README's first conversation is completed"
 tail -n1 "$work/chat.out" | jq -e '[.messages[] | select(.role == "user").content] == ["Hello there"]' >/dev/null; ok "README's first conversation is shown"
 snippet "curl, any HTTP client" | as events
 jq -e '.events | length > 0' "$work/events.out" >/dev/null; ok "README's curl reads its events"
-snippet "a message list saved whole" | as document
+snippet "a program that saves whole message lists" | as document
 jq -e '.messages[0].content == "Hello there"' "$work/document.out" >/dev/null; ok "README's curl reads the messages as a document"
 snippet "an agent with an HTTP endpoint" | as agent
 jq -e '.origin == "api"' "$work/agent.out" >/dev/null; ok "README's agent is added over the API"
