@@ -27,7 +27,7 @@ sqlite)
     [ ! -f "$backup/$file" ] || cp -- "$backup/$file" "$data/$file"
   done
   sync -f "$data"
-  "$program" restored --data "$data"
+  "$program" lineage new --data "$data"
   ;;
 postgres)
   dump=${2:?a dump is missing}
@@ -42,7 +42,7 @@ postgres)
   # The restore is atomic. Owners and privileges are those of the role that connects.
   pg_restore --exit-on-error --single-transaction --no-owner --no-acl --dbname="$url" "$dump"
   "$program" migrate
-  "$program" restored
+  "$program" lineage new
   ;;
 *) fail "usage: restore.sh sqlite BACKUP DATA, or restore.sh postgres DUMP" ;;
 esac

@@ -55,7 +55,7 @@ async fn main() -> ExitCode {
         Command::Audit(args) => cli::report(cli::identity::audit(&cli.connect, &args, &mut std::io::stdout()).await),
         Command::Nodes => cli::report(cli::nodes::run(&cli.connect, &mut std::io::stdout()).await),
         Command::Backup(args) => cli::report(cli::backup::run(&args).await),
-        Command::Restored(args) => cli::report(cli::transfer::restored(&args).await),
+        Command::Lineage(args) => cli::report(cli::lineage::run(&args).await),
         Command::Migrate(args) => match app::migrate(&args.store).await {
             Ok(done) => {
                 println!("{done}");

@@ -11,3 +11,45 @@ CREATE TABLE nodes (
   skew_ms    bigint,
   rtt_us     bigint
 ) WITH (fillfactor = 50);
+
+-- The generations of this database's history. A change of the server's timeline, another server or data that went back
+-- opens one: commits may have been lost, so what was given out since must not be given out again.
+CREATE TABLE lineage (
+  generation bigint PRIMARY KEY,
+  -- Random: tells apart two histories that both opened this generation.
+  nonce      bigint NOT NULL,
+  -- Of the server, when the generation was opened.
+  system_id  text   NOT NULL,
+  timeline   text   NOT NULL,
+  lsn        text   NOT NULL,
+  at         bigint NOT NULL,
+  cause      text   NOT NULL
+);
+-- Feeds that were moved up after a restore have given positions of later generations already.
+INSERT INTO lineage
+SELECT 1 + coalesce((SELECT max(head >> 40) FROM feed_heads), 0),
+  ('x' || substr(md5(gen_random_uuid()::text), 1, 16))::bit(64)::bigint & 4611686018427387903,
+  (SELECT system_identifier::text FROM pg_control_system()),
+  substr(pg_walfile_name(pg_current_wal_insert_lsn()), 1, 8), pg_current_wal_insert_lsn()::text,
+  (extract(epoch FROM clock_timestamp()) * 1000)::bigint, 'created';
+
+-- The newest generation. Every statement that changes a head asks for it, and fails on a server whose history no node has
+-- adopted yet. VOLATILE: a statement that waited for the lock of an adoption sees the generation that it opened.
+CREATE FUNCTION threadline_lineage(OUT generation bigint, OUT nonce bigint) LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+  adopted text;
+BEGIN
+  SELECT l.generation, l.nonce, l.timeline INTO generation, nonce, adopted FROM lineage l ORDER BY l.generation DESC LIMIT 1;
+  IF adopted IS DISTINCT FROM substr(pg_walfile_name(pg_current_wal_insert_lsn()), 1, 8) THEN
+    RAISE EXCEPTION 'this history has not been adopted' USING ERRCODE = 'TL001';
+  END IF;
+END $$;
+
+-- Generation in which a log was last written. At its first write in another one, the log gets another epoch, and keeps
+-- the one before with the tail up to which both are the same. In no index, so that appends stay HOT.
+ALTER TABLE heads
+  ADD COLUMN generation  bigint NOT NULL DEFAULT 1,
+  ADD COLUMN prior_epoch bigint,
+  ADD COLUMN prior_tail  bigint;
+UPDATE heads SET generation = (SELECT generation FROM lineage) WHERE (SELECT generation FROM lineage) > 1;
+ALTER TABLE nodes ADD COLUMN generation bigint NOT NULL DEFAULT 1;

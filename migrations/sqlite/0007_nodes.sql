@@ -11,3 +11,23 @@ CREATE TABLE nodes (
   skew_ms    INTEGER,
   rtt_us     INTEGER
 ) WITHOUT ROWID;
+
+-- The generations of this file's history. A restored backup, a copy or a file that went back opens one: commits may have
+-- been lost, so what was given out since must not be given out again.
+CREATE TABLE lineage (
+  generation INTEGER PRIMARY KEY,
+  -- Random: tells apart two histories that both opened this generation.
+  nonce      INTEGER NOT NULL,
+  at         INTEGER NOT NULL,
+  cause      TEXT    NOT NULL
+);
+-- Feeds that were moved up after a restore have given positions of later generations already.
+INSERT INTO lineage
+SELECT 1 + coalesce((SELECT max(head >> 40) FROM feed_heads), 0), random() & 0x3fffffffffffffff,
+  CAST(unixepoch('subsec') * 1000 AS INTEGER), 'created';
+-- Generation in which a log got its epoch, and the epoch before with the tail up to which both are the same.
+ALTER TABLE heads ADD COLUMN generation INTEGER NOT NULL DEFAULT 1;
+ALTER TABLE heads ADD COLUMN prior_epoch INTEGER;
+ALTER TABLE heads ADD COLUMN prior_tail INTEGER;
+UPDATE heads SET generation = (SELECT generation FROM lineage) WHERE (SELECT generation FROM lineage) > 1;
+ALTER TABLE nodes ADD COLUMN generation INTEGER NOT NULL DEFAULT 1;

@@ -13,9 +13,9 @@ use axum::{
     response::Response,
 };
 use serde_json::json;
-use threadline_core::{RunId, ThreadId, limits::RUN_END_TIMEOUT};
+use threadline_core::{ReadFrom, RunId, ThreadId, limits::RUN_END_TIMEOUT};
 use threadline_engine::{
-    ServiceError, StoreError,
+    PageRequest, StoreError,
     subscription::{Delivery, EndReason, FollowMethod, Subscription},
 };
 use threadline_http::{
@@ -88,11 +88,10 @@ pub async fn run(
     let thread = input.thread_id.take().unwrap_or_else(ThreadId::generate);
     let id = input.run_id.take().unwrap_or_else(RunId::generate);
     if let Some(seen) = seen {
-        // A run of a log that was replaced must not be repeated.
-        let known = state.service.threads.get(&principal, &thread).await?;
-        if known.epoch != seen.epoch {
-            return Err(ServiceError::LogReplaced { epoch: known.epoch, tail: known.tail }.into());
-        }
+        // A run of a log that was replaced must not be repeated. The page is judged as the cursor will be.
+        let from = ReadFrom::After(seen.seq);
+        let request = PageRequest { from, limit: 1, epoch: Some(seen.epoch), run: None, wait: None };
+        state.service.events.page(&principal, &thread, request).await?;
     }
     let run = AgentRun { id: Some(id.clone()), lease: None, input, makes_thread: seen.is_none() };
     let (started, mut requester) = run_agent(&state, &principal, &thread, agent, run, true).await?;
@@ -126,6 +125,13 @@ fn deleted() -> Bytes {
     format!("data: {event}\n\n").into()
 }
 
+/// Event that ends the stream of a run of which the client has seen events that the store has lost.
+fn lost() -> Bytes {
+    let event =
+        json!({ "type": "RUN_ERROR", "message": "The store has lost events of the run.", "code": "history-lost" });
+    format!("data: {event}\n\n").into()
+}
+
 /// Events of one run, and nothing else: AG-UI clients take every `data:` as an event, and a clean end of the stream as
 /// a run that succeeded. So the stream of a run that has not ended is cut off.
 struct Run {
@@ -152,10 +158,14 @@ impl EventSource for Run {
                     }
                     return Ok(Some(out.into()));
                 }
-                Some(Delivery::CaughtUp(_) | Delivery::FellBehind(_)) => {}
+                Some(Delivery::CaughtUp(_) | Delivery::FellBehind(_) | Delivery::Rebased { .. }) => {}
                 Some(Delivery::Ended(EndReason::ThreadDeleted)) => {
                     self.requester.done();
                     return Ok(Some(deleted()));
+                }
+                Some(Delivery::Ended(EndReason::LogReplaced(_))) => {
+                    self.requester.done();
+                    return Ok(Some(lost()));
                 }
                 Some(Delivery::Ended(EndReason::RunEnded)) | None => {
                     self.requester.done();

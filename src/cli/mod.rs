@@ -10,6 +10,7 @@ mod error;
 mod following;
 pub mod health;
 pub mod identity;
+pub mod lineage;
 pub mod nodes;
 mod output;
 mod render;
@@ -29,10 +30,11 @@ pub use config::ConfigArgs;
 pub use connect::ConnectArgs;
 pub use error::{CliError, MISUSED, report};
 pub use health::HealthArgs;
+pub use lineage::LineageArgs;
 pub use run::RunArgs;
 pub use tail::TailArgs;
 pub use threads::ThreadsArgs;
-pub use transfer::{ExportArgs, ImportArgs, RestoredArgs};
+pub use transfer::{ExportArgs, ImportArgs};
 
 /// A self-hosted, realtime, event-sourced thread platform for AI agents.
 #[derive(Debug, Parser)]
@@ -109,8 +111,8 @@ pub enum Command {
     Import(ImportArgs),
     /// Back up a data directory, also while a server is running
     Backup(BackupArgs),
-    /// Invalidate cursors after restoring a backup
-    Restored(RestoredArgs),
+    /// List the generations of a store's history, or open one
+    Lineage(LineageArgs),
     /// Migrate the schema of a PostgreSQL database
     Migrate(MigrateArgs),
     /// Create, list and revoke API keys

@@ -1,5 +1,4 @@
-//! `threadline export` and `threadline import`: threads from one store to another. `threadline restored`: makes the
-//! cursors of clients invalid after a store was restored to an older state.
+//! `threadline export` and `threadline import`: threads from one store to another.
 
 use std::{
     io::{self, Write},
@@ -91,24 +90,6 @@ pub struct ImportArgs {
     pub threads: Vec<ThreadId>,
 }
 
-/// Store into which a backup was restored.
-#[derive(Debug, Clone, Args)]
-#[command(after_help = "\
-Run it after restoring a backup, before starting a server on it. Clients hold cursors to events that are lost, and would
-receive other events with the same numbers. The server then rejects such a cursor with 410 log-replaced, clients read from the
-beginning, and every thread list is sent again. Nothing else changes.
-It is not needed after `threadline import`, or after restoring a backup that is as new as the data: all cursors are then valid.
-Stop all nodes first.
-
-Examples:
-  threadline restored --data /var/lib/threadline
-  THREADLINE_STORE=postgres://… threadline restored")]
-pub struct RestoredArgs {
-    /// Store whose cursors become invalid.
-    #[command(flatten)]
-    pub place: PlaceArgs,
-}
-
 fn thread_id(text: &str) -> Result<ThreadId, String> {
     ThreadId::new(text).map_err(|error| error.to_string())
 }
@@ -149,19 +130,6 @@ pub async fn import(connect: &ConnectArgs, args: &ImportArgs) -> Result<(), CliE
         0 => Ok(()),
         refused => Err(CliError::Transfer(format!("{refused} rejected, see above; everything else is imported"))),
     }
-}
-
-/// Runs `threadline restored`: makes all cursors into a store invalid.
-pub async fn restored(args: &RestoredArgs) -> Result<(), CliError> {
-    let opened = CommandStore::open(&args.place.choice(), MissingData::Refuse).await.map_err(told)?;
-    let progress = Progress::default();
-    let threads = transfer::restored(opened.store().as_ref(), &progress).await;
-    progress.clear();
-    opened.close().await;
-    let threads = threads.map_err(|error| CliError::Transfer(format!("{error}\nRun the same command again.")))?;
-    let counted = if threads == 1 { "1 thread".to_owned() } else { format!("{threads} threads") };
-    writeln!(io::stdout(), "{counted}: earlier cursors are invalid now")?;
-    Ok(())
 }
 
 fn told(error: impl std::fmt::Display) -> CliError {

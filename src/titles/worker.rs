@@ -75,7 +75,7 @@ pub(super) async fn run(shared: Arc<Shared>, mut waiting: mpsc::Receiver<Title>)
 impl Shared {
     /// Selects the model that names a run's thread; none if no model should.
     pub(super) async fn whom_to_ask(&self, ended: &RunNotice) -> Result<Option<Asked>, ServiceError> {
-        if ended.fence.0 > NAMING_RUNS {
+        if ended.fence.ordinal() > NAMING_RUNS {
             return Ok(None);
         }
         if let Some(endpoint) = &self.naming.endpoint {

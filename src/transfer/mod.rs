@@ -20,12 +20,10 @@ mod import;
 mod manifest;
 mod projects;
 mod reading;
-mod restored;
 mod selection;
 
 pub use counts::Transferred;
 pub use error::{Damage, Refusal, TransferError};
 pub use export::export;
 pub use import::import;
-pub use restored::restored;
 pub use selection::Selection;

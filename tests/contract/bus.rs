@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use threadline_core::{Fence, NodeId, ProjectId, RunId, ThreadKey, UserId, limits::BUS_QUEUE};
+use threadline_core::{Fence, Generation, NodeId, ProjectId, RunId, ThreadKey, UserId, limits::BUS_QUEUE};
 use threadline_engine::cluster::{
     bus::{self, BusEnd, BusMessage, Channel, Hint, Question, ThreadNews, local::LocalBus},
     redis_connection::client,
@@ -59,7 +59,14 @@ async fn next(end: &mut BusEnd) -> BusMessage {
 }
 
 fn thread(key: i64, tail: u64) -> Hint {
-    let news = ThreadNews { tail, fence: Fence(3), active: true, stop_requested: tail == 7, gone: false };
+    let news = ThreadNews {
+        generation: Generation(3),
+        tail,
+        fence: Fence(3),
+        active: true,
+        stop_requested: tail == 7,
+        gone: false,
+    };
     Hint::Thread(ThreadKey(key), news)
 }
 
@@ -68,7 +75,14 @@ fn feed(project: &str, user: &str, head: u64) -> Hint {
 }
 
 pub async fn published_messages_arrive_on_other_nodes(net: Net) {
-    let gone = ThreadNews { tail: 0, fence: Fence(-1), active: true, stop_requested: false, gone: true };
+    let gone = ThreadNews {
+        generation: Generation(0),
+        tail: 0,
+        fence: Fence(-1),
+        active: true,
+        stop_requested: false,
+        gone: true,
+    };
     let hints =
         [thread(1, 5), thread(2, 7), Hint::Thread(ThreadKey(3), gone), feed("p", "u", 9), feed("a:b", "c: é", 1)];
     let channels: Vec<_> = hints.iter().map(Hint::channel).collect();

@@ -8,6 +8,7 @@ mod differential;
 mod erasure;
 mod feed;
 mod identity;
+mod lineage;
 mod lock;
 mod log;
 mod nodes;
@@ -147,8 +148,13 @@ contract! {
         an_incomplete_log_is_not_published
         everything_is_listed_in_order
         a_feed_moves_with_its_positions
-        changes_before_the_feed_was_imported_are_fed
-        credentials_issued_before_a_restored_backup_are_invalid;
+        changes_before_the_feed_was_imported_are_fed;
+    lineage:
+        a_log_enters_a_generation_with_its_first_write
+        fences_and_keys_are_not_given_in_two_generations
+        a_feed_is_sent_again_in_another_generation
+        generations_are_listed_with_their_causes
+        an_imported_log_belongs_to_the_present_generation;
     concurrent:
         a_start_races_the_last_appends
         closes_race_appends

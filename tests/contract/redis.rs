@@ -6,7 +6,7 @@ use std::{
 };
 
 use threadline_core::{
-    Fence, ProjectId, RunId, ThreadId, ThreadKey,
+    Fence, Generation, ProjectId, RunId, ThreadId, ThreadKey,
     limits::{REDIS_PING, REDIS_RETRY, REDIS_TIMEOUT},
 };
 use threadline_engine::cluster::{
@@ -111,7 +111,14 @@ async fn concurrent_asking_shares_a_connection() {
 }
 
 fn hint(tail: u64) -> Hint {
-    let news = ThreadNews { tail, fence: Fence(1), active: true, stop_requested: false, gone: false };
+    let news = ThreadNews {
+        generation: Generation(3),
+        tail,
+        fence: Fence(1),
+        active: true,
+        stop_requested: false,
+        gone: false,
+    };
     Hint::Thread(ThreadKey(1), news)
 }
 
@@ -194,11 +201,13 @@ async fn invalid_messages_on_a_channel_are_ignored() {
     listener.bus.listen(Channel::Thread(ThreadKey(1)));
     assert_eq!(next(&mut listener).await, BusMessage::Resync);
     heard_again(&teller, &mut listener, 1).await;
-    for nonsense in ["", "1", "1 x", "2 1 1 1", "1 5 1 999", "1 99999999999999999999 1 1", "\u{0}", "1 -1 -1 -1"] {
+    for nonsense in
+        ["", "1", "1 x", "2 1 1 1 1", "1 1 5 1 999", "1 1 99999999999999999999 1 1", "\u{0}", "1 -1 -1 -1 -1"]
+    {
         redis.command(&["PUBLISH", "x:thread:1", nonsense]);
     }
     // A later release may add to what it tells.
-    redis.command(&["PUBLISH", "x:thread:1", "1 7 1 1 more"]);
+    redis.command(&["PUBLISH", "x:thread:1", "1 3 7 1 1 more"]);
     let mut heard = next(&mut listener).await;
     // Messages sent before the subscription was confirmed may come again.
     while heard == BusMessage::Hint(hint(1)) {

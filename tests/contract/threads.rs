@@ -221,6 +221,7 @@ pub async fn a_read_marker_is_in_the_feed_and_moves_no_thread(env: Env) {
 pub async fn a_deleted_thread_is_gone_at_once(env: Env) {
     let (key, fence) = env.running("t", "r").await;
     env.put(key, fence, 1..4).await;
+    let head = env.head(key).await;
     assert!(env.store.delete_thread(key).await.expect("deletes"));
     assert!(!env.store.delete_thread(key).await.expect("deletes"));
 
@@ -240,7 +241,6 @@ pub async fn a_deleted_thread_is_gone_at_once(env: Env) {
     use threadline_store::{CloseOutcome, CloseWhen, StopOutcome};
     let stop = env.store.request_stop(key, &run_id("r")).await.expect("stop");
     assert!(matches!(stop, StopOutcome::Gone), "{stop:?}");
-    let head = threadline_store::Head { key, epoch: threadline_core::Epoch::generate(), tail: 3, fence, active: None };
     let close = env.store.close(key, closing(&head, None), CloseWhen::Always).await.expect("close");
     assert!(matches!(close, CloseOutcome::Gone), "{close:?}");
     env.clock.advance(LEASE * 2);

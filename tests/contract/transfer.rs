@@ -3,11 +3,10 @@
 use std::{sync::Arc, time::Duration};
 
 use threadline_core::{
-    FeedChange, NameSource, ProjectId, ReadFrom, RunStatus, Thread, ThreadKey, ThreadPatch,
-    limits::{FEED_RENEWAL, STAGING_TIMEOUT},
+    FeedChange, NameSource, ProjectId, ReadFrom, RunStatus, Thread, ThreadKey, ThreadPatch, limits::STAGING_TIMEOUT,
 };
 use threadline_store::{
-    FeedImage, Head, MovedThread, Published, StagedPart, Staging, StartRun, memory::MemoryStore, transfer::Packer,
+    FeedImage, MovedThread, Published, StagedPart, Staging, StartRun, memory::MemoryStore, transfer::Packer,
 };
 
 use crate::support::*;
@@ -37,7 +36,7 @@ fn staged(staging: Staging) -> ThreadKey {
 }
 
 /// Moves a thread in steps: runs first, then row by row.
-async fn moved(from: &Env, key: ThreadKey, to: &Env) -> ThreadKey {
+pub async fn moved(from: &Env, key: ThreadKey, to: &Env) -> ThreadKey {
     let (moved, part) = taken_out(from, key).await;
     let runs = StagedPart { runs: part.runs, rows: Vec::new() };
     let key = staged(to.store.stage(&moved, runs).await.expect("stages"));
@@ -334,45 +333,4 @@ pub async fn changes_before_the_feed_was_imported_are_fed(env: Env) {
     let head = env.store.pump_feed(&project(), &user("u")).await.expect("pumps");
     assert_eq!(feed(&env).await, [(head, "t".to_owned(), true)]);
     assert!(head > image(&source).await.head);
-}
-
-pub async fn credentials_issued_before_a_restored_backup_are_invalid(env: Env) {
-    let keys = [env.create("a").await.key, env.create("b").await.key, env.create("c").await.key];
-    let fence = env.start(keys[0], "r").await.fence;
-    env.put(keys[0], fence, 0..5).await;
-    env.store.mark_read(keys[0], 4).await.expect("marks").expect("marked");
-    env.store.pump_feed(&project(), &user("u")).await.expect("pumps");
-    env.store.delete_thread(keys[2]).await.expect("deletes");
-    let head = env.store.pump_feed(&project(), &user("u")).await.expect("pumps");
-    let (before, heads) = (feed(&env).await, [env.head(keys[0]).await, env.head(keys[1]).await]);
-    let mut renewed = Vec::new();
-    loop {
-        let some = env.store.renew_epochs(renewed.last().copied(), 1).await.expect("renews");
-        if some.is_empty() {
-            break;
-        }
-        renewed.extend(some);
-    }
-    assert_eq!(renewed.iter().filter(|key| keys[..2].contains(key)).count(), 2);
-    for old in heads {
-        let new = env.head(old.key).await;
-        assert_ne!(new.epoch, old.epoch);
-        assert!(new.epoch.to_i64() > 0);
-        // Only the epoch changes: the run continues.
-        assert_eq!(Head { epoch: old.epoch, ..new }, old);
-    }
-    assert_ne!(env.head(keys[0]).await.epoch, env.head(keys[1]).await.epoch);
-    // Log and marker were restored together: the read events exist.
-    assert_eq!(env.get("a").await.map(|thread| (thread.read_seq, thread.tail)), Some((4, 5)));
-    env.store.renew_feed(&project(), &user("u")).await.expect("renews");
-    env.store.renew_feed(&project(), &user("nobody")).await.expect("nothing to do");
-    let moved: Vec<_> = before.iter().map(|(pos, name, alive)| (pos + FEED_RENEWAL, name.clone(), *alive)).collect();
-    assert_eq!(feed(&env).await, moved);
-    assert_eq!(image(&env).await.head, head + FEED_RENEWAL);
-    // A cursor from before receives every thread; later changes come after them.
-    let page = env.store.feed(&project(), &user("u"), head + 1_000_000, 100).await.expect("a page");
-    assert_eq!(page.entries.len(), before.len());
-    env.create("d").await;
-    assert_eq!(env.store.pump_feed(&project(), &user("u")).await.expect("pumps"), head + FEED_RENEWAL + 1);
-    env.append(append(keys[0], fence, None, events(5..6))).await.expect("appended");
 }

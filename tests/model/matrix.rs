@@ -6,7 +6,7 @@ use std::time::Duration;
 use threadline_core::{Epoch, Seq, ThreadId, limits::RING_BATCHES};
 use threadline_engine::{
     ReadError,
-    subscription::{Delivery, FollowError, FollowMethod, Subscription},
+    subscription::{Delivery, FollowError, FollowMethod, ReplacedLog, Subscription},
 };
 use threadline_store::DynStore;
 use tokio::time::timeout;
@@ -52,7 +52,7 @@ async fn open(
 ) -> Result<Subscription, String> {
     let events = &node.service.events;
     let refused = |error: ReadError| match error {
-        ReadError::LogReplaced { tail, .. } => format!("replaced {tail}"),
+        ReadError::LogReplaced(ReplacedLog { tail, .. }) => format!("replaced {tail}"),
         ReadError::CursorAhead { epoch: Some(_), tail } => format!("ahead {tail}"),
         other => format!("{other}"),
     };
@@ -67,7 +67,7 @@ async fn open(
         Door::Subscription => {
             let (key, store) = (node.key(thread).await, node.store.clone() as DynStore);
             Subscription::open(node.service.hub(), store, key, cursor, epoch, None).await.map_err(|error| match error {
-                FollowError::LogReplaced { tail, .. } => format!("replaced {tail}"),
+                FollowError::LogReplaced(ReplacedLog { tail, .. }) => format!("replaced {tail}"),
                 FollowError::CursorAhead { tail, .. } => format!("ahead {tail}"),
                 other => format!("{other}"),
             })
@@ -87,6 +87,7 @@ async fn drain(reader: &mut Subscription) -> Vec<String> {
             }
             Some(Delivery::CaughtUp(at)) => seen.push(format!("caught up {at}")),
             Some(Delivery::FellBehind(at)) => seen.push(format!("fell behind {at}")),
+            Some(Delivery::Rebased { .. }) => seen.push("rebased".to_owned()),
             Some(Delivery::Ended(reason)) => seen.push(format!("{reason:?}")),
             None => {
                 seen.push("end".into());

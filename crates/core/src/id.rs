@@ -207,6 +207,13 @@ pub struct ThreadKey(pub i64);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Fence(pub i64);
 
+impl Fence {
+    /// Number of the run among those that its thread had in the run's generation, from 1.
+    pub fn ordinal(self) -> i64 {
+        self.0 & crate::lineage::FENCES_OF_A_GENERATION
+    }
+}
+
 /// One incarnation of a thread's log. Opaque to clients: epochs may be compared for equality only.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Epoch(i64);

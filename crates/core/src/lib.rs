@@ -15,6 +15,7 @@ pub mod id;
 pub mod identity;
 pub mod json;
 pub mod limits;
+pub mod lineage;
 pub mod lines;
 pub mod node;
 pub mod origin;
@@ -38,6 +39,7 @@ pub use id::{
     AgentId, AnnotationId, Epoch, Fence, IdError, IdText, KeyId, ProjectId, RunId, ThreadId, ThreadKey, UserId,
 };
 pub use identity::{ApiKey, AuditEntry, Digest, Footprint, IssuerSettings, ProjectSettings, Retention};
+pub use lineage::{Generation, Judgement, LogHistory, PriorEpoch};
 pub use lines::lines;
 pub use node::{Node, NodeId};
 pub use origin::{AllowedOrigins, Origin};

@@ -199,6 +199,8 @@ pub const PG_STATEMENT_TIMEOUT: Duration = Duration::from_secs(8);
 pub const PG_ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 /// Longest wait of a migration for a lock: another node may be migrating.
 pub const PG_MIGRATION_TIMEOUT: Duration = Duration::from_secs(60);
+/// Longest wait of an adoption for the writes in progress: longer than any statement may take.
+pub const PG_ADOPTION_TIMEOUT: Duration = Duration::from_secs(10);
 /// Memory that a statement may use before it goes to disk, in KiB: the bodies of a group commit fit.
 pub const PG_WORK_MEM_KIB: usize = 64 * 1_024;
 /// Log rows replaced by one sealing step in Postgres. No append waits for it, so the rows are enough for segments of
@@ -208,11 +210,6 @@ pub const PG_SEAL_ROWS: usize = 2_048;
 pub const PG_RACES: usize = 16;
 /// Raw bytes of log rows read by one sealing step.
 pub const SEAL_BYTES: usize = 4 * 1_024 * 1_024;
-/// Positions that a feed is moved forward by once a backup was restored: more than it can ever have given, and few
-/// enough that thousands of backups may be restored before a position exceeds the whole numbers of JSON.
-pub const FEED_RENEWAL: u64 = 1 << 40;
-/// Threads whose logs receive another epoch in one transaction.
-pub const RENEWAL_CHUNK: usize = 4_096;
 /// Threads that receive their feed positions in one transaction.
 pub const FEED_CHUNK: usize = 512;
 
@@ -254,6 +251,10 @@ pub const OPEN_RETRY_MAX: Duration = Duration::from_secs(5);
 pub const WAITING_CONNECTIONS: usize = 64;
 /// Time that the requests of these connections have to end once the database is open.
 pub const WAITING_DRAIN: Duration = Duration::from_secs(1);
+/// First pause before the adoption of a store's history is tried again. The pause doubles with every try.
+pub const LINEAGE_RETRY: Duration = Duration::from_millis(50);
+/// Longest of these pauses.
+pub const LINEAGE_RETRY_MAX: Duration = Duration::from_secs(1);
 /// Time between two beats of a node.
 pub const NODE_BEAT: Duration = Duration::from_secs(1);
 /// Time that the store has to commit a beat.

@@ -18,6 +18,7 @@ use crate::{
     health,
     lifecycle::Lifecycle,
     limits::Quota,
+    lineage,
     metrics::Metrics,
     nodes,
     read::{events, feed, followers, projections, recheck},
@@ -87,6 +88,14 @@ impl Service {
             metrics: metrics.clone(),
             lifecycle: lifecycle.clone(),
         });
+        let lineage_keeper = lineage::LineageKeeper {
+            store: store.clone(),
+            hub: hub.clone(),
+            directory: directory.clone(),
+            recheck: recheck.clone(),
+            metrics: metrics.clone(),
+            lifecycle: lifecycle.clone(),
+        };
         let upkeep = Arc::new(sealer::Upkeep {
             store: store.clone(),
             clock: clock.clone(),
@@ -125,6 +134,7 @@ impl Service {
         lifecycle.supervise("snapshots::run", snapshots::run(folder.clone(), life(), unprojected));
         lifecycle.supervise("sealer::run_purge", sealer::run_purge(upkeep, sealer));
         lifecycle.supervise("nodes::run", nodes::run(node_beats));
+        lifecycle.supervise("lineage::run", lineage::run(lineage_keeper));
         lifecycle.supervise("reaper::run", reaper::run(closer.clone(), life()));
         lifecycle.supervise("recheck::run", recheck.run(life()));
         lifecycle.supervise("retention::run", retention::run(retention.clone()));

@@ -11,7 +11,7 @@ use threadline_store::{DynStore, StoreError};
 
 use crate::{
     LookupError,
-    after_commit::AfterCommit,
+    after_commit::{AfterCommit, Commit},
     records::{RunFacts, ThreadRef},
 };
 
@@ -84,6 +84,13 @@ impl Directory {
         self.forgotten.load(Ordering::Acquire)
     }
 
+    /// Forgets everything: the store may have lost what the facts come from.
+    pub fn clear(&self) {
+        self.threads.invalidate_all();
+        self.runs.invalidate_all();
+        self.forgotten.fetch_add(1, Ordering::AcqRel);
+    }
+
     fn invalidate(&self, key: &(ProjectId, ThreadId)) {
         self.threads.invalidate(key);
         self.forgotten.fetch_add(1, Ordering::AcqRel);
@@ -131,6 +138,13 @@ impl Directory {
 }
 
 impl AfterCommit for Directory {
+    /// Forgets a thread whose log got another epoch.
+    fn committed(&self, commit: &Commit<'_>) {
+        if commit.head.epoch != commit.thread.epoch {
+            self.forget(commit.thread);
+        }
+    }
+
     fn deleted(&self, thread: &ThreadRef) {
         self.forget(thread);
     }

@@ -13,6 +13,7 @@ mod errors;
 mod health;
 mod lifecycle;
 pub mod limits;
+mod lineage;
 pub mod metrics;
 mod nodes;
 mod read;

@@ -4,7 +4,7 @@ use threadline_core::{Epoch, Fence, Principal, ProjectId, Run, RunId, Thread, Th
 
 use crate::InvalidRequestError;
 
-/// Facts of a thread that never change while it exists.
+/// Facts of a thread that never change while it exists. Only `epoch` may change, when the store loses commits.
 #[derive(Debug)]
 pub struct ThreadRef {
     /// Key of this incarnation, assigned by the store.
@@ -46,7 +46,7 @@ pub struct RunNotice {
     pub thread: ThreadId,
     /// Id of the run within the thread.
     pub run: RunId,
-    /// Fence of the run: 1 is the first run of the thread.
+    /// Fence of the run.
     pub fence: Fence,
     /// False after the run's first events, while the run continues.
     pub has_ended: bool,

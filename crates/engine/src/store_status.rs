@@ -16,6 +16,8 @@ pub enum StoreState {
     ReadOnly,
     /// The store answers reads but commits no write in time: a full disk, a missing synchronous standby, a lock.
     CommitsNothing,
+    /// The history of the store has changed, and is being adopted.
+    LineageChanging,
     /// The store's data is damaged.
     Corrupt,
 }
@@ -29,6 +31,7 @@ impl StoreState {
             Self::Unreachable => "store-unreachable",
             Self::ReadOnly => "store-read-only",
             Self::CommitsNothing => "store-does-not-commit",
+            Self::LineageChanging => "lineage-changing",
             Self::Corrupt => "store-is-corrupt",
         }
     }

@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use axum::http::{HeaderMap, header};
-use threadline_engine::subscription::EndReason;
+use serde_json::{Value, json};
+use threadline_core::Seq;
+use threadline_engine::subscription::{EndReason, ReplacedLog};
 
 use crate::problem::{Problem, ProblemType};
 
@@ -78,5 +80,17 @@ pub fn end_reason(reason: EndReason) -> &'static str {
     match reason {
         EndReason::RunEnded => "run-ended",
         EndReason::ThreadDeleted => "thread-deleted",
+        EndReason::LogReplaced(_) => "log-replaced",
     }
+}
+
+/// Fields of the end of a subscription at `seq`. A log that was replaced names the present one.
+pub fn ended(reason: EndReason, seq: Seq) -> Value {
+    let mut ended = json!({ "reason": end_reason(reason), "seq": seq });
+    if let EndReason::LogReplaced(ReplacedLog { epoch, tail, common_up_to }) = reason {
+        ended["epoch"] = epoch.to_string().into();
+        ended["tail"] = tail.into();
+        ended["commonUpTo"] = common_up_to.into();
+    }
+    ended
 }

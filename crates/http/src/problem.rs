@@ -11,7 +11,7 @@ use threadline_core::{
     limits::{COMPLETE_RUN_WAIT, DRAIN_RETRY_AFTER},
     projection::conversation::MessageError,
 };
-use threadline_engine::{ServiceError, limits::Limited};
+use threadline_engine::{ServiceError, limits::Limited, subscription::ReplacedLog};
 
 use crate::{auth::AuthError, etag::etag, view::RunView};
 
@@ -107,9 +107,12 @@ problem_types! {
     /// The thread does not exist, or belongs to another user.
     ThreadNotFound = "thread-not-found", NOT_FOUND, "Thread not found", false,
         "Create the thread with POST /v1/threads, or check its ID and its user. A thread of another user is reported as not found.";
-    /// The cursor belongs to a log that was deleted or restored since.
+    /// The cursor belongs to a log that was deleted, or has seen events that the store has lost.
     LogReplaced = "log-replaced", GONE, "Log replaced", false,
-        "Discard the events read so far, and read from `after=0` with the `epoch` of this problem. The thread was deleted and created again, or restored.";
+        "Discard the events after the seq `commonUpTo`, or all of them if it is null, and read from there with the `epoch` of this problem. The thread was deleted and created again, or the store has lost the events.";
+    /// The history of the store has changed, after a failover or a restore, and this node has not adopted it yet.
+    LineageChanging = "lineage-changing", SERVICE_UNAVAILABLE, "Store history changing", true,
+        "Send the request again. A node adopts another history of its store within a second, unless the store is not reachable.";
     /// The cursor is greater than the seq of the newest event.
     CursorAhead = "cursor-ahead", RANGE_NOT_SATISFIABLE, "Cursor beyond end of log", false,
         "Read from `after=0`. The newest event has the seq `tail`: a cursor beyond it belongs to another log.";
@@ -333,8 +336,9 @@ impl From<ServiceError> for Problem {
             ServiceError::ProducerSeqConflict { producer_seq } => {
                 Self::new(Type::ProducerSeqConflict, detail).with(json!({ "producerSeq": producer_seq }))
             }
-            ServiceError::LogReplaced { epoch, tail } => {
-                Self::new(Type::LogReplaced, detail).with(json!({ "epoch": epoch.to_string(), "tail": tail }))
+            ServiceError::LogReplaced(ReplacedLog { epoch, tail, common_up_to }) => {
+                Self::new(Type::LogReplaced, detail)
+                    .with(json!({ "epoch": epoch.to_string(), "tail": tail, "commonUpTo": common_up_to }))
             }
             ServiceError::CursorAhead { epoch, tail } => Self::new(Type::CursorAhead, detail)
                 .with(json!({ "epoch": epoch.map(|epoch| epoch.to_string()), "tail": tail })),
@@ -361,6 +365,11 @@ impl From<ServiceError> for Problem {
             ServiceError::Store(threadline_engine::StoreError::Unavailable(reason)) => {
                 tracing::warn!(reason, "store unavailable");
                 Self::new(Type::StoreUnavailable, "the store failed; see the server's log").retry_after(1_000)
+            }
+            ServiceError::Store(threadline_engine::StoreError::Fenced(cause)) => {
+                let detail =
+                    format!("the history of the store has changed ({cause}), and this node has not adopted it yet");
+                Self::new(Type::LineageChanging, detail).retry_after(1_000)
             }
             ServiceError::Store(threadline_engine::StoreError::Corrupt(reason)) => {
                 tracing::error!(reason, "the store is corrupt");

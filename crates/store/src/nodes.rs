@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
-use threadline_core::{Node, NodeId, Timestamp};
+use threadline_core::{Generation, Node, NodeId, Timestamp};
 
 use crate::error::StoreResult;
 
@@ -31,6 +31,8 @@ pub struct Beat {
     pub number: u64,
     /// Time of the store's clock.
     pub at: Timestamp,
+    /// Generation of the store.
+    pub generation: Generation,
 }
 
 /// Beats of the nodes that serve over the store.

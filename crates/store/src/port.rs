@@ -13,6 +13,7 @@ use crate::{
     erasure::ErasureStore,
     error::StoreResult,
     identity::IdentityStore,
+    lineage::LineageStore,
     nodes::NodeStore,
     records::{ActiveHead, Append, Appended, FeedPage, Head, ListThreads, LogPage, ThreadPage},
     runs::{ActiveRuns, CloseOutcome, CloseWhen, Closing, Due, HeartbeatRequest, StartOutcome, StartRun, StopOutcome},
@@ -165,6 +166,7 @@ pub trait Store:
     + IdentityStore
     + ErasureStore
     + NodeStore
+    + LineageStore
     + StatusStore
 {
 }
@@ -179,6 +181,7 @@ impl<T> Store for T where
         + IdentityStore
         + ErasureStore
         + NodeStore
+        + LineageStore
         + StatusStore
 {
 }

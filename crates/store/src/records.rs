@@ -1,8 +1,8 @@
 //! Records of threads, logs and feeds, as the store answers them.
 
 use threadline_core::{
-    AgentId, Epoch, FeedEntry, Fence, ListOrder, ListPosition, LogSlice, NewEvents, ProjectId, RunId, Seq, Thread,
-    ThreadKey, Timestamp, UserId,
+    AgentId, Epoch, FeedEntry, Fence, Generation, ListOrder, ListPosition, LogHistory, LogSlice, NewEvents, PriorEpoch,
+    ProjectId, RunId, Seq, Thread, ThreadKey, Timestamp, UserId,
 };
 
 /// The head row of a thread.
@@ -18,6 +18,17 @@ pub struct Head {
     pub fence: Fence,
     /// State of the active run; `None` while no run is active.
     pub active: Option<ActiveHead>,
+    /// Generation in which the head was last changed.
+    pub generation: Generation,
+    /// The epoch before, with the tail up to which both are the same; `None` if there was none.
+    pub prior: Option<PriorEpoch>,
+}
+
+impl Head {
+    /// The history of the log, by which cursors are judged.
+    pub fn history(&self) -> LogHistory {
+        LogHistory { epoch: self.epoch, generation: self.generation, prior: self.prior }
+    }
 }
 
 /// The part of a head that is present while a run is active.

@@ -144,14 +144,6 @@ pub trait TransferStore: Store + ExportStore {
     /// Takes over a feed as [`FeedImage::taking`] says; false if nothing had to change. Entries of threads that are not
     /// the user's in this store report these threads as deleted. Published threads without an entry get a new position.
     async fn put_feed(&self, project: &ProjectId, user: &UserId, moved: &FeedImage) -> StoreResult<bool>;
-
-    /// Gives the logs of up to `limit` threads after `after` another epoch, in the order of their keys: cursors that
-    /// were issued before are no longer valid. Returns their keys. No node may be running: nodes cache epochs.
-    async fn renew_epochs(&self, after: Option<ThreadKey>, limit: usize) -> StoreResult<Vec<ThreadKey>>;
-
-    /// Moves a complete feed up by [`threadline_core::limits::FEED_RENEWAL`]: a client with a cursor that was issued
-    /// before receives every thread once more.
-    async fn renew_feed(&self, project: &ProjectId, user: &UserId) -> StoreResult<()>;
 }
 
 impl FeedImage {

@@ -20,7 +20,7 @@ use threadline_http::{
     cursor::EventId,
     envelope::{self, BatchHead},
     extract::{Caller, InThread, Params},
-    negotiation::{StreamFormat, end_reason, wait_time},
+    negotiation::{StreamFormat, end_reason, ended, wait_time},
     observe,
     problem::{Problem, ProblemDocument},
     sse::{self, EventSource, Farewell},
@@ -185,11 +185,12 @@ fn lines(subscription: Subscription, place: StreamPermit, credential: Credential
                     let lines = envelope::ndjson(&slice.between(0, tail + 1));
                     return Some((Ok(lines), Some((subscription, place, credential))));
                 }
-                Ok(Some(Delivery::FellBehind(_))) => {}
+                // The rest continues what was sent: the header names the epoch before, under which it is as valid.
+                Ok(Some(Delivery::FellBehind(_) | Delivery::Rebased { .. })) => {}
                 Ok(Some(Delivery::CaughtUp(_) | Delivery::Ended(EndReason::RunEnded)) | None) => return None,
                 // A body that ends without its last chunk tells the client that data is missing.
-                Ok(Some(Delivery::Ended(EndReason::ThreadDeleted))) => {
-                    return Some((Err(StoreError::Unavailable("the thread was deleted".into())), None));
+                Ok(Some(Delivery::Ended(reason @ (EndReason::ThreadDeleted | EndReason::LogReplaced(_))))) => {
+                    return Some((Err(StoreError::Unavailable(end_reason(reason).into())), None));
                 }
                 Err(error) => return Some((Err(error), None)),
             }
@@ -240,10 +241,16 @@ impl EventSource for EventStream {
                 sse::named("caught_up", &at(seq)).into()
             }
             Delivery::FellBehind(seq) => sse::named("fell_behind", &at(seq)).into(),
+            Delivery::Rebased { from, epoch } => {
+                let rebased = json!({
+                    "from": from.to_string(), "epoch": epoch.to_string(), "after": self.subscription.cursor(),
+                });
+                sse::named("rebased", &rebased).into()
+            }
             Delivery::Ended(reason) => {
                 self.done = true;
                 self.leave();
-                let ended = json!({ "reason": end_reason(reason), "seq": self.subscription.cursor() });
+                let ended = ended(reason, self.subscription.cursor());
                 sse::named("ended", &ended).into()
             }
         }))

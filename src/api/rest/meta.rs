@@ -77,15 +77,17 @@ impl BeatView {
             "beat": { "tookMs": 3, "skewMs": 0 } })),
     (status = 503, description = "The server accepts no requests. `why` is the reason: `draining`, `starting`, \
         `store-unreachable`, `store-read-only` (a standby), `store-does-not-commit` (a full disk, a missing synchronous \
-        standby) or `store-is-corrupt`; `dependencies` says what is missing", body = ProblemDocument)))]
+        standby), `lineage-changing` (a failover or a restore that is not adopted yet) or `store-is-corrupt`; `dependencies` says what is missing", body = ProblemDocument)))]
 pub async fn ready(State(state): State<ApiState>) -> Result<Json<ReadinessView>, Problem> {
     let found = state.service.readiness().await;
     let store = match found.store {
         StoreState::Good => "ok",
         StoreState::ReadOnly => "read-only",
-        StoreState::Starting | StoreState::Unreachable | StoreState::CommitsNothing | StoreState::Corrupt => {
-            "unavailable"
-        }
+        StoreState::Starting
+        | StoreState::Unreachable
+        | StoreState::CommitsNothing
+        | StoreState::LineageChanging
+        | StoreState::Corrupt => "unavailable",
     };
     let redis = found.redis.map(|redis| if redis.finding().is_none() { "ok" } else { "unavailable" });
     let (dependencies, beat) = (Dependencies { store, redis }, found.beat.map(BeatView::new));
@@ -100,12 +102,13 @@ pub async fn ready(State(state): State<ApiState>) -> Result<Json<ReadinessView>,
         StoreState::Unreachable => "the store does not respond",
         StoreState::ReadOnly => "the store accepts no writes: it is a standby or read-only",
         StoreState::CommitsNothing => "the store answers reads but commits no write",
+        StoreState::LineageChanging => "the history of the store has changed, and this node has not adopted it yet",
         StoreState::Corrupt => "the store's data is damaged",
     };
-    let problem = if found.leaving {
-        ServiceError::Draining.into()
-    } else {
-        Problem::new(ProblemType::StoreUnavailable, detail).retry_after(wait)
+    let problem = match found.store {
+        _ if found.leaving => ServiceError::Draining.into(),
+        StoreState::LineageChanging => Problem::new(ProblemType::LineageChanging, detail).retry_after(wait),
+        _ => Problem::new(ProblemType::StoreUnavailable, detail).retry_after(wait),
     };
     Err(problem.with(json!({ "why": why, "dependencies": dependencies })))
 }

@@ -24,7 +24,7 @@ use threadline_engine::{
     subscription::{Delivery, FeedDelivery, FollowMethod, TopicState},
 };
 use threadline_http::{
-    negotiation::end_reason,
+    negotiation::ended,
     observe,
     problem::Problem,
     view::FeedEntryView,
@@ -305,10 +305,23 @@ impl Session {
                     }
                     Delivery::CaughtUp(_) => self.push(None, "caughtUp", &at),
                     Delivery::FellBehind(_) => self.push(None, "fellBehind", &at),
+                    Delivery::Rebased { from, epoch } => {
+                        if let Some(followed) = self.threads.get_mut(&tag.thread) {
+                            followed.epoch = epoch;
+                        }
+                        let rebased = json!({
+                            "threadId": tag.thread.as_str(), "from": from.to_string(), "epoch": epoch.to_string(),
+                            "after": cursor,
+                        });
+                        self.push(None, "rebased", &rebased);
+                    }
                     Delivery::Ended(reason) => {
                         self.threads.remove(&tag.thread);
-                        let mut ended = at;
-                        ended["reason"] = end_reason(reason).into();
+                        let mut ended = ended(reason, cursor);
+                        ended["threadId"] = tag.thread.as_str().into();
+                        if ended.get("epoch").is_none() {
+                            ended["epoch"] = tag.epoch.to_string().into();
+                        }
                         self.push(None, "ended", &ended);
                     }
                 }

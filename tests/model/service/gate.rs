@@ -9,7 +9,7 @@ use std::{
 };
 
 use async_trait::async_trait;
-use threadline_core::{Fence, RunId, RunStatus, ThreadId};
+use threadline_core::{Fence, Generation, RunId, RunStatus, ThreadId};
 use threadline_engine::{
     LockTiming, Ports, Service, StartError,
     cluster::{
@@ -306,7 +306,14 @@ fn a_false_hint_of_another_node_changes_nothing_for_readers() {
             assert!(matches!(reader.next().await, Ok(Some(Delivery::CaughtUp(1)))));
         }
         let (liar, key) = (pair.bus.join(), pair.one.key(thread).await);
-        let news = ThreadNews { tail: 1, fence, active: true, stop_requested: false, gone: false };
+        let news = ThreadNews {
+            generation: Generation::FIRST,
+            tail: 1,
+            fence,
+            active: true,
+            stop_requested: false,
+            gone: false,
+        };
         for news in [
             ThreadNews { tail: 5_000, ..news },
             ThreadNews { tail: 5_000, fence: Fence(fence.0 + 1), ..news },

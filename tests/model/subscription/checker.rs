@@ -127,6 +127,7 @@ impl Session {
                     () => Ok(()),
                 }
             }
+            Delivery::Rebased { .. } => Err("rebased, but the store has lost nothing".into()),
             Delivery::Ended(reason) => self.take_end(log, *reason, stats),
         }
     }
@@ -160,6 +161,7 @@ impl Session {
                 stats.thread_deleted += 1;
                 if log.gone { Ok(()) } else { Err("the thread is not deleted".into()) }
             }
+            EndReason::LogReplaced(_) => Err("the store has lost nothing".into()),
             EndReason::RunEnded => {
                 stats.run_ended += 1;
                 let run = self.bound.map(|run| &log.runs[run]).ok_or("not bounded, but its run ended")?;

@@ -3,7 +3,9 @@
 use std::{collections::VecDeque, sync::Arc};
 
 use threadline_core::{Batch, Epoch, LogSlice, ReadFrom, Run, Seq, ThreadKey};
-use threadline_engine::subscription::{Delivery, EndReason, FollowError, Subscription, TopicRef, TopicState};
+use threadline_engine::subscription::{
+    Delivery, EndReason, FollowError, ReplacedLog, Subscription, TopicRef, TopicState,
+};
 use threadline_store::{DynStore, LogStore, StoreError};
 use tokio::sync::{broadcast, watch};
 
@@ -56,7 +58,11 @@ impl Reader {
             design => {
                 let head = world.raw.heads(&[key]).await?.pop().ok_or(FollowError::Gone)?;
                 if epoch.is_some_and(|epoch| epoch != head.epoch) {
-                    return Err(FollowError::LogReplaced { epoch: head.epoch, tail: head.tail });
+                    return Err(FollowError::LogReplaced(ReplacedLog {
+                        epoch: head.epoch,
+                        tail: head.tail,
+                        common_up_to: None,
+                    }));
                 }
                 if cursor > head.tail {
                     return Err(FollowError::CursorAhead { epoch: head.epoch, tail: head.tail });

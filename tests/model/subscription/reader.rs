@@ -6,7 +6,7 @@ use std::{
 };
 
 use threadline_core::{Epoch, Run, Seq, Thread, ThreadId};
-use threadline_engine::subscription::FollowError;
+use threadline_engine::subscription::{FollowError, ReplacedLog};
 use threadline_store::ThreadStore;
 use tokio::time::{sleep, timeout};
 
@@ -64,7 +64,7 @@ async fn connect(
                 Session { key: thread.key, epoch: thread.epoch, cursor, live: false, ended: false, bound, known_tail };
             return Some((reader, session));
         }
-        Err(FollowError::LogReplaced { epoch, .. }) if foreign && epoch == thread.epoch => {
+        Err(FollowError::LogReplaced(ReplacedLog { epoch, .. })) if foreign && epoch == thread.epoch => {
             world.stats().replaced += 1;
             *resume = Some((epoch, 0));
         }

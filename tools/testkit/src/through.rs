@@ -9,9 +9,10 @@ use threadline_core::{
 };
 use threadline_store::{
     ActiveHead, ActiveRuns, AgentStore, AnnotationStore, Append, Appended, Beat, CloseOutcome, CloseWhen, Closing, Due,
-    DynStore, ErasureStore, FeedPage, FeedStore, Head, HeartbeatRequest, IdentityStore, IdlePage, ListThreads, LogPage,
-    LogStore, NewBeat, NodeStore, RunStore, Snapshot, SnapshotStore, StartOutcome, StartRun, StatusStore, StopOutcome,
-    StoreResult, StoreStatus, StoredProject, ThreadPage, ThreadStore, Unprojected,
+    DynStore, ErasureStore, FeedPage, FeedStore, GenerationRecord, Head, HeartbeatRequest, IdentityStore, IdlePage,
+    Lineage, LineageCause, LineageFence, LineageStore, ListThreads, LogPage, LogStore, NewBeat, NodeStore, RunStore,
+    Snapshot, SnapshotStore, StartOutcome, StartRun, StatusStore, StopOutcome, StoreResult, StoreStatus, StoredProject,
+    ThreadPage, ThreadStore, Unprojected,
 };
 
 /// A call of the store.
@@ -182,6 +183,19 @@ impl<P: Pass> NodeStore for Through<P> {
     }
     fn beat_interval(&self) -> Duration {
         self.inner.beat_interval()
+    }
+}
+
+#[async_trait]
+impl<P: Pass> LineageStore for Through<P> {
+    fn lineage(&self) -> &LineageFence {
+        self.inner.lineage()
+    }
+    async fn adopt(&self, cause: LineageCause) -> StoreResult<Lineage> {
+        self.pass.pass(of("adopt", None), self.inner.adopt(cause)).await
+    }
+    async fn generations(&self, limit: usize) -> StoreResult<Vec<GenerationRecord>> {
+        self.pass.pass(of("generations", None), self.inner.generations(limit)).await
     }
 }
 

@@ -240,7 +240,7 @@ fn answer_entry(pipeline: &Pipeline, entry: Entry, append: &Append, appended: &A
     for request in entry.requests {
         let count = request.events.count() as u64;
         producer_seq += count;
-        let receipt = AppendReceipt::committed(&request.thread, &appended.head, first_seq, count, producer_seq);
+        let receipt = AppendReceipt::committed(&appended.head, first_seq, count, producer_seq);
         first_seq += count;
         request.reply.send(Ok(receipt));
     }

@@ -3,7 +3,7 @@
 use threadline_core::{Epoch, Seq, Timestamp, limits::MAX_PRODUCER_SEQ};
 use threadline_store::Head;
 
-use crate::{InvalidRequestError, records::ThreadRef};
+use crate::InvalidRequestError;
 
 /// Receipt of an append. The same request sent again gets the same seqs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,10 +24,10 @@ pub struct AppendReceipt {
 
 impl AppendReceipt {
     /// Receipt of `count` events that were just committed; `head` is the head after them.
-    pub(crate) fn committed(thread: &ThreadRef, head: &Head, first_seq: Seq, count: u64, producer_seq: u64) -> Self {
+    pub(crate) fn committed(head: &Head, first_seq: Seq, count: u64, producer_seq: u64) -> Self {
         let active = head.active.as_ref();
         Self {
-            epoch: thread.epoch,
+            epoch: head.epoch,
             first_seq,
             last_seq: first_seq + count - 1,
             producer_seq,

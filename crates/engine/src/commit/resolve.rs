@@ -5,7 +5,7 @@ use threadline_core::{
     Fence, NewEvents, ReadFrom, Run, RunId, RunStatus, Seq, ThreadKey, lines,
     projection::closing::{Ending, OpenParts},
 };
-use threadline_store::{Append, DynStore, StoreError, segment::join_bodies};
+use threadline_store::{Append, DynStore, Head, StoreError, segment::join_bodies};
 
 use crate::{
     AppendError, LookupError,
@@ -61,7 +61,10 @@ async fn resolve_one(
         let first_seq = run.first_seq + from - 1;
         let Some(rest) = events.skip(stored) else {
             pipeline.metrics.appends.repeated.inc();
-            return Ok(receipt(thread, &run, first_seq, events.count() as u64, from));
+            let Some(head) = pipeline.store.heads(&[thread.key]).await?.pop() else {
+                return Err(AppendError::ThreadNotFound);
+            };
+            return Ok(receipt(&head, &run, first_seq, events.count() as u64, from));
         };
         if !run.status.is_active() || run.stop_overdue(pipeline.clock.now()) {
             return Err(AppendError::RunFenced(Box::new(run)));
@@ -76,15 +79,15 @@ async fn resolve_one(
             pipeline.metrics.appends.committed.inc();
             let first_seq = appended.first_seq - stored as u64;
             let count = events.count() as u64;
-            return Ok(AppendReceipt::committed(thread, &appended.head, first_seq, count, appended.producer_seq));
+            return Ok(AppendReceipt::committed(&appended.head, first_seq, count, appended.producer_seq));
         }
     }
     Err(StoreError::Unavailable("the thread is changing too fast; send the same append again".into()).into())
 }
 
-fn receipt(thread: &ThreadRef, run: &Run, first_seq: Seq, count: u64, from: u64) -> AppendReceipt {
+fn receipt(head: &Head, run: &Run, first_seq: Seq, count: u64, from: u64) -> AppendReceipt {
     AppendReceipt {
-        epoch: thread.epoch,
+        epoch: head.epoch,
         first_seq,
         last_seq: first_seq + count - 1,
         producer_seq: from + count - 1,

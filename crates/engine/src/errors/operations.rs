@@ -8,7 +8,10 @@ use threadline_core::{Epoch, EventError, Run, Seq, ThreadId, Version, projection
 use threadline_store::StoreError;
 
 use super::service_error::{ActiveRun, ServiceError};
-use crate::{limits::Limited, subscription::FollowError};
+use crate::{
+    limits::Limited,
+    subscription::{FollowError, ReplacedLog},
+};
 
 macro_rules! operation_errors {
     ($(
@@ -160,7 +163,7 @@ operation_errors! {
     enum ReadError {
         ThreadNotFound,
         RunNotFound,
-        LogReplaced { epoch: Epoch, tail: Seq },
+        LogReplaced(replaced: ReplacedLog),
         CursorAhead { epoch: Option<Epoch>, tail: Seq },
         InvalidRequest(detail: String),
         Draining,
@@ -173,7 +176,7 @@ operation_errors! {
     /// Error of computing a conversation from the events.
     enum ProjectionError {
         ThreadNotFound,
-        LogReplaced { epoch: Epoch, tail: Seq },
+        LogReplaced(replaced: ReplacedLog),
         CursorAhead { epoch: Option<Epoch>, tail: Seq },
         ConversationTooLarge,
         Store(error: StoreError),
@@ -279,7 +282,7 @@ impl From<FollowError> for ReadError {
     fn from(error: FollowError) -> Self {
         match error {
             FollowError::Gone => Self::ThreadNotFound,
-            FollowError::LogReplaced { epoch, tail } => Self::LogReplaced { epoch, tail },
+            FollowError::LogReplaced(replaced) => Self::LogReplaced(replaced),
             FollowError::CursorAhead { epoch, tail } => Self::CursorAhead { epoch: Some(epoch), tail },
             FollowError::Store(error) => Self::Store(error),
         }

@@ -3,7 +3,7 @@
 use threadline_core::{Epoch, EventError, Run, Seq, ThreadId, Version, projection::conversation::InvalidMessage};
 use threadline_store::StoreError;
 
-use crate::limits::Limited;
+use crate::{limits::Limited, subscription::ReplacedLog};
 
 /// Sum of the errors of all operations. Each API maps it, exhaustively, to its wire format; each operation has a type of
 /// its own with the errors that it can answer.
@@ -71,12 +71,7 @@ pub enum ServiceError {
     },
     /// The cursor belongs to another incarnation of the log.
     #[error("the cursor belongs to a log that was replaced")]
-    LogReplaced {
-        /// Epoch of the present log.
-        epoch: Epoch,
-        /// Seq of the present log's newest event.
-        tail: Seq,
-    },
+    LogReplaced(ReplacedLog),
     /// The cursor is beyond the tail.
     #[error("the cursor is beyond the newest event, seq {tail}")]
     CursorAhead {

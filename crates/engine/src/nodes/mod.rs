@@ -1,13 +1,16 @@
 //! Beats of this node: at each interval the node commits a row to the store. Only a node that can do so is ready, so
 //! readiness is a write that has succeeded and not a read that suggests one. The answer also has the store's time.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
 
 use threadline_core::{
-    Clock, Node, NodeId, Timestamp,
+    Clock, Generation, Node, NodeId, Timestamp,
     limits::{MAX_LISTED_NODES, NODE_BEAT_TIMEOUT, NODE_RETENTION, NODE_TTL, READY_BEAT_AGE, READY_TIMEOUT},
 };
-use threadline_store::{Beat, DynStore, NewBeat, StoreError};
+use threadline_store::{Beat, DynStore, LineageCause, NewBeat, StoreError};
 use tokio::{
     sync::watch,
     time::{self, Instant},
@@ -29,6 +32,8 @@ pub(crate) struct NodeBeats {
     lifecycle: Lifecycle,
     node: NodeId,
     name: String,
+    /// Last beat that the store has acknowledged: its generation and its number.
+    acknowledged: Mutex<Option<(Generation, u64)>>,
     pulse: watch::Sender<Pulse>,
 }
 
@@ -130,7 +135,7 @@ impl Pulse {
     fn fail(&mut self, why: StoreState) {
         (self.in_a_row, self.failure) = (0, Some(why));
         // A store that is read-only or damaged refuses the next write as well; one that does not answer may do so in time.
-        self.lost |= matches!(why, StoreState::ReadOnly | StoreState::Corrupt);
+        self.lost |= matches!(why, StoreState::ReadOnly | StoreState::Corrupt | StoreState::LineageChanging);
     }
 }
 
@@ -143,7 +148,16 @@ impl NodeBeats {
         node: NodeId,
         name: String,
     ) -> Self {
-        Self { store, clock, metrics, lifecycle, node, name, pulse: watch::Sender::new(Pulse::NEW) }
+        Self {
+            store,
+            clock,
+            metrics,
+            lifecycle,
+            node,
+            name,
+            acknowledged: Mutex::default(),
+            pulse: watch::Sender::new(Pulse::NEW),
+        }
     }
 
     /// State of the store, as the latest beats prove it. Right after the start, waits for the result of the first beat,
@@ -210,7 +224,8 @@ impl NodeBeats {
         };
         let done = done.unwrap_or_else(|error| Err(StoreError::Unavailable(format!("a beat was cut short: {error}"))));
         match done {
-            Ok(Beat { number, at }) => {
+            Ok(Beat { number, at, generation }) => {
+                self.compare(number, generation);
                 let took = begun.elapsed();
                 let middle = before + self.clock.now().0.saturating_sub(before) / 2;
                 let skew = (took < MEASURABLE).then(|| at.0.saturating_sub(middle));
@@ -224,8 +239,8 @@ impl NodeBeats {
             Err(error) => {
                 let why = match (&error, cause) {
                     (StoreError::Corrupt(_), _) => StoreState::Corrupt,
-                    (StoreError::Unavailable(_), Some(why)) => why,
-                    (StoreError::Unavailable(_), None) => self.diagnose().await,
+                    (StoreError::Unavailable(_) | StoreError::Fenced(_), Some(why)) => why,
+                    (StoreError::Unavailable(_) | StoreError::Fenced(_), None) => self.diagnose().await,
                 };
                 tracing::debug!(%error, why = why.name(), "the store refused a beat");
                 self.note(|pulse, _| pulse.fail(why));
@@ -234,8 +249,40 @@ impl NodeBeats {
         }
     }
 
+    /// Compares a beat with the history that is known: the store may be in another generation, or have lost a beat that it
+    /// had acknowledged.
+    fn compare(&self, number: u64, generation: Generation) {
+        let fence = self.store.lineage();
+        let mut acknowledged = self.acknowledged.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = acknowledged.replace((generation, number));
+        match before {
+            Some((then, before)) if then == generation && number <= before => {
+                tracing::error!(number, before, "the store has lost a beat of this node");
+                fence.close(LineageCause::RolledBack);
+            }
+            Some((then, before)) if then != generation => {
+                // Each beat that is missing is one interval whose commits may be missing as well.
+                let lost = u32::try_from((before + 1).saturating_sub(number)).unwrap_or(u32::MAX);
+                let window = self.store.beat_interval().saturating_mul(lost);
+                self.metrics.lineage_lost(window);
+                tracing::error!(%generation, loss_window_ms = window.as_millis(), "commits of this time before the change of the lineage may be lost");
+            }
+            _ => {}
+        }
+        if generation != fence.generation() {
+            fence.close(LineageCause::Adopted);
+        }
+        self.metrics.in_generation(generation.0);
+    }
+
     /// Finds out why a beat is not committed.
     async fn diagnose(&self) -> StoreState {
+        if let Some(cause) = self.store.lineage().state().cause() {
+            return match cause {
+                LineageCause::Standby => StoreState::ReadOnly,
+                _ => StoreState::LineageChanging,
+            };
+        }
         match time::timeout(READY_TIMEOUT, self.store.status()).await {
             Ok(Ok(status)) if status.read_only => StoreState::ReadOnly,
             Ok(Ok(_)) => StoreState::CommitsNothing,

@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use threadline_core::{
-    Clock, Epoch, Fence, LogSlice, Principal, ReadFrom, Run, RunId, Seq, ThreadId,
+    Clock, Epoch, Fence, Judgement, LogSlice, Principal, ReadFrom, Run, RunId, Seq, ThreadId,
     limits::{MAX_EVENT_PAGE, MAX_WAIT},
 };
 use threadline_store::{DynStore, Head};
@@ -15,7 +15,7 @@ use crate::{
     lifecycle::Lifecycle,
     metrics::{GaugeGuard, Metrics},
     records::ThreadRef,
-    subscription::{Delivery, FollowMethod, Hub, Reader, Subscription, TopicRef},
+    subscription::{Delivery, FollowMethod, Hub, Reader, ReplacedLog, Subscription, TopicRef},
 };
 
 /// A request for a page of a log.
@@ -196,7 +196,7 @@ impl Events {
         let something = async {
             loop {
                 match subscription.next().await? {
-                    Some(Delivery::CaughtUp(_) | Delivery::FellBehind(_)) => {}
+                    Some(Delivery::CaughtUp(_) | Delivery::FellBehind(_) | Delivery::Rebased { .. }) => {}
                     Some(Delivery::Events(_) | Delivery::Ended(_)) | None => return Ok::<_, ReadError>(()),
                 }
             }
@@ -238,13 +238,19 @@ impl Events {
             let Some(page) = self.deps.store.read(thread.key, next, rest).await? else { return Ok(None) };
             let page_slice = page.slice.between(floor, ceiling);
             let head = head.get_or_insert(page.head);
-            if epoch.is_some_and(|epoch| epoch != head.epoch) {
-                return Err(ReadError::LogReplaced { epoch: head.epoch, tail: head.tail });
-            }
-            if let ReadFrom::After(cursor) = from
-                && cursor > head.tail
-            {
-                return Err(ReadError::CursorAhead { epoch: Some(head.epoch), tail: head.tail });
+            // A page backwards begins anywhere: only its epoch counts.
+            let seen = match from {
+                ReadFrom::After(cursor) => cursor,
+                ReadFrom::Before(before) => before.saturating_sub(1).min(head.tail),
+            };
+            let (epoch_now, tail) = (head.epoch, head.tail);
+            match head.history().judge(tail, epoch, seen, self.deps.store.lineage().generation()) {
+                // The page names the epoch under which it is read.
+                Judgement::Continues | Judgement::Rebased => {}
+                Judgement::Replaced { common_up_to } => {
+                    return Err(ReadError::LogReplaced(ReplacedLog { epoch: epoch_now, tail, common_up_to }));
+                }
+                Judgement::Ahead => return Err(ReadError::CursorAhead { epoch: Some(epoch_now), tail }),
             }
             let done = page_slice.0.is_empty();
             match from {

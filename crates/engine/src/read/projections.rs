@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use threadline_core::{
-    Epoch, LogSlice, Principal, ReadFrom, Seq, ThreadId, ThreadKey,
+    Epoch, Judgement, LogSlice, Principal, ReadFrom, Seq, ThreadId, ThreadKey,
     limits::{MAX_CONVERSATION_BYTES, WEIGH_BYTES},
     projection::conversation::Conversation,
 };
@@ -18,6 +18,7 @@ use crate::{
     directory::{Attempt, Directory},
     metrics::Metrics,
     records::{RunNotice, ThreadRef},
+    subscription::ReplacedLog,
 };
 
 /// Snapshots from this size on are decoded on a blocking thread, so that no other task waits for them.
@@ -56,12 +57,16 @@ impl Projections {
             let Some(head) = self.folder.store.heads(&[thread.key]).await?.pop() else {
                 return Ok(Attempt::ThreadGone);
             };
-            if epoch.is_some_and(|epoch| epoch != head.epoch) {
-                return Err(ProjectionError::LogReplaced { epoch: head.epoch, tail: head.tail });
-            }
-            let seq = at.unwrap_or(head.tail);
-            if seq > head.tail {
-                return Err(ProjectionError::CursorAhead { epoch: Some(head.epoch), tail: head.tail });
+            let (seq, tail) = (at.unwrap_or(head.tail), head.tail);
+            // Without `at`, only the epoch is compared.
+            let seen = at.unwrap_or(0);
+            match head.history().judge(tail, epoch, seen, self.folder.store.lineage().generation()) {
+                Judgement::Continues | Judgement::Rebased => {}
+                Judgement::Replaced { common_up_to } => {
+                    let replaced = ReplacedLog { epoch: head.epoch, tail, common_up_to };
+                    return Err(ProjectionError::LogReplaced(replaced));
+                }
+                Judgement::Ahead => return Err(ProjectionError::CursorAhead { epoch: Some(head.epoch), tail }),
             }
             // A permit, because a conversation may be large.
             let permit = self.permits.clone().acquire_owned().await.ok().map(Arc::new);

@@ -107,6 +107,13 @@ impl Hub {
         Ok(())
     }
 
+    /// Forgets what is known of all followed threads and feeds: the store may have lost commits. A recheck must follow.
+    pub fn reset(&self) {
+        for key in self.threads.keys() {
+            self.threads.with(&key, |topic| topic.reset());
+        }
+    }
+
     pub(super) fn join_feed(&self, project: &ProjectId, user: &UserId) -> FeedTopic {
         self.feeds.hold((project.clone(), user.clone()), || watch::Sender::new(0))
     }

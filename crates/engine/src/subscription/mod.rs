@@ -26,5 +26,5 @@ pub use feed::{FeedDelivery, FeedSubscription};
 pub use follower::{FollowMethod, Follower, Reader};
 pub use hub::{FeedKey, Hub};
 pub use state::TopicState;
-pub use stream::{Delivery, EndReason, FollowError, Subscription};
+pub use stream::{Delivery, EndReason, FollowError, ReplacedLog, Subscription};
 pub use topic::{Topic, TopicRef};

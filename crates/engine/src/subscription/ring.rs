@@ -3,14 +3,16 @@
 use std::{collections::VecDeque, sync::Arc};
 
 use threadline_core::{
-    Batch, LogSlice, Seq,
+    Batch, Generation, LogSlice, Seq,
     limits::{RING_BATCHES, RING_BYTES},
 };
 
 /// Cache of the end of a log: contiguous, bounded in count and bytes. The store stays authoritative; the cache may be
 /// empty.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Ring {
+    /// Generation of the batches.
+    generation: Generation,
     batches: VecDeque<Arc<Batch>>,
     bytes: usize,
     /// Newest seq that was in the ring before an offer, and was evicted by that offer's newer events.
@@ -27,6 +29,12 @@ pub enum Behind {
     Hint,
 }
 
+impl Default for Ring {
+    fn default() -> Self {
+        Self { generation: Generation(0), batches: VecDeque::new(), bytes: 0, displaced: 0 }
+    }
+}
+
 impl Ring {
     fn end(&self) -> Seq {
         self.batches.back().map_or(0, |batch| batch.last_seq)
@@ -34,7 +42,15 @@ impl Ring {
 
     /// Adds committed batches that are the newest of their log. A newer batch that leaves a gap after the ring's end
     /// restarts the ring; an older batch is ignored.
-    pub fn offer(&mut self, slice: &LogSlice) {
+    ///
+    /// Batches of a later generation take the place of all others; those of an earlier one are ignored.
+    pub fn offer(&mut self, generation: Generation, slice: &LogSlice) {
+        if generation != self.generation {
+            if generation < self.generation {
+                return;
+            }
+            *self = Self { generation, ..Self::default() };
+        }
         let held = self.end();
         for batch in &slice.0 {
             let end = self.end();
@@ -60,8 +76,11 @@ impl Ring {
         }
     }
 
-    /// All events after the cursor, if the ring reaches back that far and has any.
-    pub fn after(&self, cursor: Seq) -> Option<LogSlice> {
+    /// All events after the cursor of a reader of this generation, if the ring reaches back that far and has any.
+    pub fn after(&self, generation: Generation, cursor: Seq) -> Option<LogSlice> {
+        if generation != self.generation {
+            return None;
+        }
         let first = self.batches.front()?.first_seq;
         if cursor + 1 < first || cursor >= self.end() {
             return None;
@@ -90,6 +109,8 @@ mod tests {
 
     use super::*;
 
+    const FIRST: Generation = Generation::FIRST;
+
     fn slice(first: Seq, last: Seq) -> LogSlice {
         let lines: Vec<_> = (first..=last).map(|seq| format!("{{{seq}}}")).collect();
         let run = RunId::new("r").expect("id");
@@ -97,15 +118,15 @@ mod tests {
     }
 
     fn seqs(ring: &Ring, cursor: Seq) -> Option<(Seq, Seq)> {
-        ring.after(cursor).map(|slice| (slice.first_seq().expect("first"), slice.last_seq().expect("last")))
+        ring.after(FIRST, cursor).map(|slice| (slice.first_seq().expect("first"), slice.last_seq().expect("last")))
     }
 
     #[test]
     fn a_ring_extends_and_reads_from_any_cursor_inside() {
         let mut ring = Ring::default();
         assert_eq!(seqs(&ring, 0), None);
-        ring.offer(&slice(5, 7));
-        ring.offer(&slice(8, 8));
+        ring.offer(FIRST, &slice(5, 7));
+        ring.offer(FIRST, &slice(8, 8));
         assert_eq!(seqs(&ring, 3), None);
         assert_eq!(seqs(&ring, 4), Some((5, 8)));
         assert_eq!(seqs(&ring, 6), Some((7, 8)));
@@ -117,12 +138,12 @@ mod tests {
     #[test]
     fn overlap_is_trimmed_older_is_ignored_and_a_gap_starts_anew() {
         let mut ring = Ring::default();
-        ring.offer(&slice(1, 4));
-        ring.offer(&slice(3, 6));
+        ring.offer(FIRST, &slice(1, 4));
+        ring.offer(FIRST, &slice(3, 6));
         assert_eq!(seqs(&ring, 0), Some((1, 6)));
-        ring.offer(&slice(2, 5));
+        ring.offer(FIRST, &slice(2, 5));
         assert_eq!(seqs(&ring, 0), Some((1, 6)));
-        ring.offer(&slice(9, 9));
+        ring.offer(FIRST, &slice(9, 9));
         assert_eq!(seqs(&ring, 0), None);
         assert_eq!(seqs(&ring, 8), Some((9, 9)));
     }
@@ -132,17 +153,17 @@ mod tests {
         let mut ring = Ring::default();
         let all = RING_BATCHES as u64;
         for seq in 1..=all + 10 {
-            ring.offer(&slice(seq, seq));
+            ring.offer(FIRST, &slice(seq, seq));
         }
         assert_eq!((ring.has_moved_past(9), ring.has_moved_past(10)), (Some(Behind::Slow), None));
         // After a gap: the events in between were never in the ring.
-        ring.offer(&slice(2 * all, 2 * all));
+        ring.offer(FIRST, &slice(2 * all, 2 * all));
         assert_eq!((ring.has_moved_past(9), ring.has_moved_past(10)), (Some(Behind::Slow), Some(Behind::Hint)));
         // More events at once than fit.
         let mut ring = Ring::default();
-        ring.offer(&slice(1, 1));
+        ring.offer(FIRST, &slice(1, 1));
         let many = (2..=all + 20).flat_map(|seq| slice(seq, seq).0).collect();
-        ring.offer(&LogSlice(many));
+        ring.offer(FIRST, &LogSlice(many));
         assert_eq!((ring.has_moved_past(0), ring.has_moved_past(1)), (Some(Behind::Slow), Some(Behind::Hint)));
     }
 
@@ -150,7 +171,7 @@ mod tests {
     fn a_ring_is_bounded() {
         let mut ring = Ring::default();
         for seq in 1..=3 * RING_BATCHES as u64 {
-            ring.offer(&slice(seq, seq));
+            ring.offer(FIRST, &slice(seq, seq));
         }
         assert_eq!(ring.batches.len(), RING_BATCHES);
         assert_eq!(ring.bytes, ring.batches.iter().map(|batch| batch.body.len()).sum::<usize>());

@@ -1,13 +1,20 @@
 //! State of a thread for which followers wake.
 
-use threadline_core::{Fence, Seq};
+use threadline_core::{Fence, Generation, LogHistory, Seq};
 use threadline_store::Head;
 
 use crate::cluster::bus::ThreadNews;
 
-/// The part of a head that followers wait for. The state moves in one direction only, in whatever order changes arrive.
+/// The part of a head that followers wait for. Within a generation the state moves in one direction only, in whatever
+/// order changes arrive; a later generation replaces it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TopicState {
+    /// Generation of the head; 0 before the first read of the head, and after a reset.
+    pub generation: Generation,
+    /// History of the log; `None` before the first read of the head, after a reset, and in a hint.
+    pub history: Option<LogHistory>,
+    /// Number of times that the store has lost commits while the topic was followed.
+    pub resets: u64,
     /// Seq of the newest event known to be committed.
     pub tail: Seq,
     /// Fence of the newest run known.
@@ -22,7 +29,16 @@ pub struct TopicState {
 
 impl TopicState {
     /// State before the first read of the head.
-    pub const UNKNOWN: Self = Self { tail: 0, fence: Fence(-1), active: true, stop_requested: false, gone: false };
+    pub const UNKNOWN: Self = Self {
+        generation: Generation(0),
+        history: None,
+        resets: 0,
+        tail: 0,
+        fence: Fence(-1),
+        active: true,
+        stop_requested: false,
+        gone: false,
+    };
 
     /// State of a deleted thread.
     pub const GONE: Self = Self { gone: true, ..Self::UNKNOWN };
@@ -30,8 +46,15 @@ impl TopicState {
     /// Merges a change; true if the state changes. Stale and repeated changes have no effect.
     pub fn merge(&mut self, news: &Self) -> bool {
         let before = *self;
-        self.tail = self.tail.max(news.tail);
         self.gone |= news.gone;
+        if news.generation != self.generation {
+            if news.generation > self.generation {
+                *self = Self { gone: self.gone, resets: self.resets, ..*news };
+            }
+            return *self != before;
+        }
+        self.history = self.history.or(news.history);
+        self.tail = self.tail.max(news.tail);
         if news.fence > self.fence {
             (self.fence, self.active, self.stop_requested) = (news.fence, news.active, news.stop_requested);
         } else if news.fence == self.fence {
@@ -39,6 +62,11 @@ impl TopicState {
             self.stop_requested |= news.stop_requested;
         }
         *self != before
+    }
+
+    /// Forgets everything: the store may have lost commits.
+    pub(super) fn reset(&mut self) {
+        *self = Self { resets: self.resets + 1, ..Self::UNKNOWN };
     }
 
     /// True if the run with this fence is known to have ended.
@@ -55,6 +83,9 @@ impl TopicState {
 impl From<&Head> for TopicState {
     fn from(head: &Head) -> Self {
         Self {
+            generation: head.generation,
+            history: Some(head.history()),
+            resets: 0,
             tail: head.tail,
             fence: head.fence,
             active: head.active.is_some(),
@@ -66,15 +97,15 @@ impl From<&Head> for TopicState {
 
 impl From<&ThreadNews> for TopicState {
     fn from(news: &ThreadNews) -> Self {
-        let ThreadNews { tail, fence, active, stop_requested, gone } = *news;
-        Self { tail, fence, active, stop_requested, gone }
+        let ThreadNews { generation, tail, fence, active, stop_requested, gone } = *news;
+        Self { generation, history: None, resets: 0, tail, fence, active, stop_requested, gone }
     }
 }
 
 impl From<&TopicState> for ThreadNews {
     fn from(state: &TopicState) -> Self {
-        let TopicState { tail, fence, active, stop_requested, gone } = *state;
-        Self { tail, fence, active, stop_requested, gone }
+        let TopicState { generation, tail, fence, active, stop_requested, gone, .. } = *state;
+        Self { generation, tail, fence, active, stop_requested, gone }
     }
 }
 
@@ -85,6 +116,9 @@ mod tests {
     #[test]
     fn news_in_any_order_lead_to_the_same_state() {
         let state = |tail, fence, active, stop_requested| TopicState {
+            generation: Generation(1),
+            history: None,
+            resets: 0,
             tail,
             fence: Fence(fence),
             active,
@@ -109,5 +143,14 @@ mod tests {
         let mut known = news[4];
         assert!(!known.merge(&news[2]), "stale news are no news");
         assert!(known.has_ended(Fence(1)) && known.has_ended(Fence(2)) && !known.has_ended(Fence(3)));
+
+        // A later generation replaces the state, also with a lower tail; what comes late from the older one is ignored.
+        let later = TopicState { generation: Generation(2), ..state(7, 1 << 32, true, false) };
+        assert!(known.merge(&later) && known == later);
+        assert!(!known.merge(&news[4]) && known == later);
+        assert!(known.merge(&TopicState::GONE) && known.gone);
+        known.reset();
+        assert_eq!(known, TopicState { resets: 1, ..TopicState::UNKNOWN });
+        assert!(known.merge(&news[4]) && known.tail == 12, "a log that was not written since keeps its generation");
     }
 }

@@ -1,6 +1,6 @@
 //! A subscription: a cursor that moves over one log, optionally bounded to one run.
 
-use threadline_core::{Epoch, LogSlice, Run, Seq, ThreadKey};
+use threadline_core::{Epoch, Generation, Judgement, LogSlice, Run, Seq, ThreadKey};
 use threadline_store::{DynStore, StoreError};
 use tokio::sync::watch;
 
@@ -21,6 +21,13 @@ pub enum Delivery {
     CaughtUp(Seq),
     /// No longer live: the reader is behind the events in memory. Events continue without a gap.
     FellBehind(Seq),
+    /// The store has lost commits, but none that the reader has seen: the events continue under another epoch.
+    Rebased {
+        /// Epoch of the events before.
+        from: Epoch,
+        /// Epoch of the events from now on.
+        epoch: Epoch,
+    },
     /// The subscription has ended; no delivery follows.
     Ended(EndReason),
 }
@@ -32,6 +39,19 @@ pub enum EndReason {
     RunEnded,
     /// The thread was deleted.
     ThreadDeleted,
+    /// The store has lost events that the reader has seen.
+    LogReplaced(ReplacedLog),
+}
+
+/// The log that has replaced the one of a cursor.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ReplacedLog {
+    /// Epoch of the present log.
+    pub epoch: Epoch,
+    /// Seq of the present log's newest event.
+    pub tail: Seq,
+    /// Seq up to which the reader's events are those of the present log; `None` if nothing is known to be common.
+    pub common_up_to: Option<Seq>,
 }
 
 /// Reason why a subscription cannot begin.
@@ -42,12 +62,7 @@ pub enum FollowError {
     Gone,
     /// The cursor belongs to another incarnation of the log.
     #[error("the cursor belongs to another log")]
-    LogReplaced {
-        /// Epoch of the present log.
-        epoch: Epoch,
-        /// Seq of the present log's newest event.
-        tail: Seq,
-    },
+    LogReplaced(ReplacedLog),
     /// The cursor is beyond the tail.
     #[error("the cursor is beyond the newest event, seq {tail}")]
     CursorAhead {
@@ -68,6 +83,10 @@ pub struct Subscription {
     topic: TopicRef,
     watch: watch::Receiver<TopicState>,
     epoch: Epoch,
+    /// Generation of the events that are delivered.
+    generation: Generation,
+    /// Losses of the store that the cursor was judged after.
+    resets: u64,
     cursor: Seq,
     live: bool,
     bound: Option<Bound>,
@@ -97,8 +116,9 @@ struct Bound {
 }
 
 impl Subscription {
-    /// Starts after `cursor`. A cursor of another epoch or beyond the tail is refused. With `run`, only that run's
-    /// events are delivered, and the subscription ends with the run.
+    /// Starts after `cursor`. A cursor that has seen events which the log does not contain is refused, and so is one
+    /// beyond the tail. A cursor of the epoch before that has not begins with [`Delivery::Rebased`]. With `run`, only
+    /// that run's events are delivered, and the subscription ends with the run.
     pub async fn open(
         hub: &Hub,
         store: DynStore,
@@ -108,13 +128,16 @@ impl Subscription {
         run: Option<Run>,
     ) -> Result<Self, FollowError> {
         let topic = hub.join(key);
+        let resets = topic.state().resets;
         let head = store.heads(&[key]).await?.pop().ok_or(FollowError::Gone)?;
         topic.advance(&TopicState::from(&head));
-        if epoch.is_some_and(|epoch| epoch != head.epoch) {
-            return Err(FollowError::LogReplaced { epoch: head.epoch, tail: head.tail });
-        }
-        if cursor > head.tail {
-            return Err(FollowError::CursorAhead { epoch: head.epoch, tail: head.tail });
+        let (present, tail) = (head.epoch, head.tail);
+        match head.history().judge(tail, epoch, cursor, store.lineage().generation()) {
+            Judgement::Continues | Judgement::Rebased => {}
+            Judgement::Replaced { common_up_to } => {
+                return Err(FollowError::LogReplaced(ReplacedLog { epoch: present, tail, common_up_to }));
+            }
+            Judgement::Ahead => return Err(FollowError::CursorAhead { epoch: present, tail }),
         }
         let cursor = run.as_ref().map_or(cursor, |run| cursor.max(run.first_seq - 1));
         let bound = run.map(|run| Bound { last: run.ended_at.map(|_| run.last_seq()), run });
@@ -124,7 +147,9 @@ impl Subscription {
             store,
             topic,
             watch,
-            epoch: head.epoch,
+            epoch: epoch.unwrap_or(present),
+            generation: head.generation,
+            resets,
             cursor,
             live: false,
             bound,
@@ -174,6 +199,28 @@ impl Subscription {
             if state.gone {
                 return Ok(self.end(EndReason::ThreadDeleted));
             }
+            // The state is not known again yet after a loss of the store.
+            let Some(history) = state.history else {
+                if self.watch.changed().await.is_err() {
+                    return Ok(self.end(EndReason::ThreadDeleted));
+                }
+                continue;
+            };
+            if history.epoch != self.epoch || state.resets != self.resets {
+                // A cursor beyond the tail is explained by the loss.
+                let judged = history.judge(state.tail, Some(self.epoch), self.cursor, Generation(i64::MAX));
+                let from = std::mem::replace(&mut self.epoch, history.epoch);
+                (self.generation, self.resets) = (history.generation, state.resets);
+                match judged {
+                    Judgement::Continues => {}
+                    Judgement::Rebased => return Ok(Some(Delivery::Rebased { from, epoch: history.epoch })),
+                    Judgement::Replaced { common_up_to } => {
+                        let replaced = ReplacedLog { epoch: history.epoch, tail: state.tail, common_up_to };
+                        return Ok(self.end(EndReason::LogReplaced(replaced)));
+                    }
+                    Judgement::Ahead => return Err(StoreError::Corrupt("a cursor beyond its log".to_owned())),
+                }
+            }
             if let Some(bound) = &mut self.bound {
                 if bound.last.is_none() && state.has_ended(bound.run.fence) {
                     let Some(run) = self.store.0.run(self.topic.key(), &bound.run.id).await? else {
@@ -196,9 +243,13 @@ impl Subscription {
                     };
                     return Ok(Some(Delivery::FellBehind(self.cursor)));
                 }
-                let Some(page) = self.page().await? else {
+                let Some((generation, page)) = self.page().await? else {
                     return Ok(self.end(EndReason::ThreadDeleted));
                 };
+                if generation != self.generation {
+                    // The log was written in another generation meanwhile: the cursor is judged first.
+                    continue;
+                }
                 if let Some(needed) = LargePages::needed(&page).filter(|_| self.permit.is_none()) {
                     self.permit = self.large_pages.take(needed);
                     if self.permit.is_none() {
@@ -225,14 +276,15 @@ impl Subscription {
 
     /// The next page. A page that is not in memory is read by a separate task: one follower may read for all, and its
     /// own future may not be polled for long, because its client does not read.
-    async fn page(&self) -> Result<Option<LogSlice>, StoreError> {
-        if let Some(slice) = self.topic.in_memory(self.cursor) {
+    async fn page(&self) -> Result<Option<(Generation, LogSlice)>, StoreError> {
+        let (generation, cursor) = (self.generation, self.cursor);
+        if let Some(slice) = self.topic.in_memory(generation, cursor) {
             self.metrics.following.ring_hits.inc();
-            return Ok(Some(slice));
+            return Ok(Some((generation, slice)));
         }
-        let (topic, store, cursor) = (self.topic.clone(), self.store.0.clone(), self.cursor);
+        let (topic, store) = (self.topic.clone(), self.store.0.clone());
         let metrics = self.metrics.clone();
-        let read = tokio::spawn(async move { topic.page(store.as_ref(), cursor, &metrics).await });
+        let read = tokio::spawn(async move { topic.page(store.as_ref(), generation, cursor, &metrics).await });
         read.await.map_err(|error| StoreError::Unavailable(format!("a read was cut short: {error}")))?
     }
 

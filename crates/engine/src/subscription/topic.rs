@@ -2,7 +2,7 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use threadline_core::{LogSlice, ReadFrom, Seq, ThreadKey, limits::DEFAULT_EVENT_PAGE};
+use threadline_core::{Generation, LogSlice, ReadFrom, Seq, ThreadKey, limits::DEFAULT_EVENT_PAGE};
 use threadline_store::{LogStore, StoreResult};
 use tokio::sync::watch;
 
@@ -60,8 +60,14 @@ impl Topic {
 
     /// Adds a commit of this node: first its events, then its head.
     pub fn commit(&self, slice: &LogSlice, news: &TopicState) {
-        self.ring().offer(slice);
+        self.ring().offer(news.generation, slice);
         self.advance(news);
+    }
+
+    /// Forgets events and state: the store may have lost commits. Followers wait until the state is known again.
+    pub(super) fn reset(&self) {
+        *self.ring() = Ring::default();
+        self.state.send_modify(TopicState::reset);
     }
 
     fn ring(&self) -> std::sync::MutexGuard<'_, Ring> {
@@ -74,29 +80,31 @@ impl Topic {
     }
 
     /// The page after a cursor, if the newest events in memory contain it.
-    pub(super) fn in_memory(&self, cursor: Seq) -> Option<LogSlice> {
-        self.ring().after(cursor)
+    pub(super) fn in_memory(&self, generation: Generation, cursor: Seq) -> Option<LogSlice> {
+        self.ring().after(generation, cursor)
     }
 
-    /// Reads the next page after a cursor that is known to be below the tail; `None` if the thread was deleted.
+    /// Reads the next page after a cursor that is known to be below the tail, with its generation; `None` if the thread
+    /// was deleted.
     ///
     /// Near the tail one follower reads for all of them. Each follower reads history alone, and history is not kept.
     pub(super) async fn page(
         &self,
         log: &dyn LogStore,
+        generation: Generation,
         cursor: Seq,
         metrics: &Metrics,
-    ) -> StoreResult<Option<LogSlice>> {
+    ) -> StoreResult<Option<(Generation, LogSlice)>> {
         let hits = &metrics.following.ring_hits;
-        if let Some(slice) = self.in_memory(cursor) {
+        if let Some(slice) = self.in_memory(generation, cursor) {
             hits.inc();
-            return Ok(Some(slice));
+            return Ok(Some((generation, slice)));
         }
         let near = self.state().tail.saturating_sub(cursor) <= DEFAULT_EVENT_PAGE as u64;
         let _single_flight = if near { Some(self.filling.lock().await) } else { None };
-        if near && let Some(slice) = self.in_memory(cursor) {
+        if near && let Some(slice) = self.in_memory(generation, cursor) {
             hits.inc();
-            return Ok(Some(slice));
+            return Ok(Some((generation, slice)));
         }
         metrics.store_reads.follower.inc();
         let Some(page) = log.read(self.key, ReadFrom::After(cursor), usize::MAX).await? else {
@@ -104,9 +112,9 @@ impl Topic {
             return Ok(None);
         };
         if near && page.slice.last_seq() == Some(page.head.tail) {
-            self.ring().offer(&page.slice);
+            self.ring().offer(page.head.generation, &page.slice);
         }
         self.advance(&TopicState::from(&page.head));
-        Ok(Some(page.slice))
+        Ok(Some((page.head.generation, page.slice)))
     }
 }

@@ -68,5 +68,5 @@ impl RunNotices {
 fn is_beginning(head: &Head, slice: &LogSlice) -> bool {
     let (Some(active), Some(last)) = (&head.active, slice.0.last()) else { return false };
     let own = || slice.0.iter().filter(|batch| batch.run == last.run).map(|batch| batch.count()).sum::<u64>();
-    head.fence.0 <= NAMING_RUNS && active.producer_seq == own()
+    head.fence.ordinal() <= NAMING_RUNS && active.producer_seq == own()
 }

@@ -175,7 +175,7 @@ impl Conversations {
         let now = Version { epoch: head.epoch, seq: head.tail };
         let projected = match self.projections.at(principal, id, Some(now.seq), Some(now.epoch)).await {
             // The thread was deleted and created again in between.
-            Err(ProjectionError::LogReplaced { .. } | ProjectionError::CursorAhead { .. }) => {
+            Err(ProjectionError::LogReplaced(_) | ProjectionError::CursorAhead { .. }) => {
                 return Ok(SaveAttempt::Again);
             }
             Err(ProjectionError::ThreadNotFound) => return Err(SaveError::ThreadNotFound),

@@ -11,8 +11,11 @@
 -- example: NULL, '{1}', '{1}', '{NULL}', '{2}', 10000, '{"\\x7b7d0a7b7d0a"}'
 
 WITH
--- <fragment now>
-c AS MATERIALIZED (SELECT coalesce($1::bigint, (extract(epoch FROM clock_timestamp()) * 1000)::bigint) AS now)
+-- <fragment clock>
+c AS MATERIALIZED (
+  SELECT coalesce($1::bigint, (extract(epoch FROM clock_timestamp()) * 1000)::bigint) AS now, l.generation, l.nonce
+  FROM threadline_lineage() AS l
+)
 -- </fragment>
 , locked AS MATERIALIZED (
   SELECT v.*
@@ -20,7 +23,14 @@ c AS MATERIALIZED (SELECT coalesce($1::bigint, (extract(epoch FROM clock_timesta
   CROSS JOIN LATERAL (SELECT h.key FROM heads h WHERE h.key = v.key FOR NO KEY UPDATE SKIP LOCKED) AS h
 ), up AS (
   UPDATE heads AS h
-  SET tail = h.tail + l.n, producer_seq = h.producer_seq + l.n,
+  SET
+    -- <fragment generation>
+    generation = c.generation,
+    prior_epoch = CASE WHEN h.generation = c.generation THEN h.prior_epoch ELSE h.epoch END,
+    prior_tail = CASE WHEN h.generation = c.generation THEN h.prior_tail ELSE h.tail END,
+    epoch = CASE WHEN h.generation = c.generation THEN h.epoch ELSE h.epoch # c.nonce END,
+    -- </fragment>
+    tail = h.tail + l.n, producer_seq = h.producer_seq + l.n,
     lease_until = greatest(h.lease_until, c.now + h.lease_ms)
   FROM locked l
   CROSS JOIN c
@@ -38,6 +48,6 @@ c AS MATERIALIZED (SELECT coalesce($1::bigint, (extract(epoch FROM clock_timesta
 SELECT h.now, h.run,
   -- <fragment head_columns>
   h.key, h.epoch, h.tail, h.fence, CASE WHEN h.active THEN h.run END, h.producer_seq, h.lease_until, h.stop_at,
-  h.finishing
+  h.finishing, h.generation, h.prior_epoch, h.prior_tail
   -- </fragment>
 FROM up h

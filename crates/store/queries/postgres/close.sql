@@ -16,12 +16,22 @@
 -- example: NULL, 1, 1, 0, FALSE, 10000, 0, 3, NULL, NULL, '{}', '{}', '{}'
 
 WITH
--- <fragment now>
-c AS MATERIALIZED (SELECT coalesce($1::bigint, (extract(epoch FROM clock_timestamp()) * 1000)::bigint) AS now)
+-- <fragment clock>
+c AS MATERIALIZED (
+  SELECT coalesce($1::bigint, (extract(epoch FROM clock_timestamp()) * 1000)::bigint) AS now, l.generation, l.nonce
+  FROM threadline_lineage() AS l
+)
 -- </fragment>
 , up AS (
   UPDATE heads AS h
-  SET tail = h.tail + $7::bigint, producer_seq = h.producer_seq + $7, active = FALSE
+  SET
+    -- <fragment generation>
+    generation = c.generation,
+    prior_epoch = CASE WHEN h.generation = c.generation THEN h.prior_epoch ELSE h.epoch END,
+    prior_tail = CASE WHEN h.generation = c.generation THEN h.prior_tail ELSE h.tail END,
+    epoch = CASE WHEN h.generation = c.generation THEN h.epoch ELSE h.epoch # c.nonce END,
+    -- </fragment>
+    tail = h.tail + $7::bigint, producer_seq = h.producer_seq + $7, active = FALSE
   FROM c
   WHERE h.key = $2::bigint AND h.active AND h.fence = $3::bigint AND h.tail = $4::bigint
     AND (NOT $5::boolean OR h.lease_until <= c.now OR h.stop_at <= c.now - $6::bigint)
@@ -44,7 +54,7 @@ c AS MATERIALIZED (SELECT coalesce($1::bigint, (extract(epoch FROM clock_timesta
 SELECT h.now,
   -- <fragment head_columns>
   h.key, h.epoch, h.tail, h.fence, CASE WHEN h.active THEN h.run END, h.producer_seq, h.lease_until, h.stop_at,
-  h.finishing
+  h.finishing, h.generation, h.prior_epoch, h.prior_tail
   -- </fragment>
   ,
   -- <fragment run_columns>

@@ -14,8 +14,11 @@
 -- example: NULL, 'p', 't', 'u', NULL, 'A name', 0, '{}', '{}', 7
 
 WITH
--- <fragment now>
-c AS MATERIALIZED (SELECT coalesce($1::bigint, (extract(epoch FROM clock_timestamp()) * 1000)::bigint) AS now)
+-- <fragment clock>
+c AS MATERIALIZED (
+  SELECT coalesce($1::bigint, (extract(epoch FROM clock_timestamp()) * 1000)::bigint) AS now, l.generation, l.nonce
+  FROM threadline_lineage() AS l
+)
 -- </fragment>
 , made AS (
   INSERT INTO threads AS t (
@@ -27,6 +30,6 @@ c AS MATERIALIZED (SELECT coalesce($1::bigint, (extract(epoch FROM clock_timesta
   ON CONFLICT (project, id) WHERE deleted = 0 DO NOTHING
   RETURNING t.key, t.created_at
 ), head AS (
-  INSERT INTO heads (key, epoch) SELECT key, $10::bigint FROM made
+  INSERT INTO heads (key, epoch, generation) SELECT made.key, $10::bigint, c.generation FROM made CROSS JOIN c
 )
 SELECT key, created_at FROM made

@@ -8,23 +8,33 @@
 -- example: NULL, '{1}', '{1}', '{NULL}'
 
 WITH
--- <fragment now>
-c AS MATERIALIZED (SELECT coalesce($1::bigint, (extract(epoch FROM clock_timestamp()) * 1000)::bigint) AS now)
+-- <fragment clock>
+c AS MATERIALIZED (
+  SELECT coalesce($1::bigint, (extract(epoch FROM clock_timestamp()) * 1000)::bigint) AS now, l.generation, l.nonce
+  FROM threadline_lineage() AS l
+)
 -- </fragment>
 , locked AS MATERIALIZED (
   SELECT v.*
   FROM unnest($2::bigint[], $3::bigint[], $4::bigint[]) AS v (key, fence, lease)
   CROSS JOIN LATERAL (SELECT h.key FROM heads h WHERE h.key = v.key FOR NO KEY UPDATE) AS h
 )
--- <fragment extend_lease>
 UPDATE heads AS h
-SET lease_ms = coalesce(l.lease, h.lease_ms),
+SET
+    -- <fragment generation>
+    generation = c.generation,
+    prior_epoch = CASE WHEN h.generation = c.generation THEN h.prior_epoch ELSE h.epoch END,
+    prior_tail = CASE WHEN h.generation = c.generation THEN h.prior_tail ELSE h.tail END,
+    epoch = CASE WHEN h.generation = c.generation THEN h.epoch ELSE h.epoch # c.nonce END,
+    -- </fragment>
+    -- <fragment extend_lease>
+    lease_ms = coalesce(l.lease, h.lease_ms),
     lease_until = CASE WHEN l.lease IS NULL THEN greatest(h.lease_until, c.now + h.lease_ms) ELSE c.now + l.lease END
 FROM locked l CROSS JOIN c
 WHERE h.key = l.key AND h.fence = l.fence AND h.active
--- </fragment>
+    -- </fragment>
 RETURNING
   -- <fragment head_columns>
   h.key, h.epoch, h.tail, h.fence, CASE WHEN h.active THEN h.run END, h.producer_seq, h.lease_until, h.stop_at,
-  h.finishing
+  h.finishing, h.generation, h.prior_epoch, h.prior_tail
   -- </fragment>

@@ -11,13 +11,13 @@
 SELECT 0::bigint,
   -- <fragment head_columns>
   h.key, h.epoch, h.tail, h.fence, CASE WHEN h.active THEN h.run END, h.producer_seq, h.lease_until, h.stop_at,
-  h.finishing
+  h.finishing, h.generation, h.prior_epoch, h.prior_tail
   -- </fragment>
   , NULL::bytea
 FROM heads h
 WHERE h.key = $1::bigint
 UNION ALL
-SELECT 1, p.first_seq, p.last_seq, p.at, p.fence, r.id, NULL, NULL, NULL, NULL, p.body
+SELECT 1, p.first_seq, p.last_seq, p.at, p.fence, r.id, NULL, NULL, NULL, NULL, NULL, NULL, NULL, p.body
 FROM (
   SELECT w.*,
     sum(w.raw) OVER (ORDER BY w.first_seq DESC ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) - w.raw AS before

@@ -14,8 +14,11 @@
 -- example: NULL, 1, 7, 1, 1, FALSE, NULL, 0, 0, NULL, FALSE
 
 WITH
--- <fragment now>
-c AS MATERIALIZED (SELECT coalesce($1::bigint, (extract(epoch FROM clock_timestamp()) * 1000)::bigint) AS now)
+-- <fragment clock>
+c AS MATERIALIZED (
+  SELECT coalesce($1::bigint, (extract(epoch FROM clock_timestamp()) * 1000)::bigint) AS now, l.generation, l.nonce
+  FROM threadline_lineage() AS l
+)
 -- </fragment>
 , there AS (
   UPDATE threads AS t
@@ -23,8 +26,10 @@ c AS MATERIALIZED (SELECT coalesce($1::bigint, (extract(epoch FROM clock_timesta
   WHERE t.key = $2::bigint AND t.deleted = 3
   RETURNING t.key
 )
-INSERT INTO heads (key, epoch, tail, fence, active, run, producer_seq, lease_until, stop_at, finishing)
-SELECT there.key, $3::bigint, $4::bigint, $5::bigint, $6::boolean, $7::text, $8::bigint, least($9::bigint, c.now),
+INSERT INTO heads (
+  key, epoch, generation, tail, fence, active, run, producer_seq, lease_until, stop_at, finishing
+)
+SELECT there.key, $3::bigint, c.generation, $4::bigint, $5::bigint, $6::boolean, $7::text, $8::bigint, least($9::bigint, c.now),
   $10::bigint, $11::boolean
 FROM there
 CROSS JOIN c

@@ -3,15 +3,17 @@
 -- it may wait; the positions of two such statements are never mixed, and become visible in their order. Deleted
 -- threads come first, so that a thread created again under an id replaces the entry of its deletion. If another pump
 -- placed that thread before the deletion gets here, the entry keeps the thread: a deletion removes only its own
--- thread from an entry. A purged tombstone is not needed any more. Returns the newest position, and the numbers of
--- dirty threads seen and fed.
+-- thread from an entry. A purged tombstone is not needed any more. The first positions in a generation are above all
+-- that may have been given before it, and the older entries of the feed move up with them. Returns the newest
+-- position, and the numbers of dirty threads seen and fed.
 -- Caller: pump_feed in src/postgres/feed.rs
 -- $1 project text
 -- $2 user text
 -- $3 limit bigint
 -- example: 'p', 'u', 10
 
-WITH seen AS MATERIALIZED (
+WITH l AS MATERIALIZED (SELECT (generation - 1) << 40 AS floor FROM threadline_lineage()
+), seen AS MATERIALIZED (
   SELECT key FROM threads WHERE project = $1 AND user_id = $2 AND version > fed_version LIMIT $3::bigint + 1
 ), dirty AS MATERIALIZED (
   SELECT key, id, deleted FROM threads
@@ -19,10 +21,16 @@ WITH seen AS MATERIALIZED (
   ORDER BY deleted = 0, key LIMIT $3 FOR NO KEY UPDATE SKIP LOCKED
 ), head AS (
   INSERT INTO feed_heads AS f (project, user_id, head)
-  SELECT $1, $2, count(*) FROM dirty
-  HAVING count(*) > 0
-  ON CONFLICT (project, user_id) DO UPDATE SET head = f.head + excluded.head
+  SELECT $1, $2, l.floor + count(*) FROM dirty CROSS JOIN l
+  GROUP BY l.floor
+  ON CONFLICT (project, user_id) DO UPDATE
+  SET head = greatest(f.head, (SELECT floor FROM l) + (f.head & 1099511627775)) + excluded.head - (SELECT floor FROM l)
   RETURNING f.head
+), moved AS (
+  UPDATE feed_entries AS e
+  SET pos = l.floor + (e.pos & 1099511627775)
+  FROM head CROSS JOIN l
+  WHERE e.project = $1 AND e.user_id = $2 AND e.pos < l.floor AND NOT e.thread = ANY (ARRAY(SELECT id FROM dirty))
 ), placed AS MATERIALIZED (
   SELECT d.key, d.id, d.deleted,
     head.head - (SELECT count(*) FROM dirty) + row_number() OVER (ORDER BY d.deleted = 0, d.key) AS pos

@@ -26,12 +26,23 @@
 -- example: NULL, 1, 'r', NULL, 30000, 0, NULL, NULL, NULL, NULL, NULL, NULL, 0, NULL, NULL, NULL, '{}', '{}', '{}', '{}', NULL, TRUE
 
 WITH
--- <fragment now>
-c AS MATERIALIZED (SELECT coalesce($1::bigint, (extract(epoch FROM clock_timestamp()) * 1000)::bigint) AS now)
+-- <fragment clock>
+c AS MATERIALIZED (
+  SELECT coalesce($1::bigint, (extract(epoch FROM clock_timestamp()) * 1000)::bigint) AS now, l.generation, l.nonce
+  FROM threadline_lineage() AS l
+)
 -- </fragment>
 , up AS (
   UPDATE heads AS h
-  SET tail = h.tail + $6::bigint + $13::bigint, fence = h.fence + 1, active = $7::bigint IS NULL, run = $3::text,
+  SET
+    -- <fragment generation>
+    generation = c.generation,
+    prior_epoch = CASE WHEN h.generation = c.generation THEN h.prior_epoch ELSE h.epoch END,
+    prior_tail = CASE WHEN h.generation = c.generation THEN h.prior_tail ELSE h.tail END,
+    epoch = CASE WHEN h.generation = c.generation THEN h.epoch ELSE h.epoch # c.nonce END,
+    -- </fragment>
+    tail = h.tail + $6::bigint + $13::bigint, fence = greatest(h.fence, (c.generation - 1) << 32) + 1,
+    active = $7::bigint IS NULL, run = $3::text,
     producer_seq = $6, lease_ms = $5::bigint, lease_until = c.now + $5, stop_at = NULL, finishing = FALSE
   FROM c
   WHERE h.key = $2::bigint
@@ -42,7 +53,7 @@ c AS MATERIALIZED (SELECT coalesce($1::bigint, (extract(epoch FROM clock_timesta
   RETURNING h.*, c.now
 ), put AS (
   INSERT INTO log (key, first_seq, last_seq, fence, at, raw, body)
-  SELECT up.key, up.tail + 1 - p.back, up.tail - p.back + p.n, up.fence - p.older, up.now, octet_length(p.body),
+  SELECT up.key, up.tail + 1 - p.back, up.tail - p.back + p.n, CASE WHEN p.older = 1 THEN $11 ELSE up.fence END, up.now, octet_length(p.body),
     p.body
   FROM up
   CROSS JOIN unnest($17::bigint[], $18::bigint[], $19::bytea[], $20::bigint[]) AS p (back, n, body, older)
@@ -72,7 +83,7 @@ c AS MATERIALIZED (SELECT coalesce($1::bigint, (extract(epoch FROM clock_timesta
 SELECT (SELECT id FROM closed), h.now,
   -- <fragment head_columns>
   h.key, h.epoch, h.tail, h.fence, CASE WHEN h.active THEN h.run END, h.producer_seq, h.lease_until, h.stop_at,
-  h.finishing
+  h.finishing, h.generation, h.prior_epoch, h.prior_tail
   -- </fragment>
   ,
   -- <fragment run_columns>

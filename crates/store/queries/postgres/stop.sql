@@ -7,12 +7,22 @@
 -- example: NULL, 1, 'r'
 
 WITH
--- <fragment now>
-c AS MATERIALIZED (SELECT coalesce($1::bigint, (extract(epoch FROM clock_timestamp()) * 1000)::bigint) AS now)
+-- <fragment clock>
+c AS MATERIALIZED (
+  SELECT coalesce($1::bigint, (extract(epoch FROM clock_timestamp()) * 1000)::bigint) AS now, l.generation, l.nonce
+  FROM threadline_lineage() AS l
+)
 -- </fragment>
 , up AS (
   UPDATE heads AS h
-  SET stop_at = c.now
+  SET
+    -- <fragment generation>
+    generation = c.generation,
+    prior_epoch = CASE WHEN h.generation = c.generation THEN h.prior_epoch ELSE h.epoch END,
+    prior_tail = CASE WHEN h.generation = c.generation THEN h.prior_tail ELSE h.tail END,
+    epoch = CASE WHEN h.generation = c.generation THEN h.epoch ELSE h.epoch # c.nonce END,
+    -- </fragment>
+    stop_at = c.now
   FROM c
   WHERE h.key = $2::bigint AND h.run = $3::text AND h.active AND h.stop_at IS NULL
     AND EXISTS (SELECT 1 FROM runs WHERE key = $2 AND id = $3)

@@ -12,7 +12,7 @@ SELECT
   ,
   -- <fragment head_columns>
   h.key, h.epoch, h.tail, h.fence, CASE WHEN h.active THEN h.run END, h.producer_seq, h.lease_until, h.stop_at,
-  h.finishing
+  h.finishing, h.generation, h.prior_epoch, h.prior_tail
   -- </fragment>
   ,
   -- <fragment run_columns>

@@ -14,5 +14,6 @@ WHERE h.key = v.k AND h.fence = v.f AND h.run IS NOT NULL AND h.producer_seq + 1
   AND coalesce(h.stop_at > ?3, TRUE)
 RETURNING
   -- <fragment head_returned>
-  key, epoch, tail, fence, run, producer_seq, lease_until, stop_at, finishing
+  key, epoch, tail, fence, run, producer_seq, lease_until, stop_at, finishing, generation, prior_epoch,
+  prior_tail
   -- </fragment>

@@ -18,7 +18,8 @@ WHERE key = ?3 AND fence = ?4 AND run IS NOT NULL AND producer_seq + 1 = coalesc
   AND coalesce(stop_at > ?6, TRUE)
 RETURNING
   -- <fragment head_returned>
-  key, epoch, tail, fence, run, producer_seq, lease_until, stop_at, finishing
+  key, epoch, tail, fence, run, producer_seq, lease_until, stop_at, finishing, generation, prior_epoch,
+  prior_tail
   -- </fragment>
 ;
 INSERT INTO log (key, first_seq, last_seq, fence, at, raw, body)

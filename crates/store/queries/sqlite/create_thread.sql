@@ -16,4 +16,6 @@ INSERT INTO threads (
   project, id, user, agent, name, name_source, metadata, created_at, updated_at, sort_at, version, created_with
 )
 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?8, ?8, 1, ?9);
-INSERT INTO heads (key, epoch) VALUES (last_insert_rowid(), ?10) RETURNING key
+INSERT INTO heads (key, epoch, generation)
+VALUES (last_insert_rowid(), ?10, (SELECT max(generation) FROM lineage))
+RETURNING key

@@ -11,5 +11,6 @@ FROM (SELECT value ->> 0 AS k, value ->> 1 AS f, value ->> 2 AS lease FROM json_
 WHERE h.key = v.k AND h.fence = v.f AND h.run IS NOT NULL
 RETURNING
   -- <fragment head_returned>
-  key, epoch, tail, fence, run, producer_seq, lease_until, stop_at, finishing
+  key, epoch, tail, fence, run, producer_seq, lease_until, stop_at, finishing, generation, prior_epoch,
+  prior_tail
   -- </fragment>

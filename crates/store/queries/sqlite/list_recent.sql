@@ -16,7 +16,8 @@ SELECT t.sort_at,
   -- </fragment>
   ,
   -- <fragment head_columns>
-  h.key, h.epoch, h.tail, h.fence, h.run, h.producer_seq, h.lease_until, h.stop_at, h.finishing
+  h.key, h.epoch, h.tail, h.fence, h.run, h.producer_seq, h.lease_until, h.stop_at, h.finishing, h.generation,
+  h.prior_epoch, h.prior_tail
   -- </fragment>
   ,
   -- <fragment run_columns>

@@ -22,13 +22,14 @@ WITH RECURSIVE page (row, first_seq, last_seq, bytes, rows, stop) AS (
 )
 SELECT 0,
   -- <fragment head_columns>
-  h.key, h.epoch, h.tail, h.fence, h.run, h.producer_seq, h.lease_until, h.stop_at, h.finishing
+  h.key, h.epoch, h.tail, h.fence, h.run, h.producer_seq, h.lease_until, h.stop_at, h.finishing, h.generation,
+  h.prior_epoch, h.prior_tail
   -- </fragment>
   , NULL
 FROM heads h
 WHERE h.key = ?1
 UNION ALL
 -- <fragment rows_of_page>
-SELECT 1, l.first_seq, l.last_seq, l.at, l.fence, r.id, NULL, NULL, NULL, NULL, l.body
+SELECT 1, l.first_seq, l.last_seq, l.at, l.fence, r.id, NULL, NULL, NULL, NULL, NULL, NULL, NULL, l.body
 FROM page CROSS JOIN log l ON l.rowid = page.row LEFT JOIN runs r ON r.key = ?1 AND r.fence = l.fence
 -- </fragment>

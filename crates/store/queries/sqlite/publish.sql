@@ -14,7 +14,8 @@
 UPDATE threads SET deleted = 0, sort_at = coalesce(last_run_at, updated_at), fed_version = -version WHERE key = ?1;
 INSERT INTO heads (
   -- <fragment head_returned>
-  key, epoch, tail, fence, run, producer_seq, lease_until, stop_at, finishing
+  key, epoch, tail, fence, run, producer_seq, lease_until, stop_at, finishing, generation, prior_epoch,
+  prior_tail
   -- </fragment>
   )
-VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, (SELECT max(generation) FROM lineage), NULL, NULL)

@@ -10,7 +10,7 @@ use threadline_core::{
 use super::MemoryStore;
 use crate::{ErasureStore, IdentityStore, IdlePage, StoreResult, StoredProject};
 
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Identity {
     projects: BTreeMap<ProjectId, StoredProject>,
     keys: BTreeMap<Digest, ApiKey>,
@@ -24,6 +24,13 @@ impl Identity {
         let mut keys: Vec<_> = self.keys.iter().map(|(digest, key)| (key.clone(), *digest)).collect();
         keys.sort_by(|(a, _), (b, _)| (&a.project, &a.id).cmp(&(&b.project, &b.id)));
         keys
+    }
+}
+
+impl Identity {
+    /// Invalidates all tickets.
+    pub(super) fn forget_tickets(&mut self) {
+        self.tickets.clear();
     }
 }
 

@@ -8,34 +8,46 @@ use std::{
 
 use async_trait::async_trait;
 use threadline_core::{
-    AgentId, Annotation, Clock, CreatedThread, Epoch, FeedChange, FeedEntry, Fence, ListOrder, ListPosition, LogSlice,
-    NewEvents, NewThread, Node, NodeId, ProjectId, ReadFrom, Run, RunId, RunStatus, Seq, Terminal, Thread, ThreadId,
-    ThreadKey, ThreadPatch, Timestamp, UserId,
+    AgentId, Annotation, Clock, CreatedThread, Epoch, FeedChange, FeedEntry, Fence, Generation, ListOrder,
+    ListPosition, LogHistory, LogSlice, NewEvents, NewThread, Node, NodeId, PriorEpoch, ProjectId, ReadFrom, Run,
+    RunId, RunStatus, Seq, Terminal, Thread, ThreadId, ThreadKey, ThreadPatch, Timestamp, UserId,
     limits::{PAGE_BYTES, RELEASE_GRACE},
 };
 
 use super::{
     ActiveHead, ActiveRuns, Append, Appended, CloseOutcome, CloseWhen, Closing, Committed, Due, FeedImage, FeedPage,
-    FeedStore, Head, HeartbeatRequest, ListThreads, LogPage, LogStore, RunStore, Snapshot, StartOutcome, StartRun,
-    StopOutcome, StoreResult, ThreadPage, ThreadStore,
+    FeedStore, GenerationRecord, Head, HeartbeatRequest, Lineage, LineageFence, ListThreads, LogPage, LogStore,
+    RunStore, Snapshot, StartOutcome, StartRun, StopOutcome, StoreResult, ThreadPage, ThreadStore,
     segment::{self, LogRow},
 };
 
 mod beside;
 mod identity;
+mod lineage;
 mod nodes;
 mod status;
 mod transfer;
 
+pub use lineage::MemoryImage;
+
 /// A store in memory. All data is lost with the process.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct MemoryStore {
     clock: Clock,
     state: Mutex<State>,
+    fence: LineageFence,
 }
 
-#[derive(Debug, Default)]
+impl Default for MemoryStore {
+    fn default() -> Self {
+        Self::new(Clock::default())
+    }
+}
+
+#[derive(Debug, Clone)]
 struct State {
+    lineage: Lineage,
+    generations: Vec<GenerationRecord>,
     last_key: i64,
     ids: HashMap<(ProjectId, ThreadId), ThreadKey>,
     threads: BTreeMap<ThreadKey, Row>,
@@ -47,9 +59,11 @@ struct State {
 }
 
 /// A thread with its head, its runs and its log.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Row {
     thread: Thread,
+    generation: Generation,
+    prior: Option<PriorEpoch>,
     fed_version: i64,
     fence: Fence,
     lease: Duration,
@@ -59,7 +73,7 @@ struct Row {
     annotations: Vec<Annotation>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 struct Feed {
     head: u64,
     entries: BTreeMap<u64, (ThreadId, Option<ThreadKey>)>,
@@ -70,7 +84,9 @@ struct Feed {
 impl MemoryStore {
     /// Creates an empty store that judges leases by `clock`.
     pub fn new(clock: Clock) -> Self {
-        Self { clock, state: Mutex::default() }
+        let state = State::new(clock.now());
+        let fence = LineageFence::new(state.lineage);
+        Self { clock, state: Mutex::new(state), fence }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -80,9 +96,11 @@ impl MemoryStore {
 
 impl Row {
     /// Creates the row of a thread without runs.
-    fn new(thread: Thread) -> Self {
+    fn new(thread: Thread, generation: Generation) -> Self {
         Self {
             thread,
+            generation,
+            prior: None,
             fed_version: 0,
             fence: Fence(0),
             lease: Duration::ZERO,
@@ -104,7 +122,15 @@ impl Row {
             finishing: run.status == RunStatus::Finishing,
             producer_seq: run.producer_seq,
         });
-        Head { key: self.thread.key, epoch: self.thread.epoch, tail: self.thread.tail, fence: self.fence, active }
+        let Thread { key, epoch, tail, .. } = self.thread;
+        Head { key, epoch, tail, fence: self.fence, active, generation: self.generation, prior: self.prior }
+    }
+
+    /// Notes the generation of a change of the head: the first one in a generation gives the log another epoch.
+    fn enter(&mut self, lineage: Lineage) {
+        let LogHistory { epoch, generation, prior } =
+            self.head().history().entering(lineage.generation, lineage.nonce, self.thread.tail);
+        (self.thread.epoch, self.generation, self.prior) = (epoch, generation, prior);
     }
 
     fn snapshot(&self) -> Thread {
@@ -200,7 +226,7 @@ impl ThreadStore for MemoryStore {
         let key = ThreadKey(state.last_key);
         let thread = new.made(key, Epoch::generate(), now);
         state.ids.insert(id, key);
-        state.threads.insert(key, Row::new(thread.clone()));
+        state.threads.insert(key, Row::new(thread.clone(), state.lineage.generation));
         Ok(CreatedThread { thread, created: true })
     }
 
@@ -299,11 +325,13 @@ impl RunStore for MemoryStore {
             if start.at.is_some_and(|at| at != row.thread.tail) {
                 return Ok(StartOutcome::TailMismatch(row.head()));
             }
+            row.enter(state.lineage);
             slice.0.extend(row.close(&closing, now).0);
         } else if start.at.is_some_and(|at| at != row.thread.tail) {
             return Ok(StartOutcome::TailMismatch(row.head()));
         }
-        row.fence = Fence(row.fence.0 + 1);
+        row.enter(state.lineage);
+        row.fence = Fence(row.fence.0.max(state.lineage.generation.fence_floor()) + 1);
         row.lease = start.lease;
         let run = Run {
             id: start.run,
@@ -341,6 +369,7 @@ impl RunStore for MemoryStore {
         if !row.matches(&closing) || (when == CloseWhen::IfDue && !row.is_due(now)) {
             return Ok(CloseOutcome::Missed);
         }
+        row.enter(state.lineage);
         let slice = row.close(&closing, now);
         let run = row.runs[&row.fence].clone();
         Ok(CloseOutcome::Closed(Box::new(Committed { run, head: row.head(), slice })))
@@ -353,6 +382,7 @@ impl RunStore for MemoryStore {
         for beat in beats {
             let row = state.threads.get_mut(&beat.key).filter(|row| row.fence == beat.fence && row.active().is_some());
             answers.push(row.and_then(|row| {
+                row.enter(state.lineage);
                 row.lease = beat.lease.unwrap_or(row.lease);
                 let until = now.plus(row.lease);
                 let run = row.runs.get_mut(&beat.fence)?;
@@ -377,7 +407,10 @@ impl RunStore for MemoryStore {
         let first = run.stop_requested_at.is_none();
         run.stop_requested_at.get_or_insert(now);
         let run = run.clone();
-        row.thread.version += i64::from(first);
+        if first {
+            row.thread.version += 1;
+            row.enter(state.lineage);
+        }
         Ok(StopOutcome::Asked(run, row.head()))
     }
 
@@ -391,6 +424,7 @@ impl RunStore for MemoryStore {
             run.lease_until = run.lease_until.min(Some(until));
         }
         row.thread.version += 1;
+        row.enter(state.lineage);
         Ok(true)
     }
 
@@ -443,6 +477,7 @@ impl LogStore for MemoryStore {
             });
             answers.push(row.and_then(|row| {
                 let first_seq = row.thread.tail + 1;
+                row.enter(state.lineage);
                 row.push(&append.events, now);
                 if let Some(terminal) = append.events.terminal() {
                     row.end_by(terminal, now);

@@ -20,7 +20,7 @@ impl NodeStore for MemoryStore {
         let version = version.to_owned();
         let row = Node { id: node, name, version, started_at, beat: number, at, leaving, skew_ms, rtt_us };
         state.nodes.insert(node, row);
-        Ok(Beat { number, at })
+        Ok(Beat { number, at, generation: state.lineage.generation })
     }
 
     async fn nodes(&self, limit: usize) -> StoreResult<(Timestamp, Vec<Node>)> {

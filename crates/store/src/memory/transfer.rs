@@ -4,8 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use async_trait::async_trait;
 use threadline_core::{
-    AgentId, ApiKey, Clock, Digest, Epoch, ProjectId, ThreadKey, Timestamp, UserId,
-    limits::{FEED_RENEWAL, STAGING_TIMEOUT},
+    AgentId, ApiKey, Clock, Digest, ProjectId, ThreadKey, Timestamp, UserId, limits::STAGING_TIMEOUT,
 };
 
 use super::{Feed, MemoryStore, Row};
@@ -15,7 +14,7 @@ use crate::{
 };
 
 /// A staged thread, which no client sees yet.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Staged {
     row: Row,
     touched: Timestamp,
@@ -101,7 +100,7 @@ impl TransferStore for MemoryStore {
         state.staged.retain(|_, staged| staged.row.thread.id != id.1 || staged.row.thread.project != id.0);
         state.last_key += 1;
         let key = ThreadKey(state.last_key);
-        let mut row = Row::new(thread.clone());
+        let mut row = Row::new(thread.clone(), state.lineage.generation);
         (row.thread.key, row.thread.active_run, row.fence) = (key, None, moved.fence);
         let mut staged = Staged { row, touched: Timestamp(0) };
         staged.put(part, &self.clock);
@@ -133,6 +132,7 @@ impl TransferStore for MemoryStore {
         }
         // The feed owes the thread a position, unless an imported feed has one: see `put_feed`.
         staged.row.fed_version = -staged.row.thread.version;
+        staged.row.generation = state.lineage.generation;
         state.ids.insert(id, key);
         state.threads.insert(key, staged.row);
         Ok(Published::Done)
@@ -158,28 +158,5 @@ impl TransferStore for MemoryStore {
             }
         }
         Ok(true)
-    }
-
-    async fn renew_epochs(&self, after: Option<ThreadKey>, limit: usize) -> StoreResult<Vec<ThreadKey>> {
-        let state = &mut *self.state();
-        let mut keys: Vec<_> = state.threads.keys().copied().filter(|key| Some(*key) > after).collect();
-        keys.sort_unstable();
-        keys.truncate(limit);
-        for key in &keys {
-            if let Some(row) = state.threads.get_mut(key) {
-                row.thread.epoch = Epoch::generate();
-            }
-        }
-        Ok(keys)
-    }
-
-    async fn renew_feed(&self, project: &ProjectId, user: &UserId) -> StoreResult<()> {
-        if let Some(feed) = self.state().feeds.get_mut(&(project.clone(), user.clone())) {
-            feed.head += FEED_RENEWAL;
-            feed.newest.values_mut().for_each(|pos| *pos += FEED_RENEWAL);
-            let entries = std::mem::take(&mut feed.entries).into_iter();
-            feed.entries = entries.map(|(pos, entry)| (pos + FEED_RENEWAL, entry)).collect();
-        }
-        Ok(())
     }
 }

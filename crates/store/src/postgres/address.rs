@@ -1,14 +1,12 @@
 //! Address of the database, and settings of its sessions.
 
-use std::str::FromStr;
+use std::{str::FromStr, time::Duration};
 
 use sqlx::{
     AssertSqlSafe, ConnectOptions, Connection, Executor, PgConnection, SqlSafeStr, SqlStr,
     postgres::{PgArguments, PgConnectOptions},
 };
-use threadline_core::limits::{
-    PG_CONNECT_TIMEOUT, PG_LOCK_TIMEOUT, PG_MIGRATION_TIMEOUT, PG_STATEMENT_TIMEOUT, PG_WORK_MEM_KIB,
-};
+use threadline_core::limits::{PG_CONNECT_TIMEOUT, PG_LOCK_TIMEOUT, PG_STATEMENT_TIMEOUT, PG_WORK_MEM_KIB};
 
 use super::{fetch::Rows, open_error::OpenError};
 
@@ -104,9 +102,9 @@ impl Address {
         self.run(connection, text.into_sql_str(), PgArguments::default()).await
     }
 
-    /// Begins a transaction in which a schema is changed.
-    pub(super) async fn begin_migration(&self, connection: &mut PgConnection) -> Result<(), sqlx::Error> {
-        let wait = PG_MIGRATION_TIMEOUT.as_millis();
+    /// Begins a transaction of several statements, which waits this long for locks of others.
+    pub(super) async fn begin_alone(&self, connection: &mut PgConnection, wait: Duration) -> Result<(), sqlx::Error> {
+        let wait = wait.as_millis();
         let text = format!("BEGIN; SET LOCAL statement_timeout = 0; SET LOCAL lock_timeout = {wait}");
         connection.execute(AssertSqlSafe(text)).await.map(drop)
     }

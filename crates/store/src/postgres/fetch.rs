@@ -6,7 +6,7 @@ use sqlx::{
     query::Query,
 };
 
-use crate::StoreError;
+use crate::{LineageCause, StoreError};
 
 /// A statement with its arguments.
 pub(super) type Statement<'q> = Query<'q, Postgres, PgArguments>;
@@ -51,9 +51,30 @@ impl Failure {
     }
 }
 
+impl Failure {
+    /// The server has another history than the known one.
+    pub(super) fn fenced(cause: LineageCause) -> Self {
+        Self { error: StoreError::Fenced(cause.name()), kind: Kind::Broken }
+    }
+}
+
+/// The database received no statement, or its answer is not understood.
+impl From<StoreError> for Failure {
+    fn from(error: StoreError) -> Self {
+        let kind = if matches!(error, StoreError::Corrupt(_)) { Kind::Refused } else { Kind::Busy };
+        Self { error, kind }
+    }
+}
+
+/// Error code of the function `threadline_lineage`.
+const UNADOPTED: &str = "TL001";
+
 impl From<sqlx::Error> for Failure {
     fn from(error: sqlx::Error) -> Self {
         let code = error.as_database_error().and_then(|error| error.code()).map(|code| code.into_owned());
+        if code.as_deref() == Some(UNADOPTED) {
+            return Self::fenced(LineageCause::Timeline);
+        }
         let text = error.to_string();
         let (kind, corrupt) = match code.as_deref() {
             Some("23505") => (Kind::Duplicate, true),

@@ -5,6 +5,8 @@
 
 use sqlx::{AssertSqlSafe, Executor, PgConnection};
 
+use threadline_core::limits::PG_MIGRATION_TIMEOUT;
+
 use super::{address::Address, open_error::OpenError};
 
 /// The steps, oldest first. A step that was released is never changed again.
@@ -33,7 +35,7 @@ pub struct Migrated {
 pub(super) async fn run(address: &Address, connection: &mut PgConnection) -> Result<Migrated, OpenError> {
     let mut from = None;
     loop {
-        address.begin_migration(connection).await?;
+        address.begin_alone(connection, PG_MIGRATION_TIMEOUT).await?;
         connection.execute(AssertSqlSafe(format!("SELECT pg_advisory_xact_lock({LOCK})"))).await?;
         let stepped = step(connection).await;
         // Also after an error: the transaction ends, and a step that was begun is undone.
@@ -76,7 +78,7 @@ async fn version(connection: &mut PgConnection) -> Result<i64, OpenError> {
     }
     let alike = "SELECT count(*) FROM pg_tables WHERE schemaname = current_schema() AND tablename IN
         ('installation', 'threads', 'heads', 'runs', 'log', 'sealing', 'feed_entries', 'feed_heads', 'snapshots', 'agents',
-         'projects', 'api_keys', 'socket_tickets', 'audit', 'annotations', 'annotated', 'nodes')";
+         'projects', 'api_keys', 'socket_tickets', 'audit', 'annotations', 'annotated', 'nodes', 'lineage')";
     match number(connection, alike).await? {
         0 => Ok(0),
         _ => Err(OpenError::Foreign),

@@ -7,7 +7,7 @@
 //! Deadlocks are excluded: locks are taken in the order heads (by key), log and runs, threads (by key); statements that
 //! could wait in another order skip rows that another transaction has locked.
 
-use std::sync::Arc;
+use std::sync::{Arc, atomic::AtomicU64};
 
 #[cfg(feature = "testing")]
 use sqlx::PgConnection;
@@ -23,7 +23,7 @@ use self::{
     pool::Pool,
 };
 pub use self::{check::Finding, migrate::Migrated, open_error::OpenError};
-use super::StoreResult;
+use super::{Lineage, LineageCause, LineageFence, StoreResult};
 
 /// Hot statements, which the benchmark runs alone.
 #[cfg(feature = "testing")]
@@ -39,6 +39,7 @@ mod append;
 mod check;
 mod feed;
 mod fetch;
+mod lineage;
 mod log;
 mod migrate;
 mod nodes;
@@ -63,10 +64,13 @@ pub struct PgStore {
 #[derive(Debug)]
 struct Inner {
     clock: Clock,
+    address: Arc<Address>,
+    fence: Arc<LineageFence>,
     groups: Arc<Pool>,
     writers: Arc<Pool>,
     readers: Arc<Pool>,
     beats: Arc<Pool>,
+    sent_beats: AtomicU64,
     installation: String,
     findings: Vec<Finding>,
 }
@@ -85,17 +89,40 @@ impl PgStore {
         }
         let rows = address.ask(&mut connection, "SELECT id FROM installation").await?;
         let installation = rows.first().ok_or(sqlx::Error::RowNotFound)?.try_get(0)?;
+        let (lineage, standby) = Self::lineage_of(&address, &mut connection).await?;
         Address::close(connection).await;
         if findings.iter().any(|finding| finding.setting == "synchronous_commit") {
             address = address.durable();
         }
         let address = Arc::new(address);
-        let pool = |size, timeout| Arc::new(Pool::new(address.clone(), size, timeout));
+        let fence = Arc::new(LineageFence::new(lineage));
+        if standby {
+            fence.close(LineageCause::Standby);
+        }
+        let pool = |size, timeout| Arc::new(Pool::new(address.clone(), fence.clone(), size, timeout));
         let groups = pool(PG_PIPELINES, PG_ANSWER_TIMEOUT);
         let writers = pool(PG_WRITERS, PG_ANSWER_TIMEOUT);
         let readers = pool(PG_READERS, PG_ANSWER_TIMEOUT);
         let beats = pool(1, NODE_BEAT_TIMEOUT);
-        Ok(Self { inner: Arc::new(Inner { clock, groups, writers, readers, beats, installation, findings }) })
+        let sent_beats = AtomicU64::default();
+        let inner =
+            Inner { clock, address, fence, groups, writers, readers, beats, sent_beats, installation, findings };
+        Ok(Self { inner: Arc::new(inner) })
+    }
+
+    /// The history of the server, adopted if it has no generation yet, and whether the server is a standby.
+    async fn lineage_of(address: &Address, connection: &mut PgConnection) -> Result<(Lineage, bool), OpenError> {
+        let seen = lineage::compare(address, connection).await.map_err(|failure| OpenError::Store(failure.error))?;
+        let newest = seen.newest();
+        match seen.differs_from(newest) {
+            None => Ok((newest, false)),
+            Some(LineageCause::Standby) => Ok((newest, true)),
+            Some(cause) => {
+                tracing::error!(cause = cause.name(), "the history of the database has changed: opening a generation");
+                let adopted = lineage::adopt(address, connection, newest, cause).await;
+                Ok((adopted.map_err(|failure| OpenError::Store(failure.error))?, false))
+            }
+        }
     }
 
     /// Brings the schema of a database up to date, without opening a store.

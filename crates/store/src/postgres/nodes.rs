@@ -1,6 +1,6 @@
 //! Nodes and their beats. Beats have a connection of their own: a node whose other connections are all in use is alive.
 
-use std::time::Duration;
+use std::{sync::atomic::Ordering, time::Duration};
 
 use async_trait::async_trait;
 use sqlx::query;
@@ -16,6 +16,9 @@ pub(super) const BEAT: &str = text_of(include_str!("../../queries/postgres/beat.
 const NODES: &str = text_of(include_str!("../../queries/postgres/nodes.sql"));
 const FORGET: &str = text_of(include_str!("../../queries/postgres/forget_nodes.sql"));
 
+/// Beats on one connection.
+const BEATS_PER_CONNECTION: u64 = 5;
+
 #[async_trait]
 impl NodeStore for PgStore {
     async fn put_beat(&self, beat: &NewBeat) -> StoreResult<Beat> {
@@ -27,6 +30,10 @@ impl NodeStore for PgStore {
             .bind(beat.leaving)
             .bind(beat.skew_ms)
             .bind(beat.rtt_us);
+        // An old server may live on behind an open connection.
+        if self.inner.sent_beats.fetch_add(1, Ordering::Relaxed) % BEATS_PER_CONNECTION == 0 {
+            self.inner.beats.renew();
+        }
         nodes::beat(&pool::run(&self.inner.beats, statement).await?)
     }
 

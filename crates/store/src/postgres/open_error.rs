@@ -1,5 +1,7 @@
 //! Failure to open a database.
 
+use crate::StoreError;
+
 /// Failure to open a store.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
@@ -34,6 +36,9 @@ pub enum OpenError {
         /// Value of `pooler` in the URL.
         found: String,
     },
+    /// The lineage of the database cannot be read or continued.
+    #[error("cannot open the database: {0}")]
+    Store(#[from] StoreError),
     /// Any other error of the database.
     #[error("cannot open the database: {0}")]
     Database(#[from] sqlx::Error),
@@ -49,6 +54,7 @@ impl OpenError {
             | Self::OldServer { .. }
             | Self::Encoding { .. }
             | Self::Pooler { .. } => false,
+            Self::Store(error) => !matches!(error, StoreError::Corrupt(_)),
             Self::Database(sqlx::Error::Io(_)) => true,
             Self::Database(error) => {
                 let code = error.as_database_error().and_then(|error| error.code());

@@ -18,7 +18,9 @@ use tokio::{
 use super::{
     address::Address,
     fetch::{Failure, Kind, Rows, Statement, Work},
+    lineage,
 };
+use crate::{LineageCause, LineageFence, StoreError};
 
 /// A bounded number of connections, opened on demand. A connection is returned only after a clean end. A broken
 /// connection makes the pool drop all idle ones: the server was restarted, or the network has changed, and the next
@@ -26,6 +28,7 @@ use super::{
 #[derive(Debug)]
 pub(super) struct Pool {
     address: Arc<Address>,
+    fence: Arc<LineageFence>,
     places: Semaphore,
     idle: Mutex<Idle>,
     patience: Duration,
@@ -40,9 +43,9 @@ struct Idle {
 
 impl Pool {
     /// A pool of at most `size` connections, whose statements must be answered within `patience`.
-    pub(super) fn new(address: Arc<Address>, size: usize, patience: Duration) -> Self {
+    pub(super) fn new(address: Arc<Address>, fence: Arc<LineageFence>, size: usize, patience: Duration) -> Self {
         let (places, idle) = (Semaphore::new(size), Mutex::default());
-        Self { address, places, idle, patience }
+        Self { address, fence, places, idle, patience }
     }
 
     /// A connection outside of the pool.
@@ -68,8 +71,28 @@ impl Pool {
         };
         match found {
             Some(connection) => Ok((connection, age)),
-            None => Ok((self.address.connect().await?, age)),
+            None => Ok((self.connect_known().await?, age)),
         }
+    }
+
+    /// A connection to a server whose history is the known one. Another history closes the fence.
+    async fn connect_known(&self) -> Work<PgConnection> {
+        let known = self.fence.pass()?;
+        let mut connection = self.address.connect().await?;
+        let seen = timeout(self.patience, lineage::compare(&self.address, &mut connection)).await;
+        let seen = seen.map_err(|_| Failure::broken("the database does not answer"))??;
+        match seen.differs_from(known) {
+            None => Ok(connection),
+            Some(cause) => {
+                self.fence.close(cause);
+                Err(Failure::fenced(cause))
+            }
+        }
+    }
+
+    /// Drops the idle connections: the next statement opens one, and compares the server's history.
+    pub(super) fn renew(&self) {
+        self.forget();
     }
 
     fn put(&self, connection: PgConnection, age: u64) {
@@ -86,15 +109,23 @@ impl Pool {
             Ok(Err(_)) => return Err(Failure::busy("the store is closed")),
             Err(_) => return Err(Failure::busy("all connections to the database are busy")),
         };
+        let known = self.fence.pass()?;
         let (mut connection, age) = self.take().await?;
         let answer = timeout_at(Instant::now() + self.patience, self.address.run(&mut connection, text, arguments));
         match answer.await {
-            Ok(Ok(rows)) => {
-                self.put(connection, age);
-                Ok(rows)
-            }
+            // The answer of a history that was given up meanwhile is worth nothing, and its connection neither.
+            Ok(Ok(rows)) => match self.fence.pass() {
+                Ok(passed) if passed == known => {
+                    self.put(connection, age);
+                    Ok(rows)
+                }
+                Ok(_) | Err(_) => Err(Failure::broken("the history of the database has changed meanwhile")),
+            },
             Ok(Err(error)) => {
                 let failure = Failure::from(error);
+                if matches!(failure.error, StoreError::Fenced(_)) {
+                    self.fence.close(LineageCause::Timeline);
+                }
                 if failure.kind == Kind::Broken {
                     self.forget();
                 } else {

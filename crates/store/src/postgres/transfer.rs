@@ -5,7 +5,7 @@ use async_trait::async_trait;
 use sqlx::query;
 use threadline_core::{
     ProjectId, Run, RunStatus, ThreadKey, UserId,
-    limits::{FEED_CHUNK, FEED_RENEWAL, PG_RACES, STAGING_TIMEOUT},
+    limits::{FEED_CHUNK, PG_RACES, STAGING_TIMEOUT},
 };
 
 use super::{
@@ -15,14 +15,11 @@ use super::{
 };
 use crate::{
     ExportStore, FeedImage, MovedThread, Published, StagedPart, Staging, StoreError, StoreResult, ThreadStore,
-    TransferStore,
-    sql::{corrupt, pages},
+    TransferStore, sql::corrupt,
 };
 
 pub(super) const STAGE: &str = text_of(include_str!("../../queries/postgres/stage.sql"));
 pub(super) const STAGE_MORE: &str = text_of(include_str!("../../queries/postgres/stage_more.sql"));
-const RENEW: &str = text_of(include_str!("../../queries/postgres/renew_epochs.sql"));
-const RENEW_FEED: &str = text_of(include_str!("../../queries/postgres/renew_feed.sql"));
 /// The last seq in the log of a staged thread; no row if the thread is not staged (any more).
 pub(super) const STAGED: &str = "\
     SELECT coalesce((SELECT last_seq FROM log WHERE key = $1 ORDER BY first_seq DESC LIMIT 1), 0)
@@ -190,16 +187,5 @@ impl TransferStore for PgStore {
             changed = true;
         }
         Err(StoreError::Unavailable("the feed is changing too fast; try again".to_owned()))
-    }
-
-    async fn renew_epochs(&self, after: Option<ThreadKey>, limit: usize) -> StoreResult<Vec<ThreadKey>> {
-        let renew = query(RENEW).bind(after.map_or(i64::MIN, |key| key.0)).bind(rows::limit(limit));
-        pages::keys(&self.write(renew).await?)
-    }
-
-    async fn renew_feed(&self, project: &ProjectId, user: &UserId) -> StoreResult<()> {
-        let renew = query(RENEW_FEED).bind(project.to_string()).bind(user.to_string());
-        // Run once, without a retry; should the answer be lost, a second run does no harm either.
-        self.write(renew.bind(rows::to_i64(FEED_RENEWAL))).await.map(drop)
     }
 }

@@ -122,7 +122,7 @@ async fn append_alone(
 
 #[cfg(test)]
 mod tests {
-    use threadline_core::{Epoch, Fence, NewEvents, ThreadKey};
+    use threadline_core::{Epoch, Fence, Generation, NewEvents, ThreadKey};
 
     use super::*;
     use crate::Head;
@@ -138,8 +138,15 @@ mod tests {
             let failure = |divisible| GroupFailure { error: StoreError::Unavailable("refused".to_owned()), divisible };
             match group.as_slice() {
                 [append] if append.key == ThreadKey(1) => {
-                    let head =
-                        Head { key: append.key, epoch: Epoch::generate(), tail: 1, fence: append.fence, active: None };
+                    let head = Head {
+                        key: append.key,
+                        epoch: Epoch::generate(),
+                        tail: 1,
+                        fence: append.fence,
+                        active: None,
+                        generation: Generation::FIRST,
+                        prior: None,
+                    };
                     let run = RunId::new("r").expect("id");
                     Ok(vec![appended(append, head, 1, run, Timestamp(0)).ok()])
                 }

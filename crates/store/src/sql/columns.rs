@@ -2,8 +2,8 @@
 
 use sqlx::Row;
 use threadline_core::{
-    AgentId, Epoch, Fence, IdError, NameSource, ProjectId, Run, RunId, RunStatus, Thread, ThreadId, ThreadKey,
-    Timestamp, UserId,
+    AgentId, Epoch, Fence, Generation, IdError, NameSource, PriorEpoch, ProjectId, Run, RunId, RunStatus, Thread,
+    ThreadId, ThreadKey, Timestamp, UserId,
 };
 
 use super::corrupt;
@@ -88,8 +88,7 @@ impl<'r, R: Cells> Columns<'r, R> {
 
     /// A count or a seq, which is never negative.
     pub(crate) fn count(&mut self) -> StoreResult<u64> {
-        let number = self.int()?;
-        u64::try_from(number).map_err(|_| corrupt(format_args!("a count of {number}")))
+        seq(self.int()?)
     }
 
     pub(crate) fn time(&mut self) -> StoreResult<Timestamp> {
@@ -123,7 +122,7 @@ impl<'r, R: Cells> Columns<'r, R> {
     /// A head and the id of its active run, from the fragment `head_columns`; `None` if an outer join found none.
     pub(crate) fn head(&mut self) -> StoreResult<Option<(Head, Option<RunId>)>> {
         let Some(key) = self.maybe_int()? else {
-            self.next += 8;
+            self.next += 11;
             return Ok(None);
         };
         let (epoch, tail, fence) = (Epoch::from_i64(self.int()?), self.count()?, Fence(self.int()?));
@@ -134,7 +133,13 @@ impl<'r, R: Cells> Columns<'r, R> {
             stop_requested_at: self.maybe_time()?,
             finishing: self.flag()?,
         };
-        let head = Head { key: ThreadKey(key), epoch, tail, fence, active: run.as_ref().map(|_| active) };
+        let generation = Generation(self.int()?);
+        let prior = match (self.maybe_int()?, self.maybe_int()?) {
+            (Some(epoch), Some(tail)) => Some(PriorEpoch { epoch: Epoch::from_i64(epoch), tail: seq(tail)? }),
+            _ => None,
+        };
+        let active = run.as_ref().map(|_| active);
+        let head = Head { key: ThreadKey(key), epoch, tail, fence, active, generation, prior };
         Ok(Some((head, run)))
     }
 
@@ -174,7 +179,7 @@ impl<'r, R: Cells> Columns<'r, R> {
     /// `None` if an outer join found none.
     pub(crate) fn thread(&mut self) -> StoreResult<Option<Thread>> {
         let Some(project) = self.maybe_id(ProjectId::new)? else {
-            self.next += 35;
+            self.next += 38;
             return Ok(None);
         };
         let (id, user) = (self.id(ThreadId::new)?, self.id(UserId::new)?);
@@ -211,6 +216,11 @@ impl<'r, R: Cells> Columns<'r, R> {
             active_run,
         }))
     }
+}
+
+/// A number that is never negative.
+fn seq(number: i64) -> StoreResult<u64> {
+    u64::try_from(number).map_err(|_| corrupt(format_args!("a count of {number}")))
 }
 
 /// Overwrites the state in a run's record with the newer one in the head of the active run.

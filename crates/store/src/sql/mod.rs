@@ -7,6 +7,7 @@ use super::StoreError;
 pub(super) mod annotations;
 pub(super) mod append;
 pub(super) mod columns;
+pub(super) mod lineage;
 pub(super) mod nodes;
 pub(super) mod pages;
 pub(super) mod queries;

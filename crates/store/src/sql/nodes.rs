@@ -1,6 +1,6 @@
 //! Rows of nodes and of their beats.
 
-use threadline_core::{Node, NodeId, Timestamp};
+use threadline_core::{Generation, Node, NodeId, Timestamp};
 
 use super::{
     columns::{Cells, Columns},
@@ -9,11 +9,11 @@ use super::{
 };
 use crate::{Beat, StoreResult};
 
-/// The one row of a committed beat: number and time.
+/// The one row of a committed beat: number, time and generation.
 pub(crate) fn beat<R: Cells>(rows: &[R]) -> StoreResult<Beat> {
     let row = rows.first().ok_or_else(|| corrupt("a beat without a row"))?;
     let mut columns = Columns::new(row);
-    Ok(Beat { number: columns.count()?, at: columns.time()? })
+    Ok(Beat { number: columns.count()?, at: columns.time()?, generation: Generation(columns.int()?) })
 }
 
 /// Time of the read, and the nodes. Each row begins with that time; without any row it is the beginning of time.

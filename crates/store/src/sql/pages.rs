@@ -52,7 +52,7 @@ pub(crate) fn log_rows<R: Cells>(rows: &[R]) -> StoreResult<Option<(Head, Vec<Lo
                 Some(run)
             }
         };
-        let body = Columns::new(row).skip(10).bytes()?.into();
+        let body = Columns::new(row).skip(13).bytes()?.into();
         log.push(LogRow { first_seq, last_seq, at, run, body });
     }
     log.sort_unstable_by_key(|row| row.first_seq);
@@ -117,13 +117,6 @@ pub(super) fn each<'r, R: Cells, T>(
     item: impl Fn(&mut Columns<'r, R>) -> StoreResult<T>,
 ) -> StoreResult<Vec<T>> {
     rows.iter().map(|row| item(&mut Columns::new(row))).collect()
-}
-
-/// Keys of threads, in ascending order.
-pub(crate) fn keys<R: Cells>(rows: &[R]) -> StoreResult<Vec<ThreadKey>> {
-    let mut keys = each(rows, |columns| Ok(ThreadKey(columns.int()?)))?;
-    keys.sort_unstable();
-    Ok(keys)
 }
 
 /// Users that have a feed: project and user.

@@ -10,7 +10,9 @@ use sqlx::{ConnectOptions, Connection, query};
 
 use super::{
     super::private::{self, Exposed},
-    FILE, read_options,
+    FILE,
+    lineage::MARK_COPY,
+    read_options,
 };
 
 /// Failure of a backup. Files that existed before are untouched.
@@ -61,9 +63,23 @@ pub async fn backup(dir: &Path, to: &Path) -> Result<u64, BackupError> {
     let mut connection = read_options(&file).connect().await?;
     query("VACUUM INTO ?1").bind(part.to_string_lossy()).execute(&mut connection).await?;
     connection.close().await?;
+    mark(&part).await?;
     let written = File::open(&part).map_err(fail(&part))?;
     written.sync_all().map_err(fail(&part))?;
     fs::rename(&part, &copy).map_err(fail(&copy))?;
     File::open(to).and_then(|directory| directory.sync_all()).map_err(fail(to))?;
     Ok(written.metadata().map_err(fail(&copy))?.len())
+}
+
+/// Marks the copy, which opens a generation when it is used: the original goes on, so their histories differ.
+async fn mark(copy: &Path) -> Result<(), sqlx::Error> {
+    let mut connection = sqlx::sqlite::SqliteConnectOptions::new().filename(copy).connect().await?;
+    // A copy of a directory that an older release left has no lineage yet.
+    let known: i64 = sqlx::query_scalar("SELECT count(*) FROM sqlite_schema WHERE name = 'lineage'")
+        .fetch_one(&mut connection)
+        .await?;
+    if known > 0 {
+        query(MARK_COPY).execute(&mut connection).await?;
+    }
+    connection.close().await
 }

@@ -23,7 +23,7 @@ use threadline_core::{
 pub use self::backup::{BackupError, backup};
 pub use self::open_error::OpenError;
 use self::{checkpoint::Checkpoints, writer::Writer};
-use super::{StoreResult, private, sql::corrupt};
+use super::{LineageFence, StoreResult, private, sql::corrupt};
 
 /// Hot statements, which the benchmark runs directly.
 #[cfg(feature = "testing")]
@@ -36,6 +36,7 @@ mod backup;
 mod checkpoint;
 mod feed;
 mod fetch;
+mod lineage;
 mod log;
 mod migrate;
 mod nodes;
@@ -49,6 +50,7 @@ mod tables;
 mod tests;
 mod threads;
 mod transfer;
+mod witness;
 mod writer;
 
 /// The oldest SQLite without the WAL-reset bug (two connections write and checkpoint at once).
@@ -66,6 +68,8 @@ struct Inner {
     writer: Arc<Writer>,
     checkpoints: Checkpoints,
     readers: SqlitePool,
+    fence: LineageFence,
+    dir: PathBuf,
     wal: PathBuf,
     lock: File,
 }
@@ -95,12 +99,13 @@ impl SqliteStore {
         }
         private::open(&file).map_err(|source| OpenError::Directory { path: file.clone(), source })?;
         let writer = Arc::new(Writer::open(write_options(&file)).await?);
-        {
+        let lineage = {
             let mut connection = writer.connection().await;
             let Some(connection) = connection.as_mut() else { return Err(sqlx::Error::PoolClosed.into()) };
             check_version(connection).await?;
             migrate::run(connection, &file).await?;
-        }
+            lineage::at_open(connection, dir, clock.now()).await.map_err(|failure| failure.error)?
+        };
         let checkpoints = Checkpoints::start(&write_options(&file), writer.clone()).await?;
         let readers = SqlitePoolOptions::new()
             .max_connections(SQLITE_READERS)
@@ -112,7 +117,8 @@ impl SqliteStore {
             .connect_with(read_options(&file))
             .await?;
         let wal = dir.join(WAL);
-        Ok(Self { inner: Arc::new(Inner { clock, writer, checkpoints, readers, wal, lock }) })
+        let (fence, dir) = (LineageFence::new(lineage), dir.to_owned());
+        Ok(Self { inner: Arc::new(Inner { clock, writer, checkpoints, readers, fence, dir, wal, lock }) })
     }
 
     /// Closes the store cleanly: all data is in the one file, and the lock is free. Later calls fail with

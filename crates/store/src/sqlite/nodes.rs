@@ -42,7 +42,11 @@ impl NodeStore for SqliteStore {
     async fn put_beat(&self, beat: &NewBeat) -> StoreResult<Beat> {
         let (beat, clock) = (beat.clone(), self.inner.clock.clone());
         // The time is read once the writing connection is there: a beat may wait for it.
-        self.transact(move |connection| Box::pin(async move { put(connection, beat, clock.now()).await })).await
+        let node = beat.node;
+        let put = self.transact(move |connection| Box::pin(async move { put(connection, beat, clock.now()).await }));
+        let committed = put.await?;
+        self.witness(node, committed.number).await;
+        Ok(committed)
     }
 
     async fn nodes(&self, limit: usize) -> StoreResult<(Timestamp, Vec<Node>)> {

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use crate::private::Exposed;
+use crate::{StoreError, private::Exposed};
 
 /// Failure to open a store.
 #[derive(Debug, thiserror::Error)]
@@ -49,6 +49,9 @@ pub enum OpenError {
         /// Version of SQLite in use.
         found: String,
     },
+    /// The lineage of the file cannot be read or continued.
+    #[error("cannot open the database: {0}")]
+    Store(#[from] StoreError),
     /// Any other error of the database.
     #[error("cannot open the database: {0}")]
     Database(#[from] sqlx::Error),

@@ -137,7 +137,7 @@ async fn start(connection: &mut SqliteConnection, start: StartRun, now: Timestam
     }
     let run = Run {
         id: start.run,
-        fence: Fence(head.fence.0 + 1),
+        fence: Fence(head.fence.0.max(head.generation.fence_floor()) + 1),
         agent: start.agent,
         driven: start.driven,
         status: RunStatus::Running,

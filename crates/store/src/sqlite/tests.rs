@@ -108,8 +108,7 @@ async fn hot_statements_never_scan() {
         tables::STATEMENTS.footprint_rest,
         tables::STATEMENTS.forget_some,
         tables::STATEMENTS.forget,
-        transfer::RENEW,
-        transfer::RENEW_FEED,
+        lineage::ADOPT,
     ];
     let mut steps = Vec::new();
     for statement in statements.iter().flat_map(|text| text.split(';')) {

@@ -4,10 +4,7 @@
 use async_trait::async_trait;
 use serde_json::{Value, json};
 use sqlx::{SqliteConnection, query};
-use threadline_core::{
-    ProjectId, Run, RunStatus, ThreadKey, Timestamp, UserId,
-    limits::{FEED_RENEWAL, STAGING_TIMEOUT},
-};
+use threadline_core::{ProjectId, Run, RunStatus, ThreadKey, Timestamp, UserId, limits::STAGING_TIMEOUT};
 
 use super::{
     SqliteStore, corrupt,
@@ -32,8 +29,6 @@ const SEALED: &str = "\
     INSERT INTO sealing (key, upto) VALUES (?1, ?2) ON CONFLICT (key) DO UPDATE SET upto = max(upto, excluded.upto)";
 pub(super) const WHOLE: &str = text_of(include_str!("../../queries/sqlite/staged.sql"));
 pub(super) const PUBLISH: &str = text_of(include_str!("../../queries/sqlite/publish.sql"));
-pub(super) const RENEW: &str = text_of(include_str!("../../queries/sqlite/renew_epochs.sql"));
-pub(super) const RENEW_FEED: &str = text_of(include_str!("../../queries/sqlite/renew_feed.sql"));
 
 const FEED: &str = text_of(include_str!("../../queries/sqlite/put_feed.sql"));
 
@@ -203,28 +198,5 @@ impl TransferStore for SqliteStore {
     async fn put_feed(&self, project: &ProjectId, user: &UserId, moved: &FeedImage) -> StoreResult<bool> {
         let (project, user, moved) = (project.clone(), user.clone(), moved.clone());
         self.transact(move |connection| Box::pin(put_feed(connection, project, user, moved))).await
-    }
-
-    async fn renew_epochs(&self, after: Option<ThreadKey>, limit: usize) -> StoreResult<Vec<ThreadKey>> {
-        let after = after.map_or(i64::MIN, |key| key.0);
-        let rows = self
-            .transact(move |connection| {
-                Box::pin(
-                    async move { fetch::rows(connection, query(RENEW).bind(after).bind(rows::limit(limit))).await },
-                )
-            })
-            .await?;
-        Ok(pages::keys(&rows)?)
-    }
-
-    async fn renew_feed(&self, project: &ProjectId, user: &UserId) -> StoreResult<()> {
-        let (project, user) = (project.to_string(), user.to_string());
-        self.transact(move |connection| {
-            Box::pin(async move {
-                let renew = query(RENEW_FEED).bind(project).bind(user).bind(FEED_RENEWAL as i64);
-                fetch::run(connection, renew).await
-            })
-        })
-        .await
     }
 }

@@ -48,7 +48,7 @@ pub async fn opening(
         };
         match attempt(state, principal, &thread, known).await {
             // The log was replaced while it was read.
-            Err(ServiceError::LogReplaced { .. } | ServiceError::RunNotFound) => {}
+            Err(ServiceError::LogReplaced(_) | ServiceError::RunNotFound) => {}
             Err(ServiceError::ThreadNotFound) => return Ok(None),
             opening => return Ok(opening?),
         }

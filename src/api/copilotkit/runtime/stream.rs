@@ -125,10 +125,14 @@ impl Telling {
     }
 
     /// Writes a RUN_ERROR for a deleted thread: the run's own terminal event was deleted with it.
-    fn gone(&mut self) -> Bytes {
+    fn gone(&mut self, reason: EndReason) -> Bytes {
         let mut out = Vec::new();
         self.begin(&mut out, false);
-        let error = json!({ "type": "RUN_ERROR", "message": "The thread was deleted.", "code": "THREAD_DELETED" });
+        let (message, code) = match reason {
+            EndReason::LogReplaced(_) => ("The store has lost events of the run.", "HISTORY_LOST"),
+            EndReason::ThreadDeleted | EndReason::RunEnded => ("The thread was deleted.", "THREAD_DELETED"),
+        };
+        let error = json!({ "type": "RUN_ERROR", "message": message, "code": code });
         write_value(&mut out, &error);
         out.into()
     }
@@ -222,8 +226,9 @@ impl EventSource for Run {
                 }
                 Some(Delivery::CaughtUp(_)) => self.live = true,
                 Some(Delivery::FellBehind(_)) => self.live = false,
-                Some(Delivery::Ended(EndReason::ThreadDeleted)) => {
-                    let gone = telling.gone();
+                Some(Delivery::Rebased { .. }) => {}
+                Some(Delivery::Ended(reason @ (EndReason::ThreadDeleted | EndReason::LogReplaced(_)))) => {
+                    let gone = telling.gone(reason);
                     self.rest = None;
                     self.leave();
                     return Ok(Some(gone));

@@ -13,7 +13,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use threadline_core::{Fence, NodeId, ProjectId, Seq, ThreadKey, UserId};
+use threadline_core::{Fence, Generation, NodeId, ProjectId, Seq, ThreadKey, UserId};
 use tokio::sync::mpsc;
 
 pub mod local;
@@ -66,6 +66,8 @@ pub enum Hint {
 /// The part of a head that followers wait for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ThreadNews {
+    /// Generation in which the head was last changed.
+    pub generation: Generation,
     /// Seq of the newest event.
     pub tail: Seq,
     /// Fence of the newest run.

@@ -20,7 +20,7 @@ use async_trait::async_trait;
 use futures_util::StreamExt;
 use redis::{Client, Msg, RedisResult, aio::PubSubSink, pipe};
 use threadline_core::{
-    Fence, ProjectId, ThreadKey, UserId,
+    Fence, Generation, ProjectId, ThreadKey, UserId,
     limits::{BUS_PENDING, BUS_PIPELINE, BUS_QUEUE, REDIS_PING, REDIS_TIMEOUT},
 };
 use tokio::{
@@ -260,7 +260,7 @@ fn payload(hint: &Hint) -> String {
     match hint {
         Hint::Thread(_, news) => {
             let flags = u8::from(news.active) | u8::from(news.stop_requested) << 1 | u8::from(news.gone) << 2;
-            format!("1 {} {} {flags}", news.tail, news.fence.0)
+            format!("1 {} {} {} {flags}", news.generation, news.tail, news.fence.0)
         }
         Hint::Feed(_, _, head) => format!("1 {head}"),
         Hint::Question(Question { thread, asker, number }) => format!("1 {} {asker} {number}", thread.0),
@@ -284,10 +284,11 @@ fn read(channel: &str, payload: &str) -> Option<Hint> {
             Hint::Answer { asker, number, body: body.to_owned() }
         }
         ("thread", key) => {
+            let generation = Generation(numbers.next()?.parse().ok()?);
             let (tail, fence) = (numbers.next()?.parse().ok()?, Fence(numbers.next()?.parse().ok()?));
             let flags: u8 = numbers.next()?.parse().ok()?;
             let (active, stop_requested, gone) = (flags & 1 != 0, flags & 2 != 0, flags & 4 != 0);
-            let news = ThreadNews { tail, fence, active, stop_requested, gone };
+            let news = ThreadNews { generation, tail, fence, active, stop_requested, gone };
             Hint::Thread(ThreadKey(key.parse().ok()?), news)
         }
         ("feed", rest) => {

@@ -106,7 +106,7 @@ impl From<ServiceError> for Refusal {
             | ServiceError::RunActive(_)
             | ServiceError::ProducerSeqGap { .. }
             | ServiceError::ProducerSeqConflict { .. }
-            | ServiceError::LogReplaced { .. }
+            | ServiceError::LogReplaced(_)
             | ServiceError::CursorAhead { .. }
             | ServiceError::InvalidRequest(_)) => Self::Other(error.to_string()),
         }

@@ -91,7 +91,7 @@ impl ThreadPlane {
                 let (subscription, named) =
                     match events.subscribe(principal, thread, after, epoch, None, FollowMethod::Copilotkit).await {
                         // The cursor belongs to a log that was replaced; the client receives the current log.
-                        Err(ReadError::LogReplaced { .. } | ReadError::CursorAhead { .. }) => {
+                        Err(ReadError::LogReplaced(_) | ReadError::CursorAhead { .. }) => {
                             (events.subscribe(principal, thread, 0, None, None, FollowMethod::Copilotkit).await?, None)
                         }
                         subscription => (subscription?, named),
@@ -292,7 +292,7 @@ impl Following {
                 self.deliver(&slice, &mut pushes).await;
                 Ok(Some(Outgoing::Push(pushes)))
             }
-            Some(Delivery::CaughtUp(_) | Delivery::FellBehind(_)) => Ok(None),
+            Some(Delivery::CaughtUp(_) | Delivery::FellBehind(_) | Delivery::Rebased { .. }) => Ok(None),
             Some(Delivery::Ended(reason)) => {
                 let mode = std::mem::replace(&mut self.mode, TopicMode::Over);
                 let TopicMode::Run(run) = mode else { return Ok(None) };
@@ -310,6 +310,7 @@ impl Following {
     async fn last_words(&self, reason: EndReason, run: &RunId) -> Option<Outgoing> {
         let (code, message) = match reason {
             EndReason::ThreadDeleted => ("thread-deleted", "The thread was deleted."),
+            EndReason::LogReplaced(_) => ("history-lost", "The store has lost events of the run."),
             EndReason::RunEnded => {
                 let found = self.state.service.runs.get(&self.pass.principal, &self.pass.thread, run).await.ok()?;
                 if found.producer_seq > 0 {
@@ -364,7 +365,7 @@ impl Following {
                 }
                 Ok(Some(Outgoing::Push(pushes)))
             }
-            Some(Delivery::CaughtUp(_) | Delivery::FellBehind(_)) => Ok(None),
+            Some(Delivery::CaughtUp(_) | Delivery::FellBehind(_) | Delivery::Rebased { .. }) => Ok(None),
             Some(Delivery::Ended(_)) | None => {
                 if history.take().is_some() {
                     pushes.push(control("replay_complete", newest));
