@@ -26,8 +26,8 @@ sqlite)
   for file in threadline.db threadline.db-wal; do
     [ ! -f "$backup/$file" ] || cp -- "$backup/$file" "$data/$file"
   done
+  # The server notices that the file is a copy, and opens a generation.
   sync -f "$data"
-  "$program" lineage new --data "$data"
   ;;
 postgres)
   dump=${2:?a dump is missing}

@@ -97,7 +97,8 @@ pub trait LineageStore: Send + Sync {
     /// The fence of this store, which its own connections set when they meet another history.
     fn lineage(&self) -> &LineageFence;
 
-    /// Adopts the present history: opens a generation for it, unless another process has done so. Keys of threads that
+    /// Adopts the present history: opens a generation for it, unless another process has done so. For
+    /// [`LineageCause::Ordered`], a newest generation in which no node has committed a beat is enough. Keys of threads that
     /// are created from then on are above all that were given before. The store stays fenced; [`LineageFence::open`]
     /// ends that.
     async fn adopt(&self, cause: LineageCause) -> StoreResult<Lineage>;

@@ -90,7 +90,10 @@ impl LineageStore for MemoryStore {
     async fn adopt(&self, cause: LineageCause) -> StoreResult<Lineage> {
         let state = &mut *self.state();
         let known = self.fence.generation();
-        if cause == LineageCause::Ordered || state.lineage.generation <= known {
+        let served = !state.nodes.is_empty();
+        if (cause == LineageCause::Ordered && served)
+            || (cause != LineageCause::Ordered && state.lineage.generation <= known)
+        {
             state.open_generation(known, cause, self.clock.now());
         }
         Ok(state.lineage)

@@ -47,6 +47,8 @@ const RAISE_KEYS: &str = "\
 /// A ticket that was used may have come back.
 const FORGET_TICKETS: &str = "DELETE FROM socket_tickets";
 
+const BEATS: &str = "SELECT count(*) FROM nodes WHERE generation = $1";
+
 const GENERATIONS: &str = "SELECT generation, at, cause FROM lineage ORDER BY generation DESC LIMIT $1";
 
 /// History of a server, as one of its connections sees it.
@@ -100,11 +102,17 @@ pub(super) async fn adopt(
     adopted
 }
 
+/// True if a node has committed a beat in this generation: an unused one serves as well as another.
+async fn has_served(connection: &mut PgConnection, newest: Lineage) -> Work<bool> {
+    let beats = query(BEATS).persistent(false).bind(newest.generation.0).fetch_one(connection).await?;
+    Ok(beats.try_get::<i64, _>(0)? > 0)
+}
+
 async fn adopt_alone(connection: &mut PgConnection, known: Lineage, cause: LineageCause) -> Work<Lineage> {
     connection.execute(LOCK).await?;
     let seen = Seen::of(&query(COMPARE).persistent(false).fetch_all(&mut *connection).await?)?;
     let asked = match cause {
-        LineageCause::Ordered => Some(cause),
+        LineageCause::Ordered if has_served(connection, seen.newest).await? => Some(cause),
         LineageCause::RolledBack if seen.newest == known => Some(cause),
         _ => None,
     };

@@ -9,7 +9,6 @@
 
 use std::sync::{Arc, atomic::AtomicU64};
 
-#[cfg(feature = "testing")]
 use sqlx::PgConnection;
 use sqlx::Row;
 use threadline_core::{

@@ -20,8 +20,9 @@ use crate::{
 
 const NEWEST: &str = "SELECT generation, nonce, cause FROM lineage ORDER BY generation DESC LIMIT 1";
 const GENERATIONS: &str = "SELECT generation, at, cause FROM lineage ORDER BY generation DESC LIMIT ?1";
+const BEATS: &str = "SELECT count(*) FROM nodes WHERE generation = ?1";
 const LAST_BEAT: &str = "SELECT max(beat) FROM nodes WHERE id = ?1 OR ?1 IS NULL";
-pub(super) const ADOPT: &str = text_of(include_str!("../../queries/sqlite/adopt.sql"));
+const ADOPT: &str = text_of(include_str!("../../queries/sqlite/adopt.sql"));
 /// Marks a copy of the file, which opens a generation when it is opened.
 pub(super) const MARK_COPY: &str =
     "UPDATE lineage SET cause = 'copy' WHERE generation = (SELECT max(generation) FROM lineage)";
@@ -113,7 +114,17 @@ impl LineageStore for SqliteStore {
 
     async fn adopt(&self, cause: LineageCause) -> StoreResult<Lineage> {
         let (known, now) = (self.inner.fence.generation(), self.inner.clock.now());
-        self.write(move |connection| Box::pin(open_generation(connection, known, cause, now))).await
+        self.write(move |connection| {
+            Box::pin(async move {
+                let served = fetch::row(connection, query(BEATS).bind(known.0)).await?;
+                let served = served.as_ref().is_some_and(|row| Columns::new(row).int().is_ok_and(|beats| beats > 0));
+                if cause == LineageCause::Ordered && !served {
+                    return Ok(newest(connection).await?.0);
+                }
+                open_generation(connection, known, cause, now).await
+            })
+        })
+        .await
     }
 
     async fn generations(&self, limit: usize) -> StoreResult<Vec<GenerationRecord>> {

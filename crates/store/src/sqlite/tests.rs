@@ -108,7 +108,6 @@ async fn hot_statements_never_scan() {
         tables::STATEMENTS.footprint_rest,
         tables::STATEMENTS.forget_some,
         tables::STATEMENTS.forget,
-        lineage::ADOPT,
     ];
     let mut steps = Vec::new();
     for statement in statements.iter().flat_map(|text| text.split(';')) {
