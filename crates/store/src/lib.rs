@@ -51,7 +51,8 @@ pub use nodes::{Beat, NewBeat, NodeStore};
 pub use port::{AgentStore, DynStore, FeedStore, LogStore, RunStore, Store, ThreadStore};
 pub use records::{ActiveHead, Append, Appended, FeedPage, Head, ListThreads, LogPage, ThreadPage};
 pub use runs::{
-    ActiveRuns, CloseOutcome, CloseWhen, Closing, Committed, Due, HeartbeatRequest, StartOutcome, StartRun, StopOutcome,
+    ActiveRuns, Claimed, CloseOutcome, CloseWhen, Closing, Committed, Due, HeartbeatRequest, StartOutcome, StartRun,
+    StopOutcome,
 };
 pub use snapshots::{Snapshot, SnapshotStore, Unprojected};
 pub use status::{StatusStore, StoreStatus};

@@ -65,6 +65,8 @@ put AS (
   SET last_run_at = up.now, sort_at = up.now, version = t.version + 1
   FROM up
   WHERE up.status IS NOT NULL AND t.key = up.key AND t.key = ($2::bigint[])[1]
+), gone AS (
+  DELETE FROM turns AS t USING up WHERE up.status IS NOT NULL AND t.key = ($2::bigint[])[1] AND t.run = up.run
 )
 SELECT h.now, h.run,
   -- <fragment head_columns>

@@ -40,6 +40,8 @@ c AS MATERIALIZED (SELECT coalesce($1::bigint, (extract(epoch FROM clock_timesta
   RETURNING r.*
 ), touched AS (
   UPDATE threads AS t SET last_run_at = up.now, sort_at = up.now, version = t.version + 1 FROM up WHERE t.key = $2
+), gone AS (
+  DELETE FROM turns AS t USING up WHERE t.key = $2 AND t.run = up.run
 )
 SELECT h.now,
   -- <fragment head_columns>

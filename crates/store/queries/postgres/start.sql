@@ -68,6 +68,15 @@ c AS MATERIALIZED (SELECT coalesce($1::bigint, (extract(epoch FROM clock_timesta
     version = t.version + 1 + ($7 IS NOT NULL)::int + ($11 IS NOT NULL)::int
   FROM up
   WHERE t.key = $2
+  RETURNING t.key, t.project, t.user_id
+), turned AS (
+  INSERT INTO turns (key, run, project, user_id, agent, at, check_at)
+  SELECT up.key, up.run, t.project, t.user_id, $4, up.now, up.lease_until
+  FROM up
+  CROSS JOIN touched t
+  WHERE up.active
+), gone AS (
+  DELETE FROM turns AS t USING closed WHERE t.key = $2 AND t.run = closed.id
 )
 SELECT (SELECT id FROM closed), h.now,
   -- <fragment head_columns>

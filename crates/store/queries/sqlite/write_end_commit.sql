@@ -23,6 +23,8 @@ FROM (SELECT value ->> 0 AS k, value ->> 1 AS f, value ->> 6 AS status, value ->
              value ->> 8 AS message, value ->> 9 AS p, value ->> 10 AS stop, value ->> 11 AS usage
       FROM jsonb_each(?1) WHERE value ->> 6 IS NOT NULL) AS v
 WHERE r.key = v.k AND r.fence = v.f;
+DELETE FROM turns
+WHERE place IS NULL AND key IN (SELECT value ->> 0 FROM jsonb_each(?1) WHERE value ->> 6 IS NOT NULL);
 UPDATE threads AS t SET last_run_at = ?2, sort_at = ?2, version = version + 1
 FROM (SELECT value ->> 0 AS k FROM jsonb_each(?1) WHERE value ->> 6 IS NOT NULL) AS v
 WHERE t.key = v.k

@@ -165,7 +165,8 @@ impl TransferStore for PgStore {
             .bind(active.map_or(0, |run| rows::to_i64(run.producer_seq)))
             .bind(active.and_then(|run| run.lease_until).map(|at| at.0))
             .bind(active.and_then(|run| run.stop_requested_at).map(|at| at.0))
-            .bind(active.is_some_and(|run| run.status == RunStatus::Finishing));
+            .bind(active.is_some_and(|run| run.status == RunStatus::Finishing))
+            .bind(active.and_then(|run| run.agent.as_ref()).map(ToString::to_string));
         match self.write_once(publish).await {
             Ok(rows) if rows.is_empty() => Ok(Published::Gone),
             Ok(_) => Ok(Published::Done),

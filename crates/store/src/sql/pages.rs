@@ -11,7 +11,7 @@ use super::{
     corrupt,
 };
 use crate::{
-    ActiveRuns, Due, FeedImage, FeedPage, Head, IdlePage, LogPage, MovedThread, StoreResult, ThreadPage,
+    ActiveRuns, Claimed, Due, FeedImage, FeedPage, Head, IdlePage, LogPage, MovedThread, StoreResult, ThreadPage,
     segment::LogRow,
 };
 
@@ -187,16 +187,20 @@ pub(crate) fn all_agents<R: Cells>(rows: &[R]) -> StoreResult<Vec<(ProjectId, Ag
     each(rows, |columns| Ok((columns.id(ProjectId::new)?, columns.id(AgentId::new)?, columns.text()?)))
 }
 
-/// Threads with a run that is due: key, project, user and id.
-pub(crate) fn due<R: Cells>(rows: &[R]) -> StoreResult<Vec<Due>> {
-    each(rows, |columns| {
-        Ok(Due {
-            key: ThreadKey(columns.int()?),
+/// Turns that were looked at: key, project, user and id of the thread if its run is due, else NULL.
+pub(crate) fn claimed<R: Cells>(rows: &[R], limit: usize) -> StoreResult<Claimed> {
+    let mut due = Vec::new();
+    for row in rows {
+        let mut columns = Columns::new(row);
+        let Some(key) = columns.maybe_int()? else { continue };
+        due.push(Due {
+            key: ThreadKey(key),
             project: columns.id(ProjectId::new)?,
             user: columns.id(UserId::new)?,
             thread: columns.id(ThreadId::new)?,
-        })
-    })
+        });
+    }
+    Ok(Claimed { due, more: rows.len() >= limit })
 }
 
 /// Numbers of active runs: of the project, of the user.

@@ -78,7 +78,8 @@ async fn hot_statements_never_scan() {
         feed::PAGE,
         feed::DIRTY_FEEDS,
         feed::WAS_DELETED,
-        runs::DUE,
+        runs::CLAIM_DUE,
+        runs::WAITING,
         runs::ACTIVE_RUNS,
         threads::TOMBSTONES,
         snapshots::NEWEST,
@@ -137,7 +138,7 @@ async fn hot_statements_never_scan() {
             "SCAN s LEFT-JOIN",
         ];
         // Sweeps walk over partial indexes that hold only the rows to be swept.
-        let swept = ["heads_active", "threads_dirty", "threads_deleted"].iter().any(|index| step.contains(index));
+        let swept = ["threads_dirty", "threads_deleted"].iter().any(|index| step.contains(index));
         let scan = !swept && step.starts_with("SCAN") && !allowed.iter().any(|prefix| step.starts_with(prefix));
         let paged = statement.contains("feed_heads")
             || statement == tables::STATEMENTS.idle

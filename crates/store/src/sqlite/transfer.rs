@@ -143,7 +143,9 @@ async fn publish(connection: &mut SqliteConnection, key: i64, moved: MovedThread
         .bind(active.map_or(0, |run| rows::to_i64(run.producer_seq)))
         .bind(active.map_or(0, |run| run.lease_until.unwrap_or(now).min(now).0))
         .bind(active.and_then(|run| run.stop_requested_at).map(|at| at.0))
-        .bind(active.is_some_and(|run| run.status == RunStatus::Finishing));
+        .bind(active.is_some_and(|run| run.status == RunStatus::Finishing))
+        .bind(active.and_then(|run| run.agent.as_ref()).map(|agent| agent.as_str()))
+        .bind(now.0);
     fetch::run(connection, publish).await?;
     Ok(Published::Done)
 }
