@@ -36,3 +36,7 @@ JOIN threads t ON t.key = h.key
 JOIN runs r ON r.key = h.key AND r.fence = h.fence
 WHERE h.active;
 DROP INDEX heads_active;
+
+-- CRC-32C of the body as it is stored, written with the row and compared at each read. NULL: stored before this column.
+ALTER TABLE log ADD COLUMN crc bigint;
+ALTER TABLE snapshots ADD COLUMN crc bigint;

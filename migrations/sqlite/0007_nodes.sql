@@ -35,3 +35,7 @@ JOIN threads t ON t.key = h.key
 JOIN runs r ON r.key = h.key AND r.fence = h.fence
 WHERE h.run IS NOT NULL;
 DROP INDEX heads_active;
+
+-- CRC-32C of the body as it is stored, written with the row and compared at each read. NULL: stored before this column.
+ALTER TABLE log ADD COLUMN crc INTEGER;
+ALTER TABLE snapshots ADD COLUMN crc INTEGER;

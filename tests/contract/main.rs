@@ -4,6 +4,7 @@ mod agents;
 mod annotations;
 mod bus;
 mod concurrent;
+mod damage;
 mod differential;
 mod erasure;
 mod feed;

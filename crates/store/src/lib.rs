@@ -23,6 +23,7 @@
 #![warn(missing_docs)]
 
 pub mod annotations;
+mod damage;
 pub mod erasure;
 mod error;
 pub mod identity;
@@ -44,6 +45,7 @@ pub mod status;
 pub mod transfer;
 
 pub use annotations::AnnotationStore;
+pub use damage::damaged_rows;
 pub use erasure::{ErasureStore, IdlePage};
 pub use error::{StoreError, StoreResult};
 pub use identity::{IdentityStore, StoredProject};

@@ -82,7 +82,7 @@ async fn hot_statements_use_an_index() {
           SELECT key, 1, 'r', 2, 1, 3, 0 FROM threads ON CONFLICT DO NOTHING;
         INSERT INTO turns SELECT key, 'r', project, user_id, NULL, 0, NULL, key FROM threads WHERE key % 100 = 0
           ON CONFLICT DO NOTHING;
-        INSERT INTO log SELECT key, n * 2 + 1, n * 2 + 2, 1, 0, 2, '' FROM threads, generate_series(0, 1) n
+        INSERT INTO log (key, first_seq, last_seq, fence, at, raw, body) SELECT key, n * 2 + 1, n * 2 + 2, 1, 0, 2, '' FROM threads, generate_series(0, 1) n
           ON CONFLICT DO NOTHING;
         INSERT INTO annotations SELECT key, n, 'a' || n, '', NULL, 0, '1' FROM threads, generate_series(1, 2) n;
         INSERT INTO annotated SELECT key, 2 FROM threads;

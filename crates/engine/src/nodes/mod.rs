@@ -223,7 +223,7 @@ impl NodeBeats {
             }
             Err(error) => {
                 let why = match (&error, cause) {
-                    (StoreError::Corrupt(_), _) => StoreState::Corrupt,
+                    (StoreError::Corrupt(_) | StoreError::Damaged { .. }, _) => StoreState::Corrupt,
                     (StoreError::Unavailable(_), Some(why)) => why,
                     (StoreError::Unavailable(_), None) => self.diagnose().await,
                 };

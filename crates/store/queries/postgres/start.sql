@@ -23,7 +23,8 @@
 -- $20 older bigint[]: 1 for the rows of the closed run, else 0
 -- $21 at bigint: the tail that the head must have, or NULL
 -- $22 driven boolean: whether the server drives the run
--- example: NULL, 1, 'r', NULL, 30000, 0, NULL, NULL, NULL, NULL, NULL, NULL, 0, NULL, NULL, NULL, '{}', '{}', '{}', '{}', NULL, TRUE
+-- $23 crcs bigint[]: CRC-32C of each body
+-- example: NULL, 1, 'r', NULL, 30000, 0, NULL, NULL, NULL, NULL, NULL, NULL, 0, NULL, NULL, NULL, '{}', '{}', '{}', '{}', NULL, TRUE, '{}'
 
 WITH
 -- <fragment now>
@@ -41,11 +42,13 @@ c AS MATERIALIZED (SELECT coalesce($1::bigint, (extract(epoch FROM clock_timesta
     AND NOT EXISTS (SELECT 1 FROM runs WHERE key = $2 AND id = $3)
   RETURNING h.*, c.now
 ), put AS (
-  INSERT INTO log (key, first_seq, last_seq, fence, at, raw, body)
+  INSERT INTO log (key, first_seq, last_seq, fence, at, raw, body, crc)
   SELECT up.key, up.tail + 1 - p.back, up.tail - p.back + p.n, up.fence - p.older, up.now, octet_length(p.body),
-    p.body
+    p.body, p.crc
   FROM up
-  CROSS JOIN unnest($17::bigint[], $18::bigint[], $19::bytea[], $20::bigint[]) AS p (back, n, body, older)
+  CROSS JOIN unnest(
+    $17::bigint[], $18::bigint[], $19::bytea[], $20::bigint[], $23::bigint[]
+  ) AS p (back, n, body, older, crc)
 ), begun AS (
   INSERT INTO runs AS r (
     key, fence, id, agent, status, error_code, error_message, usage, first_seq, producer_seq, started_at, ended_at,

@@ -53,7 +53,7 @@ struct Row {
     fed_version: i64,
     fence: Fence,
     lease: Duration,
-    /// When the reaper looks at the active run.
+    /// Time at which the reaper looks at the active run.
     check_at: Timestamp,
     runs: BTreeMap<Fence, Run>,
     log: Vec<LogRow>,
@@ -178,7 +178,7 @@ impl Row {
             .is_some_and(|run| run.status == RunStatus::Finishing || run.lease_until.is_none_or(|until| until <= now))
     }
 
-    /// When the active run is due: at the end of its lease, or when its stop is overdue.
+    /// Time at which the active run is due: the end of its lease, or of its stop's grace.
     fn due_at(&self) -> Timestamp {
         let lease = self.active().and_then(|run| run.lease_until).unwrap_or(Timestamp(0));
         let stop = self.active().and_then(|run| run.stop_requested_at);

@@ -16,7 +16,7 @@ use super::{
 use crate::{
     ExportStore, FeedImage, MovedThread, Published, StagedPart, Staging, StoreError, StoreResult, ThreadStore,
     TransferStore,
-    sql::{corrupt, pages},
+    sql::{corrupt, crc, pages},
 };
 
 pub(super) const STAGE: &str = text_of(include_str!("../../queries/postgres/stage.sql"));
@@ -65,6 +65,7 @@ fn part_arguments(statement: Statement<'static>, part: StagedPart) -> Statement<
         .bind(log.iter().map(|staged| staged.row.at.0).collect::<Vec<_>>())
         .bind(log.iter().map(|staged| rows::limit(staged.raw)).collect::<Vec<_>>())
         .bind(log.iter().map(|staged| staged.row.body.to_vec()).collect::<Vec<_>>())
+        .bind(log.iter().map(|staged| crc(&staged.row.body)).collect::<Vec<_>>())
         .bind(sealed)
 }
 

@@ -74,7 +74,7 @@ mod tests {
         assert!(compared > 130 && compared > 3 * first.len(), "{compared} of {} names", first.len());
     }
 
-    /// I11.
+    /// I11: turns follow heads.
     #[test]
     fn turns_change_only_with_their_head() {
         let writes = |text: &str, table: &str| {

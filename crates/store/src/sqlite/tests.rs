@@ -221,7 +221,7 @@ async fn one_poisoned_thread_does_not_fail_its_group() {
     let (good, good_fence) = started(&store, "good").await;
     let (bad, bad_fence) = started(&store, "bad").await;
     // A row that must not exist: the assertion of the log's index must stop the append.
-    pragma(&store, format!("INSERT INTO log VALUES ({}, 1, 1, 1, 0, 2, x'7b7d')", bad.0)).await;
+    pragma(&store, format!("INSERT INTO log VALUES ({}, 1, 1, 1, 0, 2, x'7b7d', NULL)", bad.0)).await;
     let group = [append(bad, bad_fence, "{\"type\":\"X\"}"), append(good, good_fence, "{\"type\":\"X\"}")];
     let answers = store.append(&group).await.expect("the group");
     assert!(answers[0].is_none() && answers[1].is_some());

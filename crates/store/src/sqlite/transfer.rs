@@ -16,7 +16,10 @@ use super::{
     tables,
     threads::{BY_ID, one},
 };
-use crate::{FeedImage, MovedThread, Published, StagedPart, Staging, StoreResult, TransferStore, sql::pages};
+use crate::{
+    FeedImage, MovedThread, Published, StagedPart, Staging, StoreResult, TransferStore,
+    sql::{crc, pages},
+};
 
 /// `deleted > 0` is the condition of the partial index. Beyond it the statement reads only tombstones.
 pub(super) const FORGET: &str =
@@ -74,7 +77,8 @@ async fn put(connection: &mut SqliteConnection, key: i64, part: StagedPart, now:
             let (row, offset) = (staged.row, bodies.len() + 1);
             bodies.extend_from_slice(&row.body);
             let fence = staged.fence.map(|fence| fence.0);
-            list.push(json!([row.first_seq, row.last_seq, fence, row.at.0, staged.raw, offset, row.body.len()]));
+            let (length, crc) = (row.body.len(), crc(&row.body));
+            list.push(json!([row.first_seq, row.last_seq, fence, row.at.0, staged.raw, offset, length, crc]));
         }
         fetch::run(connection, query(LOG).bind(key).bind(Value::Array(list).to_string()).bind(bodies)).await?;
     }
