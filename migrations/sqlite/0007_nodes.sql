@@ -31,3 +31,31 @@ ALTER TABLE heads ADD COLUMN prior_epoch INTEGER;
 ALTER TABLE heads ADD COLUMN prior_tail INTEGER;
 UPDATE heads SET generation = (SELECT generation FROM lineage) WHERE (SELECT generation FROM lineage) > 1;
 ALTER TABLE nodes ADD COLUMN generation INTEGER NOT NULL DEFAULT 1;
+
+-- One row for each active run, which its start puts and its end removes: what is active is counted and found without a
+-- look at heads. `place` is NULL for an active run. `check_at` is the time at which the reaper looks at the run; an
+-- append does not move it, so it may lie before the end of the lease, and never after.
+CREATE TABLE turns (
+  key      INTEGER NOT NULL,
+  run      TEXT    NOT NULL,
+  project  TEXT    NOT NULL,
+  user     TEXT    NOT NULL,
+  agent    TEXT,
+  at       INTEGER NOT NULL,
+  place    INTEGER,
+  check_at INTEGER,
+  PRIMARY KEY (key, run)
+) WITHOUT ROWID;
+CREATE INDEX turns_check ON turns (check_at) WHERE place IS NULL;
+CREATE INDEX turns_active ON turns (project, user) WHERE place IS NULL;
+INSERT INTO turns (key, run, project, user, agent, at, check_at)
+SELECT h.key, h.run, t.project, t.user, r.agent, r.started_at, 0
+FROM heads h
+JOIN threads t ON t.key = h.key
+JOIN runs r ON r.key = h.key AND r.fence = h.fence
+WHERE h.run IS NOT NULL;
+DROP INDEX heads_active;
+
+-- CRC-32C of the body as it is stored, written with the row and compared at each read. NULL: stored before this column.
+ALTER TABLE log ADD COLUMN crc INTEGER;
+ALTER TABLE snapshots ADD COLUMN crc INTEGER;

@@ -46,6 +46,7 @@ pub const PLANTS: &[Plant] = &[
     plant("subscribe-after-read", &[Kind::RestartNode], |size| size),
     plant("resume-at-cursor", &[Kind::RestartNode], |size| size),
     plant("missing-reap", &[Kind::KillNode], |size| size),
+    plant("no-turn", &[Kind::KillNode], |size| size),
     plant("seal-under-writer", &[Kind::Flushall], busy),
     plant("hint-sets-tail", &[Kind::FalseHints], |size| size),
 ];

@@ -10,19 +10,19 @@ use threadline_store::{Append, CloseWhen, HeartbeatRequest, ListThreads, StartOu
 use crate::support::*;
 
 /// A small generator: the same numbers for the same seed, everywhere.
-struct Dice(u64);
+pub struct Dice(pub u64);
 
 impl Dice {
-    fn roll(&mut self, sides: u64) -> u64 {
+    pub fn roll(&mut self, sides: u64) -> u64 {
         self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (self.0 >> 33) % sides
     }
 
-    fn chance(&mut self, percent: u64) -> bool {
+    pub fn chance(&mut self, percent: u64) -> bool {
         self.roll(100) < percent
     }
 
-    fn pick<'a, T>(&mut self, from: &'a [T]) -> &'a T {
+    pub fn pick<'a, T>(&mut self, from: &'a [T]) -> &'a T {
         &from[self.roll(from.len() as u64) as usize]
     }
 }
@@ -236,9 +236,9 @@ async fn compare(envs: &(Env, Env), dice: &mut Dice, at: &str, keys: &[ThreadKey
     }
     both!(envs, at, |env| env.store.dirty_feeds(10).await.expect("dirty"));
     both!(envs, at, |env| {
-        let mut due = env.store.due(100).await.expect("due");
-        due.sort_by_key(|due| due.key);
-        due
+        let mut claimed = env.store.claim_due(100).await.expect("claims");
+        claimed.due.sort_by_key(|due| due.key);
+        claimed
     });
     for key in keys {
         both!(envs, at, |env| env.store.runs(*key, None, 100).await.expect("runs"));

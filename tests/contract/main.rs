@@ -4,6 +4,7 @@ mod agents;
 mod annotations;
 mod bus;
 mod concurrent;
+mod damage;
 mod differential;
 mod erasure;
 mod feed;
@@ -78,6 +79,8 @@ contract! {
         a_lease_can_be_made_shorter
         runs_that_are_due_are_found
         active_runs_are_counted_by_project_and_user
+        a_run_is_counted_exactly_while_it_is_active
+        a_due_run_is_claimed_once
         a_whole_run_is_one_commit
         a_start_may_ask_for_a_tail
         a_run_starts_with_its_first_events

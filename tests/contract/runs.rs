@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use threadline_core::{
     Fence, NewThread, ProjectId, RunStatus,
-    limits::{RELEASE_GRACE, STOP_GRACE},
+    limits::{REAP_CLAIM, RELEASE_GRACE, STOP_GRACE},
 };
-use threadline_store::{CloseOutcome, CloseWhen, HeartbeatRequest, ListThreads, StartOutcome, StopOutcome};
+use threadline_store::{ActiveRuns, CloseOutcome, CloseWhen, HeartbeatRequest, ListThreads, StartOutcome, StopOutcome};
 
-use crate::support::*;
+use crate::{differential::Dice, support::*};
 
 pub async fn a_start_gives_the_thread_to_one_run(env: Env) {
     let thread = env.create("t").await;
@@ -193,14 +193,14 @@ pub async fn a_released_run_is_soon_due(env: Env) {
     env.clock.advance(RELEASE_GRACE - Duration::from_millis(1));
     // Released again, it has no more time.
     assert!(env.store.release(key, fence).await.expect("release"));
-    assert!(env.store.due(10).await.expect("due").is_empty());
+    assert!(env.store.claim_due(10).await.expect("claims").due.is_empty());
     // What it still appends is a sign of life.
     env.put(key, fence, [1]).await;
     env.clock.advance(Duration::from_millis(1));
-    assert!(env.store.due(10).await.expect("due").is_empty());
+    assert!(env.store.claim_due(10).await.expect("claims").due.is_empty());
     assert!(env.store.release(key, fence).await.expect("release"));
     env.clock.advance(RELEASE_GRACE);
-    assert_eq!(env.store.due(10).await.expect("due").len(), 1);
+    assert_eq!(env.store.claim_due(10).await.expect("claims").due.len(), 1);
 }
 
 pub async fn a_run_without_events_is_abandoned(env: Env) {
@@ -349,8 +349,8 @@ pub async fn runs_that_are_due_are_found(env: Env) {
     env.append(append(ended, idle_fence, 1, finished())).await.expect("ends");
     env.store.request_stop(stopped, &run_id("r")).await.expect("stop");
     let due = async |limit| {
-        let mut due: Vec<String> =
-            env.store.due(limit).await.expect("due").into_iter().map(|due| due.thread.to_string()).collect();
+        let claimed = env.store.claim_due(limit).await.expect("claims");
+        let mut due: Vec<String> = claimed.due.into_iter().map(|due| due.thread.to_string()).collect();
         due.sort();
         due
     };
@@ -362,20 +362,122 @@ pub async fn runs_that_are_due_are_found(env: Env) {
     env.put(busy, busy_fence, [1]).await;
     env.clock.advance(LEASE - STOP_GRACE);
     assert_eq!(due(10).await, ["quiet", "stopped"]);
-    assert_eq!(due(1).await.len(), 1);
-    let found = env.store.due(10).await.expect("due").into_iter().find(|due| due.key == quiet).expect("quiet");
+    assert_eq!(due(10).await, [""; 0], "they are claimed");
+    env.clock.advance(REAP_CLAIM);
+    assert_eq!((due(1).await.len(), due(10).await.len()), (1, 1));
+    env.clock.advance(REAP_CLAIM);
+    let claimed = env.store.claim_due(10).await.expect("claims");
+    assert!(!claimed.more);
+    let found = claimed.due.into_iter().find(|due| due.key == quiet).expect("quiet");
     assert_eq!((found.project, found.user, found.thread), (project(), user("u"), thread_id("quiet")));
     for key in [quiet, stopped] {
         env.close(key, closing(&env.head(key).await, Some(run_error()))).await;
     }
+    env.clock.advance(REAP_CLAIM);
     assert_eq!(due(10).await, [""; 0]);
+}
+
+/// Whatever happens to threads, the runs that are counted are those that are active, and no run is due unseen.
+pub async fn a_run_is_counted_exactly_while_it_is_active(env: Env) {
+    let seed = std::env::var("CONTRACT_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(7);
+    let mut dice = Dice(seed);
+    let mut runs = 0;
+    for step in 0..400 {
+        let at = format!("seed {seed}, step {step}");
+        let (id, owner) = [("a", "u"), ("b", "u"), ("c", "v"), ("d", "v")][dice.roll(4) as usize];
+        let key = env.store.create_thread(new_thread(id, owner)).await.expect("creates").thread.key;
+        let head = env.head(key).await;
+        let end = dice.chance(30).then(finished);
+        let lease = Duration::from_secs(1 + dice.roll(30));
+        match dice.roll(12) {
+            0 => drop(env.store.delete_thread(key).await.expect("deletes")),
+            1..=4 => {
+                runs += 1;
+                let whole = if dice.chance(20) { Some(finished()) } else { dice.chance(50).then(|| events([1])) };
+                let closing = head.active.is_some().then(|| closing(&head, dice.chance(50).then(run_error)));
+                let run = format!("r{runs}");
+                let start = threadline_store::StartRun { lease, events: whole, closing, ..start_run(key, &run) };
+                env.store.start(start).await.expect("answers");
+            }
+            5..=6 => drop(env.append(append(key, head.fence, None, end.unwrap_or_else(|| events([2])))).await),
+            7 => drop(env.store.close(key, closing(&head, end), CloseWhen::IfDue).await.expect("answers")),
+            8 => {
+                for run in env.store.runs(key, None, 1).await.expect("runs") {
+                    env.store.request_stop(key, &run.id).await.expect("answers");
+                }
+            }
+            9 => drop(env.store.release(key, head.fence).await.expect("answers")),
+            10 => {
+                let beat = HeartbeatRequest { key, fence: head.fence, lease: dice.chance(50).then_some(lease) };
+                env.store.heartbeat(&[beat]).await.expect("answers");
+            }
+            _ => env.clock.advance(lease / 2),
+        }
+        let active = async |owner: &str| {
+            let mut active = Vec::new();
+            for id in if owner == "u" { ["a", "b"] } else { ["c", "d"] } {
+                active.extend(env.get(id).await.filter(|thread| thread.active_run.is_some()));
+            }
+            active
+        };
+        let (of_u, of_v) = (active("u").await, active("v").await);
+        for (owner, own) in [("u", of_u.len() as u64), ("v", of_v.len() as u64)] {
+            let all = (of_u.len() + of_v.len()) as u64;
+            for (project_bound, user_bound) in [(10, 10), (1, 2), (0, 1)] {
+                let bound = ActiveRuns { project: project_bound, user: user_bound };
+                let counted = env.store.active_runs(&project(), Some(&user(owner)), bound).await.expect("counts");
+                assert_eq!((counted.project, counted.user), (all.min(project_bound), own.min(user_bound)), "{at}");
+            }
+        }
+        // A look claims the runs that are due now, unless a claim of them is not over.
+        if dice.chance(30) {
+            env.clock.advance(REAP_CLAIM);
+            let now = env.clock.now();
+            let due = |thread: &&threadline_core::Thread| {
+                let run = thread.active_run.as_ref().expect("active");
+                run.lease_until.is_some_and(|until| until <= now) || run.stop_overdue(now)
+            };
+            let mut expected: Vec<_> = of_u.iter().chain(&of_v).filter(due).map(|thread| thread.key).collect();
+            let claimed = env.store.claim_due(100).await.expect("claims");
+            let mut found: Vec<_> = claimed.due.into_iter().map(|due| due.key).collect();
+            (expected.sort(), found.sort());
+            assert_eq!(found, expected, "{at}");
+        }
+    }
+    assert!(runs > 80, "{runs} starts");
+}
+
+pub async fn a_due_run_is_claimed_once(env: Env) {
+    for n in 0..40 {
+        env.running(&format!("t{n}"), "r").await;
+    }
+    env.clock.advance(LEASE);
+    let claim = async || {
+        let mut keys = Vec::new();
+        loop {
+            let claimed = env.store.claim_due(3).await.expect("claims");
+            keys.extend(claimed.due.into_iter().map(|due| due.key));
+            if !claimed.more {
+                return keys;
+            }
+        }
+    };
+    let (one, two, three) = tokio::join!(claim(), claim(), claim());
+    let mut all = [one, two, three].concat();
+    // A look that skipped what another was claiming has ended early.
+    all.extend(claim().await);
+    all.sort();
+    let claimed = all.len();
+    all.dedup();
+    assert_eq!((all.len(), claimed), (40, 40));
 }
 
 pub async fn active_runs_are_counted_by_project_and_user(env: Env) {
     let count = async |name: &str, owner: Option<&str>| {
         let id = ProjectId::new(name).expect("id");
         let owner = owner.map(user);
-        let active = env.store.active_runs(&id, owner.as_ref()).await.expect("counts");
+        let bound = ActiveRuns { project: 100, user: 100 };
+        let active = env.store.active_runs(&id, owner.as_ref(), bound).await.expect("counts");
         (active.project, active.user)
     };
     assert_eq!(count("p", Some("alice")).await, (0, 0));

@@ -244,7 +244,7 @@ pub async fn a_deleted_thread_is_gone_at_once(env: Env) {
     let close = env.store.close(key, closing(&head, None), CloseWhen::Always).await.expect("close");
     assert!(matches!(close, CloseOutcome::Gone), "{close:?}");
     env.clock.advance(LEASE * 2);
-    assert!(env.store.due(10).await.expect("due").is_empty());
+    assert!(env.store.claim_due(10).await.expect("claims").due.is_empty());
     assert_eq!(env.list(ListOrder::Recent, 10).await, [""; 0]);
     assert_eq!(env.list(ListOrder::Created, 10).await, [""; 0]);
 }

@@ -129,7 +129,7 @@ pub async fn a_thread_moves_as_it_is(env: Env) {
         }
 
         // The thread continues where it was: the numbers of the run, its end when its lease has expired, the next fence.
-        let due = to.store.due(10).await.expect("due");
+        let due = to.store.claim_due(10).await.expect("claims").due;
         assert_eq!(due.iter().map(|due| due.key).collect::<Vec<_>>(), [there]);
         let fence = is.fence;
         assert!(to.append(append(there, fence, 12, events([0]))).await.is_none(), "taken");
@@ -168,7 +168,7 @@ pub async fn staged_data_is_invisible(env: Env) {
     assert!(env.store.read(key, ReadFrom::After(0), 10).await.expect("reads").is_none());
     assert!(env.store.heads(&[key]).await.expect("heads").is_empty());
     assert!(env.store.runs(key, None, 10).await.expect("runs").is_empty());
-    assert!(env.store.due(10).await.expect("due").is_empty());
+    assert!(env.store.claim_due(10).await.expect("claims").due.is_empty());
     assert!(env.store.dirty_feeds(10).await.expect("dirty").is_empty());
     assert!(env.store.all_threads(None, 10).await.expect("threads").is_empty());
     assert_eq!(env.store.count_threads().await.expect("counts"), 0);

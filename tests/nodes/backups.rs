@@ -118,8 +118,11 @@ async fn check(client: &Client, before: &Before) {
         let refused = read(client, after, &before.epoch).await.expect_err("refused");
         assert!(refused.contains("replaced"), "{after}: {refused}");
     }
-    // A list receives all its threads again, though its cursor is ahead of the backup's feed.
-    let page = client.feed(&FeedQuery { after: before.feed, ..FeedQuery::default() }).await.expect("a page");
+    // A list receives all its threads again, though its cursor is ahead of the backup's feed, once the feed has moved up.
+    let page = eventually("the feed is in the new generation", async || {
+        client.feed(&FeedQuery { after: before.feed, ..FeedQuery::default() }).await.ok()
+    })
+    .await;
     let mut names: Vec<_> = page
         .entries
         .iter()

@@ -102,8 +102,11 @@ pub const REAP_INTERVAL: Duration = Duration::from_secs(1);
 pub const RELEASE_GRACE: Duration = Duration::from_secs(4);
 /// Time that a producer has to end a run after a stop was requested.
 pub const STOP_GRACE: Duration = Duration::from_secs(10);
-/// Runs closed by one sweep of the reaper.
-pub const REAP_BATCH: usize = 256;
+/// Active runs that the reaper looks at in one step.
+pub const REAP_BATCH: usize = 500;
+/// Time for which a due run is left to the node that claimed it: short enough that another node ends the run within the 5 s
+/// of P5 if the first one dies.
+pub const REAP_CLAIM: Duration = Duration::from_secs(2);
 /// Time that an append of a complete run waits for the active run to end.
 pub const COMPLETE_RUN_WAIT: Duration = Duration::from_secs(10);
 

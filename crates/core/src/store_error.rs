@@ -1,5 +1,7 @@
 //! Failure of the store, which every layer above hands on.
 
+use crate::{Seq, ThreadKey};
+
 /// The store could not do its work. The effect is unknown; trying again is safe.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum StoreError {
@@ -12,4 +14,14 @@ pub enum StoreError {
     /// The stored data contradicts itself. Never shown to clients; the details are in the server's log.
     #[error("the store is corrupt: {0}")]
     Corrupt(String),
+    /// A row of a thread's log was changed on the disk: its checksum is wrong.
+    #[error("events {first_seq} to {last_seq} of thread {} are damaged on the disk", key.0)]
+    Damaged {
+        /// Key of the thread.
+        key: ThreadKey,
+        /// Seq of the row's first event.
+        first_seq: Seq,
+        /// Seq of the row's last event.
+        last_seq: Seq,
+    },
 }

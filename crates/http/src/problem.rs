@@ -197,6 +197,9 @@ problem_types! {
     /// The store does not respond, or accepts no writes.
     StoreUnavailable = "store-unavailable", SERVICE_UNAVAILABLE, "Store unavailable", true,
         "Send the same request again. If it was carried out already, it is not carried out twice.";
+    /// Events of the thread were changed on the disk: their checksum is wrong. Events before them can be read.
+    LogDamaged = "log-damaged", INTERNAL_SERVER_ERROR, "Damaged log", false,
+        "Ask the operator to restore the thread from a backup. Events before the damaged ones can be read.";
     /// The server has a bug, or its store is corrupt.
     Internal = "internal", INTERNAL_SERVER_ERROR, "Internal error", false,
         "Look for the cause in the server's log.";
@@ -374,6 +377,11 @@ impl From<ServiceError> for Problem {
             ServiceError::Store(threadline_engine::StoreError::Corrupt(reason)) => {
                 tracing::error!(reason, "the store is corrupt");
                 Self::new(Type::Internal, "see the server's log")
+            }
+            ServiceError::Store(threadline_engine::StoreError::Damaged { key, first_seq, last_seq }) => {
+                tracing::error!(key = key.0, first_seq, last_seq, "a row of a log is damaged");
+                let detail = format!("events {first_seq} to {last_seq} are damaged on the disk");
+                Self::new(Type::LogDamaged, detail).with(json!({ "firstSeq": first_seq, "lastSeq": last_seq }))
             }
         }
     }

@@ -23,6 +23,7 @@
 #![warn(missing_docs)]
 
 pub mod annotations;
+mod damage;
 pub mod erasure;
 mod error;
 pub mod identity;
@@ -45,6 +46,7 @@ pub mod status;
 pub mod transfer;
 
 pub use annotations::AnnotationStore;
+pub use damage::damaged_rows;
 pub use erasure::{ErasureStore, IdlePage};
 pub use error::{StoreError, StoreResult};
 pub use identity::{IdentityStore, StoredProject};
@@ -53,7 +55,8 @@ pub use nodes::{Beat, NewBeat, NodeStore};
 pub use port::{AgentStore, DynStore, FeedStore, LogStore, RunStore, Store, ThreadStore};
 pub use records::{ActiveHead, Append, Appended, FeedPage, Head, ListThreads, LogPage, ThreadPage};
 pub use runs::{
-    ActiveRuns, CloseOutcome, CloseWhen, Closing, Committed, Due, HeartbeatRequest, StartOutcome, StartRun, StopOutcome,
+    ActiveRuns, Claimed, CloseOutcome, CloseWhen, Closing, Committed, Due, HeartbeatRequest, StartOutcome, StartRun,
+    StopOutcome,
 };
 pub use snapshots::{Snapshot, SnapshotStore, Unprojected};
 pub use status::{StatusStore, StoreStatus};

@@ -16,7 +16,9 @@ use crate::{
     lineage::LineageStore,
     nodes::NodeStore,
     records::{ActiveHead, Append, Appended, FeedPage, Head, ListThreads, LogPage, ThreadPage},
-    runs::{ActiveRuns, CloseOutcome, CloseWhen, Closing, Due, HeartbeatRequest, StartOutcome, StartRun, StopOutcome},
+    runs::{
+        ActiveRuns, Claimed, CloseOutcome, CloseWhen, Closing, HeartbeatRequest, StartOutcome, StartRun, StopOutcome,
+    },
     snapshots::SnapshotStore,
     status::StatusStore,
 };
@@ -72,13 +74,19 @@ pub trait RunStore: Send + Sync {
     /// not active.
     async fn release(&self, key: ThreadKey, fence: Fence) -> StoreResult<bool>;
 
-    /// Threads whose active run is due: its lease has expired, or a stop was requested
-    /// [`threadline_core::limits::STOP_GRACE`] ago.
-    async fn due(&self, limit: usize) -> StoreResult<Vec<Due>>;
+    /// Looks at up to `limit` active runs whose time to look has come, and claims those that are due: their lease has
+    /// expired, or a stop was requested [`threadline_core::limits::STOP_GRACE`] ago. No other call gets a claimed run
+    /// within [`threadline_core::limits::REAP_CLAIM`].
+    async fn claim_due(&self, limit: usize) -> StoreResult<Claimed>;
 
-    /// Numbers of active runs of a project, and of those in threads of this user. Runs that start or end during the
-    /// read may or may not be counted, but never in part.
-    async fn active_runs(&self, project: &ProjectId, user: Option<&UserId>) -> StoreResult<ActiveRuns>;
+    /// Numbers of active runs of a project, and of those in threads of this user. Each number is counted up to its
+    /// `bound`. Runs that start or end during the read may or may not be counted, but never in part.
+    async fn active_runs(
+        &self,
+        project: &ProjectId,
+        user: Option<&UserId>,
+        bound: ActiveRuns,
+    ) -> StoreResult<ActiveRuns>;
 
     /// The record of a run, as of now; `None` if the thread has no such run.
     async fn run(&self, key: ThreadKey, run: &RunId) -> StoreResult<Option<Run>>;

@@ -121,7 +121,7 @@ pub struct HeartbeatRequest {
 }
 
 /// A thread with a run that is due to be closed.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Due {
     /// Key of the thread with the due run.
     pub key: ThreadKey,
@@ -133,11 +133,20 @@ pub struct Due {
     pub thread: ThreadId,
 }
 
-/// Numbers that [`crate::RunStore::active_runs`] returns, both from one read.
+/// Runs that [`crate::RunStore::claim_due`] claimed.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Claimed {
+    /// Threads with a run that is due, claimed by this call.
+    pub due: Vec<Due>,
+    /// True if the limit was reached, so that more runs may be waiting to be looked at.
+    pub more: bool,
+}
+
+/// Numbers of active runs, which [`crate::RunStore::active_runs`] counts in one read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ActiveRuns {
-    /// Active runs of the complete project.
+    /// Runs of the complete project.
     pub project: u64,
-    /// Active runs of the user; 0 if none was named.
+    /// Runs of the user; 0 if none was named.
     pub user: u64,
 }

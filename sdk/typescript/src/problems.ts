@@ -17,6 +17,7 @@ export type ProblemSlug =
   | "forbidden-origin"
   | "forbidden-token"
   | "foreign-thread"
+  | "log-damaged"
   | "internal"
   | "interrupt-settled"
   | "interrupts-open"

@@ -73,7 +73,8 @@ async fn one_poisoned_thread_does_not_fail_its_group() {
     let (env, _) = node(&url, &clock()).await;
     let ((good, good_fence), (bad, bad_fence)) = (env.running("good", "r").await, env.running("bad", "r").await);
     // A row where no row can be: the assertion of the log's key must stop the append.
-    execute(&mut session(&url).await, &format!("INSERT INTO log VALUES ({}, 1, 1, 1, 0, 2, '{{}}')", bad.0)).await;
+    execute(&mut session(&url).await, &format!("INSERT INTO log VALUES ({}, 1, 1, 1, 0, 2, '{{}}', NULL)", bad.0))
+        .await;
     let group = [append(bad, bad_fence, None, events([1])), append(good, good_fence, None, events([1]))];
     let answers = env.store.append(&group).await.expect("the group");
     assert!(answers[0].is_none() && answers[1].is_some());

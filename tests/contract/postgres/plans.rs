@@ -1,6 +1,7 @@
 //! Every hot statement is an index access, and appends rewrite heads where they stand.
 
 use serde_json::Value;
+use sqlx::Row;
 use threadline_store::postgres::PgStore;
 
 use super::*;
@@ -25,7 +26,8 @@ fn joins(node: &Value, found: &mut Vec<String>) {
 }
 
 /// Changes of several threads at once, which may walk over a table that has only a few rows. As it grows, Postgres looks again.
-const GROUPS: [&str; 5] = ["append a group", "append a group with ends", "heartbeat", "heartbeat, waiting", "pump"];
+const GROUPS: [&str; 6] =
+    ["append a group", "append a group with ends", "heartbeat", "heartbeat, waiting", "pump", "claim of due runs"];
 
 async fn check(url: &str, when: &str) {
     let plans = PgStore::plans(url).await.expect("plans");
@@ -41,8 +43,7 @@ async fn check(url: &str, when: &str) {
         for (relation, kind, index, condition) in found {
             seen += 1;
             // Sweeps walk over partial indexes that hold only what is to be swept.
-            let swept =
-                ["threads_dirty", "threads_deleted"].contains(&index.as_str()) || ["due", "active runs"].contains(name);
+            let swept = ["threads_dirty", "threads_deleted"].contains(&index.as_str());
             let indexed = kind.starts_with("Index") && (condition || swept);
             if !indexed && (when != "one thread" || !GROUPS.contains(name)) {
                 wrong.push(format!("{name}: {kind} {index} on {relation}"));
@@ -79,7 +80,9 @@ async fn hot_statements_use_an_index() {
           ON CONFLICT DO NOTHING;
         INSERT INTO runs (key, fence, id, status, first_seq, producer_seq, started_at)
           SELECT key, 1, 'r', 2, 1, 3, 0 FROM threads ON CONFLICT DO NOTHING;
-        INSERT INTO log SELECT key, n * 2 + 1, n * 2 + 2, 1, 0, 2, '' FROM threads, generate_series(0, 1) n
+        INSERT INTO turns SELECT key, 'r', project, user_id, NULL, 0, NULL, key FROM threads WHERE key % 100 = 0
+          ON CONFLICT DO NOTHING;
+        INSERT INTO log (key, first_seq, last_seq, fence, at, raw, body) SELECT key, n * 2 + 1, n * 2 + 2, 1, 0, 2, '' FROM threads, generate_series(0, 1) n
           ON CONFLICT DO NOTHING;
         INSERT INTO annotations SELECT key, n, 'a' || n, '', NULL, 0, '1' FROM threads, generate_series(1, 2) n;
         INSERT INTO annotated SELECT key, 2 FROM threads;
@@ -121,10 +124,67 @@ async fn appends_rewrite_heads_in_place() {
         }
     })
     .await;
-    // The 50 starts made their runs active, which is in an index.
     assert_eq!(ask(&url, &count("n_tup_upd")).await, appends + 50);
     let hot = ask(&url, &count("n_tup_hot_upd")).await;
     // Most of them: a transaction that looks at the table meanwhile (a vacuum) keeps old rows in their place. With a
     // column of an index changed it would be none.
     assert!(hot * 100 >= appends * 25, "{hot} of {appends}");
+}
+
+/// Rows of tables that a plan has visited.
+fn visited(node: &Value) -> u64 {
+    let count = |name: &str| node[name].as_f64().unwrap_or_default();
+    let own = match node["Relation Name"].is_string() && node["Node Type"] != "ModifyTable" {
+        true => (count("Actual Rows") + count("Rows Removed by Filter")) * count("Actual Loops"),
+        false => 0.0,
+    };
+    own as u64 + node["Plans"].as_array().into_iter().flatten().map(visited).sum::<u64>()
+}
+
+#[tokio::test]
+async fn quota_and_reaper_visit_no_runs_of_others() {
+    let url = Postgres::shared().fresh_database();
+    let (env, store) = node(&url, &clock()).await;
+    for n in 0..5 {
+        env.running(&format!("t{n}"), "r").await;
+    }
+    let mut own = store.connection().await.expect("connects");
+    let others = format!(
+        "INSERT INTO threads (project, id, user_id, created_at, updated_at, sort_at, created_with, metadata)
+          SELECT 'other', 'x' || n, 'u' || n % 1000, n, n, n, '', '{{}}' FROM generate_series(1, 100000) n;
+        INSERT INTO heads (key, epoch, tail, fence, active, run, lease_until)
+          SELECT key, 1, 0, 1, TRUE, 'r', {now} + 60000 FROM threads WHERE project = 'other';
+        INSERT INTO runs (key, fence, id, status, first_seq, producer_seq, started_at)
+          SELECT key, 1, 'r', 0, 1, 0, 0 FROM threads WHERE project = 'other';
+        INSERT INTO turns (key, run, project, user_id, at, check_at)
+          SELECT key, 'r', project, user_id, 0, {now} + 60000 FROM threads WHERE project = 'other';
+        ANALYZE",
+        now = env.clock.now().0
+    );
+    for statement in others.split(';') {
+        execute(&mut own, statement).await;
+    }
+    env.clock.advance(LEASE);
+    let now = env.clock.now().0;
+    let statements = [
+        ("active_runs", "'p', 'u', 10, 10".to_owned()),
+        ("active_runs", "'other', 'u7', 20, 5".to_owned()),
+        ("claim_due", format!("{now}, 10000, 2000, 500")),
+    ];
+    for (name, arguments) in statements {
+        let file = format!("{}/crates/store/queries/postgres/{name}.sql", env!("CARGO_MANIFEST_DIR"));
+        let text = std::fs::read_to_string(file).expect("a statement");
+        execute(&mut own, &format!("DEALLOCATE ALL; PREPARE measured AS {text}")).await;
+        // Often enough for the plan that holds for any argument.
+        for _ in 0..6 {
+            execute(&mut own, &format!("BEGIN; EXECUTE measured ({arguments}); ROLLBACK")).await;
+        }
+        let explain = AssertSqlSafe(format!("EXPLAIN (ANALYZE, FORMAT JSON) EXECUTE measured ({arguments})"));
+        let row = sqlx::raw_sql(explain).fetch_one(&mut own).await.expect("a plan");
+        let plan: String = row.try_get_unchecked(0).expect("a text");
+        let plan: Value = serde_json::from_str(&plan).expect("JSON");
+        let rows = visited(&plan[0]["Plan"]);
+        assert!((5..=30).contains(&rows), "{name} ({arguments}) visited {rows} rows: {plan:#}");
+    }
+    assert_eq!(ask(&url, "SELECT count(*) FROM turns WHERE check_at > 0").await, 100_005);
 }

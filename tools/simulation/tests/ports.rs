@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use threadline_core::ThreadKey;
-use threadline_store::{Append, Appended, Due, DynStore, Head, StoreError, StoreResult};
+use threadline_store::{Append, Appended, Claimed, DynStore, Head, StoreError, StoreResult};
 use tokio::time::sleep;
 
 use crate::{
@@ -63,11 +63,11 @@ impl Pass for Way {
         }
     }
 
-    async fn due<'a>(&'a self, store: &'a DynStore, limit: usize) -> StoreResult<Vec<Due>> {
+    async fn claim_due<'a>(&'a self, store: &'a DynStore, limit: usize) -> StoreResult<Claimed> {
         if self.world.design == Design::NoReaper {
-            return Ok(Vec::new());
+            return Ok(Claimed::default());
         }
-        store.due(limit).await
+        store.claim_due(limit).await
     }
 
     async fn heads<'a>(&'a self, store: &'a DynStore, keys: &'a [ThreadKey]) -> StoreResult<Vec<Head>> {

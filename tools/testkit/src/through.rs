@@ -8,11 +8,11 @@ use threadline_core::{
     Node, ProjectId, ReadFrom, Run, RunId, Seq, Thread, ThreadId, ThreadKey, ThreadPatch, Timestamp, UserId,
 };
 use threadline_store::{
-    ActiveHead, ActiveRuns, AgentStore, AnnotationStore, Append, Appended, Beat, CloseOutcome, CloseWhen, Closing, Due,
-    DynStore, ErasureStore, FeedPage, FeedStore, GenerationRecord, Head, HeartbeatRequest, IdentityStore, IdlePage,
-    Lineage, LineageCause, LineageFence, LineageStore, ListThreads, LogPage, LogStore, NewBeat, NodeStore, RunStore,
-    Snapshot, SnapshotStore, StartOutcome, StartRun, StatusStore, StopOutcome, StoreResult, StoreStatus, StoredProject,
-    ThreadPage, ThreadStore, Unprojected,
+    ActiveHead, ActiveRuns, AgentStore, AnnotationStore, Append, Appended, Beat, Claimed, CloseOutcome, CloseWhen,
+    Closing, DynStore, ErasureStore, FeedPage, FeedStore, GenerationRecord, Head, HeartbeatRequest, IdentityStore,
+    IdlePage, Lineage, LineageCause, LineageFence, LineageStore, ListThreads, LogPage, LogStore, NewBeat, NodeStore,
+    RunStore, Snapshot, SnapshotStore, StartOutcome, StartRun, StatusStore, StopOutcome, StoreResult, StoreStatus,
+    StoredProject, ThreadPage, ThreadStore, Unprojected,
 };
 
 /// A call of the store.
@@ -47,9 +47,9 @@ pub trait Pass: Send + Sync {
         store.append(batch)
     }
 
-    /// Reads the runs that are due; a planted bug does so in another way.
-    fn due<'a>(&'a self, store: &'a DynStore, limit: usize) -> impl Future<Output = StoreResult<Vec<Due>>> + Send {
-        store.due(limit)
+    /// Claims the runs that are due; a planted bug does so in another way.
+    fn claim_due<'a>(&'a self, store: &'a DynStore, limit: usize) -> impl Future<Output = StoreResult<Claimed>> + Send {
+        store.claim_due(limit)
     }
 
     /// Reads heads; a planted bug does so in another way.
@@ -127,11 +127,16 @@ impl<P: Pass> RunStore for Through<P> {
     async fn release(&self, key: ThreadKey, fence: Fence) -> StoreResult<bool> {
         self.pass.pass(of("release", key), self.inner.release(key, fence)).await
     }
-    async fn due(&self, limit: usize) -> StoreResult<Vec<Due>> {
-        self.pass.pass(of("due", None), self.pass.due(&self.inner, limit)).await
+    async fn claim_due(&self, limit: usize) -> StoreResult<Claimed> {
+        self.pass.pass(of("claim_due", None), self.pass.claim_due(&self.inner, limit)).await
     }
-    async fn active_runs(&self, project: &ProjectId, user: Option<&UserId>) -> StoreResult<ActiveRuns> {
-        self.pass.pass(of("active_runs", None), self.inner.active_runs(project, user)).await
+    async fn active_runs(
+        &self,
+        project: &ProjectId,
+        user: Option<&UserId>,
+        bound: ActiveRuns,
+    ) -> StoreResult<ActiveRuns> {
+        self.pass.pass(of("active_runs", None), self.inner.active_runs(project, user, bound)).await
     }
     async fn run(&self, key: ThreadKey, run: &RunId) -> StoreResult<Option<Run>> {
         self.pass.pass(of("run", key), self.inner.run(key, run)).await

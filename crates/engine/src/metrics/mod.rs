@@ -55,6 +55,7 @@ pub struct Counts {
     pub lock_errors: Counter,
     /// Retention passes suspended because of clock skew.
     pub retention_refused: Counter,
+    damaged_rows: Counter,
     skew: Gauge<f64, AtomicU64>,
     lineage_changes: Family<[(&'static str, &'static str); 1], Counter>,
     generation: Gauge<i64, AtomicI64>,
@@ -268,6 +269,7 @@ impl Metrics {
                 "retention_refused",
                 "Passes of retention suspended because the clocks of the store and of this node differ too much",
             ),
+            damaged_rows: all.counter("damaged_rows", "Reads of log rows whose checksum is wrong"),
             skew: all.add(
                 "clock_skew_seconds",
                 "Clock of the store minus the clock of this node, at the last beat",
@@ -368,6 +370,7 @@ impl Metrics {
         if let Some(up) = now.redis_up {
             level(&gauges.up.get_or_create(&[("dependency", "redis")]), up.into());
         }
+        self.0.damaged_rows.inner().store(threadline_store::damaged_rows(), Relaxed);
         let mut out = String::new();
         // Writing to a `String` cannot fail.
         let _ = text::encode(&mut out, &self.0.registry);

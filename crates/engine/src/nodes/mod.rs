@@ -238,7 +238,7 @@ impl NodeBeats {
             }
             Err(error) => {
                 let why = match (&error, cause) {
-                    (StoreError::Corrupt(_), _) => StoreState::Corrupt,
+                    (StoreError::Corrupt(_) | StoreError::Damaged { .. }, _) => StoreState::Corrupt,
                     (StoreError::Unavailable(_) | StoreError::Fenced(_), Some(why)) => why,
                     (StoreError::Unavailable(_) | StoreError::Fenced(_), None) => self.diagnose().await,
                 };

@@ -1,6 +1,7 @@
 //! Quota of active runs: the limit of the quota against the count in the store.
 
 use threadline_core::{Principal, RunId};
+use threadline_store::ActiveRuns;
 
 use crate::{RoomError, records::ThreadRef, runs::Runs};
 
@@ -23,7 +24,8 @@ impl Runs {
     /// Same check for a start in a thread that does not exist yet, which cannot be a repetition.
     pub async fn check_room(&self, principal: &Principal) -> Result<(), RoomError> {
         let Some(quota) = self.deps.quota.runs(principal) else { return Ok(()) };
-        let active = self.deps.store.active_runs(&principal.project, principal.user.as_ref()).await?;
+        let bound = ActiveRuns { project: quota.project, user: quota.user };
+        let active = self.deps.store.active_runs(&principal.project, principal.user.as_ref(), bound).await?;
         Ok(self.deps.quota.start(quota, active.user, active.project)?)
     }
 }

@@ -5,7 +5,7 @@ use threadline_core::{
     AgentId,
     limits::{REAP_BATCH, REAP_INTERVAL, REAPERS},
 };
-use threadline_store::Due;
+use threadline_store::{Claimed, Due};
 use tokio::time;
 
 use crate::{
@@ -23,28 +23,27 @@ pub(crate) async fn run(closer: Closer, lifecycle: Lifecycle) {
             _ = tick.tick() => {}
             () = lifecycle.stopped() => return,
         }
-        // Ends all due runs in one tick, since a crash may leave thousands. Stops if a batch ends none.
+        // Ends all due runs in one tick, since a crash may leave thousands. A run that cannot be ended stays claimed, so it
+        // does not return in the next batch.
         loop {
-            let due = match closer.store.due(REAP_BATCH).await {
-                Ok(due) => due,
+            let Claimed { due, more } = match closer.store.claim_due(REAP_BATCH).await {
+                Ok(claimed) => claimed,
                 Err(error) => {
                     tracing::warn!(%error, "cannot look for expired runs; retrying");
                     break;
                 }
             };
-            let full = due.len() == REAP_BATCH;
             // Concurrently, so that a long run does not delay the others.
-            let ended = stream::iter(due).map(|due| reap(&closer, due)).buffer_unordered(REAPERS);
-            let ended = ended.filter(|ended| std::future::ready(*ended)).count().await;
-            if !full || ended == 0 || lifecycle.stopping.is_cancelled() {
+            stream::iter(due).for_each_concurrent(REAPERS, |due| reap(&closer, due)).await;
+            if !more || lifecycle.stopping.is_cancelled() {
                 break;
             }
         }
     }
 }
 
-/// Ends a due run. True if the run has ended.
-async fn reap(closer: &Closer, due: Due) -> bool {
+/// Ends a due run.
+async fn reap(closer: &Closer, due: Due) {
     let (project, id) = (due.project, due.thread);
     let ended = async {
         let Some(head) = closer.store.heads(&[due.key]).await?.pop() else { return Ok(None) };
@@ -59,12 +58,8 @@ async fn reap(closer: &Closer, due: Due) -> bool {
                 run = %run.id, thread = %id, %project, agent = run.agent.as_ref().map(AgentId::as_str), status = ?run.status,
                 "ended a run in place of its producer"
             );
-            true
         }
-        Ok(_) => false,
-        Err(error) => {
-            tracing::warn!(%error, thread = %id, %project, "cannot end an expired run; retrying");
-            false
-        }
+        Ok(_) => {}
+        Err(error) => tracing::warn!(%error, thread = %id, %project, "cannot end an expired run; retrying"),
     }
 }

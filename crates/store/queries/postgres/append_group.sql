@@ -8,7 +8,8 @@
 -- $5 counts bigint[]: events each
 -- $6 grace bigint: STOP_GRACE in ms
 -- $7 bodies bytea[]: NDJSON each
--- example: NULL, '{1}', '{1}', '{NULL}', '{2}', 10000, '{"\\x7b7d0a7b7d0a"}'
+-- $8 crcs bigint[]: CRC-32C of each body
+-- example: NULL, '{1}', '{1}', '{NULL}', '{2}', 10000, '{"\\x7b7d0a7b7d0a"}', '{0}'
 
 WITH
 -- <fragment clock>
@@ -19,7 +20,9 @@ c AS MATERIALIZED (
 -- </fragment>
 , locked AS MATERIALIZED (
   SELECT v.*
-  FROM unnest($2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $7::bytea[]) AS v (key, fence, pseq, n, body)
+  FROM unnest(
+    $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $7::bytea[], $8::bigint[]
+  ) AS v (key, fence, pseq, n, body, crc)
   CROSS JOIN LATERAL (SELECT h.key FROM heads h WHERE h.key = v.key FOR NO KEY UPDATE SKIP LOCKED) AS h
 ), up AS (
   UPDATE heads AS h
@@ -39,10 +42,10 @@ c AS MATERIALIZED (
     AND h.fence = l.fence AND h.active AND h.producer_seq + 1 = coalesce(l.pseq, h.producer_seq + 1)
     AND (h.stop_at IS NULL OR h.stop_at > c.now - $6::bigint)
     -- </fragment>
-  RETURNING h.*, c.now, l.n, l.body
+  RETURNING h.*, c.now, l.n, l.body, l.crc
 ), put AS (
-  INSERT INTO log (key, first_seq, last_seq, fence, at, raw, body)
-  SELECT key, tail + 1 - n, tail, fence, now, octet_length(body), body
+  INSERT INTO log (key, first_seq, last_seq, fence, at, raw, body, crc)
+  SELECT key, tail + 1 - n, tail, fence, now, octet_length(body), body, crc
   FROM up
 )
 SELECT h.now, h.run,

@@ -7,7 +7,8 @@
 -- $5 n bigint: events
 -- $6 grace bigint: STOP_GRACE in ms
 -- $7 body bytea: the events as NDJSON
--- example: NULL, 1, 1, NULL, 2, 10000, '\x7b7d0a7b7d0a'
+-- $8 crc bigint: CRC-32C of the body
+-- example: NULL, 1, 1, NULL, 2, 10000, '\x7b7d0a7b7d0a', 0
 
 WITH
 -- <fragment clock>
@@ -33,8 +34,8 @@ c AS MATERIALIZED (
     AND (h.stop_at IS NULL OR h.stop_at > c.now - $6::bigint)
   RETURNING h.*, c.now
 ), put AS (
-  INSERT INTO log (key, first_seq, last_seq, fence, at, raw, body)
-  SELECT key, tail + 1 - $5, tail, fence, now, octet_length($7::bytea), $7
+  INSERT INTO log (key, first_seq, last_seq, fence, at, raw, body, crc)
+  SELECT key, tail + 1 - $5, tail, fence, now, octet_length($7::bytea), $7, $8::bigint
   FROM up
 )
 SELECT h.now, h.run,

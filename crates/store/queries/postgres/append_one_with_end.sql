@@ -17,7 +17,9 @@
 -- $14 cut_back bigint[]: events from the row's first to the batch's end
 -- $15 cut_counts bigint[]: events of each row
 -- $16 cut_bodies bytea[]
--- example: NULL, '{1}', '{1}', '{NULL}', '{2}', 10000, '{NULL}', '{2}', '{4}', '{NULL}', '{NULL}', '{NULL}', '{1,1}', '{2,1}', '{1,1}', '{"\\x7b7d0a","\\x7b7d0a"}'
+-- $17 crcs bigint[]: CRC-32C of each body, or NULL
+-- $18 cut_crcs bigint[]
+-- example: NULL, '{1}', '{1}', '{NULL}', '{2}', 10000, '{NULL}', '{2}', '{4}', '{NULL}', '{NULL}', '{NULL}', '{1,1}', '{2,1}', '{1,1}', '{"\\x7b7d0a","\\x7b7d0a"}', '{NULL}', '{0,0}'
 
 WITH
 -- <fragment clock>
@@ -30,8 +32,8 @@ c AS MATERIALIZED (
   SELECT v.*
   FROM unnest(
     $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $7::bytea[], $8::bigint[], $9::bigint[], $10::text[],
-    $11::text[], $12::text[]
-  ) AS v (key, fence, pseq, n, body, status, stopped, code, message, usage)
+    $11::text[], $12::text[], $17::bigint[]
+  ) AS v (key, fence, pseq, n, body, status, stopped, code, message, usage, crc)
   CROSS JOIN LATERAL (SELECT h.key FROM heads h WHERE h.key = v.key FOR NO KEY UPDATE) AS h
 ), up AS (
   UPDATE heads AS h
@@ -51,15 +53,15 @@ c AS MATERIALIZED (
     AND h.fence = l.fence AND h.active AND h.producer_seq + 1 = coalesce(l.pseq, h.producer_seq + 1)
     AND (h.stop_at IS NULL OR h.stop_at > c.now - $6::bigint)
     -- </fragment>
-  RETURNING h.*, c.now, l.n, l.body, l.status, l.stopped, l.code, l.message, l.usage
+  RETURNING h.*, c.now, l.n, l.body, l.status, l.stopped, l.code, l.message, l.usage, l.crc
 ),
 -- <fragment put_group>
 put AS (
-  INSERT INTO log (key, first_seq, last_seq, fence, at, raw, body)
-  SELECT key, tail + 1 - n, tail, fence, now, octet_length(body), body FROM up WHERE body IS NOT NULL
+  INSERT INTO log (key, first_seq, last_seq, fence, at, raw, body, crc)
+  SELECT key, tail + 1 - n, tail, fence, now, octet_length(body), body, crc FROM up WHERE body IS NOT NULL
   UNION ALL
-  SELECT up.key, up.tail + 1 - p.back, up.tail - p.back + p.n, up.fence, up.now, octet_length(p.body), p.body
-  FROM unnest($13::bigint[], $14::bigint[], $15::bigint[], $16::bytea[]) AS p (key, back, n, body)
+  SELECT up.key, up.tail + 1 - p.back, up.tail - p.back + p.n, up.fence, up.now, octet_length(p.body), p.body, p.crc
+  FROM unnest($13::bigint[], $14::bigint[], $15::bigint[], $16::bytea[], $18::bigint[]) AS p (key, back, n, body, crc)
   JOIN up ON up.key = p.key
 )
 -- </fragment>
@@ -75,6 +77,8 @@ put AS (
   SET last_run_at = up.now, sort_at = up.now, version = t.version + 1
   FROM up
   WHERE up.status IS NOT NULL AND t.key = up.key AND t.key = ($2::bigint[])[1]
+), gone AS (
+  DELETE FROM turns AS t USING up WHERE up.status IS NOT NULL AND t.key = ($2::bigint[])[1] AND t.run = up.run
 )
 SELECT h.now, h.run,
   -- <fragment head_columns>

@@ -13,7 +13,8 @@
 -- $11 back bigint[]: for each row of the log, events from its first to the end of the commit
 -- $12 counts bigint[]: events of each row
 -- $13 bodies bytea[]
--- example: NULL, 1, 1, 0, FALSE, 10000, 0, 3, NULL, NULL, '{}', '{}', '{}'
+-- $14 crcs bigint[]: CRC-32C of each body
+-- example: NULL, 1, 1, 0, FALSE, 10000, 0, 3, NULL, NULL, '{}', '{}', '{}', '{}'
 
 WITH
 -- <fragment clock>
@@ -37,10 +38,10 @@ c AS MATERIALIZED (
     AND (NOT $5::boolean OR h.lease_until <= c.now OR h.stop_at <= c.now - $6::bigint)
   RETURNING h.*, c.now
 ), put AS (
-  INSERT INTO log (key, first_seq, last_seq, fence, at, raw, body)
-  SELECT up.key, up.tail + 1 - p.back, up.tail - p.back + p.n, up.fence, up.now, octet_length(p.body), p.body
+  INSERT INTO log (key, first_seq, last_seq, fence, at, raw, body, crc)
+  SELECT up.key, up.tail + 1 - p.back, up.tail - p.back + p.n, up.fence, up.now, octet_length(p.body), p.body, p.crc
   FROM up
-  CROSS JOIN unnest($11::bigint[], $12::bigint[], $13::bytea[]) AS p (back, n, body)
+  CROSS JOIN unnest($11::bigint[], $12::bigint[], $13::bytea[], $14::bigint[]) AS p (back, n, body, crc)
 ), ended AS (
   UPDATE runs AS r
   SET status = $8::bigint, error_code = $9::text, error_message = $10::text, producer_seq = up.producer_seq,
@@ -50,6 +51,8 @@ c AS MATERIALIZED (
   RETURNING r.*
 ), touched AS (
   UPDATE threads AS t SET last_run_at = up.now, sort_at = up.now, version = t.version + 1 FROM up WHERE t.key = $2
+), gone AS (
+  DELETE FROM turns AS t USING up WHERE t.key = $2 AND t.run = up.run
 )
 SELECT h.now,
   -- <fragment head_columns>

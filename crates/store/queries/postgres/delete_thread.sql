@@ -8,5 +8,7 @@ WITH gone AS (
   DELETE FROM heads WHERE key = $1 RETURNING key
 ), buried AS (
   UPDATE threads AS t SET deleted = 1, version = t.version + 1 FROM gone WHERE t.key = $1
+), turns_gone AS (
+  DELETE FROM turns AS t USING gone WHERE t.key = $1
 )
 SELECT key FROM gone

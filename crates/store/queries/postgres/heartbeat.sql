@@ -1,4 +1,5 @@
--- Extends leases. A heartbeat may request a shorter lease; without a request, a lease is only extended. Heads are
+-- Extends leases. A heartbeat may request a shorter lease, after which the reaper looks at the run; without a request,
+-- a lease is only extended. Heads are
 -- locked in the order given, which is that of their keys. Locked heads are left out.
 -- Caller: beat in src/postgres/runs.rs
 -- $1 now bigint: the time of a manual clock, or NULL for the database's
@@ -19,6 +20,7 @@ c AS MATERIALIZED (
   FROM unnest($2::bigint[], $3::bigint[], $4::bigint[]) AS v (key, fence, lease)
   CROSS JOIN LATERAL (SELECT h.key FROM heads h WHERE h.key = v.key FOR NO KEY UPDATE SKIP LOCKED) AS h
 )
+, up AS (
 UPDATE heads AS h
 SET
     -- <fragment generation>
@@ -33,8 +35,15 @@ SET
 FROM locked l CROSS JOIN c
 WHERE h.key = l.key AND h.fence = l.fence AND h.active
     -- </fragment>
-RETURNING
+RETURNING h.*, l.lease
+), sooner AS (
+  UPDATE turns AS t SET check_at = least(t.check_at, up.lease_until)
+  FROM up
+  WHERE up.lease IS NOT NULL AND t.key = up.key AND t.run = up.run
+)
+SELECT
   -- <fragment head_columns>
   h.key, h.epoch, h.tail, h.fence, CASE WHEN h.active THEN h.run END, h.producer_seq, h.lease_until, h.stop_at,
   h.finishing, h.generation, h.prior_epoch, h.prior_tail
   -- </fragment>
+FROM up h

@@ -19,6 +19,7 @@ c AS MATERIALIZED (
   FROM unnest($2::bigint[], $3::bigint[], $4::bigint[]) AS v (key, fence, lease)
   CROSS JOIN LATERAL (SELECT h.key FROM heads h WHERE h.key = v.key FOR NO KEY UPDATE) AS h
 )
+, up AS (
 UPDATE heads AS h
 SET
     -- <fragment generation>
@@ -33,8 +34,15 @@ SET
 FROM locked l CROSS JOIN c
 WHERE h.key = l.key AND h.fence = l.fence AND h.active
     -- </fragment>
-RETURNING
+RETURNING h.*, l.lease
+), sooner AS (
+  UPDATE turns AS t SET check_at = least(t.check_at, up.lease_until)
+  FROM up
+  WHERE up.lease IS NOT NULL AND t.key = up.key AND t.run = up.run
+)
+SELECT
   -- <fragment head_columns>
   h.key, h.epoch, h.tail, h.fence, CASE WHEN h.active THEN h.run END, h.producer_seq, h.lease_until, h.stop_at,
   h.finishing, h.generation, h.prior_epoch, h.prior_tail
   -- </fragment>
+FROM up h

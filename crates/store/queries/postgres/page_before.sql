@@ -13,16 +13,16 @@ SELECT 0::bigint,
   h.key, h.epoch, h.tail, h.fence, CASE WHEN h.active THEN h.run END, h.producer_seq, h.lease_until, h.stop_at,
   h.finishing, h.generation, h.prior_epoch, h.prior_tail
   -- </fragment>
-  , NULL::bytea
+  , NULL::bytea, NULL::bigint
 FROM heads h
 WHERE h.key = $1::bigint
 UNION ALL
-SELECT 1, p.first_seq, p.last_seq, p.at, p.fence, r.id, NULL, NULL, NULL, NULL, NULL, NULL, NULL, p.body
+SELECT 1, p.first_seq, p.last_seq, p.at, p.fence, r.id, NULL, NULL, NULL, NULL, NULL, NULL, NULL, p.body, p.crc
 FROM (
   SELECT w.*,
     sum(w.raw) OVER (ORDER BY w.first_seq DESC ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) - w.raw AS before
   FROM (
-    SELECT l.first_seq, l.last_seq, l.at, l.fence, l.raw, l.body
+    SELECT l.first_seq, l.last_seq, l.at, l.fence, l.raw, l.body, l.crc
     FROM log l
     WHERE l.key = $1::bigint AND l.first_seq < $2::bigint
       AND l.first_seq >= coalesce((

@@ -1,4 +1,4 @@
--- Makes a staged thread visible: it gets its head.
+-- Makes a staged thread visible: it gets its head, and a turn if a run is active.
 -- Caller: publish in src/postgres/transfer.rs
 -- $1 now bigint: the time of a manual clock, or NULL for the database's
 -- $2 key bigint
@@ -11,7 +11,8 @@
 -- $9 lease_until bigint: at most now
 -- $10 stop_at bigint: time of its stop request
 -- $11 finishing boolean
--- example: NULL, 1, 7, 1, 1, FALSE, NULL, 0, 0, NULL, FALSE
+-- $12 agent text: of the active run
+-- example: NULL, 1, 7, 1, 1, FALSE, NULL, 0, 0, NULL, FALSE, NULL
 
 WITH
 -- <fragment clock>
@@ -24,7 +25,13 @@ c AS MATERIALIZED (
   UPDATE threads AS t
   SET deleted = 0, sort_at = coalesce(t.last_run_at, t.updated_at), fed_version = -t.version
   WHERE t.key = $2::bigint AND t.deleted = 3
-  RETURNING t.key
+  RETURNING t.key, t.project, t.user_id
+), turned AS (
+  INSERT INTO turns (key, run, project, user_id, agent, at, check_at)
+  SELECT there.key, $7::text, there.project, there.user_id, $12::text, c.now, least($9::bigint, c.now)
+  FROM there
+  CROSS JOIN c
+  WHERE $6::boolean
 )
 INSERT INTO heads (
   key, epoch, generation, tail, fence, active, run, producer_seq, lease_until, stop_at, finishing

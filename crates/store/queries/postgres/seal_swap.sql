@@ -9,13 +9,14 @@
 -- $5 raws bigint[]: bytes of the events
 -- $6 bodies bytea[]
 -- $7 rows bigint: number of rows replaced
--- example: 1, '{1}', '{2}', '{0}', '{6}', '{"\\x00"}', 2
+-- $8 crcs bigint[]: CRC-32C of the bodies
+-- example: 1, '{1}', '{2}', '{0}', '{6}', '{"\\x00"}', 2, '{0}'
 
 WITH wanted AS MATERIALIZED (
   SELECT *
   FROM unnest(
-    $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bytea[]
-  ) AS w (first_seq, last_seq, at, raw, body)
+    $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bytea[], $8::bigint[]
+  ) AS w (first_seq, last_seq, at, raw, body, crc)
 ), alive AS MATERIALIZED (
   SELECT h.key FROM heads h WHERE h.key = $1::bigint FOR KEY SHARE
 ), taken AS MATERIALIZED (
@@ -32,8 +33,8 @@ WITH wanted AS MATERIALIZED (
   WHERE log.key = $1 AND log.first_seq = t.first_seq AND (SELECT count(*) FROM taken) = $7::bigint
   RETURNING log.first_seq
 ), put AS (
-  INSERT INTO log (key, first_seq, last_seq, fence, at, raw, body)
-  SELECT $1::bigint, w.first_seq, w.last_seq, NULL, w.at, w.raw, w.body
+  INSERT INTO log (key, first_seq, last_seq, fence, at, raw, body, crc)
+  SELECT $1::bigint, w.first_seq, w.last_seq, NULL, w.at, w.raw, w.body, w.crc
   FROM wanted w
   WHERE (SELECT count(*) FROM gone) = $7
   RETURNING last_seq

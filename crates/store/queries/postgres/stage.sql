@@ -23,36 +23,37 @@
 -- $19 times bigint[]
 -- $20 raws bigint[]: bytes of the events
 -- $21 bodies bytea[]
--- $22 sealed bigint: seq up to which the rows are sealed, or NULL
--- $23 project text
--- $24 thread text: id of the thread
--- $25 user text
--- $26 agent text
--- $27 name text
--- $28 name_source bigint
--- $29 archived boolean
--- $30 metadata text
--- $31 created_at bigint
--- $32 updated_at bigint
--- $33 last_run_at bigint
--- $34 version bigint
--- $35 created_with text
--- $36 read_seq bigint
--- example: NULL, NULL, '{1}', '{r}', '{NULL}', '{2}', '{NULL}', '{NULL}', '{NULL}', '{1}', '{1}', '{0}', '{0}', '{NULL}', '{NULL}', '{1}', '{1}', '{1}', '{0}', '{3}', '{"\\x7b7d0a"}', NULL, 'p', 't', 'u', NULL, NULL, NULL, FALSE, '{}', 0, 0, NULL, 1, '{}', 0
+-- $22 crcs bigint[]: CRC-32C of the bodies
+-- $23 sealed bigint: seq up to which the rows are sealed, or NULL
+-- $24 project text
+-- $25 thread text: id of the thread
+-- $26 user text
+-- $27 agent text
+-- $28 name text
+-- $29 name_source bigint
+-- $30 archived boolean
+-- $31 metadata text
+-- $32 created_at bigint
+-- $33 updated_at bigint
+-- $34 last_run_at bigint
+-- $35 version bigint
+-- $36 created_with text
+-- $37 read_seq bigint
+-- example: NULL, NULL, '{1}', '{r}', '{NULL}', '{2}', '{NULL}', '{NULL}', '{NULL}', '{1}', '{1}', '{0}', '{0}', '{NULL}', '{NULL}', '{1}', '{1}', '{1}', '{0}', '{3}', '{"\\x7b7d0a"}', '{0}', NULL, 'p', 't', 'u', NULL, NULL, NULL, FALSE, '{}', 0, 0, NULL, 1, '{}', 0
 
 WITH
 -- <fragment now>
 c AS MATERIALIZED (SELECT coalesce($1::bigint, (extract(epoch FROM clock_timestamp()) * 1000)::bigint) AS now)
 -- </fragment>
 , forgotten AS (
-  UPDATE threads AS t SET deleted = 1 WHERE t.deleted = 3 AND t.project = $23::text AND t.id = $24::text
+  UPDATE threads AS t SET deleted = 1 WHERE t.deleted = 3 AND t.project = $24::text AND t.id = $25::text
 ), place AS (
   INSERT INTO threads (
     project, id, user_id, agent, name, name_source, archived, metadata, created_at, updated_at, last_run_at, version,
     fed_version, created_with, read_seq, sort_at, deleted
   )
-  SELECT $23, $24, $25::text, $26::text, $27::text, $28::bigint, $29::boolean, $30::text, $31::bigint, $32::bigint,
-    $33::bigint, $34::bigint, $34, $35::text, $36::bigint, c.now, 3
+  SELECT $24, $25, $26::text, $27::text, $28::text, $29::bigint, $30::boolean, $31::text, $32::bigint, $33::bigint,
+    $34::bigint, $35::bigint, $35, $36::text, $37::bigint, c.now, 3
   FROM c
   WHERE $2::bigint IS NULL
   RETURNING key
@@ -65,11 +66,12 @@ brought AS (
   FROM place CROSS JOIN unnest($3::bigint[], $4::text[], $5::text[], $6::bigint[], $7::text[], $8::text[], $9::text[],
     $10::bigint[], $11::bigint[], $12::bigint[], $13::bigint[], $14::bigint[], $15::boolean[]) AS r
 ), put AS (
-  INSERT INTO log (key, first_seq, last_seq, fence, at, raw, body)
+  INSERT INTO log (key, first_seq, last_seq, fence, at, raw, body, crc)
   SELECT place.key, l.*
-  FROM place CROSS JOIN unnest($16::bigint[], $17::bigint[], $18::bigint[], $19::bigint[], $20::bigint[], $21::bytea[]) AS l
+  FROM place CROSS JOIN unnest($16::bigint[], $17::bigint[], $18::bigint[], $19::bigint[], $20::bigint[], $21::bytea[],
+    $22::bigint[]) AS l
 ), decided AS (
-  INSERT INTO sealing AS s (key, upto) SELECT place.key, $22 FROM place WHERE $22::bigint IS NOT NULL
+  INSERT INTO sealing AS s (key, upto) SELECT place.key, $23 FROM place WHERE $23::bigint IS NOT NULL
   ON CONFLICT (key) DO UPDATE SET upto = greatest(s.upto, excluded.upto)
 )
 SELECT key FROM place

@@ -21,8 +21,9 @@
 -- $19 times bigint[]
 -- $20 raws bigint[]: bytes of the events
 -- $21 bodies bytea[]
--- $22 sealed bigint: seq up to which the rows are sealed, or NULL
--- example: NULL, 1, '{1}', '{r}', '{NULL}', '{2}', '{NULL}', '{NULL}', '{NULL}', '{1}', '{1}', '{0}', '{0}', '{NULL}', '{NULL}', '{1}', '{1}', '{1}', '{0}', '{3}', '{"\\x7b7d0a"}', NULL
+-- $22 crcs bigint[]: CRC-32C of the bodies
+-- $23 sealed bigint: seq up to which the rows are sealed, or NULL
+-- example: NULL, 1, '{1}', '{r}', '{NULL}', '{2}', '{NULL}', '{NULL}', '{NULL}', '{1}', '{1}', '{0}', '{0}', '{NULL}', '{NULL}', '{1}', '{1}', '{1}', '{0}', '{3}', '{"\\x7b7d0a"}', '{0}', NULL
 
 WITH
 -- <fragment now>
@@ -39,11 +40,12 @@ brought AS (
   FROM place CROSS JOIN unnest($3::bigint[], $4::text[], $5::text[], $6::bigint[], $7::text[], $8::text[], $9::text[],
     $10::bigint[], $11::bigint[], $12::bigint[], $13::bigint[], $14::bigint[], $15::boolean[]) AS r
 ), put AS (
-  INSERT INTO log (key, first_seq, last_seq, fence, at, raw, body)
+  INSERT INTO log (key, first_seq, last_seq, fence, at, raw, body, crc)
   SELECT place.key, l.*
-  FROM place CROSS JOIN unnest($16::bigint[], $17::bigint[], $18::bigint[], $19::bigint[], $20::bigint[], $21::bytea[]) AS l
+  FROM place CROSS JOIN unnest($16::bigint[], $17::bigint[], $18::bigint[], $19::bigint[], $20::bigint[], $21::bytea[],
+    $22::bigint[]) AS l
 ), decided AS (
-  INSERT INTO sealing AS s (key, upto) SELECT place.key, $22 FROM place WHERE $22::bigint IS NOT NULL
+  INSERT INTO sealing AS s (key, upto) SELECT place.key, $23 FROM place WHERE $23::bigint IS NOT NULL
   ON CONFLICT (key) DO UPDATE SET upto = greatest(s.upto, excluded.upto)
 )
 SELECT key FROM place

@@ -23,7 +23,8 @@
 -- $20 older bigint[]: 1 for the rows of the closed run, else 0
 -- $21 at bigint: the tail that the head must have, or NULL
 -- $22 driven boolean: whether the server drives the run
--- example: NULL, 1, 'r', NULL, 30000, 0, NULL, NULL, NULL, NULL, NULL, NULL, 0, NULL, NULL, NULL, '{}', '{}', '{}', '{}', NULL, TRUE
+-- $23 crcs bigint[]: CRC-32C of each body
+-- example: NULL, 1, 'r', NULL, 30000, 0, NULL, NULL, NULL, NULL, NULL, NULL, 0, NULL, NULL, NULL, '{}', '{}', '{}', '{}', NULL, TRUE, '{}'
 
 WITH
 -- <fragment clock>
@@ -52,11 +53,13 @@ c AS MATERIALIZED (
     AND NOT EXISTS (SELECT 1 FROM runs WHERE key = $2 AND id = $3)
   RETURNING h.*, c.now
 ), put AS (
-  INSERT INTO log (key, first_seq, last_seq, fence, at, raw, body)
-  SELECT up.key, up.tail + 1 - p.back, up.tail - p.back + p.n, CASE WHEN p.older = 1 THEN $11 ELSE up.fence END, up.now, octet_length(p.body),
-    p.body
+  INSERT INTO log (key, first_seq, last_seq, fence, at, raw, body, crc)
+  SELECT up.key, up.tail + 1 - p.back, up.tail - p.back + p.n, CASE WHEN p.older = 1 THEN $11 ELSE up.fence END,
+    up.now, octet_length(p.body), p.body, p.crc
   FROM up
-  CROSS JOIN unnest($17::bigint[], $18::bigint[], $19::bytea[], $20::bigint[]) AS p (back, n, body, older)
+  CROSS JOIN unnest(
+    $17::bigint[], $18::bigint[], $19::bytea[], $20::bigint[], $23::bigint[]
+  ) AS p (back, n, body, older, crc)
 ), begun AS (
   INSERT INTO runs AS r (
     key, fence, id, agent, status, error_code, error_message, usage, first_seq, producer_seq, started_at, ended_at,
@@ -79,6 +82,15 @@ c AS MATERIALIZED (
     version = t.version + 1 + ($7 IS NOT NULL)::int + ($11 IS NOT NULL)::int
   FROM up
   WHERE t.key = $2
+  RETURNING t.key, t.project, t.user_id
+), turned AS (
+  INSERT INTO turns (key, run, project, user_id, agent, at, check_at)
+  SELECT up.key, up.run, t.project, t.user_id, $4, up.now, up.lease_until
+  FROM up
+  CROSS JOIN touched t
+  WHERE up.active
+), gone AS (
+  DELETE FROM turns AS t USING closed WHERE t.key = $2 AND t.run = closed.id
 )
 SELECT (SELECT id FROM closed), h.now,
   -- <fragment head_columns>

@@ -1,10 +1,11 @@
--- Requests the stop of a run. The thread's row shows the stop, so its version changes; a repetition changes nothing.
+-- Requests the stop of a run. The reaper looks at the run once the stop is overdue. The thread's row shows the stop, so its version changes; a repetition changes nothing.
 -- A run that began a moment ago and is not visible yet is left to the next attempt.
 -- Caller: request_stop in src/postgres/runs.rs
 -- $1 now bigint: the time of a manual clock, or NULL for the database's
 -- $2 key bigint
 -- $3 run text: id of the run
--- example: NULL, 1, 'r'
+-- $4 grace bigint: STOP_GRACE in ms
+-- example: NULL, 1, 'r', 10000
 
 WITH
 -- <fragment clock>
@@ -26,10 +27,12 @@ c AS MATERIALIZED (
   FROM c
   WHERE h.key = $2::bigint AND h.run = $3::text AND h.active AND h.stop_at IS NULL
     AND EXISTS (SELECT 1 FROM runs WHERE key = $2 AND id = $3)
-  RETURNING h.key, h.fence, h.stop_at
+  RETURNING h.key, h.fence, h.stop_at, h.run
 ), noted AS (
   UPDATE runs AS r SET stop_at = up.stop_at FROM up WHERE r.key = $2 AND r.fence = up.fence
 ), touched AS (
   UPDATE threads AS t SET version = t.version + 1 FROM up WHERE t.key = $2
+), sooner AS (
+  UPDATE turns AS t SET check_at = least(t.check_at, up.stop_at + $4::bigint) FROM up WHERE t.key = $2 AND t.run = up.run
 )
 SELECT key FROM up

@@ -9,7 +9,8 @@
 -- ?6 overdue integer: the time at or before which a stop request is overdue
 -- ?7 raw integer: bytes of the body
 -- ?8 body blob: the events as NDJSON
--- example: 2, 0, 1, 1, NULL, 0, 6, x'7b7d0a7b7d0a'
+-- ?9 crc integer: CRC-32C of the body
+-- example: 2, 0, 1, 1, NULL, 0, 6, x'7b7d0a7b7d0a', 0
 
 BEGIN IMMEDIATE;
 UPDATE heads
@@ -22,7 +23,7 @@ RETURNING
   prior_tail
   -- </fragment>
 ;
-INSERT INTO log (key, first_seq, last_seq, fence, at, raw, body)
-SELECT key, tail + 1 - ?1, tail, fence, ?2, ?7, ?8 FROM heads
+INSERT INTO log (key, first_seq, last_seq, fence, at, raw, body, crc)
+SELECT key, tail + 1 - ?1, tail, fence, ?2, ?7, ?8, ?9 FROM heads
 WHERE key = ?3 AND changes() = 1;
 COMMIT

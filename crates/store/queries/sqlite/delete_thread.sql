@@ -5,4 +5,5 @@
 -- example: 1
 
 UPDATE threads SET deleted = 1, version = version + 1 WHERE key = ?1 AND deleted = 0;
+DELETE FROM turns WHERE key = ?1;
 DELETE FROM heads WHERE key = ?1

@@ -1,4 +1,5 @@
--- Extends leases. A producer may request a shorter lease; without a request, a lease is only extended.
+-- Extends leases. A producer may request a shorter lease, after which the reaper looks at the run; without a request, a
+-- lease is only extended.
 -- Caller: heartbeat in src/sqlite/runs.rs
 -- ?1 beats text: [[key, fence, lease in ms or null], …]
 -- ?2 now integer: the time
@@ -14,3 +15,8 @@ RETURNING
   key, epoch, tail, fence, run, producer_seq, lease_until, stop_at, finishing, generation, prior_epoch,
   prior_tail
   -- </fragment>
+;
+UPDATE turns AS t SET check_at = min(t.check_at, h.lease_until)
+FROM (SELECT value ->> 0 AS k, value ->> 1 AS f FROM json_each(?1) WHERE value ->> 2 IS NOT NULL) AS v
+CROSS JOIN heads h ON h.key = v.k AND h.fence = v.f AND h.run IS NOT NULL
+WHERE t.key = h.key AND t.run = h.run

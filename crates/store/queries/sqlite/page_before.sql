@@ -1,5 +1,5 @@
 -- Reads the head, then rows of the log backwards, from the row that holds the event before the cursor. The first
--- column tells a head from a row. Columns of rows are in the positions of the head's, with the body last.
+-- column tells a head from a row. Columns of rows are in the positions of the head's, with the body and its checksum last.
 -- Caller: log_rows in src/sqlite/log.rs
 -- ?1 key integer
 -- ?2 cursor integer: seq
@@ -25,11 +25,11 @@ SELECT 0,
   h.key, h.epoch, h.tail, h.fence, h.run, h.producer_seq, h.lease_until, h.stop_at, h.finishing, h.generation,
   h.prior_epoch, h.prior_tail
   -- </fragment>
-  , NULL
+  , NULL, NULL
 FROM heads h
 WHERE h.key = ?1
 UNION ALL
 -- <fragment rows_of_page>
-SELECT 1, l.first_seq, l.last_seq, l.at, l.fence, r.id, NULL, NULL, NULL, NULL, NULL, NULL, NULL, l.body
+SELECT 1, l.first_seq, l.last_seq, l.at, l.fence, r.id, NULL, NULL, NULL, NULL, NULL, NULL, NULL, l.body, l.crc
 FROM page CROSS JOIN log l ON l.rowid = page.row LEFT JOIN runs r ON r.key = ?1 AND r.fence = l.fence
 -- </fragment>

@@ -1,4 +1,4 @@
--- Makes a staged thread visible: it gets its head.
+-- Makes a staged thread visible: it gets its head, and a turn if a run is active.
 -- Caller: publish in src/sqlite/transfer.rs
 -- ?1 key integer
 -- ?2 epoch integer
@@ -9,7 +9,9 @@
 -- ?7 lease_until integer: at most now
 -- ?8 stop_at integer: time of its stop request
 -- ?9 finishing integer
--- example: 1, 7, 1, 1, NULL, 0, 0, NULL, 0
+-- ?10 agent text: of the active run
+-- ?11 now integer: the time
+-- example: 1, 7, 1, 1, NULL, 0, 0, NULL, 0, NULL, 0
 
 UPDATE threads SET deleted = 0, sort_at = coalesce(last_run_at, updated_at), fed_version = -version WHERE key = ?1;
 INSERT INTO heads (
@@ -18,4 +20,6 @@ INSERT INTO heads (
   prior_tail
   -- </fragment>
   )
-VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, (SELECT max(generation) FROM lineage), NULL, NULL)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, (SELECT max(generation) FROM lineage), NULL, NULL);
+INSERT INTO turns (key, run, project, user, agent, at, check_at)
+SELECT key, ?5, project, user, ?10, ?11, ?7 FROM threads WHERE key = ?1 AND ?5 IS NOT NULL

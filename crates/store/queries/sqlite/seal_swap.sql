@@ -8,9 +8,10 @@
 -- ?5 raw integer: bytes of the events
 -- ?6 body blob
 -- ?7 rows integer: number of rows replaced
--- example: 1, 1, 2, 0, 6, x'00', 2
+-- ?8 crc integer: CRC-32C of the body
+-- example: 1, 1, 2, 0, 6, x'00', 2, 0
 
 DELETE FROM log WHERE key = ?1 AND first_seq BETWEEN ?2 AND ?3 AND fence IS NOT NULL;
-INSERT INTO log (key, first_seq, last_seq, fence, at, raw, body)
-SELECT ?1, ?2, ?3, NULL, ?4, ?5, ?6
+INSERT INTO log (key, first_seq, last_seq, fence, at, raw, body, crc)
+SELECT ?1, ?2, ?3, NULL, ?4, ?5, ?6, ?8
 WHERE changes() = ?7

@@ -16,4 +16,10 @@ VALUES (?1, ?2, ?3, ?4, 0, ?5, 0, ?6, ?7);
 UPDATE heads
 SET fence = ?2, run = ?3, producer_seq = 0, lease_ms = ?8, lease_until = ?9, stop_at = NULL, finishing = 0
 WHERE key = ?1;
-UPDATE threads SET agent = coalesce(agent, ?4), last_run_at = ?6, sort_at = ?6, version = version + 1 WHERE key = ?1
+UPDATE threads SET agent = coalesce(agent, ?4), last_run_at = ?6, sort_at = ?6, version = version + 1 WHERE key = ?1;
+INSERT INTO turns (key, run, project, user, agent, at, check_at)
+SELECT h.key, h.run, t.project, t.user, r.agent, r.started_at, h.lease_until
+FROM heads h
+CROSS JOIN runs r ON r.key = h.key AND r.fence = h.fence
+CROSS JOIN threads t ON t.key = h.key
+WHERE h.key = ?1

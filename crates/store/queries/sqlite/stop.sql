@@ -1,10 +1,12 @@
 -- Requests the stop of a run. The thread's row shows the request, so its version changes; a repetition changes
--- nothing.
+-- nothing. The reaper looks at the run once the stop is overdue.
 -- Caller: request_stop in src/sqlite/runs.rs
 -- ?1 now integer: the time
 -- ?2 key integer
 -- ?3 run text: id of the run
--- example: 0, 1, 'r'
+-- ?4 check_at integer: the time at which the stop is overdue
+-- example: 0, 1, 'r', 10000
 
 UPDATE heads SET stop_at = ?1 WHERE key = ?2 AND run = ?3 AND stop_at IS NULL;
-UPDATE threads SET version = version + 1 WHERE key = ?2 AND changes() = 1
+UPDATE threads SET version = version + 1 WHERE key = ?2 AND changes() = 1;
+UPDATE turns SET check_at = min(check_at, ?4) WHERE key = ?2 AND run = ?3 AND changes() = 1

@@ -11,13 +11,13 @@ use threadline_core::{
     AgentId, Annotation, Clock, CreatedThread, Epoch, FeedChange, FeedEntry, Fence, Generation, ListOrder,
     ListPosition, LogHistory, LogSlice, NewEvents, NewThread, Node, NodeId, PriorEpoch, ProjectId, ReadFrom, Run,
     RunId, RunStatus, Seq, Terminal, Thread, ThreadId, ThreadKey, ThreadPatch, Timestamp, UserId,
-    limits::{PAGE_BYTES, RELEASE_GRACE},
+    limits::{PAGE_BYTES, REAP_CLAIM, RELEASE_GRACE, STOP_GRACE},
 };
 
 use super::{
-    ActiveHead, ActiveRuns, Append, Appended, CloseOutcome, CloseWhen, Closing, Committed, Due, FeedImage, FeedPage,
-    FeedStore, GenerationRecord, Head, HeartbeatRequest, Lineage, LineageFence, ListThreads, LogPage, LogStore,
-    RunStore, Snapshot, StartOutcome, StartRun, StopOutcome, StoreResult, ThreadPage, ThreadStore,
+    ActiveHead, ActiveRuns, Append, Appended, Claimed, CloseOutcome, CloseWhen, Closing, Committed, Due, FeedImage,
+    FeedPage, FeedStore, GenerationRecord, Head, HeartbeatRequest, Lineage, LineageFence, ListThreads, LogPage,
+    LogStore, RunStore, Snapshot, StartOutcome, StartRun, StopOutcome, StoreResult, ThreadPage, ThreadStore,
     segment::{self, LogRow},
 };
 
@@ -67,6 +67,8 @@ struct Row {
     fed_version: i64,
     fence: Fence,
     lease: Duration,
+    /// Time at which the reaper looks at the active run.
+    check_at: Timestamp,
     runs: BTreeMap<Fence, Run>,
     log: Vec<LogRow>,
     snapshots: BTreeMap<Seq, Snapshot>,
@@ -104,6 +106,7 @@ impl Row {
             fed_version: 0,
             fence: Fence(0),
             lease: Duration::ZERO,
+            check_at: Timestamp(0),
             runs: BTreeMap::new(),
             log: Vec::new(),
             snapshots: BTreeMap::new(),
@@ -201,8 +204,20 @@ impl Row {
             .is_some_and(|run| run.status == RunStatus::Finishing || run.lease_until.is_none_or(|until| until <= now))
     }
 
+    /// Time at which the active run is due: the end of its lease, or of its stop's grace.
+    fn due_at(&self) -> Timestamp {
+        let lease = self.active().and_then(|run| run.lease_until).unwrap_or(Timestamp(0));
+        let stop = self.active().and_then(|run| run.stop_requested_at);
+        stop.map_or(lease, |asked| asked.plus(STOP_GRACE).min(lease))
+    }
+
     fn is_due(&self, now: Timestamp) -> bool {
-        self.active().is_some_and(|run| run.lease_until.is_none_or(|until| until <= now) || run.stop_overdue(now))
+        self.active().is_some() && self.due_at() <= now
+    }
+
+    /// Has the reaper look at the active run at this time, if that is sooner.
+    fn look_at(&mut self, time: Timestamp) {
+        self.check_at = self.check_at.min(time);
     }
 
     fn sort_at(&self, order: ListOrder) -> Timestamp {
@@ -332,7 +347,7 @@ impl RunStore for MemoryStore {
         }
         row.enter(state.lineage);
         row.fence = Fence(row.fence.0.max(state.lineage.generation.fence_floor()) + 1);
-        row.lease = start.lease;
+        (row.lease, row.check_at) = (start.lease, now.plus(start.lease));
         let run = Run {
             id: start.run,
             fence: row.fence,
@@ -388,6 +403,9 @@ impl RunStore for MemoryStore {
                 let run = row.runs.get_mut(&beat.fence)?;
                 // A producer may request a shorter lease; without one, a lease is only ever extended.
                 run.lease_until = if beat.lease.is_some() { Some(until) } else { run.lease_until.max(Some(until)) };
+                if beat.lease.is_some() {
+                    row.look_at(until);
+                }
                 row.head().active
             }));
         }
@@ -410,6 +428,7 @@ impl RunStore for MemoryStore {
         if first {
             row.thread.version += 1;
             row.enter(state.lineage);
+            row.look_at(now.plus(STOP_GRACE));
         }
         Ok(StopOutcome::Asked(run, row.head()))
     }
@@ -423,30 +442,48 @@ impl RunStore for MemoryStore {
             run.status = RunStatus::Finishing;
             run.lease_until = run.lease_until.min(Some(until));
         }
+        row.look_at(row.active().and_then(|run| run.lease_until).unwrap_or(until));
         row.thread.version += 1;
         row.enter(state.lineage);
         Ok(true)
     }
 
-    async fn due(&self, limit: usize) -> StoreResult<Vec<Due>> {
+    async fn claim_due(&self, limit: usize) -> StoreResult<Claimed> {
         let now = self.clock.now();
-        let state = self.state();
-        let due = state.threads.values().filter(|row| row.is_due(now)).take(limit).map(|row| Due {
-            key: row.thread.key,
-            project: row.thread.project.clone(),
-            user: row.thread.user.clone(),
-            thread: row.thread.id.clone(),
-        });
-        Ok(due.collect())
+        let state = &mut *self.state();
+        let waiting = state.threads.values_mut().filter(|row| row.active().is_some() && row.check_at <= now);
+        let mut waiting: Vec<&mut Row> = waiting.collect();
+        waiting.sort_by_key(|row| (row.check_at, row.thread.key));
+        waiting.truncate(limit);
+        let mut claimed = Claimed { due: Vec::new(), more: waiting.len() >= limit };
+        for row in waiting {
+            let until = row.due_at();
+            row.check_at = if until <= now { now.plus(REAP_CLAIM) } else { until };
+            if until <= now {
+                claimed.due.push(Due {
+                    key: row.thread.key,
+                    project: row.thread.project.clone(),
+                    user: row.thread.user.clone(),
+                    thread: row.thread.id.clone(),
+                });
+            }
+        }
+        Ok(claimed)
     }
 
-    async fn active_runs(&self, project: &ProjectId, user: Option<&UserId>) -> StoreResult<ActiveRuns> {
+    async fn active_runs(
+        &self,
+        project: &ProjectId,
+        user: Option<&UserId>,
+        bound: ActiveRuns,
+    ) -> StoreResult<ActiveRuns> {
         let state = self.state();
         let active = state.threads.values().filter(|row| row.thread.project == *project && row.active().is_some());
-        Ok(active.fold(ActiveRuns::default(), |count, row| ActiveRuns {
+        let all = active.fold(ActiveRuns::default(), |count, row| ActiveRuns {
             project: count.project + 1,
             user: count.user + u64::from(Some(&row.thread.user) == user),
-        }))
+        });
+        Ok(ActiveRuns { project: all.project.min(bound.project), user: all.user.min(bound.user) })
     }
 
     async fn run(&self, key: ThreadKey, run: &RunId) -> StoreResult<Option<Run>> {

@@ -23,7 +23,7 @@ use crate::{
     sql::{
         append::{End, GroupCommit, GroupFailure, appended},
         columns::Cells,
-        corrupt,
+        corrupt, crc,
     },
 };
 
@@ -41,6 +41,7 @@ pub(super) struct Pieces {
     pub(super) back: Vec<i64>,
     pub(super) counts: Vec<i64>,
     pub(super) bodies: Vec<Vec<u8>>,
+    pub(super) crcs: Vec<i64>,
 }
 
 impl Pieces {
@@ -51,6 +52,7 @@ impl Pieces {
             self.keys.push(key.0);
             self.back.push(rows::to_i64(back));
             self.counts.push(rows::to_i64(count));
+            self.crcs.push(crc(&body));
             self.bodies.push(body.to_vec());
             back -= count;
         }
@@ -86,6 +88,11 @@ fn group_arguments<'a>(text: &'static str, group: &[&'a Append], now: Option<i64
         .bind(group.iter().map(|append| row(append)).collect::<Vec<_>>())
 }
 
+/// Checksums of the bodies that fit into a row.
+fn row_crcs(group: &[&Append]) -> Vec<Option<i64>> {
+    group.iter().map(|append| row(append).map(crc)).collect()
+}
+
 fn wide<'a>(group: &[&'a Append], now: Option<i64>) -> Statement<'a> {
     let text = if group.len() == 1 { WIDE_ONE } else { WIDE };
     let (mut ends, mut stopped) = (Vec::with_capacity(group.len()), Vec::with_capacity(group.len()));
@@ -111,6 +118,8 @@ fn wide<'a>(group: &[&'a Append], now: Option<i64>) -> Statement<'a> {
         .bind(pieces.back)
         .bind(pieces.counts)
         .bind(pieces.bodies)
+        .bind(row_crcs(group))
+        .bind(pieces.crcs)
 }
 
 fn statement<'a>(group: &[&'a Append], now: Option<i64>) -> Statement<'a> {
@@ -122,8 +131,9 @@ fn statement<'a>(group: &[&'a Append], now: Option<i64>) -> Statement<'a> {
             .bind(producer_seq(only))
             .bind(count(only))
             .bind(rows::millis(STOP_GRACE))
-            .bind(row(only)),
-        many if many.iter().all(|append| is_narrow(append)) => group_arguments(GROUP, many, now),
+            .bind(row(only))
+            .bind(row(only).map(crc)),
+        many if many.iter().all(|append| is_narrow(append)) => group_arguments(GROUP, many, now).bind(row_crcs(many)),
         many => wide(many, now),
     }
 }

@@ -50,7 +50,7 @@ impl PgStore {
             .bind(rows::limit(cap.bytes))
             .bind(rows::limit(cap.rows))
             .bind(rows::to_i64(cap.events as u64));
-        pages::log_rows(&self.read_rows(statement).await?)
+        pages::log_rows(&self.read_rows(statement).await?, key, from)
     }
 }
 

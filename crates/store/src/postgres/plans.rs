@@ -23,7 +23,7 @@ const HOT: [(&str, &str); 53] = [
     ("heartbeat, waiting", runs::HEARTBEAT_WAIT),
     ("stop", runs::STOP),
     ("release", runs::RELEASE),
-    ("due", runs::DUE),
+    ("claim of due runs", runs::CLAIM_DUE),
     ("active runs", runs::ACTIVE_RUNS),
     ("thread", threads::BY_ID),
     ("list, recent", threads::LIST_RECENT),

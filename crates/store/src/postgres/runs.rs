@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use sqlx::query;
 use threadline_core::{
     Fence, ProjectId, Run, RunId, ThreadKey, UserId,
-    limits::{PG_RACES, RECHECK_CHUNK, RELEASE_GRACE, STOP_GRACE},
+    limits::{PG_RACES, REAP_CLAIM, RECHECK_CHUNK, RELEASE_GRACE, STOP_GRACE},
 };
 
 use super::{
@@ -16,8 +16,8 @@ use super::{
     start::Look,
 };
 use crate::{
-    ActiveHead, ActiveRuns, CloseOutcome, CloseWhen, Closing, Due, HeartbeatRequest, RunStore, StartOutcome, StartRun,
-    StopOutcome, StoreError, StoreResult, sql::pages,
+    ActiveHead, ActiveRuns, Claimed, CloseOutcome, CloseWhen, Closing, HeartbeatRequest, RunStore, StartOutcome,
+    StartRun, StopOutcome, StoreError, StoreResult, sql::pages,
 };
 
 pub(super) const BY_ID: &str = text_of(include_str!("../../queries/postgres/run_by_id.sql"));
@@ -26,7 +26,7 @@ pub(super) const HEARTBEAT: &str = text_of(include_str!("../../queries/postgres/
 pub(super) const HEARTBEAT_WAIT: &str = text_of(include_str!("../../queries/postgres/heartbeat_waiting.sql"));
 pub(super) const STOP: &str = text_of(include_str!("../../queries/postgres/stop.sql"));
 pub(super) const RELEASE: &str = text_of(include_str!("../../queries/postgres/release.sql"));
-pub(super) const DUE: &str = text_of(include_str!("../../queries/postgres/due.sql"));
+pub(super) const CLAIM_DUE: &str = text_of(include_str!("../../queries/postgres/claim_due.sql"));
 pub(super) const ACTIVE_RUNS: &str = text_of(include_str!("../../queries/postgres/active_runs.sql"));
 
 impl PgStore {
@@ -97,7 +97,8 @@ impl RunStore for PgStore {
 
     async fn request_stop(&self, key: ThreadKey, run: &RunId) -> StoreResult<StopOutcome> {
         for _ in 0..PG_RACES {
-            self.write(query(STOP).bind(self.now()).bind(key.0).bind(run.as_str())).await?;
+            let stop = query(STOP).bind(self.now()).bind(key.0).bind(run.as_str()).bind(rows::millis(STOP_GRACE));
+            self.write(stop).await?;
             let Some(Look { head, run, .. }) = self.look(key, run).await? else { return Ok(StopOutcome::Gone) };
             match run {
                 None => return Ok(StopOutcome::NoRun),
@@ -114,13 +115,26 @@ impl RunStore for PgStore {
         Ok(!self.write(release).await?.is_empty())
     }
 
-    async fn due(&self, limit: usize) -> StoreResult<Vec<Due>> {
-        let statement = query(DUE).bind(self.now()).bind(rows::millis(STOP_GRACE)).bind(rows::limit(limit));
-        pages::due(&self.read_rows(statement).await?)
+    async fn claim_due(&self, limit: usize) -> StoreResult<Claimed> {
+        let claim = query(CLAIM_DUE)
+            .bind(self.now())
+            .bind(rows::millis(STOP_GRACE))
+            .bind(rows::millis(REAP_CLAIM))
+            .bind(rows::limit(limit));
+        pages::claimed(&self.write(claim).await?, limit)
     }
 
-    async fn active_runs(&self, project: &ProjectId, user: Option<&UserId>) -> StoreResult<ActiveRuns> {
-        let statement = query(ACTIVE_RUNS).bind(project.as_str()).bind(user.map(|user| user.as_str()));
+    async fn active_runs(
+        &self,
+        project: &ProjectId,
+        user: Option<&UserId>,
+        bound: ActiveRuns,
+    ) -> StoreResult<ActiveRuns> {
+        let statement = query(ACTIVE_RUNS)
+            .bind(project.as_str())
+            .bind(user.map(|user| user.as_str()))
+            .bind(rows::to_i64(bound.project))
+            .bind(rows::to_i64(bound.user));
         pages::active_runs(&self.read_rows(statement).await?)
     }
 

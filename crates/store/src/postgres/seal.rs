@@ -11,7 +11,7 @@ use super::{
 use crate::{
     StoreResult,
     segment::{LogRow, Segment},
-    sql::{pages::Cap, seal::Sealing},
+    sql::{crc, pages::Cap, seal::Sealing},
 };
 
 pub(super) const SWAP: &str = text_of(include_str!("../../queries/postgres/seal_swap.sql"));
@@ -33,6 +33,7 @@ impl Sealing for PgStore {
 
     async fn swap(&self, key: ThreadKey, segments: Vec<Segment>) -> StoreResult<bool> {
         let rows: usize = segments.iter().map(|segment| segment.rows).sum();
+        let crcs: Vec<_> = segments.iter().map(|segment| crc(&segment.body)).collect();
         let swap = query(SWAP)
             .bind(key.0)
             .bind(segments.iter().map(|segment| rows::to_i64(segment.first_seq)).collect::<Vec<_>>())
@@ -40,7 +41,8 @@ impl Sealing for PgStore {
             .bind(segments.iter().map(|segment| segment.at.0).collect::<Vec<_>>())
             .bind(segments.iter().map(|segment| rows::limit(segment.raw)).collect::<Vec<_>>())
             .bind(segments.into_iter().map(|segment| segment.body).collect::<Vec<_>>())
-            .bind(rows::limit(rows));
+            .bind(rows::limit(rows))
+            .bind(crcs);
         let done = self.write(swap).await?;
         Ok(done.first().map_or(Ok(0), |row| Columns::new(row).count())? > 0)
     }

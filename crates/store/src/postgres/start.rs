@@ -105,7 +105,8 @@ impl PgStore {
             .bind(pieces.bodies)
             .bind(older)
             .bind(start.at.map(rows::to_i64))
-            .bind(start.driven.then_some(true));
+            .bind(start.driven.then_some(true))
+            .bind(pieces.crcs);
         let rows = match self.write_once(statement).await {
             // Another start of the same id was first.
             Err(failure) if failure.kind == Kind::Duplicate => return Ok(None),
@@ -177,7 +178,8 @@ impl PgStore {
             .bind(end.message.map(rows::text))
             .bind(pieces.back)
             .bind(pieces.counts)
-            .bind(pieces.bodies);
+            .bind(pieces.bodies)
+            .bind(pieces.crcs);
         let rows = self.write(statement).await?;
         if let Some(row) = rows.first() {
             let (head, run, at) = committed(Columns::new(row))?;

@@ -15,7 +15,8 @@ use super::{
 };
 use crate::{
     ExportStore, FeedImage, MovedThread, Published, StagedPart, Staging, StoreError, StoreResult, ThreadStore,
-    TransferStore, sql::corrupt,
+    TransferStore,
+    sql::{corrupt, crc},
 };
 
 pub(super) const STAGE: &str = text_of(include_str!("../../queries/postgres/stage.sql"));
@@ -62,6 +63,7 @@ fn part_arguments(statement: Statement<'static>, part: StagedPart) -> Statement<
         .bind(log.iter().map(|staged| staged.row.at.0).collect::<Vec<_>>())
         .bind(log.iter().map(|staged| rows::limit(staged.raw)).collect::<Vec<_>>())
         .bind(log.iter().map(|staged| staged.row.body.to_vec()).collect::<Vec<_>>())
+        .bind(log.iter().map(|staged| crc(&staged.row.body)).collect::<Vec<_>>())
         .bind(sealed)
 }
 
@@ -162,7 +164,8 @@ impl TransferStore for PgStore {
             .bind(active.map_or(0, |run| rows::to_i64(run.producer_seq)))
             .bind(active.and_then(|run| run.lease_until).map(|at| at.0))
             .bind(active.and_then(|run| run.stop_requested_at).map(|at| at.0))
-            .bind(active.is_some_and(|run| run.status == RunStatus::Finishing));
+            .bind(active.is_some_and(|run| run.status == RunStatus::Finishing))
+            .bind(active.and_then(|run| run.agent.as_ref()).map(ToString::to_string));
         match self.write_once(publish).await {
             Ok(rows) if rows.is_empty() => Ok(Published::Gone),
             Ok(_) => Ok(Published::Done),

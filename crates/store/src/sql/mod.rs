@@ -14,6 +14,11 @@ pub(super) mod queries;
 pub(super) mod seal;
 pub(super) mod tables;
 
+/// CRC-32C of a body as it is stored.
+pub(super) fn crc(body: &[u8]) -> i64 {
+    crc32c::crc32c(body).into()
+}
+
 /// The error of stored data that contradicts itself.
 pub(super) fn corrupt(what: impl std::fmt::Display) -> StoreError {
     StoreError::Corrupt(what.to_string())

@@ -8,11 +8,11 @@ use threadline_core::{
 
 use super::{
     columns::{Cells, Columns},
-    corrupt,
+    corrupt, crc,
 };
 use crate::{
-    ActiveRuns, Due, FeedImage, FeedPage, Head, IdlePage, LogPage, MovedThread, StoreResult, ThreadPage,
-    segment::LogRow,
+    ActiveRuns, Claimed, Due, FeedImage, FeedPage, Head, IdlePage, LogPage, MovedThread, StoreError, StoreResult,
+    ThreadPage, damage, segment::LogRow,
 };
 
 /// Bounds of one read of a log.
@@ -31,11 +31,17 @@ impl Cap {
 
 /// The head and log rows in order, from two kinds of rows that the first column distinguishes: 0 is a head; others have
 /// `first_seq, last_seq, at, fence, run` in the place of the head's first columns, and the body in the last column.
-/// `None` if the thread is gone.
-pub(crate) fn log_rows<R: Cells>(rows: &[R]) -> StoreResult<Option<(Head, Vec<LogRow>)>> {
+/// `None` if the thread is gone. A row whose checksum is wrong ends the rows, seen from the cursor; if it is the first, it is
+/// the answer.
+pub(crate) fn log_rows<R: Cells>(
+    rows: &[R],
+    key: ThreadKey,
+    from: ReadFrom,
+) -> StoreResult<Option<(Head, Vec<LogRow>)>> {
     let mut head = None;
     let mut log: Vec<LogRow> = Vec::with_capacity(rows.len());
     let mut newest_run: Option<(i64, RunId)> = None;
+    let mut damaged: Vec<(Seq, Seq)> = Vec::new();
     for row in rows {
         let mut columns = Columns::new(row);
         if columns.int()? == 0 {
@@ -52,10 +58,28 @@ pub(crate) fn log_rows<R: Cells>(rows: &[R]) -> StoreResult<Option<(Head, Vec<Lo
                 Some(run)
             }
         };
-        let body = Columns::new(row).skip(13).bytes()?.into();
-        log.push(LogRow { first_seq, last_seq, at, run, body });
+        let mut columns = Columns::new(row).skip(13);
+        let (body, stored) = (columns.bytes()?, columns.maybe_int()?);
+        if stored.is_some_and(|stored| stored != crc(&body)) {
+            damaged.push((first_seq, last_seq));
+        }
+        log.push(LogRow { first_seq, last_seq, at, run, body: body.into() });
     }
     log.sort_unstable_by_key(|row| row.first_seq);
+    let nearest = match from {
+        ReadFrom::After(_) => damaged.iter().min(),
+        ReadFrom::Before(_) => damaged.iter().max(),
+    };
+    if let Some((first_seq, last_seq)) = nearest.copied() {
+        damage::count(damaged.len());
+        match from {
+            ReadFrom::After(_) => log.retain(|row| row.last_seq < first_seq),
+            ReadFrom::Before(_) => log.retain(|row| row.first_seq > last_seq),
+        }
+        if log.is_empty() {
+            return Err(StoreError::Damaged { key, first_seq, last_seq });
+        }
+    }
     Ok(head.map(|head| (head, log)))
 }
 
@@ -180,16 +204,20 @@ pub(crate) fn all_agents<R: Cells>(rows: &[R]) -> StoreResult<Vec<(ProjectId, Ag
     each(rows, |columns| Ok((columns.id(ProjectId::new)?, columns.id(AgentId::new)?, columns.text()?)))
 }
 
-/// Threads with a run that is due: key, project, user and id.
-pub(crate) fn due<R: Cells>(rows: &[R]) -> StoreResult<Vec<Due>> {
-    each(rows, |columns| {
-        Ok(Due {
-            key: ThreadKey(columns.int()?),
+/// Turns that were looked at: key, project, user and id of the thread if its run is due, else NULL.
+pub(crate) fn claimed<R: Cells>(rows: &[R], limit: usize) -> StoreResult<Claimed> {
+    let mut due = Vec::new();
+    for row in rows {
+        let mut columns = Columns::new(row);
+        let Some(key) = columns.maybe_int()? else { continue };
+        due.push(Due {
+            key: ThreadKey(key),
             project: columns.id(ProjectId::new)?,
             user: columns.id(UserId::new)?,
             thread: columns.id(ThreadId::new)?,
-        })
-    })
+        });
+    }
+    Ok(Claimed { due, more: rows.len() >= limit })
 }
 
 /// Numbers of active runs: of the project, of the user.

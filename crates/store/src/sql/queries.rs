@@ -74,6 +74,22 @@ mod tests {
         assert!(compared > 130 && compared > 3 * first.len(), "{compared} of {} names", first.len());
     }
 
+    /// I11: turns follow heads.
+    #[test]
+    fn turns_change_only_with_their_head() {
+        let writes = |text: &str, table: &str| {
+            let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+            ["INSERT INTO", "UPDATE", "DELETE FROM"].iter().any(|verb| text.contains(&format!("{verb} {table} ")))
+        };
+        let writing: Vec<_> = files().into_iter().filter(|(_, text)| writes(text, "turns")).collect();
+        assert!(writing.len() > 12, "{}", writing.len());
+        for (name, text) in writing {
+            // The reaper alone moves the time at which it looks, and nothing else.
+            let reaper = name.ends_with("/claim_due.sql") && text.matches("SET check_at =").count() == 1;
+            assert!(writes(&text, "heads") || reaper, "{name} changes turns without their head");
+        }
+    }
+
     #[test]
     fn statements_are_texts_and_not_made() {
         let src = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");

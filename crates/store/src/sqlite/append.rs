@@ -17,7 +17,10 @@ use super::{
 };
 use crate::{
     Append, Appended, Head, StoreResult,
-    sql::append::{End, GroupCommit, GroupFailure, appended},
+    sql::{
+        append::{End, GroupCommit, GroupFailure, appended},
+        crc,
+    },
 };
 
 pub(super) const ONE: &str = text_of(include_str!("../../queries/sqlite/append_one.sql"));
@@ -53,7 +56,9 @@ pub(super) fn pack(entries: &[Entry<'_>]) -> (String, Vec<u8>) {
             let offset = bodies.len() + 1;
             bodies.extend_from_slice(body.unwrap_or_default());
             let length = body.map_or(Value::Null, |body| json!(body.len()));
-            vec![json!(entry.key.0), json!(entry.fence.0), json!(first_seq), json!(last_seq), json!(offset), length]
+            let crc = body.map_or(Value::Null, |body| json!(crc(body)));
+            let (key, fence) = (json!(entry.key.0), json!(entry.fence.0));
+            vec![key, fence, json!(first_seq), json!(last_seq), json!(offset), length, crc]
         };
         let count = entry.events.map_or(0, |events| events.count() as u64);
         let mut first_seq = entry.tail + 1 - count;
@@ -101,7 +106,8 @@ async fn one(connection: &mut SqliteConnection, append: &Append, now: Timestamp)
         .bind(append.producer_seq.map(super::rows::to_i64))
         .bind(overdue(now))
         .bind(body.len() as i64)
-        .bind(body.to_vec());
+        .bind(body.to_vec())
+        .bind(crc(body));
     let Some(row) = fetch::row(connection, statement).await? else { return Ok(None) };
     match Columns::new(&row).head()? {
         Some((head, Some(run))) => Ok(Some(answer(append, head, run, now)?)),

@@ -38,7 +38,7 @@ impl SqliteStore {
             .bind(rows::limit(cap.bytes))
             .bind(rows::limit(cap.rows))
             .bind(rows::to_i64(cap.events as u64));
-        Ok(pages::log_rows(&self.read_rows(statement).await?)?)
+        Ok(pages::log_rows(&self.read_rows(statement).await?, key, from)?)
     }
 }
 

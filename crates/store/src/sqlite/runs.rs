@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use sqlx::{SqliteConnection, query};
 use threadline_core::{
     Fence, LogSlice, NewEvents, ProjectId, Run, RunId, RunStatus, ThreadKey, Timestamp, UserId,
-    limits::{RELEASE_GRACE, STOP_GRACE},
+    limits::{REAP_CLAIM, RELEASE_GRACE, STOP_GRACE},
 };
 
 use super::{
@@ -18,7 +18,7 @@ use super::{
     rows::{self, Columns, text_of},
 };
 use crate::{
-    ActiveHead, ActiveRuns, CloseOutcome, CloseWhen, Closing, Committed, Due, Head, HeartbeatRequest, RunStore,
+    ActiveHead, ActiveRuns, Claimed, CloseOutcome, CloseWhen, Closing, Committed, Head, HeartbeatRequest, RunStore,
     StartOutcome, StartRun, StopOutcome, StoreResult,
     sql::{append::End, pages},
 };
@@ -30,7 +30,8 @@ pub(super) const START: &str = text_of(include_str!("../../queries/sqlite/start.
 pub(super) const HEARTBEAT: &str = text_of(include_str!("../../queries/sqlite/heartbeat.sql"));
 const STOP: &str = text_of(include_str!("../../queries/sqlite/stop.sql"));
 const RELEASE: &str = text_of(include_str!("../../queries/sqlite/release.sql"));
-pub(super) const DUE: &str = text_of(include_str!("../../queries/sqlite/due.sql"));
+pub(super) const CLAIM_DUE: &str = text_of(include_str!("../../queries/sqlite/claim_due.sql"));
+pub(super) const WAITING: &str = "SELECT key FROM turns WHERE place IS NULL AND check_at <= ?1 LIMIT 1";
 pub(super) const ACTIVE_RUNS: &str = text_of(include_str!("../../queries/sqlite/active_runs.sql"));
 
 async fn look(connection: &mut SqliteConnection, text: fetch::Statement<'_>) -> Work<Option<(Head, Option<Run>)>> {
@@ -248,7 +249,8 @@ impl RunStore for SqliteStore {
         let (id, clock) = (run.clone(), self.inner.clock.clone());
         self.transact(move |connection| {
             Box::pin(async move {
-                let stop = query(STOP).bind(clock.now().0).bind(key.0).bind(id.as_str());
+                let now = clock.now();
+                let stop = query(STOP).bind(now.0).bind(key.0).bind(id.as_str()).bind(now.plus(STOP_GRACE).0);
                 fetch::run(connection, stop).await?;
                 Ok(match look(connection, query(BY_ID).bind(key.0).bind(id.as_str())).await? {
                     None => StopOutcome::Gone,
@@ -270,14 +272,36 @@ impl RunStore for SqliteStore {
         .await
     }
 
-    async fn due(&self, limit: usize) -> StoreResult<Vec<Due>> {
+    async fn claim_due(&self, limit: usize) -> StoreResult<Claimed> {
         let now = self.inner.clock.now();
-        let statement = query(DUE).bind(now.0).bind(now.minus(STOP_GRACE).0).bind(rows::limit(limit));
-        pages::due(&self.read_rows(statement).await?)
+        // Read first, so that a look at nothing commits nothing.
+        if self.read_rows(query(WAITING).bind(now.0)).await?.is_empty() {
+            return Ok(Claimed::default());
+        }
+        let rows = self
+            .transact(move |connection| {
+                let claim = query(CLAIM_DUE)
+                    .bind(now.0)
+                    .bind(rows::millis(STOP_GRACE))
+                    .bind(rows::millis(REAP_CLAIM))
+                    .bind(rows::limit(limit));
+                Box::pin(async move { fetch::rows(connection, claim).await })
+            })
+            .await?;
+        pages::claimed(&rows, limit)
     }
 
-    async fn active_runs(&self, project: &ProjectId, user: Option<&UserId>) -> StoreResult<ActiveRuns> {
-        let statement = query(ACTIVE_RUNS).bind(project.as_str()).bind(user.map(|user| user.as_str()));
+    async fn active_runs(
+        &self,
+        project: &ProjectId,
+        user: Option<&UserId>,
+        bound: ActiveRuns,
+    ) -> StoreResult<ActiveRuns> {
+        let statement = query(ACTIVE_RUNS)
+            .bind(project.as_str())
+            .bind(user.map(|user| user.as_str()))
+            .bind(rows::to_i64(bound.project))
+            .bind(rows::to_i64(bound.user));
         pages::active_runs(&self.read_rows(statement).await?)
     }
 

@@ -14,7 +14,7 @@ use super::{
 use crate::{
     StoreResult,
     segment::{LogRow, Segment},
-    sql::{pages::Cap, seal::Sealing},
+    sql::{crc, pages::Cap, seal::Sealing},
 };
 
 const SWAP: &str = text_of(include_str!("../../queries/sqlite/seal_swap.sql"));
@@ -45,6 +45,7 @@ impl Sealing for SqliteStore {
                 let mut upto = 0;
                 for segment in segments {
                     let (first, last) = (rows::to_i64(segment.first_seq), rows::to_i64(segment.last_seq));
+                    let crc = crc(&segment.body);
                     let swap = query(SWAP)
                         .bind(key.0)
                         .bind(first)
@@ -52,7 +53,8 @@ impl Sealing for SqliteStore {
                         .bind(segment.at.0)
                         .bind(rows::limit(segment.raw))
                         .bind(segment.body)
-                        .bind(rows::limit(segment.rows));
+                        .bind(rows::limit(segment.rows))
+                        .bind(crc);
                     if fetch::change(connection, swap).await? != segment.rows as u64 + 1 {
                         // Another task removed some of the rows (a purge, another sealing): roll everything back.
                         fetch::run(connection, query("ROLLBACK")).await?;

@@ -78,7 +78,8 @@ async fn hot_statements_never_scan() {
         feed::PAGE,
         feed::DIRTY_FEEDS,
         feed::WAS_DELETED,
-        runs::DUE,
+        runs::CLAIM_DUE,
+        runs::WAITING,
         runs::ACTIVE_RUNS,
         threads::TOMBSTONES,
         snapshots::NEWEST,
@@ -135,7 +136,7 @@ async fn hot_statements_never_scan() {
             "SCAN s LEFT-JOIN",
         ];
         // Sweeps walk over partial indexes that hold only the rows to be swept.
-        let swept = ["heads_active", "threads_dirty", "threads_deleted"].iter().any(|index| step.contains(index));
+        let swept = ["threads_dirty", "threads_deleted"].iter().any(|index| step.contains(index));
         let scan = !swept && step.starts_with("SCAN") && !allowed.iter().any(|prefix| step.starts_with(prefix));
         let paged = statement.contains("feed_heads")
             || statement == tables::STATEMENTS.idle
@@ -218,7 +219,7 @@ async fn one_poisoned_thread_does_not_fail_its_group() {
     let (good, good_fence) = started(&store, "good").await;
     let (bad, bad_fence) = started(&store, "bad").await;
     // A row that must not exist: the assertion of the log's index must stop the append.
-    pragma(&store, format!("INSERT INTO log VALUES ({}, 1, 1, 1, 0, 2, x'7b7d')", bad.0)).await;
+    pragma(&store, format!("INSERT INTO log VALUES ({}, 1, 1, 1, 0, 2, x'7b7d', NULL)", bad.0)).await;
     let group = [append(bad, bad_fence, "{\"type\":\"X\"}"), append(good, good_fence, "{\"type\":\"X\"}")];
     let answers = store.append(&group).await.expect("the group");
     assert!(answers[0].is_none() && answers[1].is_some());

@@ -13,7 +13,10 @@ use super::{
     tables,
     threads::{BY_ID, one},
 };
-use crate::{FeedImage, MovedThread, Published, StagedPart, Staging, StoreResult, TransferStore, sql::pages};
+use crate::{
+    FeedImage, MovedThread, Published, StagedPart, Staging, StoreResult, TransferStore,
+    sql::{crc, pages},
+};
 
 /// `deleted > 0` is the condition of the partial index. Beyond it the statement reads only tombstones.
 pub(super) const FORGET: &str =
@@ -69,7 +72,8 @@ async fn put(connection: &mut SqliteConnection, key: i64, part: StagedPart, now:
             let (row, offset) = (staged.row, bodies.len() + 1);
             bodies.extend_from_slice(&row.body);
             let fence = staged.fence.map(|fence| fence.0);
-            list.push(json!([row.first_seq, row.last_seq, fence, row.at.0, staged.raw, offset, row.body.len()]));
+            let (length, crc) = (row.body.len(), crc(&row.body));
+            list.push(json!([row.first_seq, row.last_seq, fence, row.at.0, staged.raw, offset, length, crc]));
         }
         fetch::run(connection, query(LOG).bind(key).bind(Value::Array(list).to_string()).bind(bodies)).await?;
     }
@@ -138,7 +142,9 @@ async fn publish(connection: &mut SqliteConnection, key: i64, moved: MovedThread
         .bind(active.map_or(0, |run| rows::to_i64(run.producer_seq)))
         .bind(active.map_or(0, |run| run.lease_until.unwrap_or(now).min(now).0))
         .bind(active.and_then(|run| run.stop_requested_at).map(|at| at.0))
-        .bind(active.is_some_and(|run| run.status == RunStatus::Finishing));
+        .bind(active.is_some_and(|run| run.status == RunStatus::Finishing))
+        .bind(active.and_then(|run| run.agent.as_ref()).map(|agent| agent.as_str()))
+        .bind(now.0);
     fetch::run(connection, publish).await?;
     Ok(Published::Done)
 }

@@ -66,7 +66,7 @@ pub(crate) struct Statements {
     /// Removes expired tickets, a row for each: `$1` now, `$2` limit.
     pub(crate) sweep_tickets: &'static str,
     /// Stores a snapshot and drops older ones: `$1` key, `$2` seq, `$3` version, `$4` bytes before compression, `$5` body,
-    /// `$6` seqs to drop as a JSON array.
+    /// `$6` seqs to drop as a JSON array, `$7` CRC-32C of the body.
     pub(crate) put_snapshot: &'static str,
     /// Measures the events after the newest snapshot: `$1` key, `$2` version.
     pub(crate) unprojected: &'static str,

@@ -6,25 +6,29 @@ use threadline_core::{Seq, ThreadKey};
 
 use super::Tables;
 use crate::{
-    Snapshot, SnapshotStore, StoreError, StoreResult, Unprojected,
-    sql::{columns::Columns, corrupt, limit, pages::each, to_i64},
+    Snapshot, SnapshotStore, StoreError, StoreResult, Unprojected, damage,
+    sql::{columns::Columns, corrupt, crc, limit, pages::each, to_i64},
 };
 
 pub(crate) const NEWEST: &str = "\
-    SELECT seq, raw, body FROM snapshots WHERE key = $1 AND seq <= $2 AND version = $3 ORDER BY seq DESC LIMIT 1";
+    SELECT seq, raw, body, crc FROM snapshots WHERE key = $1 AND seq <= $2 AND version = $3 ORDER BY seq DESC LIMIT 1";
 const SEQS: &str = "SELECT seq, version FROM snapshots WHERE key = $1 ORDER BY seq";
 
 #[async_trait]
 impl<S: Tables> SnapshotStore for S {
     async fn put_snapshot(&self, key: ThreadKey, snapshot: Snapshot, dropped: &[Seq]) -> StoreResult<()> {
         let dropped = dropped.iter().map(|seq| to_i64(*seq)).collect::<Vec<_>>();
+        let raw = limit(snapshot.body.len());
+        let body = compress(snapshot.body).await?;
+        let crc = crc(&body);
         let values = vec![
             key.0.into(),
             to_i64(snapshot.seq).into(),
             i64::from(snapshot.version).into(),
-            limit(snapshot.body.len()).into(),
-            compress(snapshot.body).await?.into(),
+            raw.into(),
+            body.into(),
             serde_json::json!(dropped).to_string().into(),
+            crc.into(),
         ];
         self.changed(S::STATEMENTS.put_snapshot, values).await.map(drop)
     }
@@ -35,6 +39,11 @@ impl<S: Tables> SnapshotStore for S {
         let Some(row) = found.first() else { return Ok(None) };
         let mut columns = Columns::new(row);
         let (seq, raw, body) = (columns.count()?, columns.count()?, columns.bytes()?);
+        // The log has all that a snapshot has.
+        if columns.maybe_int()?.is_some_and(|stored| stored != crc(&body)) {
+            damage::count(1);
+            return Ok(None);
+        }
         let body = decompress(body, raw).await?;
         Ok(Some(Snapshot { seq, version, body }))
     }

@@ -1,0 +1,16 @@
+//! The count of damaged rows, which all stores of a process share.
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+static ROWS: AtomicU64 = AtomicU64::new(0);
+
+/// Counts rows that were read with a wrong checksum.
+#[cfg(any(feature = "sqlite", feature = "postgres"))]
+pub(crate) fn count(rows: usize) {
+    ROWS.fetch_add(rows as u64, Relaxed);
+}
+
+/// Number of reads of log rows whose checksum was wrong, since the process began. A row that is read twice counts twice.
+pub fn damaged_rows() -> u64 {
+    ROWS.load(Relaxed)
+}
