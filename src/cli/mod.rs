@@ -17,6 +17,7 @@ pub mod run;
 pub mod tail;
 pub mod threads;
 pub mod transfer;
+pub mod verify;
 
 use clap::{Args, CommandFactory, Parser, Subcommand};
 
@@ -33,6 +34,7 @@ pub use run::RunArgs;
 pub use tail::TailArgs;
 pub use threads::ThreadsArgs;
 pub use transfer::{ExportArgs, ImportArgs, RestoredArgs};
+pub use verify::VerifyArgs;
 
 /// A self-hosted, realtime, event-sourced thread platform for AI agents.
 #[derive(Debug, Parser)]
@@ -109,6 +111,8 @@ pub enum Command {
     Import(ImportArgs),
     /// Back up a data directory, also while a server is running
     Backup(BackupArgs),
+    /// Look for contradictions in stored data (exit code 1 if there are any)
+    Verify(VerifyArgs),
     /// Invalidate cursors after restoring a backup
     Restored(RestoredArgs),
     /// Migrate the schema of a PostgreSQL database

@@ -22,6 +22,7 @@ mod projects;
 mod reading;
 mod restored;
 mod selection;
+mod verify;
 
 pub use counts::Transferred;
 pub use error::{Damage, Refusal, TransferError};
@@ -29,3 +30,4 @@ pub use export::export;
 pub use import::import;
 pub use restored::restored;
 pub use selection::Selection;
+pub use verify::{Finding, Scope, Verified, verify};
