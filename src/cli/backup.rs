@@ -3,11 +3,12 @@
 use std::{
     io::{self, Write},
     path::PathBuf,
+    process::ExitCode,
 };
 
 use clap::Args;
 
-use super::error::CliError;
+use super::error::{CliError, report};
 use crate::app;
 
 /// Source and destination of a backup.
@@ -27,10 +28,20 @@ pub struct BackupArgs {
     /// The data directory to back up
     #[arg(long, env = "THREADLINE_DATA", default_value = "./data", value_name = "DIR")]
     pub data: PathBuf,
+    /// Verify the copy, as `threadline verify` does
+    #[arg(long)]
+    pub verify: bool,
 }
 
-/// Copies the data directory, and prints the size of the copy.
-pub async fn run(args: &BackupArgs) -> Result<(), CliError> {
+/// Copies the data directory, prints the size of the copy, and verifies it if asked to.
+pub async fn run(args: &BackupArgs) -> ExitCode {
+    match copy(args).await {
+        Ok(()) if args.verify => super::verify::whole(args.to.clone()).await,
+        done => report(done),
+    }
+}
+
+async fn copy(args: &BackupArgs) -> Result<(), CliError> {
     let bytes = app::backup(&args.data, &args.to).await.map_err(|error| CliError::Transfer(error.to_string()))?;
     writeln!(io::stdout(), "backed up {} to {}: {bytes} bytes", args.data.display(), args.to.display())?;
     Ok(())

@@ -18,6 +18,7 @@ pub mod run;
 pub mod tail;
 pub mod threads;
 pub mod transfer;
+pub mod verify;
 
 use clap::{Args, CommandFactory, Parser, Subcommand};
 
@@ -35,6 +36,7 @@ pub use run::RunArgs;
 pub use tail::TailArgs;
 pub use threads::ThreadsArgs;
 pub use transfer::{ExportArgs, ImportArgs};
+pub use verify::VerifyArgs;
 
 /// A self-hosted, realtime, event-sourced thread platform for AI agents.
 #[derive(Debug, Parser)]
@@ -113,6 +115,8 @@ pub enum Command {
     Backup(BackupArgs),
     /// List the generations of a store's history, or open one
     Lineage(LineageArgs),
+    /// Look for contradictions in stored data (exit code 1 if there are any)
+    Verify(VerifyArgs),
     /// Migrate the schema of a PostgreSQL database
     Migrate(MigrateArgs),
     /// Create, list and revoke API keys

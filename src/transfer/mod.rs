@@ -21,9 +21,11 @@ mod manifest;
 mod projects;
 mod reading;
 mod selection;
+mod verify;
 
 pub use counts::Transferred;
 pub use error::{Damage, Refusal, TransferError};
 pub use export::export;
 pub use import::import;
 pub use selection::Selection;
+pub use verify::{Finding, Scope, Verified, verify};

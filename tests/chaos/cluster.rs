@@ -1,6 +1,9 @@
 //! What is tested: three nodes on a Postgres and a Redis, each node with ways of its own to both.
 
-use std::time::{Duration, Instant};
+use std::{
+    process::Command,
+    time::{Duration, Instant},
+};
 
 use nix::sys::signal::Signal;
 
@@ -17,6 +20,7 @@ pub struct Cluster {
     pub postgres: Postgres,
     pub redis: Redis,
     pub nodes: Vec<Node>,
+    database: String,
 }
 
 pub struct Node {
@@ -36,7 +40,16 @@ impl Cluster {
         let database = database.rsplit('/').next().expect("a name").to_owned();
         let node = |number| Node::start(number, &postgres, &redis, &database, seed);
         let nodes = (0..NODES).map(node).collect();
-        Self { postgres, redis, nodes }
+        Self { postgres, redis, nodes, database }
+    }
+
+    /// Contradictions in what the nodes have stored, as `threadline verify` prints them; empty if there is none.
+    pub fn contradictions(&self) -> String {
+        let url = self.postgres.url_by(&format!("127.0.0.1:{}", self.postgres.port()), &self.database);
+        let output =
+            Command::new(BINARY).arg("verify").arg(url).env_remove("THREADLINE_STORE").output().expect("it runs");
+        let said = [output.stdout, output.stderr].map(|said| String::from_utf8_lossy(&said).into_owned()).concat();
+        if output.status.success() { String::new() } else { said }
     }
 
     pub fn urls(&self) -> Vec<String> {

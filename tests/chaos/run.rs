@@ -74,7 +74,14 @@ impl Plan {
         let injector = self.faults(injector, &world).await;
         let threads = quiet(&world, load).await;
         println!("{} threads are quiet: checking", threads.len());
-        let verdict = block_in_place(|| judge(&record, &world));
+        let mut verdict = block_in_place(|| judge(&record, &world));
+        // A planted bug must be found in what the clients saw.
+        if verdict.clean {
+            let contradictions = block_in_place(|| injector.cluster.contradictions());
+            if !contradictions.is_empty() {
+                verdict = Verdict { clean: false, report: format!("{contradictions}{}", verdict.report) };
+            }
+        }
         if !verdict.clean {
             println!("the histories are in {}", record.display());
             for (number, node) in injector.cluster.nodes.iter().enumerate() {

@@ -440,7 +440,8 @@ pub async fn a_run_is_counted_exactly_while_it_is_active(env: Env) {
             let mut expected: Vec<_> = of_u.iter().chain(&of_v).filter(due).map(|thread| thread.key).collect();
             let claimed = env.store.claim_due(100).await.expect("claims");
             let mut found: Vec<_> = claimed.due.into_iter().map(|due| due.key).collect();
-            (expected.sort(), found.sort());
+            expected.sort();
+            found.sort();
             assert_eq!(found, expected, "{at}");
         }
     }

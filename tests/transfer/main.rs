@@ -12,6 +12,7 @@ mod fixture;
 mod keys;
 mod killed;
 mod seen;
+mod verify;
 
 use threadline_backing as backing;
 use threadline_testkit::through;

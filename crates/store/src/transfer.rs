@@ -103,6 +103,9 @@ pub trait ExportStore: Send + Sync {
     /// A page of the threads of all projects, in the order of their keys. Each thread is read as of one moment.
     async fn all_threads(&self, after: Option<ThreadKey>, limit: usize) -> StoreResult<Vec<MovedThread>>;
 
+    /// A page of the active turns, in the order of their threads' keys: the key and the run.
+    async fn turns(&self, after: Option<ThreadKey>, limit: usize) -> StoreResult<Vec<(ThreadKey, RunId)>>;
+
     /// A page of the threads that have annotations, in the order of their keys.
     async fn annotated_threads(&self, after: Option<ThreadKey>, limit: usize) -> StoreResult<Vec<AnnotatedThread>>;
 

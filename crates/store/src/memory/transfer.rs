@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use async_trait::async_trait;
 use threadline_core::{
-    AgentId, ApiKey, Clock, Digest, ProjectId, ThreadKey, Timestamp, UserId, limits::STAGING_TIMEOUT,
+    AgentId, ApiKey, Clock, Digest, ProjectId, RunId, ThreadKey, Timestamp, UserId, limits::STAGING_TIMEOUT,
 };
 
 use super::{Feed, MemoryStore, Row};
@@ -45,6 +45,13 @@ impl ExportStore for MemoryStore {
         rows.sort_by_key(|row| row.thread.key);
         let moved = rows.into_iter().map(|row| MovedThread { thread: row.snapshot(), fence: row.fence });
         Ok(moved.take(limit).collect())
+    }
+
+    async fn turns(&self, after: Option<ThreadKey>, limit: usize) -> StoreResult<Vec<(ThreadKey, RunId)>> {
+        let state = self.state();
+        let active = state.threads.iter().filter(|(key, _)| Some(**key) > after);
+        let turns = active.filter_map(|(key, row)| Some((*key, row.active()?.id.clone())));
+        Ok(turns.take(limit).collect())
     }
 
     async fn annotated_threads(&self, after: Option<ThreadKey>, limit: usize) -> StoreResult<Vec<AnnotatedThread>> {

@@ -1,7 +1,7 @@
 //! Export: all of a store, page by page.
 
 use async_trait::async_trait;
-use threadline_core::{AgentId, ApiKey, Digest, ProjectId, ThreadKey, UserId};
+use threadline_core::{AgentId, ApiKey, Digest, ProjectId, RunId, ThreadKey, UserId};
 
 use super::{Tables, Value, identity};
 use crate::{
@@ -10,6 +10,7 @@ use crate::{
 };
 
 const COUNT: &str = "SELECT count(*) FROM heads";
+const TURNS: &str = "SELECT key, run FROM turns WHERE key > $1 AND place IS NULL ORDER BY key, run LIMIT $2";
 const AGENTS: &str = "SELECT project, id, definition FROM agents ORDER BY project, id";
 
 #[async_trait]
@@ -21,6 +22,11 @@ impl<S: Tables> ExportStore for S {
 
     async fn all_threads(&self, after: Option<ThreadKey>, limit: usize) -> StoreResult<Vec<MovedThread>> {
         pages::moved_threads(&self.found(S::STATEMENTS.all_threads, page(after, limit)).await?)
+    }
+
+    async fn turns(&self, after: Option<ThreadKey>, limit: usize) -> StoreResult<Vec<(ThreadKey, RunId)>> {
+        let rows = self.found(TURNS, page(after, limit)).await?;
+        pages::each(&rows, |columns| Ok((ThreadKey(columns.int()?), columns.id(RunId::new)?)))
     }
 
     async fn annotated_threads(&self, after: Option<ThreadKey>, limit: usize) -> StoreResult<Vec<AnnotatedThread>> {

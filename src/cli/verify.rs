@@ -1,0 +1,111 @@
+//! `threadline verify`: looks for contradictions in a store.
+
+use std::{
+    io::{self, Write},
+    path::PathBuf,
+    process::ExitCode,
+};
+
+use clap::Args;
+use threadline_core::{ProjectId, Timestamp};
+
+use super::{
+    error::{CliError, MISUSED},
+    output::note,
+};
+use crate::{
+    app::{CommandStore, MissingData, StoreChoice},
+    progress::Progress,
+    transfer::{Finding, Scope, verify},
+};
+
+/// Store to verify, and the part of it.
+#[derive(Debug, Clone, Args)]
+#[command(after_help = "\
+Every thread is read to its end. The seqs of a log have no gap; the head ends where the log ends; the events of a run are
+consecutive, and a run that is over has one terminal event, its last; turns has the active runs and no other; a feed names the
+threads of its user; and stored data has the checksum with which it was written. Nothing is changed.
+Each contradiction is a line of JSON on the standard output; the last line counts what was read.
+Exit codes: 0 no contradiction, 1 contradictions, 2 the store could not be read.
+Stop the server of a data directory first, or verify a backup of it. Nodes over a database may keep running.
+
+Examples:
+  threadline verify                                    The data directory ./data
+  threadline verify backups/2026-11-21                 A backup
+  threadline verify postgres://threadline@db.internal/threadline --rate 20
+  threadline verify --since 2026-11-20T00:00:00Z       Only threads used since")]
+pub struct VerifyArgs {
+    /// A data directory, a backup of one, or a Postgres database
+    #[arg(value_name = "DIR|URL", env = "THREADLINE_STORE")]
+    pub place: Option<String>,
+    /// The data directory, if no place is named
+    #[arg(long, env = "THREADLINE_DATA", default_value = "./data", value_name = "DIR")]
+    pub data: PathBuf,
+    /// Verify only threads of this project
+    #[arg(long, value_name = "PROJECT", value_parser = |text: &str| ProjectId::new(text))]
+    pub project: Option<ProjectId>,
+    /// Verify only threads that were used at this time (RFC 3339) or later
+    #[arg(long, value_name = "TIME", value_parser = time)]
+    pub since: Option<Timestamp>,
+    /// Read at most this many MiB of events per second
+    #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u32).range(1..))]
+    pub rate: Option<u32>,
+}
+
+fn time(text: &str) -> Result<Timestamp, String> {
+    Timestamp::from_rfc3339(text).ok_or_else(|| "not a time like 2026-11-20T00:00:00Z".to_owned())
+}
+
+impl VerifyArgs {
+    fn choice(&self) -> StoreChoice {
+        match &self.place {
+            Some(place) if place.contains("://") => StoreChoice::Postgres(place.clone()),
+            Some(place) => StoreChoice::Sqlite(place.into()),
+            None => StoreChoice::Sqlite(self.data.clone()),
+        }
+    }
+}
+
+/// Verifies, and prints each contradiction as a line of JSON.
+pub async fn run(args: &VerifyArgs) -> ExitCode {
+    let scope =
+        Scope { project: args.project.clone(), since: args.since, rate: args.rate.map(|mib| u64::from(mib) << 20) };
+    exit(of(&args.choice(), &scope).await)
+}
+
+/// Verifies a store completely, for `threadline backup --verify`.
+pub(super) async fn whole(data: PathBuf) -> ExitCode {
+    exit(of(&StoreChoice::Sqlite(data), &Scope::default()).await)
+}
+
+fn exit(clean: Result<bool, CliError>) -> ExitCode {
+    match clean {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            note(&format!("error: {error}"));
+            ExitCode::from(MISUSED)
+        }
+    }
+}
+
+/// True if no contradiction was found.
+async fn of(choice: &StoreChoice, scope: &Scope) -> Result<bool, CliError> {
+    let told = |error: &dyn std::fmt::Display| CliError::Transfer(error.to_string());
+    let opened = CommandStore::open(choice, MissingData::Refuse).await.map_err(|error| told(&error))?;
+    let progress = Progress::default();
+    let mut output = Ok(());
+    let mut print = |line: String| {
+        if output.is_ok() {
+            output = writeln!(io::stdout(), "{line}");
+        }
+    };
+    let store = opened.store();
+    let done = verify(store.as_ref(), scope, &progress, |finding: &Finding| print(finding.line().to_string())).await;
+    progress.clear();
+    opened.close().await;
+    let done = done.map_err(|error| told(&error))?;
+    print(done.line().to_string());
+    output?;
+    Ok(done.findings == 0)
+}

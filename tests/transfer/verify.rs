@@ -1,0 +1,140 @@
+//! `threadline verify` finds each contradiction in a real database, and none in a healthy one.
+
+use std::{path::Path, process::Command, time::Duration};
+
+use sqlx::{AssertSqlSafe, Connection, PgConnection, SqliteConnection};
+use threadline_core::{Clock, NewEvents, NewThread, ProjectId, RunId, ThreadId, UserId};
+use threadline_store::{StartOutcome, StartRun, TransferStore, postgres::PgStore, sqlite::SqliteStore};
+
+use crate::backing::postgres::Postgres;
+
+/// Damages, as statements for SQLite and for Postgres, each with the kind of its finding.
+const DAMAGES: [(&str, &str, &str); 9] = [
+    ("log-gap", "DELETE FROM log WHERE first_seq = 4", ""),
+    ("head-differs-from-log", "UPDATE heads SET tail = tail + 1", ""),
+    ("run-differs-from-log", "UPDATE runs SET producer_seq = 2 WHERE id = 's'", ""),
+    (
+        "run-without-end",
+        "UPDATE log SET crc = NULL, body = CAST(replace(CAST(body AS TEXT), 'FINISHED', 'FINISHES') AS BLOB)
+          WHERE first_seq = 4",
+        "UPDATE log SET crc = NULL, body = convert_to(replace(convert_from(body, 'UTF8'), 'FINISHED', 'FINISHES'), 'UTF8')
+          WHERE first_seq = 4",
+    ),
+    (
+        "checksum",
+        "UPDATE log SET body = CAST(replace(CAST(body AS TEXT), '\"A\"', '\"B\"') AS BLOB) WHERE first_seq = 4",
+        "UPDATE log SET body = convert_to(replace(convert_from(body, 'UTF8'), '\"A\"', '\"B\"'), 'UTF8')
+          WHERE first_seq = 4",
+    ),
+    ("turns-differ-from-head", "DELETE FROM turns", ""),
+    (
+        "turn-without-thread",
+        "INSERT INTO turns (key, run, project, user, at) VALUES (99, 'x', 'p', 'u', 0)",
+        "INSERT INTO turns (key, run, project, user_id, at) VALUES (99, 'x', 'p', 'u', 0)",
+    ),
+    ("feed-differs-from-threads", "DELETE FROM feed_entries", ""),
+    (
+        "snapshot-damaged",
+        "INSERT INTO snapshots (key, seq, version, raw, body, crc) SELECT key, 3, 1, 1, x'00', 1 FROM heads",
+        "INSERT INTO snapshots (key, seq, version, raw, body, crc) SELECT key, 3, 1, 1, '\\x00', 1 FROM heads",
+    ),
+];
+
+/// A thread with two runs that are over and one that is active, of a user whose feed is complete.
+async fn fill(store: &dyn TransferStore) {
+    let (project, user) = (ProjectId::new("p").expect("id"), UserId::new("u").expect("id"));
+    let new = NewThread {
+        project: project.clone(),
+        id: ThreadId::new("t").expect("id"),
+        user: user.clone(),
+        agent: None,
+        name: None,
+        metadata: "{}".into(),
+        created_with: "digest".into(),
+    };
+    let key = store.create_thread(new).await.expect("creates").thread.key;
+    for run in ["r", "s", "active"] {
+        let end = if run == "active" { "" } else { "{\"type\":\"RUN_FINISHED\"}\n" };
+        let events = format!("{{\"type\":\"A\"}}\n{{\"type\":\"A\"}}\n{end}");
+        let start = StartRun {
+            key,
+            run: RunId::new(run).expect("id"),
+            agent: None,
+            driven: false,
+            lease: Duration::from_secs(3_600),
+            closing: None,
+            events: Some(NewEvents::from_ndjson(events.as_bytes()).expect("events")),
+            at: None,
+        };
+        assert!(matches!(store.start(start).await.expect("starts"), StartOutcome::Started(_)));
+    }
+    store.pump_feed(&project, &user).await.expect("pumps");
+}
+
+/// Exit code and the kinds of the findings.
+fn verify(place: &str) -> (Option<i32>, Vec<String>) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_threadline"));
+    let output = command.arg("verify").arg(place).env_remove("THREADLINE_STORE").output().expect("the program runs");
+    let text = String::from_utf8(output.stdout).expect("text");
+    let lines = text.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).expect("JSON"));
+    let kinds = lines.filter_map(|line| line["finding"].as_str().map(str::to_owned)).collect();
+    (output.status.code(), kinds)
+}
+
+fn copy(from: &Path, to: &Path) {
+    std::fs::create_dir(to).expect("a directory");
+    for entry in std::fs::read_dir(from).expect("a directory") {
+        let entry = entry.expect("an entry");
+        std::fs::copy(entry.path(), to.join(entry.file_name())).expect("copies");
+    }
+}
+
+fn found(place: &str, kind: &str) {
+    let (code, kinds) = verify(place);
+    assert_eq!(code, Some(1), "{kind}: {kinds:?}");
+    assert!(kinds.iter().any(|found| found == kind), "{kind}: {kinds:?}");
+}
+
+#[tokio::test]
+async fn every_damage_of_a_data_directory_is_found() {
+    let home = tempfile::tempdir().expect("a directory");
+    let data = home.path().join("data");
+    let store = SqliteStore::open(&data, Clock::system()).await.expect("opens");
+    fill(&store).await;
+    store.close().await;
+    let path = |path: &Path| path.to_str().expect("text").to_owned();
+    assert_eq!(verify(&path(&data)), (Some(0), Vec::new()));
+    assert_eq!(verify(&path(&home.path().join("nothing"))).0, Some(2));
+    for (number, (kind, damage, _)) in DAMAGES.iter().enumerate() {
+        let damaged = home.path().join(number.to_string());
+        copy(&data, &damaged);
+        let url = format!("sqlite://{}", damaged.join("threadline.db").display());
+        let mut own = SqliteConnection::connect(&url).await.expect("connects");
+        let done = sqlx::raw_sql(AssertSqlSafe(*damage)).execute(&mut own).await.expect("changes");
+        assert!(done.rows_affected() > 0, "{kind}");
+        own.close().await.expect("closes");
+        found(&path(&damaged), kind);
+    }
+    // A backup of damaged data says so.
+    let mut command = Command::new(env!("CARGO_BIN_EXE_threadline"));
+    command.args(["backup", "--verify", "--data"]).arg(home.path().join("4")).arg(home.path().join("copy"));
+    let output = command.output().expect("the program runs");
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    assert!(String::from_utf8_lossy(&output.stdout).contains("\"checksum\""), "{output:?}");
+}
+
+#[tokio::test]
+async fn every_damage_of_a_database_is_found() {
+    for (kind, damage, of_postgres) in DAMAGES {
+        let url = Postgres::shared().fresh_database();
+        let store = PgStore::open(&url, Clock::system()).await.expect("opens");
+        fill(&store).await;
+        assert_eq!(verify(&url), (Some(0), Vec::new()));
+        let mut own = PgConnection::connect(&url).await.expect("connects");
+        let damage = if of_postgres.is_empty() { damage } else { of_postgres };
+        let done = sqlx::raw_sql(AssertSqlSafe(damage)).execute(&mut own).await.expect("changes");
+        assert!(done.rows_affected() > 0, "{kind}");
+        found(&url, kind);
+        store.close().await;
+    }
+}
