@@ -7,7 +7,9 @@ use sqlx::query;
 use threadline_core::{Node, Timestamp, limits::NODE_BEAT};
 
 use super::{
-    PgStore, pool,
+    PgStore,
+    lineage::Acknowledged,
+    pool,
     rows::{self, text_of},
 };
 use crate::{Beat, NewBeat, NodeStore, StoreResult, sql::nodes};
@@ -34,7 +36,10 @@ impl NodeStore for PgStore {
         if self.inner.sent_beats.fetch_add(1, Ordering::Relaxed) % BEATS_PER_CONNECTION == 0 {
             self.inner.beats.renew();
         }
-        nodes::beat(&pool::run(&self.inner.beats, statement).await?)
+        let committed = nodes::beat(&pool::run(&self.inner.beats, statement).await?)?;
+        let Beat { number, generation, .. } = committed;
+        self.inner.last_beat.set(Acknowledged { node: beat.node, generation, number });
+        Ok(committed)
     }
 
     async fn nodes(&self, limit: usize) -> StoreResult<(Timestamp, Vec<Node>)> {
