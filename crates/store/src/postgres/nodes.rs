@@ -33,7 +33,7 @@ impl NodeStore for PgStore {
             .bind(beat.skew_ms)
             .bind(beat.rtt_us);
         // An old server may live on behind an open connection.
-        if self.inner.sent_beats.fetch_add(1, Ordering::Relaxed) % BEATS_PER_CONNECTION == 0 {
+        if self.inner.sent_beats.fetch_add(1, Ordering::Relaxed).is_multiple_of(BEATS_PER_CONNECTION) {
             self.inner.beats.renew();
         }
         let committed = nodes::beat(&pool::run(&self.inner.beats, statement).await?)?;
