@@ -5,7 +5,7 @@ use std::{fs, path::Path, process::Command, sync::Arc};
 
 use threadline_core::{Epoch, Generation, Judgement, ThreadKey};
 use threadline_store::{
-    LineageStore, LogStore, NodeStore,
+    LineageStore, NodeStore,
     sqlite::{OpenError, SqliteStore, backup},
 };
 
