@@ -118,6 +118,31 @@ async fn frame(socket: &mut Socket) -> Option<Value> {
     }
 }
 
+/// Appends an event on a socket, which then watches the run: the node keeps the newest events of the thread in memory as
+/// long as the socket is open.
+pub async fn append_and_hold(url: &str, thread: &str, run: &str, number: u64, event: &Value) -> Held {
+    let mut socket = connect(url).await;
+    let append = json!({ "append": { "threadId": thread, "runId": run, "producerSeq": number, "events": [event] } });
+    socket.send(Message::text(append.to_string())).await.expect("sends");
+    while let Some(frame) = frame(&mut socket).await {
+        assert!(frame.get("error").is_none(), "{frame}");
+        if frame.get("appended").is_some() {
+            // Read for ever, so that heartbeats are answered.
+            return Held(tokio::spawn(async move { while self::frame(&mut socket).await.is_some() {} }));
+        }
+    }
+    panic!("the socket was closed");
+}
+
+/// A socket that is read until this is dropped.
+pub struct Held(tokio::task::JoinHandle<()>);
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
 fn slug(problem: &Value) -> &str {
     problem["type"].as_str().and_then(|name| name.rsplit(['/', '#']).next()).unwrap_or_default()
 }
@@ -331,9 +356,10 @@ impl Work {
     }
 
     async fn answer(&self, socket: &mut Socket, number: u64) -> Option<Value> {
+        let id = number.to_string();
         loop {
             let frame = frame(socket).await?;
-            if frame["id"] == number.to_string() {
+            if frame["id"] == id.as_str() {
                 return Some(frame);
             }
         }

@@ -22,7 +22,7 @@ use tokio::{
 use crate::{
     backing::Postgres,
     cluster::*,
-    failover::{Acknowledged, Bodies, Follower, Pair, Producer},
+    failover::{Acknowledged, Bodies, Follower, Pair, Producer, append_and_hold},
     server::Server,
 };
 
@@ -130,7 +130,8 @@ async fn no_seq_has_two_bodies_after_a_failover_that_loses_commits() {
 
     lags.store(true, SeqCst);
     block_in_place(|| pair.lag());
-    cut.append(numbered(6..=8)).await.expect("appends");
+    cut.append(numbered(6..=7)).await.expect("appends");
+    let _held = append_and_hold(&cluster.nodes[1].url, "cut", "r", 8, &word(8)).await;
     all_see(&cut_readers, 8).await;
     progress(&producers, 20).await;
     make_thread(&a, "lost").await;
