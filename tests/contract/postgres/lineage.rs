@@ -273,7 +273,7 @@ const UNFENCED: [(&str, &str); 3] = [
     ("stage_more", "as `stage`"),
 ];
 
-/// I12: a history that is not adopted takes no write to a log, from whatever connection.
+/// A history that is not adopted takes no write to a log, from whatever connection.
 #[test]
 fn every_statement_that_changes_a_log_asks_for_the_generation() {
     let mut found = 0;
