@@ -51,6 +51,8 @@ impl RunEnd {
             WriteExit::SourceEnded | WriteExit::Silent => AgentFailure::Incomplete,
             WriteExit::InvalidEvent(EventError { kind, .. }) => AgentFailure::InvalidEvent(kind.to_string()),
             WriteExit::Leaving => return failed("server-stopped", "The server that ran the agent shut down."),
+            // The agent cannot repeat what it has said.
+            WriteExit::HistoryLost { .. } => return failed("history-lost", "The store has lost events of the run."),
             WriteExit::Refused(AppendError::Store(_)) => {
                 return failed("store-unavailable", "The server could not store the agent's events.");
             }

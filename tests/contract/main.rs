@@ -17,6 +17,7 @@ mod postgres;
 mod projections;
 mod queries;
 mod redis;
+mod restored;
 mod runs;
 mod sqlite;
 mod support;

@@ -7,7 +7,7 @@ use threadline_store::NewBeat;
 
 use crate::support::Env;
 
-fn beat(node: u64) -> NewBeat {
+pub fn beat(node: u64) -> NewBeat {
     let name = format!("machine-{node}");
     NewBeat { node: NodeId(node), name, version: "1.2.3", leaving: false, skew_ms: None, rtt_us: None }
 }

@@ -6,6 +6,8 @@ mod balancer;
 mod cluster;
 mod copilotkit;
 mod deaths;
+mod failover;
+mod lineage;
 mod old_client;
 mod outages;
 #[allow(dead_code)]

@@ -3,6 +3,7 @@
 mod erasure;
 mod faults;
 mod feeds;
+mod lineage;
 mod nodes;
 mod opening;
 mod plans;

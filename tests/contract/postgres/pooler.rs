@@ -12,15 +12,15 @@ use tempfile::TempDir;
 
 use super::*;
 
-/// A pooler in front of the shared server, with fewer sessions than a store has connections.
-struct Pooler {
+/// A pooler in front of a server, with fewer sessions than a store has connections.
+pub(super) struct Pooler {
     process: Child,
-    port: u16,
+    pub(super) port: u16,
     _dir: TempDir,
 }
 
 impl Pooler {
-    async fn start(server: &str) -> Self {
+    pub(super) async fn start(server: &str) -> Self {
         let program = ["/usr/sbin/pgbouncer", "/usr/bin/pgbouncer", "/usr/local/bin/pgbouncer"];
         let program = program.iter().find(|path| fs::exists(path).is_ok_and(|there| there));
         let program = program.expect("pgbouncer is missing: apt-get install pgbouncer, or run scripts/setup.sh test");

@@ -61,6 +61,12 @@ impl Postgres {
         Self::launch(options, Some(disk))
     }
 
+    /// Starts a cluster with a system identifier of its own; all others of a machine have the same one.
+    pub fn start_apart(options: &[(&str, &str)]) -> Self {
+        let binaries = binaries();
+        Self::serve(initialized(&binaries), options, None)
+    }
+
     /// Returns the cluster that all tests of this process share, each with a database of its own.
     pub fn shared() -> &'static Self {
         static SHARED: OnceLock<Postgres> = OnceLock::new();
@@ -186,6 +192,21 @@ impl Postgres {
         }
     }
 
+    /// Copies all data, after a kill; the cluster continues with it. [`Postgres::put_back`] returns to this state.
+    pub fn keep(&self) {
+        self.keeper().kill();
+        self.keeper().run("rm -rf $home/kept && cp -a $home/data $home/kept");
+        self.restart();
+    }
+
+    /// Replaces all data by the copy that [`Postgres::keep`] made, as the restore of a volume does: nothing in the data
+    /// tells of it.
+    pub fn put_back(&self) {
+        self.keeper().kill();
+        self.keeper().run("rm -rf $home/data && cp -a $home/kept $home/data");
+        self.restart();
+    }
+
     /// Restarts the cluster as a standby without a primary: it serves reads, and refuses writes until it is promoted.
     pub fn restart_as_standby(&self) {
         let mut keeper = self.keeper();
@@ -306,17 +327,22 @@ fn template(binaries: &Path) -> PathBuf {
     if packed.exists() {
         return packed;
     }
-    let owner = owner();
-    let mut keeper = Keeper::new("initdb", &[], "");
-    chown(keeper.home(), Some(owner.uid.as_raw()), Some(owner.gid.as_raw())).expect("a home of its own");
-    let unprivileged = unprivileged(false);
-    let binaries = binaries.display();
-    keeper.run(&format!("{unprivileged}{binaries}/initdb -D $home/data -U postgres -A trust -E UTF8 --locale=C -N"));
+    let mut keeper = initialized(binaries);
     // Other processes may create the same archive now; each archive is complete when it is renamed.
     let own = packed.with_extension(format!("{}.tar", process::id()));
     keeper.run(&format!("tar -c -C $home/data -f {} .", quoted(&own.to_string_lossy())));
     fs::rename(own, &packed).expect("renamed");
     packed
+}
+
+/// Creates a home with an empty cluster, made by initdb.
+fn initialized(binaries: &Path) -> Keeper {
+    let owner = owner();
+    let mut keeper = Keeper::new("initdb", &[], "");
+    chown(keeper.home(), Some(owner.uid.as_raw()), Some(owner.gid.as_raw())).expect("a home of its own");
+    let (unprivileged, binaries) = (unprivileged(false), binaries.display());
+    keeper.run(&format!("{unprivileged}{binaries}/initdb -D $home/data -U postgres -A trust -E UTF8 --locale=C -N"));
+    keeper
 }
 
 /// Quotes a text as one word of the shell.

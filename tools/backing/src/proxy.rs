@@ -4,7 +4,7 @@ use std::{
     net::{Ipv4Addr, SocketAddr},
     sync::{
         Arc,
-        atomic::{AtomicI64, AtomicU64, Ordering},
+        atomic::{AtomicI64, AtomicU16, AtomicU64, Ordering},
     },
     time::Duration,
 };
@@ -82,7 +82,8 @@ impl Direction {
 
 #[derive(Debug)]
 struct Shared {
-    target: SocketAddr,
+    /// Port of the server on 127.0.0.1.
+    target: AtomicU16,
     seed: u64,
     to_server: Direction,
     to_client: Direction,
@@ -111,7 +112,7 @@ impl Proxy {
     /// Starts a proxy with a seed for its random choices.
     pub fn seeded(port: u16, seed: u64) -> Self {
         let shared = Arc::new(Shared {
-            target: (Ipv4Addr::LOCALHOST, port).into(),
+            target: AtomicU16::new(port),
             seed,
             to_server: Direction::new(),
             to_client: Direction::new(),
@@ -131,6 +132,11 @@ impl Proxy {
     /// Address for clients.
     pub fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// Connects later connections to the server on this port; open ones continue.
+    pub fn retarget(&self, port: u16) {
+        self.shared.target.store(port, Ordering::Relaxed);
     }
 
     /// Changes the treatment of bytes, also on open connections.
@@ -237,7 +243,8 @@ enum End {
 /// Serves one connection to its end.
 async fn connection(shared: Arc<Shared>, mut client: TcpStream, number: u64) {
     let mut cut = shared.cut.subscribe();
-    let Ok(mut server) = TcpStream::connect(shared.target).await else { return end(&[&client], Cut::Reset) };
+    let target = (Ipv4Addr::LOCALHOST, shared.target.load(Ordering::Relaxed));
+    let Ok(mut server) = TcpStream::connect(target).await else { return end(&[&client], Cut::Reset) };
     let _ = (client.set_nodelay(true), server.set_nodelay(true));
     let how = {
         let (from_client, to_client) = client.split();

@@ -11,7 +11,7 @@ use threadline_core::{
 };
 
 use crate::{
-    StreamRunError,
+    AppendError, StreamRunError,
     commit::receipt::check_producer_seq,
     runs::{
         Runs,
@@ -102,6 +102,7 @@ impl Runs {
             WriteExit::SourceFailed(_) => return Err(broken("broke off")),
             WriteExit::Silent => return Err(broken("fell silent")),
             WriteExit::Leaving => return Err(StreamRunError::Draining),
+            WriteExit::HistoryLost { expected } => return Err(AppendError::ProducerSeqGap { expected }.into()),
             WriteExit::Refused(error) => return Err(error.into()),
         };
         run.run = self.get(principal, thread, &handle.run).await?;

@@ -91,6 +91,11 @@ pub enum WriteExit<E> {
     Silent,
     /// The node shuts down.
     Leaving,
+    /// The store has lost events that it had acknowledged.
+    HistoryLost {
+        /// producer_seq of the first event that is missing.
+        expected: u64,
+    },
     /// An append or a heartbeat was refused, or the store failed for too long.
     Refused(AppendError),
 }
@@ -102,12 +107,14 @@ pub struct RunWriter {
     fence: Fence,
     /// producer_seq of the first event that is not handed to the store.
     next: u64,
+    /// producer_seq of the first event that the store has not acknowledged.
+    unacknowledged: u64,
     policy: WritePolicy,
 }
 
 impl RunWriter {
     pub(crate) fn new(run: RunHandle, topic: TopicRef, fence: Fence, next: u64, policy: WritePolicy) -> Self {
-        Self { run, topic, fence, next, policy }
+        Self { run, topic, fence, next, unacknowledged: next, policy }
     }
 
     /// Writes the source's events until the source or the run ends. Does not end the run.
@@ -169,6 +176,9 @@ impl RunWriter {
                     append.set(None.into());
                     appending = false;
                     silence.as_mut().reset(Instant::now() + patience.unwrap_or_default());
+                    if let Ok(receipt) = &result {
+                        self.unacknowledged = receipt.producer_seq + 1;
+                    }
                     if let Some(exit) = self.stored(terminal, result) {
                         return exit;
                     }
@@ -232,6 +242,9 @@ impl RunWriter {
                 Some(WriteExit::Ended)
             }
             Ok(_) => None,
+            Err(AppendError::ProducerSeqGap { expected }) if expected < self.unacknowledged => {
+                Some(WriteExit::HistoryLost { expected })
+            }
             // Events that the producer sent before it knew of the stop.
             Err(AppendError::RunFenced(run)) if run.status == RunStatus::Stopped => Some(WriteExit::Stopped),
             Err(error) => Some(WriteExit::Refused(error)),

@@ -1,8 +1,10 @@
 //! Lineage of a database: comparison of the server with the newest generation, and adoption of another history.
 
+use std::sync::{Mutex, PoisonError};
+
 use async_trait::async_trait;
-use sqlx::{Executor, PgConnection, Row, query};
-use threadline_core::{Generation, limits::PG_ADOPTION_TIMEOUT};
+use sqlx::{Arguments, Executor, PgConnection, Row, SqlSafeStr, postgres::PgArguments, query};
+use threadline_core::{Generation, NodeId, limits::PG_ADOPTION_TIMEOUT};
 
 use super::{
     PgStore,
@@ -17,14 +19,14 @@ use crate::{
 
 /// The server's role, and whether its history is the one of the newest generation. The timeline is the one of the next
 /// record that the server writes: `pg_control_checkpoint()` still names the old one after a promotion. A standby cannot
-/// tell.
+/// tell. $1 is the id of a node, whose newest beat is answered.
 const COMPARE: &str = "\
     SELECT pg_is_in_recovery()::int::bigint,
       CASE WHEN l.system_id <> (SELECT system_identifier::text FROM pg_control_system()) THEN 2
            WHEN pg_is_in_recovery() THEN 0
            WHEN l.timeline <> substr(pg_walfile_name(pg_current_wal_insert_lsn()), 1, 8) THEN 1
            ELSE 0 END::bigint,
-      l.generation, l.nonce
+      l.generation, l.nonce, (SELECT n.beat FROM nodes n WHERE n.id = $1)
     FROM lineage l ORDER BY l.generation DESC LIMIT 1";
 
 /// Waits for the writes in progress. Writes that begin meanwhile wait for the commit, and see the generation it opens.
@@ -56,12 +58,40 @@ pub(super) struct Seen {
     newest: Lineage,
     /// Reason why this history is not that of the newest generation.
     differs: Option<LineageCause>,
+    /// Newest beat of the node that was asked for.
+    beat: Option<u64>,
+}
+
+/// The newest beat that the server has acknowledged to this process: a server that does not have it has lost commits,
+/// although nothing else tells of it. A volume that was put back to an older state is such a server.
+#[derive(Debug, Default)]
+pub(super) struct LastBeat(Mutex<Option<Acknowledged>>);
+
+/// A beat that was acknowledged.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Acknowledged {
+    pub(super) node: NodeId,
+    pub(super) generation: Generation,
+    pub(super) number: u64,
+}
+
+impl LastBeat {
+    pub(super) fn set(&self, beat: Acknowledged) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(beat);
+    }
+
+    pub(super) fn get(&self) -> Option<Acknowledged> {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 impl Seen {
-    /// Reason why a process that knows `known` must not use the server.
-    pub(super) fn differs_from(&self, known: Lineage) -> Option<LineageCause> {
-        self.differs.or_else(|| (self.newest != known).then_some(LineageCause::Adopted))
+    /// Reason why a process that knows `known`, and whose `beat` was acknowledged, must not use the server.
+    pub(super) fn differs_from(&self, known: Lineage, beat: Option<Acknowledged>) -> Option<LineageCause> {
+        let adopted = || (self.newest != known).then_some(LineageCause::Adopted);
+        // A beat of an earlier generation may be among what was lost before the newest one was opened.
+        let lost = beat.is_some_and(|beat| beat.generation == self.newest.generation && self.beat < Some(beat.number));
+        self.differs.or_else(adopted).or(lost.then_some(LineageCause::RolledBack))
     }
 
     /// The newest generation of the database.
@@ -74,19 +104,22 @@ impl Seen {
         let mut columns = Columns::new(row);
         let (standby, history) = (columns.int()? != 0, columns.int()?);
         let newest = Lineage { generation: Generation(columns.int()?), nonce: columns.int()? };
+        let beat = columns.maybe_int()?.map(i64::unsigned_abs);
         let differs = match (standby, history) {
             (true, _) => Some(LineageCause::Standby),
             (false, 1) => Some(LineageCause::Timeline),
             (false, 2) => Some(LineageCause::System),
             (false, _) => None,
         };
-        Ok(Self { newest, differs })
+        Ok(Self { newest, differs, beat })
     }
 }
 
-/// Compares the server with the newest generation.
-pub(super) async fn compare(address: &Address, connection: &mut PgConnection) -> Work<Seen> {
-    Ok(Seen::of(&address.ask(connection, COMPARE).await?)?)
+/// Compares the server with the newest generation, and reads the newest beat of a node.
+pub(super) async fn compare(address: &Address, connection: &mut PgConnection, node: Option<NodeId>) -> Work<Seen> {
+    let mut arguments = PgArguments::default();
+    arguments.add(node.map(|node| node.to_string())).map_err(sqlx::Error::Encode)?;
+    Ok(Seen::of(&address.run(connection, COMPARE.into_sql_str(), arguments).await?)?)
 }
 
 /// Opens a generation if the server's history has none, or if `cause` asks for it although the newest one is `known`.
@@ -110,7 +143,7 @@ async fn has_served(connection: &mut PgConnection, newest: Lineage) -> Work<bool
 
 async fn adopt_alone(connection: &mut PgConnection, known: Lineage, cause: LineageCause) -> Work<Lineage> {
     connection.execute(LOCK).await?;
-    let seen = Seen::of(&query(COMPARE).persistent(false).fetch_all(&mut *connection).await?)?;
+    let seen = Seen::of(&query(COMPARE).persistent(false).bind(None::<String>).fetch_all(&mut *connection).await?)?;
     let asked = match cause {
         LineageCause::Ordered if has_served(connection, seen.newest).await? => Some(cause),
         LineageCause::RolledBack if seen.newest == known => Some(cause),

@@ -19,6 +19,7 @@ use threadline_core::{
 use self::{
     address::Address,
     fetch::{Rows, Statement, Work},
+    lineage::LastBeat,
     pool::Pool,
 };
 pub use self::{check::Finding, migrate::Migrated, open_error::OpenError};
@@ -70,6 +71,7 @@ struct Inner {
     readers: Arc<Pool>,
     beats: Arc<Pool>,
     sent_beats: AtomicU64,
+    last_beat: Arc<LastBeat>,
     installation: String,
     findings: Vec<Finding>,
 }
@@ -98,22 +100,36 @@ impl PgStore {
         if standby {
             fence.close(LineageCause::Standby);
         }
-        let pool = |size, timeout| Arc::new(Pool::new(address.clone(), fence.clone(), size, timeout));
+        let last_beat = Arc::new(LastBeat::default());
+        let pool =
+            |size, timeout| Arc::new(Pool::new(address.clone(), fence.clone(), last_beat.clone(), size, timeout));
         let groups = pool(PG_PIPELINES, PG_ANSWER_TIMEOUT);
         let writers = pool(PG_WRITERS, PG_ANSWER_TIMEOUT);
         let readers = pool(PG_READERS, PG_ANSWER_TIMEOUT);
         let beats = pool(1, NODE_BEAT_TIMEOUT);
         let sent_beats = AtomicU64::default();
-        let inner =
-            Inner { clock, address, fence, groups, writers, readers, beats, sent_beats, installation, findings };
+        let inner = Inner {
+            clock,
+            address,
+            fence,
+            groups,
+            writers,
+            readers,
+            beats,
+            sent_beats,
+            last_beat,
+            installation,
+            findings,
+        };
         Ok(Self { inner: Arc::new(inner) })
     }
 
     /// The history of the server, adopted if it has no generation yet, and whether the server is a standby.
     async fn lineage_of(address: &Address, connection: &mut PgConnection) -> Result<(Lineage, bool), OpenError> {
-        let seen = lineage::compare(address, connection).await.map_err(|failure| OpenError::Store(failure.error))?;
+        let seen =
+            lineage::compare(address, connection, None).await.map_err(|failure| OpenError::Store(failure.error))?;
         let newest = seen.newest();
-        match seen.differs_from(newest) {
+        match seen.differs_from(newest, None) {
             None => Ok((newest, false)),
             Some(LineageCause::Standby) => Ok((newest, true)),
             Some(cause) => {

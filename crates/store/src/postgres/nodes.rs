@@ -7,7 +7,9 @@ use sqlx::query;
 use threadline_core::{Node, Timestamp, limits::NODE_BEAT};
 
 use super::{
-    PgStore, pool,
+    PgStore,
+    lineage::Acknowledged,
+    pool,
     rows::{self, text_of},
 };
 use crate::{Beat, NewBeat, NodeStore, StoreResult, sql::nodes};
@@ -31,10 +33,13 @@ impl NodeStore for PgStore {
             .bind(beat.skew_ms)
             .bind(beat.rtt_us);
         // An old server may live on behind an open connection.
-        if self.inner.sent_beats.fetch_add(1, Ordering::Relaxed) % BEATS_PER_CONNECTION == 0 {
+        if self.inner.sent_beats.fetch_add(1, Ordering::Relaxed).is_multiple_of(BEATS_PER_CONNECTION) {
             self.inner.beats.renew();
         }
-        nodes::beat(&pool::run(&self.inner.beats, statement).await?)
+        let committed = nodes::beat(&pool::run(&self.inner.beats, statement).await?)?;
+        let Beat { number, generation, .. } = committed;
+        self.inner.last_beat.set(Acknowledged { node: beat.node, generation, number });
+        Ok(committed)
     }
 
     async fn nodes(&self, limit: usize) -> StoreResult<(Timestamp, Vec<Node>)> {

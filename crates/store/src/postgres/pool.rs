@@ -18,7 +18,7 @@ use tokio::{
 use super::{
     address::Address,
     fetch::{Failure, Kind, Rows, Statement, Work},
-    lineage,
+    lineage::{self, LastBeat},
 };
 use crate::{LineageCause, LineageFence, StoreError};
 
@@ -29,6 +29,7 @@ use crate::{LineageCause, LineageFence, StoreError};
 pub(super) struct Pool {
     address: Arc<Address>,
     fence: Arc<LineageFence>,
+    last_beat: Arc<LastBeat>,
     places: Semaphore,
     idle: Mutex<Idle>,
     patience: Duration,
@@ -43,9 +44,15 @@ struct Idle {
 
 impl Pool {
     /// A pool of at most `size` connections, whose statements must be answered within `patience`.
-    pub(super) fn new(address: Arc<Address>, fence: Arc<LineageFence>, size: usize, patience: Duration) -> Self {
+    pub(super) fn new(
+        address: Arc<Address>,
+        fence: Arc<LineageFence>,
+        last_beat: Arc<LastBeat>,
+        size: usize,
+        patience: Duration,
+    ) -> Self {
         let (places, idle) = (Semaphore::new(size), Mutex::default());
-        Self { address, fence, places, idle, patience }
+        Self { address, fence, last_beat, places, idle, patience }
     }
 
     /// A connection outside of the pool.
@@ -79,9 +86,12 @@ impl Pool {
     async fn connect_known(&self) -> Work<PgConnection> {
         let known = self.fence.pass()?;
         let mut connection = self.address.connect().await?;
-        let seen = timeout(self.patience, lineage::compare(&self.address, &mut connection)).await;
+        // Taken before the server is asked, which may have a newer one then.
+        let beat = self.last_beat.get();
+        let comparing = lineage::compare(&self.address, &mut connection, beat.map(|beat| beat.node));
+        let seen = timeout(self.patience, comparing).await;
         let seen = seen.map_err(|_| Failure::broken("the database does not answer"))??;
-        match seen.differs_from(known) {
+        match seen.differs_from(known, beat) {
             None => Ok(connection),
             Some(cause) => {
                 self.fence.close(cause);

@@ -21,6 +21,7 @@ use crate::{
 const NEWEST: &str = "SELECT generation, nonce, cause FROM lineage ORDER BY generation DESC LIMIT 1";
 const GENERATIONS: &str = "SELECT generation, at, cause FROM lineage ORDER BY generation DESC LIMIT ?1";
 const BEATS: &str = "SELECT count(*) FROM nodes WHERE generation = ?1";
+const LAST_NODE: &str = "SELECT id, beat FROM nodes ORDER BY at DESC, id LIMIT 1";
 const LAST_BEAT: &str = "SELECT max(beat) FROM nodes WHERE id = ?1 OR ?1 IS NULL";
 const ADOPT: &str = text_of(include_str!("../../queries/sqlite/adopt.sql"));
 /// Marks a copy of the file, which opens a generation when it is opened.
@@ -82,6 +83,12 @@ pub(super) async fn at_open(connection: &mut SqliteConnection, dir: &Path, now: 
     let Some(cause) = doubt(connection, dir).await? else { return Ok(lineage) };
     let seen = witness::read(dir).map_or(lineage.generation, |seen| Generation(seen.generation));
     let opened = open_generation(connection, seen.max(lineage.generation), cause, now).await?;
+    // The next open finds the same reason otherwise, should this process end before its first beat.
+    if let Some(row) = fetch::row(connection, query(LAST_NODE)).await? {
+        let mut columns = Columns::new(&row);
+        let (node, beat) = (NodeId::try_from(columns.text()?).map_err(corrupt)?, columns.count()?);
+        note(dir, opened, node, beat);
+    }
     tracing::error!(
         cause = cause.name(),
         generation = opened.generation.0,
@@ -90,19 +97,22 @@ pub(super) async fn at_open(connection: &mut SqliteConnection, dir: &Path, now: 
     Ok(opened)
 }
 
+/// Writes the witness. A failure costs only the detection of a file that goes back.
+fn note(dir: &Path, lineage: Lineage, node: NodeId, beat: u64) {
+    let Some(inode) = witness::inode(dir) else { return };
+    let (generation, nonce) = (lineage.generation.0, lineage.nonce);
+    if let Err(error) = witness::write(dir, Witness { generation, nonce, node, beat, inode }) {
+        tracing::debug!(%error, "cannot write the witness of the data directory");
+    }
+}
+
 impl SqliteStore {
-    /// Notes a beat outside of the database file. A failure costs only the detection of a file that goes back.
+    /// Notes a beat outside of the database file.
     pub(super) async fn witness(&self, node: NodeId, beat: u64) {
         let lineage = self.inner.fence.state().known();
         let dir = self.inner.dir.clone();
-        let write = tokio::task::spawn_blocking(move || {
-            let inode = witness::inode(&dir)?;
-            let (generation, nonce) = (lineage.generation.0, lineage.nonce);
-            witness::write(&dir, Witness { generation, nonce, node, beat, inode }).err()
-        });
-        if let Ok(Some(error)) = write.await {
-            tracing::debug!(%error, "cannot write the witness of the data directory");
-        }
+        // A panic of the task is a witness that was not written.
+        let _ = tokio::task::spawn_blocking(move || note(&dir, lineage, node, beat)).await;
     }
 }
 
