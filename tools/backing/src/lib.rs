@@ -10,9 +10,11 @@ pub mod ports;
 pub mod postgres;
 pub mod proxy;
 pub mod redis;
+pub mod standby;
 
 pub use self::{
     postgres::Postgres,
     proxy::{Cut, Flow, Proxy, Way},
     redis::Redis,
+    standby::Standby,
 };

@@ -20,7 +20,8 @@ use nix::{
 use super::{keeper::Keeper, ports::free_port};
 
 const MISSING: &str = "these tests need PostgreSQL: install the package postgresql (apt-get install postgresql)";
-const READY: &str = "database system is ready to accept connections";
+/// Beginning of the line that a primary ("connections") or a standby ("read-only connections") writes.
+const READY: &str = "database system is ready to accept";
 
 /// Data that is placed on a small file system.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -67,9 +68,13 @@ impl Postgres {
     }
 
     fn launch(options: &[(&str, &str)], disk: Option<SmallDisk>) -> Self {
+        let keeper = prepare(&template(&binaries()), disk);
+        Self::serve(keeper, options, disk)
+    }
+
+    /// Starts the server on the data in the home of `keeper`.
+    pub(super) fn serve(mut keeper: Keeper, options: &[(&str, &str)], disk: Option<SmallDisk>) -> Self {
         let binaries = binaries();
-        let template = template(&binaries);
-        let mut keeper = prepare(&template, disk);
         let settings: String = options.iter().map(|(name, value)| format!(" -c {name}={}", quoted(value))).collect();
         // Another process may take the port before the server does.
         for _ in 0..5 {
@@ -189,8 +194,7 @@ impl Postgres {
         fs::write(&signal, "").expect("written");
         let owner = owner();
         chown(&signal, Some(owner.uid.as_raw()), Some(owner.gid.as_raw())).expect("Postgres' own file");
-        let ready = "database system is ready to accept read";
-        keeper.start(&self.command, ready).unwrap_or_else(|said| panic!("Postgres is not a standby:\n{said}"));
+        keeper.start(&self.command, READY).unwrap_or_else(|said| panic!("Postgres is not a standby:\n{said}"));
     }
 
     /// Sends SIGSTOP to all its processes.
@@ -254,7 +258,7 @@ fn prepare(template: &Path, disk: Option<SmallDisk>) -> Keeper {
 }
 
 /// User that runs Postgres, which refuses to run as root.
-fn owner() -> User {
+pub(super) fn owner() -> User {
     if !geteuid().is_root() {
         return User::from_uid(getuid()).expect("users can be looked up").expect("this user");
     }
@@ -263,7 +267,7 @@ fn owner() -> User {
 }
 
 /// Prefix of a command line that runs it as [`owner`].
-fn unprivileged(in_namespace: bool) -> String {
+pub(super) fn unprivileged(in_namespace: bool) -> String {
     let owner = owner();
     if geteuid().is_root() {
         return format!("setpriv --reuid={} --regid={} --clear-groups ", owner.uid, owner.gid);

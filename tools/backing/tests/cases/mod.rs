@@ -1,3 +1,4 @@
 mod left;
 mod network;
 mod processes;
+mod standbys;
