@@ -79,7 +79,7 @@ async fn serve(configuration: Configuration) -> ExitCode {
     telemetry::init(&args.log, args.log_format == LogFormat::Json);
     match rlimit::increase_nofile_limit(u64::MAX) {
         Ok(files) if files < configuration.limits.connections as u64 => {
-            tracing::warn!(files, "low limit of open files: connections beyond it wait (ulimit -n)");
+            tracing::warn!(files, "low limit of open files: connections beyond it are refused (ulimit -n)");
         }
         Ok(_) => {}
         Err(error) => tracing::warn!(%error, "cannot raise the limit of open files"),
@@ -113,6 +113,10 @@ async fn start(configuration: Configuration) -> Result<App, Box<dyn std::error::
     };
     let config = ServeConfig {
         listen: resolve(&args.listen).await?,
+        admin_listen: match &args.admin_listen {
+            Some(address) => Some(resolve(address).await?),
+            None => None,
+        },
         store,
         redis: args.redis.filter(|url| !url.is_empty()),
         timing: LockTiming {
@@ -138,10 +142,11 @@ async fn start(configuration: Configuration) -> Result<App, Box<dyn std::error::
         "authentication required: Authorization: Bearer <THREADLINE_API_KEY>"
     };
     let url = format!("http://{}", app.local_addr()?);
+    let admin = app.admin_addr().map(|address| format!("\n  admin   http://{address}")).unwrap_or_default();
     // The parent process may have closed this output; the server still starts.
     let _ = writeln!(
         std::io::stdout(),
-        "Threadline {} is listening on {url}\n  data    {place}{redis}\n  agents  {}\n  mode    {mode}\n  stop    Ctrl-C",
+        "Threadline {} is listening on {url}{admin}\n  data    {place}{redis}\n  agents  {}\n  mode    {mode}\n  stop    Ctrl-C",
         env!("CARGO_PKG_VERSION"),
         names.join(", "),
     );

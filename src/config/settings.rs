@@ -22,6 +22,10 @@ pub struct ServeArgs {
     /// Address and port to listen on; port 0 chooses a free port
     #[arg(long, env = "THREADLINE_LISTEN", default_value = "127.0.0.1:7420", value_name = "HOST:PORT")]
     pub listen: ListenAddress,
+    /// Address and port of a second listener for monitoring only (/livez, /readyz, /metrics, /v1/nodes), which answers even while
+    /// the main listener has no place left for a connection. Requests there require the same keys
+    #[arg(long, env = "THREADLINE_ADMIN_LISTEN", value_name = "HOST:PORT")]
+    pub admin_listen: Option<ListenAddress>,
     /// Data directory; created if it does not exist
     #[arg(long, env = "THREADLINE_DATA", default_value = "./data", value_name = "DIR")]
     pub data: PathBuf,

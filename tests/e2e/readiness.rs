@@ -15,7 +15,7 @@ everywhere! {
         let ready = server.client().get("/readyz").await.ok(200);
         assert_eq!((&ready["status"], &ready["dependencies"]["store"]), (&json!("ready"), &json!("ok")));
         assert!(ready["dependencies"]["redis"].is_null() || ready["dependencies"]["redis"] == "ok", "{ready}");
-        assert_eq!(server.client().get("/healthz").await.ok(200), json!({ "status": "ok" }));
+        assert_eq!(server.client().get("/livez").await.ok(200), json!({ "status": "ok" }));
     }
 }
 
@@ -51,7 +51,7 @@ async fn a_store_that_does_not_commit_makes_the_node_unready() {
         let text = dev.get("/metrics").await.text().to_owned();
         assert!(text.contains("threadline_dependency_up{dependency=\"store\"} 0\n"), "{text}");
         // The node is alive nevertheless: a restart would not bring the store back.
-        dev.get("/healthz").await.ok(200);
+        dev.get("/livez").await.ok(200);
         pane.beat_gate.open();
         eventually("ready again", ready).await;
         assert!(pane.beats.load(SeqCst) > begun, "one beat after the one that was held");
@@ -193,13 +193,13 @@ async fn a_node_that_is_shutting_down_is_alive_and_not_ready() {
     let mut server = Server::start(Options::memory()).await;
     // Idle connections are closed; half a request is waited for.
     let mut halves = Vec::new();
-    for path in ["/readyz", "/healthz", "/v1/openapi.json"] {
+    for path in ["/readyz", "/livez", "/v1/openapi.json"] {
         let mut raw = Raw::connect(server.addr).await;
         raw.write(format!("GET {path} HTTP/1.1\r\n")).await;
         halves.push(raw);
     }
     // The server has read these by the time that it has answered the later request.
-    server.client().get("/healthz").await.ok(200);
+    server.client().get("/livez").await.ok(200);
     server.drain();
     server.draining().await;
     for raw in &mut halves {
@@ -227,7 +227,7 @@ async fn every_answer_has_the_id_of_its_request() {
             assert_ne!(with(bad).await, bad);
         }
         let mut seen = std::collections::BTreeSet::new();
-        for path in ["/healthz", "/v1/threads", "/v1/threads/none", "/nothing", "/v1/threads?order=none"] {
+        for path in ["/livez", "/v1/threads", "/v1/threads/none", "/nothing", "/v1/threads?order=none"] {
             let answer = dev.get(path).await;
             assert!(answer.header("x-request-id").len() > 30, "{path}");
             assert!(seen.insert(answer.header("x-request-id").to_owned()), "an id is given once");

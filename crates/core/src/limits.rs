@@ -276,6 +276,18 @@ pub const MAX_REQUEST_ID_BYTES: usize = 128;
 
 /// Connections served at once by one node.
 pub const MAX_CONNECTIONS: usize = 16_384;
+/// Connections beyond the limit that are answered at once, with a refusal; more are closed.
+pub const SPARE_CONNECTIONS: usize = 64;
+/// Time that a connection beyond the limit has for its request and the refusal.
+pub const REFUSAL_TIMEOUT: Duration = Duration::from_secs(2);
+/// Time after which a refused client tries again.
+pub const REFUSAL_RETRY_AFTER: Duration = Duration::from_secs(1);
+/// Open files that the listener for clients leaves to the store, to agents and to the admin listener.
+pub const KEPT_FILES: u64 = 256;
+/// Connections of the admin listener.
+pub const ADMIN_CONNECTIONS: usize = 32;
+/// Time that a task has to run before the server counts as unresponsive.
+pub const LIVE_TIMEOUT: Duration = Duration::from_secs(5);
 /// Time in which the complete head of a request must arrive.
 pub const HEADER_TIMEOUT: Duration = Duration::from_secs(10);
 /// Read timeout inside a request body (a streamed run may pause longer, see [`STREAM_IDLE_TIMEOUT`]).

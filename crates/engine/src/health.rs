@@ -2,8 +2,12 @@
 
 use std::sync::Arc;
 
-use threadline_core::limits::READY_MEMORY;
-use tokio::{sync::Mutex, time::Instant};
+use threadline_core::limits::{LIVE_TIMEOUT, READY_MEMORY};
+use tokio::{
+    runtime::Handle,
+    sync::Mutex,
+    time::{self, Instant},
+};
 
 use crate::{
     cluster::lock::LockState,
@@ -42,6 +46,11 @@ impl Readiness {
     pub fn finding(&self) -> Option<&'static str> {
         self.redis.and_then(LockState::finding)
     }
+}
+
+/// True if a runtime runs a new task within [`LIVE_TIMEOUT`]. The caller may be on another runtime.
+pub async fn responds(runtime: &Handle) -> bool {
+    time::timeout(LIVE_TIMEOUT, runtime.spawn(async {})).await.is_ok_and(|done| done.is_ok())
 }
 
 /// Beats of this node, and the latest check of Redis. Concurrent callers wait for the same check.

@@ -10,7 +10,7 @@ pub mod cluster;
 mod commit;
 mod directory;
 mod errors;
-mod health;
+pub mod health;
 mod lifecycle;
 pub mod limits;
 pub mod metrics;

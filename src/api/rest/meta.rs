@@ -8,23 +8,38 @@ use axum::{
 };
 use serde::Serialize;
 use serde_json::{Value, json};
-use threadline_core::{Node, limits::READY_MEMORY};
-use threadline_engine::{BeatMeasure, NodeState, ServiceError, StoreState, metrics};
+use threadline_core::{
+    Node,
+    limits::{LIVE_TIMEOUT, READY_MEMORY},
+};
+use threadline_engine::{BeatMeasure, NodeState, ServiceError, StoreState, health, metrics};
 use threadline_http::{
     extract::{Caller, InPath},
     problem::{Problem, ProblemDocument, ProblemType},
 };
+use tokio::runtime::Handle;
 use utoipa::ToSchema;
 
 use crate::api::ApiState;
 
-/// Reports that the server is alive, whatever the state of its dependencies, also while it shuts down.
+/// Reports that the server processes its work, whatever the state of its dependencies, also while it shuts down.
 ///
-/// A liveness check: restart a server that does not respond. /readyz is the readiness check.
-#[utoipa::path(get, path = "/healthz", tag = "server", responses(
-    (status = 200, description = "The server answers", body = Value, example = json!({ "status": "ok" }))))]
-pub async fn health() -> Json<Value> {
-    Json(json!({ "status": "ok" }))
+/// A liveness check, which never asks the store: restart a server that does not respond. /readyz is the readiness check.
+#[utoipa::path(get, path = "/livez", tag = "server", responses(
+    (status = 200, description = "The server is alive", body = Value, example = json!({ "status": "ok" })),
+    (status = 503, description = "The server has not run a new task for five seconds. Only the admin listener can \
+        still report that", body = ProblemDocument)))]
+pub async fn live(State(state): State<ApiState>) -> Result<Json<Value>, Problem> {
+    liveness(&state.runtime).await
+}
+
+/// The liveness of the server by its runtime.
+pub async fn liveness(runtime: &Handle) -> Result<Json<Value>, Problem> {
+    if health::responds(runtime).await {
+        return Ok(Json(json!({ "status": "ok" })));
+    }
+    let detail = format!("no new task was run for {} s", LIVE_TIMEOUT.as_secs());
+    Err(Problem::new(ProblemType::Unresponsive, detail))
 }
 
 /// The readiness of the server, and the state of its dependencies.
