@@ -28,16 +28,16 @@ use threadline_store::{
     sqlite::{self, SqliteStore},
 };
 use tokio::net::TcpListener;
-use tokio_util::sync::CancellationToken;
 
 use crate::{
     agents::Agents,
     api::{ApiState, router},
-    config::without_secrets,
+    config::{DrainTimes, without_secrets},
     titles::{TitleGenerator, TitleSettings},
 };
 
 mod admin;
+mod departure;
 mod serve_config;
 mod waiting;
 
@@ -220,12 +220,6 @@ impl<L: Listener> App<L> {
         self.state.http.auth.is_development()
     }
 
-    /// Token that announces a shutdown: once it is cancelled, the node is not ready any more, and still answers all
-    /// requests.
-    pub fn leaving(&self) -> CancellationToken {
-        self.state.service.leaving()
-    }
-
     /// Service behind the APIs.
     pub fn service(&self) -> &Service {
         &self.state.service
@@ -234,6 +228,17 @@ impl<L: Listener> App<L> {
     /// Serves until `shutdown` completes: then stops accepting connections, disconnects readers, completes active
     /// requests, and finishes pending appends. Returns false if a part of the server failed.
     pub async fn run(self, shutdown: impl Future<Output = ()>) -> bool {
+        self.run_until(std::future::pending(), shutdown, DrainTimes::default()).await
+    }
+
+    /// [`App::run`] with a shutdown in steps. Once `leave` completes, the node is not ready but accepts requests; later it
+    /// closes sockets and streams and starts no agent. When these times are over, or `shutdown` completes, it shuts down.
+    pub async fn run_until(
+        self,
+        leave: impl Future<Output = ()>,
+        shutdown: impl Future<Output = ()>,
+        times: DrainTimes,
+    ) -> bool {
         let Self { listener, admin, store, state, timeouts, naming } = self;
         let (service, agents) = (state.service.clone(), state.agents.clone());
         let names = naming.map(|naming| {
@@ -247,8 +252,9 @@ impl<L: Listener> App<L> {
         if let Some(admin) = &admin {
             admin.serve(router::monitoring(state.clone()));
         }
+        let open = state.http.connections.clone();
         let serving = Serving {
-            connections: state.http.connections.clone(),
+            connections: open.clone(),
             router: router::router(state),
             draining: service.draining(),
             bounds: bounds(service.quota.limits().connections),
@@ -257,9 +263,14 @@ impl<L: Listener> App<L> {
         };
         let serving = listener::serve(listener, serving);
         let failed = service.failed();
+        let departure = async {
+            leave.await;
+            departure::depart(&service, &agents, &open, times).await;
+        };
         let ending = async {
             tokio::select! {
                 () = shutdown => {}
+                () = departure => {}
                 () = failed.cancelled() => {}
             }
             tracing::info!("shutting down: no new requests, closing streams and sockets");

@@ -14,10 +14,7 @@ use threadline::{
     titles::TitleSettings,
 };
 use threadline_engine::LockTiming;
-use tokio::{
-    signal::unix::{Signal, SignalKind, signal},
-    time,
-};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
 #[global_allocator]
@@ -84,7 +81,7 @@ async fn serve(configuration: Configuration) -> ExitCode {
         Ok(_) => {}
         Err(error) => tracing::warn!(%error, "cannot raise the limit of open files"),
     }
-    let delay = configuration.args.drain_delay();
+    let times = configuration.args.drain_times();
     // Signals are watched before the server is reachable, so that a shutdown cannot be missed.
     let mut signals = Signals::watch();
     let started = tokio::select! {
@@ -93,8 +90,10 @@ async fn serve(configuration: Configuration) -> ExitCode {
     };
     match started {
         Ok(app) => {
-            let leaving = app.leaving();
-            if app.run(asked_to_stop(signals, leaving, delay)).await { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+            let (leave, stop) = (CancellationToken::new(), CancellationToken::new());
+            tokio::spawn(watch_signals(signals, leave.clone(), stop.clone()));
+            let sound = app.run_until(leave.cancelled_owned(), stop.cancelled_owned(), times).await;
+            if sound { ExitCode::SUCCESS } else { ExitCode::FAILURE }
         }
         Err(error) => {
             eprintln!("error: {error}");
@@ -190,16 +189,12 @@ async fn received(signal: &mut Option<Signal>) {
     }
 }
 
-/// Completes on Ctrl-C at once; on SIGTERM after `delay`, while the node is `leaving`, or with a second signal.
-async fn asked_to_stop(mut signals: Signals, leaving: CancellationToken, delay: Duration) {
-    // Ctrl-C comes from a user who waits for the end.
-    if signals.next().await == SignalKind::interrupt() || delay.is_zero() {
-        return;
+/// Cancels `leave` at the first SIGTERM, and `stop` at any signal after it. Ctrl-C comes from a user who waits for the
+/// end, so it cancels `stop` at once.
+async fn watch_signals(mut signals: Signals, leave: CancellationToken, stop: CancellationToken) {
+    if signals.next().await == SignalKind::terminate() {
+        leave.cancel();
+        signals.next().await;
     }
-    tracing::info!(
-        "draining: not ready, but serving requests for {} s; a second signal ends the delay",
-        delay.as_secs()
-    );
-    leaving.cancel();
-    let _ = time::timeout(delay, signals.next()).await;
+    stop.cancel();
 }

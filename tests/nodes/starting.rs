@@ -50,7 +50,19 @@ async fn a_node_waits_for_its_database_and_answers_meanwhile() {
     let mut command = Command::new(env!("CARGO_BIN_EXE_threadline"));
     let listen = url.trim_start_matches("http://");
     let admin = format!("127.0.0.1:{}", free_port());
-    command.args(["serve", "--listen", listen, "--store", &database, "--drain-delay", "0", "--admin-listen", &admin]);
+    command.args([
+        "serve",
+        "--listen",
+        listen,
+        "--store",
+        &database,
+        "--drain-delay",
+        "0",
+        "--drain-spread",
+        "0",
+        "--admin-listen",
+        &admin,
+    ]);
     command.env("NO_COLOR", "1").env_remove("THREADLINE_API_KEY");
     let mut node = Server::spawn(command);
     let http = reqwest::Client::builder().no_proxy().build().expect("a client");

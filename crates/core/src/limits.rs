@@ -585,7 +585,13 @@ pub const MAX_RETENTION_SKEW: Duration = Duration::from_secs(5 * 60);
 /// Time that a node of several still serves all clients after SIGTERM, unless set otherwise: by then balancers that
 /// probe every second or two send their clients to other nodes.
 pub const DRAIN_DELAY: Duration = Duration::from_secs(5);
-/// Longest value that [`DRAIN_DELAY`] can be set to.
+/// Time over which a node of several closes its sockets and streams when it shuts down, unless set otherwise.
+pub const DRAIN_SPREAD: Duration = Duration::from_secs(10);
+/// Time that active runs of agents have to end by themselves when their node shuts down, unless set otherwise.
+pub const DRAIN_RUNS: Duration = Duration::from_secs(10);
+/// Time between two checks whether a connection is still open while a node shuts down.
+pub const DEPARTURE_CHECK: Duration = Duration::from_millis(100);
+/// Longest value that each of the times of a shutdown can be set to.
 pub const MAX_DRAIN_DELAY: Duration = Duration::from_secs(600);
 /// Fewest characters of the operator's key. 22 characters of Base64 are 128 random bits.
 pub const MIN_OPERATOR_KEY_CHARS: usize = 22;

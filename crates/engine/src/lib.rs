@@ -6,6 +6,7 @@
 
 mod after_commit;
 mod assembly;
+pub mod close_schedule;
 pub mod cluster;
 mod commit;
 mod directory;
@@ -36,6 +37,7 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
+    close_schedule::CloseSchedule,
     cluster::{
         bus::{BusEnd, local::LocalBus},
         lock::{DynLock, LockState, local::LocalLock},
@@ -173,6 +175,11 @@ impl Service {
     /// Cancelled when the node shuts down: long answers must end, with `draining` as the reason.
     pub fn draining(&self) -> CancellationToken {
         self.lifecycle.draining.clone()
+    }
+
+    /// Turns of sockets and streams to be closed, before the node is draining.
+    pub fn closing(&self) -> CloseSchedule {
+        self.lifecycle.closing.clone()
     }
 
     /// Cancelled if the node cannot continue and must be ended.
