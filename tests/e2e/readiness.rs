@@ -12,9 +12,13 @@ use threadline::app::{App, ServeConfig, StoreChoice};
 
 everywhere! {
     async fn a_node_reports_its_dependencies(server) {
-        let ready = server.client().get("/readyz").await.ok(200);
+        let ready = eventually("ready", async || {
+            let ready = server.client().get("/readyz").await;
+            (ready.status == 200 && ready.json()["status"] == "ready").then(|| ready.json())
+        });
+        let ready = ready.await;
         assert_eq!((&ready["status"], &ready["dependencies"]["store"]), (&json!("ready"), &json!("ok")));
-        assert!(ready["dependencies"]["redis"].is_null() || ready["dependencies"]["redis"] == "ok", "{ready}");
+        assert_eq!(ready["dependencies"]["redis"].is_null(), ready["redis"].is_null(), "{ready}");
         assert_eq!(server.client().get("/livez").await.ok(200), json!({ "status": "ok" }));
     }
 }
@@ -22,7 +26,16 @@ everywhere! {
 #[tokio::test]
 async fn redis_is_named_where_there_is_one() {
     run(Options::new(Backend::Production), async |server: &Server| {
-        assert_eq!(server.client().get("/readyz").await.ok(200)["dependencies"]["redis"], "ok");
+        let good =
+            async || (server.client().get("/readyz").await.ok(200)["dependencies"]["redis"] == "ok").then_some(());
+        eventually("the checks pass", good).await;
+        let ready = server.client().get("/readyz").await.ok(200);
+        assert_eq!(ready["redis"], json!({ "role": true, "write": true, "publish": true }));
+        let figures = server.client().get("/metrics").await;
+        for check in ["role", "write", "publish"] {
+            let line = format!("threadline_redis_check{{check=\"{check}\"}} 1\n");
+            assert!(figures.text().contains(&line), "{}", figures.text());
+        }
     })
     .await;
 }
@@ -146,19 +159,9 @@ async fn a_database_that_is_set_to_read_only_makes_it_unready() {
     server.stop().await;
 }
 
-/// A node on this Redis, as `threadline serve` starts it, and what it says of its readiness.
+/// Answers of a node on this Redis: its readiness, and its metrics after starts.
 async fn readiness_on(redis: &Redis) -> (Value, String) {
-    let config = ServeConfig {
-        store: StoreChoice::Postgres(Postgres::shared().fresh_database()),
-        redis: Some(redis.url()),
-        ..ServeConfig::embedded("127.0.0.1:0".parse().expect("an address"), "/nowhere".into())
-    };
-    let app = App::start(config).await.expect("started");
-    let addr = app.local_addr().expect("an address");
-    let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
-    let task = tokio::spawn(app.run(async { drop(stopped.await) }));
-    let dev =
-        Client { http: reqwest::Client::builder().no_proxy().build().expect("a client"), addr, key: None, user: None };
+    let (dev, stop, task) = node_on(redis).await;
     let ready = dev.get("/readyz").await.ok(200);
     // Starts continue: the store decides alone, and the starts without the lock are counted.
     for thread in ["a", "b", "c"] {
@@ -186,6 +189,53 @@ async fn a_redis_that_answers_but_takes_no_locks_is_reported_as_failing() {
         let errors = figures.lines().find_map(|line| line.strip_prefix("threadline_lock_errors_total "));
         assert!(why != "redis-is-no-master" || errors == Some("3"), "{errors:?}");
     }
+}
+
+/// A node on this Redis, and a client of it.
+async fn node_on(redis: &Redis) -> (Client, tokio::sync::oneshot::Sender<()>, tokio::task::JoinHandle<bool>) {
+    let config = ServeConfig {
+        store: StoreChoice::Postgres(Postgres::shared().fresh_database()),
+        redis: Some(redis.url()),
+        ..ServeConfig::embedded("127.0.0.1:0".parse().expect("an address"), "/nowhere".into())
+    };
+    let app = App::start(config).await.expect("started");
+    let addr = app.local_addr().expect("an address");
+    let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
+    let task = tokio::spawn(app.run(async { drop(stopped.await) }));
+    let http = reqwest::Client::builder().no_proxy().build().expect("a client");
+    (Client { http, addr, key: None, user: None }, stop, task)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_redis_that_hangs_loses_its_role_or_delivers_nothing_is_reported_and_keeps_the_node_in_rotation() {
+    let redis = Redis::start(&[]);
+    let (dev, stop, task) = node_on(&redis).await;
+    // Every answer is 200: Redis is no reason to take a node out of rotation.
+    let findings = async |wanted: serde_json::Value| {
+        let look = async || (dev.get("/readyz").await.ok(200)["findings"] == wanted).then_some(());
+        let begun = std::time::Instant::now();
+        eventually(&format!("the findings {wanted}"), look).await;
+        println!("{wanted} after {:?}", begun.elapsed());
+    };
+    findings(Value::Null).await;
+    redis.stop_signal();
+    findings(json!(["redis-unreachable"])).await;
+    redis.cont();
+    findings(Value::Null).await;
+    let closed = crate::backing::ports::free_port().to_string();
+    redis.command(&["REPLICAOF", "127.0.0.1", &closed]);
+    findings(json!(["redis-is-no-master"])).await;
+    redis.command(&["REPLICAOF", "NO", "ONE"]);
+    findings(Value::Null).await;
+    // Writes pass, and messages are not allowed.
+    redis.command(&["ACL", "SETUSER", "default", "resetchannels"]);
+    findings(json!(["redis-delivers-no-messages"])).await;
+    let figures = dev.get("/metrics").await;
+    assert!(figures.text().contains("threadline_redis_check{check=\"publish\"} 0\n"), "{}", figures.text());
+    redis.command(&["ACL", "SETUSER", "default", "allchannels"]);
+    findings(Value::Null).await;
+    drop(stop);
+    task.await.expect("it ends");
 }
 
 #[tokio::test]

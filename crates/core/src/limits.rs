@@ -189,6 +189,8 @@ pub const PG_WRITERS: usize = 6;
 pub const PG_READERS: usize = 6;
 /// Time in which a connection to Postgres must be made.
 pub const PG_CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+/// Time to connect to one server of several, and to learn its role.
+pub const PG_HOST_TIMEOUT: Duration = Duration::from_secs(2);
 /// Longest wait for one of the connections.
 pub const PG_ACQUIRE_TIMEOUT: Duration = Duration::from_secs(5);
 /// Longest wait of a statement for a lock (`lock_timeout`).
@@ -269,8 +271,10 @@ pub const NODE_RETENTION: Duration = Duration::from_secs(7 * 24 * 3_600);
 pub const MAX_LISTED_NODES: usize = 500;
 /// Time that the store has to answer a readiness check.
 pub const READY_TIMEOUT: Duration = Duration::from_secs(1);
-/// Time for which a check of Redis is reused, so that probes do not load Redis.
-pub const READY_MEMORY: Duration = Duration::from_secs(1);
+/// Time between two checks of Redis.
+pub const REDIS_CHECK: Duration = Duration::from_secs(1);
+/// Time after which a client checks again whether a server is ready.
+pub const READY_RETRY_AFTER: Duration = Duration::from_secs(1);
 /// Longest `x-request-id` that is taken over from a client, in bytes.
 pub const MAX_REQUEST_ID_BYTES: usize = 128;
 

@@ -40,7 +40,7 @@ use crate::{
     close_schedule::CloseSchedule,
     cluster::{
         bus::{BusEnd, local::LocalBus},
-        lock::{DynLock, LockState, local::LocalLock},
+        lock::{DynLock, local::LocalLock},
     },
     commit::committer,
     lifecycle::Lifecycle,
@@ -61,7 +61,7 @@ pub use crate::{
         EraseError, FeedError, HeartbeatError, InvalidRequestError, ListError, LookupError, MarkReadError,
         ProjectionError, ReadError, RoomError, RunLookupError, SaveError, ServiceError, StartError, StreamRunError,
     },
-    health::Readiness,
+    health::{Readiness, RedisState},
     nodes::{BeatMeasure, NodeState},
     read::{
         events::{Events, EventsPage, PageRequest},
@@ -247,7 +247,7 @@ impl Service {
             commit_queue: self.committer.waiting(),
             topics: self.hub.followed_count(),
             store_up: readiness.store == StoreState::Good,
-            redis_up: readiness.redis.map(|redis| redis == LockState::Good),
+            redis: readiness.redis.map(RedisState::checks),
             draining: readiness.leaving,
         })
     }

@@ -10,9 +10,13 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use threadline_core::{
     Node,
-    limits::{LIVE_TIMEOUT, READY_MEMORY},
+    limits::{LIVE_TIMEOUT, READY_RETRY_AFTER},
 };
-use threadline_engine::{BeatMeasure, NodeState, ServiceError, StoreState, health, metrics};
+use threadline_engine::{
+    BeatMeasure, NodeState, ServiceError, StoreState,
+    health::{self, RedisState},
+    metrics,
+};
 use threadline_http::{
     extract::{Caller, InPath},
     problem::{Problem, ProblemDocument, ProblemType},
@@ -49,8 +53,12 @@ pub struct ReadinessView {
     status: &'static str,
     dependencies: Dependencies,
     beat: Option<BeatView>,
+    /// The result of the last checks of Redis, if it is configured.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    redis: Option<RedisView>,
     /// The findings, by stable names: `redis-unreachable`, `redis-is-no-master` (accepts no writes),
-    /// `redis-takes-no-locks` (rejects locks: out of memory, or one node of a cluster).
+    /// `redis-takes-no-locks` (rejects locks: out of memory, or one node of a cluster), `redis-delivers-no-messages`
+    /// (a message of this server to itself did not arrive).
     #[serde(skip_serializing_if = "Vec::is_empty")]
     findings: Vec<&'static str>,
 }
@@ -63,6 +71,24 @@ struct Dependencies {
     /// Redis: locks and wake-ups of several nodes. Without it locks are kept in the store only.
     #[serde(skip_serializing_if = "Option::is_none")]
     redis: Option<&'static str>,
+}
+
+/// The checks of Redis, each true if it has passed. They are repeated every second.
+#[derive(Debug, Serialize, ToSchema)]
+struct RedisView {
+    /// Redis is a master.
+    role: bool,
+    /// Redis takes writes.
+    write: bool,
+    /// A message that the server sent to itself arrived within half a second.
+    publish: bool,
+}
+
+impl RedisView {
+    fn new(state: RedisState) -> Self {
+        let [role, write, publish] = state.checks().map(|(_, passed)| passed);
+        Self { role, write, publish }
+    }
 }
 
 /// The last write by which the server has proven that its store commits.
@@ -85,11 +111,12 @@ impl BeatView {
 /// Reports whether the server is ready: it has committed a write within the last five seconds, and is not shutting down.
 ///
 /// A server that was not ready is ready again after two committed writes. Without Redis the server is `degraded`, and
-/// still accepts requests. The check of Redis is cached for a second.
+/// still accepts requests.
+/// Redis is checked every second, whatever the number of probes.
 #[utoipa::path(get, path = "/readyz", tag = "server", responses(
     (status = 200, description = "The server accepts requests", body = ReadinessView,
         example = json!({ "status": "ready", "dependencies": { "store": "ok", "redis": "ok" },
-            "beat": { "tookMs": 3, "skewMs": 0 } })),
+            "beat": { "tookMs": 3, "skewMs": 0 }, "redis": { "role": true, "write": true, "publish": true } })),
     (status = 503, description = "The server accepts no requests. `why` is the reason: `draining`, `starting`, \
         `store-unreachable`, `store-read-only` (a standby), `store-does-not-commit` (a full disk, a missing synchronous \
         standby) or `store-is-corrupt`; `dependencies` says what is missing", body = ProblemDocument)))]
@@ -102,14 +129,20 @@ pub async fn ready(State(state): State<ApiState>) -> Result<Json<ReadinessView>,
             "unavailable"
         }
     };
-    let redis = found.redis.map(|redis| if redis.finding().is_none() { "ok" } else { "unavailable" });
+    let redis = found.redis.map(|redis| if redis.is_good() { "ok" } else { "unavailable" });
     let (dependencies, beat) = (Dependencies { store, redis }, found.beat.map(BeatView::new));
     let Some(why) = found.why() else {
-        let findings: Vec<_> = found.finding().into_iter().collect();
+        let findings = found.findings();
         let status = if findings.is_empty() { "ready" } else { "degraded" };
-        return Ok(Json(ReadinessView { status, dependencies, beat, findings }));
+        return Ok(Json(ReadinessView {
+            status,
+            dependencies,
+            beat,
+            redis: found.redis.map(RedisView::new),
+            findings,
+        }));
     };
-    let wait = u64::try_from(READY_MEMORY.as_millis()).unwrap_or(u64::MAX);
+    let wait = u64::try_from(READY_RETRY_AFTER.as_millis()).unwrap_or(u64::MAX);
     let detail = match found.store {
         StoreState::Good | StoreState::Starting => "the store has not committed the server's first write yet",
         StoreState::Unreachable => "the store does not respond",
