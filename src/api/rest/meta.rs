@@ -78,7 +78,7 @@ struct Dependencies {
 struct RedisView {
     /// Redis is a master.
     role: bool,
-    /// Redis takes writes.
+    /// Redis accepts the keys that the server writes.
     write: bool,
     /// A message that the server sent to itself arrived within half a second.
     publish: bool,
