@@ -7,6 +7,7 @@ mod nodes;
 mod opening;
 mod plans;
 mod pooler;
+mod servers;
 
 use std::{sync::Arc, time::Duration};
 
