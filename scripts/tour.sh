@@ -20,10 +20,10 @@ unset THREADLINE_API_KEY THREADLINE_USER
 server=$!
 for _ in $(seq 100); do
   url=$(grep -om1 'http://[0-9.:]*' "$work/serve.out" || true)
-  [ -n "$url" ] && curl -fsS "$url/healthz" >/dev/null 2>&1 && break
+  [ -n "$url" ] && curl -fsS "$url/livez" >/dev/null 2>&1 && break
   sleep 0.1
 done
-curl -fsS "$url/healthz" | grep ok >/dev/null; ok "the server answers on $url"
+curl -fsS "$url/livez" | grep ok >/dev/null; ok "the server answers on $url"
 export THREADLINE_URL=$url
 
 # Blocks are run verbatim, except for the address and the path of the program.

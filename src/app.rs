@@ -8,13 +8,9 @@ use std::{
 };
 
 use futures_util::future::BoxFuture;
-use threadline_core::{
-    AllowedOrigins, Clock, Limits, ProjectId,
-    agent::Agent,
-    limits::{DEFAULT_LOCK_KEY_PREFIX, RECHECK_INTERVAL},
-};
+use threadline_core::{AllowedOrigins, Clock, ProjectId, agent::Agent, limits::RECHECK_INTERVAL};
 use threadline_engine::{
-    LockTiming, Ports, Service,
+    Ports, Service,
     cluster::{
         bus,
         lock::redis::RedisLock,
@@ -24,7 +20,7 @@ use threadline_engine::{
 use threadline_http::{
     auth::Auth,
     egress::{EgressClient, EgressPolicy, Network},
-    listener::{self, Listener, Timeouts},
+    listener::{self, ConnectionBounds, Listener, Serving, Timeouts},
 };
 use threadline_store::{
     DynStore, TransferStore,
@@ -32,71 +28,21 @@ use threadline_store::{
     sqlite::{self, SqliteStore},
 };
 use tokio::net::TcpListener;
-use tokio_util::sync::CancellationToken;
 
 use crate::{
     agents::Agents,
     api::{ApiState, router},
-    config::without_secrets,
+    config::{DrainTimes, without_secrets},
     titles::{TitleGenerator, TitleSettings},
 };
 
+mod admin;
+mod departure;
+mod serve_config;
 mod waiting;
 
-/// Configuration of `threadline serve`.
-#[derive(Debug, Clone)]
-pub struct ServeConfig {
-    /// Address and port to listen on.
-    pub listen: SocketAddr,
-    /// Store that holds all data.
-    pub store: StoreChoice,
-    /// URL of the Redis that several nodes share, `redis://…` or `rediss://…`.
-    pub redis: Option<String>,
-    /// Leases and heartbeats of runs.
-    pub timing: LockTiming,
-    /// Prefix of the keys of locks in Redis.
-    pub lock_key_prefix: String,
-    /// Operator's key; without it the server runs in development mode.
-    pub api_key: Option<String>,
-    /// Agents of the configuration.
-    pub agents: Vec<Agent>,
-    /// Networks, in addition to the public internet, that agents made over the API may be in.
-    pub agent_networks: Vec<Network>,
-    /// Limits of the node, of users and of projects.
-    pub limits: Limits,
-    /// Origins of web pages that may send requests from browsers.
-    pub origins: AllowedOrigins,
-    /// TitleSettings of threads that have no name; `None` if it is off.
-    pub naming: Option<TitleSettings>,
-}
-
-/// Place of all data.
-#[derive(Debug, Clone)]
-pub enum StoreChoice {
-    /// Data directory, used by one node.
-    Sqlite(PathBuf),
-    /// Postgres database, `postgres://…`, shared by any number of nodes.
-    Postgres(String),
-}
-
-impl ServeConfig {
-    /// Configuration of a single node over its own data directory, as in development.
-    pub fn embedded(listen: SocketAddr, data: PathBuf) -> Self {
-        Self {
-            listen,
-            store: StoreChoice::Sqlite(data),
-            redis: None,
-            timing: LockTiming::default(),
-            lock_key_prefix: DEFAULT_LOCK_KEY_PREFIX.to_owned(),
-            api_key: None,
-            agents: Vec::new(),
-            agent_networks: Vec::new(),
-            limits: Limits::default(),
-            origins: AllowedOrigins::default(),
-            naming: Some(TitleSettings::default()),
-        }
-    }
-}
+use admin::AdminListener;
+pub use serve_config::{ServeConfig, StoreChoice};
 
 /// Reason why the server cannot start.
 #[derive(Debug, thiserror::Error)]
@@ -108,8 +54,8 @@ pub enum StartError {
     )]
     Unprotected(SocketAddr),
     /// The address cannot be bound.
-    #[error("cannot listen on {0}: {1}\nIs another server running there? Choose another address with --listen.")]
-    Bind(SocketAddr, io::Error),
+    #[error("cannot listen on {0}: {1}\nIs another server running there? Choose another address with {2}.")]
+    Bind(SocketAddr, io::Error, &'static str),
     /// The data directory cannot be opened.
     #[error(transparent)]
     Sqlite(#[from] sqlite::OpenError),
@@ -133,6 +79,7 @@ pub enum StartError {
 /// A server that has opened its store and bound its address, but does not serve yet.
 pub struct App<L = TcpListener> {
     listener: L,
+    admin: Option<AdminListener>,
     /// Store that the server shuts down at its end.
     store: Option<DynStore>,
     state: ApiState,
@@ -143,12 +90,19 @@ pub struct App<L = TcpListener> {
 impl App {
     /// Checks the configuration, opens the store and binds the address.
     pub async fn start(config: ServeConfig) -> Result<Self, StartError> {
-        if config.api_key.is_none() && !config.listen.ip().is_loopback() {
-            return Err(StartError::Unprotected(config.listen));
+        let open = [Some(config.listen), config.admin_listen].into_iter().flatten().find(|at| !at.ip().is_loopback());
+        if let (None, Some(open)) = (&config.api_key, open) {
+            return Err(StartError::Unprotected(open));
         }
         let redis = config.redis.as_deref().map(redis_connection::client).transpose()?;
-        let listener =
-            TcpListener::bind(config.listen).await.map_err(|error| StartError::Bind(config.listen, error))?;
+        let listener = TcpListener::bind(config.listen)
+            .await
+            .map_err(|error| StartError::Bind(config.listen, error, "--listen"))?;
+        let admin = config.admin_listen.map(|at| {
+            let started = AdminListener::start(at, Timeouts::within(&config.limits));
+            started.map_err(|error| StartError::Bind(at, error, "--admin-listen"))
+        });
+        let admin = admin.transpose()?;
         let clock = Clock::system();
         let (store, installation): (DynStore, _) = match &config.store {
             StoreChoice::Sqlite(_) if redis.is_some() => return Err(StartError::RedisWithoutPostgres),
@@ -189,7 +143,7 @@ impl App {
         }
         let app = Self::over(listener, ports, config.api_key.as_deref(), config.agents)?.with_origins(config.origins);
         let mut app = app.with_agent_networks(config.agent_networks);
-        (app.store, app.naming) = (Some(store), config.naming);
+        (app.store, app.naming, app.admin) = (Some(store), config.naming, admin);
         Ok(app)
     }
 }
@@ -205,7 +159,7 @@ impl<L: Listener> App<L> {
         let projects = auth.projects().clone();
         service.quota.set_projects(Arc::new(move |id| projects.limits(id)));
         let state = ApiState::new(service.clone(), Agents::new(service, agents)?, auth);
-        Ok(Self { listener, store: None, state, timeouts, naming: None }.with_agent_networks(Vec::new()))
+        Ok(Self { listener, admin: None, store: None, state, timeouts, naming: None }.with_agent_networks(Vec::new()))
     }
 
     /// Allows these networks for agents that were made over the API; in development mode also this machine.
@@ -256,15 +210,14 @@ impl<L: Listener> App<L> {
         self.listener.local_addr()
     }
 
+    /// Address and port of the admin listener, if there is one.
+    pub fn admin_addr(&self) -> Option<SocketAddr> {
+        self.admin.as_ref().map(AdminListener::local_addr)
+    }
+
     /// True if requests without a credential are authenticated.
     pub fn is_development(&self) -> bool {
         self.state.http.auth.is_development()
-    }
-
-    /// Token that announces a shutdown: once it is cancelled, the node is not ready any more, and still answers all
-    /// requests.
-    pub fn leaving(&self) -> CancellationToken {
-        self.state.service.leaving()
     }
 
     /// Service behind the APIs.
@@ -275,7 +228,18 @@ impl<L: Listener> App<L> {
     /// Serves until `shutdown` completes: then stops accepting connections, disconnects readers, completes active
     /// requests, and finishes pending appends. Returns false if a part of the server failed.
     pub async fn run(self, shutdown: impl Future<Output = ()>) -> bool {
-        let Self { listener, store, state, timeouts, naming } = self;
+        self.run_until(std::future::pending(), shutdown, DrainTimes::default()).await
+    }
+
+    /// [`App::run`] with a shutdown in steps. Once `leave` completes, the node is not ready but accepts requests; later it
+    /// closes sockets and streams and starts no agent. When these times are over, or `shutdown` completes, it shuts down.
+    pub async fn run_until(
+        self,
+        leave: impl Future<Output = ()>,
+        shutdown: impl Future<Output = ()>,
+        times: DrainTimes,
+    ) -> bool {
+        let Self { listener, admin, store, state, timeouts, naming } = self;
         let (service, agents) = (state.service.clone(), state.agents.clone());
         let names = naming.map(|naming| {
             let projects = state.http.auth.projects().clone();
@@ -285,13 +249,28 @@ impl<L: Listener> App<L> {
             });
             TitleGenerator::start(service.clone(), agents.clone(), wanted, naming)
         });
-        let connections = state.http.connections.clone();
-        let most = service.quota.limits().connections;
-        let serving = listener::serve(listener, router::router(state), connections, service.draining(), most, timeouts);
+        if let Some(admin) = &admin {
+            admin.serve(router::monitoring(state.clone()));
+        }
+        let open = state.http.connections.clone();
+        let serving = Serving {
+            connections: open.clone(),
+            router: router::router(state),
+            draining: service.draining(),
+            bounds: bounds(service.quota.limits().connections),
+            timeouts,
+            metrics: Some(service.metrics().clone()),
+        };
+        let serving = listener::serve(listener, serving);
         let failed = service.failed();
+        let departure = async {
+            leave.await;
+            departure::depart(&service, &agents, &open, times).await;
+        };
         let ending = async {
             tokio::select! {
                 () = shutdown => {}
+                () = departure => {}
                 () = failed.cancelled() => {}
             }
             tracing::info!("shutting down: no new requests, closing streams and sockets");
@@ -308,8 +287,18 @@ impl<L: Listener> App<L> {
         if let Some(store) = store {
             store.shut_down().await;
         }
+        // Last, since its runtime may have opened connections to the store.
+        if let Some(admin) = admin {
+            admin.stop().await;
+        }
         !failed.is_cancelled()
     }
+}
+
+/// Connections of the main listener: as many as the limit allows, and as the open files of this process do.
+fn bounds(most: usize) -> ConnectionBounds {
+    let bounds = ConnectionBounds::new(most);
+    rlimit::Resource::NOFILE.get_soft().map_or(bounds, |files| bounds.keeping_files(files))
 }
 
 /// Name of the machine, or of the container; empty if the system does not tell it.

@@ -14,10 +14,7 @@ use threadline::{
     titles::TitleSettings,
 };
 use threadline_engine::LockTiming;
-use tokio::{
-    signal::unix::{Signal, SignalKind, signal},
-    time,
-};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
 #[global_allocator]
@@ -80,12 +77,12 @@ async fn serve(configuration: Configuration) -> ExitCode {
     telemetry::init(&args.log, args.log_format == LogFormat::Json);
     match rlimit::increase_nofile_limit(u64::MAX) {
         Ok(files) if files < configuration.limits.connections as u64 => {
-            tracing::warn!(files, "low limit of open files: connections beyond it wait (ulimit -n)");
+            tracing::warn!(files, "low limit of open files: connections beyond it are refused (ulimit -n)");
         }
         Ok(_) => {}
         Err(error) => tracing::warn!(%error, "cannot raise the limit of open files"),
     }
-    let delay = configuration.args.drain_delay();
+    let times = configuration.args.drain_times();
     // Signals are watched before the server is reachable, so that a shutdown cannot be missed.
     let mut signals = Signals::watch();
     let started = tokio::select! {
@@ -94,8 +91,10 @@ async fn serve(configuration: Configuration) -> ExitCode {
     };
     match started {
         Ok(app) => {
-            let leaving = app.leaving();
-            if app.run(asked_to_stop(signals, leaving, delay)).await { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+            let (leave, stop) = (CancellationToken::new(), CancellationToken::new());
+            tokio::spawn(watch_signals(signals, leave.clone(), stop.clone()));
+            let sound = app.run_until(leave.cancelled_owned(), stop.cancelled_owned(), times).await;
+            if sound { ExitCode::SUCCESS } else { ExitCode::FAILURE }
         }
         Err(error) => {
             eprintln!("error: {error}");
@@ -114,6 +113,10 @@ async fn start(configuration: Configuration) -> Result<App, Box<dyn std::error::
     };
     let config = ServeConfig {
         listen: resolve(&args.listen).await?,
+        admin_listen: match &args.admin_listen {
+            Some(address) => Some(resolve(address).await?),
+            None => None,
+        },
         store,
         redis: args.redis.filter(|url| !url.is_empty()),
         timing: LockTiming {
@@ -139,10 +142,11 @@ async fn start(configuration: Configuration) -> Result<App, Box<dyn std::error::
         "authentication required: Authorization: Bearer <THREADLINE_API_KEY>"
     };
     let url = format!("http://{}", app.local_addr()?);
+    let admin = app.admin_addr().map(|address| format!("\n  admin   http://{address}")).unwrap_or_default();
     // The parent process may have closed this output; the server still starts.
     let _ = writeln!(
         std::io::stdout(),
-        "Threadline {} is listening on {url}\n  data    {place}{redis}\n  agents  {}\n  mode    {mode}\n  stop    Ctrl-C",
+        "Threadline {} is listening on {url}{admin}\n  data    {place}{redis}\n  agents  {}\n  mode    {mode}\n  stop    Ctrl-C",
         env!("CARGO_PKG_VERSION"),
         names.join(", "),
     );
@@ -186,16 +190,12 @@ async fn received(signal: &mut Option<Signal>) {
     }
 }
 
-/// Completes on Ctrl-C at once; on SIGTERM after `delay`, while the node is `leaving`, or with a second signal.
-async fn asked_to_stop(mut signals: Signals, leaving: CancellationToken, delay: Duration) {
-    // Ctrl-C comes from a user who waits for the end.
-    if signals.next().await == SignalKind::interrupt() || delay.is_zero() {
-        return;
+/// Cancels `leave` at the first SIGTERM, and `stop` at any signal after it. Ctrl-C comes from a user who waits for the
+/// end, so it cancels `stop` at once.
+async fn watch_signals(mut signals: Signals, leave: CancellationToken, stop: CancellationToken) {
+    if signals.next().await == SignalKind::terminate() {
+        leave.cancel();
+        signals.next().await;
     }
-    tracing::info!(
-        "draining: not ready, but serving requests for {} s; a second signal ends the delay",
-        delay.as_secs()
-    );
-    leaving.cancel();
-    let _ = time::timeout(delay, signals.next()).await;
+    stop.cancel();
 }

@@ -153,6 +153,9 @@ struct Shared {
     /// HTTP client for agents of the configuration.
     open: EgressClient,
     tasks: TaskTracker,
+    /// Cancelled once no further run is started.
+    resting: CancellationToken,
+    /// Cancelled once active runs must end.
     leaving: CancellationToken,
 }
 
@@ -165,7 +168,8 @@ impl Agents {
         let open = EgressClient::new(EgressPolicy::Anywhere);
         // A failure must appear at the start, not with the first run.
         open.prepare()?;
-        let shared = Shared { service, configured, open, tasks: TaskTracker::new(), leaving: CancellationToken::new() };
+        let (tasks, resting, leaving) = Default::default();
+        let shared = Shared { service, configured, open, tasks, resting, leaving };
         let guarded = EgressClient::new(EgressPolicy::Public(Vec::new()));
         let places = Arc::new(Semaphore::new(MAX_AGENT_RUNS));
         Ok(Self { shared: Arc::new(shared), guarded, places, store_timeout: AGENT_STORE_TIMEOUT })
@@ -299,6 +303,9 @@ impl Agents {
                 return Err(AgentError::Interrupts(breach));
             }
         }
+        if self.shared.resting.is_cancelled() && service.runs.get(principal, thread, &id).await.is_err() {
+            return Err(ServiceError::Draining.into());
+        }
         let place = self.places.clone().try_acquire_owned().ok();
         // An existing run needs no permit.
         if place.is_none() && service.runs.get(principal, thread, &id).await.is_err() {
@@ -344,6 +351,9 @@ impl Agents {
 
     /// Sends a request to an agent outside of any thread; nothing is stored.
     pub fn ask(&self, principal: &Principal, agent: &Agent, mut client: ClientInput) -> Result<Asked, AgentError> {
+        if self.shared.resting.is_cancelled() {
+            return Err(ServiceError::Draining.into());
+        }
         let trust = Trust::of(principal);
         check_context(agent, trust, &client)?;
         let thread = client.thread_id.take().unwrap_or_else(ThreadId::generate);
@@ -368,8 +378,16 @@ impl Agents {
         Ok(source_over(outbound, agent, &input))
     }
 
+    /// Starts no further run, and waits until the active ones have ended by themselves.
+    pub async fn rest(&self) {
+        self.shared.resting.cancel();
+        self.shared.tasks.close();
+        self.shared.tasks.wait().await;
+    }
+
     /// Starts the shutdown of active runs: an agent's run cannot move to another node.
     pub fn leave(&self) {
+        self.shared.resting.cancel();
         self.shared.leaving.cancel();
     }
 

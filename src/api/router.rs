@@ -40,10 +40,20 @@ async fn described() -> Response {
 /// Router of all APIs, with all middleware.
 pub fn router(state: ApiState) -> Router {
     let (_, entries) = routes().finish();
-    let metrics = state.service.metrics().clone();
+    let metrics = state.service.metrics();
     metrics.know_socket_closes(CloseCode::ALL.map(CloseCode::reason));
     metrics.http.know(entries.into_iter().map(|entry| entry.path));
-    let router = routes()
+    layered(routes(), state)
+}
+
+/// Router of the admin listener, with all middleware.
+pub fn monitoring(state: ApiState) -> Router {
+    layered(rest::monitoring(Routes::default()), state)
+}
+
+fn layered(routes: Routes<ApiState>, state: ApiState) -> Router {
+    let metrics = state.service.metrics().clone();
+    let router = routes
         .serve(state.clone())
         .fallback(fallback::not_found)
         .method_not_allowed_fallback(fallback::method_not_allowed)

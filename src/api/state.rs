@@ -2,6 +2,7 @@
 
 use threadline_engine::Service;
 use threadline_http::{HttpState, auth::Auth};
+use tokio::runtime::Handle;
 
 use crate::{agents::Agents, api::copilotkit::node::Node};
 
@@ -14,6 +15,8 @@ pub struct ApiState {
     pub agents: Agents,
     /// State that the CopilotKit API keeps on this node between requests.
     pub copilotkit: Node,
+    /// Runtime of the service.
+    pub runtime: Handle,
 }
 
 impl AsRef<HttpState> for ApiState {
@@ -23,8 +26,14 @@ impl AsRef<HttpState> for ApiState {
 }
 
 impl ApiState {
-    /// State with the default heartbeat and close timeout.
+    /// State with the default heartbeat and close timeout. Must be called inside the runtime of the service.
     pub fn new(service: Service, agents: Agents, auth: Auth) -> Self {
-        Self { http: HttpState::new(&service, auth), service, agents, copilotkit: Node::default() }
+        Self {
+            http: HttpState::new(&service, auth),
+            service,
+            agents,
+            copilotkit: Node::default(),
+            runtime: Handle::current(),
+        }
     }
 }

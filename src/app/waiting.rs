@@ -6,10 +6,10 @@ use axum::{Router, routing::get};
 use serde_json::json;
 use threadline_core::limits::{OPEN_RETRY, OPEN_RETRY_MAX, WAITING_CONNECTIONS, WAITING_DRAIN};
 use threadline_http::{
-    listener::{self, Listener, Timeouts},
+    listener::{self, ConnectionBounds, Listener, Serving, Timeouts},
     problem::{Problem, ProblemType},
 };
-use tokio::time;
+use tokio::{runtime::Handle, time};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::api::rest::meta;
@@ -48,9 +48,21 @@ pub(super) async fn open<T, E: Display>(
 
 /// Answers every request until `opened` is cancelled.
 async fn answer(listener: impl Listener, opened: CancellationToken, timeouts: Timeouts) {
-    let router = Router::new().route("/healthz", get(meta::health)).fallback(starting);
-    let timeouts = Timeouts { drain: WAITING_DRAIN, ..timeouts };
-    listener::serve(listener, router, TaskTracker::new(), opened, WAITING_CONNECTIONS, timeouts).await;
+    let serving = Serving {
+        router: router(Handle::current()),
+        connections: TaskTracker::new(),
+        draining: opened,
+        bounds: ConnectionBounds::new(WAITING_CONNECTIONS),
+        timeouts: Timeouts { drain: WAITING_DRAIN, ..timeouts },
+        metrics: None,
+    };
+    listener::serve(listener, serving).await;
+}
+
+/// Routes of a server that has no store yet. `main` is its main runtime.
+pub(super) fn router(main: Handle) -> Router {
+    let live = async move || meta::liveness(&main).await;
+    Router::new().route("/livez", get(live)).fallback(starting)
 }
 
 async fn starting() -> Problem {

@@ -16,7 +16,7 @@ Exit code 1: the server is unreachable or shutting down, or its store does not r
 
 Examples:
   threadline health                  Check readiness (GET /readyz)
-  threadline health --live           Check liveness only; succeeds even without a store (GET /healthz)
+  threadline health --live           Check liveness only; succeeds even without a store (GET /livez)
   threadline health --wait 30        Wait up to 30 seconds until a starting server is ready")]
 pub struct HealthArgs {
     /// Check liveness only, not the dependencies

@@ -42,7 +42,7 @@ macro_rules! limit_args {
 }
 
 limit_args! {
-    /// Maximum number of open connections, sockets included; others wait to be accepted
+    /// Maximum number of open connections, sockets included; others get 503
     NODE connections "limit-connections" "THREADLINE_LIMIT_CONNECTIONS" "NUMBER" MAX_CONNECTIONS as u64, 1..=1_000_000;
     /// Timeout for the head of a request, and for an idle connection between requests
     NODE header_seconds "limit-header-seconds" "THREADLINE_LIMIT_HEADER_SECONDS" "SECONDS" HEADER_TIMEOUT.as_secs(), 1..=3_600;

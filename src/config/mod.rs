@@ -38,7 +38,7 @@ use clap::{ArgMatches, FromArgMatches, builder::Resettable, parser::ValueSource}
 pub use effective::without_secrets;
 pub use limits::LimitArgs;
 pub use reference::reference;
-pub use settings::{ListenAddress, LogFormat, ServeArgs, StoreUrl};
+pub use settings::{DrainTimes, ListenAddress, LogFormat, ServeArgs, StoreUrl};
 
 use crate::agents::{Definition, definition::Kind};
 use setting::Setting;

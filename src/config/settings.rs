@@ -7,8 +7,8 @@ use clap::{Args, ValueEnum, builder::TypedValueParser, error::ErrorKind, value_p
 use threadline_core::{
     AllowedOrigins,
     limits::{
-        DEFAULT_LEASE, DEFAULT_LOCK_KEY_PREFIX, DRAIN_DELAY, LOCK_HEARTBEAT, MAX_DRAIN_DELAY, MAX_LEASE,
-        MAX_LOCK_HEARTBEAT,
+        DEFAULT_LEASE, DEFAULT_LOCK_KEY_PREFIX, DRAIN_DELAY, DRAIN_RUNS, DRAIN_SPREAD, LOCK_HEARTBEAT, MAX_DRAIN_DELAY,
+        MAX_LEASE, MAX_LOCK_HEARTBEAT,
     },
 };
 use threadline_http::egress::Network;
@@ -22,6 +22,10 @@ pub struct ServeArgs {
     /// Address and port to listen on; port 0 chooses a free port
     #[arg(long, env = "THREADLINE_LISTEN", default_value = "127.0.0.1:7420", value_name = "HOST:PORT")]
     pub listen: ListenAddress,
+    /// Address and port of a second listener for monitoring only (/livez, /readyz, /metrics, /v1/nodes), which answers even while
+    /// the main listener has no place left for a connection. Requests there require the same keys
+    #[arg(long, env = "THREADLINE_ADMIN_LISTEN", value_name = "HOST:PORT")]
+    pub admin_listen: Option<ListenAddress>,
     /// Data directory; created if it does not exist
     #[arg(long, env = "THREADLINE_DATA", default_value = "./data", value_name = "DIR")]
     pub data: PathBuf,
@@ -77,6 +81,25 @@ pub struct ServeArgs {
         value_name = "SECONDS"
     )]
     pub drain_delay: Option<u64>,
+    /// Time after the drain delay over which sockets and event streams are closed, one after another, so that their clients
+    /// do not reach the other servers at once: 0 to 600. Default: 10 with --store, 0 with a data directory
+    #[arg(
+        long,
+        env = "THREADLINE_DRAIN_SPREAD",
+        value_parser = value_parser!(u64).range(0..=MAX_DRAIN_DELAY.as_secs()),
+        value_name = "SECONDS"
+    )]
+    pub drain_spread: Option<u64>,
+    /// Time after the drain delay in which active runs of agents may end by themselves; no further run is started, and runs
+    /// that are still active afterwards end with the code server-stopped: 0 to 600
+    #[arg(
+        long,
+        env = "THREADLINE_DRAIN_RUNS",
+        default_value_t = DRAIN_RUNS.as_secs(),
+        value_parser = value_parser!(u64).range(0..=MAX_DRAIN_DELAY.as_secs()),
+        value_name = "SECONDS"
+    )]
+    pub drain_runs: u64,
     /// Log level: error, warn, info, debug, or directives like info,threadline=debug
     #[arg(long, env = "THREADLINE_LOG", default_value = "info", value_name = "FILTER", value_parser = telemetry::filter)]
     pub log: String,
@@ -118,11 +141,26 @@ pub struct ServeArgs {
 }
 
 impl ServeArgs {
-    /// Time for which the server still answers all requests after SIGTERM.
-    pub fn drain_delay(&self) -> Duration {
-        let usual = if self.store.is_some() { DRAIN_DELAY } else { Duration::ZERO };
-        self.drain_delay.map_or(usual, Duration::from_secs)
+    /// Times of the steps after SIGTERM. A server with a data directory is alone, so its clients have nowhere to go.
+    pub fn drain_times(&self) -> DrainTimes {
+        let usual = |time| if self.store.is_some() { time } else { Duration::ZERO };
+        DrainTimes {
+            delay: self.drain_delay.map_or(usual(DRAIN_DELAY), Duration::from_secs),
+            spread: self.drain_spread.map_or(usual(DRAIN_SPREAD), Duration::from_secs),
+            runs: Duration::from_secs(self.drain_runs),
+        }
     }
+}
+
+/// Times of the steps in which a node departs. Each is zero by default.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct DrainTimes {
+    /// Time for which the node is not ready, and still serves all requests.
+    pub delay: Duration,
+    /// Time over which sockets and streams are closed.
+    pub spread: Duration,
+    /// Time that the active runs of agents have to end by themselves.
+    pub runs: Duration,
 }
 
 /// Format of the log lines.

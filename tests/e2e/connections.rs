@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use serde_json::json;
+use threadline_core::limits::{REFUSAL_TIMEOUT, SPARE_CONNECTIONS};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use crate::harness::{Options, Server, eventually, raw::Raw, run, soon};
@@ -19,7 +20,7 @@ const HOST: &str = "Host: localhost\r\n";
 #[tokio::test]
 async fn a_client_that_sends_a_partial_head_is_closed() {
     run(hasty(), async |server: &Server| {
-        for sent in ["", "GET /hea", "GET /healthz HTTP/1.1\r\nHost: loc"] {
+        for sent in ["", "GET /liv", "GET /livez HTTP/1.1\r\nHost: loc"] {
             let begun = Instant::now();
             let mut raw = Raw::connect(server.addr).await;
             raw.write(sent).await;
@@ -56,7 +57,7 @@ async fn an_idle_connection_is_closed_after_a_while() {
     run(hasty(), async |server: &Server| {
         let mut raw = Raw::connect(server.addr).await;
         for _ in 0..2 {
-            raw.write(format!("GET /healthz HTTP/1.1\r\n{HOST}\r\n")).await;
+            raw.write(format!("GET /livez HTTP/1.1\r\n{HOST}\r\n")).await;
             raw.answer().await.ok(200);
         }
         assert_eq!(raw.rest().await, b"");
@@ -121,9 +122,9 @@ async fn a_body_that_trickles_ends_the_request() {
 }
 
 #[tokio::test]
-async fn beyond_the_limit_of_connections_others_wait_and_are_served_in_their_turn() {
+async fn beyond_the_limit_of_connections_others_are_refused_at_once() {
     run(Options::memory().with_limits(|limits| limits.connections = 2), async |server: &Server| {
-        let ask = format!("GET /healthz HTTP/1.1\r\n{HOST}\r\n");
+        let ask = format!("GET /livez HTTP/1.1\r\n{HOST}\r\n");
         let mut open = Vec::new();
         for _ in 0..2 {
             let mut raw = Raw::connect(server.addr).await;
@@ -131,12 +132,48 @@ async fn beyond_the_limit_of_connections_others_wait_and_are_served_in_their_tur
             raw.answer().await.ok(200);
             open.push(raw);
         }
-        let mut third = Raw::connect(server.addr).await;
-        third.write(&ask).await;
-        let early = tokio::time::timeout(Duration::from_millis(200), third.answer()).await;
-        assert!(early.is_err(), "{early:?}");
+        // The body of a request is not waited for.
+        for ask in [&ask, &format!("POST /v1/threads HTTP/1.1\r\n{HOST}Content-Length: 100000\r\n\r\n{{")] {
+            let mut third = Raw::connect(server.addr).await;
+            third.write(ask).await;
+            let refused = third.answer().await;
+            let problem = refused.problem(503, "too-many-connections");
+            assert_eq!((&problem["retryable"], &problem["retryAfterMs"]), (&json!(true), &json!(1_000)));
+            assert_eq!((refused.header("retry-after"), refused.header("connection")), ("1", "close"));
+            assert_eq!(third.rest().await, b"");
+        }
         drop(open.pop());
-        third.answer().await.ok(200);
+        let served = async || {
+            let mut raw = Raw::connect(server.addr).await;
+            raw.write(&ask).await;
+            (raw.answer().await.status == 200).then_some(())
+        };
+        eventually("the place is free again", served).await;
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn beyond_the_spare_places_connections_are_closed() {
+    run(Options::memory().with_limits(|limits| limits.connections = 1), async |server: &Server| {
+        let mut first = Raw::connect(server.addr).await;
+        first.write(format!("GET /livez HTTP/1.1\r\n{HOST}\r\n")).await;
+        first.answer().await.ok(200);
+        let mut spare = Vec::new();
+        for _ in 0..SPARE_CONNECTIONS {
+            spare.push(Raw::connect(server.addr).await);
+        }
+        let begun = Instant::now();
+        let mut closed = Raw::connect(server.addr).await;
+        assert_eq!(closed.rest().await, b"");
+        assert!(begun.elapsed() < REFUSAL_TIMEOUT, "{:?}", begun.elapsed());
+        // Silent connections lose their places as well.
+        for mut silent in spare {
+            assert_eq!(silent.rest().await, b"");
+        }
+        // The only one that is served does not notice any of it.
+        first.write(format!("GET /livez HTTP/1.1\r\n{HOST}\r\n")).await;
+        first.answer().await.ok(200);
     })
     .await;
 }
@@ -191,7 +228,7 @@ async fn a_reader_that_goes_away_is_noticed() {
 async fn requests_may_follow_one_another_without_waiting() {
     run(Options::memory(), async |server: &Server| {
         let mut raw = Raw::connect(server.addr).await;
-        let one = format!("GET /healthz HTTP/1.1\r\n{HOST}\r\n");
+        let one = format!("GET /livez HTTP/1.1\r\n{HOST}\r\n");
         raw.write(format!("{one}{one}GET /none HTTP/1.1\r\n{HOST}Connection: close\r\n\r\n")).await;
         let all = raw.rest().await;
         let all = String::from_utf8_lossy(&all);

@@ -79,7 +79,7 @@ async fn an_idle_server_stops_at_once_with_clients_connected() {
     let mut half = crate::harness::raw::Raw::connect(server.addr).await;
     half.write("GET /heal").await;
     let mut idle = crate::harness::raw::Raw::connect(server.addr).await;
-    idle.write("GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n").await;
+    idle.write("GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n").await;
     idle.answer().await.ok(200);
     let begun = std::time::Instant::now();
     server.drain();
@@ -130,7 +130,7 @@ async fn a_partial_request_gets_an_error() {
         let mut raw = Raw::connect(server.addr).await;
         raw.write(format!("{line} HTTP/1.1\r\n{HOST}{more}")).await;
         // This request comes later: its answer proves that the server has read the half of the other one.
-        server.client().get("/healthz").await.ok(200);
+        server.client().get("/livez").await.ok(200);
         server.drain();
         let closed = async || TcpStream::connect(server.addr).await.is_err().then_some(());
         eventually("new connections are refused", closed).await;

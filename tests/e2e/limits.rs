@@ -51,7 +51,7 @@ async fn requests_of_a_user() {
         let wait = refused(&answer, "userRequestsPerSecond", 2);
         assert!(wait <= Duration::from_millis(500), "{wait:?}");
         bob.get("/v1/threads").await.ok(200);
-        ann.get("/healthz").await.ok(200);
+        ann.get("/livez").await.ok(200);
         assert_eq!(server.limited(), [(Limit::UserRequests, 1)]);
         tokio::time::sleep(wait).await;
         ann.get("/v1/threads").await.ok(200);

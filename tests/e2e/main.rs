@@ -1,5 +1,6 @@
 //! End to end: a real server on a real port, over plain HTTP and raw WebSocket frames.
 
+mod admin;
 mod agents;
 mod annotations;
 mod audited;

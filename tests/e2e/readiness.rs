@@ -12,17 +12,30 @@ use threadline::app::{App, ServeConfig, StoreChoice};
 
 everywhere! {
     async fn a_node_reports_its_dependencies(server) {
-        let ready = server.client().get("/readyz").await.ok(200);
+        let ready = eventually("ready", async || {
+            let ready = server.client().get("/readyz").await;
+            (ready.status == 200 && ready.json()["status"] == "ready").then(|| ready.json())
+        });
+        let ready = ready.await;
         assert_eq!((&ready["status"], &ready["dependencies"]["store"]), (&json!("ready"), &json!("ok")));
-        assert!(ready["dependencies"]["redis"].is_null() || ready["dependencies"]["redis"] == "ok", "{ready}");
-        assert_eq!(server.client().get("/healthz").await.ok(200), json!({ "status": "ok" }));
+        assert_eq!(ready["dependencies"]["redis"].is_null(), ready["redis"].is_null(), "{ready}");
+        assert_eq!(server.client().get("/livez").await.ok(200), json!({ "status": "ok" }));
     }
 }
 
 #[tokio::test]
 async fn redis_is_named_where_there_is_one() {
     run(Options::new(Backend::Production), async |server: &Server| {
-        assert_eq!(server.client().get("/readyz").await.ok(200)["dependencies"]["redis"], "ok");
+        let good =
+            async || (server.client().get("/readyz").await.ok(200)["dependencies"]["redis"] == "ok").then_some(());
+        eventually("the checks pass", good).await;
+        let ready = server.client().get("/readyz").await.ok(200);
+        assert_eq!(ready["redis"], json!({ "role": true, "write": true, "publish": true }));
+        let figures = server.client().get("/metrics").await;
+        for check in ["role", "write", "publish"] {
+            let line = format!("threadline_redis_check{{check=\"{check}\"}} 1\n");
+            assert!(figures.text().contains(&line), "{}", figures.text());
+        }
     })
     .await;
 }
@@ -51,7 +64,7 @@ async fn a_store_that_does_not_commit_makes_the_node_unready() {
         let text = dev.get("/metrics").await.text().to_owned();
         assert!(text.contains("threadline_dependency_up{dependency=\"store\"} 0\n"), "{text}");
         // The node is alive nevertheless: a restart would not bring the store back.
-        dev.get("/healthz").await.ok(200);
+        dev.get("/livez").await.ok(200);
         pane.beat_gate.open();
         eventually("ready again", ready).await;
         assert!(pane.beats.load(SeqCst) > begun, "one beat after the one that was held");
@@ -146,19 +159,9 @@ async fn a_database_that_is_set_to_read_only_makes_it_unready() {
     server.stop().await;
 }
 
-/// A node on this Redis, as `threadline serve` starts it, and what it says of its readiness.
+/// Answers of a node on this Redis: its readiness, and its metrics after starts.
 async fn readiness_on(redis: &Redis) -> (Value, String) {
-    let config = ServeConfig {
-        store: StoreChoice::Postgres(Postgres::shared().fresh_database()),
-        redis: Some(redis.url()),
-        ..ServeConfig::embedded("127.0.0.1:0".parse().expect("an address"), "/nowhere".into())
-    };
-    let app = App::start(config).await.expect("started");
-    let addr = app.local_addr().expect("an address");
-    let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
-    let task = tokio::spawn(app.run(async { drop(stopped.await) }));
-    let dev =
-        Client { http: reqwest::Client::builder().no_proxy().build().expect("a client"), addr, key: None, user: None };
+    let (dev, stop, task) = node_on(redis).await;
     let ready = dev.get("/readyz").await.ok(200);
     // Starts continue: the store decides alone, and the starts without the lock are counted.
     for thread in ["a", "b", "c"] {
@@ -188,18 +191,65 @@ async fn a_redis_that_answers_but_takes_no_locks_is_reported_as_failing() {
     }
 }
 
+/// A node on this Redis, and a client of it.
+async fn node_on(redis: &Redis) -> (Client, tokio::sync::oneshot::Sender<()>, tokio::task::JoinHandle<bool>) {
+    let config = ServeConfig {
+        store: StoreChoice::Postgres(Postgres::shared().fresh_database()),
+        redis: Some(redis.url()),
+        ..ServeConfig::embedded("127.0.0.1:0".parse().expect("an address"), "/nowhere".into())
+    };
+    let app = App::start(config).await.expect("started");
+    let addr = app.local_addr().expect("an address");
+    let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
+    let task = tokio::spawn(app.run(async { drop(stopped.await) }));
+    let http = reqwest::Client::builder().no_proxy().build().expect("a client");
+    (Client { http, addr, key: None, user: None }, stop, task)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_redis_that_hangs_loses_its_role_or_delivers_nothing_is_reported_and_keeps_the_node_in_rotation() {
+    let redis = Redis::start(&[]);
+    let (dev, stop, task) = node_on(&redis).await;
+    // Every answer is 200: Redis is no reason to take a node out of rotation.
+    let findings = async |wanted: serde_json::Value| {
+        let look = async || (dev.get("/readyz").await.ok(200)["findings"] == wanted).then_some(());
+        let begun = std::time::Instant::now();
+        eventually(&format!("the findings {wanted}"), look).await;
+        println!("{wanted} after {:?}", begun.elapsed());
+    };
+    findings(Value::Null).await;
+    redis.stop_signal();
+    findings(json!(["redis-unreachable"])).await;
+    redis.cont();
+    findings(Value::Null).await;
+    let closed = crate::backing::ports::free_port().to_string();
+    redis.command(&["REPLICAOF", "127.0.0.1", &closed]);
+    findings(json!(["redis-is-no-master"])).await;
+    redis.command(&["REPLICAOF", "NO", "ONE"]);
+    findings(Value::Null).await;
+    // Writes pass, and messages are not allowed.
+    redis.command(&["ACL", "SETUSER", "default", "resetchannels"]);
+    findings(json!(["redis-delivers-no-messages"])).await;
+    let figures = dev.get("/metrics").await;
+    assert!(figures.text().contains("threadline_redis_check{check=\"publish\"} 0\n"), "{}", figures.text());
+    redis.command(&["ACL", "SETUSER", "default", "allchannels"]);
+    findings(Value::Null).await;
+    drop(stop);
+    task.await.expect("it ends");
+}
+
 #[tokio::test]
 async fn a_node_that_is_shutting_down_is_alive_and_not_ready() {
     let mut server = Server::start(Options::memory()).await;
     // Idle connections are closed; half a request is waited for.
     let mut halves = Vec::new();
-    for path in ["/readyz", "/healthz", "/v1/openapi.json"] {
+    for path in ["/readyz", "/livez", "/v1/openapi.json"] {
         let mut raw = Raw::connect(server.addr).await;
         raw.write(format!("GET {path} HTTP/1.1\r\n")).await;
         halves.push(raw);
     }
     // The server has read these by the time that it has answered the later request.
-    server.client().get("/healthz").await.ok(200);
+    server.client().get("/livez").await.ok(200);
     server.drain();
     server.draining().await;
     for raw in &mut halves {
@@ -227,7 +277,7 @@ async fn every_answer_has_the_id_of_its_request() {
             assert_ne!(with(bad).await, bad);
         }
         let mut seen = std::collections::BTreeSet::new();
-        for path in ["/healthz", "/v1/threads", "/v1/threads/none", "/nothing", "/v1/threads?order=none"] {
+        for path in ["/livez", "/v1/threads", "/v1/threads/none", "/nothing", "/v1/threads?order=none"] {
             let answer = dev.get(path).await;
             assert!(answer.header("x-request-id").len() > 30, "{path}");
             assert!(seen.insert(answer.header("x-request-id").to_owned()), "an id is given once");

@@ -53,7 +53,7 @@ async fn after_sigterm_requests_are_answered_until_the_delay_is_over_or_a_second
     let data = tempfile::tempdir().expect("a directory");
     let server = Server::start(leaving_for(data.path(), "600"));
     let kept = client();
-    let before = get(&kept, &server, "/healthz").await;
+    let before = get(&kept, &server, "/livez").await;
     assert!(!before.headers().contains_key("connection"));
     before.bytes().await.expect("read");
     server.signal(Signal::SIGTERM);

@@ -7,6 +7,7 @@ mod api;
 mod check;
 mod churn;
 mod disk;
+mod files;
 mod follow;
 mod full;
 mod kills;

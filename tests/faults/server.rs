@@ -46,6 +46,8 @@ pub fn command(data: &Path, under: &[&str]) -> Command {
         .env("NO_COLOR", "1")
         // Who wants a node to linger says so.
         .env("THREADLINE_DRAIN_DELAY", "0")
+        .env("THREADLINE_DRAIN_SPREAD", "0")
+        .env("THREADLINE_DRAIN_RUNS", "0")
         .env_remove("THREADLINE_API_KEY")
         .env_remove("LD_PRELOAD");
     command

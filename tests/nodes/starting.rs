@@ -49,7 +49,20 @@ async fn a_node_waits_for_its_database_and_answers_meanwhile() {
     let url = format!("http://127.0.0.1:{}", free_port());
     let mut command = Command::new(env!("CARGO_BIN_EXE_threadline"));
     let listen = url.trim_start_matches("http://");
-    command.args(["serve", "--listen", listen, "--store", &database, "--drain-delay", "0"]);
+    let admin = format!("127.0.0.1:{}", free_port());
+    command.args([
+        "serve",
+        "--listen",
+        listen,
+        "--store",
+        &database,
+        "--drain-delay",
+        "0",
+        "--drain-spread",
+        "0",
+        "--admin-listen",
+        &admin,
+    ]);
     command.env("NO_COLOR", "1").env_remove("THREADLINE_API_KEY");
     let mut node = Server::spawn(command);
     let http = reqwest::Client::builder().no_proxy().build().expect("a client");
@@ -59,11 +72,17 @@ async fn a_node_waits_for_its_database_and_answers_meanwhile() {
     let problem: serde_json::Value = answer.json().await.expect("a problem");
     let facts = (&problem["type"], &problem["why"], &problem["retryable"]);
     assert_eq!(facts, (&"/problems/store-unavailable".into(), &"starting".into(), &true.into()));
-    assert_eq!(get("/healthz").await.expect("an answer").status(), 200);
+    assert_eq!(get("/livez").await.expect("an answer").status(), 200);
     assert_eq!(get("/v1/threads").await.expect("an answer").status(), 503);
+    let watch = async |path: &str| http.get(format!("http://{admin}{path}")).send().await.expect("an answer");
+    assert_eq!(watch("/livez").await.status(), 200);
+    let starting: serde_json::Value = watch("/readyz").await.json().await.expect("a problem");
+    assert_eq!(starting["why"], "starting");
     postgres.restart();
     let ready = async || get("/readyz").await.ok().filter(|answer| answer.status() == 200);
     eventually("ready once the database is there", ready).await;
+    assert_eq!(watch("/readyz").await.status(), 200);
+    assert_eq!(watch("/v1/threads").await.status(), 404);
     assert_eq!(get("/v1/threads").await.expect("an answer").status(), 200);
     assert!(node.ready() && node.said().contains("cannot open the database"), "{}", node.said());
     node.kill();

@@ -81,7 +81,7 @@ async fn without_its_store_a_node_is_alive_but_not_ready_and_logs_refused_reques
     postgres.kill();
     let problem = ready(node, 503, "store-unavailable").await;
     assert_eq!(problem["dependencies"]["store"], "unavailable");
-    assert_eq!(get(node, "/healthz").await.0, 200);
+    assert_eq!(get(node, "/livez").await.0, 200);
     assert_eq!(figure(node, "threadline_dependency_up{dependency=\"store\"}").await, 0.0);
     let (status, text) = get(node, "/v1/threads/t?not=logged").await;
     assert!(status == 400 || status == 503, "{text}");

@@ -114,7 +114,7 @@ impl Client {
 
     /// Checks that the server is alive, and no more. Fails if it cannot be reached.
     pub async fn health(&self) -> Result<(), ClientError> {
-        let request = self.request(Method::GET, self.at_root("healthz")?);
+        let request = self.request(Method::GET, self.at_root("livez")?);
         self.send(request).await.map(drop)
     }
 

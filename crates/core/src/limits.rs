@@ -192,6 +192,8 @@ pub const PG_WRITERS: usize = 6;
 pub const PG_READERS: usize = 6;
 /// Time in which a connection to Postgres must be made.
 pub const PG_CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+/// Time to connect to one server of several, and to learn its role.
+pub const PG_HOST_TIMEOUT: Duration = Duration::from_secs(2);
 /// Longest wait for one of the connections.
 pub const PG_ACQUIRE_TIMEOUT: Duration = Duration::from_secs(5);
 /// Longest wait of a statement for a lock (`lock_timeout`).
@@ -273,13 +275,27 @@ pub const NODE_RETENTION: Duration = Duration::from_secs(7 * 24 * 3_600);
 pub const MAX_LISTED_NODES: usize = 500;
 /// Time that the store has to answer a readiness check.
 pub const READY_TIMEOUT: Duration = Duration::from_secs(1);
-/// Time for which a check of Redis is reused, so that probes do not load Redis.
-pub const READY_MEMORY: Duration = Duration::from_secs(1);
+/// Time between two checks of Redis.
+pub const REDIS_CHECK: Duration = Duration::from_secs(1);
+/// Time after which a client checks again whether a server is ready.
+pub const READY_RETRY_AFTER: Duration = Duration::from_secs(1);
 /// Longest `x-request-id` that is taken over from a client, in bytes.
 pub const MAX_REQUEST_ID_BYTES: usize = 128;
 
 /// Connections served at once by one node.
 pub const MAX_CONNECTIONS: usize = 16_384;
+/// Connections beyond the limit that are answered at once, with a refusal; more are closed.
+pub const SPARE_CONNECTIONS: usize = 64;
+/// Time that a connection beyond the limit has for its request and the refusal.
+pub const REFUSAL_TIMEOUT: Duration = Duration::from_secs(2);
+/// Time after which a refused client tries again.
+pub const REFUSAL_RETRY_AFTER: Duration = Duration::from_secs(1);
+/// Open files that the listener for clients leaves to the store, to agents and to the admin listener.
+pub const KEPT_FILES: u64 = 256;
+/// Connections of the admin listener.
+pub const ADMIN_CONNECTIONS: usize = 32;
+/// Time that a task has to run before the server counts as unresponsive.
+pub const LIVE_TIMEOUT: Duration = Duration::from_secs(5);
 /// Time in which the complete head of a request must arrive.
 pub const HEADER_TIMEOUT: Duration = Duration::from_secs(10);
 /// Read timeout inside a request body (a streamed run may pause longer, see [`STREAM_IDLE_TIMEOUT`]).
@@ -577,7 +593,13 @@ pub const MAX_RETENTION_SKEW: Duration = Duration::from_secs(5 * 60);
 /// Time that a node of several still serves all clients after SIGTERM, unless set otherwise: by then balancers that
 /// probe every second or two send their clients to other nodes.
 pub const DRAIN_DELAY: Duration = Duration::from_secs(5);
-/// Longest value that [`DRAIN_DELAY`] can be set to.
+/// Time over which a node of several closes its sockets and streams when it shuts down, unless set otherwise.
+pub const DRAIN_SPREAD: Duration = Duration::from_secs(10);
+/// Time that active runs of agents have to end by themselves when their node shuts down, unless set otherwise.
+pub const DRAIN_RUNS: Duration = Duration::from_secs(10);
+/// Time between two checks whether a connection is still open while a node shuts down.
+pub const DEPARTURE_CHECK: Duration = Duration::from_millis(100);
+/// Longest value that each of the times of a shutdown can be set to.
 pub const MAX_DRAIN_DELAY: Duration = Duration::from_secs(600);
 /// Fewest characters of the operator's key. 22 characters of Base64 are 128 random bits.
 pub const MIN_OPERATOR_KEY_CHARS: usize = 22;

@@ -6,7 +6,7 @@ use threadline_core::{
     NodeId,
     limits::{MAX_FOLDS, MAX_LEASE, MIN_LEASE},
 };
-use tokio::sync::{Mutex, Semaphore};
+use tokio::sync::{Semaphore, watch};
 
 use crate::{
     AgentDefinitions, Annotations, Conversations, Events, Feed, Followers, Ports, Projections, Runs, Service, Threads,
@@ -117,7 +117,8 @@ impl Service {
             metrics: metrics.clone(),
             lock_guard: lock_guard.clone(),
             lifecycle: lifecycle.clone(),
-            checked: Mutex::default(),
+            bus: bus.clone(),
+            redis: watch::Sender::new(None),
         });
 
         for appends in appends {
@@ -135,6 +136,7 @@ impl Service {
         lifecycle.supervise("sealer::run_purge", sealer::run_purge(upkeep, sealer));
         lifecycle.supervise("nodes::run", nodes::run(node_beats));
         lifecycle.supervise("lineage::run", lineage::run(lineage_keeper));
+        lifecycle.supervise("health::watch_redis", health::watch_redis(health.clone()));
         lifecycle.supervise("reaper::run", reaper::run(closer.clone(), life()));
         lifecycle.supervise("recheck::run", recheck.run(life()));
         lifecycle.supervise("retention::run", retention::run(retention.clone()));

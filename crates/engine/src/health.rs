@@ -1,12 +1,12 @@
-//! Readiness of this node: the store is proven by beats, Redis by a check that is reused for a short time.
+//! Readiness of this node: the store is proven by beats, Redis by a check at each interval. Probes cause no work.
 
 use std::sync::Arc;
 
-use threadline_core::limits::READY_MEMORY;
-use tokio::{sync::Mutex, time::Instant};
+use threadline_core::limits::{LIVE_TIMEOUT, READY_TIMEOUT, REDIS_CHECK};
+use tokio::{runtime::Handle, sync::watch, time};
 
 use crate::{
-    cluster::lock::LockState,
+    cluster::{bus::DynBus, lock::LockState},
     lifecycle::Lifecycle,
     metrics::Metrics,
     nodes::{BeatMeasure, NodeBeats},
@@ -23,9 +23,30 @@ pub struct Readiness {
     pub store: StoreState,
     /// Latest beat that the store has acknowledged.
     pub beat: Option<BeatMeasure>,
-    /// State of Redis, at most [`READY_MEMORY`] old; `None` if Redis is not configured. Without Redis the store decides
-    /// alone.
-    pub redis: Option<LockState>,
+    /// State of Redis at its last check; `None` if Redis is not configured. Without Redis the store decides alone.
+    pub redis: Option<RedisState>,
+}
+
+/// State of Redis, as its last check has found it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RedisState {
+    /// State of the locks.
+    pub lock: LockState,
+    /// True if a message of this node to itself arrived.
+    pub delivers: bool,
+}
+
+impl RedisState {
+    /// Checks by their names in metrics, with their results.
+    pub fn checks(self) -> [(&'static str, bool); 3] {
+        let master = matches!(self.lock, LockState::Good | LockState::TakesNoLocks);
+        [("role", master), ("write", self.lock == LockState::Good), ("publish", self.delivers)]
+    }
+
+    /// True if all checks have passed.
+    pub fn is_good(self) -> bool {
+        self.lock == LockState::Good && self.delivers
+    }
 }
 
 impl Readiness {
@@ -38,32 +59,76 @@ impl Readiness {
         }
     }
 
-    /// Stable name of a fault in an optional dependency.
-    pub fn finding(&self) -> Option<&'static str> {
-        self.redis.and_then(LockState::finding)
+    /// Stable names of the faults in optional dependencies. A Redis that cannot be reached is one fault.
+    pub fn findings(&self) -> Vec<&'static str> {
+        let Some(RedisState { lock, delivers }) = self.redis else { return Vec::new() };
+        let silent = !delivers && lock != LockState::Unreachable;
+        lock.finding().into_iter().chain(silent.then_some("redis-delivers-no-messages")).collect()
     }
 }
 
-/// Beats of this node, and the latest check of Redis. Concurrent callers wait for the same check.
+/// True if a runtime runs a new task within [`LIVE_TIMEOUT`]. The caller may be on another runtime.
+pub async fn responds(runtime: &Handle) -> bool {
+    time::timeout(LIVE_TIMEOUT, runtime.spawn(async {})).await.is_ok_and(|done| done.is_ok())
+}
+
+/// Beats of this node, and the latest check of Redis.
 pub(crate) struct Health {
     pub beats: Arc<NodeBeats>,
     pub metrics: Metrics,
     pub lock_guard: Arc<LockGuard>,
     pub lifecycle: Lifecycle,
-    pub checked: Mutex<Option<(Instant, Option<LockState>)>>,
+    pub bus: DynBus,
+    /// Result of the last check of Redis, once there is one: `None` inside if Redis is not configured.
+    pub redis: watch::Sender<Option<Option<RedisState>>>,
 }
 
 impl Health {
-    /// The state of this node.
+    /// The state of this node. Right after the start, waits for the first results, for [`READY_TIMEOUT`] at most.
     pub async fn readiness(&self) -> Readiness {
-        let redis = {
-            let mut checked = self.checked.lock().await;
-            match checked.filter(|(at, _)| at.elapsed() < READY_MEMORY) {
-                Some((_, redis)) => redis,
-                None => checked.insert((Instant::now(), self.lock_guard.check().await)).1,
-            }
-        };
+        let mut redis = self.redis.subscribe();
+        // After the timeout Redis counts as unreachable: its check has a shorter one.
+        let checked = async { redis.wait_for(Option::is_some).await.ok().and_then(|checked| *checked) };
+        let checked = time::timeout(READY_TIMEOUT, checked).await;
+        let unreachable = Some(RedisState { lock: LockState::Unreachable, delivers: false });
+        let redis = checked.ok().flatten().unwrap_or(unreachable);
         let (store, beat) = (self.beats.state().await, self.beats.measure());
         Readiness { leaving: self.lifecycle.leaving.is_cancelled(), store, beat, redis }
+    }
+
+    async fn check_redis(&self) -> Option<RedisState> {
+        let (lock, delivers) = tokio::join!(self.lock_guard.check(), self.bus.echo());
+        if lock.is_none() && delivers.is_none() {
+            return None;
+        }
+        Some(RedisState { lock: lock.unwrap_or(LockState::Good), delivers: delivers.unwrap_or(true) })
+    }
+}
+
+/// Loop of checks of Redis, if it is configured.
+pub(crate) async fn watch_redis(health: Arc<Health>) {
+    let mut tick = time::interval(REDIS_CHECK);
+    tick.set_missed_tick_behavior(time::MissedTickBehavior::Delay);
+    let mut good = true;
+    loop {
+        tokio::select! {
+            _ = tick.tick() => {}
+            () = health.lifecycle.stopped() => return,
+        }
+        let state = tokio::select! {
+            state = health.check_redis() => state,
+            () = health.lifecycle.stopped() => return,
+        };
+        health.redis.send_replace(Some(state));
+        let Some(state) = state else { return };
+        if state.is_good() != good {
+            good = !good;
+            let [role, write, publish] = state.checks().map(|(_, passed)| passed);
+            if good {
+                tracing::info!("Redis passes all checks");
+            } else {
+                tracing::warn!(role, write, publish, "Redis fails a check; the store alone decides on starts");
+            }
+        }
     }
 }

@@ -6,11 +6,12 @@
 
 mod after_commit;
 mod assembly;
+pub mod close_schedule;
 pub mod cluster;
 mod commit;
 mod directory;
 mod errors;
-mod health;
+pub mod health;
 mod lifecycle;
 pub mod limits;
 mod lineage;
@@ -37,9 +38,10 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
+    close_schedule::CloseSchedule,
     cluster::{
         bus::{BusEnd, local::LocalBus},
-        lock::{DynLock, LockState, local::LocalLock},
+        lock::{DynLock, local::LocalLock},
     },
     commit::committer,
     lifecycle::Lifecycle,
@@ -60,7 +62,7 @@ pub use crate::{
         EraseError, FeedError, HeartbeatError, InvalidRequestError, ListError, LookupError, MarkReadError,
         ProjectionError, ReadError, RoomError, RunLookupError, SaveError, ServiceError, StartError, StreamRunError,
     },
-    health::Readiness,
+    health::{Readiness, RedisState},
     nodes::{BeatMeasure, NodeState},
     read::{
         events::{Events, EventsPage, PageRequest},
@@ -176,6 +178,11 @@ impl Service {
         self.lifecycle.draining.clone()
     }
 
+    /// Turns of sockets and streams to be closed, before the node is draining.
+    pub fn closing(&self) -> CloseSchedule {
+        self.lifecycle.closing.clone()
+    }
+
     /// Cancelled if the node cannot continue and must be ended.
     pub fn failed(&self) -> CancellationToken {
         self.lifecycle.failed.clone()
@@ -241,7 +248,7 @@ impl Service {
             commit_queue: self.committer.waiting(),
             topics: self.hub.followed_count(),
             store_up: readiness.store == StoreState::Good,
-            redis_up: readiness.redis.map(|redis| redis == LockState::Good),
+            redis: readiness.redis.map(RedisState::checks),
             draining: readiness.leaving,
         })
     }

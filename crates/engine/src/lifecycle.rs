@@ -2,14 +2,16 @@
 
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use crate::DrainingError;
+use crate::{DrainingError, close_schedule::CloseSchedule};
 
 /// The states that a node passes through, each cancelled once and never taken back, and its background tasks. Clones
 /// share them.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub(crate) struct Lifecycle {
     /// The node is about to shut down: not ready any more, and still serving all requests.
     pub leaving: CancellationToken,
+    /// Turns in which sockets and streams are closed, after the node is leaving and before it is draining.
+    pub closing: CloseSchedule,
     /// The node is shutting down: long answers end, and no work begins.
     pub draining: CancellationToken,
     /// Background work must end.
@@ -17,6 +19,15 @@ pub(crate) struct Lifecycle {
     /// A task without which the node cannot continue has failed.
     pub failed: CancellationToken,
     tasks: TaskTracker,
+}
+
+impl Default for Lifecycle {
+    fn default() -> Self {
+        let draining = CancellationToken::new();
+        let (leaving, stopping, failed) = Default::default();
+        let closing = CloseSchedule::new(draining.clone());
+        Self { leaving, closing, draining, stopping, failed, tasks: TaskTracker::new() }
+    }
 }
 
 impl Lifecycle {

@@ -179,6 +179,12 @@ problem_types! {
     /// The server has no memory left for request bodies or responses.
     Busy = "busy", SERVICE_UNAVAILABLE, "Server at capacity", true,
         "Wait for the time in Retry-After, then send the same request again. Smaller batches are accepted sooner.";
+    /// The server serves as many connections as it can.
+    TooManyConnections = "too-many-connections", SERVICE_UNAVAILABLE, "Connection limit exceeded", true,
+        "Wait for the time in Retry-After, then connect again. Use fewer connections: one socket carries many subscriptions.";
+    /// The server runs, but does not process its work.
+    Unresponsive = "unresponsive", SERVICE_UNAVAILABLE, "Server unresponsive", true,
+        "Restart the server if the problem persists for a minute. Look for its cause in the server's log.";
     /// No route has this path.
     NotFound = "not-found", NOT_FOUND, "Route not found", false,
         "See GET /v1/openapi.json for the routes.";

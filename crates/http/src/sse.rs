@@ -10,9 +10,8 @@ use axum::{
 use futures_util::{Stream, stream};
 use serde_json::{Value, json};
 use threadline_core::{Principal, limits::DRAIN_RETRY_AFTER};
-use threadline_engine::{ServiceError, StoreError, limits::StreamPermit};
+use threadline_engine::{ServiceError, StoreError, close_schedule::CloseTurn, limits::StreamPermit};
 use tokio::time::{self, Instant};
-use tokio_util::sync::CancellationToken;
 
 use crate::{HttpState, auth::watch::CredentialWatch, problem::Problem};
 
@@ -96,7 +95,7 @@ struct State<F> {
     first: Option<String>,
     beat: Instant,
     every: Duration,
-    draining: CancellationToken,
+    turn: CloseTurn,
     credential: CredentialWatch,
     ended: bool,
     _place: StreamPermit,
@@ -109,13 +108,13 @@ fn body<F: EventSource>(
     api: &HttpState,
     credential: CredentialWatch,
 ) -> impl Stream<Item = Result<Bytes, io::Error>> + use<F> {
-    let (every, draining) = (api.heartbeat, api.draining.clone());
+    let (every, turn) = (api.heartbeat, api.closing.turn());
     let state = State {
         followed,
         first: hello,
         beat: Instant::now() + every,
         every,
-        draining,
+        turn,
         credential,
         ended: false,
         _place: place,
@@ -141,7 +140,7 @@ fn body<F: EventSource>(
                 state.beat = Instant::now() + state.every;
                 Ok(format!(": tail {}\n\n", state.followed.tail()).into())
             }
-            () = async { state.draining.cancelled().await; time::sleep(grace).await } => {
+            () = close(&mut state.turn, grace) => {
                 state.ended = true;
                 state.followed.goodbye(Farewell::Draining).ok_or_else(cut)
             }
@@ -152,6 +151,16 @@ fn body<F: EventSource>(
         };
         Some((piece, state))
     })
+}
+
+/// Completes when the stream must end. A stream with a grace period delivers the end of a run, for which the server waits.
+async fn close(turn: &mut CloseTurn, grace: Duration) {
+    if grace.is_zero() {
+        turn.comes().await;
+    } else {
+        turn.last_call().await;
+        time::sleep(grace).await;
+    }
 }
 
 fn cut() -> io::Error {

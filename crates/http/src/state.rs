@@ -6,7 +6,7 @@ use threadline_core::{
     AllowedOrigins, Clock, Principal,
     limits::{CLOSE_TIMEOUT, HEARTBEAT_INTERVAL},
 };
-use threadline_engine::{Service, limits::Quota, metrics::Metrics};
+use threadline_engine::{Service, close_schedule::CloseSchedule, limits::Quota, metrics::Metrics};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{
@@ -29,6 +29,8 @@ pub struct HttpState {
     pub responses: ResponseBudget,
     /// Cancelled once the node is shutting down.
     pub draining: CancellationToken,
+    /// Turns of sockets and streams to be closed.
+    pub closing: CloseSchedule,
     /// Counts connections and sockets, so that the end of the last one can be waited for.
     pub connections: TaskTracker,
     /// Time between the heartbeats of sockets and event streams.
@@ -58,6 +60,7 @@ impl HttpState {
             bodies: BodyReader::new(service.quota.clone()),
             responses: ResponseBudget::new(service.quota.clone()),
             draining: service.draining(),
+            closing: service.closing(),
             connections: TaskTracker::new(),
             heartbeat: HEARTBEAT_INTERVAL,
             close: CLOSE_TIMEOUT,

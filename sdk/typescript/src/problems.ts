@@ -45,9 +45,11 @@ export type ProblemSlug =
   | "thread-exists"
   | "thread-not-found"
   | "too-large"
+  | "too-many-connections"
   | "too-many-subscriptions"
   | "unauthorized"
   | "unknown-parameter"
+  | "unresponsive"
   | "unsupported-media-type";
 
 /** A problem document, as sent by the server. Members beyond these depend on the type. */

@@ -8,23 +8,42 @@ use axum::{
 };
 use serde::Serialize;
 use serde_json::{Value, json};
-use threadline_core::{Node, limits::READY_MEMORY};
-use threadline_engine::{BeatMeasure, NodeState, ServiceError, StoreState, metrics};
+use threadline_core::{
+    Node,
+    limits::{LIVE_TIMEOUT, READY_RETRY_AFTER},
+};
+use threadline_engine::{
+    BeatMeasure, NodeState, ServiceError, StoreState,
+    health::{self, RedisState},
+    metrics,
+};
 use threadline_http::{
     extract::{Caller, InPath},
     problem::{Problem, ProblemDocument, ProblemType},
 };
+use tokio::runtime::Handle;
 use utoipa::ToSchema;
 
 use crate::api::ApiState;
 
-/// Reports that the server is alive, whatever the state of its dependencies, also while it shuts down.
+/// Reports that the server processes its work, whatever the state of its dependencies, also while it shuts down.
 ///
-/// A liveness check: restart a server that does not respond. /readyz is the readiness check.
-#[utoipa::path(get, path = "/healthz", tag = "server", responses(
-    (status = 200, description = "The server answers", body = Value, example = json!({ "status": "ok" }))))]
-pub async fn health() -> Json<Value> {
-    Json(json!({ "status": "ok" }))
+/// A liveness check, which never asks the store: restart a server that does not respond. /readyz is the readiness check.
+#[utoipa::path(get, path = "/livez", tag = "server", responses(
+    (status = 200, description = "The server is alive", body = Value, example = json!({ "status": "ok" })),
+    (status = 503, description = "The server has not run a new task for five seconds. Only the admin listener can \
+        still report that", body = ProblemDocument)))]
+pub async fn live(State(state): State<ApiState>) -> Result<Json<Value>, Problem> {
+    liveness(&state.runtime).await
+}
+
+/// The liveness of the server by its runtime.
+pub async fn liveness(runtime: &Handle) -> Result<Json<Value>, Problem> {
+    if health::responds(runtime).await {
+        return Ok(Json(json!({ "status": "ok" })));
+    }
+    let detail = format!("no new task was run for {} s", LIVE_TIMEOUT.as_secs());
+    Err(Problem::new(ProblemType::Unresponsive, detail))
 }
 
 /// The readiness of the server, and the state of its dependencies.
@@ -34,8 +53,12 @@ pub struct ReadinessView {
     status: &'static str,
     dependencies: Dependencies,
     beat: Option<BeatView>,
+    /// The result of the last checks of Redis, if it is configured.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    redis: Option<RedisView>,
     /// The findings, by stable names: `redis-unreachable`, `redis-is-no-master` (accepts no writes),
-    /// `redis-takes-no-locks` (rejects locks: out of memory, or one node of a cluster).
+    /// `redis-takes-no-locks` (rejects locks: out of memory, or one node of a cluster), `redis-delivers-no-messages`
+    /// (a message of this server to itself did not arrive).
     #[serde(skip_serializing_if = "Vec::is_empty")]
     findings: Vec<&'static str>,
 }
@@ -48,6 +71,24 @@ struct Dependencies {
     /// Redis: locks and wake-ups of several nodes. Without it locks are kept in the store only.
     #[serde(skip_serializing_if = "Option::is_none")]
     redis: Option<&'static str>,
+}
+
+/// The checks of Redis, each true if it has passed. They are repeated every second.
+#[derive(Debug, Serialize, ToSchema)]
+struct RedisView {
+    /// Redis is a master.
+    role: bool,
+    /// Redis accepts the keys that the server writes.
+    write: bool,
+    /// A message that the server sent to itself arrived within half a second.
+    publish: bool,
+}
+
+impl RedisView {
+    fn new(state: RedisState) -> Self {
+        let [role, write, publish] = state.checks().map(|(_, passed)| passed);
+        Self { role, write, publish }
+    }
 }
 
 /// The last write by which the server has proven that its store commits.
@@ -70,11 +111,12 @@ impl BeatView {
 /// Reports whether the server is ready: it has committed a write within the last five seconds, and is not shutting down.
 ///
 /// A server that was not ready is ready again after two committed writes. Without Redis the server is `degraded`, and
-/// still accepts requests. The check of Redis is cached for a second.
+/// still accepts requests.
+/// Redis is checked every second, whatever the number of probes.
 #[utoipa::path(get, path = "/readyz", tag = "server", responses(
     (status = 200, description = "The server accepts requests", body = ReadinessView,
         example = json!({ "status": "ready", "dependencies": { "store": "ok", "redis": "ok" },
-            "beat": { "tookMs": 3, "skewMs": 0 } })),
+            "beat": { "tookMs": 3, "skewMs": 0 }, "redis": { "role": true, "write": true, "publish": true } })),
     (status = 503, description = "The server accepts no requests. `why` is the reason: `draining`, `starting`, \
         `store-unreachable`, `store-read-only` (a standby), `store-does-not-commit` (a full disk, a missing synchronous \
         standby), `lineage-changing` (a failover or a restore that is not adopted yet) or `store-is-corrupt`; `dependencies` says what is missing", body = ProblemDocument)))]
@@ -89,14 +131,20 @@ pub async fn ready(State(state): State<ApiState>) -> Result<Json<ReadinessView>,
         | StoreState::LineageChanging
         | StoreState::Corrupt => "unavailable",
     };
-    let redis = found.redis.map(|redis| if redis.finding().is_none() { "ok" } else { "unavailable" });
+    let redis = found.redis.map(|redis| if redis.is_good() { "ok" } else { "unavailable" });
     let (dependencies, beat) = (Dependencies { store, redis }, found.beat.map(BeatView::new));
     let Some(why) = found.why() else {
-        let findings: Vec<_> = found.finding().into_iter().collect();
+        let findings = found.findings();
         let status = if findings.is_empty() { "ready" } else { "degraded" };
-        return Ok(Json(ReadinessView { status, dependencies, beat, findings }));
+        return Ok(Json(ReadinessView {
+            status,
+            dependencies,
+            beat,
+            redis: found.redis.map(RedisView::new),
+            findings,
+        }));
     };
-    let wait = u64::try_from(READY_MEMORY.as_millis()).unwrap_or(u64::MAX);
+    let wait = u64::try_from(READY_RETRY_AFTER.as_millis()).unwrap_or(u64::MAX);
     let detail = match found.store {
         StoreState::Good | StoreState::Starting => "the store has not committed the server's first write yet",
         StoreState::Unreachable => "the store does not respond",

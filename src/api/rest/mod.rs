@@ -17,14 +17,19 @@ use utoipa_axum::routes;
 
 use crate::api::ApiState;
 
-/// Adds the routes and frames of this API.
-pub fn routes(routes: Routes<ApiState>) -> Routes<ApiState> {
+/// Adds the routes for monitoring, which the admin listener has as well.
+pub fn monitoring(routes: Routes<ApiState>) -> Routes<ApiState> {
     routes
-        .route(Access::Public, routes!(meta::health))
+        .route(Access::Public, routes!(meta::live))
         .route(Access::Public, routes!(meta::ready))
         .route(Access::Needs(Scope::Metrics), routes!(meta::metrics))
-        .route(Access::Public, routes!(meta::problem))
         .route(Access::Operator, routes!(meta::nodes))
+}
+
+/// Adds the routes and frames of this API.
+pub fn routes(routes: Routes<ApiState>) -> Routes<ApiState> {
+    monitoring(routes)
+        .route(Access::Public, routes!(meta::problem))
         .route(Access::READ, routes!(threads::list))
         .route(Access::WRITE, routes!(threads::create))
         .route(Access::READ, routes!(threads::get))

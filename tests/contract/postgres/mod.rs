@@ -8,6 +8,7 @@ mod nodes;
 mod opening;
 mod plans;
 mod pooler;
+mod servers;
 
 use std::{sync::Arc, time::Duration};
 

@@ -4,6 +4,7 @@ mod again;
 mod busy;
 mod context;
 mod definitions;
+mod departing;
 mod driven;
 mod ending;
 mod failing;

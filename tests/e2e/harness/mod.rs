@@ -10,8 +10,9 @@ pub mod sse;
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use serde_json::Value;
-use threadline::{app::App, titles::TitleSettings};
+use threadline::{app::App, config::DrainTimes, titles::TitleSettings};
 use tokio::{net::TcpListener, sync::oneshot, task::JoinHandle, time};
+use tokio_util::sync::CancellationToken;
 
 use intercept::{Intercept, Pane};
 use threadline_core::{
@@ -71,6 +72,8 @@ pub struct Options {
     pub intercept: bool,
     /// How threads without a name are named, if they are.
     pub naming: Option<TitleSettings>,
+    /// The steps of a shutdown after [`Server::leave`].
+    pub drain: DrainTimes,
 }
 
 impl Options {
@@ -91,6 +94,7 @@ impl Options {
             agent_runs: MAX_AGENT_RUNS,
             intercept: false,
             naming: Some(TitleSettings::default()),
+            drain: DrainTimes::default(),
         }
     }
 
@@ -162,6 +166,7 @@ pub struct Server {
     service: Service,
     key: Option<&'static str>,
     http: reqwest::Client,
+    leave: CancellationToken,
     stop: Option<oneshot::Sender<()>>,
     task: JoinHandle<bool>,
     /// The store that this server shuts down.
@@ -204,7 +209,7 @@ impl Server {
 
     pub async fn over(store: DynStore, options: Options) -> Self {
         let Options { clock, key, patience, limits, origins, agents, agent_networks, lookup, agent_runs, .. } = options;
-        let naming = options.naming;
+        let (naming, drain) = (options.naming, options.drain);
         let intercept = options.intercept.then(|| Arc::new(Intercept::new(store.clone(), Pane::default())));
         let store = intercept.clone().map_or(store, |intercept| intercept as DynStore);
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
@@ -231,15 +236,17 @@ impl Server {
         let addr = app.local_addr().expect("an address");
         let service = app.service().clone();
         let (stop, stopped) = oneshot::channel();
-        let task = tokio::spawn(app.run(async {
+        let leave = CancellationToken::new();
+        let stopped = async {
             // A dropped sender stops it as well.
             let _ = stopped.await;
-        }));
+        };
+        let task = tokio::spawn(app.run_until(leave.clone().cancelled_owned(), stopped, drain));
         // A connection is not used any more shortly before the server closes it for its silence.
         let http = reqwest::Client::builder().no_proxy().pool_idle_timeout(HEADER_TIMEOUT / 2);
         let http = http.build().expect("a client");
         let stop = Some(stop);
-        Self { addr, clock, store, service, key, http, stop, task, closing: None, intercept, _directory: None }
+        Self { addr, clock, store, service, key, http, leave, stop, task, closing: None, intercept, _directory: None }
     }
 
     /// As the development user, or with the server's key as the user `dev`.
@@ -280,6 +287,11 @@ impl Server {
     /// Has retention do its work now.
     pub async fn retain(&self) {
         self.service.retain().await.expect("retention");
+    }
+
+    /// Begins to shut down in steps, as at SIGTERM.
+    pub fn leave(&self) {
+        self.leave.cancel();
     }
 
     /// Begins to shut down, without waiting for the end.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use axum::{Router, response::Response, routing::get};
 use threadline_core::limits::{MAX_BATCH_BYTES, MAX_CONNECTIONS, SOCKET_MESSAGE_TIMEOUT};
 use threadline_http::{
-    listener::{self, Timeouts},
+    listener::{self, ConnectionBounds, Serving, Timeouts},
     ws::{Terms, Upgrade},
 };
 use tokio::net::TcpListener;
@@ -25,8 +25,15 @@ async fn an_echo_on_our_listener() {
     let address = format!("ws://{}/echo", listener.local_addr().expect("an address"));
     let (connections, draining) = (TaskTracker::new(), CancellationToken::new());
     let router = Router::new().route("/echo", get(echo));
-    let serving =
-        listener::serve(listener, router, connections, draining.clone(), MAX_CONNECTIONS, Timeouts::default());
+    let serving = Serving {
+        router,
+        connections,
+        draining: draining.clone(),
+        bounds: ConnectionBounds::new(MAX_CONNECTIONS),
+        timeouts: Timeouts::default(),
+        metrics: None,
+    };
+    let serving = listener::serve(listener, serving);
     let (summary, ()) = tokio::join!(
         async {
             let summary = passes("autobahn.py", &["echo", &address], LIMIT).await;

@@ -210,8 +210,8 @@ pub struct GaugeSnapshot {
     pub topics: usize,
     /// True if the store responds.
     pub store_up: bool,
-    /// True if Redis responds; `None` if Redis is not configured.
-    pub redis_up: Option<bool>,
+    /// Checks of Redis by their names, with their results; `None` if Redis is not configured.
+    pub redis: Option<[(&'static str, bool); 3]>,
     /// True while the node is shutting down.
     pub draining: bool,
 }
@@ -223,6 +223,7 @@ struct LevelGauges {
     topics: Gauge,
     draining: Gauge,
     up: Family<[(&'static str, &'static str); 1], Gauge>,
+    redis: Family<[(&'static str, &'static str); 1], Gauge>,
 }
 
 impl Default for Metrics {
@@ -301,6 +302,7 @@ impl Metrics {
                 topics: all.gauge("followed_threads", "Threads followed on this node"),
                 draining: all.gauge("draining", "1 while the node is shutting down"),
                 up: all.add("dependency_up", "1 if the dependency responds", Family::default()),
+                redis: all.add("redis_check", "1 if Redis passed this check at the last time", Family::default()),
             },
             registry: all.0,
         };
@@ -367,8 +369,12 @@ impl Metrics {
         level(&gauges.topics, now.topics);
         level(&gauges.draining, now.draining.into());
         level(&gauges.up.get_or_create(&[("dependency", "store")]), now.store_up.into());
-        if let Some(up) = now.redis_up {
+        if let Some(checks) = now.redis {
+            let up = checks.iter().all(|(_, passed)| *passed);
             level(&gauges.up.get_or_create(&[("dependency", "redis")]), up.into());
+            for (check, passed) in checks {
+                level(&gauges.redis.get_or_create(&[("check", check)]), passed.into());
+            }
         }
         self.0.damaged_rows.inner().store(threadline_store::damaged_rows(), Relaxed);
         let mut out = String::new();

@@ -2,9 +2,10 @@
 //! forever.
 
 mod lingering_close;
+mod refusal;
 mod write_timeout;
 
-use std::{io, net::SocketAddr, time::Duration};
+use std::{io, net::SocketAddr, os::fd::AsRawFd, sync::Arc, time::Duration};
 
 use axum::Router;
 use hyper::server::conn::http1;
@@ -17,9 +18,10 @@ use threadline_core::{
     Limits,
     limits::{
         AGENT_STORE_TIMEOUT, BODY_ROOM_WAIT, CLOSE_TIMEOUT, CREDENTIAL_CHECK, DRAIN_TIMEOUT, HEARTBEAT_INTERVAL,
-        MAX_HEAD_BYTES, MAX_HEADERS, WRITE_GRACE,
+        KEPT_FILES, MAX_HEAD_BYTES, MAX_HEADERS, SPARE_CONNECTIONS, WRITE_GRACE,
     },
 };
+use threadline_engine::metrics::Metrics;
 use tokio::{
     net::{TcpListener, TcpStream},
     sync::Semaphore,
@@ -44,6 +46,11 @@ pub trait Listener: Send {
     /// Accepts the next connection, ready to be served. Dropping the future loses no connection.
     fn accept(&self) -> impl Future<Output = io::Result<Self::Stream>> + Send;
 
+    /// Number of the file descriptor of a connection; `None` if the connection is no file.
+    fn descriptor(_stream: &Self::Stream) -> Option<i32> {
+        None
+    }
+
     /// Address and port that are bound.
     fn local_addr(&self) -> io::Result<SocketAddr>;
 }
@@ -53,6 +60,10 @@ impl<L: Listener + Sync> Listener for &L {
 
     async fn accept(&self) -> io::Result<Self::Stream> {
         L::accept(self).await
+    }
+
+    fn descriptor(stream: &L::Stream) -> Option<i32> {
+        L::descriptor(stream)
     }
 
     fn local_addr(&self) -> io::Result<SocketAddr> {
@@ -70,10 +81,46 @@ impl Listener for TcpListener {
         Ok(stream)
     }
 
+    fn descriptor(stream: &TcpStream) -> Option<i32> {
+        Some(stream.as_raw_fd())
+    }
+
     fn local_addr(&self) -> io::Result<SocketAddr> {
         self.local_addr()
     }
 }
+
+/// Connections that a listener takes.
+#[derive(Debug, Clone, Copy)]
+pub struct ConnectionBounds {
+    /// Connections served at once, sockets included.
+    most: usize,
+    /// First file descriptor that is kept back from this listener.
+    kept_from: Option<i32>,
+}
+
+impl ConnectionBounds {
+    /// Takes up to `most` connections.
+    pub fn new(most: usize) -> Self {
+        Self { most, kept_from: None }
+    }
+
+    /// Keeps the last [`KEPT_FILES`] of `files`, the number of files that this process may have open, for other uses: at
+    /// most a quarter.
+    pub fn keeping_files(self, files: u64) -> Self {
+        let kept_from = files - (files / 4).min(KEPT_FILES);
+        Self { kept_from: i32::try_from(kept_from).ok(), ..self }
+    }
+
+    /// True if a connection has one of the files that are kept back. A new file gets the lowest free number, so almost
+    /// all lower numbers are in use then.
+    fn exceeds_files(self, descriptor: Option<i32>) -> bool {
+        self.kept_from.zip(descriptor).is_some_and(|(kept_from, number)| number >= kept_from)
+    }
+}
+
+/// Name of the limit of connections in the metrics.
+const CONNECTION_LIMIT: &str = "connections";
 
 /// Timeouts of the server towards its clients.
 #[derive(Debug, Clone, Copy)]
@@ -124,36 +171,53 @@ impl Timeouts {
     }
 }
 
-/// Serves until `draining` is cancelled, then completes the active requests. `connections` counts open connections,
-/// sockets included; clients beyond `most` connections wait.
-pub async fn serve(
-    listener: impl Listener,
-    router: Router,
-    connections: TaskTracker,
-    draining: CancellationToken,
-    most: usize,
-    timeouts: Timeouts,
-) {
-    let places = std::sync::Arc::new(Semaphore::new(most));
+/// Content and bounds of a listener.
+pub struct Serving {
+    pub router: Router,
+    /// Counts open connections, sockets included.
+    pub connections: TaskTracker,
+    /// Once it is cancelled, no connection is accepted, and the active requests are completed.
+    pub draining: CancellationToken,
+    pub bounds: ConnectionBounds,
+    pub timeouts: Timeouts,
+    /// Metrics in which refused connections are counted.
+    pub metrics: Option<Metrics>,
+}
+
+/// Serves until the node is draining, then completes the active requests. Beyond the limit, a few connections are
+/// answered with 503 `too-many-connections`; the others are closed.
+pub async fn serve<L: Listener>(listener: L, serving: Serving) {
+    let Serving { router, connections, draining, bounds, timeouts, metrics } = serving;
+    if let Some(metrics) = &metrics {
+        metrics.know_limits([CONNECTION_LIMIT]);
+    }
+    let (places, spare) = (Arc::new(Semaphore::new(bounds.most)), Arc::new(Semaphore::new(SPARE_CONNECTIONS)));
     loop {
         let accepted = tokio::select! {
-            accepted = async {
-                // Clients beyond the limit wait in the listener's queue.
-                let place = places.clone().acquire_owned().await;
-                listener.accept().await.map(|stream| (stream, place))
-            } => accepted,
+            accepted = listener.accept() => accepted,
             () = draining.cancelled() => break,
         };
-        match accepted {
-            Ok((stream, place)) => {
-                let stream = LingeringClose::new(stream, place.ok());
-                connections.spawn(serve_one(stream, router.clone(), draining.clone(), timeouts));
-            }
+        let stream = match accepted {
+            Ok(stream) => stream,
             Err(error) => {
                 // Most likely the process has no file descriptors left: wait until some are closed.
                 tracing::warn!(%error, "cannot accept a connection");
                 time::sleep(Duration::from_millis(100)).await;
+                continue;
             }
+        };
+        let place = Some(places.clone()).filter(|_| !bounds.exceeds_files(L::descriptor(&stream)));
+        if let Some(place) = place.and_then(|places| places.try_acquire_owned().ok()) {
+            let stream = LingeringClose::new(stream, Some(place));
+            connections.spawn(serve_one(stream, router.clone(), draining.clone(), timeouts));
+            continue;
+        }
+        if let Some(metrics) = &metrics {
+            metrics.limited(CONNECTION_LIMIT);
+        }
+        // Without a spare place the connection is closed at once.
+        if let Ok(place) = spare.clone().try_acquire_owned() {
+            tokio::spawn(refusal::refuse(LingeringClose::new(stream, Some(place))));
         }
     }
     drop(listener);

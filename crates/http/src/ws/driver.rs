@@ -7,7 +7,10 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures_util::FutureExt;
 use threadline_core::Principal;
-use threadline_engine::metrics::{GaugeGuard, Metrics};
+use threadline_engine::{
+    close_schedule::CloseTurn,
+    metrics::{GaugeGuard, Metrics},
+};
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     time::{self, Instant},
@@ -16,7 +19,6 @@ use tokio_tungstenite::tungstenite::{
     Error, Message, Utf8Bytes,
     protocol::{CloseFrame, frame::coding::CloseCode as WireCode},
 };
-use tokio_util::sync::CancellationToken;
 
 use super::{
     WebSocket,
@@ -27,8 +29,8 @@ use crate::{HttpState, auth::watch::CredentialWatch};
 
 /// Surroundings of a socket.
 pub struct SocketEnv {
-    /// Cancelled once the node is shutting down.
-    pub draining: CancellationToken,
+    /// Turn of this socket to be closed when the node shuts down.
+    pub turn: CloseTurn,
     /// Watch over the credential that the socket was opened with.
     pub credential: CredentialWatch,
     /// Time between two pings.
@@ -49,7 +51,7 @@ impl SocketEnv {
     pub fn new(http: &HttpState, principal: &Principal) -> Self {
         let limits = http.quota.limits();
         Self {
-            draining: http.draining.clone(),
+            turn: http.closing.turn(),
             credential: http.auth.watch(principal),
             heartbeat: http.heartbeat,
             idle: limits.socket_idle,
@@ -152,7 +154,7 @@ impl<P: Protocol, T: AsyncRead + AsyncWrite + Unpin + Send> Driver<P, T> {
                     self.ping = Some(Message::Ping(Bytes::new()));
                     Ok(())
                 }
-                () = self.env.draining.cancelled() => return End::Close(CloseCode::Draining),
+                () = self.env.turn.comes() => return End::Close(CloseCode::Draining),
                 () = self.env.credential.expired() => return End::Close(CloseCode::CredentialOver),
             };
             if let Err(end) = turn.and_then(|()| self.protocol.gather().map_err(End::Close)) {

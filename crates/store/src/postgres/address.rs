@@ -1,20 +1,35 @@
 //! Address of the database, and settings of its sessions.
 
-use std::{str::FromStr, time::Duration};
+use std::{
+    hash::{BuildHasher, RandomState},
+    str::FromStr,
+    sync::atomic::{AtomicUsize, Ordering},
+    time::Duration,
+};
 
 use sqlx::{
-    AssertSqlSafe, ConnectOptions, Connection, Executor, PgConnection, SqlSafeStr, SqlStr,
+    AssertSqlSafe, ConnectOptions, Connection, Executor, PgConnection, Row, SqlSafeStr, SqlStr,
     postgres::{PgArguments, PgConnectOptions},
 };
-use threadline_core::limits::{PG_CONNECT_TIMEOUT, PG_LOCK_TIMEOUT, PG_STATEMENT_TIMEOUT, PG_WORK_MEM_KIB};
+use threadline_core::limits::{
+    PG_CONNECT_TIMEOUT, PG_HOST_TIMEOUT, PG_LOCK_TIMEOUT, PG_STATEMENT_TIMEOUT, PG_WORK_MEM_KIB,
+};
 
-use super::{fetch::Rows, open_error::OpenError};
+use super::{
+    fetch::Rows,
+    hosts::{self, Target},
+    open_error::{self, OpenError},
+};
 
 /// A parsed URL. `pooler=transaction` in it means a pooler that gives each transaction another session: no statement is
 /// prepared then, no setting is made for a session, and every statement has a transaction of its own.
 #[derive(Debug)]
 pub(super) struct Address {
-    options: PgConnectOptions,
+    /// Servers, at least one.
+    servers: Vec<PgConnectOptions>,
+    /// Number of the server to which the last connection was made.
+    last: AtomicUsize,
+    target: Target,
     /// Text that begins a transaction, if each statement needs one.
     begin: Option<String>,
 }
@@ -49,29 +64,74 @@ const KEEPALIVE: [(&str, &str); 3] =
 impl Address {
     pub(super) fn parse(url: &str) -> Result<Self, OpenError> {
         let (url, pooled) = without_pooler(url)?;
-        let options = PgConnectOptions::from_str(&url)?.disable_statement_logging();
-        let named = options.get_application_name().is_some();
-        let options = if named { options } else { options.application_name("threadline") };
-        if pooled {
-            let set: String = settings().map(|(name, value)| format!("; SET LOCAL {name} = {value}")).collect();
-            let options = options.extra_float_digits(None).statement_cache_capacity(0);
-            return Ok(Self { options, begin: Some(format!("BEGIN{set}")) });
-        }
-        Ok(Self { options: options.options(settings()).options(KEEPALIVE), begin: None })
+        let (urls, target) = hosts::split(&url)?;
+        let server = |url: String| {
+            let options = PgConnectOptions::from_str(&url)?.disable_statement_logging();
+            let named = options.get_application_name().is_some();
+            let options = if named { options } else { options.application_name("threadline") };
+            Ok(match pooled {
+                true => options.extra_float_digits(None).statement_cache_capacity(0),
+                false => options.options(settings()).options(KEEPALIVE),
+            })
+        };
+        let servers = urls.into_iter().map(server).collect::<Result<Vec<_>, sqlx::Error>>()?;
+        let set = || settings().map(|(name, value)| format!("; SET LOCAL {name} = {value}")).collect::<String>();
+        let last = AtomicUsize::new(usize::try_from(chance()).unwrap_or(0) % servers.len().max(1));
+        Ok(Self { servers, last, target, begin: pooled.then(|| format!("BEGIN{}", set())) })
     }
 
-    /// The same server, with commits that wait for the disk although the server is set otherwise.
+    /// The same servers, with commits that wait for the disk although they are set otherwise.
     pub(super) fn durable(self) -> Self {
         const ON: [(&str, &str); 1] = [("synchronous_commit", "on")];
         match self.begin {
             Some(begin) => Self { begin: Some(begin + "; SET LOCAL synchronous_commit = on"), ..self },
-            None => Self { options: self.options.options(ON), begin: None },
+            None => Self { servers: self.servers.into_iter().map(|server| server.options(ON)).collect(), ..self },
         }
     }
 
+    /// Connects to the server of the last connection, else to the others in random order. A server of the wrong kind is
+    /// skipped.
     pub(super) async fn connect(&self) -> Result<PgConnection, sqlx::Error> {
-        let connecting = tokio::time::timeout(PG_CONNECT_TIMEOUT, self.options.connect());
-        connecting.await.unwrap_or_else(|_| Err(std::io::Error::from(std::io::ErrorKind::TimedOut).into()))
+        let timeout = if self.servers.len() > 1 { PG_HOST_TIMEOUT } else { PG_CONNECT_TIMEOUT };
+        let mut failure: Option<sqlx::Error> = None;
+        for number in self.order() {
+            let connecting = tokio::time::timeout(timeout, self.connect_to(number));
+            let timed_out = |_| Err(std::io::Error::from(std::io::ErrorKind::TimedOut).into());
+            match connecting.await.unwrap_or_else(timed_out) {
+                Ok(connection) => {
+                    self.last.store(number, Ordering::Relaxed);
+                    return Ok(connection);
+                }
+                // A failure that may pass says more about all servers together than a permanent one of some server.
+                Err(error) if failure.as_ref().is_none_or(|first| !open_error::passes(first)) => failure = Some(error),
+                Err(_) => {}
+            }
+        }
+        Err(failure.unwrap_or(sqlx::Error::PoolClosed))
+    }
+
+    /// Numbers of the servers in the order in which they are tried.
+    fn order(&self) -> Vec<usize> {
+        let last = self.last.load(Ordering::Relaxed);
+        let mut order: Vec<_> = (0..self.servers.len()).collect();
+        order.sort_by_cached_key(|number| (*number != last, chance()));
+        order
+    }
+
+    async fn connect_to(&self, number: usize) -> Result<PgConnection, sqlx::Error> {
+        let server = self.servers.get(number).ok_or(sqlx::Error::PoolClosed)?;
+        let mut connection = server.connect().await?;
+        if self.target == Target::Any {
+            return Ok(connection);
+        }
+        let rows = self.ask(&mut connection, "SELECT current_setting('transaction_read_only')::boolean").await?;
+        let read_only: bool = rows.first().ok_or(sqlx::Error::RowNotFound)?.try_get(0)?;
+        if read_only {
+            Self::close(connection).await;
+            let why = format!("{}:{} accepts no writes", server.get_host(), server.get_port());
+            return Err(std::io::Error::new(std::io::ErrorKind::ReadOnlyFilesystem, why).into());
+        }
+        Ok(connection)
     }
 
     /// Runs one statement, which is its own transaction.
@@ -116,6 +176,11 @@ impl Address {
     }
 }
 
+/// A random number, for orders that need no more than that.
+fn chance() -> u64 {
+    RandomState::new().hash_one(())
+}
+
 /// Removes the `pooler` parameter from a URL, because only Threadline knows it.
 fn without_pooler(url: &str) -> Result<(String, bool), OpenError> {
     let Some((base, query)) = url.split_once('?') else { return Ok((url.to_owned(), false)) };
@@ -152,13 +217,13 @@ mod tests {
     #[test]
     fn sessions_are_set_only_where_they_are_ours() {
         let own = Address::parse("postgres://u@h/d").expect("parses");
-        let options = own.options.get_options().expect("options");
+        let options = own.servers[0].get_options().expect("options");
         assert!(options.contains("statement_timeout=") && options.contains("enable_seqscan=off"), "{options}");
         assert!(own.begin.is_none());
         let own = own.durable();
-        assert!(own.options.get_options().is_some_and(|options| options.contains("synchronous_commit=on")));
+        assert!(own.servers[0].get_options().is_some_and(|options| options.contains("synchronous_commit=on")));
         let pooled = Address::parse("postgres://u@h/d?pooler=transaction").expect("parses").durable();
-        assert_eq!(pooled.options.get_options(), None);
+        assert_eq!(pooled.servers[0].get_options(), None);
         let begin = pooled.begin.expect("a transaction for each statement");
         assert!(begin.starts_with("BEGIN; ") && begin.contains("SET LOCAL statement_timeout = "), "{begin}");
         assert!(begin.ends_with("SET LOCAL synchronous_commit = on"), "{begin}");

@@ -39,6 +39,7 @@ mod append;
 mod check;
 mod feed;
 mod fetch;
+mod hosts;
 mod lineage;
 mod log;
 mod migrate;

@@ -36,6 +36,12 @@ pub enum OpenError {
         /// Value of `pooler` in the URL.
         found: String,
     },
+    /// The URL has an unknown value of `target_session_attrs`.
+    #[error("unknown target_session_attrs={found}: expected read-write, primary or any")]
+    Target {
+        /// Value of `target_session_attrs` in the URL.
+        found: String,
+    },
     /// The lineage of the database cannot be read or continued.
     #[error("cannot open the database: {0}")]
     Store(#[from] StoreError),
@@ -53,16 +59,20 @@ impl OpenError {
             | Self::Foreign
             | Self::OldServer { .. }
             | Self::Encoding { .. }
-            | Self::Pooler { .. } => false,
+            | Self::Pooler { .. }
+            | Self::Target { .. } => false,
             Self::Store(error) => !matches!(error, StoreError::Corrupt(_)),
-            Self::Database(sqlx::Error::Io(_)) => true,
-            Self::Database(error) => {
-                let code = error.as_database_error().and_then(|error| error.code());
-                // Connection exceptions, operator intervention, insufficient resources; a lock timeout of the migration.
-                code.is_some_and(|code| {
-                    ["08", "57P", "53"].iter().any(|class| code.starts_with(class)) || code == "55P03"
-                })
-            }
+            Self::Database(error) => passes(error),
         }
     }
+}
+
+/// True if the same request may succeed later.
+pub(super) fn passes(error: &sqlx::Error) -> bool {
+    if matches!(error, sqlx::Error::Io(_)) {
+        return true;
+    }
+    let code = error.as_database_error().and_then(|error| error.code());
+    // Connection exceptions, operator intervention, insufficient resources; a lock timeout of the migration.
+    code.is_some_and(|code| ["08", "57P", "53"].iter().any(|class| code.starts_with(class)) || code == "55P03")
 }

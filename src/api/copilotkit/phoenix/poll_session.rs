@@ -68,7 +68,7 @@ pub(super) async fn run<P: SocketKind>(state: ApiState, principal: Principal, pl
 impl<P: SocketKind> Task<P> {
     /// Serves until the client makes no more requests (`None`), or must be disconnected.
     async fn serve(&mut self, state: &ApiState, principal: &Principal, opened: &mut PollOpened) -> Option<CloseCode> {
-        let draining = state.http.draining.clone();
+        let mut turn = state.http.closing.turn();
         let mut credential = state.http.auth.watch(principal);
         loop {
             self.give();
@@ -106,7 +106,7 @@ impl<P: SocketKind> Task<P> {
                 () = time::sleep_until(self.held.unwrap_or(now) + state.http.close), if self.held.is_some() => {
                     self.session.written();
                 }
-                () = draining.cancelled() => return Some(CloseCode::Draining),
+                () = turn.comes() => return Some(CloseCode::Draining),
                 () = credential.expired() => return Some(CloseCode::CredentialOver),
             }
         }

@@ -117,6 +117,11 @@ pub trait Bus: Send + Sync {
 
     /// True if other nodes may exist, so that waiting for an answer can succeed.
     fn has_others(&self) -> bool;
+
+    /// Sends a message to this node itself. True if it is received in time; `None` if the bus is inside this process.
+    async fn echo(&self) -> Option<bool> {
+        None
+    }
 }
 
 /// Shared handle of the bus.

@@ -12,7 +12,7 @@ use std::{
     collections::{HashMap, HashSet},
     sync::{
         Arc, Mutex, PoisonError,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
 };
 
@@ -20,11 +20,11 @@ use async_trait::async_trait;
 use futures_util::StreamExt;
 use redis::{Client, Msg, RedisResult, aio::PubSubSink, pipe};
 use threadline_core::{
-    Fence, Generation, ProjectId, ThreadKey, UserId,
+    Fence, Generation, NodeId, ProjectId, ThreadKey, UserId,
     limits::{BUS_PENDING, BUS_PIPELINE, BUS_QUEUE, REDIS_PING, REDIS_TIMEOUT},
 };
 use tokio::{
-    sync::{Notify, mpsc},
+    sync::{Notify, mpsc, watch},
     time,
 };
 use tokio_util::task::AbortOnDropHandle;
@@ -35,6 +35,9 @@ use crate::cluster::redis_connection::{self, RedisConnection};
 /// Bus over Redis pub/sub, with its sending and its receiving task.
 struct RedisBus {
     shared: Arc<Shared>,
+    link: RedisConnection,
+    /// Number of the last echo that was sent.
+    echo: AtomicU64,
     // Aborted when the bus is dropped.
     _tasks: [AbortOnDropHandle<()>; 2],
 }
@@ -50,6 +53,12 @@ struct Shared {
     wishes: Notify,
     heard: mpsc::Sender<BusMessage>,
     missed: AtomicBool,
+    /// Channel of this node's messages to itself.
+    own: String,
+    /// True while the node is subscribed.
+    listening: watch::Sender<bool>,
+    /// Number of the last echo that was received.
+    echoed: watch::Sender<u64>,
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
@@ -68,11 +77,15 @@ pub fn join(client: Client, prefix: &str) -> BusEnd {
         wishes: Notify::new(),
         heard: sender,
         missed: AtomicBool::new(false),
+        own: format!("{prefix}echo:{}", NodeId::generate()),
+        listening: watch::Sender::default(),
+        echoed: watch::Sender::default(),
     });
-    let telling = tokio::spawn(tell(shared.clone(), RedisConnection::new(client.clone())));
+    let link = RedisConnection::new(client.clone());
+    let telling = tokio::spawn(tell(shared.clone(), link.clone()));
     let hearing = tokio::spawn(hear(shared.clone(), client));
     let tasks = [AbortOnDropHandle::new(telling), AbortOnDropHandle::new(hearing)];
-    BusEnd { bus: Arc::new(RedisBus { shared, _tasks: tasks }), heard }
+    BusEnd { bus: Arc::new(RedisBus { shared, link, echo: AtomicU64::new(0), _tasks: tasks }), heard }
 }
 
 #[async_trait]
@@ -99,6 +112,19 @@ impl Bus for RedisBus {
 
     fn has_others(&self) -> bool {
         true
+    }
+
+    async fn echo(&self) -> Option<bool> {
+        let number = 1 + self.echo.fetch_add(1, Ordering::Relaxed);
+        let (mut listening, mut echoed) = (self.shared.listening.subscribe(), self.shared.echoed.subscribe());
+        let received = async {
+            listening.wait_for(|listening| *listening).await.ok()?;
+            let mut command = pipe();
+            command.cmd("PUBLISH").arg(&self.shared.own).arg(number).ignore();
+            self.link.ask::<()>(&command).await.ok()?;
+            echoed.wait_for(|echoed| *echoed >= number).await.ok().map(drop)
+        };
+        Some(time::timeout(REDIS_TIMEOUT, received).await.is_ok_and(|received| received.is_some()))
     }
 }
 
@@ -130,6 +156,7 @@ async fn hear(shared: Arc<Shared>, client: Client) {
             Ok(Ok(connection)) => {
                 let (sink, stream) = connection.split();
                 let error = follow(&shared, sink, stream, &mut tries).await.err();
+                shared.listening.send_replace(false);
                 if shared.heard.is_closed() {
                     return;
                 }
@@ -156,7 +183,9 @@ async fn follow(
 ) -> RedisResult<()> {
     let mut subscribed = HashSet::new();
     // All channels at once, then one resync for all of them.
+    time::timeout(REDIS_TIMEOUT, sink.subscribe(&shared.own)).await.map_err(|_| silent())??;
     reconcile(shared, &mut sink, &mut subscribed).await?;
+    shared.listening.send_replace(true);
     if *tries > 0 {
         tracing::info!(channels = subscribed.len(), "the connection to the bus is restored");
     }
@@ -216,6 +245,12 @@ async fn reconcile(
 impl Shared {
     fn hint(&self, message: &Msg) {
         let payload = message.get_payload::<String>().ok();
+        if message.get_channel_name() == self.own {
+            if let Some(number) = payload.and_then(|payload| payload.parse().ok()) {
+                self.echoed.send_replace(number);
+            }
+            return;
+        }
         match payload.and_then(|payload| read(message.get_channel_name().strip_prefix(&self.prefix)?, &payload)) {
             Some(hint) => self.hear(BusMessage::Hint(hint)),
             None => tracing::warn!(channel = message.get_channel_name(), "ignoring an invalid hint"),

@@ -9,7 +9,10 @@ use std::{
 };
 
 use futures_util::{SinkExt, StreamExt};
-use threadline_engine::metrics::{GaugeSnapshot, Metrics};
+use threadline_engine::{
+    close_schedule::CloseSchedule,
+    metrics::{GaugeSnapshot, Metrics},
+};
 use tokio::{
     io::{DuplexStream, duplex},
     sync::mpsc,
@@ -160,7 +163,7 @@ async fn serve<const THOROUGH: bool>(buffer: usize, expires: Option<Duration>, r
     let draining = CancellationToken::new();
     let metrics = Metrics::default();
     let env = SocketEnv {
-        draining: draining.clone(),
+        turn: CloseSchedule::new(draining.clone()).turn(),
         credential: CredentialWatch::after(expires),
         heartbeat: HEARTBEAT,
         idle: IDLE,

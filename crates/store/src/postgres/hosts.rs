@@ -1,0 +1,57 @@
+//! Several servers in one URL: `postgres://u@h1:5432,h2/db?target_session_attrs=read-write`, as libpq has it.
+
+use super::open_error::OpenError;
+
+/// Kind of server that is asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Target {
+    /// Any server that accepts the connection.
+    Any,
+    /// A server that accepts writes.
+    ReadWrite,
+}
+
+/// One URL for each server of a URL, and the kind of server that is asked for. Without a parameter, one of several
+/// servers has to accept writes.
+pub(super) fn split(url: &str) -> Result<(Vec<String>, Target), OpenError> {
+    let (base, query) = url.split_once('?').unwrap_or((url, ""));
+    let (mut rest, mut target) = (Vec::new(), None);
+    for parameter in query.split('&').filter(|parameter| !parameter.is_empty()) {
+        match parameter.split_once('=') {
+            Some(("target_session_attrs", "any")) => target = Some(Target::Any),
+            Some(("target_session_attrs", "read-write" | "primary")) => target = Some(Target::ReadWrite),
+            Some(("target_session_attrs", other)) => return Err(OpenError::Target { found: other.to_owned() }),
+            _ => rest.push(parameter),
+        }
+    }
+    let query = if rest.is_empty() { String::new() } else { format!("?{}", rest.join("&")) };
+    let (scheme, place) = base.split_once("://").unwrap_or(("postgres", base));
+    let (authority, path) = place.find('/').map_or((place, ""), |at| place.split_at(at));
+    // A password may contain commas; the last @ ends it.
+    let (user, hosts) = authority.rfind('@').map_or(("", authority), |at| authority.split_at(at + 1));
+    let urls: Vec<_> = hosts.split(',').map(|host| format!("{scheme}://{user}{host}{path}{query}")).collect();
+    let usual = if urls.len() > 1 { Target::ReadWrite } else { Target::Any };
+    Ok((urls, target.unwrap_or(usual)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_server_gets_the_rest_of_the_url() {
+        let split = |url: &str| split(url).map_err(|error| error.to_string());
+        assert_eq!(split("postgres://h/d"), Ok((vec!["postgres://h/d".into()], Target::Any)));
+        assert_eq!(
+            split("postgres://u:a,b@h1:5433,[::1],h3/d?sslmode=require&target_session_attrs=read-write"),
+            Ok((
+                ["h1:5433", "[::1]", "h3"].map(|host| format!("postgres://u:a,b@{host}/d?sslmode=require")).into(),
+                Target::ReadWrite
+            ))
+        );
+        assert_eq!(split("postgres://h1,h2/d").map(|(_, target)| target), Ok(Target::ReadWrite));
+        assert_eq!(split("postgres://h1,h2?target_session_attrs=any").map(|(_, target)| target), Ok(Target::Any));
+        let refused = split("postgres://h/d?target_session_attrs=standby").expect_err("refused");
+        assert!(refused.contains("standby") && refused.contains("read-write"), "{refused}");
+    }
+}

@@ -1,0 +1,67 @@
+//! Configuration of a server.
+
+use std::{net::SocketAddr, path::PathBuf};
+
+use threadline_core::{AllowedOrigins, Limits, agent::Agent, limits::DEFAULT_LOCK_KEY_PREFIX};
+use threadline_engine::LockTiming;
+use threadline_http::egress::Network;
+
+use crate::titles::TitleSettings;
+
+/// Configuration of `threadline serve`.
+#[derive(Debug, Clone)]
+pub struct ServeConfig {
+    /// Address and port to listen on.
+    pub listen: SocketAddr,
+    /// Address and port of the admin listener; `None` for none.
+    pub admin_listen: Option<SocketAddr>,
+    /// Store that holds all data.
+    pub store: StoreChoice,
+    /// URL of the Redis that several nodes share, `redis://…` or `rediss://…`.
+    pub redis: Option<String>,
+    /// Leases and heartbeats of runs.
+    pub timing: LockTiming,
+    /// Prefix of the keys of locks in Redis.
+    pub lock_key_prefix: String,
+    /// Operator's key; without it the server runs in development mode.
+    pub api_key: Option<String>,
+    /// Agents of the configuration.
+    pub agents: Vec<Agent>,
+    /// Networks, in addition to the public internet, that agents made over the API may be in.
+    pub agent_networks: Vec<Network>,
+    /// Limits of the node, of users and of projects.
+    pub limits: Limits,
+    /// Origins of web pages that may send requests from browsers.
+    pub origins: AllowedOrigins,
+    /// TitleSettings of threads that have no name; `None` if it is off.
+    pub naming: Option<TitleSettings>,
+}
+
+/// Place of all data.
+#[derive(Debug, Clone)]
+pub enum StoreChoice {
+    /// Data directory, used by one node.
+    Sqlite(PathBuf),
+    /// Postgres database, `postgres://…`, shared by any number of nodes.
+    Postgres(String),
+}
+
+impl ServeConfig {
+    /// Configuration of a single node over its own data directory, as in development.
+    pub fn embedded(listen: SocketAddr, data: PathBuf) -> Self {
+        Self {
+            listen,
+            admin_listen: None,
+            store: StoreChoice::Sqlite(data),
+            redis: None,
+            timing: LockTiming::default(),
+            lock_key_prefix: DEFAULT_LOCK_KEY_PREFIX.to_owned(),
+            api_key: None,
+            agents: Vec::new(),
+            agent_networks: Vec::new(),
+            limits: Limits::default(),
+            origins: AllowedOrigins::default(),
+            naming: Some(TitleSettings::default()),
+        }
+    }
+}
