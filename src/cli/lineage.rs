@@ -32,7 +32,7 @@ enum Operation {
     New(PlaceArgs),
 }
 
-/// Runs `threadline lineage`.
+/// Runs `threadline lineage list` or `threadline lineage new`.
 pub async fn run(args: &LineageArgs) -> Result<(), CliError> {
     let place = match &args.operation {
         Operation::List(place) | Operation::New(place) => place,

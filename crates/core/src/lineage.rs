@@ -44,7 +44,7 @@ const KEY_BITS: u32 = 40;
 /// Epoch that a log had before its present one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PriorEpoch {
-    /// The epoch.
+    /// Epoch of the log before the change.
     pub epoch: Epoch,
     /// Tail of the log when its epoch changed: the events up to it are the same in both epochs.
     pub tail: Seq,
@@ -87,7 +87,7 @@ impl LogHistory {
             (None, _) => Judgement::Ahead,
             (Some(epoch), _) if epoch == self.epoch => match () {
                 () if seq <= tail => Judgement::Continues,
-                // Nothing was written since the loss, so the row still has its epoch.
+                // The log was not written since the loss, so it still has its epoch.
                 () if self.generation < current => Judgement::Replaced { common_up_to: Some(tail) },
                 () => Judgement::Ahead,
             },

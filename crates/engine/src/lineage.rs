@@ -81,7 +81,7 @@ impl LineageKeeper {
     /// Has every reader judged by its cursor.
     async fn begin(&self, known: &mut Lineage, adopted: Lineage, cause: LineageCause) {
         self.recheck.all().await;
-        self.metrics.lineage_changed(cause.name());
+        self.metrics.lineage.changed(cause.name());
         tracing::error!(
             cause = cause.name(), before = %known.generation, generation = %adopted.generation,
             "lineage changed: acknowledged events may be missing, and cursors are judged anew"

@@ -7,6 +7,7 @@
 
 mod histogram;
 mod http;
+mod lineage;
 mod process;
 mod register;
 
@@ -14,13 +15,13 @@ use std::{
     ops::Deref,
     sync::{
         Arc,
-        atomic::{AtomicI64, AtomicU64, Ordering::Relaxed},
+        atomic::{AtomicU64, Ordering::Relaxed},
     },
-    time::Duration,
 };
 
 pub use histogram::Histogram;
 pub use http::Http;
+pub use lineage::LineageCounts;
 use process::Process;
 use prometheus_client::{
     encoding::text,
@@ -57,9 +58,8 @@ pub struct Counts {
     pub retention_refused: Counter,
     damaged_rows: Counter,
     skew: Gauge<f64, AtomicU64>,
-    lineage_changes: Family<[(&'static str, &'static str); 1], Counter>,
-    generation: Gauge<i64, AtomicI64>,
-    lineage_loss: Gauge<f64, AtomicU64>,
+    /// Changes of the store's history.
+    pub lineage: LineageCounts,
     /// Followers of threads and feeds, and their deliveries.
     pub following: Following,
     /// Resyncs received from the bus.
@@ -276,17 +276,7 @@ impl Metrics {
                 "Clock of the store minus the clock of this node, at the last beat",
                 Gauge::default(),
             ),
-            lineage_changes: all.add(
-                "lineage_changes",
-                "Changes of the store's history that this node has adopted, by cause",
-                Family::default(),
-            ),
-            lineage_loss: all.add(
-                "lineage_loss_seconds",
-                "Time before the last change of the store's history whose commits may be lost, by the beats of this node",
-                Gauge::default(),
-            ),
-            generation: all.add("store_generation", "Generation of the store's history", Gauge::default()),
+            lineage: LineageCounts::new(&mut all),
             following: Following::new(&mut all),
             bus_resyncs: all.counter("bus_resyncs", "Resynchronizations after hints of other nodes may have been lost"),
             store_reads: StoreReads::new(&mut all),
@@ -312,21 +302,6 @@ impl Metrics {
     /// Sets the clock skew: milliseconds by which the store's clock is ahead of this node's.
     pub fn skewed(&self, ms: i64) {
         self.0.skew.set(ms as f64 / 1_000.0);
-    }
-
-    /// Counts a change of the store's history.
-    pub fn lineage_changed(&self, cause: &'static str) {
-        self.0.lineage_changes.get_or_create(&[("cause", cause)]).inc();
-    }
-
-    /// Sets the time whose commits the last change of the store's history may have lost.
-    pub fn lineage_lost(&self, time: Duration) {
-        self.0.lineage_loss.set(time.as_secs_f64());
-    }
-
-    /// Sets the generation of the store's history.
-    pub fn in_generation(&self, generation: i64) {
-        self.0.generation.set(generation);
     }
 
     /// Registers the limits: each counter exists from 0 on, so that the first refusal shows as an increase.

@@ -264,7 +264,7 @@ impl NodeBeats {
                 // Each beat that is missing is one interval whose commits may be missing as well.
                 let lost = u32::try_from((before + 1).saturating_sub(number)).unwrap_or(u32::MAX);
                 let window = self.store.beat_interval().saturating_mul(lost);
-                self.metrics.lineage_lost(window);
+                self.metrics.lineage.lost(window);
                 tracing::error!(%generation, loss_window_ms = window.as_millis(), "commits of this time before the change of the lineage may be lost");
             }
             _ => {}
@@ -272,7 +272,7 @@ impl NodeBeats {
         if generation != fence.generation() {
             fence.close(LineageCause::Adopted);
         }
-        self.metrics.in_generation(generation.0);
+        self.metrics.lineage.entered(generation.0);
     }
 
     /// Finds out why a beat is not committed.

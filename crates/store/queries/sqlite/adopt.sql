@@ -1,7 +1,7 @@
 -- Opens a generation, inside a transaction, and has all logs and feeds enter it: each log gets another epoch and keeps
 -- the one before with the tail up to which both are the same. Keys and positions continue above all that may have been
 -- given before, and so do the fences of later starts. SQLite has no exclusive or; (a | b) - (a & b) is the same.
--- Caller: open_generation in src/sqlite/lineage.rs
+-- Caller: open_generation in src/sqlite/history.rs
 -- ?1 now integer: the time
 -- ?2 cause text
 -- ?3 known integer: the newest generation that was ever seen

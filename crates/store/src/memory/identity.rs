@@ -28,7 +28,7 @@ impl Identity {
 }
 
 impl Identity {
-    /// Invalidates all tickets.
+    /// Invalidates all tickets: one that was used may have come back.
     pub(super) fn forget_tickets(&mut self) {
         self.tickets.clear();
     }

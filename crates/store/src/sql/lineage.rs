@@ -1,4 +1,4 @@
-//! Rows of generations.
+//! Rows of the table `lineage`.
 
 use threadline_core::Generation;
 

@@ -11,7 +11,7 @@ use sqlx::{ConnectOptions, Connection, query};
 use super::{
     super::private::{self, Exposed},
     FILE,
-    lineage::MARK_COPY,
+    history::MARK_COPY,
     read_options,
 };
 

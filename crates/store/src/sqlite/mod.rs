@@ -36,6 +36,7 @@ mod backup;
 mod checkpoint;
 mod feed;
 mod fetch;
+mod history;
 mod lineage;
 mod log;
 mod migrate;
@@ -69,7 +70,7 @@ struct Inner {
     checkpoints: Checkpoints,
     readers: SqlitePool,
     fence: LineageFence,
-    dir: PathBuf,
+    file: PathBuf,
     wal: PathBuf,
     lock: File,
 }
@@ -104,7 +105,7 @@ impl SqliteStore {
             let Some(connection) = connection.as_mut() else { return Err(sqlx::Error::PoolClosed.into()) };
             check_version(connection).await?;
             migrate::run(connection, &file).await?;
-            lineage::at_open(connection, dir, clock.now()).await.map_err(|failure| failure.error)?
+            history::at_open(connection, &file, clock.now()).await.map_err(|failure| failure.error)?
         };
         let checkpoints = Checkpoints::start(&write_options(&file), writer.clone()).await?;
         let readers = SqlitePoolOptions::new()
@@ -117,8 +118,8 @@ impl SqliteStore {
             .connect_with(read_options(&file))
             .await?;
         let wal = dir.join(WAL);
-        let (fence, dir) = (LineageFence::new(lineage), dir.to_owned());
-        Ok(Self { inner: Arc::new(Inner { clock, writer, checkpoints, readers, fence, dir, wal, lock }) })
+        let fence = LineageFence::new(lineage);
+        Ok(Self { inner: Arc::new(Inner { clock, writer, checkpoints, readers, fence, file, wal, lock }) })
     }
 
     /// Closes the store cleanly: all data is in the one file, and the lock is free. Later calls fail with

@@ -11,8 +11,9 @@ use std::{
 use serde::{Deserialize, Serialize};
 use threadline_core::NodeId;
 
-use super::{super::private, FILE};
+use super::super::private;
 
+/// Name of the file, in the directory of the database.
 const WITNESS: &str = "witness";
 
 /// State of the database file when a process last noted it.
@@ -28,22 +29,22 @@ pub(super) struct Witness {
 }
 
 /// Inode of the database file; `None` if there is no file.
-pub(super) fn inode(dir: &Path) -> Option<u64> {
-    fs::metadata(dir.join(FILE)).ok().map(|file| file.ino())
+pub(super) fn inode(file: &Path) -> Option<u64> {
+    fs::metadata(file).ok().map(|file| file.ino())
 }
 
-/// The witness of a data directory; `None` if it has none, or an unreadable one.
-pub(super) fn read(dir: &Path) -> Option<Witness> {
-    serde_json::from_slice(&fs::read(dir.join(WITNESS)).ok()?).ok()
+/// The witness of a database file; `None` if it has none, or an unreadable one.
+pub(super) fn read(file: &Path) -> Option<Witness> {
+    serde_json::from_slice(&fs::read(file.with_file_name(WITNESS)).ok()?).ok()
 }
 
 /// Replaces the witness. After a power failure the directory has the old one or the new one.
-pub(super) fn write(dir: &Path, witness: Witness) -> io::Result<()> {
-    let (path, part) = (dir.join(WITNESS), dir.join("witness.part"));
-    let mut file = private::open(&part)?;
-    file.set_len(0)?;
-    file.write_all(serde_json::to_string(&witness)?.as_bytes())?;
-    file.sync_data()?;
+pub(super) fn write(file: &Path, witness: Witness) -> io::Result<()> {
+    let (path, part) = (file.with_file_name(WITNESS), file.with_file_name("witness.part"));
+    let mut written = private::open(&part)?;
+    written.set_len(0)?;
+    written.write_all(serde_json::to_string(&witness)?.as_bytes())?;
+    written.sync_data()?;
     fs::rename(&part, &path)?;
-    File::open(dir)?.sync_all()
+    file.parent().map_or(Ok(()), |dir| File::open(dir)?.sync_all())
 }
