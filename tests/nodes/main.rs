@@ -6,6 +6,7 @@ mod balancer;
 mod cluster;
 mod copilotkit;
 mod deaths;
+mod losses;
 mod old_client;
 mod outages;
 #[allow(dead_code)]
