@@ -59,7 +59,7 @@ async fn main() -> Result<(), ClientError> {
             }
             TailItem::Reconnecting { after, wait, error } => eprintln!("[{error}; again after {after} in {wait:?}]"),
             TailItem::Ended { reason } => eprintln!("[{reason:?}]"),
-            TailItem::CaughtUp(_) | TailItem::FellBehind(_) => {}
+            TailItem::CaughtUp(_) | TailItem::FellBehind(_) | TailItem::Rebased { .. } => {}
         }
     }
     Ok(())

@@ -8,6 +8,7 @@ mod copilotkit;
 mod deaths;
 mod failover;
 mod lineage;
+mod losses;
 mod old_client;
 mod outages;
 #[allow(dead_code)]

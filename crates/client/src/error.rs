@@ -1,10 +1,10 @@
 //! Errors of the client, and whether a retry can help.
 
-use std::{fmt, time::Duration};
+use std::{borrow::Cow, fmt, time::Duration};
 
 use serde_json::{Map, Value};
 
-use threadline_core::EventError;
+use threadline_core::{EventError, Seq};
 
 /// Reason for which a call did not do what it was to do.
 #[derive(Debug, thiserror::Error)]
@@ -50,6 +50,19 @@ pub enum ClientError {
     /// Events arrived that do not follow the cursor. None of them was delivered; reconnecting from the cursor helps.
     #[error("events are out of order: {0}")]
     OutOfStep(String),
+    /// The server has lost events of a run that its producer does not keep any more.
+    #[error(
+        "the server has lost the events of the run {run} from number {from} on, and this producer keeps its events only \
+         from {kept} on: start another run"
+    )]
+    EventsLost {
+        /// Id of the run.
+        run: String,
+        /// Number of the first lost event.
+        from: u64,
+        /// Number of the first event that the producer keeps.
+        kept: u64,
+    },
     /// An earlier batch of this producer has had no answer: no event of this one was taken.
     #[error("an earlier batch is not acknowledged yet: flush the producer until it succeeds, then append this one")]
     Unanswered,
@@ -83,7 +96,7 @@ impl ClientError {
     /// Follows the "reconnect?" column of the close codes, and the `retryable` member of problems.
     pub fn is_retryable(&self) -> bool {
         match self {
-            Self::Config(_) | Self::Event(_) | Self::Unanswered | Self::Protocol(_) => false,
+            Self::Config(_) | Self::Event(_) | Self::EventsLost { .. } | Self::Unanswered | Self::Protocol(_) => false,
             Self::Unreachable { .. } | Self::Transport { .. } | Self::OutOfStep(_) => true,
             Self::Problem(problem) => problem.retryable,
             Self::Closed { code, .. } => match code {
@@ -183,9 +196,20 @@ impl Problem {
         self.facts.get(fact).and_then(Value::as_u64)
     }
 
+    /// Seq up to which a reader's events are those of the present log, and the epoch under which to read on from there,
+    /// of a `log-replaced`; `None` if nothing is known to be common.
+    pub fn common_cursor(&self) -> Option<(Seq, &str)> {
+        Some((self.number("commonUpTo")?, self.facts.get("epoch")?.as_str()?))
+    }
+
     /// Advice for the person who uses the client.
-    fn advice(&self) -> Option<&str> {
-        Some(match self.slug.as_str() {
+    fn advice(&self) -> Option<Cow<'_, str>> {
+        if let ("log-replaced", Some((seq, _))) = (self.slug.as_str(), self.common_cursor()) {
+            let advice =
+                format!("The events after seq {seq} were lost and are void: read on after seq {seq} (--after {seq})");
+            return Some(advice.into());
+        }
+        Some(Cow::Borrowed(match self.slug.as_str() {
             "unauthorized" | "http-401" => "Set THREADLINE_API_KEY to a key of this server",
             "thread-not-found" => {
                 "Check the ID and the user (--user or THREADLINE_USER); `threadline threads --all` lists all threads"
@@ -194,8 +218,8 @@ impl Problem {
             "cursor-ahead" => "The log is shorter than the cursor: read it from the beginning, without a cursor",
             "run-active" => "Follow the active run, wait for its end, or stop it",
             "run-fenced" => "The server or a newer run ended it: start another run",
-            _ => return self.help.as_deref().or(self.retryable.then_some("Try again in a moment")),
-        })
+            _ => return self.help.as_deref().or(self.retryable.then_some("Try again in a moment")).map(Cow::Borrowed),
+        }))
     }
 }
 

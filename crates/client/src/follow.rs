@@ -6,12 +6,17 @@
 //!   subscribe ──► (waiting for hello) ──hello──► (open) ──events: seq == cursor + 1──► deliver, cursor += 1
 //!                       │                          │      seq <= cursor ────────────► skip
 //!                 all else ignored                 │      seq >  cursor + 1 ────────► out of step: new connection
+//!                                                  ├──rebased──► the cursor continues under another epoch
 //!                                                  └──ended──► done
 //! ```
 
 use std::{collections::VecDeque, sync::Arc};
 
-use super::{ClientError, ClientFrame, EndReason, Events, Hello, ServerFrame, TailItem, TailOptions};
+use serde_json::json;
+
+use super::{
+    ClientError, ClientFrame, EndReason, Ended, Events, Hello, Problem, Rebased, ServerFrame, TailItem, TailOptions,
+};
 use threadline_core::Seq;
 
 /// Effect of a frame on the connection.
@@ -80,7 +85,14 @@ impl Follow {
                 out.push_back(TailItem::FellBehind(self.cursor));
                 Ok(Step::Nothing)
             }
+            ServerFrame::Rebased(rebased) if self.open && *rebased.thread_id == *self.thread => {
+                self.rebased(rebased, out)?;
+                Ok(Step::Nothing)
+            }
             ServerFrame::Ended(ended) if self.open && *ended.thread_id == *self.thread => {
+                if ended.reason == EndReason::LogReplaced {
+                    return Err(replaced(ended).into());
+                }
                 if ended.reason == EndReason::RunEnded {
                     self.reaches(ended.seq.unwrap_or(0))?;
                 }
@@ -112,6 +124,19 @@ impl Follow {
         }
         out.push_back(TailItem::Hello { epoch: hello.epoch, tail: hello.tail });
         Ok(Step::Nothing)
+    }
+
+    fn rebased(&mut self, rebased: Rebased, out: &mut VecDeque<TailItem>) -> Result<(), ClientError> {
+        let Rebased { from, epoch, after, .. } = rebased;
+        if self.epoch.as_deref() != Some(from.as_str()) {
+            return Err(ClientError::OutOfStep(format!(
+                "the log {from} continues as {epoch}, and another is followed"
+            )));
+        }
+        self.reaches(after)?;
+        self.epoch = Some(epoch.as_str().into());
+        out.push_back(TailItem::Rebased { from, epoch });
+        Ok(())
     }
 
     fn events(&mut self, events: Events, out: &mut VecDeque<TailItem>) -> Result<Step, ClientError> {
@@ -148,6 +173,16 @@ impl Follow {
     }
 }
 
+/// The same refusal as of a subscription with this cursor: its end and its refusal are handled alike.
+fn replaced(Ended { epoch, tail, common_up_to, .. }: Ended) -> Problem {
+    let facts = json!({
+        "slug": "log-replaced", "title": "Log replaced", "retryable": false,
+        "detail": "the server has lost events that were delivered", "epoch": epoch, "tail": tail,
+        "commonUpTo": common_up_to,
+    });
+    Problem::from_members(facts.as_object().cloned().unwrap_or_default(), 410)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -167,6 +202,7 @@ mod tests {
             TailItem::Event { seq, .. } => seq.to_string(),
             TailItem::CaughtUp(seq) => format!("caught up {seq}"),
             TailItem::FellBehind(seq) => format!("fell behind {seq}"),
+            TailItem::Rebased { from, epoch } => format!("rebased {from} {epoch}"),
             TailItem::Ended { reason } => reason.as_str().to_owned(),
             TailItem::Reconnecting { .. } => "reconnecting".to_owned(),
         });
@@ -218,6 +254,40 @@ mod tests {
         assert!(matches!(last, Err(ClientError::OutOfStep(_))));
         let mut reader = Follow::new("t", TailOptions { epoch: Some("f".into()), ..TailOptions::default() });
         assert!(matches!(feed(&mut reader, &[HELLO]).1, Err(ClientError::Protocol(_))));
+    }
+
+    #[test]
+    fn a_rebased_log_continues_under_its_new_epoch() {
+        let rebased = |from: &str, after: Seq| {
+            format!(r#"{{"rebased":{{"threadId":"t","from":"{from}","epoch":"f","after":{after}}}}}"#)
+        };
+        let mut reader = follow(0, None);
+        let (words, last) =
+            feed(&mut reader, &[HELLO, &events("t", "e", 1, 2), &rebased("e", 2), &events("t", "f", 3, 1)]);
+        assert_eq!(words, ["hello e 4", "1", "2", "rebased e f", "3"]);
+        assert!(last.is_ok(), "{last:?}");
+        assert_eq!(
+            reader.subscribe().to_text(None).expect("text"),
+            r#"{"subscribe":{"threadId":"t","after":3,"epoch":"f"}}"#
+        );
+        for wrong in [rebased("x", 2), rebased("e", 3)] {
+            let (_, last) = feed(&mut follow(0, None), &[HELLO, &events("t", "e", 1, 2), &wrong]);
+            assert!(matches!(last, Err(ClientError::OutOfStep(_))), "{last:?}");
+        }
+    }
+
+    #[test]
+    fn a_replaced_log_ends_the_stream_with_what_both_have_in_common() {
+        for (common, cursor) in [("1", Some((1, "f"))), ("null", None)] {
+            let ended = format!(
+                r#"{{"ended":{{"threadId":"t","epoch":"f","seq":2,"reason":"log-replaced","tail":9,"commonUpTo":{common}}}}}"#
+            );
+            let (_, last) = feed(&mut follow(0, None), &[HELLO, &events("t", "e", 1, 2), &ended]);
+            let error = last.expect_err("an end");
+            let problem = error.problem("log-replaced").expect("a replaced log");
+            assert_eq!((problem.common_cursor(), problem.number("tail")), (cursor, Some(9)));
+            assert!(!error.is_retryable());
+        }
     }
 
     #[test]

@@ -160,6 +160,8 @@ pub enum EndReason {
     RunEnded,
     /// The thread was deleted.
     ThreadDeleted,
+    /// The server has lost events that this subscription has delivered.
+    LogReplaced,
     /// The client has unsubscribed from the thread.
     Unsubscribed,
     /// A reason that this client does not know.
@@ -173,6 +175,7 @@ impl EndReason {
         match self {
             Self::RunEnded => "run-ended",
             Self::ThreadDeleted => "thread-deleted",
+            Self::LogReplaced => "log-replaced",
             Self::Unsubscribed => "unsubscribed",
             Self::Other => "ended",
         }
@@ -189,6 +192,27 @@ pub struct Ended {
     pub seq: Option<Seq>,
     /// Reason for the end.
     pub reason: EndReason,
+    /// Incarnation of the present log.
+    pub epoch: Option<String>,
+    /// Seq of the present log's newest event, if the log was replaced.
+    pub tail: Option<Seq>,
+    /// Seq up to which the delivered events are those of the present log, if the log was replaced; `None` if nothing is
+    /// known to be common.
+    pub common_up_to: Option<Seq>,
+}
+
+/// A log that continues under another epoch: the server has lost events, but none that this subscription has delivered.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Rebased {
+    /// Id of the thread.
+    pub thread_id: String,
+    /// Epoch of the events before.
+    pub from: String,
+    /// Epoch of the events from now on.
+    pub epoch: String,
+    /// Cursor of the subscription, up to which both epochs have the same events.
+    pub after: Seq,
 }
 
 /// Receipt for events of a run that were stored.
@@ -251,6 +275,8 @@ pub enum ServerFrame<E = Box<RawValue>> {
     CaughtUp(Position),
     /// The subscription is behind the tail again, and replays.
     FellBehind(Position),
+    /// The subscription continues under another epoch.
+    Rebased(Rebased),
     /// The subscription of a thread has ended.
     Ended(Ended),
     /// The subscription of the feed begins.

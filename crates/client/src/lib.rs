@@ -48,8 +48,8 @@ pub use body::EventBody;
 pub use conversations::{Conversation, ETag, SaveIf, SavedConversation};
 pub use error::{ClientError, Problem};
 pub use frame::{
-    AppendedFrame, ClientFrame, EndReason, Ended, EventBatch, Events, Hello, Position, RunName, ServerFrame, TailMark,
-    event_array,
+    AppendedFrame, ClientFrame, EndReason, Ended, EventBatch, Events, Hello, Position, Rebased, RunName, ServerFrame,
+    TailMark, event_array,
 };
 pub use http::{Client, ClientConfig};
 pub use producer::{Producer, RunOptions};

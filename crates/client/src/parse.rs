@@ -58,6 +58,7 @@ impl<'de, E: Deserialize<'de>> Visitor<'de> for FrameVisitor<E> {
                 "hello" => ServerFrame::Hello(map.next_value()?),
                 "caughtUp" => ServerFrame::CaughtUp(map.next_value()?),
                 "fellBehind" => ServerFrame::FellBehind(map.next_value()?),
+                "rebased" => ServerFrame::Rebased(map.next_value()?),
                 "ended" => ServerFrame::Ended(map.next_value()?),
                 "stopRequested" => ServerFrame::StopRequested(map.next_value()?),
                 "stopping" => ServerFrame::Stopping(map.next_value()?),

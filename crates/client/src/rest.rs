@@ -257,6 +257,14 @@ impl Client {
         self.act(thread, run, "finish", Map::new()).await
     }
 
+    /// [`Client::finish`] for a producer that knows the run's events up to a number to be stored. Fails with
+    /// `producer-seq-gap` if the server has lost some of them.
+    pub(super) async fn finish_after(&self, thread: &str, run: &str, producer_seq: u64) -> Result<Run, ClientError> {
+        let mut url = self.url(&["threads", thread, "runs", run, "finish"])?;
+        put(&mut url, "producerSeq", Some(&producer_seq.to_string()));
+        self.json(self.request(Method::POST, url)).await
+    }
+
     /// Ends a run with an error: its open parts are closed, and RUN_ERROR is appended.
     pub async fn fail(
         &self,

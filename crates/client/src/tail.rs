@@ -52,6 +52,14 @@ pub enum TailItem {
     CaughtUp(Seq),
     /// The stream is no longer live: history is read again from this seq on. No event is lost.
     FellBehind(Seq),
+    /// The server has lost events, but none that was delivered here: later events belong to another epoch. Keep it in
+    /// place of the earlier one.
+    Rebased {
+        /// Epoch of the events before.
+        from: String,
+        /// Epoch of the events from now on.
+        epoch: String,
+    },
     /// The connection is lost; another one is made.
     Reconnecting {
         /// Cursor that the stream continues from.
@@ -75,7 +83,8 @@ impl Client {
     /// with exponential back-off and full jitter; the waits begin at their shortest again once an event or a heartbeat
     /// has arrived. An error is the last item, and occurs only if no reconnect can help: the thread does not exist
     /// (`thread-not-found`), its log is another (`log-replaced`, `cursor-ahead`), the key is wrong (`unauthorized`), or
-    /// the other side is not a Threadline server.
+    /// the other side is not a Threadline server. After a `log-replaced`, [`super::Problem::common_cursor`] tells which of
+    /// the delivered events are still valid.
     ///
     /// The stream reads ahead no more than one frame, so one that is not polled holds little memory. If it is not
     /// polled for longer than a minute the server may close the connection; polling continues from the cursor.

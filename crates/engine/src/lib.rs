@@ -59,7 +59,7 @@ pub use crate::{
     },
     errors::{
         ActiveRun, AppendError, ChangeThreadError, CreateThreadError, DrainingError, EditThreadError, EndRunError,
-        EraseError, FeedError, HeartbeatError, InvalidRequestError, ListError, LookupError, MarkReadError,
+        EraseError, FeedError, FinishError, HeartbeatError, InvalidRequestError, ListError, LookupError, MarkReadError,
         ProjectionError, ReadError, RoomError, RunLookupError, SaveError, ServiceError, StartError, StreamRunError,
     },
     health::{Readiness, RedisState},

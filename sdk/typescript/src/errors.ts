@@ -128,6 +128,17 @@ export function isProblem(error: unknown, slug: ProblemSlug): error is ProblemEr
   return error instanceof ProblemError && error.slug === slug;
 }
 
+/**
+ * The cursor from which a reader can continue after a `log-replaced` problem: of its events, those up to the seq `after` belong
+ * to the present log, and the later ones have to be discarded. `undefined` for other errors, and if no event is known to be
+ * common to both logs.
+ */
+export function commonCursor(error: unknown): { readonly after: number; readonly epoch: string } | undefined {
+  if (!isProblem(error, "log-replaced")) return undefined;
+  const { commonUpTo, epoch } = error.problem;
+  return typeof commonUpTo === "number" && typeof epoch === "string" ? { after: commonUpTo, epoch } : undefined;
+}
+
 /** True if a response did not come from Threadline but from an intermediary, so that the condition may be temporary. */
 export function isForeign(error: unknown): error is ProblemError | ProtocolError {
   if (!(error instanceof ProblemError)) return error instanceof ProtocolError;

@@ -22,6 +22,7 @@ export type {
 export type { TokenSource } from "./credentials.js";
 export {
   ClosedError,
+  commonCursor,
   ConfigError,
   ConnectionError,
   isProblem,

@@ -37,6 +37,11 @@ export const BATCH_SIZE = 1_000_000;
 export const PENDING_EVENTS = 10_000;
 /** Maximum approximate size of the queued events, in bytes of JSON; 16 MiB is the server's limit of a batch. */
 export const PENDING_SIZE = 16_000_000;
+/**
+ * Maximum size of the acknowledged events that a producer keeps, in UTF-16 units, which approximate bytes of JSON: it sends
+ * them again if the server has lost them.
+ */
+export const SENT_SIZE = 4 * 1_024 * 1_024;
 /** Longest interval between heartbeats of an otherwise silent producer, which bounds the delay of a stop request. */
 export const BEAT_MAX_MS = 3_000;
 /** Number of events per request when the stored events of a run are read. */

@@ -28,6 +28,7 @@ export type ProblemSlug =
   | "issuer-unavailable"
   | "key-exists"
   | "key-not-found"
+  | "lineage-changing"
   | "log-replaced"
   | "method-not-allowed"
   | "not-acceptable"

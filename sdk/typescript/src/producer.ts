@@ -15,6 +15,7 @@ import { isTerminal } from "./log.js";
 import { MessageIds } from "./message-ids.js";
 import type { ProblemSlug } from "./problems.js";
 import { encodeEvent, type Runs } from "./runs.js";
+import { Sent } from "./sent.js";
 import type { NewEvent, Run, StartedRun } from "./types.js";
 
 /** Options for starting a run. */
@@ -64,23 +65,28 @@ export function isOver(error: unknown): boolean {
 export class Producer {
   readonly threadId: string;
   readonly runId: string;
-  /** The incarnation of the thread's log. */
-  readonly epoch: string;
-  /** A reader that starts from this cursor receives this run and nothing before it. */
-  readonly cursor: number;
   /** The stored events of a resumed run as a conversation: its messages, on the state with which the run started. */
   readonly stored: Conversation | undefined;
 
   readonly #runs: Runs;
+  readonly #agentId: string | undefined;
   readonly #ids: MessageIds;
   readonly #stop = new AbortController();
   readonly #leaseSeconds: number;
   readonly #beatMs: number;
+  #epoch: string;
+  #cursor: number;
+  /** Acknowledged events. */
+  readonly #sent: Sent;
+  /** JSON texts of acknowledged events that the server has lost, oldest first: they are sent before the pending ones. */
+  #lost: string[] = [];
   /** JSON texts of unacknowledged events, oldest first, including those of the batch in flight. */
   #pending: string[] = [];
   #pendingSize = 0;
-  /** producerSeq of the first pending event. */
+  /** producerSeq of the first event to send. */
   #next: number;
+  /** The highest producerSeq that the server has reported as stored. */
+  #acknowledged: number;
   #sending = false;
   #failure: unknown;
   /** Why an event was refused. */
@@ -97,15 +103,28 @@ export class Producer {
     this.#runs = runs;
     this.threadId = threadId;
     this.runId = started.run.runId;
+    this.#agentId = options.agentId;
     this.#ids = new MessageIds(this.runId);
-    this.epoch = started.epoch;
-    this.cursor = started.cursor;
+    this.#epoch = started.epoch;
+    this.#cursor = started.cursor;
     this.stored = stored;
     this.#next = options.producerSeq ?? started.run.producerSeq + 1;
+    this.#acknowledged = started.run.producerSeq;
+    this.#sent = new Sent(this.#next);
     this.#leaseSeconds = options.leaseSeconds ?? DEFAULT_LEASE_SECONDS;
     this.#beatMs = Math.min((this.#leaseSeconds * 1_000) / 3, BEAT_MAX_MS);
     if (started.run.stopRequested) this.#stopped();
     this.#schedule(this.#beatMs);
+  }
+
+  /** The incarnation of the thread's log. */
+  get epoch(): string {
+    return this.#epoch;
+  }
+
+  /** A reader that starts from this cursor receives this run and nothing before it. */
+  get cursor(): number {
+    return this.#cursor;
   }
 
   /** True if the run was started before and has stored events, which are in `stored`. */
@@ -146,7 +165,7 @@ export class Producer {
     if (this.#terminal) throw new ClosedError("the run has ended with its terminal event");
     const list: readonly NewEvent[] = Array.isArray(events) ? events : [events as NewEvent];
     try {
-      const next = this.#next + this.#pending.length;
+      const next = this.#next + this.#lost.length + this.#pending.length;
       this.#queue(list.map((event, index) => encodeEvent(this.#ids.given(event, next + index))));
     } catch (error) {
       this.#refused ??= error;
@@ -170,21 +189,41 @@ export class Producer {
   /** Resolves when all appended events are durable. */
   async flush(): Promise<void> {
     this.#check();
-    await this.#wait(() => this.#pending.length === 0);
+    await this.#wait(() => this.#pending.length === 0 && this.#lost.length === 0);
     if (this.#refused !== undefined) throw this.#refused;
   }
 
   /** Ends the run as finished, unless its own events have ended it. Pending events are sent first. */
   async finish(): Promise<Run> {
     try {
-      await this.flush();
-      this.close();
-      return await (this.#terminal ? this.#runs.get(this.runId) : this.#runs.finish(this.runId));
+      for (;;) {
+        await this.flush();
+        this.close();
+        const run = await this.#finished();
+        if (run) return run;
+      }
     } catch (error) {
       // The server has already ended the run, since the requested stop took too long.
       if (this.#stopRequested && isProblem(error, "run-fenced")) return this.#runs.get(this.runId);
       throw error;
     }
+  }
+
+  /** Ends the run; undefined if the server has lost events, which have to be sent before. */
+  async #finished(): Promise<Run | undefined> {
+    const acknowledged = this.#acknowledged;
+    try {
+      if (!this.#terminal) return await this.#runs.finish(this.runId, acknowledged);
+      const run = await this.#runs.get(this.runId);
+      if (run.endedAt !== null || run.producerSeq >= acknowledged) return run;
+      this.#rewind(run.producerSeq + 1);
+    } catch (error) {
+      if (!(await this.#heal(error))) throw error;
+    }
+    this.#ended = false;
+    this.#schedule(this.#beatMs);
+    void this.#send();
+    return undefined;
   }
 
   /** Ends the run as failed. Pending events are sent first, if possible. */
@@ -223,22 +262,88 @@ export class Producer {
     try {
       // Events that are appended in the same turn share a request.
       await Promise.resolve();
-      while (this.#pending.length > 0 && !this.#ended) {
-        const batch = batchOf(this.#pending);
-        const sentAt = performance.now();
-        const appended = await this.#runs.append(this.runId, this.#next, batch);
-        this.#heardAt = Math.max(this.#heardAt, sentAt);
-        this.#pending.splice(0, batch.length);
-        for (const text of batch) this.#pendingSize -= text.length;
-        this.#next += batch.length;
-        if (appended.stopRequested) this.#stopped();
-        this.#wake();
+      while ((this.#lost.length > 0 || this.#pending.length > 0) && !this.#ended) {
+        try {
+          await this.#sendBatch();
+        } catch (error) {
+          if (!(await this.#heal(error))) throw error;
+        }
       }
     } catch (error) {
       this.#failed(error);
     } finally {
       this.#sending = false;
     }
+  }
+
+  async #sendBatch(): Promise<void> {
+    const isAgain = this.#lost.length > 0;
+    const queue = isAgain ? this.#lost : this.#pending;
+    const batch = batchOf(queue);
+    const sentAt = performance.now();
+    const appended = await this.#runs.append(this.runId, this.#next, batch);
+    this.#heardAt = Math.max(this.#heardAt, sentAt);
+    this.#epoch = appended.epoch;
+    queue.splice(0, batch.length);
+    if (!isAgain) for (const text of batch) this.#pendingSize -= text.length;
+    this.#sent.add(batch);
+    this.#next += batch.length;
+    this.#acknowledged = Math.max(this.#acknowledged, appended.producerSeq);
+    if (appended.stopRequested) this.#stopped();
+    this.#wake();
+  }
+
+  /**
+   * Handles a refusal that a loss of events at the server explains: what it has lost is queued again. False if the error has
+   * another cause. Throws if the lost events are not kept any more, or if the run cannot be started again.
+   */
+  async #heal(error: unknown): Promise<boolean> {
+    if (isProblem(error, "producer-seq-gap")) {
+      const expected = error.problem["expected"];
+      if (typeof expected !== "number" || expected > this.#acknowledged) return false;
+      this.#rewind(expected, error);
+      return true;
+    }
+    if (!isProblem(error, "run-not-found") || !(await this.#runs.isKnown(this.#epoch, this.#cursor))) return false;
+    // The whole run is lost, and its thread is not.
+    if (this.#sent.first > 1) throw this.#cannotHeal(1, error);
+    const { runId } = this;
+    const started = await this.#runs.begin({ runId, agentId: this.#agentId, leaseSeconds: this.#leaseSeconds });
+    if (started.run.endedAt !== null) return false;
+    this.#epoch = started.epoch;
+    this.#cursor = started.cursor;
+    if (started.run.producerSeq < this.#acknowledged) this.#rewind(started.run.producerSeq + 1, error);
+    return true;
+  }
+
+  /** Queues the acknowledged events from this producerSeq on again. */
+  #rewind(producerSeq: number, cause?: unknown): void {
+    if (producerSeq < this.#sent.first) throw this.#cannotHeal(producerSeq, cause);
+    this.#lost = [...this.#sent.takeFrom(producerSeq), ...this.#lost];
+    this.#next = producerSeq;
+    this.#acknowledged = producerSeq - 1;
+  }
+
+  #cannotHeal(from: number, cause: unknown): ClosedError {
+    const kept = `this producer keeps its events only from producerSeq ${this.#sent.first} on`;
+    return new ClosedError(
+      `the server has lost events of the run ${this.runId} from producerSeq ${from} on, and ${kept}: start another run`,
+      { cause },
+    );
+  }
+
+  /** Queues again what a heartbeat has found to be lost, and sends it. An append in flight finds the loss by itself. */
+  async #sendLost(queue: () => void | Promise<void>): Promise<void> {
+    if (this.#sending || this.#ended) return;
+    this.#sending = true;
+    try {
+      await queue();
+    } catch (error) {
+      this.#failed(error);
+    } finally {
+      this.#sending = false;
+    }
+    if (this.#failure === undefined) void this.#send();
   }
 
   #stopped(): void {
@@ -265,6 +370,7 @@ export class Producer {
     // An append has extended the lease meanwhile.
     if (silent < this.#beatMs) return this.#schedule(this.#beatMs - silent);
     const sentAt = performance.now();
+    const acknowledged = this.#acknowledged;
     let next = this.#beatMs;
     try {
       // A heartbeat that hangs must not outlast the lease.
@@ -272,12 +378,17 @@ export class Producer {
       this.#heardAt = Math.max(this.#heardAt, sentAt);
       if (run.stopRequested) this.#stopped();
       if (run.endedAt !== null) throw new ClosedError(`the run has ended: ${run.status}`);
+      if (run.producerSeq < acknowledged) void this.#sendLost(() => this.#rewind(run.producerSeq + 1));
     } catch (error) {
       if (this.#ended || this.#terminal) return;
-      if (!(error instanceof ThreadlineError && error.retryable)) return this.#failed(error);
-      next = Math.min(this.#beatMs, Math.max(FAILED_BEAT_MS, error.retryAfterMs ?? 0));
+      if (isProblem(error, "run-not-found")) {
+        await this.#sendLost(async () => {
+          if (!(await this.#heal(error))) throw error;
+        });
+      } else if (!(error instanceof ThreadlineError && error.retryable)) return this.#failed(error);
+      else next = Math.min(this.#beatMs, Math.max(FAILED_BEAT_MS, error.retryAfterMs ?? 0));
     }
-    if (!this.#ended) this.#schedule(next);
+    if (!this.#ended && this.#failure === undefined) this.#schedule(next);
   }
 }
 

@@ -122,9 +122,27 @@ export class Runs {
     return this.#http.once({ method: "POST", path, body: { leaseSeconds }, timeoutMs });
   }
 
-  /** Ends a run as finished: open messages and calls are closed, then RUN_FINISHED is appended. */
-  finish(runId: string): Promise<Run> {
-    return this.#post(runId, "finish", { kind: "producers" });
+  /**
+   * Ends a run as finished: open messages and calls are closed, then RUN_FINISHED is appended. With the `producerSeq` of the
+   * last acknowledged event, the server refuses (`producer-seq-gap`) if it has lost events of the run.
+   */
+  finish(runId: string, producerSeq?: number): Promise<Run> {
+    return this.#post(runId, "finish", { query: { producerSeq }, kind: "producers" });
+  }
+
+  /**
+   * True if the server knows the log of this cursor, perhaps without its newest events; false if the thread was deleted and
+   * created again.
+   */
+  async isKnown(epoch: string, after: number): Promise<boolean> {
+    const path = [...this.#path.slice(0, 2), "events"];
+    try {
+      await this.#http.call({ path, query: { after, epoch, limit: 1 } });
+      return true;
+    } catch (error) {
+      if (isProblem(error, "log-replaced")) return typeof error.problem["commonUpTo"] === "number";
+      throw error;
+    }
   }
 
   /** Ends a run as failed: open messages and calls are closed, then RUN_ERROR is appended. */

@@ -360,19 +360,33 @@ pub async fn heartbeat(
     Ok(Answer(RunView::new(&state.service.runs.heartbeat(&principal, &thread, &run, lease).await?)))
 }
 
+/// Parameters of the end of a run.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct FinishParams {
+    /// producerSeq of the last event that the producer knows to be stored. A run that has stored fewer, because the store has
+    /// lost events, does not end: 409 `producer-seq-gap`.
+    #[serde(default)]
+    producer_seq: u64,
+}
+
 /// Ends a run with RUN_FINISHED, after closing its open messages, tool calls and steps.
 #[utoipa::path(post, path = "/v1/threads/{threadId}/runs/{runId}/finish", tag = "runs",
-    params(("threadId" = String, Path), ("runId" = String, Path)), responses(
+    params(("threadId" = String, Path), ("runId" = String, Path), FinishParams), responses(
     (status = 200, description = "The ended run", body = RunView),
+    (status = 400, description = "Invalid parameters", body = ProblemDocument),
     (status = 401, description = "Authentication required", body = ProblemDocument),
     (status = 404, description = "Thread or run not found", body = ProblemDocument),
-    (status = 409, description = "Run driven by the server", body = ProblemDocument)))]
+    (status = 409, description = "Run driven by the server, or events lost", body = ProblemDocument)))]
 pub async fn finish(
     State(state): State<ApiState>,
     Caller(principal): Caller,
     InRun(thread, run): InRun,
+    Params(params): Params<FinishParams>,
 ) -> Result<Answer<RunView>, Problem> {
-    Ok(Answer(RunView::new(&state.service.runs.finish(&principal, &thread, &run).await?)))
+    let finished = state.service.runs.finish(&principal, &thread, &run, params.producer_seq).await?;
+    Ok(Answer(RunView::new(&finished)))
 }
 
 /// The error of a failed run.

@@ -61,7 +61,7 @@ async fn one(
         "runs.submit": async { runs.submit(who, thread, run, None, numbered("x", 1)).await?.receipt().await };
         "runs.append": runs.append(who, thread, run, Some(1), numbered("x", 1));
         "runs.heartbeat": runs.heartbeat(who, thread, run, None);
-        "runs.finish": runs.finish(who, thread, run);
+        "runs.finish": runs.finish(who, thread, run, 0);
         "runs.fail": runs.fail(who, thread, run, None, None);
         "runs.stop": runs.stop(who, thread, run);
         "runs.release": runs.release(who, thread, run);
@@ -200,7 +200,7 @@ fn the_same_owner_finds_the_new_thread_on_a_node_that_remembers_the_old_one() {
                     .await
                     .map(|_| 1)
                     .map_err(ServiceError::from),
-                "finish" => other.runs.finish(alice, &thread, run).await.map(|_| 1).map_err(ServiceError::from),
+                "finish" => other.runs.finish(alice, &thread, run, 0).await.map(|_| 1).map_err(ServiceError::from),
                 _ => other.runs.release(alice, &thread, run).await.map(|_| 1).map_err(ServiceError::from),
             };
             // At worst the first lookup shows the node that its cached entry is stale.

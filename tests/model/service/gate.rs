@@ -111,7 +111,7 @@ impl Pair {
     }
 
     async fn finish(&self, run: &str) {
-        self.one.service.runs.finish(&self.one.alice, &self.thread, &run_id(run)).await.expect("finishes");
+        self.one.service.runs.finish(&self.one.alice, &self.thread, &run_id(run), 0).await.expect("finishes");
         settle().await;
     }
 }

@@ -99,7 +99,7 @@ async fn churn(service: Service, who: threadline_core::Principal, clock: Clock, 
                 if let Ok(Page { items: runs, .. }) = service.runs.list(&who, &id, None, 1, None).await
                     && let Some(run) = runs.first()
                 {
-                    let _ = service.runs.finish(&who, &id, &run.id).await;
+                    let _ = service.runs.finish(&who, &id, &run.id, 0).await;
                 }
             }
         }
@@ -171,7 +171,7 @@ fn the_feed_has_runs_and_edits_but_no_appends() {
         }
         settle().await;
         assert_eq!(head().await, positions[1], "appends do not touch the feed");
-        node.service.runs.finish(&node.alice, &thread, &run_id("r")).await.expect("finish");
+        node.service.runs.finish(&node.alice, &thread, &run_id("r"), 0).await.expect("finish");
         settle().await;
         positions.push(head().await);
         node.service.threads.delete(&node.alice, &thread).await.expect("delete");

@@ -60,7 +60,7 @@ fn a_retried_append_gets_the_same_answer_after_the_run_and_after_the_next_one_be
                 node.run(&thread, next).await;
                 let run = run_id(next);
                 node.service.runs.append(&node.alice, &thread, &run, Some(1), numbered("y", 7)).await.expect("append");
-                node.service.runs.finish(&node.alice, &thread, &run).await.expect("finish");
+                node.service.runs.finish(&node.alice, &thread, &run, 0).await.expect("finish");
             }
             assert_eq!(place(append(&node, &thread, 1, numbered("x", 3)).await), first, "after {next}");
             assert_eq!(place(append(&node, &thread, 4, last()).await), second, "after {next}");
@@ -77,7 +77,7 @@ fn a_retried_append_gets_the_same_answer_after_the_run_and_after_the_next_one_be
         assert_eq!((again.created, again.cursor, again.run.status), (false, 0, RunStatus::Finished));
         let runs = &node.service.runs;
         for run in [
-            runs.finish(&node.alice, &thread, &run_id("r")).await,
+            runs.finish(&node.alice, &thread, &run_id("r"), 0).await,
             runs.fail(&node.alice, &thread, &run_id("r"), None, None).await,
             runs.stop(&node.alice, &thread, &run_id("r")).await.map_err(EndRunError::from),
             runs.release(&node.alice, &thread, &run_id("r")).await,

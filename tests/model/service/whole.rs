@@ -25,7 +25,7 @@ fn a_complete_run_waits_for_the_active_run() {
         let answer = whole(&node, &thread, "w", numbered("w", 2));
         node.pass(Duration::from_secs(9)).await;
         assert!(!answer.is_finished());
-        node.service.runs.finish(&node.alice, &thread, &run_id("r")).await.expect("finish");
+        node.service.runs.finish(&node.alice, &thread, &run_id("r"), 0).await.expect("finish");
         settle().await;
         assert!(answer.is_finished(), "it does not wait for a recheck");
         let done = answer.await.expect("task").expect("appended");
@@ -73,7 +73,7 @@ fn several_at_once_all_succeed_and_are_not_mixed() {
         let answers: Vec<_> =
             (0..8).map(|n| whole(&node, &thread, &format!("w{n}"), numbered(&format!("w{n}"), 5))).collect();
         settle().await;
-        node.service.runs.finish(&node.alice, &thread, &run_id("r")).await.expect("finish");
+        node.service.runs.finish(&node.alice, &thread, &run_id("r"), 0).await.expect("finish");
         for answer in answers {
             answer.await.expect("task").expect("appended");
         }

@@ -155,6 +155,8 @@ export class ThreadLog {
       this.#stop();
       return this.#publish({ state: "deleted" });
     }
+    // The pages that are loaded later belong to another epoch.
+    if (item.type === "rebased") return this.#begin();
     if (item.type !== "events") return;
     for (const batch of item.batches) this.pages.append(batch);
     this.#fresh.push(...item.batches);

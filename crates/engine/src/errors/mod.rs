@@ -6,7 +6,7 @@ mod service_error;
 pub(crate) use operations::CompareError;
 pub use operations::{
     AppendError, ChangeThreadError, CreateThreadError, DrainingError, EditThreadError, EndRunError, EraseError,
-    FeedError, HeartbeatError, InvalidRequestError, ListError, LookupError, MarkReadError, ProjectionError, ReadError,
-    RoomError, RunLookupError, SaveError, StartError, StreamRunError,
+    FeedError, FinishError, HeartbeatError, InvalidRequestError, ListError, LookupError, MarkReadError,
+    ProjectionError, ReadError, RoomError, RunLookupError, SaveError, StartError, StreamRunError,
 };
 pub use service_error::{ActiveRun, ServiceError};

@@ -78,6 +78,16 @@ operation_errors! {
     from LookupError { ThreadNotFound, Store(error) }
     from RunLookupError { ThreadNotFound, RunNotFound, Store(error) }
 
+    /// Error of finishing a run.
+    enum FinishError {
+        ThreadNotFound,
+        RunNotFound,
+        RunDriven { thread: ThreadId, run: Box<Run> },
+        ProducerSeqGap { expected: u64 },
+        Store(error: StoreError),
+    }
+    from EndRunError { ThreadNotFound, RunNotFound, RunDriven { thread, run }, Store(error) }
+
     /// Error of a heartbeat.
     enum HeartbeatError {
         ThreadNotFound,
@@ -296,8 +306,8 @@ macro_rules! from_operation_errors {
         $crate::from_operation_errors! {
             $target:
             AppendError, ChangeThreadError, CreateThreadError, DrainingError, EditThreadError, EndRunError, EraseError,
-            FeedError, HeartbeatError, InvalidRequestError, ListError, LookupError, MarkReadError, ProjectionError,
-            ReadError, RoomError, RunLookupError, SaveError, StartError, StreamRunError,
+            FeedError, FinishError, HeartbeatError, InvalidRequestError, ListError, LookupError, MarkReadError,
+            ProjectionError, ReadError, RoomError, RunLookupError, SaveError, StartError, StreamRunError,
         }
     };
     ($target:ty: $($name:ident),+ $(,)?) => {$(

@@ -21,8 +21,9 @@ const TRIES: usize = 64;
 /// Reason why the server ends a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum CloseReason {
-    /// The producer reports the run as finished.
-    Finished,
+    /// The producer reports the run as finished. The run ends only if it has stored the producer's events up to this
+    /// number; 0 if the producer names none.
+    Finished { producer_seq: u64 },
     /// The producer reports a failure.
     Failed { code: String, message: String },
     /// The producer obeys a stop.
@@ -40,11 +41,16 @@ impl CloseReason {
         }
     }
 
+    /// True if the run lacks events that its producer knows to be stored: the store has lost them.
+    fn lacks_events(&self, run: &Run) -> bool {
+        matches!(self, Self::Finished { producer_seq } if *producer_seq > run.producer_seq)
+    }
+
     fn ending(&self, run: &Run) -> (RunStatus, Ending) {
         let stopped = run.stop_requested_at.is_some();
         match self {
-            Self::Finished if !stopped => (RunStatus::Finished, Ending::Finished),
-            Self::Finished | Self::Stopped => (RunStatus::Stopped, Ending::Finished),
+            Self::Finished { .. } if !stopped => (RunStatus::Finished, Ending::Finished),
+            Self::Finished { .. } | Self::Stopped => (RunStatus::Stopped, Ending::Finished),
             Self::Due if stopped => (RunStatus::Stopped, Ending::Finished),
             Self::Failed { code, message } => {
                 (RunStatus::Error, Ending::Error { code: code.clone(), message: message.clone() })
@@ -134,7 +140,8 @@ impl Closer {
     }
 
     /// Ends a run. Returns the run afterwards, also if it had ended before; `None` if the thread was deleted.
-    /// [`CloseReason::Due`] ends the run only if it is due at that moment, by the store's clock.
+    /// [`CloseReason::Due`] ends the run only if it is due at that moment, by the store's clock. A run that lacks events
+    /// of its producer stays active.
     pub async fn close(
         &self,
         thread: &ThreadRef,
@@ -147,6 +154,9 @@ impl Closer {
             let Some(head) = self.store.heads(&[thread.key]).await?.pop() else { return Ok(None) };
             let Some(run) = self.store.run(thread.key, id).await? else { return Ok(None) };
             if head.fence != fence || head.active.is_none() || !run.status.is_active() {
+                return Ok(Some(run));
+            }
+            if reason.lacks_events(&run) {
                 return Ok(Some(run));
             }
             let parts = parts.get_or_insert_with(|| (OpenParts::default(), run.first_seq - 1));

@@ -94,7 +94,7 @@ impl DriveRight {
 
     /// [`Runs::finish`] for the driver.
     pub async fn finish(&self) -> Result<Run, EndRunError> {
-        self.0.end(&CloseReason::Finished).await
+        self.0.end(&CloseReason::Finished { producer_seq: 0 }).await
     }
 
     /// [`Runs::fail`] for the driver.

@@ -25,7 +25,7 @@ use threadline_store::{DynStore, HeartbeatRequest, StopOutcome};
 use tokio::sync::oneshot;
 
 use crate::{
-    AppendError, EndRunError, HeartbeatError, RunLookupError,
+    AppendError, EndRunError, FinishError, HeartbeatError, RunLookupError,
     after_commit::Listeners,
     commit::{
         committer::Committer,
@@ -169,9 +169,21 @@ impl Runs {
     }
 
     /// Ends the run for its producer: closes open parts, then appends RUN_FINISHED. A run that has ended is returned as
-    /// it ended.
-    pub async fn finish(&self, principal: &Principal, thread: &ThreadId, run: &RunId) -> Result<Run, EndRunError> {
-        self.end(Writer::Producer, principal, thread, run, &CloseReason::Finished).await
+    /// it ended. `producer_seq` is the number of events that the producer knows to be stored, 0 if it does not say: a run
+    /// that has fewer does not end.
+    pub async fn finish(
+        &self,
+        principal: &Principal,
+        thread: &ThreadId,
+        run: &RunId,
+        producer_seq: u64,
+    ) -> Result<Run, FinishError> {
+        let reason = CloseReason::Finished { producer_seq };
+        let run = self.end(Writer::Producer, principal, thread, run, &reason).await?;
+        if run.status.is_active() {
+            return Err(FinishError::ProducerSeqGap { expected: run.producer_seq + 1 });
+        }
+        Ok(run)
     }
 
     /// Fails the run for its producer: closes open parts, then appends RUN_ERROR. A run that has ended is returned as

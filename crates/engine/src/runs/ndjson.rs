@@ -86,7 +86,7 @@ impl Runs {
         let writer = RunWriter::new(handle.clone(), topic, run.run.fence, producer_seq, policy);
         let early = match writer.drive(body, &mut Lines::default()).await {
             WriteExit::SourceEnded => {
-                handle.end(&CloseReason::Finished).await?;
+                handle.end(&CloseReason::Finished { producer_seq: 0 }).await?;
                 false
             }
             WriteExit::Terminal | WriteExit::Ended => true,

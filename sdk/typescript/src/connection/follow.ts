@@ -4,6 +4,7 @@
 //   request ──► (waits for its hello) ──hello──► (open) ──events: seq == cursor + 1──► delivered, cursor += 1
 //                     │                            │      seq <= cursor ────────────► skipped
 //               all else ignored                   │      seq >  cursor + 1 ────────► out of step: connect again
+//                                                  ├──rebased──► the cursor continues under another epoch
 //                                                  └──ended──► done
 
 import { ConnectionError, ProblemError, ProtocolError, type ThreadlineError } from "../errors.js";
@@ -20,10 +21,15 @@ export type ThreadItem =
   | { readonly type: "caughtUp"; readonly seq: number }
   /** No longer live: the following events are read from history. No event is lost. */
   | { readonly type: "fellBehind"; readonly seq: number }
+  /**
+   * The server has lost events, but none that this subscription has delivered: the following ones belong to the log
+   * `epoch`. Whoever stores the cursor stores this epoch with it.
+   */
+  | { readonly type: "rebased"; readonly from: string; readonly epoch: string; readonly after: number }
   /** The connection was lost; the next attempt follows after `waitMs`. */
   | { readonly type: "reconnecting"; readonly waitMs: number; readonly error: ThreadlineError }
   /** The last item: the run to which the subscription was limited has ended, or the thread was deleted. */
-  | { readonly type: "ended"; readonly reason: Exclude<EndReason, "unsubscribed"> };
+  | { readonly type: "ended"; readonly reason: Exclude<EndReason, "unsubscribed" | "log-replaced"> };
 
 /** The result of a frame. */
 export interface Taken<Item> {
@@ -97,10 +103,13 @@ export class Follow implements Cursor<ThreadItem> {
         return this.#reaches(frame.body.seq) ?? { items: [{ type: "caughtUp", seq: this.at }] };
       case "fellBehind":
         return { items: [{ type: "fellBehind", seq: this.at }] };
+      case "rebased":
+        return this.#rebased(frame);
       case "ended": {
         const { reason, seq } = frame.body;
         // The response to an unsubscribe belongs to an earlier request.
         if (reason === "unsubscribed") return NOTHING;
+        if (reason === "log-replaced") return { items: [], error: replaced(frame) };
         const missing = reason === "run-ended" && this.#reaches(seq ?? 0);
         return missing || { items: [{ type: "ended", reason }], done: true };
       }
@@ -145,6 +154,14 @@ export class Follow implements Cursor<ThreadItem> {
     };
   }
 
+  #rebased({ body: { from, epoch, after } }: FrameOf<"rebased">): Taken<ThreadItem> {
+    if (from !== this.epoch) return outOfStep(`log ${from} continues as log ${epoch}`);
+    const missing = this.#reaches(after);
+    if (missing) return missing;
+    this.epoch = epoch;
+    return { items: [{ type: "rebased", from, epoch, after: this.at }] };
+  }
+
   /** Checks the server's statement that everything up to `seq` was sent. */
   #reaches(seq: number): Taken<never> | undefined {
     return seq > this.at ? outOfStep(`the server is at seq ${seq}, but only ${this.at} arrived`) : undefined;
@@ -154,6 +171,24 @@ export class Follow implements Cursor<ThreadItem> {
 /** A refused request. */
 export function refusal({ body }: FrameOf<"error">): Taken<never> {
   return { items: [], error: new ProblemError(body, body.status ?? 0) };
+}
+
+/** The same error as for a request with this cursor: the end of a subscription and a refusal are handled alike. */
+function replaced({ body: { epoch, tail, commonUpTo = null } }: FrameOf<"ended">): ProblemError {
+  return new ProblemError(
+    {
+      type: "/problems/log-replaced",
+      title: "Log replaced",
+      status: 410,
+      detail: "the server has lost events that this subscription has delivered",
+      help: "Discard the events after the seq `commonUpTo`, or all of them if it is null, and read from there with `epoch`",
+      retryable: false,
+      epoch,
+      tail,
+      commonUpTo,
+    },
+    410,
+  );
 }
 
 function outOfStep(why: string): Taken<never> {

@@ -5,7 +5,7 @@ import type { ProblemDocument } from "../problems.js";
 import type { EventBatch, FeedEntry } from "../types.js";
 
 /** Why a subscription has ended, as reported by the server; later versions may add reasons. */
-export type EndReason = "run-ended" | "thread-deleted" | "unsubscribed";
+export type EndReason = "run-ended" | "thread-deleted" | "log-replaced" | "unsubscribed";
 
 export interface Position {
   readonly threadId: string;
@@ -24,7 +24,21 @@ interface Bodies {
   readonly events: { readonly threadId: string; readonly epoch: string; readonly batches: readonly EventBatch[] };
   readonly caughtUp: Position;
   readonly fellBehind: Position;
-  readonly ended: { readonly threadId: string; readonly reason: EndReason; readonly seq?: number | null };
+  readonly rebased: {
+    readonly threadId: string;
+    readonly from: string;
+    readonly epoch: string;
+    readonly after: number;
+  };
+  readonly ended: {
+    readonly threadId: string;
+    readonly reason: EndReason;
+    readonly seq?: number | null;
+    /** The present log, if the reason is `log-replaced`. */
+    readonly epoch?: string | null;
+    readonly tail?: number;
+    readonly commonUpTo?: number | null;
+  };
   readonly feedHello: { readonly cursor: number };
   readonly feed: { readonly entries: readonly FeedEntry[]; readonly cursor: number };
   readonly feedCaughtUp: { readonly cursor: number };

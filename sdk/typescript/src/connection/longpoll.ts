@@ -37,8 +37,11 @@ function follow(context: Context, request: SubscribeRequest, listener: Listener)
     if (!page) return undefined;
     listener.opened();
     if (greeted) listener.alive();
-    else tell(listener, request, "hello", { ...page, after, cursor: after });
+    else tell(listener, request, "hello", { ...page, epoch: epoch ?? page.epoch, after, cursor: after });
     greeted = true;
+    if (epoch !== undefined && epoch !== page.epoch) {
+      tell(listener, request, "rebased", { from: epoch, epoch: page.epoch, after });
+    }
     epoch = page.epoch;
     const list = page.events ?? page.entries ?? [];
     if (list.length > 0) after = deliver(listener, request, epoch, list);

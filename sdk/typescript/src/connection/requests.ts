@@ -79,7 +79,7 @@ const IN_FEED: { readonly [name: string]: string } = { hello: "feedHello", caugh
 export function tell(
   listener: Listener,
   { id, threadId }: SubscribeRequest,
-  name: "hello" | "caughtUp" | "fellBehind" | "ended" | "error",
+  name: "hello" | "caughtUp" | "fellBehind" | "rebased" | "ended" | "error",
   body: object,
 ): void {
   const frame =

@@ -66,6 +66,9 @@ function follow(context: Context, request: SubscribeRequest, listener: Listener)
         case "fell_behind":
           live = false;
           return tell(listener, request, "fellBehind", { ...body, epoch });
+        case "rebased":
+          ({ epoch } = body);
+          return tell(listener, request, "rebased", body);
         case "ended":
           return tell(listener, request, "ended", body);
         case "closing":

@@ -48,6 +48,8 @@ export interface ReplayListener {
   readonly onChange: () => void;
   /** All stored events have been replayed; the following ones are live. */
   readonly onCaughtUp: () => void;
+  /** The following events belong to another epoch; those before are in both. */
+  readonly onRebased: () => void;
   readonly onDeleted: () => void;
   /** The replay has ended: the log was replaced, or this page may not read it any more. */
   readonly onError: (error: ThreadlineError) => void;
@@ -106,6 +108,11 @@ export class Replay {
     return this.#followed?.cursor ?? this.at;
   }
 
+  /** The epoch of the newest event included. */
+  get epoch(): string {
+    return this.#followed?.epoch ?? this.thread.epoch;
+  }
+
   /** Starts the replay, which ends when the signal is aborted. */
   follow(listener: ReplayListener, signal: AbortSignal): void {
     this.#followed = this.#ref.follow({
@@ -118,6 +125,8 @@ export class Replay {
           listener.onChange();
         } else if (item.type === "caughtUp") {
           listener.onCaughtUp();
+        } else if (item.type === "rebased") {
+          listener.onRebased();
         } else if (item.type === "ended") {
           listener.onDeleted();
         }
@@ -147,7 +156,7 @@ export class Replay {
   /** Loads older messages. */
   async loadOlder(signal: AbortSignal): Promise<void> {
     const { messages } = this.conversation;
-    const where = { at: this.at, epoch: this.thread.epoch, limit: MESSAGES_PAGE, signal };
+    const where = { at: this.at, epoch: this.epoch, limit: MESSAGES_PAGE, signal };
     const older = await this.#ref.messages({ ...where, ...before(messages) });
     this.conversation.prepend(older.messages, older.hasMore);
     this.hasMore = older.hasMore;

@@ -70,6 +70,8 @@ export class ThreadStore extends Store<ThreadSnapshot> {
   #isLoading = true;
   /** True if the feed reported the thread while its record was loading. */
   #isAnnounced = false;
+  /** The newest record of the thread, if it belongs to an epoch that the replay has not reached. */
+  #ahead: Thread | undefined;
   #error: ThreadlineError | null = null;
   /** Why the log is no longer followed. */
   #lost: ThreadlineError | undefined;
@@ -246,6 +248,7 @@ export class ThreadStore extends Store<ThreadSnapshot> {
     this.#current.abort();
     const { signal } = (this.#current = new AbortController());
     this.#isAnnounced = false;
+    this.#ahead = undefined;
     this.#lost = undefined;
     if (!quietly) {
       this.#clear();
@@ -303,6 +306,10 @@ export class ThreadStore extends Store<ThreadSnapshot> {
           this.#isLoading = false;
           onChange();
         },
+        onRebased: () => {
+          const ahead = this.#ahead;
+          if (!signal.aborted && ahead) this.#update(replay, ahead);
+        },
         onDeleted: () => this.#deleted(),
         onError: (error) => {
           if (isProblem(error, "log-replaced") || isProblem(error, "cursor-ahead")) return void this.#begin();
@@ -344,7 +351,15 @@ export class ThreadStore extends Store<ThreadSnapshot> {
       else void this.#begin();
       return;
     }
-    if (thread.epoch !== replay.thread.epoch) return;
+    this.#update(replay, thread);
+  }
+
+  #update(replay: Replay, thread: Thread): void {
+    this.#ahead = undefined;
+    if (thread.epoch !== replay.epoch) {
+      this.#ahead = thread;
+      return;
+    }
     this.#thread = thread;
     if (thread.activeRun) replay.began(thread.activeRun);
     else if (thread.tail <= replay.cursor) replay.vanished();

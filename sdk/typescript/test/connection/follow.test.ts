@@ -4,7 +4,7 @@ import { expect, test } from "vitest";
 import { FeedFollow, type FeedItem } from "../../src/connection/feed.js";
 import { type Cursor, Follow, type FollowOptions, type Taken, type ThreadItem } from "../../src/connection/follow.js";
 import { type EndReason, parseFrame, type ServerFrame } from "../../src/connection/frames.js";
-import { ConnectionError, ProblemError, ProtocolError } from "../../src/errors.js";
+import { commonCursor, ConnectionError, ProblemError, ProtocolError } from "../../src/errors.js";
 
 const follow = (options: FollowOptions = {}) => {
   const cursor = new Follow("t", options);
@@ -92,6 +92,32 @@ test("events of another log are not delivered", () => {
   expect(words).toEqual(["hello e 4"]);
   expect(last.error).toBeInstanceOf(ConnectionError);
   expect(take(follow({ epoch: "f" }), hello())[1].error).toBeInstanceOf(ProtocolError);
+});
+
+test("a rebased log continues under its new epoch", () => {
+  const rebased = (from: string, after: number) => frame("rebased", { threadId: "t", from, epoch: "f", after });
+  const cursor = follow();
+  const [words, last] = take(cursor, hello(), events(1, 2), rebased("e", 2), events(3, 1, "f"));
+  expect(words).toEqual(["hello e 4", "1 2", "rebased", "3"]);
+  expect(last.error).toBeUndefined();
+  expect(cursor.request("2")).toMatchObject({ after: 3, epoch: "f" });
+  for (const wrong of [rebased("x", 2), rebased("e", 3)]) {
+    expect(take(follow(), hello(), events(1, 2), wrong)[1].error).toBeInstanceOf(ConnectionError);
+  }
+});
+
+test("a replaced log ends the subscription with what both logs have in common", () => {
+  for (const [commonUpTo, common] of [
+    [1, { after: 1, epoch: "f" }],
+    [null, undefined],
+  ] as const) {
+    const end = frame("ended", { threadId: "t", epoch: "f", seq: 2, reason: "log-replaced", tail: 9, commonUpTo });
+    const [words, { error, done }] = take(follow(), hello(), events(1, 2), end);
+    expect(words).toEqual(["hello e 4", "1 2"]);
+    expect(done).toBeUndefined();
+    expect(error).toMatchObject({ slug: "log-replaced", status: 410, retryable: false, problem: { tail: 9 } });
+    expect(commonCursor(error)).toEqual(common);
+  }
 });
 
 test("frames before the hello, or after the hello of another request, are ignored", () => {

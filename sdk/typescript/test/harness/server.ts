@@ -1,4 +1,4 @@
-import { existsSync, mkdtempSync, rmSync } from "node:fs";
+import { copyFileSync, existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync } from "node:fs";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -31,6 +31,7 @@ export class Server {
   readonly port: number;
   readonly url: string;
   readonly #data = mkdtempSync(join(tmpdir(), "threadline-sdk-"));
+  readonly #saved = `${this.#data}-saved`;
   readonly #options: ServerOptions;
   #program: Program | undefined;
 
@@ -81,9 +82,30 @@ export class Server {
     this.#program = undefined;
   }
 
+  /** Kills the server, copies its database, and starts the server again. */
+  async save(): Promise<void> {
+    await this.kill();
+    rmSync(this.#saved, { recursive: true, force: true });
+    mkdirSync(this.#saved);
+    for (const name of databaseIn(this.#data)) copyFileSync(join(this.#data, name), join(this.#saved, name));
+    await this.restart();
+  }
+
+  /**
+   * Kills the server, puts the copy in the place of its database, and starts the server again: what was committed since the copy
+   * is lost.
+   */
+  async lose(): Promise<void> {
+    await this.kill();
+    for (const name of databaseIn(this.#data)) rmSync(join(this.#data, name));
+    for (const name of databaseIn(this.#saved)) copyFileSync(join(this.#saved, name), join(this.#data, name));
+    await this.restart();
+  }
+
   /** Kills the server, and deletes its data. */
   async end(): Promise<void> {
     await this.kill();
+    rmSync(this.#saved, { recursive: true, force: true });
     rmSync(this.#data, { recursive: true, force: true });
   }
 
@@ -115,6 +137,11 @@ export class Server {
     const { PATH = "", HOME = "" } = process.env;
     return { PATH, HOME, NO_COLOR: "1", RUST_BACKTRACE: "0", ...(apiKey && { THREADLINE_API_KEY: apiKey }), ...env };
   }
+}
+
+/** Names of the files of a database: the database itself, and its log. */
+function databaseIn(directory: string): string[] {
+  return readdirSync(directory).filter((name) => name.startsWith("threadline.db"));
 }
 
 /** The server responded with an error. */

@@ -18,7 +18,7 @@ use threadline_core::{
     limits::{INGEST_TIMEOUT, MAX_EVENT_PAGE},
 };
 use threadline_engine::{
-    AppendError, DrainingError, EndRunError, PageRequest, evicted,
+    AppendError, DrainingError, PageRequest, ServiceError, evicted,
     subscription::{TopicRef, TopicState},
 };
 use threadline_http::ws::protocol::HandOver;
@@ -202,9 +202,11 @@ impl ChannelHandler for Producing {
         let (runs, principal) = (&self.state.service.runs, &self.principal);
         let ended = match runs.get(principal, &self.thread, &self.run).await {
             Ok(run) if !run.status.is_active() => return,
-            Ok(run) if run.stop_requested_at.is_some() => runs.finish(principal, &self.thread, &self.run).await,
-            Ok(_) => runs.release(principal, &self.thread, &self.run).await,
-            Err(error) => Err(EndRunError::from(error)),
+            Ok(run) if run.stop_requested_at.is_some() => {
+                runs.finish(principal, &self.thread, &self.run, 0).await.map_err(ServiceError::from)
+            }
+            Ok(_) => runs.release(principal, &self.thread, &self.run).await.map_err(ServiceError::from),
+            Err(error) => Err(error.into()),
         };
         if let Err(error) = ended {
             tracing::debug!(%error, thread = %self.thread, run = %self.run, "cannot end the run of a disconnected runner; its lease will expire");

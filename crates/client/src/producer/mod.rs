@@ -1,5 +1,8 @@
 //! Producer: the writing side of a run.
 
+mod healing;
+mod sent;
+
 use std::{
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
@@ -9,6 +12,7 @@ use serde::Serialize;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
+use self::sent::Sent;
 use super::{
     Appended, Client, ClientError, Decision, EventBody, Retry, Run, StartRun, StartedRun, backoff::chance, body::encode,
 };
@@ -52,16 +56,7 @@ impl Client {
             lease_seconds: Some(lease.as_secs()),
             input: None,
         };
-        let start = &start;
-        let started = self
-            .retrying(|| async move {
-                match self.start_run(thread, start).await {
-                    // The caller must decide whether to wait for the end of another run.
-                    Err(error) if error.problem("run-active").is_some() => Ok(Err(error)),
-                    other => other.map(Ok),
-                }
-            })
-            .await??;
+        let started = self.begin(thread, &start).await?;
         let target = Arc::new(Target {
             client: self.clone(),
             thread: thread.to_owned(),
@@ -76,7 +71,30 @@ impl Client {
         let every = options.heartbeat.unwrap_or(lease / 3).max(FASTEST_BEAT);
         let heartbeat = AbortOnDropHandle::new(tokio::spawn(beat(target.clone(), every)));
         let next = options.producer_seq.unwrap_or(started.run.producer_seq + 1);
-        Ok(Producer { target, started, next, pending: None, terminal: false, _heartbeat: heartbeat })
+        Ok(Producer {
+            target,
+            start,
+            acknowledged: started.run.producer_seq,
+            started,
+            next,
+            pending: None,
+            sent: Sent::default(),
+            lost_from: None,
+            terminal: false,
+            _heartbeat: heartbeat,
+        })
+    }
+
+    /// Starts a run that the caller will produce.
+    async fn begin(&self, thread: &str, start: &StartRun) -> Result<StartedRun, ClientError> {
+        self.retrying(|| async move {
+            match self.start_run(thread, start).await {
+                // The caller must decide whether to wait for the end of another run.
+                Err(error) if error.problem("run-active").is_some() => Ok(Err(error)),
+                other => other.map(Ok),
+            }
+        })
+        .await?
     }
 
     /// Repeats a request that may be repeated, until it succeeds, cannot succeed, or the time has expired.
@@ -106,11 +124,23 @@ impl Client {
 /// Dropping a producer without [`Producer::finish`] or [`Producer::fail`] stops the heartbeat only: the run's lease
 /// expires, and the server ends the run with RUN_ERROR. Another producer may resume the run before that, under its run
 /// id.
+///
+/// A producer keeps its newest acknowledged events, up to 4 MiB. If the server loses some of them, in a failover or a
+/// restore, the next append, flush or finish sends them again; a run that is lost as a whole is started again under its
+/// id.
 #[derive(Debug)]
 pub struct Producer {
     target: Arc<Target>,
+    /// Request that started the run.
+    start: StartRun,
     started: StartedRun,
+    /// Number of the first event that was never acknowledged.
     next: u64,
+    /// Highest number that the server has reported as stored, and has not lost as far as is known.
+    acknowledged: u64,
+    sent: Sent,
+    /// Number of the first acknowledged event that the server has lost; `None` if none is lost.
+    lost_from: Option<u64>,
     pending: Option<Pending>,
     terminal: bool,
     _heartbeat: AbortOnDropHandle<()>,
@@ -187,14 +217,15 @@ impl Producer {
     /// is ready.
     ///
     /// After a problem that is not retryable no event of the batch was stored: `invalid-event`, `too-large`, or
-    /// `run-fenced` and `run-not-found` (the run has ended).
+    /// `run-fenced` and `run-not-found` (the run has ended). [`ClientError::EventsLost`] means that the server has lost
+    /// events which this producer does not keep any more.
     pub async fn append(&mut self, events: NewEvents) -> Result<Appended, ClientError> {
         if self.pending.is_some() {
             return Err(ClientError::Unanswered);
         }
-        let pending = self.pending.insert(Pending { events, from: self.next });
-        let (body, from) = (EventBody::from(&pending.events), pending.from);
-        self.send(body, from).await
+        self.pending = Some(Pending { events, from: self.next });
+        // The pending batch is the last one to be sent.
+        self.send_all().await?.ok_or(ClientError::Unanswered)
     }
 
     /// [`Producer::append`] for anything that serialises to objects with a `type`.
@@ -204,12 +235,63 @@ impl Producer {
 
     /// Sends the batch that an earlier append could not deliver; `None` if there is none.
     pub async fn flush(&mut self) -> Result<Option<Appended>, ClientError> {
-        let Some(Pending { events, from }) = &self.pending else { return Ok(None) };
-        let (body, from) = (EventBody::from(events), *from);
-        self.send(body, from).await.map(Some)
+        self.send_all().await
     }
 
-    async fn send(&mut self, body: EventBody, from: u64) -> Result<Appended, ClientError> {
+    /// Sends what the server has lost, then the batch in progress.
+    async fn send_all(&mut self) -> Result<Option<Appended>, ClientError> {
+        loop {
+            let (events, from) = match (self.lost_from, &self.pending) {
+                (Some(from), _) => (self.sent.from(from).ok_or_else(|| self.cannot_heal(from))?, from),
+                (None, Some(Pending { events, from })) => (events.clone(), *from),
+                (None, None) => return Ok(None),
+            };
+            match self.send(EventBody::from(&events), from).await {
+                Ok(appended) => {
+                    self.acknowledged = self.acknowledged.max(appended.producer_seq);
+                    self.started.epoch.clone_from(&appended.epoch);
+                    let end = from + events.count() as u64;
+                    if self.lost_from.is_some() {
+                        self.lost_from = (end < self.next).then_some(end);
+                        continue;
+                    }
+                    self.pending = None;
+                    self.next = end;
+                    self.terminal |= events.terminal().is_some();
+                    self.sent.add(from, events);
+                    return Ok(Some(appended));
+                }
+                Err(error) => {
+                    let error = match self.heal(&error).await {
+                        Ok(true) => continue,
+                        Ok(false) => error,
+                        Err(failure) => failure,
+                    };
+                    self.refused(&error);
+                    return Err(error);
+                }
+            }
+        }
+    }
+
+    /// Takes note of a refusal, which is final: no event was stored.
+    fn refused(&mut self, error: &ClientError) {
+        match error {
+            ClientError::Problem(problem) if !problem.retryable => {
+                self.pending = None;
+                if has_ended(&problem.slug) {
+                    self.target.stop.cancel();
+                }
+            }
+            ClientError::EventsLost { .. } => {
+                self.pending = None;
+                self.target.stop.cancel();
+            }
+            _ => {}
+        }
+    }
+
+    async fn send(&self, body: EventBody, from: u64) -> Result<Appended, ClientError> {
         let target = self.target.clone();
         let target = &*target;
         let Target { client, thread, run, .. } = target;
@@ -223,27 +305,11 @@ impl Producer {
                     Ok(appended)
                 }
             })
-            .await;
-        match &answer {
-            Ok(appended) => {
-                if let Some(Pending { events, from }) = self.pending.take() {
-                    self.next = from + events.count() as u64;
-                    self.terminal |= events.terminal().is_some();
-                }
-                if appended.stop_requested {
-                    self.target.stop.cancel();
-                }
-            }
-            Err(ClientError::Problem(problem)) if !problem.retryable => {
-                // A refusal is final: no event was stored.
-                self.pending = None;
-                if has_ended(&problem.slug) {
-                    self.target.stop.cancel();
-                }
-            }
-            Err(_) => {}
+            .await?;
+        if answer.stop_requested {
+            self.target.stop.cancel();
         }
-        answer
+        Ok(answer)
     }
 
     /// Ends the run successfully: its open parts are closed, and RUN_FINISHED is appended, unless the run's own events
@@ -251,12 +317,27 @@ impl Producer {
     ///
     /// If the answer does not arrive, no event is lost: [`Client::finish`] with the same ids may be called later.
     pub async fn finish(mut self) -> Result<Run, ClientError> {
-        self.flush().await?;
-        let Target { client, thread, run, .. } = &*self.target;
-        if self.terminal {
-            return client.retrying(|| client.run_record(thread, run)).await;
+        let target = self.target.clone();
+        let Target { client, thread, run, .. } = &*target;
+        loop {
+            self.flush().await?;
+            let acknowledged = self.acknowledged;
+            let ended = match self.terminal {
+                true => client.retrying(|| client.run_record(thread, run)).await,
+                false => client.retrying(|| client.finish_after(thread, run, acknowledged)).await,
+            };
+            match ended {
+                Ok(run) if run.status.is_active() && run.producer_seq < acknowledged => {
+                    self.rewind(run.producer_seq + 1)?;
+                }
+                Ok(run) => return Ok(run),
+                Err(error) => {
+                    if !self.heal(&error).await? {
+                        return Err(error);
+                    }
+                }
+            }
         }
-        client.retrying(|| client.finish(thread, run)).await
     }
 
     /// Ends the run with an error: its open parts are closed, and RUN_ERROR is appended. A batch that was never
@@ -301,6 +382,8 @@ async fn beat(target: Arc<Target>, every: Duration) {
                 }
                 due = sent + every;
             }
+            // A run that is lost as a whole is started again by the next append.
+            Err(error) if error.problem("run-not-found").is_some() => due = Instant::now() + every,
             Err(error) if error.is_retryable() => due = Instant::now() + every.min(FAILED_BEAT),
             Err(_) => {
                 target.stop.cancel();
