@@ -54,7 +54,7 @@ fn errors_of_a_configuration_file_name_their_line() {
         ("user_requests_per_second = 5\n", 1, "[limits] user_requests_per_second"),
         ("limit_user_runs = 5\n", 1, "[limits] user_runs"),
         ("[limits]\n\nlisten = \"x\"\n", 3, "did you mean listen?"),
-        ("zzzz = 1\n", 1, "the settings are listen, data, store"),
+        ("zzzz = 1\n", 1, "the settings are listen, admin_listen, data, store"),
         ("[agent.a]\n", 1, "[agents.trips]"),
         ("api_key = \"s3cret\"\n", 1, "api_key_file"),
         ("lock_ttl_seconds = 0\n", 1, "0 is not in 1..=3600"),

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use threadline_backing::{Standby, ports::free_port};
-use threadline_store::{StatusStore, ThreadStore, postgres::OpenError};
+use threadline_store::{LineageStore, StatusStore, ThreadStore, postgres::OpenError};
 use tokio::time;
 
 use super::*;
@@ -33,6 +33,12 @@ async fn the_server_that_accepts_writes_is_found_and_found_again_after_a_failove
     let mut tick = time::interval(Duration::from_millis(100));
     let failed_over = async {
         while store.create_thread(new_thread("after", "ann")).await.is_err() {
+            // The engine of a node does so: a promoted server has another history.
+            if let Some(cause) = store.lineage().state().cause()
+                && let Ok(adopted) = store.adopt(cause).await
+            {
+                store.lineage().open(adopted);
+            }
             tick.tick().await;
         }
     };

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use threadline_core::{NewEvents, RunStatus, ThreadId};
-use threadline_engine::{AppendError, AppendReceipt, CreateThreadError, CreatedThread, EndRunError};
+use threadline_engine::{AppendError, AppendReceipt, CreateThreadError, CreatedThread, EndRunError, FinishError};
 
 use crate::support::{Node, events, new_run, numbered, run_id, run_seed};
 
@@ -78,9 +78,9 @@ fn a_retried_append_gets_the_same_answer_after_the_run_and_after_the_next_one_be
         let runs = &node.service.runs;
         for run in [
             runs.finish(&node.alice, &thread, &run_id("r"), 0).await,
-            runs.fail(&node.alice, &thread, &run_id("r"), None, None).await,
-            runs.stop(&node.alice, &thread, &run_id("r")).await.map_err(EndRunError::from),
-            runs.release(&node.alice, &thread, &run_id("r")).await,
+            runs.fail(&node.alice, &thread, &run_id("r"), None, None).await.map_err(FinishError::from),
+            runs.stop(&node.alice, &thread, &run_id("r")).await.map_err(EndRunError::from).map_err(FinishError::from),
+            runs.release(&node.alice, &thread, &run_id("r")).await.map_err(FinishError::from),
         ] {
             assert_eq!(run.expect("run").status, RunStatus::Finished);
         }

@@ -34,7 +34,7 @@ impl LineageCounts {
         }
     }
 
-    /// Counts a change.
+    /// Counts a change of the history by its cause.
     pub fn changed(&self, cause: &'static str) {
         self.changes.get_or_create(&[("cause", cause)]).inc();
     }
@@ -44,7 +44,7 @@ impl LineageCounts {
         self.loss.set(time.as_secs_f64());
     }
 
-    /// Sets the generation.
+    /// Sets the generation of the history.
     pub fn entered(&self, generation: i64) {
         self.generation.set(generation);
     }
