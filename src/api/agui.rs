@@ -15,7 +15,7 @@ use axum::{
 use serde_json::json;
 use threadline_core::{ReadFrom, RunId, ThreadId, limits::RUN_END_TIMEOUT};
 use threadline_engine::{
-    PageRequest, StoreError,
+    PageRequest, ReadError, StoreError,
     subscription::{Delivery, EndReason, FollowMethod, Subscription},
 };
 use threadline_http::{
@@ -91,16 +91,21 @@ pub async fn run(
         // A run of a log that was replaced must not be repeated. The page is judged as the cursor will be.
         let from = ReadFrom::After(seen.seq);
         let request = PageRequest { from, limit: 1, epoch: Some(seen.epoch), run: None, wait: None };
-        state.service.events.page(&principal, &thread, request).await?;
+        match state.service.events.page(&principal, &thread, request).await {
+            // Only a run that exists already can be continued from a cursor beyond the tail, and is refused then.
+            Ok(_) | Err(ReadError::CursorAhead { .. }) => {}
+            Err(error) => return Err(error.into()),
+        }
     }
     let run = AgentRun { id: Some(id.clone()), lease: None, input, makes_thread: seen.is_none() };
     let (started, mut requester) = run_agent(&state, &principal, &thread, agent, run, true).await?;
     if from_an_agent && !started.created {
         return Err(Problem::invalid("the agent's URL leads back to the run that sent this request"));
     }
-    // A run that has just started has no events that were seen before.
-    let after = seen.filter(|_| !started.created).map_or(started.cursor, |seen| seen.seq.max(started.cursor));
-    let epoch = seen.map_or(started.epoch, |seen| seen.epoch);
+    // A run that has just started has no events that were seen before. A cursor before the run is not judged again: the
+    // events between may belong to another epoch than the cursor.
+    let seen = seen.filter(|seen| !started.created && seen.seq >= started.cursor);
+    let (after, epoch) = seen.map_or((started.cursor, started.epoch), |seen| (seen.seq, seen.epoch));
     let events = &state.service.events;
     let subscription = events.subscribe(&principal, &thread, after, Some(epoch), Some(&id), FollowMethod::AgUi).await;
     let subscription = subscription.inspect_err(|_| requester.done())?;

@@ -235,7 +235,7 @@ async fn a_run_ends_once() {
     let run = fake.producer(&client, RunOptions::default()).await.finish().await.expect("finished");
     assert_eq!(run.status, RunStatus::Finished);
     for _ in 0..2 {
-        assert_eq!(fake.next().await, "POST /v1/threads/t/runs/r/finish {}");
+        assert_eq!(fake.next().await, "POST /v1/threads/t/runs/r/finish?producerSeq=0 ");
     }
 
     // Its own terminal event ends it as well; then there is nothing to ask for.

@@ -143,7 +143,6 @@ async fn a_run_that_is_lost_as_a_whole_is_started_again_under_its_id() {
     }
     node.lose();
     producer.append(numbered(31..=40)).await.expect("heals");
-    node.lose();
     let ended = producer.finish().await.expect("finishes");
     assert_eq!((ended.run_id.as_str(), ended.status), ("r", RunStatus::Finished));
     assert_eq!(written(&client, "r").await, lines("r", &numbered(1..=40)));

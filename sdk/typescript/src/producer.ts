@@ -320,7 +320,8 @@ export class Producer {
   #rewind(producerSeq: number, cause?: unknown): void {
     if (producerSeq < this.#sent.first) throw this.#cannotHeal(producerSeq, cause);
     this.#lost = [...this.#sent.takeFrom(producerSeq), ...this.#lost];
-    this.#next = producerSeq;
+    // A producer that repeats stored events may not have come to the lost ones yet.
+    this.#next = Math.min(this.#next, producerSeq);
     this.#acknowledged = producerSeq - 1;
   }
 

@@ -13,9 +13,12 @@ export class Sent {
   #size = 0;
   /** producerSeq of the first event that is kept; the one after the last if none is. */
   #first: number;
+  /** producerSeq after the last event. */
+  #next: number;
 
   constructor(next: number) {
     this.#first = next;
+    this.#next = next;
   }
 
   get first(): number {
@@ -27,6 +30,7 @@ export class Sent {
     const size = texts.reduce((sum, text) => sum + text.length, 0);
     this.#batches.push({ texts, size });
     this.#size += size;
+    this.#next += texts.length;
     while (this.#size > SENT_SIZE) {
       const dropped = this.#batches.shift();
       if (!dropped) return;
@@ -37,11 +41,16 @@ export class Sent {
 
   /** Removes the events from this producerSeq on, which must not be before `first`, and returns them. */
   takeFrom(producerSeq: number): string[] {
-    const all = this.#batches.flatMap(({ texts }) => texts);
-    const lost = all.splice(producerSeq - this.#first);
-    this.#batches.length = 0;
-    this.#size = 0;
-    this.add(all);
-    return lost;
+    const lost: (readonly string[])[] = [];
+    while (this.#next > producerSeq) {
+      const last = this.#batches.pop();
+      if (!last) break;
+      this.#size -= last.size;
+      this.#next -= last.texts.length;
+      const kept = Math.max(0, producerSeq - this.#next);
+      lost.push(last.texts.slice(kept));
+      if (kept > 0) this.add(last.texts.slice(0, kept));
+    }
+    return lost.reverse().flat();
   }
 }

@@ -55,10 +55,14 @@ impl Producer {
 
     /// Has the acknowledged events from this number on sent again.
     pub(super) fn rewind(&mut self, from: u64) -> Result<(), ClientError> {
-        if self.sent.from(from).is_none() {
-            return Err(self.cannot_heal(from));
+        // A producer that repeats stored events may not have come to the lost ones yet.
+        if from < self.next {
+            if self.sent.from(from).is_none() {
+                return Err(self.cannot_heal(from));
+            }
+            self.lost_from = Some(from);
         }
-        (self.lost_from, self.acknowledged) = (Some(from), from - 1);
+        self.acknowledged = from - 1;
         Ok(())
     }
 
