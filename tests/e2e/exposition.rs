@@ -99,7 +99,10 @@ async fn every_metric_is_explained_and_every_alarm_can_ring() {
         .lines()
         .filter_map(|line| line.strip_prefix("| `")?.split(['`', '{']).next())
         .flat_map(|name| match name {
-            name if name.ends_with("_seconds") && !name.starts_with("process") && !name.ends_with("skew_seconds")
+            name if name.ends_with("_seconds")
+                && !name.starts_with("process")
+                && !name.ends_with("skew_seconds")
+                && !name.ends_with("loss_seconds")
                 || name.ends_with("_appends") && name.contains("size") =>
             {
                 queried(name, "histogram")

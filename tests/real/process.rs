@@ -2,7 +2,6 @@
 
 use std::{
     io::{BufRead, BufReader, Read, Write},
-    net::TcpListener,
     os::unix::process::CommandExt,
     path::{Path, PathBuf},
     process::{Child, Command, ExitStatus, Stdio},
@@ -160,12 +159,9 @@ pub fn threadline(data: &Path, port: u16, agent: Option<&str>) -> (Process, Stri
     (process, url)
 }
 
-/// A port to come back to. Outside the range that connections are given theirs from: a client that tries in vain could
-/// find itself there otherwise.
+/// Port to which a server comes back after a kill, given to one test only.
 pub fn port() -> u16 {
-    let first = 20_000 + (std::process::id() % 6_000) as u16 * 2;
-    let free = |port: &u16| TcpListener::bind(("127.0.0.1", *port)).is_ok();
-    (first..32_000).find(free).expect("a free port")
+    threadline_backing::ports::free_port()
 }
 
 /// What a program answers that is given all of its input at once.

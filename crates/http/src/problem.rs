@@ -375,6 +375,10 @@ impl From<ServiceError> for Problem {
                 tracing::warn!(reason, "store unavailable");
                 Self::new(Type::StoreUnavailable, "the store failed; see the server's log").retry_after(1_000)
             }
+            ServiceError::Store(threadline_engine::StoreError::Fenced("standby")) => {
+                let detail = "the server of the store is a standby, which is not served from until it is promoted";
+                Self::new(Type::StoreUnavailable, detail).retry_after(1_000)
+            }
             ServiceError::Store(threadline_engine::StoreError::Fenced(cause)) => {
                 let detail =
                     format!("the history of the store has changed ({cause}), and this node has not adopted it yet");

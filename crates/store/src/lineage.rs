@@ -35,6 +35,10 @@ pub enum LineageCause {
 }
 
 impl LineageCause {
+    /// All causes.
+    pub const ALL: [Self; 7] =
+        [Self::Timeline, Self::System, Self::Adopted, Self::RolledBack, Self::Standby, Self::Copied, Self::Ordered];
+
     /// Stable name of the cause, for logs, metrics and the table `lineage`.
     pub fn name(self) -> &'static str {
         match self {

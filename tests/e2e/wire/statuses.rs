@@ -47,6 +47,7 @@ const ELSEWHERE: &[(&str, &str, u16, &str, &str)] = &[
         "tests/e2e/agents/driven.rs",
         "a_driven_run_accepts_events_only_from_its_driver",
     ),
+    ("GET", "/livez", 503, "tests/e2e/admin.rs", "a_blocked_runtime_is_reported_by_the_admin_listener"),
     ("GET", "/readyz", 503, "tests/e2e/draining.rs", "a_partial_request_gets_an_error"),
     ("GET", "/v1/socket", 101, "tests/e2e/socket_limits.rs", "subprotocols_are_negotiated_and_the_key_is_never_echoed"),
     (

@@ -7,6 +7,8 @@ use std::{
 
 use prometheus_client::metrics::{counter::Counter, family::Family, gauge::Gauge};
 
+use threadline_store::LineageCause;
+
 use super::register::Register;
 
 /// Changes of the store's history, and what they may have cost.
@@ -19,12 +21,14 @@ pub struct LineageCounts {
 
 impl LineageCounts {
     pub(super) fn new(all: &mut Register) -> Self {
+        let help = "Changes of the store's history that this node has adopted, by cause";
+        let changes: Family<_, Counter> = all.add("lineage_changes", help, Family::default());
+        // Each counter exists from 0 on, so that the first change shows as an increase.
+        for cause in LineageCause::ALL {
+            drop(changes.get_or_create(&[("cause", cause.name())]));
+        }
         Self {
-            changes: all.add(
-                "lineage_changes",
-                "Changes of the store's history that this node has adopted, by cause",
-                Family::default(),
-            ),
+            changes,
             loss: all.add(
                 "lineage_loss_seconds",
                 "Time before the last change of the store's history whose commits may be lost, by the beats of this node",

@@ -31,7 +31,8 @@ pub(super) async fn commit(connection: &mut PgConnection, group: &mut [Request])
         .bind(all(None))
         .bind(group.iter().map(|request| request.events as i64).collect::<Vec<_>>())
         .bind(STOP_GRACE.as_millis() as i64)
-        .bind(group.iter().map(|request| &request.body[..]).collect::<Vec<_>>());
+        .bind(group.iter().map(|request| &request.body[..]).collect::<Vec<_>>())
+        .bind(all(None::<i64>));
     let committed = statement.fetch_all(connection).await?.len();
     if committed == group.len() {
         return Ok(());
@@ -75,7 +76,8 @@ impl Commits {
             .bind(None::<i64>)
             .bind(1i64)
             .bind(STOP_GRACE.as_millis() as i64)
-            .bind(body.as_bytes());
+            .bind(body.as_bytes())
+            .bind(None::<i64>);
         statement.fetch_one(&mut self.connection).await?;
         Ok(())
     }
@@ -109,7 +111,8 @@ impl Commits {
             .bind(Vec::<i64>::new())
             // … starts at any tail of the log, for a producer.
             .bind(no_number)
-            .bind(false);
+            .bind(false)
+            .bind(Vec::<i64>::new());
         statement.fetch_one(&mut self.connection).await?;
         Ok(())
     }

@@ -12,7 +12,12 @@ use super::{super::BenchError, Request};
 use threadline_core::limits::{SQLITE_CACHE_KIB, WAL_CHECKPOINT_PAGES, WAL_LIMIT_BYTES};
 use threadline_store::sqlite::statements::{GROUP, WRITE_COMMIT};
 
-const SCHEMA: &str = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../migrations/sqlite/0001_initial.sql"));
+/// Steps of the schema that the statements need.
+const SCHEMA: [&str; 3] = [
+    include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../migrations/sqlite/0001_initial.sql")),
+    include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../migrations/sqlite/0002_projections_and_agents.sql")),
+    include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../migrations/sqlite/0007_nodes.sql")),
+];
 
 /// Opens a database file with the settings of the store.
 pub async fn open(file: &Path) -> Result<SqliteConnection, sqlx::Error> {
@@ -34,7 +39,9 @@ pub async fn open(file: &Path) -> Result<SqliteConnection, sqlx::Error> {
 /// Creates a file in `dir`, with heads to append to.
 pub(super) async fn with_heads(dir: &Path, threads: usize) -> Result<SqliteConnection, BenchError> {
     let mut connection = open(&dir.join("bare.db")).await?;
-    raw_sql(SCHEMA).execute(&mut connection).await?;
+    for step in SCHEMA {
+        raw_sql(step).execute(&mut connection).await?;
+    }
     let heads = "INSERT INTO heads (key, epoch, fence, run, lease_ms) \
                  SELECT value, 1, 1, 'bare', 3600000 FROM json_each(?)";
     let keys = json!((1..=threads).collect::<Vec<_>>()).to_string();
