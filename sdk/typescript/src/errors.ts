@@ -136,7 +136,7 @@ export function isProblem(error: unknown, slug: ProblemSlug): error is ProblemEr
 export function commonCursor(error: unknown): { readonly after: number; readonly epoch: string } | undefined {
   if (!isProblem(error, "log-replaced")) return undefined;
   const { commonUpTo, epoch } = error.problem;
-  return typeof commonUpTo === "number" && typeof epoch === "string" ? { after: commonUpTo, epoch } : undefined;
+  return typeof commonUpTo === "number" ? { after: commonUpTo, epoch: epoch as string } : undefined;
 }
 
 /** True if a response did not come from Threadline but from an intermediary, so that the condition may be temporary. */

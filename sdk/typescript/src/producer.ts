@@ -304,7 +304,7 @@ export class Producer {
       this.#rewind(expected, error);
       return true;
     }
-    if (!isProblem(error, "run-not-found") || !(await this.#runs.isKnown(this.#epoch, this.#cursor))) return false;
+    if (!isProblem(error, "run-not-found") || !(await this.#isKnown())) return false;
     // The whole run is lost, and its thread is not.
     if (this.#sent.first > 1) throw this.#cannotHeal(1, error);
     const { runId } = this;
@@ -314,6 +314,20 @@ export class Producer {
     this.#cursor = started.cursor;
     if (started.run.producerSeq < this.#acknowledged) this.#rewind(started.run.producerSeq + 1, error);
     return true;
+  }
+
+  /**
+   * True if the server knows the log of the run, perhaps without its newest events; false if the thread was deleted and
+   * created again.
+   */
+  async #isKnown(): Promise<boolean> {
+    try {
+      await this.#runs.next(this.#epoch, this.#cursor);
+      return true;
+    } catch (error) {
+      if (isProblem(error, "log-replaced")) return typeof error.problem["commonUpTo"] === "number";
+      throw error;
+    }
   }
 
   /** Queues the acknowledged events from this producerSeq on again. */

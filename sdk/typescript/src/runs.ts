@@ -130,19 +130,9 @@ export class Runs {
     return this.#post(runId, "finish", { query: { producerSeq }, kind: "producers" });
   }
 
-  /**
-   * True if the server knows the log of this cursor, perhaps without its newest events; false if the thread was deleted and
-   * created again.
-   */
-  async isKnown(epoch: string, after: number): Promise<boolean> {
-    const path = [...this.#path.slice(0, 2), "events"];
-    try {
-      await this.#http.call({ path, query: { after, epoch, limit: 1 } });
-      return true;
-    } catch (error) {
-      if (isProblem(error, "log-replaced")) return typeof error.problem["commonUpTo"] === "number";
-      throw error;
-    }
+  /** Reads the next event of the thread after a cursor. Rejects as a subscription with this cursor does. */
+  next(epoch: string, after: number): Promise<unknown> {
+    return this.#http.call({ path: [...this.#path.slice(0, 2), "events"], query: { after, epoch, limit: 1 } });
   }
 
   /** Ends a run as failed: open messages and calls are closed, then RUN_ERROR is appended. */

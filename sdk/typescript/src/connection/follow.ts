@@ -155,11 +155,9 @@ export class Follow implements Cursor<ThreadItem> {
   }
 
   #rebased({ body: { from, epoch, after } }: FrameOf<"rebased">): Taken<ThreadItem> {
-    if (from !== this.epoch) return outOfStep(`log ${from} continues as log ${epoch}`);
-    const missing = this.#reaches(after);
-    if (missing) return missing;
+    if (from !== this.epoch) return outOfStep("rebased");
     this.epoch = epoch;
-    return { items: [{ type: "rebased", from, epoch, after: this.at }] };
+    return this.#reaches(after) ?? { items: [{ type: "rebased", from, epoch, after: this.at }] };
   }
 
   /** Checks the server's statement that everything up to `seq` was sent. */
@@ -179,10 +177,7 @@ function replaced({ body: { epoch, tail, commonUpTo = null } }: FrameOf<"ended">
     {
       type: "/problems/log-replaced",
       title: "Log replaced",
-      status: 410,
-      detail: "the server has lost events that this subscription has delivered",
-      help: "Discard the events after the seq `commonUpTo`, or all of them if it is null, and read from there with `epoch`",
-      retryable: false,
+      detail: "events after commonUpTo were lost",
       epoch,
       tail,
       commonUpTo,
