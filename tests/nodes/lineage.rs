@@ -46,7 +46,8 @@ async fn whole(client: &Client, thread: &str, bodies: &Bodies) -> (String, Vec<S
     let (mut log, mut epoch) = (Vec::new(), String::new());
     loop {
         let query = EventQuery { after: Some(log.len() as u64), limit: Some(10_000), ..EventQuery::default() };
-        let page = client.events(thread, &query).await.expect("a page");
+        // A node that has not adopted the history yet refuses.
+        let page = eventually("a page", async || client.events(thread, &query).await.ok()).await;
         for event in &page.events {
             let body: Value = serde_json::from_str(event.event.get()).expect("JSON");
             bodies.note(thread, &page.epoch, event.seq, &body.to_string());
