@@ -135,7 +135,7 @@ pub struct ServeArgs {
     /// File that holds the key of that endpoint, if it requires one and THREADLINE_NAMING_API_KEY is not set
     #[arg(long, env = "THREADLINE_NAMING_API_KEY_FILE", value_name = "FILE")]
     pub naming_api_key_file: Option<PathBuf>,
-    /// The limits.
+    /// Limits of requests, threads and users that an operator may change.
     #[command(flatten)]
     pub limits: LimitArgs,
 }
@@ -166,7 +166,7 @@ pub struct DrainTimes {
 /// Format of the log lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum LogFormat {
-    /// For people.
+    /// One line of text per record, for people.
     Text,
     /// One JSON object a line.
     Json,

@@ -35,7 +35,7 @@ pub enum LineageCause {
 }
 
 impl LineageCause {
-    /// All causes.
+    /// Every cause, in the order in which the metrics list them.
     pub const ALL: [Self; 7] =
         [Self::Timeline, Self::System, Self::Adopted, Self::RolledBack, Self::Standby, Self::Copied, Self::Ordered];
 
