@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use threadline_core::limits::{LIVE_TIMEOUT, READY_TIMEOUT, REDIS_CHECK};
+use threadline_core::limits::{LIVE_TIMEOUT, MAX_SKEW, READY_TIMEOUT, REDIS_CHECK};
 use tokio::{runtime::Handle, sync::watch, time};
 
 use crate::{
@@ -59,11 +59,15 @@ impl Readiness {
         }
     }
 
-    /// Stable names of the faults in optional dependencies. A Redis that cannot be reached is one fault.
+    /// Stable names of the faults that leave the node ready. A Redis that cannot be reached is one fault.
     pub fn findings(&self) -> Vec<&'static str> {
-        let Some(RedisState { lock, delivers }) = self.redis else { return Vec::new() };
-        let silent = !delivers && lock != LockState::Unreachable;
-        lock.finding().into_iter().chain(silent.then_some("redis-delivers-no-messages")).collect()
+        let skew = self.beat.and_then(|beat| beat.skew_ms).unwrap_or(0);
+        let skewed = u128::from(skew.unsigned_abs()) > MAX_SKEW.as_millis();
+        let redis = self.redis.map_or([None, None], |RedisState { lock, delivers }| {
+            let silent = !delivers && lock != LockState::Unreachable;
+            [lock.finding(), silent.then_some("redis-delivers-no-messages")]
+        });
+        redis.into_iter().flatten().chain(skewed.then_some("clock-skew")).collect()
     }
 }
 

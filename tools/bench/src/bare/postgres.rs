@@ -112,7 +112,8 @@ impl Commits {
             // … starts at any tail of the log, for a producer.
             .bind(no_number)
             .bind(false)
-            .bind(Vec::<i64>::new());
+            .bind(Vec::<i64>::new())
+            .bind(no_number);
         statement.fetch_one(&mut self.connection).await?;
         Ok(())
     }
