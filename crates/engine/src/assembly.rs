@@ -22,6 +22,7 @@ use crate::{
     metrics::Metrics,
     nodes,
     read::{events, feed, followers, projections, recheck},
+    removals::Removals,
     runs::{self, close, heartbeats, lock_guard, reaper},
     subscription::Hub,
     upkeep::{feed_writer, retention, run_notices, sealer, snapshots},
@@ -52,6 +53,7 @@ impl Service {
             lock_guard::LockGuard::new(lock, timing.heartbeat, store.clone(), clock.clone(), metrics.clone());
         let lock_guard = Arc::new(lock_guard);
 
+        let removals = Arc::new(Removals::default());
         let listeners = Listeners::new(
             vec![
                 Box::new(directory.clone()),
@@ -64,6 +66,7 @@ impl Service {
                 Box::new(snapshots),
                 Box::new(notices.clone()),
                 Box::new(feed_writer.clone()),
+                Box::new(removals.clone()),
             ],
             lifecycle.failed.clone(),
         );
@@ -89,6 +92,17 @@ impl Service {
             metrics: metrics.clone(),
             lifecycle: lifecycle.clone(),
         });
+        let users = Users {
+            deps: Arc::new(users::UserDeps {
+                store: store.clone(),
+                clock: clock.clone(),
+                hub: hub.clone(),
+                bus: bus.clone(),
+                listeners: listeners.clone(),
+                removals: removals.clone(),
+                lifecycle: lifecycle.clone(),
+            }),
+        };
         let lineage_keeper = lineage::LineageKeeper {
             store: store.clone(),
             hub: hub.clone(),
@@ -96,6 +110,13 @@ impl Service {
             recheck: recheck.clone(),
             metrics: metrics.clone(),
             lifecycle: lifecycle.clone(),
+            repetition: lineage::Repetition {
+                store: store.clone(),
+                users: users.clone(),
+                removals: removals.clone(),
+                listeners: listeners.clone(),
+                lifecycle: lifecycle.clone(),
+            },
         };
         let upkeep = Arc::new(sealer::Upkeep {
             store: store.clone(),
@@ -117,12 +138,14 @@ impl Service {
         let node_beats =
             Arc::new(nodes::NodeBeats::new(in_store, machine, counts, life, node, node_name, steps.clone()));
         let health = Arc::new(health::Health {
+            store: store.clone(),
             beats: node_beats.clone(),
             metrics: metrics.clone(),
             lock_guard: lock_guard.clone(),
             lifecycle: lifecycle.clone(),
             bus: bus.clone(),
             redis: watch::Sender::new(None),
+            durability: watch::Sender::new(None),
         });
 
         for appends in appends {
@@ -141,6 +164,7 @@ impl Service {
         lifecycle.supervise("nodes::run", nodes::run(node_beats));
         lifecycle.supervise("steps::run", nodes::steps::run(steps));
         lifecycle.supervise("lineage::run", lineage::run(lineage_keeper));
+        lifecycle.supervise("health::watch_durability", health::watch_durability(health.clone()));
         lifecycle.supervise("health::watch_redis", health::watch_redis(health.clone()));
         lifecycle.supervise("reaper::run", reaper::run(closer.clone(), life()));
         lifecycle.supervise("recheck::run", recheck.run(life()));
@@ -198,16 +222,6 @@ impl Service {
                 lifecycle: lifecycle.clone(),
             }),
         };
-        let users = Users {
-            deps: Arc::new(users::UserDeps {
-                store: store.clone(),
-                clock: clock.clone(),
-                hub: hub.clone(),
-                bus,
-                listeners,
-                lifecycle: lifecycle.clone(),
-            }),
-        };
         let annotations = Annotations {
             deps: Arc::new(annotations::AnnotationDeps {
                 store: store.clone(),
@@ -233,6 +247,7 @@ impl Service {
             health,
             notices,
             retention,
+            removals,
             lifecycle,
         }
     }

@@ -9,9 +9,10 @@ use threadline_core::{
 };
 use threadline_store::{
     ActiveHead, ActiveRuns, AgentStore, AnnotationStore, Append, Appended, Beat, Claimed, CloseOutcome, CloseWhen,
-    Closing, DynStore, ErasureStore, FeedPage, FeedStore, GenerationRecord, Head, HeartbeatRequest, IdentityStore,
-    IdlePage, Lineage, LineageCause, LineageFence, LineageStore, ListThreads, LogPage, LogStore, NewBeat, NodeStore,
-    Renewal, Renewed, RunStore, Snapshot, SnapshotStore, StartOutcome, StartRun, StatusStore, StopOutcome, StoreClock,
+    Closing, Durability, DynStore, ErasureStore, FeedPage, FeedStore, GenerationRecord, Head, HeartbeatRequest,
+    IdentityStore, IdlePage, Lineage, LineageCause, LineageFence, LineageStore, ListThreads, LogPage, LogStore,
+    NewBeat, NodeStore, Renewal, Renewed, RunStore, Snapshot, SnapshotStore, StartOutcome, StartRun, StatusStore,
+    StopOutcome, StoreClock,
     StoreResult, StoreStatus, StoredProject, ThreadPage, ThreadStore, Unprojected,
 };
 
@@ -214,6 +215,9 @@ impl<P: Pass> StatusStore for Through<P> {
     }
     async fn status(&self) -> StoreResult<StoreStatus> {
         self.pass.pass(of("status", None), self.inner.status()).await
+    }
+    async fn durability(&self) -> StoreResult<Durability> {
+        self.pass.pass(of("durability", None), self.inner.durability()).await
     }
     async fn shut_down(&self) {
         self.inner.shut_down().await;
