@@ -12,8 +12,7 @@ use threadline_store::{
     Closing, Durability, DynStore, ErasureStore, FeedPage, FeedStore, GenerationRecord, Head, HeartbeatRequest,
     IdentityStore, IdlePage, Lineage, LineageCause, LineageFence, LineageStore, ListThreads, LogPage, LogStore,
     NewBeat, NodeStore, Renewal, Renewed, RunStore, Snapshot, SnapshotStore, StartOutcome, StartRun, StatusStore,
-    StopOutcome, StoreClock,
-    StoreResult, StoreStatus, StoredProject, ThreadPage, ThreadStore, Unprojected,
+    StopOutcome, StoreClock, StoreResult, StoreStatus, StoredProject, ThreadPage, ThreadStore, Unprojected,
 };
 
 /// A call of the store.
