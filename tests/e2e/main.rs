@@ -26,6 +26,7 @@ mod limits;
 mod metrics;
 mod names;
 mod origins;
+mod outcome;
 mod parameters;
 mod promises;
 mod read_marker;

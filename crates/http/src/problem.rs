@@ -203,6 +203,9 @@ problem_types! {
     /// The store does not respond, or accepts no writes.
     StoreUnavailable = "store-unavailable", SERVICE_UNAVAILABLE, "Store unavailable", true,
         "Send the same request again. If it was carried out already, it is not carried out twice.";
+    /// The store did not confirm a request whose repetition it could not recognize, such as an append without producerSeq.
+    OutcomeUnknown = "outcome-unknown", SERVICE_UNAVAILABLE, "Unknown outcome", false,
+        "Read the thread to find out what was stored, and send only what is missing. Requests with producerSeq, or with an ID of your choice, can be repeated without that.";
     /// Events of the thread were changed on the disk: their checksum is wrong. Events before them can be read.
     LogDamaged = "log-damaged", INTERNAL_SERVER_ERROR, "Damaged log", false,
         "Ask the operator to restore the thread from a backup. Events before the damaged ones can be read.";
@@ -272,6 +275,18 @@ impl Problem {
     pub fn retry_after(mut self, milliseconds: u64) -> Self {
         self.retry_after_ms = Some(milliseconds);
         self
+    }
+
+    /// The problem of a request whose repetition is recognized, or is not: then a failure of the store is no reason to
+    /// send the request again, because it may have been carried out.
+    pub fn of_request(self, repeatable: bool) -> Self {
+        let unknown = !repeatable && self.kind == ProblemType::StoreUnavailable;
+        if unknown { Self::outcome_unknown(self.detail) } else { self }
+    }
+
+    /// The request may have been carried out, and its repetition could do something twice.
+    pub fn outcome_unknown(detail: impl Into<String>) -> Self {
+        Self::new(ProblemType::OutcomeUnknown, detail).with(json!({ "outcome": "unknown" }))
     }
 
     pub fn document(self) -> ProblemDocument {
@@ -371,6 +386,7 @@ impl From<ServiceError> for Problem {
                 let wait = u64::try_from(DRAIN_RETRY_AFTER.as_millis()).unwrap_or(u64::MAX);
                 Self::new(Type::Draining, detail).retry_after(wait)
             }
+            ServiceError::OutcomeUnknown => Self::outcome_unknown(detail),
             ServiceError::Store(threadline_engine::StoreError::Unavailable(reason)) => {
                 tracing::warn!(reason, "store unavailable");
                 Self::new(Type::StoreUnavailable, "the store failed; see the server's log").retry_after(1_000)

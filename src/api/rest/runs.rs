@@ -17,7 +17,7 @@ use threadline_http::{
     body::{self, Whole},
     extract::{Caller, InRun, InThread, Json, Params, lease_seconds, parse_json},
     negotiation::StreamFormat,
-    problem::{Problem, ProblemDocument},
+    problem::{Problem, ProblemDocument, ProblemType},
     view::{ReceiptView, RunView, StartedView},
 };
 use utoipa::{IntoParams, ToSchema};
@@ -126,15 +126,19 @@ pub async fn start(
         if start.input.is_some() {
             return hand_over(&state, &principal, thread, start, params, form).await;
         }
+        let run = start.run_id.or(params.run_id);
+        let named = run.is_some();
         let start = StartRequest {
-            run: start.run_id.or(params.run_id),
+            run,
             agent: start.agent_id.or(params.agent_id),
             lease: lease_seconds(start.lease_seconds.or(params.lease_seconds))?,
             opening: Opening::Open,
         };
-        return Ok(answer(&runs.start(&principal, &thread, start).await?));
+        let started = runs.start(&principal, &thread, start).await.map_err(Problem::from);
+        return Ok(answer(&started.map_err(|problem| problem.of_request(named))?));
     }
     let lease = lease_seconds(params.lease_seconds)?;
+    let named = params.run_id.is_some();
     let start = StartRequest { run: params.run_id, agent: params.agent_id, lease, opening: Opening::Open };
     let mut place = state.http.bodies.place(&request);
     let mut data = request.into_body().into_data_stream();
@@ -161,8 +165,22 @@ pub async fn start(
         }
         Err(error) => {
             body::discard(data);
-            Err(refused.into_inner().unwrap_or_else(|| error.into()))
+            let problem = refused.into_inner().unwrap_or_else(|| error.into());
+            Err(if named { problem } else { of_unnamed_stream(problem) })
         }
+    }
+}
+
+/// Problem of a streamed run that the client did not name. The run may have begun, and the same stream again would begin
+/// another one.
+fn of_unnamed_stream(problem: Problem) -> Problem {
+    match problem.kind {
+        ProblemType::StoreUnavailable
+        | ProblemType::LineageChanging
+        | ProblemType::Draining
+        | ProblemType::Busy
+        | ProblemType::BodyTimeout => Problem::outcome_unknown(problem.detail),
+        _ => problem,
     }
 }
 
@@ -186,13 +204,16 @@ async fn hand_over(
     if named.is_some() && input.run_id.is_some() && named != input.run_id {
         return Err(Problem::invalid("input.runId and runId differ"));
     }
-    let id = named.or(input.run_id.take()).unwrap_or_else(RunId::generate);
+    let named = named.or(input.run_id.take());
+    let is_named = named.is_some();
+    let id = named.unwrap_or_else(RunId::generate);
     let (agent, _) = state.agents.get(principal, &agent).await?;
     let lease = lease_seconds(start.lease_seconds.or(params.lease_seconds))?;
     let run = AgentRun { id: Some(id.clone()), lease, input, makes_thread: false };
     let waits = form == StreamFormat::Sse;
     let place = if waits { Some(state.http.quota.open(principal)?) } else { None };
-    let (started, mut requester) = run_agent(state, principal, &thread, agent, run, waits).await?;
+    let started = run_agent(state, principal, &thread, agent, run, waits).await;
+    let (started, mut requester) = started.map_err(|problem| problem.of_request(is_named))?;
     let Some(place) = place else { return Ok(answer(&started)) };
     let events = &state.service.events;
     let subscription =

@@ -54,6 +54,7 @@ pub async fn create(
     Caller(principal): Caller,
     Json(body): Json<CreateBody>,
 ) -> Result<Response, Problem> {
+    let named = body.thread_id.is_some();
     let create = CreateThread {
         id: body.thread_id,
         user: body.user_id,
@@ -61,7 +62,8 @@ pub async fn create(
         name: body.name,
         metadata: body.metadata,
     };
-    let CreatedThread { thread, created } = state.service.threads.create(&principal, create).await?;
+    let made = state.service.threads.create(&principal, create).await.map_err(Problem::from);
+    let CreatedThread { thread, created } = made.map_err(|problem| problem.of_request(named))?;
     let status = if created { StatusCode::CREATED } else { StatusCode::OK };
     Ok((status, Answer(ThreadView::new(&thread))).into_response())
 }

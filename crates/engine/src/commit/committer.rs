@@ -14,7 +14,12 @@ use tokio::{sync::mpsc, time::Instant};
 
 use crate::{
     DrainingError,
-    commit::{pipeline::Pipeline, receipt::AppendReceipt, requests::Request, resolve},
+    commit::{
+        pipeline::Pipeline,
+        receipt::AppendReceipt,
+        requests::{Request, unconfirmed},
+        resolve,
+    },
 };
 
 /// Queues of appends. Each thread belongs to one of the pipelines, which commit concurrently, so that the order of a
@@ -200,11 +205,12 @@ fn gather(
     entries
 }
 
-async fn commit(pipeline: &Arc<Pipeline>, entries: Vec<Entry>, aside: &mut Aside) {
+async fn commit(pipeline: &Arc<Pipeline>, mut entries: Vec<Entry>, aside: &mut Aside) {
     let batch: Vec<Append> = entries.iter().filter_map(Entry::append).collect();
     pipeline.commits.fetch_add(1, Ordering::Relaxed);
     let (commits, appends) = (&pipeline.metrics.commits, &pipeline.metrics.appends);
     let count = entries.iter().map(|entry| entry.requests.len()).sum();
+    entries.iter_mut().flat_map(|entry| &mut entry.requests).for_each(Request::hand_over);
     let begun = Instant::now();
     let answers = pipeline.store.append(&batch).await;
     commits.size.size(count);
@@ -215,7 +221,8 @@ async fn commit(pipeline: &Arc<Pipeline>, entries: Vec<Entry>, aside: &mut Aside
             commits.failed.inc();
             appends.failed.inc_by(count as u64);
             for request in entries.into_iter().flat_map(|entry| entry.requests) {
-                request.reply.send(Err(error.clone().into()));
+                let answer = unconfirmed(request.producer_seq, error.clone());
+                request.reply.send(Err(answer));
             }
             return;
         }

@@ -9,7 +9,11 @@ use threadline_store::{Append, DynStore, Head, StoreError, segment::join_bodies}
 
 use crate::{
     AppendError, LookupError,
-    commit::{pipeline::Pipeline, receipt::AppendReceipt, requests::Request},
+    commit::{
+        pipeline::Pipeline,
+        receipt::AppendReceipt,
+        requests::{Request, unconfirmed},
+    },
     errors::CompareError,
     metrics::Metrics,
     records::ThreadRef,
@@ -25,7 +29,7 @@ pub(crate) async fn resolve(pipeline: &Pipeline, requests: Vec<Request>) {
         let answer = resolve_one(pipeline, &thread, &run, fence, producer_seq, &events).await;
         match &answer {
             Ok(_) => {}
-            Err(AppendError::Store(_)) => drop(pipeline.metrics.appends.failed.inc()),
+            Err(AppendError::Store(_) | AppendError::OutcomeUnknown) => drop(pipeline.metrics.appends.failed.inc()),
             Err(_) => drop(pipeline.metrics.appends.refused.inc()),
         }
         reply.send(answer);
@@ -74,7 +78,9 @@ async fn resolve_one(
         }
         let next = producer_seq.map(|_| from + stored as u64);
         let append = Append { key: thread.key, fence, producer_seq: next, events: rest };
-        if let Some(appended) = pipeline.store.append(std::slice::from_ref(&append)).await?.pop().flatten() {
+        let answers = pipeline.store.append(std::slice::from_ref(&append)).await;
+        let answers = answers.map_err(|error| unconfirmed(producer_seq, error));
+        if let Some(appended) = answers?.pop().flatten() {
             pipeline.publish(thread, &append, &appended);
             pipeline.metrics.appends.committed.inc();
             let first_seq = appended.first_seq - stored as u64;

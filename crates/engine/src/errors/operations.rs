@@ -114,6 +114,7 @@ operation_errors! {
         ProducerSeqConflict { producer_seq: u64 },
         InvalidRequest(detail: String),
         Draining,
+        OutcomeUnknown,
         Store(error: StoreError),
     }
     from EndRunError { ThreadNotFound, RunNotFound, RunDriven { thread, run }, Store(error) }
@@ -155,6 +156,7 @@ operation_errors! {
         InvalidRequest(detail: String),
         Limited(limited: Limited),
         Draining,
+        OutcomeUnknown,
         Store(error: StoreError),
     }
     from RunLookupError { ThreadNotFound, RunNotFound, Store(error) }
@@ -165,7 +167,7 @@ operation_errors! {
     }
     from AppendError {
         ThreadNotFound, RunNotFound, RunDriven { thread, run }, RunFenced(run), ProducerSeqGap { expected },
-        ProducerSeqConflict { producer_seq }, InvalidRequest(detail), Draining, Store(error),
+        ProducerSeqConflict { producer_seq }, InvalidRequest(detail), Draining, OutcomeUnknown, Store(error),
     }
     from InvalidRequestError { InvalidRequest(detail) }
 

@@ -92,6 +92,10 @@ pub enum ServiceError {
     /// The server is shutting down.
     #[error("the server is shutting down")]
     Draining,
+    /// The store did not confirm an append without producerSeq, which is in the log or not: a repetition could append the
+    /// events twice.
+    #[error("the store did not confirm the append, whose events may have been stored")]
+    OutcomeUnknown,
     /// The store failed; the effect is unknown, and the request may be retried.
     #[error(transparent)]
     Store(#[from] StoreError),
