@@ -28,6 +28,7 @@ mod names;
 mod origins;
 mod outcome;
 mod parameters;
+mod preconditions;
 mod promises;
 mod read_marker;
 mod readiness;

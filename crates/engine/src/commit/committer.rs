@@ -72,6 +72,7 @@ impl Entry {
         };
         follows
             && last.fence == request.fence
+            && last.epoch == request.epoch
             && last.events.terminal().is_none()
             && self.count + request.events.count() <= MAX_BATCH_EVENTS
             && self.bytes + request.events.body().len() < MAX_BATCH_BYTES
@@ -86,7 +87,8 @@ impl Entry {
     fn append(&self) -> Option<Append> {
         let first = self.requests.first()?;
         let events = NewEvents::concat(self.requests.iter().map(|request| request.events.clone()).collect())?;
-        Some(Append { key: first.thread.key, fence: first.fence, producer_seq: first.producer_seq, events })
+        let Request { fence, epoch, producer_seq, .. } = *first;
+        Some(Append { key: first.thread.key, fence, epoch, producer_seq, events })
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use threadline_core::{Fence, NewEvents, RunId};
+use threadline_core::{Epoch, Fence, NewEvents, RunId};
 use threadline_store::StoreError;
 use tokio::sync::{mpsc, oneshot};
 
@@ -16,6 +16,8 @@ pub(crate) struct Request {
     pub thread: Arc<ThreadRef>,
     pub run: RunId,
     pub fence: Fence,
+    /// Epoch that the log must have; `None` for any.
+    pub epoch: Option<Epoch>,
     pub producer_seq: Option<u64>,
     pub events: NewEvents,
     pub reply: CommitReply,

@@ -69,8 +69,8 @@ pub enum ServiceError {
         /// First producer_seq whose bytes differ.
         producer_seq: u64,
     },
-    /// The cursor belongs to another incarnation of the log.
-    #[error("the cursor belongs to a log that was replaced")]
+    /// The cursor, or the condition of a write, belongs to another incarnation of the log.
+    #[error("the epoch of the request is that of a log that was replaced")]
     LogReplaced(ReplacedLog),
     /// The cursor is beyond the tail.
     #[error("the cursor is beyond the newest event, seq {tail}")]

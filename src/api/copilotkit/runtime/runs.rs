@@ -67,7 +67,7 @@ pub async fn run(
         Some(id) => continued(state, principal, &thread, id, &input).await?,
         None => RunId::generate(),
     };
-    let run = AgentRun { id: Some(id.clone()), lease: None, input, makes_thread: true };
+    let run = AgentRun { id: Some(id.clone()), lease: None, epoch: None, input, makes_thread: true };
     let started = run_agent(state, principal, &thread, agent, run, true).await;
     let (started, mut requester) = started.map_err(|problem| problem.of_request(repeatable))?;
     let events = &state.service.events;
