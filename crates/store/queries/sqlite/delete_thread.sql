@@ -2,8 +2,10 @@
 -- no append, start, close or read finds the thread from then on.
 -- Caller: delete_thread in src/sqlite/threads.rs
 -- ?1 key integer
--- example: 1
+-- ?2 epoch integer: that the log must have or have had before, or NULL
+-- example: 1, NULL
 
-UPDATE threads SET deleted = 1, version = version + 1 WHERE key = ?1 AND deleted = 0;
-DELETE FROM turns WHERE key = ?1;
-DELETE FROM heads WHERE key = ?1
+UPDATE threads SET deleted = 1, version = version + 1 WHERE key = ?1 AND deleted = 0
+  AND (?2 IS NULL OR EXISTS (SELECT 1 FROM heads WHERE key = ?1 AND ?2 IN (epoch, prior_epoch)));
+DELETE FROM turns WHERE key = ?1 AND EXISTS (SELECT 1 FROM threads WHERE key = ?1 AND deleted > 0);
+DELETE FROM heads WHERE key = ?1 AND EXISTS (SELECT 1 FROM threads WHERE key = ?1 AND deleted > 0)
