@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use threadline_core::limits::{DURABILITY_CHECK, LIVE_TIMEOUT, READY_TIMEOUT, REDIS_CHECK};
+use threadline_core::limits::{DURABILITY_CHECK, LIVE_TIMEOUT, MAX_SKEW, READY_TIMEOUT, REDIS_CHECK};
 use threadline_store::{Durability, DynStore};
 use tokio::{runtime::Handle, sync::watch, time};
 
@@ -65,10 +65,15 @@ impl Readiness {
     /// Stable names of what an operator has to act on though the node is ready. A Redis that cannot be reached is one
     /// finding.
     pub fn findings(&self) -> Vec<&'static str> {
-        let loses = (self.durability == Some(Durability::Asynchronous)).then_some(Durability::Asynchronous.name());
-        let Some(RedisState { lock, delivers }) = self.redis else { return loses.into_iter().collect() };
-        let silent = !delivers && lock != LockState::Unreachable;
-        lock.finding().into_iter().chain(silent.then_some("redis-delivers-no-messages")).chain(loses).collect()
+        let skew = self.beat.and_then(|beat| beat.skew_ms).unwrap_or(0);
+        let skewed = u128::from(skew.unsigned_abs()) > MAX_SKEW.as_millis();
+        let loses = self.durability.filter(|durability| *durability == Durability::Asynchronous);
+        let redis = self.redis.map_or([None, None], |RedisState { lock, delivers }| {
+            let silent = !delivers && lock != LockState::Unreachable;
+            [lock.finding(), silent.then_some("redis-delivers-no-messages")]
+        });
+        let store = [loses.map(Durability::name), skewed.then_some("clock-skew")];
+        redis.into_iter().chain(store).flatten().collect()
     }
 }
 
