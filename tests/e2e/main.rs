@@ -15,6 +15,7 @@ mod contract_documents;
 mod conversations;
 mod copilotkit;
 mod copilotkit_runtime;
+mod damaged;
 mod development;
 mod draining;
 mod equivalence;

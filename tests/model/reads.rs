@@ -57,7 +57,7 @@ impl Bench {
 
     async fn append_elsewhere(&mut self, count: usize) {
         self.append(numbered("elsewhere", count)).await;
-        self.hub.advance(self.key, &TopicState::from(&self.head));
+        self.hub.advance(self.key, &TopicState::committed(&self.head));
     }
 
     async fn open(&self, cursor: Seq) -> Subscription {

@@ -22,6 +22,7 @@ use crate::{
     metrics::Metrics,
     nodes,
     read::{events, feed, followers, projections, recheck},
+    removals::Removals,
     runs::{self, close, heartbeats, lock_guard, reaper},
     subscription::Hub,
     upkeep::{feed_writer, retention, run_notices, sealer, snapshots},
@@ -51,6 +52,7 @@ impl Service {
             lock_guard::LockGuard::new(lock, timing.heartbeat, store.clone(), clock.clone(), metrics.clone());
         let lock_guard = Arc::new(lock_guard);
 
+        let removals = Arc::new(Removals::default());
         let listeners = Listeners::new(
             vec![
                 Box::new(directory.clone()),
@@ -63,6 +65,7 @@ impl Service {
                 Box::new(snapshots),
                 Box::new(notices.clone()),
                 Box::new(feed_writer.clone()),
+                Box::new(removals.clone()),
             ],
             lifecycle.failed.clone(),
         );
@@ -88,6 +91,17 @@ impl Service {
             metrics: metrics.clone(),
             lifecycle: lifecycle.clone(),
         });
+        let users = Users {
+            deps: Arc::new(users::UserDeps {
+                store: store.clone(),
+                clock: clock.clone(),
+                hub: hub.clone(),
+                bus: bus.clone(),
+                listeners: listeners.clone(),
+                removals: removals.clone(),
+                lifecycle: lifecycle.clone(),
+            }),
+        };
         let lineage_keeper = lineage::LineageKeeper {
             store: store.clone(),
             hub: hub.clone(),
@@ -95,6 +109,13 @@ impl Service {
             recheck: recheck.clone(),
             metrics: metrics.clone(),
             lifecycle: lifecycle.clone(),
+            repetition: lineage::Repetition {
+                store: store.clone(),
+                users: users.clone(),
+                removals: removals.clone(),
+                listeners: listeners.clone(),
+                lifecycle: lifecycle.clone(),
+            },
         };
         let upkeep = Arc::new(sealer::Upkeep {
             store: store.clone(),
@@ -113,12 +134,14 @@ impl Service {
         let (in_store, at, counts, life) = (store.clone(), clock.clone(), metrics.clone(), lifecycle.clone());
         let node_beats = Arc::new(nodes::NodeBeats::new(in_store, at, counts, life, node, node_name));
         let health = Arc::new(health::Health {
+            store: store.clone(),
             beats: node_beats.clone(),
             metrics: metrics.clone(),
             lock_guard: lock_guard.clone(),
             lifecycle: lifecycle.clone(),
             bus: bus.clone(),
             redis: watch::Sender::new(None),
+            durability: watch::Sender::new(None),
         });
 
         for appends in appends {
@@ -136,6 +159,7 @@ impl Service {
         lifecycle.supervise("sealer::run_purge", sealer::run_purge(upkeep, sealer));
         lifecycle.supervise("nodes::run", nodes::run(node_beats));
         lifecycle.supervise("lineage::run", lineage::run(lineage_keeper));
+        lifecycle.supervise("health::watch_durability", health::watch_durability(health.clone()));
         lifecycle.supervise("health::watch_redis", health::watch_redis(health.clone()));
         lifecycle.supervise("reaper::run", reaper::run(closer.clone(), life()));
         lifecycle.supervise("recheck::run", recheck.run(life()));
@@ -193,16 +217,6 @@ impl Service {
                 lifecycle: lifecycle.clone(),
             }),
         };
-        let users = Users {
-            deps: Arc::new(users::UserDeps {
-                store: store.clone(),
-                clock: clock.clone(),
-                hub: hub.clone(),
-                bus,
-                listeners,
-                lifecycle: lifecycle.clone(),
-            }),
-        };
         let annotations = Annotations {
             deps: Arc::new(annotations::AnnotationDeps {
                 store: store.clone(),
@@ -228,6 +242,7 @@ impl Service {
             health,
             notices,
             retention,
+            removals,
             lifecycle,
         }
     }

@@ -19,6 +19,7 @@ pub mod metrics;
 mod nodes;
 mod read;
 mod records;
+mod removals;
 mod run_counts;
 mod runs;
 mod store_status;
@@ -72,6 +73,7 @@ pub use crate::{
         projections::{Projected, Projections},
     },
     records::{Page, RunNotice, ThreadAt},
+    removals::{Removal, Removals},
     runs::{
         PendingAppend, Runs,
         close::evicted,
@@ -164,6 +166,7 @@ pub struct Service {
     health: Arc<health::Health>,
     notices: Arc<run_notices::RunNotices>,
     retention: Arc<retention::Retention>,
+    removals: Arc<Removals>,
     lifecycle: Lifecycle,
 }
 
@@ -231,6 +234,11 @@ impl Service {
     /// Nodes of the installation with their states, those with the newest beats first.
     pub async fn nodes(&self) -> Result<Vec<(Node, NodeState)>, StoreError> {
         self.health.beats.list().await
+    }
+
+    /// Removals of this node, for those that are committed without the service.
+    pub fn removals(&self) -> &Arc<Removals> {
+        &self.removals
     }
 
     /// Metrics of this node.

@@ -5,7 +5,7 @@ use threadline_core::{Epoch, Fence, Principal, ProjectId, Run, RunId, Thread, Th
 use crate::InvalidRequestError;
 
 /// Facts of a thread that never change while it exists. Only `epoch` may change, when the store loses commits.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct ThreadRef {
     /// Key of this incarnation, assigned by the store.
     pub key: ThreadKey,

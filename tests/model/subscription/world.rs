@@ -143,7 +143,7 @@ pub async fn run(seed: u64, options: Options) -> Outcome {
 
 async fn recheck(world: &World, node: usize) {
     let hub = &world.hubs[node];
-    hub.recheck(world.slow.as_ref(), &hub.followed()).await.expect("recheck");
+    hub.recheck(world.slow.as_ref(), world.slow.lineage().generation(), &hub.followed()).await.expect("recheck");
 }
 
 async fn check_end(world: &World, index: usize, id: &str, seat: &reader::Seat) {
@@ -330,7 +330,7 @@ impl Writer {
                 let _ = live.send(batch.clone());
             }
         }
-        self.tell(head.key, TopicState::from(&head), Some((head, slice)));
+        self.tell(head.key, TopicState::committed(&head), Some((head, slice)));
     }
 
     /// Publishes on the own node, and sends hints to the other one.

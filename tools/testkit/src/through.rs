@@ -9,10 +9,10 @@ use threadline_core::{
 };
 use threadline_store::{
     ActiveHead, ActiveRuns, AgentStore, AnnotationStore, Append, Appended, Beat, Claimed, CloseOutcome, CloseWhen,
-    Closing, DynStore, ErasureStore, FeedPage, FeedStore, GenerationRecord, Head, HeartbeatRequest, IdentityStore,
-    IdlePage, Lineage, LineageCause, LineageFence, LineageStore, ListThreads, LogPage, LogStore, NewBeat, NodeStore,
-    RunStore, Snapshot, SnapshotStore, StartOutcome, StartRun, StatusStore, StopOutcome, StoreResult, StoreStatus,
-    StoredProject, ThreadPage, ThreadStore, Unprojected,
+    Closing, Durability, DynStore, ErasureStore, FeedPage, FeedStore, GenerationRecord, Head, HeartbeatRequest,
+    IdentityStore, IdlePage, Lineage, LineageCause, LineageFence, LineageStore, ListThreads, LogPage, LogStore,
+    NewBeat, NodeStore, RunStore, Snapshot, SnapshotStore, StartOutcome, StartRun, StatusStore, StopOutcome,
+    StoreResult, StoreStatus, StoredProject, ThreadPage, ThreadStore, Unprojected,
 };
 
 /// A call of the store.
@@ -217,6 +217,9 @@ impl<P: Pass> LineageStore for Through<P> {
 impl<P: Pass> StatusStore for Through<P> {
     async fn status(&self) -> StoreResult<StoreStatus> {
         self.pass.pass(of("status", None), self.inner.status()).await
+    }
+    async fn durability(&self) -> StoreResult<Durability> {
+        self.pass.pass(of("durability", None), self.inner.durability()).await
     }
     async fn shut_down(&self) {
         self.inner.shut_down().await;

@@ -224,6 +224,7 @@ struct LevelGauges {
     draining: Gauge,
     up: Family<[(&'static str, &'static str); 1], Gauge>,
     redis: Family<[(&'static str, &'static str); 1], Gauge>,
+    durability: Family<[(&'static str, &'static str); 1], Gauge>,
 }
 
 impl Default for Metrics {
@@ -292,6 +293,11 @@ impl Metrics {
                 topics: all.gauge("followed_threads", "Threads followed on this node"),
                 draining: all.gauge("draining", "1 while the node is shutting down"),
                 up: all.add("dependency_up", "1 if the dependency responds", Family::default()),
+                durability: all.add(
+                    "store_durability",
+                    "1 for the way in which the store keeps commits",
+                    Family::default(),
+                ),
                 redis: all.add("redis_check", "1 if Redis passed this check at the last time", Family::default()),
             },
             registry: all.0,
@@ -331,6 +337,13 @@ impl Metrics {
     /// Counts a socket that the server closed for this reason.
     pub fn socket_closed(&self, reason: &'static str) {
         self.0.socket_closes.get_or_create(&[("reason", reason)]).inc();
+    }
+
+    /// Sets the way in which the store keeps commits.
+    pub fn keeps(&self, now: threadline_store::Durability) {
+        for one in threadline_store::Durability::ALL {
+            self.0.levels.durability.get_or_create(&[("state", one.name())]).set(i64::from(one == now));
+        }
     }
 
     /// Formats all metrics as OpenMetrics text.

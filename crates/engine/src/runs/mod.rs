@@ -43,7 +43,7 @@ use crate::{
         lock_guard::LockGuard,
         writer::Writer,
     },
-    subscription::{Hub, ReplacedLog},
+    subscription::{Hub, ReplacedLog, TopicState},
     upkeep::feed_writer::FeedWriter,
 };
 
@@ -232,7 +232,7 @@ impl Runs {
         let request = move |thread: Arc<ThreadRef>| async move {
             match self.deps.store.request_stop(thread.key, run, at.epoch).await? {
                 StopOutcome::Asked(run, head) => {
-                    self.deps.listeners.topic_changed(thread.key, &(&head).into());
+                    self.deps.listeners.topic_changed(thread.key, &TopicState::committed(&head));
                     self.deps.feed_writer.mark(&thread.project, &thread.user);
                     Ok(Attempt::Done(run))
                 }

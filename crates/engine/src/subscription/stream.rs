@@ -138,10 +138,11 @@ impl Subscription {
     ) -> Result<Self, FollowError> {
         let topic = hub.join(key);
         let resets = topic.state().resets;
+        let known = store.lineage().generation();
         let head = store.heads(&[key]).await?.pop().ok_or(FollowError::Gone)?;
-        topic.advance(&TopicState::from(&head));
+        topic.advance(&TopicState::read(&head, known));
         let (present, tail) = (head.epoch, head.tail);
-        match head.history().judge(tail, epoch, cursor, store.lineage().generation()) {
+        match head.history().judge(tail, epoch, cursor, known) {
             Judgement::Continues | Judgement::Rebased => {}
             Judgement::Replaced { common_up_to } => {
                 return Err(FollowError::LogReplaced(ReplacedLog { epoch: present, tail, common_up_to }));
@@ -292,8 +293,8 @@ impl Subscription {
             return Ok(Some((generation, slice)));
         }
         let (topic, store) = (self.topic.clone(), self.store.0.clone());
-        let metrics = self.metrics.clone();
-        let read = tokio::spawn(async move { topic.page(store.as_ref(), generation, cursor, &metrics).await });
+        let (metrics, known) = (self.metrics.clone(), store.lineage().generation());
+        let read = tokio::spawn(async move { topic.page(store.as_ref(), known, generation, cursor, &metrics).await });
         read.await.map_err(|error| StoreError::Unavailable(format!("a read was cut short: {error}")))?
     }
 
