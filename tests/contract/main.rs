@@ -64,7 +64,8 @@ contract! {
         a_read_marker_is_in_the_feed_and_moves_no_thread
         a_deleted_thread_is_gone_at_once
         a_deleted_thread_is_purged_in_chunks
-        a_recreated_thread_is_a_new_thread;
+        a_recreated_thread_is_a_new_thread
+        the_deletion_of_a_requested_thread_is_remembered_for_a_day;
     runs:
         a_start_gives_the_thread_to_one_run
         a_start_repeated_is_the_same_run

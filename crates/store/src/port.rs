@@ -30,6 +30,10 @@ pub trait ThreadStore: Send + Sync {
     /// Creates a thread. If the id is taken, nothing is changed.
     async fn create_thread(&self, new: NewThread) -> StoreResult<CreatedThread>;
 
+    /// True if a thread of this id that was created with an idempotency key was deleted. Forgotten by
+    /// [`ThreadStore::purge`] once [`threadline_core::limits::REQUEST_KEPT`] has passed.
+    async fn was_request_deleted(&self, project: &ProjectId, id: &ThreadId) -> StoreResult<bool>;
+
     /// The thread of this id; `None` if it does not exist.
     async fn thread(&self, project: &ProjectId, id: &ThreadId) -> StoreResult<Option<Thread>>;
 

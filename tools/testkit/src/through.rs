@@ -91,6 +91,9 @@ impl<P: Pass> ThreadStore for Through<P> {
     async fn create_thread(&self, new: NewThread) -> StoreResult<CreatedThread> {
         self.pass.pass(of("create_thread", None), self.inner.create_thread(new)).await
     }
+    async fn was_request_deleted(&self, project: &ProjectId, id: &ThreadId) -> StoreResult<bool> {
+        self.pass.pass(of("was_request_deleted", None), self.inner.was_request_deleted(project, id)).await
+    }
     async fn thread(&self, project: &ProjectId, id: &ThreadId) -> StoreResult<Option<Thread>> {
         self.pass.pass(of("thread", None), self.inner.thread(project, id)).await
     }

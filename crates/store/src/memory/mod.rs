@@ -11,7 +11,7 @@ use threadline_core::{
     AgentId, Annotation, Clock, CreatedThread, Epoch, FeedChange, FeedEntry, Fence, Generation, ListOrder,
     ListPosition, LogHistory, LogSlice, NewEvents, NewThread, Node, NodeId, PriorEpoch, ProjectId, ReadFrom, Run,
     RunId, RunStatus, Seq, Terminal, Thread, ThreadId, ThreadKey, ThreadPatch, Timestamp, UserId,
-    limits::{CLOCK_STEP, PAGE_BYTES, REAP_CLAIM, RELEASE_GRACE, RENEW_CHUNK, STOP_GRACE},
+    limits::{CLOCK_STEP, PAGE_BYTES, REAP_CLAIM, RELEASE_GRACE, RENEW_CHUNK, REQUEST_KEPT, STOP_GRACE},
 };
 
 use super::{
@@ -56,6 +56,8 @@ struct State {
     feeds: HashMap<(ProjectId, UserId), Feed>,
     agents: BTreeMap<(ProjectId, AgentId), String>,
     staged: HashMap<ThreadKey, transfer::Staged>,
+    /// Deleted threads that were created with an idempotency key, with the time of the deletion.
+    deleted_requests: HashMap<(ProjectId, ThreadId), Timestamp>,
     identity: identity::Identity,
     nodes: BTreeMap<NodeId, Node>,
 }
@@ -64,6 +66,8 @@ struct State {
 #[derive(Debug, Clone)]
 struct Row {
     thread: Thread,
+    /// True if the thread was created with an idempotency key.
+    requested: bool,
     generation: Generation,
     prior: Option<PriorEpoch>,
     fed_version: i64,
@@ -110,6 +114,7 @@ impl Row {
     fn new(thread: Thread, generation: Generation) -> Self {
         Self {
             thread,
+            requested: false,
             generation,
             prior: None,
             fed_version: 0,
@@ -282,10 +287,15 @@ impl ThreadStore for MemoryStore {
         }
         state.last_key += 1;
         let key = ThreadKey(state.last_key);
+        let requested = new.request.is_some();
         let thread = new.made(key, Epoch::generate(), now);
         state.ids.insert(id, key);
-        state.threads.insert(key, Row::new(thread.clone(), state.lineage.generation));
+        state.threads.insert(key, Row { requested, ..Row::new(thread.clone(), state.lineage.generation) });
         Ok(CreatedThread { thread, created: true })
+    }
+
+    async fn was_request_deleted(&self, project: &ProjectId, id: &ThreadId) -> StoreResult<bool> {
+        Ok(self.state().deleted_requests.contains_key(&(project.clone(), id.clone())))
     }
 
     async fn thread(&self, project: &ProjectId, id: &ThreadId) -> StoreResult<Option<Thread>> {
@@ -360,6 +370,9 @@ impl ThreadStore for MemoryStore {
         }
         let Some(row) = state.threads.remove(&key) else { return Ok(false) };
         let Thread { project, id, user, .. } = row.thread;
+        if row.requested {
+            state.deleted_requests.insert((project.clone(), id.clone()), self.clock.now());
+        }
         state.ids.remove(&(project.clone(), id.clone()));
         state.feeds.entry((project, user)).or_default().deleted.insert(key, id);
         Ok(true)
@@ -367,7 +380,9 @@ impl ThreadStore for MemoryStore {
 
     async fn purge(&self, _rows: usize) -> StoreResult<bool> {
         let now = self.clock.now();
-        self.state().staged.retain(|_, staged| !staged.is_given_up(now));
+        let state = &mut *self.state();
+        state.staged.retain(|_, staged| !staged.is_given_up(now));
+        state.deleted_requests.retain(|_, at| at.plus(REQUEST_KEPT) > now);
         Ok(false)
     }
 }

@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use sqlx::query;
 use threadline_core::{
     CreatedThread, Epoch, ListOrder, NewThread, ProjectId, Seq, Thread, ThreadId, ThreadKey, ThreadPatch,
-    limits::{PG_RACES, PURGE_ROWS},
+    limits::{FORGOTTEN_REQUESTS, PG_RACES, PURGE_ROWS, REQUEST_KEPT},
 };
 
 use super::{
@@ -28,6 +28,9 @@ pub(super) const EDIT: &str = text_of(include_str!("../../queries/postgres/edit_
 pub(super) const MARK: &str = text_of(include_str!("../../queries/postgres/mark_read.sql"));
 
 pub(super) const DELETE: &str = text_of(include_str!("../../queries/postgres/delete_thread.sql"));
+
+pub(super) const FORGET_REQUESTS: &str = text_of(include_str!("../../queries/postgres/forget_requests.sql"));
+pub(super) const DELETED_REQUEST: &str = "SELECT at FROM deleted_requests WHERE project = $1 AND thread = $2";
 
 pub(super) const TOMBSTONES: &str = "SELECT key FROM threads WHERE deleted = 1 ORDER BY key LIMIT 2";
 
@@ -74,7 +77,8 @@ impl ThreadStore for PgStore {
                 .bind(new.name_source().map(|source| source as i64))
                 .bind(&new.metadata)
                 .bind(&new.created_with)
-                .bind(epoch.to_i64());
+                .bind(epoch.to_i64())
+                .bind(new.request.as_deref());
             if let Some(row) = self.write(create).await?.first() {
                 let mut columns = Columns::new(row);
                 let (key, now) = (ThreadKey(columns.int()?), columns.time()?);
@@ -86,6 +90,11 @@ impl ThreadStore for PgStore {
             }
         }
         Err(StoreError::Unavailable("the thread is made and deleted all the time".to_owned()))
+    }
+
+    async fn was_request_deleted(&self, project: &ProjectId, id: &ThreadId) -> StoreResult<bool> {
+        let rows = self.read_rows(query(DELETED_REQUEST).bind(project.as_str()).bind(id.as_str())).await?;
+        Ok(!rows.is_empty())
     }
 
     async fn thread(&self, project: &ProjectId, id: &ThreadId) -> StoreResult<Option<Thread>> {
@@ -143,11 +152,16 @@ impl ThreadStore for PgStore {
     }
 
     async fn delete_thread(&self, key: ThreadKey, epoch: Option<Epoch>) -> StoreResult<bool> {
-        Ok(!self.write(query(DELETE).bind(key.0).bind(epoch.map(Epoch::to_i64))).await?.is_empty())
+        Ok(!self.write(query(DELETE).bind(self.now()).bind(key.0).bind(epoch.map(Epoch::to_i64))).await?.is_empty())
     }
 
     async fn purge(&self, rows: usize) -> StoreResult<bool> {
         let given_up = self.give_up_staged().await?;
+        let forget = query(FORGET_REQUESTS)
+            .bind(self.now())
+            .bind(rows::millis(REQUEST_KEPT))
+            .bind(rows::limit(FORGOTTEN_REQUESTS));
+        self.write(forget).await?;
         let found = self.read_rows(query(TOMBSTONES)).await?;
         let Some(row) = found.first() else { return Ok(given_up) };
         let left = self.purge_thread(Columns::new(row).int()?, rows.min(PURGE_ROWS)).await?;
