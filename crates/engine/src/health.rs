@@ -65,15 +65,14 @@ impl Readiness {
     /// Stable names of what an operator has to act on though the node is ready. A Redis that cannot be reached is one
     /// finding.
     pub fn findings(&self) -> Vec<&'static str> {
+        let loses = (self.durability == Some(Durability::Asynchronous)).then_some(Durability::Asynchronous.name());
         let skew = self.beat.and_then(|beat| beat.skew_ms).unwrap_or(0);
         let skewed = u128::from(skew.unsigned_abs()) > MAX_SKEW.as_millis();
-        let loses = self.durability.filter(|durability| *durability == Durability::Asynchronous);
         let redis = self.redis.map_or([None, None], |RedisState { lock, delivers }| {
             let silent = !delivers && lock != LockState::Unreachable;
             [lock.finding(), silent.then_some("redis-delivers-no-messages")]
         });
-        let store = [loses.map(Durability::name), skewed.then_some("clock-skew")];
-        redis.into_iter().chain(store).flatten().collect()
+        redis.into_iter().flatten().chain(loses).chain(skewed.then_some("clock-skew")).collect()
     }
 }
 
