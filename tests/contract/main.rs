@@ -15,6 +15,7 @@ mod lock;
 mod log;
 mod nodes;
 mod postgres;
+mod preconditions;
 mod projections;
 mod queries;
 mod redis;
@@ -63,7 +64,8 @@ contract! {
         a_read_marker_is_in_the_feed_and_moves_no_thread
         a_deleted_thread_is_gone_at_once
         a_deleted_thread_is_purged_in_chunks
-        a_recreated_thread_is_a_new_thread;
+        a_recreated_thread_is_a_new_thread
+        the_deletion_of_a_requested_thread_is_remembered_for_a_day;
     runs:
         a_start_gives_the_thread_to_one_run
         a_start_repeated_is_the_same_run
@@ -88,6 +90,9 @@ contract! {
         a_run_starts_with_its_first_events
         a_run_keeps_its_token_usage
         run_records_are_kept_and_paged;
+    preconditions:
+        a_write_that_requires_another_epoch_changes_nothing
+        the_epoch_before_names_the_same_thread_but_not_the_same_log;
     log:
         appends_are_dense
         an_append_answers_with_the_head_after_it

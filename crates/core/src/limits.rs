@@ -131,6 +131,15 @@ pub const SNAPSHOT_MIN_BYTES: u64 = 64 * 1_024;
 /// Divisor of the old snapshot's size: new events must reach that share of it before the next snapshot.
 pub const SNAPSHOT_SHARE: u64 = 2;
 
+/// Longest idempotency key of a request, in bytes.
+pub const MAX_IDEMPOTENCY_KEY: usize = 128;
+
+/// Time for which the deletion of a thread that was created with an idempotency key is remembered, at least.
+pub const REQUEST_KEPT: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// Deletions that one purge forgets, at most.
+pub const FORGOTTEN_REQUESTS: usize = 1_000;
+
 /// Fewest events in a sealed segment.
 pub const SEGMENT_MIN_EVENTS: u64 = 256;
 /// Bytes of events in one log row and one delivery. A larger append is cut at events into several rows, so that readers

@@ -59,9 +59,10 @@ pub use crate::{
         requests::{CommitReply, ReceiptStream},
     },
     errors::{
-        ActiveRun, AppendError, ChangeThreadError, CreateThreadError, DrainingError, EditThreadError, EndRunError,
-        EraseError, FeedError, FinishError, HeartbeatError, InvalidRequestError, ListError, LookupError, MarkReadError,
-        ProjectionError, ReadError, RoomError, RunLookupError, SaveError, ServiceError, StartError, StreamRunError,
+        ActiveRun, AppendError, ChangeThreadError, CreateThreadError, DeleteThreadError, DrainingError,
+        EditThreadError, EndRunError, EraseError, FeedError, FinishError, HeartbeatError, InvalidRequestError,
+        ListError, LookupError, MarkReadError, ProjectionError, ReadError, RoomError, RunLookupError, SaveError,
+        ServiceError, StartError, StopError, StreamRunError,
     },
     health::{Readiness, RedisState},
     nodes::{BeatMeasure, NodeState},
@@ -71,7 +72,7 @@ pub use crate::{
         followers::{Followers, NodeFollowers},
         projections::{Projected, Projections},
     },
-    records::{Page, RunNotice},
+    records::{Page, RunNotice, ThreadAt},
     removals::{Removal, Removals},
     runs::{
         PendingAppend, Runs,

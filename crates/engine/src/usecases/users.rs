@@ -117,7 +117,7 @@ impl Users {
             let page = self.deps.store.list_threads(list).await?;
             for thread in &page.threads {
                 let thread = ThreadRef::from(thread);
-                self.deps.store.delete_thread(thread.key).await?;
+                self.deps.store.delete_thread(thread.key, None).await?;
                 self.deps.listeners.deleted(&thread);
             }
             if page.threads.is_empty() {

@@ -14,8 +14,9 @@
 -- $12 counts bigint[]: events of each row
 -- $13 bodies bytea[]
 -- $14 crcs bigint[]: CRC-32C of each body
--- $15 bound bigint: the latest time by which $5 is judged
--- example: NULL, 1, 1, 0, FALSE, 10000, 0, 3, NULL, NULL, '{}', '{}', '{}', '{}', 0
+-- $15 epoch bigint: that the log must have, or NULL
+-- $16 bound bigint: the latest time by which $5 is judged
+-- example: NULL, 1, 1, 0, FALSE, 10000, 0, 3, NULL, NULL, '{}', '{}', '{}', '{}', NULL, 0
 
 WITH
 -- <fragment clock>
@@ -39,7 +40,8 @@ c AS MATERIALIZED (
     tail = h.tail + $7::bigint, producer_seq = h.producer_seq + $7, active = FALSE
   FROM c
   WHERE h.key = $2::bigint AND h.active AND h.fence = $3::bigint AND h.tail = $4::bigint
-    AND (NOT $5::boolean OR least(h.lease_until, h.stop_at + $6::bigint) <= least(c.now, $15::bigint))
+    AND ($15::bigint IS NULL OR h.epoch = $15)
+    AND (NOT $5::boolean OR least(h.lease_until, h.stop_at + $6::bigint) <= least(c.now, $16::bigint))
   RETURNING h.*, c.now
 ), put AS (
   INSERT INTO log (key, first_seq, last_seq, fence, at, raw, body, crc)

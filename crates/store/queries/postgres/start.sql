@@ -24,8 +24,9 @@
 -- $21 at bigint: the tail that the head must have, or NULL
 -- $22 driven boolean: whether the server drives the run
 -- $23 crcs bigint[]: CRC-32C of each body
--- $24 bound bigint: the latest time by which the lease of the closed run is judged
--- example: NULL, 1, 'r', NULL, 30000, 0, NULL, NULL, NULL, NULL, NULL, NULL, 0, NULL, NULL, NULL, '{}', '{}', '{}', '{}', NULL, TRUE, '{}', 0
+-- $24 epoch bigint: that the log must have, or NULL
+-- $25 bound bigint: the latest time by which the lease of the closed run is judged
+-- example: NULL, 1, 'r', NULL, 30000, 0, NULL, NULL, NULL, NULL, NULL, NULL, 0, NULL, NULL, NULL, '{}', '{}', '{}', '{}', NULL, TRUE, '{}', NULL, 0
 
 WITH
 -- <fragment clock>
@@ -52,8 +53,8 @@ c AS MATERIALIZED (
   FROM c
   WHERE h.key = $2::bigint
     AND CASE WHEN $11::bigint IS NULL THEN NOT h.active
-        ELSE h.active AND h.fence = $11 AND h.tail = $12::bigint AND (h.finishing OR h.lease_until <= least(c.now, $24::bigint)) END
-    AND ($21::bigint IS NULL OR h.tail = $21)
+        ELSE h.active AND h.fence = $11 AND h.tail = $12::bigint AND (h.finishing OR h.lease_until <= least(c.now, $25::bigint)) END
+    AND ($21::bigint IS NULL OR h.tail = $21) AND ($24::bigint IS NULL OR h.epoch = $24)
     AND NOT EXISTS (SELECT 1 FROM runs WHERE key = $2 AND id = $3)
   RETURNING h.*, c.now
 ), put AS (

@@ -3,7 +3,7 @@
 
 use sqlx::query;
 use threadline_core::{
-    Fence, LogSlice, NewEvents, Run, RunId, ThreadKey, Timestamp,
+    Epoch, Fence, LogSlice, NewEvents, Run, RunId, ThreadKey, Timestamp,
     limits::{PG_RACES, STOP_GRACE},
 };
 
@@ -107,6 +107,7 @@ impl PgStore {
             .bind(start.at.map(rows::to_i64))
             .bind(start.driven.then_some(true))
             .bind(pieces.crcs)
+            .bind(start.epoch.map(Epoch::to_i64))
             .bind(self.bound());
         let rows = match self.write_once(statement).await {
             // Another start of the same id was first.
@@ -130,6 +131,9 @@ impl PgStore {
             let Some(Look { now, head, run, active }) = self.look(start.key, &start.run).await? else {
                 return Ok(StartOutcome::ThreadGone);
             };
+            if start.epoch.is_some_and(|epoch| epoch != head.epoch) {
+                return Ok(StartOutcome::OtherEpoch(head));
+            }
             if let Some(run) = run {
                 return Ok(StartOutcome::Exists(run, head));
             }
@@ -181,6 +185,7 @@ impl PgStore {
             .bind(pieces.counts)
             .bind(pieces.bodies)
             .bind(pieces.crcs)
+            .bind(closing.epoch.map(Epoch::to_i64))
             .bind(self.bound());
         let rows = self.write(statement).await?;
         if let Some(row) = rows.first() {
