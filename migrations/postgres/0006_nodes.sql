@@ -83,6 +83,12 @@ DROP INDEX heads_active;
 ALTER TABLE log ADD COLUMN crc bigint;
 ALTER TABLE snapshots ADD COLUMN crc bigint;
 
+-- Time of the newest events of a log, which the next ones do not precede: a clock may be set back. NULL: not written since.
+-- In no index, so that appends stay HOT.
+ALTER TABLE heads ADD COLUMN at bigint;
+-- Milliseconds by which the store's clock has moved away from what the node expected; NULL: the clock was not set.
+ALTER TABLE nodes ADD COLUMN step_ms bigint;
+
 -- A thread that was created with an Idempotency-Key keeps it, and its deletion is remembered for a day: the retry of the
 -- creation does not create the thread again.
 ALTER TABLE threads ADD COLUMN request text COLLATE "C";

@@ -17,7 +17,8 @@ use crate::{
     nodes::NodeStore,
     records::{ActiveHead, Append, Appended, FeedPage, Head, ListThreads, LogPage, ThreadPage},
     runs::{
-        ActiveRuns, Claimed, CloseOutcome, CloseWhen, Closing, HeartbeatRequest, StartOutcome, StartRun, StopOutcome,
+        ActiveRuns, Claimed, CloseOutcome, CloseWhen, Closing, HeartbeatRequest, Renewal, Renewed, StartOutcome,
+        StartRun, StopOutcome,
     },
     snapshots::SnapshotStore,
     status::StatusStore,
@@ -90,6 +91,11 @@ pub trait RunStore: Send + Sync {
     /// expired, or a stop was requested [`threadline_core::limits::STOP_GRACE`] ago. No other call gets a claimed run
     /// within [`threadline_core::limits::REAP_CLAIM`].
     async fn claim_due(&self, limit: usize) -> StoreResult<Claimed>;
+
+    /// Gives full leases, from now on, to active runs whose leases are wrong because the store's clock was set, and lets
+    /// their requested stops begin now. Looks at up to [`threadline_core::limits::RENEW_CHUNK`] runs with keys above
+    /// `after`. A repetition within [`threadline_core::limits::CLOCK_STEP`] renews nothing.
+    async fn renew_leases(&self, which: Renewal, after: Option<ThreadKey>) -> StoreResult<Renewed>;
 
     /// Numbers of active runs of a project, and of those in threads of this user. Each number is counted up to its
     /// `bound`. Runs that start or end during the read may or may not be counted, but never in part.

@@ -11,7 +11,8 @@ use threadline_store::{
     ActiveHead, ActiveRuns, AgentStore, AnnotationStore, Append, Appended, Beat, Claimed, CloseOutcome, CloseWhen,
     Closing, Durability, DynStore, ErasureStore, FeedPage, FeedStore, GenerationRecord, Head, HeartbeatRequest,
     IdentityStore, IdlePage, Lineage, LineageCause, LineageFence, LineageStore, ListThreads, LogPage, LogStore,
-    NewBeat, NodeStore, RunStore, Snapshot, SnapshotStore, StartOutcome, StartRun, StatusStore, StopOutcome,
+    NewBeat, NodeStore, Renewal, Renewed, RunStore, Snapshot, SnapshotStore, StartOutcome, StartRun, StatusStore,
+    StopOutcome, StoreClock,
     StoreResult, StoreStatus, StoredProject, ThreadPage, ThreadStore, Unprojected,
 };
 
@@ -139,6 +140,9 @@ impl<P: Pass> RunStore for Through<P> {
     async fn claim_due(&self, limit: usize) -> StoreResult<Claimed> {
         self.pass.pass(of("claim_due", None), self.pass.claim_due(&self.inner, limit)).await
     }
+    async fn renew_leases(&self, which: Renewal, after: Option<ThreadKey>) -> StoreResult<Renewed> {
+        self.pass.pass(of("renew_leases", None), self.inner.renew_leases(which, after)).await
+    }
     async fn active_runs(
         &self,
         project: &ProjectId,
@@ -215,6 +219,9 @@ impl<P: Pass> LineageStore for Through<P> {
 
 #[async_trait]
 impl<P: Pass> StatusStore for Through<P> {
+    fn clock(&self) -> &StoreClock {
+        self.inner.clock()
+    }
     async fn status(&self) -> StoreResult<StoreStatus> {
         self.pass.pass(of("status", None), self.inner.status()).await
     }

@@ -77,7 +77,8 @@ async fn resolve_one(pipeline: &Pipeline, request: &Request) -> Result<AppendRec
             };
             return Ok(receipt(&head, &run, first_seq, events.count() as u64, from));
         };
-        if !run.status.is_active() || run.stop_overdue(pipeline.clock.now()) {
+        // The store has refused the append. Its clock may be ahead of what this node expects.
+        if !run.status.is_active() || run.stop_overdue(pipeline.clock.bound()) {
             return Err(AppendError::RunFenced(Box::new(run)));
         }
         if from > run.producer_seq + 1 {

@@ -107,7 +107,8 @@ impl PgStore {
             .bind(start.at.map(rows::to_i64))
             .bind(start.driven.then_some(true))
             .bind(pieces.crcs)
-            .bind(start.epoch.map(Epoch::to_i64));
+            .bind(start.epoch.map(Epoch::to_i64))
+            .bind(self.bound());
         let rows = match self.write_once(statement).await {
             // Another start of the same id was first.
             Err(failure) if failure.kind == Kind::Duplicate => return Ok(None),
@@ -144,7 +145,7 @@ impl PgStore {
                 closing = None;
                 continue;
             };
-            if !lease.finishing && lease.lease_until > now {
+            if !lease.finishing && lease.lease_until > now.min(Timestamp(self.bound())) {
                 return Ok(StartOutcome::RunActive(run, head));
             }
             closing = start.closing.as_ref().filter(|closing| matches(&head, closing.fence, closing.tail));
@@ -184,7 +185,8 @@ impl PgStore {
             .bind(pieces.counts)
             .bind(pieces.bodies)
             .bind(pieces.crcs)
-            .bind(closing.epoch.map(Epoch::to_i64));
+            .bind(closing.epoch.map(Epoch::to_i64))
+            .bind(self.bound());
         let rows = self.write(statement).await?;
         if let Some(row) = rows.first() {
             let (head, run, at) = committed(Columns::new(row))?;
