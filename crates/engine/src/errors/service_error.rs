@@ -69,13 +69,13 @@ pub enum ServiceError {
         /// First producer_seq whose bytes differ.
         producer_seq: u64,
     },
-    /// The cursor belongs to another incarnation of the log.
+    /// The cursor belongs to another incarnation of the log or feed.
     #[error("the cursor belongs to a log that was replaced")]
     LogReplaced(ReplacedLog),
     /// The cursor is beyond the tail.
     #[error("the cursor is beyond the newest event, seq {tail}")]
     CursorAhead {
-        /// Epoch of a thread's log; `None` for a feed.
+        /// Epoch of the log or feed; `None` if the cursor named none.
         epoch: Option<Epoch>,
         /// Newest position of the log or feed.
         tail: Seq,
