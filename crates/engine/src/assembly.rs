@@ -22,6 +22,7 @@ use crate::{
     metrics::Metrics,
     nodes,
     read::{events, feed, followers, projections, recheck},
+    removals::Removals,
     runs::{self, close, heartbeats, lock_guard, reaper},
     subscription::Hub,
     upkeep::{feed_writer, retention, run_notices, sealer, snapshots},
@@ -33,7 +34,8 @@ impl Service {
     /// Starts the background tasks. Must be called inside a tokio runtime. No other function knows all parts of the
     /// engine.
     pub fn start(ports: Ports) -> Self {
-        let Ports { store, clock, lock, bus, timing, limits, node_name } = ports;
+        let Ports { store, clock: machine, lock, bus, timing, limits, node_name } = ports;
+        let clock = store.clock().clone();
         let (lifecycle, metrics, quota) = (Lifecycle::default(), Metrics::new(), Quota::new(limits));
         let node = NodeId::generate();
         let hub = Arc::new(Hub::new(metrics.clone()));
@@ -51,6 +53,7 @@ impl Service {
             lock_guard::LockGuard::new(lock, timing.heartbeat, store.clone(), clock.clone(), metrics.clone());
         let lock_guard = Arc::new(lock_guard);
 
+        let removals = Arc::new(Removals::default());
         let listeners = Listeners::new(
             vec![
                 Box::new(directory.clone()),
@@ -63,6 +66,7 @@ impl Service {
                 Box::new(snapshots),
                 Box::new(notices.clone()),
                 Box::new(feed_writer.clone()),
+                Box::new(removals.clone()),
             ],
             lifecycle.failed.clone(),
         );
@@ -88,6 +92,17 @@ impl Service {
             metrics: metrics.clone(),
             lifecycle: lifecycle.clone(),
         });
+        let users = Users {
+            deps: Arc::new(users::UserDeps {
+                store: store.clone(),
+                clock: clock.clone(),
+                hub: hub.clone(),
+                bus: bus.clone(),
+                listeners: listeners.clone(),
+                removals: removals.clone(),
+                lifecycle: lifecycle.clone(),
+            }),
+        };
         let lineage_keeper = lineage::LineageKeeper {
             store: store.clone(),
             hub: hub.clone(),
@@ -95,6 +110,13 @@ impl Service {
             recheck: recheck.clone(),
             metrics: metrics.clone(),
             lifecycle: lifecycle.clone(),
+            repetition: lineage::Repetition {
+                store: store.clone(),
+                users: users.clone(),
+                removals: removals.clone(),
+                listeners: listeners.clone(),
+                lifecycle: lifecycle.clone(),
+            },
         };
         let upkeep = Arc::new(sealer::Upkeep {
             store: store.clone(),
@@ -104,21 +126,26 @@ impl Service {
         });
         let retention = Arc::new(retention::Retention {
             store: store.clone(),
-            clock: clock.clone(),
+            machine: machine.clone(),
             metrics: metrics.clone(),
             listeners: listeners.clone(),
             feed_writer: feed_writer.clone(),
             lifecycle: lifecycle.clone(),
         });
-        let (in_store, at, counts, life) = (store.clone(), clock.clone(), metrics.clone(), lifecycle.clone());
-        let node_beats = Arc::new(nodes::NodeBeats::new(in_store, at, counts, life, node, node_name));
+        let steps = nodes::steps::Steps::new(store.clone(), metrics.clone(), lifecycle.clone(), node);
+        let steps = Arc::new(steps);
+        let (in_store, counts, life) = (store.clone(), metrics.clone(), lifecycle.clone());
+        let node_beats =
+            Arc::new(nodes::NodeBeats::new(in_store, machine, counts, life, node, node_name, steps.clone()));
         let health = Arc::new(health::Health {
+            store: store.clone(),
             beats: node_beats.clone(),
             metrics: metrics.clone(),
             lock_guard: lock_guard.clone(),
             lifecycle: lifecycle.clone(),
             bus: bus.clone(),
             redis: watch::Sender::new(None),
+            durability: watch::Sender::new(None),
         });
 
         for appends in appends {
@@ -135,7 +162,9 @@ impl Service {
         lifecycle.supervise("snapshots::run", snapshots::run(folder.clone(), life(), unprojected));
         lifecycle.supervise("sealer::run_purge", sealer::run_purge(upkeep, sealer));
         lifecycle.supervise("nodes::run", nodes::run(node_beats));
+        lifecycle.supervise("steps::run", nodes::steps::run(steps));
         lifecycle.supervise("lineage::run", lineage::run(lineage_keeper));
+        lifecycle.supervise("health::watch_durability", health::watch_durability(health.clone()));
         lifecycle.supervise("health::watch_redis", health::watch_redis(health.clone()));
         lifecycle.supervise("reaper::run", reaper::run(closer.clone(), life()));
         lifecycle.supervise("recheck::run", recheck.run(life()));
@@ -193,16 +222,6 @@ impl Service {
                 lifecycle: lifecycle.clone(),
             }),
         };
-        let users = Users {
-            deps: Arc::new(users::UserDeps {
-                store: store.clone(),
-                clock: clock.clone(),
-                hub: hub.clone(),
-                bus,
-                listeners,
-                lifecycle: lifecycle.clone(),
-            }),
-        };
         let annotations = Annotations {
             deps: Arc::new(annotations::AnnotationDeps {
                 store: store.clone(),
@@ -228,6 +247,7 @@ impl Service {
             health,
             notices,
             retention,
+            removals,
             lifecycle,
         }
     }
