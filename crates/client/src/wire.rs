@@ -230,7 +230,7 @@ pub struct ThreadPage {
     pub next_cursor: Option<String>,
     /// Position from which to read the feed, so that list and feed together miss no change.
     pub feed_cursor: u64,
-    /// Epoch of `feed_cursor`.
+    /// Epoch of the feed in which `feed_cursor` is a position.
     pub feed_epoch: String,
 }
 

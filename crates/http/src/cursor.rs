@@ -14,7 +14,7 @@ const LAST_EVENT_ID: &str = "last-event-id";
 pub struct EventId {
     /// Epoch of the log or feed.
     pub epoch: Epoch,
-    /// Position in it.
+    /// Position in that log or feed.
     pub seq: u64,
 }
 
