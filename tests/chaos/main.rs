@@ -4,7 +4,9 @@
 
 mod check;
 mod cluster;
+mod failover;
 mod faults;
+mod healing;
 mod history;
 mod judge;
 mod others;
@@ -39,6 +41,7 @@ const SIZE: Size = Size {
     dropped: 2,
     hops: 5,
     stuck: 8,
+    anew: 2,
     rude: 5,
 };
 

@@ -73,6 +73,7 @@ impl Plan {
         let injector = Injector::new(cluster, world.clone(), self.kinds.clone());
         let injector = self.faults(injector, &world).await;
         let threads = quiet(&world, load).await;
+        block_in_place(|| injector.note_fences());
         println!("{} threads are quiet: checking", threads.len());
         let mut verdict = block_in_place(|| judge(&record, &world));
         // A planted bug must be found in what the clients saw.

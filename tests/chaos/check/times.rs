@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use threadline_client::{Run, RunStatus};
 
-use super::{Found, Log, Spans, log::micros};
+use super::{Found, Log, Spans, log::micros, losses::Losses};
 use crate::history::{Class, Fault, Line, Micros, Outcome, Request, What};
 
 const SECOND: Micros = 1_000_000;
@@ -25,17 +25,21 @@ pub(super) fn check(
     log: &Log,
     spans: &Spans<'_>,
     faults: &[&Fault],
+    losses: &Losses,
     found: &mut Found,
 ) {
     for (run, requests) in runs {
         if let Some(record) = log.runs.get(*run)
             && let Some(ended) = record.ended_at.as_deref().map(micros)
         {
-            check_lease(name, record, requests, ended, found);
+            check_lease(name, record, requests, ended, losses, found);
             check_end(name, record, requests, log, spans, ended, faults, found);
         }
         for request in requests {
-            check_conflict(name, request, log, faults, found);
+            // The run that it was refused for may be lost, or its end.
+            if !losses.may_void(request) {
+                check_conflict(name, request, log, faults, found);
+            }
         }
     }
 }
@@ -49,7 +53,7 @@ fn lease(requests: &[&Request]) -> Option<Micros> {
 }
 
 /// A run whose producer was heard is not ended for silence before its lease is over.
-fn check_lease(name: &str, record: &Run, requests: &[&Request], ended: Micros, found: &mut Found) {
+fn check_lease(name: &str, record: &Run, requests: &[&Request], ended: Micros, losses: &Losses, found: &mut Found) {
     if record.status != RunStatus::Error || record.error_code.as_deref() != Some("lease-expired") {
         return;
     }
@@ -64,7 +68,7 @@ fn check_lease(name: &str, record: &Run, requests: &[&Request], ended: Micros, f
             What::Beat => request.at,
             _ => continue,
         };
-        if matches!(request.outcome, Outcome::Done { .. }) {
+        if matches!(request.outcome, Outcome::Done { .. }) && !losses.may_void(request) {
             heard = heard.max(sent);
         }
     }
