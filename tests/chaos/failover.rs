@@ -2,7 +2,6 @@
 
 use std::{
     sync::atomic::Ordering,
-    thread::sleep,
     time::{Duration, Instant},
 };
 
@@ -18,7 +17,6 @@ use crate::{
 const ACKNOWLEDGED: Duration = Duration::from_secs(10);
 /// Longest time until all nodes have adopted the history of the standby.
 const ADOPTED: Duration = Duration::from_secs(30);
-const PACE: Duration = Duration::from_millis(50);
 
 /// Runs of a primary; commits that are lost later are among them.
 const FENCES: &str = "SELECT t.id, r.fence, r.id, r.started_at FROM runs r JOIN threads t ON t.key = r.key";
@@ -31,10 +29,7 @@ impl Injector {
         self.cluster.lag();
         let acknowledged = self.world.acknowledged.load(Ordering::Relaxed);
         self.wait((800, 2_500));
-        let began = Instant::now();
-        while self.world.acknowledged.load(Ordering::Relaxed) == acknowledged && began.elapsed() < ACKNOWLEDGED {
-            sleep(PACE);
-        }
+        self.until(ACKNOWLEDGED, |it| it.world.acknowledged.load(Ordering::Relaxed) > acknowledged);
         let generation = self.cluster.ask("SELECT max(generation) FROM lineage");
         // A node that is stopped has the lost events in memory when it continues.
         let stopped = self.rng.chance(30);
@@ -52,13 +47,9 @@ impl Injector {
         // Each node has committed a beat in the generation that one of them has opened.
         let beats = format!("SELECT count(*) FROM nodes WHERE generation > {generation}");
         let began = Instant::now();
-        while self.cluster.ask(&beats).parse().is_ok_and(|beats: usize| beats < NODES) {
-            if began.elapsed() > ADOPTED {
-                let what = format!("not all nodes have adopted the history of the standby in {ADOPTED:?}");
-                self.world.wrong(Class::Unfinished, what);
-                break;
-            }
-            sleep(PACE);
+        if !self.until(ADOPTED, |it| it.cluster.ask(&beats).parse().is_ok_and(|beats: usize| beats >= NODES)) {
+            let what = format!("not all nodes have adopted the history of the standby in {ADOPTED:?}");
+            self.world.wrong(Class::Unfinished, what);
         }
         let adopted = began.elapsed().as_millis();
         let window = (until - since) / 1_000;

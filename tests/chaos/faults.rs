@@ -1,6 +1,10 @@
 //! The faults: what each kind does, and in which order they come.
 
-use std::{sync::Arc, thread::sleep, time::Duration};
+use std::{
+    sync::Arc,
+    thread::sleep,
+    time::{Duration, Instant},
+};
 
 use nix::sys::signal::Signal;
 use threadline_testkit::rng::Rng;
@@ -12,6 +16,8 @@ use crate::{
     world::World,
 };
 
+/// Between two looks at what is waited for.
+const PACE: Duration = Duration::from_millis(50);
 /// Longer than any lease of the load.
 const LONGER_THAN_A_LEASE: (u64, u64) = (5_500, 7_500);
 
@@ -65,6 +71,18 @@ impl Injector {
         sleep(Duration::from_millis(self.rng.between(least, most)));
     }
 
+    /// Waits until something is done; false if it takes too long.
+    pub fn until(&self, patience: Duration, done: impl Fn(&Self) -> bool) -> bool {
+        let began = Instant::now();
+        while !done(self) {
+            if began.elapsed() > patience {
+                return false;
+            }
+            sleep(PACE);
+        }
+        true
+    }
+
     /// The next fault, from its beginning until what it broke is whole again; then a moment of peace.
     pub fn inject(&mut self) -> Fault {
         let kind = self.next_kind();
@@ -113,7 +131,9 @@ impl Injector {
             }
             Kind::StopPostgres => {
                 self.cluster.postgres.stop_signal();
-                self.wait((1_000, 4_000));
+                // Now and then for so long that no node may call itself ready.
+                let long = self.rng.chance(33);
+                self.wait(if long { (8_500, 9_500) } else { (1_000, 4_000) });
                 self.cluster.postgres.cont();
                 (false, String::new())
             }
@@ -176,13 +196,13 @@ impl Injector {
     }
 
     /// Breaks the network of one node: to Postgres, to Redis or to both.
-    fn network(&mut self, kind: Kind, node: usize) -> String {
+    fn network(&mut self, kind: Kind, number: usize) -> String {
         let which = self.rng.between(0, 2);
         let how = self.rng.between(0, 3);
         let (torn, after) = (self.rng.between(3, 12), self.rng.between(20, 20_000));
         let millis = |rng: &mut Rng, low, high| Duration::from_millis(rng.between(low, high));
         let (late, jitter) = (millis(&mut self.rng, 20, 400), millis(&mut self.rng, 0, 200));
-        let node = &self.cluster.nodes[node];
+        let node = &self.cluster.nodes[number];
         let ways: Vec<&Proxy> = match which {
             0 => vec![&node.to_postgres],
             1 => vec![&node.to_redis],
@@ -219,8 +239,8 @@ impl Injector {
                 format!("refused, {name}")
             }
         };
-        sleep(millis(&mut self.rng, 800, 6_000));
-        node.heal();
+        self.wait((800, 6_000));
+        self.cluster.nodes[number].heal();
         note
     }
 

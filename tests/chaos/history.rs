@@ -222,6 +222,12 @@ pub enum Line {
         /// In milliseconds since 1970.
         started: u64,
     },
+    /// A node said that it was ready.
+    Ready {
+        at: Micros,
+        done: Micros,
+        node: usize,
+    },
     /// Something that cannot be right, whatever is found later.
     Wrong {
         class: Class,

@@ -11,6 +11,7 @@ mod history;
 mod judge;
 mod others;
 mod plants;
+mod probes;
 mod producers;
 mod readers;
 mod run;

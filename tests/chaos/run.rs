@@ -20,7 +20,7 @@ use crate::{
     cluster::Cluster,
     faults::Injector,
     history::{Class, Kind, Line},
-    others,
+    others, probes,
     producers::Producer,
     readers::Reader,
     world::{PATIENCE, Size, World},
@@ -147,6 +147,7 @@ async fn begin(world: &Arc<World>) -> Load {
         clients.spawn(others::agent(world.clone(), thread.clone(), thread.clone(), next()));
     }
     clients.spawn(others::stopper(world.clone(), next()));
+    clients.spawn(probes::ask(world.clone()));
     let mut readers = JoinSet::new();
     for number in 0..sockets {
         // Each thread has a reader; some sockets follow several.

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use super::{Found, Log};
-use crate::history::{Class, Outcome, Request, What, digest, payload};
+use crate::history::{Class, Line, Micros, Outcome, Request, What, digest, payload};
 
 /// What was said of a thread.
 #[derive(Debug)]
@@ -11,12 +11,28 @@ pub(super) struct Bodies<'a> {
     thread: &'a str,
     /// Digests by seq, by epoch.
     known: HashMap<String, Vec<Option<u32>>>,
+    /// When each epoch was first named to anyone.
+    named: HashMap<String, Micros>,
 }
 
 impl<'a> Bodies<'a> {
     /// Beginning with what the nodes have in the end, and with what they acknowledged.
-    pub(super) fn of(thread: &'a str, log: &Log, runs: &BTreeMap<&str, Vec<&Request>>, found: &mut Found) -> Self {
-        let mut bodies = Self { thread, known: HashMap::new() };
+    pub(super) fn of(
+        thread: &'a str,
+        log: &Log,
+        runs: &BTreeMap<&str, Vec<&Request>>,
+        readers: &BTreeMap<&str, Vec<&Line>>,
+        found: &mut Found,
+    ) -> Self {
+        let mut bodies = Self { thread, known: HashMap::new(), named: HashMap::new() };
+        for line in readers.values().flatten() {
+            if let Line::Joined { at, epoch, .. }
+            | Line::Rebased { at, epoch, .. }
+            | Line::Replaced { at, epoch: Some(epoch), .. } = line
+            {
+                bodies.names(epoch, *at);
+            }
+        }
         bodies.known.insert(log.epoch.clone(), log.digests().into_iter().map(Some).collect());
         for request in runs.values().flatten() {
             let (from, count, terminal) = match request.what {
@@ -25,12 +41,25 @@ impl<'a> Bodies<'a> {
                 _ => continue,
             };
             let Outcome::Done { first, epoch: Some(epoch), .. } = &request.outcome else { continue };
+            bodies.names(epoch, request.done);
             for at in 0..count {
                 let payload = payload(&request.run, from + at, terminal && at + 1 == count);
                 bodies.note(epoch, first + at, digest(&request.run, payload.as_bytes()), &request.run, found);
             }
         }
         bodies
+    }
+
+    fn names(&mut self, epoch: &str, at: Micros) {
+        match self.named.get_mut(epoch) {
+            Some(first) => *first = at.min(*first),
+            None => drop(self.named.insert(epoch.to_owned(), at)),
+        }
+    }
+
+    /// When an epoch was first named to anyone.
+    pub(super) fn first_named(&self, epoch: &str) -> Option<Micros> {
+        self.named.get(epoch).copied()
     }
 
     /// Takes what somebody was told; the first one is believed.

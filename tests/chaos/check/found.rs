@@ -33,6 +33,8 @@ pub struct Found {
     pub readers: u64,
     pub joins: u64,
     pub deliveries: u64,
+    /// Answers of nodes that they are ready.
+    pub probes: u64,
     /// Acknowledged events that a failover has lost, in its window, and refusals that told producers so.
     pub voided: u64,
     pub healed: u64,

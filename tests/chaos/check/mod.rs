@@ -58,6 +58,7 @@ pub fn check(lines: &[Line], mut log: impl FnMut(&str) -> Option<Log>) -> Found 
                     found.wrong(Class::Duplicated, 1, what);
                 }
             }
+            Line::Ready { .. } => found.probes += 1,
             Line::Wrong { class, what } => found.wrong(*class, 1, what.clone()),
             Line::Sample { runs, readers } => found.sample(*runs, *readers),
         }
@@ -75,11 +76,12 @@ pub fn check(lines: &[Line], mut log: impl FnMut(&str) -> Option<Log>) -> Found 
         found.threads += 1;
         found.events += log.entries.len() as u64;
         let spans = log.spans(name, &mut found);
-        let mut bodies = Bodies::of(name, &log, &thread.runs, &mut found);
+        let mut bodies = Bodies::of(name, &log, &thread.runs, &thread.readers, &mut found);
         runs::check(name, &thread.runs, &log, &spans, &losses, &mut found);
         times::check(name, &thread.runs, &log, &spans, &faults, &losses, &mut found);
         readers::check(name, &thread.readers, &log, &losses, &mut bodies, &mut found);
     }
+    times::readiness(lines, &faults, &mut found);
     times::recoveries(lines, &faults, &mut found);
     found
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::{Found, Log, bodies::Bodies, losses::Losses};
 use crate::history::{Class, Line, Micros};
 
-/// Longest time from a request to the answer that lets a reader in.
+/// Longest time from a request to the answer that lets a reader in, on a busy machine.
 const LET_IN: Micros = 5_000_000;
 
 pub(super) fn check(
@@ -37,7 +37,7 @@ pub(super) fn check(
                     view.rebases(from, epoch, *after, found);
                 }
                 Line::Replaced { at, epoch, common, .. } => {
-                    view.loses(*at, *common, found);
+                    view.loses(*at, *common, bodies, found);
                     (view.epoch, view.last) = (epoch.clone(), *at);
                 }
                 Line::Stood { cursor, .. } => stood = Some(*cursor),
@@ -90,8 +90,8 @@ impl View<'_> {
         }
         let (asked, heard) = (self.asked, self.asked + LET_IN);
         let is_old = self.losses.any(|failover| heard >= failover.loss.since && asked <= failover.adopted);
-        if tail > log.entries.len() as u64 && !is_old {
-            let beyond = tail - log.entries.len() as u64;
+        let beyond = tail.saturating_sub(log.entries.len() as u64);
+        if beyond > 0 && !is_old {
             self.wrong(Class::Lost, beyond, &format!("was told tail {tail}, the log ends {beyond} before"), found);
         }
         if after != self.seen.len() as u64 {
@@ -132,12 +132,18 @@ impl View<'_> {
 
     /// A reader loses only what it was given of a history that was lost: between the lag of a standby and the adoption of
     /// its history, over a connection from before.
-    fn loses(&mut self, at: Micros, common: Option<u64>, found: &mut Found) {
+    fn loses(&mut self, at: Micros, common: Option<u64>, bodies: &Bodies<'_>, found: &mut Found) {
         found.replaced += 1;
         let Some(common) = common else {
-            // Only the epoch before the present one is known.
+            // A log knows its epoch and the one before. Others are older, or were lost themselves.
             let last = self.last;
-            if self.losses.count(|failover| last <= failover.adopted && failover.loss.until <= at) < 2 {
+            let old = self.losses.count(|failover| last <= failover.adopted && failover.loss.until <= at) > 1;
+            let named = self.epoch.as_deref().and_then(|epoch| bodies.first_named(epoch)).unwrap_or(0);
+            let lost = self.losses.any(|failover| {
+                let window = failover.loss.since..=failover.adopted + LET_IN;
+                window.contains(&named) && failover.loss.until <= at
+            });
+            if !old && !lost {
                 self.wrong(Class::Lost, 1, "was told that nothing is common with the log", found);
             }
             return self.seen.clear();

@@ -314,6 +314,18 @@ fn the_checker_finds_runs_that_do_not_end() {
 }
 
 #[test]
+fn a_node_that_is_ready_has_committed_something() {
+    let stop = |begin, end| {
+        let (kind, begin, end) = (Kind::StopPostgres, T0 + begin * MS, T0 + end * MS);
+        Line::Fault(Fault { kind, node: None, begin, end, note: String::new(), loss: None })
+    };
+    let ready = |at| Line::Ready { at: T0 + at * MS, done: T0 + (at + 1) * MS, node: 1 };
+    sees(Class::Lost, |world| world.lines.extend([stop(20_000, 29_000), ready(27_500)]));
+    allows(|world| world.lines.extend([stop(20_000, 29_000), ready(24_900), ready(29_100)]));
+    allows(|world| world.lines.extend([stop(20_000, 24_000), ready(23_000), ready(27_500)]));
+}
+
+#[test]
 fn an_append_of_unknown_outcome_is_complete_or_absent() {
     allows(|world| world.lines.push(append(200, "b", 5, 2, false, Outcome::Unknown)));
     allows(|world| world.lines.push(append(200, "b", 5, 2, false, Outcome::Dropped)));

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use threadline_client::{Run, RunStatus};
 
 use super::{Found, Log, Spans, log::micros, losses::Losses};
-use crate::history::{Class, Fault, Line, Micros, Outcome, Request, What};
+use crate::history::{Class, Fault, Kind, Line, Micros, Outcome, Request, What};
 
 const SECOND: Micros = 1_000_000;
 /// Promised on top of the lease (P5).
@@ -151,6 +151,23 @@ fn check_conflict(name: &str, request: &Request, log: &Log, faults: &[&Fault], f
             request.run, holder.run_id
         );
         found.wrong(Class::Interleaved, 1, what);
+    }
+}
+
+/// Age of the newest commit of a node that says it is ready (P12).
+const READY: Micros = 5 * SECOND;
+/// A node that is starved takes in late what the store acknowledged before it stopped.
+const LATE: Micros = 2 * SECOND;
+
+/// A node that is ready has committed something: not while Postgres was stopped for longer than that.
+pub(super) fn readiness(lines: &[Line], faults: &[&Fault], found: &mut Found) {
+    let stops: Vec<_> = faults.iter().filter(|fault| fault.kind == Kind::StopPostgres).collect();
+    for line in lines {
+        let Line::Ready { at, done, node } = line else { continue };
+        if stops.iter().any(|stop| stop.begin + READY + LATE < *at && *done < stop.end) {
+            let what = format!("node {node} said that it was ready, and no node can have committed anything for 5 s");
+            found.wrong(Class::Lost, 1, what);
+        }
     }
 }
 

@@ -161,6 +161,27 @@ fn the_checker_finds_readers_that_are_told_too_much_or_too_little() {
 }
 
 #[test]
+fn an_epoch_that_was_lost_has_nothing_in_common_with_the_log() {
+    let entered_at = |entered| {
+        let mut world = gone();
+        let told = |line: &Line| matches!(line, Line::Replaced { .. });
+        let at = world.lines.iter().position(told).expect("a loss");
+        // The log entered epoch `f`, and that was lost with the events.
+        world.lines.splice(at.., [rebased(entered, 14), replaced(8_600, None), joined(8_610, 0, "e")]);
+        world.lines.push(reads(8_700, 1, world.log.digests()));
+        world.lines.push(stood(11));
+        let before = Loss { since: T0, until: T0 + MS };
+        let (begin, end) = (T0, T0 + 2 * MS);
+        let (kind, note) = (Kind::PromoteStandby, String::new());
+        world.lines.push(Line::Fault(Fault { kind, node: None, begin, end, note, loss: Some(before) }));
+        world.found()
+    };
+    let found = entered_at(7_300);
+    assert!(found.is_clean(), "{found}");
+    assert!(entered_at(6_500).count(Class::Lost) > 0);
+}
+
+#[test]
 fn the_checker_finds_two_bodies_for_one_seq_and_two_runs_for_one_fence() {
     let other = || bodies("d", 1..=3, 4);
     finds(Class::Interleaved, gone(), |world| {
