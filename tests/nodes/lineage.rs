@@ -257,7 +257,7 @@ async fn what_was_deleted_and_revoked_stays_so_after_a_loss_of_commits() {
     make_thread(&erased, "private").await;
 
     block_in_place(|| pair.lag());
-    a.delete_thread("deleted").await.expect("deleted");
+    a.delete_thread("deleted", None).await.expect("deleted");
     a.revoke_key("stolen").await.expect("revoked");
     b.erase_user("erased").await.expect("erased");
     b.put_project("default", &json!({ "limits": { "subscriptionsPerSocket": 77 } })).await.expect("set");

@@ -51,6 +51,7 @@ async fn fill(store: &dyn TransferStore) {
         name: None,
         metadata: "{}".into(),
         created_with: "digest".into(),
+        request: None,
     };
     let key = store.create_thread(new).await.expect("creates").thread.key;
     for run in ["r", "s", "active"] {
@@ -65,6 +66,7 @@ async fn fill(store: &dyn TransferStore) {
             closing: None,
             events: Some(NewEvents::from_ndjson(events.as_bytes()).expect("events")),
             at: None,
+            epoch: None,
         };
         assert!(matches!(store.start(start).await.expect("starts"), StartOutcome::Started(_)));
     }

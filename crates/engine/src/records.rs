@@ -19,6 +19,22 @@ pub struct ThreadRef {
     pub id: ThreadId,
 }
 
+/// Thread that a write names, and the epoch that its log must have: the writer knows what it has read.
+#[derive(Debug, Clone, Copy)]
+pub struct ThreadAt<'t> {
+    /// Id of the thread.
+    pub id: &'t ThreadId,
+    /// Epoch that the log must have at the moment of the write; `None` for any.
+    pub epoch: Option<Epoch>,
+}
+
+impl<'t> From<&'t ThreadId> for ThreadAt<'t> {
+    /// A thread with any log.
+    fn from(id: &'t ThreadId) -> Self {
+        Self { id, epoch: None }
+    }
+}
+
 impl From<&Thread> for ThreadRef {
     fn from(thread: &Thread) -> Self {
         Self {

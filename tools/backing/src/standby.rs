@@ -51,7 +51,7 @@ impl Standby {
             keeper.run(&format!("printf '%s\\n' {} >>$home/data/postgresql.auto.conf", quoted(&line)));
         }
         give_to_owner(&mut keeper);
-        Self { cluster: Postgres::serve(keeper, options, disk) }
+        Self { cluster: Postgres::serve(keeper, options, disk, None) }
     }
 
     /// Waits until everything that `primary` has written so far is replayed.

@@ -4,14 +4,15 @@ use std::{ops::Deref, time::Duration};
 
 use async_trait::async_trait;
 use threadline_core::{
-    AgentId, Annotation, ApiKey, AuditEntry, CreatedThread, Digest, Fence, Footprint, KeyId, NewAnnotation, NewThread,
-    Node, ProjectId, ReadFrom, Run, RunId, Seq, Thread, ThreadId, ThreadKey, ThreadPatch, Timestamp, UserId,
+    AgentId, Annotation, ApiKey, AuditEntry, CreatedThread, Digest, Epoch, Fence, Footprint, KeyId, NewAnnotation,
+    NewThread, Node, ProjectId, ReadFrom, Run, RunId, Seq, Thread, ThreadId, ThreadKey, ThreadPatch, Timestamp, UserId,
 };
 use threadline_store::{
     ActiveHead, ActiveRuns, AgentStore, AnnotationStore, Append, Appended, Beat, Claimed, CloseOutcome, CloseWhen,
     Closing, Durability, DynStore, ErasureStore, FeedPage, FeedStore, GenerationRecord, Head, HeartbeatRequest,
     IdentityStore, IdlePage, Lineage, LineageCause, LineageFence, LineageStore, ListThreads, LogPage, LogStore,
-    NewBeat, NodeStore, RunStore, Snapshot, SnapshotStore, StartOutcome, StartRun, StatusStore, StopOutcome,
+    NewBeat, NodeStore, Renewal, Renewed, RunStore, Snapshot, SnapshotStore, StartOutcome, StartRun, StatusStore,
+    StopOutcome, StoreClock,
     StoreResult, StoreStatus, StoredProject, ThreadPage, ThreadStore, Unprojected,
 };
 
@@ -90,20 +91,29 @@ impl<P: Pass> ThreadStore for Through<P> {
     async fn create_thread(&self, new: NewThread) -> StoreResult<CreatedThread> {
         self.pass.pass(of("create_thread", None), self.inner.create_thread(new)).await
     }
+    async fn was_request_deleted(&self, project: &ProjectId, id: &ThreadId) -> StoreResult<bool> {
+        self.pass.pass(of("was_request_deleted", None), self.inner.was_request_deleted(project, id)).await
+    }
     async fn thread(&self, project: &ProjectId, id: &ThreadId) -> StoreResult<Option<Thread>> {
         self.pass.pass(of("thread", None), self.inner.thread(project, id)).await
     }
     async fn list_threads(&self, list: ListThreads) -> StoreResult<ThreadPage> {
         self.pass.pass(of("list_threads", None), self.inner.list_threads(list)).await
     }
-    async fn edit_thread(&self, key: ThreadKey, version: i64, patch: ThreadPatch) -> StoreResult<Option<Thread>> {
-        self.pass.pass(of("edit_thread", key), self.inner.edit_thread(key, version, patch)).await
+    async fn edit_thread(
+        &self,
+        key: ThreadKey,
+        version: i64,
+        patch: ThreadPatch,
+        epoch: Option<Epoch>,
+    ) -> StoreResult<Option<Thread>> {
+        self.pass.pass(of("edit_thread", key), self.inner.edit_thread(key, version, patch, epoch)).await
     }
-    async fn mark_read(&self, key: ThreadKey, seq: Seq) -> StoreResult<Option<Thread>> {
-        self.pass.pass(of("mark_read", key), self.inner.mark_read(key, seq)).await
+    async fn mark_read(&self, key: ThreadKey, seq: Seq, epoch: Option<Epoch>) -> StoreResult<Option<Thread>> {
+        self.pass.pass(of("mark_read", key), self.inner.mark_read(key, seq, epoch)).await
     }
-    async fn delete_thread(&self, key: ThreadKey) -> StoreResult<bool> {
-        self.pass.pass(of("delete_thread", key), self.inner.delete_thread(key)).await
+    async fn delete_thread(&self, key: ThreadKey, epoch: Option<Epoch>) -> StoreResult<bool> {
+        self.pass.pass(of("delete_thread", key), self.inner.delete_thread(key, epoch)).await
     }
     async fn purge(&self, rows: usize) -> StoreResult<bool> {
         self.pass.pass(of("purge", None), self.inner.purge(rows)).await
@@ -121,14 +131,17 @@ impl<P: Pass> RunStore for Through<P> {
     async fn heartbeat(&self, beats: &[HeartbeatRequest]) -> StoreResult<Vec<Option<ActiveHead>>> {
         self.pass.pass(of("heartbeat", beats.first().map(|beat| beat.key)), self.inner.heartbeat(beats)).await
     }
-    async fn request_stop(&self, key: ThreadKey, run: &RunId) -> StoreResult<StopOutcome> {
-        self.pass.pass(of("request_stop", key), self.inner.request_stop(key, run)).await
+    async fn request_stop(&self, key: ThreadKey, run: &RunId, epoch: Option<Epoch>) -> StoreResult<StopOutcome> {
+        self.pass.pass(of("request_stop", key), self.inner.request_stop(key, run, epoch)).await
     }
-    async fn release(&self, key: ThreadKey, fence: Fence) -> StoreResult<bool> {
-        self.pass.pass(of("release", key), self.inner.release(key, fence)).await
+    async fn release(&self, key: ThreadKey, fence: Fence, epoch: Option<Epoch>) -> StoreResult<bool> {
+        self.pass.pass(of("release", key), self.inner.release(key, fence, epoch)).await
     }
     async fn claim_due(&self, limit: usize) -> StoreResult<Claimed> {
         self.pass.pass(of("claim_due", None), self.pass.claim_due(&self.inner, limit)).await
+    }
+    async fn renew_leases(&self, which: Renewal, after: Option<ThreadKey>) -> StoreResult<Renewed> {
+        self.pass.pass(of("renew_leases", None), self.inner.renew_leases(which, after)).await
     }
     async fn active_runs(
         &self,
@@ -206,6 +219,9 @@ impl<P: Pass> LineageStore for Through<P> {
 
 #[async_trait]
 impl<P: Pass> StatusStore for Through<P> {
+    fn clock(&self) -> &StoreClock {
+        self.inner.clock()
+    }
     async fn status(&self) -> StoreResult<StoreStatus> {
         self.pass.pass(of("status", None), self.inner.status()).await
     }

@@ -1,15 +1,21 @@
 //! Answers to appends that did not match their head: the append was stored before, leaves a gap, comes after the run's
 //! end, or was overtaken.
 
+use std::sync::Arc;
+
 use threadline_core::{
-    Fence, NewEvents, ReadFrom, Run, RunId, RunStatus, Seq, ThreadKey, lines,
+    NewEvents, ReadFrom, Run, RunStatus, Seq, ThreadKey, lines,
     projection::closing::{Ending, OpenParts},
 };
 use threadline_store::{Append, DynStore, Head, StoreError, segment::join_bodies};
 
 use crate::{
     AppendError, LookupError,
-    commit::{pipeline::Pipeline, receipt::AppendReceipt, requests::Request},
+    commit::{
+        pipeline::Pipeline,
+        receipt::AppendReceipt,
+        requests::{Request, unconfirmed},
+    },
     errors::CompareError,
     metrics::Metrics,
     records::ThreadRef,
@@ -21,35 +27,40 @@ const TRIES: usize = 16;
 /// Answers appends of one run, in their order.
 pub(crate) async fn resolve(pipeline: &Pipeline, requests: Vec<Request>) {
     for request in requests {
-        let Request { thread, run, fence, producer_seq, events, reply } = request;
-        let answer = resolve_one(pipeline, &thread, &run, fence, producer_seq, &events).await;
+        let answer = resolve_one(pipeline, &request).await;
         match &answer {
             Ok(_) => {}
-            Err(AppendError::Store(_)) => drop(pipeline.metrics.appends.failed.inc()),
+            Err(AppendError::Store(_) | AppendError::OutcomeUnknown) => drop(pipeline.metrics.appends.failed.inc()),
             Err(_) => drop(pipeline.metrics.appends.refused.inc()),
         }
-        reply.send(answer);
+        request.reply.send(answer);
     }
 }
 
-async fn resolve_one(
-    pipeline: &Pipeline,
-    thread: &ThreadRef,
-    run_id: &RunId,
-    fence: Fence,
-    producer_seq: Option<u64>,
-    events: &NewEvents,
-) -> Result<AppendReceipt, AppendError> {
+async fn resolve_one(pipeline: &Pipeline, request: &Request) -> Result<AppendReceipt, AppendError> {
+    let Request { thread, run: run_id, fence, epoch, producer_seq, events, .. } = request;
+    let (mut thread, mut fence, epoch, producer_seq) = (thread.clone(), *fence, *epoch, *producer_seq);
     for _ in 0..TRIES {
+        if epoch.is_some() {
+            pipeline.directory.head_at::<AppendError>(thread.key, epoch).await?;
+        }
         let Some(run) = pipeline.store.run(thread.key, run_id).await? else {
-            pipeline.directory.forget(thread);
-            return Err(AppendError::ThreadNotFound);
+            pipeline.directory.forget(&thread);
+            // Another node may have deleted the thread and created it again, with the same run.
+            let present = present(pipeline, &thread).await?.filter(|present| present.key != thread.key);
+            thread = present.ok_or(AppendError::ThreadNotFound)?;
+            let run = pipeline.store.run(thread.key, run_id).await?.ok_or(AppendError::RunNotFound)?;
+            if run.driven {
+                return Err(AppendError::RunDriven { thread: thread.id.clone(), run: Box::new(run) });
+            }
+            fence = run.fence;
+            continue;
         };
         let from = producer_seq.unwrap_or(run.producer_seq + 1);
         let stored = match stored_prefix(&pipeline.store, &pipeline.metrics, thread.key, &run, from, events).await {
             Ok(stored) => stored,
             Err(CompareError::ProducerSeqConflict { producer_seq }) => {
-                return Err(if is_ours(pipeline, thread, &run, producer_seq).await? {
+                return Err(if is_ours(pipeline, &thread, &run, producer_seq).await? {
                     AppendError::RunFenced(Box::new(run))
                 } else {
                     AppendError::ProducerSeqConflict { producer_seq }
@@ -66,16 +77,19 @@ async fn resolve_one(
             };
             return Ok(receipt(&head, &run, first_seq, events.count() as u64, from));
         };
-        if !run.status.is_active() || run.stop_overdue(pipeline.clock.now()) {
+        // The store has refused the append. Its clock may be ahead of what this node expects.
+        if !run.status.is_active() || run.stop_overdue(pipeline.clock.bound()) {
             return Err(AppendError::RunFenced(Box::new(run)));
         }
         if from > run.producer_seq + 1 {
             return Err(AppendError::ProducerSeqGap { expected: run.producer_seq + 1 });
         }
         let next = producer_seq.map(|_| from + stored as u64);
-        let append = Append { key: thread.key, fence, producer_seq: next, events: rest };
-        if let Some(appended) = pipeline.store.append(std::slice::from_ref(&append)).await?.pop().flatten() {
-            pipeline.publish(thread, &append, &appended);
+        let append = Append { key: thread.key, fence, epoch, producer_seq: next, events: rest };
+        let answers = pipeline.store.append(std::slice::from_ref(&append)).await;
+        let answers = answers.map_err(|error| unconfirmed(producer_seq, error));
+        if let Some(appended) = answers?.pop().flatten() {
+            pipeline.publish(&thread, &append, &appended);
             pipeline.metrics.appends.committed.inc();
             let first_seq = appended.first_seq - stored as u64;
             let count = events.count() as u64;
@@ -83,6 +97,12 @@ async fn resolve_one(
         }
     }
     Err(StoreError::Unavailable("the thread is changing too fast; send the same append again".into()).into())
+}
+
+/// The thread that has this id now, if it has the same owner.
+async fn present(pipeline: &Pipeline, gone: &ThreadRef) -> Result<Option<Arc<ThreadRef>>, StoreError> {
+    let found = pipeline.store.thread(&gone.project, &gone.id).await?.filter(|found| found.user == gone.user);
+    Ok(found.map(|found| pipeline.directory.remember(&found)))
 }
 
 fn receipt(head: &Head, run: &Run, first_seq: Seq, count: u64, from: u64) -> AppendReceipt {

@@ -61,7 +61,7 @@ impl Repetition {
     async fn repeat(&self, removal: &Removal) -> StoreResult<bool> {
         match removal {
             Removal::Thread(thread) => {
-                let was_back = self.store.delete_thread(thread.key).await?;
+                let was_back = self.store.delete_thread(thread.key, None).await?;
                 if was_back {
                     self.listeners.deleted(thread);
                 }

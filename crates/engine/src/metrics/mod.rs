@@ -58,6 +58,8 @@ pub struct Counts {
     pub retention_refused: Counter,
     damaged_rows: Counter,
     skew: Gauge<f64, AtomicU64>,
+    /// Steps of the store's clock that this node has noticed.
+    pub clock_steps: Counter,
     /// Changes of the store's history.
     pub lineage: LineageCounts,
     /// Followers of threads and feeds, and their deliveries.
@@ -277,6 +279,7 @@ impl Metrics {
                 "Clock of the store minus the clock of this node, at the last beat",
                 Gauge::default(),
             ),
+            clock_steps: all.counter("clock_steps", "Times that the store's clock was set, as this node noticed"),
             lineage: LineageCounts::new(&mut all),
             following: Following::new(&mut all),
             bus_resyncs: all.counter("bus_resyncs", "Resynchronizations after hints of other nodes may have been lost"),

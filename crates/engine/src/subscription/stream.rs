@@ -1,7 +1,7 @@
 //! A subscription: a cursor that moves over one log, optionally bounded to one run.
 
 use threadline_core::{Epoch, Generation, Judgement, LogSlice, Run, Seq, ThreadKey};
-use threadline_store::{DynStore, StoreError};
+use threadline_store::{DynStore, Head, StoreError};
 use tokio::sync::watch;
 
 use super::{
@@ -52,6 +52,15 @@ pub struct ReplacedLog {
     pub tail: Seq,
     /// Seq up to which the reader's events are those of the present log; `None` if nothing is known to be common.
     pub common_up_to: Option<Seq>,
+}
+
+impl ReplacedLog {
+    /// Refuses a write that requires another epoch than the log has.
+    pub(crate) fn refuse(required: Option<Epoch>, head: &Head) -> Result<(), Self> {
+        let Some(other) = required.filter(|epoch| *epoch != head.epoch) else { return Ok(()) };
+        let prior = head.prior.filter(|prior| prior.epoch == other);
+        Err(Self { epoch: head.epoch, tail: head.tail, common_up_to: prior.map(|prior| prior.tail) })
+    }
 }
 
 /// Reason why a subscription cannot begin.

@@ -4,13 +4,13 @@ use std::sync::{Arc, atomic::Ordering};
 
 use dashmap::DashMap;
 use threadline_core::{
-    Clock, LogSlice, ThreadKey,
+    LogSlice, ThreadKey,
     limits::{
         COMMIT_QUEUE, MAX_PAGE, PURGE_ROWS, SEAL_AFTER_BYTES, SEAL_REST, SEGMENT_MIN_EVENTS, SWEEP_INTERVAL,
         TICKET_SWEEP_INTERVAL,
     },
 };
-use threadline_store::DynStore;
+use threadline_store::{DynStore, StoreClock};
 use tokio::{
     sync::{Notify, mpsc},
     time::{self, Instant},
@@ -74,7 +74,7 @@ impl AfterCommit for Sealer {
 /// Dependencies of the loops.
 pub(crate) struct Upkeep {
     pub store: DynStore,
-    pub clock: Clock,
+    pub clock: StoreClock,
     pub lifecycle: Lifecycle,
     /// Counter of commits: sealing pauses between segments while commits arrive.
     pub commits: CommitCount,

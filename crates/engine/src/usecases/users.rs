@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use sha2::{Digest, Sha256};
 use threadline_core::{
-    AuditEntry, Clock, Footprint, ListOrder, Principal, ProjectId, Timestamp, UserId,
+    AuditEntry, Footprint, ListOrder, Principal, ProjectId, Timestamp, UserId,
     limits::{MAX_PAGE, PURGE_ROWS},
 };
-use threadline_store::{DynStore, ListThreads, StoreError, StoreResult};
+use threadline_store::{DynStore, ListThreads, StoreClock, StoreError, StoreResult};
 
 use crate::{
     EraseError,
@@ -42,7 +42,7 @@ pub struct Users {
 /// Dependencies of [`Users`], shared by its clones.
 pub(crate) struct UserDeps {
     pub store: DynStore,
-    pub clock: Clock,
+    pub clock: StoreClock,
     pub hub: Arc<Hub>,
     pub bus: DynBus,
     pub listeners: Listeners,
@@ -117,7 +117,7 @@ impl Users {
             let page = self.deps.store.list_threads(list).await?;
             for thread in &page.threads {
                 let thread = ThreadRef::from(thread);
-                self.deps.store.delete_thread(thread.key).await?;
+                self.deps.store.delete_thread(thread.key, None).await?;
                 self.deps.listeners.deleted(&thread);
             }
             if page.threads.is_empty() {

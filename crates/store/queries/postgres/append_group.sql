@@ -9,7 +9,8 @@
 -- $6 grace bigint: STOP_GRACE in ms
 -- $7 bodies bytea[]: NDJSON each
 -- $8 crcs bigint[]: CRC-32C of each body
--- example: NULL, '{1}', '{1}', '{NULL}', '{2}', 10000, '{"\\x7b7d0a7b7d0a"}', '{0}'
+-- $9 epochs bigint[]: that each log must have, or NULL
+-- example: NULL, '{1}', '{1}', '{NULL}', '{2}', 10000, '{"\\x7b7d0a7b7d0a"}', '{0}', '{NULL}'
 
 WITH
 -- <fragment clock>
@@ -21,8 +22,8 @@ c AS MATERIALIZED (
 , locked AS MATERIALIZED (
   SELECT v.*
   FROM unnest(
-    $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $7::bytea[], $8::bigint[]
-  ) AS v (key, fence, pseq, n, body, crc)
+    $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $7::bytea[], $8::bigint[], $9::bigint[]
+  ) AS v (key, fence, pseq, n, body, crc, epoch)
   CROSS JOIN LATERAL (SELECT h.key FROM heads h WHERE h.key = v.key FOR NO KEY UPDATE SKIP LOCKED) AS h
 ), up AS (
   UPDATE heads AS h
@@ -33,6 +34,9 @@ c AS MATERIALIZED (
     prior_tail = CASE WHEN h.generation = c.generation THEN h.prior_tail ELSE h.tail END,
     epoch = CASE WHEN h.generation = c.generation THEN h.epoch ELSE h.epoch # c.nonce END,
     -- </fragment>
+    -- <fragment log_time>
+    at = CASE WHEN h.at > c.now AND h.at <= c.now + 3600000 THEN h.at ELSE c.now END,
+    -- </fragment>
     tail = h.tail + l.n, producer_seq = h.producer_seq + l.n,
     lease_until = greatest(h.lease_until, c.now + h.lease_ms)
   FROM locked l
@@ -40,15 +44,16 @@ c AS MATERIALIZED (
   WHERE h.key = l.key
     -- <fragment fits>
     AND h.fence = l.fence AND h.active AND h.producer_seq + 1 = coalesce(l.pseq, h.producer_seq + 1)
+    AND (l.epoch IS NULL OR h.epoch = l.epoch)
     AND (h.stop_at IS NULL OR h.stop_at > c.now - $6::bigint)
     -- </fragment>
   RETURNING h.*, c.now, l.n, l.body, l.crc
 ), put AS (
   INSERT INTO log (key, first_seq, last_seq, fence, at, raw, body, crc)
-  SELECT key, tail + 1 - n, tail, fence, now, octet_length(body), body, crc
+  SELECT key, tail + 1 - n, tail, fence, at, octet_length(body), body, crc
   FROM up
 )
-SELECT h.now, h.run,
+SELECT h.at, h.run,
   -- <fragment head_columns>
   h.key, h.epoch, h.tail, h.fence, CASE WHEN h.active THEN h.run END, h.producer_seq, h.lease_until, h.stop_at,
   h.finishing, h.generation, h.prior_epoch, h.prior_tail

@@ -19,7 +19,8 @@
 -- $16 cut_bodies bytea[]
 -- $17 crcs bigint[]: CRC-32C of each body, or NULL
 -- $18 cut_crcs bigint[]
--- example: NULL, '{1}', '{1}', '{NULL}', '{2}', 10000, '{NULL}', '{2}', '{4}', '{NULL}', '{NULL}', '{NULL}', '{1,1}', '{2,1}', '{1,1}', '{"\\x7b7d0a","\\x7b7d0a"}', '{NULL}', '{0,0}'
+-- $19 epochs bigint[]: that each log must have, or NULL
+-- example: NULL, '{1}', '{1}', '{NULL}', '{2}', 10000, '{NULL}', '{2}', '{4}', '{NULL}', '{NULL}', '{NULL}', '{1,1}', '{2,1}', '{1,1}', '{"\\x7b7d0a","\\x7b7d0a"}', '{NULL}', '{0,0}', '{NULL}'
 
 WITH
 -- <fragment clock>
@@ -32,8 +33,8 @@ c AS MATERIALIZED (
   SELECT v.*
   FROM unnest(
     $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $7::bytea[], $8::bigint[], $9::bigint[], $10::text[],
-    $11::text[], $12::text[], $17::bigint[]
-  ) AS v (key, fence, pseq, n, body, status, stopped, code, message, usage, crc)
+    $11::text[], $12::text[], $17::bigint[], $19::bigint[]
+  ) AS v (key, fence, pseq, n, body, status, stopped, code, message, usage, crc, epoch)
   CROSS JOIN LATERAL (SELECT h.key FROM heads h WHERE h.key = v.key FOR NO KEY UPDATE SKIP LOCKED) AS h
 ), up AS (
   UPDATE heads AS h
@@ -44,6 +45,9 @@ c AS MATERIALIZED (
     prior_tail = CASE WHEN h.generation = c.generation THEN h.prior_tail ELSE h.tail END,
     epoch = CASE WHEN h.generation = c.generation THEN h.epoch ELSE h.epoch # c.nonce END,
     -- </fragment>
+    -- <fragment log_time>
+    at = CASE WHEN h.at > c.now AND h.at <= c.now + 3600000 THEN h.at ELSE c.now END,
+    -- </fragment>
     tail = h.tail + l.n, producer_seq = h.producer_seq + l.n,
     lease_until = greatest(h.lease_until, c.now + h.lease_ms), active = l.status IS NULL
   FROM locked l
@@ -51,6 +55,7 @@ c AS MATERIALIZED (
   WHERE h.key = l.key
     -- <fragment fits>
     AND h.fence = l.fence AND h.active AND h.producer_seq + 1 = coalesce(l.pseq, h.producer_seq + 1)
+    AND (l.epoch IS NULL OR h.epoch = l.epoch)
     AND (h.stop_at IS NULL OR h.stop_at > c.now - $6::bigint)
     -- </fragment>
   RETURNING h.*, c.now, l.n, l.body, l.status, l.stopped, l.code, l.message, l.usage, l.crc
@@ -58,9 +63,9 @@ c AS MATERIALIZED (
 -- <fragment put_group>
 put AS (
   INSERT INTO log (key, first_seq, last_seq, fence, at, raw, body, crc)
-  SELECT key, tail + 1 - n, tail, fence, now, octet_length(body), body, crc FROM up WHERE body IS NOT NULL
+  SELECT key, tail + 1 - n, tail, fence, at, octet_length(body), body, crc FROM up WHERE body IS NOT NULL
   UNION ALL
-  SELECT up.key, up.tail + 1 - p.back, up.tail - p.back + p.n, up.fence, up.now, octet_length(p.body), p.body, p.crc
+  SELECT up.key, up.tail + 1 - p.back, up.tail - p.back + p.n, up.fence, up.at, octet_length(p.body), p.body, p.crc
   FROM unnest($13::bigint[], $14::bigint[], $15::bigint[], $16::bytea[], $18::bigint[]) AS p (key, back, n, body, crc)
   JOIN up ON up.key = p.key
 )
@@ -80,7 +85,7 @@ put AS (
 ), gone AS (
   DELETE FROM turns AS t USING up WHERE up.status IS NOT NULL AND t.key = up.key AND t.run = up.run
 )
-SELECT h.now, h.run,
+SELECT h.at, h.run,
   -- <fragment head_columns>
   h.key, h.epoch, h.tail, h.fence, CASE WHEN h.active THEN h.run END, h.producer_seq, h.lease_until, h.stop_at,
   h.finishing, h.generation, h.prior_epoch, h.prior_tail

@@ -24,7 +24,9 @@
 -- $21 at bigint: the tail that the head must have, or NULL
 -- $22 driven boolean: whether the server drives the run
 -- $23 crcs bigint[]: CRC-32C of each body
--- example: NULL, 1, 'r', NULL, 30000, 0, NULL, NULL, NULL, NULL, NULL, NULL, 0, NULL, NULL, NULL, '{}', '{}', '{}', '{}', NULL, TRUE, '{}'
+-- $24 epoch bigint: that the log must have, or NULL
+-- $25 bound bigint: the latest time by which the lease of the closed run is judged
+-- example: NULL, 1, 'r', NULL, 30000, 0, NULL, NULL, NULL, NULL, NULL, NULL, 0, NULL, NULL, NULL, '{}', '{}', '{}', '{}', NULL, TRUE, '{}', NULL, 0
 
 WITH
 -- <fragment clock>
@@ -42,20 +44,23 @@ c AS MATERIALIZED (
     prior_tail = CASE WHEN h.generation = c.generation THEN h.prior_tail ELSE h.tail END,
     epoch = CASE WHEN h.generation = c.generation THEN h.epoch ELSE h.epoch # c.nonce END,
     -- </fragment>
+    -- <fragment log_time>
+    at = CASE WHEN h.at > c.now AND h.at <= c.now + 3600000 THEN h.at ELSE c.now END,
+    -- </fragment>
     tail = h.tail + $6::bigint + $13::bigint, fence = greatest(h.fence, (c.generation - 1) << 32) + 1,
     active = $7::bigint IS NULL, run = $3::text,
     producer_seq = $6, lease_ms = $5::bigint, lease_until = c.now + $5, stop_at = NULL, finishing = FALSE
   FROM c
   WHERE h.key = $2::bigint
     AND CASE WHEN $11::bigint IS NULL THEN NOT h.active
-        ELSE h.active AND h.fence = $11 AND h.tail = $12::bigint AND (h.finishing OR h.lease_until <= c.now) END
-    AND ($21::bigint IS NULL OR h.tail = $21)
+        ELSE h.active AND h.fence = $11 AND h.tail = $12::bigint AND (h.finishing OR h.lease_until <= least(c.now, $25::bigint)) END
+    AND ($21::bigint IS NULL OR h.tail = $21) AND ($24::bigint IS NULL OR h.epoch = $24)
     AND NOT EXISTS (SELECT 1 FROM runs WHERE key = $2 AND id = $3)
   RETURNING h.*, c.now
 ), put AS (
   INSERT INTO log (key, first_seq, last_seq, fence, at, raw, body, crc)
   SELECT up.key, up.tail + 1 - p.back, up.tail - p.back + p.n, CASE WHEN p.older = 1 THEN $11 ELSE up.fence END,
-    up.now, octet_length(p.body), p.body, p.crc
+    up.at, octet_length(p.body), p.body, p.crc
   FROM up
   CROSS JOIN unnest(
     $17::bigint[], $18::bigint[], $19::bytea[], $20::bigint[], $23::bigint[]
@@ -92,7 +97,7 @@ c AS MATERIALIZED (
 ), gone AS (
   DELETE FROM turns AS t USING closed WHERE t.key = $2 AND t.run = closed.id
 )
-SELECT (SELECT id FROM closed), h.now,
+SELECT (SELECT id FROM closed), h.at,
   -- <fragment head_columns>
   h.key, h.epoch, h.tail, h.fence, CASE WHEN h.active THEN h.run END, h.producer_seq, h.lease_until, h.stop_at,
   h.finishing, h.generation, h.prior_epoch, h.prior_tail

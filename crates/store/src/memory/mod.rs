@@ -11,13 +11,14 @@ use threadline_core::{
     AgentId, Annotation, Clock, CreatedThread, Epoch, FeedChange, FeedEntry, Fence, Generation, ListOrder,
     ListPosition, LogHistory, LogSlice, NewEvents, NewThread, Node, NodeId, PriorEpoch, ProjectId, ReadFrom, Run,
     RunId, RunStatus, Seq, Terminal, Thread, ThreadId, ThreadKey, ThreadPatch, Timestamp, UserId,
-    limits::{PAGE_BYTES, REAP_CLAIM, RELEASE_GRACE, STOP_GRACE},
+    limits::{CLOCK_STEP, PAGE_BYTES, REAP_CLAIM, RELEASE_GRACE, RENEW_CHUNK, REQUEST_KEPT, STOP_GRACE},
 };
 
 use super::{
     ActiveHead, ActiveRuns, Append, Appended, Claimed, CloseOutcome, CloseWhen, Closing, Committed, Due, FeedImage,
     FeedPage, FeedStore, GenerationRecord, Head, HeartbeatRequest, Lineage, LineageFence, ListThreads, LogPage,
-    LogStore, RunStore, Snapshot, StartOutcome, StartRun, StopOutcome, StoreResult, ThreadPage, ThreadStore,
+    LogStore, Renewal, Renewed, RunStore, Snapshot, StartOutcome, StartRun, StopOutcome, StoreClock, StoreResult,
+    ThreadPage, ThreadStore,
     segment::{self, LogRow},
 };
 
@@ -34,6 +35,7 @@ pub use lineage::MemoryImage;
 #[derive(Debug)]
 pub struct MemoryStore {
     clock: Clock,
+    known: StoreClock,
     state: Mutex<State>,
     fence: LineageFence,
 }
@@ -54,6 +56,8 @@ struct State {
     feeds: HashMap<(ProjectId, UserId), Feed>,
     agents: BTreeMap<(ProjectId, AgentId), String>,
     staged: HashMap<ThreadKey, transfer::Staged>,
+    /// Deleted threads that were created with an idempotency key, with the time of the deletion.
+    deleted_requests: HashMap<(ProjectId, ThreadId), Timestamp>,
     identity: identity::Identity,
     nodes: BTreeMap<NodeId, Node>,
 }
@@ -62,11 +66,15 @@ struct State {
 #[derive(Debug, Clone)]
 struct Row {
     thread: Thread,
+    /// True if the thread was created with an idempotency key.
+    requested: bool,
     generation: Generation,
     prior: Option<PriorEpoch>,
     fed_version: i64,
     fence: Fence,
     lease: Duration,
+    /// Time of the newest events.
+    newest: Option<Timestamp>,
     /// Time at which the reaper looks at the active run.
     check_at: Timestamp,
     runs: BTreeMap<Fence, Run>,
@@ -88,7 +96,12 @@ impl MemoryStore {
     pub fn new(clock: Clock) -> Self {
         let state = State::new(clock.now());
         let fence = LineageFence::new(state.lineage);
-        Self { clock, state: Mutex::new(state), fence }
+        Self { known: StoreClock::new(clock.clone()), clock, state: Mutex::new(state), fence }
+    }
+
+    /// Time by which leases are judged: a clock that jumps ahead ends no run.
+    fn judged(&self, now: Timestamp) -> Timestamp {
+        now.min(self.known.bound())
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -101,11 +114,13 @@ impl Row {
     fn new(thread: Thread, generation: Generation) -> Self {
         Self {
             thread,
+            requested: false,
             generation,
             prior: None,
             fed_version: 0,
             fence: Fence(0),
             lease: Duration::ZERO,
+            newest: None,
             check_at: Timestamp(0),
             runs: BTreeMap::new(),
             log: Vec::new(),
@@ -143,13 +158,15 @@ impl Row {
     /// Appends events of the newest run to the log.
     fn push(&mut self, events: &NewEvents, now: Timestamp) -> LogSlice {
         let Some(run) = self.runs.get_mut(&self.fence) else { return LogSlice::default() };
-        let slice = LogSlice::of(events, self.thread.tail + 1, &run.id, now);
+        let at = now.in_log_after(self.newest);
+        self.newest = Some(at);
+        let slice = LogSlice::of(events, self.thread.tail + 1, &run.id, at);
         self.thread.tail += events.count() as u64;
         run.producer_seq += events.count() as u64;
         self.log.extend(slice.0.iter().map(|batch| LogRow {
             first_seq: batch.first_seq,
             last_seq: batch.last_seq,
-            at: now,
+            at,
             run: Some(batch.run.clone()),
             body: batch.body.clone(),
         }));
@@ -196,7 +213,20 @@ impl Row {
     }
 
     fn matches(&self, closing: &Closing) -> bool {
-        self.fence == closing.fence && self.thread.tail == closing.tail && self.active().is_some()
+        self.fence == closing.fence
+            && self.thread.tail == closing.tail
+            && self.has(closing.epoch)
+            && self.active().is_some()
+    }
+
+    /// True if the log has this epoch, or if none is named.
+    fn has(&self, epoch: Option<Epoch>) -> bool {
+        epoch.is_none_or(|epoch| epoch == self.thread.epoch)
+    }
+
+    /// True if the log has this epoch or had it before, or if none is named.
+    fn has_or_had(&self, epoch: Option<Epoch>) -> bool {
+        self.has(epoch) || self.prior.map(|prior| prior.epoch) == epoch
     }
 
     fn is_lapsed(&self, now: Timestamp) -> bool {
@@ -213,6 +243,24 @@ impl Row {
 
     fn is_due(&self, now: Timestamp) -> bool {
         self.active().is_some() && self.due_at() <= now
+    }
+
+    /// Gives the active run a full lease if its lease is wrong.
+    fn renew(&mut self, which: Renewal, now: Timestamp) -> bool {
+        let lease = self.lease;
+        let Some(run) = self.runs.get_mut(&self.fence) else { return false };
+        let lease = if run.status == RunStatus::Finishing { lease.min(RELEASE_GRACE) } else { lease };
+        let (until, full) = (run.lease_until.unwrap_or(now), now.plus(lease));
+        let late_stop = run.stop_requested_at.is_some_and(|asked| asked > now.plus(CLOCK_STEP));
+        let short = which == Renewal::All && until < full.minus(CLOCK_STEP);
+        if until <= full.plus(CLOCK_STEP) && !late_stop && !short {
+            return false;
+        }
+        run.lease_until = Some(full);
+        run.stop_requested_at =
+            run.stop_requested_at.map(|asked| if which == Renewal::All { now } else { asked.min(now) });
+        self.check_at = self.due_at();
+        true
     }
 
     /// Has the reaper look at the active run at this time, if that is sooner.
@@ -239,10 +287,15 @@ impl ThreadStore for MemoryStore {
         }
         state.last_key += 1;
         let key = ThreadKey(state.last_key);
+        let requested = new.request.is_some();
         let thread = new.made(key, Epoch::generate(), now);
         state.ids.insert(id, key);
-        state.threads.insert(key, Row::new(thread.clone(), state.lineage.generation));
+        state.threads.insert(key, Row { requested, ..Row::new(thread.clone(), state.lineage.generation) });
         Ok(CreatedThread { thread, created: true })
+    }
+
+    async fn was_request_deleted(&self, project: &ProjectId, id: &ThreadId) -> StoreResult<bool> {
+        Ok(self.state().deleted_requests.contains_key(&(project.clone(), id.clone())))
     }
 
     async fn thread(&self, project: &ProjectId, id: &ThreadId) -> StoreResult<Option<Thread>> {
@@ -276,12 +329,17 @@ impl ThreadStore for MemoryStore {
         Ok(ThreadPage { threads: rows.into_iter().map(|row| row.1.snapshot()).collect(), next, feed_cursor })
     }
 
-    async fn edit_thread(&self, key: ThreadKey, version: i64, patch: ThreadPatch) -> StoreResult<Option<Thread>> {
+    async fn edit_thread(
+        &self,
+        key: ThreadKey,
+        version: i64,
+        patch: ThreadPatch,
+        epoch: Option<Epoch>,
+    ) -> StoreResult<Option<Thread>> {
         let now = self.clock.now();
         let state = &mut *self.state();
-        let Some(row) = state.threads.get_mut(&key).filter(|row| row.thread.version == version) else {
-            return Ok(None);
-        };
+        let row = state.threads.get_mut(&key).filter(|row| row.thread.version == version && row.has_or_had(epoch));
+        let Some(row) = row else { return Ok(None) };
         if let Some(name) = patch.name {
             (row.thread.name, row.thread.name_source) = name.unzip();
         }
@@ -294,9 +352,10 @@ impl ThreadStore for MemoryStore {
         Ok(Some(row.snapshot()))
     }
 
-    async fn mark_read(&self, key: ThreadKey, seq: Seq) -> StoreResult<Option<Thread>> {
+    async fn mark_read(&self, key: ThreadKey, seq: Seq, epoch: Option<Epoch>) -> StoreResult<Option<Thread>> {
         let state = &mut *self.state();
-        let Some(row) = state.threads.get_mut(&key).filter(|row| seq <= row.thread.tail) else { return Ok(None) };
+        let row = state.threads.get_mut(&key).filter(|row| seq <= row.thread.tail && row.has(epoch));
+        let Some(row) = row else { return Ok(None) };
         if seq > row.thread.read_seq {
             row.thread.read_seq = seq;
             row.thread.version += 1;
@@ -304,10 +363,16 @@ impl ThreadStore for MemoryStore {
         Ok(Some(row.snapshot()))
     }
 
-    async fn delete_thread(&self, key: ThreadKey) -> StoreResult<bool> {
+    async fn delete_thread(&self, key: ThreadKey, epoch: Option<Epoch>) -> StoreResult<bool> {
         let state = &mut *self.state();
+        if !state.threads.get(&key).is_some_and(|row| row.has_or_had(epoch)) {
+            return Ok(false);
+        }
         let Some(row) = state.threads.remove(&key) else { return Ok(false) };
         let Thread { project, id, user, .. } = row.thread;
+        if row.requested {
+            state.deleted_requests.insert((project.clone(), id.clone()), self.clock.now());
+        }
         state.ids.remove(&(project.clone(), id.clone()));
         state.feeds.entry((project, user)).or_default().deleted.insert(key, id);
         Ok(true)
@@ -315,7 +380,9 @@ impl ThreadStore for MemoryStore {
 
     async fn purge(&self, _rows: usize) -> StoreResult<bool> {
         let now = self.clock.now();
-        self.state().staged.retain(|_, staged| !staged.is_given_up(now));
+        let state = &mut *self.state();
+        state.staged.retain(|_, staged| !staged.is_given_up(now));
+        state.deleted_requests.retain(|_, at| at.plus(REQUEST_KEPT) > now);
         Ok(false)
     }
 }
@@ -326,12 +393,15 @@ impl RunStore for MemoryStore {
         let now = self.clock.now();
         let state = &mut *self.state();
         let Some(row) = state.threads.get_mut(&start.key) else { return Ok(StartOutcome::ThreadGone) };
+        if !row.has(start.epoch) {
+            return Ok(StartOutcome::OtherEpoch(row.head()));
+        }
         if let Some(run) = row.runs.values().find(|run| run.id == start.run) {
             return Ok(StartOutcome::Exists(run.clone(), row.head()));
         }
         let mut slice = LogSlice::default();
         if let Some(active) = row.active().cloned() {
-            if !row.is_lapsed(now) {
+            if !row.is_lapsed(self.judged(now)) {
                 return Ok(StartOutcome::RunActive(active, row.head()));
             }
             let Some(closing) = start.closing.filter(|closing| row.matches(closing)) else {
@@ -381,7 +451,7 @@ impl RunStore for MemoryStore {
         let now = self.clock.now();
         let state = &mut *self.state();
         let Some(row) = state.threads.get_mut(&key) else { return Ok(CloseOutcome::Gone) };
-        if !row.matches(&closing) || (when == CloseWhen::IfDue && !row.is_due(now)) {
+        if !row.matches(&closing) || (when == CloseWhen::IfDue && !row.is_due(self.judged(now))) {
             return Ok(CloseOutcome::Missed);
         }
         row.enter(state.lineage);
@@ -395,7 +465,8 @@ impl RunStore for MemoryStore {
         let state = &mut *self.state();
         let mut answers = Vec::with_capacity(beats.len());
         for beat in beats {
-            let row = state.threads.get_mut(&beat.key).filter(|row| row.fence == beat.fence && row.active().is_some());
+            let row = state.threads.get_mut(&beat.key);
+            let row = row.filter(|row| row.fence == beat.fence && row.has(beat.epoch) && row.active().is_some());
             answers.push(row.and_then(|row| {
                 row.enter(state.lineage);
                 row.lease = beat.lease.unwrap_or(row.lease);
@@ -412,10 +483,13 @@ impl RunStore for MemoryStore {
         Ok(answers)
     }
 
-    async fn request_stop(&self, key: ThreadKey, run: &RunId) -> StoreResult<StopOutcome> {
+    async fn request_stop(&self, key: ThreadKey, run: &RunId, epoch: Option<Epoch>) -> StoreResult<StopOutcome> {
         let now = self.clock.now();
         let state = &mut *self.state();
         let Some(row) = state.threads.get_mut(&key) else { return Ok(StopOutcome::Gone) };
+        if !row.has(epoch) {
+            return Ok(StopOutcome::OtherEpoch(row.head()));
+        }
         let Some(run) = row.runs.values_mut().find(|candidate| candidate.id == *run) else {
             return Ok(StopOutcome::NoRun);
         };
@@ -433,10 +507,11 @@ impl RunStore for MemoryStore {
         Ok(StopOutcome::Asked(run, row.head()))
     }
 
-    async fn release(&self, key: ThreadKey, fence: Fence) -> StoreResult<bool> {
+    async fn release(&self, key: ThreadKey, fence: Fence, epoch: Option<Epoch>) -> StoreResult<bool> {
         let until = self.clock.now().plus(RELEASE_GRACE);
         let state = &mut *self.state();
-        let row = state.threads.get_mut(&key).filter(|row| row.fence == fence && row.active().is_some());
+        let row = state.threads.get_mut(&key);
+        let row = row.filter(|row| row.fence == fence && row.has(epoch) && row.active().is_some());
         let Some(row) = row else { return Ok(false) };
         if let Some(run) = row.runs.get_mut(&fence) {
             run.status = RunStatus::Finishing;
@@ -449,7 +524,7 @@ impl RunStore for MemoryStore {
     }
 
     async fn claim_due(&self, limit: usize) -> StoreResult<Claimed> {
-        let now = self.clock.now();
+        let now = self.judged(self.clock.now());
         let state = &mut *self.state();
         let waiting = state.threads.values_mut().filter(|row| row.active().is_some() && row.check_at <= now);
         let mut waiting: Vec<&mut Row> = waiting.collect();
@@ -469,6 +544,22 @@ impl RunStore for MemoryStore {
             }
         }
         Ok(claimed)
+    }
+
+    async fn renew_leases(&self, which: Renewal, after: Option<ThreadKey>) -> StoreResult<Renewed> {
+        let now = self.clock.now();
+        let state = &mut *self.state();
+        let page = state.threads.values_mut().filter(|row| row.active().is_some() && Some(row.thread.key) > after);
+        let (mut renewed, mut seen) = (Renewed::default(), 0);
+        for row in page.take(RENEW_CHUNK) {
+            (seen, renewed.next) = (seen + 1, Some(row.thread.key));
+            if row.renew(which, now) {
+                row.enter(state.lineage);
+                renewed.leases += 1;
+            }
+        }
+        renewed.next = renewed.next.filter(|_| seen >= RENEW_CHUNK);
+        Ok(renewed)
     }
 
     async fn active_runs(
@@ -508,6 +599,7 @@ impl LogStore for MemoryStore {
         for append in batch {
             let row = state.threads.get_mut(&append.key).filter(|row| {
                 row.fence == append.fence
+                    && row.has(append.epoch)
                     && row.active().is_some_and(|run| {
                         !run.stop_overdue(now) && append.producer_seq.is_none_or(|seq| seq == run.producer_seq + 1)
                     })
@@ -526,7 +618,7 @@ impl LogStore for MemoryStore {
                 let run = row.runs.get(&append.fence)?;
                 Some(Appended {
                     first_seq,
-                    at: now,
+                    at: row.newest.unwrap_or(now),
                     run: run.id.clone(),
                     head: row.head(),
                     producer_seq: run.producer_seq,

@@ -5,8 +5,8 @@ use std::collections::{HashMap, HashSet};
 use async_trait::async_trait;
 use sqlx::query;
 use threadline_core::{
-    Fence, ProjectId, Run, RunId, ThreadKey, UserId,
-    limits::{PG_RACES, REAP_CLAIM, RECHECK_CHUNK, RELEASE_GRACE, STOP_GRACE},
+    Epoch, Fence, ProjectId, Run, RunId, ThreadKey, UserId,
+    limits::{CLOCK_STEP, PG_RACES, REAP_CLAIM, RECHECK_CHUNK, RELEASE_GRACE, RENEW_CHUNK, STOP_GRACE},
 };
 
 use super::{
@@ -16,8 +16,8 @@ use super::{
     start::Look,
 };
 use crate::{
-    ActiveHead, ActiveRuns, Claimed, CloseOutcome, CloseWhen, Closing, HeartbeatRequest, RunStore, StartOutcome,
-    StartRun, StopOutcome, StoreError, StoreResult, sql::pages,
+    ActiveHead, ActiveRuns, Claimed, CloseOutcome, CloseWhen, Closing, HeartbeatRequest, Renewal, Renewed, RunStore,
+    StartOutcome, StartRun, StopOutcome, StoreError, StoreResult, sql::pages,
 };
 
 pub(super) const BY_ID: &str = text_of(include_str!("../../queries/postgres/run_by_id.sql"));
@@ -27,6 +27,7 @@ pub(super) const HEARTBEAT_WAIT: &str = text_of(include_str!("../../queries/post
 pub(super) const STOP: &str = text_of(include_str!("../../queries/postgres/stop.sql"));
 pub(super) const RELEASE: &str = text_of(include_str!("../../queries/postgres/release.sql"));
 pub(super) const CLAIM_DUE: &str = text_of(include_str!("../../queries/postgres/claim_due.sql"));
+pub(super) const RENEW: &str = text_of(include_str!("../../queries/postgres/renew_leases.sql"));
 pub(super) const ACTIVE_RUNS: &str = text_of(include_str!("../../queries/postgres/active_runs.sql"));
 
 impl PgStore {
@@ -40,7 +41,8 @@ impl PgStore {
             .bind(self.now())
             .bind(beats.iter().map(|beat| beat.key.0).collect::<Vec<_>>())
             .bind(beats.iter().map(|beat| beat.fence.0).collect::<Vec<_>>())
-            .bind(beats.iter().map(|beat| beat.lease.map(rows::millis)).collect::<Vec<_>>());
+            .bind(beats.iter().map(|beat| beat.lease.map(rows::millis)).collect::<Vec<_>>())
+            .bind(beats.iter().map(|beat| beat.epoch.map(Epoch::to_i64)).collect::<Vec<_>>());
         let mut active = HashMap::new();
         for row in &self.write_once(statement).await? {
             let head = Columns::new(row).head().map_err(|error| Failure { error, kind: Kind::Refused })?;
@@ -95,11 +97,20 @@ impl RunStore for PgStore {
         failed.map_or(Ok(answers), |failure| Err(failure.into()))
     }
 
-    async fn request_stop(&self, key: ThreadKey, run: &RunId) -> StoreResult<StopOutcome> {
+    async fn request_stop(&self, key: ThreadKey, run: &RunId, epoch: Option<Epoch>) -> StoreResult<StopOutcome> {
         for _ in 0..PG_RACES {
-            let stop = query(STOP).bind(self.now()).bind(key.0).bind(run.as_str()).bind(rows::millis(STOP_GRACE));
-            self.write(stop).await?;
+            let stop = query(STOP)
+                .bind(self.now())
+                .bind(key.0)
+                .bind(run.as_str())
+                .bind(rows::millis(STOP_GRACE))
+                .bind(epoch.map(Epoch::to_i64));
+            let stopped = !self.write(stop).await?.is_empty();
             let Some(Look { head, run, .. }) = self.look(key, run).await? else { return Ok(StopOutcome::Gone) };
+            // The stop itself gives the log another epoch if it is the first write in a generation.
+            if !stopped && epoch.is_some_and(|epoch| epoch != head.epoch) {
+                return Ok(StopOutcome::OtherEpoch(head));
+            }
             match run {
                 None => return Ok(StopOutcome::NoRun),
                 Some(run) if !run.status.is_active() => return Ok(StopOutcome::Ended(run)),
@@ -110,8 +121,13 @@ impl RunStore for PgStore {
         Err(StoreError::Unavailable("the run could not be asked to stop".to_owned()))
     }
 
-    async fn release(&self, key: ThreadKey, fence: Fence) -> StoreResult<bool> {
-        let release = query(RELEASE).bind(self.now()).bind(key.0).bind(fence.0).bind(rows::millis(RELEASE_GRACE));
+    async fn release(&self, key: ThreadKey, fence: Fence, epoch: Option<Epoch>) -> StoreResult<bool> {
+        let release = query(RELEASE)
+            .bind(self.now())
+            .bind(key.0)
+            .bind(fence.0)
+            .bind(rows::millis(RELEASE_GRACE))
+            .bind(epoch.map(Epoch::to_i64));
         Ok(!self.write(release).await?.is_empty())
     }
 
@@ -120,8 +136,21 @@ impl RunStore for PgStore {
             .bind(self.now())
             .bind(rows::millis(STOP_GRACE))
             .bind(rows::millis(REAP_CLAIM))
-            .bind(rows::limit(limit));
+            .bind(rows::limit(limit))
+            .bind(self.bound());
         pages::claimed(&self.write(claim).await?, limit)
+    }
+
+    async fn renew_leases(&self, which: Renewal, after: Option<ThreadKey>) -> StoreResult<Renewed> {
+        let renew = query(RENEW)
+            .bind(self.now())
+            .bind(after.map_or(0, |after| after.0))
+            .bind(rows::limit(RENEW_CHUNK))
+            .bind(which == Renewal::All)
+            .bind(rows::millis(CLOCK_STEP))
+            .bind(rows::millis(RELEASE_GRACE))
+            .bind(rows::millis(STOP_GRACE));
+        pages::renewed(&self.write(renew).await?, RENEW_CHUNK)
     }
 
     async fn active_runs(

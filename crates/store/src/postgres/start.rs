@@ -3,7 +3,7 @@
 
 use sqlx::query;
 use threadline_core::{
-    Fence, LogSlice, NewEvents, Run, RunId, ThreadKey, Timestamp,
+    Epoch, Fence, LogSlice, NewEvents, Run, RunId, ThreadKey, Timestamp,
     limits::{PG_RACES, STOP_GRACE},
 };
 
@@ -106,7 +106,9 @@ impl PgStore {
             .bind(older)
             .bind(start.at.map(rows::to_i64))
             .bind(start.driven.then_some(true))
-            .bind(pieces.crcs);
+            .bind(pieces.crcs)
+            .bind(start.epoch.map(Epoch::to_i64))
+            .bind(self.bound());
         let rows = match self.write_once(statement).await {
             // Another start of the same id was first.
             Err(failure) if failure.kind == Kind::Duplicate => return Ok(None),
@@ -129,6 +131,9 @@ impl PgStore {
             let Some(Look { now, head, run, active }) = self.look(start.key, &start.run).await? else {
                 return Ok(StartOutcome::ThreadGone);
             };
+            if start.epoch.is_some_and(|epoch| epoch != head.epoch) {
+                return Ok(StartOutcome::OtherEpoch(head));
+            }
             if let Some(run) = run {
                 return Ok(StartOutcome::Exists(run, head));
             }
@@ -140,7 +145,7 @@ impl PgStore {
                 closing = None;
                 continue;
             };
-            if !lease.finishing && lease.lease_until > now {
+            if !lease.finishing && lease.lease_until > now.min(Timestamp(self.bound())) {
                 return Ok(StartOutcome::RunActive(run, head));
             }
             closing = start.closing.as_ref().filter(|closing| matches(&head, closing.fence, closing.tail));
@@ -179,7 +184,9 @@ impl PgStore {
             .bind(pieces.back)
             .bind(pieces.counts)
             .bind(pieces.bodies)
-            .bind(pieces.crcs);
+            .bind(pieces.crcs)
+            .bind(closing.epoch.map(Epoch::to_i64))
+            .bind(self.bound());
         let rows = self.write(statement).await?;
         if let Some(row) = rows.first() {
             let (head, run, at) = committed(Columns::new(row))?;

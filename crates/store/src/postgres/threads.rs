@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use sqlx::query;
 use threadline_core::{
     CreatedThread, Epoch, ListOrder, NewThread, ProjectId, Seq, Thread, ThreadId, ThreadKey, ThreadPatch,
-    limits::{PG_RACES, PURGE_ROWS},
+    limits::{FORGOTTEN_REQUESTS, PG_RACES, PURGE_ROWS, REQUEST_KEPT},
 };
 
 use super::{
@@ -28,6 +28,9 @@ pub(super) const EDIT: &str = text_of(include_str!("../../queries/postgres/edit_
 pub(super) const MARK: &str = text_of(include_str!("../../queries/postgres/mark_read.sql"));
 
 pub(super) const DELETE: &str = text_of(include_str!("../../queries/postgres/delete_thread.sql"));
+
+pub(super) const FORGET_REQUESTS: &str = text_of(include_str!("../../queries/postgres/forget_requests.sql"));
+pub(super) const DELETED_REQUEST: &str = "SELECT at FROM deleted_requests WHERE project = $1 AND thread = $2";
 
 pub(super) const TOMBSTONES: &str = "SELECT key FROM threads WHERE deleted = 1 ORDER BY key LIMIT 2";
 
@@ -74,7 +77,8 @@ impl ThreadStore for PgStore {
                 .bind(new.name_source().map(|source| source as i64))
                 .bind(&new.metadata)
                 .bind(&new.created_with)
-                .bind(epoch.to_i64());
+                .bind(epoch.to_i64())
+                .bind(new.request.as_deref());
             if let Some(row) = self.write(create).await?.first() {
                 let mut columns = Columns::new(row);
                 let (key, now) = (ThreadKey(columns.int()?), columns.time()?);
@@ -86,6 +90,11 @@ impl ThreadStore for PgStore {
             }
         }
         Err(StoreError::Unavailable("the thread is made and deleted all the time".to_owned()))
+    }
+
+    async fn was_request_deleted(&self, project: &ProjectId, id: &ThreadId) -> StoreResult<bool> {
+        let rows = self.read_rows(query(DELETED_REQUEST).bind(project.as_str()).bind(id.as_str())).await?;
+        Ok(!rows.is_empty())
     }
 
     async fn thread(&self, project: &ProjectId, id: &ThreadId) -> StoreResult<Option<Thread>> {
@@ -110,7 +119,13 @@ impl ThreadStore for PgStore {
         pages::thread_page(&self.read_rows(statement).await?, list.limit, feed_cursor)
     }
 
-    async fn edit_thread(&self, key: ThreadKey, version: i64, patch: ThreadPatch) -> StoreResult<Option<Thread>> {
+    async fn edit_thread(
+        &self,
+        key: ThreadKey,
+        version: i64,
+        patch: ThreadPatch,
+        epoch: Option<Epoch>,
+    ) -> StoreResult<Option<Thread>> {
         let (renamed, (name, source)) = (patch.name.is_some(), patch.name.flatten().unzip());
         let edit = query(EDIT)
             .bind(self.now())
@@ -120,25 +135,33 @@ impl ThreadStore for PgStore {
             .bind(name.map(rows::text))
             .bind(source.map(|source| source as i64))
             .bind(patch.metadata)
-            .bind(patch.archived);
+            .bind(patch.archived)
+            .bind(epoch.map(Epoch::to_i64));
         let rows = self.write(edit).await?;
         Ok(rows.first().map(|row| Columns::new(row).thread()).transpose()?.flatten())
     }
 
-    async fn mark_read(&self, key: ThreadKey, seq: Seq) -> StoreResult<Option<Thread>> {
-        let rows = self.write(query(MARK).bind(key.0).bind(rows::to_i64(seq))).await?;
+    async fn mark_read(&self, key: ThreadKey, seq: Seq, epoch: Option<Epoch>) -> StoreResult<Option<Thread>> {
+        let mark = query(MARK).bind(key.0).bind(rows::to_i64(seq)).bind(epoch.map(Epoch::to_i64));
+        let rows = self.write(mark).await?;
         if let Some(row) = rows.first() {
             return Columns::new(row).thread();
         }
-        Ok(self.one(query(BY_KEY).bind(key.0)).await?.filter(|thread| seq <= thread.tail))
+        let thread = self.one(query(BY_KEY).bind(key.0)).await?;
+        Ok(thread.filter(|thread| seq <= thread.tail && epoch.is_none_or(|epoch| epoch == thread.epoch)))
     }
 
-    async fn delete_thread(&self, key: ThreadKey) -> StoreResult<bool> {
-        Ok(!self.write(query(DELETE).bind(key.0)).await?.is_empty())
+    async fn delete_thread(&self, key: ThreadKey, epoch: Option<Epoch>) -> StoreResult<bool> {
+        Ok(!self.write(query(DELETE).bind(self.now()).bind(key.0).bind(epoch.map(Epoch::to_i64))).await?.is_empty())
     }
 
     async fn purge(&self, rows: usize) -> StoreResult<bool> {
         let given_up = self.give_up_staged().await?;
+        let forget = query(FORGET_REQUESTS)
+            .bind(self.now())
+            .bind(rows::millis(REQUEST_KEPT))
+            .bind(rows::limit(FORGOTTEN_REQUESTS));
+        self.write(forget).await?;
         let found = self.read_rows(query(TOMBSTONES)).await?;
         let Some(row) = found.first() else { return Ok(given_up) };
         let left = self.purge_thread(Columns::new(row).int()?, rows.min(PURGE_ROWS)).await?;

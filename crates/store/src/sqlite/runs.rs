@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use serde_json::{Value, json};
 use sqlx::{SqliteConnection, query};
 use threadline_core::{
-    Fence, LogSlice, NewEvents, ProjectId, Run, RunId, RunStatus, ThreadKey, Timestamp, UserId,
+    Epoch, Fence, LogSlice, NewEvents, ProjectId, Run, RunId, RunStatus, ThreadKey, Timestamp, UserId,
     limits::{REAP_CLAIM, RELEASE_GRACE, STOP_GRACE},
 };
 
@@ -15,11 +15,12 @@ use super::{
     append::{self, Entry},
     corrupt,
     fetch::{self, Work},
+    leases,
     rows::{self, Columns, text_of},
 };
 use crate::{
-    ActiveHead, ActiveRuns, Claimed, CloseOutcome, CloseWhen, Closing, Committed, Head, HeartbeatRequest, RunStore,
-    StartOutcome, StartRun, StopOutcome, StoreResult,
+    ActiveHead, ActiveRuns, Claimed, CloseOutcome, CloseWhen, Closing, Committed, Head, HeartbeatRequest, Renewal,
+    Renewed, RunStore, StartOutcome, StartRun, StopOutcome, StoreResult,
     sql::{append::End, pages},
 };
 
@@ -34,25 +35,35 @@ pub(super) const CLAIM_DUE: &str = text_of(include_str!("../../queries/sqlite/cl
 pub(super) const WAITING: &str = "SELECT key FROM turns WHERE place IS NULL AND check_at <= ?1 LIMIT 1";
 pub(super) const ACTIVE_RUNS: &str = text_of(include_str!("../../queries/sqlite/active_runs.sql"));
 
-async fn look(connection: &mut SqliteConnection, text: fetch::Statement<'_>) -> Work<Option<(Head, Option<Run>)>> {
+/// A head, a run of it, and the time of the newest events.
+type Look = (Head, Option<Run>, Option<Timestamp>);
+
+async fn look(connection: &mut SqliteConnection, text: fetch::Statement<'_>) -> Work<Option<Look>> {
     let Some(row) = fetch::row(connection, text).await? else { return Ok(None) };
     let mut columns = Columns::new(&row);
     let Some((head, _)) = columns.head()? else { return Ok(None) };
     let run = columns.run(&head)?;
-    Ok(Some((head, run)))
+    Ok(Some((head, run, columns.maybe_time()?)))
+}
+
+/// True if the log has this epoch, or if none is named.
+fn has(head: &Head, epoch: Option<Epoch>) -> bool {
+    epoch.is_none_or(|epoch| epoch == head.epoch)
 }
 
 fn matches(head: &Head, closing: &Closing) -> bool {
-    head.active.is_some() && head.fence == closing.fence && head.tail == closing.tail
+    head.active.is_some() && head.fence == closing.fence && head.tail == closing.tail && has(head, closing.epoch)
 }
 
 /// Moves the head over the first events of a run that continues.
-const FIRST: &str = "UPDATE heads SET tail = ?, producer_seq = ? WHERE key = ?";
+const FIRST: &str = "UPDATE heads SET tail = ?, producer_seq = ?, at = ? WHERE key = ?";
 
 /// A head with its newest run, inside a transaction that changes both.
 struct Change<'c> {
     connection: &'c mut SqliteConnection,
     now: Timestamp,
+    /// Time of the events in the log.
+    at: Timestamp,
     head: Head,
     run: Run,
     slice: LogSlice,
@@ -68,8 +79,9 @@ impl Change<'_> {
         if let Some(active) = &mut self.head.active {
             active.producer_seq = count;
         }
-        self.slice.0.extend(LogSlice::of(events, first_seq, &self.run.id, self.now).0);
-        let first = query(FIRST).bind(rows::to_i64(self.head.tail)).bind(rows::to_i64(count)).bind(self.head.key.0);
+        self.slice.0.extend(LogSlice::of(events, first_seq, &self.run.id, self.at).0);
+        let (tail, key) = (rows::to_i64(self.head.tail), self.head.key.0);
+        let first = query(FIRST).bind(tail).bind(rows::to_i64(count)).bind(self.at.0).bind(key);
         fetch::run(self.connection, first).await?;
         let entry = Entry {
             key: self.head.key,
@@ -77,6 +89,7 @@ impl Change<'_> {
             tail: self.head.tail,
             producer_seq: count,
             stop_requested_at: None,
+            at: self.at,
             events: Some(events),
             end: None,
         };
@@ -95,7 +108,7 @@ impl Change<'_> {
         self.run.usage.clone_from(&end.usage);
         (self.run.ended_at, self.run.lease_until) = (Some(self.now), None);
         if let Some(events) = events {
-            self.slice.0.extend(LogSlice::of(events, first_seq, &self.run.id, self.now).0);
+            self.slice.0.extend(LogSlice::of(events, first_seq, &self.run.id, self.at).0);
         }
         let entry = Entry {
             key: self.head.key,
@@ -103,6 +116,7 @@ impl Change<'_> {
             tail: self.head.tail,
             producer_seq: self.run.producer_seq,
             stop_requested_at: active.stop_requested_at,
+            at: self.at,
             events,
             end: Some(end),
         };
@@ -112,14 +126,15 @@ impl Change<'_> {
 
 async fn start(connection: &mut SqliteConnection, start: StartRun, now: Timestamp) -> Work<StartOutcome> {
     let known = look(connection, query(BY_ID).bind(start.key.0).bind(start.run.as_str())).await?;
-    let mut head = match known {
+    let (mut head, at) = match known {
         None => return Ok(StartOutcome::ThreadGone),
-        Some((head, Some(run))) => return Ok(StartOutcome::Exists(run, head)),
-        Some((head, None)) => head,
+        Some((head, _, _)) if !has(&head, start.epoch) => return Ok(StartOutcome::OtherEpoch(head)),
+        Some((head, Some(run), _)) => return Ok(StartOutcome::Exists(run, head)),
+        Some((head, None, newest)) => (head, now.in_log_after(newest)),
     };
     let mut slice = LogSlice::default();
     if let Some(active) = head.active.clone() {
-        let run = look(connection, query(ACTIVE).bind(start.key.0)).await?.and_then(|(_, run)| run);
+        let run = look(connection, query(ACTIVE).bind(start.key.0)).await?.and_then(|(_, run, _)| run);
         let run = run.ok_or_else(|| corrupt("an active run without a record"))?;
         if !active.finishing && active.lease_until > now {
             return Ok(StartOutcome::RunActive(run, head));
@@ -130,7 +145,7 @@ async fn start(connection: &mut SqliteConnection, start: StartRun, now: Timestam
         if start.at.is_some_and(|at| at != head.tail) {
             return Ok(StartOutcome::TailMismatch(head));
         }
-        let mut change = Change { connection: &mut *connection, now, head, run, slice };
+        let mut change = Change { connection: &mut *connection, now, at, head, run, slice };
         change.end(closing.events.as_ref(), End::closing(&closing)).await?;
         (head, slice) = (change.head, change.slice);
     } else if start.at.is_some_and(|at| at != head.tail) {
@@ -170,7 +185,7 @@ async fn start(connection: &mut SqliteConnection, start: StartRun, now: Timestam
         finishing: false,
         producer_seq: 0,
     });
-    let mut change = Change { connection, now, head, run, slice };
+    let mut change = Change { connection, now, at, head, run, slice };
     match start.events.as_ref().map(|events| (events, events.terminal())) {
         Some((events, Some(terminal))) => change.end(Some(events), End::by(terminal, false)).await?,
         Some((events, None)) => change.append(events).await?,
@@ -186,13 +201,15 @@ async fn close(
     when: CloseWhen,
     now: Timestamp,
 ) -> Work<CloseOutcome> {
-    let Some((head, run)) = look(connection, query(ACTIVE).bind(key.0)).await? else { return Ok(CloseOutcome::Gone) };
+    let found = look(connection, query(ACTIVE).bind(key.0)).await?;
+    let Some((head, run, newest)) = found else { return Ok(CloseOutcome::Gone) };
     let (Some(run), Some(active)) = (run, &head.active) else { return Ok(CloseOutcome::Missed) };
     let overdue = active.stop_requested_at.is_some_and(|asked| asked.plus(STOP_GRACE) <= now);
     if !matches(&head, &closing) || (when == CloseWhen::IfDue && active.lease_until > now && !overdue) {
         return Ok(CloseOutcome::Missed);
     }
-    let mut change = Change { connection, now, head, run, slice: LogSlice::default() };
+    let at = now.in_log_after(newest);
+    let mut change = Change { connection, now, at, head, run, slice: LogSlice::default() };
     change.end(closing.events.as_ref(), End::closing(&closing)).await?;
     Ok(CloseOutcome::Closed(Box::new(Committed { run: change.run, head: change.head, slice: change.slice })))
 }
@@ -229,7 +246,10 @@ impl RunStore for SqliteStore {
                     let size = rest.iter().take_while(|beat| seen.insert(beat.key)).count();
                     let (round, later) = rest.split_at(size);
                     rest = later;
-                    let list = round.iter().map(|beat| json!([beat.key.0, beat.fence.0, beat.lease.map(rows::millis)]));
+                    let list = round.iter().map(|beat| {
+                        let (lease, epoch) = (beat.lease.map(rows::millis), beat.epoch.map(Epoch::to_i64));
+                        json!([beat.key.0, beat.fence.0, lease, epoch])
+                    });
                     let list = Value::Array(list.collect()).to_string();
                     let mut active = HashMap::new();
                     for row in fetch::rows(connection, query(HEARTBEAT).bind(list).bind(now.0)).await? {
@@ -245,43 +265,49 @@ impl RunStore for SqliteStore {
         .await
     }
 
-    async fn request_stop(&self, key: ThreadKey, run: &RunId) -> StoreResult<StopOutcome> {
+    async fn request_stop(&self, key: ThreadKey, run: &RunId, epoch: Option<Epoch>) -> StoreResult<StopOutcome> {
         let (id, clock) = (run.clone(), self.inner.clock.clone());
         self.transact(move |connection| {
             Box::pin(async move {
                 let now = clock.now();
-                let stop = query(STOP).bind(now.0).bind(key.0).bind(id.as_str()).bind(now.plus(STOP_GRACE).0);
+                let stop = query(STOP)
+                    .bind(now.0)
+                    .bind(key.0)
+                    .bind(id.as_str())
+                    .bind(now.plus(STOP_GRACE).0)
+                    .bind(epoch.map(Epoch::to_i64));
                 fetch::run(connection, stop).await?;
                 Ok(match look(connection, query(BY_ID).bind(key.0).bind(id.as_str())).await? {
                     None => StopOutcome::Gone,
-                    Some((_, None)) => StopOutcome::NoRun,
-                    Some((head, Some(run))) if run.status.is_active() => StopOutcome::Asked(run, head),
-                    Some((_, Some(run))) => StopOutcome::Ended(run),
+                    Some((head, _, _)) if !has(&head, epoch) => StopOutcome::OtherEpoch(head),
+                    Some((_, None, _)) => StopOutcome::NoRun,
+                    Some((head, Some(run), _)) if run.status.is_active() => StopOutcome::Asked(run, head),
+                    Some((_, Some(run), _)) => StopOutcome::Ended(run),
                 })
             })
         })
         .await
     }
 
-    async fn release(&self, key: ThreadKey, fence: Fence) -> StoreResult<bool> {
+    async fn release(&self, key: ThreadKey, fence: Fence, epoch: Option<Epoch>) -> StoreResult<bool> {
         let until = self.inner.clock.now().plus(RELEASE_GRACE);
         self.transact(move |connection| {
-            let release = query(RELEASE).bind(key.0).bind(fence.0).bind(until.0);
+            let release = query(RELEASE).bind(key.0).bind(fence.0).bind(until.0).bind(epoch.map(Epoch::to_i64));
             Box::pin(async move { Ok(fetch::change(connection, release).await? > 0) })
         })
         .await
     }
 
     async fn claim_due(&self, limit: usize) -> StoreResult<Claimed> {
-        let now = self.inner.clock.now();
         // Read first, so that a look at nothing commits nothing.
-        if self.read_rows(query(WAITING).bind(now.0)).await?.is_empty() {
+        if self.read_rows(query(WAITING).bind(self.inner.clock.now().0)).await?.is_empty() {
             return Ok(Claimed::default());
         }
+        let clock = self.inner.clock.clone();
         let rows = self
             .transact(move |connection| {
                 let claim = query(CLAIM_DUE)
-                    .bind(now.0)
+                    .bind(clock.now().0)
                     .bind(rows::millis(STOP_GRACE))
                     .bind(rows::millis(REAP_CLAIM))
                     .bind(rows::limit(limit));
@@ -289,6 +315,14 @@ impl RunStore for SqliteStore {
             })
             .await?;
         pages::claimed(&rows, limit)
+    }
+
+    async fn renew_leases(&self, which: Renewal, after: Option<ThreadKey>) -> StoreResult<Renewed> {
+        let clock = self.inner.clock.clone();
+        self.transact(move |connection| {
+            Box::pin(async move { leases::renew_page(connection, which, after, clock.now()).await })
+        })
+        .await
     }
 
     async fn active_runs(

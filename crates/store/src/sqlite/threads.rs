@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use sqlx::{SqliteConnection, query};
 use threadline_core::{
     CreatedThread, Epoch, ListOrder, NewThread, ProjectId, Seq, Thread, ThreadId, ThreadKey, ThreadPatch,
-    limits::PURGE_ROWS,
+    limits::{FORGOTTEN_REQUESTS, PURGE_ROWS, REQUEST_KEPT},
 };
 
 use super::{
@@ -27,6 +27,12 @@ const EDIT: &str = text_of(include_str!("../../queries/sqlite/edit_thread.sql"))
 pub(super) const MARK: &str = text_of(include_str!("../../queries/sqlite/mark_read.sql"));
 
 const DELETE: &str = text_of(include_str!("../../queries/sqlite/delete_thread.sql"));
+
+const DELETED_REQUEST: &str = "SELECT at FROM deleted_requests WHERE project = ? AND thread = ?";
+const OLD_REQUEST: &str = "SELECT at FROM deleted_requests WHERE at <= ? LIMIT 1";
+const FORGET_REQUESTS: &str = "\
+    DELETE FROM deleted_requests
+    WHERE (project, thread) IN (SELECT project, thread FROM deleted_requests WHERE at <= ?1 ORDER BY at LIMIT ?2)";
 
 /// Both conditions are needed: the first one is the condition of the partial index.
 pub(super) const TOMBSTONES: &str = "SELECT key FROM threads WHERE deleted > 0 AND deleted = 1 LIMIT 2";
@@ -59,13 +65,19 @@ impl ThreadStore for SqliteStore {
                     .bind(&new.metadata)
                     .bind(now.0)
                     .bind(&new.created_with)
-                    .bind(epoch.to_i64());
+                    .bind(epoch.to_i64())
+                    .bind(&new.request);
                 let row = fetch::row(connection, insert).await?.ok_or_else(|| corrupt("a new head without a key"))?;
                 let thread = new.made(ThreadKey(Columns::new(&row).int()?), epoch, now);
                 Ok(CreatedThread { thread, created: true })
             })
         })
         .await
+    }
+
+    async fn was_request_deleted(&self, project: &ProjectId, id: &ThreadId) -> StoreResult<bool> {
+        let rows = self.read_rows(query(DELETED_REQUEST).bind(project.as_str()).bind(id.as_str())).await?;
+        Ok(!rows.is_empty())
     }
 
     async fn thread(&self, project: &ProjectId, id: &ThreadId) -> StoreResult<Option<Thread>> {
@@ -92,7 +104,13 @@ impl ThreadStore for SqliteStore {
         pages::thread_page(&rows, list.limit, feed_cursor)
     }
 
-    async fn edit_thread(&self, key: ThreadKey, version: i64, patch: ThreadPatch) -> StoreResult<Option<Thread>> {
+    async fn edit_thread(
+        &self,
+        key: ThreadKey,
+        version: i64,
+        patch: ThreadPatch,
+        epoch: Option<Epoch>,
+    ) -> StoreResult<Option<Thread>> {
         let clock = self.inner.clock.clone();
         self.transact(move |connection| {
             Box::pin(async move {
@@ -105,7 +123,8 @@ impl ThreadStore for SqliteStore {
                     .bind(source.map(|source| source as i64))
                     .bind(patch.metadata)
                     .bind(patch.archived)
-                    .bind(clock.now().0);
+                    .bind(clock.now().0)
+                    .bind(epoch.map(Epoch::to_i64));
                 match fetch::change(connection, edit).await? {
                     0 => Ok(None),
                     _ => one(connection, query(BY_KEY).bind(key.0)).await,
@@ -115,19 +134,23 @@ impl ThreadStore for SqliteStore {
         .await
     }
 
-    async fn mark_read(&self, key: ThreadKey, seq: Seq) -> StoreResult<Option<Thread>> {
+    async fn mark_read(&self, key: ThreadKey, seq: Seq, epoch: Option<Epoch>) -> StoreResult<Option<Thread>> {
         self.transact(move |connection| {
             Box::pin(async move {
-                fetch::change(connection, query(MARK).bind(key.0).bind(rows::to_i64(seq))).await?;
-                Ok(one(connection, query(BY_KEY).bind(key.0)).await?.filter(|thread| seq <= thread.tail))
+                let mark = query(MARK).bind(key.0).bind(rows::to_i64(seq)).bind(epoch.map(Epoch::to_i64));
+                fetch::change(connection, mark).await?;
+                let thread = one(connection, query(BY_KEY).bind(key.0)).await?;
+                Ok(thread.filter(|thread| seq <= thread.tail && epoch.is_none_or(|epoch| epoch == thread.epoch)))
             })
         })
         .await
     }
 
-    async fn delete_thread(&self, key: ThreadKey) -> StoreResult<bool> {
+    async fn delete_thread(&self, key: ThreadKey, epoch: Option<Epoch>) -> StoreResult<bool> {
+        let now = self.inner.clock.now();
         self.transact(move |connection| {
-            Box::pin(async move { Ok(fetch::change(connection, query(DELETE).bind(key.0)).await? > 0) })
+            let delete = query(DELETE).bind(key.0).bind(epoch.map(Epoch::to_i64)).bind(now.0);
+            Box::pin(async move { Ok(fetch::change(connection, delete).await? > 0) })
         })
         .await
     }
@@ -144,8 +167,25 @@ impl ThreadStore for SqliteStore {
             None => false,
         };
         let given_up = self.give_up_staged().await?;
+        self.forget_requests().await?;
         self.maintain().await?;
         Ok(more || given_up)
+    }
+}
+
+impl SqliteStore {
+    /// Forgets deletions of threads whose creation is not expected to be retried any more. Read first, so that a purge of
+    /// nothing commits nothing.
+    async fn forget_requests(&self) -> StoreResult<()> {
+        let before = self.inner.clock.now().minus(REQUEST_KEPT).0;
+        let limit = rows::limit(FORGOTTEN_REQUESTS);
+        if self.read_rows(query(OLD_REQUEST).bind(before)).await?.is_empty() {
+            return Ok(());
+        }
+        self.transact(move |connection| {
+            Box::pin(fetch::run(connection, query(FORGET_REQUESTS).bind(before).bind(limit)))
+        })
+        .await
     }
 }
 

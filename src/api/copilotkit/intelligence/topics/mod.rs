@@ -98,6 +98,7 @@ impl From<ServiceError> for Refusal {
             ServiceError::InvalidEvent(error) => Self::Invalid(error.to_string()),
             ServiceError::Limited(limited) => Self::Limited(limited.to_string()),
             error @ (ServiceError::ThreadExists
+            | ServiceError::ThreadDeleted
             | ServiceError::ConversationTooLarge
             | ServiceError::ConversationChanged { .. }
             | ServiceError::ConversationDiverged { .. }
@@ -108,6 +109,7 @@ impl From<ServiceError> for Refusal {
             | ServiceError::ProducerSeqConflict { .. }
             | ServiceError::LogReplaced(_)
             | ServiceError::CursorAhead { .. }
+            | ServiceError::OutcomeUnknown
             | ServiceError::InvalidRequest(_)) => Self::Other(error.to_string()),
         }
     }
