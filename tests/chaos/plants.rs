@@ -36,7 +36,7 @@ fn busy(size: Size) -> Size {
 
 /// Few threads that fall silent, with many readers, most of which begin with the first event each time.
 fn crowded(size: Size) -> Size {
-    Size { lanes: 10, contended: 0, agents: 0, sockets: 60, streams: 40, anew: 60, stuck: 120, ..size }
+    Size { lanes: 10, contended: 0, agents: 0, sockets: 60, streams: 40, anew: 60, stuck: 60, ..size }
 }
 
 pub const PLANTS: &[Plant] = &[
