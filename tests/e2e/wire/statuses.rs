@@ -286,7 +286,9 @@ async fn any_route(server: &Server, route: &Route, seen: &mut Seen) {
             note(asked(&format!("{path}?{name}=99"), &[], body).await);
         }
         if name == "epoch" {
-            note(asked(&format!("{path}?epoch=other"), &[], body).await);
+            for epoch in ["other", "0000000000000000"] {
+                note(asked(&format!("{path}?epoch={epoch}"), &[], body).await);
+            }
         }
     }
     if route.method == "GET" {
@@ -348,6 +350,17 @@ async fn one_by_one(project: &Client, ann: &Client, seen: &mut Seen) {
         note("POST", threads, ann.post(threads, body).await);
     }
     note("PATCH", thread, ann.patch("/v1/threads/u", json!({ "name": "N" })).await);
+
+    let idempotent = async || {
+        let made = ann.request(reqwest::Method::POST, threads).header("idempotency-key", "once").json(&json!({}));
+        send(made).await
+    };
+    let made = idempotent().await.ok(201);
+    ann.delete(&format!("{threads}/{}", made["threadId"].as_str().expect("an id"))).await.ok(204);
+    note("POST", threads, idempotent().await);
+    let feed = ann.get("/v1/feed").await.ok(200);
+    let beyond = format!("/v1/feed?after=999999&epoch={}", feed["epoch"].as_str().expect("an epoch"));
+    note("GET", "/v1/feed", ann.get(&beyond).await);
 
     for seq in [0, 99] {
         note("PUT", &format!("{thread}/read"), ann.put("/v1/threads/u/read", json!({ "seq": seq })).await);

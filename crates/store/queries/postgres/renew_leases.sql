@@ -38,7 +38,7 @@ c AS MATERIALIZED (
     epoch = CASE WHEN h.generation = c.generation THEN h.epoch ELSE h.epoch # c.nonce END,
     -- </fragment>
     lease_until = c.now + l.lease,
-    stop_at = CASE WHEN $4::boolean AND h.stop_at IS NOT NULL THEN c.now ELSE least(h.stop_at, c.now) END
+    stop_at = CASE WHEN h.stop_at > c.now OR $4::boolean AND h.stop_at IS NOT NULL THEN c.now ELSE h.stop_at END
   FROM locked l
   CROSS JOIN c
   WHERE h.key = l.key

@@ -33,7 +33,7 @@ class Marks {
   #held: (() => void)[] = [];
 
   readonly fetch: typeof fetch = async (input, init) => {
-    if (!String(input).endsWith("/read")) return fetch(input, init);
+    if (!new URL(String(input)).pathname.endsWith("/read")) return fetch(input, init);
     this.sent.push((JSON.parse(String(init!.body)) as { seq: number }).seq);
     if (this.under === "hold") await new Promise<void>((resolve) => this.#held.push(resolve));
     if (this.under === "refuse") return Response.json({ type: "/problems/forbidden", status: 403 }, { status: 403 });
