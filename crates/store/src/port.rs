@@ -1,6 +1,6 @@
 //! The port: one trait per kind of data, and [`Store`] for all of them.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use threadline_core::{
@@ -13,6 +13,7 @@ use crate::{
     erasure::ErasureStore,
     error::StoreResult,
     identity::IdentityStore,
+    jobs::{JobStore, Packing, Purging},
     lineage::LineageStore,
     nodes::NodeStore,
     records::{ActiveHead, Append, Appended, FeedPage, Head, ListThreads, LogPage, ThreadPage},
@@ -48,9 +49,9 @@ pub trait ThreadStore: Send + Sync {
     /// with it. False if the thread was deleted already. The rows are removed later, by [`ThreadStore::purge`].
     async fn delete_thread(&self, key: ThreadKey) -> StoreResult<bool>;
 
-    /// Removes up to `rows` log rows of deleted threads, and the other rows of those that have no log rows left.
-    /// Threads whose import was abandoned are included. True if there may be more to do.
-    async fn purge(&self, rows: usize) -> StoreResult<bool>;
+    /// Removes up to `rows` rows of a deleted thread, or of one whose import was abandoned; at the end also the thread's
+    /// jobs. Concurrent calls for the same thread do not wait for each other.
+    async fn purge(&self, key: ThreadKey, rows: usize) -> StoreResult<Purging>;
 }
 
 /// Runs and their leases.
@@ -125,8 +126,9 @@ pub trait LogStore: Send + Sync {
     /// rows only. True if any row was sealed.
     async fn seal(&self, key: ThreadKey) -> StoreResult<bool>;
 
-    /// Threads with enough unsealed events for a segment. Called once, at start.
-    async fn seal_backlog(&self, limit: usize) -> StoreResult<Vec<ThreadKey>>;
+    /// Packs what is possible of a thread in one step, if it has had no active run for `idle`: like [`LogStore::seal`], and
+    /// the rest as well, however little it is.
+    async fn pack(&self, key: ThreadKey, idle: Duration) -> StoreResult<Packing>;
 }
 
 /// Feeds of users: positions and pages.
@@ -175,6 +177,7 @@ pub trait Store:
     + ErasureStore
     + NodeStore
     + LineageStore
+    + JobStore
     + StatusStore
 {
 }
@@ -190,6 +193,7 @@ impl<T> Store for T where
         + ErasureStore
         + NodeStore
         + LineageStore
+        + JobStore
         + StatusStore
 {
 }

@@ -20,6 +20,12 @@ pub trait StatusStore: Send + Sync {
     /// Reads from the database itself. An answer means that reads work.
     async fn status(&self) -> StoreResult<StoreStatus>;
 
+    /// Keeps the files of the store small, if that is the program's task. Called every
+    /// [`threadline_core::limits::SWEEP_INTERVAL`].
+    async fn maintain(&self) -> StoreResult<()> {
+        Ok(())
+    }
+
     /// Ends the store cleanly; no call may follow.
     async fn shut_down(&self);
 }

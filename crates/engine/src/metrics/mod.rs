@@ -7,6 +7,7 @@
 
 mod histogram;
 mod http;
+mod jobs;
 mod lineage;
 mod process;
 mod register;
@@ -21,6 +22,7 @@ use std::{
 
 pub use histogram::Histogram;
 pub use http::Http;
+pub use jobs::JobLevels;
 pub use lineage::LineageCounts;
 use process::Process;
 use prometheus_client::{
@@ -58,6 +60,8 @@ pub struct Counts {
     pub retention_refused: Counter,
     damaged_rows: Counter,
     skew: Gauge<f64, AtomicU64>,
+    /// Background work that waits in the store.
+    pub jobs: JobLevels,
     /// Changes of the store's history.
     pub lineage: LineageCounts,
     /// Followers of threads and feeds, and their deliveries.
@@ -276,6 +280,7 @@ impl Metrics {
                 "Clock of the store minus the clock of this node, at the last beat",
                 Gauge::default(),
             ),
+            jobs: JobLevels::new(&mut all),
             lineage: LineageCounts::new(&mut all),
             following: Following::new(&mut all),
             bus_resyncs: all.counter("bus_resyncs", "Resynchronizations after hints of other nodes may have been lost"),

@@ -1,14 +1,22 @@
 -- Deletes a thread. The tombstone keeps the rows reachable for the purge and the feed. The head is removed at once,
 -- which ends every append, start, close and read.
 -- Caller: delete_thread in src/postgres/threads.rs
--- $1 key bigint
--- example: 1
+-- $1 now bigint: the time of a manual clock, or NULL for the database's
+-- $2 key bigint
+-- example: NULL, 1
 
-WITH gone AS (
-  DELETE FROM heads WHERE key = $1 RETURNING key
+WITH
+-- <fragment now>
+c AS MATERIALIZED (SELECT coalesce($1::bigint, (extract(epoch FROM clock_timestamp()) * 1000)::bigint) AS now)
+-- </fragment>
+, gone AS (
+  DELETE FROM heads WHERE key = $2::bigint RETURNING key
 ), buried AS (
-  UPDATE threads AS t SET deleted = 1, version = t.version + 1 FROM gone WHERE t.key = $1
+  UPDATE threads AS t SET deleted = 1, version = t.version + 1 FROM gone WHERE t.key = $2
 ), turns_gone AS (
-  DELETE FROM turns AS t USING gone WHERE t.key = $1
+  DELETE FROM turns AS t USING gone WHERE t.key = $2
+), queued AS (
+  INSERT INTO jobs AS j (kind, ref, due_at) SELECT 'purge', gone.key::text, c.now FROM gone CROSS JOIN c
+  ON CONFLICT (kind, ref) DO UPDATE SET due_at = excluded.due_at, tries = 0
 )
 SELECT key FROM gone

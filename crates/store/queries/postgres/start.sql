@@ -24,7 +24,8 @@
 -- $21 at bigint: the tail that the head must have, or NULL
 -- $22 driven boolean: whether the server drives the run
 -- $23 crcs bigint[]: CRC-32C of each body
--- example: NULL, 1, 'r', NULL, 30000, 0, NULL, NULL, NULL, NULL, NULL, NULL, 0, NULL, NULL, NULL, '{}', '{}', '{}', '{}', NULL, TRUE, '{}'
+-- $24 look bigint: PACK_FIRST_LOOK in ms
+-- example: NULL, 1, 'r', NULL, 30000, 0, NULL, NULL, NULL, NULL, NULL, NULL, 0, NULL, NULL, NULL, '{}', '{}', '{}', '{}', NULL, TRUE, '{}', 660000
 
 WITH
 -- <fragment clock>
@@ -91,6 +92,13 @@ c AS MATERIALIZED (
   WHERE up.active
 ), gone AS (
   DELETE FROM turns AS t USING closed WHERE t.key = $2 AND t.run = closed.id
+), queued AS (
+  INSERT INTO jobs (kind, ref, due_at)
+  SELECT 'pack', up.key::text, up.now + $24::bigint FROM up
+  UNION ALL
+  SELECT 'seal', up.key::text, up.now FROM up
+  WHERE $11 IS NOT NULL OR ($7 IS NOT NULL AND up.tail / 256 > (up.tail - $6) / 256)
+  ON CONFLICT DO NOTHING
 )
 SELECT (SELECT id FROM closed), h.now,
   -- <fragment head_columns>

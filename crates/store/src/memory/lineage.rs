@@ -29,6 +29,7 @@ impl State {
             staged: Default::default(),
             identity: Default::default(),
             nodes: Default::default(),
+            jobs: Default::default(),
         }
     }
 

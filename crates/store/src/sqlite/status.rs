@@ -16,6 +16,10 @@ impl StatusStore for SqliteStore {
         Ok(StoreStatus { now: self.inner.clock.now(), read_only: false })
     }
 
+    async fn maintain(&self) -> StoreResult<()> {
+        Self::maintain(self).await.map(drop)
+    }
+
     async fn shut_down(&self) {
         self.close().await;
     }
