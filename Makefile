@@ -14,17 +14,21 @@ run: setup
 	$(CARGO) build --release
 	@exec target/release/threadline serve
 
-# In parts, so that `make -k test` goes on behind one that fails.
-test: test-rust test-package test-console test-tour test-cluster
+# Builds all tests, then runs two parts at a time: PARTS="e2e nodes" selects some.
+test: setup-test
+	scripts/test.py $(PARTS)
 
-.PHONY: test-rust test-package test-console test-tour test-cluster debug simulation
+.PHONY: test-rust test-docs test-package test-console test-tour test-cluster debug simulation
 # tokio takes the seeds of its own choices (the branches of select!, the order of wake-ups) only with this: without it a
 # simulation cannot be repeated. Test builds and checks alone have it, all of them, so that each package is compiled once.
-test-rust debug quick simulation test-busy test-full clippy doc: export RUSTFLAGS = --cfg tokio_unstable
-# Twice as many tests at a time as there are cores: most of them wait, for a store, a process or a timeout.
-test-rust: export RUST_TEST_THREADS ?= $(shell echo $$((2 * $$(nproc))))
+test test-rust test-docs debug quick simulation test-busy test-full clippy doc: export RUSTFLAGS = --cfg tokio_unstable
+# Twice as many tests of a program at a time as there are cores: most of them wait, for a store, a process or a timeout.
+test test-rust: export RUST_TEST_THREADS ?= $(shell echo $$((2 * $$(nproc))))
 test-rust: setup-test
 	$(CARGO) test --workspace --no-fail-fast
+
+test-docs:
+	$(CARGO) test --workspace --doc --quiet
 
 # The binary that the Rust tests have built: with other features, cargo would compile its dependencies a second time.
 debug: setup-test

@@ -60,7 +60,7 @@ holds() {
 block README.md Start 1 | sed "s#^make #make -n -C '$root' #" >"$work/commands.sh"
 bash -euo pipefail "$work/commands.sh" >"$work/commands.out"
 grep 'cargo build' "$work/commands.out" | grep -v -- --quiet >/dev/null; ok "make run shows the progress of its build"
-grep 'cargo test' "$work/commands.out" >/dev/null; ok "make test runs the tests"
+grep 'scripts/test.py' "$work/commands.out" >/dev/null; ok "make test runs the tests"
 block README.md Start 2 | as chat; ok "README's first conversation is completed"
 tail -n1 "$work/chat.out" | jq -e '[.messages[] | select(.role == "user").content] == ["Hello there"]' >/dev/null; ok "README's first conversation is shown"
 snippet "curl, any HTTP client" | as events

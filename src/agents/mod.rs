@@ -34,7 +34,7 @@ pub use span::agent_span;
 use interrupts::InterruptError;
 use source::{EventStream, Trust};
 use threadline_core::{
-    AgentId, EventError, EventErrorKind, Principal, RunId, ThreadId,
+    AgentId, Epoch, EventError, EventErrorKind, Principal, RunId, ThreadId,
     agent::{Agent, AgentKind},
     limits::{
         AGENT_STORE_TIMEOUT, MAX_AGENT_BYTES, MAX_AGENT_RUNS, MAX_AGENTS, MAX_CLIENT_CONTEXT_BYTES, MAX_EVENT_BYTES,
@@ -130,6 +130,8 @@ pub struct AgentRun {
     pub id: Option<RunId>,
     /// Lease of the run, after which it ends without an event.
     pub lease: Option<Duration>,
+    /// Epoch that the thread's log must have; `None` for any.
+    pub epoch: Option<Epoch>,
     /// Input that the client sent.
     pub input: ClientInput,
     /// True if a missing thread is created: for APIs whose clients choose ids and never create threads.
@@ -321,9 +323,9 @@ impl Agents {
                 Projected { epoch, seq: 0, conversation: nothing }
             }
         };
-        let lease = request.lease;
+        let (lease, epoch) = (request.lease, request.epoch);
         let opening = Opening::Driven(prepared.first.clone());
-        let start = StartRequest { run: Some(id), agent: Some(agent.id.clone()), lease, opening };
+        let start = StartRequest { run: Some(id), agent: Some(agent.id.clone()), lease, epoch, opening };
         let mut started = service.runs.start(principal, thread, start).await?;
         if started.run.agent.as_ref().is_some_and(|other| *other != agent.id) {
             return Err(AgentError::RunTaken(started.run.id));

@@ -85,6 +85,8 @@ pub async fn run(
     drop(bytes);
     let (agent, _) = state.agents.get(&principal, &agent).await?;
     let place = state.http.quota.open(&principal)?;
+    // Without both IDs a repetition would begin another run.
+    let repeatable = input.thread_id.is_some() && input.run_id.is_some();
     let thread = input.thread_id.take().unwrap_or_else(ThreadId::generate);
     let id = input.run_id.take().unwrap_or_else(RunId::generate);
     if let Some(seen) = seen {
@@ -97,8 +99,9 @@ pub async fn run(
             Err(error) => return Err(error.into()),
         }
     }
-    let run = AgentRun { id: Some(id.clone()), lease: None, input, makes_thread: seen.is_none() };
-    let (started, mut requester) = run_agent(&state, &principal, &thread, agent, run, true).await?;
+    let run = AgentRun { id: Some(id.clone()), lease: None, epoch: None, input, makes_thread: seen.is_none() };
+    let started = run_agent(&state, &principal, &thread, agent, run, true).await;
+    let (started, mut requester) = started.map_err(|problem| problem.of_request(repeatable))?;
     if from_an_agent && !started.created {
         return Err(Problem::invalid("the agent's URL leads back to the run that sent this request"));
     }

@@ -16,10 +16,11 @@ use threadline_core::{
     limits::{MAX_CONDITION_TAGS, MAX_DOCUMENT_BYTES},
     projection::conversation::Draft,
 };
-use threadline_engine::{Condition, Outcome, Save, Saved, ServiceError};
+use threadline_engine::{Condition, Outcome, Save, Saved, ServiceError, ThreadAt};
 use threadline_http::{
     etag::etag,
     extract::{Caller, InThread, Params, parse_json},
+    precondition::Precondition,
     problem::{Problem, ProblemDocument, ProblemType},
     routes::{Access, Routes},
 };
@@ -234,7 +235,11 @@ pub async fn save(
 }
 
 /// Deletes a conversation, its thread and all of its log permanently. A retry by its user gets the same response.
-#[utoipa::path(delete, path = "/v1/conversations/{name}", tag = "conversations", params(("name" = String, Path)), responses(
+///
+/// `If-Match` is here the epoch of the log, not a version: a conversation that was created under this name since is not
+/// deleted.
+#[utoipa::path(delete, path = "/v1/conversations/{name}", tag = "conversations",
+    params(("name" = String, Path), Precondition), responses(
     (status = 204, description = "Deleted"),
     (status = 400, description = "Invalid request", body = ProblemDocument),
     (status = 401, description = "Authentication required", body = ProblemDocument),
@@ -243,13 +248,14 @@ pub async fn delete(
     State(state): State<ApiState>,
     Caller(principal): Caller,
     InThread(name): InThread,
+    Precondition(epoch): Precondition,
     headers: HeaderMap,
 ) -> Result<StatusCode, Problem> {
-    if [header::IF_MATCH, header::IF_NONE_MATCH].iter().any(|name| headers.contains_key(name)) {
+    if headers.contains_key(header::IF_NONE_MATCH) {
         // Refused, since a delete could remove the version that the condition was to protect.
-        return Err(Problem::invalid("a delete does not support If-Match or If-None-Match"));
+        return Err(Problem::invalid("a delete does not support If-None-Match"));
     }
-    state.service.threads.delete(&principal, &name).await?;
+    state.service.threads.delete(&principal, ThreadAt { id: &name, epoch }).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 

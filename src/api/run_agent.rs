@@ -5,7 +5,7 @@ use threadline_core::{
     agent::{Agent, OnDisconnect},
     limits::WRITE_RETRY,
 };
-use threadline_engine::{RunLookupError, Service, StartedRun};
+use threadline_engine::{Service, StartedRun, StopError};
 use threadline_http::{problem::Problem, run_to_completion};
 use tokio::time;
 
@@ -61,7 +61,7 @@ impl Drop for AguiClient {
             for _ in 0..STOP_TRIES {
                 let Err(error) = service.runs.stop(&principal, &thread, &run).await else { return };
                 tracing::warn!(%error, %thread, %run, project = %principal.project, "cannot stop a run whose requester disconnected");
-                if !matches!(error, RunLookupError::Store(_)) {
+                if !matches!(error, StopError::Store(_)) {
                     return;
                 }
                 time::sleep(WRITE_RETRY).await;

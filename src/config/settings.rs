@@ -29,7 +29,8 @@ pub struct ServeArgs {
     /// Data directory; created if it does not exist
     #[arg(long, env = "THREADLINE_DATA", default_value = "./data", value_name = "DIR")]
     pub data: PathBuf,
-    /// Postgres database, in place of the data directory: postgres://user:password@host/database
+    /// Postgres database, in place of the data directory: postgres://user:password@host/database; several servers of it, of which one
+    /// accepts writes, are separated by commas
     #[arg(long, env = "THREADLINE_STORE", value_name = "URL", value_parser = StoreUrl)]
     pub store: Option<String>,
     /// Redis shared by the nodes: redis://:password@host:6379/0, or rediss://… for TLS

@@ -41,6 +41,7 @@ async fn ask(caller: &mut Caller, thread: &str, run: &str) -> bool {
         agent_id: Some("demo".to_owned()),
         lease_seconds: Some(lease),
         input: Some(input),
+        epoch: None,
     };
     let began = Instant::now();
     loop {

@@ -51,11 +51,11 @@ async fn threads() {
         ("POST /v1/threads", "application/json", r#"{"threadId":"t"}"#)
     );
     let patch = PatchThread { name: Some(None), archived: Some(true), ..PatchThread::default() };
-    client.patch_thread("t", &patch).await.expect("a thread");
+    client.patch_thread("t", &patch, None).await.expect("a thread");
     assert_eq!(sent.recv().await.expect("a request").2, r#"{"name":null,"archived":true}"#);
-    assert_eq!(client.mark_read("t/1", 5).await.expect("a thread").thread_id, "t/1");
+    assert_eq!(client.mark_read("t/1", 5, Some("e1")).await.expect("a thread").thread_id, "t/1");
     let (line, _, body) = sent.recv().await.expect("a request");
-    assert_eq!((line.as_str(), body.as_str()), ("PUT /v1/threads/t%2F1/read", r#"{"seq":5}"#));
+    assert_eq!((line.as_str(), body.as_str()), ("PUT /v1/threads/t%2F1/read?epoch=e1", r#"{"seq":5}"#));
 
     // As the server writes it: its position among the runs is a number.
     let (server, mut sent) = answering(200, json!({ "runs": [], "nextCursor": 7 })).await;
@@ -64,8 +64,12 @@ async fn threads() {
     assert_eq!(sent.recv().await.expect("a request").0, "GET /v1/threads/t/runs?limit=5&cursor=9");
 
     let (server, mut sent) = answering(204, Value::Null).await;
-    server.client().delete_thread("t").await.expect("deleted");
+    server.client().delete_thread("t", None).await.expect("deleted");
     assert_eq!(sent.recv().await.expect("a request").0, "DELETE /v1/threads/t");
+    // Another thread has the id: the one that is meant is deleted.
+    let (server, mut sent) = answering(410, problem("log-replaced", 410, false)).await;
+    server.client().delete_thread("t", Some("e1")).await.expect("deleted");
+    assert_eq!(sent.recv().await.expect("a request").0, "DELETE /v1/threads/t?epoch=e1");
 
     let page = json!({"threads": [thread_json("t")], "nextCursor": "c2", "feedCursor": 9});
     let (server, mut sent) = answering(200, page).await;

@@ -84,7 +84,7 @@ pub async fn annotations_go_with_their_thread(env: Env) {
         put(&env, key, annotation(&n.to_string(), "1")).await;
     }
     put(&env, kept, annotation("a", "1")).await;
-    assert!(env.store.delete_thread(key).await.expect("deletes"));
+    assert!(env.store.delete_thread(key, None).await.expect("deletes"));
     let again = env.create("t").await.key;
     for purged in [false, true] {
         assert_eq!(read(&env, key, 10).await, None);
@@ -130,7 +130,7 @@ pub async fn annotated_threads_are_listed_in_order(env: Env) {
             put(&env, thread.key, annotation(&n.to_string(), "1")).await;
         }
         if name == "deleted" {
-            env.store.delete_thread(thread.key).await.expect("deletes");
+            env.store.delete_thread(thread.key, None).await.expect("deletes");
         } else if name != "without" {
             let (project, id) = (thread.project, thread.id);
             wanted.push(AnnotatedThread { key: thread.key, project, id, epoch: thread.epoch });

@@ -135,7 +135,7 @@ pub async fn a_batch_commits_beside_a_concurrent_close(env: Env) {
         };
         let delete = {
             let env = env.clone();
-            tokio::spawn(async move { env.store.delete_thread(gone).await })
+            tokio::spawn(async move { env.store.delete_thread(gone, None).await })
         };
         let answers = env.store.append(&batch).await.expect("appends");
         let close = close.await.expect("task").expect("answers");
@@ -305,7 +305,7 @@ pub async fn marks_race_each_other_and_the_appends(env: Env) {
             if n % 4 == 0 {
                 env.put(key, fence, [n]).await;
             }
-            let marked = env.store.mark_read(key, seq).await.expect("marks").expect("is there");
+            let marked = env.store.mark_read(key, seq, None).await.expect("marks").expect("is there");
             assert!((seq..=marked.tail).contains(&marked.read_seq), "{seq}: {marked:?}");
         });
     }
@@ -325,7 +325,7 @@ pub async fn pumps_race_each_other(env: Env) {
                 env.store.create_thread(new_thread(&format!("t{n}"), "u")).await.expect("creates");
             env.store.pump_feed(&project(), &user("u")).await.expect("pumps");
             if n % 4 == 0 {
-                env.store.delete_thread(thread.key).await.expect("deletes");
+                env.store.delete_thread(thread.key, None).await.expect("deletes");
                 env.purge(100).await;
             }
             env.store.pump_feed(&project(), &user("u")).await.expect("pumps");

@@ -96,7 +96,7 @@ pub async fn history(seed: u64, steps: usize, other: Env) {
                 old.push(made.key);
             }
             2 if dice.chance(25) => {
-                both!(envs, at, |env| env.store.delete_thread(key).await.expect("deletes"));
+                both!(envs, at, |env| env.store.delete_thread(key, None).await.expect("deletes"));
             }
             2 | 3 => {
                 let version = thread.as_ref().map_or(1, |thread| thread.version) - i64::from(dice.chance(20));
@@ -105,7 +105,7 @@ pub async fn history(seed: u64, steps: usize, other: Env) {
                     metadata: dice.chance(50).then(|| "{\"x\":[]}".into()),
                     archived: dice.chance(30).then(|| dice.chance(50)),
                 };
-                both!(envs, at, |env| env.store.edit_thread(key, version, patch.clone()).await.expect("edits"));
+                both!(envs, at, |env| env.store.edit_thread(key, version, patch.clone(), None).await.expect("edits"));
             }
             4..=6 => {
                 let stale = dice.chance(20);
@@ -137,7 +137,13 @@ pub async fn history(seed: u64, steps: usize, other: Env) {
                         _ => Some(next),
                     };
                     let fence = Fence(head.fence.0 - i64::from(dice.chance(8)));
-                    batch.push(Append { key: thread.key, fence, producer_seq, events: some_events(&mut dice) });
+                    batch.push(Append {
+                        key: thread.key,
+                        fence,
+                        epoch: None,
+                        producer_seq,
+                        events: some_events(&mut dice),
+                    });
                 }
                 both!(envs, at, |env| env.store.append(&batch).await.expect("appends"));
             }
@@ -153,16 +159,16 @@ pub async fn history(seed: u64, steps: usize, other: Env) {
                 let lease = dice.chance(40).then(|| Duration::from_millis(dice.roll(60_000)));
                 let fence = Fence(fence.0 - i64::from(dice.chance(20)));
                 let beats = [
-                    HeartbeatRequest { key, fence, lease },
-                    HeartbeatRequest { key: *dice.pick(&old), fence, lease: None },
+                    HeartbeatRequest { key, fence, lease, epoch: None },
+                    HeartbeatRequest { key: *dice.pick(&old), fence, lease: None, epoch: None },
                 ];
                 both!(envs, at, |env| env.store.heartbeat(&beats).await.expect("beats"));
             }
             15 => {
-                both!(envs, at, |env| env.store.request_stop(key, &run_id(run)).await.expect("stops"));
+                both!(envs, at, |env| env.store.request_stop(key, &run_id(run), None).await.expect("stops"));
             }
             16 if dice.chance(50) => {
-                both!(envs, at, |env| env.store.release(key, fence).await.expect("releases"));
+                both!(envs, at, |env| env.store.release(key, fence, None).await.expect("releases"));
             }
             16 | 17 => clock.advance(Duration::from_millis(dice.roll(12_000))),
             18 => {
@@ -183,7 +189,7 @@ pub async fn history(seed: u64, steps: usize, other: Env) {
             }
             22 => {
                 let seq = dice.roll(head.map_or(1, |head| head.tail) + 3);
-                both!(envs, at, |env| env.store.mark_read(key, seq).await.expect("marks"));
+                both!(envs, at, |env| env.store.mark_read(key, seq, None).await.expect("marks"));
             }
             _ => {
                 let cursor = dice.roll(head.map_or(1, |head| head.tail) + 3);

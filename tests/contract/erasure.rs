@@ -46,12 +46,16 @@ pub async fn idle_threads_are_found_in_windows(env: Env) {
     env.store.create_thread(new_thread("of another user", "x")).await.expect("creates");
     let key = async |id: &str| env.get(id).await.expect("there").key;
     env.start(key("running").await, "r").await;
-    env.store.delete_thread(key("deleted").await).await.expect("deletes");
+    env.store.delete_thread(key("deleted").await, None).await.expect("deletes");
 
     env.clock.advance(Duration::from_secs(10));
     let later = env.clock.now();
     let thread = env.get("edited").await.expect("there");
-    env.store.edit_thread(thread.key, thread.version, ThreadPatch::default()).await.expect("edits").expect("edited");
+    env.store
+        .edit_thread(thread.key, thread.version, ThreadPatch::default(), None)
+        .await
+        .expect("edits")
+        .expect("edited");
     let fence = env.start(key("used").await, "r").await.fence;
     env.append(append(key("used").await, fence, None, finished())).await.expect("ends");
     // Its run is over, but its last use is that of the end.
@@ -121,7 +125,7 @@ pub async fn a_footprint_counts_what_is_there(env: Env) {
     pump(&env, &project(), "u").await;
     wanted.feed_entries = 2;
     assert_eq!(footprint(&env, &project(), "u").await, wanted);
-    env.store.delete_thread(key).await.expect("deletes");
+    env.store.delete_thread(key, None).await.expect("deletes");
     let left =
         Footprint { threads: 1, runs: 1, events: 3, snapshots: 1, annotations: 4, feed_entries: 2, tombstones: 1 };
     assert_eq!(footprint(&env, &project(), "u").await, left);
@@ -146,10 +150,10 @@ pub async fn nothing_is_left_of_a_user(env: Env) {
     let namesake = footprint(&env, &other(), "u").await;
     let neighbour = footprint(&env, &project(), "x").await;
     // One whose deletion is fed, one whose is not; both purged, and fed or not, before and after.
-    env.store.delete_thread(keys[0]).await.expect("deletes");
+    env.store.delete_thread(keys[0], None).await.expect("deletes");
     pump(&env, &project(), "u").await;
     for key in &keys[1..] {
-        env.store.delete_thread(*key).await.expect("deletes");
+        env.store.delete_thread(*key, None).await.expect("deletes");
     }
     purge(&env).await;
     let before = footprint(&env, &project(), "u").await;
@@ -174,7 +178,7 @@ pub async fn a_returning_erased_user_starts_empty(env: Env) {
     for id in ["a", "b", "c"] {
         let thread = env.create(id).await;
         pump(&env, &project(), "u").await;
-        env.store.delete_thread(thread.key).await.expect("deletes");
+        env.store.delete_thread(thread.key, None).await.expect("deletes");
     }
     purge(&env).await;
     forget(&env, "u").await;
@@ -199,7 +203,7 @@ pub async fn data_of_other_users_stays_when_a_user_is_erased(env: Env) {
     assert_eq!(footprint(&env, &project(), "u").await, Footprint { feed_entries: 0, ..before });
     assert_eq!(env.texts(key).await.len(), 6);
     let thread = env.get("a").await.expect("there");
-    env.store.edit_thread(key, thread.version, ThreadPatch::default()).await.expect("edits").expect("edited");
+    env.store.edit_thread(key, thread.version, ThreadPatch::default(), None).await.expect("edits").expect("edited");
     assert_eq!(pump(&env, &project(), "u").await, 1);
     assert_eq!(footprint(&env, &project(), "u").await, before);
 }

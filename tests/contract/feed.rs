@@ -21,7 +21,11 @@ fn short(page: &FeedPage) -> Vec<(u64, &str, bool)> {
 
 async fn touch(env: &Env, id: &str) {
     let thread = env.get(id).await.expect("there");
-    env.store.edit_thread(thread.key, thread.version, ThreadPatch::default()).await.expect("edits").expect("edited");
+    env.store
+        .edit_thread(thread.key, thread.version, ThreadPatch::default(), None)
+        .await
+        .expect("edits")
+        .expect("edited");
 }
 
 pub async fn the_feed_keeps_the_newest_change_of_each_thread(env: Env) {
@@ -76,7 +80,7 @@ pub async fn deletions_are_fed(env: Env) {
     }
     pump(&env, "u").await;
     let key = env.get("b").await.expect("there").key;
-    env.store.delete_thread(key).await.expect("deletes");
+    env.store.delete_thread(key, None).await.expect("deletes");
     // Before the pump the old entry stands, but says already that the thread is gone.
     assert_eq!(short(&page(&env, "u", 0, 10).await), [(1, "a", true), (2, "b", false), (3, "c", true)]);
     let was_deleted =
@@ -93,14 +97,14 @@ pub async fn deletions_are_fed(env: Env) {
 
     // Purged before it was fed: the deletion is not lost.
     let key = env.get("c").await.expect("there").key;
-    env.store.delete_thread(key).await.expect("deletes");
+    env.store.delete_thread(key, None).await.expect("deletes");
     while env.purge(100).await {}
     assert_eq!(pump(&env, "u").await, 5);
     assert_eq!(short(&page(&env, "u", 0, 10).await), [(1, "a", true), (4, "b", false), (5, "c", false)]);
 
     // Made and deleted between two pumps, and made again: one entry, of the newest.
     let first = env.create("d").await;
-    env.store.delete_thread(first.key).await.expect("deletes");
+    env.store.delete_thread(first.key, None).await.expect("deletes");
     env.create("d").await;
     env.create("b").await;
     assert!(!was_deleted("d", "u").await && !was_deleted("b", "u").await, "they are there again");
@@ -120,7 +124,7 @@ pub async fn a_thread_recreated_by_another_user_keeps_the_record_of_the_deletion
             pump(&env, "u").await;
         }
         let key = if pumped { first.key } else { env.create("t").await.key };
-        env.store.delete_thread(key).await.expect("deletes");
+        env.store.delete_thread(key, None).await.expect("deletes");
         let CreatedThread { thread: theirs, created: made } =
             env.store.create_thread(new_thread("t", "other")).await.expect("creates");
         assert!(made);
@@ -130,7 +134,7 @@ pub async fn a_thread_recreated_by_another_user_keeps_the_record_of_the_deletion
         assert_eq!(short(&ours), [(ours.head, "t", false)]);
         let others = page(&env, "other", 0, 10).await;
         assert_eq!(short(&others), [(others.head, "t", true)]);
-        env.store.delete_thread(theirs.key).await.expect("deletes");
+        env.store.delete_thread(theirs.key, None).await.expect("deletes");
         pump(&env, "other").await;
         let others = page(&env, "other", 0, 10).await;
         assert_eq!(short(&others), [(others.head, "t", false)]);
@@ -156,7 +160,7 @@ pub async fn dirty_feeds_are_found(env: Env) {
     pump(&env, "c").await;
     assert_eq!(dirty(10).await, [""; 0]);
     let thread = env.get("b1").await.expect("there");
-    env.store.delete_thread(thread.key).await.expect("deletes");
+    env.store.delete_thread(thread.key, None).await.expect("deletes");
     while env.purge(10).await {}
     assert_eq!(dirty(10).await, ["b"]);
     pump(&env, "b").await;

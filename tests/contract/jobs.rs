@@ -32,7 +32,7 @@ async fn level(env: &Env, kind: JobKind) -> JobLevel {
 
 async fn deleted(env: &Env, id: &str) -> ThreadKey {
     let key = env.create(id).await.key;
-    assert!(env.store.delete_thread(key).await.expect("deletes"));
+    assert!(env.store.delete_thread(key, None).await.expect("deletes"));
     key
 }
 
@@ -173,7 +173,7 @@ pub async fn jobs_go_with_their_thread(env: Env) {
     let (key, fence) = env.running("t", "r").await;
     env.put(key, fence, 0..300).await;
     env.append(append(key, fence, None, finished())).await.expect("ends");
-    env.store.delete_thread(key).await.expect("deletes");
+    env.store.delete_thread(key, None).await.expect("deletes");
     while env.purge(100).await {}
     env.clock.advance(STAGING_TIMEOUT);
     for kind in JobKind::ALL {

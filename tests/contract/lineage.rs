@@ -7,7 +7,7 @@ use threadline_store::{LineageCause, NewBeat, StartOutcome};
 use crate::support::{Env, append, events, finished, project, start_run, user};
 
 /// Opens a generation, as if commits had been lost.
-async fn another_generation(env: &Env) -> Generation {
+pub async fn another_generation(env: &Env) -> Generation {
     let (node, version) = (NodeId::generate(), "1.2.3");
     let beat = NewBeat { node, name: "host".to_owned(), version, leaving: false, skew_ms: None, rtt_us: None };
     assert_eq!(env.store.put_beat(&beat).await.expect("a beat").generation, env.store.lineage().generation());

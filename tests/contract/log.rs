@@ -162,7 +162,7 @@ pub async fn a_batch_of_many_threads_fails_only_for_the_stale(env: Env) {
     batch[7].producer_seq = Some(2);
     env.append(batch[11].clone()).await.expect("appended");
     env.append(append(batch[13].key, batch[13].fence, None, finished())).await.expect("ends");
-    env.store.delete_thread(batch[17].key).await.expect("deletes");
+    env.store.delete_thread(batch[17].key, None).await.expect("deletes");
     batch[19].key = ThreadKey(123_456);
     batch[23].events = finished();
     let answers = env.store.append(&batch).await.expect("appends");
@@ -359,7 +359,7 @@ pub async fn heads_are_read_in_one_query(env: Env) {
     }
     let run = env.start(keys[4], "r").await;
     env.put(keys[4], run.fence, 0..9).await;
-    env.store.delete_thread(keys[5]).await.expect("deletes");
+    env.store.delete_thread(keys[5], None).await.expect("deletes");
     let mut heads = env.store.heads(&[keys[4], keys[5], ThreadKey(9_999), keys[0]]).await.expect("heads");
     heads.sort_by_key(|head| head.key);
     assert_eq!(heads.len(), 2);

@@ -16,6 +16,7 @@ mod log;
 mod nodes;
 mod packing;
 mod postgres;
+mod preconditions;
 mod projections;
 mod queries;
 mod redis;
@@ -89,6 +90,9 @@ contract! {
         a_run_starts_with_its_first_events
         a_run_keeps_its_token_usage
         run_records_are_kept_and_paged;
+    preconditions:
+        a_write_that_requires_another_epoch_changes_nothing
+        the_epoch_before_names_the_same_thread_but_not_the_same_log;
     log:
         appends_are_dense
         an_append_answers_with_the_head_after_it

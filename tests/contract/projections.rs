@@ -65,14 +65,14 @@ pub async fn events_after_the_newest_snapshot_are_measured(env: Env) {
     // A snapshot of another version does not count.
     let other = env.store.unprojected(key, 2).await.expect("measures").expect("is there");
     assert_eq!((other.since, other.events), (0, 5));
-    env.store.delete_thread(key).await.expect("deletes");
+    env.store.delete_thread(key, None).await.expect("deletes");
     assert!(env.store.unprojected(key, 1).await.expect("measures").is_none());
 }
 
 pub async fn snapshots_go_with_their_thread(env: Env) {
     let key = env.create("t").await.key;
     env.store.put_snapshot(key, snapshot(1, 1, "old"), &[]).await.expect("puts");
-    env.store.delete_thread(key).await.expect("deletes");
+    env.store.delete_thread(key, None).await.expect("deletes");
     // One that comes late finds no thread.
     env.store.put_snapshot(key, snapshot(2, 1, "late"), &[]).await.expect("puts nothing");
     while env.purge(10).await {}

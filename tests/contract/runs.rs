@@ -160,9 +160,9 @@ pub async fn a_close_with_an_old_tail_changes_nothing(env: Env) {
 
 pub async fn a_released_run_may_continue_until_the_next_start(env: Env) {
     let (key, fence) = env.running("t", "r1").await;
-    assert!(!env.store.release(key, Fence(fence.0 + 1)).await.expect("release"));
-    assert!(env.store.release(key, fence).await.expect("release"));
-    assert!(env.store.release(key, fence).await.expect("release"), "again is the same");
+    assert!(!env.store.release(key, Fence(fence.0 + 1), None).await.expect("release"));
+    assert!(env.store.release(key, fence, None).await.expect("release"));
+    assert!(env.store.release(key, fence, None).await.expect("release"), "again is the same");
     let run = env.store.run(key, &run_id("r1")).await.expect("run").expect("there");
     assert_eq!(run.status, RunStatus::Finishing);
     assert!(env.head(key).await.active.expect("active").finishing);
@@ -177,28 +177,28 @@ pub async fn a_released_run_may_continue_until_the_next_start(env: Env) {
     assert_eq!(second.status, RunStatus::Running);
     assert!(!env.head(key).await.active.expect("active").finishing, "the next run is not finishing");
     assert!(env.append(append(key, fence, None, events([2]))).await.is_none());
-    assert!(!env.store.release(key, fence).await.expect("release"), "not active any more");
+    assert!(!env.store.release(key, fence, None).await.expect("release"), "not active any more");
 
     // Released and ended by itself: the record says finished.
-    assert!(env.store.release(key, second.fence).await.expect("release"));
+    assert!(env.store.release(key, second.fence, None).await.expect("release"));
     env.append(append(key, second.fence, 1, finished())).await.expect("ends");
     let run = env.store.run(key, &run_id("r2")).await.expect("run").expect("there");
     assert_eq!(run.status, RunStatus::Finished);
-    assert!(!env.store.release(key, second.fence).await.expect("release"));
+    assert!(!env.store.release(key, second.fence, None).await.expect("release"));
 }
 
 pub async fn a_released_run_is_soon_due(env: Env) {
     let (key, fence) = env.running("t", "r1").await;
-    assert!(env.store.release(key, fence).await.expect("release"));
+    assert!(env.store.release(key, fence, None).await.expect("release"));
     env.clock.advance(RELEASE_GRACE - Duration::from_millis(1));
     // Released again, it has no more time.
-    assert!(env.store.release(key, fence).await.expect("release"));
+    assert!(env.store.release(key, fence, None).await.expect("release"));
     assert!(env.store.claim_due(10).await.expect("claims").due.is_empty());
     // What it still appends is a sign of life.
     env.put(key, fence, [1]).await;
     env.clock.advance(Duration::from_millis(1));
     assert!(env.store.claim_due(10).await.expect("claims").due.is_empty());
-    assert!(env.store.release(key, fence).await.expect("release"));
+    assert!(env.store.release(key, fence, None).await.expect("release"));
     env.clock.advance(RELEASE_GRACE);
     assert_eq!(env.store.claim_due(10).await.expect("claims").due.len(), 1);
 }
@@ -217,7 +217,7 @@ pub async fn a_run_without_events_is_abandoned(env: Env) {
 pub async fn a_close_compares_and_sets(env: Env) {
     let (key, fence) = env.running("t", "r1").await;
     env.put(key, fence, [1, 2]).await;
-    env.store.request_stop(key, &run_id("r1")).await.expect("stop");
+    env.store.request_stop(key, &run_id("r1"), None).await.expect("stop");
     let head = env.head(key).await;
     env.clock.advance(Duration::from_millis(3));
     let mut end = closing(&head, Some(finished()));
@@ -247,7 +247,7 @@ pub async fn a_close_if_due_asks_the_clock(env: Env) {
 
     let long = threadline_store::StartRun { lease: LEASE * 10, ..start_run(key, "r2") };
     env.started(long).await;
-    env.store.request_stop(key, &run_id("r2")).await.expect("stop");
+    env.store.request_stop(key, &run_id("r2"), None).await.expect("stop");
     let end = closing(&env.head(key).await, Some(run_error()));
     env.clock.advance(STOP_GRACE - Duration::from_millis(1));
     assert!(matches!(env.store.close(key, end.clone(), CloseWhen::IfDue).await, Ok(CloseOutcome::Missed)));
@@ -259,7 +259,7 @@ pub async fn a_stop_is_remembered_once(env: Env) {
     let (key, fence) = env.running("t", "r1").await;
     let asked_at = env.clock.now();
     for _ in 0..2 {
-        match env.store.request_stop(key, &run_id("r1")).await.expect("stop") {
+        match env.store.request_stop(key, &run_id("r1"), None).await.expect("stop") {
             StopOutcome::Asked(run, head) => {
                 assert_eq!(run.stop_requested_at, Some(asked_at));
                 assert_eq!(head.active.and_then(|active| active.stop_requested_at), Some(asked_at));
@@ -268,11 +268,11 @@ pub async fn a_stop_is_remembered_once(env: Env) {
         }
         env.clock.advance(Duration::from_millis(7));
     }
-    assert!(matches!(env.store.request_stop(key, &run_id("r9")).await, Ok(StopOutcome::NoRun)));
+    assert!(matches!(env.store.request_stop(key, &run_id("r9"), None).await, Ok(StopOutcome::NoRun)));
     // The run still appends, and its own end counts as stopped.
     env.put(key, fence, [1]).await;
     env.append(append(key, fence, 2, finished())).await.expect("ends");
-    match env.store.request_stop(key, &run_id("r1")).await.expect("stop") {
+    match env.store.request_stop(key, &run_id("r1"), None).await.expect("stop") {
         StopOutcome::Ended(run) => {
             assert_eq!((run.status, run.stop_requested_at), (RunStatus::Stopped, Some(asked_at)));
         }
@@ -288,7 +288,7 @@ pub async fn nothing_is_appended_once_a_stop_is_overdue(env: Env) {
     let (key, fence) = env.running("t", "r1").await;
     let (other, other_fence) = env.running("u", "r1").await;
     env.put(key, fence, [1]).await;
-    env.store.request_stop(key, &run_id("r1")).await.expect("stop");
+    env.store.request_stop(key, &run_id("r1"), None).await.expect("stop");
     env.clock.advance(STOP_GRACE - Duration::from_millis(1));
     env.append(append(key, fence, 2, events([2]))).await.expect("still in time");
     env.clock.advance(Duration::from_millis(1));
@@ -308,7 +308,7 @@ pub async fn a_heartbeat_extends_the_lease(env: Env) {
     let (a, a_fence) = env.running("a", "r").await;
     let (b, b_fence) = env.running("b", "r").await;
     env.clock.advance(Duration::from_secs(5));
-    let beat = |key, fence| HeartbeatRequest { key, fence, lease: None };
+    let beat = |key, fence| HeartbeatRequest { key, fence, lease: None, epoch: None };
     let beats = [beat(b, Fence(b_fence.0 + 1)), beat(a, a_fence), beat(threadline_core::ThreadKey(99), a_fence)];
     let answers = env.store.heartbeat(&beats).await.expect("beats");
     assert_eq!((&answers[0], &answers[2]), (&None, &None));
@@ -328,7 +328,7 @@ pub async fn a_heartbeat_extends_the_lease(env: Env) {
 pub async fn a_lease_can_be_made_shorter(env: Env) {
     let (key, fence) = env.running("t", "r").await;
     let short = Duration::from_secs(2);
-    let beats = [HeartbeatRequest { key, fence, lease: Some(short) }, HeartbeatRequest { key, fence, lease: None }];
+    let beats = [Some(short), None].map(|lease| HeartbeatRequest { key, fence, lease, epoch: None });
     let answers = env.store.heartbeat(&beats).await.expect("beats");
     assert_eq!(answers.len(), 2);
     for answer in answers {
@@ -347,7 +347,7 @@ pub async fn runs_that_are_due_are_found(env: Env) {
     let (_, idle_fence) = env.running("ended", "r").await;
     let ended = env.get("ended").await.expect("there").key;
     env.append(append(ended, idle_fence, 1, finished())).await.expect("ends");
-    env.store.request_stop(stopped, &run_id("r")).await.expect("stop");
+    env.store.request_stop(stopped, &run_id("r"), None).await.expect("stop");
     let due = async |limit| {
         let claimed = env.store.claim_due(limit).await.expect("claims");
         let mut due: Vec<String> = claimed.due.into_iter().map(|due| due.thread.to_string()).collect();
@@ -390,7 +390,7 @@ pub async fn a_run_is_counted_exactly_while_it_is_active(env: Env) {
         let end = dice.chance(30).then(finished);
         let lease = Duration::from_secs(1 + dice.roll(30));
         match dice.roll(12) {
-            0 => drop(env.store.delete_thread(key).await.expect("deletes")),
+            0 => drop(env.store.delete_thread(key, None).await.expect("deletes")),
             1..=4 => {
                 runs += 1;
                 let whole = if dice.chance(20) { Some(finished()) } else { dice.chance(50).then(|| events([1])) };
@@ -403,12 +403,13 @@ pub async fn a_run_is_counted_exactly_while_it_is_active(env: Env) {
             7 => drop(env.store.close(key, closing(&head, end), CloseWhen::IfDue).await.expect("answers")),
             8 => {
                 for run in env.store.runs(key, None, 1).await.expect("runs") {
-                    env.store.request_stop(key, &run.id).await.expect("answers");
+                    env.store.request_stop(key, &run.id, None).await.expect("answers");
                 }
             }
-            9 => drop(env.store.release(key, head.fence).await.expect("answers")),
+            9 => drop(env.store.release(key, head.fence, None).await.expect("answers")),
             10 => {
-                let beat = HeartbeatRequest { key, fence: head.fence, lease: dice.chance(50).then_some(lease) };
+                let beat =
+                    HeartbeatRequest { key, fence: head.fence, lease: dice.chance(50).then_some(lease), epoch: None };
                 env.store.heartbeat(&[beat]).await.expect("answers");
             }
             _ => env.clock.advance(lease / 2),
@@ -497,7 +498,7 @@ pub async fn active_runs_are_counted_by_project_and_user(env: Env) {
     // Whatever ends a run counts it no more; a lease that is over does not end it, its closing does.
     let head = env.head(keys[0]).await;
     env.append(append(keys[0], head.fence, None, finished())).await.expect("ends");
-    env.store.delete_thread(keys[2]).await.expect("deleted");
+    env.store.delete_thread(keys[2], None).await.expect("deleted");
     env.clock.advance(2 * LEASE);
     assert_eq!(count("p", Some("alice")).await, (1, 1));
     let head = env.head(keys[1]).await;

@@ -76,17 +76,28 @@ pub fn finished() -> NewEvents {
 }
 
 pub fn append(key: ThreadKey, fence: Fence, producer_seq: impl Into<Option<u64>>, events: NewEvents) -> Append {
-    Append { key, fence, producer_seq: producer_seq.into(), events }
+    Append { key, fence, epoch: None, producer_seq: producer_seq.into(), events }
 }
 
 pub fn start_run(key: ThreadKey, run: &str) -> StartRun {
-    StartRun { key, run: run_id(run), agent: None, driven: false, lease: LEASE, closing: None, events: None, at: None }
+    StartRun {
+        key,
+        run: run_id(run),
+        agent: None,
+        driven: false,
+        lease: LEASE,
+        closing: None,
+        events: None,
+        at: None,
+        epoch: None,
+    }
 }
 
 pub fn closing(head: &Head, events: Option<NewEvents>) -> Closing {
     Closing {
         fence: head.fence,
         tail: head.tail,
+        epoch: None,
         status: if events.is_some() { RunStatus::Error } else { RunStatus::Abandoned },
         error_code: events.as_ref().map(|_| "producer-failed".into()),
         error_message: events.as_ref().map(|_| "it went away".into()),

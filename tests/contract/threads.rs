@@ -58,7 +58,7 @@ pub async fn lists_are_ordered_and_paged(env: Env) {
     env.start(b.key, "r").await;
     env.clock.advance(MS);
     let d = env.get("d").await.expect("there");
-    env.store.edit_thread(d.key, d.version, ThreadPatch::default()).await.expect("edits").expect("edited");
+    env.store.edit_thread(d.key, d.version, ThreadPatch::default(), None).await.expect("edits").expect("edited");
     env.clock.advance(MS);
     env.create("0").await;
     for limit in [1, 2, 4, 10] {
@@ -77,7 +77,7 @@ pub async fn lists_are_ordered_and_paged(env: Env) {
     env.create("1").await;
     env.clock.advance(MS);
     let b = env.get("b").await.expect("there");
-    env.store.edit_thread(b.key, b.version, ThreadPatch::default()).await.expect("edits").expect("edited");
+    env.store.edit_thread(b.key, b.version, ThreadPatch::default(), None).await.expect("edits").expect("edited");
     assert_eq!(env.list(ListOrder::Recent, 10).await[..2], ["1", "b"]);
 }
 
@@ -87,7 +87,7 @@ pub async fn lists_can_leave_out_and_pick(env: Env) {
     env.store.create_thread(with_agent).await.expect("creates");
     let hidden = env.create("hidden").await;
     let patch = ThreadPatch { archived: Some(true), ..ThreadPatch::default() };
-    env.store.edit_thread(hidden.key, hidden.version, patch).await.expect("edits").expect("edited");
+    env.store.edit_thread(hidden.key, hidden.version, patch, None).await.expect("edits").expect("edited");
     let ids = async |list: ListThreads| -> Vec<String> {
         let page = env.store.list_threads(list).await.expect("lists");
         page.threads.iter().map(|thread| thread.id.to_string()).collect()
@@ -137,31 +137,32 @@ pub async fn an_edit_needs_the_version_it_saw(env: Env) {
     let thread = env.create("t").await;
     env.clock.advance(MS);
     let name = ThreadPatch { name: Some(Some(("N".into(), NameSource::Title))), ..ThreadPatch::default() };
-    let named = env.store.edit_thread(thread.key, thread.version, name.clone()).await.expect("edits").expect("edited");
+    let named =
+        env.store.edit_thread(thread.key, thread.version, name.clone(), None).await.expect("edits").expect("edited");
     assert_eq!((named.name.as_deref(), named.name_source), (Some("N"), Some(NameSource::Title)));
     assert!(named.version > thread.version && named.updated_at == env.clock.now());
-    assert_eq!(env.store.edit_thread(thread.key, thread.version, name.clone()).await.expect("edits"), None);
+    assert_eq!(env.store.edit_thread(thread.key, thread.version, name.clone(), None).await.expect("edits"), None);
     assert_eq!(env.get("t").await, Some(named.clone()));
 
     let patch = ThreadPatch { name: Some(None), metadata: Some("{\"m\":2}".into()), archived: Some(true) };
-    let edited = env.store.edit_thread(thread.key, named.version, patch).await.expect("edits").expect("edited");
+    let edited = env.store.edit_thread(thread.key, named.version, patch, None).await.expect("edits").expect("edited");
     assert_eq!((edited.name, edited.name_source, edited.archived), (None, None, true));
     assert_eq!(edited.metadata, "{\"m\":2}");
     // What the patch leaves out stays.
     let only = ThreadPatch { archived: Some(false), ..ThreadPatch::default() };
-    let kept = env.store.edit_thread(thread.key, edited.version, only).await.expect("edits").expect("edited");
+    let kept = env.store.edit_thread(thread.key, edited.version, only, None).await.expect("edits").expect("edited");
     assert_eq!((kept.metadata.as_str(), kept.archived), ("{\"m\":2}", false));
 
-    assert!(env.store.delete_thread(thread.key).await.expect("deletes"));
-    assert_eq!(env.store.edit_thread(thread.key, kept.version, name.clone()).await.expect("edits"), None);
-    assert_eq!(env.store.edit_thread(thread.key, kept.version + 1, name).await.expect("edits"), None);
+    assert!(env.store.delete_thread(thread.key, None).await.expect("deletes"));
+    assert_eq!(env.store.edit_thread(thread.key, kept.version, name.clone(), None).await.expect("edits"), None);
+    assert_eq!(env.store.edit_thread(thread.key, kept.version + 1, name, None).await.expect("edits"), None);
 }
 
 pub async fn a_read_marker_only_moves_forward(env: Env) {
     let (key, fence) = env.running("t", "r").await;
     let fresh = env.get("t").await.expect("there");
     assert_eq!(fresh.read_seq, 0);
-    let mark = async |seq| env.store.mark_read(key, seq).await.expect("marks");
+    let mark = async |seq| env.store.mark_read(key, seq, None).await.expect("marks");
     assert_eq!(mark(0).await, Some(fresh.clone()), "nothing is read, and nothing written");
     assert_eq!(mark(1).await, None, "beyond the tail");
     env.put(key, fence, 1..=5).await;
@@ -186,10 +187,10 @@ pub async fn a_read_marker_only_moves_forward(env: Env) {
     let ended = env.get("t").await.expect("there");
     assert_eq!((ended.read_seq, ended.tail), (5, 6));
     let patch = ThreadPatch { archived: Some(true), ..ThreadPatch::default() };
-    let edited = env.store.edit_thread(key, ended.version, patch).await.expect("edits").expect("edited");
+    let edited = env.store.edit_thread(key, ended.version, patch, None).await.expect("edits").expect("edited");
     assert_eq!(edited.read_seq, 5);
 
-    assert!(env.store.delete_thread(key).await.expect("deletes"));
+    assert!(env.store.delete_thread(key, None).await.expect("deletes"));
     assert_eq!((mark(1).await, mark(6).await), (None, None));
     assert_eq!(env.create("t").await.read_seq, 0, "another thread");
     assert_eq!(mark(6).await, None);
@@ -203,14 +204,14 @@ pub async fn a_read_marker_is_in_the_feed_and_moves_no_thread(env: Env) {
     let pump = async || env.store.pump_feed(&project(), &user("u")).await.expect("pumps");
     let before = pump().await;
     env.clock.advance(MS);
-    env.store.mark_read(key, 2).await.expect("marks").expect("marked");
+    env.store.mark_read(key, 2, None).await.expect("marks").expect("marked");
     assert_eq!(env.store.dirty_feeds(10).await.expect("dirty"), [(project(), user("u"))]);
     assert_eq!(pump().await, before + 1);
     let fed = env.store.feed(&project(), &user("u"), before, 10).await.expect("feed").entries;
     let upsert = FeedChange::Upsert(Box::new(env.get("read").await.expect("there")));
     assert_eq!(fed.into_iter().map(|entry| entry.change).collect::<Vec<_>>(), [upsert]);
     for seq in [2, 1] {
-        env.store.mark_read(key, seq).await.expect("marks").expect("is there");
+        env.store.mark_read(key, seq, None).await.expect("marks").expect("is there");
     }
     assert!(env.store.dirty_feeds(10).await.expect("dirty").is_empty());
     assert_eq!(env.list(ListOrder::Recent, 10).await, ["newer", "read"]);
@@ -222,8 +223,8 @@ pub async fn a_deleted_thread_is_gone_at_once(env: Env) {
     let (key, fence) = env.running("t", "r").await;
     env.put(key, fence, 1..4).await;
     let head = env.head(key).await;
-    assert!(env.store.delete_thread(key).await.expect("deletes"));
-    assert!(!env.store.delete_thread(key).await.expect("deletes"));
+    assert!(env.store.delete_thread(key, None).await.expect("deletes"));
+    assert!(!env.store.delete_thread(key, None).await.expect("deletes"));
 
     assert_eq!(env.get("t").await, None);
     assert!(env.store.read(key, ReadFrom::After(0), 10).await.expect("reads").is_none());
@@ -234,12 +235,12 @@ pub async fn a_deleted_thread_is_gone_at_once(env: Env) {
     assert!(env.store.runs(key, None, 10).await.expect("runs").is_empty());
     assert!(matches!(env.store.start(start_run(key, "r2")).await, Ok(StartOutcome::ThreadGone)));
     assert!(matches!(env.store.start(start_run(key, "r")).await, Ok(StartOutcome::ThreadGone)));
-    assert!(!env.store.release(key, fence).await.expect("release"));
+    assert!(!env.store.release(key, fence, None).await.expect("release"));
     assert!(!env.store.seal(key).await.expect("seals"));
-    let beat = threadline_store::HeartbeatRequest { key, fence, lease: None };
+    let beat = threadline_store::HeartbeatRequest { key, fence, lease: None, epoch: None };
     assert_eq!(env.store.heartbeat(&[beat]).await.expect("beats"), [None]);
     use threadline_store::{CloseOutcome, CloseWhen, StopOutcome};
-    let stop = env.store.request_stop(key, &run_id("r")).await.expect("stop");
+    let stop = env.store.request_stop(key, &run_id("r"), None).await.expect("stop");
     assert!(matches!(stop, StopOutcome::Gone), "{stop:?}");
     let close = env.store.close(key, closing(&head, None), CloseWhen::Always).await.expect("close");
     assert!(matches!(close, CloseOutcome::Gone), "{close:?}");
@@ -257,7 +258,7 @@ pub async fn a_deleted_thread_is_purged_in_chunks(env: Env) {
         for n in 0..50 {
             env.put(key, fence, [n]).await;
         }
-        assert!(env.store.delete_thread(key).await.expect("deletes"));
+        assert!(env.store.delete_thread(key, None).await.expect("deletes"));
     }
     let mut steps = 0;
     while env.purge(10).await {
@@ -273,7 +274,7 @@ pub async fn a_recreated_thread_is_a_new_thread(env: Env) {
     let (key, fence) = env.running("t", "r").await;
     let old = env.get("t").await.expect("there");
     env.put(key, fence, 1..=300).await;
-    env.store.delete_thread(key).await.expect("deletes");
+    env.store.delete_thread(key, None).await.expect("deletes");
     let (again_key, again_fence) = env.running("t", "r").await;
     let again = env.get("t").await.expect("there");
     assert!(again.key != old.key && again.epoch != old.epoch && again.tail == 0);
@@ -288,7 +289,7 @@ pub async fn a_recreated_thread_is_a_new_thread(env: Env) {
     env.put(again_key, again_fence, [1]).await;
     assert_eq!(env.texts(again_key).await, ["{\"type\":\"X\",\"n\":1}"]);
     // The last key is free, and not used again.
-    env.store.delete_thread(again_key).await.expect("deletes");
+    env.store.delete_thread(again_key, None).await.expect("deletes");
     env.store.pump_feed(&project(), &user("u")).await.expect("pumps");
     while env.purge(1_000).await {}
     assert!(env.create("t").await.key > again_key);

@@ -73,11 +73,11 @@ async fn eventful(env: &Env, id: &str) -> ThreadKey {
         archived: Some(true),
     };
     let thread = env.get(id).await.expect("is there");
-    env.store.edit_thread(key, thread.version, patch).await.expect("edits").expect("fits");
+    env.store.edit_thread(key, thread.version, patch, None).await.expect("edits").expect("fits");
     env.clock.advance(Duration::from_secs(1));
     let fence = env.start(key, "active").await.fence;
     env.put(key, fence, 400..410).await;
-    env.store.mark_read(key, 405).await.expect("marks").expect("marked");
+    env.store.mark_read(key, 405, None).await.expect("marks").expect("marked");
     env.clock.advance(Duration::from_secs(1));
     env.put(key, fence, 410..412).await;
     key
@@ -149,8 +149,8 @@ pub async fn a_requested_stop_is_transferred_with_its_run(env: Env) {
         let id = if way == Way::Out { "t" } else { "other" };
         let (key, fence) = from.running(id, "r").await;
         from.put(key, fence, 0..2).await;
-        from.store.request_stop(key, &run_id("r")).await.expect("asks");
-        assert!(from.store.release(key, fence).await.expect("releases"));
+        from.store.request_stop(key, &run_id("r"), None).await.expect("asks");
+        assert!(from.store.release(key, fence, None).await.expect("releases"));
         let there = moved(from, key, to).await;
         let (was, is) = (from.head(key).await.active.expect("active"), to.head(there).await.active.expect("active"));
         assert_eq!((was.stop_requested_at, was.producer_seq), (is.stop_requested_at, is.producer_seq));
@@ -173,7 +173,7 @@ pub async fn staged_data_is_invisible(env: Env) {
     assert!(env.store.all_threads(None, 10).await.expect("threads").is_empty());
     assert_eq!(env.store.count_threads().await.expect("counts"), 0);
     assert!(!env.store.was_deleted(&project(), &user("u"), &thread_id("t")).await.expect("looks"));
-    assert!(!env.store.delete_thread(key).await.expect("deletes"));
+    assert!(!env.store.delete_thread(key, None).await.expect("deletes"));
     let page = env.store.list_threads(list(10)).await.expect("lists");
     assert!(page.threads.is_empty());
     // A thread that is made meanwhile is not touched.
@@ -282,7 +282,7 @@ pub async fn a_feed_moves_with_its_positions(env: Env) {
             keys.push(from.create(name).await.key);
             pump(from).await;
         }
-        assert!(from.store.delete_thread(keys[1]).await.expect("deletes"));
+        assert!(from.store.delete_thread(keys[1], None).await.expect("deletes"));
         from.start(keys[0], "r").await;
         pump(from).await;
         let before = feed(from).await;

@@ -62,10 +62,11 @@ fn the_committed_table_of_problems_is_the_one_of_the_code() {
 }
 
 #[test]
-fn a_title_names_one_problem() {
-    let mut titles = BTreeSet::new();
+fn a_slug_and_a_title_name_one_problem() {
+    let (mut titles, mut slugs) = (BTreeSet::new(), BTreeSet::new());
     for kind in ProblemType::ALL {
         let (slug, title) = (kind.slug(), kind.title());
+        assert!(slugs.insert(slug) && kind.status().as_u16() >= 400, "{kind:?}");
         for start in ["There ", "This ", "You ", "The request "] {
             assert!(!title.starts_with(start), "{slug}: {title:?} is a sentence: a title is a noun phrase");
         }

@@ -28,7 +28,7 @@ everywhere! {
             }
         }
         // The parameters of another method of the same path are no parameters of this one.
-        dev.delete("/v1/threads/t?epoch=abc").await.problem(400, "unknown-parameter");
+        dev.delete("/v1/threads/t?after=1").await.problem(400, "unknown-parameter");
         dev.post("/v1/threads?limit=1", json!({})).await.problem(400, "unknown-parameter");
         assert_eq!(dev.get("/v1/threads").await.ok(200)["threads"].as_array().map(Vec::len), Some(1));
         // Which one there is stands in the answer.

@@ -3,12 +3,13 @@
 use std::sync::atomic::Ordering::SeqCst;
 
 use crate::{
-    backing::{Postgres, Redis},
+    backing::{Postgres, Redis, Standby},
     harness::{Backend, Client, Options, Server, eventually, everywhere, http::send, raw::Raw, run},
 };
 use reqwest::Method;
 use serde_json::{Value, json};
 use threadline::app::{App, ServeConfig, StoreChoice};
+use threadline_store::Durability;
 
 everywhere! {
     async fn a_node_reports_its_dependencies(server) {
@@ -38,6 +39,33 @@ async fn redis_is_named_where_there_is_one() {
         }
     })
     .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_standby_that_commits_do_not_wait_for_is_a_finding() {
+    let primary = Postgres::start(&[]);
+    let (database, standby) = (primary.fresh_database(), Standby::of(&primary));
+    standby.catch_up(&primary);
+    let server = Server::in_database(&database, Options::new(Backend::Production)).await;
+    let found = eventually("the check", async || {
+        let ready = server.client().get("/readyz").await;
+        (ready.status == 200 && !ready.json()["findings"].is_null()).then(|| ready.json())
+    });
+    let found = found.await;
+    assert_eq!((&found["status"], &found["findings"]), (&json!("degraded"), &json!(["async-standby"])), "{found}");
+    let figures = server.client().get("/metrics").await;
+    for line in ["single\"} 0", "synchronous\"} 0", "async-standby\"} 1"] {
+        assert!(
+            figures.text().contains(&format!("threadline_store_durability{{state=\"{line}\n")),
+            "{}",
+            figures.text()
+        );
+    }
+    primary.psql("postgres", "ALTER SYSTEM SET synchronous_standby_names = '*'");
+    primary.psql("postgres", "SELECT pg_reload_conf()");
+    let waits = async || (server.store.durability().await.ok() == Some(Durability::Synchronous)).then_some(());
+    eventually("the server's sessions have the setting", waits).await;
+    server.stop().await;
 }
 
 #[tokio::test]

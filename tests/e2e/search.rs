@@ -163,9 +163,9 @@ everywhere! {
         let page = client.list_threads(&query).await.expect("a page");
         let found: Vec<_> = page.threads.iter().map(|thread| (thread.thread_id.as_str(), thread.tail, thread.read_seq)).collect();
         assert_eq!(found, [("cafe", 2, 0)]);
-        assert_eq!(client.mark_read("cafe", 2).await.expect("marked").read_seq, 2);
-        assert_eq!(client.mark_read("cafe", 1).await.expect("marked").read_seq, 2, "never back");
-        let ahead = client.mark_read("cafe", 3).await.expect_err("beyond the tail");
+        assert_eq!(client.mark_read("cafe", 2, None).await.expect("marked").read_seq, 2);
+        assert_eq!(client.mark_read("cafe", 1, None).await.expect("marked").read_seq, 2, "never back");
+        let ahead = client.mark_read("cafe", 3, None).await.expect_err("beyond the tail");
         assert!(ahead.problem("cursor-ahead").is_some(), "{ahead:?}");
         for (words, expected) in [
             (&["--search", "cafe"] as &[&str], &["cafe"] as &[&str]),

@@ -36,13 +36,14 @@ impl Bench {
             closing: None,
             events: None,
             at: None,
+            epoch: None,
         };
         let StartOutcome::Started(done) = raw.start(start).await.expect("start") else { panic!("start was refused") };
         Self { raw, probe: Arc::new(probe), hub: Arc::default(), key, head: done.head }
     }
 
     async fn append(&mut self, events: NewEvents) -> LogSlice {
-        let append = Append { key: self.key, fence: self.head.fence, producer_seq: None, events };
+        let append = Append { key: self.key, fence: self.head.fence, epoch: None, producer_seq: None, events };
         let done = self.raw.append(std::slice::from_ref(&append)).await.expect("append").remove(0).expect("appended");
         let batch = Batch::new(done.first_seq, done.head.tail, done.run, done.at, append.events.body().clone());
         self.head = done.head;
@@ -56,7 +57,7 @@ impl Bench {
 
     async fn append_elsewhere(&mut self, count: usize) {
         self.append(numbered("elsewhere", count)).await;
-        self.hub.advance(self.key, &TopicState::from(&self.head));
+        self.hub.advance(self.key, &TopicState::committed(&self.head));
     }
 
     async fn open(&self, cursor: Seq) -> Subscription {

@@ -75,11 +75,11 @@ async fn a_thread_recreated_on_another_node_is_a_new_thread_here() {
     make_thread(&a, "t").await;
     a.run("t", options("r")).await.expect("starts").finish().await.expect("finishes");
     assert!(!log(&b, "t").await.is_empty());
-    b.patch_thread("t", &PatchThread { name: Some(Some("seen by both".into())), ..PatchThread::default() })
+    b.patch_thread("t", &PatchThread { name: Some(Some("seen by both".into())), ..PatchThread::default() }, None)
         .await
         .expect("renamed");
     assert_eq!(a.thread("t").await.expect("there").name.as_deref(), Some("seen by both"));
-    a.delete_thread("t").await.expect("deleted");
+    a.delete_thread("t", None).await.expect("deleted");
     let gone = b.thread("t").await.expect_err("gone");
     assert!(gone.problem("thread-not-found").is_some(), "{gone}");
     make_thread(&b, "t").await;

@@ -10,7 +10,7 @@ use std::{
 };
 
 use serde_json::{Value, json};
-use threadline_client::{Client, EventQuery, RunOptions, RunStatus, StartRun};
+use threadline_client::{Client, ClientConfig, EventQuery, RunOptions, RunStatus, StartRun};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::{TcpListener, TcpStream},
@@ -239,6 +239,48 @@ async fn data_that_is_put_back_under_living_nodes_is_another_history() {
         assert_eq!(reader.view().replaced.len(), 1, "{:?}", reader.view().replaced);
     }
     assert_eq!(postgres.psql(&name, "SELECT count(*) FROM lineage"), "2", "two nodes open one generation");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_was_deleted_and_revoked_stays_so_after_a_loss_of_commits() {
+    let pair = block_in_place(Pair::start);
+    let cluster = block_in_place(|| pair.cluster(2));
+    let (a, b) = (cluster.client(0), cluster.client(1));
+    let created = a.create_key(&json!({ "keyId": "stolen" })).await.expect("a key");
+    let key = created["key"].as_str().expect("its text").to_owned();
+    for thread in ["deleted", "kept"] {
+        make_thread(&a, thread).await;
+    }
+    let mut config = ClientConfig::new(&cluster.nodes[0].url);
+    config.user = Some("erased".to_owned());
+    let erased = Client::new(config).expect("a client");
+    make_thread(&erased, "private").await;
+
+    block_in_place(|| pair.lag());
+    a.delete_thread("deleted", None).await.expect("deleted");
+    a.revoke_key("stolen").await.expect("revoked");
+    b.erase_user("erased").await.expect("erased");
+    b.put_project("default", &json!({ "limits": { "subscriptionsPerSocket": 77 } })).await.expect("set");
+    let thread = |id: &str| format!("SELECT count(*) FROM threads WHERE id = '{id}' AND deleted = 0");
+    let revoked = "SELECT count(*) FROM api_keys WHERE revoked_at IS NOT NULL";
+    let set = "SELECT count(*) FROM projects WHERE settings LIKE '%77%'";
+    let state = |ask: &dyn Fn(&str) -> i64| {
+        [thread("deleted"), thread("kept"), thread("private"), revoked.into(), set.into()].map(|sql| ask(&sql))
+    };
+    assert_eq!(state(&|sql| pair.before(sql)), [0, 1, 0, 1, 1]);
+    assert_eq!(state(&|sql| pair.after(sql)), [1, 1, 1, 0, 0], "the standby has none of it");
+    block_in_place(|| pair.fail_over());
+    eventually("they are carried out again", async || (state(&|sql| pair.after(sql)) == [0, 1, 0, 1, 1]).then_some(()))
+        .await;
+    for node in &cluster.nodes {
+        ready(node).await;
+        let mut config = ClientConfig::new(&node.url);
+        config.api_key = Some(key.clone());
+        let stolen = Client::new(config).expect("a client");
+        eventually("the key is refused", async || stolen.keys().await.is_err().then_some(())).await;
+    }
+    let gone = b.events("deleted", &EventQuery::default()).await.expect_err("deleted");
+    assert!(gone.problem("thread-not-found").is_some(), "{gone}");
 }
 
 /// An agent that says what the test tells it to.

@@ -150,7 +150,7 @@ async fn a_run_that_is_lost_as_a_whole_is_started_again_under_its_id() {
     // A thread that was deleted and created again is another one: its runs are not started again.
     let mut producer = run(&client, "s").await;
     producer.append(numbered(1..=3)).await.expect("appends");
-    client.delete_thread("t").await.expect("deleted");
+    client.delete_thread("t", None).await.expect("deleted");
     make_thread(&client, "t").await;
     let error = producer.append(numbered(4..=4)).await.expect_err("another thread");
     assert!(error.problem("run-not-found").is_some(), "{error}");

@@ -20,6 +20,7 @@ fn run(id: &str, messages: Value) -> StartRun {
         agent_id: Some("trips".into()),
         lease_seconds: Some(LEASE),
         input: Some(json!({ "messages": messages })),
+        epoch: None,
     }
 }
 

@@ -148,10 +148,10 @@ async fn there_is_a_file_only_if_a_thread_of_the_export_has_any() {
     // Nothing is left of those that are gone.
     for id in ["without", "z", "t"] {
         let key = store.thread(&project("p"), &thread_id(id)).await.expect("reads").expect("is there").key;
-        assert!(store.delete_thread(key).await.expect("deletes"));
+        assert!(store.delete_thread(key, None).await.expect("deletes"));
     }
     let key = store.thread(&project("q"), &thread_id("t")).await.expect("reads").expect("is there").key;
-    assert!(store.delete_thread(key).await.expect("deletes"));
+    assert!(store.delete_thread(key, None).await.expect("deletes"));
     thread(&store, "p", "new").await;
     out(&store, &at("all"), &Selection::default()).await;
     assert_eq!(listed("all"), None);

@@ -65,6 +65,7 @@ async fn fill(store: &dyn TransferStore) {
             closing: None,
             events: Some(NewEvents::from_ndjson(events.as_bytes()).expect("events")),
             at: None,
+            epoch: None,
         };
         assert!(matches!(store.start(start).await.expect("starts"), StartOutcome::Started(_)));
     }

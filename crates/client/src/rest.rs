@@ -90,6 +90,9 @@ pub struct StartRun {
     /// AG-UI's RunAgentInput, or a part of it. With an input the server has the agent carry out the run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub input: Option<Value>,
+    /// Epoch of the log that was read: the start fails with `log-replaced` if the log has another one.
+    #[serde(skip)]
+    pub epoch: Option<String>,
 }
 
 /// Request to start a streamed run.
@@ -145,26 +148,44 @@ impl Client {
         self.json(self.request(Method::GET, url)).await
     }
 
-    /// Changes some fields of a thread, and returns it as it is then.
-    pub async fn patch_thread(&self, thread: &str, patch: &PatchThread) -> Result<Thread, ClientError> {
-        self.json(self.request(Method::PATCH, self.url(&["threads", thread])?).json(patch)).await
+    /// Changes some fields of a thread, and returns it as it is then. With the `epoch` of the thread that was read
+    /// ([`Thread::epoch`]), fails with `log-replaced` if another thread has the id now.
+    pub async fn patch_thread(
+        &self,
+        thread: &str,
+        patch: &PatchThread,
+        epoch: Option<&str>,
+    ) -> Result<Thread, ClientError> {
+        let mut url = self.url(&["threads", thread])?;
+        put(&mut url, "epoch", epoch);
+        self.json(self.request(Method::PATCH, url).json(patch)).await
     }
 
     /// Moves the read mark of a thread ([`Thread::read_seq`]) forward to `seq`, never back. May safely be repeated; a
-    /// seq beyond the tail fails with `cursor-ahead`.
-    pub async fn mark_read(&self, thread: &str, seq: Seq) -> Result<Thread, ClientError> {
-        let request = self.request(Method::PUT, self.url(&["threads", thread, "read"])?);
-        self.json(request.json(&json!({ "seq": seq }))).await
+    /// seq beyond the tail fails with `cursor-ahead`. With the `epoch` that the seq belongs to, fails with
+    /// `log-replaced` if the log has another one.
+    pub async fn mark_read(&self, thread: &str, seq: Seq, epoch: Option<&str>) -> Result<Thread, ClientError> {
+        let mut url = self.url(&["threads", thread, "read"])?;
+        put(&mut url, "epoch", epoch);
+        self.json(self.request(Method::PUT, url).json(&json!({ "seq": seq }))).await
     }
 
-    /// Deletes a thread with its log. A second time it fails with `thread-not-found`.
-    pub async fn delete_thread(&self, thread: &str) -> Result<(), ClientError> {
-        self.send(self.request(Method::DELETE, self.url(&["threads", thread])?)).await.map(drop)
+    /// Deletes a thread with its log. A second time it fails with `thread-not-found`. With the `epoch` of the thread
+    /// that was read, a thread that was created under this id since stays: the one that is meant is gone already.
+    pub async fn delete_thread(&self, thread: &str, epoch: Option<&str>) -> Result<(), ClientError> {
+        let mut url = self.url(&["threads", thread])?;
+        put(&mut url, "epoch", epoch);
+        match self.send(self.request(Method::DELETE, url)).await {
+            Err(error) if error.problem("log-replaced").is_some() => Ok(()),
+            deleted => deleted.map(drop),
+        }
     }
 
     /// Starts a run with this one request; see [`Client::run`] for a producer that also retries and keeps the lease.
     pub async fn start_run(&self, thread: &str, run: &StartRun) -> Result<StartedRun, ClientError> {
-        self.json(self.request(Method::POST, self.url(&["threads", thread, "runs"])?).json(run)).await
+        let mut url = self.url(&["threads", thread, "runs"])?;
+        put(&mut url, "epoch", run.epoch.as_deref());
+        self.json(self.request(Method::POST, url).json(run)).await
     }
 
     /// Reads the messages of a thread as of the event `at`, or of the newest one.

@@ -292,6 +292,10 @@ pub const WAITING_DRAIN: Duration = Duration::from_secs(1);
 pub const LINEAGE_RETRY: Duration = Duration::from_millis(50);
 /// Longest of these pauses.
 pub const LINEAGE_RETRY_MAX: Duration = Duration::from_secs(1);
+/// Age up to which a node carries out a deletion, an erasure or a revocation again after the store has lost commits.
+pub const REMOVAL_MEMORY: Duration = Duration::from_secs(15 * 60);
+/// Most of them that a node keeps; older ones are dropped.
+pub const REMOVALS_KEPT: usize = 10_000;
 /// Time between two beats of a node.
 pub const NODE_BEAT: Duration = Duration::from_secs(1);
 /// Time that the store has to commit a beat.
@@ -307,6 +311,8 @@ pub const NODE_RETENTION: Duration = Duration::from_secs(7 * 24 * 3_600);
 pub const MAX_LISTED_NODES: usize = 500;
 /// Time that the store has to answer a readiness check.
 pub const READY_TIMEOUT: Duration = Duration::from_secs(1);
+/// Time between two checks of how a database keeps its commits.
+pub const DURABILITY_CHECK: Duration = Duration::from_secs(60);
 /// Time between two checks of Redis.
 pub const REDIS_CHECK: Duration = Duration::from_secs(1);
 /// Time after which a client checks again whether a server is ready.

@@ -23,6 +23,7 @@ use crate::{
     metrics::Metrics,
     nodes,
     read::{events, feed, followers, projections, recheck},
+    removals::Removals,
     runs::{self, close, heartbeats, lock_guard, reaper},
     subscription::Hub,
     upkeep::{feed_writer, jobs, retention, run_notices, snapshots, sweeps},
@@ -50,6 +51,7 @@ impl Service {
             lock_guard::LockGuard::new(lock, timing.heartbeat, store.clone(), clock.clone(), metrics.clone());
         let lock_guard = Arc::new(lock_guard);
 
+        let removals = Arc::new(Removals::default());
         let listeners = Listeners::new(
             vec![
                 Box::new(directory.clone()),
@@ -61,6 +63,7 @@ impl Service {
                 Box::new(snapshots),
                 Box::new(notices.clone()),
                 Box::new(feed_writer.clone()),
+                Box::new(removals.clone()),
             ],
             lifecycle.failed.clone(),
         );
@@ -86,6 +89,17 @@ impl Service {
             metrics: metrics.clone(),
             lifecycle: lifecycle.clone(),
         });
+        let users = Users {
+            deps: Arc::new(users::UserDeps {
+                store: store.clone(),
+                clock: clock.clone(),
+                hub: hub.clone(),
+                bus: bus.clone(),
+                listeners: listeners.clone(),
+                removals: removals.clone(),
+                lifecycle: lifecycle.clone(),
+            }),
+        };
         let lineage_keeper = lineage::LineageKeeper {
             store: store.clone(),
             hub: hub.clone(),
@@ -93,6 +107,13 @@ impl Service {
             recheck: recheck.clone(),
             metrics: metrics.clone(),
             lifecycle: lifecycle.clone(),
+            repetition: lineage::Repetition {
+                store: store.clone(),
+                users: users.clone(),
+                removals: removals.clone(),
+                listeners: listeners.clone(),
+                lifecycle: lifecycle.clone(),
+            },
         };
         let job_work = Arc::new(jobs::JobWork {
             store: store.clone(),
@@ -111,12 +132,14 @@ impl Service {
         let (in_store, at, counts, life) = (store.clone(), clock.clone(), metrics.clone(), lifecycle.clone());
         let node_beats = Arc::new(nodes::NodeBeats::new(in_store, at, counts, life, node, node_name));
         let health = Arc::new(health::Health {
+            store: store.clone(),
             beats: node_beats.clone(),
             metrics: metrics.clone(),
             lock_guard: lock_guard.clone(),
             lifecycle: lifecycle.clone(),
             bus: bus.clone(),
             redis: watch::Sender::new(None),
+            durability: watch::Sender::new(None),
         });
 
         for appends in appends {
@@ -137,6 +160,7 @@ impl Service {
         lifecycle.supervise("snapshots::run", snapshots::run(folder.clone(), life(), unprojected));
         lifecycle.supervise("nodes::run", nodes::run(node_beats));
         lifecycle.supervise("lineage::run", lineage::run(lineage_keeper));
+        lifecycle.supervise("health::watch_durability", health::watch_durability(health.clone()));
         lifecycle.supervise("health::watch_redis", health::watch_redis(health.clone()));
         lifecycle.supervise("reaper::run", reaper::run(closer.clone(), life()));
         lifecycle.supervise("recheck::run", recheck.run(life()));
@@ -194,16 +218,6 @@ impl Service {
                 lifecycle: lifecycle.clone(),
             }),
         };
-        let users = Users {
-            deps: Arc::new(users::UserDeps {
-                store: store.clone(),
-                clock: clock.clone(),
-                hub: hub.clone(),
-                bus,
-                listeners,
-                lifecycle: lifecycle.clone(),
-            }),
-        };
         let annotations = Annotations {
             deps: Arc::new(annotations::AnnotationDeps {
                 store: store.clone(),
@@ -229,6 +243,7 @@ impl Service {
             health,
             notices,
             retention,
+            removals,
             lifecycle,
         }
     }

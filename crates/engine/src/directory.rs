@@ -6,13 +6,14 @@ use std::sync::{
 };
 
 use moka::sync::Cache;
-use threadline_core::{Principal, ProjectId, RunId, Thread, ThreadId, ThreadKey};
-use threadline_store::{DynStore, StoreError};
+use threadline_core::{Epoch, Principal, ProjectId, RunId, Thread, ThreadId, ThreadKey};
+use threadline_store::{DynStore, Head, StoreError};
 
 use crate::{
     LookupError,
     after_commit::{AfterCommit, Commit},
     records::{RunFacts, ThreadRef},
+    subscription::ReplacedLog,
 };
 
 /// Most threads and most runs whose constant facts are cached. A miss costs one read.
@@ -122,6 +123,29 @@ impl Directory {
     /// True if the store still has this incarnation of a thread.
     pub async fn exists(&self, key: ThreadKey) -> Result<bool, StoreError> {
         Ok(!self.store.heads(&[key]).await?.is_empty())
+    }
+
+    /// Refuses a write that requires another epoch than the log has. `None` if this incarnation of the thread is gone.
+    pub async fn head_at<E>(&self, key: ThreadKey, required: Option<Epoch>) -> Result<Option<Head>, E>
+    where
+        E: From<StoreError> + From<ReplacedLog>,
+    {
+        let head = self.store.heads(&[key]).await?.pop();
+        head.iter().try_for_each(|head| ReplacedLog::refuse(required, head))?;
+        Ok(head)
+    }
+
+    /// [`Directory::head_at`] for a write to the thread and not to its log: the epoch before is accepted too.
+    pub async fn refuse_other_thread<E>(&self, key: ThreadKey, required: Option<Epoch>) -> Result<(), E>
+    where
+        E: From<StoreError> + From<ReplacedLog>,
+    {
+        let Some(epoch) = required else { return Ok(()) };
+        let Some(head) = self.store.heads(&[key]).await?.pop() else { return Ok(()) };
+        match head.prior {
+            Some(prior) if prior.epoch == epoch => Ok(()),
+            _ => Ok(ReplacedLog::refuse(required, &head)?),
+        }
     }
 
     /// Facts of a run; `None` if the thread has no such run (or was deleted).

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use threadline_core::limits::{LIVE_TIMEOUT, READY_TIMEOUT, REDIS_CHECK};
+use threadline_core::limits::{DURABILITY_CHECK, LIVE_TIMEOUT, READY_TIMEOUT, REDIS_CHECK};
+use threadline_store::{Durability, DynStore};
 use tokio::{runtime::Handle, sync::watch, time};
 
 use crate::{
@@ -25,6 +26,8 @@ pub struct Readiness {
     pub beat: Option<BeatMeasure>,
     /// State of Redis at its last check; `None` if Redis is not configured. Without Redis the store decides alone.
     pub redis: Option<RedisState>,
+    /// Copies of each commit, by the last check of the store; `None` before the first one has succeeded.
+    pub durability: Option<Durability>,
 }
 
 /// State of Redis, as its last check has found it.
@@ -59,11 +62,13 @@ impl Readiness {
         }
     }
 
-    /// Stable names of the faults in optional dependencies. A Redis that cannot be reached is one fault.
+    /// Stable names of what an operator has to act on though the node is ready. A Redis that cannot be reached is one
+    /// finding.
     pub fn findings(&self) -> Vec<&'static str> {
-        let Some(RedisState { lock, delivers }) = self.redis else { return Vec::new() };
+        let loses = (self.durability == Some(Durability::Asynchronous)).then_some(Durability::Asynchronous.name());
+        let Some(RedisState { lock, delivers }) = self.redis else { return loses.into_iter().collect() };
         let silent = !delivers && lock != LockState::Unreachable;
-        lock.finding().into_iter().chain(silent.then_some("redis-delivers-no-messages")).collect()
+        lock.finding().into_iter().chain(silent.then_some("redis-delivers-no-messages")).chain(loses).collect()
     }
 }
 
@@ -74,6 +79,7 @@ pub async fn responds(runtime: &Handle) -> bool {
 
 /// Beats of this node, and the latest check of Redis.
 pub(crate) struct Health {
+    pub store: DynStore,
     pub beats: Arc<NodeBeats>,
     pub metrics: Metrics,
     pub lock_guard: Arc<LockGuard>,
@@ -81,6 +87,8 @@ pub(crate) struct Health {
     pub bus: DynBus,
     /// Result of the last check of Redis, once there is one: `None` inside if Redis is not configured.
     pub redis: watch::Sender<Option<Option<RedisState>>>,
+    /// Copies of each commit, once a check has succeeded.
+    pub durability: watch::Sender<Option<Durability>>,
 }
 
 impl Health {
@@ -93,7 +101,8 @@ impl Health {
         let unreachable = Some(RedisState { lock: LockState::Unreachable, delivers: false });
         let redis = checked.ok().flatten().unwrap_or(unreachable);
         let (store, beat) = (self.beats.state().await, self.beats.measure());
-        Readiness { leaving: self.lifecycle.leaving.is_cancelled(), store, beat, redis }
+        let durability = *self.durability.borrow();
+        Readiness { leaving: self.lifecycle.leaving.is_cancelled(), store, beat, redis, durability }
     }
 
     async fn check_redis(&self) -> Option<RedisState> {
@@ -102,6 +111,42 @@ impl Health {
             return None;
         }
         Some(RedisState { lock: lock.unwrap_or(LockState::Good), delivers: delivers.unwrap_or(true) })
+    }
+}
+
+/// Loop of checks of how the store keeps its commits. A check that fails changes nothing: the beats show a store that does
+/// not respond.
+pub(crate) async fn watch_durability(health: Arc<Health>) {
+    let mut tick = time::interval(DURABILITY_CHECK);
+    tick.set_missed_tick_behavior(time::MissedTickBehavior::Delay);
+    loop {
+        tokio::select! {
+            _ = tick.tick() => {}
+            () = health.lifecycle.stopped() => return,
+        }
+        let found = tokio::select! {
+            found = health.store.durability() => found,
+            () = health.lifecycle.stopped() => return,
+        };
+        let found = match found {
+            Ok(found) => found,
+            Err(error) => {
+                tracing::debug!(%error, "cannot find out how the store keeps its commits");
+                continue;
+            }
+        };
+        health.metrics.keeps(found);
+        let before = health.durability.send_replace(Some(found));
+        match found {
+            _ if before == Some(found) => {}
+            Durability::Asynchronous => tracing::error!(
+                "commits are acknowledged before a standby has them, so a failover may lose some: set \
+                 synchronous_standby_names, and synchronous_commit to on"
+            ),
+            Durability::Single | Durability::Synchronous => {
+                tracing::info!(durability = found.name(), "the store keeps commits");
+            }
+        }
     }
 }
 

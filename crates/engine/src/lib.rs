@@ -19,6 +19,7 @@ pub mod metrics;
 mod nodes;
 mod read;
 mod records;
+mod removals;
 mod run_counts;
 mod runs;
 mod store_status;
@@ -58,9 +59,10 @@ pub use crate::{
         requests::{CommitReply, ReceiptStream},
     },
     errors::{
-        ActiveRun, AppendError, ChangeThreadError, CreateThreadError, DrainingError, EditThreadError, EndRunError,
-        EraseError, FeedError, FinishError, HeartbeatError, InvalidRequestError, ListError, LookupError, MarkReadError,
-        ProjectionError, ReadError, RoomError, RunLookupError, SaveError, ServiceError, StartError, StreamRunError,
+        ActiveRun, AppendError, ChangeThreadError, CreateThreadError, DeleteThreadError, DrainingError,
+        EditThreadError, EndRunError, EraseError, FeedError, FinishError, HeartbeatError, InvalidRequestError,
+        ListError, LookupError, MarkReadError, ProjectionError, ReadError, RoomError, RunLookupError, SaveError,
+        ServiceError, StartError, StopError, StreamRunError,
     },
     health::{Readiness, RedisState},
     nodes::{BeatMeasure, NodeState},
@@ -70,7 +72,8 @@ pub use crate::{
         followers::{Followers, NodeFollowers},
         projections::{Projected, Projections},
     },
-    records::{Page, RunNotice},
+    records::{Page, RunNotice, ThreadAt},
+    removals::{Removal, Removals},
     runs::{
         PendingAppend, Runs,
         close::evicted,
@@ -163,6 +166,7 @@ pub struct Service {
     health: Arc<health::Health>,
     notices: Arc<run_notices::RunNotices>,
     retention: Arc<retention::Retention>,
+    removals: Arc<Removals>,
     lifecycle: Lifecycle,
 }
 
@@ -230,6 +234,11 @@ impl Service {
     /// Nodes of the installation with their states, those with the newest beats first.
     pub async fn nodes(&self) -> Result<Vec<(Node, NodeState)>, StoreError> {
         self.health.beats.list().await
+    }
+
+    /// Removals of this node, for those that are committed without the service.
+    pub fn removals(&self) -> &Arc<Removals> {
+        &self.removals
     }
 
     /// Metrics of this node.

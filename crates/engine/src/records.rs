@@ -5,7 +5,7 @@ use threadline_core::{Epoch, Fence, Principal, ProjectId, Run, RunId, Thread, Th
 use crate::InvalidRequestError;
 
 /// Facts of a thread that never change while it exists. Only `epoch` may change, when the store loses commits.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct ThreadRef {
     /// Key of this incarnation, assigned by the store.
     pub key: ThreadKey,
@@ -17,6 +17,22 @@ pub struct ThreadRef {
     pub user: UserId,
     /// Id of the thread within the project.
     pub id: ThreadId,
+}
+
+/// Thread that a write names, and the epoch that its log must have: the writer knows what it has read.
+#[derive(Debug, Clone, Copy)]
+pub struct ThreadAt<'t> {
+    /// Id of the thread.
+    pub id: &'t ThreadId,
+    /// Epoch that the log must have at the moment of the write; `None` for any.
+    pub epoch: Option<Epoch>,
+}
+
+impl<'t> From<&'t ThreadId> for ThreadAt<'t> {
+    /// A thread with any log.
+    fn from(id: &'t ThreadId) -> Self {
+        Self { id, epoch: None }
+    }
 }
 
 impl From<&Thread> for ThreadRef {

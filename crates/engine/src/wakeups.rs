@@ -113,7 +113,7 @@ pub(crate) struct TellOthers(pub DynBus);
 
 impl AfterCommit for TellOthers {
     fn committed(&self, commit: &Commit<'_>) {
-        self.topic_changed(commit.thread.key, &TopicState::from(commit.head));
+        self.topic_changed(commit.thread.key, &TopicState::committed(commit.head));
     }
 
     fn topic_changed(&self, key: ThreadKey, state: &TopicState) {

@@ -15,6 +15,7 @@ pub mod negotiation;
 pub mod observe;
 pub mod origins;
 pub mod parameters;
+pub mod precondition;
 pub mod problem;
 pub mod response;
 pub mod routes;

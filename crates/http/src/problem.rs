@@ -107,7 +107,7 @@ problem_types! {
     /// The thread does not exist, or belongs to another user.
     ThreadNotFound = "thread-not-found", NOT_FOUND, "Thread not found", false,
         "Create the thread with POST /v1/threads, or check its ID and its user. A thread of another user is reported as not found.";
-    /// The cursor belongs to a log that was deleted, or has seen events that the store has lost.
+    /// The cursor or the condition of a write belongs to a log that was deleted, or has seen events that the store has lost.
     LogReplaced = "log-replaced", GONE, "Log replaced", false,
         "Discard the events after the seq `commonUpTo`, or all of them if it is null, and read from there with the `epoch` of this problem. The thread was deleted and created again, or the store has lost the events.";
     /// The history of the store has changed, after a failover or a restore, and this node has not adopted it yet.
@@ -203,6 +203,9 @@ problem_types! {
     /// The store does not respond, or accepts no writes.
     StoreUnavailable = "store-unavailable", SERVICE_UNAVAILABLE, "Store unavailable", true,
         "Send the same request again. If it was carried out already, it is not carried out twice.";
+    /// The store did not confirm a request whose repetition it could not recognize, such as an append without producerSeq.
+    OutcomeUnknown = "outcome-unknown", SERVICE_UNAVAILABLE, "Unknown outcome", false,
+        "Read the thread to find out what was stored, and send only what is missing. Requests with producerSeq, or with an ID of your choice, can be repeated without that.";
     /// Events of the thread were changed on the disk: their checksum is wrong. Events before them can be read.
     LogDamaged = "log-damaged", INTERNAL_SERVER_ERROR, "Damaged log", false,
         "Ask the operator to restore the thread from a backup. Events before the damaged ones can be read.";
@@ -272,6 +275,18 @@ impl Problem {
     pub fn retry_after(mut self, milliseconds: u64) -> Self {
         self.retry_after_ms = Some(milliseconds);
         self
+    }
+
+    /// The problem of a request whose repetition is recognized, or is not: then a failure of the store is no reason to
+    /// send the request again, because it may have been carried out.
+    pub fn of_request(self, repeatable: bool) -> Self {
+        let unknown = !repeatable && self.kind == ProblemType::StoreUnavailable;
+        if unknown { Self::outcome_unknown(self.detail) } else { self }
+    }
+
+    /// The request may have been carried out, and its repetition could do something twice.
+    pub fn outcome_unknown(detail: impl Into<String>) -> Self {
+        Self::new(ProblemType::OutcomeUnknown, detail).with(json!({ "outcome": "unknown" }))
     }
 
     pub fn document(self) -> ProblemDocument {
@@ -371,6 +386,7 @@ impl From<ServiceError> for Problem {
                 let wait = u64::try_from(DRAIN_RETRY_AFTER.as_millis()).unwrap_or(u64::MAX);
                 Self::new(Type::Draining, detail).retry_after(wait)
             }
+            ServiceError::OutcomeUnknown => Self::outcome_unknown(detail),
             ServiceError::Store(threadline_engine::StoreError::Unavailable(reason)) => {
                 tracing::warn!(reason, "store unavailable");
                 Self::new(Type::StoreUnavailable, "the store failed; see the server's log").retry_after(1_000)
@@ -470,19 +486,5 @@ impl IntoResponse for Problem {
             response.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
         }
         response
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn slugs_are_unique_and_every_problem_says_what_to_do() {
-        let slugs: std::collections::HashSet<_> = ProblemType::ALL.iter().map(|kind| kind.slug()).collect();
-        assert_eq!(slugs.len(), ProblemType::ALL.len());
-        for kind in ProblemType::ALL {
-            assert!(!kind.help().is_empty() && kind.status().as_u16() >= 400, "{kind:?}");
-        }
     }
 }

@@ -243,6 +243,10 @@ fn operations(item: &mut PathItem) -> impl Iterator<Item = &mut Operation> {
 fn name_refusals(operation: &mut Operation) {
     let mut possible =
         vec![("401", "Authentication required"), ("403", "Insufficient permission"), ("429", "Rate limit exceeded")];
+    let mut parameters = operation.parameters.iter().flatten();
+    if parameters.any(|parameter| matches!(parameter, RefOr::T(parameter) if parameter.name == "If-Match")) {
+        possible.push(("410", "The log has another epoch"));
+    }
     if operation.request_body.is_some() {
         possible.extend([("408", "Request body timeout"), ("503", "Server at capacity, or store unavailable")]);
     }

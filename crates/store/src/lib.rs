@@ -62,7 +62,7 @@ pub use runs::{
     StopOutcome,
 };
 pub use snapshots::{Snapshot, SnapshotStore, Unprojected};
-pub use status::{StatusStore, StoreStatus};
+pub use status::{Durability, StatusStore, StoreStatus};
 pub use transfer::{
     AnnotatedThread, ExportStore, FeedImage, MovedThread, Published, StagedPart, StagedRow, Staging, TransferStore,
 };

@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use threadline_core::{
-    AgentId, CreatedThread, Fence, NewThread, ProjectId, ReadFrom, Run, RunId, Seq, Thread, ThreadId, ThreadKey,
+    AgentId, CreatedThread, Epoch, Fence, NewThread, ProjectId, ReadFrom, Run, RunId, Seq, Thread, ThreadId, ThreadKey,
     ThreadPatch, UserId,
 };
 
@@ -36,18 +36,26 @@ pub trait ThreadStore: Send + Sync {
     /// A page of a user's threads.
     async fn list_threads(&self, list: ListThreads) -> StoreResult<ThreadPage>;
 
-    /// Changes a thread if its version is still `version`; `None` if it is not, or the thread was deleted.
-    async fn edit_thread(&self, key: ThreadKey, version: i64, patch: ThreadPatch) -> StoreResult<Option<Thread>>;
+    /// Changes a thread if its version is still `version`, and its log has, or had before, the epoch that is named;
+    /// `None` if not, or if the thread was deleted.
+    async fn edit_thread(
+        &self,
+        key: ThreadKey,
+        version: i64,
+        patch: ThreadPatch,
+        epoch: Option<Epoch>,
+    ) -> StoreResult<Option<Thread>>;
 
     /// Moves the thread's read marker forward to `seq`, in one statement. Returns the thread as it is now; `None` if it
-    /// was deleted, or `seq` is beyond its tail. A move of the marker changes the version, so that the feed reports it,
+    /// was deleted, `seq` is beyond its tail, or its log has another epoch than the one that is named. A move of the marker changes the version, so that the feed reports it,
     /// but neither `updated_at` nor the place in lists. A marker that is at `seq` or beyond stays, and nothing is
     /// written.
-    async fn mark_read(&self, key: ThreadKey, seq: Seq) -> StoreResult<Option<Thread>>;
+    async fn mark_read(&self, key: ThreadKey, seq: Seq, epoch: Option<Epoch>) -> StoreResult<Option<Thread>>;
 
     /// Deletes a thread: from this moment nothing of it can be read or appended, and its id is free. An active run ends
-    /// with it. False if the thread was deleted already. The rows are removed later, by [`ThreadStore::purge`].
-    async fn delete_thread(&self, key: ThreadKey) -> StoreResult<bool>;
+    /// with it. False if the thread was deleted already, or its log neither has nor had before the epoch that is named.
+    /// The rows are removed later, by [`ThreadStore::purge`].
+    async fn delete_thread(&self, key: ThreadKey, epoch: Option<Epoch>) -> StoreResult<bool>;
 
     /// Removes up to `rows` rows of a deleted thread, or of one whose import was abandoned; at the end also the thread's
     /// jobs. Concurrent calls for the same thread do not wait for each other.
@@ -67,13 +75,13 @@ pub trait RunStore: Send + Sync {
     /// Extends the leases of runs; answers in order, `None` for a run that is not active (any more).
     async fn heartbeat(&self, beats: &[HeartbeatRequest]) -> StoreResult<Vec<Option<ActiveHead>>>;
 
-    /// Requests the stop of a run. A repeated request changes nothing.
-    async fn request_stop(&self, key: ThreadKey, run: &RunId) -> StoreResult<StopOutcome>;
+    /// Requests the stop of a run, if the log has the epoch that is named. A repeated request changes nothing.
+    async fn request_stop(&self, key: ThreadKey, run: &RunId, epoch: Option<Epoch>) -> StoreResult<StopOutcome>;
 
     /// Releases a run's lock before its last events: the run is `finishing`, and its lease ends
     /// [`threadline_core::limits::RELEASE_GRACE`] from now at the latest, if no append extends it. False if the run is
-    /// not active.
-    async fn release(&self, key: ThreadKey, fence: Fence) -> StoreResult<bool>;
+    /// not active, or the log has another epoch than the one that is named.
+    async fn release(&self, key: ThreadKey, fence: Fence, epoch: Option<Epoch>) -> StoreResult<bool>;
 
     /// Looks at up to `limit` active runs whose time to look has come, and claims those that are due: their lease has
     /// expired, or a stop was requested [`threadline_core::limits::STOP_GRACE`] ago. No other call gets a claimed run
@@ -101,8 +109,8 @@ pub trait RunStore: Send + Sync {
 pub trait LogStore: Send + Sync {
     /// Appends to many threads in one commit; at most one entry per thread. Answers in order.
     ///
-    /// `None`: this entry did not match its head (thread deleted, fence of another run, producer_seq not the next one,
-    /// or a stop of the run requested [`threadline_core::limits::STOP_GRACE`] ago) and changed nothing. Other entries
+    /// `None`: this entry did not match its head (thread deleted, fence of another run, another epoch than the
+    /// append requires, producer_seq not the next one, or a stop of the run requested [`threadline_core::limits::STOP_GRACE`] ago) and changed nothing. Other entries
     /// are not affected.
     ///
     /// An error means that no entry of the batch is known to be committed. A back-end that has to give up on single

@@ -51,6 +51,8 @@ pub struct Append {
     pub key: ThreadKey,
     /// Fence of the run that appends.
     pub fence: Fence,
+    /// Epoch that the log must have; `None` for any.
+    pub epoch: Option<Epoch>,
     /// producer_seq of the first event; `None` appends after the run's newest event.
     pub producer_seq: Option<u64>,
     /// The events. A terminal event ends the run in the same commit.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use threadline_core::{
-    AgentId, Fence, LogSlice, NewEvents, ProjectId, Run, RunId, RunStatus, Seq, ThreadId, ThreadKey, UserId,
+    AgentId, Epoch, Fence, LogSlice, NewEvents, ProjectId, Run, RunId, RunStatus, Seq, ThreadId, ThreadKey, UserId,
 };
 
 use crate::records::Head;
@@ -15,6 +15,8 @@ pub struct Closing {
     pub fence: Fence,
     /// The tail that the head must have: no event was appended since the closers were computed.
     pub tail: Seq,
+    /// Epoch that the log must have; `None` for any.
+    pub epoch: Option<Epoch>,
     /// Closers and the terminal event; `None` for a run that is abandoned.
     pub events: Option<NewEvents>,
     /// The status that the run gets.
@@ -45,6 +47,8 @@ pub struct StartRun {
     pub events: Option<NewEvents>,
     /// The tail that the head must have, before `closing`: for a start that was computed from the events up to there.
     pub at: Option<Seq>,
+    /// Epoch that the log must have; `None` for any.
+    pub epoch: Option<Epoch>,
 }
 
 /// Effect of a commit on the log, for its followers.
@@ -72,6 +76,8 @@ pub enum StartOutcome {
     LeaseExpired(Run, Head),
     /// No run holds the thread, but its tail is not the one that `at` names: the caller must look at the thread again.
     TailMismatch(Head),
+    /// The log has another epoch than the start requires.
+    OtherEpoch(Head),
     /// The thread does not exist (any more).
     ThreadGone,
 }
@@ -105,6 +111,8 @@ pub enum StopOutcome {
     Ended(Run),
     /// The thread has no such run.
     NoRun,
+    /// The log has another epoch than the stop requires.
+    OtherEpoch(Head),
     /// The thread does not exist (any more).
     Gone,
 }
@@ -118,6 +126,8 @@ pub struct HeartbeatRequest {
     pub fence: Fence,
     /// A new lease length; `None` keeps the present one.
     pub lease: Option<Duration>,
+    /// Epoch that the log must have; `None` for any.
+    pub epoch: Option<Epoch>,
 }
 
 /// A thread with a run that is due to be closed.

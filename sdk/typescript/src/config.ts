@@ -80,7 +80,7 @@ export function configure(options: ThreadlineOptions): Config {
     if (!(retries[kind] >= 0)) throw new ConfigError(`retries.${kind} must be a number of milliseconds`);
   }
   if (options.apiKey !== undefined && options.token !== undefined) {
-    throw new ConfigError("apiKey (of a backend) and token (of a user) are mutually exclusive");
+    throw new ConfigError("pass either apiKey or token, not both");
   }
   const headers: Record<string, string> = {};
   if (options.user !== undefined) headers["Threadline-User"] = headerValue("user", options.user);

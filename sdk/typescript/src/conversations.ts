@@ -1,5 +1,5 @@
 import type { Http } from "./http.js";
-import type { Cancellable, ReadOptions } from "./runs.js";
+import type { Cancellable, ReadOptions, WriteOptions } from "./runs.js";
 import type { Message } from "./types.js";
 
 /** One version of a conversation. */
@@ -67,8 +67,8 @@ export class Conversations {
     });
   }
 
-  /** Deletes a conversation and its thread. */
-  async delete(name: string, { signal }: Cancellable = {}): Promise<void> {
-    await this.#http.call({ method: "DELETE", path: ["conversations", name], signal });
+  /** Deletes a conversation and its thread; with `epoch`, only if it is still the one that was read. */
+  delete(name: string, options?: WriteOptions): Promise<void> {
+    return this.#http.remove(["conversations", name], options);
   }
 }

@@ -64,8 +64,8 @@ export class NotResumed extends ThreadlineError {
 
   constructor(run: Run, stored: Conversation) {
     super(
-      `the run ${run.runId} has ${run.producerSeq} stored events already, so nothing was written. To resume it,` +
-        ` pass onResume: "continue" and continue after run.stored; or start a run under another id once this one has ended`,
+      `the run ${run.runId} has ${run.producerSeq} stored events: nothing was written. Pass onResume: "continue" and` +
+        " continue after run.stored, or start another run once it has ended",
     );
     this.run = run;
     this.stored = stored;
@@ -108,7 +108,7 @@ export class ProblemError extends ThreadlineError {
     try {
       document = JSON.parse(body);
     } catch {
-      document = undefined;
+      // Not Threadline's.
     }
     const isObject = typeof document === "object" && document !== null && !Array.isArray(document);
     const problem = isObject

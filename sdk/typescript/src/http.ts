@@ -148,6 +148,16 @@ export class Http {
     return this.retrying((timeoutMs) => this.once<T>({ ...call, timeoutMs }), call, again);
   }
 
+  /** Deletes a thread. A thread that was replaced since it was read is gone already. */
+  async remove(
+    path: Call["path"],
+    { signal, epoch }: { signal?: AbortSignal; epoch?: string | undefined } = {},
+  ): Promise<void> {
+    await this.call({ method: "DELETE", path, query: { epoch }, signal }).catch((error: unknown) => {
+      if (!isProblem(error, "log-replaced")) throw error;
+    });
+  }
+
   /** Retries any repeatable operation in the same way; each attempt receives its timeout. */
   async retrying<T>(
     attempt: (timeoutMs: number) => Promise<T>,
@@ -222,9 +232,9 @@ export class Http {
       const { origin } = this.#config.base;
       throw this.strange(new ConfigError(`${origin} redirects to another address: use that address`));
     }
-    const retryAfter = Number(response.headers.get("Retry-After") ?? Number.NaN);
+    const retryAfter = Number.parseFloat(response.headers.get("Retry-After") ?? "") * 1_000;
     const said = await this.#text(response, signal);
-    throw ProblemError.read(response.status, said, Number.isFinite(retryAfter) ? retryAfter * 1_000 : undefined);
+    throw ProblemError.read(response.status, said, retryAfter >= 0 ? retryAfter : undefined);
   }
 
   async #text(response: Response, signal: AbortSignal | undefined): Promise<string> {

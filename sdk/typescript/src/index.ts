@@ -35,7 +35,7 @@ export {
 } from "./errors.js";
 export type { ProblemDocument, ProblemSlug } from "./problems.js";
 export type { Producer, RunOptions } from "./producer.js";
-export type { Cancellable, ReadOptions, RunInput, StartOptions } from "./runs.js";
+export type { Cancellable, ReadOptions, RunInput, StartOptions, WriteOptions } from "./runs.js";
 export {
   isUnread,
   type ListOptions,

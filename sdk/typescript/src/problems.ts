@@ -33,6 +33,7 @@ export type ProblemSlug =
   | "method-not-allowed"
   | "not-acceptable"
   | "not-found"
+  | "outcome-unknown"
   | "producer-seq-conflict"
   | "producer-seq-gap"
   | "project-not-found"

@@ -7,7 +7,7 @@ import { type Http, segment } from "./http.js";
 import { newId } from "./ids.js";
 import { linesOf } from "./lines.js";
 import type { Producer, RunOptions } from "./producer.js";
-import { type Cancellable, type ReadOptions, Runs, type StartOptions } from "./runs.js";
+import { type Cancellable, type ReadOptions, Runs, type StartOptions, type WriteOptions } from "./runs.js";
 import type {
   NewEvent,
   EventPage,
@@ -52,7 +52,7 @@ export interface NewThread extends Cancellable {
 }
 
 /** The members to change. Absent members stay unchanged. */
-export interface ThreadEdit extends Cancellable {
+export interface ThreadEdit extends WriteOptions {
   /** The new name; null removes the name. */
   readonly name?: string | null;
   readonly archived?: boolean;
@@ -110,19 +110,19 @@ export class ThreadRef {
   }
 
   update(edit: ThreadEdit): Promise<Thread> {
-    const { signal, ...body } = edit;
-    return this.#http.call({ method: "PATCH", path: this.#path, body, signal });
+    const { signal, epoch, ...body } = edit;
+    return this.#http.call({ method: "PATCH", path: this.#path, query: { epoch }, body, signal });
   }
 
-  rename(name: string | null, options: Cancellable = {}): Promise<Thread> {
+  rename(name: string | null, options?: WriteOptions): Promise<Thread> {
     return this.update({ name, ...options });
   }
 
-  archive(options: Cancellable = {}): Promise<Thread> {
+  archive(options?: WriteOptions): Promise<Thread> {
     return this.update({ archived: true, ...options });
   }
 
-  unarchive(options: Cancellable = {}): Promise<Thread> {
+  unarchive(options?: WriteOptions): Promise<Thread> {
     return this.update({ archived: false, ...options });
   }
 
@@ -130,8 +130,8 @@ export class ThreadRef {
    * Marks the thread as read up to an event. The marker only moves forward, and not beyond the tail (`cursor-ahead`). The
    * change appears in the feed.
    */
-  markRead(seq: number, { signal }: Cancellable = {}): Promise<Thread> {
-    return this.#http.call({ method: "PUT", path: [...this.#path, "read"], body: { seq }, signal });
+  markRead(seq: number, { signal, epoch }: WriteOptions = {}): Promise<Thread> {
+    return this.#http.call({ method: "PUT", path: [...this.#path, "read"], query: { epoch }, body: { seq }, signal });
   }
 
   /** Lists the current subscriptions to this thread, with the cursor of each. */
@@ -139,9 +139,12 @@ export class ThreadRef {
     return this.#http.call({ path: [...this.#path, "subscriptions"], signal, retryFor });
   }
 
-  /** Deletes the thread and all of its log, permanently. An active run ends. */
-  async delete({ signal }: Cancellable = {}): Promise<void> {
-    await this.#http.call({ method: "DELETE", path: this.#path, signal });
+  /**
+   * Deletes the thread and all of its log, permanently. An active run ends. With `epoch`, a thread that was created under
+   * this id since is not deleted: the one that is meant is gone already.
+   */
+  delete(options?: WriteOptions): Promise<void> {
+    return this.#http.remove(this.#path, options);
   }
 
   /** Returns the messages, in AG-UI's format, after the event with seq `at`; the current ones by default. */
@@ -212,7 +215,7 @@ export class ThreadRef {
   }
 
   /** Requests a stop of a run. Its producer has 10 s to end the run; then the server ends it. */
-  stop(runId: string, options: Cancellable = {}): Promise<Run> {
+  stop(runId: string, options?: WriteOptions): Promise<Run> {
     return this.#runs.stop(runId, options);
   }
 
@@ -222,7 +225,7 @@ export class ThreadRef {
   }
 
   /** Returns the record of a run. */
-  runRecord(runId: string, options: ReadOptions = {}): Promise<Run> {
+  runRecord(runId: string, options?: ReadOptions): Promise<Run> {
     return this.#runs.get(runId, options);
   }
 
@@ -233,7 +236,7 @@ export class ThreadRef {
   putRun(
     runId: string,
     events: readonly NewEvent[],
-    options: Cancellable & { agentId?: string } = {},
+    options?: Cancellable & { agentId?: string },
   ): Promise<StartedRun> {
     return this.#runs.put(runId, events, options);
   }

@@ -59,6 +59,24 @@ describe("threads", () => {
     expect(isProblem(await caught(thread.get()), "thread-not-found")).toBe(true);
   });
 
+  test("a write that names an epoch does not reach the thread that was created since", async () => {
+    const old = await client.threads.create();
+    const thread = client.thread(old.threadId);
+    const known = { epoch: old.epoch };
+    expect((await thread.rename("First", known)).name).toBe("First");
+    await thread.delete(known);
+    const { epoch } = await client.threads.create({ threadId: old.threadId });
+    const run = { agentId: "demo", input: { messages: [{ role: "user", content: "Hello" }] }, ...known };
+    for (const late of [thread.rename("Late", known), thread.markRead(0, known), thread.start(run)]) {
+      const error = await caught(late);
+      expect(isProblem(error, "log-replaced") && error.problem["epoch"]).toBe(epoch);
+    }
+    // The thread that is meant is deleted already.
+    await thread.delete(known);
+    await client.conversations.delete(old.threadId, known);
+    expect(await thread.get()).toMatchObject({ epoch, name: null, tail: 0 });
+  });
+
   test("a thread has a read marker", async () => {
     const { threadId, readSeq } = await client.threads.create({ agentId: "demo" });
     const thread = client.thread(threadId);

@@ -107,7 +107,9 @@ pub async fn create_key(
 ) -> Result<(StatusCode, Answer<KeyView>), Problem> {
     let lifetime = lifetime(body.expires_in_seconds)?;
     let new = NewKey { id: body.key_id, scopes: scopes(body.scopes)?, lifetime };
-    let (key, text) = state.http.auth.create_key(&principal, new).await?;
+    let named = new.id.is_some();
+    let created = state.http.auth.create_key(&principal, new).await.map_err(Problem::from);
+    let (key, text) = created.map_err(|problem| problem.of_request(named))?;
     Ok((StatusCode::CREATED, Answer(KeyView::new(&key, Some(text)))))
 }
 
@@ -283,7 +285,9 @@ pub async fn renew_secret(
     Caller(principal): Caller,
     InProject(id): InProject,
 ) -> Result<(StatusCode, Answer<SecretView>), Problem> {
-    let secret = state.http.auth.renew_secret(&principal, &id).await?;
+    let renewed = state.http.auth.renew_secret(&principal, &id).await.map_err(Problem::from);
+    // A second renewal would end the secret that tokens are signed with now.
+    let secret = renewed.map_err(|problem| problem.of_request(false))?;
     Ok((StatusCode::CREATED, Answer(SecretView { secret })))
 }
 

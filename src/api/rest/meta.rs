@@ -58,7 +58,8 @@ pub struct ReadinessView {
     redis: Option<RedisView>,
     /// The findings, by stable names: `redis-unreachable`, `redis-is-no-master` (accepts no writes),
     /// `redis-takes-no-locks` (rejects locks: out of memory, or one node of a cluster), `redis-delivers-no-messages`
-    /// (a message of this server to itself did not arrive).
+    /// (a message of this server to itself did not arrive), `async-standby` (Postgres acknowledges commits that its
+    /// standbys do not have yet, so a failover may lose them).
     #[serde(skip_serializing_if = "Vec::is_empty")]
     findings: Vec<&'static str>,
 }

@@ -10,14 +10,15 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use serde::{Deserialize, Serialize};
-use threadline_core::{AgentId, Fence, NewEvents, Principal, RunId, ThreadId, limits::DEFAULT_PAGE};
-use threadline_engine::{Opening, ServiceError, StartRequest, StartedRun, subscription::FollowMethod};
+use threadline_core::{AgentId, Epoch, Fence, NewEvents, Principal, RunId, ThreadId, limits::DEFAULT_PAGE};
+use threadline_engine::{Opening, ServiceError, StartRequest, StartedRun, ThreadAt, subscription::FollowMethod};
 use threadline_http::{
     auth::AuthError,
     body::{self, Whole},
     extract::{Caller, InRun, InThread, Json, Params, lease_seconds, parse_json},
     negotiation::StreamFormat,
-    problem::{Problem, ProblemDocument},
+    precondition::Precondition,
+    problem::{Problem, ProblemDocument, ProblemType},
     view::{ReceiptView, RunView, StartedView},
 };
 use utoipa::{IntoParams, ToSchema};
@@ -67,7 +68,7 @@ fn present<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<C
 
 /// Parameters of a streamed run, whose body is its events.
 #[derive(Debug, Deserialize, IntoParams)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[serde(rename_all = "camelCase")]
 #[into_params(parameter_in = Query)]
 pub struct StreamParams {
     /// Streamed runs: the ID of the run. Generated if absent.
@@ -97,7 +98,7 @@ pub struct StreamParams {
 /// continues until its lease expires: send it again with the same runId. With `leaseSeconds` the run ends after that
 /// long without a byte, also on an open connection.
 #[utoipa::path(post, path = "/v1/threads/{threadId}/runs", tag = "runs",
-    params(("threadId" = String, Path), StreamParams),
+    params(("threadId" = String, Path), StreamParams, Precondition),
     request_body(content((StartBody = "application/json"), (String = "application/x-ndjson"))), responses(
     (status = 201, description = "Run started; a streamed run has ended", body = StartedView),
     (status = 200, description = "The run existed before: the same response again", body = StartedView),
@@ -115,6 +116,7 @@ pub async fn start(
     State(state): State<ApiState>,
     Caller(principal): Caller,
     InThread(thread): InThread,
+    Precondition(epoch): Precondition,
     Params(params): Params<StreamParams>,
     request: Request,
 ) -> Result<Response, Problem> {
@@ -124,18 +126,23 @@ pub async fn start(
         let bytes = state.http.bodies.read_appended(request, &principal).await?;
         let start: StartBody = parse_json(&bytes)?;
         if start.input.is_some() {
-            return hand_over(&state, &principal, thread, start, params, form).await;
+            return hand_over(&state, &principal, thread, epoch, start, params, form).await;
         }
+        let run = start.run_id.or(params.run_id);
+        let named = run.is_some();
         let start = StartRequest {
-            run: start.run_id.or(params.run_id),
+            run,
             agent: start.agent_id.or(params.agent_id),
             lease: lease_seconds(start.lease_seconds.or(params.lease_seconds))?,
+            epoch,
             opening: Opening::Open,
         };
-        return Ok(answer(&runs.start(&principal, &thread, start).await?));
+        let started = runs.start(&principal, &thread, start).await.map_err(Problem::from);
+        return Ok(answer(&started.map_err(|problem| problem.of_request(named))?));
     }
     let lease = lease_seconds(params.lease_seconds)?;
-    let start = StartRequest { run: params.run_id, agent: params.agent_id, lease, opening: Opening::Open };
+    let named = params.run_id.is_some();
+    let start = StartRequest { run: params.run_id, agent: params.agent_id, lease, epoch, opening: Opening::Open };
     let mut place = state.http.bodies.place(&request);
     let mut data = request.into_body().into_data_stream();
     let refused = OnceLock::new();
@@ -161,8 +168,22 @@ pub async fn start(
         }
         Err(error) => {
             body::discard(data);
-            Err(refused.into_inner().unwrap_or_else(|| error.into()))
+            let problem = refused.into_inner().unwrap_or_else(|| error.into());
+            Err(if named { problem } else { of_unnamed_stream(problem) })
         }
+    }
+}
+
+/// Problem of a streamed run that the client did not name. The run may have begun, and the same stream again would begin
+/// another one.
+fn of_unnamed_stream(problem: Problem) -> Problem {
+    match problem.kind {
+        ProblemType::StoreUnavailable
+        | ProblemType::LineageChanging
+        | ProblemType::Draining
+        | ProblemType::Busy
+        | ProblemType::BodyTimeout => Problem::outcome_unknown(problem.detail),
+        _ => problem,
     }
 }
 
@@ -171,6 +192,7 @@ async fn hand_over(
     state: &ApiState,
     principal: &Principal,
     thread: ThreadId,
+    epoch: Option<Epoch>,
     start: StartBody,
     params: StreamParams,
     form: StreamFormat,
@@ -186,13 +208,16 @@ async fn hand_over(
     if named.is_some() && input.run_id.is_some() && named != input.run_id {
         return Err(Problem::invalid("input.runId and runId differ"));
     }
-    let id = named.or(input.run_id.take()).unwrap_or_else(RunId::generate);
+    let named = named.or(input.run_id.take());
+    let is_named = named.is_some();
+    let id = named.unwrap_or_else(RunId::generate);
     let (agent, _) = state.agents.get(principal, &agent).await?;
     let lease = lease_seconds(start.lease_seconds.or(params.lease_seconds))?;
-    let run = AgentRun { id: Some(id.clone()), lease, input, makes_thread: false };
+    let run = AgentRun { id: Some(id.clone()), lease, epoch, input, makes_thread: false };
     let waits = form == StreamFormat::Sse;
     let place = if waits { Some(state.http.quota.open(principal)?) } else { None };
-    let (started, mut requester) = run_agent(state, principal, &thread, agent, run, waits).await?;
+    let started = run_agent(state, principal, &thread, agent, run, waits).await;
+    let (started, mut requester) = started.map_err(|problem| problem.of_request(is_named))?;
     let Some(place) = place else { return Ok(answer(&started)) };
     let events = &state.service.events;
     let subscription =
@@ -208,7 +233,7 @@ fn answer(started: &StartedRun) -> Response {
 
 /// Agent of a complete run.
 #[derive(Debug, Deserialize, IntoParams)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[serde(rename_all = "camelCase")]
 #[into_params(parameter_in = Query)]
 pub struct WholeParams {
     #[param(value_type = Option<String>)]
@@ -219,7 +244,7 @@ pub struct WholeParams {
 ///
 /// Without a terminal event the server appends RUN_FINISHED. The same run again changes nothing.
 #[utoipa::path(put, path = "/v1/threads/{threadId}/runs/{runId}", tag = "runs",
-    params(("threadId" = String, Path), ("runId" = String, Path), WholeParams),
+    params(("threadId" = String, Path), ("runId" = String, Path), WholeParams, Precondition),
     request_body(content((Vec<serde_json::Value> = "application/json"), (String = "application/x-ndjson"))), responses(
     (status = 201, description = "Appended", body = StartedView),
     (status = 200, description = "Appended before", body = StartedView),
@@ -234,12 +259,13 @@ pub async fn append_complete_run(
     State(state): State<ApiState>,
     Caller(principal): Caller,
     InRun(thread, run): InRun,
+    Precondition(epoch): Precondition,
     Params(params): Params<WholeParams>,
     request: Request,
 ) -> Result<Response, Problem> {
     let (events, _body) = read_events(&state, &principal, request).await?;
     let opening = Opening::Complete(events);
-    let start = StartRequest { run: Some(run), agent: params.agent_id, lease: None, opening };
+    let start = StartRequest { run: Some(run), agent: params.agent_id, lease: None, epoch, opening };
     Ok(answer(&state.service.runs.start(&principal, &thread, start).await?))
 }
 
@@ -301,7 +327,7 @@ pub async fn get(
 
 /// Number of an append's first event.
 #[derive(Debug, Deserialize, IntoParams)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[serde(rename_all = "camelCase")]
 #[into_params(parameter_in = Query)]
 pub struct AppendParams {
     /// The number of the first event of this append within the run, counted from 1. It makes a retry idempotent.
@@ -311,7 +337,7 @@ pub struct AppendParams {
 
 /// Appends events of a run. The response follows once they are durable; the same append again gets the same response.
 #[utoipa::path(post, path = "/v1/threads/{threadId}/runs/{runId}/events", tag = "runs",
-    params(("threadId" = String, Path), ("runId" = String, Path), AppendParams),
+    params(("threadId" = String, Path), ("runId" = String, Path), AppendParams, Precondition),
     request_body(content((Vec<serde_json::Value> = "application/json"), (String = "application/x-ndjson"))), responses(
     (status = 200, description = "Stored", body = ReceiptView),
     (status = 400, description = "Invalid request", body = ProblemDocument),
@@ -325,11 +351,13 @@ pub async fn append(
     State(state): State<ApiState>,
     Caller(principal): Caller,
     InRun(thread, run): InRun,
+    Precondition(epoch): Precondition,
     Params(params): Params<AppendParams>,
     request: Request,
 ) -> Result<Answer<ReceiptView>, Problem> {
     let (events, _body) = read_events(&state, &principal, request).await?;
-    let receipt = state.service.runs.append(&principal, &thread, &run, params.producer_seq, events).await?;
+    let at = ThreadAt { id: &thread, epoch };
+    let receipt = state.service.runs.append(&principal, at, &run, params.producer_seq, events).await?;
     Ok(Answer(ReceiptView::new(&receipt)))
 }
 
@@ -343,7 +371,7 @@ pub struct HeartbeatBody {
 
 /// Renews the lease of a run. Every append does so, too.
 #[utoipa::path(post, path = "/v1/threads/{threadId}/runs/{runId}/heartbeat", tag = "runs",
-    params(("threadId" = String, Path), ("runId" = String, Path)), request_body = HeartbeatBody, responses(
+    params(("threadId" = String, Path), ("runId" = String, Path), Precondition), request_body = HeartbeatBody, responses(
     (status = 200, description = "The run", body = RunView),
     (status = 400, description = "Invalid request", body = ProblemDocument),
     (status = 401, description = "Authentication required", body = ProblemDocument),
@@ -354,15 +382,17 @@ pub async fn heartbeat(
     State(state): State<ApiState>,
     Caller(principal): Caller,
     InRun(thread, run): InRun,
+    Precondition(epoch): Precondition,
     Json(body): Json<HeartbeatBody>,
 ) -> Result<Answer<RunView>, Problem> {
+    let at = ThreadAt { id: &thread, epoch };
     let lease = lease_seconds(body.lease_seconds)?;
-    Ok(Answer(RunView::new(&state.service.runs.heartbeat(&principal, &thread, &run, lease).await?)))
+    Ok(Answer(RunView::new(&state.service.runs.heartbeat(&principal, at, &run, lease).await?)))
 }
 
 /// Parameters of the end of a run.
 #[derive(Debug, Deserialize, IntoParams)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[serde(rename_all = "camelCase")]
 #[into_params(parameter_in = Query)]
 pub struct FinishParams {
     /// producerSeq of the last event that the producer knows to be stored. A run that has stored fewer, because the store has
@@ -373,7 +403,7 @@ pub struct FinishParams {
 
 /// Ends a run with RUN_FINISHED, after closing its open messages, tool calls and steps.
 #[utoipa::path(post, path = "/v1/threads/{threadId}/runs/{runId}/finish", tag = "runs",
-    params(("threadId" = String, Path), ("runId" = String, Path), FinishParams), responses(
+    params(("threadId" = String, Path), ("runId" = String, Path), FinishParams, Precondition), responses(
     (status = 200, description = "The ended run", body = RunView),
     (status = 400, description = "Invalid parameters", body = ProblemDocument),
     (status = 401, description = "Authentication required", body = ProblemDocument),
@@ -383,9 +413,11 @@ pub async fn finish(
     State(state): State<ApiState>,
     Caller(principal): Caller,
     InRun(thread, run): InRun,
+    Precondition(epoch): Precondition,
     Params(params): Params<FinishParams>,
 ) -> Result<Answer<RunView>, Problem> {
-    let finished = state.service.runs.finish(&principal, &thread, &run, params.producer_seq).await?;
+    let finished =
+        state.service.runs.finish(&principal, ThreadAt { id: &thread, epoch }, &run, params.producer_seq).await?;
     Ok(Answer(RunView::new(&finished)))
 }
 
@@ -401,7 +433,7 @@ pub struct FailBody {
 
 /// Ends a run with RUN_ERROR, after closing its open messages, tool calls and steps.
 #[utoipa::path(post, path = "/v1/threads/{threadId}/runs/{runId}/fail", tag = "runs",
-    params(("threadId" = String, Path), ("runId" = String, Path)), request_body = FailBody, responses(
+    params(("threadId" = String, Path), ("runId" = String, Path), Precondition), request_body = FailBody, responses(
     (status = 200, description = "The ended run", body = RunView),
     (status = 400, description = "Invalid request", body = ProblemDocument),
     (status = 401, description = "Authentication required", body = ProblemDocument),
@@ -412,15 +444,17 @@ pub async fn fail(
     State(state): State<ApiState>,
     Caller(principal): Caller,
     InRun(thread, run): InRun,
+    Precondition(epoch): Precondition,
     Json(body): Json<FailBody>,
 ) -> Result<Answer<RunView>, Problem> {
-    let run = state.service.runs.fail(&principal, &thread, &run, body.code, body.message).await?;
+    let run =
+        state.service.runs.fail(&principal, ThreadAt { id: &thread, epoch }, &run, body.code, body.message).await?;
     Ok(Answer(RunView::new(&run)))
 }
 
 /// Requests that a run stops. Its producer has 10 s to end it; then the server does.
 #[utoipa::path(post, path = "/v1/threads/{threadId}/runs/{runId}/stop", tag = "runs",
-    params(("threadId" = String, Path), ("runId" = String, Path)), responses(
+    params(("threadId" = String, Path), ("runId" = String, Path), Precondition), responses(
     (status = 202, description = "Stop requested", body = RunView),
     (status = 200, description = "The run has ended", body = RunView),
     (status = 401, description = "Authentication required", body = ProblemDocument),
@@ -429,15 +463,16 @@ pub async fn stop(
     State(state): State<ApiState>,
     Caller(principal): Caller,
     InRun(thread, run): InRun,
+    Precondition(epoch): Precondition,
 ) -> Result<Response, Problem> {
-    let run = state.service.runs.stop(&principal, &thread, &run).await?;
+    let run = state.service.runs.stop(&principal, ThreadAt { id: &thread, epoch }, &run).await?;
     let status = if run.status.is_active() { StatusCode::ACCEPTED } else { StatusCode::OK };
     Ok((status, Answer(RunView::new(&run))).into_response())
 }
 
 /// Releases the lock before the last events: the run may append until its terminal event or the next start.
 #[utoipa::path(post, path = "/v1/threads/{threadId}/runs/{runId}/release", tag = "runs",
-    params(("threadId" = String, Path), ("runId" = String, Path)), responses(
+    params(("threadId" = String, Path), ("runId" = String, Path), Precondition), responses(
     (status = 200, description = "The run", body = RunView),
     (status = 401, description = "Authentication required", body = ProblemDocument),
     (status = 404, description = "Thread or run not found", body = ProblemDocument),
@@ -446,6 +481,8 @@ pub async fn release(
     State(state): State<ApiState>,
     Caller(principal): Caller,
     InRun(thread, run): InRun,
+    Precondition(epoch): Precondition,
 ) -> Result<Answer<RunView>, Problem> {
-    Ok(Answer(RunView::new(&state.service.runs.release(&principal, &thread, &run).await?)))
+    let at = ThreadAt { id: &thread, epoch };
+    Ok(Answer(RunView::new(&state.service.runs.release(&principal, at, &run).await?)))
 }

@@ -12,10 +12,11 @@ use threadline_core::{
     AgentId, ListOrder, NameSearch, Seq, ThreadId, UserId,
     limits::{DEFAULT_PAGE, MAX_NAME_BYTES},
 };
-use threadline_engine::{CreateThread, CreatedThread, EditThread, ListRequest};
+use threadline_engine::{CreateThread, CreatedThread, EditThread, ListRequest, ThreadAt};
 use threadline_http::{
     cursor::{read_position, write_position},
     extract::{Caller, InThread, Json, Params},
+    precondition::Precondition,
     problem::{Problem, ProblemDocument},
     view::ThreadView,
 };
@@ -54,6 +55,7 @@ pub async fn create(
     Caller(principal): Caller,
     Json(body): Json<CreateBody>,
 ) -> Result<Response, Problem> {
+    let named = body.thread_id.is_some();
     let create = CreateThread {
         id: body.thread_id,
         user: body.user_id,
@@ -61,7 +63,8 @@ pub async fn create(
         name: body.name,
         metadata: body.metadata,
     };
-    let CreatedThread { thread, created } = state.service.threads.create(&principal, create).await?;
+    let made = state.service.threads.create(&principal, create).await.map_err(Problem::from);
+    let CreatedThread { thread, created } = made.map_err(|problem| problem.of_request(named))?;
     let status = if created { StatusCode::CREATED } else { StatusCode::OK };
     Ok((status, Answer(ThreadView::new(&thread))).into_response())
 }
@@ -188,7 +191,8 @@ fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Option<S
 }
 
 /// Renames, archives or unarchives a thread, or changes its metadata.
-#[utoipa::path(patch, path = "/v1/threads/{threadId}", tag = "threads", params(("threadId" = String, Path)),
+#[utoipa::path(patch, path = "/v1/threads/{threadId}", tag = "threads",
+    params(("threadId" = String, Path), Precondition),
     request_body = EditBody, responses(
     (status = 200, description = "The thread after the change", body = ThreadView),
     (status = 400, description = "Invalid request", body = ProblemDocument),
@@ -199,10 +203,12 @@ pub async fn edit(
     State(state): State<ApiState>,
     Caller(principal): Caller,
     InThread(thread): InThread,
+    Precondition(epoch): Precondition,
     Json(body): Json<EditBody>,
 ) -> Result<Answer<ThreadView>, Problem> {
     let edit = EditThread { name: body.name, metadata: body.metadata, archived: body.archived };
-    Ok(Answer(ThreadView::new(&state.service.threads.edit(&principal, &thread, edit).await?)))
+    let at = ThreadAt { id: &thread, epoch };
+    Ok(Answer(ThreadView::new(&state.service.threads.edit(&principal, at, edit).await?)))
 }
 
 /// The read position of a thread.
@@ -215,7 +221,8 @@ pub struct ReadBody {
 }
 
 /// Marks a thread as read by its user, up to an event. The mark only moves forward, and the feed reports it.
-#[utoipa::path(put, path = "/v1/threads/{threadId}/read", tag = "threads", params(("threadId" = String, Path)),
+#[utoipa::path(put, path = "/v1/threads/{threadId}/read", tag = "threads",
+    params(("threadId" = String, Path), Precondition),
     request_body = ReadBody, responses(
     (status = 200, description = "The thread after the change", body = ThreadView),
     (status = 400, description = "Invalid request", body = ProblemDocument),
@@ -227,14 +234,18 @@ pub async fn mark_read(
     State(state): State<ApiState>,
     Caller(principal): Caller,
     InThread(thread): InThread,
+    Precondition(epoch): Precondition,
     Json(body): Json<ReadBody>,
 ) -> Result<Answer<ThreadView>, Problem> {
     let seq = body.seq.ok_or_else(|| Problem::invalid("seq is missing: the event up to which the thread was read"))?;
-    Ok(Answer(ThreadView::new(&state.service.threads.mark_read(&principal, &thread, seq).await?)))
+    let at = ThreadAt { id: &thread, epoch };
+    Ok(Answer(ThreadView::new(&state.service.threads.mark_read(&principal, at, seq).await?)))
 }
 
-/// Deletes a thread and all of its log permanently. An active run ends. A retry by its user gets the same response.
-#[utoipa::path(delete, path = "/v1/threads/{threadId}", tag = "threads", params(("threadId" = String, Path)), responses(
+/// Deletes a thread and all of its log permanently. An active run ends. A retry by its user gets the same response. With
+/// `epoch`, a thread that was created under this ID since is not deleted.
+#[utoipa::path(delete, path = "/v1/threads/{threadId}", tag = "threads",
+    params(("threadId" = String, Path), Precondition), responses(
     (status = 204, description = "Deleted"),
     (status = 401, description = "Authentication required", body = ProblemDocument),
     (status = 404, description = "Thread not found", body = ProblemDocument)))]
@@ -242,7 +253,8 @@ pub async fn delete(
     State(state): State<ApiState>,
     Caller(principal): Caller,
     InThread(thread): InThread,
+    Precondition(epoch): Precondition,
 ) -> Result<StatusCode, Problem> {
-    state.service.threads.delete(&principal, &thread).await?;
+    state.service.threads.delete(&principal, ThreadAt { id: &thread, epoch }).await?;
     Ok(StatusCode::NO_CONTENT)
 }

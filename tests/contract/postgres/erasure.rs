@@ -37,7 +37,7 @@ async fn entries_of_a_concurrent_pump_are_erased_too() {
         pump(&one).await;
         let thread = env.create("t").await;
         if purged {
-            env.store.delete_thread(thread.key).await.expect("deletes");
+            env.store.delete_thread(thread.key, None).await.expect("deletes");
             while env.purge(100).await {}
         }
         let mut holder = session(&url).await;
@@ -73,7 +73,7 @@ async fn a_user_is_forgotten_while_nodes_write_and_purge() {
             for round in 0..12 {
                 let thread = env.create(&format!("t{n}-{round}")).await;
                 pump(&store).await;
-                env.store.delete_thread(thread.key).await.expect("deletes");
+                env.store.delete_thread(thread.key, None).await.expect("deletes");
                 if round % 3 == 0 {
                     pump(&store).await;
                 }

@@ -38,8 +38,10 @@ async fn a_locked_head_delays_no_other_thread() {
         assert!(matches!(answer, Err(StoreError::Unavailable(_))), "{answer:?}");
         assert!(begin.elapsed() >= PG_LOCK_TIMEOUT / 2, "{:?}", begin.elapsed());
     };
-    let beats: Vec<_> =
-        running.iter().map(|(key, fence)| HeartbeatRequest { key: *key, fence: *fence, lease: None }).collect();
+    let beats: Vec<_> = running
+        .iter()
+        .map(|(key, fence)| HeartbeatRequest { key: *key, fence: *fence, lease: None, epoch: None })
+        .collect();
     let beating = async {
         let before = env.head(running[0].0).await.active.expect("active").lease_until;
         env.clock.advance(LEASE / 2);

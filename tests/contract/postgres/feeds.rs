@@ -17,7 +17,7 @@ async fn a_recreated_thread_is_not_reported_as_deleted() {
     let before = [one.create("t").await, one.create("beside").await];
     pump(&store).await;
     for thread in before {
-        assert!(one.store.delete_thread(thread.key).await.expect("deletes"));
+        assert!(one.store.delete_thread(thread.key, None).await.expect("deletes"));
     }
     // A pump of two threads takes its time before it gets its positions.
     let hold_up = "CREATE FUNCTION hold_up() RETURNS trigger LANGUAGE plpgsql AS

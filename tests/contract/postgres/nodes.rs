@@ -34,7 +34,10 @@ async fn work(env: Arc<Env>, name: String, keys: Vec<ThreadKey>, rounds: u64) ->
                 match env.store.start(start).await.expect("answers") {
                     // Without a run to close there are no closers.
                     StartOutcome::Started(done) => acknowledged += done.slice.count().min(closers),
-                    StartOutcome::Exists(..) | StartOutcome::TailMismatch(_) | StartOutcome::ThreadGone => {
+                    StartOutcome::Exists(..)
+                    | StartOutcome::TailMismatch(_)
+                    | StartOutcome::OtherEpoch(_)
+                    | StartOutcome::ThreadGone => {
                         panic!("not possible")
                     }
                     StartOutcome::RunActive(..) | StartOutcome::LeaseExpired(..) => {}
@@ -149,7 +152,7 @@ async fn deleted_threads_are_purged_while_clients_use_them() {
             };
             let purging = async { while other.purge(3).await {} };
             let deleting = async {
-                assert!(one.store.delete_thread(key).await.expect("deletes"));
+                assert!(one.store.delete_thread(key, None).await.expect("deletes"));
                 while one.purge(3).await {}
                 one.store.pump_feed(&project(), &user("u")).await.expect("pumps");
             };

@@ -92,10 +92,10 @@ async fn all_data_is_there_for_the_next_process() {
     env.put(key, fence, 0..300).await;
     assert!(env.store.seal(key).await.expect("seals"));
     env.put(key, fence, 300..310).await;
-    env.store.request_stop(key, &run_id("r")).await.expect("stop");
+    env.store.request_stop(key, &run_id("r"), None).await.expect("stop");
     let deleted = env.create("deleted").await;
     env.store.pump_feed(&project(), &user("u")).await.expect("pumps");
-    env.store.delete_thread(deleted.key).await.expect("deletes");
+    env.store.delete_thread(deleted.key, None).await.expect("deletes");
     let seen = async |env: &Env| {
         let feed = env.store.feed(&project(), &user("u"), 0, 10).await.expect("feed");
         let runs = env.store.runs(key, None, 10).await.expect("runs");
@@ -123,7 +123,8 @@ async fn texts_that_postgres_cannot_keep_are_changed_and_not_refused() {
     assert_eq!(env.get("t").await.as_ref(), Some(&thread), "it reads as it was answered");
     let name = Some(Some(("\0".to_owned(), threadline_core::NameSource::Auto)));
     let patch = ThreadPatch { name, metadata: None, archived: None };
-    let edited = env.store.edit_thread(thread.key, thread.version, patch).await.expect("edits").expect("its version");
+    let edited =
+        env.store.edit_thread(thread.key, thread.version, patch, None).await.expect("edits").expect("its version");
     assert_eq!(edited.name.as_deref(), Some("\u{fffd}"));
 
     let broken = "{\"type\":\"RUN_ERROR\",\"message\":\"\\u0000!\",\"code\":\"\\u0000?\"}";

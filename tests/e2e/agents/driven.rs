@@ -123,7 +123,7 @@ everywhere! {
         let key = store.thread(&project, &thread).await.expect("a store").expect("a thread").key;
         let run = store.run(key, &RunId::new("r").expect("an id")).await.expect("a store").expect("a run");
         let events = NewEvents::from_array(br#"[{"type":"FOREIGN"}]"#).expect("events");
-        let append = threadline_store::Append { key, fence: run.fence, producer_seq: Some(2), events };
+        let append = threadline_store::Append { key, fence: run.fence, epoch: None, producer_seq: Some(2), events };
         assert!(store.append(&[append]).await.expect("a store")[0].is_some());
         let begun = std::time::Instant::now();
         call.say(&said("m", "one")).await;

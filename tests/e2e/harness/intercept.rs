@@ -78,7 +78,8 @@ pub struct Pane {
 }
 
 impl Pane {
-    /// The next calls of `append`, `close`, `heartbeat` and `request_stop` fail like this, in this order.
+    /// The next calls of `append`, `close`, `create_thread`, `heartbeat`, `request_stop` and `start` fail like this, in
+    /// this order.
     pub fn fail(&self, failures: &[Failing]) {
         self.failures.lock().expect("lock").splice(0..0, failures.iter().rev().copied());
     }
@@ -110,7 +111,7 @@ impl Pass for Pane {
         if call.name == "read" && self.unreadable.load(SeqCst) {
             return Err(StoreError::Unavailable("the test has taken it away".into()));
         }
-        if !matches!(call.name, "append" | "close" | "heartbeat" | "request_stop") {
+        if !matches!(call.name, "append" | "close" | "create_thread" | "heartbeat" | "request_stop" | "start") {
             return work.await;
         }
         let failing = self.failures.lock().expect("lock").pop();

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use threadline_core::{NewEvents, RunStatus, ThreadId};
-use threadline_engine::{AppendError, AppendReceipt, CreateThreadError, CreatedThread, EndRunError, FinishError};
+use threadline_engine::{AppendError, AppendReceipt, CreateThreadError, CreatedThread, FinishError};
 
 use crate::support::{Node, events, new_run, numbered, run_id, run_seed};
 
@@ -79,7 +79,7 @@ fn a_retried_append_gets_the_same_answer_after_the_run_and_after_the_next_one_be
         for run in [
             runs.finish(&node.alice, &thread, &run_id("r"), 0).await,
             runs.fail(&node.alice, &thread, &run_id("r"), None, None).await.map_err(FinishError::from),
-            runs.stop(&node.alice, &thread, &run_id("r")).await.map_err(EndRunError::from).map_err(FinishError::from),
+            runs.stop(&node.alice, &thread, &run_id("r")).await.map_err(|error| -> FinishError { panic!("{error}") }),
             runs.release(&node.alice, &thread, &run_id("r")).await.map_err(FinishError::from),
         ] {
             assert_eq!(run.expect("run").status, RunStatus::Finished);

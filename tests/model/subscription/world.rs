@@ -143,7 +143,7 @@ pub async fn run(seed: u64, options: Options) -> Outcome {
 
 async fn recheck(world: &World, node: usize) {
     let hub = &world.hubs[node];
-    hub.recheck(world.slow.as_ref(), &hub.followed()).await.expect("recheck");
+    hub.recheck(world.slow.as_ref(), world.slow.lineage().generation(), &hub.followed()).await.expect("recheck");
 }
 
 async fn check_end(world: &World, index: usize, id: &str, seat: &reader::Seat) {
@@ -249,7 +249,7 @@ impl Writer {
     }
 
     async fn delete(&mut self, writing: Writing) -> Option<Writing> {
-        assert!(self.world.raw.delete_thread(writing.key).await.expect("delete"));
+        assert!(self.world.raw.delete_thread(writing.key, None).await.expect("delete"));
         let mut truth = self.world.truth();
         let log = truth.logs.get_mut(&writing.key).expect("log");
         log.gone = true;
@@ -270,6 +270,7 @@ impl Writer {
             closing: None,
             events: self.rng.chance(20).then(|| events(&[r#"{"type":"A"}"#, r#"{"type":"RUN_FINISHED"}"#])),
             at: None,
+            epoch: None,
         };
         let StartOutcome::Started(done) = self.world.raw.start(start).await.expect("start") else {
             panic!("the start was refused");
@@ -282,7 +283,7 @@ impl Writer {
     }
 
     async fn append(&mut self, writing: Writing, fence: Fence, lines: &[String]) -> Writing {
-        let append = Append { key: writing.key, fence, producer_seq: None, events: events(lines) };
+        let append = Append { key: writing.key, fence, epoch: None, producer_seq: None, events: events(lines) };
         let done = self.world.raw.append(std::slice::from_ref(&append)).await.expect("append");
         let done = done.into_iter().next().flatten().expect("the append was refused");
         let (tail, body) = (done.head.tail, append.events.body().clone());
@@ -300,7 +301,7 @@ impl Writer {
             .then(|| NewEvents::from_ndjson(b"{\"code\":\"lease-expired\",\"type\":\"RUN_ERROR\"}").expect("events"));
         let status = if events.is_some() { RunStatus::Error } else { RunStatus::Abandoned };
         let (tail, error_code, error_message) = (writing.tail, None, None);
-        let closing = Closing { fence, tail, events, status, error_code, error_message };
+        let closing = Closing { fence, tail, epoch: None, events, status, error_code, error_message };
         let CloseOutcome::Closed(done) =
             self.world.raw.close(writing.key, closing, CloseWhen::Always).await.expect("close")
         else {
@@ -331,7 +332,7 @@ impl Writer {
                 let _ = live.send(batch.clone());
             }
         }
-        self.tell(head.key, TopicState::from(&head), Some((head, slice)));
+        self.tell(head.key, TopicState::committed(&head), Some((head, slice)));
     }
 
     /// Publishes on the own node, and sends hints to the other one.

@@ -4,15 +4,16 @@ use std::{ops::Deref, time::Duration};
 
 use async_trait::async_trait;
 use threadline_core::{
-    AgentId, Annotation, ApiKey, AuditEntry, CreatedThread, Digest, Fence, Footprint, KeyId, NewAnnotation, NewThread,
-    Node, ProjectId, ReadFrom, Run, RunId, Seq, Thread, ThreadId, ThreadKey, ThreadPatch, Timestamp, UserId,
+    AgentId, Annotation, ApiKey, AuditEntry, CreatedThread, Digest, Epoch, Fence, Footprint, KeyId, NewAnnotation,
+    NewThread, Node, ProjectId, ReadFrom, Run, RunId, Seq, Thread, ThreadId, ThreadKey, ThreadPatch, Timestamp, UserId,
 };
 use threadline_store::{
     ActiveHead, ActiveRuns, AgentStore, AnnotationStore, Append, Appended, Beat, Claimed, CloseOutcome, CloseWhen,
-    Closing, DynStore, ErasureStore, FeedPage, FeedStore, GenerationRecord, Head, HeartbeatRequest, IdentityStore,
-    IdlePage, Job, JobEnd, JobKind, JobLevel, JobStore, Lineage, LineageCause, LineageFence, LineageStore, ListThreads,
-    LogPage, LogStore, NewBeat, NodeStore, Packing, Purging, RunStore, Snapshot, SnapshotStore, StartOutcome, StartRun,
-    StatusStore, StopOutcome, StoreResult, StoreStatus, StoredProject, ThreadPage, ThreadStore, Unprojected,
+    Closing, Durability, DynStore, ErasureStore, FeedPage, FeedStore, GenerationRecord, Head, HeartbeatRequest,
+    IdentityStore, IdlePage, Job, JobEnd, JobKind, JobLevel, JobStore, Lineage, LineageCause, LineageFence,
+    LineageStore, ListThreads, LogPage, LogStore, NewBeat, NodeStore, Packing, Purging, RunStore, Snapshot,
+    SnapshotStore, StartOutcome, StartRun, StatusStore, StopOutcome, StoreResult, StoreStatus, StoredProject,
+    ThreadPage, ThreadStore, Unprojected,
 };
 
 /// A call of the store.
@@ -96,14 +97,20 @@ impl<P: Pass> ThreadStore for Through<P> {
     async fn list_threads(&self, list: ListThreads) -> StoreResult<ThreadPage> {
         self.pass.pass(of("list_threads", None), self.inner.list_threads(list)).await
     }
-    async fn edit_thread(&self, key: ThreadKey, version: i64, patch: ThreadPatch) -> StoreResult<Option<Thread>> {
-        self.pass.pass(of("edit_thread", key), self.inner.edit_thread(key, version, patch)).await
+    async fn edit_thread(
+        &self,
+        key: ThreadKey,
+        version: i64,
+        patch: ThreadPatch,
+        epoch: Option<Epoch>,
+    ) -> StoreResult<Option<Thread>> {
+        self.pass.pass(of("edit_thread", key), self.inner.edit_thread(key, version, patch, epoch)).await
     }
-    async fn mark_read(&self, key: ThreadKey, seq: Seq) -> StoreResult<Option<Thread>> {
-        self.pass.pass(of("mark_read", key), self.inner.mark_read(key, seq)).await
+    async fn mark_read(&self, key: ThreadKey, seq: Seq, epoch: Option<Epoch>) -> StoreResult<Option<Thread>> {
+        self.pass.pass(of("mark_read", key), self.inner.mark_read(key, seq, epoch)).await
     }
-    async fn delete_thread(&self, key: ThreadKey) -> StoreResult<bool> {
-        self.pass.pass(of("delete_thread", key), self.inner.delete_thread(key)).await
+    async fn delete_thread(&self, key: ThreadKey, epoch: Option<Epoch>) -> StoreResult<bool> {
+        self.pass.pass(of("delete_thread", key), self.inner.delete_thread(key, epoch)).await
     }
     async fn purge(&self, key: ThreadKey, rows: usize) -> StoreResult<Purging> {
         self.pass.pass(of("purge", key), self.inner.purge(key, rows)).await
@@ -121,11 +128,11 @@ impl<P: Pass> RunStore for Through<P> {
     async fn heartbeat(&self, beats: &[HeartbeatRequest]) -> StoreResult<Vec<Option<ActiveHead>>> {
         self.pass.pass(of("heartbeat", beats.first().map(|beat| beat.key)), self.inner.heartbeat(beats)).await
     }
-    async fn request_stop(&self, key: ThreadKey, run: &RunId) -> StoreResult<StopOutcome> {
-        self.pass.pass(of("request_stop", key), self.inner.request_stop(key, run)).await
+    async fn request_stop(&self, key: ThreadKey, run: &RunId, epoch: Option<Epoch>) -> StoreResult<StopOutcome> {
+        self.pass.pass(of("request_stop", key), self.inner.request_stop(key, run, epoch)).await
     }
-    async fn release(&self, key: ThreadKey, fence: Fence) -> StoreResult<bool> {
-        self.pass.pass(of("release", key), self.inner.release(key, fence)).await
+    async fn release(&self, key: ThreadKey, fence: Fence, epoch: Option<Epoch>) -> StoreResult<bool> {
+        self.pass.pass(of("release", key), self.inner.release(key, fence, epoch)).await
     }
     async fn claim_due(&self, limit: usize) -> StoreResult<Claimed> {
         self.pass.pass(of("claim_due", None), self.pass.claim_due(&self.inner, limit)).await
@@ -227,6 +234,9 @@ impl<P: Pass> StatusStore for Through<P> {
     }
     async fn maintain(&self) -> StoreResult<()> {
         self.pass.pass(of("maintain", None), self.inner.maintain()).await
+    }
+    async fn durability(&self) -> StoreResult<Durability> {
+        self.pass.pass(of("durability", None), self.inner.durability()).await
     }
     async fn shut_down(&self) {
         self.inner.shut_down().await;

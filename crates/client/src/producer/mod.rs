@@ -55,6 +55,7 @@ impl Client {
             agent_id: options.agent_id,
             lease_seconds: Some(lease.as_secs()),
             input: None,
+            epoch: None,
         };
         let started = self.begin(thread, &start).await?;
         let target = Arc::new(Target {

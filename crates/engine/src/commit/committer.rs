@@ -14,7 +14,12 @@ use tokio::{sync::mpsc, time::Instant};
 
 use crate::{
     DrainingError,
-    commit::{pipeline::Pipeline, receipt::AppendReceipt, requests::Request, resolve},
+    commit::{
+        pipeline::Pipeline,
+        receipt::AppendReceipt,
+        requests::{Request, unconfirmed},
+        resolve,
+    },
 };
 
 /// Queues of appends. Each thread belongs to one of the pipelines, which commit concurrently, so that the order of a
@@ -67,6 +72,7 @@ impl Entry {
         };
         follows
             && last.fence == request.fence
+            && last.epoch == request.epoch
             && last.events.terminal().is_none()
             && self.count + request.events.count() <= MAX_BATCH_EVENTS
             && self.bytes + request.events.body().len() < MAX_BATCH_BYTES
@@ -81,7 +87,8 @@ impl Entry {
     fn append(&self) -> Option<Append> {
         let first = self.requests.first()?;
         let events = NewEvents::concat(self.requests.iter().map(|request| request.events.clone()).collect())?;
-        Some(Append { key: first.thread.key, fence: first.fence, producer_seq: first.producer_seq, events })
+        let Request { fence, epoch, producer_seq, .. } = *first;
+        Some(Append { key: first.thread.key, fence, epoch, producer_seq, events })
     }
 }
 
@@ -200,11 +207,12 @@ fn gather(
     entries
 }
 
-async fn commit(pipeline: &Arc<Pipeline>, entries: Vec<Entry>, aside: &mut Aside) {
+async fn commit(pipeline: &Arc<Pipeline>, mut entries: Vec<Entry>, aside: &mut Aside) {
     let batch: Vec<Append> = entries.iter().filter_map(Entry::append).collect();
     pipeline.commits.fetch_add(1, Ordering::Relaxed);
     let (commits, appends) = (&pipeline.metrics.commits, &pipeline.metrics.appends);
     let count = entries.iter().map(|entry| entry.requests.len()).sum();
+    entries.iter_mut().flat_map(|entry| &mut entry.requests).for_each(Request::hand_over);
     let begun = Instant::now();
     let answers = pipeline.store.append(&batch).await;
     commits.size.size(count);
@@ -215,7 +223,8 @@ async fn commit(pipeline: &Arc<Pipeline>, entries: Vec<Entry>, aside: &mut Aside
             commits.failed.inc();
             appends.failed.inc_by(count as u64);
             for request in entries.into_iter().flat_map(|entry| entry.requests) {
-                request.reply.send(Err(error.clone().into()));
+                let answer = unconfirmed(request.producer_seq, error.clone());
+                request.reply.send(Err(answer));
             }
             return;
         }

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use threadline_core::{Fence, NewEvents, RunId};
+use threadline_core::{Epoch, Fence, NewEvents, RunId};
+use threadline_store::StoreError;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::{AppendError, AppendReceipt, records::ThreadRef};
@@ -15,14 +16,39 @@ pub(crate) struct Request {
     pub thread: Arc<ThreadRef>,
     pub run: RunId,
     pub fence: Fence,
+    /// Epoch that the log must have; `None` for any.
+    pub epoch: Option<Epoch>,
     pub producer_seq: Option<u64>,
     pub events: NewEvents,
     pub reply: CommitReply,
 }
 
+impl Request {
+    /// Notes that the store gets the append now: from here on, an append that is dropped may be in the log.
+    pub(crate) fn hand_over(&mut self) {
+        self.reply.repeatable = self.producer_seq.is_some();
+    }
+}
+
+/// Error of an append that the store did not confirm. Only an append with a producer_seq is recognized when it is sent
+/// again. A store whose history has changed has not taken the append.
+pub(crate) fn unconfirmed(producer_seq: Option<u64>, error: StoreError) -> AppendError {
+    match error {
+        StoreError::Unavailable(reason) if producer_seq.is_none() => {
+            tracing::warn!(reason, "the store did not confirm an append without producerSeq");
+            AppendError::OutcomeUnknown
+        }
+        error => AppendError::Store(error),
+    }
+}
+
 /// Channel for the answer to one append.
 #[derive(Debug)]
-pub struct CommitReply(Option<To>);
+pub struct CommitReply {
+    to: Option<To>,
+    /// False once the append may be in the log without its sender being able to find out by sending it again.
+    repeatable: bool,
+}
 
 #[derive(Debug)]
 enum To {
@@ -34,7 +60,7 @@ enum To {
 impl CommitReply {
     /// Reply to a single append.
     pub(crate) fn one(sender: oneshot::Sender<Answer>) -> Self {
-        Self(Some(To::One(sender)))
+        Self { to: Some(To::One(sender)), repeatable: true }
     }
 
     /// Sends the answer. A receiver that was dropped needs none.
@@ -43,7 +69,7 @@ impl CommitReply {
     }
 
     fn put(&mut self, answer: Answer) {
-        match self.0.take() {
+        match self.to.take() {
             Some(To::One(sender)) => drop(sender.send(answer)),
             Some(To::ReceiptStream(sender, ticket)) => drop(sender.send((ticket, answer))),
             None => {}
@@ -52,9 +78,9 @@ impl CommitReply {
 }
 
 impl Drop for CommitReply {
-    /// An append that is dropped without an answer gets `Draining`: the node is shutting down.
+    /// An append that is dropped without an answer belongs to a node that is shutting down.
     fn drop(&mut self) {
-        self.put(Err(AppendError::Draining));
+        self.put(Err(if self.repeatable { AppendError::Draining } else { AppendError::OutcomeUnknown }));
     }
 }
 
@@ -76,7 +102,7 @@ impl Default for ReceiptStream {
 impl ReceiptStream {
     /// Reply for one append; its answer arrives with this ticket, exactly once.
     pub fn reply(&self, ticket: usize) -> CommitReply {
-        CommitReply(Some(To::ReceiptStream(self.sender.clone(), ticket)))
+        CommitReply { to: Some(To::ReceiptStream(self.sender.clone(), ticket)), repeatable: true }
     }
 
     /// Waits for the next answer. Dropping the future loses none.

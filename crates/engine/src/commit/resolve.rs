@@ -2,14 +2,18 @@
 //! end, or was overtaken.
 
 use threadline_core::{
-    Fence, NewEvents, ReadFrom, Run, RunId, RunStatus, Seq, ThreadKey, lines,
+    NewEvents, ReadFrom, Run, RunStatus, Seq, ThreadKey, lines,
     projection::closing::{Ending, OpenParts},
 };
 use threadline_store::{Append, DynStore, Head, StoreError, segment::join_bodies};
 
 use crate::{
     AppendError, LookupError,
-    commit::{pipeline::Pipeline, receipt::AppendReceipt, requests::Request},
+    commit::{
+        pipeline::Pipeline,
+        receipt::AppendReceipt,
+        requests::{Request, unconfirmed},
+    },
     errors::CompareError,
     metrics::Metrics,
     records::ThreadRef,
@@ -21,26 +25,23 @@ const TRIES: usize = 16;
 /// Answers appends of one run, in their order.
 pub(crate) async fn resolve(pipeline: &Pipeline, requests: Vec<Request>) {
     for request in requests {
-        let Request { thread, run, fence, producer_seq, events, reply } = request;
-        let answer = resolve_one(pipeline, &thread, &run, fence, producer_seq, &events).await;
+        let answer = resolve_one(pipeline, &request).await;
         match &answer {
             Ok(_) => {}
-            Err(AppendError::Store(_)) => drop(pipeline.metrics.appends.failed.inc()),
+            Err(AppendError::Store(_) | AppendError::OutcomeUnknown) => drop(pipeline.metrics.appends.failed.inc()),
             Err(_) => drop(pipeline.metrics.appends.refused.inc()),
         }
-        reply.send(answer);
+        request.reply.send(answer);
     }
 }
 
-async fn resolve_one(
-    pipeline: &Pipeline,
-    thread: &ThreadRef,
-    run_id: &RunId,
-    fence: Fence,
-    producer_seq: Option<u64>,
-    events: &NewEvents,
-) -> Result<AppendReceipt, AppendError> {
+async fn resolve_one(pipeline: &Pipeline, request: &Request) -> Result<AppendReceipt, AppendError> {
+    let Request { thread, run: run_id, fence, epoch, producer_seq, events, .. } = request;
+    let (fence, epoch, producer_seq) = (*fence, *epoch, *producer_seq);
     for _ in 0..TRIES {
+        if epoch.is_some() {
+            pipeline.directory.head_at::<AppendError>(thread.key, epoch).await?;
+        }
         let Some(run) = pipeline.store.run(thread.key, run_id).await? else {
             pipeline.directory.forget(thread);
             return Err(AppendError::ThreadNotFound);
@@ -73,8 +74,10 @@ async fn resolve_one(
             return Err(AppendError::ProducerSeqGap { expected: run.producer_seq + 1 });
         }
         let next = producer_seq.map(|_| from + stored as u64);
-        let append = Append { key: thread.key, fence, producer_seq: next, events: rest };
-        if let Some(appended) = pipeline.store.append(std::slice::from_ref(&append)).await?.pop().flatten() {
+        let append = Append { key: thread.key, fence, epoch, producer_seq: next, events: rest };
+        let answers = pipeline.store.append(std::slice::from_ref(&append)).await;
+        let answers = answers.map_err(|error| unconfirmed(producer_seq, error));
+        if let Some(appended) = answers?.pop().flatten() {
             pipeline.publish(thread, &append, &appended);
             pipeline.metrics.appends.committed.inc();
             let first_seq = appended.first_seq - stored as u64;

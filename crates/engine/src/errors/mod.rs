@@ -5,8 +5,8 @@ mod service_error;
 
 pub(crate) use operations::CompareError;
 pub use operations::{
-    AppendError, ChangeThreadError, CreateThreadError, DrainingError, EditThreadError, EndRunError, EraseError,
-    FeedError, FinishError, HeartbeatError, InvalidRequestError, ListError, LookupError, MarkReadError,
-    ProjectionError, ReadError, RoomError, RunLookupError, SaveError, StartError, StreamRunError,
+    AppendError, ChangeThreadError, CreateThreadError, DeleteThreadError, DrainingError, EditThreadError, EndRunError,
+    EraseError, FeedError, FinishError, HeartbeatError, InvalidRequestError, ListError, LookupError, MarkReadError,
+    ProjectionError, ReadError, RoomError, RunLookupError, SaveError, StartError, StopError, StreamRunError,
 };
 pub use service_error::{ActiveRun, ServiceError};

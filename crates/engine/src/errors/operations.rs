@@ -64,8 +64,12 @@ operation_errors! {
     /// Error of reading a thread, and of every operation's first step.
     enum LookupError { ThreadNotFound, Store(error: StoreError) }
 
-    /// Error of reading a run, of stopping it and of watching it.
+    /// Error of reading a run and of watching it.
     enum RunLookupError { ThreadNotFound, RunNotFound, Store(error: StoreError) }
+    from LookupError { ThreadNotFound, Store(error) }
+
+    /// Error of stopping a run.
+    enum StopError { ThreadNotFound, RunNotFound, LogReplaced(replaced: ReplacedLog), Store(error: StoreError) }
     from LookupError { ThreadNotFound, Store(error) }
 
     /// Error of ending or releasing a run.
@@ -73,6 +77,7 @@ operation_errors! {
         ThreadNotFound,
         RunNotFound,
         RunDriven { thread: ThreadId, run: Box<Run> },
+        LogReplaced(replaced: ReplacedLog),
         Store(error: StoreError),
     }
     from LookupError { ThreadNotFound, Store(error) }
@@ -84,9 +89,10 @@ operation_errors! {
         RunNotFound,
         RunDriven { thread: ThreadId, run: Box<Run> },
         ProducerSeqGap { expected: u64 },
+        LogReplaced(replaced: ReplacedLog),
         Store(error: StoreError),
     }
-    from EndRunError { ThreadNotFound, RunNotFound, RunDriven { thread, run }, Store(error) }
+    from EndRunError { ThreadNotFound, RunNotFound, RunDriven { thread, run }, LogReplaced(replaced), Store(error) }
 
     /// Error of a heartbeat.
     enum HeartbeatError {
@@ -95,11 +101,12 @@ operation_errors! {
         RunDriven { thread: ThreadId, run: Box<Run> },
         RunFenced(run: Box<Run>),
         Draining,
+        LogReplaced(replaced: ReplacedLog),
         Store(error: StoreError),
     }
     from LookupError { ThreadNotFound, Store(error) }
     from RunLookupError { ThreadNotFound, RunNotFound, Store(error) }
-    from EndRunError { ThreadNotFound, RunNotFound, RunDriven { thread, run }, Store(error) }
+    from EndRunError { ThreadNotFound, RunNotFound, RunDriven { thread, run }, LogReplaced(replaced), Store(error) }
 
     /// Error of comparing events with those that a run has stored.
     enum CompareError { ThreadNotFound, ProducerSeqConflict { producer_seq: u64 }, Store(error: StoreError) }
@@ -114,12 +121,15 @@ operation_errors! {
         ProducerSeqConflict { producer_seq: u64 },
         InvalidRequest(detail: String),
         Draining,
+        OutcomeUnknown,
+        LogReplaced(replaced: ReplacedLog),
         Store(error: StoreError),
     }
-    from EndRunError { ThreadNotFound, RunNotFound, RunDriven { thread, run }, Store(error) }
+    from EndRunError { ThreadNotFound, RunNotFound, RunDriven { thread, run }, LogReplaced(replaced), Store(error) }
     from LookupError { ThreadNotFound, Store(error) }
     from HeartbeatError {
-        ThreadNotFound, RunNotFound, RunDriven { thread, run }, RunFenced(run), Draining, Store(error),
+        ThreadNotFound, RunNotFound, RunDriven { thread, run }, RunFenced(run), Draining, LogReplaced(replaced),
+        Store(error),
     }
     from InvalidRequestError { InvalidRequest(detail) }
     from DrainingError { Draining }
@@ -132,6 +142,7 @@ operation_errors! {
         ProducerSeqConflict { producer_seq: u64 },
         Limited(limited: Limited),
         Draining,
+        LogReplaced(replaced: ReplacedLog),
         Store(error: StoreError),
     }
     from LookupError { ThreadNotFound, Store(error) }
@@ -155,17 +166,20 @@ operation_errors! {
         InvalidRequest(detail: String),
         Limited(limited: Limited),
         Draining,
+        OutcomeUnknown,
+        LogReplaced(replaced: ReplacedLog),
         Store(error: StoreError),
     }
     from RunLookupError { ThreadNotFound, RunNotFound, Store(error) }
-    from EndRunError { ThreadNotFound, RunNotFound, RunDriven { thread, run }, Store(error) }
+    from EndRunError { ThreadNotFound, RunNotFound, RunDriven { thread, run }, LogReplaced(replaced), Store(error) }
     from StartError {
         ThreadNotFound, RunActive(active), RunDriven { thread, run }, ProducerSeqConflict { producer_seq },
-        Limited(limited), Draining, Store(error),
+        Limited(limited), Draining, LogReplaced(replaced), Store(error),
     }
     from AppendError {
         ThreadNotFound, RunNotFound, RunDriven { thread, run }, RunFenced(run), ProducerSeqGap { expected },
-        ProducerSeqConflict { producer_seq }, InvalidRequest(detail), Draining, Store(error),
+        ProducerSeqConflict { producer_seq }, InvalidRequest(detail), Draining, OutcomeUnknown, LogReplaced(replaced),
+        Store(error),
     }
     from InvalidRequestError { InvalidRequest(detail) }
 
@@ -209,16 +223,19 @@ operation_errors! {
         ProducerSeqConflict { producer_seq: u64 },
         Limited(limited: Limited),
         Draining,
+        LogReplaced(replaced: ReplacedLog),
         Store(error: StoreError),
     }
     from LookupError { ThreadNotFound, Store(error) }
     from DrainingError { Draining }
     from StartError {
         ThreadNotFound, RunActive(active), RunDriven { thread, run }, ProducerSeqConflict { producer_seq },
-        Limited(limited), Draining, Store(error),
+        Limited(limited), Draining, LogReplaced(replaced), Store(error),
     }
     from CreateThreadError { ThreadExists, InvalidRequest(detail), Draining, Store(error) }
-    from EditThreadError { ThreadNotFound, InvalidRequest(detail), Draining, Store(error) }
+    from EditThreadError {
+        ThreadNotFound, InvalidRequest(detail), Draining, LogReplaced(replaced), Store(error),
+    }
 
     /// Error of a value that a request names.
     enum InvalidRequestError { InvalidRequest(detail: String) }
@@ -229,7 +246,13 @@ operation_errors! {
     from InvalidRequestError { InvalidRequest(detail) }
 
     /// Error of editing a thread.
-    enum EditThreadError { ThreadNotFound, InvalidRequest(detail: String), Draining, Store(error: StoreError) }
+    enum EditThreadError {
+        ThreadNotFound,
+        InvalidRequest(detail: String),
+        Draining,
+        LogReplaced(replaced: ReplacedLog),
+        Store(error: StoreError),
+    }
     from LookupError { ThreadNotFound, Store(error) }
     from DrainingError { Draining }
     from InvalidRequestError { InvalidRequest(detail) }
@@ -239,14 +262,19 @@ operation_errors! {
         ThreadNotFound,
         CursorAhead { epoch: Option<Epoch>, tail: Seq },
         Draining,
+        LogReplaced(replaced: ReplacedLog),
         Store(error: StoreError),
     }
     from LookupError { ThreadNotFound, Store(error) }
     from DrainingError { Draining }
 
-    /// Error of deleting a thread, and of writing an annotation.
+    /// Error of writing an annotation.
     enum ChangeThreadError { ThreadNotFound, Draining, Store(error: StoreError) }
     from LookupError { ThreadNotFound, Store(error) }
+    from DrainingError { Draining }
+
+    /// Error of deleting a thread.
+    enum DeleteThreadError { ThreadNotFound, Draining, LogReplaced(replaced: ReplacedLog), Store(error: StoreError) }
     from DrainingError { Draining }
 
     /// Error of listing a user's threads.
@@ -282,7 +310,9 @@ from_causes! {
     StoreError => Store:
         LookupError, RunLookupError, EndRunError, HeartbeatError, CompareError, AppendError, StartError, RoomError,
         StreamRunError, ReadError, ProjectionError, SaveError, CreateThreadError, EditThreadError, MarkReadError,
-        ChangeThreadError, ListError, FeedError, EraseError;
+        ChangeThreadError, DeleteThreadError, StopError, ListError, FeedError, EraseError;
+    ReplacedLog => LogReplaced: AppendError, DeleteThreadError, EditThreadError, EndRunError, HeartbeatError, MarkReadError,
+        StartError;
     Limited => Limited: RoomError, SaveError;
     InvalidMessage => InvalidMessage: SaveError;
     EventError => InvalidEvent: StreamRunError, SaveError;
@@ -305,9 +335,10 @@ macro_rules! from_operation_errors {
     ($target:ty) => {
         $crate::from_operation_errors! {
             $target:
-            AppendError, ChangeThreadError, CreateThreadError, DrainingError, EditThreadError, EndRunError, EraseError,
+            AppendError, ChangeThreadError, CreateThreadError, DeleteThreadError, DrainingError, EditThreadError, EndRunError, EraseError,
             FeedError, FinishError, HeartbeatError, InvalidRequestError, ListError, LookupError, MarkReadError,
-            ProjectionError, ReadError, RoomError, RunLookupError, SaveError, StartError, StreamRunError,
+            ProjectionError, ReadError, RoomError, RunLookupError, SaveError, StartError, StopError,
+            StreamRunError,
         }
     };
     ($target:ty: $($name:ident),+ $(,)?) => {$(

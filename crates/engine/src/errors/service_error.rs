@@ -69,8 +69,8 @@ pub enum ServiceError {
         /// First producer_seq whose bytes differ.
         producer_seq: u64,
     },
-    /// The cursor belongs to another incarnation of the log.
-    #[error("the cursor belongs to a log that was replaced")]
+    /// The cursor, or the condition of a write, belongs to another incarnation of the log.
+    #[error("the epoch of the request is that of a log that was replaced")]
     LogReplaced(ReplacedLog),
     /// The cursor is beyond the tail.
     #[error("the cursor is beyond the newest event, seq {tail}")]
@@ -92,6 +92,10 @@ pub enum ServiceError {
     /// The server is shutting down.
     #[error("the server is shutting down")]
     Draining,
+    /// The store did not confirm an append without producerSeq, which is in the log or not: a repetition could append the
+    /// events twice.
+    #[error("the store did not confirm the append, whose events may have been stored")]
+    OutcomeUnknown,
     /// The store failed; the effect is unknown, and the request may be retried.
     #[error(transparent)]
     Store(#[from] StoreError),

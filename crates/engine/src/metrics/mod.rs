@@ -22,7 +22,6 @@ use std::{
 
 pub use histogram::Histogram;
 pub use http::Http;
-pub use jobs::JobLevels;
 pub use lineage::LineageCounts;
 use process::Process;
 use prometheus_client::{
@@ -61,7 +60,7 @@ pub struct Counts {
     damaged_rows: Counter,
     skew: Gauge<f64, AtomicU64>,
     /// Background work that waits in the store.
-    pub jobs: JobLevels,
+    pub jobs: jobs::JobLevels,
     /// Changes of the store's history.
     pub lineage: LineageCounts,
     /// Followers of threads and feeds, and their deliveries.
@@ -228,6 +227,7 @@ struct LevelGauges {
     draining: Gauge,
     up: Family<[(&'static str, &'static str); 1], Gauge>,
     redis: Family<[(&'static str, &'static str); 1], Gauge>,
+    durability: Family<[(&'static str, &'static str); 1], Gauge>,
 }
 
 impl Default for Metrics {
@@ -280,7 +280,7 @@ impl Metrics {
                 "Clock of the store minus the clock of this node, at the last beat",
                 Gauge::default(),
             ),
-            jobs: JobLevels::new(&mut all),
+            jobs: jobs::JobLevels::new(&mut all),
             lineage: LineageCounts::new(&mut all),
             following: Following::new(&mut all),
             bus_resyncs: all.counter("bus_resyncs", "Resynchronizations after hints of other nodes may have been lost"),
@@ -297,6 +297,11 @@ impl Metrics {
                 topics: all.gauge("followed_threads", "Threads followed on this node"),
                 draining: all.gauge("draining", "1 while the node is shutting down"),
                 up: all.add("dependency_up", "1 if the dependency responds", Family::default()),
+                durability: all.add(
+                    "store_durability",
+                    "1 for the way in which the store keeps commits",
+                    Family::default(),
+                ),
                 redis: all.add("redis_check", "1 if Redis passed this check at the last time", Family::default()),
             },
             registry: all.0,
@@ -336,6 +341,13 @@ impl Metrics {
     /// Counts a socket that the server closed for this reason.
     pub fn socket_closed(&self, reason: &'static str) {
         self.0.socket_closes.get_or_create(&[("reason", reason)]).inc();
+    }
+
+    /// Sets the way in which the store keeps commits.
+    pub fn keeps(&self, now: threadline_store::Durability) {
+        for one in threadline_store::Durability::ALL {
+            self.0.levels.durability.get_or_create(&[("state", one.name())]).set(i64::from(one == now));
+        }
     }
 
     /// Formats all metrics as OpenMetrics text.

@@ -6,7 +6,7 @@ use threadline_core::{
     Clock, Epoch, Fence, Judgement, LogSlice, Principal, ReadFrom, Run, RunId, Seq, ThreadId,
     limits::{MAX_EVENT_PAGE, MAX_WAIT},
 };
-use threadline_store::{DynStore, Head};
+use threadline_store::{DynStore, Head, StoreError};
 use tokio::time;
 
 use crate::{
@@ -150,7 +150,8 @@ impl Events {
             let fence = self.deps.directory.run(thread.key, run).await?.map(|run| run.fence);
             let topic = self.deps.hub.join(thread.key);
             // Changes before the join woke no one.
-            self.deps.hub.recheck(self.deps.store.as_ref(), &[thread.key]).await?;
+            let known = self.deps.store.lineage().generation();
+            self.deps.hub.recheck(self.deps.store.as_ref(), known, &[thread.key]).await?;
             if topic.state().gone {
                 return Ok(Attempt::ThreadGone);
             }
@@ -235,7 +236,12 @@ impl Events {
                 _ => from,
             };
             self.deps.metrics.store_reads.page.inc();
-            let Some(page) = self.deps.store.read(thread.key, next, rest).await? else { return Ok(None) };
+            let page = match self.deps.store.read(thread.key, next, rest).await {
+                // The intact events are a page; the request for the next one fails.
+                Err(StoreError::Damaged { .. }) if !slice.0.is_empty() => break,
+                read => read?,
+            };
+            let Some(page) = page else { return Ok(None) };
             let page_slice = page.slice.between(floor, ceiling);
             let head = head.get_or_insert(page.head);
             // A page backwards begins anywhere: only its epoch counts.

@@ -44,7 +44,8 @@ impl Recheck {
     /// Reads the positions of these threads and feeds from the store, and wakes their followers.
     pub async fn look_up(&self, threads: &[ThreadKey], feeds: &[FeedKey]) {
         for keys in threads.chunks(RECHECK_CHUNK) {
-            if let Err(error) = self.hub.recheck(self.store.as_ref(), keys).await {
+            let known = self.store.lineage().generation();
+            if let Err(error) = self.hub.recheck(self.store.as_ref(), known, keys).await {
                 tracing::warn!(%error, "cannot recheck followed threads; retrying");
             }
         }

@@ -1,7 +1,7 @@
 //! Ends runs on behalf of their producers: by compare-and-set, with a new read after a miss.
 
 use threadline_core::{
-    Fence, NewEvents, ReadFrom, Run, RunId, RunStatus, Seq, ThreadId,
+    Epoch, Fence, NewEvents, ReadFrom, Run, RunId, RunStatus, Seq, ThreadId,
     event::cut,
     lines,
     projection::closing::{Ending, OpenParts},
@@ -122,6 +122,7 @@ impl Closer {
         Ok(Some(Closing {
             fence: head.fence,
             tail: head.tail,
+            epoch: None,
             events: (!silent).then(|| parts.0.closers(thread.id.as_str(), run.id.as_str(), &ending)),
             status: if silent { RunStatus::Abandoned } else { status },
             error_code,
@@ -139,7 +140,8 @@ impl Closer {
         self.work_out(thread, head, run, &CloseReason::Due, &mut (OpenParts::default(), run.first_seq - 1)).await
     }
 
-    /// Ends a run. Returns the run afterwards, also if it had ended before; `None` if the thread was deleted.
+    /// Ends a run. Returns the run afterwards, also if it had ended before; `None` if the thread was deleted, or its log
+    /// has another epoch than the one that is named.
     /// [`CloseReason::Due`] ends the run only if it is due at that moment, by the store's clock. A run that lacks events
     /// of its producer stays active.
     pub async fn close(
@@ -147,12 +149,16 @@ impl Closer {
         thread: &ThreadRef,
         id: &RunId,
         fence: Fence,
+        epoch: Option<Epoch>,
         reason: &CloseReason,
     ) -> Result<Option<Run>, StoreError> {
         let mut parts = None;
         for _ in 0..TRIES {
             let Some(head) = self.store.heads(&[thread.key]).await?.pop() else { return Ok(None) };
             let Some(run) = self.store.run(thread.key, id).await? else { return Ok(None) };
+            if epoch.is_some_and(|epoch| epoch != head.epoch) {
+                return Ok(None);
+            }
             if head.fence != fence || head.active.is_none() || !run.status.is_active() {
                 return Ok(Some(run));
             }
@@ -161,6 +167,7 @@ impl Closer {
             }
             let parts = parts.get_or_insert_with(|| (OpenParts::default(), run.first_seq - 1));
             let Some(closing) = self.work_out(thread, &head, &run, reason, parts).await? else { return Ok(None) };
+            let closing = Closing { epoch, ..closing };
             let when = if *reason == CloseReason::Due { CloseWhen::IfDue } else { CloseWhen::Always };
             match self.store.close(thread.key, closing, when).await? {
                 CloseOutcome::Closed(committed) => {

@@ -7,7 +7,7 @@ use threadline_core::{Fence, Principal, Run, RunId, ThreadId};
 use crate::{
     EndRunError, LookupError, Runs,
     directory::Attempt,
-    records::ThreadRef,
+    records::{ThreadAt, ThreadRef},
     runs::{
         close::CloseReason,
         run_handle::RunHandle,
@@ -23,10 +23,10 @@ impl Runs {
         &self,
         writer: Writer,
         principal: &Principal,
-        id: &ThreadId,
+        thread: ThreadAt<'_>,
         run: &RunId,
     ) -> Result<(Arc<ThreadRef>, Fence), EndRunError> {
-        self.with_run(writer, principal, id, run, |thread, fence| async move { Ok(Attempt::Done((thread, fence))) })
+        self.with_run(writer, principal, thread, run, |thread, fence| async move { Ok(Attempt::Done((thread, fence))) })
             .await
     }
 
@@ -36,7 +36,7 @@ impl Runs {
         &self,
         writer: Writer,
         principal: &Principal,
-        id: &ThreadId,
+        at: ThreadAt<'_>,
         run: &RunId,
         operation: impl Fn(Arc<ThreadRef>, Fence) -> F,
     ) -> Result<T, E>
@@ -47,8 +47,8 @@ impl Runs {
         let operation = &operation;
         let attempt = move |thread: Arc<ThreadRef>| async move {
             let Some(facts) = self.deps.directory.run(thread.key, run).await.map_err(EndRunError::from)? else {
-                let exists = self.deps.directory.exists(thread.key).await.map_err(EndRunError::from)?;
-                return if exists { Err(EndRunError::RunNotFound.into()) } else { Ok(Attempt::ThreadGone) };
+                let head = self.deps.directory.head_at::<EndRunError>(thread.key, at.epoch).await?;
+                return if head.is_some() { Err(EndRunError::RunNotFound.into()) } else { Ok(Attempt::ThreadGone) };
             };
             if writer == Writer::Producer && facts.driven {
                 return match self.deps.store.run(thread.key, run).await.map_err(EndRunError::from)? {
@@ -58,7 +58,7 @@ impl Runs {
             }
             operation(thread, facts.fence).await
         };
-        self.deps.directory.with_thread(principal, id, attempt).await
+        self.deps.directory.with_thread(principal, at.id, attempt).await
     }
 }
 

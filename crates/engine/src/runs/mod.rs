@@ -18,14 +18,14 @@ pub(crate) mod writer;
 use std::{sync::Arc, time::Duration};
 
 use threadline_core::{
-    NewEvents, Principal, Run, RunId, ThreadId,
+    NewEvents, Principal, Run, RunId,
     limits::{MAX_LEASE, MIN_LEASE, STREAM_HEARTBEAT},
 };
 use threadline_store::{DynStore, HeartbeatRequest, StopOutcome};
 use tokio::sync::oneshot;
 
 use crate::{
-    AppendError, EndRunError, FinishError, HeartbeatError, RunLookupError,
+    AppendError, EndRunError, FinishError, HeartbeatError, StopError,
     after_commit::Listeners,
     commit::{
         committer::Committer,
@@ -36,14 +36,14 @@ use crate::{
     lifecycle::Lifecycle,
     limits::Quota,
     metrics::Metrics,
-    records::ThreadRef,
+    records::{ThreadAt, ThreadRef},
     runs::{
         close::{CloseReason, Closer},
         heartbeats::Heartbeats,
         lock_guard::LockGuard,
         writer::Writer,
     },
-    subscription::Hub,
+    subscription::{Hub, ReplacedLog, TopicState},
     upkeep::feed_writer::FeedWriter,
 };
 
@@ -99,28 +99,28 @@ impl Runs {
     pub async fn submit(
         &self,
         principal: &Principal,
-        thread: &ThreadId,
+        thread: impl Into<ThreadAt<'_>>,
         run: &RunId,
         producer_seq: Option<u64>,
         events: NewEvents,
     ) -> Result<PendingAppend, AppendError> {
-        self.submit_by(Writer::Producer, principal, thread, run, producer_seq, events).await
+        self.submit_by(Writer::Producer, principal, thread.into(), run, producer_seq, events).await
     }
 
     pub(crate) async fn submit_by(
         &self,
         writer: Writer,
         principal: &Principal,
-        thread: &ThreadId,
+        at: ThreadAt<'_>,
         run: &RunId,
         producer_seq: Option<u64>,
         events: NewEvents,
     ) -> Result<PendingAppend, AppendError> {
         producer_seq.map_or(Ok(()), check_producer_seq)?;
-        let (thread, fence) = self.find(writer, principal, thread, run).await?;
+        let (thread, fence) = self.find(writer, principal, at, run).await?;
         let (reply, receipt) = oneshot::channel();
         let reply = CommitReply::one(reply);
-        let request = Request { thread, run: run.clone(), fence, producer_seq, events, reply };
+        let request = Request { thread, run: run.clone(), fence, epoch: at.epoch, producer_seq, events, reply };
         self.deps.committer.submit(request).await?;
         Ok(PendingAppend { receipt })
     }
@@ -129,7 +129,7 @@ impl Runs {
     pub async fn append(
         &self,
         principal: &Principal,
-        thread: &ThreadId,
+        thread: impl Into<ThreadAt<'_>>,
         run: &RunId,
         producer_seq: Option<u64>,
         events: NewEvents,
@@ -141,31 +141,35 @@ impl Runs {
     pub async fn heartbeat(
         &self,
         principal: &Principal,
-        thread: &ThreadId,
+        thread: impl Into<ThreadAt<'_>>,
         run: &RunId,
         lease: Option<Duration>,
     ) -> Result<Run, HeartbeatError> {
-        self.heartbeat_by(Writer::Producer, principal, thread, run, lease).await
+        self.heartbeat_by(Writer::Producer, principal, thread.into(), run, lease).await
     }
 
     pub(crate) async fn heartbeat_by(
         &self,
         writer: Writer,
         principal: &Principal,
-        thread: &ThreadId,
+        at: ThreadAt<'_>,
         run: &RunId,
         lease: Option<Duration>,
     ) -> Result<Run, HeartbeatError> {
         let lease = lease.map(|lease| lease.clamp(MIN_LEASE, MAX_LEASE));
         let beat = move |thread: Arc<ThreadRef>, fence| async move {
-            let alive = self.deps.heartbeats.beat(HeartbeatRequest { key: thread.key, fence, lease }).await?;
+            let beat = HeartbeatRequest { key: thread.key, fence, lease, epoch: at.epoch };
+            let alive = self.deps.heartbeats.beat(beat).await?;
+            if alive.is_none() && at.epoch.is_some() {
+                self.deps.directory.head_at::<HeartbeatError>(thread.key, at.epoch).await?;
+            }
             match self.deps.store.run(thread.key, run).await? {
                 Some(now) if alive.is_some() => Ok(Attempt::Done(now)),
                 Some(now) if !now.status.is_active() => Err(HeartbeatError::RunFenced(Box::new(now))),
                 _ => Ok(Attempt::ThreadGone),
             }
         };
-        self.with_run(writer, principal, thread, run, beat).await
+        self.with_run(writer, principal, at, run, beat).await
     }
 
     /// Ends the run for its producer: closes open parts, then appends RUN_FINISHED. A run that has ended is returned as
@@ -174,12 +178,12 @@ impl Runs {
     pub async fn finish(
         &self,
         principal: &Principal,
-        thread: &ThreadId,
+        thread: impl Into<ThreadAt<'_>>,
         run: &RunId,
         producer_seq: u64,
     ) -> Result<Run, FinishError> {
         let reason = CloseReason::Finished { producer_seq };
-        let run = self.end(Writer::Producer, principal, thread, run, &reason).await?;
+        let run = self.end(Writer::Producer, principal, thread.into(), run, &reason).await?;
         if run.status.is_active() {
             return Err(FinishError::ProducerSeqGap { expected: run.producer_seq + 1 });
         }
@@ -191,48 +195,72 @@ impl Runs {
     pub async fn fail(
         &self,
         principal: &Principal,
-        thread: &ThreadId,
+        thread: impl Into<ThreadAt<'_>>,
         run: &RunId,
         code: Option<String>,
         message: Option<String>,
     ) -> Result<Run, EndRunError> {
-        self.end(Writer::Producer, principal, thread, run, &CloseReason::failed(code, message)).await
+        self.end(Writer::Producer, principal, thread.into(), run, &CloseReason::failed(code, message)).await
     }
 
     pub(crate) async fn end(
         &self,
         writer: Writer,
         principal: &Principal,
-        thread: &ThreadId,
+        at: ThreadAt<'_>,
         run: &RunId,
         reason: &CloseReason,
     ) -> Result<Run, EndRunError> {
-        let close =
-            async |thread: Arc<ThreadRef>, fence| Ok(self.deps.closer.close(&thread, run, fence, reason).await?.into());
-        self.with_run(writer, principal, thread, run, close).await
+        let close = move |thread: Arc<ThreadRef>, fence| async move {
+            let closed = self.deps.closer.close(&thread, run, fence, at.epoch, reason).await?;
+            if closed.is_none() && at.epoch.is_some() {
+                self.deps.directory.head_at::<EndRunError>(thread.key, at.epoch).await?;
+            }
+            Ok(closed.into())
+        };
+        self.with_run(writer, principal, at, run, close).await
     }
 
     /// Requests a stop of the run; its producer has [`threadline_core::limits::STOP_GRACE`] to end it.
-    pub async fn stop(&self, principal: &Principal, thread: &ThreadId, run: &RunId) -> Result<Run, RunLookupError> {
+    pub async fn stop(
+        &self,
+        principal: &Principal,
+        thread: impl Into<ThreadAt<'_>>,
+        run: &RunId,
+    ) -> Result<Run, StopError> {
+        let at = thread.into();
         let request = move |thread: Arc<ThreadRef>| async move {
-            match self.deps.store.request_stop(thread.key, run).await? {
+            match self.deps.store.request_stop(thread.key, run, at.epoch).await? {
                 StopOutcome::Asked(run, head) => {
-                    self.deps.listeners.topic_changed(thread.key, &(&head).into());
+                    self.deps.listeners.topic_changed(thread.key, &TopicState::committed(&head));
                     self.deps.feed_writer.mark(&thread.project, &thread.user);
                     Ok(Attempt::Done(run))
                 }
                 StopOutcome::Ended(run) => Ok(Attempt::Done(run)),
-                StopOutcome::NoRun => Err(RunLookupError::RunNotFound),
+                StopOutcome::NoRun => Err(StopError::RunNotFound),
+                StopOutcome::OtherEpoch(head) => {
+                    ReplacedLog::refuse(at.epoch, &head).map_err(StopError::LogReplaced)?;
+                    Ok(Attempt::ThreadGone)
+                }
                 StopOutcome::Gone => Ok(Attempt::ThreadGone),
             }
         };
-        self.deps.directory.with_thread(principal, thread, request).await
+        self.deps.directory.with_thread(principal, at.id, request).await
     }
 
     /// Releases the run's lock before its last events: the run may append until its terminal event or the next start.
-    pub async fn release(&self, principal: &Principal, thread: &ThreadId, run: &RunId) -> Result<Run, EndRunError> {
+    pub async fn release(
+        &self,
+        principal: &Principal,
+        thread: impl Into<ThreadAt<'_>>,
+        run: &RunId,
+    ) -> Result<Run, EndRunError> {
+        let at = thread.into();
         let release = move |thread: Arc<ThreadRef>, fence| async move {
-            let released = self.deps.store.release(thread.key, fence).await?;
+            let released = self.deps.store.release(thread.key, fence, at.epoch).await?;
+            if !released && at.epoch.is_some() {
+                self.deps.directory.head_at::<EndRunError>(thread.key, at.epoch).await?;
+            }
             match self.deps.store.run(thread.key, run).await? {
                 Some(now) if released || !now.status.is_active() => {
                     self.deps.feed_writer.mark(&thread.project, &thread.user);
@@ -241,6 +269,6 @@ impl Runs {
                 _ => Ok(Attempt::ThreadGone),
             }
         };
-        self.with_run(Writer::Producer, principal, thread, run, release).await
+        self.with_run(Writer::Producer, principal, at, run, release).await
     }
 }

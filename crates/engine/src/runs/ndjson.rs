@@ -70,7 +70,7 @@ impl Runs {
             thread: thread.clone(),
             run: run.run.id.clone(),
         };
-        let (found, _) = self.find(Writer::Producer, principal, thread, &handle.run).await?;
+        let (found, _) = self.find(Writer::Producer, principal, thread.into(), &handle.run).await?;
         let topic = self.deps.hub.join(found.key);
         let policy = WritePolicy {
             heartbeat: self.beat(lease),

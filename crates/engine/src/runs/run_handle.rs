@@ -23,12 +23,12 @@ impl RunHandle {
     /// Appends events, and returns once they are durable.
     pub async fn append(&self, producer_seq: u64, events: NewEvents) -> Result<AppendReceipt, AppendError> {
         let Self { runs, writer, principal, thread, run } = self;
-        runs.submit_by(*writer, principal, thread, run, Some(producer_seq), events).await?.receipt().await
+        runs.submit_by(*writer, principal, thread.into(), run, Some(producer_seq), events).await?.receipt().await
     }
 
     /// Extends the run's lease, and sets the lease's length if given.
     pub async fn heartbeat(&self, lease: Option<Duration>) -> Result<Run, HeartbeatError> {
-        self.runs.heartbeat_by(self.writer, &self.principal, &self.thread, &self.run, lease).await
+        self.runs.heartbeat_by(self.writer, &self.principal, (&self.thread).into(), &self.run, lease).await
     }
 
     /// State of the run. Fails with [`HeartbeatError::RunFenced`] if it has ended.
@@ -39,6 +39,6 @@ impl RunHandle {
 
     /// Ends the run. A run that has ended is returned as it ended.
     pub async fn end(&self, reason: &CloseReason) -> Result<Run, EndRunError> {
-        self.runs.end(self.writer, &self.principal, &self.thread, &self.run, reason).await
+        self.runs.end(self.writer, &self.principal, (&self.thread).into(), &self.run, reason).await
     }
 }

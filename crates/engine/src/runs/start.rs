@@ -15,6 +15,7 @@ use crate::{
     records::ThreadRef,
     run_counts::{PredecessorEnd, count_started},
     runs::{Runs, close, driving::DriveRight, thread_watch::ThreadWatch},
+    subscription::ReplacedLog,
 };
 
 /// Number of concurrent starts that may overtake a start which ends a predecessor, before the caller must retry.
@@ -30,6 +31,8 @@ pub struct StartRequest {
     /// Lease of the run; the node's default if absent, clamped to
     /// [`MIN_LEASE`](threadline_core::limits::MIN_LEASE)..=[`MAX_LEASE`](threadline_core::limits::MAX_LEASE).
     pub lease: Option<Duration>,
+    /// Epoch that the thread's log must have; `None` for any.
+    pub epoch: Option<Epoch>,
     /// Events that the start contains, and the writer of the run.
     pub opening: Opening,
 }
@@ -134,8 +137,12 @@ impl Runs {
             if !matches!(asked.opening, Opening::Complete(_)) {
                 self.check_quota(principal, &thread, run).await?;
             }
-            let attempt = self.start_in(&thread, run, asked, ExpectTail::Any, deadline).await?;
-            Ok::<_, StartError>(attempt.into())
+            let attempt = self.start_in(&thread, run, asked, ExpectTail::Any, deadline).await;
+            if asked.epoch.is_some() && matches!(attempt, Err(StartError::RunActive(_))) {
+                // The lock answers before the store, which alone compares the epoch.
+                self.deps.directory.head_at::<StartError>(thread.key, asked.epoch).await?;
+            }
+            Ok::<_, StartError>(attempt?.into())
         };
         let mut started: StartedRun = self.deps.directory.with_thread(principal, thread, start).await?;
         if started.created && matches!(request.opening, Opening::Driven(_)) {
@@ -216,6 +223,7 @@ impl Runs {
                 closing: closing.take(),
                 events: request.opening.events().cloned(),
                 at: if let ExpectTail::At(seq) = tail { Some(seq) } else { None },
+                epoch: request.epoch,
             };
             match self.deps.store.start(start).await? {
                 StartOutcome::Started(committed) => {
@@ -241,6 +249,10 @@ impl Runs {
                     if closing.is_none() {
                         return Ok(StartAttempt::ThreadGone);
                     }
+                }
+                StartOutcome::OtherEpoch(head) => {
+                    ReplacedLog::refuse(request.epoch, &head).map_err(StartError::LogReplaced)?;
+                    return Ok(StartAttempt::ThreadGone);
                 }
                 StartOutcome::TailMismatch(_) => return Ok(StartAttempt::TailMismatch),
                 StartOutcome::ThreadGone => return Ok(StartAttempt::ThreadGone),

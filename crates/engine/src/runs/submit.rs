@@ -40,7 +40,7 @@ impl Runs {
     /// Looks up a run for appends.
     pub async fn look_up(&self, principal: &Principal, thread: &ThreadId, run: &RunId) -> Result<RunRef, EndRunError> {
         let as_of = self.deps.directory.forgotten();
-        let (thread, fence) = self.find(Writer::Producer, principal, thread, run).await?;
+        let (thread, fence) = self.find(Writer::Producer, principal, thread.into(), run).await?;
         Ok(RunRef { thread, run: run.clone(), fence, as_of })
     }
 
@@ -56,6 +56,7 @@ impl Runs {
         }
         let (thread, fence, run) = (run.thread.clone(), run.fence, run.run.clone());
         // A request that is not queued is dropped, and its drop sends the answer.
-        let _ = self.deps.committer.submit(Request { thread, run, fence, producer_seq, events, reply }).await;
+        let _ =
+            self.deps.committer.submit(Request { thread, run, fence, epoch: None, producer_seq, events, reply }).await;
     }
 }

@@ -1,6 +1,8 @@
 //! All followed threads and feeds of this node.
 
-use threadline_core::{LogSlice, ProjectId, ThreadKey, UserId};
+use std::sync::atomic::{AtomicI64, Ordering};
+
+use threadline_core::{Generation, LogSlice, ProjectId, ThreadKey, UserId};
 use threadline_store::{FeedStore, Head, LogStore, StoreResult};
 use tokio::sync::watch;
 
@@ -26,6 +28,8 @@ pub struct Hub {
     feeds: Registry<FeedKey, watch::Sender<u64>>,
     large_pages: LargePages,
     metrics: Metrics,
+    /// Generation of the store since the last reset; 0 before the first.
+    known: AtomicI64,
 }
 
 impl Hub {
@@ -37,7 +41,8 @@ impl Hub {
     /// Joins the topic of a thread. The caller must join before it reads the head, so that no commit is missed in
     /// between.
     pub fn join(&self, key: ThreadKey) -> TopicRef {
-        self.threads.hold(key, || Topic::new(key))
+        // Read while the registry is locked: a reset finds the topic, or the topic has the reset's generation.
+        self.threads.hold(key, || Topic::new(key, Generation(self.known.load(Ordering::Acquire))))
     }
 
     pub(super) fn large_pages(&self) -> LargePages {
@@ -50,7 +55,7 @@ impl Hub {
 
     /// Publishes a commit of this node to the thread's followers.
     pub fn commit(&self, head: &Head, slice: &LogSlice) {
-        self.threads.with(&head.key, |topic| topic.commit(slice, &TopicState::from(head)));
+        self.threads.with(&head.key, |topic| topic.commit(slice, &TopicState::committed(head)));
     }
 
     /// Publishes a change of a thread without events: from a read, or a change by this node.
@@ -94,23 +99,26 @@ impl Hub {
         self.threads.with(&key, |topic| topic.roll.list(most)).unwrap_or_default()
     }
 
-    /// Reads the heads of these threads from the store, so that a lost wake-up costs time and not events.
-    pub async fn recheck(&self, log: &dyn LogStore, keys: &[ThreadKey]) -> StoreResult<()> {
+    /// Reads the heads of these threads from the store, so that a lost wake-up costs time and not events. `known` is the
+    /// generation of the store, taken before the call.
+    pub async fn recheck(&self, log: &dyn LogStore, known: Generation, keys: &[ThreadKey]) -> StoreResult<()> {
         let mut missing: std::collections::BTreeSet<ThreadKey> = keys.iter().copied().collect();
         for head in log.heads(keys).await? {
             missing.remove(&head.key);
-            self.advance(head.key, &TopicState::from(&head));
+            self.advance(head.key, &TopicState::read(&head, known));
         }
         for key in missing {
-            self.advance(key, &TopicState::GONE);
+            self.advance(key, &TopicState::absent(known));
         }
         Ok(())
     }
 
-    /// Forgets what is known of all followed threads and feeds: the store may have lost commits. A recheck must follow.
-    pub fn reset(&self) {
+    /// Forgets what is known of all followed threads: in this generation of the store, commits may be missing. What was
+    /// read or committed before has no effect from now on, however late it comes. A recheck must follow.
+    pub fn reset(&self, known: Generation) {
+        self.known.store(known.0, Ordering::Release);
         for key in self.threads.keys() {
-            self.threads.with(&key, |topic| topic.reset());
+            self.threads.with(&key, |topic| topic.reset(known));
         }
     }
 

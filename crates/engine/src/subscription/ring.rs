@@ -11,6 +11,8 @@ use threadline_core::{
 /// empty.
 #[derive(Debug)]
 pub struct Ring {
+    /// Generation of the store since the last reset: what was read in an earlier one is not taken.
+    known: Generation,
     /// Generation of the batches.
     generation: Generation,
     batches: VecDeque<Arc<Batch>>,
@@ -31,11 +33,16 @@ pub enum Behind {
 
 impl Default for Ring {
     fn default() -> Self {
-        Self { generation: Generation(0), batches: VecDeque::new(), bytes: 0, displaced: 0 }
+        Self { known: Generation(0), generation: Generation(0), batches: VecDeque::new(), bytes: 0, displaced: 0 }
     }
 }
 
 impl Ring {
+    /// An empty ring, after commits of earlier generations of the store may have been lost.
+    pub fn since(known: Generation) -> Self {
+        Self { known, ..Self::default() }
+    }
+
     fn end(&self) -> Seq {
         self.batches.back().map_or(0, |batch| batch.last_seq)
     }
@@ -43,13 +50,17 @@ impl Ring {
     /// Adds committed batches that are the newest of their log. A newer batch that leaves a gap after the ring's end
     /// restarts the ring; an older batch is ignored.
     ///
-    /// Batches of a later generation take the place of all others; those of an earlier one are ignored.
-    pub fn offer(&mut self, generation: Generation, slice: &LogSlice) {
+    /// Batches of a later generation take the place of all others; those of an earlier one are ignored, and so is what was
+    /// read or committed in a generation `known` of the store before the last reset.
+    pub fn offer(&mut self, known: Generation, generation: Generation, slice: &LogSlice) {
+        if known < self.known {
+            return;
+        }
         if generation != self.generation {
             if generation < self.generation {
                 return;
             }
-            *self = Self { generation, ..Self::default() };
+            *self = Self { known: self.known, generation, ..Self::default() };
         }
         let held = self.end();
         for batch in &slice.0 {
@@ -125,8 +136,8 @@ mod tests {
     fn a_ring_extends_and_reads_from_any_cursor_inside() {
         let mut ring = Ring::default();
         assert_eq!(seqs(&ring, 0), None);
-        ring.offer(FIRST, &slice(5, 7));
-        ring.offer(FIRST, &slice(8, 8));
+        ring.offer(FIRST, FIRST, &slice(5, 7));
+        ring.offer(FIRST, FIRST, &slice(8, 8));
         assert_eq!(seqs(&ring, 3), None);
         assert_eq!(seqs(&ring, 4), Some((5, 8)));
         assert_eq!(seqs(&ring, 6), Some((7, 8)));
@@ -138,12 +149,12 @@ mod tests {
     #[test]
     fn overlap_is_trimmed_older_is_ignored_and_a_gap_starts_anew() {
         let mut ring = Ring::default();
-        ring.offer(FIRST, &slice(1, 4));
-        ring.offer(FIRST, &slice(3, 6));
+        ring.offer(FIRST, FIRST, &slice(1, 4));
+        ring.offer(FIRST, FIRST, &slice(3, 6));
         assert_eq!(seqs(&ring, 0), Some((1, 6)));
-        ring.offer(FIRST, &slice(2, 5));
+        ring.offer(FIRST, FIRST, &slice(2, 5));
         assert_eq!(seqs(&ring, 0), Some((1, 6)));
-        ring.offer(FIRST, &slice(9, 9));
+        ring.offer(FIRST, FIRST, &slice(9, 9));
         assert_eq!(seqs(&ring, 0), None);
         assert_eq!(seqs(&ring, 8), Some((9, 9)));
     }
@@ -153,17 +164,17 @@ mod tests {
         let mut ring = Ring::default();
         let all = RING_BATCHES as u64;
         for seq in 1..=all + 10 {
-            ring.offer(FIRST, &slice(seq, seq));
+            ring.offer(FIRST, FIRST, &slice(seq, seq));
         }
         assert_eq!((ring.has_moved_past(9), ring.has_moved_past(10)), (Some(Behind::Slow), None));
         // After a gap: the events in between were never in the ring.
-        ring.offer(FIRST, &slice(2 * all, 2 * all));
+        ring.offer(FIRST, FIRST, &slice(2 * all, 2 * all));
         assert_eq!((ring.has_moved_past(9), ring.has_moved_past(10)), (Some(Behind::Slow), Some(Behind::Hint)));
         // More events at once than fit.
         let mut ring = Ring::default();
-        ring.offer(FIRST, &slice(1, 1));
+        ring.offer(FIRST, FIRST, &slice(1, 1));
         let many = (2..=all + 20).flat_map(|seq| slice(seq, seq).0).collect();
-        ring.offer(FIRST, &LogSlice(many));
+        ring.offer(FIRST, FIRST, &LogSlice(many));
         assert_eq!((ring.has_moved_past(0), ring.has_moved_past(1)), (Some(Behind::Slow), Some(Behind::Hint)));
     }
 
@@ -171,7 +182,7 @@ mod tests {
     fn a_ring_is_bounded() {
         let mut ring = Ring::default();
         for seq in 1..=3 * RING_BATCHES as u64 {
-            ring.offer(FIRST, &slice(seq, seq));
+            ring.offer(FIRST, FIRST, &slice(seq, seq));
         }
         assert_eq!(ring.batches.len(), RING_BATCHES);
         assert_eq!(ring.bytes, ring.batches.iter().map(|batch| batch.body.len()).sum::<usize>());

@@ -9,6 +9,8 @@ use crate::cluster::bus::ThreadNews;
 /// order changes arrive; a later generation replaces it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TopicState {
+    /// Generation of the store in which this was read or committed. Changes of an earlier one have no effect.
+    pub known: Generation,
     /// Generation of the head; 0 before the first read of the head, and after a reset.
     pub generation: Generation,
     /// History of the log; `None` before the first read of the head, after a reset, and in a hint.
@@ -30,6 +32,7 @@ pub struct TopicState {
 impl TopicState {
     /// State before the first read of the head.
     pub const UNKNOWN: Self = Self {
+        known: Generation(0),
         generation: Generation(0),
         history: None,
         resets: 0,
@@ -40,16 +43,44 @@ impl TopicState {
         gone: false,
     };
 
-    /// State of a deleted thread.
-    pub const GONE: Self = Self { gone: true, ..Self::UNKNOWN };
+    /// State of a thread that was deleted, whatever the store has lost since.
+    pub const GONE: Self = Self { known: Generation(i64::MAX), gone: true, ..Self::UNKNOWN };
+
+    /// State after a commit, which enters the generation of its store.
+    pub fn committed(head: &Head) -> Self {
+        Self::read(head, head.generation)
+    }
+
+    /// State of a head that was read in this generation of the store.
+    pub fn read(head: &Head, known: Generation) -> Self {
+        Self {
+            known,
+            generation: head.generation,
+            history: Some(head.history()),
+            resets: 0,
+            tail: head.tail,
+            fence: head.fence,
+            active: head.active.is_some(),
+            stop_requested: head.active.as_ref().is_some_and(|active| active.stop_requested_at.is_some()),
+            gone: false,
+        }
+    }
+
+    /// State of a thread that was not found in this generation of the store.
+    pub fn absent(known: Generation) -> Self {
+        Self { known, ..Self::GONE }
+    }
 
     /// Merges a change; true if the state changes. Stale and repeated changes have no effect.
     pub fn merge(&mut self, news: &Self) -> bool {
+        if news.known < self.known {
+            return false;
+        }
         let before = *self;
         self.gone |= news.gone;
         if news.generation != self.generation {
             if news.generation > self.generation {
-                *self = Self { gone: self.gone, resets: self.resets, ..*news };
+                *self = Self { known: self.known, gone: self.gone, resets: self.resets, ..*news };
             }
             return *self != before;
         }
@@ -64,9 +95,9 @@ impl TopicState {
         *self != before
     }
 
-    /// Forgets everything: the store may have lost commits.
-    pub(super) fn reset(&mut self) {
-        *self = Self { resets: self.resets + 1, ..Self::UNKNOWN };
+    /// Forgets everything: in this generation of the store, commits may be missing.
+    pub(super) fn reset(&mut self, known: Generation) {
+        *self = Self { known, resets: self.resets + 1, ..Self::UNKNOWN };
     }
 
     /// True if the run with this fence is known to have ended.
@@ -80,25 +111,11 @@ impl TopicState {
     }
 }
 
-impl From<&Head> for TopicState {
-    fn from(head: &Head) -> Self {
-        Self {
-            generation: head.generation,
-            history: Some(head.history()),
-            resets: 0,
-            tail: head.tail,
-            fence: head.fence,
-            active: head.active.is_some(),
-            stop_requested: head.active.as_ref().is_some_and(|active| active.stop_requested_at.is_some()),
-            gone: false,
-        }
-    }
-}
-
 impl From<&ThreadNews> for TopicState {
     fn from(news: &ThreadNews) -> Self {
         let ThreadNews { generation, tail, fence, active, stop_requested, gone } = *news;
-        Self { generation, history: None, resets: 0, tail, fence, active, stop_requested, gone }
+        let known = if gone { Self::GONE.known } else { generation };
+        Self { known, generation, history: None, resets: 0, tail, fence, active, stop_requested, gone }
     }
 }
 
@@ -116,6 +133,7 @@ mod tests {
     #[test]
     fn news_in_any_order_lead_to_the_same_state() {
         let state = |tail, fence, active, stop_requested| TopicState {
+            known: Generation(0),
             generation: Generation(1),
             history: None,
             resets: 0,
@@ -149,8 +167,15 @@ mod tests {
         assert!(known.merge(&later) && known == later);
         assert!(!known.merge(&news[4]) && known == later);
         assert!(known.merge(&TopicState::GONE) && known.gone);
-        known.reset();
-        assert_eq!(known, TopicState { resets: 1, ..TopicState::UNKNOWN });
-        assert!(known.merge(&news[4]) && known.tail == 12, "a log that was not written since keeps its generation");
+        known.reset(Generation(2));
+        let forgotten = TopicState { known: Generation(2), resets: 1, ..TopicState::UNKNOWN };
+        assert_eq!(known, forgotten);
+        assert!(
+            !known.merge(&news[4]) && known == forgotten,
+            "an answer of the store's earlier history comes too late"
+        );
+        let read = TopicState { known: Generation(2), ..news[3] };
+        assert!(known.merge(&read) && known.tail == 9, "a log that was not written since keeps its generation");
+        assert!(!known.merge(&news[4]) && known.tail == 9, "a lost tail does not come back");
     }
 }

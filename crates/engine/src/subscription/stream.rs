@@ -1,7 +1,7 @@
 //! A subscription: a cursor that moves over one log, optionally bounded to one run.
 
 use threadline_core::{Epoch, Generation, Judgement, LogSlice, Run, Seq, ThreadKey};
-use threadline_store::{DynStore, StoreError};
+use threadline_store::{DynStore, Head, StoreError};
 use tokio::sync::watch;
 
 use super::{
@@ -52,6 +52,15 @@ pub struct ReplacedLog {
     pub tail: Seq,
     /// Seq up to which the reader's events are those of the present log; `None` if nothing is known to be common.
     pub common_up_to: Option<Seq>,
+}
+
+impl ReplacedLog {
+    /// Refuses a write that requires another epoch than the log has.
+    pub(crate) fn refuse(required: Option<Epoch>, head: &Head) -> Result<(), Self> {
+        let Some(other) = required.filter(|epoch| *epoch != head.epoch) else { return Ok(()) };
+        let prior = head.prior.filter(|prior| prior.epoch == other);
+        Err(Self { epoch: head.epoch, tail: head.tail, common_up_to: prior.map(|prior| prior.tail) })
+    }
 }
 
 /// Reason why a subscription cannot begin.
@@ -129,10 +138,11 @@ impl Subscription {
     ) -> Result<Self, FollowError> {
         let topic = hub.join(key);
         let resets = topic.state().resets;
+        let known = store.lineage().generation();
         let head = store.heads(&[key]).await?.pop().ok_or(FollowError::Gone)?;
-        topic.advance(&TopicState::from(&head));
+        topic.advance(&TopicState::read(&head, known));
         let (present, tail) = (head.epoch, head.tail);
-        match head.history().judge(tail, epoch, cursor, store.lineage().generation()) {
+        match head.history().judge(tail, epoch, cursor, known) {
             Judgement::Continues | Judgement::Rebased => {}
             Judgement::Replaced { common_up_to } => {
                 return Err(FollowError::LogReplaced(ReplacedLog { epoch: present, tail, common_up_to }));
@@ -283,8 +293,8 @@ impl Subscription {
             return Ok(Some((generation, slice)));
         }
         let (topic, store) = (self.topic.clone(), self.store.0.clone());
-        let metrics = self.metrics.clone();
-        let read = tokio::spawn(async move { topic.page(store.as_ref(), generation, cursor, &metrics).await });
+        let (metrics, known) = (self.metrics.clone(), store.lineage().generation());
+        let read = tokio::spawn(async move { topic.page(store.as_ref(), known, generation, cursor, &metrics).await });
         read.await.map_err(|error| StoreError::Unavailable(format!("a read was cut short: {error}")))?
     }
 

@@ -28,11 +28,12 @@ pub struct Topic {
 pub type TopicRef = RegistryGuard<ThreadKey, Topic>;
 
 impl Topic {
-    pub(super) fn new(key: ThreadKey) -> Self {
+    /// A topic of which nothing is known yet, in this generation of the store.
+    pub(super) fn new(key: ThreadKey, known: Generation) -> Self {
         Self {
             key,
-            state: watch::Sender::new(TopicState::UNKNOWN),
-            ring: Mutex::default(),
+            state: watch::Sender::new(TopicState { known, ..TopicState::UNKNOWN }),
+            ring: Mutex::new(Ring::since(known)),
             filling: tokio::sync::Mutex::default(),
             roll: Roll::default(),
         }
@@ -60,14 +61,15 @@ impl Topic {
 
     /// Adds a commit of this node: first its events, then its head.
     pub fn commit(&self, slice: &LogSlice, news: &TopicState) {
-        self.ring().offer(news.generation, slice);
+        self.ring().offer(news.known, news.generation, slice);
         self.advance(news);
     }
 
-    /// Forgets events and state: the store may have lost commits. Followers wait until the state is known again.
-    pub(super) fn reset(&self) {
-        *self.ring() = Ring::default();
-        self.state.send_modify(TopicState::reset);
+    /// Forgets events and state: in this generation of the store, commits may be missing. Followers wait until the state
+    /// is known again.
+    pub(super) fn reset(&self, known: Generation) {
+        *self.ring() = Ring::since(known);
+        self.state.send_modify(|state| state.reset(known));
     }
 
     fn ring(&self) -> std::sync::MutexGuard<'_, Ring> {
@@ -85,12 +87,13 @@ impl Topic {
     }
 
     /// Reads the next page after a cursor that is known to be below the tail, with its generation; `None` if the thread
-    /// was deleted.
+    /// was deleted. `known` is a generation of the store, taken before the call.
     ///
     /// Near the tail one follower reads for all of them. Each follower reads history alone, and history is not kept.
     pub(super) async fn page(
         &self,
         log: &dyn LogStore,
+        known: Generation,
         generation: Generation,
         cursor: Seq,
         metrics: &Metrics,
@@ -108,13 +111,13 @@ impl Topic {
         }
         metrics.store_reads.follower.inc();
         let Some(page) = log.read(self.key, ReadFrom::After(cursor), usize::MAX).await? else {
-            self.advance(&TopicState::GONE);
+            self.advance(&TopicState::absent(known));
             return Ok(None);
         };
         if near && page.slice.last_seq() == Some(page.head.tail) {
-            self.ring().offer(page.head.generation, &page.slice);
+            self.ring().offer(known, page.head.generation, &page.slice);
         }
-        self.advance(&TopicState::from(&page.head));
+        self.advance(&TopicState::read(&page.head, known));
         Ok(Some((page.head.generation, page.slice)))
     }
 }

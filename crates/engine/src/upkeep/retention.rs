@@ -144,13 +144,13 @@ async fn carry_out(retention: &Retention, thread: &Thread, before: Timestamp, de
     match deed {
         Deed::Archive => {
             let patch = ThreadPatch { archived: Some(true), ..ThreadPatch::default() };
-            if retention.store.edit_thread(now.key, now.version, patch).await?.is_some() {
+            if retention.store.edit_thread(now.key, now.version, patch, None).await?.is_some() {
                 retention.feed_writer.mark(&now.project, &now.user);
             }
         }
         Deed::Delete => {
             let thread = ThreadRef::from(&now);
-            retention.store.delete_thread(thread.key).await?;
+            retention.store.delete_thread(thread.key, None).await?;
             retention.listeners.deleted(&thread);
         }
     }

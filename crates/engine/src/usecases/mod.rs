@@ -3,5 +3,6 @@
 pub(crate) mod agents;
 pub(crate) mod annotations;
 pub(crate) mod conversations;
+mod thread_fields;
 pub(crate) mod threads;
 pub(crate) mod users;

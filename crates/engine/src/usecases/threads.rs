@@ -3,22 +3,21 @@
 use std::sync::Arc;
 
 use serde_json::{Map, Value};
-use sha2::{Digest, Sha256};
 use threadline_core::{
     AgentId, CreatedThread, ListOrder, ListPosition, NameSearch, NameSource, NewThread, Principal, Seq, Thread,
     ThreadId, ThreadPatch, UserId,
-    limits::{MAX_METADATA_BYTES, MAX_NAME_BYTES, MAX_PAGE, SEARCH_BYTES, SEARCH_ROWS},
+    limits::{MAX_PAGE, SEARCH_BYTES, SEARCH_ROWS},
 };
 use threadline_store::{DynStore, ListThreads, StoreError, ThreadPage};
 
 use crate::{
-    ChangeThreadError, CreateThreadError, EditThreadError, InvalidRequestError, ListError, LookupError, MarkReadError,
-    RunNotice,
+    CreateThreadError, DeleteThreadError, EditThreadError, ListError, LookupError, MarkReadError, RunNotice,
     after_commit::Listeners,
     directory::Directory,
     lifecycle::Lifecycle,
-    records::{ThreadRef, acting_user},
+    records::{ThreadAt, ThreadRef, acting_user},
     upkeep::feed_writer::FeedWriter,
+    usecases::thread_fields::{canonical, check_metadata, check_name, fingerprint, merged},
 };
 
 /// Number of concurrent edits that may overtake an edit before the client must retry.
@@ -33,9 +32,9 @@ pub struct CreateThread {
     pub user: Option<UserId>,
     /// Agent for which the thread is made.
     pub agent: Option<AgentId>,
-    /// Name of the thread: 1 to [`MAX_NAME_BYTES`] bytes, without U+0000.
+    /// Name of the thread: 1 to [`MAX_NAME_BYTES`](threadline_core::limits::MAX_NAME_BYTES) bytes, without U+0000.
     pub name: Option<String>,
-    /// JSON object, bounded by [`MAX_METADATA_BYTES`]; empty if absent.
+    /// JSON object, bounded by [`MAX_METADATA_BYTES`](threadline_core::limits::MAX_METADATA_BYTES); empty if absent.
     pub metadata: Option<Map<String, Value>>,
 }
 
@@ -203,17 +202,29 @@ impl Threads {
 
     /// Moves a thread's read mark forward to `seq`. A mark that is already there or beyond stays: a repeated or late
     /// request changes nothing.
-    pub async fn mark_read(&self, principal: &Principal, id: &ThreadId, seq: Seq) -> Result<Thread, MarkReadError> {
+    pub async fn mark_read(
+        &self,
+        principal: &Principal,
+        thread: impl Into<ThreadAt<'_>>,
+        seq: Seq,
+    ) -> Result<Thread, MarkReadError> {
         self.deps.lifecycle.refuse_if_draining()?;
-        let thread = self.get(principal, id).await?;
+        let at = thread.into();
+        let thread = self.get(principal, at.id).await?;
+        if at.epoch.is_some_and(|epoch| epoch != thread.epoch) {
+            self.deps.directory.head_at::<MarkReadError>(thread.key, at.epoch).await?;
+        }
         if seq > thread.tail {
             return Err(MarkReadError::CursorAhead { epoch: Some(thread.epoch), tail: thread.tail });
         }
         if seq <= thread.read_seq {
             return Ok(thread);
         }
-        // The tail only grows: if no row matches, the thread was deleted meanwhile.
-        let marked = self.deps.store.mark_read(thread.key, seq).await?.ok_or(MarkReadError::ThreadNotFound)?;
+        let Some(marked) = self.deps.store.mark_read(thread.key, seq, at.epoch).await? else {
+            // The tail only grows: the thread was deleted meanwhile, or its log got another epoch.
+            self.deps.directory.head_at::<MarkReadError>(thread.key, at.epoch).await?;
+            return Err(MarkReadError::ThreadNotFound);
+        };
         self.deps.feed_writer.mark(&marked.project, &marked.user);
         Ok(marked)
     }
@@ -222,15 +233,19 @@ impl Threads {
     pub async fn edit(
         &self,
         principal: &Principal,
-        id: &ThreadId,
+        thread: impl Into<ThreadAt<'_>>,
         edit: EditThread,
     ) -> Result<Thread, EditThreadError> {
+        let at = thread.into();
         self.deps.lifecycle.refuse_if_draining()?;
         if let Some(Some(name)) = &edit.name {
             check_name(name)?;
         }
         for _ in 0..EDIT_TRIES {
-            let thread = self.get(principal, id).await?;
+            let thread = self.get(principal, at.id).await?;
+            if at.epoch.is_some_and(|epoch| epoch != thread.epoch) {
+                self.deps.directory.refuse_other_thread::<EditThreadError>(thread.key, at.epoch).await?;
+            }
             let metadata = edit.metadata.as_ref().map(|patch| merged(&thread.metadata, patch)).transpose()?;
             let patch = ThreadPatch {
                 name: edit.name.clone().map(|name| name.map(|name| (name, NameSource::Person))),
@@ -241,7 +256,7 @@ impl Threads {
             if patch.is_met_by(&thread) {
                 return Ok(thread);
             }
-            if let Some(thread) = self.deps.store.edit_thread(thread.key, thread.version, patch).await? {
+            if let Some(thread) = self.deps.store.edit_thread(thread.key, thread.version, patch, at.epoch).await? {
                 self.deps.feed_writer.mark(&thread.project, &thread.user);
                 return Ok(thread);
             }
@@ -279,7 +294,7 @@ impl Threads {
                 return Ok(false);
             }
             let patch = ThreadPatch { name: Some(Some((name.to_owned(), source))), ..ThreadPatch::default() };
-            if let Some(thread) = self.deps.store.edit_thread(thread.key, thread.version, patch).await? {
+            if let Some(thread) = self.deps.store.edit_thread(thread.key, thread.version, patch, None).await? {
                 self.deps.feed_writer.mark(&thread.project, &thread.user);
                 return Ok(true);
             }
@@ -288,106 +303,30 @@ impl Threads {
     }
 
     /// Deletes a thread and its log. An active run ends. A user who deletes the thread again gets the same answer.
-    pub async fn delete(&self, principal: &Principal, id: &ThreadId) -> Result<(), ChangeThreadError> {
+    /// The epoch that its log had before is accepted too: the thread is the same.
+    pub async fn delete(
+        &self,
+        principal: &Principal,
+        thread: impl Into<ThreadAt<'_>>,
+    ) -> Result<(), DeleteThreadError> {
         self.deps.lifecycle.refuse_if_draining()?;
-        match self.get(principal, id).await {
+        let at = thread.into();
+        match self.get(principal, at.id).await {
             Ok(thread) => {
                 let thread = ThreadRef::from(&thread);
-                // False if another delete was faster: the thread is deleted in any case.
-                self.deps.store.delete_thread(thread.key).await?;
+                // False if another delete was faster, or if the log has another epoch.
+                if !self.deps.store.delete_thread(thread.key, at.epoch).await? {
+                    self.deps.directory.refuse_other_thread::<DeleteThreadError>(thread.key, at.epoch).await?;
+                }
                 self.deps.listeners.deleted(&thread);
                 Ok(())
             }
             Err(LookupError::ThreadNotFound) => {
-                let Some(user) = &principal.user else { return Err(ChangeThreadError::ThreadNotFound) };
-                let again = self.deps.store.was_deleted(&principal.project, user, id).await?;
-                if again { Ok(()) } else { Err(ChangeThreadError::ThreadNotFound) }
+                let Some(user) = &principal.user else { return Err(DeleteThreadError::ThreadNotFound) };
+                let again = self.deps.store.was_deleted(&principal.project, user, at.id).await?;
+                if again { Ok(()) } else { Err(DeleteThreadError::ThreadNotFound) }
             }
             Err(LookupError::Store(error)) => Err(error.into()),
-        }
-    }
-}
-
-fn check_name(name: &str) -> Result<(), InvalidRequestError> {
-    // Postgres stores no text with U+0000; all back-ends follow the same rule.
-    if name.is_empty() || name.len() > MAX_NAME_BYTES || name.contains('\0') {
-        return Err(InvalidRequestError::InvalidRequest(format!(
-            "name must have 1 to {MAX_NAME_BYTES} bytes and no U+0000"
-        )));
-    }
-    Ok(())
-}
-
-fn check_metadata(metadata: &str) -> Result<(), InvalidRequestError> {
-    if metadata.len() > MAX_METADATA_BYTES {
-        return Err(InvalidRequestError::InvalidRequest(format!(
-            "metadata exceeds {MAX_METADATA_BYTES} bytes of JSON"
-        )));
-    }
-    Ok(())
-}
-
-/// Digest of a create request, which tells its repetition from another request with the same id.
-fn fingerprint(agent: Option<&AgentId>, name: Option<&str>, metadata: &str) -> String {
-    let asked = serde_json::json!([agent, name, metadata]).to_string();
-    let digest = Sha256::digest(asked.as_bytes());
-    digest.iter().take(16).map(|byte| format!("{byte:02x}")).collect()
-}
-
-fn merged(metadata: &str, patch: &Map<String, Value>) -> Result<String, EditThreadError> {
-    let mut value = serde_json::from_str(metadata)
-        .map_err(|error| StoreError::Corrupt(format!("metadata is not JSON: {error}")))?;
-    merge(&mut value, patch);
-    let text = canonical(value);
-    check_metadata(&text)?;
-    Ok(text)
-}
-
-/// Text of metadata, independent of the order of members, so that a repeated request is recognized.
-fn canonical(mut metadata: Value) -> String {
-    metadata.sort_all_objects();
-    metadata.to_string()
-}
-
-/// RFC 7396: members of the patch replace or, if null, remove; objects are merged.
-fn merge(target: &mut Value, patch: &Map<String, Value>) {
-    if !target.is_object() {
-        *target = Value::Object(Map::new());
-    }
-    let Value::Object(target) = target else { return };
-    for (name, value) in patch {
-        match value {
-            Value::Null => {
-                target.shift_remove(name);
-            }
-            Value::Object(inner) => merge(target.entry(name.clone()).or_insert(Value::Null), inner),
-            other => {
-                target.insert(name.clone(), other.clone());
-            }
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-
-    #[test]
-    fn merge_patch_follows_rfc_7396() {
-        let cases = [
-            (json!({"a":"b"}), json!({"a":"c"}), json!({"a":"c"})),
-            (json!({"a":"b"}), json!({"b":"c"}), json!({"a":"b","b":"c"})),
-            (json!({"a":"b","b":"c"}), json!({"a":null}), json!({"b":"c"})),
-            (json!({"a":["b"]}), json!({"a":"c"}), json!({"a":"c"})),
-            (json!({"a":{"b":"c"}}), json!({"a":{"b":"d","c":null}}), json!({"a":{"b":"d"}})),
-            (json!({"a":"foo"}), json!({"a":{"bb":{"ccc":null}}}), json!({"a":{"bb":{}}})),
-            (json!({"e":null}), json!({"a":1}), json!({"e":null,"a":1})),
-        ];
-        for (mut target, patch, want) in cases {
-            merge(&mut target, patch.as_object().expect("object"));
-            assert_eq!(target, want);
         }
     }
 }

@@ -7,7 +7,7 @@ use threadline_core::{
     AuditEntry, Clock, Footprint, ListOrder, Principal, ProjectId, Timestamp, UserId,
     limits::{MAX_PAGE, PURGE_ROWS, TOMBSTONE_PAGE},
 };
-use threadline_store::{DynStore, ListThreads, Purging, StoreError};
+use threadline_store::{DynStore, ListThreads, Purging, StoreError, StoreResult};
 
 use crate::{
     EraseError,
@@ -15,6 +15,7 @@ use crate::{
     cluster::bus::{DynBus, Hint},
     lifecycle::Lifecycle,
     records::ThreadRef,
+    removals::{Removal, Removals},
     subscription::Hub,
 };
 
@@ -45,6 +46,7 @@ pub(crate) struct UserDeps {
     pub hub: Arc<Hub>,
     pub bus: DynBus,
     pub listeners: Listeners,
+    pub removals: Arc<Removals>,
     pub lifecycle: Lifecycle,
 }
 
@@ -55,6 +57,19 @@ impl Users {
     pub async fn erase(&self, principal: &Principal, user: &UserId) -> Result<Erasure, EraseError> {
         self.deps.lifecycle.refuse_if_draining()?;
         let (store, project) = (&self.deps.store, &principal.project);
+        let erased = self.remove(project, user).await?;
+        self.deps.removals.note(Removal::User(project.clone(), user.clone()));
+        let at = self.deps.clock.now();
+        while store.sweep_tickets(at).await? {}
+        let user_digest: String = Sha256::digest(user.as_str()).iter().map(|byte| format!("{byte:02x}")).collect();
+        let facts = serde_json::json!({ "userDigest": user_digest, "erased": erased });
+        store.record(&AuditEntry::by(principal, project, at, "user.erased", &facts)).await?;
+        Ok(Erasure { user_digest, at, erased })
+    }
+
+    /// Removes all data of a user from the store, and ends the feed. Returns what was there at first.
+    pub(crate) async fn remove(&self, project: &ProjectId, user: &UserId) -> StoreResult<Footprint> {
+        let store = &self.deps.store;
         let mut erased = Footprint::default();
         for round in 0.. {
             let left = store.footprint(project, user).await?;
@@ -64,22 +79,17 @@ impl Users {
             }
             if round >= ERASE_ROUNDS {
                 let reason = "the user continues to create threads: revoke their tokens, and try again";
-                return Err(StoreError::Unavailable(reason.into()).into());
+                return Err(StoreError::Unavailable(reason.into()));
             }
             if round == 0 {
                 erased = left;
             }
-            self.delete_threads(principal, user).await?;
+            self.delete_threads(project, user).await?;
             self.purge_threads(project, user).await?;
             store.forget_user(project, user).await?;
         }
         self.end_feed(project, user).await;
-        let at = self.deps.clock.now();
-        while store.sweep_tickets(at).await? {}
-        let user_digest: String = Sha256::digest(user.as_str()).iter().map(|byte| format!("{byte:02x}")).collect();
-        let facts = serde_json::json!({ "userDigest": user_digest, "erased": erased });
-        store.record(&AuditEntry::by(principal, project, at, "user.erased", &facts)).await?;
-        Ok(Erasure { user_digest, at, erased })
+        Ok(erased)
     }
 
     /// Ends the subscriptions to a deleted feed on all nodes. A subscription that misses the hint ends with the next
@@ -95,7 +105,7 @@ impl Users {
 
     /// Removes the rows of the user's deleted threads. A node that purges one of them at the same time has taken rows that
     /// this call does not wait for, so the threads are listed until none is left.
-    async fn purge_threads(&self, project: &ProjectId, user: &UserId) -> Result<(), EraseError> {
+    async fn purge_threads(&self, project: &ProjectId, user: &UserId) -> StoreResult<()> {
         loop {
             let keys = self.deps.store.tombstones(project, user, TOMBSTONE_PAGE).await?;
             for key in &keys {
@@ -107,10 +117,10 @@ impl Users {
         }
     }
 
-    async fn delete_threads(&self, principal: &Principal, user: &UserId) -> Result<(), EraseError> {
+    async fn delete_threads(&self, project: &ProjectId, user: &UserId) -> StoreResult<()> {
         loop {
             let list = ListThreads {
-                project: principal.project.clone(),
+                project: project.clone(),
                 user: user.clone(),
                 include_archived: true,
                 agent: None,
@@ -121,7 +131,7 @@ impl Users {
             let page = self.deps.store.list_threads(list).await?;
             for thread in &page.threads {
                 let thread = ThreadRef::from(thread);
-                self.deps.store.delete_thread(thread.key).await?;
+                self.deps.store.delete_thread(thread.key, None).await?;
                 self.deps.listeners.deleted(&thread);
             }
             if page.threads.is_empty() {

@@ -7,6 +7,7 @@ use threadline_core::{
     ApiKey, AuditEntry, KeyId, Principal, ProjectId, ProjectSettings, Retention, Scope, Scopes, UserId,
     limits::{MAX_KEY_LIFETIME, MAX_KEYS, MAX_PAGE, MAX_RETENTION_DAYS, MAX_TOKEN_LIFETIME, TOKEN_LIFETIME},
 };
+use threadline_engine::Removal;
 
 use super::{
     Auth, AuthError, ChangedProject, Project,
@@ -89,6 +90,7 @@ impl Auth {
         let key = self.shared.store.revoke_key(&principal.project, id, now).await?.ok_or(AuthError::NoKey)?;
         self.shared.keys.invalidate_all();
         if first {
+            self.shared.removals.note(Removal::Key(principal.project.clone(), id.clone(), now));
             self.record(principal, &principal.project, "key.revoked", json!({ "keyId": id.as_str() })).await?;
         }
         Ok(key)

@@ -30,6 +30,7 @@ use threadline_core::{
     ApiKey, Clock, Credential, Digest, Principal, ProjectId, Scopes, Timestamp, UserId,
     limits::{CREDENTIAL_CHECK, KEY_MEMORY, MAX_KEYS_REMEMBERED},
 };
+use threadline_engine::Removals;
 use threadline_store::IdentityStore;
 use tokens::ScopeWords;
 
@@ -69,23 +70,26 @@ struct Shared {
     clock: Clock,
     keys: Cache<Digest, Option<ApiKey>>,
     projects: Projects,
+    removals: Arc<Removals>,
 }
 
 impl Auth {
     /// Starts with the operator's key, if there is one. `outbound` fetches the keys of issuers, and decides at which
-    /// addresses they may be.
+    /// addresses they may be. `removals` are told of revocations and changed settings.
     pub fn new(
         operator_key: Option<&str>,
         store: Arc<dyn IdentityStore>,
         clock: Clock,
         outbound: EgressClient,
+        removals: Arc<Removals>,
     ) -> Self {
         let shared = Shared {
             operator: operator_key.map(digest),
-            projects: Projects::new(store.clone()),
+            projects: Projects::new(store.clone(), removals.clone()),
             store,
             clock,
             keys: Cache::builder().max_capacity(MAX_KEYS_REMEMBERED).time_to_live(KEY_MEMORY).build(),
+            removals,
         };
         Self { shared: Arc::new(shared), issuers: Issuers::new(outbound), check: CREDENTIAL_CHECK }
     }

@@ -10,6 +10,7 @@ use threadline_core::{
     IssuerSettings, ProjectId, ProjectLimits, ProjectSettings,
     limits::{KEY_MEMORY, MAX_TOKEN_SECRETS, PROJECT_MISS_PAUSE},
 };
+use threadline_engine::{Removal, Removals};
 use threadline_store::{IdentityStore, StoreError, StoredProject};
 use tokio::{sync::Mutex, time::Instant};
 
@@ -73,6 +74,7 @@ pub struct Projects {
     known: Arc<RwLock<Arc<CachedProjects>>>,
     /// Lock that admits one read of the store at a time.
     looking: Arc<Mutex<()>>,
+    removals: Arc<Removals>,
 }
 
 /// Course of a change of a project that does not exist.
@@ -94,8 +96,8 @@ pub struct ChangedProject {
 }
 
 impl Projects {
-    pub(super) fn new(store: Arc<dyn IdentityStore>) -> Self {
-        Self { store, known: Arc::default(), looking: Arc::default() }
+    pub(super) fn new(store: Arc<dyn IdentityStore>, removals: Arc<Removals>) -> Self {
+        Self { store, known: Arc::default(), looking: Arc::default(), removals }
     }
 
     fn known(&self) -> Arc<CachedProjects> {
@@ -234,6 +236,7 @@ impl Projects {
             let stored = project.stored()?;
             if self.store.put_project(&stored).await? {
                 project.version = stored.version;
+                self.removals.note(Removal::Project(stored));
                 self.load().await?;
                 return Ok(ChangedProject { project, created });
             }

@@ -9,7 +9,8 @@
 -- $6 grace bigint: STOP_GRACE in ms
 -- $7 bodies bytea[]: NDJSON each
 -- $8 crcs bigint[]: CRC-32C of each body
--- example: NULL, '{1}', '{1}', '{NULL}', '{2}', 10000, '{"\\x7b7d0a7b7d0a"}', '{0}'
+-- $9 epochs bigint[]: that each log must have, or NULL
+-- example: NULL, '{1}', '{1}', '{NULL}', '{2}', 10000, '{"\\x7b7d0a7b7d0a"}', '{0}', '{NULL}'
 
 WITH
 -- <fragment clock>
@@ -21,8 +22,8 @@ c AS MATERIALIZED (
 , locked AS MATERIALIZED (
   SELECT v.*
   FROM unnest(
-    $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $7::bytea[], $8::bigint[]
-  ) AS v (key, fence, pseq, n, body, crc)
+    $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $7::bytea[], $8::bigint[], $9::bigint[]
+  ) AS v (key, fence, pseq, n, body, crc, epoch)
   CROSS JOIN LATERAL (SELECT h.key FROM heads h WHERE h.key = v.key FOR NO KEY UPDATE SKIP LOCKED) AS h
 ), up AS (
   UPDATE heads AS h
@@ -40,6 +41,7 @@ c AS MATERIALIZED (
   WHERE h.key = l.key
     -- <fragment fits>
     AND h.fence = l.fence AND h.active AND h.producer_seq + 1 = coalesce(l.pseq, h.producer_seq + 1)
+    AND (l.epoch IS NULL OR h.epoch = l.epoch)
     AND (h.stop_at IS NULL OR h.stop_at > c.now - $6::bigint)
     -- </fragment>
   RETURNING h.*, c.now, l.n, l.body, l.crc

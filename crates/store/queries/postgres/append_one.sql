@@ -8,7 +8,8 @@
 -- $6 grace bigint: STOP_GRACE in ms
 -- $7 body bytea: the events as NDJSON
 -- $8 crc bigint: CRC-32C of the body
--- example: NULL, 1, 1, NULL, 2, 10000, '\x7b7d0a7b7d0a', 0
+-- $9 epoch bigint: that the log must have, or NULL
+-- example: NULL, 1, 1, NULL, 2, 10000, '\x7b7d0a7b7d0a', 0, NULL
 
 WITH
 -- <fragment clock>
@@ -31,6 +32,7 @@ c AS MATERIALIZED (
   FROM c
   WHERE h.key = $2::bigint AND h.fence = $3::bigint AND h.active
     AND h.producer_seq + 1 = coalesce($4::bigint, h.producer_seq + 1)
+    AND ($9::bigint IS NULL OR h.epoch = $9)
     AND (h.stop_at IS NULL OR h.stop_at > c.now - $6::bigint)
   RETURNING h.*, c.now
 ), put AS (

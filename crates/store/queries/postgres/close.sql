@@ -14,7 +14,8 @@
 -- $12 counts bigint[]: events of each row
 -- $13 bodies bytea[]
 -- $14 crcs bigint[]: CRC-32C of each body
--- example: NULL, 1, 1, 0, FALSE, 10000, 0, 3, NULL, NULL, '{}', '{}', '{}', '{}'
+-- $15 epoch bigint: that the log must have, or NULL
+-- example: NULL, 1, 1, 0, FALSE, 10000, 0, 3, NULL, NULL, '{}', '{}', '{}', '{}', NULL
 
 WITH
 -- <fragment clock>
@@ -35,6 +36,7 @@ c AS MATERIALIZED (
     tail = h.tail + $7::bigint, producer_seq = h.producer_seq + $7, active = FALSE
   FROM c
   WHERE h.key = $2::bigint AND h.active AND h.fence = $3::bigint AND h.tail = $4::bigint
+    AND ($15::bigint IS NULL OR h.epoch = $15)
     AND (NOT $5::boolean OR h.lease_until <= c.now OR h.stop_at <= c.now - $6::bigint)
   RETURNING h.*, c.now
 ), put AS (

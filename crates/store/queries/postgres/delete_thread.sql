@@ -3,14 +3,15 @@
 -- Caller: delete_thread in src/postgres/threads.rs
 -- $1 now bigint: the time of a manual clock, or NULL for the database's
 -- $2 key bigint
--- example: NULL, 1
+-- $3 epoch bigint: that the log must have or have had before, or NULL
+-- example: NULL, 1, NULL
 
 WITH
 -- <fragment now>
 c AS MATERIALIZED (SELECT coalesce($1::bigint, (extract(epoch FROM clock_timestamp()) * 1000)::bigint) AS now)
 -- </fragment>
 , gone AS (
-  DELETE FROM heads WHERE key = $2::bigint RETURNING key
+  DELETE FROM heads WHERE key = $2::bigint AND ($3::bigint IS NULL OR $3 IN (epoch, prior_epoch)) RETURNING key
 ), buried AS (
   UPDATE threads AS t SET deleted = 1, version = t.version + 1 FROM gone WHERE t.key = $2
 ), turns_gone AS (

@@ -10,7 +10,8 @@
 -- $6 name_source bigint
 -- $7 metadata text: or NULL to keep it
 -- $8 archived boolean: or NULL to keep it
--- example: NULL, 1, 1, TRUE, 'A name', 1, NULL, NULL
+-- $9 epoch bigint: that the log must have or have had before, or NULL
+-- example: NULL, 1, 1, TRUE, 'A name', 1, NULL, NULL, NULL
 
 WITH
 -- <fragment now>
@@ -24,6 +25,7 @@ c AS MATERIALIZED (SELECT coalesce($1::bigint, (extract(epoch FROM clock_timesta
     version = t.version + 1
   FROM c
   WHERE t.key = $2::bigint AND t.version = $3::bigint AND t.deleted < 1
+    AND ($9::bigint IS NULL OR EXISTS (SELECT 1 FROM heads WHERE key = $2 AND $9 IN (epoch, prior_epoch)))
   RETURNING t.*
 )
 SELECT

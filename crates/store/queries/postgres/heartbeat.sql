@@ -6,7 +6,8 @@
 -- $2 keys bigint[]
 -- $3 fences bigint[]
 -- $4 leases bigint[]: in ms, or NULL for the present one
--- example: NULL, '{1}', '{1}', '{NULL}'
+-- $5 epochs bigint[]: that each log must have, or NULL
+-- example: NULL, '{1}', '{1}', '{NULL}', '{NULL}'
 
 WITH
 -- <fragment clock>
@@ -17,7 +18,7 @@ c AS MATERIALIZED (
 -- </fragment>
 , locked AS MATERIALIZED (
   SELECT v.*
-  FROM unnest($2::bigint[], $3::bigint[], $4::bigint[]) AS v (key, fence, lease)
+  FROM unnest($2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[]) AS v (key, fence, lease, epoch)
   CROSS JOIN LATERAL (SELECT h.key FROM heads h WHERE h.key = v.key FOR NO KEY UPDATE SKIP LOCKED) AS h
 )
 , up AS (
@@ -33,7 +34,7 @@ SET
     lease_ms = coalesce(l.lease, h.lease_ms),
     lease_until = CASE WHEN l.lease IS NULL THEN greatest(h.lease_until, c.now + h.lease_ms) ELSE c.now + l.lease END
 FROM locked l CROSS JOIN c
-WHERE h.key = l.key AND h.fence = l.fence AND h.active
+WHERE h.key = l.key AND h.fence = l.fence AND h.active AND (l.epoch IS NULL OR h.epoch = l.epoch)
     -- </fragment>
 RETURNING h.*, l.lease
 ), sooner AS (

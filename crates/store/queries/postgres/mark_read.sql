@@ -3,12 +3,14 @@
 -- Caller: mark_read in src/postgres/threads.rs
 -- $1 key bigint
 -- $2 seq bigint
--- example: 1, 1
+-- $3 epoch bigint: that the log must have, or NULL
+-- example: 1, 1, NULL
 
 WITH t AS (
   UPDATE threads AS t
   SET read_seq = $2::bigint, version = t.version + 1
-  WHERE t.key = $1::bigint AND t.deleted < 1 AND t.read_seq < $2 AND $2 <= (SELECT tail FROM heads WHERE key = $1)
+  WHERE t.key = $1::bigint AND t.deleted < 1 AND t.read_seq < $2
+    AND $2 <= (SELECT tail FROM heads WHERE key = $1 AND ($3::bigint IS NULL OR epoch = $3))
   RETURNING t.*
 )
 SELECT

@@ -4,7 +4,8 @@
 -- $2 key bigint
 -- $3 fence bigint
 -- $4 grace bigint: RELEASE_GRACE in ms
--- example: NULL, 1, 1, 5000
+-- $5 epoch bigint: that the log must have, or NULL
+-- example: NULL, 1, 1, 5000, NULL
 
 WITH
 -- <fragment clock>
@@ -25,6 +26,7 @@ c AS MATERIALIZED (
     finishing = TRUE, lease_until = least(h.lease_until, c.now + $4::bigint)
   FROM c
   WHERE h.key = $2::bigint AND h.fence = $3::bigint AND h.active
+    AND ($5::bigint IS NULL OR h.epoch = $5)
   RETURNING h.key, h.run, h.lease_until
 ), touched AS (
   UPDATE threads AS t SET version = t.version + 1 FROM up WHERE t.key = $2::bigint

@@ -24,8 +24,9 @@
 -- $21 at bigint: the tail that the head must have, or NULL
 -- $22 driven boolean: whether the server drives the run
 -- $23 crcs bigint[]: CRC-32C of each body
--- $24 look bigint: PACK_FIRST_LOOK in ms
--- example: NULL, 1, 'r', NULL, 30000, 0, NULL, NULL, NULL, NULL, NULL, NULL, 0, NULL, NULL, NULL, '{}', '{}', '{}', '{}', NULL, TRUE, '{}', 660000
+-- $24 epoch bigint: that the log must have, or NULL
+-- $25 look bigint: PACK_FIRST_LOOK in ms
+-- example: NULL, 1, 'r', NULL, 30000, 0, NULL, NULL, NULL, NULL, NULL, NULL, 0, NULL, NULL, NULL, '{}', '{}', '{}', '{}', NULL, TRUE, '{}', NULL, 660000
 
 WITH
 -- <fragment clock>
@@ -50,7 +51,7 @@ c AS MATERIALIZED (
   WHERE h.key = $2::bigint
     AND CASE WHEN $11::bigint IS NULL THEN NOT h.active
         ELSE h.active AND h.fence = $11 AND h.tail = $12::bigint AND (h.finishing OR h.lease_until <= c.now) END
-    AND ($21::bigint IS NULL OR h.tail = $21)
+    AND ($21::bigint IS NULL OR h.tail = $21) AND ($24::bigint IS NULL OR h.epoch = $24)
     AND NOT EXISTS (SELECT 1 FROM runs WHERE key = $2 AND id = $3)
   RETURNING h.*, c.now
 ), put AS (
@@ -94,7 +95,7 @@ c AS MATERIALIZED (
   DELETE FROM turns AS t USING closed WHERE t.key = $2 AND t.run = closed.id
 ), queued AS (
   INSERT INTO jobs (kind, ref, due_at)
-  SELECT 'pack', up.key::text, up.now + $24::bigint FROM up
+  SELECT 'pack', up.key::text, up.now + $25::bigint FROM up
   UNION ALL
   SELECT 'seal', up.key::text, up.now FROM up
   WHERE $11 IS NOT NULL OR ($7 IS NOT NULL AND up.tail / 256 > (up.tail - $6) / 256)

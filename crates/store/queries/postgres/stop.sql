@@ -5,7 +5,8 @@
 -- $2 key bigint
 -- $3 run text: id of the run
 -- $4 grace bigint: STOP_GRACE in ms
--- example: NULL, 1, 'r', 10000
+-- $5 epoch bigint: that the log must have, or NULL
+-- example: NULL, 1, 'r', 10000, NULL
 
 WITH
 -- <fragment clock>
@@ -26,7 +27,7 @@ c AS MATERIALIZED (
     stop_at = c.now
   FROM c
   WHERE h.key = $2::bigint AND h.run = $3::text AND h.active AND h.stop_at IS NULL
-    AND EXISTS (SELECT 1 FROM runs WHERE key = $2 AND id = $3)
+    AND ($5::bigint IS NULL OR h.epoch = $5) AND EXISTS (SELECT 1 FROM runs WHERE key = $2 AND id = $3)
   RETURNING h.key, h.fence, h.stop_at, h.run
 ), noted AS (
   UPDATE runs AS r SET stop_at = up.stop_at FROM up WHERE r.key = $2 AND r.fence = up.fence

@@ -10,13 +10,14 @@
 -- ?7 raw integer: bytes of the body
 -- ?8 body blob: the events as NDJSON
 -- ?9 crc integer: CRC-32C of the body
--- example: 2, 0, 1, 1, NULL, 0, 6, x'7b7d0a7b7d0a', 0
+-- ?10 epoch integer: that the log must have, or NULL
+-- example: 2, 0, 1, 1, NULL, 0, 6, x'7b7d0a7b7d0a', 0, NULL
 
 BEGIN IMMEDIATE;
 UPDATE heads
 SET tail = tail + ?1, producer_seq = producer_seq + ?1, lease_until = max(lease_until, ?2 + lease_ms)
 WHERE key = ?3 AND fence = ?4 AND run IS NOT NULL AND producer_seq + 1 = coalesce(?5, producer_seq + 1)
-  AND coalesce(stop_at > ?6, TRUE)
+  AND coalesce(stop_at > ?6, TRUE) AND epoch = coalesce(?10, epoch)
 RETURNING
   -- <fragment head_returned>
   key, epoch, tail, fence, run, producer_seq, lease_until, stop_at, finishing, generation, prior_epoch,

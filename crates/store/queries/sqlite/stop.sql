@@ -5,8 +5,9 @@
 -- ?2 key integer
 -- ?3 run text: id of the run
 -- ?4 check_at integer: the time at which the stop is overdue
--- example: 0, 1, 'r', 10000
+-- ?5 epoch integer: that the log must have, or NULL
+-- example: 0, 1, 'r', 10000, NULL
 
-UPDATE heads SET stop_at = ?1 WHERE key = ?2 AND run = ?3 AND stop_at IS NULL;
+UPDATE heads SET stop_at = ?1 WHERE key = ?2 AND run = ?3 AND stop_at IS NULL AND epoch = coalesce(?5, epoch);
 UPDATE threads SET version = version + 1 WHERE key = ?2 AND changes() = 1;
 UPDATE turns SET check_at = min(check_at, ?4) WHERE key = ?2 AND run = ?3 AND changes() = 1

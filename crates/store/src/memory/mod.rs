@@ -202,7 +202,20 @@ impl Row {
     }
 
     fn matches(&self, closing: &Closing) -> bool {
-        self.fence == closing.fence && self.thread.tail == closing.tail && self.active().is_some()
+        self.fence == closing.fence
+            && self.thread.tail == closing.tail
+            && self.has(closing.epoch)
+            && self.active().is_some()
+    }
+
+    /// True if the log has this epoch, or if none is named.
+    fn has(&self, epoch: Option<Epoch>) -> bool {
+        epoch.is_none_or(|epoch| epoch == self.thread.epoch)
+    }
+
+    /// True if the log has this epoch or had it before, or if none is named.
+    fn has_or_had(&self, epoch: Option<Epoch>) -> bool {
+        self.has(epoch) || self.prior.map(|prior| prior.epoch) == epoch
     }
 
     fn is_lapsed(&self, now: Timestamp) -> bool {
@@ -282,12 +295,17 @@ impl ThreadStore for MemoryStore {
         Ok(ThreadPage { threads: rows.into_iter().map(|row| row.1.snapshot()).collect(), next, feed_cursor })
     }
 
-    async fn edit_thread(&self, key: ThreadKey, version: i64, patch: ThreadPatch) -> StoreResult<Option<Thread>> {
+    async fn edit_thread(
+        &self,
+        key: ThreadKey,
+        version: i64,
+        patch: ThreadPatch,
+        epoch: Option<Epoch>,
+    ) -> StoreResult<Option<Thread>> {
         let now = self.clock.now();
         let state = &mut *self.state();
-        let Some(row) = state.threads.get_mut(&key).filter(|row| row.thread.version == version) else {
-            return Ok(None);
-        };
+        let row = state.threads.get_mut(&key).filter(|row| row.thread.version == version && row.has_or_had(epoch));
+        let Some(row) = row else { return Ok(None) };
         if let Some(name) = patch.name {
             (row.thread.name, row.thread.name_source) = name.unzip();
         }
@@ -300,9 +318,10 @@ impl ThreadStore for MemoryStore {
         Ok(Some(row.snapshot()))
     }
 
-    async fn mark_read(&self, key: ThreadKey, seq: Seq) -> StoreResult<Option<Thread>> {
+    async fn mark_read(&self, key: ThreadKey, seq: Seq, epoch: Option<Epoch>) -> StoreResult<Option<Thread>> {
         let state = &mut *self.state();
-        let Some(row) = state.threads.get_mut(&key).filter(|row| seq <= row.thread.tail) else { return Ok(None) };
+        let row = state.threads.get_mut(&key).filter(|row| seq <= row.thread.tail && row.has(epoch));
+        let Some(row) = row else { return Ok(None) };
         if seq > row.thread.read_seq {
             row.thread.read_seq = seq;
             row.thread.version += 1;
@@ -310,9 +329,12 @@ impl ThreadStore for MemoryStore {
         Ok(Some(row.snapshot()))
     }
 
-    async fn delete_thread(&self, key: ThreadKey) -> StoreResult<bool> {
+    async fn delete_thread(&self, key: ThreadKey, epoch: Option<Epoch>) -> StoreResult<bool> {
         let now = self.clock.now();
         let state = &mut *self.state();
+        if !state.threads.get(&key).is_some_and(|row| row.has_or_had(epoch)) {
+            return Ok(false);
+        }
         let Some(row) = state.threads.remove(&key) else { return Ok(false) };
         let Thread { project, id, user, .. } = row.thread;
         state.ids.remove(&(project.clone(), id.clone()));
@@ -342,6 +364,9 @@ impl RunStore for MemoryStore {
         let now = self.clock.now();
         let state = &mut *self.state();
         let Some(row) = state.threads.get_mut(&start.key) else { return Ok(StartOutcome::ThreadGone) };
+        if !row.has(start.epoch) {
+            return Ok(StartOutcome::OtherEpoch(row.head()));
+        }
         if let Some(run) = row.runs.values().find(|run| run.id == start.run) {
             return Ok(StartOutcome::Exists(run.clone(), row.head()));
         }
@@ -419,7 +444,8 @@ impl RunStore for MemoryStore {
         let state = &mut *self.state();
         let mut answers = Vec::with_capacity(beats.len());
         for beat in beats {
-            let row = state.threads.get_mut(&beat.key).filter(|row| row.fence == beat.fence && row.active().is_some());
+            let row = state.threads.get_mut(&beat.key);
+            let row = row.filter(|row| row.fence == beat.fence && row.has(beat.epoch) && row.active().is_some());
             answers.push(row.and_then(|row| {
                 row.enter(state.lineage);
                 row.lease = beat.lease.unwrap_or(row.lease);
@@ -436,10 +462,13 @@ impl RunStore for MemoryStore {
         Ok(answers)
     }
 
-    async fn request_stop(&self, key: ThreadKey, run: &RunId) -> StoreResult<StopOutcome> {
+    async fn request_stop(&self, key: ThreadKey, run: &RunId, epoch: Option<Epoch>) -> StoreResult<StopOutcome> {
         let now = self.clock.now();
         let state = &mut *self.state();
         let Some(row) = state.threads.get_mut(&key) else { return Ok(StopOutcome::Gone) };
+        if !row.has(epoch) {
+            return Ok(StopOutcome::OtherEpoch(row.head()));
+        }
         let Some(run) = row.runs.values_mut().find(|candidate| candidate.id == *run) else {
             return Ok(StopOutcome::NoRun);
         };
@@ -457,10 +486,11 @@ impl RunStore for MemoryStore {
         Ok(StopOutcome::Asked(run, row.head()))
     }
 
-    async fn release(&self, key: ThreadKey, fence: Fence) -> StoreResult<bool> {
+    async fn release(&self, key: ThreadKey, fence: Fence, epoch: Option<Epoch>) -> StoreResult<bool> {
         let until = self.clock.now().plus(RELEASE_GRACE);
         let state = &mut *self.state();
-        let row = state.threads.get_mut(&key).filter(|row| row.fence == fence && row.active().is_some());
+        let row = state.threads.get_mut(&key);
+        let row = row.filter(|row| row.fence == fence && row.has(epoch) && row.active().is_some());
         let Some(row) = row else { return Ok(false) };
         if let Some(run) = row.runs.get_mut(&fence) {
             run.status = RunStatus::Finishing;
@@ -532,6 +562,7 @@ impl LogStore for MemoryStore {
         for append in batch {
             let row = state.threads.get_mut(&append.key).filter(|row| {
                 row.fence == append.fence
+                    && row.has(append.epoch)
                     && row.active().is_some_and(|run| {
                         !run.stop_overdue(now) && append.producer_seq.is_none_or(|seq| seq == run.producer_seq + 1)
                     })

@@ -3,12 +3,16 @@
 use async_trait::async_trait;
 
 use super::MemoryStore;
-use crate::{StatusStore, StoreResult, StoreStatus};
+use crate::{Durability, StatusStore, StoreResult, StoreStatus};
 
 #[async_trait]
 impl StatusStore for MemoryStore {
     async fn status(&self) -> StoreResult<StoreStatus> {
         Ok(StoreStatus { now: self.clock.now(), read_only: false })
+    }
+
+    async fn durability(&self) -> StoreResult<Durability> {
+        Ok(Durability::Single)
     }
 
     async fn shut_down(&self) {}

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use async_trait::async_trait;
 use sqlx::query;
 use threadline_core::{
-    NewEvents, RunId, ThreadKey,
+    Epoch, NewEvents, RunId, ThreadKey,
     limits::{ROW_BYTES, STOP_GRACE},
 };
 
@@ -72,6 +72,11 @@ fn producer_seq(append: &Append) -> Option<i64> {
     append.producer_seq.map(rows::to_i64)
 }
 
+/// Epochs that the logs of a group must have.
+fn epochs(group: &[&Append]) -> Vec<Option<i64>> {
+    group.iter().map(|append| append.epoch.map(Epoch::to_i64)).collect()
+}
+
 fn count(append: &Append) -> i64 {
     append.events.count() as i64
 }
@@ -120,6 +125,7 @@ fn wide<'a>(group: &[&'a Append], now: Option<i64>) -> Statement<'a> {
         .bind(pieces.bodies)
         .bind(row_crcs(group))
         .bind(pieces.crcs)
+        .bind(epochs(group))
 }
 
 fn statement<'a>(group: &[&'a Append], now: Option<i64>) -> Statement<'a> {
@@ -132,8 +138,11 @@ fn statement<'a>(group: &[&'a Append], now: Option<i64>) -> Statement<'a> {
             .bind(count(only))
             .bind(rows::millis(STOP_GRACE))
             .bind(row(only))
-            .bind(row(only).map(crc)),
-        many if many.iter().all(|append| is_narrow(append)) => group_arguments(GROUP, many, now).bind(row_crcs(many)),
+            .bind(row(only).map(crc))
+            .bind(only.epoch.map(Epoch::to_i64)),
+        many if many.iter().all(|append| is_narrow(append)) => {
+            group_arguments(GROUP, many, now).bind(row_crcs(many)).bind(epochs(many))
+        }
         many => wide(many, now),
     }
 }

@@ -6,7 +6,7 @@ use super::{OpenError, PgStore, address::Address, append, feed, log, nodes, runs
 use crate::sql::tables::{identity, snapshots};
 
 /// The hot statements, by name.
-const HOT: [(&str, &str); 60] = [
+const HOT: [(&str, &str); 59] = [
     ("append one", append::ONE),
     ("append a group", append::GROUP),
     ("append a group with ends", append::WIDE),
@@ -40,7 +40,6 @@ const HOT: [(&str, &str); 60] = [
     ("delay a job", tables::STATEMENTS.delay_job),
     ("levels of jobs", tables::STATEMENTS.job_levels),
     ("idle since", seal::IDLE_SINCE),
-    ("rest of a purge", threads::PURGE_REST),
     ("purge of the log", threads::PURGE_LOG),
     ("purge of annotations", threads::PURGE_ANNOTATIONS),
     ("put annotation", tables::STATEMENTS.put_annotation),

@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use async_trait::async_trait;
 use sqlx::query;
 use threadline_core::{
-    Fence, ProjectId, Run, RunId, ThreadKey, UserId,
+    Epoch, Fence, ProjectId, Run, RunId, ThreadKey, UserId,
     limits::{PG_RACES, REAP_CLAIM, RECHECK_CHUNK, RELEASE_GRACE, STOP_GRACE},
 };
 
@@ -40,7 +40,8 @@ impl PgStore {
             .bind(self.now())
             .bind(beats.iter().map(|beat| beat.key.0).collect::<Vec<_>>())
             .bind(beats.iter().map(|beat| beat.fence.0).collect::<Vec<_>>())
-            .bind(beats.iter().map(|beat| beat.lease.map(rows::millis)).collect::<Vec<_>>());
+            .bind(beats.iter().map(|beat| beat.lease.map(rows::millis)).collect::<Vec<_>>())
+            .bind(beats.iter().map(|beat| beat.epoch.map(Epoch::to_i64)).collect::<Vec<_>>());
         let mut active = HashMap::new();
         for row in &self.write_once(statement).await? {
             let head = Columns::new(row).head().map_err(|error| Failure { error, kind: Kind::Refused })?;
@@ -95,11 +96,20 @@ impl RunStore for PgStore {
         failed.map_or(Ok(answers), |failure| Err(failure.into()))
     }
 
-    async fn request_stop(&self, key: ThreadKey, run: &RunId) -> StoreResult<StopOutcome> {
+    async fn request_stop(&self, key: ThreadKey, run: &RunId, epoch: Option<Epoch>) -> StoreResult<StopOutcome> {
         for _ in 0..PG_RACES {
-            let stop = query(STOP).bind(self.now()).bind(key.0).bind(run.as_str()).bind(rows::millis(STOP_GRACE));
-            self.write(stop).await?;
+            let stop = query(STOP)
+                .bind(self.now())
+                .bind(key.0)
+                .bind(run.as_str())
+                .bind(rows::millis(STOP_GRACE))
+                .bind(epoch.map(Epoch::to_i64));
+            let stopped = !self.write(stop).await?.is_empty();
             let Some(Look { head, run, .. }) = self.look(key, run).await? else { return Ok(StopOutcome::Gone) };
+            // The stop itself gives the log another epoch if it is the first write in a generation.
+            if !stopped && epoch.is_some_and(|epoch| epoch != head.epoch) {
+                return Ok(StopOutcome::OtherEpoch(head));
+            }
             match run {
                 None => return Ok(StopOutcome::NoRun),
                 Some(run) if !run.status.is_active() => return Ok(StopOutcome::Ended(run)),
@@ -110,8 +120,13 @@ impl RunStore for PgStore {
         Err(StoreError::Unavailable("the run could not be asked to stop".to_owned()))
     }
 
-    async fn release(&self, key: ThreadKey, fence: Fence) -> StoreResult<bool> {
-        let release = query(RELEASE).bind(self.now()).bind(key.0).bind(fence.0).bind(rows::millis(RELEASE_GRACE));
+    async fn release(&self, key: ThreadKey, fence: Fence, epoch: Option<Epoch>) -> StoreResult<bool> {
+        let release = query(RELEASE)
+            .bind(self.now())
+            .bind(key.0)
+            .bind(fence.0)
+            .bind(rows::millis(RELEASE_GRACE))
+            .bind(epoch.map(Epoch::to_i64));
         Ok(!self.write(release).await?.is_empty())
     }
 

@@ -3,7 +3,7 @@
 
 use sqlx::query;
 use threadline_core::{
-    Fence, LogSlice, NewEvents, Run, RunId, ThreadKey, Timestamp,
+    Epoch, Fence, LogSlice, NewEvents, Run, RunId, ThreadKey, Timestamp,
     limits::{PACK_FIRST_LOOK, PG_RACES, STOP_GRACE},
 };
 
@@ -107,6 +107,7 @@ impl PgStore {
             .bind(start.at.map(rows::to_i64))
             .bind(start.driven.then_some(true))
             .bind(pieces.crcs)
+            .bind(start.epoch.map(Epoch::to_i64))
             .bind(rows::millis(PACK_FIRST_LOOK));
         let rows = match self.write_once(statement).await {
             // Another start of the same id was first.
@@ -130,6 +131,9 @@ impl PgStore {
             let Some(Look { now, head, run, active }) = self.look(start.key, &start.run).await? else {
                 return Ok(StartOutcome::ThreadGone);
             };
+            if start.epoch.is_some_and(|epoch| epoch != head.epoch) {
+                return Ok(StartOutcome::OtherEpoch(head));
+            }
             if let Some(run) = run {
                 return Ok(StartOutcome::Exists(run, head));
             }
@@ -180,7 +184,8 @@ impl PgStore {
             .bind(pieces.back)
             .bind(pieces.counts)
             .bind(pieces.bodies)
-            .bind(pieces.crcs);
+            .bind(pieces.crcs)
+            .bind(closing.epoch.map(Epoch::to_i64));
         let rows = self.write(statement).await?;
         if let Some(row) = rows.first() {
             let (head, run, at) = committed(Columns::new(row))?;

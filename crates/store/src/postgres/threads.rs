@@ -37,7 +37,7 @@ const GIVE_UP: &str = "UPDATE threads SET deleted = 1 WHERE key = $1 AND deleted
 pub(super) const PURGE_LOG: &str = text_of(include_str!("../../queries/postgres/purge_log.sql"));
 pub(super) const PURGE_RUNS: &str = text_of(include_str!("../../queries/postgres/purge_runs.sql"));
 pub(super) const PURGE_ANNOTATIONS: &str = text_of(include_str!("../../queries/postgres/purge_annotations.sql"));
-pub(super) const PURGE_REST: &str = text_of(include_str!("../../queries/postgres/purge_rest.sql"));
+const PURGE_REST: &str = text_of(include_str!("../../queries/postgres/purge_rest.sql"));
 
 fn first_count(rows: &Rows) -> StoreResult<u64> {
     rows.first().map_or(Ok(0), |row| Columns::new(row).count())
@@ -113,7 +113,13 @@ impl ThreadStore for PgStore {
         pages::thread_page(&self.read_rows(statement).await?, list.limit, feed_cursor)
     }
 
-    async fn edit_thread(&self, key: ThreadKey, version: i64, patch: ThreadPatch) -> StoreResult<Option<Thread>> {
+    async fn edit_thread(
+        &self,
+        key: ThreadKey,
+        version: i64,
+        patch: ThreadPatch,
+        epoch: Option<Epoch>,
+    ) -> StoreResult<Option<Thread>> {
         let (renamed, (name, source)) = (patch.name.is_some(), patch.name.flatten().unzip());
         let edit = query(EDIT)
             .bind(self.now())
@@ -123,21 +129,24 @@ impl ThreadStore for PgStore {
             .bind(name.map(rows::text))
             .bind(source.map(|source| source as i64))
             .bind(patch.metadata)
-            .bind(patch.archived);
+            .bind(patch.archived)
+            .bind(epoch.map(Epoch::to_i64));
         let rows = self.write(edit).await?;
         Ok(rows.first().map(|row| Columns::new(row).thread()).transpose()?.flatten())
     }
 
-    async fn mark_read(&self, key: ThreadKey, seq: Seq) -> StoreResult<Option<Thread>> {
-        let rows = self.write(query(MARK).bind(key.0).bind(rows::to_i64(seq))).await?;
+    async fn mark_read(&self, key: ThreadKey, seq: Seq, epoch: Option<Epoch>) -> StoreResult<Option<Thread>> {
+        let mark = query(MARK).bind(key.0).bind(rows::to_i64(seq)).bind(epoch.map(Epoch::to_i64));
+        let rows = self.write(mark).await?;
         if let Some(row) = rows.first() {
             return Columns::new(row).thread();
         }
-        Ok(self.one(query(BY_KEY).bind(key.0)).await?.filter(|thread| seq <= thread.tail))
+        let thread = self.one(query(BY_KEY).bind(key.0)).await?;
+        Ok(thread.filter(|thread| seq <= thread.tail && epoch.is_none_or(|epoch| epoch == thread.epoch)))
     }
 
-    async fn delete_thread(&self, key: ThreadKey) -> StoreResult<bool> {
-        Ok(!self.write(query(DELETE).bind(self.now()).bind(key.0)).await?.is_empty())
+    async fn delete_thread(&self, key: ThreadKey, epoch: Option<Epoch>) -> StoreResult<bool> {
+        Ok(!self.write(query(DELETE).bind(self.now()).bind(key.0).bind(epoch.map(Epoch::to_i64))).await?.is_empty())
     }
 
     async fn purge(&self, key: ThreadKey, rows: usize) -> StoreResult<Purging> {

@@ -159,7 +159,13 @@ mod tests {
     #[tokio::test]
     async fn an_entry_of_unknown_fate_is_not_asked_for_again() {
         let events = NewEvents::from_ndjson(b"{\"type\":\"X\"}\n").expect("events");
-        let append = |key| Append { key: ThreadKey(key), fence: Fence(1), producer_seq: None, events: events.clone() };
+        let append = |key| Append {
+            key: ThreadKey(key),
+            fence: Fence(1),
+            epoch: None,
+            producer_seq: None,
+            events: events.clone(),
+        };
         let batch = [append(1), append(2)];
         let refused = append_all(&Refusing { divisible: true }, &batch).await.expect("one of them");
         assert_eq!(refused.iter().map(Option::is_some).collect::<Vec<_>>(), [true, false]);

@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use serde_json::{Value, json};
 use sqlx::{SqliteConnection, query};
 use threadline_core::{
-    Fence, NewEvents, RunId, Seq, ThreadKey, Timestamp,
+    Epoch, Fence, NewEvents, RunId, Seq, ThreadKey, Timestamp,
     limits::{ROW_BYTES, STOP_GRACE},
 };
 
@@ -107,7 +107,8 @@ async fn one(connection: &mut SqliteConnection, append: &Append, now: Timestamp)
         .bind(overdue(now))
         .bind(body.len() as i64)
         .bind(body.to_vec())
-        .bind(crc(body));
+        .bind(crc(body))
+        .bind(append.epoch.map(Epoch::to_i64));
     let Some(row) = fetch::row(connection, statement).await? else { return Ok(None) };
     match Columns::new(&row).head()? {
         Some((head, Some(run))) => Ok(Some(answer(append, head, run, now)?)),
@@ -117,7 +118,8 @@ async fn one(connection: &mut SqliteConnection, append: &Append, now: Timestamp)
 
 async fn group(connection: &mut SqliteConnection, batch: &[Append], now: Timestamp) -> Work<Vec<Option<Appended>>> {
     let wanted = batch.iter().map(|append| {
-        json!([append.key.0, append.fence.0, append.producer_seq.map(super::rows::to_i64), append.events.count()])
+        let (producer_seq, epoch) = (append.producer_seq.map(super::rows::to_i64), append.epoch.map(Epoch::to_i64));
+        json!([append.key.0, append.fence.0, producer_seq, append.events.count(), epoch])
     });
     let wanted = Value::Array(wanted.collect()).to_string();
     let mut heads = HashMap::with_capacity(batch.len());

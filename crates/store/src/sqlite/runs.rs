@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use serde_json::{Value, json};
 use sqlx::{SqliteConnection, query};
 use threadline_core::{
-    Fence, LogSlice, NewEvents, ProjectId, Run, RunId, RunStatus, ThreadKey, Timestamp, UserId,
+    Epoch, Fence, LogSlice, NewEvents, ProjectId, Run, RunId, RunStatus, ThreadKey, Timestamp, UserId,
     limits::{PACK_FIRST_LOOK, REAP_CLAIM, RELEASE_GRACE, STOP_GRACE},
 };
 
@@ -45,8 +45,13 @@ async fn look(connection: &mut SqliteConnection, text: fetch::Statement<'_>) -> 
     Ok(Some((head, run)))
 }
 
+/// True if the log has this epoch, or if none is named.
+fn has(head: &Head, epoch: Option<Epoch>) -> bool {
+    epoch.is_none_or(|epoch| epoch == head.epoch)
+}
+
 fn matches(head: &Head, closing: &Closing) -> bool {
-    head.active.is_some() && head.fence == closing.fence && head.tail == closing.tail
+    head.active.is_some() && head.fence == closing.fence && head.tail == closing.tail && has(head, closing.epoch)
 }
 
 /// Moves the head over the first events of a run that continues.
@@ -117,6 +122,7 @@ async fn start(connection: &mut SqliteConnection, start: StartRun, now: Timestam
     let known = look(connection, query(BY_ID).bind(start.key.0).bind(start.run.as_str())).await?;
     let mut head = match known {
         None => return Ok(StartOutcome::ThreadGone),
+        Some((head, _)) if !has(&head, start.epoch) => return Ok(StartOutcome::OtherEpoch(head)),
         Some((head, Some(run))) => return Ok(StartOutcome::Exists(run, head)),
         Some((head, None)) => head,
     };
@@ -232,7 +238,10 @@ impl RunStore for SqliteStore {
                     let size = rest.iter().take_while(|beat| seen.insert(beat.key)).count();
                     let (round, later) = rest.split_at(size);
                     rest = later;
-                    let list = round.iter().map(|beat| json!([beat.key.0, beat.fence.0, beat.lease.map(rows::millis)]));
+                    let list = round.iter().map(|beat| {
+                        let (lease, epoch) = (beat.lease.map(rows::millis), beat.epoch.map(Epoch::to_i64));
+                        json!([beat.key.0, beat.fence.0, lease, epoch])
+                    });
                     let list = Value::Array(list.collect()).to_string();
                     let mut active = HashMap::new();
                     for row in fetch::rows(connection, query(HEARTBEAT).bind(list).bind(now.0)).await? {
@@ -248,15 +257,21 @@ impl RunStore for SqliteStore {
         .await
     }
 
-    async fn request_stop(&self, key: ThreadKey, run: &RunId) -> StoreResult<StopOutcome> {
+    async fn request_stop(&self, key: ThreadKey, run: &RunId, epoch: Option<Epoch>) -> StoreResult<StopOutcome> {
         let (id, clock) = (run.clone(), self.inner.clock.clone());
         self.transact(move |connection| {
             Box::pin(async move {
                 let now = clock.now();
-                let stop = query(STOP).bind(now.0).bind(key.0).bind(id.as_str()).bind(now.plus(STOP_GRACE).0);
+                let stop = query(STOP)
+                    .bind(now.0)
+                    .bind(key.0)
+                    .bind(id.as_str())
+                    .bind(now.plus(STOP_GRACE).0)
+                    .bind(epoch.map(Epoch::to_i64));
                 fetch::run(connection, stop).await?;
                 Ok(match look(connection, query(BY_ID).bind(key.0).bind(id.as_str())).await? {
                     None => StopOutcome::Gone,
+                    Some((head, _)) if !has(&head, epoch) => StopOutcome::OtherEpoch(head),
                     Some((_, None)) => StopOutcome::NoRun,
                     Some((head, Some(run))) if run.status.is_active() => StopOutcome::Asked(run, head),
                     Some((_, Some(run))) => StopOutcome::Ended(run),
@@ -266,10 +281,10 @@ impl RunStore for SqliteStore {
         .await
     }
 
-    async fn release(&self, key: ThreadKey, fence: Fence) -> StoreResult<bool> {
+    async fn release(&self, key: ThreadKey, fence: Fence, epoch: Option<Epoch>) -> StoreResult<bool> {
         let until = self.inner.clock.now().plus(RELEASE_GRACE);
         self.transact(move |connection| {
-            let release = query(RELEASE).bind(key.0).bind(fence.0).bind(until.0);
+            let release = query(RELEASE).bind(key.0).bind(fence.0).bind(until.0).bind(epoch.map(Epoch::to_i64));
             Box::pin(async move { Ok(fetch::change(connection, release).await? > 0) })
         })
         .await

@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use sqlx::query;
 
 use super::SqliteStore;
-use crate::{StatusStore, StoreResult, StoreStatus};
+use crate::{Durability, StatusStore, StoreResult, StoreStatus};
 
 /// Reads a page of the file, so that an answer means that reads work.
 const STATUS: &str = "SELECT count(*) FROM heads WHERE key = 0";
@@ -18,6 +18,10 @@ impl StatusStore for SqliteStore {
 
     async fn maintain(&self) -> StoreResult<()> {
         Self::maintain(self).await.map(drop)
+    }
+
+    async fn durability(&self) -> StoreResult<Durability> {
+        Ok(Durability::Single)
     }
 
     async fn shut_down(&self) {

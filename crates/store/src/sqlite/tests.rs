@@ -39,6 +39,7 @@ async fn started(store: &SqliteStore, id: &str) -> (ThreadKey, threadline_core::
         closing: None,
         events: None,
         at: None,
+        epoch: None,
     };
     match store.start(start).await.expect("starts") {
         StartOutcome::Started(started) => (thread.key, started.run.fence),
@@ -48,7 +49,7 @@ async fn started(store: &SqliteStore, id: &str) -> (ThreadKey, threadline_core::
 
 fn append(key: ThreadKey, fence: threadline_core::Fence, text: &str) -> Append {
     let events = NewEvents::from_ndjson(text.as_bytes()).expect("events");
-    Append { key, fence, producer_seq: None, events }
+    Append { key, fence, epoch: None, producer_seq: None, events }
 }
 
 async fn pragma(store: &SqliteStore, text: String) {
@@ -318,7 +319,7 @@ async fn purging_leaves_no_row_behind() {
         rows::Columns::new(&rows[0]).int().expect("int")
     };
     assert_eq!((count("log").await, count("runs").await, count("threads").await), (30, 1, 1));
-    assert!(store.delete_thread(key).await.expect("deletes"));
+    assert!(store.delete_thread(key, None).await.expect("deletes"));
     assert_eq!((count("log").await, count("heads").await), (30, 0));
     assert_eq!(store.purge(key, 20).await.expect("purges"), Purging::More);
     assert_eq!(count("log").await, 10);

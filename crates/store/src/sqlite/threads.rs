@@ -95,7 +95,13 @@ impl ThreadStore for SqliteStore {
         pages::thread_page(&rows, list.limit, feed_cursor)
     }
 
-    async fn edit_thread(&self, key: ThreadKey, version: i64, patch: ThreadPatch) -> StoreResult<Option<Thread>> {
+    async fn edit_thread(
+        &self,
+        key: ThreadKey,
+        version: i64,
+        patch: ThreadPatch,
+        epoch: Option<Epoch>,
+    ) -> StoreResult<Option<Thread>> {
         let clock = self.inner.clock.clone();
         self.transact(move |connection| {
             Box::pin(async move {
@@ -108,7 +114,8 @@ impl ThreadStore for SqliteStore {
                     .bind(source.map(|source| source as i64))
                     .bind(patch.metadata)
                     .bind(patch.archived)
-                    .bind(clock.now().0);
+                    .bind(clock.now().0)
+                    .bind(epoch.map(Epoch::to_i64));
                 match fetch::change(connection, edit).await? {
                     0 => Ok(None),
                     _ => one(connection, query(BY_KEY).bind(key.0)).await,
@@ -118,20 +125,23 @@ impl ThreadStore for SqliteStore {
         .await
     }
 
-    async fn mark_read(&self, key: ThreadKey, seq: Seq) -> StoreResult<Option<Thread>> {
+    async fn mark_read(&self, key: ThreadKey, seq: Seq, epoch: Option<Epoch>) -> StoreResult<Option<Thread>> {
         self.transact(move |connection| {
             Box::pin(async move {
-                fetch::change(connection, query(MARK).bind(key.0).bind(rows::to_i64(seq))).await?;
-                Ok(one(connection, query(BY_KEY).bind(key.0)).await?.filter(|thread| seq <= thread.tail))
+                let mark = query(MARK).bind(key.0).bind(rows::to_i64(seq)).bind(epoch.map(Epoch::to_i64));
+                fetch::change(connection, mark).await?;
+                let thread = one(connection, query(BY_KEY).bind(key.0)).await?;
+                Ok(thread.filter(|thread| seq <= thread.tail && epoch.is_none_or(|epoch| epoch == thread.epoch)))
             })
         })
         .await
     }
 
-    async fn delete_thread(&self, key: ThreadKey) -> StoreResult<bool> {
+    async fn delete_thread(&self, key: ThreadKey, epoch: Option<Epoch>) -> StoreResult<bool> {
         let now = self.inner.clock.now().0;
         self.transact(move |connection| {
-            Box::pin(async move { Ok(fetch::change(connection, query(DELETE).bind(key.0).bind(now)).await? > 0) })
+            let delete = query(DELETE).bind(key.0).bind(epoch.map(Epoch::to_i64)).bind(now);
+            Box::pin(async move { Ok(fetch::change(connection, delete).await? > 0) })
         })
         .await
     }

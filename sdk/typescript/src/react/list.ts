@@ -2,6 +2,7 @@ import type { Threadline } from "../client.js";
 import { type ThreadlineError, TimeoutError } from "../errors.js";
 import { newId } from "../ids.js";
 import { MUTATION_TIMEOUT_MS } from "../limits.js";
+import type { WriteOptions } from "../runs.js";
 import { trimmed } from "../search.js";
 import type { NewThread } from "../threads.js";
 import type { FeedEntry, Thread } from "../types.js";
@@ -43,6 +44,7 @@ export const EMPTY_LIST: ThreadListSnapshot = {
 /** A method that waits until its change is confirmed. */
 interface Waiter {
   readonly threadId: string;
+  readonly epoch: string | undefined;
   newest: FeedEntry | undefined;
   check: () => void;
   /** Rejects the method, since the change will not be confirmed. */
@@ -106,25 +108,25 @@ export class ThreadListStore extends Store<ThreadListSnapshot> {
   readonly createThread = (options: Omit<NewThread, "signal"> = {}): Promise<Thread> => {
     const { agentId } = this.#options;
     const thread = { threadId: newId() as string, ...(agentId !== undefined && { agentId }), ...options };
-    return this.#confirmed(thread.threadId, (signal) => this.#client.threads.create({ ...thread, signal }));
+    return this.#confirmed(thread.threadId, ({ signal }) => this.#client.threads.create({ ...thread, signal }));
   };
 
   /** Renames a thread; null removes the name. */
   readonly renameThread = async (threadId: string, name: string | null): Promise<void> => {
-    await this.#confirmed(threadId, (signal) => this.#client.thread(threadId).rename(name, { signal }));
+    await this.#confirmed(threadId, (options) => this.#client.thread(threadId).rename(name, options));
   };
 
   readonly archiveThread = async (threadId: string): Promise<void> => {
-    await this.#confirmed(threadId, (signal) => this.#client.thread(threadId).archive({ signal }));
+    await this.#confirmed(threadId, (options) => this.#client.thread(threadId).archive(options));
   };
 
   readonly unarchiveThread = async (threadId: string): Promise<void> => {
-    await this.#confirmed(threadId, (signal) => this.#client.thread(threadId).unarchive({ signal }));
+    await this.#confirmed(threadId, (options) => this.#client.thread(threadId).unarchive(options));
   };
 
   /** Deletes a thread and all of its log, permanently. */
   readonly deleteThread = async (threadId: string): Promise<void> => {
-    await this.#confirmed(threadId, (signal) => this.#client.thread(threadId).delete({ signal }));
+    await this.#confirmed(threadId, (options) => this.#client.thread(threadId).delete(options));
   };
 
   protected override open(): void {
@@ -232,17 +234,18 @@ export class ThreadListStore extends Store<ThreadListSnapshot> {
   }
 
   /** Sends a change, and waits until the list shows it. */
-  #confirmed<T extends Thread | void>(threadId: string, request: (signal: AbortSignal) => Promise<T>): Promise<T> {
+  #confirmed<T extends Thread | void>(threadId: string, request: (options: WriteOptions) => Promise<T>): Promise<T> {
     return this.act(async () => {
       const late = new AbortController();
       const fail = (error: ThreadlineError) => late.abort(error);
-      const waiter: Waiter = { threadId, newest: undefined, check: () => {}, fail };
+      const epoch = this.#shown(threadId)?.epoch;
+      const waiter: Waiter = { threadId, epoch, newest: undefined, check: () => {}, fail };
       const timer = setTimeout(() => {
         fail(new TimeoutError("the server did not confirm the change before the timeout; it may still be applied"));
       }, this.#timeoutMs);
       this.#waiters.add(waiter);
       try {
-        const answer = await request(late.signal);
+        const answer = await request({ signal: late.signal, epoch });
         await new Promise<void>((resolve, reject) => {
           late.signal.throwIfAborted();
           late.signal.addEventListener("abort", () => reject(late.signal.reason));
@@ -257,13 +260,19 @@ export class ThreadListStore extends Store<ThreadListSnapshot> {
     });
   }
 
+  #shown(threadId: string): Thread | undefined {
+    return this.#window.threads.find((thread) => thread.threadId === threadId);
+  }
+
   /** True if the list shows the change, or never will: a request that changes nothing produces no feed entry. */
-  #hasCome({ threadId, newest }: Waiter, answer: Thread | void): boolean {
+  #hasCome({ threadId, epoch, newest }: Waiter, answer: Thread | void): boolean {
     if (newest?.type === "delete") return true;
     if (answer && newest?.thread && newest.thread.updatedAt >= answer.updatedAt) return true;
     if (this.#isLoading) return false;
-    const shown = this.#window.threads.find((thread) => thread.threadId === threadId);
-    if (!answer || !isShownBy(this.#options, answer)) return shown === undefined;
+    const shown = this.#shown(threadId);
+    // Another thread under this id is not the one that was deleted.
+    if (!answer) return shown?.epoch !== epoch || epoch === undefined;
+    if (!isShownBy(this.#options, answer)) return shown === undefined;
     return shown ? shown.updatedAt >= answer.updatedAt : isBeyond(this.#window, this.#options, answer);
   }
 }

@@ -174,7 +174,7 @@ export class Replay {
       try {
         for (let sent = 0; sent < this.#read;) {
           sent = this.#read;
-          const { readSeq } = await this.#ref.markRead(sent);
+          const { readSeq } = await this.#ref.markRead(sent, { epoch: this.epoch });
           this.#marked = readSeq;
           onMarked(readSeq);
         }

@@ -60,13 +60,16 @@ pub async fn run(
         return suggest::answer(state, principal, &agent, input).await;
     }
     let place = state.http.quota.open(principal)?;
+    // Without both IDs a repetition would begin another run.
+    let repeatable = input.thread_id.is_some() && input.run_id.is_some();
     let thread = input.thread_id.take().unwrap_or_else(ThreadId::generate);
     let id = match input.run_id.take() {
         Some(id) => continued(state, principal, &thread, id, &input).await?,
         None => RunId::generate(),
     };
-    let run = AgentRun { id: Some(id.clone()), lease: None, input, makes_thread: true };
-    let (started, mut requester) = run_agent(state, principal, &thread, agent, run, true).await?;
+    let run = AgentRun { id: Some(id.clone()), lease: None, epoch: None, input, makes_thread: true };
+    let started = run_agent(state, principal, &thread, agent, run, true).await;
+    let (started, mut requester) = started.map_err(|problem| problem.of_request(repeatable))?;
     let events = &state.service.events;
     let subscription = events
         .subscribe(principal, &thread, started.cursor, Some(started.epoch), Some(&id), FollowMethod::Copilotkit)

@@ -32,6 +32,7 @@ pub(super) async fn commit(connection: &mut PgConnection, group: &mut [Request])
         .bind(group.iter().map(|request| request.events as i64).collect::<Vec<_>>())
         .bind(STOP_GRACE.as_millis() as i64)
         .bind(group.iter().map(|request| &request.body[..]).collect::<Vec<_>>())
+        .bind(all(None::<i64>))
         .bind(all(None::<i64>));
     let committed = statement.fetch_all(connection).await?.len();
     if committed == group.len() {
@@ -77,6 +78,7 @@ impl Commits {
             .bind(1i64)
             .bind(STOP_GRACE.as_millis() as i64)
             .bind(body.as_bytes())
+            .bind(None::<i64>)
             .bind(None::<i64>);
         statement.fetch_one(&mut self.connection).await?;
         Ok(())
@@ -112,7 +114,8 @@ impl Commits {
             // … starts at any tail of the log, for a producer.
             .bind(no_number)
             .bind(false)
-            .bind(Vec::<i64>::new());
+            .bind(Vec::<i64>::new())
+            .bind(no_number);
         statement.fetch_one(&mut self.connection).await?;
         Ok(())
     }

@@ -108,6 +108,7 @@ impl From<ServiceError> for Refusal {
             | ServiceError::ProducerSeqConflict { .. }
             | ServiceError::LogReplaced(_)
             | ServiceError::CursorAhead { .. }
+            | ServiceError::OutcomeUnknown
             | ServiceError::InvalidRequest(_)) => Self::Other(error.to_string()),
         }
     }

@@ -12,7 +12,7 @@ use serde::Deserialize;
 use serde_json::{Value, json, value::RawValue};
 use threadline_core::{Batch, Epoch, LogSlice, ReadFrom, RunId, Scope, Seq, json, limits::CURSOR_PAGE};
 use threadline_engine::{
-    PageRequest, ReadError, RunLookupError, StoreError,
+    PageRequest, ReadError, StopError, StoreError,
     metrics::GaugeGuard,
     subscription::{Delivery, EndReason, FollowMethod, Subscription, TopicState},
 };
@@ -205,7 +205,7 @@ impl ChannelHandler for Stops {
         let stopped = self.state.service.runs.stop(&self.pass.principal, &self.pass.thread, &run).await;
         let answer = match stopped {
             Ok(run) if run.status.is_active() => Ok(json!({})),
-            Ok(_) | Err(RunLookupError::RunNotFound | RunLookupError::ThreadNotFound) => Err(refused("run_not_active")),
+            Ok(_) | Err(StopError::RunNotFound | StopError::ThreadNotFound) => Err(refused("run_not_active")),
             Err(error) => Err(Refusal::from(error).for_reader()),
         };
         answer.into()

@@ -1,11 +1,15 @@
 //! Lineage of the store as this node follows it: when the store's history has changed, the node adopts it, forgets what
 //! it knew of the one before, and has every reader judged by its own cursor.
 
+mod repetition;
+
 use std::sync::Arc;
 
 use threadline_core::limits::{LINEAGE_RETRY, LINEAGE_RETRY_MAX};
 use threadline_store::{DynStore, Lineage, LineageCause, LineageState};
 use tokio::time;
+
+pub(crate) use repetition::Repetition;
 
 use crate::{directory::Directory, lifecycle::Lifecycle, metrics::Metrics, read::recheck::Recheck, subscription::Hub};
 
@@ -17,6 +21,7 @@ pub(crate) struct LineageKeeper {
     pub recheck: Recheck,
     pub metrics: Metrics,
     pub lifecycle: Lifecycle,
+    pub repetition: Repetition,
 }
 
 /// Loop that adopts each change of the store's history.
@@ -30,7 +35,7 @@ pub(crate) async fn run(keeper: LineageKeeper) {
                 LineageState::Fenced { cause, .. } => keeper.adopt(&mut known, cause).await,
                 // Another user of the same handle has adopted it.
                 LineageState::Known(now) if now != known => {
-                    keeper.forget();
+                    keeper.forget(now);
                     keeper.begin(&mut known, now, LineageCause::Adopted).await;
                 }
                 LineageState::Known(_) => drop(changes.changed().await),
@@ -67,15 +72,15 @@ impl LineageKeeper {
             tracing::info!(generation = %adopted.generation, "the history of the store is the known one");
             return;
         }
-        self.forget();
+        self.forget(adopted);
         fence.open(adopted);
         self.begin(known, adopted, first_cause).await;
     }
 
     /// Forgets what belongs to the history before. Followers wait until their threads were read again.
-    fn forget(&self) {
+    fn forget(&self, adopted: Lineage) {
         self.directory.clear();
-        self.hub.reset();
+        self.hub.reset(adopted.generation);
     }
 
     /// Has every reader judged by its cursor.
@@ -87,5 +92,7 @@ impl LineageKeeper {
             "lineage changed: acknowledged events may be missing, and cursors are judged anew"
         );
         *known = adopted;
+        // Beside the loop, which notices the next change: a repetition takes as long as the store takes.
+        tokio::spawn(self.repetition.clone().run());
     }
 }

@@ -1,0 +1,141 @@
+#!/usr/bin/env python3
+"""Runs all tests: builds them once, then runs two parts at a time, the longest first.
+
+Most tests wait, for a browser, a server or a timeout; two parts at a time keep the cores busy. A part is a program of Rust
+tests, as cargo names it, or one of the stages below. Names as arguments select parts; --list shows them. The output of a part
+is printed when the part ends, in one piece. Exit code 1 if a part fails; the last lines name it.
+"""
+
+import argparse
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+CARGO = os.environ.get("CARGO", "cargo")
+# Parts at a time.
+LANES = 2
+# Seconds after which a part that hangs ends as a failure.
+LIMIT = 1500
+# Parts that take a minute or more on two cores, the longest first; the others follow.
+LONG = ["copilotkit", "e2e", "package", "faults", "chaos", "real", "console", "contract", "tour", "simulation", "cluster", "nodes"]
+# What is tested by other programs than those of cargo: a target of the Makefile each.
+STAGES = ["package", "console", "tour", "cluster", "docs"]
+
+
+class Part:
+    def __init__(self, name, command, cwd=ROOT, env=None):
+        self.name, self.command, self.cwd, self.env = name, command, cwd, env or {}
+
+
+def built():
+    """The programs of Rust tests, built."""
+    command = [CARGO, "test", "--workspace", "--no-run", "--message-format=json-render-diagnostics"]
+    parts = []
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as build:
+        for line in build.stdout:
+            message = json.loads(line)
+            if message.get("reason") != "compiler-artifact" or not message["profile"]["test"] or not message["executable"]:
+                continue
+            target, folder = message["target"], Path(message["manifest_path"]).parent
+            name = target["name"] if target["kind"] == ["test"] else f"unit tests of {target['name']} ({target['kind'][0]})"
+            parts.append(Part(name, [message["executable"]], folder, {"CARGO_MANIFEST_DIR": str(folder)}))
+    if build.returncode:
+        sys.exit(build.returncode)
+    return parts
+
+
+def stages():
+    return [Part(name, ["make", "--no-print-directory", f"test-{name}"]) for name in STAGES]
+
+
+class Runner:
+    def __init__(self, parts):
+        order = {name: place for place, name in enumerate(LONG)}
+        self.waiting = sorted(parts, key=lambda part: order.get(part.name, len(LONG)))
+        self.running, self.failed, self.stopped = {}, [], False
+        self.lock = threading.Lock()
+
+    def stop(self, *_):
+        """Ends the running parts with what they have started."""
+        self.stopped = True
+        for process in list(self.running.values()):
+            end(process)
+
+    def lane(self):
+        while True:
+            with self.lock:
+                if self.stopped or not self.waiting:
+                    return
+                part = self.waiting.pop(0)
+            self.run(part)
+
+    def run(self, part):
+        begin = time.monotonic()
+        process = subprocess.Popen(
+            part.command, cwd=part.cwd, env={**os.environ, **part.env}, start_new_session=True,
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        )
+        self.running[part.name] = process
+        late = threading.Timer(LIMIT, end, [process])
+        late.start()
+        output, _ = process.communicate()
+        late.cancel()
+        del self.running[part.name]
+        seconds, passed = time.monotonic() - begin, process.returncode == 0
+        with self.lock:
+            print(f"-- {part.name}", flush=True)
+            sys.stdout.buffer.write(output)
+            print(f"-- {part.name} {'passed' if passed else 'FAILED'} after {seconds:.0f} s", flush=True)
+            if not passed:
+                self.failed.append(part.name)
+
+
+def end(process):
+    """Ends a process group: with SIGTERM, and with SIGKILL ten seconds later."""
+    for kill in (signal.SIGTERM, signal.SIGKILL):
+        try:
+            os.killpg(process.pid, kill)
+            process.wait(10)
+        except ProcessLookupError:
+            return
+        except subprocess.TimeoutExpired:
+            pass
+
+
+def main():
+    arguments = argparse.ArgumentParser(description=__doc__.split("\n\n", maxsplit=1)[0])
+    arguments.add_argument("names", nargs="*", metavar="PART", help="parts to run (default: all)")
+    arguments.add_argument("--list", action="store_true", help="build, and print the names of all parts")
+    chosen = arguments.parse_args()
+    begin = time.monotonic()
+    parts = built() + stages()
+    print(f"-- built in {time.monotonic() - begin:.0f} s", flush=True)
+    names = [part.name for part in parts]
+    if chosen.list:
+        print("\n".join(names))
+        return 0
+    unknown = [name for name in chosen.names if name not in names]
+    if unknown:
+        sys.exit(f"no part has the name {unknown[0]!r}: scripts/test.py --list")
+    runner = Runner([part for part in parts if not chosen.names or part.name in chosen.names])
+    signal.signal(signal.SIGTERM, runner.stop)
+    signal.signal(signal.SIGINT, runner.stop)
+    lanes = [threading.Thread(target=runner.lane) for _ in range(LANES)]
+    for lane in lanes:
+        lane.start()
+    for lane in lanes:
+        lane.join()
+    print(f"-- all tests took {(time.monotonic() - begin) / 60:.1f} min", flush=True)
+    for name in runner.failed:
+        print(f"FAILED: {name}", flush=True)
+    return 1 if runner.failed or runner.stopped else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,35 @@
+//! Events that the disk has changed: reads end in front of them, and say so.
+
+use serde_json::json;
+use sqlx::{Connection, PgConnection};
+
+use crate::{
+    backing::Postgres,
+    harness::{Backend, Options, Server, number, text},
+};
+
+#[tokio::test]
+async fn damaged_events_are_told_and_never_shown() {
+    let database = Postgres::shared().fresh_database();
+    let server = Server::in_database(&database, Options::new(Backend::Production)).await;
+    let dev = server.client();
+    let epoch = text(&dev.thread("t").await, "epoch").to_owned();
+    dev.run("t", "r").await;
+    for (n, kind) in (1..).zip(["A", "B", "C"]) {
+        dev.append("t", "r", n, json!([{ "type": kind }])).await.ok(200);
+    }
+    let mut disk = PgConnection::connect(&database).await.expect("connects");
+    let change = "UPDATE log SET body = set_byte(body, 0, get_byte(body, 0) # 1) WHERE first_seq = 2";
+    assert_eq!(sqlx::raw_sql(change).execute(&mut disk).await.expect("changes").rows_affected(), 1);
+
+    let page = async |after: u64| dev.get(&format!("/v1/threads/t/events?after={after}&epoch={epoch}")).await;
+    let intact = page(0).await.ok(200);
+    assert_eq!((number(&intact, "cursor"), &intact["hasMore"]), (1, &json!(true)), "{intact}");
+    let problem = page(1).await.problem(500, "log-damaged");
+    let facts = (number(&problem, "firstSeq"), number(&problem, "lastSeq"), &problem["retryable"]);
+    assert_eq!(facts, (2, 2, &json!(false)), "{problem}");
+    assert_eq!(page(2).await.ok(200)["events"].as_array().expect("events").len(), 1, "what follows is intact");
+    let counted = dev.get("/metrics").await;
+    assert!(!counted.text().contains("threadline_damaged_rows_total 0\n"), "{}", counted.text());
+    server.stop().await;
+}
