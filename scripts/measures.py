@@ -236,6 +236,11 @@ PANICS = re.compile(r"\.unwrap\(\)|\.expect\(|\b(?:panic|todo|unimplemented|unre
 BACK_ENDS = re.compile(r"\b(?:SqliteStore|MemoryStore)\b")
 OWN_ROUTES = re.compile(r"\b(?:Router::new|OpenApiRouter)\b|\.(?:route_service|nest|nest_service|merge)\(|\.route\((?!Access::)")
 
+# Names of the wall clock of a machine. Everything that nodes share follows the store's clock instead. The files that may name it: the
+# one that defines it, the server, which opens stores by it, the reference store, the data directory, which follows it at each beat,
+# and the metric of the start of the process.
+WALL_CLOCK = re.compile(r"\bClock::(?:system|default)\b|\bSystemTime\b|\bTimestamp::now\b|\b[a-z_]*clock\.wall\(\)|\bUtc::now\b")
+
 DOORS = ("rest", "socket", "agui", "conversations", "copilotkit", "console")
 
 
@@ -331,6 +336,7 @@ def measure():
     found["imports-against-layers"] = sorted(against_layers(files, pairs))
     found["back-ends-outside-app"] = [s.path for s in files if not s.crate and s.path != "src/app.rs" and BACK_ENDS.search(s.code)]
     found["routes-outside-table"] = [f"{s.path}: {hit}" for s in files if s.module[:1] == ("api",) for hit in OWN_ROUTES.findall(s.code)]
+    found["wall-clock-files"] = [s.path for s in files if WALL_CLOCK.search(s.code)]
     found["may-panic"] = [f"{s.path}: {hit}" for s in files for hit in PANICS.findall(s.code)]
     prose = list(comments(files))
     found["pronoun-comments"] = [f"{p}:{n}: {t[:80]}" for p, n, _, t in prose if first_word(t) in PRONOUNS]

@@ -40,6 +40,7 @@ if [ "${1:-run}" = "test" ]; then
   want npm npm
   want_server pgbouncer pgbouncer
   want openssl openssl
+  want faketime faketime      # clocks that are set while programs run
   want haproxy haproxy        # nodes behind a load balancer
   want chromium chromium      # CopilotKit's components for React
   want mix elixir             # the store for SkillKit

@@ -5,6 +5,7 @@ use std::{
     net::SocketAddr,
     path::{Path, PathBuf},
     sync::Arc,
+    time::Duration,
 };
 
 use futures_util::future::BoxFuture;
@@ -142,7 +143,7 @@ impl App {
             _ => {}
         }
         let app = Self::over(listener, ports, config.api_key.as_deref(), config.agents)?.with_origins(config.origins);
-        let mut app = app.with_agent_networks(config.agent_networks);
+        let mut app = app.with_agent_networks(config.agent_networks).with_token_leeway(config.token_leeway);
         (app.store, app.naming, app.admin) = (Some(store), config.naming, admin);
         Ok(app)
     }
@@ -153,7 +154,8 @@ impl<L: Listener> App<L> {
     pub fn over(listener: L, ports: Ports, operator_key: Option<&str>, agents: Vec<Agent>) -> Result<Self, StartError> {
         // The operator decides the URLs of issuers' keys, so every address is allowed.
         let outbound = EgressClient::new(EgressPolicy::Anywhere);
-        let (store, clock, timeouts) = (ports.store.clone(), ports.clock.clone(), Timeouts::within(&ports.limits));
+        let (store, clock, timeouts) =
+            (ports.store.clone(), ports.store.clock().clone(), Timeouts::within(&ports.limits));
         let service = Service::start(ports);
         let auth = Auth::new(operator_key, store, clock, outbound, service.removals().clone());
         let projects = auth.projects().clone();
@@ -179,6 +181,12 @@ impl<L: Listener> App<L> {
     /// Replaces the limit of concurrent runs of agents.
     pub fn with_agent_runs(mut self, places: usize) -> Self {
         self.state.agents = self.state.agents.clone().with_places(places);
+        self
+    }
+
+    /// Replaces the largest difference between the clocks of token issuers and the store's.
+    pub fn with_token_leeway(mut self, leeway: Duration) -> Self {
+        self.state.http.auth = self.state.http.auth.clone().with_leeway(leeway);
         self
     }
 

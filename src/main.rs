@@ -124,6 +124,7 @@ async fn start(configuration: Configuration) -> Result<App, Box<dyn std::error::
             heartbeat: Duration::from_secs(args.lock_heartbeat_interval_seconds),
         },
         lock_key_prefix: args.lock_key_prefix,
+        token_leeway: Duration::from_secs(args.token_leeway_seconds),
         api_key,
         agents,
         agent_networks: args.allow_agent_networks,

@@ -83,6 +83,23 @@ DROP INDEX heads_active;
 ALTER TABLE log ADD COLUMN crc bigint;
 ALTER TABLE snapshots ADD COLUMN crc bigint;
 
+-- Time of the newest events of a log, which the next ones do not precede: a clock may be set back. NULL: not written since.
+-- In no index, so that appends stay HOT.
+ALTER TABLE heads ADD COLUMN at bigint;
+-- Milliseconds by which the store's clock has moved away from what the node expected; NULL: the clock was not set.
+ALTER TABLE nodes ADD COLUMN step_ms bigint;
+
+-- A thread that was created with an Idempotency-Key keeps it, and its deletion is remembered for a day: the retry of the
+-- creation does not create the thread again.
+ALTER TABLE threads ADD COLUMN request text COLLATE "C";
+CREATE TABLE deleted_requests (
+  project text COLLATE "C" NOT NULL,
+  thread  text COLLATE "C" NOT NULL,
+  at      bigint NOT NULL,
+  PRIMARY KEY (project, thread)
+);
+CREATE INDEX deleted_requests_at ON deleted_requests (at);
+
 -- Background work, put in the commit that causes it. `ref` is what the work is about: of seal, pack and purge the key of a
 -- thread. Taking a job moves `due_at` by the length of a claim. An index entry at a due time that has passed is dead soon,
 -- so the table is vacuumed by a number of dead rows.

@@ -60,6 +60,22 @@ DROP INDEX heads_active;
 ALTER TABLE log ADD COLUMN crc INTEGER;
 ALTER TABLE snapshots ADD COLUMN crc INTEGER;
 
+-- Time of the newest events of a log, which the next ones do not precede: a clock may be set back. NULL: not written since.
+ALTER TABLE heads ADD COLUMN at INTEGER;
+-- Milliseconds by which the store's clock has moved away from what the node expected; NULL: the clock was not set.
+ALTER TABLE nodes ADD COLUMN step_ms INTEGER;
+
+-- A thread that was created with an Idempotency-Key keeps it, and its deletion is remembered for a day: the retry of the
+-- creation does not create the thread again.
+ALTER TABLE threads ADD COLUMN request TEXT;
+CREATE TABLE deleted_requests (
+  project TEXT    NOT NULL,
+  thread  TEXT    NOT NULL,
+  at      INTEGER NOT NULL,
+  PRIMARY KEY (project, thread)
+) WITHOUT ROWID;
+CREATE INDEX deleted_requests_at ON deleted_requests (at);
+
 -- Background work, put in the commit that causes it. `ref` is what the work is about: of seal, pack and purge the key of a
 -- thread. Taking a job moves `due_at` by the length of a claim.
 CREATE TABLE jobs (

@@ -1,8 +1,12 @@
 //! Configuration of a server.
 
-use std::{net::SocketAddr, path::PathBuf};
+use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
-use threadline_core::{AllowedOrigins, Limits, agent::Agent, limits::DEFAULT_LOCK_KEY_PREFIX};
+use threadline_core::{
+    AllowedOrigins, Limits,
+    agent::Agent,
+    limits::{DEFAULT_LOCK_KEY_PREFIX, TOKEN_LEEWAY},
+};
 use threadline_engine::LockTiming;
 use threadline_http::egress::Network;
 
@@ -25,6 +29,8 @@ pub struct ServeConfig {
     pub lock_key_prefix: String,
     /// Operator's key; without it the server runs in development mode.
     pub api_key: Option<String>,
+    /// Largest difference between the clocks of token issuers and the store's.
+    pub token_leeway: Duration,
     /// Agents of the configuration.
     pub agents: Vec<Agent>,
     /// Networks, in addition to the public internet, that agents made over the API may be in.
@@ -57,6 +63,7 @@ impl ServeConfig {
             timing: LockTiming::default(),
             lock_key_prefix: DEFAULT_LOCK_KEY_PREFIX.to_owned(),
             api_key: None,
+            token_leeway: TOKEN_LEEWAY,
             agents: Vec::new(),
             agent_networks: Vec::new(),
             limits: Limits::default(),

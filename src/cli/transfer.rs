@@ -6,7 +6,7 @@ use std::{
 };
 
 use clap::Args;
-use threadline_core::{Clock, ThreadId, UserId};
+use threadline_core::{ThreadId, UserId};
 
 use super::{connect::ConnectArgs, error::CliError, output::note};
 use crate::{
@@ -110,7 +110,7 @@ pub async fn export(connect: &ConnectArgs, args: &ExportArgs) -> Result<(), CliE
     let selection = selection(connect, &args.threads)?;
     let opened = CommandStore::open(&args.place.choice(), MissingData::Refuse).await.map_err(told)?;
     let progress = Progress::default();
-    let moved = transfer::export(opened.store(), &args.to, &selection, Clock::system().now(), &progress).await;
+    let moved = transfer::export(opened.store(), &args.to, &selection, opened.store().clock().now(), &progress).await;
     progress.clear();
     opened.close().await;
     say("exported", &moved.map_err(told)?, "to", &args.to)

@@ -25,7 +25,8 @@ use crate::{
 Every thread is read to its end. The seqs of a log have no gap; the head ends where the log ends; the events of a run are
 consecutive, and a run that is over has one terminal event, its last; turns has the active runs and no other; a feed names the
 threads of its user; and stored data has the checksum with which it was written. No thread is changed. A store of an older
-release gets the present schema first, and a backup a generation of its own, as when a server opens it.
+release gets the present schema first, a backup a generation of its own, and active runs of a data directory full leases,
+as when a server opens it.
 Each contradiction is a line of JSON on the standard output; the last line counts what was read.
 Exit codes: 0 no contradiction, 1 contradictions, 2 the store could not be read.
 Stop the server of a data directory first, or verify a backup of it. Nodes over a database may keep running.

@@ -8,7 +8,7 @@ use threadline_core::{
     AllowedOrigins,
     limits::{
         DEFAULT_LEASE, DEFAULT_LOCK_KEY_PREFIX, DRAIN_DELAY, DRAIN_RUNS, DRAIN_SPREAD, LOCK_HEARTBEAT, MAX_DRAIN_DELAY,
-        MAX_LEASE, MAX_LOCK_HEARTBEAT,
+        MAX_LEASE, MAX_LOCK_HEARTBEAT, MAX_TOKEN_LEEWAY, TOKEN_LEEWAY,
     },
 };
 use threadline_http::egress::Network;
@@ -101,6 +101,16 @@ pub struct ServeArgs {
         value_name = "SECONDS"
     )]
     pub drain_runs: u64,
+    /// Largest difference between the clocks of token issuers and the store's clock, by which the times of a token are judged: 0
+    /// to 600
+    #[arg(
+        long,
+        env = "THREADLINE_TOKEN_LEEWAY_SECONDS",
+        default_value_t = TOKEN_LEEWAY.as_secs(),
+        value_parser = value_parser!(u64).range(0..=MAX_TOKEN_LEEWAY.as_secs()),
+        value_name = "SECONDS"
+    )]
+    pub token_leeway_seconds: u64,
     /// Log level: error, warn, info, debug, or directives like info,threadline=debug
     #[arg(long, env = "THREADLINE_LOG", default_value = "info", value_name = "FILTER", value_parser = telemetry::filter)]
     pub log: String,

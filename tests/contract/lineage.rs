@@ -9,7 +9,8 @@ use crate::support::{Env, append, events, finished, project, start_run, user};
 /// Opens a generation, as if commits had been lost.
 pub async fn another_generation(env: &Env) -> Generation {
     let (node, version) = (NodeId::generate(), "1.2.3");
-    let beat = NewBeat { node, name: "host".to_owned(), version, leaving: false, skew_ms: None, rtt_us: None };
+    let beat =
+        NewBeat { node, name: "host".to_owned(), version, leaving: false, skew_ms: None, rtt_us: None, step_ms: None };
     assert_eq!(env.store.put_beat(&beat).await.expect("a beat").generation, env.store.lineage().generation());
     let lineage = env.store.adopt(LineageCause::Ordered).await.expect("adopts");
     env.store.lineage().open(lineage);

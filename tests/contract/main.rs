@@ -3,6 +3,7 @@
 mod agents;
 mod annotations;
 mod bus;
+mod clocks;
 mod concurrent;
 mod damage;
 mod differential;
@@ -65,7 +66,8 @@ contract! {
         a_read_marker_is_in_the_feed_and_moves_no_thread
         a_deleted_thread_is_gone_at_once
         a_deleted_thread_is_purged_in_chunks
-        a_recreated_thread_is_a_new_thread;
+        a_recreated_thread_is_a_new_thread
+        the_deletion_of_a_requested_thread_is_remembered_for_a_day;
     runs:
         a_start_gives_the_thread_to_one_run
         a_start_repeated_is_the_same_run
@@ -144,6 +146,12 @@ contract! {
         a_beat_is_numbered_and_has_the_time_of_the_store
         nodes_are_listed_as_their_last_beats_describe_them
         nodes_without_a_beat_for_long_are_forgotten;
+    clocks:
+        a_clock_that_jumps_ahead_ends_no_run
+        a_clock_that_is_set_back_leaves_no_lease_for_ever
+        leases_that_are_right_are_not_renewed
+        time_in_a_log_never_goes_back
+        a_log_that_is_more_than_an_hour_ahead_gets_the_time_of_the_store;
     identity:
         a_project_is_put_by_version
         keys_are_found_by_digest_and_belong_to_a_project

@@ -9,7 +9,7 @@ use crate::support::Env;
 
 pub fn beat(node: u64) -> NewBeat {
     let name = format!("machine-{node}");
-    NewBeat { node: NodeId(node), name, version: "1.2.3", leaving: false, skew_ms: None, rtt_us: None }
+    NewBeat { node: NodeId(node), name, version: "1.2.3", leaving: false, skew_ms: None, rtt_us: None, step_ms: None }
 }
 
 async fn list(env: &Env) -> Vec<Node> {
@@ -36,7 +36,8 @@ pub async fn nodes_are_listed_as_their_last_beats_describe_them(env: Env) {
     assert!(now <= env.clock.now());
     env.store.put_beat(&beat(u64::MAX)).await.expect("commits");
     env.clock.advance(Duration::from_secs(2));
-    let last = NewBeat { leaving: true, skew_ms: Some(-7), rtt_us: Some(1_500), ..beat(u64::MAX) };
+    let last =
+        NewBeat { leaving: true, skew_ms: Some(-7), rtt_us: Some(1_500), step_ms: Some(9_000), ..beat(u64::MAX) };
     env.store.put_beat(&last).await.expect("commits");
     // A beat that was delayed does not bring the node back.
     env.store.put_beat(&NewBeat { leaving: false, ..last.clone() }).await.expect("commits");
@@ -52,6 +53,7 @@ pub async fn nodes_are_listed_as_their_last_beats_describe_them(env: Env) {
         leaving: true,
         skew_ms: Some(-7),
         rtt_us: Some(1_500),
+        step_ms: Some(9_000),
     };
     assert_eq!(nodes, [expected]);
 }

@@ -58,6 +58,7 @@ pub fn new_thread(id: &str, owner: &str) -> NewThread {
         name: None,
         metadata: "{}".into(),
         created_with: "digest".into(),
+        request: None,
     }
 }
 

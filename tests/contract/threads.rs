@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use threadline_core::{CreatedThread, FeedChange, ListOrder, NameSource, ProjectId, ReadFrom, Thread, ThreadPatch};
+use threadline_core::{
+    CreatedThread, FeedChange, ListOrder, NameSource, NewThread, ProjectId, ReadFrom, Thread, ThreadPatch,
+    limits::REQUEST_KEPT,
+};
 use threadline_store::{ListThreads, StartOutcome};
 
 use crate::support::*;
@@ -293,4 +296,25 @@ pub async fn a_recreated_thread_is_a_new_thread(env: Env) {
     env.store.pump_feed(&project(), &user("u")).await.expect("pumps");
     while env.purge(1_000).await {}
     assert!(env.create("t").await.key > again_key);
+}
+
+pub async fn the_deletion_of_a_requested_thread_is_remembered_for_a_day(env: Env) {
+    let was_deleted = async |id: &str| env.store.was_request_deleted(&project(), &thread_id(id)).await.expect("looks");
+    for (id, request) in [("a", Some("key")), ("b", None)] {
+        let new = NewThread { request: request.map(str::to_owned), ..new_thread(id, "u") };
+        let made = env.store.create_thread(new).await.expect("creates");
+        assert!(made.created && !was_deleted(id).await);
+        assert!(env.store.delete_thread(made.thread.key, None).await.expect("deletes"));
+        assert_eq!(was_deleted(id).await, request.is_some());
+    }
+    let purge = async || {
+        while env.purge(100).await {}
+        env.store.forget_requests().await.expect("forgets");
+    };
+    env.clock.advance(REQUEST_KEPT - MS);
+    purge().await;
+    assert!(was_deleted("a").await, "as long as a retry may come");
+    env.clock.advance(MS);
+    purge().await;
+    assert!(!was_deleted("a").await);
 }

@@ -4,11 +4,11 @@ use std::{sync::Arc, time::Duration};
 
 use serde_json::json;
 use threadline_core::{Clock, Timestamp};
-use threadline_store::{DynStore, memory::MemoryStore, postgres::PgStore};
+use threadline_store::{DynStore, StatusStore, memory::MemoryStore, postgres::PgStore};
 
 use crate::{
     backing::Postgres,
-    harness::{Backend, Options, Server},
+    harness::{Backend, Client, Options, Server, eventually},
     metrics::Figures,
 };
 
@@ -89,6 +89,51 @@ async fn age_is_measured_by_the_clock_of_the_store() {
     let entry = audit["entries"].as_array().expect("entries").iter().find(|it| it["action"] == "retention.deletes");
     assert_eq!(entry.expect("audited")["at"], json!(of_store.now().to_string()), "as of the store's clock");
     server.stop().await;
+}
+
+#[tokio::test]
+async fn a_step_of_the_store_is_noticed_recorded_and_ends_no_run() {
+    let store = Arc::new(MemoryStore::new(Clock::system()));
+    let server = Server::over(store.clone(), Options::memory().with_key("secret")).await;
+    let ann = server.user("ann");
+    ann.thread("t").await;
+    ann.post("/v1/threads/t/runs", json!({ "runId": "r", "leaseSeconds": 60 })).await.ok(201);
+    let steps = async || Figures::of(&server).await.get("threadline_clock_steps_total");
+    eventually("a first beat", async || (server.client().get("/readyz").await.status == 200).then_some(())).await;
+    assert_eq!(steps().await, 0.0);
+    // The node expects another time than the store will show.
+    let (clock, hour) = (store.clock(), Duration::from_secs(3_600));
+    clock.anchor(clock.now().minus(hour), clock.steady());
+    eventually("the step is noticed", async || (steps().await == 1.0).then_some(())).await;
+    let audit = server.project().get("/v1/audit").await.ok(200);
+    let entry = audit["entries"].as_array().expect("entries").iter().find(|it| it["action"] == "clock.set");
+    let entry = entry.expect("recorded");
+    assert_eq!((&entry["actor"], entry["facts"]["stepMs"].as_i64().map(|ms| ms / 60_000)), (&json!("clock"), Some(60)));
+    assert!(store.clock().now().0.abs_diff(Clock::system().now().0) < 60_000, "the new time is believed");
+    assert_eq!(ann.get("/v1/threads/t/runs/r").await.ok(200)["status"], "running");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn what_a_node_with_a_wrong_clock_issues_is_good_on_the_others() {
+    let store: DynStore = Arc::new(MemoryStore::new(Clock::system()));
+    let wrong = Server::over(store.clone(), at(&ahead(Duration::from_secs(400 * DAY)))).await;
+    let right = Server::over(store, at(&Clock::system())).await;
+    for (from, to) in [(&wrong, &right), (&right, &wrong)] {
+        let body = json!({ "userId": "ann", "expiresInSeconds": 60 });
+        let token = from.project().post("/v1/tokens", body).await.ok(201);
+        let bearer = Client { key: token["token"].as_str().map(ToOwned::to_owned), user: None, ..to.client() };
+        bearer.get("/v1/threads").await.ok(200);
+        let key = from.project().post("/v1/keys", json!({ "expiresInSeconds": 60 })).await.ok(201);
+        Client { key: key["key"].as_str().map(ToOwned::to_owned), ..to.user("ann") }.get("/v1/threads").await.ok(200);
+    }
+    let found = eventually("the skew is a finding", async || {
+        let ready = wrong.client().get("/readyz").await.ok(200);
+        (ready["findings"] == json!(["clock-skew"])).then_some(ready)
+    });
+    assert_eq!(found.await["status"], "degraded");
+    right.stop().await;
+    wrong.stop().await;
 }
 
 #[tokio::test]

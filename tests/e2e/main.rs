@@ -21,6 +21,7 @@ mod draining;
 mod equivalence;
 mod exposition;
 mod harness;
+mod idempotency;
 mod identity;
 mod keys;
 mod limits;

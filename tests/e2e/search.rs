@@ -22,6 +22,7 @@ async fn fill(server: &Server, numbers: impl IntoIterator<Item = usize>, name: i
             name: name(n),
             metadata: "{}".into(),
             created_with: String::new(),
+            request: None,
         };
         server.store.create_thread(new).await.expect("makes");
         // Some at the same moment.

@@ -103,6 +103,7 @@ pub async fn make_thread(store: &MemoryStore, id: &str) -> Thread {
         name: None,
         metadata: "{}".into(),
         created_with: String::new(),
+        request: None,
     };
     store.create_thread(new).await.expect("create").thread
 }

@@ -1,7 +1,7 @@
 //! What is done on one node is seen on the others, at once.
 
 use serde_json::Value;
-use threadline_client::{FeedQuery, PatchThread};
+use threadline_client::{EventBody, FeedQuery, PatchThread, StartRun};
 use tokio::time::Instant;
 
 use crate::cluster::*;
@@ -89,6 +89,32 @@ async fn a_thread_recreated_on_another_node_is_a_new_thread_here() {
     producer.finish().await.expect("finishes");
     let log = log(&b, "t").await;
     assert!(log.iter().all(|line| line.starts_with("r ")) && log[0].contains("\"value\":1"), "{log:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_append_over_an_old_look_up_reaches_the_thread_that_has_the_id_now() {
+    let cluster = Cluster::start(2);
+    let (a, b) = (cluster.client(0), cluster.client(1));
+    let append = |number: u64| {
+        let body = EventBody::Ndjson(numbered(number..=number).body().clone());
+        let b = &b;
+        async move { b.append("t", "r", Some(1), body).await }
+    };
+    for round in 1..=3 {
+        make_thread(&a, "t").await;
+        let start = StartRun { run_id: Some("r".into()), lease_seconds: Some(600), ..StartRun::default() };
+        a.start_run("t", &start).await.expect("started");
+        // From the second round on, the other node knows the run of the thread before.
+        let appended = append(round).await.expect("appended");
+        assert_eq!((appended.first_seq, appended.last_seq), (1, 1), "round {round}");
+        assert!(log(&a, "t").await[0].contains(&format!("\"value\":{round}")), "round {round}");
+        a.delete_thread("t", None).await.expect("deleted");
+    }
+    let gone = append(4).await.expect_err("no thread has the id");
+    assert!(gone.problem("thread-not-found").is_some(), "{gone}");
+    make_thread(&a, "t").await;
+    let gone = append(4).await.expect_err("the thread has no such run");
+    assert!(gone.problem("run-not-found").is_some(), "{gone}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -3,6 +3,7 @@
 mod across;
 mod backups;
 mod balancer;
+mod clocks;
 mod cluster;
 mod copilotkit;
 mod deaths;

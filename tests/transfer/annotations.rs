@@ -37,6 +37,7 @@ async fn thread(store: &Store, whose: &str, id: &str) -> ThreadKey {
         name: None,
         metadata: "{}".into(),
         created_with: "digest".into(),
+        request: None,
     };
     store.create_thread(new).await.expect("creates").thread.key
 }

@@ -51,6 +51,7 @@ async fn fill(store: &dyn TransferStore) {
         name: None,
         metadata: "{}".into(),
         created_with: "digest".into(),
+        request: None,
     };
     let key = store.create_thread(new).await.expect("creates").thread.key;
     for run in ["r", "s", "active"] {

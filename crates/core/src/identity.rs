@@ -73,6 +73,9 @@ pub struct Retention {
     pub delete_after_days: Option<u32>,
 }
 
+/// Project that exists without any set-up.
+pub const DEFAULT_PROJECT: &str = "default";
+
 /// Entry of the audit log: an administrative action in a project.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AuditEntry {
@@ -80,7 +83,7 @@ pub struct AuditEntry {
     pub project: ProjectId,
     /// Time of the action.
     pub at: Timestamp,
-    /// Actor: `operator`, `development`, `key:<id>`, `user` or `retention`.
+    /// Actor: `operator`, `development`, `key:<id>`, `user`, `retention` or `clock`.
     pub actor: String,
     /// Action by its stable name, such as `key.revoked`.
     pub action: String,

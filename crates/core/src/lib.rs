@@ -38,7 +38,9 @@ pub use feed::{FeedChange, FeedEntry};
 pub use id::{
     AgentId, AnnotationId, Epoch, Fence, IdError, IdText, KeyId, ProjectId, RunId, ThreadId, ThreadKey, UserId,
 };
-pub use identity::{ApiKey, AuditEntry, Digest, Footprint, IssuerSettings, ProjectSettings, Retention};
+pub use identity::{
+    ApiKey, AuditEntry, DEFAULT_PROJECT, Digest, Footprint, IssuerSettings, ProjectSettings, Retention,
+};
 pub use lineage::{Generation, Judgement, LogHistory, PriorEpoch};
 pub use lines::lines;
 pub use node::{Node, NodeId};

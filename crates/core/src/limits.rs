@@ -131,6 +131,15 @@ pub const SNAPSHOT_MIN_BYTES: u64 = 64 * 1_024;
 /// Divisor of the old snapshot's size: new events must reach that share of it before the next snapshot.
 pub const SNAPSHOT_SHARE: u64 = 2;
 
+/// Longest idempotency key of a request, in bytes.
+pub const MAX_IDEMPOTENCY_KEY: usize = 128;
+
+/// Time for which the deletion of a thread that was created with an idempotency key is remembered, at least.
+pub const REQUEST_KEPT: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// Deletions that one purge forgets, at most.
+pub const FORGOTTEN_REQUESTS: usize = 1_000;
+
 /// Fewest events in a sealed segment.
 pub const SEGMENT_MIN_EVENTS: u64 = 256;
 /// Bytes of events in one log row and one delivery. A larger append is cut at events into several rows, so that readers
@@ -558,8 +567,10 @@ pub const PATCH_WORK_PER_BYTE: i64 = 32;
 
 /// Longest end user's token, in bytes.
 pub const MAX_TOKEN_BYTES: usize = 8 * 1_024;
-/// Largest difference between the clocks of token issuers and Threadline's.
-pub const TOKEN_LEEWAY: Duration = Duration::from_secs(10);
+/// Largest difference between the clocks of token issuers and the store's, unless set otherwise.
+pub const TOKEN_LEEWAY: Duration = Duration::from_secs(30);
+/// Longest value that [`TOKEN_LEEWAY`] can be set to.
+pub const MAX_TOKEN_LEEWAY: Duration = Duration::from_secs(600);
 /// Lifetime of a token that Threadline makes, if the request names none.
 pub const TOKEN_LIFETIME: Duration = Duration::from_secs(3_600);
 /// Longest lifetime of a token that Threadline makes.
@@ -626,6 +637,20 @@ pub const QUOTA_KEYS: u64 = 100_000;
 pub const QUOTA_IDLE: Duration = Duration::from_secs(600);
 /// Delay after which to retry a request for a permit whose release time is unknown: of a run, of a socket, of a body.
 pub const QUOTA_RETRY: Duration = Duration::from_secs(1);
+/// Time by which the newest events of a log may be ahead of the store's clock so that the next ones get their time.
+pub const MAX_LOG_AHEAD: Duration = Duration::from_secs(3_600);
+/// Active runs whose leases are renewed in one commit after the store's clock was set.
+pub const RENEW_CHUNK: usize = 500;
+/// Largest error of a node's expectation of the store's clock: half of the longest round trip of a beat that counts. Also the
+/// largest step of a data directory's clock with which no lease is moved.
+pub const CLOCK_ERROR: Duration = Duration::from_millis(500);
+/// Delay of a node's own timer from which the node stood still, and does not trust its expectation of the store's clock.
+pub const TIMER_DELAY: Duration = Duration::from_secs(2);
+/// Difference between the store's clock and what a node expects from which the clock was set, forward or back. Also the
+/// excess of a lease that no heartbeat can have given.
+pub const CLOCK_STEP: Duration = Duration::from_secs(5);
+/// Largest difference between the clocks of the store and of a node that is no finding.
+pub const MAX_SKEW: Duration = Duration::from_secs(10);
 /// Largest difference between the clocks of the store and of a node at which the node archives and deletes old threads.
 pub const MAX_RETENTION_SKEW: Duration = Duration::from_secs(5 * 60);
 /// Time that a node of several still serves all clients after SIGTERM, unless set otherwise: by then balancers that

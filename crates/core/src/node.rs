@@ -60,4 +60,7 @@ pub struct Node {
     pub skew_ms: Option<i64>,
     /// Microseconds that the heartbeat before took; `None` before the second heartbeat.
     pub rtt_us: Option<i64>,
+    /// Milliseconds by which the store's clock has moved away from what the node expected, for some seconds after the node
+    /// has noticed that the clock was set.
+    pub step_ms: Option<i64>,
 }

@@ -94,6 +94,8 @@ pub struct NewThread {
     pub metadata: String,
     /// Digest of the request; see [`Thread::created_with`].
     pub created_with: String,
+    /// Idempotency key of the request, from which the id is derived; `None` if the request has none.
+    pub request: Option<String>,
 }
 
 impl NewThread {

@@ -14,6 +14,8 @@ use serde::{
     de::{self, Visitor},
 };
 
+use crate::limits::MAX_LOG_AHEAD;
+
 /// Moment, in milliseconds since 1970-01-01T00:00:00Z. The text form is always `2026-11-21T10:11:15.123Z`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Timestamp(pub i64);
@@ -22,6 +24,12 @@ impl Timestamp {
     /// Moment that is `by` later.
     pub fn plus(self, by: Duration) -> Self {
         Self(self.0.saturating_add(i64::try_from(by.as_millis()).unwrap_or(i64::MAX)))
+    }
+
+    /// Time of a commit to a log whose newest events have the time `newest`: the present moment, and not before theirs. If
+    /// theirs is more than [`MAX_LOG_AHEAD`] ahead, a clock was wrong then.
+    pub fn in_log_after(self, newest: Option<Self>) -> Self {
+        newest.filter(|newest| *newest > self && *newest <= self.plus(MAX_LOG_AHEAD)).unwrap_or(self)
     }
 
     /// Moment that a text of another system names in RFC 3339, with any offset; `None` for any other text. Digits finer
@@ -136,6 +144,13 @@ impl Clock {
     /// Moment of a manual clock; `None` for the machine's, which a database may replace by its own.
     pub fn fixed(&self) -> Option<Timestamp> {
         self.0.as_ref().map(|_| self.now())
+    }
+
+    /// Sets a manual clock, forward or back; the machine's clock is left alone.
+    pub fn set(&self, time: Timestamp) {
+        if let Some(manual) = &self.0 {
+            manual.store(time.0, Ordering::SeqCst);
+        }
     }
 
     /// Moves a manual clock forward; the machine's clock is left alone.

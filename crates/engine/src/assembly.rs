@@ -35,7 +35,8 @@ impl Service {
     /// Starts the background tasks. Must be called inside a tokio runtime. No other function knows all parts of the
     /// engine.
     pub fn start(ports: Ports) -> Self {
-        let Ports { store, clock, lock, bus, timing, limits, node_name } = ports;
+        let Ports { store, clock: machine, lock, bus, timing, limits, node_name } = ports;
+        let clock = store.clock().clone();
         let (lifecycle, metrics, quota) = (Lifecycle::default(), Metrics::new(), Quota::new(limits));
         let node = NodeId::generate();
         let hub = Arc::new(Hub::new(metrics.clone()));
@@ -123,14 +124,17 @@ impl Service {
         });
         let retention = Arc::new(retention::Retention {
             store: store.clone(),
-            clock: clock.clone(),
+            machine: machine.clone(),
             metrics: metrics.clone(),
             listeners: listeners.clone(),
             feed_writer: feed_writer.clone(),
             lifecycle: lifecycle.clone(),
         });
-        let (in_store, at, counts, life) = (store.clone(), clock.clone(), metrics.clone(), lifecycle.clone());
-        let node_beats = Arc::new(nodes::NodeBeats::new(in_store, at, counts, life, node, node_name));
+        let steps = nodes::steps::Steps::new(store.clone(), metrics.clone(), lifecycle.clone(), node);
+        let steps = Arc::new(steps);
+        let (in_store, counts, life) = (store.clone(), metrics.clone(), lifecycle.clone());
+        let node_beats =
+            Arc::new(nodes::NodeBeats::new(in_store, machine, counts, life, node, node_name, steps.clone()));
         let health = Arc::new(health::Health {
             store: store.clone(),
             beats: node_beats.clone(),
@@ -159,6 +163,7 @@ impl Service {
         lifecycle.supervise("sweeps::run", sweeps::run(store.clone(), clock.clone(), life()));
         lifecycle.supervise("snapshots::run", snapshots::run(folder.clone(), life(), unprojected));
         lifecycle.supervise("nodes::run", nodes::run(node_beats));
+        lifecycle.supervise("steps::run", nodes::steps::run(steps));
         lifecycle.supervise("lineage::run", lineage::run(lineage_keeper));
         lifecycle.supervise("health::watch_durability", health::watch_durability(health.clone()));
         lifecycle.supervise("health::watch_redis", health::watch_redis(health.clone()));

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use threadline_core::limits::{DURABILITY_CHECK, LIVE_TIMEOUT, READY_TIMEOUT, REDIS_CHECK};
+use threadline_core::limits::{DURABILITY_CHECK, LIVE_TIMEOUT, MAX_SKEW, READY_TIMEOUT, REDIS_CHECK};
 use threadline_store::{Durability, DynStore};
 use tokio::{runtime::Handle, sync::watch, time};
 
@@ -66,9 +66,13 @@ impl Readiness {
     /// finding.
     pub fn findings(&self) -> Vec<&'static str> {
         let loses = (self.durability == Some(Durability::Asynchronous)).then_some(Durability::Asynchronous.name());
-        let Some(RedisState { lock, delivers }) = self.redis else { return loses.into_iter().collect() };
-        let silent = !delivers && lock != LockState::Unreachable;
-        lock.finding().into_iter().chain(silent.then_some("redis-delivers-no-messages")).chain(loses).collect()
+        let skew = self.beat.and_then(|beat| beat.skew_ms).unwrap_or(0);
+        let skewed = u128::from(skew.unsigned_abs()) > MAX_SKEW.as_millis();
+        let redis = self.redis.map_or([None, None], |RedisState { lock, delivers }| {
+            let silent = !delivers && lock != LockState::Unreachable;
+            [lock.finding(), silent.then_some("redis-delivers-no-messages")]
+        });
+        redis.into_iter().flatten().chain(loses).chain(skewed.then_some("clock-skew")).collect()
     }
 }
 

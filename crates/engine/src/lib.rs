@@ -34,7 +34,7 @@ use threadline_core::{
     Clock, Limits, Node,
     limits::{DEFAULT_LEASE, LOCK_HEARTBEAT},
 };
-use threadline_store::DynStore;
+use threadline_store::{DynStore, StoreClock};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
@@ -97,7 +97,7 @@ pub use crate::{
 pub struct Ports {
     /// Authoritative storage of threads, events and feeds.
     pub store: DynStore,
-    /// The store's clock, or one that is close to it.
+    /// Clock of this machine, with which the store's is compared.
     pub clock: Clock,
     /// The gate in front of the store's lease.
     pub lock: DynLock,
@@ -127,7 +127,7 @@ impl Default for LockTiming {
 }
 
 impl Ports {
-    /// Ports of a single node without other nodes. `clock` must be the store's.
+    /// Ports of a single node without other nodes. `clock` is this machine's.
     pub fn alone(store: DynStore, clock: Clock) -> Self {
         let (lock, bus) = (Arc::new(LocalLock::default()), LocalBus::default().join());
         let (timing, limits, node_name) = (LockTiming::default(), Limits::default(), String::new());
@@ -161,7 +161,7 @@ pub struct Service {
     /// Quotas of users and projects.
     pub quota: Quota,
     hub: Arc<Hub>,
-    clock: Clock,
+    clock: StoreClock,
     committer: committer::Committer,
     health: Arc<health::Health>,
     notices: Arc<run_notices::RunNotices>,
@@ -197,8 +197,8 @@ impl Service {
         retention::sweep(&self.retention).await
     }
 
-    /// The store's clock, or one that is close to it.
-    pub fn clock(&self) -> &Clock {
+    /// The store's clock: the only time that other nodes share.
+    pub fn clock(&self) -> &StoreClock {
         &self.clock
     }
 

@@ -10,6 +10,7 @@ pub mod etag;
 pub mod extract;
 pub mod fallback;
 mod forwarded;
+pub mod idempotency;
 pub mod listener;
 pub mod negotiation;
 pub mod observe;

@@ -9,11 +9,12 @@ use axum::{
     middleware::Next,
     response::Response,
 };
-use threadline_core::{Clock, RunId, Timestamp, limits::MAX_REQUEST_ID_BYTES};
+use threadline_core::{RunId, Timestamp, limits::MAX_REQUEST_ID_BYTES};
 use threadline_engine::{
     metrics::{GaugeGuard, Metrics},
     subscription::Delivery,
 };
+use threadline_store::StoreClock;
 use tokio::time::Instant;
 use tracing::{Instrument, Span, field};
 
@@ -86,14 +87,14 @@ fn is_well_formed(id: &[u8]) -> bool {
 }
 
 /// Time since a commit, by the store's clock; zero if the commit is ahead of that clock.
-pub fn age(clock: &Clock, at: Timestamp) -> Duration {
+pub fn age(clock: &StoreClock, at: Timestamp) -> Duration {
     Duration::from_millis(u64::try_from(clock.now().0.saturating_sub(at.0)).unwrap_or(0))
 }
 
 /// Follower over SSE, as the metrics count it.
 pub struct DeliveryMetrics {
     metrics: Metrics,
-    clock: Clock,
+    clock: StoreClock,
     live: bool,
     _present: GaugeGuard,
 }
@@ -142,7 +143,7 @@ mod tests {
 
     #[test]
     fn a_clock_that_runs_ahead_makes_nothing_older() {
-        let clock = Clock::manual(Timestamp(1_000));
+        let clock = StoreClock::new(threadline_core::Clock::manual(Timestamp(1_000)));
         assert_eq!(age(&clock, Timestamp(900)), Duration::from_millis(100));
         assert_eq!(age(&clock, Timestamp(1_100)), Duration::ZERO);
     }

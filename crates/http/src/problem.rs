@@ -92,6 +92,9 @@ problem_types! {
     /// Another thread has this ID.
     ThreadExists = "thread-exists", CONFLICT, "Thread ID already in use", false,
         "Choose another threadId, or omit it and the server generates one.";
+    /// The thread that an earlier request with the same Idempotency-Key created was deleted.
+    ThreadDeleted = "thread-deleted", GONE, "Thread deleted", false,
+        "Send another Idempotency-Key to create another thread.";
     /// The messages and the state are too large to be computed from the events.
     ConversationTooLarge = "conversation-too-large", UNPROCESSABLE_ENTITY, "Conversation too large", false,
         "Read the events of the thread instead, or its messages at an earlier seq (`at`), and continue in a new thread.";
@@ -205,7 +208,7 @@ problem_types! {
         "Send the same request again. If it was carried out already, it is not carried out twice.";
     /// The store did not confirm a request whose repetition it could not recognize, such as an append without producerSeq.
     OutcomeUnknown = "outcome-unknown", SERVICE_UNAVAILABLE, "Unknown outcome", false,
-        "Read the thread to find out what was stored, and send only what is missing. Requests with producerSeq, or with an ID of your choice, can be repeated without that.";
+        "Read the thread to find out what was stored, and send only what is missing. Requests with producerSeq, Idempotency-Key or an ID of your choice can be repeated without that.";
     /// Events of the thread were changed on the disk: their checksum is wrong. Events before them can be read.
     LogDamaged = "log-damaged", INTERNAL_SERVER_ERROR, "Damaged log", false,
         "Ask the operator to restore the thread from a backup. Events before the damaged ones can be read.";
@@ -311,6 +314,7 @@ impl From<ServiceError> for Problem {
             ServiceError::ThreadNotFound => Self::new(Type::ThreadNotFound, detail),
             // No facts: the owner of the thread must not be disclosed.
             ServiceError::ThreadExists => Self::new(Type::ThreadExists, detail),
+            ServiceError::ThreadDeleted => Self::new(Type::ThreadDeleted, detail),
             ServiceError::ConversationTooLarge => Self::new(Type::ConversationTooLarge, detail),
             ServiceError::ConversationChanged { version } => {
                 Self::new(Type::ConversationChanged, detail).with(json!({ "etag": version.map(etag) }))

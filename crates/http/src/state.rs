@@ -3,10 +3,11 @@
 use std::{sync::Arc, time::Duration};
 
 use threadline_core::{
-    AllowedOrigins, Clock, Principal,
+    AllowedOrigins, Principal,
     limits::{CLOSE_TIMEOUT, HEARTBEAT_INTERVAL},
 };
 use threadline_engine::{Service, close_schedule::CloseSchedule, limits::Quota, metrics::Metrics};
+use threadline_store::StoreClock;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{
@@ -42,7 +43,7 @@ pub struct HttpState {
     /// Pages that were refused.
     pub refused_origins: Arc<RefusedOrigins>,
     pub metrics: Metrics,
-    pub clock: Clock,
+    pub clock: StoreClock,
 }
 
 impl AsRef<Self> for HttpState {

@@ -23,7 +23,7 @@ pub enum JobKind {
 }
 
 impl JobKind {
-    /// All kinds.
+    /// All kinds, in no particular order.
     pub const ALL: [Self; 3] = [Self::Seal, Self::Pack, Self::Purge];
 
     /// Stable name of the kind, in the store and in metrics.

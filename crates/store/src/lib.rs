@@ -15,7 +15,9 @@
 //! - **Durable.** A method that answered `Ok` has its effect on disk (the memory store: in memory).
 //! - **Not cancellable.** A caller that drops the future does not leave anything half done.
 //! - **Dense order.** A thread's events are `1..=tail`, and readers see only committed ones.
-//! - **One clock.** Leases are judged by the store's clock, for all callers.
+//! - **One clock.** Leases are judged by the store's clock, for all callers. A clock that is set ends no run: no lease is
+//!   judged by a time later than [`StoreClock::bound`], and [`RunStore::renew_leases`] puts leases right afterwards.
+//! - **Time in a log never goes back**, unless its newest event is more than an hour ahead.
 //!
 //! Every method can fail with [`StoreError`]: then the effect is unknown, and the caller may try again, because every
 //! method may be repeated.
@@ -23,6 +25,7 @@
 #![warn(missing_docs)]
 
 pub mod annotations;
+mod clock;
 mod damage;
 pub mod erasure;
 mod error;
@@ -48,6 +51,7 @@ pub mod status;
 pub mod transfer;
 
 pub use annotations::AnnotationStore;
+pub use clock::{Steady, StoreClock};
 pub use damage::damaged_rows;
 pub use erasure::{ErasureStore, IdlePage};
 pub use error::{StoreError, StoreResult};
@@ -58,8 +62,8 @@ pub use nodes::{Beat, NewBeat, NodeStore};
 pub use port::{AgentStore, DynStore, FeedStore, LogStore, RunStore, Store, ThreadStore};
 pub use records::{ActiveHead, Append, Appended, FeedPage, Head, ListThreads, LogPage, ThreadPage};
 pub use runs::{
-    ActiveRuns, Claimed, CloseOutcome, CloseWhen, Closing, Committed, Due, HeartbeatRequest, StartOutcome, StartRun,
-    StopOutcome,
+    ActiveRuns, Claimed, CloseOutcome, CloseWhen, Closing, Committed, Due, HeartbeatRequest, Renewal, Renewed,
+    StartOutcome, StartRun, StopOutcome,
 };
 pub use snapshots::{Snapshot, SnapshotStore, Unprojected};
 pub use status::{Durability, StatusStore, StoreStatus};

@@ -22,6 +22,8 @@ pub struct NewBeat {
     pub skew_ms: Option<i64>,
     /// Microseconds that the beat before took.
     pub rtt_us: Option<i64>,
+    /// Milliseconds by which the store's clock has moved away from what the node expected, if it was set.
+    pub step_ms: Option<i64>,
 }
 
 /// Beat that is committed.

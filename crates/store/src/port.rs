@@ -18,7 +18,8 @@ use crate::{
     nodes::NodeStore,
     records::{ActiveHead, Append, Appended, FeedPage, Head, ListThreads, LogPage, ThreadPage},
     runs::{
-        ActiveRuns, Claimed, CloseOutcome, CloseWhen, Closing, HeartbeatRequest, StartOutcome, StartRun, StopOutcome,
+        ActiveRuns, Claimed, CloseOutcome, CloseWhen, Closing, HeartbeatRequest, Renewal, Renewed, StartOutcome,
+        StartRun, StopOutcome,
     },
     snapshots::SnapshotStore,
     status::StatusStore,
@@ -29,6 +30,10 @@ use crate::{
 pub trait ThreadStore: Send + Sync {
     /// Creates a thread. If the id is taken, nothing is changed.
     async fn create_thread(&self, new: NewThread) -> StoreResult<CreatedThread>;
+
+    /// True if a thread of this id that was created with an idempotency key was deleted. Forgotten by
+    /// [`ThreadStore::purge`] once [`threadline_core::limits::REQUEST_KEPT`] has passed.
+    async fn was_request_deleted(&self, project: &ProjectId, id: &ThreadId) -> StoreResult<bool>;
 
     /// The thread of this id; `None` if it does not exist.
     async fn thread(&self, project: &ProjectId, id: &ThreadId) -> StoreResult<Option<Thread>>;
@@ -56,6 +61,9 @@ pub trait ThreadStore: Send + Sync {
     /// with it. False if the thread was deleted already, or its log neither has nor had before the epoch that is named.
     /// The rows are removed later, by [`ThreadStore::purge`].
     async fn delete_thread(&self, key: ThreadKey, epoch: Option<Epoch>) -> StoreResult<bool>;
+
+    /// Forgets deletions of threads whose creation is not expected to be retried any more, in one short step.
+    async fn forget_requests(&self) -> StoreResult<()>;
 
     /// Removes up to `rows` rows of a deleted thread, or of one whose import was abandoned; at the end also the thread's
     /// jobs. Concurrent calls for the same thread do not wait for each other.
@@ -87,6 +95,11 @@ pub trait RunStore: Send + Sync {
     /// expired, or a stop was requested [`threadline_core::limits::STOP_GRACE`] ago. No other call gets a claimed run
     /// within [`threadline_core::limits::REAP_CLAIM`].
     async fn claim_due(&self, limit: usize) -> StoreResult<Claimed>;
+
+    /// Gives full leases, from now on, to active runs whose leases are wrong because the store's clock was set, and lets
+    /// their requested stops begin now. Looks at up to [`threadline_core::limits::RENEW_CHUNK`] runs with keys above
+    /// `after`. A repetition within [`threadline_core::limits::CLOCK_STEP`] renews nothing.
+    async fn renew_leases(&self, which: Renewal, after: Option<ThreadKey>) -> StoreResult<Renewed>;
 
     /// Numbers of active runs of a project, and of those in threads of this user. Each number is counted up to its
     /// `bound`. Runs that start or end during the read may or may not be counted, but never in part.

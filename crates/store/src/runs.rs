@@ -152,6 +152,24 @@ pub struct Claimed {
     pub more: bool,
 }
 
+/// Choice of the leases that [`crate::RunStore::renew_leases`] renews.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Renewal {
+    /// Leases that end later than any heartbeat can have moved them: the clock was set back.
+    Overlong,
+    /// Also leases that are shorter than full ones: the clock was set forward.
+    All,
+}
+
+/// Step of a renewal of leases.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Renewed {
+    /// Number of leases that were renewed.
+    pub leases: u64,
+    /// Key after which the next step continues; `None` if all runs were looked at.
+    pub next: Option<ThreadKey>,
+}
+
 /// Numbers of active runs, which [`crate::RunStore::active_runs`] counts in one read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ActiveRuns {

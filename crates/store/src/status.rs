@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use threadline_core::Timestamp;
 
-use crate::error::StoreResult;
+use crate::{clock::StoreClock, error::StoreResult};
 
 /// Status of a store at the moment of the request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,6 +42,9 @@ impl Durability {
 /// Status and end of a store.
 #[async_trait]
 pub trait StatusStore: Send + Sync {
+    /// The store's clock as this process knows it. The process that beats anchors it.
+    fn clock(&self) -> &StoreClock;
+
     /// Reads from the database itself. An answer means that reads work.
     async fn status(&self) -> StoreResult<StoreStatus>;
 

@@ -44,6 +44,7 @@ export type ProblemSlug =
   | "run-fenced"
   | "run-not-found"
   | "store-unavailable"
+  | "thread-deleted"
   | "thread-exists"
   | "thread-not-found"
   | "too-large"

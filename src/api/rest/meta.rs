@@ -49,7 +49,7 @@ pub async fn liveness(runtime: &Handle) -> Result<Json<Value>, Problem> {
 /// The readiness of the server, and the state of its dependencies.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct ReadinessView {
-    /// `ready`, or `degraded`: an optional dependency is unavailable.
+    /// `ready`, or `degraded`: there are findings.
     status: &'static str,
     dependencies: Dependencies,
     beat: Option<BeatView>,
@@ -59,7 +59,8 @@ pub struct ReadinessView {
     /// The findings, by stable names: `redis-unreachable`, `redis-is-no-master` (accepts no writes),
     /// `redis-takes-no-locks` (rejects locks: out of memory, or one node of a cluster), `redis-delivers-no-messages`
     /// (a message of this server to itself did not arrive), `async-standby` (Postgres acknowledges commits that its
-    /// standbys do not have yet, so a failover may lose them).
+    /// standbys do not have yet, so a failover may lose them), `clock-skew` (the clocks of this server and of the store
+    /// differ by more than 10 s).
     #[serde(skip_serializing_if = "Vec::is_empty")]
     findings: Vec<&'static str>,
 }

@@ -16,6 +16,7 @@ use threadline_http::{
     auth::AuthError,
     body::{self, Whole},
     extract::{Caller, InRun, InThread, Json, Params, lease_seconds, parse_json},
+    idempotency::IdempotencyKey,
     negotiation::StreamFormat,
     precondition::Precondition,
     problem::{Problem, ProblemDocument, ProblemType},
@@ -98,7 +99,7 @@ pub struct StreamParams {
 /// continues until its lease expires: send it again with the same runId. With `leaseSeconds` the run ends after that
 /// long without a byte, also on an open connection.
 #[utoipa::path(post, path = "/v1/threads/{threadId}/runs", tag = "runs",
-    params(("threadId" = String, Path), StreamParams, Precondition),
+    params(("threadId" = String, Path), StreamParams, Precondition, IdempotencyKey),
     request_body(content((StartBody = "application/json"), (String = "application/x-ndjson"))), responses(
     (status = 201, description = "Run started; a streamed run has ended", body = StartedView),
     (status = 200, description = "The run existed before: the same response again", body = StartedView),
@@ -117,18 +118,23 @@ pub async fn start(
     Caller(principal): Caller,
     InThread(thread): InThread,
     Precondition(epoch): Precondition,
-    Params(params): Params<StreamParams>,
+    key: IdempotencyKey,
+    Params(mut params): Params<StreamParams>,
     request: Request,
 ) -> Result<Response, Problem> {
     let runs = &state.service.runs;
+    let derived = key.run(&principal);
     if Representation::of(request.headers())? == Representation::Json {
         let form = StreamFormat::accepted(request.headers())?;
         let bytes = state.http.bodies.read_appended(request, &principal).await?;
-        let start: StartBody = parse_json(&bytes)?;
+        let mut start: StartBody = parse_json(&bytes)?;
+        let named = start.run_id.take().or(params.run_id.take());
+        let in_input = start.input.as_ref().is_some_and(|input| input.run_id.is_some());
+        start.run_id = if in_input { named } else { named.or(derived) };
         if start.input.is_some() {
             return hand_over(&state, &principal, thread, epoch, start, params, form).await;
         }
-        let run = start.run_id.or(params.run_id);
+        let run = start.run_id;
         let named = run.is_some();
         let start = StartRequest {
             run,
@@ -141,8 +147,9 @@ pub async fn start(
         return Ok(answer(&started.map_err(|problem| problem.of_request(named))?));
     }
     let lease = lease_seconds(params.lease_seconds)?;
-    let named = params.run_id.is_some();
-    let start = StartRequest { run: params.run_id, agent: params.agent_id, lease, epoch, opening: Opening::Open };
+    let run = params.run_id.or(derived);
+    let named = run.is_some();
+    let start = StartRequest { run, agent: params.agent_id, lease, epoch, opening: Opening::Open };
     let mut place = state.http.bodies.place(&request);
     let mut data = request.into_body().into_data_stream();
     let refused = OnceLock::new();
@@ -204,7 +211,7 @@ async fn hand_over(
     if input.thread_id.take().is_some_and(|named| named != thread) {
         return Err(Problem::invalid("input.threadId names another thread than the path"));
     }
-    let named = start.run_id.or(params.run_id);
+    let named = start.run_id;
     if named.is_some() && input.run_id.is_some() && named != input.run_id {
         return Err(Problem::invalid("input.runId and runId differ"));
     }

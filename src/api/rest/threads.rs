@@ -16,6 +16,7 @@ use threadline_engine::{CreateThread, CreatedThread, EditThread, ListRequest, Th
 use threadline_http::{
     cursor::{read_position, write_position},
     extract::{Caller, InThread, Json, Params},
+    idempotency::IdempotencyKey,
     precondition::Precondition,
     problem::{Problem, ProblemDocument},
     view::ThreadView,
@@ -43,21 +44,27 @@ pub struct CreateBody {
 }
 
 /// Creates a thread. A retry returns the same thread.
-#[utoipa::path(post, path = "/v1/threads", tag = "threads", request_body = CreateBody, responses(
+#[utoipa::path(post, path = "/v1/threads", tag = "threads", params(IdempotencyKey), request_body = CreateBody, responses(
     (status = 201, description = "Created", body = ThreadView),
     (status = 200, description = "Created before by the same request", body = ThreadView),
     (status = 400, description = "Invalid request", body = ProblemDocument),
     (status = 401, description = "Authentication required", body = ProblemDocument),
     (status = 409, description = "ID already in use", body = ProblemDocument),
+    (status = 410, description = "Thread created with this Idempotency-Key and deleted", body = ProblemDocument),
     (status = 413, description = "Request body too large", body = ProblemDocument)))]
 pub async fn create(
     State(state): State<ApiState>,
     Caller(principal): Caller,
+    key: IdempotencyKey,
     Json(body): Json<CreateBody>,
 ) -> Result<Response, Problem> {
-    let named = body.thread_id.is_some();
+    let derived = if body.thread_id.is_none() { key.thread(&principal, body.user_id.as_ref()) } else { None };
+    let request = derived.is_some().then_some(key.0).flatten();
+    let id = body.thread_id.or(derived);
+    let named = id.is_some();
     let create = CreateThread {
-        id: body.thread_id,
+        request,
+        id,
         user: body.user_id,
         agent: body.agent_id,
         name: body.name,

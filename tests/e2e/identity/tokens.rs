@@ -98,17 +98,17 @@ async fn a_backend_with_the_secret_signs_its_own_tokens() {
             json!({ "aud": ["other", "threadline"] }),
             json!({ "scope": null }),
             json!({ "scope": "write  read" }),
-            json!({ "nbf": at(server, 5) }),
-            json!({ "exp": at(server, -9) }),
+            json!({ "nbf": at(server, 29) }),
+            json!({ "exp": at(server, -29) }),
         ] {
             let token = signed(&first, Algorithm::HS256, &claims(server, change.clone()));
             bearer(server, &token).get("/v1/threads").await.ok(200);
         }
         let refused = [
             ("no exp", json!({ "exp": null })),
-            ("expired", json!({ "exp": at(server, -11) })),
+            ("expired", json!({ "exp": at(server, -31) })),
             ("expired long ago", json!({ "exp": -1 })),
-            ("not valid yet", json!({ "nbf": at(server, 30) })),
+            ("not valid yet", json!({ "nbf": at(server, 31) })),
             ("no audience", json!({ "aud": null })),
             ("wrong audience", json!({ "aud": "other" })),
             ("no user", json!({ "sub": null })),
@@ -256,7 +256,7 @@ async fn an_issuers_tokens_are_verified_with_its_published_keys() {
             ("wrong audience", rsa.sign(&claims(json!({ "aud": "other" })))),
             ("the audience of ours", rsa.sign(&claims(json!({ "aud": "threadline" })))),
             ("another issuer", rsa.sign(&claims(json!({ "iss": "https://other.example/" })))),
-            ("expired", rsa.sign(&claims(json!({ "exp": at(server, -11) })))),
+            ("expired", rsa.sign(&claims(json!({ "exp": at(server, -31) })))),
             ("an unknown key", Signer::ec("three").sign(&claims(json!({})))),
             ("a secret where keys are needed", signed(&public, Algorithm::HS256, &claims(json!({})))),
             ("the project's own secret", { signed(&secret(server, "p").await, Algorithm::HS256, &claims(json!({}))) }),

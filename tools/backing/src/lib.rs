@@ -11,10 +11,12 @@ pub mod postgres;
 pub mod proxy;
 pub mod redis;
 pub mod standby;
+pub mod wall_clock;
 
 pub use self::{
     postgres::Postgres,
     proxy::{Cut, Flow, Proxy, Way},
     redis::Redis,
     standby::Standby,
+    wall_clock::WallClock,
 };

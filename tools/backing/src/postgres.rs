@@ -17,7 +17,7 @@ use nix::{
     unistd::{Pid, User, geteuid, getgid, getuid},
 };
 
-use super::{keeper::Keeper, ports::free_port};
+use super::{keeper::Keeper, ports::free_port, wall_clock::WallClock};
 
 const MISSING: &str = "these tests need PostgreSQL: install the package postgresql (apt-get install postgresql)";
 /// Beginning of the line that a primary ("connections") or a standby ("read-only connections") writes.
@@ -64,7 +64,7 @@ impl Postgres {
     /// Starts a cluster with a system identifier of its own; all others of a machine have the same one.
     pub fn start_apart(options: &[(&str, &str)]) -> Self {
         let binaries = binaries();
-        Self::serve(initialized(&binaries), options, None)
+        Self::serve(initialized(&binaries), options, None, None)
     }
 
     /// Returns the cluster that all tests of this process share, each with a database of its own.
@@ -73,22 +73,39 @@ impl Postgres {
         SHARED.get_or_init(|| Self::start(&[]))
     }
 
+    /// Starts a cluster that runs by a wall clock of its own.
+    pub fn start_by(clock: &WallClock) -> Self {
+        Self::serve(prepare(&template(&binaries()), None), &[], None, Some(clock))
+    }
+
     fn launch(options: &[(&str, &str)], disk: Option<SmallDisk>) -> Self {
         let keeper = prepare(&template(&binaries()), disk);
-        Self::serve(keeper, options, disk)
+        Self::serve(keeper, options, disk, None)
     }
 
     /// Starts the server on the data in the home of `keeper`.
-    pub(super) fn serve(mut keeper: Keeper, options: &[(&str, &str)], disk: Option<SmallDisk>) -> Self {
+    pub(super) fn serve(
+        mut keeper: Keeper,
+        options: &[(&str, &str)],
+        disk: Option<SmallDisk>,
+        clock: Option<&WallClock>,
+    ) -> Self {
         let binaries = binaries();
         let settings: String = options.iter().map(|(name, value)| format!(" -c {name}={}", quoted(value))).collect();
+        let by = clock.map(|clock| {
+            let variables = clock.variables();
+            let variables: String =
+                variables.iter().map(|(name, value)| format!(" {name}={}", quoted(value))).collect();
+            format!("env{variables} ")
+        });
+        let by = by.unwrap_or_default();
         // Another process may take the port before the server does.
         for _ in 0..5 {
             let port = free_port();
             let home = keeper.home().display();
             // Shared memory is a file in the home instead of /dev/shm, where a killed server would leave it behind.
             let command = format!(
-                "{}{binaries}/postgres -D {home}/data -p {port} -c listen_addresses=127.0.0.1 -c max_connections=200 \
+                "{}{by}{binaries}/postgres -D {home}/data -p {port} -c listen_addresses=127.0.0.1 -c max_connections=200 \
                  -c unix_socket_directories={home} -c dynamic_shared_memory_type=mmap{settings}",
                 unprivileged(disk.is_some()),
                 binaries = binaries.display(),

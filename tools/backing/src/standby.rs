@@ -47,7 +47,7 @@ impl Standby {
             keeper.run(&format!("printf '%s\\n' {} >>$home/data/postgresql.auto.conf", quoted(&line)));
         }
         keeper.run(&format!("chown -R {}:{} $home/data && chmod 700 $home/data", owner.uid, owner.gid));
-        Self { cluster: Postgres::serve(keeper, options, None) }
+        Self { cluster: Postgres::serve(keeper, options, None, None) }
     }
 
     /// Waits until everything that `primary` has written so far is replayed.

@@ -11,9 +11,9 @@ use threadline_store::{
     ActiveHead, ActiveRuns, AgentStore, AnnotationStore, Append, Appended, Beat, Claimed, CloseOutcome, CloseWhen,
     Closing, Durability, DynStore, ErasureStore, FeedPage, FeedStore, GenerationRecord, Head, HeartbeatRequest,
     IdentityStore, IdlePage, Job, JobEnd, JobKind, JobLevel, JobStore, Lineage, LineageCause, LineageFence,
-    LineageStore, ListThreads, LogPage, LogStore, NewBeat, NodeStore, Packing, Purging, RunStore, Snapshot,
-    SnapshotStore, StartOutcome, StartRun, StatusStore, StopOutcome, StoreResult, StoreStatus, StoredProject,
-    ThreadPage, ThreadStore, Unprojected,
+    LineageStore, ListThreads, LogPage, LogStore, NewBeat, NodeStore, Packing, Purging, Renewal, Renewed, RunStore,
+    Snapshot, SnapshotStore, StartOutcome, StartRun, StatusStore, StopOutcome, StoreClock, StoreResult, StoreStatus,
+    StoredProject, ThreadPage, ThreadStore, Unprojected,
 };
 
 /// A call of the store.
@@ -91,6 +91,9 @@ impl<P: Pass> ThreadStore for Through<P> {
     async fn create_thread(&self, new: NewThread) -> StoreResult<CreatedThread> {
         self.pass.pass(of("create_thread", None), self.inner.create_thread(new)).await
     }
+    async fn was_request_deleted(&self, project: &ProjectId, id: &ThreadId) -> StoreResult<bool> {
+        self.pass.pass(of("was_request_deleted", None), self.inner.was_request_deleted(project, id)).await
+    }
     async fn thread(&self, project: &ProjectId, id: &ThreadId) -> StoreResult<Option<Thread>> {
         self.pass.pass(of("thread", None), self.inner.thread(project, id)).await
     }
@@ -111,6 +114,9 @@ impl<P: Pass> ThreadStore for Through<P> {
     }
     async fn delete_thread(&self, key: ThreadKey, epoch: Option<Epoch>) -> StoreResult<bool> {
         self.pass.pass(of("delete_thread", key), self.inner.delete_thread(key, epoch)).await
+    }
+    async fn forget_requests(&self) -> StoreResult<()> {
+        self.pass.pass(of("forget_requests", None), self.inner.forget_requests()).await
     }
     async fn purge(&self, key: ThreadKey, rows: usize) -> StoreResult<Purging> {
         self.pass.pass(of("purge", key), self.inner.purge(key, rows)).await
@@ -136,6 +142,9 @@ impl<P: Pass> RunStore for Through<P> {
     }
     async fn claim_due(&self, limit: usize) -> StoreResult<Claimed> {
         self.pass.pass(of("claim_due", None), self.pass.claim_due(&self.inner, limit)).await
+    }
+    async fn renew_leases(&self, which: Renewal, after: Option<ThreadKey>) -> StoreResult<Renewed> {
+        self.pass.pass(of("renew_leases", None), self.inner.renew_leases(which, after)).await
     }
     async fn active_runs(
         &self,
@@ -229,6 +238,9 @@ impl<P: Pass> JobStore for Through<P> {
 
 #[async_trait]
 impl<P: Pass> StatusStore for Through<P> {
+    fn clock(&self) -> &StoreClock {
+        self.inner.clock()
+    }
     async fn status(&self) -> StoreResult<StoreStatus> {
         self.pass.pass(of("status", None), self.inner.status()).await
     }

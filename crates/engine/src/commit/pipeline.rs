@@ -2,8 +2,8 @@
 
 use std::sync::{Arc, atomic::AtomicU64};
 
-use threadline_core::{Clock, LogSlice, RunStatus, Terminal};
-use threadline_store::{Append, Appended, DynStore};
+use threadline_core::{LogSlice, RunStatus, Terminal};
+use threadline_store::{Append, Appended, DynStore, StoreClock};
 
 use crate::{
     after_commit::{Commit, Listeners, RowChange},
@@ -20,7 +20,7 @@ pub(crate) type CommitCount = Arc<AtomicU64>;
 /// Dependencies of the commit loops.
 pub(crate) struct Pipeline {
     pub store: DynStore,
-    pub clock: Clock,
+    pub clock: StoreClock,
     pub directory: Directory,
     pub metrics: Metrics,
     pub listeners: Listeners,

@@ -1,6 +1,8 @@
 //! Answers to appends that did not match their head: the append was stored before, leaves a gap, comes after the run's
 //! end, or was overtaken.
 
+use std::sync::Arc;
+
 use threadline_core::{
     NewEvents, ReadFrom, Run, RunStatus, Seq, ThreadKey, lines,
     projection::closing::{Ending, OpenParts},
@@ -37,20 +39,28 @@ pub(crate) async fn resolve(pipeline: &Pipeline, requests: Vec<Request>) {
 
 async fn resolve_one(pipeline: &Pipeline, request: &Request) -> Result<AppendReceipt, AppendError> {
     let Request { thread, run: run_id, fence, epoch, producer_seq, events, .. } = request;
-    let (fence, epoch, producer_seq) = (*fence, *epoch, *producer_seq);
+    let (mut thread, mut fence, epoch, producer_seq) = (thread.clone(), *fence, *epoch, *producer_seq);
     for _ in 0..TRIES {
         if epoch.is_some() {
             pipeline.directory.head_at::<AppendError>(thread.key, epoch).await?;
         }
         let Some(run) = pipeline.store.run(thread.key, run_id).await? else {
-            pipeline.directory.forget(thread);
-            return Err(AppendError::ThreadNotFound);
+            pipeline.directory.forget(&thread);
+            // Another node may have deleted the thread and created it again, with the same run.
+            let present = present(pipeline, &thread).await?.filter(|present| present.key != thread.key);
+            thread = present.ok_or(AppendError::ThreadNotFound)?;
+            let run = pipeline.store.run(thread.key, run_id).await?.ok_or(AppendError::RunNotFound)?;
+            if run.driven {
+                return Err(AppendError::RunDriven { thread: thread.id.clone(), run: Box::new(run) });
+            }
+            fence = run.fence;
+            continue;
         };
         let from = producer_seq.unwrap_or(run.producer_seq + 1);
         let stored = match stored_prefix(&pipeline.store, &pipeline.metrics, thread.key, &run, from, events).await {
             Ok(stored) => stored,
             Err(CompareError::ProducerSeqConflict { producer_seq }) => {
-                return Err(if is_ours(pipeline, thread, &run, producer_seq).await? {
+                return Err(if is_ours(pipeline, &thread, &run, producer_seq).await? {
                     AppendError::RunFenced(Box::new(run))
                 } else {
                     AppendError::ProducerSeqConflict { producer_seq }
@@ -67,7 +77,8 @@ async fn resolve_one(pipeline: &Pipeline, request: &Request) -> Result<AppendRec
             };
             return Ok(receipt(&head, &run, first_seq, events.count() as u64, from));
         };
-        if !run.status.is_active() || run.stop_overdue(pipeline.clock.now()) {
+        // The store has refused the append. Its clock may be ahead of what this node expects.
+        if !run.status.is_active() || run.stop_overdue(pipeline.clock.bound()) {
             return Err(AppendError::RunFenced(Box::new(run)));
         }
         if from > run.producer_seq + 1 {
@@ -78,7 +89,7 @@ async fn resolve_one(pipeline: &Pipeline, request: &Request) -> Result<AppendRec
         let answers = pipeline.store.append(std::slice::from_ref(&append)).await;
         let answers = answers.map_err(|error| unconfirmed(producer_seq, error));
         if let Some(appended) = answers?.pop().flatten() {
-            pipeline.publish(thread, &append, &appended);
+            pipeline.publish(&thread, &append, &appended);
             pipeline.metrics.appends.committed.inc();
             let first_seq = appended.first_seq - stored as u64;
             let count = events.count() as u64;
@@ -86,6 +97,12 @@ async fn resolve_one(pipeline: &Pipeline, request: &Request) -> Result<AppendRec
         }
     }
     Err(StoreError::Unavailable("the thread is changing too fast; send the same append again".into()).into())
+}
+
+/// The thread that has this id now, if it has the same owner.
+async fn present(pipeline: &Pipeline, gone: &ThreadRef) -> Result<Option<Arc<ThreadRef>>, StoreError> {
+    let found = pipeline.store.thread(&gone.project, &gone.id).await?.filter(|found| found.user == gone.user);
+    Ok(found.map(|found| pipeline.directory.remember(&found)))
 }
 
 fn receipt(head: &Head, run: &Run, first_seq: Seq, count: u64, from: u64) -> AppendReceipt {

@@ -211,6 +211,7 @@ operation_errors! {
     enum SaveError {
         ThreadNotFound,
         ThreadExists,
+        ThreadDeleted,
         ConversationTooLarge,
         ConversationChanged { version: Option<Version> },
         ConversationDiverged { stored: usize, common: usize, version: Version },
@@ -232,7 +233,7 @@ operation_errors! {
         ThreadNotFound, RunActive(active), RunDriven { thread, run }, ProducerSeqConflict { producer_seq },
         Limited(limited), Draining, LogReplaced(replaced), Store(error),
     }
-    from CreateThreadError { ThreadExists, InvalidRequest(detail), Draining, Store(error) }
+    from CreateThreadError { ThreadExists, ThreadDeleted, InvalidRequest(detail), Draining, Store(error) }
     from EditThreadError {
         ThreadNotFound, InvalidRequest(detail), Draining, LogReplaced(replaced), Store(error),
     }
@@ -241,7 +242,13 @@ operation_errors! {
     enum InvalidRequestError { InvalidRequest(detail: String) }
 
     /// Error of creating a thread.
-    enum CreateThreadError { ThreadExists, InvalidRequest(detail: String), Draining, Store(error: StoreError) }
+    enum CreateThreadError {
+        ThreadExists,
+        ThreadDeleted,
+        InvalidRequest(detail: String),
+        Draining,
+        Store(error: StoreError),
+    }
     from DrainingError { Draining }
     from InvalidRequestError { InvalidRequest(detail) }
 

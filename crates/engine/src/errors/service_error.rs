@@ -15,6 +15,9 @@ pub enum ServiceError {
     /// Another thread has this id, under any owner.
     #[error("another thread has this ID")]
     ThreadExists,
+    /// The thread that an earlier request with the same idempotency key created was deleted.
+    #[error("the thread that a request with this Idempotency-Key created was deleted")]
+    ThreadDeleted,
     /// The thread's conversation is beyond [`threadline_core::limits::MAX_CONVERSATION_BYTES`].
     #[error("the messages and the state are too large to be computed from the events")]
     ConversationTooLarge,

@@ -8,7 +8,10 @@ use std::{
 
 use threadline_core::{
     Clock, Generation, Node, NodeId, Timestamp,
-    limits::{MAX_LISTED_NODES, NODE_BEAT_TIMEOUT, NODE_RETENTION, NODE_TTL, READY_BEAT_AGE, READY_TIMEOUT},
+    limits::{
+        CLOCK_ERROR, MAX_LISTED_NODES, NODE_BEAT_TIMEOUT, NODE_RETENTION, NODE_TTL, READY_BEAT_AGE, READY_TIMEOUT,
+        TIMER_DELAY,
+    },
 };
 use threadline_store::{Beat, DynStore, LineageCause, NewBeat, StoreError};
 use tokio::{
@@ -22,7 +25,9 @@ use crate::{lifecycle::Lifecycle, metrics::Metrics, store_status::StoreState};
 const RECOVERY: u32 = 2;
 
 /// Longest beat whose answer is compared with this node's clock: the error of the skew is half of it.
-const MEASURABLE: Duration = Duration::from_secs(1);
+const MEASURABLE: Duration = Duration::from_millis(2 * CLOCK_ERROR.as_millis() as u64);
+
+pub(crate) mod steps;
 
 /// Latest beats of this node, and what they prove about the store.
 pub(crate) struct NodeBeats {
@@ -35,6 +40,7 @@ pub(crate) struct NodeBeats {
     /// Last beat that the store has acknowledged: its generation and its number.
     acknowledged: Mutex<Option<(Generation, u64)>>,
     pulse: watch::Sender<Pulse>,
+    steps: Arc<steps::Steps>,
 }
 
 /// State of a node by its last beat.
@@ -147,6 +153,7 @@ impl NodeBeats {
         lifecycle: Lifecycle,
         node: NodeId,
         name: String,
+        steps: Arc<steps::Steps>,
     ) -> Self {
         Self {
             store,
@@ -157,6 +164,7 @@ impl NodeBeats {
             name,
             acknowledged: Mutex::default(),
             pulse: watch::Sender::new(Pulse::NEW),
+            steps,
         }
     }
 
@@ -198,8 +206,8 @@ impl NodeBeats {
     }
 
     /// Commits a beat and waits for its end, however long that takes: there is never a second one in progress. Returns
-    /// its number, or nothing if it failed.
-    async fn beat(&self) -> Option<u64> {
+    /// its number, or nothing if it failed. `late` says that the node's own timer was.
+    async fn beat(&self, late: bool) -> Option<u64> {
         let last = self.measure();
         let new = NewBeat {
             node: self.node,
@@ -208,8 +216,9 @@ impl NodeBeats {
             leaving: self.lifecycle.leaving.is_cancelled(),
             skew_ms: last.and_then(|measure| measure.skew_ms),
             rtt_us: last.and_then(|measure| i64::try_from(measure.took.as_micros()).ok()),
+            step_ms: self.steps.seen(),
         };
-        let (begun, before) = (Instant::now(), self.clock.now().0);
+        let (begun, before, asked) = (Instant::now(), self.clock.now().0, self.store.clock().steady());
         let store = self.store.clone();
         let mut pending = tokio::spawn(async move { store.put_beat(&new).await });
         let mut cause = None;
@@ -226,7 +235,10 @@ impl NodeBeats {
         match done {
             Ok(Beat { number, at, generation }) => {
                 self.compare(number, generation);
-                let took = begun.elapsed();
+                let (took, answered) = (begun.elapsed(), self.store.clock().steady());
+                if answered.since(asked) < MEASURABLE {
+                    self.steps.note(steps::Sample { at, reading: asked.middle(answered), late });
+                }
                 let middle = before + self.clock.now().0.saturating_sub(before) / 2;
                 let skew = (took < MEASURABLE).then(|| at.0.saturating_sub(middle));
                 let measure = BeatMeasure { took, skew_ms: skew.or(last.and_then(|measure| measure.skew_ms)) };
@@ -308,6 +320,7 @@ pub(crate) async fn run(beats: Arc<NodeBeats>) {
     let (leaving, stopping) = (beats.lifecycle.leaving.clone(), beats.lifecycle.stopping.clone());
     let (mut hurried, mut announced) = (false, false);
     while !stopping.is_cancelled() {
+        let waiting = beats.store.clock().steady();
         tokio::select! {
             biased;
             () = stopping.cancelled() => break,
@@ -315,8 +328,10 @@ pub(crate) async fn run(beats: Arc<NodeBeats>) {
             _ = tick.tick() => {}
         }
         let last = leaving.is_cancelled();
+        let waited = beats.store.clock().steady().since(waiting);
+        let late = waited > beats.store.beat_interval() + TIMER_DELAY;
         tokio::select! {
-            number = beats.beat() => {
+            number = beats.beat(late) => {
                 if number == Some(1) {
                     beats.forget_old();
                 }
@@ -327,7 +342,7 @@ pub(crate) async fn run(beats: Arc<NodeBeats>) {
     }
     if !announced {
         // Other nodes count this one as lost otherwise. A beat that was interrupted is not waited for.
-        let _ = time::timeout(NODE_BEAT_TIMEOUT, beats.beat()).await;
+        let _ = time::timeout(NODE_BEAT_TIMEOUT, beats.beat(false)).await;
     }
 }
 

@@ -113,6 +113,7 @@ fn the_state_of_a_node_follows_from_its_last_beat() {
         leaving,
         skew_ms: None,
         rtt_us: None,
+        step_ms: None,
     };
     for (leaving, at, state) in [
         (false, 999_000, NodeState::Live),

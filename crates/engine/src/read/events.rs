@@ -3,10 +3,10 @@
 use std::{sync::Arc, time::Duration};
 
 use threadline_core::{
-    Clock, Epoch, Fence, Judgement, LogSlice, Principal, ReadFrom, Run, RunId, Seq, ThreadId,
+    Epoch, Fence, Judgement, LogSlice, Principal, ReadFrom, Run, RunId, Seq, ThreadId,
     limits::{MAX_EVENT_PAGE, MAX_WAIT},
 };
-use threadline_store::{DynStore, Head, StoreError};
+use threadline_store::{DynStore, Head, StoreClock, StoreError};
 use tokio::time;
 
 use crate::{
@@ -57,7 +57,7 @@ pub struct Events {
 /// Dependencies of [`Events`], shared by its clones.
 pub(crate) struct EventDeps {
     pub store: DynStore,
-    pub clock: Clock,
+    pub clock: StoreClock,
     pub directory: Directory,
     pub hub: Arc<Hub>,
     pub metrics: Metrics,

@@ -10,10 +10,10 @@ use std::{
 };
 
 use threadline_core::{
-    Clock, Fence, RunId, RunStatus, ThreadKey,
+    Fence, RunId, RunStatus, ThreadKey,
     limits::{LOCK_CHUNK, LOCK_TICK, MAX_LOCK_HEARTBEAT},
 };
-use threadline_store::{DynStore, Head};
+use threadline_store::{DynStore, Head, StoreClock};
 use tokio::{
     sync::Notify,
     time::{self, Instant},
@@ -33,7 +33,7 @@ use crate::{
 pub(crate) struct LockGuard {
     lock: DynLock,
     store: DynStore,
-    clock: Clock,
+    clock: StoreClock,
     metrics: Metrics,
     heartbeat: Duration,
     held: Mutex<HashMap<ThreadKey, HeldLock>>,
@@ -59,7 +59,7 @@ pub(crate) struct LockToken {
 
 impl LockGuard {
     /// Renews locks every `heartbeat`, or more often if their time to live is short.
-    pub fn new(lock: DynLock, heartbeat: Duration, store: DynStore, clock: Clock, metrics: Metrics) -> Self {
+    pub fn new(lock: DynLock, heartbeat: Duration, store: DynStore, clock: StoreClock, metrics: Metrics) -> Self {
         let heartbeat = heartbeat.clamp(LOCK_TICK, MAX_LOCK_HEARTBEAT);
         let (held, to_release) = (Mutex::default(), Mutex::default());
         Self { lock, store, clock, metrics, heartbeat, held, to_release, wake: Notify::new() }

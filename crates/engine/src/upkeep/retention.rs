@@ -24,7 +24,8 @@ const DAY: Duration = Duration::from_secs(24 * 3_600);
 /// Dependencies of the retention loop.
 pub(crate) struct Retention {
     pub store: DynStore,
-    pub clock: Clock,
+    /// Clock of this machine, which must be near the store's.
+    pub machine: Clock,
     pub metrics: Metrics,
     pub listeners: Listeners,
     pub feed_writer: Arc<FeedWriter>,
@@ -42,7 +43,7 @@ enum Deed {
 pub(crate) async fn run(retention: Arc<Retention>) {
     loop {
         // A jitter of up to 25.5 s, so that the nodes do not sweep at once.
-        let apart = retention.clock.now().0.unsigned_abs() % 256;
+        let apart = retention.store.clock().now().0.unsigned_abs() % 256;
         tokio::select! {
             () = time::sleep(RETENTION_INTERVAL + Duration::from_millis(apart * 100)) => {}
             () = retention.lifecycle.stopped() => return,
@@ -56,13 +57,13 @@ pub(crate) async fn run(retention: Arc<Retention>) {
 /// Checks the threads of all projects once. Ages are measured with the store's clock, which is the same for all nodes.
 /// If this node's clock differs too much from it, one of the two is wrong, and the pass does nothing.
 pub(crate) async fn sweep(retention: &Retention) -> Result<(), StoreError> {
-    let Asked { status, skew_ms } = ask(retention.store.as_ref(), &retention.clock).await?;
+    let Asked { status, skew_ms } = ask(retention.store.as_ref(), &retention.machine).await?;
     retention.metrics.skewed(skew_ms);
     if u128::from(skew_ms.unsigned_abs()) > MAX_RETENTION_SKEW.as_millis() {
         retention.metrics.retention_refused.inc();
         tracing::error!(
             store = %status.now,
-            node = %retention.clock.now(),
+            node = %retention.machine.now(),
             "retention is suspended: the clocks of the store and of this node differ by more than {} s; synchronize them (NTP)",
             MAX_RETENTION_SKEW.as_secs()
         );

@@ -8,12 +8,12 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 use threadline_core::{
-    AgentId, Clock, EventError, NewEvents, Principal, RunId, Seq, ThreadId, Version,
+    AgentId, EventError, NewEvents, Principal, RunId, Seq, ThreadId, Version,
     json::quoted,
     limits::{COMPLETE_RUN_WAIT, MAX_EVENT_BYTES},
     projection::conversation::{Conversation, Draft},
 };
-use threadline_store::{Head, StoreError};
+use threadline_store::{Head, StoreClock, StoreError};
 use tokio::time;
 
 use crate::{
@@ -91,7 +91,7 @@ pub struct Saved {
 /// Use cases of conversations as documents.
 #[derive(Clone)]
 pub struct Conversations {
-    pub(crate) clock: Clock,
+    pub(crate) clock: StoreClock,
     pub(crate) threads: Threads,
     pub(crate) runs: Runs,
     pub(crate) projections: Projections,

@@ -36,6 +36,8 @@ pub struct CreateThread {
     pub name: Option<String>,
     /// JSON object, bounded by [`MAX_METADATA_BYTES`](threadline_core::limits::MAX_METADATA_BYTES); empty if absent.
     pub metadata: Option<Map<String, Value>>,
+    /// Idempotency key from which the id is derived; `None` for any other id.
+    pub request: Option<String>,
 }
 
 /// Change of a thread; `None` keeps a field.
@@ -106,9 +108,19 @@ impl Threads {
             name: create.name,
             metadata,
             created_with,
+            request: create.request,
         };
-        let (user, created_with) = (new.user.clone(), new.created_with.clone());
+        let (user, created_with, requested) = (new.user.clone(), new.created_with.clone(), new.request.is_some());
+        let (project, id) = (new.project.clone(), new.id.clone());
+        if requested && self.deps.store.was_request_deleted(&project, &id).await? {
+            return Err(CreateThreadError::ThreadDeleted);
+        }
         let CreatedThread { thread, created } = self.deps.store.create_thread(new).await?;
+        // The thread may have been deleted between the two statements.
+        if created && requested && self.deps.store.was_request_deleted(&project, &id).await? {
+            self.deps.store.delete_thread(thread.key, None).await?;
+            return Err(CreateThreadError::ThreadDeleted);
+        }
         if !created && (thread.user != user || thread.created_with != created_with) {
             return Err(CreateThreadError::ThreadExists);
         }

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use sha2::{Digest, Sha256};
 use threadline_core::{
-    AuditEntry, Clock, Footprint, ListOrder, Principal, ProjectId, Timestamp, UserId,
+    AuditEntry, Footprint, ListOrder, Principal, ProjectId, Timestamp, UserId,
     limits::{MAX_PAGE, PURGE_ROWS, TOMBSTONE_PAGE},
 };
-use threadline_store::{DynStore, ListThreads, Purging, StoreError, StoreResult};
+use threadline_store::{DynStore, ListThreads, Purging, StoreClock, StoreError, StoreResult};
 
 use crate::{
     EraseError,
@@ -42,7 +42,7 @@ pub struct Users {
 /// Dependencies of [`Users`], shared by its clones.
 pub(crate) struct UserDeps {
     pub store: DynStore,
-    pub clock: Clock,
+    pub clock: StoreClock,
     pub hub: Arc<Hub>,
     pub bus: DynBus,
     pub listeners: Listeners,

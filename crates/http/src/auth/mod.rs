@@ -27,17 +27,15 @@ pub use tickets::Ticket;
 use jwks::Issuers;
 use secret::{KEY_PREFIX, digest};
 use threadline_core::{
-    ApiKey, Clock, Credential, Digest, Principal, ProjectId, Scopes, Timestamp, UserId,
-    limits::{CREDENTIAL_CHECK, KEY_MEMORY, MAX_KEYS_REMEMBERED},
+    ApiKey, Credential, DEFAULT_PROJECT, Digest, Principal, ProjectId, Scopes, Timestamp, UserId,
+    limits::{CREDENTIAL_CHECK, KEY_MEMORY, MAX_KEYS_REMEMBERED, TOKEN_LEEWAY},
 };
 use threadline_engine::Removals;
-use threadline_store::IdentityStore;
-use tokens::ScopeWords;
+use threadline_store::{IdentityStore, StoreClock};
+use tokens::{ScopeWords, TokenTime};
 
 use crate::egress::EgressClient;
 
-/// Project that exists without any set-up.
-pub const DEFAULT_PROJECT: &str = "default";
 /// User in development mode if the request names none.
 pub const DEVELOPMENT_USER: &str = "dev";
 
@@ -60,6 +58,8 @@ pub struct Auth {
     issuers: Issuers,
     /// Interval between two checks of whether a credential is still valid.
     check: Duration,
+    /// Largest difference between the clocks of token issuers and the store's.
+    leeway: Duration,
 }
 
 struct Shared {
@@ -67,7 +67,7 @@ struct Shared {
     /// authenticated.
     operator: Option<Digest>,
     store: Arc<dyn IdentityStore>,
-    clock: Clock,
+    clock: StoreClock,
     keys: Cache<Digest, Option<ApiKey>>,
     projects: Projects,
     removals: Arc<Removals>,
@@ -79,7 +79,7 @@ impl Auth {
     pub fn new(
         operator_key: Option<&str>,
         store: Arc<dyn IdentityStore>,
-        clock: Clock,
+        clock: StoreClock,
         outbound: EgressClient,
         removals: Arc<Removals>,
     ) -> Self {
@@ -91,12 +91,27 @@ impl Auth {
             keys: Cache::builder().max_capacity(MAX_KEYS_REMEMBERED).time_to_live(KEY_MEMORY).build(),
             removals,
         };
-        Self { shared: Arc::new(shared), issuers: Issuers::new(outbound), check: CREDENTIAL_CHECK }
+        Self {
+            shared: Arc::new(shared),
+            issuers: Issuers::new(outbound),
+            check: CREDENTIAL_CHECK,
+            leeway: TOKEN_LEEWAY,
+        }
     }
 
     /// Replaces [`CREDENTIAL_CHECK`], the interval between two checks of the credentials of sockets and streams.
     pub fn with_check(self, check: Duration) -> Self {
         Self { check, ..self }
+    }
+
+    /// Replaces [`TOKEN_LEEWAY`].
+    pub fn with_leeway(self, leeway: Duration) -> Self {
+        Self { leeway, ..self }
+    }
+
+    /// Time by which a token is judged now.
+    fn token_time(&self) -> TokenTime {
+        TokenTime { now: self.shared.clock.now(), leeway: self.leeway }
     }
 
     /// True if requests without a credential are authenticated.
@@ -205,7 +220,6 @@ impl Auth {
     /// Verifies a token. Returns its project, its content, and which of the project's secrets has signed it.
     async fn verify(&self, token: &str) -> Result<(ProjectId, tokens::Verified, Option<Digest>), AuthError> {
         let said = tokens::look(token)?;
-        let now = self.shared.clock.now();
         let algorithm = said.algorithm;
         if let Some(issuer) = &said.iss
             && let Some((project, settings)) = self.shared.projects.of_issuer(issuer, &said.aud.0).await?
@@ -215,7 +229,7 @@ impl Auth {
             }
             let key = self.issuers.key(&settings.jwks_url, said.key_id.as_deref(), algorithm).await?;
             let words = ScopeWords::Foreign;
-            return tokens::verify(token, &key, algorithm, &settings.audience, words, now)
+            return tokens::verify(token, &key, algorithm, &settings.audience, words, self.token_time())
                 .map(|verified| (project, verified, None));
         }
         self.verify_ours(token, &said, tokens::AUDIENCE).await
@@ -234,12 +248,12 @@ impl Auth {
         if said.algorithm != Algorithm::HS256 {
             return Err(AuthError::WrongToken("its algorithm is not HS256"));
         }
-        let now = self.shared.clock.now();
+        let time = self.token_time();
         // The newest secret is tried first; the previous one stays valid until the next renewal.
         let mut refused = AuthError::WrongToken("the project has no secret");
         for secret in &project.secrets {
             let key = DecodingKey::from_secret(secret.as_bytes());
-            match tokens::verify(token, &key, Algorithm::HS256, audience, ScopeWords::Ours, now) {
+            match tokens::verify(token, &key, Algorithm::HS256, audience, ScopeWords::Ours, time) {
                 Ok(verified) => return Ok((project.id, verified, Some(digest(secret)))),
                 Err(error @ AuthError::WrongToken(tokens::NOT_SIGNED)) => refused = error,
                 // The token is signed with this secret, so another secret cannot change the refusal.

@@ -4,13 +4,12 @@
 //! project names in its settings (RS256, ES256). The lookup by `iss` and `aud`, before any verification, selects one of
 //! the two and with it the algorithm: the algorithm in the token must agree.
 
+use std::time::Duration;
+
 use jsonwebtoken::{Algorithm, DecodingKey, EncodingKey, Header, Validation};
 use serde::{Deserialize, Serialize, de::IgnoredAny};
 use serde_json::Value;
-use threadline_core::{
-    ProjectId, Scopes, Timestamp, UserId,
-    limits::{MAX_TOKEN_BYTES, TOKEN_LEEWAY},
-};
+use threadline_core::{ProjectId, Scopes, Timestamp, UserId, limits::MAX_TOKEN_BYTES};
 
 use super::AuthError;
 
@@ -142,6 +141,15 @@ pub(super) enum ScopeWords {
     Foreign,
 }
 
+/// Time by which a token is judged.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct TokenTime {
+    /// The store's time.
+    pub(super) now: Timestamp,
+    /// Largest difference between the clock of the token's issuer and the store's.
+    pub(super) leeway: Duration,
+}
+
 /// Verifies signature, algorithm, audience, times and scopes.
 pub(super) fn verify(
     token: &str,
@@ -149,23 +157,22 @@ pub(super) fn verify(
     algorithm: Algorithm,
     audience: &str,
     words: ScopeWords,
-    now: Timestamp,
+    time: TokenTime,
 ) -> Result<Verified, AuthError> {
     let mut rules = Validation::new(algorithm);
-    // Times are compared below, with the clock of the service.
+    // Times are compared below, with the store's clock.
     (rules.validate_exp, rules.validate_nbf) = (false, false);
     rules.set_required_spec_claims(&["aud"]);
     rules.set_audience(&[audience]);
     let claims =
         jsonwebtoken::decode::<Claims>(token, key, &rules).map_err(|_| AuthError::WrongToken(NOT_SIGNED))?.claims;
-    let leeway = TOKEN_LEEWAY.as_millis() as i64;
     let moment = |seconds: f64| Timestamp((seconds * 1_000.0) as i64);
     let expires_at = moment(claims.exp.ok_or(AuthError::WrongToken("it has no exp claim"))?);
-    let expires_at = Timestamp(expires_at.0.saturating_add(leeway));
-    if now >= expires_at {
+    let expires_at = expires_at.plus(time.leeway);
+    if time.now >= expires_at {
         return Err(AuthError::WrongToken("it has expired"));
     }
-    if claims.nbf.is_some_and(|from| moment(from).0.saturating_sub(leeway) > now.0) {
+    if claims.nbf.is_some_and(|from| moment(from).minus(time.leeway) > time.now) {
         return Err(AuthError::WrongToken("it is not valid yet"));
     }
     let user = claims.sub.and_then(|sub| UserId::new(sub).ok());

@@ -34,6 +34,9 @@ c AS MATERIALIZED (
     prior_tail = CASE WHEN h.generation = c.generation THEN h.prior_tail ELSE h.tail END,
     epoch = CASE WHEN h.generation = c.generation THEN h.epoch ELSE h.epoch # c.nonce END,
     -- </fragment>
+    -- <fragment log_time>
+    at = CASE WHEN h.at > c.now AND h.at <= c.now + 3600000 THEN h.at ELSE c.now END,
+    -- </fragment>
     tail = h.tail + l.n, producer_seq = h.producer_seq + l.n,
     lease_until = greatest(h.lease_until, c.now + h.lease_ms)
   FROM locked l
@@ -47,10 +50,10 @@ c AS MATERIALIZED (
   RETURNING h.*, c.now, l.n, l.body, l.crc
 ), put AS (
   INSERT INTO log (key, first_seq, last_seq, fence, at, raw, body, crc)
-  SELECT key, tail + 1 - n, tail, fence, now, octet_length(body), body, crc
+  SELECT key, tail + 1 - n, tail, fence, at, octet_length(body), body, crc
   FROM up
 )
-SELECT h.now, h.run,
+SELECT h.at, h.run,
   -- <fragment head_columns>
   h.key, h.epoch, h.tail, h.fence, CASE WHEN h.active THEN h.run END, h.producer_seq, h.lease_until, h.stop_at,
   h.finishing, h.generation, h.prior_epoch, h.prior_tail

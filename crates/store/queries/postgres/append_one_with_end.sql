@@ -45,6 +45,9 @@ c AS MATERIALIZED (
     prior_tail = CASE WHEN h.generation = c.generation THEN h.prior_tail ELSE h.tail END,
     epoch = CASE WHEN h.generation = c.generation THEN h.epoch ELSE h.epoch # c.nonce END,
     -- </fragment>
+    -- <fragment log_time>
+    at = CASE WHEN h.at > c.now AND h.at <= c.now + 3600000 THEN h.at ELSE c.now END,
+    -- </fragment>
     tail = h.tail + l.n, producer_seq = h.producer_seq + l.n,
     lease_until = greatest(h.lease_until, c.now + h.lease_ms), active = l.status IS NULL
   FROM locked l
@@ -60,9 +63,9 @@ c AS MATERIALIZED (
 -- <fragment put_group>
 put AS (
   INSERT INTO log (key, first_seq, last_seq, fence, at, raw, body, crc)
-  SELECT key, tail + 1 - n, tail, fence, now, octet_length(body), body, crc FROM up WHERE body IS NOT NULL
+  SELECT key, tail + 1 - n, tail, fence, at, octet_length(body), body, crc FROM up WHERE body IS NOT NULL
   UNION ALL
-  SELECT up.key, up.tail + 1 - p.back, up.tail - p.back + p.n, up.fence, up.now, octet_length(p.body), p.body, p.crc
+  SELECT up.key, up.tail + 1 - p.back, up.tail - p.back + p.n, up.fence, up.at, octet_length(p.body), p.body, p.crc
   FROM unnest($13::bigint[], $14::bigint[], $15::bigint[], $16::bytea[], $18::bigint[]) AS p (key, back, n, body, crc)
   JOIN up ON up.key = p.key
 )
@@ -87,7 +90,7 @@ put AS (
   WHERE up.status IS NOT NULL AND up.tail / 256 > (up.tail - up.producer_seq) / 256
   ON CONFLICT DO NOTHING
 )
-SELECT h.now, h.run,
+SELECT h.at, h.run,
   -- <fragment head_columns>
   h.key, h.epoch, h.tail, h.fence, CASE WHEN h.active THEN h.run END, h.producer_seq, h.lease_until, h.stop_at,
   h.finishing, h.generation, h.prior_epoch, h.prior_tail

@@ -7,15 +7,17 @@
 -- $2 grace bigint: STOP_GRACE in ms
 -- $3 claim bigint: in ms
 -- $4 limit bigint
--- example: NULL, 10000, 2000, 10
+-- $5 bound bigint: the latest time by which runs are judged
+-- example: NULL, 10000, 2000, 10, 0
 
 WITH
 -- <fragment now>
 c AS MATERIALIZED (SELECT coalesce($1::bigint, (extract(epoch FROM clock_timestamp()) * 1000)::bigint) AS now)
 -- </fragment>
+, j AS MATERIALIZED (SELECT least(now, $5::bigint) AS now FROM c)
 , taken AS MATERIALIZED (
   SELECT t.key, t.run FROM turns AS t
-  WHERE t.place IS NULL AND t.check_at <= (SELECT now FROM c)
+  WHERE t.place IS NULL AND t.check_at <= (SELECT now FROM j)
   ORDER BY t.check_at LIMIT $4::bigint FOR UPDATE SKIP LOCKED
 ), seen AS MATERIALIZED (
   SELECT taken.key, taken.run, least(h.lease_until, h.stop_at + $2::bigint) AS until
@@ -27,12 +29,12 @@ c AS MATERIALIZED (SELECT coalesce($1::bigint, (extract(epoch FROM clock_timesta
   ) AS h
 ), moved AS (
   UPDATE turns AS t
-  SET check_at = CASE WHEN seen.until <= c.now THEN c.now + $3::bigint ELSE seen.until END
+  SET check_at = CASE WHEN seen.until <= j.now THEN j.now + $3::bigint ELSE seen.until END
   FROM seen
-  CROSS JOIN c
+  CROSS JOIN j
   WHERE t.key = seen.key AND t.run = seen.run
 )
 SELECT t.key, t.project, t.user_id, t.id
 FROM seen
-CROSS JOIN c
-LEFT JOIN LATERAL (SELECT * FROM threads WHERE threads.key = seen.key AND seen.until <= c.now OFFSET 0) AS t ON TRUE
+CROSS JOIN j
+LEFT JOIN LATERAL (SELECT * FROM threads WHERE threads.key = seen.key AND seen.until <= j.now OFFSET 0) AS t ON TRUE

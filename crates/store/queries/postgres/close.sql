@@ -15,7 +15,8 @@
 -- $13 bodies bytea[]
 -- $14 crcs bigint[]: CRC-32C of each body
 -- $15 epoch bigint: that the log must have, or NULL
--- example: NULL, 1, 1, 0, FALSE, 10000, 0, 3, NULL, NULL, '{}', '{}', '{}', '{}', NULL
+-- $16 bound bigint: the latest time by which $5 is judged
+-- example: NULL, 1, 1, 0, FALSE, 10000, 0, 3, NULL, NULL, '{}', '{}', '{}', '{}', NULL, 0
 
 WITH
 -- <fragment clock>
@@ -33,15 +34,18 @@ c AS MATERIALIZED (
     prior_tail = CASE WHEN h.generation = c.generation THEN h.prior_tail ELSE h.tail END,
     epoch = CASE WHEN h.generation = c.generation THEN h.epoch ELSE h.epoch # c.nonce END,
     -- </fragment>
+    -- <fragment log_time>
+    at = CASE WHEN h.at > c.now AND h.at <= c.now + 3600000 THEN h.at ELSE c.now END,
+    -- </fragment>
     tail = h.tail + $7::bigint, producer_seq = h.producer_seq + $7, active = FALSE
   FROM c
   WHERE h.key = $2::bigint AND h.active AND h.fence = $3::bigint AND h.tail = $4::bigint
     AND ($15::bigint IS NULL OR h.epoch = $15)
-    AND (NOT $5::boolean OR h.lease_until <= c.now OR h.stop_at <= c.now - $6::bigint)
+    AND (NOT $5::boolean OR least(h.lease_until, h.stop_at + $6::bigint) <= least(c.now, $16::bigint))
   RETURNING h.*, c.now
 ), put AS (
   INSERT INTO log (key, first_seq, last_seq, fence, at, raw, body, crc)
-  SELECT up.key, up.tail + 1 - p.back, up.tail - p.back + p.n, up.fence, up.now, octet_length(p.body), p.body, p.crc
+  SELECT up.key, up.tail + 1 - p.back, up.tail - p.back + p.n, up.fence, up.at, octet_length(p.body), p.body, p.crc
   FROM up
   CROSS JOIN unnest($11::bigint[], $12::bigint[], $13::bytea[], $14::bigint[]) AS p (back, n, body, crc)
 ), ended AS (
@@ -61,7 +65,7 @@ c AS MATERIALIZED (
   WHERE up.tail / 256 > (up.tail - up.producer_seq) / 256
   ON CONFLICT DO NOTHING
 )
-SELECT h.now,
+SELECT h.at,
   -- <fragment head_columns>
   h.key, h.epoch, h.tail, h.fence, CASE WHEN h.active THEN h.run END, h.producer_seq, h.lease_until, h.stop_at,
   h.finishing, h.generation, h.prior_epoch, h.prior_tail

@@ -11,7 +11,8 @@
 -- $8 metadata text
 -- $9 created_with text
 -- $10 epoch bigint
--- example: NULL, 'p', 't', 'u', NULL, 'A name', 0, '{}', '{}', 7
+-- $11 request text: the idempotency key of the request, or NULL
+-- example: NULL, 'p', 't', 'u', NULL, 'A name', 0, '{}', '{}', 7, NULL
 
 WITH
 -- <fragment clock>
@@ -22,9 +23,11 @@ c AS MATERIALIZED (
 -- </fragment>
 , made AS (
   INSERT INTO threads AS t (
-    project, id, user_id, agent, name, name_source, metadata, created_with, created_at, updated_at, sort_at
+    project, id, user_id, agent, name, name_source, metadata, created_with, created_at, updated_at, sort_at,
+    request
   )
-  SELECT $2::text, $3::text, $4::text, $5::text, $6::text, $7::bigint, $8::text, $9::text, c.now, c.now, c.now
+  SELECT $2::text, $3::text, $4::text, $5::text, $6::text, $7::bigint, $8::text, $9::text, c.now, c.now, c.now,
+    $11::text
   FROM c
   WHERE NOT EXISTS (SELECT 1 FROM threads WHERE project = $2 AND id = $3 AND deleted = 0)
   ON CONFLICT (project, id) WHERE deleted = 0 DO NOTHING

@@ -25,8 +25,9 @@
 -- $22 driven boolean: whether the server drives the run
 -- $23 crcs bigint[]: CRC-32C of each body
 -- $24 epoch bigint: that the log must have, or NULL
--- $25 look bigint: PACK_FIRST_LOOK in ms
--- example: NULL, 1, 'r', NULL, 30000, 0, NULL, NULL, NULL, NULL, NULL, NULL, 0, NULL, NULL, NULL, '{}', '{}', '{}', '{}', NULL, TRUE, '{}', NULL, 660000
+-- $25 bound bigint: the latest time by which the lease of the closed run is judged
+-- $26 look bigint: PACK_FIRST_LOOK in ms
+-- example: NULL, 1, 'r', NULL, 30000, 0, NULL, NULL, NULL, NULL, NULL, NULL, 0, NULL, NULL, NULL, '{}', '{}', '{}', '{}', NULL, TRUE, '{}', NULL, 0, 660000
 
 WITH
 -- <fragment clock>
@@ -44,20 +45,23 @@ c AS MATERIALIZED (
     prior_tail = CASE WHEN h.generation = c.generation THEN h.prior_tail ELSE h.tail END,
     epoch = CASE WHEN h.generation = c.generation THEN h.epoch ELSE h.epoch # c.nonce END,
     -- </fragment>
+    -- <fragment log_time>
+    at = CASE WHEN h.at > c.now AND h.at <= c.now + 3600000 THEN h.at ELSE c.now END,
+    -- </fragment>
     tail = h.tail + $6::bigint + $13::bigint, fence = greatest(h.fence, (c.generation - 1) << 32) + 1,
     active = $7::bigint IS NULL, run = $3::text,
     producer_seq = $6, lease_ms = $5::bigint, lease_until = c.now + $5, stop_at = NULL, finishing = FALSE
   FROM c
   WHERE h.key = $2::bigint
     AND CASE WHEN $11::bigint IS NULL THEN NOT h.active
-        ELSE h.active AND h.fence = $11 AND h.tail = $12::bigint AND (h.finishing OR h.lease_until <= c.now) END
+        ELSE h.active AND h.fence = $11 AND h.tail = $12::bigint AND (h.finishing OR h.lease_until <= least(c.now, $25::bigint)) END
     AND ($21::bigint IS NULL OR h.tail = $21) AND ($24::bigint IS NULL OR h.epoch = $24)
     AND NOT EXISTS (SELECT 1 FROM runs WHERE key = $2 AND id = $3)
   RETURNING h.*, c.now
 ), put AS (
   INSERT INTO log (key, first_seq, last_seq, fence, at, raw, body, crc)
   SELECT up.key, up.tail + 1 - p.back, up.tail - p.back + p.n, CASE WHEN p.older = 1 THEN $11 ELSE up.fence END,
-    up.now, octet_length(p.body), p.body, p.crc
+    up.at, octet_length(p.body), p.body, p.crc
   FROM up
   CROSS JOIN unnest(
     $17::bigint[], $18::bigint[], $19::bytea[], $20::bigint[], $23::bigint[]
@@ -95,13 +99,13 @@ c AS MATERIALIZED (
   DELETE FROM turns AS t USING closed WHERE t.key = $2 AND t.run = closed.id
 ), queued AS (
   INSERT INTO jobs (kind, ref, due_at)
-  SELECT 'pack', up.key::text, up.now + $25::bigint FROM up
+  SELECT 'pack', up.key::text, up.now + $26::bigint FROM up
   UNION ALL
   SELECT 'seal', up.key::text, up.now FROM up
   WHERE $11 IS NOT NULL OR ($7 IS NOT NULL AND up.tail / 256 > (up.tail - $6) / 256)
   ON CONFLICT DO NOTHING
 )
-SELECT (SELECT id FROM closed), h.now,
+SELECT (SELECT id FROM closed), h.at,
   -- <fragment head_columns>
   h.key, h.epoch, h.tail, h.fence, CASE WHEN h.active THEN h.run END, h.producer_seq, h.lease_until, h.stop_at,
   h.finishing, h.generation, h.prior_epoch, h.prior_tail

@@ -13,6 +13,7 @@ SELECT
   r.fence, r.id, r.agent, r.status, r.error_code, r.error_message, r.usage, r.first_seq, r.producer_seq, r.started_at,
   r.ended_at, r.stop_at, r.driven
   -- </fragment>
+  , h.at
 FROM heads h
 -- <fragment with_active_run>
 LEFT JOIN runs r ON r.key = h.key AND r.fence = h.fence AND h.run IS NOT NULL

@@ -8,7 +8,10 @@
 
 BEGIN IMMEDIATE;
 UPDATE heads AS h
-SET tail = tail + v.n, producer_seq = producer_seq + v.n, lease_until = max(lease_until, ?2 + lease_ms)
+SET tail = tail + v.n, producer_seq = producer_seq + v.n, lease_until = max(lease_until, ?2 + lease_ms),
+  -- <fragment log_time>
+  at = CASE WHEN h.at > ?2 AND h.at <= ?2 + 3600000 THEN h.at ELSE ?2 END
+  -- </fragment>
 FROM (SELECT value ->> 0 AS k, value ->> 1 AS f, value ->> 2 AS p, value ->> 3 AS n, value ->> 4 AS e FROM jsonb_each(?1)) AS v
 WHERE h.key = v.k AND h.fence = v.f AND h.run IS NOT NULL AND h.producer_seq + 1 = coalesce(v.p, h.producer_seq + 1)
   AND coalesce(h.stop_at > ?3, TRUE) AND h.epoch = coalesce(v.e, h.epoch)
@@ -17,3 +20,4 @@ RETURNING
   key, epoch, tail, fence, run, producer_seq, lease_until, stop_at, finishing, generation, prior_epoch,
   prior_tail
   -- </fragment>
+  , at

@@ -14,8 +14,11 @@
 -- example: 2, 0, 1, 1, NULL, 0, 6, x'7b7d0a7b7d0a', 0, NULL
 
 BEGIN IMMEDIATE;
-UPDATE heads
-SET tail = tail + ?1, producer_seq = producer_seq + ?1, lease_until = max(lease_until, ?2 + lease_ms)
+UPDATE heads AS h
+SET tail = tail + ?1, producer_seq = producer_seq + ?1, lease_until = max(lease_until, ?2 + lease_ms),
+  -- <fragment log_time>
+  at = CASE WHEN h.at > ?2 AND h.at <= ?2 + 3600000 THEN h.at ELSE ?2 END
+  -- </fragment>
 WHERE key = ?3 AND fence = ?4 AND run IS NOT NULL AND producer_seq + 1 = coalesce(?5, producer_seq + 1)
   AND coalesce(stop_at > ?6, TRUE) AND epoch = coalesce(?10, epoch)
 RETURNING
@@ -23,8 +26,9 @@ RETURNING
   key, epoch, tail, fence, run, producer_seq, lease_until, stop_at, finishing, generation, prior_epoch,
   prior_tail
   -- </fragment>
+  , at
 ;
 INSERT INTO log (key, first_seq, last_seq, fence, at, raw, body, crc)
-SELECT key, tail + 1 - ?1, tail, fence, ?2, ?7, ?8, ?9 FROM heads
+SELECT key, tail + 1 - ?1, tail, fence, at, ?7, ?8, ?9 FROM heads
 WHERE key = ?3 AND changes() = 1;
 COMMIT

@@ -7,10 +7,12 @@
 -- ?5 leaving integer
 -- ?6 skew_ms integer
 -- ?7 rtt_us integer
--- example: 1000, '00000000000000ff', 'host', '0.1.0', 0, NULL, NULL
+-- ?8 step_ms integer
+-- example: 1000, '00000000000000ff', 'host', '0.1.0', 0, NULL, NULL, NULL
 
-INSERT INTO nodes (id, name, version, started_at, beat, at, leaving, generation, skew_ms, rtt_us)
-VALUES (?2, ?3, ?4, ?1, 1, ?1, ?5, (SELECT max(generation) FROM lineage), ?6, ?7)
+INSERT INTO nodes (id, name, version, started_at, beat, at, leaving, generation, skew_ms, rtt_us, step_ms)
+VALUES (?2, ?3, ?4, ?1, 1, ?1, ?5, (SELECT max(generation) FROM lineage), ?6, ?7, ?8)
 ON CONFLICT (id) DO UPDATE
-SET beat = beat + 1, at = excluded.at, leaving = leaving OR excluded.leaving, skew_ms = excluded.skew_ms, rtt_us = excluded.rtt_us
+SET beat = beat + 1, at = excluded.at, leaving = leaving OR excluded.leaving, skew_ms = excluded.skew_ms, rtt_us = excluded.rtt_us,
+  step_ms = excluded.step_ms
 RETURNING beat, at, generation

@@ -10,12 +10,14 @@
 -- ?8 now integer: the time
 -- ?9 created_with text
 -- ?10 epoch integer
--- example: 'p', 't', 'u', NULL, 'A name', 0, '{}', 0, '{}', 7
+-- ?11 request text: the idempotency key of the request, or NULL
+-- example: 'p', 't', 'u', NULL, 'A name', 0, '{}', 0, '{}', 7, NULL
 
 INSERT INTO threads (
-  project, id, user, agent, name, name_source, metadata, created_at, updated_at, sort_at, version, created_with
+  project, id, user, agent, name, name_source, metadata, created_at, updated_at, sort_at, version, created_with,
+  request
 )
-VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?8, ?8, 1, ?9);
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?8, ?8, 1, ?9, ?11);
 INSERT INTO heads (key, epoch, generation)
 VALUES (last_insert_rowid(), ?10, (SELECT max(generation) FROM lineage))
 RETURNING key

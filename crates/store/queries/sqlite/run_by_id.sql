@@ -14,6 +14,7 @@ SELECT
   r.fence, r.id, r.agent, r.status, r.error_code, r.error_message, r.usage, r.first_seq, r.producer_seq, r.started_at,
   r.ended_at, r.stop_at, r.driven
   -- </fragment>
+  , h.at
 FROM heads h
 LEFT JOIN runs r ON r.key = h.key AND r.id = ?2
 WHERE h.key = ?1

@@ -6,7 +6,7 @@ use threadline_core::{ThreadKey, Timestamp};
 
 use crate::JobKind;
 
-/// A job.
+/// A job that waits or is taken.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Stored {
     pub(super) due_at: Timestamp,

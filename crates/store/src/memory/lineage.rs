@@ -27,6 +27,7 @@ impl State {
             feeds: Default::default(),
             agents: Default::default(),
             staged: Default::default(),
+            deleted_requests: Default::default(),
             identity: Default::default(),
             nodes: Default::default(),
             jobs: Default::default(),

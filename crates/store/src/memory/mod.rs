@@ -11,14 +11,16 @@ use threadline_core::{
     AgentId, Annotation, Clock, CreatedThread, Epoch, FeedChange, FeedEntry, Fence, Generation, ListOrder,
     ListPosition, LogHistory, LogSlice, NewEvents, NewThread, Node, NodeId, PriorEpoch, ProjectId, ReadFrom, Run,
     RunId, RunStatus, Seq, Terminal, Thread, ThreadId, ThreadKey, ThreadPatch, Timestamp, UserId,
-    limits::{PACK_FIRST_LOOK, PAGE_BYTES, REAP_CLAIM, RELEASE_GRACE, STOP_GRACE},
+    limits::{
+        CLOCK_STEP, PACK_FIRST_LOOK, PAGE_BYTES, REAP_CLAIM, RELEASE_GRACE, RENEW_CHUNK, REQUEST_KEPT, STOP_GRACE,
+    },
 };
 
 use super::{
     ActiveHead, ActiveRuns, Append, Appended, Claimed, CloseOutcome, CloseWhen, Closing, Committed, Due, FeedImage,
     FeedPage, FeedStore, GenerationRecord, Head, HeartbeatRequest, JobKind, Lineage, LineageFence, ListThreads,
-    LogPage, LogStore, Packing, Purging, RunStore, Snapshot, StartOutcome, StartRun, StopOutcome, StoreResult,
-    ThreadPage, ThreadStore, segment::LogRow,
+    LogPage, LogStore, Packing, Purging, Renewal, Renewed, RunStore, Snapshot, StartOutcome, StartRun, StopOutcome,
+    StoreClock, StoreResult, ThreadPage, ThreadStore, segment::LogRow,
 };
 
 mod beside;
@@ -36,6 +38,7 @@ pub use lineage::MemoryImage;
 #[derive(Debug)]
 pub struct MemoryStore {
     clock: Clock,
+    known: StoreClock,
     state: Mutex<State>,
     fence: LineageFence,
 }
@@ -56,6 +59,8 @@ struct State {
     feeds: HashMap<(ProjectId, UserId), Feed>,
     agents: BTreeMap<(ProjectId, AgentId), String>,
     staged: HashMap<ThreadKey, transfer::Staged>,
+    /// Deleted threads that were created with an idempotency key, with the time of the deletion.
+    deleted_requests: HashMap<(ProjectId, ThreadId), Timestamp>,
     identity: identity::Identity,
     nodes: BTreeMap<NodeId, Node>,
     jobs: job_table::Jobs,
@@ -65,11 +70,15 @@ struct State {
 #[derive(Debug, Clone)]
 struct Row {
     thread: Thread,
+    /// True if the thread was created with an idempotency key.
+    requested: bool,
     generation: Generation,
     prior: Option<PriorEpoch>,
     fed_version: i64,
     fence: Fence,
     lease: Duration,
+    /// Time of the newest events.
+    newest: Option<Timestamp>,
     /// Time at which the reaper looks at the active run.
     check_at: Timestamp,
     runs: BTreeMap<Fence, Run>,
@@ -93,7 +102,12 @@ impl MemoryStore {
     pub fn new(clock: Clock) -> Self {
         let state = State::new(clock.now());
         let fence = LineageFence::new(state.lineage);
-        Self { clock, state: Mutex::new(state), fence }
+        Self { known: StoreClock::new(clock.clone()), clock, state: Mutex::new(state), fence }
+    }
+
+    /// Time by which leases are judged: a clock that jumps ahead ends no run.
+    fn judged(&self, now: Timestamp) -> Timestamp {
+        now.min(self.known.bound())
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -106,11 +120,13 @@ impl Row {
     fn new(thread: Thread, generation: Generation) -> Self {
         Self {
             thread,
+            requested: false,
             generation,
             prior: None,
             fed_version: 0,
             fence: Fence(0),
             lease: Duration::ZERO,
+            newest: None,
             check_at: Timestamp(0),
             runs: BTreeMap::new(),
             log: Vec::new(),
@@ -149,13 +165,15 @@ impl Row {
     /// Appends events of the newest run to the log.
     fn push(&mut self, events: &NewEvents, now: Timestamp) -> LogSlice {
         let Some(run) = self.runs.get_mut(&self.fence) else { return LogSlice::default() };
-        let slice = LogSlice::of(events, self.thread.tail + 1, &run.id, now);
+        let at = now.in_log_after(self.newest);
+        self.newest = Some(at);
+        let slice = LogSlice::of(events, self.thread.tail + 1, &run.id, at);
         self.thread.tail += events.count() as u64;
         run.producer_seq += events.count() as u64;
         self.log.extend(slice.0.iter().map(|batch| LogRow {
             first_seq: batch.first_seq,
             last_seq: batch.last_seq,
-            at: now,
+            at,
             run: Some(batch.run.clone()),
             body: batch.body.clone(),
         }));
@@ -234,6 +252,24 @@ impl Row {
         self.active().is_some() && self.due_at() <= now
     }
 
+    /// Gives the active run a full lease if its lease is wrong.
+    fn renew(&mut self, which: Renewal, now: Timestamp) -> bool {
+        let lease = self.lease;
+        let Some(run) = self.runs.get_mut(&self.fence) else { return false };
+        let lease = if run.status == RunStatus::Finishing { lease.min(RELEASE_GRACE) } else { lease };
+        let (until, full) = (run.lease_until.unwrap_or(now), now.plus(lease));
+        let late_stop = run.stop_requested_at.is_some_and(|asked| asked > now.plus(CLOCK_STEP));
+        let short = which == Renewal::All && until < full.minus(CLOCK_STEP);
+        if until <= full.plus(CLOCK_STEP) && !late_stop && !short {
+            return false;
+        }
+        run.lease_until = Some(full);
+        run.stop_requested_at =
+            run.stop_requested_at.map(|asked| if which == Renewal::All { now } else { asked.min(now) });
+        self.check_at = self.due_at();
+        true
+    }
+
     /// Has the reaper look at the active run at this time, if that is sooner.
     fn look_at(&mut self, time: Timestamp) {
         self.check_at = self.check_at.min(time);
@@ -258,10 +294,15 @@ impl ThreadStore for MemoryStore {
         }
         state.last_key += 1;
         let key = ThreadKey(state.last_key);
+        let requested = new.request.is_some();
         let thread = new.made(key, Epoch::generate(), now);
         state.ids.insert(id, key);
-        state.threads.insert(key, Row::new(thread.clone(), state.lineage.generation));
+        state.threads.insert(key, Row { requested, ..Row::new(thread.clone(), state.lineage.generation) });
         Ok(CreatedThread { thread, created: true })
+    }
+
+    async fn was_request_deleted(&self, project: &ProjectId, id: &ThreadId) -> StoreResult<bool> {
+        Ok(self.state().deleted_requests.contains_key(&(project.clone(), id.clone())))
     }
 
     async fn thread(&self, project: &ProjectId, id: &ThreadId) -> StoreResult<Option<Thread>> {
@@ -337,10 +378,19 @@ impl ThreadStore for MemoryStore {
         }
         let Some(row) = state.threads.remove(&key) else { return Ok(false) };
         let Thread { project, id, user, .. } = row.thread;
+        if row.requested {
+            state.deleted_requests.insert((project.clone(), id.clone()), self.clock.now());
+        }
         state.ids.remove(&(project.clone(), id.clone()));
         state.feeds.entry((project, user)).or_default().deleted.insert(key, id);
         state.jobs.put_anew(JobKind::Purge, key, now);
         Ok(true)
+    }
+
+    async fn forget_requests(&self) -> StoreResult<()> {
+        let now = self.clock.now();
+        self.state().deleted_requests.retain(|_, at| at.plus(REQUEST_KEPT) > now);
+        Ok(())
     }
 
     async fn purge(&self, key: ThreadKey, _rows: usize) -> StoreResult<Purging> {
@@ -372,7 +422,7 @@ impl RunStore for MemoryStore {
         }
         let (mut slice, mut closed) = (LogSlice::default(), false);
         if let Some(active) = row.active().cloned() {
-            if !row.is_lapsed(now) {
+            if !row.is_lapsed(self.judged(now)) {
                 return Ok(StartOutcome::RunActive(active, row.head()));
             }
             let Some(closing) = start.closing.filter(|closing| row.matches(closing)) else {
@@ -427,7 +477,7 @@ impl RunStore for MemoryStore {
         let now = self.clock.now();
         let state = &mut *self.state();
         let Some(row) = state.threads.get_mut(&key) else { return Ok(CloseOutcome::Gone) };
-        if !row.matches(&closing) || (when == CloseWhen::IfDue && !row.is_due(now)) {
+        if !row.matches(&closing) || (when == CloseWhen::IfDue && !row.is_due(self.judged(now))) {
             return Ok(CloseOutcome::Missed);
         }
         row.enter(state.lineage);
@@ -503,7 +553,7 @@ impl RunStore for MemoryStore {
     }
 
     async fn claim_due(&self, limit: usize) -> StoreResult<Claimed> {
-        let now = self.clock.now();
+        let now = self.judged(self.clock.now());
         let state = &mut *self.state();
         let waiting = state.threads.values_mut().filter(|row| row.active().is_some() && row.check_at <= now);
         let mut waiting: Vec<&mut Row> = waiting.collect();
@@ -523,6 +573,22 @@ impl RunStore for MemoryStore {
             }
         }
         Ok(claimed)
+    }
+
+    async fn renew_leases(&self, which: Renewal, after: Option<ThreadKey>) -> StoreResult<Renewed> {
+        let now = self.clock.now();
+        let state = &mut *self.state();
+        let page = state.threads.values_mut().filter(|row| row.active().is_some() && Some(row.thread.key) > after);
+        let (mut renewed, mut seen) = (Renewed::default(), 0);
+        for row in page.take(RENEW_CHUNK) {
+            (seen, renewed.next) = (seen + 1, Some(row.thread.key));
+            if row.renew(which, now) {
+                row.enter(state.lineage);
+                renewed.leases += 1;
+            }
+        }
+        renewed.next = renewed.next.filter(|_| seen >= RENEW_CHUNK);
+        Ok(renewed)
     }
 
     async fn active_runs(
@@ -584,7 +650,7 @@ impl LogStore for MemoryStore {
                 let run = row.runs.get(&append.fence)?;
                 Some(Appended {
                     first_seq,
-                    at: now,
+                    at: row.newest.unwrap_or(now),
                     run: run.id.clone(),
                     head: row.head(),
                     producer_seq: run.producer_seq,

@@ -13,12 +13,12 @@ impl NodeStore for MemoryStore {
     async fn put_beat(&self, beat: &NewBeat) -> StoreResult<Beat> {
         let at = self.clock.now();
         let state = &mut *self.state();
-        let NewBeat { node, name, version, leaving, skew_ms, rtt_us } = beat.clone();
+        let NewBeat { node, name, version, leaving, skew_ms, rtt_us, step_ms } = beat.clone();
         let before = state.nodes.get(&node).map(|node| (node.beat, node.started_at, node.leaving));
         let (number, started_at, left) = before.map_or((1, at, false), |(beat, at, left)| (beat + 1, at, left));
         let leaving = leaving || left;
         let version = version.to_owned();
-        let row = Node { id: node, name, version, started_at, beat: number, at, leaving, skew_ms, rtt_us };
+        let row = Node { id: node, name, version, started_at, beat: number, at, leaving, skew_ms, rtt_us, step_ms };
         state.nodes.insert(node, row);
         Ok(Beat { number, at, generation: state.lineage.generation })
     }

@@ -3,10 +3,14 @@
 use async_trait::async_trait;
 
 use super::MemoryStore;
-use crate::{Durability, StatusStore, StoreResult, StoreStatus};
+use crate::{Durability, StatusStore, StoreClock, StoreResult, StoreStatus};
 
 #[async_trait]
 impl StatusStore for MemoryStore {
+    fn clock(&self) -> &StoreClock {
+        &self.known
+    }
+
     async fn status(&self) -> StoreResult<StoreStatus> {
         Ok(StoreStatus { now: self.clock.now(), read_only: false })
     }

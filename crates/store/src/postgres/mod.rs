@@ -12,7 +12,7 @@ use std::sync::{Arc, atomic::AtomicU64};
 use sqlx::PgConnection;
 use sqlx::Row;
 use threadline_core::{
-    Clock,
+    Clock, Timestamp,
     limits::{NODE_BEAT_TIMEOUT, PG_ANSWER_TIMEOUT, PG_PIPELINES, PG_READERS, PG_WRITERS},
 };
 
@@ -23,7 +23,7 @@ use self::{
     pool::Pool,
 };
 pub use self::{check::Finding, migrate::Migrated, open_error::OpenError};
-use super::{Lineage, LineageCause, LineageFence, StoreResult};
+use super::{Lineage, LineageCause, LineageFence, StoreClock, StoreResult};
 
 /// Hot statements, which the benchmark runs alone.
 #[cfg(feature = "testing")]
@@ -65,6 +65,7 @@ pub struct PgStore {
 #[derive(Debug)]
 struct Inner {
     clock: Clock,
+    known: StoreClock,
     address: Arc<Address>,
     fence: Arc<LineageFence>,
     groups: Arc<Pool>,
@@ -91,6 +92,7 @@ impl PgStore {
         }
         let rows = address.ask(&mut connection, "SELECT id FROM installation").await?;
         let installation = rows.first().ok_or(sqlx::Error::RowNotFound)?.try_get(0)?;
+        let known = Self::clock_of(clock.clone(), &address, &mut connection).await?;
         let (lineage, standby) = Self::lineage_of(&address, &mut connection).await?;
         Address::close(connection).await;
         if findings.iter().any(|finding| finding.setting == "synchronous_commit") {
@@ -111,6 +113,7 @@ impl PgStore {
         let sent_beats = AtomicU64::default();
         let inner = Inner {
             clock,
+            known,
             address,
             fence,
             groups,
@@ -123,6 +126,23 @@ impl PgStore {
             findings,
         };
         Ok(Self { inner: Arc::new(inner) })
+    }
+
+    /// The server's clock, as the server shows it now. A manual clock takes its place.
+    async fn clock_of(
+        machine: Clock,
+        address: &Address,
+        connection: &mut PgConnection,
+    ) -> Result<StoreClock, OpenError> {
+        let manual = machine.fixed().is_some();
+        let clock = StoreClock::new(machine);
+        let asked = clock.steady();
+        let rows = address.ask(connection, status::STATUS).await?;
+        let now: i64 = rows.first().ok_or(sqlx::Error::RowNotFound)?.try_get(0)?;
+        if !manual {
+            clock.anchor(Timestamp(now), asked.middle(clock.steady()));
+        }
+        Ok(clock)
     }
 
     /// The history of the server, adopted if it has no generation yet, and whether the server is a standby.
@@ -179,6 +199,11 @@ impl PgStore {
     /// Time of a manual clock; `None` if the database's clock counts.
     fn now(&self) -> Option<i64> {
         self.inner.clock.fixed().map(|now| now.0)
+    }
+
+    /// Latest time by which a lease is judged: a server whose clock jumps ahead ends no run.
+    fn bound(&self) -> i64 {
+        self.inner.known.bound().0
     }
 
     /// The rows of a statement that writes.

@@ -31,7 +31,8 @@ impl NodeStore for PgStore {
             .bind(beat.version)
             .bind(beat.leaving)
             .bind(beat.skew_ms)
-            .bind(beat.rtt_us);
+            .bind(beat.rtt_us)
+            .bind(beat.step_ms);
         // An old server may live on behind an open connection.
         if self.inner.sent_beats.fetch_add(1, Ordering::Relaxed).is_multiple_of(BEATS_PER_CONNECTION) {
             self.inner.beats.renew();

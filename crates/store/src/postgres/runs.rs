@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use sqlx::query;
 use threadline_core::{
     Epoch, Fence, ProjectId, Run, RunId, ThreadKey, UserId,
-    limits::{PG_RACES, REAP_CLAIM, RECHECK_CHUNK, RELEASE_GRACE, STOP_GRACE},
+    limits::{CLOCK_STEP, PG_RACES, REAP_CLAIM, RECHECK_CHUNK, RELEASE_GRACE, RENEW_CHUNK, STOP_GRACE},
 };
 
 use super::{
@@ -16,8 +16,8 @@ use super::{
     start::Look,
 };
 use crate::{
-    ActiveHead, ActiveRuns, Claimed, CloseOutcome, CloseWhen, Closing, HeartbeatRequest, RunStore, StartOutcome,
-    StartRun, StopOutcome, StoreError, StoreResult, sql::pages,
+    ActiveHead, ActiveRuns, Claimed, CloseOutcome, CloseWhen, Closing, HeartbeatRequest, Renewal, Renewed, RunStore,
+    StartOutcome, StartRun, StopOutcome, StoreError, StoreResult, sql::pages,
 };
 
 pub(super) const BY_ID: &str = text_of(include_str!("../../queries/postgres/run_by_id.sql"));
@@ -27,6 +27,7 @@ pub(super) const HEARTBEAT_WAIT: &str = text_of(include_str!("../../queries/post
 pub(super) const STOP: &str = text_of(include_str!("../../queries/postgres/stop.sql"));
 pub(super) const RELEASE: &str = text_of(include_str!("../../queries/postgres/release.sql"));
 pub(super) const CLAIM_DUE: &str = text_of(include_str!("../../queries/postgres/claim_due.sql"));
+pub(super) const RENEW: &str = text_of(include_str!("../../queries/postgres/renew_leases.sql"));
 pub(super) const ACTIVE_RUNS: &str = text_of(include_str!("../../queries/postgres/active_runs.sql"));
 
 impl PgStore {
@@ -135,8 +136,21 @@ impl RunStore for PgStore {
             .bind(self.now())
             .bind(rows::millis(STOP_GRACE))
             .bind(rows::millis(REAP_CLAIM))
-            .bind(rows::limit(limit));
+            .bind(rows::limit(limit))
+            .bind(self.bound());
         pages::claimed(&self.write(claim).await?, limit)
+    }
+
+    async fn renew_leases(&self, which: Renewal, after: Option<ThreadKey>) -> StoreResult<Renewed> {
+        let renew = query(RENEW)
+            .bind(self.now())
+            .bind(after.map_or(0, |after| after.0))
+            .bind(rows::limit(RENEW_CHUNK))
+            .bind(which == Renewal::All)
+            .bind(rows::millis(CLOCK_STEP))
+            .bind(rows::millis(RELEASE_GRACE))
+            .bind(rows::millis(STOP_GRACE));
+        pages::renewed(&self.write(renew).await?, RENEW_CHUNK)
     }
 
     async fn active_runs(

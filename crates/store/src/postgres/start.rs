@@ -108,6 +108,7 @@ impl PgStore {
             .bind(start.driven.then_some(true))
             .bind(pieces.crcs)
             .bind(start.epoch.map(Epoch::to_i64))
+            .bind(self.bound())
             .bind(rows::millis(PACK_FIRST_LOOK));
         let rows = match self.write_once(statement).await {
             // Another start of the same id was first.
@@ -145,7 +146,7 @@ impl PgStore {
                 closing = None;
                 continue;
             };
-            if !lease.finishing && lease.lease_until > now {
+            if !lease.finishing && lease.lease_until > now.min(Timestamp(self.bound())) {
                 return Ok(StartOutcome::RunActive(run, head));
             }
             closing = start.closing.as_ref().filter(|closing| matches(&head, closing.fence, closing.tail));
@@ -185,7 +186,8 @@ impl PgStore {
             .bind(pieces.counts)
             .bind(pieces.bodies)
             .bind(pieces.crcs)
-            .bind(closing.epoch.map(Epoch::to_i64));
+            .bind(closing.epoch.map(Epoch::to_i64))
+            .bind(self.bound());
         let rows = self.write(statement).await?;
         if let Some(row) = rows.first() {
             let (head, run, at) = committed(Columns::new(row))?;

@@ -5,7 +5,7 @@ use sqlx::query;
 use threadline_core::Timestamp;
 
 use super::{PgStore, rows::Columns};
-use crate::{Durability, StatusStore, StoreResult, StoreStatus, sql::corrupt};
+use crate::{Durability, StatusStore, StoreClock, StoreResult, StoreStatus, sql::corrupt};
 
 /// In recovery every transaction is read-only. The columns are numbers, as in all other statements.
 pub(super) const STATUS: &str = "\
@@ -20,6 +20,10 @@ const DURABILITY: &str = "\
 
 #[async_trait]
 impl StatusStore for PgStore {
+    fn clock(&self) -> &StoreClock {
+        &self.inner.known
+    }
+
     async fn status(&self) -> StoreResult<StoreStatus> {
         let rows = self.read_rows(query(STATUS)).await?;
         let row = rows.first().ok_or_else(|| corrupt("no answer to a question about the database"))?;

@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use sqlx::query;
 use threadline_core::{
     CreatedThread, Epoch, ListOrder, NewThread, ProjectId, Seq, Thread, ThreadId, ThreadKey, ThreadPatch,
-    limits::{PG_RACES, PURGE_ROWS, STAGING_TIMEOUT},
+    limits::{FORGOTTEN_REQUESTS, PG_RACES, PURGE_ROWS, REQUEST_KEPT, STAGING_TIMEOUT},
 };
 
 use super::{
@@ -33,6 +33,8 @@ pub(super) const DELETE: &str = text_of(include_str!("../../queries/postgres/del
 
 pub(super) const TOMBSTONE: &str = text_of(include_str!("../../queries/postgres/tombstone.sql"));
 const GIVE_UP: &str = "UPDATE threads SET deleted = 1 WHERE key = $1 AND deleted = 3 AND sort_at = $2";
+pub(super) const FORGET_REQUESTS: &str = text_of(include_str!("../../queries/postgres/forget_requests.sql"));
+pub(super) const DELETED_REQUEST: &str = "SELECT at FROM deleted_requests WHERE project = $1 AND thread = $2";
 
 pub(super) const PURGE_LOG: &str = text_of(include_str!("../../queries/postgres/purge_log.sql"));
 pub(super) const PURGE_RUNS: &str = text_of(include_str!("../../queries/postgres/purge_runs.sql"));
@@ -77,7 +79,8 @@ impl ThreadStore for PgStore {
                 .bind(new.name_source().map(|source| source as i64))
                 .bind(&new.metadata)
                 .bind(&new.created_with)
-                .bind(epoch.to_i64());
+                .bind(epoch.to_i64())
+                .bind(new.request.as_deref());
             if let Some(row) = self.write(create).await?.first() {
                 let mut columns = Columns::new(row);
                 let (key, now) = (ThreadKey(columns.int()?), columns.time()?);
@@ -89,6 +92,11 @@ impl ThreadStore for PgStore {
             }
         }
         Err(StoreError::Unavailable("the thread is made and deleted all the time".to_owned()))
+    }
+
+    async fn was_request_deleted(&self, project: &ProjectId, id: &ThreadId) -> StoreResult<bool> {
+        let rows = self.read_rows(query(DELETED_REQUEST).bind(project.as_str()).bind(id.as_str())).await?;
+        Ok(!rows.is_empty())
     }
 
     async fn thread(&self, project: &ProjectId, id: &ThreadId) -> StoreResult<Option<Thread>> {
@@ -147,6 +155,14 @@ impl ThreadStore for PgStore {
 
     async fn delete_thread(&self, key: ThreadKey, epoch: Option<Epoch>) -> StoreResult<bool> {
         Ok(!self.write(query(DELETE).bind(self.now()).bind(key.0).bind(epoch.map(Epoch::to_i64))).await?.is_empty())
+    }
+
+    async fn forget_requests(&self) -> StoreResult<()> {
+        let forget = query(FORGET_REQUESTS)
+            .bind(self.now())
+            .bind(rows::millis(REQUEST_KEPT))
+            .bind(rows::limit(FORGOTTEN_REQUESTS));
+        self.write(forget).await.map(drop)
     }
 
     async fn purge(&self, key: ThreadKey, rows: usize) -> StoreResult<Purging> {

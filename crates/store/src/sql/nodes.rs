@@ -31,6 +31,7 @@ pub(crate) fn nodes<R: Cells>(rows: &[R]) -> StoreResult<(Timestamp, Vec<Node>)>
             leaving: columns.flag()?,
             skew_ms: columns.maybe_int()?,
             rtt_us: columns.maybe_int()?,
+            step_ms: columns.maybe_int()?,
         })
     })?;
     Ok((now, nodes))

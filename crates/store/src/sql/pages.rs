@@ -11,8 +11,8 @@ use super::{
     corrupt, crc,
 };
 use crate::{
-    ActiveRuns, Claimed, Due, FeedImage, FeedPage, Head, IdlePage, LogPage, MovedThread, StoreError, StoreResult,
-    ThreadPage, damage, segment::LogRow,
+    ActiveRuns, Claimed, Due, FeedImage, FeedPage, Head, IdlePage, LogPage, MovedThread, Renewed, StoreError,
+    StoreResult, ThreadPage, damage, segment::LogRow,
 };
 
 /// Bounds of one read of a log.
@@ -218,6 +218,14 @@ pub(crate) fn claimed<R: Cells>(rows: &[R], limit: usize) -> StoreResult<Claimed
         });
     }
     Ok(Claimed { due, more: rows.len() >= limit })
+}
+
+/// Step of a renewal of leases: their number, that of the runs that were looked at, and the last key.
+pub(crate) fn renewed<R: Cells>(rows: &[R], limit: usize) -> StoreResult<Renewed> {
+    let Some(row) = rows.first() else { return Ok(Renewed::default()) };
+    let mut columns = Columns::new(row);
+    let (leases, seen, last) = (columns.count()?, columns.count()?, columns.maybe_int()?);
+    Ok(Renewed { leases, next: last.filter(|_| seen >= limit as u64).map(ThreadKey) })
 }
 
 /// Numbers of active runs: of the project, of the user.

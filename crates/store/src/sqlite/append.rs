@@ -42,11 +42,13 @@ pub(super) struct Entry<'e> {
     /// producer_seq of the run after the events.
     pub(super) producer_seq: u64,
     pub(super) stop_requested_at: Option<Timestamp>,
+    /// Time of the events in the log.
+    pub(super) at: Timestamp,
     pub(super) events: Option<&'e NewEvents>,
     pub(super) end: Option<End>,
 }
 
-/// Packs a list of entries into the arguments `?1` and `?3`.
+/// Packs a list of entries into the arguments `?1` and `?2`.
 pub(super) fn pack(entries: &[Entry<'_>]) -> (String, Vec<u8>) {
     let size = entries.iter().filter_map(|entry| entry.events).map(|events| events.body().len()).sum();
     let mut bodies = Vec::with_capacity(size);
@@ -58,7 +60,7 @@ pub(super) fn pack(entries: &[Entry<'_>]) -> (String, Vec<u8>) {
             let length = body.map_or(Value::Null, |body| json!(body.len()));
             let crc = body.map_or(Value::Null, |body| json!(crc(body)));
             let (key, fence) = (json!(entry.key.0), json!(entry.fence.0));
-            vec![key, fence, json!(first_seq), json!(last_seq), json!(offset), length, crc]
+            vec![key, fence, json!(first_seq), json!(last_seq), json!(offset), length, crc, json!(entry.at.0)]
         };
         let count = entry.events.map_or(0, |events| events.count() as u64);
         let mut first_seq = entry.tail + 1 - count;
@@ -86,7 +88,7 @@ pub(super) fn pack(entries: &[Entry<'_>]) -> (String, Vec<u8>) {
 /// Writes one entry inside a transaction.
 pub(super) async fn write(connection: &mut SqliteConnection, entry: Entry<'_>, now: Timestamp) -> Work<()> {
     let (list, bodies) = pack(&[entry]);
-    fetch::run(connection, query(WRITE_AND_END).bind(list).bind(now.0).bind(bodies)).await
+    fetch::run(connection, query(WRITE_AND_END).bind(list).bind(bodies).bind(now.0)).await
 }
 
 /// Time limit of stop requests: a run whose stop was requested at or before it can append nothing more, and will be
@@ -110,8 +112,9 @@ async fn one(connection: &mut SqliteConnection, append: &Append, now: Timestamp)
         .bind(crc(body))
         .bind(append.epoch.map(Epoch::to_i64));
     let Some(row) = fetch::row(connection, statement).await? else { return Ok(None) };
-    match Columns::new(&row).head()? {
-        Some((head, Some(run))) => Ok(Some(answer(append, head, run, now)?)),
+    let mut columns = Columns::new(&row);
+    match columns.head()? {
+        Some((head, Some(run))) => Ok(Some(answer(append, head, run, columns.time()?)?)),
         _ => Err(corrupt("an append to a head without a run").into()),
     }
 }
@@ -124,14 +127,15 @@ async fn group(connection: &mut SqliteConnection, batch: &[Append], now: Timesta
     let wanted = Value::Array(wanted.collect()).to_string();
     let mut heads = HashMap::with_capacity(batch.len());
     for row in fetch::rows(connection, query(GROUP).bind(wanted).bind(now.0).bind(overdue(now))).await? {
-        if let Some((head, Some(run))) = Columns::new(&row).head()? {
-            heads.insert(head.key, (head, run));
+        let mut columns = Columns::new(&row);
+        if let Some((head, Some(run))) = columns.head()? {
+            heads.insert(head.key, (head, run, columns.time()?));
         }
     }
     let mut answers = Vec::with_capacity(batch.len());
     for append in batch {
         let head = heads.remove(&append.key);
-        answers.push(head.map(|(head, run)| answer(append, head, run, now)).transpose()?);
+        answers.push(head.map(|(head, run, at)| answer(append, head, run, at)).transpose()?);
     }
     if answers.iter().all(Option::is_none) {
         fetch::run(connection, query("ROLLBACK")).await?;
@@ -151,14 +155,19 @@ async fn group(connection: &mut SqliteConnection, batch: &[Append], now: Timesta
             tail: answer.head.tail,
             producer_seq: answer.producer_seq,
             stop_requested_at,
+            at: answer.at,
             events: Some(&append.events),
             end,
         });
     }
     let ends = entries.iter().any(|entry| entry.end.is_some());
     let (list, bodies) = pack(&entries);
-    let text = if ends { WRITE_END_COMMIT } else { WRITE_COMMIT };
-    fetch::run(connection, query(text).bind(list).bind(now.0).bind(bodies)).await?;
+    let write = if ends {
+        query(WRITE_END_COMMIT).bind(list).bind(bodies).bind(now.0)
+    } else {
+        query(WRITE_COMMIT).bind(list).bind(bodies)
+    };
+    fetch::run(connection, write).await?;
     Ok(answers)
 }
 

@@ -23,7 +23,7 @@ use threadline_core::{
 pub use self::backup::{BackupError, backup};
 pub use self::open_error::OpenError;
 use self::{checkpoint::Checkpoints, writer::Writer};
-use super::{LineageFence, StoreResult, private, sql::corrupt};
+use super::{LineageFence, StoreClock, StoreResult, private, sql::corrupt};
 
 /// Hot statements, which the benchmark runs directly.
 #[cfg(feature = "testing")]
@@ -37,6 +37,7 @@ mod checkpoint;
 mod feed;
 mod fetch;
 mod history;
+mod leases;
 mod lineage;
 mod log;
 mod migrate;
@@ -65,7 +66,7 @@ pub struct SqliteStore {
 
 #[derive(Debug)]
 struct Inner {
-    clock: Clock,
+    clock: StoreClock,
     writer: Arc<Writer>,
     checkpoints: Checkpoints,
     readers: SqlitePool,
@@ -93,7 +94,7 @@ impl SqliteStore {
     /// Opens (or creates) the store in `dir`, which judges leases by `clock`. No other process can open it until this
     /// one closes it or ends.
     pub async fn open(dir: &Path, clock: Clock) -> Result<Self, OpenError> {
-        let lock = lock(dir)?;
+        let (lock, clock) = (lock(dir)?, StoreClock::new(clock));
         let file = dir.join(FILE);
         for name in [FILE, WAL, SHARED_MEMORY] {
             private::close_to_others(&dir.join(name))?;
@@ -105,7 +106,9 @@ impl SqliteStore {
             let Some(connection) = connection.as_mut() else { return Err(sqlx::Error::PoolClosed.into()) };
             check_version(connection).await?;
             migrate::run(connection, &file).await?;
-            history::at_open(connection, &file, clock.now()).await.map_err(|failure| failure.error)?
+            let lineage = history::at_open(connection, &file, clock.now()).await.map_err(|failure| failure.error)?;
+            leases::renew_all(connection, clock.now()).await.map_err(|failure| failure.error)?;
+            lineage
         };
         let checkpoints = Checkpoints::start(&write_options(&file), writer.clone()).await?;
         let readers = SqlitePoolOptions::new()

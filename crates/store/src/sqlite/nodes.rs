@@ -9,12 +9,13 @@ use threadline_core::{Node, Timestamp, limits::NODE_BEAT};
 use super::{
     SqliteStore,
     fetch::{self, Work},
+    leases,
     rows::{self, text_of},
 };
 use crate::{Beat, NewBeat, NodeStore, StoreResult, sql::nodes};
 
 pub(super) const BEAT: &str = text_of(include_str!("../../queries/sqlite/beat.sql"));
-const NODES: &str = "SELECT ?1, id, name, version, started_at, beat, at, leaving, skew_ms, rtt_us FROM nodes ORDER BY at DESC, id LIMIT ?2";
+const NODES: &str = "SELECT ?1, id, name, version, started_at, beat, at, leaving, skew_ms, rtt_us, step_ms FROM nodes ORDER BY at DESC, id LIMIT ?2";
 const FORGET: &str = "DELETE FROM nodes WHERE at <= ?1";
 
 /// The lock of the data directory proves that all other processes have ended.
@@ -29,7 +30,8 @@ async fn put(connection: &mut SqliteConnection, beat: NewBeat, now: Timestamp) -
         .bind(beat.version)
         .bind(beat.leaving)
         .bind(beat.skew_ms)
-        .bind(beat.rtt_us);
+        .bind(beat.rtt_us)
+        .bind(beat.step_ms);
     let beat = nodes::beat(&fetch::rows(connection, statement).await?)?;
     if beat.number == 1 {
         fetch::run(connection, query(OTHERS_ENDED).bind(&node)).await?;
@@ -41,9 +43,19 @@ async fn put(connection: &mut SqliteConnection, beat: NewBeat, now: Timestamp) -
 impl NodeStore for SqliteStore {
     async fn put_beat(&self, beat: &NewBeat) -> StoreResult<Beat> {
         let (beat, clock) = (beat.clone(), self.inner.clock.clone());
-        // The time is read once the writing connection is there: a beat may wait for it.
+        // The time is read once the writing connection is there: a beat may wait for it. No other write comes between the commit
+        // and the anchor.
         let node = beat.node;
-        let put = self.transact(move |connection| Box::pin(async move { put(connection, beat, clock.now()).await }));
+        let put = self.write(move |connection| {
+            Box::pin(async move {
+                fetch::run(connection, query("BEGIN IMMEDIATE")).await?;
+                let (wall, reading) = leases::follow(connection, &clock).await?;
+                let committed = put(connection, beat, wall).await?;
+                fetch::run(connection, query("COMMIT")).await?;
+                clock.anchor(wall, reading);
+                Ok(committed)
+            })
+        });
         let committed = put.await?;
         self.witness(node, committed.number).await;
         Ok(committed)

@@ -15,11 +15,12 @@ use super::{
     append::{self, Entry},
     corrupt,
     fetch::{self, Work},
+    leases,
     rows::{self, Columns, text_of},
 };
 use crate::{
-    ActiveHead, ActiveRuns, Claimed, CloseOutcome, CloseWhen, Closing, Committed, Head, HeartbeatRequest, RunStore,
-    StartOutcome, StartRun, StopOutcome, StoreResult,
+    ActiveHead, ActiveRuns, Claimed, CloseOutcome, CloseWhen, Closing, Committed, Head, HeartbeatRequest, Renewal,
+    Renewed, RunStore, StartOutcome, StartRun, StopOutcome, StoreResult,
     sql::{append::End, pages},
 };
 
@@ -37,12 +38,15 @@ pub(super) const ACTIVE_RUNS: &str = text_of(include_str!("../../queries/sqlite/
 // The statement of a start has it as a literal.
 const _: () = assert!(PACK_FIRST_LOOK.as_millis() == 660_000);
 
-async fn look(connection: &mut SqliteConnection, text: fetch::Statement<'_>) -> Work<Option<(Head, Option<Run>)>> {
+/// A head, a run of it, and the time of the newest events.
+type Look = (Head, Option<Run>, Option<Timestamp>);
+
+async fn look(connection: &mut SqliteConnection, text: fetch::Statement<'_>) -> Work<Option<Look>> {
     let Some(row) = fetch::row(connection, text).await? else { return Ok(None) };
     let mut columns = Columns::new(&row);
     let Some((head, _)) = columns.head()? else { return Ok(None) };
     let run = columns.run(&head)?;
-    Ok(Some((head, run)))
+    Ok(Some((head, run, columns.maybe_time()?)))
 }
 
 /// True if the log has this epoch, or if none is named.
@@ -55,12 +59,14 @@ fn matches(head: &Head, closing: &Closing) -> bool {
 }
 
 /// Moves the head over the first events of a run that continues.
-const FIRST: &str = "UPDATE heads SET tail = ?, producer_seq = ? WHERE key = ?";
+const FIRST: &str = "UPDATE heads SET tail = ?, producer_seq = ?, at = ? WHERE key = ?";
 
 /// A head with its newest run, inside a transaction that changes both.
 struct Change<'c> {
     connection: &'c mut SqliteConnection,
     now: Timestamp,
+    /// Time of the events in the log.
+    at: Timestamp,
     head: Head,
     run: Run,
     slice: LogSlice,
@@ -76,8 +82,9 @@ impl Change<'_> {
         if let Some(active) = &mut self.head.active {
             active.producer_seq = count;
         }
-        self.slice.0.extend(LogSlice::of(events, first_seq, &self.run.id, self.now).0);
-        let first = query(FIRST).bind(rows::to_i64(self.head.tail)).bind(rows::to_i64(count)).bind(self.head.key.0);
+        self.slice.0.extend(LogSlice::of(events, first_seq, &self.run.id, self.at).0);
+        let (tail, key) = (rows::to_i64(self.head.tail), self.head.key.0);
+        let first = query(FIRST).bind(tail).bind(rows::to_i64(count)).bind(self.at.0).bind(key);
         fetch::run(self.connection, first).await?;
         let entry = Entry {
             key: self.head.key,
@@ -85,6 +92,7 @@ impl Change<'_> {
             tail: self.head.tail,
             producer_seq: count,
             stop_requested_at: None,
+            at: self.at,
             events: Some(events),
             end: None,
         };
@@ -103,7 +111,7 @@ impl Change<'_> {
         self.run.usage.clone_from(&end.usage);
         (self.run.ended_at, self.run.lease_until) = (Some(self.now), None);
         if let Some(events) = events {
-            self.slice.0.extend(LogSlice::of(events, first_seq, &self.run.id, self.now).0);
+            self.slice.0.extend(LogSlice::of(events, first_seq, &self.run.id, self.at).0);
         }
         let entry = Entry {
             key: self.head.key,
@@ -111,6 +119,7 @@ impl Change<'_> {
             tail: self.head.tail,
             producer_seq: self.run.producer_seq,
             stop_requested_at: active.stop_requested_at,
+            at: self.at,
             events,
             end: Some(end),
         };
@@ -120,15 +129,15 @@ impl Change<'_> {
 
 async fn start(connection: &mut SqliteConnection, start: StartRun, now: Timestamp) -> Work<StartOutcome> {
     let known = look(connection, query(BY_ID).bind(start.key.0).bind(start.run.as_str())).await?;
-    let mut head = match known {
+    let (mut head, at) = match known {
         None => return Ok(StartOutcome::ThreadGone),
-        Some((head, _)) if !has(&head, start.epoch) => return Ok(StartOutcome::OtherEpoch(head)),
-        Some((head, Some(run))) => return Ok(StartOutcome::Exists(run, head)),
-        Some((head, None)) => head,
+        Some((head, _, _)) if !has(&head, start.epoch) => return Ok(StartOutcome::OtherEpoch(head)),
+        Some((head, Some(run), _)) => return Ok(StartOutcome::Exists(run, head)),
+        Some((head, None, newest)) => (head, now.in_log_after(newest)),
     };
     let mut slice = LogSlice::default();
     if let Some(active) = head.active.clone() {
-        let run = look(connection, query(ACTIVE).bind(start.key.0)).await?.and_then(|(_, run)| run);
+        let run = look(connection, query(ACTIVE).bind(start.key.0)).await?.and_then(|(_, run, _)| run);
         let run = run.ok_or_else(|| corrupt("an active run without a record"))?;
         if !active.finishing && active.lease_until > now {
             return Ok(StartOutcome::RunActive(run, head));
@@ -139,7 +148,7 @@ async fn start(connection: &mut SqliteConnection, start: StartRun, now: Timestam
         if start.at.is_some_and(|at| at != head.tail) {
             return Ok(StartOutcome::TailMismatch(head));
         }
-        let mut change = Change { connection: &mut *connection, now, head, run, slice };
+        let mut change = Change { connection: &mut *connection, now, at, head, run, slice };
         change.end(closing.events.as_ref(), End::closing(&closing)).await?;
         (head, slice) = (change.head, change.slice);
     } else if start.at.is_some_and(|at| at != head.tail) {
@@ -179,7 +188,7 @@ async fn start(connection: &mut SqliteConnection, start: StartRun, now: Timestam
         finishing: false,
         producer_seq: 0,
     });
-    let mut change = Change { connection, now, head, run, slice };
+    let mut change = Change { connection, now, at, head, run, slice };
     match start.events.as_ref().map(|events| (events, events.terminal())) {
         Some((events, Some(terminal))) => change.end(Some(events), End::by(terminal, false)).await?,
         Some((events, None)) => change.append(events).await?,
@@ -195,13 +204,15 @@ async fn close(
     when: CloseWhen,
     now: Timestamp,
 ) -> Work<CloseOutcome> {
-    let Some((head, run)) = look(connection, query(ACTIVE).bind(key.0)).await? else { return Ok(CloseOutcome::Gone) };
+    let found = look(connection, query(ACTIVE).bind(key.0)).await?;
+    let Some((head, run, newest)) = found else { return Ok(CloseOutcome::Gone) };
     let (Some(run), Some(active)) = (run, &head.active) else { return Ok(CloseOutcome::Missed) };
     let overdue = active.stop_requested_at.is_some_and(|asked| asked.plus(STOP_GRACE) <= now);
     if !matches(&head, &closing) || (when == CloseWhen::IfDue && active.lease_until > now && !overdue) {
         return Ok(CloseOutcome::Missed);
     }
-    let mut change = Change { connection, now, head, run, slice: LogSlice::default() };
+    let at = now.in_log_after(newest);
+    let mut change = Change { connection, now, at, head, run, slice: LogSlice::default() };
     change.end(closing.events.as_ref(), End::closing(&closing)).await?;
     Ok(CloseOutcome::Closed(Box::new(Committed { run: change.run, head: change.head, slice: change.slice })))
 }
@@ -271,10 +282,10 @@ impl RunStore for SqliteStore {
                 fetch::run(connection, stop).await?;
                 Ok(match look(connection, query(BY_ID).bind(key.0).bind(id.as_str())).await? {
                     None => StopOutcome::Gone,
-                    Some((head, _)) if !has(&head, epoch) => StopOutcome::OtherEpoch(head),
-                    Some((_, None)) => StopOutcome::NoRun,
-                    Some((head, Some(run))) if run.status.is_active() => StopOutcome::Asked(run, head),
-                    Some((_, Some(run))) => StopOutcome::Ended(run),
+                    Some((head, _, _)) if !has(&head, epoch) => StopOutcome::OtherEpoch(head),
+                    Some((_, None, _)) => StopOutcome::NoRun,
+                    Some((head, Some(run), _)) if run.status.is_active() => StopOutcome::Asked(run, head),
+                    Some((_, Some(run), _)) => StopOutcome::Ended(run),
                 })
             })
         })
@@ -291,15 +302,15 @@ impl RunStore for SqliteStore {
     }
 
     async fn claim_due(&self, limit: usize) -> StoreResult<Claimed> {
-        let now = self.inner.clock.now();
         // Read first, so that a look at nothing commits nothing.
-        if self.read_rows(query(WAITING).bind(now.0)).await?.is_empty() {
+        if self.read_rows(query(WAITING).bind(self.inner.clock.now().0)).await?.is_empty() {
             return Ok(Claimed::default());
         }
+        let clock = self.inner.clock.clone();
         let rows = self
             .transact(move |connection| {
                 let claim = query(CLAIM_DUE)
-                    .bind(now.0)
+                    .bind(clock.now().0)
                     .bind(rows::millis(STOP_GRACE))
                     .bind(rows::millis(REAP_CLAIM))
                     .bind(rows::limit(limit));
@@ -307,6 +318,14 @@ impl RunStore for SqliteStore {
             })
             .await?;
         pages::claimed(&rows, limit)
+    }
+
+    async fn renew_leases(&self, which: Renewal, after: Option<ThreadKey>) -> StoreResult<Renewed> {
+        let clock = self.inner.clock.clone();
+        self.transact(move |connection| {
+            Box::pin(async move { leases::renew_page(connection, which, after, clock.now()).await })
+        })
+        .await
     }
 
     async fn active_runs(

@@ -4,13 +4,17 @@ use async_trait::async_trait;
 use sqlx::query;
 
 use super::SqliteStore;
-use crate::{Durability, StatusStore, StoreResult, StoreStatus};
+use crate::{Durability, StatusStore, StoreClock, StoreResult, StoreStatus};
 
 /// Reads a page of the file, so that an answer means that reads work.
 const STATUS: &str = "SELECT count(*) FROM heads WHERE key = 0";
 
 #[async_trait]
 impl StatusStore for SqliteStore {
+    fn clock(&self) -> &StoreClock {
+        &self.inner.clock
+    }
+
     async fn status(&self) -> StoreResult<StoreStatus> {
         self.read_rows(query(STATUS)).await?;
         Ok(StoreStatus { now: self.inner.clock.now(), read_only: false })

@@ -28,6 +28,7 @@ async fn started(store: &SqliteStore, id: &str) -> (ThreadKey, threadline_core::
         name: None,
         metadata: "{}".into(),
         created_with: String::new(),
+        request: None,
     };
     let CreatedThread { thread, .. } = store.create_thread(new).await.expect("creates");
     let start = StartRun {

@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use sqlx::{SqliteConnection, query};
 use threadline_core::{
     CreatedThread, Epoch, ListOrder, NewThread, ProjectId, Seq, Thread, ThreadId, ThreadKey, ThreadPatch, Timestamp,
-    limits::{PURGE_ROWS, STAGING_TIMEOUT},
+    limits::{FORGOTTEN_REQUESTS, PURGE_ROWS, REQUEST_KEPT, STAGING_TIMEOUT},
 };
 
 use super::{
@@ -29,6 +29,12 @@ const EDIT: &str = text_of(include_str!("../../queries/sqlite/edit_thread.sql"))
 pub(super) const MARK: &str = text_of(include_str!("../../queries/sqlite/mark_read.sql"));
 
 pub(super) const DELETE: &str = text_of(include_str!("../../queries/sqlite/delete_thread.sql"));
+
+const DELETED_REQUEST: &str = "SELECT at FROM deleted_requests WHERE project = ? AND thread = ?";
+const OLD_REQUEST: &str = "SELECT at FROM deleted_requests WHERE at <= ? LIMIT 1";
+const FORGET_REQUESTS: &str = "\
+    DELETE FROM deleted_requests
+    WHERE (project, thread) IN (SELECT project, thread FROM deleted_requests WHERE at <= ?1 ORDER BY at LIMIT ?2)";
 
 /// State of a thread that is to be purged, and the time of its last step if it is staged.
 const TOMBSTONE: &str = "SELECT deleted, sort_at FROM threads WHERE key = ?1";
@@ -62,13 +68,19 @@ impl ThreadStore for SqliteStore {
                     .bind(&new.metadata)
                     .bind(now.0)
                     .bind(&new.created_with)
-                    .bind(epoch.to_i64());
+                    .bind(epoch.to_i64())
+                    .bind(&new.request);
                 let row = fetch::row(connection, insert).await?.ok_or_else(|| corrupt("a new head without a key"))?;
                 let thread = new.made(ThreadKey(Columns::new(&row).int()?), epoch, now);
                 Ok(CreatedThread { thread, created: true })
             })
         })
         .await
+    }
+
+    async fn was_request_deleted(&self, project: &ProjectId, id: &ThreadId) -> StoreResult<bool> {
+        let rows = self.read_rows(query(DELETED_REQUEST).bind(project.as_str()).bind(id.as_str())).await?;
+        Ok(!rows.is_empty())
     }
 
     async fn thread(&self, project: &ProjectId, id: &ThreadId) -> StoreResult<Option<Thread>> {
@@ -138,9 +150,9 @@ impl ThreadStore for SqliteStore {
     }
 
     async fn delete_thread(&self, key: ThreadKey, epoch: Option<Epoch>) -> StoreResult<bool> {
-        let now = self.inner.clock.now().0;
+        let now = self.inner.clock.now();
         self.transact(move |connection| {
-            let delete = query(DELETE).bind(key.0).bind(epoch.map(Epoch::to_i64)).bind(now);
+            let delete = query(DELETE).bind(key.0).bind(epoch.map(Epoch::to_i64)).bind(now.0);
             Box::pin(async move { Ok(fetch::change(connection, delete).await? > 0) })
         })
         .await
@@ -149,6 +161,19 @@ impl ThreadStore for SqliteStore {
     async fn purge(&self, key: ThreadKey, rows: usize) -> StoreResult<Purging> {
         let now = self.inner.clock.now();
         self.transact(move |connection| Box::pin(purge(connection, key.0, rows.min(PURGE_ROWS), now))).await
+    }
+
+    async fn forget_requests(&self) -> StoreResult<()> {
+        // Read first, so that a look at nothing commits nothing.
+        let before = self.inner.clock.now().minus(REQUEST_KEPT).0;
+        let limit = rows::limit(FORGOTTEN_REQUESTS);
+        if self.read_rows(query(OLD_REQUEST).bind(before)).await?.is_empty() {
+            return Ok(());
+        }
+        self.transact(move |connection| {
+            Box::pin(fetch::run(connection, query(FORGET_REQUESTS).bind(before).bind(limit)))
+        })
+        .await
     }
 }
 

@@ -61,10 +61,10 @@ pub(super) async fn commit(connection: &mut SqliteConnection, group: &[Request])
     for request in group {
         let tail = tails.get(&request.key).copied().unwrap_or_default();
         let first = tail + 1 - request.events as i64;
-        entries.push(json!([request.key, 1, first, tail, bodies.len() + 1, request.body.len()]));
+        entries.push(json!([request.key, 1, first, tail, bodies.len() + 1, request.body.len(), null, now]));
         bodies.extend_from_slice(&request.body);
     }
-    let insert = query(WRITE_COMMIT).bind(Value::Array(entries).to_string()).bind(now).bind(bodies);
+    let insert = query(WRITE_COMMIT).bind(Value::Array(entries).to_string()).bind(bodies);
     insert.execute(&mut *connection).await?;
     Ok(())
 }

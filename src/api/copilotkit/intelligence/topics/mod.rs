@@ -98,6 +98,7 @@ impl From<ServiceError> for Refusal {
             ServiceError::InvalidEvent(error) => Self::Invalid(error.to_string()),
             ServiceError::Limited(limited) => Self::Limited(limited.to_string()),
             error @ (ServiceError::ThreadExists
+            | ServiceError::ThreadDeleted
             | ServiceError::ConversationTooLarge
             | ServiceError::ConversationChanged { .. }
             | ServiceError::ConversationDiverged { .. }

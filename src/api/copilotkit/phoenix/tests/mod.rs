@@ -136,9 +136,9 @@ fn principal(user: &str) -> Principal {
 fn state() -> ApiState {
     let clock = Clock::manual(Timestamp(1_000_000));
     let store = Arc::new(MemoryStore::new(clock.clone()));
-    let service = Service::start(Ports::alone(store.clone(), clock.clone()));
+    let service = Service::start(Ports::alone(store.clone(), clock));
     let outbound = EgressClient::new(EgressPolicy::Anywhere);
-    let auth = Auth::new(None, store, clock, outbound, service.removals().clone());
+    let auth = Auth::new(None, store, service.clock().clone(), outbound, service.removals().clone());
     let agents = Agents::new(service.clone(), Vec::new()).expect("agents");
     ApiState::new(service, agents, auth)
 }

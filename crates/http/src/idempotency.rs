@@ -1,0 +1,89 @@
+//! `Idempotency-Key`: ids that the server would generate are derived from it, so that a repeated request names the same
+//! thread or run. Nothing is stored for it.
+
+use axum::extract::FromRequestParts;
+use axum::http::{HeaderName, request::Parts};
+use sha2::{Digest, Sha256};
+use threadline_core::{IdError, Principal, RunId, ThreadId, UserId, limits::MAX_IDEMPOTENCY_KEY};
+use utoipa::{
+    IntoParams,
+    openapi::{
+        ObjectBuilder, Required, Type,
+        path::{Parameter, ParameterBuilder, ParameterIn},
+    },
+};
+
+use crate::problem::Problem;
+
+const HEADER: HeaderName = HeaderName::from_static("idempotency-key");
+
+/// Key by which a client marks a request and its repetitions; `None` if it sends none.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct IdempotencyKey(pub Option<String>);
+
+impl<S: Send + Sync> FromRequestParts<S> for IdempotencyKey {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
+        let mut lines = parts.headers.get_all(&HEADER).iter();
+        let Some(line) = lines.next() else { return Ok(Self(None)) };
+        let key = line.to_str().ok().filter(|key| {
+            (1..=MAX_IDEMPOTENCY_KEY).contains(&key.len()) && key.bytes().all(|byte| byte.is_ascii_graphic())
+        });
+        match key {
+            Some(key) if lines.next().is_none() => Ok(Self(Some(key.to_owned()))),
+            _ => {
+                let text = String::from_utf8_lossy(line.as_bytes());
+                let detail = format!(
+                    "Idempotency-Key is {text:?}: send it once, with 1 to {MAX_IDEMPOTENCY_KEY} visible characters"
+                );
+                Err(Problem::invalid(detail))
+            }
+        }
+    }
+}
+
+impl IdempotencyKey {
+    /// Id of the run that a start with this key means.
+    pub fn run(&self, principal: &Principal) -> Option<RunId> {
+        self.derive("run", principal, None, RunId::new)
+    }
+
+    /// Id of the thread that a creation with this key means; `user` is the owner that the request names.
+    pub fn thread(&self, principal: &Principal, user: Option<&UserId>) -> Option<ThreadId> {
+        self.derive("thread", principal, user, ThreadId::new)
+    }
+
+    fn derive<T>(
+        &self,
+        kind: &str,
+        principal: &Principal,
+        user: Option<&UserId>,
+        make: impl Fn(String) -> Result<T, IdError>,
+    ) -> Option<T> {
+        let key = self.0.as_deref()?;
+        let user = principal.user.as_ref().or(user).map_or("", |user| user.as_str());
+        let mut digest = Sha256::new();
+        for part in [kind, principal.project.as_str(), user, key] {
+            // With its length, so that no two lists of parts are the same bytes.
+            digest.update((part.len() as u64).to_be_bytes());
+            digest.update(part);
+        }
+        let text: String = digest.finalize().iter().take(16).map(|byte| format!("{byte:02x}")).collect();
+        make(text).ok()
+    }
+}
+
+impl IntoParams for IdempotencyKey {
+    fn into_params(_: impl Fn() -> Option<ParameterIn>) -> Vec<Parameter> {
+        let schema = ObjectBuilder::new().schema_type(Type::String).max_length(Some(MAX_IDEMPOTENCY_KEY));
+        let description = "Names a request without an ID, so that it can be repeated: the ID is derived from this key.";
+        let header = ParameterBuilder::new()
+            .name("Idempotency-Key")
+            .parameter_in(ParameterIn::Header)
+            .required(Required::False)
+            .description(Some(description))
+            .schema(Some(schema));
+        vec![header.build()]
+    }
+}
