@@ -251,7 +251,7 @@ async fn quota_and_reaper_visit_no_runs_of_others() {
     let statements = [
         ("active_runs", "'p', 'u', 10, 10".to_owned()),
         ("active_runs", "'other', 'u7', 20, 5".to_owned()),
-        ("claim_due", format!("{now}, 10000, 2000, 500")),
+        ("claim_due", format!("{now}, 10000, 2000, 500, {now}")),
     ];
     for (name, arguments) in statements {
         check_visited(&mut own, name, &arguments, 5..=30).await;
