@@ -35,6 +35,11 @@ find_bug() { # name
     1) fail_tests "$name" || return 1 ;;
     only) fail_tests "$name"; return ;;
   esac
+  # Chaos meets it too seldom to be held to it.
+  if grep -qx 'Found by: its tests' "$patch"; then
+    [ "$tests" = 1 ] || fail_tests "$name"
+    return
+  fi
   test=$(copied build)
   said=$(mktemp)
   if (cd "$tree" && PLANT=$name run "$test") | tee "$said"; then

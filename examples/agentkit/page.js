@@ -23,7 +23,7 @@ async function followThreads() {
   showThreads();
   if (threads.has(current)) void open(current);
   // The list and the feed after its cursor are complete together.
-  for await (const item of threadline.feed({ after: page.feedCursor })) {
+  for await (const item of threadline.feed({ after: page.feedCursor, epoch: page.feedEpoch })) {
     if (item.type !== "entries") continue;
     for (const { threadId, thread } of item.entries) {
       if (thread) threads.set(threadId, thread);

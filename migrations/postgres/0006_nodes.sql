@@ -100,6 +100,17 @@ CREATE TABLE deleted_requests (
 );
 CREATE INDEX deleted_requests_at ON deleted_requests (at);
 
+-- The history of a feed, as that of a log: another feed, such as that of a user who was erased and came back, has another
+-- epoch. The first entry gives a feed its epoch.
+ALTER TABLE feed_heads
+  ADD COLUMN epoch       bigint NOT NULL
+    DEFAULT ('x' || substr(md5(gen_random_uuid()::text), 1, 16))::bit(64)::bigint & 4611686018427387903,
+  ADD COLUMN generation  bigint NOT NULL DEFAULT 1,
+  ADD COLUMN prior_epoch bigint,
+  ADD COLUMN prior_head  bigint;
+ALTER TABLE feed_heads ALTER COLUMN epoch DROP DEFAULT;
+UPDATE feed_heads SET generation = (SELECT generation FROM lineage) WHERE (SELECT generation FROM lineage) > 1;
+
 -- Background work, put in the commit that causes it. `ref` is what the work is about: of seal, pack and purge the key of a
 -- thread. Taking a job moves `due_at` by the length of a claim. An index entry at a due time that has passed is dead soon,
 -- so the table is vacuumed by a number of dead rows.

@@ -76,6 +76,14 @@ CREATE TABLE deleted_requests (
 ) WITHOUT ROWID;
 CREATE INDEX deleted_requests_at ON deleted_requests (at);
 
+-- The history of a feed, as that of a log: another feed, such as that of a user who was erased and came back, has another
+-- epoch. The first entry gives a feed its epoch.
+ALTER TABLE feed_heads ADD COLUMN epoch INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE feed_heads ADD COLUMN generation INTEGER NOT NULL DEFAULT 1;
+ALTER TABLE feed_heads ADD COLUMN prior_epoch INTEGER;
+ALTER TABLE feed_heads ADD COLUMN prior_head INTEGER;
+UPDATE feed_heads SET epoch = random() & 0x3fffffffffffffff, generation = (SELECT generation FROM lineage);
+
 -- Background work, put in the commit that causes it. `ref` is what the work is about: of seal, pack and purge the key of a
 -- thread. Taking a job moves `due_at` by the length of a claim.
 CREATE TABLE jobs (

@@ -5,7 +5,7 @@ use axum::http::{HeaderMap, HeaderValue, Uri};
 use serde_json::Value;
 use threadline_core::NewEvents;
 use threadline_http::{
-    cursor::{EventId, last_cursor, read_position, write_position},
+    cursor::{EventId, read_position, write_position},
     extract::{parse_json, query},
     negotiation::{StreamFormat, wait_time},
 };
@@ -81,7 +81,7 @@ pub(crate) fn requests(data: &[u8]) {
         let fields = ["accept", "last-event-id"].map(|name| (name.parse().ok(), value.clone()));
         let headers = HeaderMap::from_iter(fields.into_iter().filter_map(|(name, value)| Some((name?, value))));
         let _ = StreamFormat::accepted(&headers);
-        let _ = (EventId::last_seen(&headers), last_cursor(&headers));
+        let _ = EventId::last_seen(&headers);
     }
     let _ = parse_json::<serde_json::Map<String, serde_json::Value>>(body);
     let _ = parse_json::<Definition>(body);

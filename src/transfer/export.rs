@@ -248,7 +248,8 @@ async fn feeds(
             // Changes since the threads were read.
             store.pump_feed(&project, &user).await?;
             let image = store.feed_image(&project, &user).await?;
-            file.line(&FeedLine::Feed { project_id: project, user_id: user, head: image.head })?;
+            let epoch = Some(image.epoch);
+            file.line(&FeedLine::Feed { project_id: project, user_id: user, head: image.head, epoch })?;
             for (cursor, thread_id) in image.entries {
                 file.line(&FeedLine::Entry { cursor, thread_id })?;
             }

@@ -361,6 +361,9 @@ pub enum FeedLine {
         user_id: UserId,
         /// Newest position that the feed has assigned.
         head: u64,
+        /// Epoch of the feed; absent in exports from before feeds had one.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        epoch: Option<Epoch>,
     },
     /// Newest change of a thread.
     Entry {

@@ -5,7 +5,7 @@ use std::{path::Path, sync::Arc};
 
 use futures_util::{StreamExt, TryStreamExt, stream};
 use threadline_core::{
-    Batch, ProjectId, ThreadKey, UserId,
+    Batch, Epoch, ProjectId, ThreadKey, UserId,
     limits::{ROW_BYTES, SEAL_BYTES, TRANSFER_THREADS},
 };
 use threadline_store::{
@@ -320,8 +320,9 @@ impl Feeds {
     fn next(&mut self) -> Result<Option<(ProjectId, UserId, FeedImage)>, TransferError> {
         while self.lines.advance().map_err(TransferError::Damaged)? {
             match (self.lines.parse().map_err(TransferError::Damaged)?, &mut self.begun) {
-                (FeedLine::Feed { project_id, user_id, head }, begun) => {
-                    let feed = begun.replace((project_id, user_id, FeedImage { head, entries: Vec::new() }));
+                (FeedLine::Feed { project_id, user_id, head, epoch }, begun) => {
+                    let image = FeedImage { head, epoch: epoch.unwrap_or(Epoch::NONE), entries: Vec::new() };
+                    let feed = begun.replace((project_id, user_id, image));
                     if feed.is_some() {
                         return Ok(feed);
                     }

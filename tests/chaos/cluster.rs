@@ -7,7 +7,7 @@ use std::{
 
 use nix::sys::signal::Signal;
 
-use crate::backing::{Postgres, Proxy, Redis, keeper::Keeper, ports::free_port, postgres::SmallDisk};
+use crate::backing::{Cut, Postgres, Proxy, Redis, Standby, keeper::Keeper, ports::free_port, postgres::SmallDisk};
 
 pub const NODES: usize = 3;
 const BINARY: &str = env!("CARGO_BIN_EXE_threadline");
@@ -15,9 +15,19 @@ const BINARY: &str = env!("CARGO_BIN_EXE_threadline");
 const GOING: Duration = Duration::from_secs(20);
 /// Room for the tables of a long run.
 const DISK_MIB: usize = 1_024;
+/// Settings of a primary and of its standby, which connects again soon after its primary was killed.
+const OPTIONS: [(&str, &str); 5] = [
+    ("shared_buffers", "64MB"),
+    ("checkpoint_timeout", "60s"),
+    ("max_wal_size", "512MB"),
+    ("wal_keep_size", "256MB"),
+    ("wal_retrieve_retry_interval", "200ms"),
+];
 
 pub struct Cluster {
     pub postgres: Postgres,
+    /// A standby of `postgres`, between its creation and its promotion.
+    standby: Option<Standby>,
     pub redis: Redis,
     pub nodes: Vec<Node>,
     database: String,
@@ -33,14 +43,13 @@ pub struct Node {
 
 impl Cluster {
     pub fn start(seed: u64) -> Self {
-        let options = [("shared_buffers", "64MB"), ("checkpoint_timeout", "60s"), ("max_wal_size", "512MB")];
-        let postgres = Postgres::on_small_disk(SmallDisk::Tables(DISK_MIB), &options);
+        let postgres = Postgres::on_small_disk(SmallDisk::Tables(DISK_MIB), &OPTIONS);
         let redis = Redis::start(&[]);
         let database = postgres.fresh_database();
         let database = database.rsplit('/').next().expect("a name").to_owned();
         let node = |number| Node::start(number, &postgres, &redis, &database, seed);
         let nodes = (0..NODES).map(node).collect();
-        Self { postgres, redis, nodes, database }
+        Self { postgres, standby: None, redis, nodes, database }
     }
 
     /// Contradictions in what the nodes have stored, as `threadline verify` prints them; empty if there is none.
@@ -50,6 +59,37 @@ impl Cluster {
             Command::new(BINARY).arg("verify").arg(url).env_remove("THREADLINE_STORE").output().expect("it runs");
         let said = [output.stdout, output.stderr].map(|said| String::from_utf8_lossy(&said).into_owned()).concat();
         if output.status.success() { String::new() } else { said }
+    }
+
+    /// Makes a standby of the primary, if there is none.
+    pub fn have_standby(&mut self) {
+        let disk = SmallDisk::Tables(DISK_MIB);
+        self.standby.get_or_insert_with(|| Standby::on_small_disk(&self.postgres, disk, &OPTIONS));
+    }
+
+    /// From now on the standby lags. Commits before the call are on it.
+    pub fn lag(&mut self) {
+        self.have_standby();
+        if let Some(standby) = &self.standby {
+            standby.catch_up(&self.postgres);
+            standby.disconnect();
+        }
+    }
+
+    /// The standby becomes the primary, in the place of the one that was killed.
+    pub fn fail_over(&mut self) {
+        let Some(standby) = self.standby.take() else { return };
+        standby.promote();
+        self.postgres = standby.into_primary();
+        for node in &self.nodes {
+            node.to_postgres.retarget(self.postgres.port());
+            node.to_postgres.cut(Cut::Reset);
+        }
+    }
+
+    /// Asks the primary.
+    pub fn ask(&self, sql: &str) -> String {
+        self.postgres.psql(&self.database, sql)
     }
 
     pub fn urls(&self) -> Vec<String> {

@@ -1,6 +1,10 @@
 //! The faults: what each kind does, and in which order they come.
 
-use std::{sync::Arc, thread::sleep, time::Duration};
+use std::{
+    sync::Arc,
+    thread::sleep,
+    time::{Duration, Instant},
+};
 
 use nix::sys::signal::Signal;
 use threadline_testkit::rng::Rng;
@@ -8,10 +12,12 @@ use threadline_testkit::rng::Rng;
 use crate::{
     backing::{Cut, Flow, Proxy, Way},
     cluster::{Cluster, NODES},
-    history::{Class, Fault, History, Kind, Line, now},
+    history::{Class, Fault, History, Kind, Line, Loss, now},
     world::World,
 };
 
+/// Between two looks at what is waited for.
+const PACE: Duration = Duration::from_millis(50);
 /// Longer than any lease of the load.
 const LONGER_THAN_A_LEASE: (u64, u64) = (5_500, 7_500);
 
@@ -24,7 +30,10 @@ pub struct Injector {
     /// Kinds that are still to come in this round.
     round: Vec<Kind>,
     kinds: Vec<Kind>,
+    rounds: u64,
     done: u64,
+    /// The commits that the fault of the moment may have lost.
+    pub loss: Option<Loss>,
 }
 
 impl Injector {
@@ -32,12 +41,20 @@ impl Injector {
     pub fn new(cluster: Cluster, world: Arc<World>, kinds: Vec<Kind>) -> Self {
         let history = world.history("faults");
         let rng = Rng::new(world.seed, 1_000_000);
-        Self { cluster, world, history, rng, round: Vec::new(), kinds, done: 0 }
+        Self { cluster, world, history, rng, round: Vec::new(), kinds, rounds: 0, done: 0, loss: None }
     }
 
     fn next_kind(&mut self) -> Kind {
         if self.round.is_empty() {
             self.round = self.kinds.clone();
+            // Among other faults every second round, because each failover needs a new standby.
+            if self.rounds % 2 == 1 && self.kinds.len() > 1 {
+                self.round.retain(|kind| *kind != Kind::PromoteStandby);
+            }
+            self.rounds += 1;
+            if self.round.contains(&Kind::PromoteStandby) {
+                self.cluster.have_standby();
+            }
             for at in (1..self.round.len()).rev() {
                 self.round.swap(at, self.rng.between(0, at as u64) as usize);
             }
@@ -50,8 +67,20 @@ impl Injector {
         self.done > 0 && self.round.is_empty()
     }
 
-    fn wait(&mut self, (least, most): (u64, u64)) {
+    pub fn wait(&mut self, (least, most): (u64, u64)) {
         sleep(Duration::from_millis(self.rng.between(least, most)));
+    }
+
+    /// Waits until something is done; false if it takes too long.
+    pub fn until(&self, patience: Duration, done: impl Fn(&Self) -> bool) -> bool {
+        let began = Instant::now();
+        while !done(self) {
+            if began.elapsed() > patience {
+                return false;
+            }
+            sleep(PACE);
+        }
+        true
     }
 
     /// The next fault, from its beginning until what it broke is whole again; then a moment of peace.
@@ -60,7 +89,7 @@ impl Injector {
         let node = self.rng.between(0, NODES as u64 - 1) as usize;
         let begin = now();
         let (hit, note) = self.carry_out(kind, node);
-        let fault = Fault { kind, node: hit.then_some(node), begin, end: now(), note };
+        let fault = Fault { kind, node: hit.then_some(node), begin, end: now(), note, loss: self.loss.take() };
         self.done += 1;
         self.history.write(&Line::Fault(fault.clone()));
         self.history.flush();
@@ -102,7 +131,9 @@ impl Injector {
             }
             Kind::StopPostgres => {
                 self.cluster.postgres.stop_signal();
-                self.wait((1_000, 4_000));
+                // Now and then for so long that no node may call itself ready.
+                let long = self.rng.chance(33);
+                self.wait(if long { (8_500, 9_500) } else { (1_000, 4_000) });
                 self.cluster.postgres.cont();
                 (false, String::new())
             }
@@ -134,6 +165,7 @@ impl Injector {
                 }
                 (false, if ended { "Postgres ended itself".to_owned() } else { String::new() })
             }
+            Kind::PromoteStandby => (false, self.promote_standby(node)),
             Kind::Cut | Kind::Delay | Kind::Stall => (true, self.network(kind, node)),
         }
     }
@@ -144,31 +176,33 @@ impl Injector {
         let mut sent = 0;
         for (channel, hint) in &heard {
             let mut numbers: Vec<u64> = hint.split(' ').filter_map(|number| number.parse().ok()).collect();
-            let [_, tail, fence, flags] = numbers[..] else { continue };
+            let [_, generation, tail, fence, flags] = numbers[..] else { continue };
             for _ in 0..3 {
-                match self.rng.between(0, 3) {
+                match self.rng.between(0, 4) {
                     0 => {}
-                    1 => numbers[1] = tail.saturating_sub(self.rng.between(1, 500)),
-                    2 => (numbers[1], numbers[2]) = (tail + self.rng.between(1, 5_000), fence + 1),
+                    1 => numbers[2] = tail.saturating_sub(self.rng.between(1, 500)),
+                    2 => (numbers[2], numbers[3]) = (tail + self.rng.between(1, 5_000), fence + 1),
+                    3 => numbers[1] = generation + 1,
                     // Ended, or asked to stop; not that the thread is gone, which has an answer of its own.
-                    _ => numbers[3] = (flags ^ 1) | 2,
+                    _ => numbers[4] = (flags ^ 1) | 2,
                 }
                 let hint: Vec<_> = numbers.iter().map(u64::to_string).collect();
                 self.cluster.redis.command(&["PUBLISH", channel, &hint.join(" ")]);
                 sent += 1;
             }
         }
+        assert!(sent > 0 || heard.len() < 20, "no hint has the form that is known here: {heard:?}");
         (heard.len(), sent)
     }
 
     /// Breaks the network of one node: to Postgres, to Redis or to both.
-    fn network(&mut self, kind: Kind, node: usize) -> String {
+    fn network(&mut self, kind: Kind, number: usize) -> String {
         let which = self.rng.between(0, 2);
         let how = self.rng.between(0, 3);
         let (torn, after) = (self.rng.between(3, 12), self.rng.between(20, 20_000));
         let millis = |rng: &mut Rng, low, high| Duration::from_millis(rng.between(low, high));
         let (late, jitter) = (millis(&mut self.rng, 20, 400), millis(&mut self.rng, 0, 200));
-        let node = &self.cluster.nodes[node];
+        let node = &self.cluster.nodes[number];
         let ways: Vec<&Proxy> = match which {
             0 => vec![&node.to_postgres],
             1 => vec![&node.to_redis],
@@ -205,8 +239,8 @@ impl Injector {
                 format!("refused, {name}")
             }
         };
-        sleep(millis(&mut self.rng, 800, 6_000));
-        node.heal();
+        self.wait((800, 6_000));
+        self.cluster.nodes[number].heal();
         note
     }
 

@@ -51,8 +51,9 @@ pub enum What {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Outcome {
-    /// Success. Seq of the first event (append, whole, stream); whether the run has ended.
-    Done { first: u64, ended: bool },
+    /// Success. Seq of the first event (append, whole, stream), with the epoch of the log if the answer names it; whether
+    /// the run has ended.
+    Done { first: u64, ended: bool, epoch: Option<String> },
     /// A clear no: the slug of the problem; of `run-active` the run that holds the thread.
     Refused { slug: String, active: Option<String> },
     /// No answer, or one that leaves it open.
@@ -101,10 +102,12 @@ pub enum Kind {
     DiskFull,
     /// SIGTERM, and started again.
     RestartNode,
+    /// The primary is killed, and a standby takes its place that does not have the newest commits.
+    PromoteStandby,
 }
 
 impl Kind {
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::KillNode,
         Self::KillPostgres,
         Self::KillRedis,
@@ -117,11 +120,12 @@ impl Kind {
         Self::FalseHints,
         Self::DiskFull,
         Self::RestartNode,
+        Self::PromoteStandby,
     ];
 
     /// Whether no node can commit anything meanwhile.
     pub fn stops_the_store(self) -> bool {
-        matches!(self, Self::KillPostgres | Self::StopPostgres | Self::DiskFull)
+        matches!(self, Self::KillPostgres | Self::StopPostgres | Self::DiskFull | Self::PromoteStandby)
     }
 
     /// As it is written in reports.
@@ -139,6 +143,17 @@ pub struct Fault {
     pub begin: Micros,
     pub end: Micros,
     pub note: String,
+    /// The commits that it may have lost. At `end` all nodes have adopted the history without them.
+    pub loss: Option<Loss>,
+}
+
+/// The commits that a failover may have lost.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Loss {
+    /// Events that were acknowledged before are on the standby.
+    pub since: Micros,
+    /// The primary was killed: requests that were sent later are answered from the standby's history.
+    pub until: Micros,
 }
 
 /// What kind of promise is broken.
@@ -159,6 +174,8 @@ pub enum Line {
     Fault(Fault),
     /// A reader was let in: with this cursor, at a log of this epoch and tail.
     Joined {
+        /// When it sent its request.
+        asked: Micros,
         at: Micros,
         reader: String,
         thread: String,
@@ -166,19 +183,50 @@ pub enum Line {
         epoch: String,
         tail: u64,
     },
-    /// A reader was sent these events: their digest.
+    /// A reader was sent these events: the digest of each.
     Read {
+        at: Micros,
         reader: String,
         thread: String,
         first: u64,
-        last: u64,
-        digest: u64,
+        digests: Vec<u32>,
+    },
+    /// A reader was told that the log continues under another epoch.
+    Rebased {
+        at: Micros,
+        reader: String,
+        thread: String,
+        from: String,
+        epoch: String,
+        after: u64,
+    },
+    /// A reader was told that it has seen lost events, and up to which seq its events are those of the present log.
+    Replaced {
+        at: Micros,
+        reader: String,
+        thread: String,
+        epoch: Option<String>,
+        common: Option<u64>,
     },
     /// Where a reader stood at the end, after it had time to catch up.
     Stood {
         reader: String,
         thread: String,
         cursor: u64,
+    },
+    /// A run as a primary had it, before it was killed or at the end.
+    Fence {
+        thread: String,
+        fence: u64,
+        run: String,
+        /// In milliseconds since 1970.
+        started: u64,
+    },
+    /// A node said that it was ready.
+    Ready {
+        at: Micros,
+        done: Micros,
+        node: usize,
     },
     /// Something that cannot be right, whatever is found later.
     Wrong {
@@ -229,21 +277,14 @@ pub fn read(directory: &Path) -> Vec<Line> {
     lines
 }
 
-/// Digest of events as a reader sees them: run and payload, byte for byte. The same in all processes of this program.
-#[derive(Debug, Default)]
-pub struct Digest(DefaultHasher);
-
-impl Digest {
-    pub fn event(&mut self, run: &str, payload: &[u8]) {
-        for part in [run.as_bytes(), payload] {
-            self.0.write_usize(part.len());
-            self.0.write(part);
-        }
+/// Digest of an event as a reader sees it: run and payload, byte for byte. The same in all processes of this program.
+pub fn digest(run: &str, payload: &[u8]) -> u32 {
+    let mut hasher = DefaultHasher::new();
+    for part in [run.as_bytes(), payload] {
+        hasher.write_usize(part.len());
+        hasher.write(part);
     }
-
-    pub fn finish(&self) -> u64 {
-        self.0.finish()
-    }
+    hasher.finish() as u32
 }
 
 /// Event `number` of a run, counted from 1. Events are a function of their number: no client has to keep them.

@@ -4,11 +4,14 @@
 
 mod check;
 mod cluster;
+mod failover;
 mod faults;
+mod healing;
 mod history;
 mod judge;
 mod others;
 mod plants;
+mod probes;
 mod producers;
 mod readers;
 mod run;
@@ -39,6 +42,7 @@ const SIZE: Size = Size {
     dropped: 2,
     hops: 5,
     stuck: 8,
+    anew: 2,
     rude: 5,
 };
 

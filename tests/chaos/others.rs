@@ -47,7 +47,7 @@ async fn ask(caller: &mut Caller, thread: &str, run: &str) -> bool {
     loop {
         let client = caller.client();
         let request = client.start_run(thread, &start);
-        match caller.ask(thread, run, What::Agent { lease }, request, |_| (0, false)).await {
+        match caller.ask(thread, run, What::Agent { lease }, request, |_| (0, false, None)).await {
             Answer::Done(_) => return true,
             Answer::Refused(slug) if slug == "run-active" => {}
             Answer::Refused(slug) => {
@@ -72,12 +72,14 @@ async fn ends(caller: &mut Caller, thread: &str, run: &str) {
             caller.hop();
             let client = caller.client();
             let request = client.stop(thread, run);
-            let answer = caller.ask(thread, run, What::Stop, request, |run| (0, run.ended_at.is_some())).await;
+            let answer = caller.ask(thread, run, What::Stop, request, |run| (0, run.ended_at.is_some(), None)).await;
             stopped = matches!(answer, Answer::Done(_));
         }
         match tokio::time::timeout(crate::world::PATIENCE, caller.client().run_record(thread, run)).await {
             Ok(Ok(record)) if !record.status.is_active() => return,
             Ok(Ok(_)) => {}
+            // Its start was lost.
+            Ok(Err(error)) if error.problem("run-not-found").is_some() => return,
             _ => caller.hop(),
         }
     }
@@ -94,7 +96,7 @@ pub async fn stopper(world: Arc<World>, stream: u64) {
         let client = caller.client();
         // Not there (yet), ended long ago: all of that is an answer.
         let request = client.stop(&thread, &run);
-        caller.ask(&thread, &run, What::Stop, request, |run| (0, run.ended_at.is_some())).await;
+        caller.ask(&thread, &run, What::Stop, request, |run| (0, run.ended_at.is_some(), None)).await;
     }
     caller.history.flush();
 }

@@ -34,6 +34,11 @@ fn busy(size: Size) -> Size {
     Size { hops: 40, pause: 60, ..size }
 }
 
+/// Few threads that fall silent, with many readers, most of which begin with the first event each time.
+fn crowded(size: Size) -> Size {
+    Size { lanes: 10, contended: 0, agents: 0, sockets: 60, streams: 40, anew: 60, stuck: 60, ..size }
+}
+
 pub const PLANTS: &[Plant] = &[
     plant("ack-before-commit", &[Kind::KillPostgres, Kind::KillNode], |size| size),
     plant("asynchronous-commit", &[Kind::KillPostgres], |size| size),
@@ -49,6 +54,10 @@ pub const PLANTS: &[Plant] = &[
     plant("no-turn", &[Kind::KillNode], |size| size),
     plant("seal-under-writer", &[Kind::Flushall], busy),
     plant("hint-sets-tail", &[Kind::FalseHints], |size| size),
+    plant("epoch-kept", &[Kind::PromoteStandby], |size| size),
+    plant("ring-kept", &[Kind::PromoteStandby], crowded),
+    plant("no-lineage-fence", &[Kind::PromoteStandby], |size| size),
+    plant("ready-without-beats", &[Kind::StopPostgres], |size| size),
 ];
 
 impl Plant {

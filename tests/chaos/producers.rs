@@ -4,10 +4,11 @@ use std::{convert::Infallible, time::Duration};
 
 use bytes::Bytes;
 use futures_util::{StreamExt, stream};
-use threadline_client::{EventBody, StartRun, StartedRun, StreamRun};
+use threadline_client::{Appended, EventBody, StartRun, StartedRun, StreamRun};
 use tokio::time::{Instant, sleep};
 
 use crate::{
+    healing::{Standing, is_lost},
     history::{Class, What, lines},
     world::{Answer, Caller, Size, World},
 };
@@ -72,7 +73,8 @@ impl Producer {
             let (client, thread, run) = (self.caller.client(), self.thread.clone(), self.run.clone());
             let what = What::Start { lease: self.lease };
             let request = client.start_run(&thread, &start);
-            match self.caller.ask(&thread, &run, what, request, |started: &StartedRun| (0, ended(started))).await {
+            match self.caller.ask(&thread, &run, what, request, |started: &StartedRun| (0, ended(started), None)).await
+            {
                 // A start that is sent again late may find that its run came and went.
                 Answer::Done(started) => return started.run.status.is_active(),
                 Answer::Refused(slug) if slug == "run-active" => {}
@@ -100,26 +102,41 @@ impl Producer {
         self.caller.world.acknowledged.fetch_add(count, std::sync::atomic::Ordering::Relaxed);
     }
 
-    /// Appends until there is an answer, here or at another node.
+    /// Appends until there is an answer, here or at another node. If the store has lost events of the run, they are sent
+    /// again first.
     async fn append(&mut self, what: What, body: String) -> Step {
-        let body = EventBody::Ndjson(body.into());
-        let What::Append { from, count, .. } = what else { return Step::Over };
+        let What::Append { from, .. } = what else { return Step::Over };
+        loop {
+            match self.try_append(what, &body).await {
+                Some(step) => return step,
+                None if self.send_lost(from).await => {}
+                None => return Step::Over,
+            }
+        }
+    }
+
+    /// Appends until there is an answer; `None` if events before these are lost.
+    pub async fn try_append(&mut self, what: What, body: &str) -> Option<Step> {
+        let body = EventBody::Ndjson(body.to_owned().into());
+        let What::Append { from, count, .. } = what else { return Some(Step::Over) };
         let began = Instant::now();
         loop {
             let (client, thread, run) = (self.caller.client(), self.thread.clone(), self.run.clone());
             let request = client.append(&thread, &run, Some(from), body.clone());
-            match self.caller.ask(&thread, &run, what, request, |told| (told.first_seq, false)).await {
+            let seq = |told: &Appended| (told.first_seq, false, Some(told.epoch.clone()));
+            match self.caller.ask(&thread, &run, what, request, seq).await {
                 Answer::Done(told) => {
                     if told.last_seq + 1 != told.first_seq + count {
                         let what = format!("{run}: {count} events were acknowledged as {told:?}");
                         self.caller.world.wrong(Class::Lost, what);
                     }
                     self.acknowledged(count);
-                    return if told.stop_requested { Step::StopAsked } else { Step::Goes };
+                    return Some(if told.stop_requested { Step::StopAsked } else { Step::Goes });
                 }
+                Answer::Refused(slug) if is_lost(&slug) => return None,
                 Answer::Refused(slug) => {
                     self.expect_over(&slug);
-                    return Step::Over;
+                    return Some(Step::Over);
                 }
                 Answer::Unknown => {}
                 // Some come back only after the lease is over.
@@ -129,7 +146,7 @@ impl Producer {
                 Answer::Dropped => {}
             }
             if !self.caller.again(began).await {
-                return Step::Over;
+                return Some(Step::Over);
             }
         }
     }
@@ -197,7 +214,9 @@ impl Producer {
     async fn beat(&mut self) -> Step {
         let (client, thread, run) = (self.caller.client(), self.thread.clone(), self.run.clone());
         let request = client.heartbeat(&thread, &run, None);
-        match self.caller.ask(&thread, &run, What::Beat, request, |_| (0, false)).await {
+        match self.caller.ask(&thread, &run, What::Beat, request, |_| (0, false, None)).await {
+            // The next append finds out.
+            Answer::Refused(slug) if is_lost(&slug) => Step::Goes,
             Answer::Refused(slug) => {
                 self.expect_over(&slug);
                 Step::Over
@@ -223,12 +242,14 @@ impl Producer {
             let request = async {
                 if fails { client.fail(&thread, &run, None, None).await } else { client.finish(&thread, &run).await }
             };
-            match self.caller.ask(&thread, &run, what, request, |run| (0, run.ended_at.is_some())).await {
+            match self.caller.ask(&thread, &run, what, request, |run| (0, run.ended_at.is_some(), None)).await {
                 Answer::Done(record) if record.ended_at.is_some() => return,
                 Answer::Done(record) => {
                     let what = format!("{what:?} of {run} was acknowledged, and it continues: {record:?}");
                     return self.caller.world.wrong(Class::Unfinished, what);
                 }
+                // Nothing is left to be ended.
+                Answer::Refused(slug) if is_lost(&slug) => return,
                 Answer::Refused(slug) => return self.unexpected("end", &slug),
                 Answer::Unknown | Answer::Dropped => {}
             }
@@ -247,7 +268,8 @@ impl Producer {
             let (client, thread, run) = (self.caller.client(), self.thread.clone(), self.run.clone());
             let request = client.append_complete_run(&thread, &run, None, body.clone());
             let what = What::Whole { count, terminal };
-            match self.caller.ask(&thread, &run, what, request, |told| (told.run.first_seq, true)).await {
+            let seq = |told: &StartedRun| (told.run.first_seq, true, Some(told.epoch.clone()));
+            match self.caller.ask(&thread, &run, what, request, seq).await {
                 Answer::Done(_) => return self.acknowledged(count),
                 Answer::Refused(slug) if slug == "run-active" => {}
                 Answer::Refused(slug) => return self.unexpected("whole run", &slug),
@@ -281,12 +303,19 @@ impl Producer {
             };
             let request = client.stream_run(&thread, &stream, body.boxed());
             let what = What::Stream { from, count: count + 1 - from, terminal, lease: self.lease };
-            let started =
-                |told: &StartedRun| (told.run.first_seq + from - 1, told.run.producer_seq >= count && ended(told));
+            let started = |told: &StartedRun| {
+                let whole = told.run.producer_seq >= count && ended(told);
+                (told.run.first_seq + from - 1, whole, Some(told.epoch.clone()))
+            };
             match self.caller.ask(&thread, &run, what, request, started).await {
                 Answer::Done(told) if told.run.producer_seq >= count => return self.acknowledged(count + 1 - from),
                 Answer::Done(_) => return,
                 Answer::Refused(slug) if slug == "run-active" => {}
+                Answer::Refused(slug) if is_lost(&slug) => match self.standing().await {
+                    Standing::Stored(stored) => from = (stored + 1).min(count),
+                    Standing::Lost => from = 1,
+                    Standing::Over => return,
+                },
                 Answer::Refused(slug) => return self.expect_over(&slug),
                 Answer::Unknown | Answer::Dropped => {}
             }

@@ -8,12 +8,12 @@ use std::{
 
 use futures_util::StreamExt;
 use serde::Deserialize;
-use serde_json::value::RawValue;
-use threadline_client::{ClientFrame, ServerFrame};
+use serde_json::{Value, value::RawValue};
+use threadline_client::{ClientFrame, EndReason, Problem, ServerFrame};
 use tokio::time::{Instant, timeout};
 
 use crate::{
-    history::{Class, Digest, Line, now},
+    history::{Class, Line, Micros, digest, now},
     world::{Caller, PATIENCE, World},
 };
 
@@ -38,6 +38,8 @@ pub struct Reader {
     cursors: Vec<Cursor>,
     /// Moment of the next move to another node, wanted or not.
     moves: Instant,
+    /// When the connection of the moment was asked for.
+    asked: Micros,
 }
 
 /// What a reader was sent of one thread.
@@ -52,7 +54,7 @@ impl Reader {
         let cursor =
             |thread: &String| Cursor { thread: thread.clone(), reader: format!("{name}.0"), seq: 0, epoch: None };
         let cursors = threads.iter().map(cursor).collect();
-        Self { caller, name: name.to_owned(), lives: 0, cursors, moves: Instant::now() }
+        Self { caller, name: name.to_owned(), lives: 0, cursors, moves: Instant::now(), asked: 0 }
     }
 
     /// Follows over sockets until reading ends.
@@ -86,7 +88,7 @@ impl Reader {
         if rng.chance(30) {
             self.caller.hop();
         }
-        if self.caller.rng.chance(2) {
+        if self.caller.rng.chance(self.caller.world.size.anew) {
             self.lives += 1;
             for cursor in &mut self.cursors {
                 (cursor.reader, cursor.seq, cursor.epoch) = (format!("{}.{}", self.name, self.lives), 0, None);
@@ -118,22 +120,47 @@ impl Reader {
         };
         cursor.epoch = Some(epoch.to_owned());
         let (reader, thread, epoch) = (cursor.reader.clone(), thread.to_owned(), epoch.to_owned());
-        self.caller.history.write(&Line::Joined { at: now(), reader, thread, after, epoch, tail });
+        self.caller.history.write(&Line::Joined { asked: self.asked, at: now(), reader, thread, after, epoch, tail });
     }
 
     fn read(&mut self, thread: &str, piece: &Piece<'_>) {
         let Some(cursor) = self.cursors.iter_mut().find(|cursor| cursor.thread == thread) else { return };
-        let mut digest = Digest::default();
-        piece.events.iter().for_each(|(run, payload)| digest.event(run, payload.as_bytes()));
-        let last = piece.first + piece.events.len() as u64 - 1;
-        cursor.seq = last;
+        let digests: Vec<_> = piece.events.iter().map(|(run, payload)| digest(run, payload.as_bytes())).collect();
+        cursor.seq = piece.first + digests.len() as u64 - 1;
         let (reader, thread, first) = (cursor.reader.clone(), thread.to_owned(), piece.first);
-        self.caller.history.write(&Line::Read { reader, thread, first, last, digest: digest.finish() });
+        self.caller.history.write(&Line::Read { at: now(), reader, thread, first, digests });
+    }
+
+    fn rebased(&mut self, thread: &str, from: &str, epoch: &str, after: u64) {
+        let Some(cursor) = self.cursors.iter_mut().find(|cursor| cursor.thread == thread) else { return };
+        cursor.epoch = Some(epoch.to_owned());
+        let (reader, thread) = (cursor.reader.clone(), thread.to_owned());
+        let (from, epoch) = (from.to_owned(), epoch.to_owned());
+        self.caller.history.write(&Line::Rebased { at: now(), reader, thread, from, epoch, after });
+    }
+
+    /// Forgets what is not in the present log.
+    fn replaced(&mut self, thread: &str, epoch: Option<&str>, common: Option<u64>) {
+        let Some(cursor) = self.cursors.iter_mut().find(|cursor| cursor.thread == thread) else { return };
+        let epoch = common.and(epoch).map(str::to_owned);
+        (cursor.seq, cursor.epoch) = (common.unwrap_or(0), epoch.clone());
+        let (reader, thread) = (cursor.reader.clone(), thread.to_owned());
+        self.caller.history.write(&Line::Replaced { at: now(), reader, thread, epoch, common });
+    }
+
+    /// Takes a refusal that a loss of commits explains; false if it is another one.
+    fn is_replaced(&mut self, thread: &str, problem: &Problem) -> bool {
+        if problem.slug == "log-replaced" {
+            let common = problem.facts.get("commonUpTo").and_then(Value::as_u64);
+            self.replaced(thread, problem.facts.get("epoch").and_then(Value::as_str), common);
+        }
+        problem.slug == "log-replaced"
     }
 
     /// One connection; `None` if the node is of no use.
     async fn socket(&mut self) -> Option<()> {
         let client = self.caller.client();
+        self.asked = now();
         let mut socket = timeout(PATIENCE, client.socket()).await.ok()?.ok()?;
         let world = self.caller.world.clone();
         let _here = Here::new(&world);
@@ -156,7 +183,21 @@ impl Reader {
                         }
                         piece.events.extend(batch.events.iter().map(|event| (&*batch.run_id, event.get())));
                     }
+                    let known = |cursor: &Cursor| {
+                        *cursor.thread == *events.thread_id && cursor.epoch.as_deref() == Some(&*events.epoch)
+                    };
+                    if !self.cursors.iter().any(known) {
+                        self.nonsense(&format!("events of {} under epoch {}", events.thread_id, events.epoch));
+                    }
                     self.read(&events.thread_id, &piece);
+                }
+                ServerFrame::Rebased(told) => self.rebased(&told.thread_id, &told.from, &told.epoch, told.after),
+                ServerFrame::Ended(ended) if ended.reason == EndReason::LogReplaced => {
+                    self.replaced(&ended.thread_id, ended.epoch.as_deref(), ended.common_up_to);
+                    return None;
+                }
+                ServerFrame::Error(problem) if self.is_replaced(id.as_deref().unwrap_or_default(), &problem) => {
+                    return None;
                 }
                 ServerFrame::Error(problem) => {
                     if problem.status < 500 {
@@ -178,10 +219,19 @@ impl Reader {
         let (thread, base) = (thread.clone(), &self.caller.world.urls[self.caller.node]);
         let epoch = epoch.as_ref().map(|epoch| format!("&epoch={epoch}")).unwrap_or_default();
         let url = format!("{base}/v1/threads/{thread}/events?after={seq}{epoch}");
+        self.asked = now();
         let request = self.caller.world.http.get(url).header("accept", "text/event-stream").send();
         let response = timeout(PATIENCE, request).await.ok()?.ok()?;
         match response.status().as_u16() {
             200 => {}
+            410 => {
+                let body = timeout(PATIENCE, response.json()).await.ok()?;
+                let problem = Problem::from_members(body.inspect_err(|error| self.nonsense(error)).ok()?, 410);
+                if !self.is_replaced(&thread, &problem) {
+                    self.nonsense(&format!("an event stream of {thread} is refused: {problem}"));
+                }
+                return None;
+            }
             status => {
                 if status < 500 {
                     self.nonsense(&format!("an event stream of {thread} is refused: {status}"));
@@ -220,6 +270,19 @@ impl Reader {
             #[serde(borrow)]
             event: &'a RawValue,
         }
+        #[derive(Deserialize)]
+        struct Rebased {
+            from: String,
+            epoch: String,
+            after: u64,
+        }
+        #[derive(Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Ended {
+            reason: EndReason,
+            epoch: Option<String>,
+            common_up_to: Option<u64>,
+        }
         let mut piece: Option<Piece<'_>> = None;
         for message in text.split("\n\n") {
             let field = |name: &str| message.lines().find_map(|line| line.strip_prefix(name));
@@ -245,7 +308,25 @@ impl Reader {
                     self.joined(thread, hello.after, &hello.epoch, hello.tail);
                 }
                 Some("caught_up" | "fell_behind" | "heartbeat") => {}
-                Some(_) => return piece.map(|piece| self.read(thread, &piece)).and(None),
+                Some(name) => {
+                    if let Some(before) = piece.take() {
+                        self.read(thread, &before);
+                    }
+                    if name == "rebased" {
+                        let told: Rebased =
+                            serde_json::from_str(data).inspect_err(|error| self.nonsense(error)).ok()?;
+                        epoch.clone_from(&told.epoch);
+                        self.rebased(thread, &told.from, &told.epoch, told.after);
+                        continue;
+                    }
+                    if name == "ended" {
+                        let told: Ended = serde_json::from_str(data).inspect_err(|error| self.nonsense(error)).ok()?;
+                        if told.reason == EndReason::LogReplaced {
+                            self.replaced(thread, told.epoch.as_deref(), told.common_up_to);
+                        }
+                    }
+                    return None;
+                }
             }
         }
         if let Some(piece) = piece {

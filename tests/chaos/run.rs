@@ -20,7 +20,7 @@ use crate::{
     cluster::Cluster,
     faults::Injector,
     history::{Class, Kind, Line},
-    others,
+    others, probes,
     producers::Producer,
     readers::Reader,
     world::{PATIENCE, Size, World},
@@ -73,6 +73,7 @@ impl Plan {
         let injector = Injector::new(cluster, world.clone(), self.kinds.clone());
         let injector = self.faults(injector, &world).await;
         let threads = quiet(&world, load).await;
+        block_in_place(|| injector.note_fences());
         println!("{} threads are quiet: checking", threads.len());
         let mut verdict = block_in_place(|| judge(&record, &world));
         // A planted bug must be found in what the clients saw.
@@ -146,6 +147,7 @@ async fn begin(world: &Arc<World>) -> Load {
         clients.spawn(others::agent(world.clone(), thread.clone(), thread.clone(), next()));
     }
     clients.spawn(others::stopper(world.clone(), next()));
+    clients.spawn(probes::ask(world.clone()));
     let mut readers = JoinSet::new();
     for number in 0..sockets {
         // Each thread has a reader; some sockets follow several.

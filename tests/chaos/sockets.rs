@@ -7,6 +7,7 @@ use threadline_client::{ClientError, ClientFrame, Problem, ServerFrame, Socket, 
 use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::{
+    healing::is_lost,
     history::{Class, Line, Micros, Outcome, Request, What, now},
     producers::{Producer, Step},
     world::PATIENCE,
@@ -22,11 +23,23 @@ struct Pending {
     sent: Micros,
 }
 
+impl Pending {
+    /// Number of the first event.
+    fn from(&self) -> u64 {
+        match self.what {
+            What::Append { from, .. } => from,
+            _ => 0,
+        }
+    }
+}
+
 /// How a turn on a socket ended.
 enum Turn {
     Went(Step),
     /// The connection is of no use any more.
     Broke,
+    /// Events before those under way are lost.
+    Lost,
 }
 
 impl Producer {
@@ -64,6 +77,14 @@ impl Producer {
                     return self.end().await;
                 }
                 Turn::Went(Step::Over) => return self.note_all(&mut pending, &Outcome::Unknown),
+                Turn::Lost => {
+                    self.note_all_kept(&pending, &Outcome::Unknown);
+                    socket = None;
+                    let next = pending.front().map_or(self.next, |append| append.from());
+                    if !self.send_lost(next).await {
+                        return;
+                    }
+                }
                 Turn::Broke => {
                     self.note_all_kept(&pending, &Outcome::Unknown);
                     socket = None;
@@ -113,7 +134,7 @@ impl Producer {
     }
 
     async fn send(&self, socket: &mut Socket, append: &Pending) -> Result<(), ClientError> {
-        let What::Append { from, .. } = append.what else { return Ok(()) };
+        let from = append.from();
         let frame = ClientFrame::Append {
             thread_id: self.thread.clone(),
             run_id: self.run.clone(),
@@ -148,14 +169,16 @@ impl Producer {
         let deadline = Instant::now() + PATIENCE;
         loop {
             let Ok(Ok((id, frame))) = timeout_at(deadline, socket.next()).await else { return Turn::Broke };
-            let at = id.and_then(|id| id.parse::<u64>().ok()).and_then(|from| {
-                pending.iter().position(|append| matches!(append.what, What::Append { from: at, .. } if at == from))
-            });
+            let from = id.and_then(|id| id.parse::<u64>().ok());
+            let at = from.and_then(|from| pending.iter().position(|append| append.from() == from));
             let Some(at) = at else { continue };
             match frame {
                 ServerFrame::Appended(told) => {
                     let Some(append) = pending.remove(at) else { continue };
-                    self.note(&append, Outcome::Done { first: told.first_seq, ended: false });
+                    self.note(
+                        &append,
+                        Outcome::Done { first: told.first_seq, ended: false, epoch: Some(told.epoch.clone()) },
+                    );
                     self.acknowledged(told.last_seq + 1 - told.first_seq);
                     return Turn::Went(if told.stop_requested { Step::StopAsked } else { Step::Goes });
                 }
@@ -165,6 +188,10 @@ impl Producer {
                         self.caller.world.wrong(Class::Lost, what);
                     }
                     return Turn::Broke;
+                }
+                ServerFrame::Error(problem) if is_lost(&problem.slug) => {
+                    self.note(&pending[at], Outcome::Refused { slug: problem.slug.clone(), active: None });
+                    return Turn::Lost;
                 }
                 ServerFrame::Error(problem) => {
                     let Some(append) = pending.remove(at) else { continue };

@@ -44,6 +44,8 @@ pub struct Size {
     pub hops: u64,
     /// Of 1,000 pauses, so many are longer than the lease, and the producer continues as if nothing had happened.
     pub stuck: u64,
+    /// Of 100 connections of readers, so many begin with the first event again.
+    pub anew: u64,
     /// Of 100 runs on a socket, so many are ended by another node while appends are under way.
     pub rude: u64,
 }
@@ -158,6 +160,9 @@ pub struct Caller {
     pub node: usize,
 }
 
+/// What is noted of a success: seq of the first event, whether the run has ended, and the epoch of the log.
+pub type Told = (u64, bool, Option<String>);
+
 /// What an answer means.
 pub enum Answer<T> {
     Done(T),
@@ -189,14 +194,14 @@ impl Caller {
     }
 
     /// Sends one request to the node of the moment, and writes down what came of it. `done` says what is worth noting of
-    /// an answer: seq of the first event, and whether the run has ended.
+    /// an answer.
     pub async fn ask<T>(
         &mut self,
         thread: &str,
         run: &str,
         what: What,
         request: impl Future<Output = Result<T, ClientError>>,
-        done: impl FnOnce(&T) -> (u64, bool),
+        done: impl FnOnce(&T) -> Told,
     ) -> Answer<T> {
         let at = now();
         let patience = match what {
@@ -211,8 +216,8 @@ impl Caller {
             Err(_) if dropped => (Outcome::Dropped, Answer::Dropped),
             Err(_) => (Outcome::Unknown, Answer::Unknown),
             Ok(Ok(answer)) => {
-                let (first, ended) = done(&answer);
-                (Outcome::Done { first, ended }, Answer::Done(answer))
+                let (first, ended, epoch) = done(&answer);
+                (Outcome::Done { first, ended, epoch }, Answer::Done(answer))
             }
             Ok(Err(error)) => self.refusal(&error, what),
         };

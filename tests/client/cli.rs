@@ -79,7 +79,9 @@ async fn threads_go_through_pages_up_to_the_limit() {
         let from = asked.cursor.unwrap_or(0);
         let until = (from + asked.limit.min(2)).min(5);
         let threads: Vec<_> = (from..until).map(|n| thread_json(&format!("thread-{n}"))).collect();
-        Json(json!({"threads": threads, "nextCursor": (until < 5).then(|| until.to_string()), "feedCursor": 0}))
+        Json(
+            json!({"threads": threads, "nextCursor": (until < 5).then(|| until.to_string()), "feedCursor": 0, "feedEpoch": "e"}),
+        )
     };
     let server = Server::start(Router::new().route("/v1/threads", get(list))).await;
     let mut out = Vec::new();

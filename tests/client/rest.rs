@@ -71,7 +71,7 @@ async fn threads() {
     server.client().delete_thread("t", Some("e1")).await.expect("deleted");
     assert_eq!(sent.recv().await.expect("a request").0, "DELETE /v1/threads/t?epoch=e1");
 
-    let page = json!({"threads": [thread_json("t")], "nextCursor": "c2", "feedCursor": 9});
+    let page = json!({"threads": [thread_json("t")], "nextCursor": "c2", "feedCursor": 9, "feedEpoch": "e"});
     let (server, mut sent) = answering(200, page).await;
     let query = ThreadQuery {
         include_archived: true,
@@ -83,7 +83,7 @@ async fn threads() {
         user_id: None,
     };
     let page = server.client().list_threads(&query).await.expect("a page");
-    assert_eq!((page.next_cursor.as_deref(), page.feed_cursor), (Some("c2"), 9));
+    assert_eq!((page.next_cursor.as_deref(), page.feed_cursor, &*page.feed_epoch), (Some("c2"), 9, "e"));
     let line = "GET /v1/threads?order=created&includeArchived=true&agentId=a%26b&search=Caf%C3%A9&limit=2&cursor=c1";
     assert_eq!(sent.recv().await.expect("a request").0, line);
 }
@@ -100,11 +100,16 @@ async fn events_and_the_feed() {
 
     let entries = json!([{"cursor": 7, "type": "upsert", "threadId": "t", "thread": thread_json("t")},
                          {"cursor": 8, "type": "delete", "threadId": "u"}]);
-    let (server, mut sent) = answering(200, json!({"entries": entries, "cursor": 8, "hasMore": false})).await;
-    let page = server.client().feed(&FeedQuery { after: 6, ..FeedQuery::default() }).await.expect("a page");
+    let (server, mut sent) =
+        answering(200, json!({"epoch": "f", "entries": entries, "cursor": 8, "hasMore": false})).await;
+    let page = server
+        .client()
+        .feed(&FeedQuery { epoch: Some("f".into()), after: 6, ..FeedQuery::default() })
+        .await
+        .expect("a page");
     assert!(matches!(&page.entries[0], FeedEntry::Upsert { cursor: 7, thread, .. } if thread.thread_id == "t"));
     assert!(matches!(&page.entries[1], FeedEntry::Delete { cursor: 8, thread_id } if thread_id == "u"));
-    assert_eq!(sent.recv().await.expect("a request").0, "GET /v1/feed?after=6");
+    assert_eq!(sent.recv().await.expect("a request").0, "GET /v1/feed?after=6&epoch=f");
 }
 
 #[tokio::test]

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use threadline_core::{Fence, Generation, NodeId, ProjectId, RunId, ThreadKey, UserId, limits::BUS_QUEUE};
+use threadline_core::{
+    Epoch, FeedCursor, Fence, Generation, NodeId, ProjectId, RunId, ThreadKey, UserId, limits::BUS_QUEUE,
+};
 use threadline_engine::cluster::{
     bus::{self, BusEnd, BusMessage, Channel, Hint, Question, ThreadNews, local::LocalBus},
     redis_connection::client,
@@ -70,7 +72,8 @@ fn thread(key: i64, tail: u64) -> Hint {
     Hint::Thread(ThreadKey(key), news)
 }
 
-fn feed(project: &str, user: &str, head: u64) -> Hint {
+fn feed(project: &str, user: &str, position: u64) -> Hint {
+    let head = FeedCursor { epoch: Epoch::from_i64(7), position };
     Hint::Feed(ProjectId::new(project).expect("id"), UserId::new(user).expect("id"), head)
 }
 

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use threadline_core::{CreatedThread, Fence, ListOrder, NameSource, ReadFrom, Thread, ThreadKey, ThreadPatch};
+use threadline_core::{CreatedThread, Epoch, Fence, ListOrder, NameSource, ReadFrom, Thread, ThreadKey, ThreadPatch};
 use threadline_store::{Append, CloseWhen, HeartbeatRequest, ListThreads, StartOutcome, StartRun};
 
 use crate::support::*;
@@ -176,7 +176,7 @@ pub async fn history(seed: u64, steps: usize, other: Env) {
                 both!(envs, at, |env| env.store.pack(key, Duration::ZERO).await.expect("packs"));
             }
             19 => {
-                both!(envs, at, |env| env.store.pump_feed(&project(), &user("u")).await.expect("pumps"));
+                both!(envs, at, |env| env.store.pump_feed(&project(), &user("u")).await.expect("pumps").position);
                 if dice.chance(50) {
                     let _more = envs.1.purge(1 + dice.roll(20) as usize).await;
                 }
@@ -231,7 +231,11 @@ async fn compare(envs: &(Env, Env), dice: &mut Dice, at: &str, keys: &[ThreadKey
                     include_archived: limit == 2,
                     ..list(limit)
                 };
-                let page = both!(envs, at, |env| env.store.list_threads(list.clone()).await.expect("lists"));
+                let page = both!(envs, at, |env| {
+                    let mut page = env.store.list_threads(list.clone()).await.expect("lists");
+                    page.feed_cursor.epoch = Epoch::NONE;
+                    page
+                });
                 after = page.next;
                 if after.is_none() {
                     break;
@@ -239,7 +243,11 @@ async fn compare(envs: &(Env, Env), dice: &mut Dice, at: &str, keys: &[ThreadKey
             }
         }
         let (after, limit) = (dice.roll(10), 1 + dice.roll(10) as usize);
-        both!(envs, at, |env| env.store.feed(&project(), &user(name), after, limit).await.expect("feed"));
+        both!(envs, at, |env| {
+            let mut page = env.store.feed(&project(), &user(name), after, limit).await.expect("feed");
+            page.head.history.epoch = Epoch::NONE;
+            page
+        });
     }
     both!(envs, at, |env| env.store.dirty_feeds(10).await.expect("dirty"));
     both!(envs, at, |env| {

@@ -3,7 +3,10 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use threadline_core::{CreatedThread, Footprint, ProjectId, ThreadKey, ThreadPatch, Timestamp};
+use threadline_core::{
+    CreatedThread, Epoch, FeedCursor, FeedHead, Footprint, Generation, Judgement, ProjectId, ThreadKey, ThreadPatch,
+    Timestamp,
+};
 use threadline_store::Snapshot;
 
 use crate::support::*;
@@ -103,7 +106,7 @@ async fn footprint(env: &Env, whose: &ProjectId, owner: &str) -> Footprint {
 }
 
 async fn pump(env: &Env, whose: &ProjectId, owner: &str) -> u64 {
-    env.store.pump_feed(whose, &user(owner)).await.expect("pumps")
+    env.store.pump_feed(whose, &user(owner)).await.expect("pumps").position
 }
 
 async fn purge(env: &Env) {
@@ -162,8 +165,8 @@ pub async fn nothing_is_left_of_a_user(env: Env) {
         forget(&env, "u").await;
         assert_eq!(footprint(&env, &project(), "u").await, Footprint::default());
         let page = env.store.feed(&project(), &user("u"), 0, 10).await.expect("feed");
-        assert_eq!((page.entries.len(), page.head), (0, 0));
-        assert_eq!(env.store.feed_heads(&[(project(), user("u"))]).await.expect("heads"), [0]);
+        assert_eq!((page.entries.len(), page.head), (0, FeedHead::EMPTY));
+        assert_eq!(env.store.feed_heads(&[(project(), user("u"))]).await.expect("heads"), [FeedHead::EMPTY]);
         assert_eq!(pump(&env, &project(), "u").await, 0, "nothing is owed to it");
     }
     assert!(!env.store.was_deleted(&project(), &user("u"), &thread_id("t1")).await.expect("asks"), "no trace is left");
@@ -171,7 +174,7 @@ pub async fn nothing_is_left_of_a_user(env: Env) {
     assert_eq!(footprint(&env, &other(), "u").await, namesake);
     assert_eq!(footprint(&env, &project(), "x").await, neighbour);
     let theirs = env.store.feed(&other(), &user("u"), 0, 10).await.expect("feed");
-    assert_eq!((theirs.entries.len(), theirs.head), (1, 1));
+    assert_eq!((theirs.entries.len(), theirs.head.position), (1, 1));
 }
 
 pub async fn a_returning_erased_user_starts_empty(env: Env) {
@@ -181,13 +184,18 @@ pub async fn a_returning_erased_user_starts_empty(env: Env) {
         env.store.delete_thread(thread.key, None).await.expect("deletes");
     }
     purge(&env).await;
+    let before = env.store.feed(&project(), &user("u"), 0, 0).await.expect("feed").head;
     forget(&env, "u").await;
     let (key, fence) = env.running("b", "r").await;
     env.put(key, fence, 0..3).await;
     assert_eq!(pump(&env, &project(), "u").await, 1);
     let page = env.store.feed(&project(), &user("u"), 0, 10).await.expect("feed");
     let entries: Vec<_> = page.entries.iter().map(|entry| (entry.cursor, entry.thread_id.as_str())).collect();
-    assert_eq!((page.head, entries), (1, vec![(1, "b")]));
+    assert_eq!((page.head.position, entries), (1, vec![(1, "b")]));
+    let judged = |cursor| page.head.judge(cursor, Generation::FIRST);
+    assert_eq!(judged(before.cursor()), Judgement::Replaced { common_up_to: None }, "the feed is another one");
+    assert_eq!(judged(FeedCursor { position: 0, ..before.cursor() }), Judgement::Replaced { common_up_to: None });
+    assert_eq!(judged(page.head.cursor()), Judgement::Continues);
     assert_eq!(env.texts(key).await.len(), 3);
     for id in ["c", "d", "e"] {
         env.create(id).await;
@@ -211,7 +219,7 @@ pub async fn data_of_other_users_stays_when_a_user_is_erased(env: Env) {
 pub async fn a_long_feed_is_erased_completely(env: Env) {
     let count = threadline_core::limits::FORGET_ENTRIES as u64 + 10;
     let entries = (1..=count).map(|n| (n, thread_id(&format!("t{n}")))).collect();
-    let image = threadline_store::FeedImage { head: count + 5, entries };
+    let image = threadline_store::FeedImage { head: count + 5, epoch: Epoch::NONE, entries };
     assert!(env.store.put_feed(&project(), &user("u"), &image).await.expect("puts"));
     assert_eq!(footprint(&env, &project(), "u").await.feed_entries, count);
     forget(&env, "u").await;

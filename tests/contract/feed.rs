@@ -1,12 +1,12 @@
 //! The feed: the newest change of each thread, resumable from any cursor for ever.
 
-use threadline_core::{CreatedThread, FeedChange, ThreadPatch};
+use threadline_core::{CreatedThread, FeedChange, FeedHead, ThreadPatch};
 use threadline_store::FeedPage;
 
 use crate::support::*;
 
 async fn pump(env: &Env, name: &str) -> u64 {
-    env.store.pump_feed(&project(), &user(name)).await.expect("pumps")
+    env.store.pump_feed(&project(), &user(name)).await.expect("pumps").position
 }
 
 async fn page(env: &Env, name: &str, after: u64, limit: usize) -> FeedPage {
@@ -30,7 +30,7 @@ async fn touch(env: &Env, id: &str) {
 
 pub async fn the_feed_keeps_the_newest_change_of_each_thread(env: Env) {
     assert_eq!(pump(&env, "u").await, 0);
-    assert_eq!((page(&env, "u", 0, 10).await.head, page(&env, "u", 0, 10).await.entries.len()), (0, 0));
+    assert_eq!((page(&env, "u", 0, 10).await.head.position, page(&env, "u", 0, 10).await.entries.len()), (0, 0));
     let (a, fence) = env.running("a", "r").await;
     env.create("b").await;
     assert_eq!(page(&env, "u", 0, 10).await.entries.len(), 0, "not pumped yet");
@@ -62,13 +62,13 @@ pub async fn a_feed_resumes_from_any_cursor(env: Env) {
         pump(&env, "u").await;
     }
     let whole = page(&env, "u", 0, 500).await;
-    assert_eq!((whole.entries.len(), whole.head), (30, 34));
+    assert_eq!((whole.entries.len(), whole.head.position), (30, 34));
     assert_eq!(whole.entries.last().map(|entry| entry.cursor), Some(34));
     for after in 0..=36 {
         for limit in [1, 7, 500] {
             let got = page(&env, "u", after, limit).await;
             let wanted: Vec<_> = short(&whole).into_iter().filter(|entry| entry.0 > after).take(limit).collect();
-            assert_eq!((short(&got), got.head), (wanted, 34), "after {after}, {limit}");
+            assert_eq!((short(&got), got.head.position), (wanted, 34), "after {after}, {limit}");
         }
     }
     assert_eq!(page(&env, "u", u64::MAX, 10).await.entries.len(), 0);
@@ -114,7 +114,7 @@ pub async fn deletions_are_fed(env: Env) {
     ids.sort();
     let wanted = [("a", true), ("b", true), ("c", false), ("d", true)];
     assert_eq!(ids, wanted.map(|(id, there)| (id.to_owned(), there)));
-    assert_eq!(page.entries.last().map(|entry| entry.cursor), Some(page.head));
+    assert_eq!(page.entries.last().map(|entry| entry.cursor), Some(page.head.position));
 }
 
 pub async fn a_thread_recreated_by_another_user_keeps_the_record_of_the_deletion(env: Env) {
@@ -131,13 +131,13 @@ pub async fn a_thread_recreated_by_another_user_keeps_the_record_of_the_deletion
         pump(&env, "other").await;
         pump(&env, "u").await;
         let ours = page(&env, "u", 0, 10).await;
-        assert_eq!(short(&ours), [(ours.head, "t", false)]);
+        assert_eq!(short(&ours), [(ours.head.position, "t", false)]);
         let others = page(&env, "other", 0, 10).await;
-        assert_eq!(short(&others), [(others.head, "t", true)]);
+        assert_eq!(short(&others), [(others.head.position, "t", true)]);
         env.store.delete_thread(theirs.key, None).await.expect("deletes");
         pump(&env, "other").await;
         let others = page(&env, "other", 0, 10).await;
-        assert_eq!(short(&others), [(others.head, "t", false)]);
+        assert_eq!(short(&others), [(others.head.position, "t", false)]);
     }
 }
 
@@ -176,6 +176,10 @@ pub async fn the_heads_of_feeds_are_read_in_one_query(env: Env) {
         env.store.pump_feed(&project(), owner).await.expect("pumps");
     }
     let asked: Vec<_> = [&two, &absent, &one, &two].map(|owner| (project(), owner.clone())).to_vec();
-    assert_eq!(env.store.feed_heads(&asked).await.expect("reads"), [2, 0, 1, 2]);
+    let heads = env.store.feed_heads(&asked).await.expect("reads");
+    assert_eq!(heads.iter().map(|head| head.position).collect::<Vec<_>>(), [2, 0, 1, 2]);
+    assert_eq!((heads[0], heads[1]), (heads[3], FeedHead::EMPTY));
+    assert_ne!(heads[0].history.epoch, heads[2].history.epoch);
+    assert_eq!(heads[0], page(&env, "two", 0, 0).await.head);
     assert!(env.store.feed_heads(&[]).await.expect("reads").is_empty());
 }

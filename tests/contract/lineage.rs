@@ -1,10 +1,10 @@
 //! Generations of a store's history: what may have been given out before is not given out again, and each cursor is
 //! judged by itself.
 
-use threadline_core::{Generation, Judgement, LogHistory, NodeId};
+use threadline_core::{Epoch, FeedCursor, Generation, Judgement, LogHistory, NodeId};
 use threadline_store::{LineageCause, NewBeat, StartOutcome};
 
-use crate::support::{Env, append, events, finished, project, start_run, user};
+use crate::support::{Env, append, events, finished, new_thread, project, start_run, user};
 
 /// Opens a generation, as if commits had been lost.
 pub async fn another_generation(env: &Env) -> Generation {
@@ -59,25 +59,33 @@ pub async fn fences_and_keys_are_not_given_in_two_generations(env: Env) {
     assert_eq!(env.head(other).await.generation, generation);
 }
 
-pub async fn a_feed_is_sent_again_in_another_generation(env: Env) {
+pub async fn a_feed_enters_a_generation_with_its_next_change(env: Env) {
     for name in ["a", "b", "c"] {
         env.create(name).await;
     }
-    let head = env.store.pump_feed(&project(), &user("u")).await.expect("pumps");
+    let pump = async || env.store.pump_feed(&project(), &user("u")).await.expect("pumps");
+    let before = pump().await;
+    assert_ne!(before.history.epoch, Epoch::NONE);
     let generation = another_generation(&env).await;
+    // A cursor of a commit that was lost.
+    let seen = FeedCursor { position: before.position + 2, ..before.cursor() };
+    let lost = Judgement::Replaced { common_up_to: Some(3) };
+    assert_eq!(pump().await.judge(seen, generation), lost, "nothing is written yet");
     env.create("d").await;
-    env.store.pump_feed(&project(), &user("u")).await.expect("pumps");
-    // A cursor beyond the positions before, as of a commit that was lost.
-    let page = env.store.feed(&project(), &user("u"), head + 1_000, 100).await.expect("a page");
-    let names: Vec<_> = page.entries.iter().map(|entry| entry.thread_id.to_string()).collect();
-    assert_eq!(names, ["a", "b", "c", "d"]);
-    assert!(page.entries.iter().all(|entry| entry.cursor > generation.key_floor().unsigned_abs()));
-    assert_eq!(page.entries.last().map(|entry| entry.cursor), Some(page.head));
+    let after = pump().await;
+    assert_eq!((after.position, after.history.generation), (4, generation));
+    assert_ne!(after.history.epoch, before.history.epoch);
+    assert_eq!(after.judge(seen, generation), lost);
+    assert_eq!(after.judge(before.cursor(), generation), Judgement::Rebased);
+    assert_eq!(env.store.feed(&project(), &user("u"), before.position, 100).await.expect("a page").head, after);
     // Once is enough.
     env.create("e").await;
-    let again = env.store.pump_feed(&project(), &user("u")).await.expect("pumps");
-    assert_eq!(again, page.head + 1);
-    assert_eq!(env.store.feed(&project(), &user("u"), page.head, 100).await.expect("a page").entries.len(), 1);
+    let again = pump().await;
+    assert_eq!((again.position, again.history), (5, after.history));
+    // A feed that begins in the generation has no history before it.
+    env.store.create_thread(new_thread("f", "v")).await.expect("creates");
+    let other = env.store.pump_feed(&project(), &user("v")).await.expect("pumps");
+    assert_eq!((other.history.generation, other.history.prior), (generation, None));
 }
 
 pub async fn generations_are_listed_with_their_causes(env: Env) {

@@ -181,7 +181,7 @@ contract! {
     lineage:
         a_log_enters_a_generation_with_its_first_write
         fences_and_keys_are_not_given_in_two_generations
-        a_feed_is_sent_again_in_another_generation
+        a_feed_enters_a_generation_with_its_next_change
         generations_are_listed_with_their_causes
         an_imported_log_belongs_to_the_present_generation;
     concurrent:

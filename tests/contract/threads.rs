@@ -130,7 +130,7 @@ pub async fn a_list_and_its_feed_miss_no_thread_that_jumps(env: Env) {
     }
     let listed = seen.len();
     env.store.pump_feed(&project(), &user("u")).await.expect("pumps");
-    let feed = env.store.feed(&project(), &user("u"), cursor.expect("a page"), 500).await.expect("feed");
+    let feed = env.store.feed(&project(), &user("u"), cursor.expect("a page").position, 500).await.expect("feed");
     seen.extend(feed.entries.iter().map(|entry| entry.thread_id.to_string()));
     assert!(listed < 20, "the list alone missed some, else this shows nothing");
     assert_eq!(seen.len(), 20 + jumper);
@@ -204,7 +204,7 @@ pub async fn a_read_marker_is_in_the_feed_and_moves_no_thread(env: Env) {
     env.put(key, fence, 1..=2).await;
     env.clock.advance(MS);
     env.create("newer").await;
-    let pump = async || env.store.pump_feed(&project(), &user("u")).await.expect("pumps");
+    let pump = async || env.store.pump_feed(&project(), &user("u")).await.expect("pumps").position;
     let before = pump().await;
     env.clock.advance(MS);
     env.store.mark_read(key, 2, None).await.expect("marks").expect("marked");

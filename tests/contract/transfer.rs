@@ -276,7 +276,7 @@ async fn image(env: &Env) -> FeedImage {
 pub async fn a_feed_moves_with_its_positions(env: Env) {
     both_ways(env, async |from, to, way| {
         let names = if way == Way::Out { ["a", "b", "c", "d"] } else { ["e", "f", "g", "h"] };
-        let pump = async |env: &Env| env.store.pump_feed(&project(), &user("u")).await.expect("pumps");
+        let pump = async |env: &Env| env.store.pump_feed(&project(), &user("u")).await.expect("pumps").position;
         let mut keys = Vec::new();
         for name in names {
             keys.push(from.create(name).await.key);
@@ -330,7 +330,7 @@ pub async fn changes_before_the_feed_was_imported_are_fed(env: Env) {
     env.start(there, "r").await;
     assert!(env.store.put_feed(&project(), &user("u"), &image(&source).await).await.expect("puts"));
     assert_eq!(env.store.dirty_feeds(10).await.expect("dirty").len(), 1);
-    let head = env.store.pump_feed(&project(), &user("u")).await.expect("pumps");
+    let head = env.store.pump_feed(&project(), &user("u")).await.expect("pumps").position;
     assert_eq!(feed(&env).await, [(head, "t".to_owned(), true)]);
     assert!(head > image(&source).await.head);
 }

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::harness::{eventually, everywhere, number};
+use crate::harness::{after, eventually, everywhere, number};
 
 everywhere! {
     async fn a_thread_knows_how_far_it_was_read(server: |options| options.with_manual_clock()) {
@@ -43,24 +43,24 @@ everywhere! {
         let dev = server.client();
         dev.thread("t").await;
         dev.put("/v1/threads/t/runs/r", json!([{ "type": "RUN_FINISHED" }])).await.ok(201);
-        let fed = async |after: u64, read: u64| {
+        let fed = async |place: &str, read: u64| {
             eventually("the feed tells of it", async || {
                 // Before the page: an entry written between the two looks would be missing from its cursor.
                 let quiet = server.store.dirty_feeds(1).await.expect("looks").is_empty();
-                let page = dev.get(&format!("/v1/feed?after={after}")).await.ok(200);
+                let page = dev.get(&format!("/v1/feed?{place}")).await.ok(200);
                 let fed = page["entries"].as_array()?.iter().any(|entry| entry["thread"]["readSeq"] == read);
-                (fed && quiet).then(|| number(&page, "cursor"))
+                (fed && quiet).then(|| after(&page))
             })
             .await
         };
-        let unread = fed(0, 0).await;
+        let unread = fed("after=0", 0).await;
         dev.put("/v1/threads/t/read", json!({ "seq": 1 })).await.ok(200);
-        let read = fed(unread, 1).await;
+        let read = fed(&unread, 1).await;
         // A marker that changes nothing adds no entry.
         dev.put("/v1/threads/t/read", json!({ "seq": 1 })).await.ok(200);
         dev.put("/v1/threads/t/read", json!({ "seq": 0 })).await.ok(200);
         assert!(server.store.dirty_feeds(1).await.expect("looks").is_empty());
-        assert_eq!(number(&dev.get("/v1/feed").await.ok(200), "cursor"), read);
+        assert_eq!(after(&dev.get("/v1/feed").await.ok(200)), read);
     }
 }
 

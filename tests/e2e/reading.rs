@@ -5,7 +5,7 @@ use std::time::Duration;
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::harness::{Client, Options, Server, everywhere, number, run, sse::Events, text};
+use crate::harness::{Client, Options, Server, after, everywhere, number, run, sse::Events, text};
 
 const PATH: &str = "/v1/threads/t/events";
 
@@ -238,15 +238,18 @@ everywhere! {
             dev.thread(id).await;
         }
         server.user("eve").thread("eves").await;
+        // The first entry gives the feed its epoch.
+        let page = dev.get("/v1/feed?wait=10").await.ok(200);
+        let epoch = text(&page, "epoch").to_owned();
         let mut events = Events::open(dev.request(Method::GET, "/v1/feed")).await;
-        events.named("hello").await;
+        assert_eq!(text(&events.named("hello").await.json(), "epoch"), epoch);
         let mut cursor = 0;
         // The next entry about a thread, whatever heartbeats and older versions come before it.
         let mut next = async |id: &str, wanted: &dyn Fn(&Value) -> bool| loop {
             let event = events.next().await.expect("an event");
             let Some(at) = &event.id else { continue };
             let entry = event.json();
-            assert_eq!(at, &number(&entry, "cursor").to_string());
+            assert_eq!(at, &format!("{epoch}:{}", number(&entry, "cursor")));
             assert!(number(&entry, "cursor") > cursor, "positions grow");
             assert_ne!(entry["threadId"], "eves");
             cursor = number(&entry, "cursor");
@@ -268,12 +271,12 @@ everywhere! {
         let page = dev.get("/v1/feed?limit=2").await.ok(200);
         let entries = page["entries"].as_array().expect("entries");
         assert_eq!((entries.len(), &page["hasMore"]), (2, &json!(true)));
-        let rest = dev.get(&format!("/v1/feed?after={}", page["cursor"])).await.ok(200);
+        let rest = dev.get(&format!("/v1/feed?{}", after(&page))).await.ok(200);
         let threads = |page: &Value| page["entries"].as_array().expect("entries").iter().map(|e| e["threadId"].clone()).collect::<Vec<_>>();
         assert_eq!([threads(&page), threads(&rest)].concat(), [json!("a"), json!("b"), json!("c")]);
         assert_eq!((number(&rest, "cursor"), &rest["hasMore"]), (last, &json!(false)));
         for ahead in [last + 1, u64::MAX] {
-            assert_eq!(number(&dev.get(&format!("/v1/feed?after={ahead}")).await.problem(416, "cursor-ahead"), "tail"), last);
+            assert_eq!(number(&dev.get(&format!("/v1/feed?after={ahead}&epoch={epoch}")).await.problem(416, "cursor-ahead"), "tail"), last);
         }
         dev.get_as("/v1/feed", "application/x-ndjson").await.problem(406, "not-acceptable");
     }

@@ -3,7 +3,7 @@
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::harness::{eventually, everywhere, number};
+use crate::harness::{after, eventually, everywhere, number};
 
 const EVENTS: &str = "/v1/threads/t/runs/r/events";
 
@@ -249,7 +249,7 @@ everywhere! {
         let dev = server.client();
         dev.thread("t").await;
         dev.run("t", "r").await;
-        let mut cursor = 0;
+        let mut place = "after=0".to_owned();
         for (verb, shows) in [
             ("stop", ("stopRequested", json!(true))),
             ("release", ("status", json!("finishing"))),
@@ -257,8 +257,8 @@ everywhere! {
             let answer = dev.act("t", "r", verb).await;
             assert!([200, 202].contains(&answer.status), "{verb}: {}", answer.text());
             loop {
-                let feed = dev.get(&format!("/v1/feed?after={cursor}&wait=10")).await.ok(200);
-                cursor = number(&feed, "cursor");
+                let feed = dev.get(&format!("/v1/feed?{place}&wait=10")).await.ok(200);
+                place = after(&feed);
                 let entries = feed["entries"].as_array().expect("entries");
                 assert!(!entries.is_empty(), "{verb} never came");
                 if entries.iter().any(|entry| entry["thread"]["activeRun"][shows.0] == shows.1) {

@@ -194,8 +194,12 @@ everywhere! {
         socket.send(json!({ "id": "f", "subscribeFeed": {} })).await;
         let (id, hello) = socket.answer("feedHello").await;
         assert_eq!((id.as_deref(), number(&hello, "cursor")), (Some("f"), 0));
+        assert_eq!(text(&hello, "epoch"), "0000000000000000", "the feed has no entry yet");
         socket.frame("feedCaughtUp").await;
         dev.thread("t").await;
+        let rebased = socket.frame("feedRebased").await;
+        assert_eq!((&rebased["from"], number(&rebased, "cursor")), (&hello["epoch"], 0));
+        let epoch = text(&rebased, "epoch").to_owned();
         let feed = socket.frame("feed").await;
         assert_eq!((&feed["entries"][0]["threadId"], &feed["entries"][0]["type"]), (&json!("t"), &json!("upsert")));
         let cursor = number(&feed, "cursor");
@@ -204,18 +208,18 @@ everywhere! {
         assert_eq!(feed["entries"][0]["type"], "delete");
         assert!(number(&feed, "cursor") > cursor);
         // Again from where we were: the place of the first is taken.
-        socket.send(json!({ "subscribeFeed": { "after": cursor } })).await;
+        socket.send(json!({ "subscribeFeed": { "after": cursor, "epoch": epoch } })).await;
         assert_eq!(number(&socket.frame("feedHello").await, "cursor"), cursor);
         assert_eq!(socket.frame("feed").await["entries"].as_array().map(Vec::len), Some(1));
         socket.frame("feedCaughtUp").await;
-        socket.send(json!({ "id": "x", "subscribeFeed": { "after": 999 } })).await;
+        socket.send(json!({ "id": "x", "subscribeFeed": { "after": 999, "epoch": epoch } })).await;
         socket.problem("x", 416, "cursor-ahead").await;
         socket.send(json!({ "id": "y", "subscribeFeed": { "userId": "eve" } })).await;
         socket.problem("y", 400, "invalid-request").await;
         socket.send(json!({ "id": "u", "unsubscribeFeed": {} })).await;
         assert_eq!(socket.answer("feedEnded").await.0.as_deref(), Some("u"));
         dev.thread("u").await;
-        let next = dev.get(&format!("/v1/feed?after={}&wait=10", number(&feed, "cursor"))).await.ok(200);
+        let next = dev.get(&format!("/v1/feed?after={}&epoch={epoch}&wait=10", number(&feed, "cursor"))).await.ok(200);
         assert_eq!(next["entries"][0]["threadId"], "u");
         socket.send(json!({ "ping": {} })).await;
         socket.frame("pong").await;

@@ -3,7 +3,7 @@
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::harness::{Client, eventually, everywhere, http::send, number};
+use crate::harness::{Client, after, eventually, everywhere, http::send};
 
 const LINES: &str = "{\"type\":\"CUSTOM\",\"name\":\"x\",\"value\":1}\n";
 
@@ -47,18 +47,18 @@ everywhere! {
             let thread = format!("t{at}");
             assert_eq!(dev.thread(&thread).await["agentId"], Value::Null);
             // The cursor starts after the feed's entry for the new thread.
-            let mut cursor = eventually("the feed tells the thread", async || {
+            let mut place = eventually("the feed tells the thread", async || {
                 let feed = dev.get("/v1/feed?limit=500").await.ok(200);
                 let entries = feed["entries"].as_array().expect("entries");
-                entries.iter().any(|entry| entry["threadId"] == *thread).then(|| number(&feed, "cursor"))
+                entries.iter().any(|entry| entry["threadId"] == *thread).then(|| after(&feed))
             })
             .await;
             let status = begin(&dev, by, &thread).await;
             assert!((200..300).contains(&status), "{by}: {status}");
             assert_eq!(dev.get(&format!("/v1/threads/{thread}")).await.ok(200)["agentId"], "demo", "{by}");
             eventually("the feed tells its agent", async || {
-                let feed = dev.get(&format!("/v1/feed?after={cursor}&wait=10")).await.ok(200);
-                cursor = number(&feed, "cursor");
+                let feed = dev.get(&format!("/v1/feed?{place}&wait=10")).await.ok(200);
+                place = after(&feed);
                 let entries = feed["entries"].as_array().expect("entries");
                 entries
                     .iter()

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::harness::{everywhere, number, text};
+use crate::harness::{after, everywhere, number, text};
 
 fn ids(page: &Value) -> Vec<String> {
     page["threads"].as_array().expect("threads").iter().map(|thread| text(thread, "threadId").to_owned()).collect()
@@ -99,16 +99,16 @@ everywhere! {
         let second = dev.get(&format!("/v1/threads?limit=2&cursor={}", text(&first, "nextCursor"))).await.ok(200);
         assert_eq!(ids(&second), ["t1", "t0"]);
         // The list plus the feed after its cursor is complete.
-        let mut cursor = number(&first, "feedCursor");
+        let mut place = after(&first);
         loop {
             // Older changes may get their positions after the list was read, and come first.
-            let feed = dev.get(&format!("/v1/feed?after={cursor}&wait=10")).await.ok(200);
+            let feed = dev.get(&format!("/v1/feed?{place}&wait=10")).await.ok(200);
             let entries = feed["entries"].as_array().expect("entries");
             assert!(!entries.is_empty(), "t4 never came");
             if entries.iter().any(|entry| entry["threadId"] == "t4" && entry["type"] == "upsert") {
                 break;
             }
-            cursor = number(&feed, "cursor");
+            place = after(&feed);
         }
     }
 }

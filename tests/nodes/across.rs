@@ -1,7 +1,7 @@
 //! What is done on one node is seen on the others, at once.
 
 use serde_json::Value;
-use threadline_client::{EventBody, FeedQuery, PatchThread, StartRun};
+use threadline_client::{ClientError, ClientFrame, EventBody, FeedQuery, PatchThread, ServerFrame, StartRun};
 use tokio::time::Instant;
 
 use crate::cluster::*;
@@ -17,7 +17,8 @@ async fn append_on_one_read_on_another_stop_from_a_third_list_on_a_fourth() {
     // A few rounds: one that came by the recheck could be quick by chance.
     for round in 1..=5 {
         let run = format!("r{round}");
-        let waiting = FeedQuery { after: feed.cursor, wait: Some(PATIENCE), ..FeedQuery::default() };
+        let (epoch, wait) = (Some(feed.epoch.clone()), Some(PATIENCE));
+        let waiting = FeedQuery { epoch, after: feed.cursor, wait, ..FeedQuery::default() };
         let mut producer = a.run("t", options(&run)).await.expect("starts");
         producer.append(numbered(1..=10)).await.expect("appends");
         in_time(BY_THE_BUS, "the other node's reader sees it", reader.reads(reader.seen.len() + 10)).await;
@@ -150,4 +151,37 @@ async fn followers_are_listed_on_every_node() {
     assert!(seen.iter().all(|nodes| *nodes == seen[0]), "{seen:?}");
     seen[0].dedup();
     assert_eq!(seen[0].len(), 2, "one of the nodes is followed on by two: {seen:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_feed_of_a_user_who_is_erased_on_one_node_ends_on_the_other() {
+    let cluster = Cluster::start(2);
+    let [a, b] = [0, 1].map(|node| cluster.client(node));
+    make_thread(&a, "t").await;
+    let user = a.thread("t").await.expect("a thread").user_id;
+    let waiting = FeedQuery { wait: Some(PATIENCE), ..FeedQuery::default() };
+    let before = in_time(PATIENCE, "the feed", b.feed(&waiting)).await.expect("a page");
+    let mut socket = b.socket().await.expect("a socket");
+    let subscribe =
+        ClientFrame::SubscribeFeed { epoch: Some(before.epoch.clone()), after: before.cursor, user_id: None };
+    socket.send(None, &subscribe).await.expect("sent");
+    let caught_up =
+        async { while !matches!(socket.next().await.expect("a frame").1, ServerFrame::FeedCaughtUp { .. }) {} };
+    in_time(PATIENCE, "the follower is live", caught_up).await;
+    a.erase_user(&user).await.expect("erased");
+    let ended = async { while !matches!(socket.next().await.expect("a frame").1, ServerFrame::FeedEnded) {} };
+    in_time(BY_THE_BUS, "the follower is told", ended).await;
+    // The user comes back: the new feed gives the same positions again.
+    make_thread(&b, "u").await;
+    let now = in_time(PATIENCE, "the new feed", a.feed(&waiting)).await.expect("a page");
+    assert_ne!(now.epoch, before.epoch);
+    let old = FeedQuery { epoch: Some(before.epoch), after: before.cursor, ..FeedQuery::default() };
+    for client in [&a, &b] {
+        match client.feed(&old).await {
+            Err(ClientError::Problem(problem)) => {
+                assert_eq!((problem.status, problem.slug.as_str()), (410, "log-replaced"))
+            }
+            other => panic!("a cursor of the erased feed: {other:?}"),
+        }
+    }
 }

@@ -44,7 +44,8 @@ fn restore(words: &[&str]) -> Command {
 struct Before {
     epoch: String,
     log: Vec<String>,
-    feed: u64,
+    /// Cursor of the feed, with its epoch.
+    feed: (u64, String),
     /// Events that were acknowledged before the backup began, and once it was there.
     acknowledged: (usize, usize),
 }
@@ -83,7 +84,7 @@ async fn backed_up(client: &Client, backup: impl FnOnce() + Send + 'static) -> B
         loop {
             let page = client.feed(&FeedQuery::default()).await.expect("a page");
             if page.entries.len() == 3 {
-                return page.cursor;
+                return (page.cursor, page.epoch);
             }
         }
     })
@@ -118,11 +119,12 @@ async fn check(client: &Client, before: &Before) {
         let refused = read(client, after, &before.epoch).await.expect_err("refused");
         assert!(refused.contains("replaced"), "{after}: {refused}");
     }
-    // A list receives all its threads again, though its cursor is ahead of the backup's feed, once the feed has moved up.
-    let page = eventually("the feed is in the new generation", async || {
-        client.feed(&FeedQuery { after: before.feed, ..FeedQuery::default() }).await.ok()
-    })
-    .await;
+    // A list whose cursor is ahead of the backup's feed is told so, and starts again.
+    let (cursor, epoch) = before.feed.clone();
+    let ahead = client.feed(&FeedQuery { after: cursor, epoch: Some(epoch), ..FeedQuery::default() }).await;
+    let refused = ahead.expect_err("refused").to_string();
+    assert!(refused.contains("replaced"), "{cursor}: {refused}");
+    let page = client.feed(&FeedQuery::default()).await.expect("a page");
     let mut names: Vec<_> = page
         .entries
         .iter()

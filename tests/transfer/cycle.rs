@@ -14,7 +14,7 @@ use crate::{
     backing::Postgres,
     command::{assert_same_files, command, export, import, run},
     fixture::{placed, server_at, server_on},
-    harness::{Backend, Options, Server, eventually, number, text},
+    harness::{Backend, Options, Server, after, eventually, number, text},
     seen::{Seen, assert_same, everything},
 };
 
@@ -105,11 +105,12 @@ async fn clients_see_the_same_data_after_a_transfer() {
     let alice = server.user("alice");
     let again = alice.append("active", "second", 3, json!([{ "type": "RUN_FINISHED" }])).await.ok(200);
     assert_eq!(number(&again, "firstSeq"), 5);
-    let feed = number(&alice.get("/v1/threads").await.ok(200), "feedCursor");
-    alice.get(&format!("/v1/feed?after={}", feed + 1)).await.problem(416, "cursor-ahead");
+    let list = alice.get("/v1/threads").await.ok(200);
+    let (feed, epoch, place) = (number(&list, "feedCursor"), text(&list, "feedEpoch"), after(&list));
+    alice.get(&format!("/v1/feed?after={}&epoch={epoch}", feed + 1)).await.problem(416, "cursor-ahead");
     alice.run("sealed", "next").await;
     eventually("the feed continues", async || {
-        let page = alice.get(&format!("/v1/feed?after={feed}")).await.ok(200);
+        let page = alice.get(&format!("/v1/feed?{place}")).await.ok(200);
         (page["entries"].as_array()?.len() == 1 && page["entries"][0]["threadId"] == "sealed").then_some(())
     })
     .await;

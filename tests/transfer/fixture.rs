@@ -11,7 +11,7 @@ use threadline_core::{Clock, ProjectId, ThreadId, Timestamp};
 
 use crate::{
     backing::Postgres,
-    harness::{Backend, Options, Server, eventually, number},
+    harness::{Backend, Options, Server, after, eventually, number},
     seen::{Seen, assert_same, everything},
 };
 
@@ -122,11 +122,12 @@ async fn continues(server: &Server) {
     let more = alice.append("active", "second", 3, json!([{ "type": "RUN_FINISHED" }])).await.ok(200);
     assert_eq!(number(&more, "firstSeq"), 5);
     alice.append("active", "second", 1, json!([{ "type": "OTHER" }])).await.problem(422, "producer-seq-conflict");
-    let feed = number(&alice.get("/v1/threads").await.ok(200), "feedCursor");
+    let list = alice.get("/v1/threads").await.ok(200);
+    let (feed, place) = (number(&list, "feedCursor"), after(&list));
     assert!(feed > 5, "{feed}");
     alice.post("/v1/threads", json!({ "threadId": "new" })).await.ok(201);
     eventually("the feed continues", async || {
-        let page = alice.get(&format!("/v1/feed?after={feed}")).await.ok(200);
+        let page = alice.get(&format!("/v1/feed?{place}")).await.ok(200);
         page["entries"].as_array()?.iter().any(|entry| entry["threadId"] == "new").then_some(())
     })
     .await;

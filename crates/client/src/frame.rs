@@ -36,6 +36,9 @@ pub enum ClientFrame {
     },
     /// Follow the user's list of threads.
     SubscribeFeed {
+        /// Epoch of `after`; required above 0.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        epoch: Option<String>,
         /// Last feed position already seen.
         after: u64,
         /// Id of the user whose list is followed, if the principal is a complete project.
@@ -281,7 +284,16 @@ pub enum ServerFrame<E = Box<RawValue>> {
     Ended(Ended),
     /// The subscription of the feed begins.
     FeedHello {
+        /// Incarnation of the feed, to which the following positions belong.
+        epoch: String,
         /// Feed position that the subscription starts from.
+        cursor: u64,
+    },
+    /// The feed continues under another epoch.
+    FeedRebased {
+        /// Epoch of the positions from now on.
+        epoch: String,
+        /// Feed position up to which both are the same.
         cursor: u64,
     },
     /// Changes in the list of threads.

@@ -80,7 +80,14 @@ impl<'de, E: Deserialize<'de>> Visitor<'de> for FrameVisitor<E> {
                     let Feed { entries, cursor } = map.next_value()?;
                     ServerFrame::Feed { entries, cursor }
                 }
-                "feedHello" => ServerFrame::FeedHello { cursor: map.next_value::<Cursor>()?.cursor },
+                "feedHello" => {
+                    let FeedHello { epoch, cursor } = map.next_value()?;
+                    ServerFrame::FeedHello { epoch, cursor }
+                }
+                "feedRebased" => {
+                    let FeedHello { epoch, cursor } = map.next_value()?;
+                    ServerFrame::FeedRebased { epoch, cursor }
+                }
                 "feedCaughtUp" => ServerFrame::FeedCaughtUp { cursor: map.next_value::<Cursor>()?.cursor },
                 "feedEnded" => {
                     map.next_value::<IgnoredAny>()?;
@@ -128,6 +135,12 @@ struct Closing {
 #[derive(Deserialize)]
 struct Feed {
     entries: Vec<FeedEntry>,
+    cursor: u64,
+}
+
+#[derive(Deserialize)]
+struct FeedHello {
+    epoch: String,
     cursor: u64,
 }
 

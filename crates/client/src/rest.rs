@@ -64,6 +64,8 @@ pub struct EventQuery {
 /// Selection of changes of the thread list.
 #[derive(Debug, Clone, Default)]
 pub struct FeedQuery {
+    /// Epoch of `after`: `feed_epoch` of a list, or `epoch` of a page. Required above 0.
+    pub epoch: Option<String>,
     /// Cursor: only changes behind this feed position; 0 for all.
     pub after: u64,
     /// Most entries in the page; `None` for the server's default.
@@ -324,6 +326,7 @@ impl Client {
     pub async fn feed(&self, query: &FeedQuery) -> Result<FeedPage, ClientError> {
         let mut url = self.url(&["feed"])?;
         put(&mut url, "after", Some(&query.after.to_string()));
+        put(&mut url, "epoch", query.epoch.as_deref());
         put(&mut url, "limit", query.limit.map(|n| n.to_string()).as_deref());
         put(&mut url, "userId", query.user_id.as_deref());
         self.poll(url, query.wait).await

@@ -230,6 +230,8 @@ pub struct ThreadPage {
     pub next_cursor: Option<String>,
     /// Position from which to read the feed, so that list and feed together miss no change.
     pub feed_cursor: u64,
+    /// Epoch of the feed in which `feed_cursor` is a position.
+    pub feed_epoch: String,
 }
 
 /// Page of a thread's runs, newest first.
@@ -268,6 +270,8 @@ pub enum FeedEntry {
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct FeedPage {
+    /// Incarnation of the feed, to which its cursors belong.
+    pub epoch: String,
     /// Changes, oldest first; at most one per thread.
     pub entries: Vec<FeedEntry>,
     /// Cursor of the next page: the value for `after`.

@@ -219,6 +219,9 @@ impl Fence {
 pub struct Epoch(i64);
 
 impl Epoch {
+    /// Epoch of a feed that has no entry yet. No log has it.
+    pub const NONE: Self = Self(0);
+
     /// Makes a fresh epoch that no other log has.
     pub fn generate() -> Self {
         // Random part of a v4 UUID, shifted so that the number is positive in the stores' signed column.

@@ -34,7 +34,7 @@ pub mod version;
 pub use annotation::{Annotation, AnnotationError, NewAnnotation};
 pub use batch::{Batch, LogSlice};
 pub use event::{EventError, EventErrorKind, NewEvents, Terminal};
-pub use feed::{FeedChange, FeedEntry};
+pub use feed::{FeedChange, FeedCursor, FeedEntry, FeedHead};
 pub use id::{
     AgentId, AnnotationId, Epoch, Fence, IdError, IdText, KeyId, ProjectId, RunId, ThreadId, ThreadKey, UserId,
 };

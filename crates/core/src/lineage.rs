@@ -22,7 +22,7 @@ impl Generation {
         (self.0 - 1) << FENCE_BITS
     }
 
-    /// Lowest thread key and lowest position of a feed in this generation, less one.
+    /// Lowest thread key in this generation, less one: no key is given in two generations.
     pub fn key_floor(self) -> i64 {
         (self.0 - 1) << KEY_BITS
     }
@@ -38,7 +38,7 @@ impl fmt::Display for Generation {
 const FENCE_BITS: u32 = 32;
 /// Mask of these bits.
 pub(crate) const FENCES_OF_A_GENERATION: i64 = (1 << FENCE_BITS) - 1;
-/// Bits of a thread key, and of a position in a feed, below its generation.
+/// Bits of a thread key below its generation.
 const KEY_BITS: u32 = 40;
 
 /// Epoch that a log had before its present one.

@@ -41,8 +41,7 @@ impl Wanted {
             }
             BusMessage::Hint(Hint::Feed(project, user, head)) => {
                 let feed = (project, user);
-                // Position 0 means that the feed was erased.
-                if head == 0 || node.hub.lacks_feed(&feed, head) {
+                if node.hub.lacks_feed(&feed, head) {
                     self.feeds.insert(feed);
                 }
             }

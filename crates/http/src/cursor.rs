@@ -2,19 +2,19 @@
 
 use axum::http::HeaderMap;
 use base64::prelude::{BASE64_URL_SAFE_NO_PAD, Engine as _};
-use threadline_core::{Epoch, ListPosition, ThreadId, Timestamp};
+use threadline_core::{Epoch, FeedCursor, ListPosition, ThreadId, Timestamp};
 
 use crate::problem::Problem;
 
 /// Header that a browser sends when it reconnects: the `id` of the last event it has seen.
 const LAST_EVENT_ID: &str = "last-event-id";
 
-/// A position that belongs to one log: the `id` of an event on every stream of a thread, `<epoch>:<seq>`.
+/// A position that belongs to one log or feed: the `id` of an event on every stream, `<epoch>:<seq>`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct EventId {
-    /// Epoch of the log.
+    /// Epoch of the log or feed.
     pub epoch: Epoch,
-    /// Position in that log.
+    /// Position in that log or feed.
     pub seq: u64,
 }
 
@@ -34,11 +34,16 @@ impl EventId {
     }
 }
 
-/// Parses `Last-Event-ID` of a feed, whose ids are its cursors.
-pub fn last_cursor(headers: &HeaderMap) -> Result<Option<u64>, Problem> {
-    let Some(id) = headers.get(LAST_EVENT_ID) else { return Ok(None) };
-    let id = id.to_str().ok().and_then(|id| id.trim().parse().ok());
-    id.map(Some).ok_or_else(|| Problem::invalid("Last-Event-ID is not a feed cursor"))
+/// Cursor of a feed from its parameters. A position without its epoch may be that of another feed.
+pub fn feed_cursor(after: u64, epoch: Option<&str>) -> Result<FeedCursor, Problem> {
+    match (after, epoch) {
+        (0, None) => Ok(FeedCursor::START),
+        (position, Some(epoch)) => Ok(FeedCursor { epoch: Epoch::named(epoch), position }),
+        (position, None) => Err(Problem::invalid(format!(
+            "after is {position}, without epoch: send the epoch that came with the position, `feedEpoch` of a list or \
+             `epoch` of the feed"
+        ))),
+    }
 }
 
 /// Cursor of the next page of a list.

@@ -112,7 +112,7 @@ problem_types! {
         "Create the thread with POST /v1/threads, or check its ID and its user. A thread of another user is reported as not found.";
     /// The cursor or the condition of a write belongs to a log that was deleted, or has seen events that the store has lost.
     LogReplaced = "log-replaced", GONE, "Log replaced", false,
-        "Discard the events after the seq `commonUpTo`, or all of them if it is null, and read from there with the `epoch` of this problem. The thread was deleted and created again, or the store has lost the events.";
+        "Discard the events after the seq `commonUpTo`, or all of them if it is null, and read from there with the `epoch` of this problem. The thread was deleted and created again, the user of the feed was erased, or the store has lost the events. For a feed: read the list again.";
     /// The history of the store has changed, after a failover or a restore, and this node has not adopted it yet.
     LineageChanging = "lineage-changing", SERVICE_UNAVAILABLE, "Store history changing", true,
         "Send the request again. A node adopts another history of its store within a second, unless the store is not reachable.";

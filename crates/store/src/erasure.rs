@@ -33,6 +33,7 @@ pub trait ErasureStore: Send + Sync {
     async fn footprint(&self, project: &ProjectId, user: &UserId) -> StoreResult<Footprint>;
 
     /// Removes a user's feed, and the tombstones of their deleted threads that were purged. Live threads, and
-    /// tombstones with rows left, stay: delete and purge them first. A feed that is created later begins at 1.
+    /// tombstones with rows left, stay: delete and purge them first. A feed that is created later begins at 1, and
+    /// has another epoch.
     async fn forget_user(&self, project: &ProjectId, user: &UserId) -> StoreResult<()>;
 }

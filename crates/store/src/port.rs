@@ -4,8 +4,8 @@ use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use threadline_core::{
-    AgentId, CreatedThread, Epoch, Fence, NewThread, ProjectId, ReadFrom, Run, RunId, Seq, Thread, ThreadId, ThreadKey,
-    ThreadPatch, UserId,
+    AgentId, CreatedThread, Epoch, FeedHead, Fence, NewThread, ProjectId, ReadFrom, Run, RunId, Seq, Thread, ThreadId,
+    ThreadKey, ThreadPatch, UserId,
 };
 
 use crate::{
@@ -155,8 +155,9 @@ pub trait LogStore: Send + Sync {
 /// Feeds of users: positions and pages.
 #[async_trait]
 pub trait FeedStore: Send + Sync {
-    /// Gives the user's changed threads their feed positions; returns the newest position. Idempotent.
-    async fn pump_feed(&self, project: &ProjectId, user: &UserId) -> StoreResult<u64>;
+    /// Gives the user's changed threads their feed positions; returns the head of the feed. Idempotent. The first entry
+    /// gives the feed a random epoch, and at its first change in another generation the feed enters that, as a log does.
+    async fn pump_feed(&self, project: &ProjectId, user: &UserId) -> StoreResult<FeedHead>;
 
     /// A page of a user's feed.
     async fn feed(&self, project: &ProjectId, user: &UserId, after: u64, limit: usize) -> StoreResult<FeedPage>;
@@ -165,8 +166,8 @@ pub trait FeedStore: Send + Sync {
     /// delete request gets the same answer again.
     async fn was_deleted(&self, project: &ProjectId, user: &UserId, id: &ThreadId) -> StoreResult<bool>;
 
-    /// The newest position of each of these feeds, in order; 0 for a feed without entries.
-    async fn feed_heads(&self, feeds: &[(ProjectId, UserId)]) -> StoreResult<Vec<u64>>;
+    /// The head of each of these feeds, in order; [`FeedHead::EMPTY`] for a feed without entries.
+    async fn feed_heads(&self, feeds: &[(ProjectId, UserId)]) -> StoreResult<Vec<FeedHead>>;
 
     /// Users with changes that have no feed position yet.
     async fn dirty_feeds(&self, limit: usize) -> StoreResult<Vec<(ProjectId, UserId)>>;

@@ -1,8 +1,8 @@
 //! Records of threads, logs and feeds, as the store answers them.
 
 use threadline_core::{
-    AgentId, Epoch, FeedEntry, Fence, Generation, ListOrder, ListPosition, LogHistory, LogSlice, NewEvents, PriorEpoch,
-    ProjectId, RunId, Seq, Thread, ThreadKey, Timestamp, UserId,
+    AgentId, Epoch, FeedCursor, FeedEntry, FeedHead, Fence, Generation, ListOrder, ListPosition, LogHistory, LogSlice,
+    NewEvents, PriorEpoch, ProjectId, RunId, Seq, Thread, ThreadKey, Timestamp, UserId,
 };
 
 /// The head row of a thread.
@@ -100,8 +100,8 @@ pub struct ThreadPage {
     pub threads: Vec<Thread>,
     /// Position for the next page; `None` at the end.
     pub next: Option<ListPosition>,
-    /// The user's feed position, read before the page: list + feed after it is complete.
-    pub feed_cursor: u64,
+    /// The newest position of the user's feed, read before the page: list + feed after it is complete.
+    pub feed_cursor: FeedCursor,
 }
 
 /// A piece of a log, read in one statement.
@@ -119,6 +119,6 @@ pub struct LogPage {
 pub struct FeedPage {
     /// The newest change of each thread that changed after the cursor, in order.
     pub entries: Vec<FeedEntry>,
-    /// The newest position of this feed, whether reached by the page or not.
-    pub head: u64,
+    /// Head of the feed at the moment of the read, whether reached by the page or not.
+    pub head: FeedHead,
 }

@@ -86,10 +86,12 @@ pub struct AnnotatedThread {
 }
 
 /// A user's complete feed.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FeedImage {
     /// The newest position of the feed.
     pub head: u64,
+    /// Epoch of the feed; [`Epoch::NONE`] if it has no entry, or if the export was made before feeds had one.
+    pub epoch: Epoch,
     /// Position and thread, in order of the positions; at most one per thread.
     pub entries: Vec<(u64, ThreadId)>,
 }
@@ -149,10 +151,16 @@ pub trait TransferStore: Store + ExportStore {
     async fn put_feed(&self, project: &ProjectId, user: &UserId, moved: &FeedImage) -> StoreResult<bool>;
 }
 
+impl Default for FeedImage {
+    fn default() -> Self {
+        Self { head: 0, epoch: Epoch::NONE, entries: Vec::new() }
+    }
+}
+
 impl FeedImage {
     /// The content of this feed after `moved` is merged into it; `None` if it holds all of `moved` already.
     ///
-    /// An empty feed becomes the other one, including its positions: cursors that readers hold stay valid. Otherwise
+    /// An empty feed becomes the other one, including its epoch and positions: cursors that readers hold stay valid. Otherwise
     /// both feeds have given the same positions to different changes, and a reader cannot say which feed issued its
     /// cursor. Then every entry gets a position above all that either feed has given: a reader with any cursor receives
     /// every thread once more, and misses none.
@@ -171,7 +179,7 @@ impl FeedImage {
             head += 1;
             entries.push((head, id.clone()));
         }
-        Some(Self { head, entries })
+        Some(Self { head, epoch: self.epoch, entries })
     }
 
     /// True if a reader of `moved` may continue here: later changes are above its head, all other entries are the same.
@@ -283,7 +291,7 @@ mod tests {
 
     fn feed(head: u64, entries: &[(u64, &str)]) -> FeedImage {
         let entries = entries.iter().map(|(pos, id)| (*pos, ThreadId::new(id).expect("id")));
-        FeedImage { head, entries: entries.collect() }
+        FeedImage { head, epoch: Epoch::from_i64(5), entries: entries.collect() }
     }
 
     #[test]

@@ -176,6 +176,8 @@ export interface ThreadPage {
   readonly nextCursor: string | null;
   /** The feed cursor at which this list was read. The list and the feed after this cursor are complete together. */
   readonly feedCursor: number;
+  /** The epoch of `feedCursor`: the feed is read with both. */
+  readonly feedEpoch: string;
 }
 
 /** A current subscription to a thread. */
@@ -221,6 +223,7 @@ export interface FeedEntry {
 }
 
 export interface FeedPage {
+  readonly epoch: string;
   readonly entries: readonly FeedEntry[];
   readonly cursor: number;
   readonly hasMore: boolean;

@@ -9,14 +9,14 @@ use axum::{
 };
 use serde::{Deserialize, Serialize};
 use serde_json::json;
-use threadline_core::{UserId, limits::DEFAULT_PAGE};
+use threadline_core::{FeedCursor, FeedEntry, UserId, limits::DEFAULT_PAGE};
 use threadline_engine::{
     StoreError,
     metrics::GaugeGuard,
     subscription::{FeedDelivery, FeedSubscription},
 };
 use threadline_http::{
-    cursor::last_cursor,
+    cursor::{EventId, feed_cursor},
     extract::{Caller, Params},
     negotiation::{StreamFormat, wait_time},
     problem::{Problem, ProblemDocument, ProblemType},
@@ -32,8 +32,11 @@ use crate::api::ApiState;
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct FeedParams {
-    /// The cursor: only changes after it. `Last-Event-ID` takes precedence. Default 0.
+    /// The cursor: only changes after it. Above 0 only with `epoch`. `Last-Event-ID` takes precedence over both. Default 0.
     after: Option<u64>,
+    /// The epoch of the cursor: `feedEpoch` of a list, or `epoch` of the feed. If the feed has another epoch, the response
+    /// is 410.
+    epoch: Option<String>,
     /// Most entries of a page, 1 to 500. Default 50.
     limit: Option<usize>,
     /// Long-poll: wait up to this many seconds (at most 60) for the first change.
@@ -47,6 +50,8 @@ pub struct FeedParams {
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct FeedView {
+    /// The incarnation of the feed; cursors belong to it.
+    epoch: String,
     entries: Vec<FeedEntryView>,
     /// Cursor of the next page.
     cursor: u64,
@@ -55,14 +60,17 @@ pub struct FeedView {
 
 /// Reads the changes of a user's threads: a page, or a live stream as SSE.
 ///
-/// Only the newest change of each thread is kept, so a cursor never expires.
+/// Only the newest change of each thread is kept, so a cursor never expires. After an erasure of the user the feed is
+/// another one, and the response is 410.
 #[utoipa::path(get, path = "/v1/feed", tag = "feed",
-    params(FeedParams, ("Last-Event-ID" = Option<u64>, Header)),
+    params(FeedParams,
+        ("Last-Event-ID" = Option<String>, Header, description = "The `id` of the last entry seen: `<epoch>:<cursor>`")),
     responses(
         (status = 200, description = "Changes", content((FeedView = "application/json"), (String = "text/event-stream"))),
         (status = 400, description = "Invalid request", body = ProblemDocument),
         (status = 401, description = "Authentication required", body = ProblemDocument),
         (status = 406, description = "Not acceptable", body = ProblemDocument),
+        (status = 410, description = "Log replaced: the cursor belongs to another feed", body = ProblemDocument),
         (status = 416, description = "Cursor beyond end of log", body = ProblemDocument)))]
 pub async fn read(
     State(state): State<ApiState>,
@@ -70,7 +78,10 @@ pub async fn read(
     Params(params): Params<FeedParams>,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
-    let after = last_cursor(&headers)?.or(params.after).unwrap_or(0);
+    let after = match EventId::last_seen(&headers)? {
+        Some(EventId { epoch, seq }) => FeedCursor { epoch, position: seq },
+        None => feed_cursor(params.after.unwrap_or(0), params.epoch.as_deref())?,
+    };
     let feed = &state.service.feed;
     match StreamFormat::accepted(&headers)? {
         StreamFormat::Json => {
@@ -79,17 +90,23 @@ pub async fn read(
             let page = async { Ok(feed.page(&principal, params.user_id, after, limit, wait).await?) };
             let page = state.http.waiting(&principal, wait, page).await?;
             let entries = page.entries.iter().map(FeedEntryView::new).collect();
-            Ok(Json(FeedView { entries, cursor: page.cursor, has_more: page.has_more }).into_response())
+            let FeedCursor { epoch, position } = page.cursor;
+            let view = FeedView { epoch: epoch.to_string(), entries, cursor: position, has_more: page.has_more };
+            Ok(Json(view).into_response())
         }
         StreamFormat::Sse => {
             let subscription = feed.subscribe(&principal, params.user_id, after).await?;
-            let hello = sse::named("hello", &json!({ "cursor": after }));
+            let hello = hello(subscription.cursor());
             let present = GaugeGuard::new(&state.service.metrics().following.sse_feed);
             let followed = FeedStream { subscription, _present: present };
             Ok(sse::response(followed, Some(hello), state.http.quota.open(&principal)?, &state.http, &principal))
         }
         StreamFormat::Ndjson => Err(Problem::new(ProblemType::NotAcceptable, "the feed is not available as NDJSON")),
     }
+}
+
+fn hello(cursor: FeedCursor) -> String {
+    sse::named("hello", &json!({ "epoch": cursor.epoch.to_string(), "cursor": cursor.position }))
 }
 
 struct FeedStream {
@@ -100,11 +117,18 @@ struct FeedStream {
 impl EventSource for FeedStream {
     async fn next(&mut self) -> Result<Option<Bytes>, StoreError> {
         Ok(Some(match self.subscription.next().await? {
-            FeedDelivery::Ended => return Ok(None),
+            // A client that reconnects is told why: its cursor belongs to another feed.
+            FeedDelivery::Ended(_) => return Ok(None),
+            FeedDelivery::Rebased { from, epoch } => {
+                let after = self.subscription.cursor().position;
+                let rebased = json!({ "from": from.to_string(), "epoch": epoch.to_string(), "cursor": after });
+                sse::named("rebased", &rebased).into()
+            }
             FeedDelivery::Entries(entries) => {
-                let event = |entry| {
-                    let view = FeedEntryView::new(entry);
-                    format!("id: {}\ndata: {}\n\n", entry.cursor, serde_json::to_string(&view).unwrap_or_default())
+                let epoch = self.subscription.cursor().epoch;
+                let event = |entry: &FeedEntry| {
+                    let (id, view) = (FeedCursor { epoch, position: entry.cursor }, FeedEntryView::new(entry));
+                    format!("id: {id}\ndata: {}\n\n", serde_json::to_string(&view).unwrap_or_default())
                 };
                 entries.iter().map(event).collect::<String>().into()
             }
@@ -113,6 +137,6 @@ impl EventSource for FeedStream {
     }
 
     fn tail(&self) -> u64 {
-        self.subscription.cursor()
+        self.subscription.cursor().position
     }
 }

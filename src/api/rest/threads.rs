@@ -123,6 +123,8 @@ pub struct ThreadPageView {
     next_cursor: Option<String>,
     /// The list plus the feed after this cursor is complete.
     feed_cursor: u64,
+    /// The epoch of `feedCursor`: 16 zeros if the feed has no entry yet.
+    feed_epoch: String,
 }
 
 /// Lists a user's threads.
@@ -154,7 +156,8 @@ pub async fn list(
     Ok(Answer(ThreadPageView {
         threads: page.threads.iter().map(ThreadView::new).collect(),
         next_cursor: page.next.as_ref().map(write_position),
-        feed_cursor: page.feed_cursor,
+        feed_cursor: page.feed_cursor.position,
+        feed_epoch: page.feed_cursor.epoch.to_string(),
     }))
 }
 

@@ -100,6 +100,8 @@ pub struct SubscribeFeed {
     /// Cursor: changes after it are delivered.
     #[serde(default, deserialize_with = "number")]
     pub after: u64,
+    /// Epoch of the cursor; required if the cursor is above 0.
+    pub epoch: Option<String>,
     /// User of the feed, if the API key is used without a user.
     pub user_id: Option<UserId>,
 }

@@ -17,7 +17,7 @@ pub(super) enum Item {
     /// Delivery of a thread's log; `live` once the subscription has caught up.
     Log { tag: Arc<FrameTag>, live: bool, cursor: u64, delivery: Result<Delivery, StoreError> },
     /// Delivery of the feed.
-    Feed(Result<FeedDelivery, StoreError>),
+    Feed { position: u64, delivery: Result<FeedDelivery, StoreError> },
     /// A stop was requested of a run that this client appends to.
     Stop(ThreadId, RunId),
     /// A run that this client appends to has ended.
@@ -51,8 +51,9 @@ pub(super) fn feed_items(subscription: FeedSubscription, present: GaugeGuard) ->
     stream::unfold(Some((subscription, present)), async |following| {
         let (mut subscription, present) = following?;
         let delivery = subscription.next().await;
-        let goes_on = !matches!(delivery, Ok(FeedDelivery::Ended));
-        Some((Item::Feed(delivery), goes_on.then_some((subscription, present))))
+        let goes_on = !matches!(delivery, Ok(FeedDelivery::Ended(_)));
+        let position = subscription.cursor().position;
+        Some((Item::Feed { position, delivery }, goes_on.then_some((subscription, present))))
     })
 }
 

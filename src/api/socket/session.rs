@@ -15,7 +15,7 @@ use serde_json::json;
 use tokio::{sync::watch, time::Instant};
 
 use threadline_core::{
-    Epoch, NewEvents, Principal, RunId, ThreadId, Timestamp,
+    Epoch, FeedCursor, NewEvents, Principal, RunId, ThreadId, Timestamp,
     limits::{MAX_SUBSCRIPTIONS, SOCKET_MAX_INFLIGHT, SOCKET_MAX_INFLIGHT_BYTES},
 };
 use threadline_engine::{
@@ -24,6 +24,7 @@ use threadline_engine::{
     subscription::{Delivery, FeedDelivery, FollowMethod, TopicState},
 };
 use threadline_http::{
+    cursor::feed_cursor,
     negotiation::ended,
     observe,
     problem::Problem,
@@ -35,7 +36,7 @@ use tokio_tungstenite::tungstenite::Utf8Bytes;
 use crate::api::{
     ApiState,
     socket::{
-        answers::{Answer, error_frame, hello, in_thread, run_frame},
+        answers::{Answer, error_frame, feed_hello, feed_rebased, feed_replaced, hello, in_thread, run_frame},
         appends::Appends,
         frames::{
             self, Append, CLIENT_FRAMES, ClientFrame, ClientMessage, FrameError, FrameTag, Subscribe, SubscribeFeed,
@@ -228,14 +229,18 @@ impl Session {
     }
 
     async fn subscribe_feed(&mut self, id: Option<&str>, subscribe: SubscribeFeed) {
-        let feed = &self.state.service.feed;
-        match feed.subscribe(&self.principal, subscribe.user_id, subscribe.after).await {
+        let SubscribeFeed { after, epoch, user_id } = subscribe;
+        let after = match feed_cursor(after, epoch.as_deref()) {
+            Ok(after) => after,
+            Err(problem) => return self.refuse(id, problem),
+        };
+        match self.state.service.feed.subscribe(&self.principal, user_id, after).await {
             Ok(subscription) => {
                 let (abort, registration) = AbortHandle::new_pair();
                 if let Some(before) = self.feed.replace(abort) {
                     before.abort();
                 }
-                self.push(id, "feedHello", &json!({ "cursor": subscribe.after }));
+                self.push(id, "feedHello", &feed_hello(subscription.cursor()));
                 let present = GaugeGuard::new(&self.state.service.metrics().following.socket_feed);
                 self.items.push(Box::pin(stream::Abortable::new(feed_items(subscription, present), registration)));
             }
@@ -326,16 +331,19 @@ impl Session {
                     }
                 }
             }
-            Item::Feed(delivery) => match delivery.map_err(store_failed)? {
+            Item::Feed { position, delivery } => match delivery.map_err(store_failed)? {
                 FeedDelivery::Entries(entries) => {
                     let cursor = entries.last().map(|entry| entry.cursor);
                     let entries: Vec<_> = entries.iter().map(FeedEntryView::new).collect();
                     self.push(None, "feed", &json!({ "entries": entries, "cursor": cursor }));
                 }
                 FeedDelivery::CaughtUp(cursor) => self.push(None, "feedCaughtUp", &json!({ "cursor": cursor })),
-                FeedDelivery::Ended => {
+                FeedDelivery::Rebased { from, epoch } => {
+                    self.push(None, "feedRebased", &feed_rebased(from, FeedCursor { epoch, position }));
+                }
+                FeedDelivery::Ended(replaced) => {
                     self.feed = None;
-                    self.push(None, "feedEnded", &json!({ "reason": "user-erased" }));
+                    self.push(None, "feedEnded", &feed_replaced(replaced));
                 }
             },
             Item::Over(thread, run) => {

@@ -57,8 +57,9 @@ async fn one(
     loop {
         let page = store.feed(project, user, after, MAX_PAGE).await?;
         let Some(last) = page.entries.last() else { break };
-        if last.cursor > page.head {
-            find(None, format!("the feed of {user} has position {} beyond its head {}", last.cursor, page.head));
+        if last.cursor > page.head.position {
+            let (position, head) = (last.cursor, page.head.position);
+            find(None, format!("the feed of {user} has position {position} beyond its head {head}"));
         }
         after = last.cursor;
         for entry in page.entries {

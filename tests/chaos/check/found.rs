@@ -33,6 +33,14 @@ pub struct Found {
     pub readers: u64,
     pub joins: u64,
     pub deliveries: u64,
+    /// Answers of nodes that they are ready.
+    pub probes: u64,
+    /// Acknowledged events that a failover has lost, in its window, and refusals that told producers so.
+    pub voided: u64,
+    pub healed: u64,
+    /// Readers that were told that events of theirs are lost, and that only the epoch is another one.
+    pub replaced: u64,
+    pub rebased: u64,
     samples: Vec<(u64, u64)>,
     wrong: BTreeMap<Class, (u64, Vec<String>)>,
 }
@@ -67,13 +75,15 @@ impl Found {
     pub fn last_line(&self) -> String {
         let slowest = self.recoveries.values().flatten().max().copied().unwrap_or(0);
         format!(
-            "faults {}, acknowledged {}, lost {}, duplicated {}, interleaved {}, unfinished {}, slowest recovery {slowest} ms",
+            "faults {}, acknowledged {}, lost {}, duplicated {}, interleaved {}, unfinished {}, in loss windows {}, \
+             slowest recovery {slowest} ms",
             self.all_faults(),
             self.acknowledged,
             self.count(Class::Lost),
             self.count(Class::Duplicated),
             self.count(Class::Interleaved),
             self.count(Class::Unfinished),
+            self.voided,
         )
     }
 }
@@ -132,6 +142,15 @@ impl Display for Found {
             "readers: {}, let in {} times, {} events compared byte for byte",
             self.readers, self.joins, self.deliveries
         )?;
+        if self.faults.contains_key(&Kind::PromoteStandby) {
+            writeln!(
+                f,
+                "failovers: {} events that were acknowledged while the standby lagged are lost, none else; producers were \
+                 told {} times that their runs lack events, readers {} times that they saw lost ones, and {} times of \
+                 another epoch alone",
+                self.voided, self.healed, self.replaced, self.rebased
+            )?;
+        }
         if let Some(faults) = Some(self.all_faults()).filter(|faults| *faults > 0 && self.is_clean()) {
             let bound = 300.0 / faults as f64;
             writeln!(

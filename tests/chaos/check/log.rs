@@ -7,7 +7,7 @@ use serde_json::value::RawValue;
 use threadline_client::Run;
 
 use super::{Found, Spans};
-use crate::history::{Class, Digest, Micros};
+use crate::history::{Class, Micros, digest};
 
 /// An event in its place.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -57,13 +57,9 @@ impl Log {
         Ok(())
     }
 
-    /// Digest of the events `first ..= last`; `None` if not all of them are there.
-    pub fn digest(&self, first: u64, last: u64) -> Option<u64> {
-        let mut digest = Digest::default();
-        for entry in self.entries.get(first.checked_sub(1)? as usize..last as usize)? {
-            digest.event(&entry.run, entry.payload.as_bytes());
-        }
-        Some(digest.finish())
+    /// The digest of each event.
+    pub fn digests(&self) -> Vec<u32> {
+        self.entries.iter().map(|entry| digest(&entry.run, entry.payload.as_bytes())).collect()
     }
 
     /// Where each run stands: in one piece, with one terminal event, at its end.

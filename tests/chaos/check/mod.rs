@@ -1,8 +1,10 @@
 //! The checker: compares the requests and answers of all clients with the final logs. Linear, because every event carries
 //! an id of its own and a thread is one total order.
 
+mod bodies;
 mod found;
 mod log;
+mod losses;
 mod readers;
 mod runs;
 #[cfg(test)]
@@ -11,11 +13,15 @@ mod times;
 
 use std::collections::{BTreeMap, HashMap};
 
+use self::{bodies::Bodies, losses::Losses};
 pub use self::{
     found::Found,
     log::{Entry, Log},
 };
-use super::history::{Class, Fault, Line, Micros, Outcome, Request, What};
+use super::{
+    healing::is_lost,
+    history::{Class, Fault, Line, Micros, Outcome, Request, What},
+};
 
 /// All observations of one thread.
 #[derive(Default)]
@@ -30,6 +36,7 @@ pub fn check(lines: &[Line], mut log: impl FnMut(&str) -> Option<Log>) -> Found 
     let mut found = Found::default();
     let mut threads: BTreeMap<&str, Thread<'_>> = BTreeMap::new();
     let mut faults: Vec<&Fault> = Vec::new();
+    let mut fences: HashMap<(&str, u64), (&str, u64)> = HashMap::new();
     for line in lines {
         match line {
             Line::Request(request) => {
@@ -38,15 +45,26 @@ pub fn check(lines: &[Line], mut log: impl FnMut(&str) -> Option<Log>) -> Found 
             }
             Line::Joined { thread, reader, .. }
             | Line::Read { thread, reader, .. }
+            | Line::Rebased { thread, reader, .. }
+            | Line::Replaced { thread, reader, .. }
             | Line::Stood { thread, reader, .. } => {
                 threads.entry(thread).or_default().readers.entry(reader).or_default().push(line);
             }
             Line::Fault(fault) => faults.push(fault),
+            Line::Fence { thread, fence, run, started } => {
+                let given = *fences.entry((thread, *fence)).or_insert((run, *started));
+                if given != (run.as_str(), *started) {
+                    let what = format!("{thread}: fence {fence} was given to {} and to {run}", given.0);
+                    found.wrong(Class::Duplicated, 1, what);
+                }
+            }
+            Line::Ready { .. } => found.probes += 1,
             Line::Wrong { class, what } => found.wrong(*class, 1, what.clone()),
             Line::Sample { runs, readers } => found.sample(*runs, *readers),
         }
     }
     faults.sort_by_key(|fault| fault.begin);
+    let losses = Losses::of(&faults);
     for (name, thread) in &mut threads {
         for requests in thread.runs.values_mut() {
             requests.sort_by_key(|request| request.at);
@@ -58,10 +76,12 @@ pub fn check(lines: &[Line], mut log: impl FnMut(&str) -> Option<Log>) -> Found 
         found.threads += 1;
         found.events += log.entries.len() as u64;
         let spans = log.spans(name, &mut found);
-        runs::check(name, &thread.runs, &log, &spans, &mut found);
-        times::check(name, &thread.runs, &log, &spans, &faults, &mut found);
-        readers::check(name, &thread.readers, &log, &mut found);
+        let mut bodies = Bodies::of(name, &log, &thread.runs, &thread.readers, &mut found);
+        runs::check(name, &thread.runs, &log, &spans, &losses, &mut found);
+        times::check(name, &thread.runs, &log, &spans, &faults, &losses, &mut found);
+        readers::check(name, &thread.readers, &log, &losses, &mut bodies, &mut found);
     }
+    times::readiness(lines, &faults, &mut found);
     times::recoveries(lines, &faults, &mut found);
     found
 }
@@ -77,17 +97,19 @@ struct Batch<'a> {
     terminal: bool,
     /// It may be torn between any two events.
     streamed: bool,
-    /// Seq of its first event, if it was acknowledged.
+    /// Seq of its first event, if it was acknowledged and cannot have been lost since.
     acked: Option<u64>,
+    /// It was acknowledged by a history that may have been lost.
+    voidable: bool,
     /// The slug of a clear no.
     refused: Option<&'a str>,
-    /// When it was sent first, and when its first acknowledgement came.
+    /// When it was sent first, and when the first acknowledgement came that holds.
     sent: Micros,
     known: Micros,
 }
 
 /// The batches of a run.
-fn batches<'a>(name: &str, requests: &[&'a Request], found: &mut Found) -> Vec<Batch<'a>> {
+fn batches<'a>(name: &str, requests: &[&'a Request], losses: &Losses, found: &mut Found) -> Vec<Batch<'a>> {
     let mut batches: Vec<Batch<'a>> = Vec::new();
     for request in requests {
         let (from, count, terminal, streamed) = match request.what {
@@ -101,14 +123,28 @@ fn batches<'a>(name: &str, requests: &[&'a Request], found: &mut Found) -> Vec<B
             Some(batch) => batch,
             None => {
                 let (sent, known) = (request.at, Micros::MAX);
-                batches.push(Batch { from, count, terminal, streamed, acked: None, refused: None, sent, known });
+                batches.push(Batch {
+                    from,
+                    count,
+                    terminal,
+                    streamed,
+                    acked: None,
+                    voidable: false,
+                    refused: None,
+                    sent,
+                    known,
+                });
                 batches.last_mut().expect("just pushed")
             }
         };
         match &request.outcome {
-            Outcome::Done { first, ended } => {
+            Outcome::Done { first, ended, .. } => {
                 if streamed && !ended {
                     // Stopped before its end: what is there of it shows only in the log.
+                    continue;
+                }
+                if losses.may_void(request) {
+                    batch.voidable = true;
                     continue;
                 }
                 if batch.acked.is_some_and(|acked| acked != *first) {
@@ -119,6 +155,8 @@ fn batches<'a>(name: &str, requests: &[&'a Request], found: &mut Found) -> Vec<B
                 batch.acked = Some(*first);
                 batch.known = batch.known.min(request.done);
             }
+            // The batch is sent again once what is missing before it has been.
+            Outcome::Refused { slug, .. } if is_lost(slug) => {}
             Outcome::Refused { slug, .. } => batch.refused = Some(slug),
             Outcome::Unknown | Outcome::Dropped => {}
         }

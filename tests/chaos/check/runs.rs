@@ -4,14 +4,25 @@ use std::collections::{BTreeMap, HashSet};
 
 use threadline_client::RunStatus;
 
-use super::{Batch, Found, Log, Spans, batches};
-use crate::history::{Class, Outcome, Request, What, payload};
+use super::{Batch, Found, Log, Spans, batches, losses::Losses};
+use crate::{
+    healing::is_lost,
+    history::{Class, Outcome, Request, What, payload},
+};
 
-pub(super) fn check(name: &str, runs: &BTreeMap<&str, Vec<&Request>>, log: &Log, spans: &Spans<'_>, found: &mut Found) {
+pub(super) fn check(
+    name: &str,
+    runs: &BTreeMap<&str, Vec<&Request>>,
+    log: &Log,
+    spans: &Spans<'_>,
+    losses: &Losses,
+    found: &mut Found,
+) {
     let mut acked = Vec::new();
     for (run, requests) in runs {
-        let batches = batches(name, requests, found);
-        check_start(name, run, requests, log, found);
+        let batches = batches(name, requests, losses, found);
+        check_start(name, run, requests, log, losses, found);
+        check_refusals(name, run, requests, losses, found);
         let (first, end) = spans.get(run).copied().unwrap_or_default();
         check_batches(name, run, &batches, log, (first, end), found);
         acked
@@ -43,7 +54,7 @@ pub(super) fn check(name: &str, runs: &BTreeMap<&str, Vec<&Request>>, log: &Log,
 }
 
 /// A run whose beginning was acknowledged is there; one that was only ever refused is not.
-fn check_start(name: &str, run: &str, requests: &[&Request], log: &Log, found: &mut Found) {
+fn check_start(name: &str, run: &str, requests: &[&Request], log: &Log, losses: &Losses, found: &mut Found) {
     let begins = |what: &What| {
         matches!(what, What::Start { .. } | What::Agent { .. } | What::Whole { .. } | What::Stream { .. })
     };
@@ -51,11 +62,13 @@ fn check_start(name: &str, run: &str, requests: &[&Request], log: &Log, found: &
     if starts.peek().is_none() {
         return;
     }
-    let outcomes: Vec<_> = starts.map(|request| &request.outcome).collect();
+    let starts: Vec<_> = starts.collect();
+    let outcomes: Vec<_> = starts.iter().map(|request| &request.outcome).collect();
     let there = log.runs.contains_key(run);
     if outcomes.iter().any(|outcome| matches!(outcome, Outcome::Done { .. })) {
         found.started += 1;
-        if !there {
+        let holds = |request: &&&Request| matches!(request.outcome, Outcome::Done { .. }) && !losses.may_void(request);
+        if !there && starts.iter().any(holds) {
             found.wrong(
                 Class::Lost,
                 1,
@@ -65,6 +78,23 @@ fn check_start(name: &str, run: &str, requests: &[&Request], log: &Log, found: &
     // A streamed run may also be refused in the middle.
     } else if outcomes.iter().all(|outcome| is_refused(outcome)) && there {
         found.wrong(Class::Duplicated, 1, format!("{name}: the start of run {run} was refused, and it is there"));
+    }
+}
+
+/// A producer is told that its run lacks events, or is not there, only if a failover has lost them.
+fn check_refusals(name: &str, run: &str, requests: &[&Request], losses: &Losses, found: &mut Found) {
+    let Some(first) = requests.first().map(|request| request.at) else { return };
+    // Whoever stops a run does not know whether it has begun.
+    for request in requests.iter().filter(|request| request.what != What::Stop) {
+        let Outcome::Refused { slug, .. } = &request.outcome else { continue };
+        if !is_lost(slug) {
+            continue;
+        }
+        found.healed += 1;
+        if !losses.explain(first, request) {
+            let what = format!("{name}: run {run}: {:?} was refused ({slug}), and nothing was lost", request.what);
+            found.wrong(Class::Lost, 1, what);
+        }
     }
 }
 
@@ -111,6 +141,11 @@ fn check_batches(name: &str, run: &str, batches: &[Batch<'_>], log: &Log, span: 
                     );
                     found.wrong(Class::Interleaved, 1, what);
                 }
+            }
+            // Lost if its producer is gone; else the producer has sent it again.
+            (None, _) if batch.voidable => {
+                found.acknowledged += batch.count;
+                found.voided += missing;
             }
             (None, Some(slug)) if !batch.streamed => {
                 found.refused += 1;

@@ -1,9 +1,10 @@
 //! The negative control: histories with one thing wrong each, which the checker must see, and see as what it is.
 
-use threadline_client::{Run, RunStatus};
+mod losses;
 
 use super::{Entry, Found, Log, check};
-use crate::history::{Class, Digest, Fault, Kind, Line, Micros, Outcome, Request, What, payload};
+use crate::history::{Class, Fault, Kind, Line, Loss, Micros, Outcome, Request, What, digest, payload};
+use threadline_client::{Run, RunStatus};
 
 const T0: Micros = 1_795_000_000_000_000;
 const MS: Micros = 1_000;
@@ -29,7 +30,7 @@ fn append(at: Micros, run: &str, from: u64, count: u64, terminal: bool, outcome:
 }
 
 fn done(first: u64) -> Outcome {
-    Outcome::Done { first, ended: false }
+    Outcome::Done { first, ended: false, epoch: Some("e".to_owned()) }
 }
 
 fn refused(slug: &str) -> Outcome {
@@ -53,6 +54,16 @@ fn record(run: &str, first: u64, count: u64, began: Micros, ended: Micros, code:
         lease_until: None,
         stop_requested: false,
     }
+}
+
+fn of(entry: &Entry) -> u32 {
+    digest(&entry.run, entry.payload.as_bytes())
+}
+
+/// Without what was read yet.
+fn read(first: u64, last: u64) -> Line {
+    let (reader, thread) = ("r".to_owned(), "t".to_owned());
+    Line::Read { at: T0 + 6_002 * MS, reader, thread, first, digests: vec![0; (last + 1 - first) as usize] }
 }
 
 impl World {
@@ -82,7 +93,8 @@ impl World {
         ];
         let reader = || "r".to_owned();
         let joined = |after| Line::Joined {
-            at: T0,
+            asked: T0 + 6_000 * MS,
+            at: T0 + 6_001 * MS,
             reader: reader(),
             thread: "t".to_owned(),
             after,
@@ -90,11 +102,7 @@ impl World {
             tail: after,
         };
         lines.push(joined(0));
-        for (first, last) in [(1, 3), (4, 7)] {
-            lines.push(Line::Read { reader: reader(), thread: "t".to_owned(), first, last, digest: 0 });
-        }
-        lines.push(joined(7));
-        lines.push(Line::Read { reader: reader(), thread: "t".to_owned(), first: 8, last: 11, digest: 0 });
+        lines.extend([read(1, 3), read(4, 7), joined(7), read(8, 11)]);
         lines.push(Line::Stood { reader: reader(), thread: "t".to_owned(), cursor: 11 });
         let mut world = Self { lines, log };
         world.see();
@@ -104,12 +112,9 @@ impl World {
     /// The reader sees the log as it is now.
     fn see(&mut self) {
         for line in &mut self.lines {
-            if let Line::Read { first, last, digest, .. } = line {
-                let mut sum = Digest::default();
-                for entry in &self.log.entries[*first as usize - 1..*last as usize] {
-                    sum.event(&entry.run, entry.payload.as_bytes());
-                }
-                *digest = sum.finish();
+            if let Line::Read { first, digests, .. } = line {
+                let entries = self.log.entries.iter().skip(*first as usize - 1);
+                digests.iter_mut().zip(entries).for_each(|(known, entry)| *known = of(entry));
             }
         }
     }
@@ -161,7 +166,14 @@ fn cut(world: &mut World, left: usize) {
 fn a_clean_history_is_clean_and_counted() {
     let mut world = World::new();
     let fault = |kind, begin, end| {
-        Line::Fault(Fault { kind, node: None, begin: T0 + begin * MS, end: T0 + end * MS, note: String::new() })
+        Line::Fault(Fault {
+            kind,
+            node: None,
+            begin: T0 + begin * MS,
+            end: T0 + end * MS,
+            note: String::new(),
+            loss: None,
+        })
     };
     world.lines.extend([
         fault(Kind::KillPostgres, 21, 40),
@@ -172,7 +184,8 @@ fn a_clean_history_is_clean_and_counted() {
     assert!(found.is_clean(), "{found}");
     assert_eq!(
         found.last_line(),
-        "faults 3, acknowledged 10, lost 0, duplicated 0, interleaved 0, unfinished 0, slowest recovery 14 ms"
+        "faults 3, acknowledged 10, lost 0, duplicated 0, interleaved 0, unfinished 0, in loss windows 0, \
+         slowest recovery 14 ms"
     );
     assert_eq!((found.started, found.ended, found.conflicts, found.deliveries), (2, 2, 1, 11));
     let text = found.to_string();
@@ -196,11 +209,9 @@ fn the_checker_finds_lost_events() {
     sees(Class::Lost, |world| world.log.epoch = "other".to_owned());
     // Readers.
     sees(Class::Lost, |world| {
-        *world.read(1) = Line::Read { reader: "r".into(), thread: "t".into(), first: 5, last: 7, digest: 0 }
+        *world.read(1) = read(5, 7);
     });
-    sees(Class::Lost, |world| {
-        world.lines.push(Line::Read { reader: "r".into(), thread: "t".into(), first: 12, last: 12, digest: 0 })
-    });
+    sees(Class::Lost, |world| world.lines.push(read(12, 12)));
     let found = check(&World::new().lines, |_| None);
     assert!(found.count(Class::Lost) > 0);
 }
@@ -223,7 +234,7 @@ fn the_checker_finds_duplicates() {
         world.lines.retain(|line| !matches!(line, Line::Request(request) if request.run == "b" && matches!(request.outcome, Outcome::Done { .. })));
     });
     sees(Class::Duplicated, |world| {
-        *world.read(1) = Line::Read { reader: "r".into(), thread: "t".into(), first: 3, last: 7, digest: 0 }
+        *world.read(1) = read(3, 7);
     });
     sees(Class::Duplicated, |world| {
         world.lines.retain(|line| !matches!(line, Line::Request(request) if request.run == "b"));
@@ -276,7 +287,14 @@ fn the_checker_finds_runs_that_do_not_end() {
     };
     sees(Class::Unfinished, late);
     let away = |kind| {
-        Line::Fault(Fault { kind, node: None, begin: T0 + 1_000 * MS, end: T0 + 3_000 * MS, note: String::new() })
+        Line::Fault(Fault {
+            kind,
+            node: None,
+            begin: T0 + 1_000 * MS,
+            end: T0 + 3_000 * MS,
+            note: String::new(),
+            loss: None,
+        })
     };
     allows(|world| {
         late(world);
@@ -293,6 +311,18 @@ fn the_checker_finds_runs_that_do_not_end() {
     sees(Class::Unfinished, |world| {
         world.lines.push(Line::Wrong { class: Class::Unfinished, what: "a node ended by itself".into() })
     });
+}
+
+#[test]
+fn a_node_that_is_ready_has_committed_something() {
+    let stop = |begin, end| {
+        let (kind, begin, end) = (Kind::StopPostgres, T0 + begin * MS, T0 + end * MS);
+        Line::Fault(Fault { kind, node: None, begin, end, note: String::new(), loss: None })
+    };
+    let ready = |at| Line::Ready { at: T0 + at * MS, done: T0 + (at + 1) * MS, node: 1 };
+    sees(Class::Lost, |world| world.lines.extend([stop(20_000, 29_000), ready(27_500)]));
+    allows(|world| world.lines.extend([stop(20_000, 29_000), ready(24_900), ready(29_100)]));
+    allows(|world| world.lines.extend([stop(20_000, 24_000), ready(23_000), ready(27_500)]));
 }
 
 #[test]

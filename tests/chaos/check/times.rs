@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, HashMap};
 
 use threadline_client::{Run, RunStatus};
 
-use super::{Found, Log, Spans, log::micros};
-use crate::history::{Class, Fault, Line, Micros, Outcome, Request, What};
+use super::{Found, Log, Spans, log::micros, losses::Losses};
+use crate::history::{Class, Fault, Kind, Line, Micros, Outcome, Request, What};
 
 const SECOND: Micros = 1_000_000;
 /// Promised on top of the lease (P5).
@@ -25,17 +25,21 @@ pub(super) fn check(
     log: &Log,
     spans: &Spans<'_>,
     faults: &[&Fault],
+    losses: &Losses,
     found: &mut Found,
 ) {
     for (run, requests) in runs {
         if let Some(record) = log.runs.get(*run)
             && let Some(ended) = record.ended_at.as_deref().map(micros)
         {
-            check_lease(name, record, requests, ended, found);
+            check_lease(name, record, requests, ended, losses, found);
             check_end(name, record, requests, log, spans, ended, faults, found);
         }
         for request in requests {
-            check_conflict(name, request, log, faults, found);
+            // The run that it was refused for may be lost, or its end.
+            if !losses.may_void(request) {
+                check_conflict(name, request, log, faults, found);
+            }
         }
     }
 }
@@ -49,7 +53,7 @@ fn lease(requests: &[&Request]) -> Option<Micros> {
 }
 
 /// A run whose producer was heard is not ended for silence before its lease is over.
-fn check_lease(name: &str, record: &Run, requests: &[&Request], ended: Micros, found: &mut Found) {
+fn check_lease(name: &str, record: &Run, requests: &[&Request], ended: Micros, losses: &Losses, found: &mut Found) {
     if record.status != RunStatus::Error || record.error_code.as_deref() != Some("lease-expired") {
         return;
     }
@@ -64,7 +68,7 @@ fn check_lease(name: &str, record: &Run, requests: &[&Request], ended: Micros, f
             What::Beat => request.at,
             _ => continue,
         };
-        if matches!(request.outcome, Outcome::Done { .. }) {
+        if matches!(request.outcome, Outcome::Done { .. }) && !losses.may_void(request) {
             heard = heard.max(sent);
         }
     }
@@ -147,6 +151,23 @@ fn check_conflict(name: &str, request: &Request, log: &Log, faults: &[&Fault], f
             request.run, holder.run_id
         );
         found.wrong(Class::Interleaved, 1, what);
+    }
+}
+
+/// Age of the newest commit of a node that says it is ready (P12).
+const READY: Micros = 5 * SECOND;
+/// A node that is starved takes in late what the store acknowledged before it stopped.
+const LATE: Micros = 2 * SECOND;
+
+/// A node that is ready has committed something: not while Postgres was stopped for longer than that.
+pub(super) fn readiness(lines: &[Line], faults: &[&Fault], found: &mut Found) {
+    let stops: Vec<_> = faults.iter().filter(|fault| fault.kind == Kind::StopPostgres).collect();
+    for line in lines {
+        let Line::Ready { at, done, node } = line else { continue };
+        if stops.iter().any(|stop| stop.begin + READY + LATE < *at && *done < stop.end) {
+            let what = format!("node {node} said that it was ready, and no node can have committed anything for 5 s");
+            found.wrong(Class::Lost, 1, what);
+        }
     }
 }
 

@@ -8,7 +8,7 @@ use super::*;
 use crate::identity::check_races;
 
 async fn pump(store: &PgStore) -> u64 {
-    store.pump_feed(&project(), &user("u")).await.expect("pumps")
+    store.pump_feed(&project(), &user("u")).await.expect("pumps").position
 }
 
 /// Until so many sessions wait for a lock.

@@ -1,12 +1,12 @@
 //! Feeds that several nodes write at once, in an order that only locks held elsewhere bring about.
 
-use threadline_core::{FeedChange, limits::FEED_CHUNK};
+use threadline_core::{Epoch, FeedChange, limits::FEED_CHUNK};
 use threadline_store::{ExportStore, FeedImage, MovedThread, Published, StagedPart, Staging, TransferStore};
 
 use super::*;
 
 async fn pump(store: &PgStore) -> u64 {
-    threadline_store::FeedStore::pump_feed(store, &project(), &user("u")).await.expect("pumps")
+    threadline_store::FeedStore::pump_feed(store, &project(), &user("u")).await.expect("pumps").position
 }
 
 /// The pump that saw the deletion is held up until the one that saw the thread made again is through.
@@ -61,7 +61,8 @@ async fn a_feed_import_and_a_pump_do_not_block_each_other() {
             "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()";
         within(10, async { while ask(&url, text).await < count {} }).await;
     };
-    let image = FeedImage { head: head + 9, entries: vec![(5, thread_id("a")), (6, thread_id("b"))] };
+    let image =
+        FeedImage { head: head + 9, epoch: Epoch::generate(), entries: vec![(5, thread_id("a")), (6, thread_id("b"))] };
     let putting = tokio::spawn({
         let store = store.clone();
         async move { store.put_feed(&project(), &user("u"), &image).await }
@@ -87,14 +88,14 @@ async fn a_large_feed_comes_in_piece_by_piece() {
     let (env, store) = node(&url, &clock()).await;
     let entries =
         |from: u64| (1..=3 * FEED_CHUNK as u64).map(|n| (from + 2 * n, thread_id(&format!("t{n}")))).collect();
-    let image = FeedImage { head: 10_000, entries: entries(0) };
+    let image = FeedImage { head: 10_000, epoch: Epoch::generate(), entries: entries(0) };
     assert!(store.put_feed(&project(), &user("u"), &image).await.expect("puts"));
     assert_eq!(store.feed_image(&project(), &user("u")).await.expect("an image"), image);
     assert!(!store.put_feed(&project(), &user("u"), &image).await.expect("answers"));
     // Into one that went on: each thread once, above all that either has given.
     env.create("own").await;
     let floor = pump(&store).await;
-    let newer = FeedImage { head: 20_000, entries: entries(10_000) };
+    let newer = FeedImage { head: 20_000, epoch: Epoch::generate(), entries: entries(10_000) };
     assert!(store.put_feed(&project(), &user("u"), &newer).await.expect("puts"));
     let taken = store.feed_image(&project(), &user("u")).await.expect("an image");
     assert_eq!(taken.entries.len(), image.entries.len() + 1);

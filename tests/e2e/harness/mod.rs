@@ -350,6 +350,13 @@ pub async fn eventually<T>(what: &str, mut look: impl AsyncFnMut() -> Option<T>)
     time::timeout(DEADLINE, wait).await.unwrap_or_else(|_| panic!("never came: {what}"))
 }
 
+/// Query of what follows in the feed after a list, or after a page of the feed.
+pub fn after(seen: &Value) -> String {
+    let of =
+        |cursor: &str, epoch: &str| Some(format!("after={}&epoch={}", seen[cursor].as_u64()?, seen[epoch].as_str()?));
+    of("feedCursor", "feedEpoch").or_else(|| of("cursor", "epoch")).unwrap_or_else(|| panic!("a position: {seen}"))
+}
+
 /// A number of a document.
 pub fn number(document: &Value, name: &str) -> u64 {
     document[name].as_u64().unwrap_or_else(|| panic!("no number {name} in {document}"))

@@ -8,7 +8,7 @@ use threadline_core::Timestamp;
 use threadline_http::auth::secret;
 use threadline_store::IdentityStore;
 
-use crate::harness::{Client, Server, Socket, everywhere, http::send, number, soon, sse::Events, text};
+use crate::harness::{Client, Server, Socket, after, everywhere, http::send, number, soon, sse::Events, text};
 
 const DAY: u64 = 24 * 3_600;
 
@@ -55,7 +55,8 @@ everywhere! {
         for thread in ["a", "b", "gone"] {
             ann.get(&format!("/v1/threads/{thread}/events")).await.problem(404, "thread-not-found");
         }
-        assert_eq!(ann.get("/v1/feed").await.ok(200)["entries"], json!([]));
+        let page = ann.get("/v1/feed").await.ok(200);
+        assert_eq!((&page["entries"], text(&page, "epoch")), (&json!([]), "0000000000000000"));
         assert_eq!(ids(&bob).await, ["c"]);
         let namesake = ann.request(reqwest::Method::GET, "/v1/threads/a").header("threadline-project", "q");
         send(namesake).await.ok(200);
@@ -103,11 +104,18 @@ everywhere! {
         let mut socket = Socket::open(&ann).await;
         socket.send(json!({ "id": "1", "subscribeFeed": { "after": 0 } })).await;
         socket.until("feedCaughtUp").await;
-        let mut stream = Events::open(ann.request(reqwest::Method::GET, "/v1/feed?after=0")).await;
+        let before = crate::harness::eventually("the thread is in the feed", async || {
+            let page = ann.get("/v1/feed").await.ok(200);
+            (number(&page, "cursor") > 0).then_some(page)
+        })
+        .await;
+        let follow = || ann.request(reqwest::Method::GET, "/v1/feed");
+        let id = format!("{}:{}", text(&before, "epoch"), number(&before, "cursor"));
+        let mut stream = Events::open(follow().header("last-event-id", &id)).await;
         while stream.next().await.expect("an event").event.as_deref() != Some("caught_up") {}
         server.project().delete("/v1/users/ann").await.ok(200);
         let (_, ended) = soon(socket.until("feedEnded")).await;
-        assert_eq!(ended, json!({ "reason": "user-erased" }));
+        assert_eq!(text(&ended, "reason"), "log-replaced");
         soon(async { while stream.next().await.is_some() {} }).await;
         // A reader that starts from the beginning sees the new threads, and costs no more than any other.
         socket.send(json!({ "id": "2", "subscribeFeed": { "after": 0 } })).await;
@@ -115,6 +123,32 @@ everywhere! {
         fill(&ann, "b").await;
         let (_, feed) = socket.until("feed").await;
         assert_eq!(feed["entries"][0]["threadId"], "b", "{feed}");
+        // A cursor of the erased feed continues nowhere, though the new one has given its position, too.
+        let now = crate::harness::eventually("the new feed has as many positions", async || {
+            ann.patch("/v1/threads/b", json!({ "archived": true })).await.ok(200);
+            ann.patch("/v1/threads/b", json!({ "archived": false })).await.ok(200);
+            let page = ann.get("/v1/feed").await.ok(200);
+            (number(&page, "cursor") >= number(&before, "cursor")).then_some(page)
+        })
+        .await;
+        assert_ne!(before["epoch"], now["epoch"]);
+        let query = after(&before);
+        for path in [format!("/v1/feed?{query}"), format!("/v1/feed?{query}&wait=10")] {
+            let problem = ann.get(&path).await.problem(410, "log-replaced");
+            assert_eq!((&problem["epoch"], &problem["commonUpTo"]), (&now["epoch"], &json!(null)));
+        }
+        ann.get_as(&format!("/v1/feed?{query}"), "text/event-stream").await.problem(410, "log-replaced");
+        let reconnect = follow().header("accept", "text/event-stream").header("last-event-id", &id);
+        send(reconnect).await.problem(410, "log-replaced");
+        let old = json!({ "after": before["cursor"], "epoch": before["epoch"] });
+        let mut socket = Socket::open(&ann).await;
+        socket.send(json!({ "id": "3", "subscribeFeed": old })).await;
+        socket.problem("3", 410, "log-replaced").await;
+        // Nor does a position that names no feed.
+        ann.get("/v1/feed?after=1").await.problem(400, "invalid-request");
+        send(follow().header("last-event-id", "1")).await.problem(400, "invalid-request");
+        socket.send(json!({ "id": "4", "subscribeFeed": { "after": 1 } })).await;
+        socket.problem("4", 400, "invalid-request").await;
     }
 }
 

@@ -1,7 +1,7 @@
 //! The first tier: a name from the user's first words, at once and without any model.
 
 use super::*;
-use crate::harness::{everywhere, number};
+use crate::harness::{after, everywhere};
 
 everywhere! {
     async fn a_thread_is_named_in_its_users_own_words(server) {
@@ -32,11 +32,11 @@ everywhere! {
     async fn lists_and_feeds_show_it(server) {
         let dev = server.client();
         dev.thread("t").await;
-        let mut cursor = number(&dev.get("/v1/threads").await.ok(200), "feedCursor");
+        let mut place = after(&dev.get("/v1/threads").await.ok(200));
         converse(&dev, "t", "r", "Plan a trip to Ghent".into()).await;
         let entry = eventually("the feed has it", async || {
-            let feed = dev.get(&format!("/v1/feed?after={cursor}&wait=10")).await.ok(200);
-            cursor = number(&feed, "cursor");
+            let feed = dev.get(&format!("/v1/feed?{place}&wait=10")).await.ok(200);
+            place = after(&feed);
             let entries = feed["entries"].as_array().expect("entries").clone();
             entries.into_iter().find(|entry| !entry["thread"]["name"].is_null())
         });

@@ -1,7 +1,7 @@
 //! Several nodes, and nodes that end.
 
 use super::*;
-use crate::{backing::Postgres, harness::number};
+use crate::{backing::Postgres, harness::after};
 
 #[tokio::test]
 async fn the_node_where_a_run_ends_names_its_thread_and_all_show_it() {
@@ -10,12 +10,12 @@ async fn the_node_where_a_run_ends_names_its_thread_and_all_show_it() {
     let (one, other) = (Server::in_database(&url, options()).await, Server::in_database(&url, options()).await);
     let (here, there) = (one.client(), other.client());
     here.thread("t").await;
-    let mut cursor = number(&there.get("/v1/threads").await.ok(200), "feedCursor");
+    let mut place = after(&there.get("/v1/threads").await.ok(200));
     converse(&here, "t", "r", "Plan a trip to Ghent".into()).await;
     answer(model.call().await, "Trip to Ghent").await;
     eventually("the other node's feed tells it", async || {
-        let feed = there.get(&format!("/v1/feed?after={cursor}&wait=10")).await.ok(200);
-        cursor = number(&feed, "cursor");
+        let feed = there.get(&format!("/v1/feed?{place}&wait=10")).await.ok(200);
+        place = after(&feed);
         let entries = feed["entries"].as_array().expect("entries");
         entries.iter().any(|entry| entry["thread"]["name"] == "Trip to Ghent").then_some(())
     })

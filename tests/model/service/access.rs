@@ -4,7 +4,7 @@ use std::{convert::Infallible, time::Duration};
 
 use bytes::Bytes;
 use futures_util::stream;
-use threadline_core::{Principal, ProjectId, ReadFrom, ThreadId, UserId};
+use threadline_core::{FeedCursor, Principal, ProjectId, ReadFrom, ThreadId, UserId};
 use threadline_engine::{
     CreateThread, EditThread, FeedError, ListError, ListRequest, Page, PageRequest, Service, ServiceError,
 };
@@ -223,9 +223,11 @@ fn lists_and_feeds_are_those_of_the_caller() {
         assert!(list(&bob, None).await.expect("list").threads.is_empty());
         assert!(matches!(list(&bob, alice_id.clone()).await, Err(ListError::InvalidRequest(_))));
         let feed = &node.service.feed;
-        assert_eq!(feed.page(&node.alice, None, 0, 10, None).await.expect("feed").entries.len(), 1);
-        assert!(feed.page(&bob, None, 0, 10, None).await.expect("feed").entries.is_empty());
-        assert!(matches!(feed.page(&bob, alice_id.clone(), 0, 10, None).await, Err(FeedError::InvalidRequest(_))));
-        assert!(matches!(feed.subscribe(&bob, alice_id, 0).await, Err(FeedError::InvalidRequest(_))));
+        assert_eq!(feed.page(&node.alice, None, FeedCursor::START, 10, None).await.expect("feed").entries.len(), 1);
+        assert!(feed.page(&bob, None, FeedCursor::START, 10, None).await.expect("feed").entries.is_empty());
+        let page = feed.page(&bob, alice_id.clone(), FeedCursor::START, 10, None).await;
+        assert!(matches!(page, Err(FeedError::InvalidRequest(_))));
+        let followed = feed.subscribe(&bob, alice_id, FeedCursor::START).await;
+        assert!(matches!(followed, Err(FeedError::InvalidRequest(_))));
     });
 }

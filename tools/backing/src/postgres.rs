@@ -272,10 +272,21 @@ impl Postgres {
 
 /// Creates a home with a copy of the template.
 fn prepare(template: &Path, disk: Option<SmallDisk>) -> Keeper {
+    let mut keeper = empty_home("postgres", disk);
+    keeper.run(&format!("tar -x -C $home/data -f {} --no-same-owner", quoted(&template.to_string_lossy())));
+    if let Some(SmallDisk::Tables(_)) = disk {
+        keeper.run("mv $home/data/pg_wal $home/wal && ln -s $home/wal $home/data/pg_wal");
+    }
+    give_to_owner(&mut keeper);
+    keeper
+}
+
+/// Creates a home with an empty directory `data`, which is a file system of its own if it has to be small.
+pub(super) fn empty_home(name: &str, disk: Option<SmallDisk>) -> Keeper {
     let namespace = if geteuid().is_root() { "-m" } else { "-Urm" };
     let mut keeper = match disk {
-        None => Keeper::new("postgres", &[], ""),
-        Some(_) => Keeper::new("postgres", &["unshare", namespace], "umount $home/data"),
+        None => Keeper::new(name, &[], ""),
+        Some(_) => Keeper::new(name, &["unshare", namespace], "umount $home/data"),
     };
     let owner = owner();
     chown(keeper.home(), Some(owner.uid.as_raw()), Some(owner.gid.as_raw())).expect("a home of its own");
@@ -283,16 +294,17 @@ fn prepare(template: &Path, disk: Option<SmallDisk>) -> Keeper {
     if let Some(mib) = disk.map(SmallDisk::mib) {
         keeper.run(&format!("mount -t tmpfs -o size={mib}m threadline $home/data"));
     }
-    keeper.run(&format!("tar -x -C $home/data -f {} --no-same-owner", quoted(&template.to_string_lossy())));
-    if let Some(SmallDisk::Tables(_)) = disk {
-        keeper.run("mv $home/data/pg_wal $home/wal && ln -s $home/wal $home/data/pg_wal");
-    }
-    if geteuid().is_root() {
-        keeper.run(&format!("chown -R {}:{} $home && chmod 700 $home/data", owner.uid, owner.gid));
-    } else {
-        keeper.run("chmod 700 $home/data");
-    }
+    give_to_owner(&mut keeper);
     keeper
+}
+
+/// Gives the files of a home to the user that runs Postgres.
+pub(super) fn give_to_owner(keeper: &mut Keeper) {
+    if geteuid().is_root() {
+        let owner = owner();
+        keeper.run(&format!("chown -R {}:{} $home", owner.uid, owner.gid));
+    }
+    keeper.run("chmod 700 $home/data");
 }
 
 /// User that runs Postgres, which refuses to run as root.

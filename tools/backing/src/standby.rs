@@ -2,15 +2,11 @@
 
 use std::{
     ops::Deref,
-    os::unix::fs::chown,
     thread,
     time::{Duration, Instant},
 };
 
-use super::{
-    keeper::Keeper,
-    postgres::{Postgres, binaries, owner, quoted, unprivileged},
-};
+use super::postgres::{Postgres, SmallDisk, binaries, empty_home, give_to_owner, quoted, unprivileged};
 
 /// Longest wait until a standby has what the primary has, on a busy machine.
 const CATCH_UP: Duration = Duration::from_secs(60);
@@ -31,12 +27,20 @@ impl Standby {
     /// Does the same with another address of the primary, such as that of a proxy, and with settings in addition to the
     /// default ones.
     pub fn through(primary: &Postgres, address: &str, options: &[(&str, &str)]) -> Self {
-        let mut keeper = Keeper::new("standby", &[], "");
-        let owner = owner();
-        chown(keeper.home(), Some(owner.uid.as_raw()), Some(owner.gid.as_raw())).expect("a home of its own");
+        Self::make(primary, address, None, options)
+    }
+
+    /// Does the same with a part of the data on a small file system, and with settings in addition to the default ones.
+    pub fn on_small_disk(primary: &Postgres, disk: SmallDisk, options: &[(&str, &str)]) -> Self {
+        Self::make(primary, &format!("127.0.0.1:{}", primary.port()), Some(disk), options)
+    }
+
+    fn make(primary: &Postgres, address: &str, disk: Option<SmallDisk>, options: &[(&str, &str)]) -> Self {
+        let mut keeper = empty_home("standby", disk);
+        let wal = if let Some(SmallDisk::Tables(_)) = disk { " --waldir=$home/wal" } else { "" };
         let backup = format!(
-            "{}{}/pg_basebackup -d {} -D $home/data -X stream -c fast",
-            unprivileged(false),
+            "{}{}/pg_basebackup -d {} -D $home/data{wal} -X stream -c fast --no-sync",
+            unprivileged(disk.is_some()),
             binaries().display(),
             quoted(&primary.url("postgres")),
         );
@@ -46,8 +50,8 @@ impl Standby {
             let line = format!("primary_conninfo = 'host={host} port={port} user=postgres'");
             keeper.run(&format!("printf '%s\\n' {} >>$home/data/postgresql.auto.conf", quoted(&line)));
         }
-        keeper.run(&format!("chown -R {}:{} $home/data && chmod 700 $home/data", owner.uid, owner.gid));
-        Self { cluster: Postgres::serve(keeper, options, None, None) }
+        give_to_owner(&mut keeper);
+        Self { cluster: Postgres::serve(keeper, options, disk, None) }
     }
 
     /// Waits until everything that `primary` has written so far is replayed.
@@ -76,6 +80,11 @@ impl Standby {
     pub fn promote(&self) {
         let promoted = self.psql("postgres", "SELECT pg_promote(wait_seconds => 60)");
         assert_eq!(promoted, "t", "the standby was not promoted:\n{}", self.log());
+    }
+
+    /// The cluster, once it is promoted.
+    pub fn into_primary(self) -> Postgres {
+        self.cluster
     }
 }
 

@@ -187,7 +187,7 @@ impl Reader {
 
 /// Follows the feed: in the end, the newest entry of each thread must agree with the thread.
 pub async fn feed(client: Client) {
-    let mut feed = Feed { client, cursor: 0, threads: BTreeMap::new(), settled: None };
+    let mut feed = Feed { client, cursor: 0, epoch: None, threads: BTreeMap::new(), settled: None };
     while !feed.is_done() {
         let mut socket = connect(&mut feed.client).await;
         feed.follow(&mut socket).await;
@@ -199,6 +199,8 @@ pub async fn feed(client: Client) {
 struct Feed {
     client: Client,
     cursor: u64,
+    /// Epoch of the cursor, once the server has named it.
+    epoch: Option<Value>,
     /// For each thread: true if a run is active, and the time at which the last run began or ended.
     threads: BTreeMap<String, (bool, String)>,
     settled: Option<Duration>,
@@ -218,7 +220,7 @@ impl Feed {
     }
 
     async fn follow(&mut self, socket: &mut Socket) {
-        let ask = json!({ "id": "feed", "subscribeFeed": { "after": self.cursor } }).to_string();
+        let ask = json!({ "id": "feed", "subscribeFeed": { "after": self.cursor, "epoch": self.epoch } }).to_string();
         if socket.send(Message::text(ask)).await.is_err() {
             return;
         }
@@ -246,6 +248,9 @@ impl Feed {
                 wrong(format!("the feed after {}: {problem}", self.cursor));
             }
             return false;
+        }
+        if let Some(named) = frame.get("feedHello").or(frame.get("feedRebased")) {
+            self.epoch = Some(named["epoch"].clone());
         }
         for entry in frame["feed"]["entries"].as_array().into_iter().flatten() {
             let at = entry["cursor"].as_u64().unwrap_or(0);

@@ -4,8 +4,9 @@ use std::{ops::Deref, time::Duration};
 
 use async_trait::async_trait;
 use threadline_core::{
-    AgentId, Annotation, ApiKey, AuditEntry, CreatedThread, Digest, Epoch, Fence, Footprint, KeyId, NewAnnotation,
-    NewThread, Node, ProjectId, ReadFrom, Run, RunId, Seq, Thread, ThreadId, ThreadKey, ThreadPatch, Timestamp, UserId,
+    AgentId, Annotation, ApiKey, AuditEntry, CreatedThread, Digest, Epoch, FeedHead, Fence, Footprint, KeyId,
+    NewAnnotation, NewThread, Node, ProjectId, ReadFrom, Run, RunId, Seq, Thread, ThreadId, ThreadKey, ThreadPatch,
+    Timestamp, UserId,
 };
 use threadline_store::{
     ActiveHead, ActiveRuns, AgentStore, AnnotationStore, Append, Appended, Beat, Claimed, CloseOutcome, CloseWhen,
@@ -257,7 +258,7 @@ impl<P: Pass> StatusStore for Through<P> {
 
 #[async_trait]
 impl<P: Pass> FeedStore for Through<P> {
-    async fn pump_feed(&self, project: &ProjectId, user: &UserId) -> StoreResult<u64> {
+    async fn pump_feed(&self, project: &ProjectId, user: &UserId) -> StoreResult<FeedHead> {
         self.pass.pass(of("pump_feed", None), self.inner.pump_feed(project, user)).await
     }
     async fn feed(&self, project: &ProjectId, user: &UserId, after: u64, limit: usize) -> StoreResult<FeedPage> {
@@ -266,7 +267,7 @@ impl<P: Pass> FeedStore for Through<P> {
     async fn was_deleted(&self, project: &ProjectId, user: &UserId, id: &ThreadId) -> StoreResult<bool> {
         self.pass.pass(of("was_deleted", None), self.inner.was_deleted(project, user, id)).await
     }
-    async fn feed_heads(&self, feeds: &[(ProjectId, UserId)]) -> StoreResult<Vec<u64>> {
+    async fn feed_heads(&self, feeds: &[(ProjectId, UserId)]) -> StoreResult<Vec<FeedHead>> {
         self.pass.pass(of("feed_heads", None), self.inner.feed_heads(feeds)).await
     }
     async fn dirty_feeds(&self, limit: usize) -> StoreResult<Vec<(ProjectId, UserId)>> {

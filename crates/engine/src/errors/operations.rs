@@ -290,6 +290,7 @@ operation_errors! {
 
     /// Error of reading or following a user's feed.
     enum FeedError {
+        LogReplaced(replaced: ReplacedLog),
         CursorAhead { epoch: Option<Epoch>, tail: u64 },
         InvalidRequest(detail: String),
         Draining,

@@ -72,13 +72,13 @@ pub enum ServiceError {
         /// First producer_seq whose bytes differ.
         producer_seq: u64,
     },
-    /// The cursor, or the condition of a write, belongs to another incarnation of the log.
+    /// The cursor, or the condition of a write, belongs to another incarnation of the log or feed.
     #[error("the epoch of the request is that of a log that was replaced")]
     LogReplaced(ReplacedLog),
     /// The cursor is beyond the tail.
     #[error("the cursor is beyond the newest event, seq {tail}")]
     CursorAhead {
-        /// Epoch of a thread's log; `None` for a feed.
+        /// Epoch of the log or feed; `None` if the cursor named none.
         epoch: Option<Epoch>,
         /// Newest position of the log or feed.
         tail: Seq,

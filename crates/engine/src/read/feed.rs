@@ -3,10 +3,10 @@
 use std::{sync::Arc, time::Duration};
 
 use threadline_core::{
-    FeedEntry, Principal, UserId,
+    FeedCursor, FeedEntry, Principal, UserId,
     limits::{MAX_PAGE, MAX_WAIT},
 };
-use threadline_store::FeedStore;
+use threadline_store::DynStore;
 use tokio::time;
 
 use crate::{
@@ -14,7 +14,7 @@ use crate::{
     lifecycle::Lifecycle,
     metrics::{GaugeGuard, Metrics},
     records::acting_user,
-    subscription::{FeedDelivery, FeedSubscription, Hub},
+    subscription::{FeedDelivery, FeedRefusal, FeedSubscription, Hub},
 };
 
 /// A page of a feed.
@@ -23,7 +23,7 @@ pub struct FeedSlice {
     /// The newest change of each thread that changed after the cursor, in order.
     pub entries: Vec<FeedEntry>,
     /// Cursor of the next page.
-    pub cursor: u64,
+    pub cursor: FeedCursor,
     /// True if more entries exist now.
     pub has_more: bool,
 }
@@ -36,7 +36,7 @@ pub struct Feed {
 
 /// Dependencies of [`Feed`], shared by its clones.
 pub(crate) struct FeedDeps {
-    pub store: Arc<dyn FeedStore>,
+    pub store: DynStore,
     pub hub: Arc<Hub>,
     pub metrics: Metrics,
     pub lifecycle: Lifecycle,
@@ -48,7 +48,7 @@ impl Feed {
         &self,
         principal: &Principal,
         user: Option<UserId>,
-        after: u64,
+        after: FeedCursor,
         limit: usize,
         wait: Option<Duration>,
     ) -> Result<FeedSlice, FeedError> {
@@ -57,24 +57,26 @@ impl Feed {
         if let Some(wait) = wait {
             let _waiting = GaugeGuard::new(&self.deps.metrics.following.poll_feed);
             let mut subscription = self.subscribe(principal, Some(user.clone()), after).await?;
-            let something = async { while let Ok(FeedDelivery::CaughtUp(_)) = subscription.next().await {} };
+            let something = async {
+                while let Ok(FeedDelivery::CaughtUp(_) | FeedDelivery::Rebased { .. }) = subscription.next().await {}
+            };
             tokio::select! {
                 _ = time::timeout(wait.min(MAX_WAIT), something) => {}
                 () = self.deps.lifecycle.draining.cancelled() => {}
             }
         }
-        let page = self.deps.store.feed(&principal.project, &user, after, limit).await?;
-        if after > page.head {
-            return Err(FeedError::CursorAhead { epoch: None, tail: page.head });
-        }
-        let cursor = page.entries.last().map_or(page.head, |entry| entry.cursor);
-        Ok(FeedSlice { has_more: cursor < page.head, cursor, entries: page.entries })
+        let page = self.deps.store.feed(&principal.project, &user, after.position, limit).await?;
+        FeedRefusal::of(&page.head, after, self.deps.store.lineage().generation())?;
+        let head = page.head.cursor();
+        let position = page.entries.last().map_or(head.position, |entry| entry.cursor);
+        let cursor = FeedCursor { position, ..head };
+        Ok(FeedSlice { has_more: position < head.position, cursor, entries: page.entries })
     }
 
     /// The newest position of the principal's own feed.
-    pub async fn head(&self, principal: &Principal) -> Result<u64, FeedError> {
+    pub async fn head(&self, principal: &Principal) -> Result<FeedCursor, FeedError> {
         let user = acting_user(principal, None)?;
-        Ok(self.deps.store.feed(&principal.project, &user, u64::MAX >> 1, 0).await?.head)
+        Ok(self.deps.store.feed(&principal.project, &user, u64::MAX >> 1, 0).await?.head.cursor())
     }
 
     /// Follows the feed after a cursor.
@@ -82,13 +84,21 @@ impl Feed {
         &self,
         principal: &Principal,
         user: Option<UserId>,
-        after: u64,
+        after: FeedCursor,
     ) -> Result<FeedSubscription, FeedError> {
         self.deps.lifecycle.refuse_if_draining()?;
         let user = acting_user(principal, user)?;
         let (project, store) = (principal.project.clone(), self.deps.store.clone());
-        FeedSubscription::open(&self.deps.hub, store, project, user, after)
-            .await?
-            .map_err(|head| FeedError::CursorAhead { epoch: None, tail: head })
+        let opened = FeedSubscription::open(&self.deps.hub, store, project, user, after).await?;
+        Ok(opened?)
+    }
+}
+
+impl From<FeedRefusal> for FeedError {
+    fn from(refusal: FeedRefusal) -> Self {
+        match refusal {
+            FeedRefusal::Replaced(replaced) => Self::LogReplaced(replaced),
+            FeedRefusal::Ahead(head) => Self::CursorAhead { epoch: Some(head.epoch), tail: head.position },
+        }
     }
 }

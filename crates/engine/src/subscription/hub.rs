@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicI64, Ordering};
 
-use threadline_core::{Generation, LogSlice, ProjectId, ThreadKey, UserId};
+use threadline_core::{FeedCursor, Generation, LogSlice, ProjectId, ThreadKey, UserId};
 use threadline_store::{FeedStore, Head, LogStore, StoreResult};
 use tokio::sync::watch;
 
@@ -19,13 +19,13 @@ use crate::metrics::Metrics;
 pub type FeedKey = (ProjectId, UserId);
 
 /// Reference to a followed feed; the value is its newest known position.
-pub(super) type FeedTopic = RegistryGuard<FeedKey, watch::Sender<u64>>;
+pub(super) type FeedTopic = RegistryGuard<FeedKey, watch::Sender<FeedCursor>>;
 
 /// All followed threads and feeds of this node. A thread or feed without followers costs nothing.
 #[derive(Debug, Default)]
 pub struct Hub {
     threads: Registry<ThreadKey, Topic>,
-    feeds: Registry<FeedKey, watch::Sender<u64>>,
+    feeds: Registry<FeedKey, watch::Sender<FeedCursor>>,
     large_pages: LargePages,
     metrics: Metrics,
     /// Generation of the store since the last reset; 0 before the first.
@@ -123,7 +123,7 @@ impl Hub {
     }
 
     pub(super) fn join_feed(&self, project: &ProjectId, user: &UserId) -> FeedTopic {
-        self.feeds.hold((project.clone(), user.clone()), || watch::Sender::new(0))
+        self.feeds.hold((project.clone(), user.clone()), || watch::Sender::new(FeedCursor::START))
     }
 
     /// Feeds followed at this moment, in order of their keys.
@@ -142,31 +142,40 @@ impl Hub {
         self.feeds.is_held(feed)
     }
 
-    /// True if the feed has followers here that do not know this position yet.
-    pub fn lacks_feed(&self, feed: &FeedKey, head: u64) -> bool {
-        self.feeds.with(feed, |position| *position.borrow() < head).unwrap_or(false)
+    /// True if the feed has followers here that do not know this position or this epoch yet.
+    pub fn lacks_feed(&self, feed: &FeedKey, head: FeedCursor) -> bool {
+        self.feeds.with(feed, |newest| is_newer(*newest.borrow(), head)).unwrap_or(false)
     }
 
     /// Reads the newest positions of these feeds from the store.
     pub async fn recheck_feeds(&self, store: &dyn FeedStore, feeds: &[FeedKey]) -> StoreResult<()> {
         let heads = store.feed_heads(feeds).await?;
         for (feed, head) in feeds.iter().zip(heads) {
-            // A position may also go back: then the user was erased, and each subscription reads the store.
-            self.feeds.with(feed, |position| {
-                position.send_if_modified(|known| std::mem::replace(known, head) != head);
+            // A position may also go back, and the epoch may change: then each subscription reads the store.
+            let head = head.cursor();
+            self.feeds.with(feed, |newest| {
+                newest.send_if_modified(|known| std::mem::replace(known, head) != head);
             });
         }
         Ok(())
     }
 
-    /// Publishes a feed's new position; older positions are ignored.
-    pub fn advance_feed(&self, project: &ProjectId, user: &UserId, head: u64) {
-        self.feeds.with(&(project.clone(), user.clone()), |position| {
-            position.send_if_modified(|known| {
-                let newer = head > *known;
-                *known = head.max(*known);
+    /// Publishes a feed's new position; older positions under the same epoch are ignored. A position under another
+    /// epoch only wakes the subscriptions: each reads the store, which decides.
+    pub fn advance_feed(&self, project: &ProjectId, user: &UserId, head: FeedCursor) {
+        self.feeds.with(&(project.clone(), user.clone()), |newest| {
+            newest.send_if_modified(|known| {
+                let newer = is_newer(*known, head);
+                if newer {
+                    *known = head;
+                }
                 newer
             });
         });
     }
+}
+
+/// True if a position, or its epoch, differs from a known one and is not just an earlier position.
+fn is_newer(known: FeedCursor, head: FeedCursor) -> bool {
+    head.epoch != known.epoch || head.position > known.position
 }

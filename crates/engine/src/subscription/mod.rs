@@ -22,7 +22,7 @@ mod state;
 mod stream;
 mod topic;
 
-pub use feed::{FeedDelivery, FeedSubscription};
+pub use feed::{FeedDelivery, FeedRefusal, FeedSubscription};
 pub use follower::{FollowMethod, Follower, Reader};
 pub use hub::{FeedKey, Hub};
 pub use state::TopicState;

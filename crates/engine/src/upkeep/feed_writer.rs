@@ -75,6 +75,7 @@ pub(crate) async fn run(work: FeedWork, marks: Arc<FeedWriter>, lifecycle: Lifec
         for (project, user) in users {
             match work.store.pump_feed(&project, &user).await {
                 Ok(head) => {
+                    let head = head.cursor();
                     work.hub.advance_feed(&project, &user, head);
                     work.bus.tell(Hint::Feed(project, user, head));
                 }

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 use threadline_core::{
-    AgentId, CreatedThread, ListOrder, ListPosition, NameSearch, NameSource, NewThread, Principal, Seq, Thread,
-    ThreadId, ThreadPatch, UserId,
+    AgentId, CreatedThread, FeedCursor, ListOrder, ListPosition, NameSearch, NameSource, NewThread, Principal, Seq,
+    Thread, ThreadId, ThreadPatch, UserId,
     limits::{MAX_PAGE, SEARCH_BYTES, SEARCH_ROWS},
 };
 use threadline_store::{DynStore, ListThreads, StoreError, ThreadPage};
@@ -209,7 +209,7 @@ impl Threads {
                 break;
             }
         }
-        Ok(ThreadPage { threads: found, next: list.after, feed_cursor: feed_cursor.unwrap_or(0) })
+        Ok(ThreadPage { threads: found, next: list.after, feed_cursor: feed_cursor.unwrap_or(FeedCursor::START) })
     }
 
     /// Moves a thread's read mark forward to `seq`. A mark that is already there or beyond stays: a repeated or late

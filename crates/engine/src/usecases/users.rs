@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use sha2::{Digest, Sha256};
 use threadline_core::{
-    AuditEntry, Footprint, ListOrder, Principal, ProjectId, Timestamp, UserId,
+    AuditEntry, FeedCursor, Footprint, ListOrder, Principal, ProjectId, Timestamp, UserId,
     limits::{MAX_PAGE, PURGE_ROWS, TOMBSTONE_PAGE},
 };
 use threadline_store::{DynStore, ListThreads, Purging, StoreClock, StoreError, StoreResult};
@@ -100,7 +100,7 @@ impl Users {
         if let Err(error) = recheck.await {
             tracing::warn!(%error, "cannot end the followed feed of an erased user; it ends later");
         }
-        self.deps.bus.tell(Hint::Feed(feed.0, feed.1, 0));
+        self.deps.bus.tell(Hint::Feed(feed.0, feed.1, FeedCursor::START));
     }
 
     /// Removes the rows of the user's deleted threads. A node that purges one of them at the same time has taken rows that

@@ -8,7 +8,7 @@
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 use threadline_core::{
-    Credential, Digest, Epoch, KeyId, Principal, ProjectId, Scopes, Seq, ThreadId, UserId,
+    Credential, Digest, Epoch, FeedCursor, KeyId, Principal, ProjectId, Scopes, Seq, ThreadId, UserId,
     limits::{FEED_TOKEN_LIFETIME, JOIN_LIFETIME},
 };
 
@@ -36,7 +36,7 @@ pub struct FeedPass {
     /// The principal that owns the feed.
     pub principal: Principal,
     /// Position of the feed at the time the token was made.
-    pub after: u64,
+    pub after: FeedCursor,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -85,7 +85,7 @@ impl Auth {
 
     /// Makes a token with which any number of sockets follow the user's own feed, from `after` on. The token is valid
     /// no longer than the principal's credential, and grants no more.
-    pub async fn feed_token(&self, principal: &Principal, after: u64) -> Result<String, AuthError> {
+    pub async fn feed_token(&self, principal: &Principal, after: FeedCursor) -> Result<String, AuthError> {
         let user = principal.user.as_ref().ok_or(AuthError::Missing)?;
         let project = self.shared.projects.ensured(&principal.project).await?;
         let secret = project.secrets.first().ok_or(AuthError::NoProject)?;

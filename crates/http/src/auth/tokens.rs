@@ -9,7 +9,7 @@ use std::time::Duration;
 use jsonwebtoken::{Algorithm, DecodingKey, EncodingKey, Header, Validation};
 use serde::{Deserialize, Serialize, de::IgnoredAny};
 use serde_json::Value;
-use threadline_core::{ProjectId, Scopes, Timestamp, UserId, limits::MAX_TOKEN_BYTES};
+use threadline_core::{FeedCursor, ProjectId, Scopes, Timestamp, UserId, limits::MAX_TOKEN_BYTES};
 
 use super::AuthError;
 
@@ -29,7 +29,7 @@ pub(super) struct NewToken<'a> {
     pub(super) user: &'a UserId,
     pub(super) scopes: Scopes,
     pub(super) until: Timestamp,
-    pub(super) feed: Option<u64>,
+    pub(super) feed: Option<FeedCursor>,
     pub(super) key: Option<&'a str>,
 }
 
@@ -74,7 +74,7 @@ struct Claims {
     scope: Option<Value>,
     scopes: Option<IgnoredAny>,
     scp: Option<IgnoredAny>,
-    feed: Option<u64>,
+    feed: Option<FeedCursor>,
     key: Option<String>,
 }
 
@@ -87,7 +87,7 @@ struct NewClaims<'a> {
     exp: i64,
     scope: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
-    feed: Option<u64>,
+    feed: Option<FeedCursor>,
     #[serde(skip_serializing_if = "Option::is_none")]
     key: Option<&'a str>,
 }
@@ -99,7 +99,7 @@ pub(super) struct Verified {
     pub(super) scopes: Scopes,
     pub(super) expires_at: Timestamp,
     /// Position from which the feed is followed; only in a feed's token.
-    pub(super) feed: Option<u64>,
+    pub(super) feed: Option<FeedCursor>,
     /// Key that requested the token; only in a feed's token.
     pub(super) key: Option<String>,
 }

@@ -6,7 +6,11 @@
 -- $4 limit bigint
 -- example: 'p', 'u', 0, 10
 
-SELECT f.head, e.pos, e.thread,
+SELECT
+  -- <fragment feed_head_columns>
+  f.head, f.epoch, f.generation, f.prior_epoch, f.prior_head
+  -- </fragment>
+  , e.pos, e.thread,
   -- <fragment thread_columns>
   t.project, t.id, t.user_id, t.agent, t.name, t.name_source, t.archived, t.metadata, t.created_at, t.updated_at,
   t.last_run_at, t.version, t.created_with, t.read_seq

@@ -1,6 +1,6 @@
--- Opens a generation, inside a transaction, and has all logs and feeds enter it: each log gets another epoch and keeps
--- the one before with the tail up to which both are the same. Keys and positions continue above all that may have been
--- given before, and so do the fences of later starts. SQLite has no exclusive or; (a | b) - (a & b) is the same.
+-- Opens a generation, inside a transaction, and has all logs and feeds enter it: each gets another epoch and keeps the
+-- one before with the tail up to which both are the same. Keys continue above all that may have been given before, and
+-- so do the fences of later starts. SQLite has no exclusive or; (a | b) - (a & b) is the same.
 -- Caller: open_generation in src/sqlite/history.rs
 -- ?1 now integer: the time
 -- ?2 cause text
@@ -12,14 +12,9 @@ SELECT 1 + max(max(generation), ?3), 1 + (random() & 0x3ffffffffffffffe), ?1, ?2
 UPDATE heads
 SET prior_epoch = epoch, prior_tail = tail, epoch = (epoch | l.nonce) - (epoch & l.nonce), generation = l.generation
 FROM (SELECT generation, nonce FROM lineage ORDER BY generation DESC LIMIT 1) AS l;
-UPDATE feed_entries
-SET pos = l.floor + (pos & 1099511627775)
-FROM (SELECT (max(generation) - 1) << 40 AS floor FROM lineage) AS l
-WHERE pos < l.floor;
 UPDATE feed_heads
-SET head = l.floor + (head & 1099511627775)
-FROM (SELECT (max(generation) - 1) << 40 AS floor FROM lineage) AS l
-WHERE head < l.floor;
+SET prior_epoch = epoch, prior_head = head, epoch = (epoch | l.nonce) - (epoch & l.nonce), generation = l.generation
+FROM (SELECT generation, nonce FROM lineage ORDER BY generation DESC LIMIT 1) AS l;
 INSERT INTO sqlite_sequence (name, seq)
 SELECT 'threads', 0 WHERE NOT EXISTS (SELECT 1 FROM sqlite_sequence WHERE name = 'threads');
 UPDATE sqlite_sequence

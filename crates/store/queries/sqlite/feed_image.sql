@@ -4,7 +4,7 @@
 -- ?2 user text
 -- example: 'p', 'u'
 
-SELECT f.head, e.pos, e.thread FROM feed_heads f
+SELECT f.head, f.epoch, e.pos, e.thread FROM feed_heads f
 LEFT JOIN feed_entries e ON e.project = f.project AND e.user = f.user
 WHERE f.project = ?1 AND f.user = ?2
 ORDER BY e.pos

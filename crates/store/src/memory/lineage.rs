@@ -5,11 +5,8 @@ use std::mem;
 use async_trait::async_trait;
 use threadline_core::{Epoch, Generation, Timestamp};
 
-use super::{Feed, MemoryStore, State};
+use super::{MemoryStore, State};
 use crate::{GenerationRecord, Lineage, LineageCause, LineageFence, LineageStore, StoreResult};
-
-/// Positions of a feed in one generation.
-const POSITIONS: u64 = 1 << 40;
 
 /// All data of a memory store as of one moment.
 #[derive(Debug, Clone)]
@@ -41,27 +38,11 @@ impl State {
         self.generations.push(GenerationRecord { generation, at, cause: cause.name().to_owned() });
         self.identity.forget_tickets();
         self.last_key = self.last_key.max(generation.key_floor());
-        let floor = generation.key_floor().unsigned_abs();
-        self.feeds.values_mut().for_each(|feed| feed.move_up(floor));
     }
 }
 
 fn nonce() -> i64 {
     Epoch::generate().to_i64()
-}
-
-impl Feed {
-    /// Moves the head and all entries above `floor`, in their order.
-    fn move_up(&mut self, floor: u64) {
-        if self.head >= floor {
-            return;
-        }
-        // The positions of one generation, below those of the next.
-        let moved = |pos: u64| floor + (pos & (POSITIONS - 1));
-        self.head = moved(self.head);
-        self.newest.values_mut().for_each(|pos| *pos = moved(*pos));
-        self.entries = mem::take(&mut self.entries).into_iter().map(|(pos, entry)| (moved(pos), entry)).collect();
-    }
 }
 
 impl MemoryStore {

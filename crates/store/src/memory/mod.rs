@@ -8,9 +8,9 @@ use std::{
 
 use async_trait::async_trait;
 use threadline_core::{
-    AgentId, Annotation, Clock, CreatedThread, Epoch, FeedChange, FeedEntry, Fence, Generation, ListOrder,
-    ListPosition, LogHistory, LogSlice, NewEvents, NewThread, Node, NodeId, PriorEpoch, ProjectId, ReadFrom, Run,
-    RunId, RunStatus, Seq, Terminal, Thread, ThreadId, ThreadKey, ThreadPatch, Timestamp, UserId,
+    AgentId, Annotation, Clock, CreatedThread, Epoch, FeedChange, FeedCursor, FeedEntry, FeedHead, Fence, Generation,
+    ListOrder, ListPosition, LogHistory, LogSlice, NewEvents, NewThread, Node, NodeId, PriorEpoch, ProjectId, ReadFrom,
+    Run, RunId, RunStatus, Seq, Terminal, Thread, ThreadId, ThreadKey, ThreadPatch, Timestamp, UserId,
     limits::{
         CLOCK_STEP, PACK_FIRST_LOOK, PAGE_BYTES, REAP_CLAIM, RELEASE_GRACE, RENEW_CHUNK, REQUEST_KEPT, STOP_GRACE,
     },
@@ -91,7 +91,7 @@ struct Row {
 
 #[derive(Debug, Clone, Default)]
 struct Feed {
-    head: u64,
+    head: FeedHead,
     entries: BTreeMap<u64, (ThreadId, Option<ThreadKey>)>,
     newest: HashMap<ThreadId, u64>,
     deleted: BTreeMap<ThreadKey, ThreadId>,
@@ -313,7 +313,10 @@ impl ThreadStore for MemoryStore {
 
     async fn list_threads(&self, list: ListThreads) -> StoreResult<ThreadPage> {
         let state = self.state();
-        let feed_cursor = state.feeds.get(&(list.project.clone(), list.user.clone())).map_or(0, |feed| feed.head);
+        let feed_cursor = state
+            .feeds
+            .get(&(list.project.clone(), list.user.clone()))
+            .map_or(FeedCursor::START, |feed| feed.head.cursor());
         let mut rows: Vec<(Timestamp, &Row)> = state
             .threads
             .values()
@@ -712,11 +715,11 @@ impl LogStore for MemoryStore {
 
 #[async_trait]
 impl FeedStore for MemoryStore {
-    async fn pump_feed(&self, project: &ProjectId, user: &UserId) -> StoreResult<u64> {
+    async fn pump_feed(&self, project: &ProjectId, user: &UserId) -> StoreResult<FeedHead> {
         let state = &mut *self.state();
         let feed = state.feeds.entry((project.clone(), user.clone())).or_default();
         for id in std::mem::take(&mut feed.deleted).into_values() {
-            feed.put(id, None);
+            feed.put(id, None, state.lineage);
         }
         let mut dirty: Vec<&mut Row> = state
             .threads
@@ -727,7 +730,7 @@ impl FeedStore for MemoryStore {
         dirty.sort_by_key(|row| row.thread.key);
         for row in dirty {
             row.fed_version = row.thread.version;
-            feed.put(row.thread.id.clone(), Some(row.thread.key));
+            feed.put(row.thread.id.clone(), Some(row.thread.key), state.lineage);
         }
         Ok(feed.head)
     }
@@ -735,7 +738,7 @@ impl FeedStore for MemoryStore {
     async fn feed(&self, project: &ProjectId, user: &UserId, after: u64, limit: usize) -> StoreResult<FeedPage> {
         let state = self.state();
         let Some(feed) = state.feeds.get(&(project.clone(), user.clone())) else {
-            return Ok(FeedPage { entries: Vec::new(), head: 0 });
+            return Ok(FeedPage { entries: Vec::new(), head: FeedHead::EMPTY });
         };
         let entries = feed.entries.range(after.saturating_add(1)..).take(limit).map(|(cursor, (id, key))| FeedEntry {
             cursor: *cursor,
@@ -758,9 +761,9 @@ impl FeedStore for MemoryStore {
                 || fed.is_some_and(|(_, key)| key.is_none())))
     }
 
-    async fn feed_heads(&self, feeds: &[(ProjectId, UserId)]) -> StoreResult<Vec<u64>> {
+    async fn feed_heads(&self, feeds: &[(ProjectId, UserId)]) -> StoreResult<Vec<FeedHead>> {
         let state = self.state();
-        Ok(feeds.iter().map(|feed| state.feeds.get(feed).map_or(0, |feed| feed.head)).collect())
+        Ok(feeds.iter().map(|feed| state.feeds.get(feed).map_or(FeedHead::EMPTY, |feed| feed.head)).collect())
     }
 
     async fn dirty_feeds(&self, limit: usize) -> StoreResult<Vec<(ProjectId, UserId)>> {
@@ -782,15 +785,16 @@ impl FeedStore for MemoryStore {
 impl Feed {
     fn image(&self) -> FeedImage {
         let entries = self.entries.iter().map(|(pos, (id, _))| (*pos, id.clone()));
-        FeedImage { head: self.head, entries: entries.collect() }
+        FeedImage { head: self.head.position, epoch: self.head.history.epoch, entries: entries.collect() }
     }
 
     /// Gives a thread the next position; its older entry is removed.
-    fn put(&mut self, id: ThreadId, key: Option<ThreadKey>) {
-        self.head += 1;
-        if let Some(older) = self.newest.insert(id.clone(), self.head) {
+    fn put(&mut self, id: ThreadId, key: Option<ThreadKey>, lineage: Lineage) {
+        self.head = self.head.entering(lineage.generation, lineage.nonce);
+        self.head.position += 1;
+        if let Some(older) = self.newest.insert(id.clone(), self.head.position) {
             self.entries.remove(&older);
         }
-        self.entries.insert(self.head, (id, key));
+        self.entries.insert(self.head.position, (id, key));
     }
 }

@@ -7,7 +7,7 @@ use std::{
 
 use async_trait::async_trait;
 use threadline_core::{
-    AgentId, ApiKey, Clock, Digest, ProjectId, RunId, ThreadKey, Timestamp, UserId,
+    AgentId, ApiKey, Clock, Digest, Epoch, FeedHead, LogHistory, ProjectId, RunId, ThreadKey, Timestamp, UserId,
     limits::{PACK_FIRST_LOOK, STAGING_TIMEOUT},
 };
 
@@ -88,7 +88,7 @@ impl ExportStore for MemoryStore {
         limit: usize,
     ) -> StoreResult<Vec<(ProjectId, UserId)>> {
         let state = self.state();
-        let feeds = state.feeds.iter().filter(|(owner, feed)| Some(*owner) > after && feed.head > 0);
+        let feeds = state.feeds.iter().filter(|(owner, feed)| Some(*owner) > after && feed.head.position > 0);
         let mut owners: Vec<_> = feeds.map(|(owner, _)| owner.clone()).collect();
         owners.sort();
         owners.truncate(limit);
@@ -165,7 +165,17 @@ impl TransferStore for MemoryStore {
         let state = &mut *self.state();
         let feed = state.feeds.entry((project.clone(), user.clone())).or_default();
         let Some(image) = feed.image().taking(moved) else { return Ok(false) };
-        (feed.head, feed.entries, feed.newest) = (image.head, BTreeMap::new(), HashMap::new());
+        feed.head = match (feed.head.history.epoch, image.epoch) {
+            (Epoch::NONE, epoch) if epoch != Epoch::NONE => {
+                let history = LogHistory { epoch, generation: state.lineage.generation, prior: None };
+                FeedHead { position: image.head, history }
+            }
+            _ => {
+                let entered = feed.head.entering(state.lineage.generation, state.lineage.nonce);
+                FeedHead { position: image.head, ..entered }
+            }
+        };
+        (feed.entries, feed.newest) = (BTreeMap::new(), HashMap::new());
         for (pos, id) in image.entries {
             let key = state.ids.get(&(project.clone(), id.clone()));
             let row = key.and_then(|key| state.threads.get_mut(key)).filter(|row| row.thread.user == *user);

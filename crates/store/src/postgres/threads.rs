@@ -105,7 +105,7 @@ impl ThreadStore for PgStore {
 
     async fn list_threads(&self, list: ListThreads) -> StoreResult<ThreadPage> {
         // The feed's position is read before the page: a change in between is reported again, never missed.
-        let feed_cursor = self.feed_head(&list.project, &list.user).await?;
+        let feed_cursor = self.feed_head(&list.project, &list.user).await?.cursor();
         let (text, start) = match list.order {
             ListOrder::Recent => (LIST_RECENT, i64::MAX),
             ListOrder::Created => (LIST_CREATED, i64::MIN),

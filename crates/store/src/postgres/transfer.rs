@@ -89,7 +89,8 @@ impl PgStore {
                 .bind(rows::to_i64(head))
                 .bind(rows::to_i64(upto))
                 .bind(chunk.iter().map(|(pos, _)| rows::to_i64(*pos)).collect::<Vec<_>>())
-                .bind(chunk.iter().map(|(_, id)| id.to_string()).collect::<Vec<_>>());
+                .bind(chunk.iter().map(|(_, id)| id.to_string()).collect::<Vec<_>>())
+                .bind(taken.epoch.to_i64());
             if self.write(put).await?.is_empty() {
                 return Ok(false);
             }

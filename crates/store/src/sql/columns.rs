@@ -2,8 +2,8 @@
 
 use sqlx::Row;
 use threadline_core::{
-    AgentId, Epoch, Fence, Generation, IdError, NameSource, PriorEpoch, ProjectId, Run, RunId, RunStatus, Thread,
-    ThreadId, ThreadKey, Timestamp, UserId,
+    AgentId, Epoch, FeedHead, Fence, Generation, IdError, LogHistory, NameSource, PriorEpoch, ProjectId, Run, RunId,
+    RunStatus, Thread, ThreadId, ThreadKey, Timestamp, UserId,
 };
 
 use super::corrupt;
@@ -133,14 +133,28 @@ impl<'r, R: Cells> Columns<'r, R> {
             stop_requested_at: self.maybe_time()?,
             finishing: self.flag()?,
         };
-        let generation = Generation(self.int()?);
-        let prior = match (self.maybe_int()?, self.maybe_int()?) {
-            (Some(epoch), Some(tail)) => Some(PriorEpoch { epoch: Epoch::from_i64(epoch), tail: seq(tail)? }),
-            _ => None,
-        };
+        let (generation, prior) = (Generation(self.int()?), self.prior()?);
         let active = run.as_ref().map(|_| active);
         let head = Head { key: ThreadKey(key), epoch, tail, fence, active, generation, prior };
         Ok(Some((head, run)))
+    }
+
+    /// The epoch before, and the position up to which both are the same.
+    fn prior(&mut self) -> StoreResult<Option<PriorEpoch>> {
+        Ok(match (self.maybe_int()?, self.maybe_int()?) {
+            (Some(epoch), Some(tail)) => Some(PriorEpoch { epoch: Epoch::from_i64(epoch), tail: seq(tail)? }),
+            _ => None,
+        })
+    }
+
+    /// A head of a feed, from the fragment `feed_head_columns`; that of a feed without entries if an outer join found none.
+    pub(crate) fn feed_head(&mut self) -> StoreResult<FeedHead> {
+        let Some(position) = self.maybe_int()? else {
+            self.next += 4;
+            return Ok(FeedHead::EMPTY);
+        };
+        let (epoch, generation) = (Epoch::from_i64(self.int()?), Generation(self.int()?));
+        Ok(FeedHead { position: seq(position)?, history: LogHistory { epoch, generation, prior: self.prior()? } })
     }
 
     /// A run as of now, from the fragment `run_columns`: while it is active, its head has the newer state. `None` if an

@@ -1,8 +1,8 @@
 //! Pages as they come from the database: of a log, of a list, of a feed.
 
 use threadline_core::{
-    AgentId, FeedChange, FeedEntry, Fence, Footprint, ListPosition, LogSlice, ProjectId, ReadFrom, Run, RunId, Seq,
-    ThreadId, ThreadKey, Timestamp, UserId,
+    AgentId, Epoch, FeedChange, FeedCursor, FeedEntry, FeedHead, Fence, Footprint, ListPosition, LogSlice, ProjectId,
+    ReadFrom, Run, RunId, Seq, ThreadId, ThreadKey, Timestamp, UserId,
     limits::{PAGE_BYTES, PAGE_ROWS},
 };
 
@@ -105,7 +105,7 @@ pub(crate) fn log_page(head: Head, rows: Vec<LogRow>, from: ReadFrom, max_events
 }
 
 /// A page of a list, from one row more than `limit` if there are more: sort time, then the thread.
-pub(crate) fn thread_page<R: Cells>(rows: &[R], limit: usize, feed_cursor: u64) -> StoreResult<ThreadPage> {
+pub(crate) fn thread_page<R: Cells>(rows: &[R], limit: usize, feed_cursor: FeedCursor) -> StoreResult<ThreadPage> {
     let mut threads = Vec::with_capacity(rows.len());
     let mut next = None;
     for row in rows.iter().take(limit) {
@@ -120,10 +120,10 @@ pub(crate) fn thread_page<R: Cells>(rows: &[R], limit: usize, feed_cursor: u64) 
 
 /// A page of a feed. Every row begins with the feed's head; if there is no entry, one row has the head alone.
 pub(crate) fn feed_page<R: Cells>(rows: &[R]) -> StoreResult<FeedPage> {
-    let mut page = FeedPage { entries: Vec::new(), head: 0 };
+    let mut page = FeedPage { entries: Vec::new(), head: FeedHead::EMPTY };
     for row in rows {
         let mut columns = Columns::new(row);
-        page.head = columns.count()?;
+        page.head = columns.feed_head()?;
         let Some(cursor) = columns.maybe_int()? else { continue };
         let thread_id = columns.id(ThreadId::new)?;
         let change = match columns.thread()? {
@@ -148,13 +148,13 @@ pub(crate) fn feeds<R: Cells>(rows: &[R]) -> StoreResult<Vec<(ProjectId, UserId)
     each(rows, |columns| Ok((columns.id(ProjectId::new)?, columns.id(UserId::new)?)))
 }
 
-/// A complete feed. Every row begins with the feed's head; if there is no entry, one row has the head alone. Then
+/// A complete feed. Every row begins with the feed's head and epoch; if there is no entry, one row has these alone. Then
 /// position and thread.
 pub(crate) fn feed_image<R: Cells>(rows: &[R]) -> StoreResult<FeedImage> {
     let mut image = FeedImage::default();
     for row in rows {
         let mut columns = Columns::new(row);
-        image.head = columns.count()?;
+        (image.head, image.epoch) = (columns.count()?, Epoch::from_i64(columns.int()?));
         if let Some(pos) = columns.maybe_int()? {
             image.entries.push((pos.unsigned_abs(), columns.id(ThreadId::new)?));
         }

@@ -170,7 +170,8 @@ async fn put_feed(connection: &mut SqliteConnection, project: ProjectId, user: U
         .bind(project.as_str())
         .bind(user.as_str())
         .bind(Value::Array(entries.collect()).to_string())
-        .bind(rows::to_i64(taken.head));
+        .bind(rows::to_i64(taken.head))
+        .bind(taken.epoch.to_i64());
     fetch::run(connection, put).await?;
     Ok(true)
 }

@@ -8,50 +8,60 @@ import type { ServerFrame, SubscribeRequest } from "./frames.js";
 
 /** Items of a followed feed. */
 export type FeedItem =
-  /** Connected, starting from this cursor. Repeated after every reconnect. */
-  | { readonly type: "hello"; readonly cursor: number }
+  /** Connected to the feed `epoch`, starting from this cursor. Repeated after every reconnect. */
+  | { readonly type: "hello"; readonly epoch: string; readonly cursor: number }
   /** Changed threads, in the order of their changes. */
   | { readonly type: "entries"; readonly entries: readonly FeedEntry[]; readonly cursor: number }
   /** All stored entries were delivered; the following ones are live. */
   | { readonly type: "caughtUp"; readonly cursor: number }
+  /**
+   * The feed continues under another epoch: it has its first entry, or the server has lost changes, but none that this
+   * subscription has delivered. Whoever stores the cursor stores this epoch with it.
+   */
+  | { readonly type: "rebased"; readonly epoch: string; readonly cursor: number }
   /** The connection was lost; the next attempt follows after `waitMs`. */
   | { readonly type: "reconnecting"; readonly waitMs: number; readonly error: ThreadlineError };
 
 export interface FeedOptions {
   /** The cursor: `feedCursor` of a list, or the cursor of the last item; 0, the default, for all entries. */
   readonly after?: number;
+  /** The epoch of the cursor: `feedEpoch` of the list. Required if the cursor is above 0. */
+  readonly epoch?: string;
   /** The user whose feed is followed, if an API key is used without a user. */
   readonly userId?: string;
 }
 
 export class FeedFollow implements Cursor<FeedItem> {
   readonly key = undefined;
-  readonly epoch = undefined;
+  epoch: string | undefined;
   at: number;
   readonly #userId: string | undefined;
   #request = "";
   #open = false;
 
-  constructor({ after = 0, userId }: FeedOptions = {}) {
+  constructor({ after = 0, epoch, userId }: FeedOptions = {}) {
     this.at = after;
+    this.epoch = epoch;
     this.#userId = userId;
   }
 
   request(id: string): SubscribeRequest {
     this.#request = id;
     this.#open = false;
-    return { id, after: this.at, userId: this.#userId };
+    return { id, after: this.at, epoch: this.epoch, userId: this.#userId };
   }
 
   take(frame: ServerFrame): Taken<FeedItem> {
     if (frame.name === "error") return refusal(frame);
-    if (frame.name === "feedHello") {
-      if (frame.id !== this.#request) return NOTHING;
-      this.#open = true;
-      return { items: [{ type: "hello", cursor: this.at }] };
-    }
+    if (frame.name === "feedHello" && frame.id === this.#request) this.#open = true;
     if (!this.#open) return NOTHING;
     switch (frame.name) {
+      case "feedHello":
+      case "feedRebased": {
+        const { epoch } = frame.body;
+        this.epoch = epoch;
+        return { items: [{ type: frame.name === "feedHello" ? "hello" : "rebased", epoch, cursor: this.at }] };
+      }
       case "feed": {
         const entries: FeedEntry[] = [];
         for (const entry of frame.body.entries) {
@@ -67,10 +77,10 @@ export class FeedFollow implements Cursor<FeedItem> {
         this.at = Math.max(this.at, frame.body.cursor);
         return { items: [{ type: "caughtUp", cursor: this.at }] };
       case "feedEnded":
-        // The response to an unsubscribe belongs to an earlier request. After an erasure the next connection reports the
-        // cause: the cursor is beyond the end.
+        // The response to an unsubscribe belongs to an earlier request. Otherwise the next connection reports the cause:
+        // the cursor belongs to another feed.
         if (frame.body.reason === "unsubscribed") return NOTHING;
-        return { items: [], error: new ConnectionError(`the feed has ended (${frame.body.reason})`) };
+        return { items: [], error: new ConnectionError("the feed was replaced") };
       default:
         return NOTHING;
     }

@@ -120,7 +120,7 @@ export class Follow implements Cursor<ThreadItem> {
 
   #hello({ body: { epoch, tail, after } }: FrameOf<"hello">): Taken<ThreadItem> {
     if (this.epoch !== undefined && this.epoch !== epoch) {
-      const error = new ProtocolError(`the server sent log ${epoch}, but the cursor belongs to log ${this.epoch}`);
+      const error = new ProtocolError(`the server sent log ${epoch} instead of ${this.epoch}`);
       return { items: [], error };
     }
     this.epoch = epoch;
@@ -162,7 +162,7 @@ export class Follow implements Cursor<ThreadItem> {
 
   /** Checks the server's statement that everything up to `seq` was sent. */
   #reaches(seq: number): Taken<never> | undefined {
-    return seq > this.at ? outOfStep(`the server is at seq ${seq}, but only ${this.at} arrived`) : undefined;
+    return seq > this.at ? outOfStep(`seq ${seq} was sent, ${this.at} arrived`) : undefined;
   }
 }
 
@@ -177,7 +177,7 @@ function replaced({ body: { epoch, tail, commonUpTo = null } }: FrameOf<"ended">
     {
       type: "/problems/log-replaced",
       title: "Log replaced",
-      detail: "events after commonUpTo were lost",
+      detail: "events were lost",
       epoch,
       tail,
       commonUpTo,

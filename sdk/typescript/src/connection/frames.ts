@@ -39,10 +39,11 @@ interface Bodies {
     readonly tail?: number;
     readonly commonUpTo?: number | null;
   };
-  readonly feedHello: { readonly cursor: number };
+  readonly feedHello: { readonly epoch: string; readonly cursor: number };
+  readonly feedRebased: { readonly epoch: string; readonly cursor: number };
   readonly feed: { readonly entries: readonly FeedEntry[]; readonly cursor: number };
   readonly feedCaughtUp: { readonly cursor: number };
-  readonly feedEnded: { readonly reason: "unsubscribed" | "user-erased" };
+  readonly feedEnded: { readonly reason: "unsubscribed" | "log-replaced" };
   readonly heartbeat: object;
   readonly pong: object;
   readonly error: ProblemDocument & { readonly threadId?: string };

@@ -73,7 +73,11 @@ export function pathOf({ threadId }: SubscribeRequest): string[] {
 }
 
 /** Names of frames in the feed. */
-const IN_FEED: { readonly [name: string]: string } = { hello: "feedHello", caughtUp: "feedCaughtUp" };
+const IN_FEED: { readonly [name: string]: string } = {
+  hello: "feedHello",
+  rebased: "feedRebased",
+  caughtUp: "feedCaughtUp",
+};
 
 /** Reports the result of a request as a frame of the socket; `body` has the members of frames of a thread or of the feed. */
 export function tell(

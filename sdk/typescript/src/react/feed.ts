@@ -1,12 +1,12 @@
 import type { Threadline } from "../client.js";
 import type { Followed } from "../connection/subscription.js";
 import { isProblem, type ThreadlineError } from "../errors.js";
-import type { FeedEntry } from "../types.js";
+import type { FeedEntry, ThreadPage } from "../types.js";
 
 /** A listener of changes of threads. */
 export interface FeedListener {
   readonly onEntry: (entry: FeedEntry) => void;
-  /** Changes may have been missed: the server's data was restored to an earlier state. */
+  /** The feed is another one: its user was erased, or the server has lost changes. Everything must be read again. */
   readonly onReplaced?: () => void;
   /** The feed has ended. */
   readonly onError?: (error: ThreadlineError) => void;
@@ -29,8 +29,7 @@ export class Feed {
   }
 
   /**
-   * Adds a listener. To miss no change, a list joins first, then requests its page, then passes the page's cursor to
-   * `from`.
+   * Adds a listener. To miss no change, a list joins first, then requests its page, then passes the page to `from`.
    */
   join(listener: FeedListener): () => void {
     this.#listeners.add(listener);
@@ -45,19 +44,20 @@ export class Feed {
    * Starts at this cursor, up to which the caller has all changes. If other listeners started at a later cursor, entries
    * since then are delivered again. Repeated entries are harmless, since they show threads as they are.
    */
-  from(cursor: number): void {
+  from({ feedCursor: cursor, feedEpoch: epoch }: Pick<ThreadPage, "feedCursor" | "feedEpoch">): void {
     if (this.#listeners.size === 0 || (this.#followed && this.#from <= cursor)) return;
     this.#followed?.close();
     this.#from = cursor;
     this.#followed = this.#client.followFeed({
       after: cursor,
+      epoch,
       onItem: (item) => {
         if (item.type !== "entries") return;
         for (const entry of item.entries) for (const listener of [...this.#listeners]) listener.onEntry(entry);
       },
       onError: (error) => {
         this.#followed = undefined;
-        const isReplaced = isProblem(error, "cursor-ahead");
+        const isReplaced = isProblem(error, "log-replaced") || isProblem(error, "cursor-ahead");
         for (const listener of [...this.#listeners]) {
           if (isReplaced) listener.onReplaced?.();
           else listener.onError?.(error);

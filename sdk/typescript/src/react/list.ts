@@ -180,7 +180,7 @@ export class ThreadListStore extends Store<ThreadListSnapshot> {
       this.#isLoading = this.#isAsking = false;
       this.#error = null;
       this.#catchUp();
-      this.#feed.from(page.feedCursor);
+      this.#feed.from(page);
       this.publish();
     } catch (error) {
       if (signal.aborted) return;

@@ -332,10 +332,10 @@ export class ThreadStore extends Store<ThreadSnapshot> {
     try {
       const { signal } = this.#open;
       const read = { signal, ...FOR_EVER };
-      const { feedCursor } = await patiently(() => this.#client.threads.list({ limit: 1, ...read }), signal);
-      this.#feed.from(feedCursor);
+      const page = await patiently(() => this.#client.threads.list({ limit: 1, ...read }), signal);
+      this.#feed.from(page);
       const thread = await patiently(() => this.#ref.get(read), signal);
-      if (this.isOpen) this.#take({ cursor: feedCursor, type: "upsert", threadId: thread.threadId, thread });
+      if (this.isOpen) this.#take({ cursor: page.feedCursor, type: "upsert", threadId: thread.threadId, thread });
     } catch {
       // An API key without a user has no feed, so only the log is followed.
     }

@@ -26,7 +26,7 @@ const ended = (reason: EndReason, seq?: number) => frame("ended", { threadId: "t
 const word = (item: ThreadItem | FeedItem): string => {
   switch (item.type) {
     case "hello":
-      return "epoch" in item ? `hello ${item.epoch} ${item.tail}` : `hello ${item.cursor}`;
+      return `hello ${item.epoch} ${"tail" in item ? item.tail : item.cursor}`;
     case "events":
       return item.batches.map(({ seq, events }) => events.map((_, index) => seq + index).join(" ")).join(" ");
     case "entries":
@@ -177,10 +177,10 @@ test("falling behind, the end and refusals", () => {
 const entry = (cursor: number) => ({ cursor, type: "upsert", threadId: `t${cursor}`, thread: null });
 
 test("the feed: positions have gaps, and each entry is delivered once", () => {
-  const cursor = new FeedFollow({ after: 5, userId: "u" });
-  expect(cursor.request("1")).toEqual({ id: "1", after: 5, userId: "u" });
+  const cursor = new FeedFollow({ after: 5, epoch: "f", userId: "u" });
+  expect(cursor.request("1")).toEqual({ id: "1", after: 5, epoch: "f", userId: "u" });
   const feed = (...cursors: number[]) => frame("feed", { entries: cursors.map(entry), cursor: cursors.at(-1) });
-  const greeting = (id: string) => frame("feedHello", { cursor: 5 }, id);
+  const greeting = (id: string) => frame("feedHello", { epoch: "f", cursor: 5 }, id);
   expect(take(cursor, feed(6), greeting("0"), feed(6))[0]).toEqual([]);
   const [words, last] = take(
     cursor,
@@ -190,10 +190,14 @@ test("the feed: positions have gaps, and each entry is delivered once", () => {
     feed(11),
     frame("feedCaughtUp", { cursor: 15 }),
   );
-  expect(words).toEqual(["hello 5", "7 9 to 9", "12 to 12", "caughtUp 15"]);
+  expect(words).toEqual(["hello f 5", "7 9 to 9", "12 to 12", "caughtUp 15"]);
   expect(last.error).toBeUndefined();
-  expect(cursor.request("2")).toMatchObject({ after: 15 });
-  expect(take(cursor, feed(16))[0]).toEqual([]);
+  // The epoch is sent with the position, also after it has changed.
+  expect(cursor.request("2")).toMatchObject({ after: 15, epoch: "f" });
+  expect(take(cursor, feed(16), frame("feedRebased", { from: "f", epoch: "g", cursor: 15 }))[0]).toEqual([]);
+  const rebased = frame("feedRebased", { from: "f", epoch: "g", cursor: 15 });
+  expect(take(cursor, greeting("2"), rebased)[0]).toEqual(["hello f 15", "rebased 15"]);
+  expect(cursor.request("2")).toMatchObject({ after: 15, epoch: "g" });
   expect(take(cursor, frame("error", { type: "/problems/cursor-ahead", status: 416 }, "2"))[1].error).toMatchObject({
     slug: "cursor-ahead",
   });

@@ -51,12 +51,13 @@ describe.each(TRANSPORTS)("over %s", (transport) => {
   });
 
   test("the feed from a cursor, as an iterator", async () => {
-    const { feedCursor: after } = await server.request<{ feedCursor: number }>("GET", "/v1/threads");
+    const list = await server.request<{ feedCursor: number; feedEpoch: string }>("GET", "/v1/threads");
+    const { feedCursor: after, feedEpoch: epoch } = list;
     const [first, second] = [await makeThread(server), await makeThread(server)];
     client = connect({ url: server.url, transports: [transport] });
     const seen: string[] = [];
     let named = false;
-    for await (const item of client.feed({ after })) {
+    for await (const item of client.feed({ after, epoch })) {
       if (item.type !== "entries") continue;
       for (const { type, threadId, thread } of item.entries)
         seen.push(`${type} ${threadId} ${thread?.name ?? ""}`.trim());
@@ -67,7 +68,9 @@ describe.each(TRANSPORTS)("over %s", (transport) => {
       }
       if (seen.includes(`delete ${second}`) && seen.includes(`upsert ${first} named`)) break;
     }
-    const ahead = client.feed({ after: 2 ** 50 });
-    await expect(ahead.next()).rejects.toMatchObject({ slug: "cursor-ahead" });
+    const other = client.feed({ after: 2 ** 50, epoch: "0123456789abcdef" });
+    await expect(other.next()).rejects.toMatchObject({ slug: "log-replaced" });
+    const ofNone = client.feed({ after: 1 });
+    await expect(ofNone.next()).rejects.toMatchObject({ slug: "invalid-request" });
   });
 });

@@ -60,7 +60,7 @@ class Told {
     };
     const client = {
       thread: () => ref,
-      threads: { list: async () => ({ feedCursor: 0 }) },
+      threads: { list: async () => ({ feedCursor: 0, feedEpoch: "f" }) },
       onStatus: () => () => {},
       status: { state: "live", transport: "websocket" },
       followFeed: ({ onItem }: { onItem: (item: FeedItem) => void }) => {

@@ -161,3 +161,23 @@ test("a list's window equals the server's list after any changes in any order", 
     expect(withPage(window, list())).toEqual(list());
   }
 });
+
+test("the list of a user who was erased and came back starts anew", async () => {
+  client = connect({ url: proxy.url });
+  const store = new ThreadListStore(client, new Feed(client), {});
+  const leave = store.subscribe(() => {});
+  await until("the list", () => !store.getSnapshot().isLoading);
+  const { userId } = await store.createThread({ name: "of the erased" });
+  proxy.stall();
+  await server.request("DELETE", `/v1/users/${userId}`);
+  const threadId = await makeThread(server);
+  // The new feed gives more positions than the old one had.
+  for (let n = 0; n < 10; n += 1) {
+    await server.request("PATCH", `/v1/threads/${threadId}`, { body: { name: `renamed ${n}` } });
+  }
+  proxy.cut();
+  proxy.resume();
+  const shown = () => store.getSnapshot().threads.map(({ name }) => name);
+  await until("the new list alone", () => shown().join() === "renamed 9", shown);
+  leave();
+});

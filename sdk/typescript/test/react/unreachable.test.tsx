@@ -127,7 +127,7 @@ describe("within a second", () => {
     client.onStatus(({ state }) => seen.push(state));
     const call = client.threads.list();
     await vi.advanceTimersByTimeAsync(SECOND / 10);
-    network.answer = async () => Response.json({ threads: [], nextCursor: null, feedCursor: 0 });
+    network.answer = async () => Response.json({ threads: [], nextCursor: null, feedCursor: 0, feedEpoch: "f" });
     await vi.advanceTimersByTimeAsync(10 * SECOND);
     await call;
     expect(client.status).toEqual({ state: "idle" });

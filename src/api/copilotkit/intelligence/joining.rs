@@ -7,7 +7,7 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use serde::{Deserialize, Serialize};
-use threadline_core::{Principal, UserId, limits::FEED_LOOK_BACK};
+use threadline_core::{FeedCursor, Principal, UserId, limits::FEED_LOOK_BACK};
 use threadline_http::{
     auth::AuthError,
     extract::{Caller, InThread, Json, Params},
@@ -32,8 +32,9 @@ pub async fn join_code(state: &ApiState, principal: &Principal) -> Result<String
 /// Issues a token for the topic of the user's list. The page then receives the changes since its list was read.
 pub async fn feed_token(state: &ApiState, principal: &Principal) -> Result<String, Problem> {
     let head = state.service.feed.head(principal).await?;
-    let read = state.copilotkit.lists.position(principal).unwrap_or(head);
-    let after = head.saturating_sub(FEED_LOOK_BACK).min(read);
+    let read = state.copilotkit.lists.position(principal).filter(|read| read.epoch == head.epoch).unwrap_or(head);
+    let position = head.position.saturating_sub(FEED_LOOK_BACK).min(read.position);
+    let after = FeedCursor { position, ..head };
     Ok(state.http.auth.feed_token(principal, after).await?)
 }
 

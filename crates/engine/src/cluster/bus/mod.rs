@@ -13,7 +13,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use threadline_core::{Fence, Generation, NodeId, ProjectId, Seq, ThreadKey, UserId};
+use threadline_core::{FeedCursor, Fence, Generation, NodeId, ProjectId, Seq, ThreadKey, UserId};
 use tokio::sync::mpsc;
 
 pub mod local;
@@ -48,8 +48,8 @@ pub struct Question {
 pub enum Hint {
     /// Newest known head of a thread.
     Thread(ThreadKey, ThreadNews),
-    /// The newest position of a user's feed.
-    Feed(ProjectId, UserId, u64),
+    /// The newest position of a user's feed; [`FeedCursor::START`] if the feed was erased.
+    Feed(ProjectId, UserId, FeedCursor),
     /// Question to all other nodes.
     Question(Question),
     /// Answer to a question. The bus does not read `body`.

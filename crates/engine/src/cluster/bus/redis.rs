@@ -20,7 +20,7 @@ use async_trait::async_trait;
 use futures_util::StreamExt;
 use redis::{Client, Msg, RedisResult, aio::PubSubSink, pipe};
 use threadline_core::{
-    Fence, Generation, NodeId, ProjectId, ThreadKey, UserId,
+    Epoch, FeedCursor, Fence, Generation, NodeId, ProjectId, ThreadKey, UserId,
     limits::{BUS_PENDING, BUS_PIPELINE, BUS_QUEUE, REDIS_PING, REDIS_TIMEOUT},
 };
 use tokio::{
@@ -297,7 +297,7 @@ fn payload(hint: &Hint) -> String {
             let flags = u8::from(news.active) | u8::from(news.stop_requested) << 1 | u8::from(news.gone) << 2;
             format!("1 {} {} {} {flags}", news.generation, news.tail, news.fence.0)
         }
-        Hint::Feed(_, _, head) => format!("1 {head}"),
+        Hint::Feed(_, _, FeedCursor { epoch, position }) => format!("1 {epoch} {position}"),
         Hint::Question(Question { thread, asker, number }) => format!("1 {} {asker} {number}", thread.0),
         Hint::Answer { number, body, .. } => format!("1 {number} {body}"),
     }
@@ -330,7 +330,8 @@ fn read(channel: &str, payload: &str) -> Option<Hint> {
             let (length, ids) = rest.split_once(':')?;
             let (project, user) = ids.split_at_checked(length.parse().ok()?)?;
             let (project, user) = (ProjectId::new(project).ok()?, UserId::new(user.strip_prefix(':')?).ok()?);
-            Hint::Feed(project, user, numbers.next()?.parse().ok()?)
+            let (epoch, position) = (Epoch::parse(numbers.next()?)?, numbers.next()?.parse().ok()?);
+            Hint::Feed(project, user, FeedCursor { epoch, position })
         }
         _ => return None,
     };

@@ -9,7 +9,7 @@ use async_trait::async_trait;
 use futures_util::{StreamExt, stream};
 use serde_json::{Value, json, value::RawValue};
 use threadline_core::{
-    FeedChange, FeedEntry, Principal, ReadFrom, Run, RunId, RunStatus, Thread, ThreadId, Timestamp,
+    FeedChange, FeedCursor, FeedEntry, Principal, ReadFrom, Run, RunId, RunStatus, Thread, ThreadId, Timestamp,
     limits::{FEED_BASELINE, MAX_REMEMBERED_THREADS},
 };
 use threadline_engine::{
@@ -34,7 +34,7 @@ pub struct FeedPlane {
     state: ApiState,
     pass: FeedPass,
     /// Feed position after which every join on this socket starts.
-    after: u64,
+    after: FeedCursor,
 }
 
 impl FeedPlane {
@@ -52,8 +52,10 @@ impl FeedPlane {
         }
         let feed = &self.state.service.feed;
         let subscription = match feed.subscribe(principal, None, self.after).await {
-            // The store was restored, so the positions of the feed are different now.
-            Err(FeedError::CursorAhead { tail, .. }) => feed.subscribe(principal, None, tail).await?,
+            // The user was erased, or the store has lost commits: the feed of the token's position is no more.
+            Err(FeedError::LogReplaced(_) | FeedError::CursorAhead { .. }) => {
+                feed.subscribe(principal, None, feed.head(principal).await?).await?
+            }
             subscription => subscription?,
         };
         let request = ListRequest { include_archived: true, limit: FEED_BASELINE, ..ListRequest::default() };
@@ -61,7 +63,7 @@ impl FeedPlane {
         let known = page.threads.iter().map(|thread| (thread.id.clone(), Seen::of(thread)));
         let following = Following {
             known: known.collect(),
-            since: page.feed_cursor,
+            since: page.feed_cursor.position,
             joined_at: self.state.service.clock().now(),
             state: self.state.clone(),
             principal: principal.clone(),
@@ -144,9 +146,9 @@ impl Following {
                     }
                     return Some((Outgoing::Push(pushes), Some(following)));
                 }
-                Ok(FeedDelivery::CaughtUp(_)) => {}
+                Ok(FeedDelivery::CaughtUp(_) | FeedDelivery::Rebased { .. }) => {}
                 // The user was erased. A client that reconnects starts with a new feed, or is refused.
-                Ok(FeedDelivery::Ended) => return Some((Outgoing::Hangup(Disconnect::Failed), None)),
+                Ok(FeedDelivery::Ended(_)) => return Some((Outgoing::Hangup(Disconnect::Failed), None)),
                 Err(error) => {
                     tracing::warn!(%error, "cannot read a feed; its reader must reconnect");
                     return Some((Outgoing::Hangup(Disconnect::Failed), None));
