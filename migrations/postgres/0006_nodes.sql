@@ -110,3 +110,27 @@ ALTER TABLE feed_heads
   ADD COLUMN prior_head  bigint;
 ALTER TABLE feed_heads ALTER COLUMN epoch DROP DEFAULT;
 UPDATE feed_heads SET generation = (SELECT generation FROM lineage) WHERE (SELECT generation FROM lineage) > 1;
+
+-- Background work, put in the commit that causes it. `ref` is what the work is about: of seal, pack and purge the key of a
+-- thread. Taking a job moves `due_at` by the length of a claim. An index entry at a due time that has passed is dead soon,
+-- so the table is vacuumed by a number of dead rows.
+CREATE TABLE jobs (
+  kind   text COLLATE "C" NOT NULL,
+  ref    text COLLATE "C" NOT NULL,
+  due_at bigint NOT NULL,
+  tries  bigint NOT NULL DEFAULT 0,
+  PRIMARY KEY (kind, ref)
+) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
+CREATE INDEX jobs_due ON jobs (kind, due_at);
+-- 10: JOB_TRIES.
+CREATE INDEX jobs_parked ON jobs (kind) WHERE tries >= 10;
+INSERT INTO jobs (kind, ref, due_at)
+SELECT 'purge', key::text, (extract(epoch FROM clock_timestamp()) * 1000)::bigint FROM threads WHERE deleted IN (1, 3);
+-- Spread over a day, so that a large database is not packed at once.
+INSERT INTO jobs (kind, ref, due_at)
+SELECT 'pack', h.key::text, (extract(epoch FROM clock_timestamp()) * 1000)::bigint + h.key % 1440 * 60000
+FROM heads h
+LEFT JOIN sealing s ON s.key = h.key
+WHERE h.tail > coalesce(s.upto, 0) OR h.active;
+-- Sealing and packing leave dead rows of logs behind, whose space the next rows take once they are vacuumed.
+ALTER TABLE log SET (autovacuum_vacuum_scale_factor = 0.02);

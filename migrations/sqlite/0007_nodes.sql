@@ -83,3 +83,24 @@ ALTER TABLE feed_heads ADD COLUMN generation INTEGER NOT NULL DEFAULT 1;
 ALTER TABLE feed_heads ADD COLUMN prior_epoch INTEGER;
 ALTER TABLE feed_heads ADD COLUMN prior_head INTEGER;
 UPDATE feed_heads SET epoch = random() & 0x3fffffffffffffff, generation = (SELECT generation FROM lineage);
+
+-- Background work, put in the commit that causes it. `ref` is what the work is about: of seal, pack and purge the key of a
+-- thread. Taking a job moves `due_at` by the length of a claim.
+CREATE TABLE jobs (
+  kind   TEXT    NOT NULL,
+  ref    TEXT    NOT NULL,
+  due_at INTEGER NOT NULL,
+  tries  INTEGER NOT NULL DEFAULT 0,
+  PRIMARY KEY (kind, ref)
+) WITHOUT ROWID;
+CREATE INDEX jobs_due ON jobs (kind, due_at);
+-- 10: JOB_TRIES.
+CREATE INDEX jobs_parked ON jobs (kind) WHERE tries >= 10;
+INSERT INTO jobs (kind, ref, due_at)
+SELECT 'purge', CAST(key AS TEXT), CAST(unixepoch('subsec') * 1000 AS INTEGER) FROM threads WHERE deleted IN (1, 3);
+-- Spread over a day, so that a large database is not packed at once.
+INSERT INTO jobs (kind, ref, due_at)
+SELECT 'pack', CAST(h.key AS TEXT), CAST(unixepoch('subsec') * 1000 AS INTEGER) + h.key % 1440 * 60000
+FROM heads h
+LEFT JOIN sealing s ON s.key = h.key
+WHERE h.tail > coalesce(s.upto, 0) OR h.run IS NOT NULL;

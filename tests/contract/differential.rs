@@ -173,11 +173,12 @@ pub async fn history(seed: u64, steps: usize, other: Env) {
             16 | 17 => clock.advance(Duration::from_millis(dice.roll(12_000))),
             18 => {
                 both!(envs, at, |env| env.store.seal(key).await.expect("seals"));
+                both!(envs, at, |env| env.store.pack(key, Duration::ZERO).await.expect("packs"));
             }
             19 => {
                 both!(envs, at, |env| env.store.pump_feed(&project(), &user("u")).await.expect("pumps").position);
                 if dice.chance(50) {
-                    let _more = envs.1.store.purge(1 + dice.roll(20) as usize).await.expect("purges");
+                    let _more = envs.1.purge(1 + dice.roll(20) as usize).await;
                 }
             }
             20 | 21 => {

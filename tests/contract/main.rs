@@ -10,10 +10,12 @@ mod differential;
 mod erasure;
 mod feed;
 mod identity;
+mod jobs;
 mod lineage;
 mod lock;
 mod log;
 mod nodes;
+mod packing;
 mod postgres;
 mod preconditions;
 mod projections;
@@ -109,6 +111,17 @@ contract! {
         sealing_packs_across_runs_and_skips_large_rows
         heads_are_read_in_one_query
         events_are_returned_byte_for_byte;
+    packing:
+        a_thread_is_packed_once_it_is_idle
+        packing_changes_nothing_for_readers
+        readers_see_no_seam_while_a_log_is_packed;
+    jobs:
+        a_job_is_taken_by_one_until_its_claim_ends
+        a_job_that_fails_is_tried_less_often_and_parked
+        the_age_of_the_oldest_job_is_measured
+        a_run_puts_the_jobs_of_its_thread
+        a_job_stays_if_a_run_began_in_its_thread_meanwhile
+        jobs_go_with_their_thread;
     feed:
         the_feed_keeps_the_newest_change_of_each_thread
         a_feed_resumes_from_any_cursor

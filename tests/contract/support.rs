@@ -8,8 +8,8 @@ use threadline_core::{
     Seq, Thread, ThreadId, ThreadKey, Timestamp, UserId,
 };
 use threadline_store::{
-    Append, Appended, CloseOutcome, CloseWhen, Closing, Committed, Head, ListThreads, StartOutcome, StartRun,
-    TransferStore, memory::MemoryStore, postgres::PgStore, sqlite::SqliteStore,
+    Append, Appended, CloseOutcome, CloseWhen, Closing, Committed, Head, JobEnd, JobKind, ListThreads, Purging,
+    StartOutcome, StartRun, TransferStore, memory::MemoryStore, postgres::PgStore, sqlite::SqliteStore,
 };
 
 use crate::backing::postgres::Postgres;
@@ -175,6 +175,19 @@ impl Env {
             CloseOutcome::Closed(committed) => *committed,
             other => panic!("not closed: {other:?}"),
         }
+    }
+
+    /// A step of the oldest purge that is due, as a node carries it out; false if none is.
+    pub async fn purge(&self, rows: usize) -> bool {
+        let jobs = self.store.take_jobs(JobKind::Purge, 1).await.expect("takes");
+        let Some(job) = jobs.first() else { return false };
+        let end = match self.store.purge(job.key, rows).await.expect("purges") {
+            Purging::More => JobEnd::Later(Duration::ZERO),
+            Purging::Done => JobEnd::Done,
+            Purging::Staged(left) => JobEnd::Later(left),
+        };
+        self.store.end_job(job, end).await.expect("ends");
+        true
     }
 
     pub async fn head(&self, key: ThreadKey) -> Head {

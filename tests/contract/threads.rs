@@ -264,11 +264,11 @@ pub async fn a_deleted_thread_is_purged_in_chunks(env: Env) {
         assert!(env.store.delete_thread(key, None).await.expect("deletes"));
     }
     let mut steps = 0;
-    while env.store.purge(10).await.expect("purges") {
+    while env.purge(10).await {
         steps += 1;
         assert!(steps < 100, "it ends");
     }
-    assert!(!env.store.purge(10).await.expect("purges"));
+    assert!(!env.purge(10).await);
     assert_eq!(env.log(kept).await.len(), 5);
     assert!(env.append(append(kept, kept_fence, 6, events([6]))).await.is_some());
 }
@@ -287,14 +287,14 @@ pub async fn a_recreated_thread_is_a_new_thread(env: Env) {
         assert!(env.append(append(key, again_fence, None, events([9]))).await.is_none());
         assert!(!env.store.seal(key).await.expect("seals"));
         assert_eq!(env.log(again_key).await, []);
-        while !purged && env.store.purge(7).await.expect("purges") {}
+        while !purged && env.purge(7).await {}
     }
     env.put(again_key, again_fence, [1]).await;
     assert_eq!(env.texts(again_key).await, ["{\"type\":\"X\",\"n\":1}"]);
     // The last key is free, and not used again.
     env.store.delete_thread(again_key, None).await.expect("deletes");
     env.store.pump_feed(&project(), &user("u")).await.expect("pumps");
-    while env.store.purge(1_000).await.expect("purges") {}
+    while env.purge(1_000).await {}
     assert!(env.create("t").await.key > again_key);
 }
 
@@ -307,7 +307,10 @@ pub async fn the_deletion_of_a_requested_thread_is_remembered_for_a_day(env: Env
         assert!(env.store.delete_thread(made.thread.key, None).await.expect("deletes"));
         assert_eq!(was_deleted(id).await, request.is_some());
     }
-    let purge = async || while env.store.purge(100).await.expect("purges") {};
+    let purge = async || {
+        while env.purge(100).await {}
+        env.store.forget_requests().await.expect("forgets");
+    };
     env.clock.advance(REQUEST_KEPT - MS);
     purge().await;
     assert!(was_deleted("a").await, "as long as a retry may come");

@@ -163,7 +163,9 @@ async fn at(kind: Kind, server: &mut Server, load: &Load, rng: &mut Rng) -> bool
             let moment = if kind == Kind::Seal { &load.tally.sealing } else { &load.tally.deleting };
             // It will come; if it does not, any moment is as good.
             let _ = timeout(patience, moment.notified()).await;
-            sleep(Duration::from_micros(rng.between(0, 25_000))).await;
+            // A node looks for work to seal once a second.
+            let soon = if kind == Kind::Seal { 1_050_000 } else { 25_000 };
+            sleep(Duration::from_micros(rng.between(0, soon))).await;
         }
         Kind::Write | Kind::Sync => {
             let deadline = Instant::now() + patience;

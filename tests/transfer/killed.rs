@@ -16,7 +16,9 @@ use threadline::{
     transfer::{self, Refusal, Selection},
 };
 use threadline_core::{Clock, ReadFrom, Timestamp};
-use threadline_store::{ExportStore, ThreadStore, TransferStore, memory::MemoryStore, sqlite::SqliteStore};
+use threadline_store::{
+    ExportStore, JobKind, JobStore, Purging, ThreadStore, TransferStore, memory::MemoryStore, sqlite::SqliteStore,
+};
 
 use crate::{
     command::{assert_same_files, command, export},
@@ -116,7 +118,9 @@ async fn an_export_and_an_import_continue_where_they_were() {
     // What was broken off is swept away, and nothing else is.
     let later = Clock::manual(Timestamp(Clock::system().now().0 + 86_400_000));
     let store = SqliteStore::open(&at("other"), later).await.expect("opens");
-    while store.purge(1_000).await.expect("purges") {}
+    for job in store.take_jobs(JobKind::Purge, 10_000).await.expect("takes") {
+        while store.purge(job.key, 1_000).await.expect("purges") == Purging::More {}
+    }
     store.close().await;
     export(&at("other"), &at("swept")).done();
     assert_same_files(&at("whole"), &at("swept"));

@@ -149,16 +149,48 @@ pub const ROW_BYTES: usize = 256 * 1_024;
 pub const SEGMENT_TARGET_BYTES: usize = 256 * 1_024;
 /// Most raw bytes in a segment. A larger single batch is sealed alone only if it fits.
 pub const SEGMENT_MAX_BYTES: usize = 1_024 * 1_024;
-/// Bytes appended to a thread after which it is sealed while its run continues: several segments at once, because each
-/// sealing is a commit of its own.
-pub const SEAL_AFTER_BYTES: usize = 1_024 * 1_024;
+/// Raw bytes below which a segment of fewer than [`SEGMENT_MIN_EVENTS`] events is open: the next packing of its thread may
+/// take it in.
+pub const SEGMENT_OPEN_BYTES: usize = 64 * 1_024;
+/// Time without a run after which the rest of a thread is packed.
+pub const PACK_IDLE: Duration = Duration::from_secs(600);
+/// Time from a start to the first look at whether its thread can be packed: a run of up to a minute has ended for
+/// [`PACK_IDLE`] then, so that most threads are looked at once.
+pub const PACK_FIRST_LOOK: Duration = Duration::from_secs(660);
+/// Time between two looks at a thread whose run goes on; each seals what is enough for full segments.
+pub const PACK_ACTIVE: Duration = Duration::from_secs(3_600);
 /// Log rows replaced by one sealing step in SQLite: appends wait while the step commits.
 pub const SEAL_ROWS: usize = 256;
 /// Pause of sealing while appends arrive, as a multiple of the time that its last step took, so that sealing does not
 /// delay them. The rows that have gathered are sealed once the appends pause.
 pub const SEAL_REST: u32 = 40;
+/// Pause of packing while appends arrive, as a multiple of the time that the last thread took: shorter than [`SEAL_REST`],
+/// because an idle thread has few rows.
+pub const PACK_REST: u32 = 8;
 /// Log rows removed by one step of deleting a thread.
 pub const PURGE_ROWS: usize = 512;
+/// Time between two looks for jobs of a kind that are due.
+pub const JOB_INTERVAL: Duration = Duration::from_secs(1);
+/// Jobs taken at once: few enough to end within [`JOB_CLAIM`].
+pub const JOB_BATCH: usize = 32;
+/// Time for which a job is left to the node that took it.
+pub const JOB_CLAIM: Duration = Duration::from_secs(60);
+/// Time after which a job that is not at its end is put back, so that its claim does not end first.
+pub const JOB_SLICE: Duration = Duration::from_secs(20);
+/// Tries after which a job counts as parked. Also a literal in the statements and in the index of parked jobs.
+pub const JOB_TRIES: u64 = 10;
+/// Time after which a job that failed is tried again, for the first time; doubled with each further try.
+pub const JOB_BACKOFF: Duration = Duration::from_secs(60);
+/// Longest time between two tries of a job that is not parked.
+pub const JOB_BACKOFF_MAX: Duration = Duration::from_secs(3_600);
+/// Time between two tries of a parked job.
+pub const JOB_PARKED: Duration = Duration::from_secs(24 * 3_600);
+/// Number up to which parked jobs are counted.
+pub const JOB_COUNT: u64 = 1_000;
+/// Time between two measurements of the jobs.
+pub const JOB_LEVELS_INTERVAL: Duration = Duration::from_secs(15);
+/// Tombstones of a user that an erasure reads at once.
+pub const TOMBSTONE_PAGE: usize = 500;
 /// Feed entries removed by one step of erasing a user.
 pub const FORGET_ENTRIES: usize = 4_096;
 /// Threads counted by one Postgres statement of a user's footprint.
@@ -171,7 +203,7 @@ pub const TICKET_SWEEP_INTERVAL: Duration = Duration::from_secs(60);
 pub const STAGING_TIMEOUT: Duration = Duration::from_secs(3_600);
 /// Threads that one export or import transfers at once.
 pub const TRANSFER_THREADS: usize = 4;
-/// Time between two sweeps for leftovers of sealing, deleting and the feed.
+/// Time between two sweeps for leftovers of the feed, and two looks at the size of the store's files.
 pub const SWEEP_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Connections that read the SQLite file. The one writer is not among them.

@@ -6,6 +6,7 @@ use threadline_core::{
     NodeId,
     limits::{MAX_FOLDS, MAX_LEASE, MIN_LEASE},
 };
+use threadline_store::JobKind;
 use tokio::sync::{Semaphore, watch};
 
 use crate::{
@@ -25,7 +26,7 @@ use crate::{
     removals::Removals,
     runs::{self, close, heartbeats, lock_guard, reaper},
     subscription::Hub,
-    upkeep::{feed_writer, retention, run_notices, sealer, snapshots},
+    upkeep::{feed_writer, jobs, retention, run_notices, snapshots, sweeps},
     usecases::{annotations, threads, users},
     wakeups,
 };
@@ -44,9 +45,7 @@ impl Service {
 
         let (committer, appends) = committer::Committer::new(store.pipelines());
         let (heartbeats, beats) = heartbeats::Heartbeats::new();
-        let (sealer, unsealed) = sealer::Sealer::new();
         let (snapshots, unprojected) = snapshots::Snapshots::new();
-        let sealer = Arc::new(sealer);
         let feed_writer = Arc::new(feed_writer::FeedWriter::default());
         let notices = Arc::new(run_notices::RunNotices::new(metrics.clone()));
         let lock_guard =
@@ -62,7 +61,6 @@ impl Service {
                 Box::new(wakeups::TellOthers(bus.clone())),
                 Box::new(lock_guard.clone()),
                 Box::new(LogCounters(metrics.clone())),
-                Box::new(sealer.clone()),
                 Box::new(snapshots),
                 Box::new(notices.clone()),
                 Box::new(feed_writer.clone()),
@@ -118,10 +116,10 @@ impl Service {
                 lifecycle: lifecycle.clone(),
             },
         };
-        let upkeep = Arc::new(sealer::Upkeep {
+        let job_work = Arc::new(jobs::JobWork {
             store: store.clone(),
-            clock: clock.clone(),
             lifecycle: lifecycle.clone(),
+            metrics: metrics.clone(),
             commits,
         });
         let retention = Arc::new(retention::Retention {
@@ -158,9 +156,12 @@ impl Service {
         lifecycle.supervise("wakeups::listen", wakeups::listen(wakeups));
         lifecycle.supervise("heartbeats::run", heartbeats::run(store.clone(), life(), beats));
         lifecycle.supervise("feed_writer::run", feed_writer::run(feeds, feed_writer.clone(), life()));
-        lifecycle.supervise("sealer::run", sealer::run(upkeep.clone(), unsealed));
+        for kind in JobKind::ALL {
+            lifecycle.supervise("jobs::run", jobs::run(job_work.clone(), kind));
+        }
+        lifecycle.supervise("jobs::measure", jobs::measure(job_work));
+        lifecycle.supervise("sweeps::run", sweeps::run(store.clone(), clock.clone(), life()));
         lifecycle.supervise("snapshots::run", snapshots::run(folder.clone(), life(), unprojected));
-        lifecycle.supervise("sealer::run_purge", sealer::run_purge(upkeep, sealer));
         lifecycle.supervise("nodes::run", nodes::run(node_beats));
         lifecycle.supervise("steps::run", nodes::steps::run(steps));
         lifecycle.supervise("lineage::run", lineage::run(lineage_keeper));

@@ -2,7 +2,7 @@
 //!
 //! A request enters at [`Threads`], [`Runs`], [`Events`] or [`Feed`], always with a
 //! [`Principal`](threadline_core::Principal). Behind them run the commit loop (`committer`), the feed writer, the
-//! sealer and the reaper.
+//! jobs and the reaper.
 
 mod after_commit;
 mod assembly;

@@ -1,6 +1,6 @@
 //! The port: one trait per kind of data, and [`Store`] for all of them.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use threadline_core::{
@@ -13,6 +13,7 @@ use crate::{
     erasure::ErasureStore,
     error::StoreResult,
     identity::IdentityStore,
+    jobs::{JobStore, Packing, Purging},
     lineage::LineageStore,
     nodes::NodeStore,
     records::{ActiveHead, Append, Appended, FeedPage, Head, ListThreads, LogPage, ThreadPage},
@@ -61,9 +62,12 @@ pub trait ThreadStore: Send + Sync {
     /// The rows are removed later, by [`ThreadStore::purge`].
     async fn delete_thread(&self, key: ThreadKey, epoch: Option<Epoch>) -> StoreResult<bool>;
 
-    /// Removes up to `rows` log rows of deleted threads, and the other rows of those that have no log rows left.
-    /// Threads whose import was abandoned are included. True if there may be more to do.
-    async fn purge(&self, rows: usize) -> StoreResult<bool>;
+    /// Forgets deletions of threads whose creation is not expected to be retried any more, in one short step.
+    async fn forget_requests(&self) -> StoreResult<()>;
+
+    /// Removes up to `rows` rows of a deleted thread, or of one whose import was abandoned; at the end also the thread's
+    /// jobs. Concurrent calls for the same thread do not wait for each other.
+    async fn purge(&self, key: ThreadKey, rows: usize) -> StoreResult<Purging>;
 }
 
 /// Runs and their leases.
@@ -143,8 +147,9 @@ pub trait LogStore: Send + Sync {
     /// rows only. True if any row was sealed.
     async fn seal(&self, key: ThreadKey) -> StoreResult<bool>;
 
-    /// Threads with enough unsealed events for a segment. Called once, at start.
-    async fn seal_backlog(&self, limit: usize) -> StoreResult<Vec<ThreadKey>>;
+    /// Packs what is possible of a thread in one step, if it has had no active run for `idle`: like [`LogStore::seal`], and
+    /// the rest as well, however little it is.
+    async fn pack(&self, key: ThreadKey, idle: Duration) -> StoreResult<Packing>;
 }
 
 /// Feeds of users: positions and pages.
@@ -194,6 +199,7 @@ pub trait Store:
     + ErasureStore
     + NodeStore
     + LineageStore
+    + JobStore
     + StatusStore
 {
 }
@@ -209,6 +215,7 @@ impl<T> Store for T where
         + ErasureStore
         + NodeStore
         + LineageStore
+        + JobStore
         + StatusStore
 {
 }

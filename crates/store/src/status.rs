@@ -51,6 +51,12 @@ pub trait StatusStore: Send + Sync {
     /// Copies of each commit, as the server is set up at this moment.
     async fn durability(&self) -> StoreResult<Durability>;
 
+    /// Keeps the files of the store small, if that is the program's task. Called every
+    /// [`threadline_core::limits::SWEEP_INTERVAL`].
+    async fn maintain(&self) -> StoreResult<()> {
+        Ok(())
+    }
+
     /// Ends the store cleanly; no call may follow.
     async fn shut_down(&self);
 }

@@ -1,8 +1,11 @@
 //! Every hot statement is an index access, and appends rewrite heads where they stand.
 
+use std::ops::RangeInclusive;
+
 use serde_json::Value;
 use sqlx::Row;
-use threadline_store::postgres::PgStore;
+use threadline_core::limits::{PACK_FIRST_LOOK, PACK_IDLE};
+use threadline_store::{JobEnd, JobKind, Packing, postgres::PgStore};
 
 use super::*;
 
@@ -26,8 +29,15 @@ fn joins(node: &Value, found: &mut Vec<String>) {
 }
 
 /// Changes of several threads at once, which may walk over a table that has only a few rows. As it grows, Postgres looks again.
-const GROUPS: [&str; 6] =
-    ["append a group", "append a group with ends", "heartbeat", "heartbeat, waiting", "pump", "claim of due runs"];
+const GROUPS: [&str; 7] = [
+    "append a group",
+    "append a group with ends",
+    "heartbeat",
+    "heartbeat, waiting",
+    "pump",
+    "claim of due runs",
+    "take jobs",
+];
 
 async fn check(url: &str, when: &str) {
     let plans = PgStore::plans(url).await.expect("plans");
@@ -84,6 +94,7 @@ async fn hot_statements_use_an_index() {
           ON CONFLICT DO NOTHING;
         INSERT INTO log (key, first_seq, last_seq, fence, at, raw, body) SELECT key, n * 2 + 1, n * 2 + 2, 1, 0, 2, '' FROM threads, generate_series(0, 1) n
           ON CONFLICT DO NOTHING;
+        INSERT INTO jobs SELECT 'pack', key::text, key FROM threads ON CONFLICT DO NOTHING;
         INSERT INTO annotations SELECT key, n, 'a' || n, '', NULL, 0, '1' FROM threads, generate_series(1, 2) n;
         INSERT INTO annotated SELECT key, 2 FROM threads;
         INSERT INTO projects SELECT 'p' || n, 1, '{}', '[]' FROM generate_series(1, 2000) n;
@@ -141,6 +152,76 @@ fn visited(node: &Value) -> u64 {
     own as u64 + node["Plans"].as_array().into_iter().flatten().map(visited).sum::<u64>()
 }
 
+/// Executes the statement of a file, and checks how many rows it visits.
+async fn check_visited(own: &mut PgConnection, name: &str, arguments: &str, wanted: RangeInclusive<u64>) {
+    let file = format!("{}/crates/store/queries/postgres/{name}.sql", env!("CARGO_MANIFEST_DIR"));
+    let text = std::fs::read_to_string(file).expect("a statement");
+    execute(own, &format!("DEALLOCATE ALL; PREPARE measured AS {text}")).await;
+    // Often enough for the plan that holds for any argument.
+    for _ in 0..6 {
+        execute(own, &format!("BEGIN; EXECUTE measured ({arguments}); ROLLBACK")).await;
+    }
+    let explain = AssertSqlSafe(format!("EXPLAIN (ANALYZE, FORMAT JSON) EXECUTE measured ({arguments})"));
+    execute(own, "BEGIN").await;
+    let row = sqlx::raw_sql(explain).fetch_one(&mut *own).await.expect("a plan");
+    let plan: String = row.try_get_unchecked(0).expect("a text");
+    execute(own, "ROLLBACK").await;
+    let plan: Value = serde_json::from_str(&plan).expect("JSON");
+    let rows = visited(&plan[0]["Plan"]);
+    assert!(wanted.contains(&rows), "{name} ({arguments}) visited {rows} rows: {plan:#}");
+}
+
+#[tokio::test]
+async fn background_work_visits_no_jobs_of_others() {
+    let url = Postgres::shared().fresh_database();
+    let (env, store) = node(&url, &clock()).await;
+    for n in 0..5 {
+        let (key, fence) = env.running(&format!("t{n}"), "r").await;
+        env.put(key, fence, 0..20).await;
+        env.append(append(key, fence, None, finished())).await.expect("ends");
+    }
+    let key = env.get("t0").await.expect("there").key.0;
+    let mut own = store.connection().await.expect("connects");
+    execute(&mut own, "SET statement_timeout = 0").await;
+    env.clock.advance(PACK_FIRST_LOOK);
+    let now = env.clock.now().0;
+    // Jobs of this kind that are due later, and jobs of another kind that are due, for as many threads.
+    let others = format!(
+        "INSERT INTO threads (project, id, user_id, created_at, updated_at, sort_at, created_with, metadata)
+          SELECT 'other', 'x' || n, 'u' || n % 1000, n, n, n, '', '{{}}' FROM generate_series(1, 100000) n;
+        INSERT INTO heads (key, epoch, tail, fence) SELECT key, 1, 0, 1 FROM threads WHERE project = 'other';
+        INSERT INTO jobs (kind, ref, due_at) SELECT 'pack', key::text, {now} + 1 + key FROM threads WHERE project = 'other';
+        INSERT INTO jobs (kind, ref, due_at) SELECT 'seal', key::text, {now} - key FROM threads WHERE project = 'other';
+        ANALYZE"
+    );
+    for statement in others.split(';') {
+        execute(&mut own, statement).await;
+    }
+    // Jobs that were claimed at once have the same time.
+    let due = now;
+    for (name, arguments, wanted) in [
+        ("take_jobs", format!("{now}, 'pack', 60000, 32"), 5..=20),
+        ("take_jobs", format!("{now}, 'seal', 60000, 32"), 32..=100),
+        ("take_jobs", format!("{now}, 'purge', 60000, 32"), 0..=1),
+        ("end_job", format!("'pack', '{key}', {due}, {key}, 21"), 1..=40),
+        ("delay_job", format!("{now}, 'pack', '{key}', {due}, 1000, 0"), 1..=40),
+        ("job_levels", format!("{now}, 'pack', 1000"), 1..=3),
+        ("idle_since", format!("{now}, {key}"), 2..=2),
+        ("tombstone", format!("{now}, {key}"), 1..=1),
+    ] {
+        check_visited(&mut own, name, &arguments, wanted).await;
+    }
+    let jobs = env.store.take_jobs(JobKind::Pack, 32).await.expect("takes");
+    assert_eq!(jobs.len(), 5);
+    for job in jobs {
+        assert_eq!(env.store.pack(job.key, PACK_IDLE).await.expect("packs"), Packing::More);
+        assert_eq!(ask(&url, &format!("SELECT count(*) FROM log WHERE key = {}", job.key.0)).await, 1);
+        let end = JobEnd::DoneAt(env.head(job.key).await.tail);
+        env.store.end_job(&job, end).await.expect("ends");
+    }
+    assert_eq!(ask(&url, "SELECT count(*) FROM jobs WHERE kind = 'pack'").await, 100_000);
+}
+
 #[tokio::test]
 async fn quota_and_reaper_visit_no_runs_of_others() {
     let url = Postgres::shared().fresh_database();
@@ -149,6 +230,7 @@ async fn quota_and_reaper_visit_no_runs_of_others() {
         env.running(&format!("t{n}"), "r").await;
     }
     let mut own = store.connection().await.expect("connects");
+    execute(&mut own, "SET statement_timeout = 0").await;
     let others = format!(
         "INSERT INTO threads (project, id, user_id, created_at, updated_at, sort_at, created_with, metadata)
           SELECT 'other', 'x' || n, 'u' || n % 1000, n, n, n, '', '{{}}' FROM generate_series(1, 100000) n;
@@ -169,22 +251,10 @@ async fn quota_and_reaper_visit_no_runs_of_others() {
     let statements = [
         ("active_runs", "'p', 'u', 10, 10".to_owned()),
         ("active_runs", "'other', 'u7', 20, 5".to_owned()),
-        ("claim_due", format!("{now}, 10000, 2000, 500")),
+        ("claim_due", format!("{now}, 10000, 2000, 500, {now}")),
     ];
     for (name, arguments) in statements {
-        let file = format!("{}/crates/store/queries/postgres/{name}.sql", env!("CARGO_MANIFEST_DIR"));
-        let text = std::fs::read_to_string(file).expect("a statement");
-        execute(&mut own, &format!("DEALLOCATE ALL; PREPARE measured AS {text}")).await;
-        // Often enough for the plan that holds for any argument.
-        for _ in 0..6 {
-            execute(&mut own, &format!("BEGIN; EXECUTE measured ({arguments}); ROLLBACK")).await;
-        }
-        let explain = AssertSqlSafe(format!("EXPLAIN (ANALYZE, FORMAT JSON) EXECUTE measured ({arguments})"));
-        let row = sqlx::raw_sql(explain).fetch_one(&mut own).await.expect("a plan");
-        let plan: String = row.try_get_unchecked(0).expect("a text");
-        let plan: Value = serde_json::from_str(&plan).expect("JSON");
-        let rows = visited(&plan[0]["Plan"]);
-        assert!((5..=30).contains(&rows), "{name} ({arguments}) visited {rows} rows: {plan:#}");
+        check_visited(&mut own, name, &arguments, 5..=30).await;
     }
     assert_eq!(ask(&url, "SELECT count(*) FROM turns WHERE check_at > 0").await, 100_005);
 }

@@ -9,8 +9,8 @@ use std::{
 use threadline_core::{Batch, Clock, Fence, LogSlice, NewEvents, RunStatus, ThreadKey, Timestamp};
 use threadline_engine::subscription::{Hub, TopicState};
 use threadline_store::{
-    Append, CloseOutcome, CloseWhen, Closing, DynStore, Head, LogStore, RunStore, StartOutcome, StartRun, ThreadStore,
-    memory::MemoryStore,
+    Append, CloseOutcome, CloseWhen, Closing, DynStore, Head, LogStore, Packing, RunStore, StartOutcome, StartRun,
+    ThreadStore, memory::MemoryStore,
 };
 use tokio::{
     sync::broadcast,
@@ -187,8 +187,10 @@ impl Writer {
         self.threads[place] = match (writing.run, dice) {
             (_, 0..=3) => self.delete(writing).await,
             (_, 4..=5) => {
-                let sealed = self.world.raw.seal(writing.key).await.expect("seal");
-                self.world.stats().sealed += usize::from(sealed);
+                let raw = &self.world.raw;
+                let sealed = raw.seal(writing.key).await.expect("seal");
+                let packed = raw.pack(writing.key, Duration::ZERO).await.expect("pack") == Packing::More;
+                self.world.stats().sealed += usize::from(sealed) + usize::from(packed);
                 Some(writing)
             }
             (None, _) => Some(self.start(writing).await),

@@ -11,9 +11,10 @@ use threadline_core::{
 use threadline_store::{
     ActiveHead, ActiveRuns, AgentStore, AnnotationStore, Append, Appended, Beat, Claimed, CloseOutcome, CloseWhen,
     Closing, Durability, DynStore, ErasureStore, FeedPage, FeedStore, GenerationRecord, Head, HeartbeatRequest,
-    IdentityStore, IdlePage, Lineage, LineageCause, LineageFence, LineageStore, ListThreads, LogPage, LogStore,
-    NewBeat, NodeStore, Renewal, Renewed, RunStore, Snapshot, SnapshotStore, StartOutcome, StartRun, StatusStore,
-    StopOutcome, StoreClock, StoreResult, StoreStatus, StoredProject, ThreadPage, ThreadStore, Unprojected,
+    IdentityStore, IdlePage, Job, JobEnd, JobKind, JobLevel, JobStore, Lineage, LineageCause, LineageFence,
+    LineageStore, ListThreads, LogPage, LogStore, NewBeat, NodeStore, Packing, Purging, Renewal, Renewed, RunStore,
+    Snapshot, SnapshotStore, StartOutcome, StartRun, StatusStore, StopOutcome, StoreClock, StoreResult, StoreStatus,
+    StoredProject, ThreadPage, ThreadStore, Unprojected,
 };
 
 /// A call of the store.
@@ -115,8 +116,11 @@ impl<P: Pass> ThreadStore for Through<P> {
     async fn delete_thread(&self, key: ThreadKey, epoch: Option<Epoch>) -> StoreResult<bool> {
         self.pass.pass(of("delete_thread", key), self.inner.delete_thread(key, epoch)).await
     }
-    async fn purge(&self, rows: usize) -> StoreResult<bool> {
-        self.pass.pass(of("purge", None), self.inner.purge(rows)).await
+    async fn forget_requests(&self) -> StoreResult<()> {
+        self.pass.pass(of("forget_requests", None), self.inner.forget_requests()).await
+    }
+    async fn purge(&self, key: ThreadKey, rows: usize) -> StoreResult<Purging> {
+        self.pass.pass(of("purge", key), self.inner.purge(key, rows)).await
     }
 }
 
@@ -180,8 +184,8 @@ impl<P: Pass> LogStore for Through<P> {
     async fn seal(&self, key: ThreadKey) -> StoreResult<bool> {
         self.pass.pass(of("seal", key), self.inner.seal(key)).await
     }
-    async fn seal_backlog(&self, limit: usize) -> StoreResult<Vec<ThreadKey>> {
-        self.pass.pass(of("seal_backlog", None), self.inner.seal_backlog(limit)).await
+    async fn pack(&self, key: ThreadKey, idle: Duration) -> StoreResult<Packing> {
+        self.pass.pass(of("pack", key), self.inner.pack(key, idle)).await
     }
     fn pipelines(&self) -> usize {
         self.inner.pipelines()
@@ -218,12 +222,31 @@ impl<P: Pass> LineageStore for Through<P> {
 }
 
 #[async_trait]
+impl<P: Pass> JobStore for Through<P> {
+    async fn take_jobs(&self, kind: JobKind, limit: usize) -> StoreResult<Vec<Job>> {
+        self.pass.pass(of("take_jobs", None), self.inner.take_jobs(kind, limit)).await
+    }
+    async fn end_job(&self, job: &Job, end: JobEnd) -> StoreResult<()> {
+        self.pass.pass(of("end_job", job.key), self.inner.end_job(job, end)).await
+    }
+    async fn job_levels(&self) -> StoreResult<Vec<JobLevel>> {
+        self.pass.pass(of("job_levels", None), self.inner.job_levels()).await
+    }
+    async fn tombstones(&self, project: &ProjectId, user: &UserId, limit: usize) -> StoreResult<Vec<ThreadKey>> {
+        self.pass.pass(of("tombstones", None), self.inner.tombstones(project, user, limit)).await
+    }
+}
+
+#[async_trait]
 impl<P: Pass> StatusStore for Through<P> {
     fn clock(&self) -> &StoreClock {
         self.inner.clock()
     }
     async fn status(&self) -> StoreResult<StoreStatus> {
         self.pass.pass(of("status", None), self.inner.status()).await
+    }
+    async fn maintain(&self) -> StoreResult<()> {
+        self.pass.pass(of("maintain", None), self.inner.maintain()).await
     }
     async fn durability(&self) -> StoreResult<Durability> {
         self.pass.pass(of("durability", None), self.inner.durability()).await

@@ -7,9 +7,12 @@
 
 mod histogram;
 mod http;
+mod jobs;
 mod lineage;
 mod process;
 mod register;
+#[cfg(test)]
+mod tests;
 
 use std::{
     ops::Deref,
@@ -58,6 +61,8 @@ pub struct Counts {
     pub retention_refused: Counter,
     damaged_rows: Counter,
     skew: Gauge<f64, AtomicU64>,
+    /// Background work that waits in the store.
+    pub jobs: jobs::JobLevels,
     /// Steps of the store's clock that this node has noticed.
     pub clock_steps: Counter,
     /// Changes of the store's history.
@@ -279,6 +284,7 @@ impl Metrics {
                 "Clock of the store minus the clock of this node, at the last beat",
                 Gauge::default(),
             ),
+            jobs: jobs::JobLevels::new(&mut all),
             clock_steps: all.counter("clock_steps", "Times that the store's clock was set, as this node noticed"),
             lineage: LineageCounts::new(&mut all),
             following: Following::new(&mut all),
@@ -456,44 +462,5 @@ impl StoreReads {
         let readers = ["follower", "page", "fold", "retry"];
         let [follower, page, fold, retry] = all.counters("store_reads", help, "reader", readers);
         Self { follower, page, fold, retry }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn nodes_count_for_themselves_and_everything_is_explained() {
-        let (one, other) = (Metrics::new(), Metrics::new());
-        one.bus_resyncs.inc();
-        one.limited("requests");
-        one.limited_so_far("sockets", 3);
-        one.limited_so_far("sockets", 2);
-        let held = GaugeGuard::new(&one.sockets);
-        one.http.know(["/v1/threads/{threadId}".to_owned()].into_iter());
-        one.http.answered("GET", Some("/v1/threads/{threadId}"), 200, std::time::Duration::from_millis(3));
-        one.http.answered("BREW", Some("/coffee"), 404, std::time::Duration::ZERO);
-        let text = one.text(&GaugeSnapshot { connections: 7, store_up: true, ..GaugeSnapshot::default() });
-        for line in [
-            "threadline_bus_resyncs_total 1",
-            "threadline_limited_total{limit=\"requests\"} 1",
-            "threadline_limited_total{limit=\"sockets\"} 3",
-            "threadline_sockets 1",
-            "threadline_connections 7",
-            "threadline_dependency_up{dependency=\"store\"} 1",
-            "threadline_http_requests_total{route=\"/v1/threads/{threadId}\",method=\"GET\",status=\"2xx\"} 1",
-            "threadline_http_requests_total{route=\"none\",method=\"other\",status=\"4xx\"} 1",
-        ] {
-            assert!(text.lines().any(|found| found == line), "{line} in\n{text}");
-        }
-        assert!(!text.contains("redis") && !text.contains("coffee"), "{text}");
-        drop(held);
-        assert!(one.text(&GaugeSnapshot::default()).contains("\nthreadline_sockets 0\n"));
-        let text = other.text(&GaugeSnapshot::default());
-        assert!(text.contains("\nthreadline_bus_resyncs_total 0\n") && text.ends_with("# EOF\n"), "{text}");
-        for line in text.lines().filter(|line| line.starts_with("# HELP")) {
-            assert!(line.split_whitespace().count() > 5, "{line}");
-        }
     }
 }

@@ -1,7 +1,8 @@
-//! Background work on the store: sealing, snapshots, retention and feeds; and notices of runs.
+//! Background work on the store: jobs (sealing, packing, purging), sweeps, snapshots, retention and feeds; and notices of runs.
 
 pub(crate) mod feed_writer;
+pub(crate) mod jobs;
 pub(crate) mod retention;
 pub(crate) mod run_notices;
-pub(crate) mod sealer;
 pub(crate) mod snapshots;
+pub(crate) mod sweeps;

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use sha2::{Digest, Sha256};
 use threadline_core::{
     AuditEntry, FeedCursor, Footprint, ListOrder, Principal, ProjectId, Timestamp, UserId,
-    limits::{MAX_PAGE, PURGE_ROWS},
+    limits::{MAX_PAGE, PURGE_ROWS, TOMBSTONE_PAGE},
 };
-use threadline_store::{DynStore, ListThreads, StoreClock, StoreError, StoreResult};
+use threadline_store::{DynStore, ListThreads, Purging, StoreClock, StoreError, StoreResult};
 
 use crate::{
     EraseError,
@@ -85,7 +85,7 @@ impl Users {
                 erased = left;
             }
             self.delete_threads(project, user).await?;
-            while store.purge(PURGE_ROWS).await? {}
+            self.purge_threads(project, user).await?;
             store.forget_user(project, user).await?;
         }
         self.end_feed(project, user).await;
@@ -101,6 +101,20 @@ impl Users {
             tracing::warn!(%error, "cannot end the followed feed of an erased user; it ends later");
         }
         self.deps.bus.tell(Hint::Feed(feed.0, feed.1, FeedCursor::START));
+    }
+
+    /// Removes the rows of the user's deleted threads. A node that purges one of them at the same time has taken rows that
+    /// this call does not wait for, so the threads are listed until none is left.
+    async fn purge_threads(&self, project: &ProjectId, user: &UserId) -> StoreResult<()> {
+        loop {
+            let keys = self.deps.store.tombstones(project, user, TOMBSTONE_PAGE).await?;
+            for key in &keys {
+                while self.deps.store.purge(*key, PURGE_ROWS).await? == Purging::More {}
+            }
+            if keys.is_empty() {
+                return Ok(());
+            }
+        }
     }
 
     async fn delete_threads(&self, project: &ProjectId, user: &UserId) -> StoreResult<()> {

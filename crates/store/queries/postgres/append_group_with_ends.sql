@@ -84,6 +84,11 @@ put AS (
   WHERE up.status IS NOT NULL AND t.key = up.key
 ), gone AS (
   DELETE FROM turns AS t USING up WHERE up.status IS NOT NULL AND t.key = up.key AND t.run = up.run
+), queued AS (
+  INSERT INTO jobs (kind, ref, due_at)
+  SELECT 'seal', up.key::text, up.now FROM up
+  WHERE up.status IS NOT NULL AND up.tail / 256 > (up.tail - up.producer_seq) / 256
+  ON CONFLICT DO NOTHING
 )
 SELECT h.at, h.run,
   -- <fragment head_columns>

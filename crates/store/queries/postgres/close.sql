@@ -59,6 +59,11 @@ c AS MATERIALIZED (
   UPDATE threads AS t SET last_run_at = up.now, sort_at = up.now, version = t.version + 1 FROM up WHERE t.key = $2
 ), gone AS (
   DELETE FROM turns AS t USING up WHERE t.key = $2 AND t.run = up.run
+), queued AS (
+  INSERT INTO jobs (kind, ref, due_at)
+  SELECT 'seal', up.key::text, up.now FROM up
+  WHERE up.tail / 256 > (up.tail - up.producer_seq) / 256
+  ON CONFLICT DO NOTHING
 )
 SELECT h.at,
   -- <fragment head_columns>

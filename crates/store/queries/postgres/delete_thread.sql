@@ -22,5 +22,8 @@ c AS MATERIALIZED (SELECT coalesce($1::bigint, (extract(epoch FROM clock_timesta
   INSERT INTO deleted_requests (project, thread, at)
   SELECT b.project, b.id, c.now FROM buried b CROSS JOIN c WHERE b.request IS NOT NULL
   ON CONFLICT (project, thread) DO UPDATE SET at = excluded.at
+), queued AS (
+  INSERT INTO jobs AS j (kind, ref, due_at) SELECT 'purge', gone.key::text, c.now FROM gone CROSS JOIN c
+  ON CONFLICT (kind, ref) DO UPDATE SET due_at = excluded.due_at, tries = 0
 )
 SELECT key FROM gone

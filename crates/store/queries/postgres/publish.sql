@@ -12,7 +12,8 @@
 -- $10 stop_at bigint: time of its stop request
 -- $11 finishing boolean
 -- $12 agent text: of the active run
--- example: NULL, 1, 7, 1, 1, FALSE, NULL, 0, 0, NULL, FALSE, NULL
+-- $13 look bigint: PACK_FIRST_LOOK in ms
+-- example: NULL, 1, 7, 1, 1, FALSE, NULL, 0, 0, NULL, FALSE, NULL, 660000
 
 WITH
 -- <fragment clock>
@@ -32,6 +33,10 @@ c AS MATERIALIZED (
   FROM there
   CROSS JOIN c
   WHERE $6::boolean
+), queued AS (
+  INSERT INTO jobs (kind, ref, due_at)
+  SELECT 'pack', there.key::text, c.now + $13::bigint FROM there CROSS JOIN c
+  ON CONFLICT DO NOTHING
 )
 INSERT INTO heads (
   key, epoch, generation, tail, fence, active, run, producer_seq, lease_until, stop_at, finishing

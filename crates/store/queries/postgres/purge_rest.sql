@@ -1,5 +1,6 @@
 -- Removes the last rows of a deleted thread. Applies only once no row is left that another node is still removing.
--- The tombstone stays until the feed has the deletion; then the pump removes it.
+-- The tombstone stays until the feed has the deletion; then the pump removes it. The jobs go with the tombstone: a pump
+-- that the statement waited for may have changed it, so that neither part applies, and the next step finds it.
 -- Caller: purge_thread in src/postgres/threads.rs
 -- $1 key bigint
 -- example: 1
@@ -15,8 +16,16 @@ WITH empty AS MATERIALIZED (
 ), annotated_gone AS (
   DELETE FROM annotated n USING empty e WHERE n.key = e.key
 ), fed AS (
-  DELETE FROM threads t USING empty e WHERE t.key = e.key AND t.deleted = 1 AND t.version = t.fed_version
+  DELETE FROM threads t USING empty e
+  WHERE t.key = e.key AND t.deleted = 1 AND t.version = t.fed_version
+  RETURNING t.key
 ), left_over AS (
-  UPDATE threads AS t SET deleted = 2 FROM empty e WHERE t.key = e.key AND t.deleted = 1 AND t.version > t.fed_version
+  UPDATE threads AS t SET deleted = 2 FROM empty e
+  WHERE t.key = e.key AND t.deleted = 1 AND t.version > t.fed_version
+  RETURNING t.key
+), buried AS (
+  SELECT key FROM fed UNION ALL SELECT key FROM left_over
+), jobs_gone AS (
+  DELETE FROM jobs j USING buried b WHERE j.kind = ANY ('{seal,pack,purge}'::text[]) AND j.ref = b.key::text
 )
-SELECT count(*) FROM empty
+SELECT count(*) FROM buried

@@ -1,6 +1,7 @@
--- Replaces rows of the log by segments. Locks the rows to be replaced, and continues only if they are exactly those
--- that the segments were made of; rows that another transaction has locked or taken are missing in the count. The
--- lock of the thread's head prevents a deletion meanwhile, and no append waits for it.
+-- Replaces rows of the log, which may be open segments, by segments. Locks the rows to be replaced, and continues only if
+-- they are exactly those that the segments were made of: rows that another transaction has locked or taken are missing in
+-- the count, and rows are only ever merged, so an equal number of rows in a range are the same rows. The lock of the
+-- thread's head prevents a deletion meanwhile, and no append waits for it.
 -- Caller: swap in src/postgres/seal.rs
 -- $1 key bigint
 -- $2 first_seqs bigint[]: of the segments
@@ -10,7 +11,8 @@
 -- $6 bodies bytea[]
 -- $7 rows bigint: number of rows replaced
 -- $8 crcs bigint[]: CRC-32C of the bodies
--- example: 1, '{1}', '{2}', '{0}', '{6}', '{"\\x00"}', 2, '{0}'
+-- $9 upto bigint: seq up to which sealing has decided, or NULL
+-- example: 1, '{1}', '{2}', '{0}', '{6}', '{"\\x00"}', 2, '{0}', 2
 
 WITH wanted AS MATERIALIZED (
   SELECT *
@@ -24,7 +26,7 @@ WITH wanted AS MATERIALIZED (
   CROSS JOIN wanted w
   CROSS JOIN LATERAL (
     SELECT log.key, log.first_seq FROM log
-    WHERE log.key = alive.key AND log.first_seq BETWEEN w.first_seq AND w.last_seq AND log.fence IS NOT NULL
+    WHERE log.key = alive.key AND log.first_seq BETWEEN w.first_seq AND w.last_seq AND log.last_seq <= w.last_seq
     ORDER BY log.first_seq FOR UPDATE SKIP LOCKED
   ) AS l
 ), gone AS (
@@ -40,8 +42,9 @@ WITH wanted AS MATERIALIZED (
   RETURNING last_seq
 ), decided AS (
   INSERT INTO sealing AS s (key, upto)
-  SELECT $1::bigint, max(last_seq) FROM put
-  HAVING count(*) > 0
+  SELECT $1::bigint, $9::bigint FROM put
+  WHERE $9 IS NOT NULL
+  LIMIT 1
   ON CONFLICT (key) DO UPDATE SET upto = greatest(s.upto, excluded.upto)
 )
 SELECT count(*) FROM put

@@ -39,7 +39,8 @@
 -- $35 version bigint
 -- $36 created_with text
 -- $37 read_seq bigint
--- example: NULL, NULL, '{1}', '{r}', '{NULL}', '{2}', '{NULL}', '{NULL}', '{NULL}', '{1}', '{1}', '{0}', '{0}', '{NULL}', '{NULL}', '{1}', '{1}', '{1}', '{0}', '{3}', '{"\\x7b7d0a"}', '{0}', NULL, 'p', 't', 'u', NULL, NULL, NULL, FALSE, '{}', 0, 0, NULL, 1, '{}', 0
+-- $38 timeout bigint: STAGING_TIMEOUT in ms
+-- example: NULL, NULL, '{1}', '{r}', '{NULL}', '{2}', '{NULL}', '{NULL}', '{NULL}', '{1}', '{1}', '{0}', '{0}', '{NULL}', '{NULL}', '{1}', '{1}', '{1}', '{0}', '{3}', '{"\\x7b7d0a"}', '{0}', NULL, 'p', 't', 'u', NULL, NULL, NULL, FALSE, '{}', 0, 0, NULL, 1, '{}', 0, 3600000
 
 WITH
 -- <fragment now>
@@ -47,6 +48,9 @@ c AS MATERIALIZED (SELECT coalesce($1::bigint, (extract(epoch FROM clock_timesta
 -- </fragment>
 , forgotten AS (
   UPDATE threads AS t SET deleted = 1 WHERE t.deleted = 3 AND t.project = $24::text AND t.id = $25::text
+  RETURNING t.key, t.sort_at
+), overdue AS (
+  UPDATE jobs AS j SET due_at = f.sort_at FROM forgotten f WHERE j.kind = 'purge' AND j.ref = f.key::text
 ), place AS (
   INSERT INTO threads (
     project, id, user_id, agent, name, name_source, archived, metadata, created_at, updated_at, last_run_at, version,
@@ -57,6 +61,8 @@ c AS MATERIALIZED (SELECT coalesce($1::bigint, (extract(epoch FROM clock_timesta
   FROM c
   WHERE $2::bigint IS NULL
   RETURNING key
+), queued AS (
+  INSERT INTO jobs (kind, ref, due_at) SELECT 'purge', place.key::text, c.now + $38::bigint FROM place CROSS JOIN c
 ),
 -- <fragment part>
 brought AS (

@@ -26,7 +26,8 @@
 -- $23 crcs bigint[]: CRC-32C of each body
 -- $24 epoch bigint: that the log must have, or NULL
 -- $25 bound bigint: the latest time by which the lease of the closed run is judged
--- example: NULL, 1, 'r', NULL, 30000, 0, NULL, NULL, NULL, NULL, NULL, NULL, 0, NULL, NULL, NULL, '{}', '{}', '{}', '{}', NULL, TRUE, '{}', NULL, 0
+-- $26 look bigint: PACK_FIRST_LOOK in ms
+-- example: NULL, 1, 'r', NULL, 30000, 0, NULL, NULL, NULL, NULL, NULL, NULL, 0, NULL, NULL, NULL, '{}', '{}', '{}', '{}', NULL, TRUE, '{}', NULL, 0, 660000
 
 WITH
 -- <fragment clock>
@@ -96,6 +97,13 @@ c AS MATERIALIZED (
   WHERE up.active
 ), gone AS (
   DELETE FROM turns AS t USING closed WHERE t.key = $2 AND t.run = closed.id
+), queued AS (
+  INSERT INTO jobs (kind, ref, due_at)
+  SELECT 'pack', up.key::text, up.now + $26::bigint FROM up
+  UNION ALL
+  SELECT 'seal', up.key::text, up.now FROM up
+  WHERE $11 IS NOT NULL OR ($7 IS NOT NULL AND up.tail / 256 > (up.tail - $6) / 256)
+  ON CONFLICT DO NOTHING
 )
 SELECT (SELECT id FROM closed), h.at,
   -- <fragment head_columns>

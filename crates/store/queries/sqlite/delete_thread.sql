@@ -13,4 +13,8 @@ INSERT INTO deleted_requests (project, thread, at)
 SELECT project, id, ?3 FROM threads WHERE key = ?1 AND request IS NOT NULL AND changes() = 1
 ON CONFLICT DO UPDATE SET at = excluded.at;
 DELETE FROM turns WHERE key = ?1 AND EXISTS (SELECT 1 FROM threads WHERE key = ?1 AND deleted > 0);
+INSERT INTO jobs (kind, ref, due_at)
+SELECT 'purge', CAST(key AS TEXT), ?3 FROM heads
+WHERE key = ?1 AND EXISTS (SELECT 1 FROM threads WHERE key = ?1 AND deleted > 0)
+ON CONFLICT (kind, ref) DO UPDATE SET due_at = excluded.due_at, tries = 0;
 DELETE FROM heads WHERE key = ?1 AND EXISTS (SELECT 1 FROM threads WHERE key = ?1 AND deleted > 0)

@@ -17,6 +17,9 @@ UPDATE heads
 SET fence = ?2, run = ?3, producer_seq = 0, lease_ms = ?8, lease_until = ?9, stop_at = NULL, finishing = 0
 WHERE key = ?1;
 UPDATE threads SET agent = coalesce(agent, ?4), last_run_at = ?6, sort_at = ?6, version = version + 1 WHERE key = ?1;
+-- 660000: PACK_FIRST_LOOK.
+INSERT OR IGNORE INTO jobs (kind, ref, due_at)
+SELECT 'pack', CAST(key AS TEXT), last_run_at + 660000 FROM threads WHERE key = ?1;
 INSERT INTO turns (key, run, project, user, agent, at, check_at)
 SELECT h.key, h.run, t.project, t.user, r.agent, r.started_at, h.lease_until
 FROM heads h

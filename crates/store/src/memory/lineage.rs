@@ -27,6 +27,7 @@ impl State {
             deleted_requests: Default::default(),
             identity: Default::default(),
             nodes: Default::default(),
+            jobs: Default::default(),
         }
     }
 

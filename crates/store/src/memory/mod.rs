@@ -11,19 +11,22 @@ use threadline_core::{
     AgentId, Annotation, Clock, CreatedThread, Epoch, FeedChange, FeedCursor, FeedEntry, FeedHead, Fence, Generation,
     ListOrder, ListPosition, LogHistory, LogSlice, NewEvents, NewThread, Node, NodeId, PriorEpoch, ProjectId, ReadFrom,
     Run, RunId, RunStatus, Seq, Terminal, Thread, ThreadId, ThreadKey, ThreadPatch, Timestamp, UserId,
-    limits::{CLOCK_STEP, PAGE_BYTES, REAP_CLAIM, RELEASE_GRACE, RENEW_CHUNK, REQUEST_KEPT, STOP_GRACE},
+    limits::{
+        CLOCK_STEP, PACK_FIRST_LOOK, PAGE_BYTES, REAP_CLAIM, RELEASE_GRACE, RENEW_CHUNK, REQUEST_KEPT, STOP_GRACE,
+    },
 };
 
 use super::{
     ActiveHead, ActiveRuns, Append, Appended, Claimed, CloseOutcome, CloseWhen, Closing, Committed, Due, FeedImage,
-    FeedPage, FeedStore, GenerationRecord, Head, HeartbeatRequest, Lineage, LineageFence, ListThreads, LogPage,
-    LogStore, Renewal, Renewed, RunStore, Snapshot, StartOutcome, StartRun, StopOutcome, StoreClock, StoreResult,
-    ThreadPage, ThreadStore,
-    segment::{self, LogRow},
+    FeedPage, FeedStore, GenerationRecord, Head, HeartbeatRequest, JobKind, Lineage, LineageFence, ListThreads,
+    LogPage, LogStore, Packing, Purging, Renewal, Renewed, RunStore, Snapshot, StartOutcome, StartRun, StopOutcome,
+    StoreClock, StoreResult, ThreadPage, ThreadStore, segment::LogRow,
 };
 
 mod beside;
 mod identity;
+mod job_table;
+mod jobs;
 mod lineage;
 mod nodes;
 mod status;
@@ -60,6 +63,7 @@ struct State {
     deleted_requests: HashMap<(ProjectId, ThreadId), Timestamp>,
     identity: identity::Identity,
     nodes: BTreeMap<NodeId, Node>,
+    jobs: job_table::Jobs,
 }
 
 /// A thread with its head, its runs and its log.
@@ -79,6 +83,8 @@ struct Row {
     check_at: Timestamp,
     runs: BTreeMap<Fence, Run>,
     log: Vec<LogRow>,
+    /// Seq up to which sealing and packing have decided.
+    decided: Seq,
     snapshots: BTreeMap<Seq, Snapshot>,
     annotations: Vec<Annotation>,
 }
@@ -124,6 +130,7 @@ impl Row {
             check_at: Timestamp(0),
             runs: BTreeMap::new(),
             log: Vec::new(),
+            decided: 0,
             snapshots: BTreeMap::new(),
             annotations: Vec::new(),
         }
@@ -367,6 +374,7 @@ impl ThreadStore for MemoryStore {
     }
 
     async fn delete_thread(&self, key: ThreadKey, epoch: Option<Epoch>) -> StoreResult<bool> {
+        let now = self.clock.now();
         let state = &mut *self.state();
         if !state.threads.get(&key).is_some_and(|row| row.has_or_had(epoch)) {
             return Ok(false);
@@ -378,15 +386,28 @@ impl ThreadStore for MemoryStore {
         }
         state.ids.remove(&(project.clone(), id.clone()));
         state.feeds.entry((project, user)).or_default().deleted.insert(key, id);
+        state.jobs.put_anew(JobKind::Purge, key, now);
         Ok(true)
     }
 
-    async fn purge(&self, _rows: usize) -> StoreResult<bool> {
+    async fn forget_requests(&self) -> StoreResult<()> {
+        let now = self.clock.now();
+        self.state().deleted_requests.retain(|_, at| at.plus(REQUEST_KEPT) > now);
+        Ok(())
+    }
+
+    async fn purge(&self, key: ThreadKey, _rows: usize) -> StoreResult<Purging> {
         let now = self.clock.now();
         let state = &mut *self.state();
-        state.staged.retain(|_, staged| !staged.is_given_up(now));
-        state.deleted_requests.retain(|_, at| at.plus(REQUEST_KEPT) > now);
-        Ok(false)
+        let left = state.staged.get(&key).map_or(Duration::ZERO, |staged| staged.left(now));
+        if !left.is_zero() {
+            return Ok(Purging::Staged(left));
+        }
+        state.staged.remove(&key);
+        if !state.threads.contains_key(&key) {
+            state.jobs.forget(key);
+        }
+        Ok(Purging::Done)
     }
 }
 
@@ -402,7 +423,7 @@ impl RunStore for MemoryStore {
         if let Some(run) = row.runs.values().find(|run| run.id == start.run) {
             return Ok(StartOutcome::Exists(run.clone(), row.head()));
         }
-        let mut slice = LogSlice::default();
+        let (mut slice, mut closed) = (LogSlice::default(), false);
         if let Some(active) = row.active().cloned() {
             if !row.is_lapsed(self.judged(now)) {
                 return Ok(StartOutcome::RunActive(active, row.head()));
@@ -415,6 +436,7 @@ impl RunStore for MemoryStore {
             }
             row.enter(state.lineage);
             slice.0.extend(row.close(&closing, now).0);
+            closed = true;
         } else if start.at.is_some_and(|at| at != row.thread.tail) {
             return Ok(StartOutcome::TailMismatch(row.head()));
         }
@@ -446,6 +468,10 @@ impl RunStore for MemoryStore {
                 row.end_by(terminal, now);
             }
         }
+        state.jobs.put(JobKind::Pack, start.key, now.plus(PACK_FIRST_LOOK));
+        if closed || row.passed_segment() {
+            state.jobs.put(JobKind::Seal, start.key, now);
+        }
         let run = row.runs[&row.fence].clone();
         Ok(StartOutcome::Started(Committed { run, head: row.head(), slice }))
     }
@@ -459,6 +485,9 @@ impl RunStore for MemoryStore {
         }
         row.enter(state.lineage);
         let slice = row.close(&closing, now);
+        if row.passed_segment() {
+            state.jobs.put(JobKind::Seal, key, now);
+        }
         let run = row.runs[&row.fence].clone();
         Ok(CloseOutcome::Closed(Box::new(Committed { run, head: row.head(), slice })))
     }
@@ -613,6 +642,9 @@ impl LogStore for MemoryStore {
                 row.push(&append.events, now);
                 if let Some(terminal) = append.events.terminal() {
                     row.end_by(terminal, now);
+                    if row.passed_segment() {
+                        state.jobs.put(JobKind::Seal, append.key, now);
+                    }
                 } else {
                     let until = now.plus(row.lease);
                     let run = row.runs.get_mut(&append.fence)?;
@@ -671,27 +703,13 @@ impl LogStore for MemoryStore {
 
     async fn seal(&self, key: ThreadKey) -> StoreResult<bool> {
         let state = &mut *self.state();
-        let Some(row) = state.threads.get_mut(&key) else { return Ok(false) };
-        // Only rows after the newest segment are sealed: older rows that were passed over stay as they are.
-        let sealed = row.log.iter().rposition(|log| log.run.is_none()).map_or(0, |newest| newest + 1);
-        let mut fresh = Vec::new();
-        for log in &row.log[sealed..] {
-            fresh.append(&mut log.clone().unpack()?);
-        }
-        let groups = segment::plan(&fresh);
-        for group in groups.iter().rev() {
-            let Some(segment) = segment::encode(&fresh[group.clone()])? else { continue };
-            let body = segment.body.into();
-            let (first_seq, last_seq, at) = (segment.first_seq, segment.last_seq, segment.at);
-            let rows = sealed + group.start..sealed + group.end;
-            row.log.splice(rows, [LogRow { first_seq, last_seq, at, run: None, body }]);
-        }
-        Ok(!groups.is_empty())
+        state.threads.get_mut(&key).map_or(Ok(false), Row::seal)
     }
 
-    async fn seal_backlog(&self, limit: usize) -> StoreResult<Vec<ThreadKey>> {
-        let state = self.state();
-        Ok(state.threads.keys().take(limit).copied().collect())
+    async fn pack(&self, key: ThreadKey, idle: Duration) -> StoreResult<Packing> {
+        let now = self.clock.now();
+        let state = &mut *self.state();
+        state.threads.get_mut(&key).map_or(Ok(Packing::Gone), |row| row.pack(now, idle))
     }
 }
 

@@ -1,17 +1,20 @@
 //! Export and import of threads.
 
-use std::collections::{BTreeMap, HashMap};
+use std::{
+    collections::{BTreeMap, HashMap},
+    time::Duration,
+};
 
 use async_trait::async_trait;
 use threadline_core::{
     AgentId, ApiKey, Clock, Digest, Epoch, FeedHead, LogHistory, ProjectId, RunId, ThreadKey, Timestamp, UserId,
-    limits::STAGING_TIMEOUT,
+    limits::{PACK_FIRST_LOOK, STAGING_TIMEOUT},
 };
 
 use super::{Feed, MemoryStore, Row};
 use crate::{
-    AnnotatedThread, ExportStore, FeedImage, MovedThread, Published, StagedPart, Staging, StoreError, StoreResult,
-    TransferStore,
+    AnnotatedThread, ExportStore, FeedImage, JobKind, MovedThread, Published, StagedPart, Staging, StoreError,
+    StoreResult, TransferStore,
 };
 
 /// A staged thread, which no client sees yet.
@@ -24,13 +27,15 @@ pub(super) struct Staged {
 impl Staged {
     fn put(&mut self, part: StagedPart, clock: &Clock) {
         self.touched = clock.now();
+        self.row.decided = part.sealed().unwrap_or(self.row.decided);
         self.row.runs.extend(part.runs.into_iter().map(|run| (run.fence, run)));
         self.row.log.extend(part.rows.into_iter().map(|staged| staged.row));
     }
 
-    /// True if the import was abandoned.
-    pub(super) fn is_given_up(&self, now: Timestamp) -> bool {
-        self.touched.plus(STAGING_TIMEOUT) <= now
+    /// Time left for the next step of the import; zero if it was abandoned.
+    pub(super) fn left(&self, now: Timestamp) -> Duration {
+        let left = self.touched.plus(STAGING_TIMEOUT).0.saturating_sub(now.0);
+        Duration::from_millis(u64::try_from(left).unwrap_or(0))
     }
 }
 
@@ -113,6 +118,7 @@ impl TransferStore for MemoryStore {
         let mut staged = Staged { row, touched: Timestamp(0) };
         staged.put(part, &self.clock);
         state.staged.insert(key, staged);
+        state.jobs.put(JobKind::Purge, key, self.clock.now().plus(STAGING_TIMEOUT));
         Ok(Staging::Staged(key))
     }
 
@@ -143,11 +149,15 @@ impl TransferStore for MemoryStore {
         staged.row.generation = state.lineage.generation;
         state.ids.insert(id, key);
         state.threads.insert(key, staged.row);
+        state.jobs.put(JobKind::Pack, key, now.plus(PACK_FIRST_LOOK));
         Ok(Published::Done)
     }
 
     async fn unstage(&self, key: ThreadKey) -> StoreResult<()> {
-        self.state().staged.remove(&key);
+        let state = &mut *self.state();
+        if state.staged.remove(&key).is_some() {
+            state.jobs.put_anew(JobKind::Purge, key, self.clock.now());
+        }
         Ok(())
     }
 

@@ -1,10 +1,12 @@
 //! Reading the log: a page is one statement, whose head and rows are of the same moment.
 
+use std::time::Duration;
+
 use async_trait::async_trait;
 use sqlx::query;
 use threadline_core::{
     ReadFrom, ThreadKey,
-    limits::{PG_PIPELINES, RECHECK_CHUNK, SEGMENT_MIN_EVENTS},
+    limits::{PG_PIPELINES, RECHECK_CHUNK},
 };
 
 use super::{
@@ -12,7 +14,7 @@ use super::{
     rows::{self, Columns, text_of},
 };
 use crate::{
-    Append, Appended, Head, LogPage, LogStore, StoreResult,
+    Append, Appended, Head, LogPage, LogStore, Packing, StoreResult,
     segment::LogRow,
     sql::{
         append::append_all,
@@ -26,11 +28,6 @@ pub(super) const AFTER: &str = text_of(include_str!("../../queries/postgres/page
 pub(super) const BEFORE: &str = text_of(include_str!("../../queries/postgres/page_before.sql"));
 
 pub(super) const HEADS: &str = text_of(include_str!("../../queries/postgres/heads.sql"));
-
-/// A scan over heads, which are narrow; run once, at start.
-const BACKLOG: &str = "\
-    SELECT h.key FROM heads h LEFT JOIN sealing s ON s.key = h.key
-    WHERE h.tail - coalesce(s.upto, 0) >= $1 LIMIT $2";
 
 impl PgStore {
     /// The head and rows in order; `None` if the thread is gone.
@@ -84,9 +81,7 @@ impl LogStore for PgStore {
         seal::seal(self, key).await
     }
 
-    async fn seal_backlog(&self, limit: usize) -> StoreResult<Vec<ThreadKey>> {
-        let statement = query(BACKLOG).bind(rows::to_i64(SEGMENT_MIN_EVENTS)).bind(rows::limit(limit));
-        let rows = self.read_rows(statement).await?;
-        rows.iter().map(|row| Columns::new(row).int().map(ThreadKey)).collect()
+    async fn pack(&self, key: ThreadKey, idle: Duration) -> StoreResult<Packing> {
+        seal::pack(self, key, idle).await
     }
 }

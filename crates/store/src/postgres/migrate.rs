@@ -78,7 +78,8 @@ async fn version(connection: &mut PgConnection) -> Result<i64, OpenError> {
     }
     let alike = "SELECT count(*) FROM pg_tables WHERE schemaname = current_schema() AND tablename IN
         ('installation', 'threads', 'heads', 'runs', 'log', 'sealing', 'feed_entries', 'feed_heads', 'snapshots', 'agents',
-         'projects', 'api_keys', 'socket_tickets', 'audit', 'annotations', 'annotated', 'nodes', 'lineage', 'turns')";
+         'projects', 'api_keys', 'socket_tickets', 'audit', 'annotations', 'annotated', 'nodes', 'lineage', 'turns',
+         'jobs')";
     match number(connection, alike).await? {
         0 => Ok(0),
         _ => Err(OpenError::Foreign),

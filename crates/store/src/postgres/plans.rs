@@ -6,7 +6,7 @@ use super::{OpenError, PgStore, address::Address, append, feed, log, nodes, runs
 use crate::sql::tables::{identity, snapshots};
 
 /// The hot statements, by name.
-const HOT: [(&str, &str); 53] = [
+const HOT: [(&str, &str); 59] = [
     ("append one", append::ONE),
     ("append a group", append::GROUP),
     ("append a group with ends", append::WIDE),
@@ -33,7 +33,13 @@ const HOT: [(&str, &str); 53] = [
     ("edit", threads::EDIT),
     ("read marker", threads::MARK),
     ("delete", threads::DELETE),
-    ("tombstones", threads::TOMBSTONES),
+    ("tombstone", threads::TOMBSTONE),
+    ("tombstones", tables::STATEMENTS.tombstones),
+    ("take jobs", tables::STATEMENTS.take_jobs),
+    ("end a job", tables::STATEMENTS.end_job),
+    ("delay a job", tables::STATEMENTS.delay_job),
+    ("levels of jobs", tables::STATEMENTS.job_levels),
+    ("idle since", seal::IDLE_SINCE),
     ("purge of the log", threads::PURGE_LOG),
     ("purge of annotations", threads::PURGE_ANNOTATIONS),
     ("put annotation", tables::STATEMENTS.put_annotation),

@@ -11,11 +11,16 @@ use super::{
 use crate::{
     StoreResult,
     segment::{LogRow, Segment},
-    sql::{crc, pages::Cap, seal::Sealing},
+    sql::{
+        crc,
+        pages::Cap,
+        seal::{IdleSince, Sealing},
+    },
 };
 
 pub(super) const SWAP: &str = text_of(include_str!("../../queries/postgres/seal_swap.sql"));
 const DECIDED: &str = text_of(include_str!("../../queries/postgres/seal_decided.sql"));
+pub(super) const IDLE_SINCE: &str = text_of(include_str!("../../queries/postgres/idle_since.sql"));
 const UPTO: &str = "SELECT upto FROM sealing WHERE key = $1";
 
 #[async_trait]
@@ -27,11 +32,16 @@ impl Sealing for PgStore {
         rows.first().map_or(Ok(0), |row| Columns::new(row).count())
     }
 
+    async fn idle_since(&self, key: ThreadKey) -> StoreResult<Option<IdleSince>> {
+        let now = self.now();
+        IdleSince::of(&self.read_rows(query(IDLE_SINCE).bind(now).bind(key.0)).await?)
+    }
+
     async fn rows_after(&self, key: ThreadKey, after: Seq, cap: Cap) -> StoreResult<Option<Vec<LogRow>>> {
         Ok(self.log_rows(key, ReadFrom::After(after), cap).await?.map(|(_, rows)| rows))
     }
 
-    async fn swap(&self, key: ThreadKey, segments: Vec<Segment>) -> StoreResult<bool> {
+    async fn swap(&self, key: ThreadKey, segments: Vec<Segment>, decided: Option<Seq>) -> StoreResult<bool> {
         let rows: usize = segments.iter().map(|segment| segment.rows).sum();
         let crcs: Vec<_> = segments.iter().map(|segment| crc(&segment.body)).collect();
         let swap = query(SWAP)
@@ -42,7 +52,8 @@ impl Sealing for PgStore {
             .bind(segments.iter().map(|segment| rows::limit(segment.raw)).collect::<Vec<_>>())
             .bind(segments.into_iter().map(|segment| segment.body).collect::<Vec<_>>())
             .bind(rows::limit(rows))
-            .bind(crcs);
+            .bind(crcs)
+            .bind(decided.map(rows::to_i64));
         let done = self.write(swap).await?;
         Ok(done.first().map_or(Ok(0), |row| Columns::new(row).count())? > 0)
     }

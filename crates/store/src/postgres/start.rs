@@ -4,7 +4,7 @@
 use sqlx::query;
 use threadline_core::{
     Epoch, Fence, LogSlice, NewEvents, Run, RunId, ThreadKey, Timestamp,
-    limits::{PG_RACES, STOP_GRACE},
+    limits::{PACK_FIRST_LOOK, PG_RACES, STOP_GRACE},
 };
 
 use super::{
@@ -108,7 +108,8 @@ impl PgStore {
             .bind(start.driven.then_some(true))
             .bind(pieces.crcs)
             .bind(start.epoch.map(Epoch::to_i64))
-            .bind(self.bound());
+            .bind(self.bound())
+            .bind(rows::millis(PACK_FIRST_LOOK));
         let rows = match self.write_once(statement).await {
             // Another start of the same id was first.
             Err(failure) if failure.kind == Kind::Duplicate => return Ok(None),

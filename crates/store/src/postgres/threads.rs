@@ -1,10 +1,12 @@
 //! Threads: creation, lists, changes, deletion and purge.
 
+use std::time::Duration;
+
 use async_trait::async_trait;
 use sqlx::query;
 use threadline_core::{
     CreatedThread, Epoch, ListOrder, NewThread, ProjectId, Seq, Thread, ThreadId, ThreadKey, ThreadPatch,
-    limits::{FORGOTTEN_REQUESTS, PG_RACES, PURGE_ROWS, REQUEST_KEPT},
+    limits::{FORGOTTEN_REQUESTS, PG_RACES, PURGE_ROWS, REQUEST_KEPT, STAGING_TIMEOUT},
 };
 
 use super::{
@@ -12,7 +14,7 @@ use super::{
     fetch::{Rows, Statement},
     rows::{self, Columns, text_of},
 };
-use crate::{ListThreads, StoreError, StoreResult, ThreadPage, ThreadStore, sql::pages};
+use crate::{ListThreads, Purging, StoreError, StoreResult, ThreadPage, ThreadStore, sql::pages};
 
 pub(super) const BY_ID: &str = text_of(include_str!("../../queries/postgres/thread_by_id.sql"));
 
@@ -29,10 +31,10 @@ pub(super) const MARK: &str = text_of(include_str!("../../queries/postgres/mark_
 
 pub(super) const DELETE: &str = text_of(include_str!("../../queries/postgres/delete_thread.sql"));
 
+pub(super) const TOMBSTONE: &str = text_of(include_str!("../../queries/postgres/tombstone.sql"));
+const GIVE_UP: &str = "UPDATE threads SET deleted = 1 WHERE key = $1 AND deleted = 3 AND sort_at = $2";
 pub(super) const FORGET_REQUESTS: &str = text_of(include_str!("../../queries/postgres/forget_requests.sql"));
 pub(super) const DELETED_REQUEST: &str = "SELECT at FROM deleted_requests WHERE project = $1 AND thread = $2";
-
-pub(super) const TOMBSTONES: &str = "SELECT key FROM threads WHERE deleted = 1 ORDER BY key LIMIT 2";
 
 pub(super) const PURGE_LOG: &str = text_of(include_str!("../../queries/postgres/purge_log.sql"));
 pub(super) const PURGE_RUNS: &str = text_of(include_str!("../../queries/postgres/purge_runs.sql"));
@@ -155,16 +157,31 @@ impl ThreadStore for PgStore {
         Ok(!self.write(query(DELETE).bind(self.now()).bind(key.0).bind(epoch.map(Epoch::to_i64))).await?.is_empty())
     }
 
-    async fn purge(&self, rows: usize) -> StoreResult<bool> {
-        let given_up = self.give_up_staged().await?;
+    async fn forget_requests(&self) -> StoreResult<()> {
         let forget = query(FORGET_REQUESTS)
             .bind(self.now())
             .bind(rows::millis(REQUEST_KEPT))
             .bind(rows::limit(FORGOTTEN_REQUESTS));
-        self.write(forget).await?;
-        let found = self.read_rows(query(TOMBSTONES)).await?;
-        let Some(row) = found.first() else { return Ok(given_up) };
-        let left = self.purge_thread(Columns::new(row).int()?, rows.min(PURGE_ROWS)).await?;
-        Ok(left || found.len() > 1)
+        self.write(forget).await.map(drop)
+    }
+
+    async fn purge(&self, key: ThreadKey, rows: usize) -> StoreResult<Purging> {
+        let found = self.read_rows(query(TOMBSTONE).bind(self.now()).bind(key.0)).await?;
+        let Some(row) = found.first() else { return Ok(Purging::Done) };
+        let mut columns = Columns::new(row);
+        let (state, touched, age) = (columns.int()?, columns.int()?, columns.int()?);
+        let left = rows::millis(STAGING_TIMEOUT).saturating_sub(age);
+        match state {
+            1 => {}
+            3 if left > 0 => return Ok(Purging::Staged(Duration::from_millis(left.unsigned_abs()))),
+            // Unless the import has made a step since.
+            3 => {
+                self.write(query(GIVE_UP).bind(key.0).bind(touched)).await?;
+                return Ok(Purging::More);
+            }
+            _ => return Ok(Purging::Done),
+        }
+        let left = self.purge_thread(key.0, rows.min(PURGE_ROWS)).await?;
+        Ok(if left { Purging::More } else { Purging::Done })
     }
 }

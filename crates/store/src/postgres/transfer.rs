@@ -5,7 +5,7 @@ use async_trait::async_trait;
 use sqlx::query;
 use threadline_core::{
     ProjectId, Run, RunStatus, ThreadKey, UserId,
-    limits::{FEED_CHUNK, PG_RACES, STAGING_TIMEOUT},
+    limits::{FEED_CHUNK, PACK_FIRST_LOOK, PG_RACES, STAGING_TIMEOUT},
 };
 
 use super::{
@@ -26,8 +26,7 @@ pub(super) const STAGED: &str = "\
     SELECT coalesce((SELECT last_seq FROM log WHERE key = $1 ORDER BY first_seq DESC LIMIT 1), 0)
     FROM threads WHERE key = $1 AND deleted = 3";
 pub(super) const PUBLISH: &str = text_of(include_str!("../../queries/postgres/publish.sql"));
-const UNSTAGE: &str = "UPDATE threads SET deleted = 1 WHERE key = $1 AND deleted = 3";
-pub(super) const GIVE_UP: &str = text_of(include_str!("../../queries/postgres/give_up_staged.sql"));
+pub(super) const UNSTAGE: &str = text_of(include_str!("../../queries/postgres/unstage.sql"));
 pub(super) const FEED: &str = text_of(include_str!("../../queries/postgres/put_feed.sql"));
 
 /// The arguments of the fragment `part`, behind `$2`.
@@ -65,14 +64,6 @@ fn part_arguments(statement: Statement<'static>, part: StagedPart) -> Statement<
         .bind(log.iter().map(|staged| staged.row.body.to_vec()).collect::<Vec<_>>())
         .bind(log.iter().map(|staged| crc(&staged.row.body)).collect::<Vec<_>>())
         .bind(sealed)
-}
-
-impl PgStore {
-    /// Turns staged threads whose import was abandoned into tombstones. True if there was any.
-    pub(super) async fn give_up_staged(&self) -> StoreResult<bool> {
-        let give_up = query(GIVE_UP).bind(self.now()).bind(rows::millis(STAGING_TIMEOUT));
-        Ok(!self.write(give_up).await?.is_empty())
-    }
 }
 
 impl PgStore {
@@ -132,7 +123,8 @@ impl TransferStore for PgStore {
             .bind(thread.last_run_at.map(|at| at.0))
             .bind(thread.version)
             .bind(thread.created_with.clone())
-            .bind(rows::to_i64(thread.read_seq));
+            .bind(rows::to_i64(thread.read_seq))
+            .bind(rows::millis(STAGING_TIMEOUT));
         let rows = self.write(stage).await?;
         let row = rows.first().ok_or_else(|| corrupt("a staged thread without a key"))?;
         Ok(Staging::Staged(ThreadKey(Columns::new(row).int()?)))
@@ -166,7 +158,8 @@ impl TransferStore for PgStore {
             .bind(active.and_then(|run| run.lease_until).map(|at| at.0))
             .bind(active.and_then(|run| run.stop_requested_at).map(|at| at.0))
             .bind(active.is_some_and(|run| run.status == RunStatus::Finishing))
-            .bind(active.and_then(|run| run.agent.as_ref()).map(ToString::to_string));
+            .bind(active.and_then(|run| run.agent.as_ref()).map(ToString::to_string))
+            .bind(rows::millis(PACK_FIRST_LOOK));
         match self.write_once(publish).await {
             Ok(rows) if rows.is_empty() => Ok(Published::Gone),
             Ok(_) => Ok(Published::Done),

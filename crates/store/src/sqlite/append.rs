@@ -30,7 +30,7 @@ pub const GROUP: &str = text_of(include_str!("../../queries/sqlite/append_group.
 
 /// Inserts the log rows of a group after its heads were moved, and commits.
 pub const WRITE_COMMIT: &str = text_of(include_str!("../../queries/sqlite/write_commit.sql"));
-const WRITE_END_COMMIT: &str = text_of(include_str!("../../queries/sqlite/write_end_commit.sql"));
+pub(super) const WRITE_END_COMMIT: &str = text_of(include_str!("../../queries/sqlite/write_end_commit.sql"));
 pub(super) const WRITE_AND_END: &str = text_of(include_str!("../../queries/sqlite/write_and_end.sql"));
 
 /// Rows that a commit writes after the head was moved: events, or the end of the run, or both.

@@ -1,5 +1,7 @@
 //! Reads of the log: a page is one statement, which walks only over the rows that it returns.
 
+use std::time::Duration;
+
 use async_trait::async_trait;
 use sqlx::query;
 use threadline_core::{ReadFrom, ThreadKey};
@@ -10,7 +12,7 @@ use super::{
     rows::{self, Columns, text_of},
 };
 use crate::{
-    Append, Appended, Head, LogPage, LogStore, StoreResult,
+    Append, Appended, Head, LogPage, LogStore, Packing, StoreResult,
     segment::LogRow,
     sql::{
         append::append_all,
@@ -66,7 +68,7 @@ impl LogStore for SqliteStore {
         seal::seal(self, key).await
     }
 
-    async fn seal_backlog(&self, limit: usize) -> StoreResult<Vec<ThreadKey>> {
-        self.unsealed(limit).await
+    async fn pack(&self, key: ThreadKey, idle: Duration) -> StoreResult<Packing> {
+        seal::pack(self, key, idle).await
     }
 }

@@ -137,7 +137,7 @@ impl SqliteStore {
     }
 
     /// Keeps the write-ahead log bounded: writes it back and truncates it once it has grown beyond
-    /// [`WAL_LIMIT_BYTES`]. True if it tried. [`super::ThreadStore::purge`] calls this.
+    /// [`WAL_LIMIT_BYTES`]. True if it tried. [`super::StatusStore::maintain`] calls this.
     pub async fn maintain(&self) -> StoreResult<bool> {
         let large = tokio::fs::metadata(&self.inner.wal).await.is_ok_and(|wal| wal.len() > WAL_LIMIT_BYTES);
         if large {

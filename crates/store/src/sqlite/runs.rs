@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use sqlx::{SqliteConnection, query};
 use threadline_core::{
     Epoch, Fence, LogSlice, NewEvents, ProjectId, Run, RunId, RunStatus, ThreadKey, Timestamp, UserId,
-    limits::{REAP_CLAIM, RELEASE_GRACE, STOP_GRACE},
+    limits::{PACK_FIRST_LOOK, REAP_CLAIM, RELEASE_GRACE, STOP_GRACE},
 };
 
 use super::{
@@ -34,6 +34,9 @@ const RELEASE: &str = text_of(include_str!("../../queries/sqlite/release.sql"));
 pub(super) const CLAIM_DUE: &str = text_of(include_str!("../../queries/sqlite/claim_due.sql"));
 pub(super) const WAITING: &str = "SELECT key FROM turns WHERE place IS NULL AND check_at <= ?1 LIMIT 1";
 pub(super) const ACTIVE_RUNS: &str = text_of(include_str!("../../queries/sqlite/active_runs.sql"));
+
+// The statement of a start has it as a literal.
+const _: () = assert!(PACK_FIRST_LOOK.as_millis() == 660_000);
 
 /// A head, a run of it, and the time of the newest events.
 type Look = (Head, Option<Run>, Option<Timestamp>);

@@ -2,10 +2,7 @@
 
 use async_trait::async_trait;
 use sqlx::query;
-use threadline_core::{
-    ReadFrom, Seq, ThreadKey,
-    limits::{SEAL_ROWS, SEGMENT_MIN_EVENTS},
-};
+use threadline_core::{ReadFrom, Seq, ThreadKey, limits::SEAL_ROWS};
 
 use super::{
     SqliteStore, fetch,
@@ -14,16 +11,17 @@ use super::{
 use crate::{
     StoreResult,
     segment::{LogRow, Segment},
-    sql::{crc, pages::Cap, seal::Sealing},
+    sql::{
+        crc,
+        pages::Cap,
+        seal::{IdleSince, Sealing},
+    },
 };
 
 const SWAP: &str = text_of(include_str!("../../queries/sqlite/seal_swap.sql"));
 const DECIDED: &str = text_of(include_str!("../../queries/sqlite/seal_decided.sql"));
 const UPTO: &str = "SELECT upto FROM sealing WHERE key = ?";
-/// A scan over heads, which are narrow; called once, at start.
-const BACKLOG: &str = "\
-    SELECT h.key FROM heads h LEFT JOIN sealing s ON s.key = h.key
-    WHERE h.tail - coalesce(s.upto, 0) >= ? LIMIT ?";
+pub(super) const IDLE_SINCE: &str = text_of(include_str!("../../queries/sqlite/idle_since.sql"));
 
 #[async_trait]
 impl Sealing for SqliteStore {
@@ -34,15 +32,19 @@ impl Sealing for SqliteStore {
         rows.first().map_or(Ok(0), |row| Columns::new(row).count())
     }
 
+    async fn idle_since(&self, key: ThreadKey) -> StoreResult<Option<IdleSince>> {
+        let now = self.inner.clock.now().0;
+        IdleSince::of(&self.read_rows(query(IDLE_SINCE).bind(now).bind(key.0)).await?)
+    }
+
     async fn rows_after(&self, key: ThreadKey, after: Seq, cap: Cap) -> StoreResult<Option<Vec<LogRow>>> {
         Ok(self.log_rows(key, ReadFrom::After(after), cap).await?.map(|(_, rows)| rows))
     }
 
-    async fn swap(&self, key: ThreadKey, segments: Vec<Segment>) -> StoreResult<bool> {
+    async fn swap(&self, key: ThreadKey, segments: Vec<Segment>, decided: Option<Seq>) -> StoreResult<bool> {
         self.write(move |connection| {
             Box::pin(async move {
                 fetch::run(connection, query("BEGIN IMMEDIATE")).await?;
-                let mut upto = 0;
                 for segment in segments {
                     let (first, last) = (rows::to_i64(segment.first_seq), rows::to_i64(segment.last_seq));
                     let crc = crc(&segment.body);
@@ -60,9 +62,10 @@ impl Sealing for SqliteStore {
                         fetch::run(connection, query("ROLLBACK")).await?;
                         return Ok(false);
                     }
-                    upto = last;
                 }
-                fetch::run(connection, query(DECIDED).bind(key.0).bind(upto)).await?;
+                if let Some(upto) = decided {
+                    fetch::run(connection, query(DECIDED).bind(key.0).bind(rows::to_i64(upto))).await?;
+                }
                 fetch::run(connection, query("COMMIT")).await?;
                 Ok(true)
             })
@@ -75,13 +78,5 @@ impl Sealing for SqliteStore {
             Box::pin(async move { fetch::run(connection, query(DECIDED).bind(key.0).bind(rows::to_i64(upto))).await })
         })
         .await
-    }
-}
-
-impl SqliteStore {
-    pub(super) async fn unsealed(&self, limit: usize) -> StoreResult<Vec<ThreadKey>> {
-        let statement = query(BACKLOG).bind(rows::to_i64(SEGMENT_MIN_EVENTS)).bind(rows::limit(limit));
-        let rows = self.read_rows(statement).await?;
-        rows.iter().map(|row| Columns::new(row).int().map(ThreadKey)).collect()
     }
 }

@@ -20,6 +20,10 @@ impl StatusStore for SqliteStore {
         Ok(StoreStatus { now: self.inner.clock.now(), read_only: false })
     }
 
+    async fn maintain(&self) -> StoreResult<()> {
+        Self::maintain(self).await.map(drop)
+    }
+
     async fn durability(&self) -> StoreResult<Durability> {
         Ok(Durability::Single)
     }

@@ -1,10 +1,12 @@
 //! Threads: create, list, edit, delete.
 
+use std::time::Duration;
+
 use async_trait::async_trait;
 use sqlx::{SqliteConnection, query};
 use threadline_core::{
-    CreatedThread, Epoch, ListOrder, NewThread, ProjectId, Seq, Thread, ThreadId, ThreadKey, ThreadPatch,
-    limits::{FORGOTTEN_REQUESTS, PURGE_ROWS, REQUEST_KEPT},
+    CreatedThread, Epoch, ListOrder, NewThread, ProjectId, Seq, Thread, ThreadId, ThreadKey, ThreadPatch, Timestamp,
+    limits::{FORGOTTEN_REQUESTS, PURGE_ROWS, REQUEST_KEPT, STAGING_TIMEOUT},
 };
 
 use super::{
@@ -12,7 +14,7 @@ use super::{
     fetch::{self, Work},
     rows::{self, Columns, text_of},
 };
-use crate::{ListThreads, StoreResult, ThreadPage, ThreadStore, sql::pages};
+use crate::{ListThreads, Purging, StoreResult, ThreadPage, ThreadStore, sql::pages};
 
 pub(super) const BY_ID: &str = text_of(include_str!("../../queries/sqlite/thread_by_id.sql"));
 const BY_KEY: &str = text_of(include_str!("../../queries/sqlite/thread_by_key.sql"));
@@ -26,7 +28,7 @@ const EDIT: &str = text_of(include_str!("../../queries/sqlite/edit_thread.sql"))
 
 pub(super) const MARK: &str = text_of(include_str!("../../queries/sqlite/mark_read.sql"));
 
-const DELETE: &str = text_of(include_str!("../../queries/sqlite/delete_thread.sql"));
+pub(super) const DELETE: &str = text_of(include_str!("../../queries/sqlite/delete_thread.sql"));
 
 const DELETED_REQUEST: &str = "SELECT at FROM deleted_requests WHERE project = ? AND thread = ?";
 const OLD_REQUEST: &str = "SELECT at FROM deleted_requests WHERE at <= ? LIMIT 1";
@@ -34,8 +36,9 @@ const FORGET_REQUESTS: &str = "\
     DELETE FROM deleted_requests
     WHERE (project, thread) IN (SELECT project, thread FROM deleted_requests WHERE at <= ?1 ORDER BY at LIMIT ?2)";
 
-/// Both conditions are needed: the first one is the condition of the partial index.
-pub(super) const TOMBSTONES: &str = "SELECT key FROM threads WHERE deleted > 0 AND deleted = 1 LIMIT 2";
+/// State of a thread that is to be purged, and the time of its last step if it is staged.
+const TOMBSTONE: &str = "SELECT deleted, sort_at FROM threads WHERE key = ?1";
+const GIVE_UP: &str = "UPDATE threads SET deleted = 1 WHERE key = ?1 AND deleted = 3";
 
 pub(super) async fn one(connection: &mut SqliteConnection, statement: fetch::Statement<'_>) -> Work<Option<Thread>> {
     match fetch::row(connection, statement).await? {
@@ -155,28 +158,13 @@ impl ThreadStore for SqliteStore {
         .await
     }
 
-    async fn purge(&self, rows: usize) -> StoreResult<bool> {
-        let found = self.read_rows(query(TOMBSTONES)).await?;
-        let more = match found.first() {
-            Some(row) => {
-                let key = Columns::new(row).int()?;
-                let left =
-                    self.transact(move |connection| Box::pin(purge(connection, key, rows.min(PURGE_ROWS)))).await?;
-                left || found.len() > 1
-            }
-            None => false,
-        };
-        let given_up = self.give_up_staged().await?;
-        self.forget_requests().await?;
-        self.maintain().await?;
-        Ok(more || given_up)
+    async fn purge(&self, key: ThreadKey, rows: usize) -> StoreResult<Purging> {
+        let now = self.inner.clock.now();
+        self.transact(move |connection| Box::pin(purge(connection, key.0, rows.min(PURGE_ROWS), now))).await
     }
-}
 
-impl SqliteStore {
-    /// Forgets deletions of threads whose creation is not expected to be retried any more. Read first, so that a purge of
-    /// nothing commits nothing.
     async fn forget_requests(&self) -> StoreResult<()> {
+        // Read first, so that a look at nothing commits nothing.
         let before = self.inner.clock.now().minus(REQUEST_KEPT).0;
         let limit = rows::limit(FORGOTTEN_REQUESTS);
         if self.read_rows(query(OLD_REQUEST).bind(before)).await?.is_empty() {
@@ -189,8 +177,8 @@ impl SqliteStore {
     }
 }
 
-/// Removes a chunk of the remaining rows of a deleted thread. True if there are more.
-async fn purge(connection: &mut SqliteConnection, key: i64, rows: usize) -> Work<bool> {
+/// Removes a chunk of the remaining rows of a deleted thread.
+async fn purge(connection: &mut SqliteConnection, key: i64, rows: usize, now: Timestamp) -> Work<Purging> {
     const LOG: &str = "DELETE FROM log WHERE rowid IN (SELECT rowid FROM log WHERE key = ?1 LIMIT ?2)";
     const RUNS: &str = "DELETE FROM runs WHERE key = ?1 AND fence IN (SELECT fence FROM runs WHERE key = ?1 LIMIT ?2)";
     const ANNOTATIONS: &str =
@@ -199,14 +187,25 @@ async fn purge(connection: &mut SqliteConnection, key: i64, rows: usize) -> Work
     const REST: &str = "\
         DELETE FROM sealing WHERE key = ?1;
         DELETE FROM snapshots WHERE key = ?1;
+        DELETE FROM jobs WHERE kind IN ('seal', 'pack', 'purge') AND ref = CAST(?1 AS TEXT);
         DELETE FROM threads WHERE key = ?1 AND deleted = 1 AND version = fed_version;
         UPDATE threads SET deleted = 2 WHERE key = ?1 AND deleted = 1";
+    let Some(row) = fetch::row(connection, query(TOMBSTONE).bind(key)).await? else { return Ok(Purging::Done) };
+    let mut columns = Columns::new(&row);
+    let (state, touched) = (columns.int()?, columns.time()?);
+    let left = touched.plus(STAGING_TIMEOUT).0.saturating_sub(now.0);
+    match state {
+        1 => {}
+        3 if left > 0 => return Ok(Purging::Staged(Duration::from_millis(left.unsigned_abs()))),
+        3 => fetch::run(connection, query(GIVE_UP).bind(key)).await?,
+        _ => return Ok(Purging::Done),
+    }
     let limit = rows::limit(rows);
     for text in [LOG, RUNS, ANNOTATIONS] {
         if fetch::change(connection, query(text).bind(key).bind(limit)).await? >= rows as u64 {
-            return Ok(true);
+            return Ok(Purging::More);
         }
     }
     fetch::run(connection, query(REST).bind(key)).await?;
-    Ok(false)
+    Ok(Purging::Done)
 }

@@ -4,7 +4,10 @@
 use async_trait::async_trait;
 use serde_json::{Value, json};
 use sqlx::{SqliteConnection, query};
-use threadline_core::{ProjectId, Run, RunStatus, ThreadKey, Timestamp, UserId, limits::STAGING_TIMEOUT};
+use threadline_core::{
+    ProjectId, Run, RunStatus, ThreadKey, Timestamp, UserId,
+    limits::{PACK_FIRST_LOOK, STAGING_TIMEOUT},
+};
 
 use super::{
     SqliteStore, corrupt,
@@ -18,12 +21,19 @@ use crate::{
     sql::{crc, pages},
 };
 
-/// `deleted > 0` is the condition of the partial index. Beyond it the statement reads only tombstones.
-pub(super) const FORGET: &str =
-    "UPDATE threads SET deleted = 1 WHERE deleted > 0 AND deleted = 3 AND project = ?1 AND id = ?2";
-const UNSTAGE: &str = "UPDATE threads SET deleted = 1 WHERE key = ?1 AND deleted = 3";
-const GIVE_UP: &str = "UPDATE threads SET deleted = 1 WHERE deleted > 0 AND deleted = 3 AND sort_at <= ?1";
-pub(super) const GIVEN_UP: &str = "SELECT key FROM threads WHERE deleted > 0 AND deleted = 3 AND sort_at <= ?1 LIMIT 1";
+/// `deleted > 0` is the condition of the partial index. Beyond it the statements read only tombstones.
+pub(super) const FORGET: &str = "\
+    UPDATE jobs SET due_at = ?3 WHERE kind = 'purge' AND ref IN (
+      SELECT CAST(key AS TEXT) FROM threads WHERE deleted > 0 AND deleted = 3 AND project = ?1 AND id = ?2);
+    UPDATE threads SET deleted = 1 WHERE deleted > 0 AND deleted = 3 AND project = ?1 AND id = ?2";
+const UNSTAGE: &str = "\
+    UPDATE jobs SET due_at = ?2 WHERE kind = 'purge' AND ref = CAST(?1 AS TEXT)
+      AND EXISTS (SELECT 1 FROM threads WHERE key = ?1 AND deleted = 3);
+    UPDATE threads SET deleted = 1 WHERE key = ?1 AND deleted = 3";
+/// A thread that was imported is packed later.
+const PACK_JOB: &str = "INSERT INTO jobs (kind, ref, due_at) VALUES ('pack', CAST(?1 AS TEXT), ?2)";
+/// An import that is abandoned is purged.
+const STAGE_JOB: &str = "INSERT INTO jobs (kind, ref, due_at) VALUES ('purge', CAST(?1 AS TEXT), ?2)";
 const STAGE: &str = text_of(include_str!("../../queries/sqlite/stage.sql"));
 pub(super) const TOUCH: &str = "UPDATE threads SET sort_at = ?2 WHERE key = ?1 AND deleted = 3";
 pub(super) const RUNS: &str = text_of(include_str!("../../queries/sqlite/stage_runs.sql"));
@@ -94,7 +104,7 @@ async fn stage(
     if let Some(taken) = one(connection, id(BY_ID)).await? {
         return Ok(Staging::Taken(Box::new(taken)));
     }
-    fetch::run(connection, id(FORGET)).await?;
+    fetch::run(connection, id(FORGET).bind(now.0)).await?;
     let insert = id(STAGE)
         .bind(thread.user.as_str())
         .bind(thread.agent.as_ref().map(|agent| agent.as_str()))
@@ -111,6 +121,7 @@ async fn stage(
         .bind(rows::to_i64(thread.read_seq));
     let row = fetch::row(connection, insert).await?.ok_or_else(|| corrupt("a staged thread without a key"))?;
     let key = Columns::new(&row).int()?;
+    fetch::run(connection, query(STAGE_JOB).bind(key).bind(now.plus(STAGING_TIMEOUT).0)).await?;
     if !put(connection, key, part, now).await? {
         return Err(corrupt("what was just staged is gone").into());
     }
@@ -146,6 +157,7 @@ async fn publish(connection: &mut SqliteConnection, key: i64, moved: MovedThread
         .bind(active.and_then(|run| run.agent.as_ref()).map(|agent| agent.as_str()))
         .bind(now.0);
     fetch::run(connection, publish).await?;
+    fetch::run(connection, query(PACK_JOB).bind(key).bind(now.plus(PACK_FIRST_LOOK).0)).await?;
     Ok(Published::Done)
 }
 
@@ -162,20 +174,6 @@ async fn put_feed(connection: &mut SqliteConnection, project: ProjectId, user: U
         .bind(taken.epoch.to_i64());
     fetch::run(connection, put).await?;
     Ok(true)
-}
-
-impl SqliteStore {
-    /// Turns staged threads whose import was abandoned into tombstones. True if there was any.
-    pub(super) async fn give_up_staged(&self) -> StoreResult<bool> {
-        let before = self.inner.clock.now().minus(STAGING_TIMEOUT).0;
-        if self.read_rows(query(GIVEN_UP).bind(before)).await?.is_empty() {
-            return Ok(false);
-        }
-        self.transact(move |connection| {
-            Box::pin(async move { Ok(fetch::change(connection, query(GIVE_UP).bind(before)).await? > 0) })
-        })
-        .await
-    }
 }
 
 #[async_trait]
@@ -196,8 +194,9 @@ impl TransferStore for SqliteStore {
     }
 
     async fn unstage(&self, key: ThreadKey) -> StoreResult<()> {
+        let now = self.inner.clock.now().0;
         self.transact(move |connection| {
-            Box::pin(async move { fetch::run(connection, query(UNSTAGE).bind(key.0)).await })
+            Box::pin(async move { fetch::run(connection, query(UNSTAGE).bind(key.0).bind(now)).await })
         })
         .await
     }

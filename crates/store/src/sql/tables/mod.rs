@@ -12,6 +12,7 @@ pub(crate) mod annotations;
 pub(crate) mod erasure;
 pub(crate) mod export;
 pub(crate) mod identity;
+pub(crate) mod jobs;
 pub(crate) mod snapshots;
 
 /// A value of a statement.
@@ -85,6 +86,16 @@ pub(crate) struct Statements {
     pub(crate) forget_some: &'static str,
     /// Removes the rest of a feed; a row of `false` if concurrent changes prevent it: `$1` project, `$2` user.
     pub(crate) forget: &'static str,
+    /// Takes jobs: `$1` now, `$2` kind, `$3` claim, `$4` limit.
+    pub(crate) take_jobs: &'static str,
+    /// Removes a job: `$1` kind, `$2` ref, `$3` end of the claim, `$4` key, `$5` tail.
+    pub(crate) end_job: &'static str,
+    /// Makes a job due later: `$1` now, `$2` kind, `$3` ref, `$4` end of the claim, `$5` delay, `$6` tries.
+    pub(crate) delay_job: &'static str,
+    /// Measures the jobs of a kind: `$1` now, `$2` kind, `$3` limit.
+    pub(crate) job_levels: &'static str,
+    /// Finds the tombstones of a user: `$1` project, `$2` user, `$3` limit.
+    pub(crate) tombstones: &'static str,
     /// Reads a page of the threads of all projects: `$1` after, `$2` limit.
     pub(crate) all_threads: &'static str,
     /// Reads a page of the threads that have annotations: `$1` after, `$2` limit.

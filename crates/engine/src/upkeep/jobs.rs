@@ -1,0 +1,169 @@
+//! Carries out the jobs of the store: sealing, packing, purging. Every node does; a job is taken by one of them.
+
+use std::{
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
+
+use threadline_core::{
+    ThreadKey,
+    limits::{
+        JOB_BATCH, JOB_INTERVAL, JOB_LEVELS_INTERVAL, JOB_SLICE, JOB_TRIES, PACK_ACTIVE, PACK_IDLE, PACK_REST,
+        PURGE_ROWS, SEAL_REST,
+    },
+};
+use threadline_store::{DynStore, Job, JobEnd, JobKind, Packing, Purging, StoreResult};
+use tokio::time::{self, Instant};
+
+use crate::{commit::pipeline::CommitCount, lifecycle::Lifecycle, metrics::Metrics};
+
+/// Dependencies of the loops.
+pub(crate) struct JobWork {
+    pub store: DynStore,
+    pub lifecycle: Lifecycle,
+    pub metrics: Metrics,
+    /// Counter of commits: sealing and packing pause between two steps while commits arrive.
+    pub commits: CommitCount,
+}
+
+/// Loop that carries out the jobs of a kind. Kinds have a loop each, so that none waits for a long job of another.
+pub(crate) async fn run(work: Arc<JobWork>, kind: JobKind) {
+    let mut tick = time::interval(JOB_INTERVAL);
+    tick.set_missed_tick_behavior(time::MissedTickBehavior::Delay);
+    loop {
+        tokio::select! {
+            _ = tick.tick() => {}
+            () = work.lifecycle.stopped() => return,
+        }
+        loop {
+            let jobs = match work.store.take_jobs(kind, JOB_BATCH).await {
+                Ok(jobs) => jobs,
+                Err(error) => {
+                    tracing::warn!(%error, kind = kind.name(), "cannot look for background work; retrying");
+                    break;
+                }
+            };
+            let more = jobs.len() >= JOB_BATCH;
+            let slice = Slice::begin();
+            for job in jobs {
+                // No claim ends before its job, and a node that stops leaves none behind.
+                let done = if slice.is_over(&work) { JobEnd::Untried } else { carry_out(&work, &job).await };
+                // An end that is not noted is harmless: the work is found done when the claim has ended.
+                if let Err(error) = work.store.end_job(&job, done).await {
+                    tracing::warn!(%error, kind = kind.name(), key = job.key.0, "cannot note the end of background work");
+                }
+            }
+            if !more || work.lifecycle.stopping.is_cancelled() {
+                break;
+            }
+        }
+    }
+}
+
+async fn carry_out(work: &JobWork, job: &Job) -> JobEnd {
+    let done = match job.kind {
+        JobKind::Seal => seal(work, job.key).await,
+        JobKind::Pack => pack(work, job.key).await,
+        JobKind::Purge => purge(work, job.key).await,
+    };
+    match done {
+        Ok(end) => end,
+        Err(error) => {
+            let (kind, key, tries) = (job.kind.name(), job.key.0, job.tries);
+            if tries < JOB_TRIES {
+                tracing::warn!(%error, kind, key, tries, "background work failed; retrying later");
+            } else {
+                tracing::error!(%error, kind, key, tries, "background work fails each time; retrying once a day");
+            }
+            JobEnd::Failed
+        }
+    }
+}
+
+/// Pauses a job for a multiple of the time that its last step took, if commits have arrived during the step.
+async fn rest(work: &JobWork, begun: Instant, commits: u64, times: u32) {
+    if work.commits.load(Ordering::Relaxed) != commits {
+        tokio::select! {
+            () = time::sleep(begun.elapsed() * times) => {}
+            () = work.lifecycle.stopped() => {}
+        }
+    }
+}
+
+/// Time at which a job is put back.
+struct Slice(Instant);
+
+impl Slice {
+    fn begin() -> Self {
+        Self(Instant::now() + JOB_SLICE)
+    }
+
+    fn is_over(&self, work: &JobWork) -> bool {
+        Instant::now() >= self.0 || work.lifecycle.stopping.is_cancelled()
+    }
+}
+
+async fn seal(work: &JobWork, key: ThreadKey) -> StoreResult<JobEnd> {
+    let slice = Slice::begin();
+    loop {
+        let (begun, commits) = (Instant::now(), work.commits.load(Ordering::Relaxed));
+        if !work.store.seal(key).await? {
+            return Ok(JobEnd::Done);
+        }
+        rest(work, begun, commits, SEAL_REST).await;
+        if slice.is_over(work) {
+            return Ok(JobEnd::Later(Duration::ZERO));
+        }
+    }
+}
+
+async fn pack(work: &JobWork, key: ThreadKey) -> StoreResult<JobEnd> {
+    let slice = Slice::begin();
+    loop {
+        let (begun, commits) = (Instant::now(), work.commits.load(Ordering::Relaxed));
+        match work.store.pack(key, PACK_IDLE).await? {
+            Packing::Gone => return Ok(JobEnd::Done),
+            Packing::Packed(tail) => return Ok(JobEnd::DoneAt(tail)),
+            Packing::Recent(left) => return Ok(JobEnd::Later(left)),
+            Packing::Active => {
+                return Ok(match seal(work, key).await? {
+                    JobEnd::Done => JobEnd::Later(PACK_ACTIVE),
+                    later => later,
+                });
+            }
+            Packing::More => {}
+        }
+        rest(work, begun, commits, PACK_REST).await;
+        if slice.is_over(work) {
+            return Ok(JobEnd::Later(Duration::ZERO));
+        }
+    }
+}
+
+async fn purge(work: &JobWork, key: ThreadKey) -> StoreResult<JobEnd> {
+    let slice = Slice::begin();
+    loop {
+        match work.store.purge(key, PURGE_ROWS).await? {
+            Purging::Done => return Ok(JobEnd::Done),
+            Purging::Staged(left) => return Ok(JobEnd::Later(left)),
+            Purging::More if slice.is_over(work) => return Ok(JobEnd::Later(Duration::ZERO)),
+            Purging::More => tokio::task::yield_now().await,
+        }
+    }
+}
+
+/// Loop that measures how far behind the jobs are.
+pub(crate) async fn measure(work: Arc<JobWork>) {
+    let mut tick = time::interval(JOB_LEVELS_INTERVAL);
+    tick.set_missed_tick_behavior(time::MissedTickBehavior::Delay);
+    loop {
+        tokio::select! {
+            _ = tick.tick() => {}
+            () = work.lifecycle.stopped() => return,
+        }
+        match work.store.job_levels().await {
+            Ok(levels) => levels.iter().for_each(|level| work.metrics.jobs.measured(level)),
+            Err(error) => tracing::warn!(%error, "cannot measure the background work; retrying"),
+        }
+    }
+}
