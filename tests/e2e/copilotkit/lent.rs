@@ -41,7 +41,7 @@ everywhere! {
         let (topic, token) = (format!("user_meta:{}", text(&list, "joinCode")), text(&subscribed, "joinToken"));
         let mut page = Frames::page(server, token).await.expect("let in");
         page.joins(&topic, json!({})).await;
-        server.pass(60 + 30 + 1);
+        server.pass(90);
         assert_eq!(Frames::page(server, token).await.map(drop), Err(403));
     }
 }

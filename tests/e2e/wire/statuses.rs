@@ -356,7 +356,8 @@ async fn one_by_one(project: &Client, ann: &Client, seen: &mut Seen) {
         send(made).await
     };
     let made = idempotent().await.ok(201);
-    ann.delete(&format!("{threads}/{}", made["threadId"].as_str().expect("an id"))).await.ok(204);
+    let deleted = ann.delete(&format!("{threads}/{}", made["threadId"].as_str().expect("an id"))).await;
+    assert_eq!(deleted.status, 204, "{}", deleted.text());
     note("POST", threads, idempotent().await);
     let feed = ann.get("/v1/feed").await.ok(200);
     let beyond = format!("/v1/feed?after=999999&epoch={}", feed["epoch"].as_str().expect("an epoch"));

@@ -103,7 +103,7 @@ impl Auth {
             project: &project.id,
             user,
             scopes: principal.scopes.and(Scopes::USER),
-            until: principal.expires_at().map_or(longest, |until| until.min(longest)),
+            until: self.expiry(principal).map_or(longest, |until| until.min(longest)),
             feed: Some(after),
             key: key.as_deref(),
         };

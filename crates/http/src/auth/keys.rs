@@ -119,7 +119,7 @@ impl Auth {
             )));
         }
         let expires_at = self.shared.clock.now().plus(lifetime);
-        let expires_at = principal.expires_at().map_or(expires_at, |ends| ends.min(expires_at));
+        let expires_at = self.expiry(principal).map_or(expires_at, |ends| ends.min(expires_at));
         let text = self.token(&principal.project, user, scopes, expires_at).await?;
         Ok(NewToken { text, expires_at })
     }

@@ -104,6 +104,18 @@ impl Auth {
         Self { check, ..self }
     }
 
+    /// Expiry of a token that a principal receives: that of its own credential, without the leeway, which the new token gets
+    /// again.
+    fn expiry(&self, principal: &Principal) -> Option<Timestamp> {
+        let leeway = match principal.credential {
+            Credential::Token { .. } => self.leeway,
+            Credential::Development | Credential::Operator | Credential::Key { .. } | Credential::Lent { .. } => {
+                Duration::ZERO
+            }
+        };
+        principal.expires_at().map(|until| until.minus(leeway))
+    }
+
     /// Replaces [`TOKEN_LEEWAY`].
     pub fn with_leeway(self, leeway: Duration) -> Self {
         Self { leeway, ..self }
