@@ -111,7 +111,8 @@ everywhere! {
             };
             let pushed = activity(&mut page).await;
             assert_eq!((text(&pushed, "threadId"), text(&pushed, "runId")), ("t", run));
-            assert_eq!((text(&pushed, "agentId"), text(&pushed, "eventType")), ("agent", "RUN_STARTED"));
+            let record = server.project().get(&format!("/v1/threads/t/runs/{run}")).await.ok(200);
+            assert_eq!((text(&pushed, "agentId"), text(&pushed, "eventType")), ("agent", "RUN_STARTED"), "{record}");
             // A reader that the announcement wakes follows the run to its end.
             let mut woken = Frames::of_thread(server, &connect(server, "t").await, "t", None).await;
             for event in &events[2..] {

@@ -6,7 +6,7 @@ use super::{
     super::{BenchError, servers::Database},
     Request,
 };
-use threadline_core::limits::{PG_PIPELINES, STOP_GRACE};
+use threadline_core::limits::{PACK_FIRST_LOOK, PG_PIPELINES, STOP_GRACE};
 use threadline_store::postgres::statements::{GROUP, ONE, START};
 
 /// Creates heads to append to, and the connections of the group commits.
@@ -115,7 +115,10 @@ impl Commits {
             .bind(no_number)
             .bind(false)
             .bind(Vec::<i64>::new())
-            .bind(no_number);
+            .bind(no_number)
+            // … is judged at any time, and puts the job of a run.
+            .bind(i64::MAX)
+            .bind(i64::try_from(PACK_FIRST_LOOK.as_millis()).unwrap_or(i64::MAX));
         statement.fetch_one(&mut self.connection).await?;
         Ok(())
     }
