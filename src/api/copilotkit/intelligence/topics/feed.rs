@@ -10,7 +10,7 @@ use futures_util::{StreamExt, stream};
 use serde_json::{Value, json, value::RawValue};
 use threadline_core::{
     FeedChange, FeedCursor, FeedEntry, Principal, ReadFrom, Run, RunId, RunStatus, Thread, ThreadId, Timestamp,
-    limits::{FEED_BASELINE, MAX_REMEMBERED_THREADS},
+    limits::{CLOCK_ERROR, FEED_BASELINE, MAX_REMEMBERED_THREADS},
 };
 use threadline_engine::{
     FeedError, ListRequest, PageRequest,
@@ -64,7 +64,8 @@ impl FeedPlane {
         let following = Following {
             known: known.collect(),
             since: page.feed_cursor.position,
-            joined_at: self.state.service.clock().now(),
+            // Compared with times of the store, which this node knows with an error.
+            joined_at: self.state.service.clock().now().minus(CLOCK_ERROR),
             state: self.state.clone(),
             principal: principal.clone(),
             subscription,
