@@ -67,8 +67,8 @@ describe("threads", () => {
     await thread.delete(known);
     const { epoch } = await client.threads.create({ threadId: old.threadId });
     const run = { agentId: "demo", input: { messages: [{ role: "user", content: "Hello" }] }, ...known };
-    for (const late of [thread.rename("Late", known), thread.markRead(0, known), thread.start(run)]) {
-      const error = await caught(late);
+    for (const late of [() => thread.rename("Late", known), () => thread.markRead(0, known), () => thread.start(run)]) {
+      const error = await caught(late());
       expect(isProblem(error, "log-replaced") && error.problem["epoch"]).toBe(epoch);
     }
     // The thread that is meant is deleted already.
