@@ -31,7 +31,7 @@ mod wakeups;
 use std::{sync::Arc, time::Duration};
 
 use threadline_core::{
-    Clock, Limits, Node,
+    Clock, Limits, Node, Timestamp,
     limits::{DEFAULT_LEASE, LOCK_HEARTBEAT},
 };
 use threadline_store::{DynStore, StoreClock};
@@ -234,6 +234,11 @@ impl Service {
     /// Nodes of the installation with their states, those with the newest beats first.
     pub async fn nodes(&self) -> Result<Vec<(Node, NodeState)>, StoreError> {
         self.health.beats.list().await
+    }
+
+    /// Time of the store's clock, read from the store.
+    pub async fn store_time(&self) -> Result<Timestamp, StoreError> {
+        Ok(self.health.store.status().await?.now)
     }
 
     /// Removals of this node, for those that are committed without the service.

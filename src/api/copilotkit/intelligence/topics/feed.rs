@@ -10,7 +10,7 @@ use futures_util::{StreamExt, stream};
 use serde_json::{Value, json, value::RawValue};
 use threadline_core::{
     FeedChange, FeedCursor, FeedEntry, Principal, ReadFrom, Run, RunId, RunStatus, Thread, ThreadId, Timestamp,
-    limits::{CLOCK_ERROR, FEED_BASELINE, MAX_REMEMBERED_THREADS},
+    limits::{FEED_BASELINE, MAX_REMEMBERED_THREADS},
 };
 use threadline_engine::{
     FeedError, ListRequest, PageRequest,
@@ -58,14 +58,15 @@ impl FeedPlane {
             }
             subscription => subscription?,
         };
+        // Compared with times of the store: what this node knows of the store's clock has an error.
+        let joined_at = self.state.service.store_time().await.map_err(FeedError::from)?;
         let request = ListRequest { include_archived: true, limit: FEED_BASELINE, ..ListRequest::default() };
         let page = self.state.service.threads.list(principal, request).await?;
         let known = page.threads.iter().map(|thread| (thread.id.clone(), Seen::of(thread)));
         let following = Following {
             known: known.collect(),
             since: page.feed_cursor.position,
-            // Compared with times of the store, which this node knows with an error.
-            joined_at: self.state.service.clock().now().minus(CLOCK_ERROR),
+            joined_at,
             state: self.state.clone(),
             principal: principal.clone(),
             subscription,
