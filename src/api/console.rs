@@ -12,6 +12,7 @@ use axum::{
 };
 use flate2::{Compression, write::GzEncoder};
 use sha2::{Digest, Sha256};
+use threadline_core::hex;
 use threadline_http::routes::Routes;
 
 use crate::api::ApiState;
@@ -57,7 +58,7 @@ static FILES: [File; 5] = files![
 
 impl Packed {
     fn of(content: &[u8]) -> Self {
-        let digest: String = Sha256::digest(content).iter().take(12).map(|byte| format!("{byte:02x}")).collect();
+        let digest = hex(&Sha256::digest(content)[..12]);
         let mut gzip = GzEncoder::new(Vec::new(), Compression::best());
         let gzip = gzip.write_all(content).and_then(|()| gzip.finish());
         let all = [("zstd", zstd::encode_all(content, ZSTD_LEVEL)), ("gzip", gzip)];

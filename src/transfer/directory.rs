@@ -8,7 +8,7 @@ use std::{
 };
 
 use sha2::{Digest, Sha256};
-use threadline_core::{ProjectId, ThreadId};
+use threadline_core::{ProjectId, ThreadId, hex};
 use threadline_store::private;
 
 use super::error::TransferError;
@@ -137,11 +137,6 @@ pub fn file_of(project: &ProjectId, id: &ThreadId) -> String {
     digest.update(id.as_str());
     let name = hex(&digest.finalize()[..16]);
     format!("{THREADS}/{}/{name}.ndjson", &name[..2])
-}
-
-/// Hexadecimal digits of a digest.
-pub fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// Size and digest of a file.

@@ -12,7 +12,7 @@ use std::{
 use futures_util::{StreamExt, TryStreamExt, stream};
 use sha2::{Digest, Sha256};
 use threadline_core::{
-    Fence, ReadFrom, Run, RunStatus, Seq, ThreadId, Timestamp, envelope,
+    Fence, ReadFrom, Run, RunStatus, Seq, ThreadId, Timestamp, envelope, hex,
     limits::{MAX_EVENT_PAGE, MAX_PAGE, TRANSFER_THREADS},
 };
 use threadline_store::{MovedThread, StoreError, TransferStore};
@@ -20,7 +20,7 @@ use threadline_store::{MovedThread, StoreError, TransferStore};
 use super::{
     annotations,
     counts::{Counter, Transferred},
-    directory::{AGENTS, Directory, FEEDS, Facts, JOURNAL, NewFile, file_of, hex, json_line},
+    directory::{AGENTS, Directory, FEEDS, Facts, JOURNAL, NewFile, file_of, json_line},
     error::TransferError,
     format::{AgentFacts, AgentLine, FeedLine, RunFacts, RunLine, ThreadFacts, ThreadLine},
     manifest::{self, FileEntry, Header, Line, ThreadEntry, Threads},

@@ -4,11 +4,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use threadline_core::{
     AgentId, Annotation, AnnotationError, AnnotationId, ApiKey, Digest, Epoch, Fence, KeyId, NameSource, NewAnnotation,
-    ProjectId, Run, RunId, RunStatus, Scopes, Seq, Thread, ThreadId, ThreadKey, Timestamp, UserId,
+    ProjectId, Run, RunId, RunStatus, Scopes, Seq, Thread, ThreadId, ThreadKey, Timestamp, UserId, hex,
 };
 use threadline_store::{MovedThread, StoreError, StoredProject};
-
-use super::directory::hex;
 
 /// Name of the format in the first line of a manifest.
 pub const FORMAT: &str = "threadline-export";

@@ -3,7 +3,7 @@
 use std::fs;
 
 use super::{
-    directory::{Directory, MANIFEST, hex},
+    directory::{Directory, MANIFEST},
     format::{AgentLine, AnnotationLine, ThreadLine},
     manifest::{self, ThreadEntry},
     reading::ThreadFile,
@@ -49,6 +49,6 @@ fn entry(data: &[u8]) -> Option<ThreadEntry> {
         version: thread.version,
         file: "thread.ndjson".to_owned(),
         bytes: data.len() as u64,
-        sha256: hex(&<sha2::Sha256 as sha2::Digest>::digest(data)),
+        sha256: threadline_core::hex(&<sha2::Sha256 as sha2::Digest>::digest(data)),
     })
 }

@@ -181,7 +181,7 @@ pub fn read(directory: &Directory) -> Result<Manifest, TransferError> {
                 Line::Annotations(file) => manifest.annotations = Some(file),
                 Line::Feeds(file) => manifest.feeds = Some(file),
                 Line::Complete(end) => {
-                    let found = super::directory::hex(&sha2::Digest::finalize(digest.clone()));
+                    let found = threadline_core::hex(&sha2::Digest::finalize(digest.clone()));
                     if end.sha256 != found || (end.threads, end.events) != (manifest.threads.len() as u64, events) {
                         return Err(damaged(number, &"the previous lines were changed after the export"));
                     }

@@ -14,12 +14,13 @@ use sha2::{Digest, Sha256};
 use threadline_core::{
     Batch, Run, RunId, Seq, Timestamp,
     event::BatchBuilder,
+    hex,
     limits::{MAX_EVENT_BYTES, ROW_BYTES},
 };
 use threadline_store::MovedThread;
 
 use super::{
-    directory::{Directory, Facts, hex},
+    directory::{Directory, Facts},
     error::Damage,
     format::{EventLine, RunLine, ThreadFacts, ThreadLine},
     manifest::ThreadEntry,

@@ -11,6 +11,7 @@ pub mod batch;
 pub mod envelope;
 pub mod event;
 pub mod feed;
+mod hex;
 pub mod id;
 pub mod identity;
 pub mod json;
@@ -35,6 +36,7 @@ pub use annotation::{Annotation, AnnotationError, NewAnnotation};
 pub use batch::{Batch, LogSlice};
 pub use event::{EventError, EventErrorKind, NewEvents, Terminal};
 pub use feed::{FeedChange, FeedCursor, FeedEntry, FeedHead};
+pub use hex::hex;
 pub use id::{
     AgentId, AnnotationId, Epoch, Fence, IdError, IdText, KeyId, ProjectId, RunId, ThreadId, ThreadKey, UserId,
 };

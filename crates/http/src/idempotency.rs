@@ -1,19 +1,21 @@
 //! `Idempotency-Key`: ids that the server would generate are derived from it, so that a repeated request names the same
 //! thread or run. Nothing is stored for it.
 
-use axum::extract::FromRequestParts;
-use axum::http::{HeaderName, request::Parts};
+use axum::{
+    extract::FromRequestParts,
+    http::{HeaderName, request::Parts},
+};
 use sha2::{Digest, Sha256};
-use threadline_core::{IdError, Principal, RunId, ThreadId, UserId, limits::MAX_IDEMPOTENCY_KEY};
+use threadline_core::{IdError, Principal, RunId, ThreadId, UserId, hex, limits::MAX_IDEMPOTENCY_KEY};
 use utoipa::{
     IntoParams,
     openapi::{
-        ObjectBuilder, Required, Type,
-        path::{Parameter, ParameterBuilder, ParameterIn},
+        ObjectBuilder,
+        path::{Parameter, ParameterIn},
     },
 };
 
-use crate::problem::Problem;
+use crate::{parameters::optional, problem::Problem};
 
 const HEADER: HeaderName = HeaderName::from_static("idempotency-key");
 
@@ -69,21 +71,14 @@ impl IdempotencyKey {
             digest.update((part.len() as u64).to_be_bytes());
             digest.update(part);
         }
-        let text: String = digest.finalize().iter().take(16).map(|byte| format!("{byte:02x}")).collect();
-        make(text).ok()
+        make(hex(&digest.finalize()[..16])).ok()
     }
 }
 
 impl IntoParams for IdempotencyKey {
     fn into_params(_: impl Fn() -> Option<ParameterIn>) -> Vec<Parameter> {
-        let schema = ObjectBuilder::new().schema_type(Type::String).max_length(Some(MAX_IDEMPOTENCY_KEY));
+        let text = ObjectBuilder::new().max_length(Some(MAX_IDEMPOTENCY_KEY));
         let description = "Names a request without an ID, so that it can be repeated: the ID is derived from this key.";
-        let header = ParameterBuilder::new()
-            .name("Idempotency-Key")
-            .parameter_in(ParameterIn::Header)
-            .required(Required::False)
-            .description(Some(description))
-            .schema(Some(schema));
-        vec![header.build()]
+        vec![optional("Idempotency-Key", ParameterIn::Header, description, text)]
     }
 }

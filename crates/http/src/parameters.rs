@@ -12,8 +12,8 @@ use serde_json::json;
 use utoipa::{
     IntoParams,
     openapi::{
-        RefOr,
-        path::{Operation, Parameter, ParameterIn},
+        ObjectBuilder, RefOr, Required, Type,
+        path::{Operation, Parameter, ParameterBuilder, ParameterIn},
     },
 };
 
@@ -58,7 +58,7 @@ pub fn check_for<T: IntoParams>(uri: &Uri) -> Result<(), Problem> {
 /// Refuses a query with a parameter that is not one of these.
 pub fn check(uri: &Uri, known: &[String]) -> Result<(), Problem> {
     // A query that cannot be parsed is refused by the reader of its values.
-    let Ok(Query(pairs)) = Query::<Vec<(Cow<'_, str>, Cow<'_, str>)>>::try_from_uri(uri) else { return Ok(()) };
+    let Some(pairs) = pairs(uri) else { return Ok(()) };
     let Some((name, _)) = pairs.into_iter().find(|(name, _)| known.iter().all(|known| known != name)) else {
         return Ok(());
     };
@@ -68,6 +68,17 @@ pub fn check(uri: &Uri, known: &[String]) -> Result<(), Problem> {
     };
     let detail = format!("{} has no query parameter {name:?}; {has}", uri.path());
     Err(Problem::new(ProblemType::UnknownParameter, detail).with(json!({ "parameter": name })))
+}
+
+/// Names and values of a query; `None` if it cannot be parsed.
+pub(crate) fn pairs(uri: &Uri) -> Option<Vec<(Cow<'_, str>, Cow<'_, str>)>> {
+    Query::try_from_uri(uri).ok().map(|Query(pairs)| pairs)
+}
+
+/// Description of a text that a request may have in its query or its header.
+pub(crate) fn optional(name: &str, place: ParameterIn, description: &str, text: ObjectBuilder) -> Parameter {
+    let parameter = ParameterBuilder::new().name(name).parameter_in(place).required(Required::False);
+    parameter.description(Some(description)).schema(Some(text.schema_type(Type::String))).build()
 }
 
 fn names<'p>(parameters: impl Iterator<Item = &'p Parameter>) -> Vec<String> {

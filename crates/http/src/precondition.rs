@@ -1,21 +1,22 @@
 //! Condition of a write: the epoch that the thread's log must have, from the query or from `If-Match`.
 
-use std::borrow::Cow;
-
 use axum::{
-    extract::{FromRequestParts, Query},
+    extract::FromRequestParts,
     http::{HeaderMap, Uri, header, request::Parts},
 };
 use threadline_core::Epoch;
 use utoipa::{
     IntoParams,
     openapi::{
-        ObjectBuilder, Required, Type,
-        path::{Parameter, ParameterBuilder, ParameterIn},
+        ObjectBuilder,
+        path::{Parameter, ParameterIn},
     },
 };
 
-use crate::problem::Problem;
+use crate::{
+    parameters::{optional, pairs},
+    problem::Problem,
+};
 
 /// Name of the query parameter.
 const EPOCH: &str = "epoch";
@@ -45,9 +46,7 @@ impl Precondition {
 }
 
 fn in_query(uri: &Uri) -> Result<Option<Epoch>, Problem> {
-    let Ok(Query(pairs)) = Query::<Vec<(Cow<'_, str>, Cow<'_, str>)>>::try_from_uri(uri) else {
-        return Err(Problem::invalid("the query string is malformed"));
-    };
+    let pairs = pairs(uri).ok_or_else(|| Problem::invalid("the query string is malformed"))?;
     let mut named = pairs.iter().filter(|(name, _)| name == EPOCH).map(|(_, value)| value);
     let (Some(text), others) = (named.next(), named.count()) else { return Ok(None) };
     let epoch = Epoch::parse(text).filter(|_| others == 0);
@@ -67,18 +66,15 @@ fn in_header(headers: &HeaderMap) -> Result<Option<Epoch>, Problem> {
 
 impl IntoParams for Precondition {
     fn into_params(_: impl Fn() -> Option<ParameterIn>) -> Vec<Parameter> {
-        let optional = |name: &str, place: ParameterIn, description: &str| {
-            ParameterBuilder::new()
-                .name(name)
-                .parameter_in(place)
-                .required(Required::False)
-                .description(Some(description))
-                .schema(Some(ObjectBuilder::new().schema_type(Type::String)))
-                .build()
-        };
+        let text = ObjectBuilder::new;
         vec![
-            optional(EPOCH, ParameterIn::Query, "The epoch that the log must have: else 410, and nothing is written."),
-            optional("If-Match", ParameterIn::Header, "`\"<epoch>\"`: the same as `epoch`."),
+            optional(
+                EPOCH,
+                ParameterIn::Query,
+                "The epoch that the log must have: else 410, and nothing is written.",
+                text(),
+            ),
+            optional("If-Match", ParameterIn::Header, "`\"<epoch>\"`: the same as `epoch`.", text()),
         ]
     }
 }

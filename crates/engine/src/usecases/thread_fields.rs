@@ -3,7 +3,7 @@
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 use threadline_core::{
-    AgentId,
+    AgentId, hex,
     limits::{MAX_METADATA_BYTES, MAX_NAME_BYTES},
 };
 use threadline_store::StoreError;
@@ -32,8 +32,7 @@ pub(super) fn check_metadata(metadata: &str) -> Result<(), InvalidRequestError> 
 /// Digest of a create request, which tells its repetition from another request with the same id.
 pub(super) fn fingerprint(agent: Option<&AgentId>, name: Option<&str>, metadata: &str) -> String {
     let asked = serde_json::json!([agent, name, metadata]).to_string();
-    let digest = Sha256::digest(asked.as_bytes());
-    digest.iter().take(16).map(|byte| format!("{byte:02x}")).collect()
+    hex(&Sha256::digest(asked.as_bytes())[..16])
 }
 
 pub(super) fn merged(metadata: &str, patch: &Map<String, Value>) -> Result<String, EditThreadError> {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use sha2::{Digest, Sha256};
 use threadline_core::{
-    AuditEntry, FeedCursor, Footprint, ListOrder, Principal, ProjectId, Timestamp, UserId,
+    AuditEntry, FeedCursor, Footprint, ListOrder, Principal, ProjectId, Timestamp, UserId, hex,
     limits::{MAX_PAGE, PURGE_ROWS, TOMBSTONE_PAGE},
 };
 use threadline_store::{DynStore, ListThreads, Purging, StoreClock, StoreError, StoreResult};
@@ -61,7 +61,7 @@ impl Users {
         self.deps.removals.note(Removal::User(project.clone(), user.clone()));
         let at = self.deps.clock.now();
         while store.sweep_tickets(at).await? {}
-        let user_digest: String = Sha256::digest(user.as_str()).iter().map(|byte| format!("{byte:02x}")).collect();
+        let user_digest = hex(&Sha256::digest(user.as_str()));
         let facts = serde_json::json!({ "userDigest": user_digest, "erased": erased });
         store.record(&AuditEntry::by(principal, project, at, "user.erased", &facts)).await?;
         Ok(Erasure { user_digest, at, erased })

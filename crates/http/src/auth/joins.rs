@@ -8,7 +8,7 @@
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 use threadline_core::{
-    Credential, Digest, Epoch, FeedCursor, KeyId, Principal, ProjectId, Scopes, Seq, ThreadId, UserId,
+    Credential, Digest, Epoch, FeedCursor, KeyId, Principal, ProjectId, Scopes, Seq, ThreadId, UserId, hex,
     limits::{FEED_TOKEN_LIFETIME, JOIN_LIFETIME},
 };
 
@@ -138,8 +138,7 @@ impl Auth {
 
 /// Name of a key within a token: the key's digest in hex, a colon, and its id.
 fn key_name(id: &KeyId, digest: &Digest) -> String {
-    let digest: String = digest.0.iter().map(|byte| format!("{byte:02x}")).collect();
-    format!("{digest}:{id}")
+    format!("{}:{id}", hex(&digest.0))
 }
 
 fn named_key(name: &str) -> Option<(KeyId, Digest)> {
@@ -155,5 +154,5 @@ fn named_key(name: &str) -> Option<(KeyId, Digest)> {
 fn feed_name(secret: &str, user: &UserId) -> String {
     let inner = Sha256::new().chain_update(secret).chain_update([0]).chain_update(user.as_str()).finalize();
     let outer = Sha256::new().chain_update(secret).chain_update([1]).chain_update(inner).finalize();
-    outer.iter().take(16).map(|byte| format!("{byte:02x}")).collect()
+    hex(&outer[..16])
 }

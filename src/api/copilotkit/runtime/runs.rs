@@ -10,7 +10,7 @@ use axum::{
 use serde::Deserialize;
 use serde_json::{Value, json, value::RawValue};
 use sha2::{Digest, Sha256};
-use threadline_core::{Principal, RunId, RunStatus, ThreadId, json as text};
+use threadline_core::{Principal, RunId, RunStatus, ThreadId, hex, json as text};
 use threadline_engine::{RunLookupError, subscription::FollowMethod};
 use threadline_http::{
     extract::{Caller, InAgent, InAgentThread, Json},
@@ -137,7 +137,7 @@ const MARK: char = '~';
 /// Id of the continuation of a run. The same answer gives the same id, so a repeated request is not executed twice.
 fn continuation(id: &RunId, said: &str, attempt: usize) -> RunId {
     let digest = Sha256::new().chain_update(said).chain_update([0]).chain_update(attempt.to_le_bytes()).finalize();
-    let digest: String = digest.iter().take(8).map(|byte| format!("{byte:02x}")).collect();
+    let digest = hex(&digest[..8]);
     // A result that is too long for an id is replaced by a generated id.
     RunId::new(format!("{id}{MARK}{digest}")).unwrap_or_else(|_| RunId::generate())
 }

@@ -11,6 +11,7 @@ use super::{
     text::Wtf8,
 };
 use crate::{
+    hex,
     json::{depth, quoted},
     limits::{MAX_DOCUMENT_MESSAGE_BYTES, MAX_DOCUMENT_MESSAGES, MAX_JSON_DEPTH},
 };
@@ -184,10 +185,6 @@ fn digest_of(message: &Message) -> [u8; 32] {
     message.write_json(&mut text);
     canonical::write_message(std::str::from_utf8(&text).unwrap_or_default(), &mut form);
     Sha256::digest(&form).into()
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 #[cfg(test)]
