@@ -108,13 +108,7 @@ impl Service {
             recheck: recheck.clone(),
             metrics: metrics.clone(),
             lifecycle: lifecycle.clone(),
-            repetition: lineage::Repetition {
-                store: store.clone(),
-                users: users.clone(),
-                removals: removals.clone(),
-                listeners: listeners.clone(),
-                lifecycle: lifecycle.clone(),
-            },
+            users: users.clone(),
         };
         let job_work = Arc::new(jobs::JobWork {
             store: store.clone(),

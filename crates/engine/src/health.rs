@@ -121,13 +121,8 @@ impl Health {
 /// Loop of checks of how the store keeps its commits. A check that fails changes nothing: the beats show a store that does
 /// not respond.
 pub(crate) async fn watch_durability(health: Arc<Health>) {
-    let mut tick = time::interval(DURABILITY_CHECK);
-    tick.set_missed_tick_behavior(time::MissedTickBehavior::Delay);
-    loop {
-        tokio::select! {
-            _ = tick.tick() => {}
-            () = health.lifecycle.stopped() => return,
-        }
+    let mut ticks = health.lifecycle.every(DURABILITY_CHECK);
+    while ticks.next().await {
         let found = tokio::select! {
             found = health.store.durability() => found,
             () = health.lifecycle.stopped() => return,
@@ -156,14 +151,9 @@ pub(crate) async fn watch_durability(health: Arc<Health>) {
 
 /// Loop of checks of Redis, if it is configured.
 pub(crate) async fn watch_redis(health: Arc<Health>) {
-    let mut tick = time::interval(REDIS_CHECK);
-    tick.set_missed_tick_behavior(time::MissedTickBehavior::Delay);
+    let mut ticks = health.lifecycle.every(REDIS_CHECK);
     let mut good = true;
-    loop {
-        tokio::select! {
-            _ = tick.tick() => {}
-            () = health.lifecycle.stopped() => return,
-        }
+    while ticks.next().await {
         let state = tokio::select! {
             state = health.check_redis() => state,
             () = health.lifecycle.stopped() => return,

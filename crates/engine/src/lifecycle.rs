@@ -1,5 +1,8 @@
 //! The life of a node: running, leaving, draining, stopping, failed; and the tasks that end before it does.
 
+use std::time::Duration;
+
+use tokio::time::{self, Interval, MissedTickBehavior};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{DrainingError, close_schedule::CloseSchedule};
@@ -53,6 +56,13 @@ impl Lifecycle {
         if self.draining.is_cancelled() { Err(DrainingError::Draining) } else { Ok(()) }
     }
 
+    /// Ticks of a loop of background work: the first at once, the next ones this long after the one before at the earliest.
+    pub fn every(&self, period: Duration) -> Ticks {
+        let mut interval = time::interval(period);
+        interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        Ticks { interval, stopping: self.stopping.clone() }
+    }
+
     /// Completes when background work must end.
     pub async fn stopped(&self) {
         self.stopping.cancelled().await;
@@ -62,5 +72,21 @@ impl Lifecycle {
     pub async fn join(&self) {
         self.tasks.close();
         self.tasks.wait().await;
+    }
+}
+
+/// Ticks until background work must end.
+pub(crate) struct Ticks {
+    interval: Interval,
+    stopping: CancellationToken,
+}
+
+impl Ticks {
+    /// Waits for the next tick; false once background work must end.
+    pub async fn next(&mut self) -> bool {
+        tokio::select! {
+            _ = self.interval.tick() => true,
+            () = self.stopping.cancelled() => false,
+        }
     }
 }

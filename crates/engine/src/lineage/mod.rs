@@ -9,9 +9,10 @@ use threadline_core::limits::{LINEAGE_RETRY, LINEAGE_RETRY_MAX};
 use threadline_store::{DynStore, Lineage, LineageCause, LineageState};
 use tokio::time;
 
-pub(crate) use repetition::Repetition;
-
-use crate::{directory::Directory, lifecycle::Lifecycle, metrics::Metrics, read::recheck::Recheck, subscription::Hub};
+use crate::{
+    directory::Directory, lifecycle::Lifecycle, metrics::Metrics, read::recheck::Recheck, subscription::Hub,
+    usecases::users::Users,
+};
 
 /// Dependencies of the loop.
 pub(crate) struct LineageKeeper {
@@ -21,7 +22,7 @@ pub(crate) struct LineageKeeper {
     pub recheck: Recheck,
     pub metrics: Metrics,
     pub lifecycle: Lifecycle,
-    pub repetition: Repetition,
+    pub users: Users,
 }
 
 /// Loop that adopts each change of the store's history.
@@ -93,6 +94,6 @@ impl LineageKeeper {
         );
         *known = adopted;
         // Beside the loop, which notices the next change: a repetition takes as long as the store takes.
-        tokio::spawn(self.repetition.clone().run());
+        tokio::spawn(repetition::run(self.users.clone()));
     }
 }

@@ -1,84 +1,65 @@
 //! Repetition of deletions and revocations that the store has lost.
 
-use std::sync::Arc;
-
 use threadline_core::{
     Footprint,
     limits::{LINEAGE_RETRY, LINEAGE_RETRY_MAX},
 };
-use threadline_store::{DynStore, StoreError, StoreResult};
+use threadline_store::{StoreError, StoreResult};
 use tokio::time;
 
-use crate::{
-    after_commit::Listeners,
-    lifecycle::Lifecycle,
-    removals::{Removal, Removals},
-    usecases::users::Users,
-};
+use crate::{removals::Removal, usecases::users::Users};
 
-/// Dependencies of a repetition.
-#[derive(Clone)]
-pub(crate) struct Repetition {
-    pub store: DynStore,
-    pub users: Users,
-    pub removals: Arc<Removals>,
-    pub listeners: Listeners,
-    pub lifecycle: Lifecycle,
-}
-
-impl Repetition {
-    /// Carries out all recent removals again, in their order, until the store has accepted each of them once. What is gone
-    /// already is not changed.
-    pub async fn run(self) {
-        let mut again = 0;
-        for removal in self.removals.recent() {
-            let mut pause = LINEAGE_RETRY;
-            loop {
-                match self.repeat(&removal).await {
-                    Ok(was_back) => again += u64::from(was_back),
-                    Err(StoreError::Corrupt(reason)) => {
-                        tracing::error!(reason, "cannot repeat a deletion or revocation")
-                    }
-                    Err(error) => {
-                        tracing::debug!(%error, "cannot repeat a deletion or revocation yet; retrying");
-                        tokio::select! {
-                            () = time::sleep(pause) => {}
-                            () = self.lifecycle.stopped() => return,
-                        }
-                        pause = (pause * 2).min(LINEAGE_RETRY_MAX);
-                        continue;
-                    }
+/// Carries out all recent removals again, in their order, until the store has accepted each of them once. What is gone
+/// already is not changed.
+pub(crate) async fn run(users: Users) {
+    let deps = &users.deps;
+    let mut again = 0;
+    for removal in deps.removals.recent() {
+        let mut pause = LINEAGE_RETRY;
+        loop {
+            match repeat(&users, &removal).await {
+                Ok(was_back) => again += u64::from(was_back),
+                Err(StoreError::Corrupt(reason)) => {
+                    tracing::error!(reason, "cannot repeat a deletion or revocation")
                 }
-                break;
+                Err(error) => {
+                    tracing::debug!(%error, "cannot repeat a deletion or revocation yet; retrying");
+                    tokio::select! {
+                        () = time::sleep(pause) => {}
+                        () = deps.lifecycle.stopped() => return,
+                    }
+                    pause = (pause * 2).min(LINEAGE_RETRY_MAX);
+                    continue;
+                }
             }
-        }
-        if again > 0 {
-            tracing::warn!(again, "deletions, revocations and settings that the store had lost were carried out again");
+            break;
         }
     }
+    if again > 0 {
+        tracing::warn!(again, "deletions, revocations and settings that the store had lost were carried out again");
+    }
+}
 
-    /// True if the store had lost the removal.
-    async fn repeat(&self, removal: &Removal) -> StoreResult<bool> {
-        match removal {
-            Removal::Thread(thread) => {
-                let was_back = self.store.delete_thread(thread.key, None).await?;
-                if was_back {
-                    self.listeners.deleted(thread);
-                }
-                Ok(was_back)
+/// True if the store had lost the removal.
+async fn repeat(users: &Users, removal: &Removal) -> StoreResult<bool> {
+    let store = &users.deps.store;
+    match removal {
+        Removal::Thread(thread) => {
+            let was_back = store.delete_thread(thread.key, None).await?;
+            if was_back {
+                users.deps.listeners.deleted(thread);
             }
-            Removal::User(project, user) => {
-                self.users.remove(project, user).await.map(|erased| erased != Footprint::default())
-            }
-            Removal::Key(project, key, at) => {
-                let stored = self.store.keys(project).await?;
-                let was_back = stored.iter().any(|stored| stored.id == *key && stored.revoked_at.is_none());
-                if was_back {
-                    self.store.revoke_key(project, key, *at).await?;
-                }
-                Ok(was_back)
-            }
-            Removal::Project(project) => self.store.put_project(project).await,
+            Ok(was_back)
         }
+        Removal::User(project, user) => users.remove(project, user).await.map(|erased| erased != Footprint::default()),
+        Removal::Key(project, key, at) => {
+            let stored = store.keys(project).await?;
+            let was_back = stored.iter().any(|stored| stored.id == *key && stored.revoked_at.is_none());
+            if was_back {
+                store.revoke_key(project, key, *at).await?;
+            }
+            Ok(was_back)
+        }
+        Removal::Project(project) => store.put_project(project).await,
     }
 }

@@ -107,7 +107,7 @@ impl Steps {
         if course.believed.is_none_or(|at| sample.reading.since(at) > NODE_TTL) {
             self.seen.store(0, Ordering::Relaxed);
         }
-        // A step that nobody saw: before this node was started, or while it stood still.
+        // A step may have happened before this node was started, or while it stood still.
         if !course.checked || sample.late {
             self.renew(Renewal::Overlong).await?;
             course.checked = true;

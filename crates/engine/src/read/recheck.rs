@@ -8,7 +8,6 @@ use threadline_core::{
     limits::{RECHECK_CHUNK, RECHECK_INTERVAL},
 };
 use threadline_store::DynStore;
-use tokio::time;
 
 use crate::{
     lifecycle::Lifecycle,
@@ -25,13 +24,8 @@ pub(crate) struct Recheck {
 impl Recheck {
     /// Loop that reads the heads of all followed threads and feeds every [`RECHECK_INTERVAL`].
     pub async fn run(self, lifecycle: Lifecycle) {
-        let mut tick = time::interval(RECHECK_INTERVAL);
-        tick.set_missed_tick_behavior(time::MissedTickBehavior::Delay);
-        loop {
-            tokio::select! {
-                _ = tick.tick() => {}
-                () = lifecycle.stopped() => return,
-            }
+        let mut ticks = lifecycle.every(RECHECK_INTERVAL);
+        while ticks.next().await {
             self.all().await;
         }
     }

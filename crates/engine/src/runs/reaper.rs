@@ -6,7 +6,6 @@ use threadline_core::{
     limits::{REAP_BATCH, REAP_INTERVAL, REAPERS},
 };
 use threadline_store::{Claimed, Due};
-use tokio::time;
 
 use crate::{
     lifecycle::Lifecycle,
@@ -16,13 +15,8 @@ use crate::{
 
 /// Loop that ends due runs. It reads only the store, so any node may end any run.
 pub(crate) async fn run(closer: Closer, lifecycle: Lifecycle) {
-    let mut tick = time::interval(REAP_INTERVAL);
-    tick.set_missed_tick_behavior(time::MissedTickBehavior::Delay);
-    loop {
-        tokio::select! {
-            _ = tick.tick() => {}
-            () = lifecycle.stopped() => return,
-        }
+    let mut ticks = lifecycle.every(REAP_INTERVAL);
+    while ticks.next().await {
         // Ends all due runs in one tick, since a crash may leave thousands. A run that cannot be ended stays claimed, so it
         // does not return in the next batch.
         loop {

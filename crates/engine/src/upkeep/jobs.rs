@@ -28,13 +28,8 @@ pub(crate) struct JobWork {
 
 /// Loop that carries out the jobs of a kind. Kinds have a loop each, so that none waits for a long job of another.
 pub(crate) async fn run(work: Arc<JobWork>, kind: JobKind) {
-    let mut tick = time::interval(JOB_INTERVAL);
-    tick.set_missed_tick_behavior(time::MissedTickBehavior::Delay);
-    loop {
-        tokio::select! {
-            _ = tick.tick() => {}
-            () = work.lifecycle.stopped() => return,
-        }
+    let mut ticks = work.lifecycle.every(JOB_INTERVAL);
+    while ticks.next().await {
         loop {
             let jobs = match work.store.take_jobs(kind, JOB_BATCH).await {
                 Ok(jobs) => jobs,
@@ -154,13 +149,8 @@ async fn purge(work: &JobWork, key: ThreadKey) -> StoreResult<JobEnd> {
 
 /// Loop that measures how far behind the jobs are.
 pub(crate) async fn measure(work: Arc<JobWork>) {
-    let mut tick = time::interval(JOB_LEVELS_INTERVAL);
-    tick.set_missed_tick_behavior(time::MissedTickBehavior::Delay);
-    loop {
-        tokio::select! {
-            _ = tick.tick() => {}
-            () = work.lifecycle.stopped() => return,
-        }
+    let mut ticks = work.lifecycle.every(JOB_LEVELS_INTERVAL);
+    while ticks.next().await {
         match work.store.job_levels().await {
             Ok(levels) => levels.iter().for_each(|level| work.metrics.jobs.measured(level)),
             Err(error) => tracing::warn!(%error, "cannot measure the background work; retrying"),
