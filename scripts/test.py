@@ -24,7 +24,7 @@ LANES = 2
 LIMIT = 1500
 # Parts that take a minute or more on two cores, the longest first; the others follow.
 LONG = ["copilotkit", "e2e", "package", "faults", "chaos", "real", "console", "contract", "tour", "simulation", "cluster", "nodes"]
-# What is tested by other programs than those of cargo: a target of the Makefile each.
+# Tests of other programs than cargo's: a target of the Makefile each.
 STAGES = ["package", "console", "tour", "cluster", "docs"]
 
 

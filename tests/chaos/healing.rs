@@ -12,7 +12,7 @@ use crate::{
 /// Most events that are sent again at once.
 const PIECE: u64 = 500;
 
-/// What the store has of a run.
+/// Part of a run that the store has.
 pub enum Standing {
     /// The run is active and has so many events.
     Stored(u64),
@@ -22,7 +22,7 @@ pub enum Standing {
     Over,
 }
 
-/// Whether a refusal means that the store has lost events of the run, or the run as a whole. The checker judges whether
+/// True if a refusal means that the store has lost events of the run, or the run as a whole. The checker judges whether
 /// a failover explains it.
 pub fn is_lost(slug: &str) -> bool {
     matches!(slug, "producer-seq-gap" | "run-not-found")

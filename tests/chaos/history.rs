@@ -172,7 +172,7 @@ pub enum Class {
 pub enum Line {
     Request(Request),
     Fault(Fault),
-    /// A reader was let in: with this cursor, at a log of this epoch and tail.
+    /// A reader was accepted: with this cursor, at a log of this epoch and tail.
     Joined {
         /// When it sent its request.
         asked: Micros,

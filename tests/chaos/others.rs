@@ -78,7 +78,7 @@ async fn ends(caller: &mut Caller, thread: &str, run: &str) {
         match tokio::time::timeout(crate::world::PATIENCE, caller.client().run_record(thread, run)).await {
             Ok(Ok(record)) if !record.status.is_active() => return,
             Ok(Ok(_)) => {}
-            // Its start was lost.
+            // The start of the run was lost.
             Ok(Err(error)) if error.problem("run-not-found").is_some() => return,
             _ => caller.hop(),
         }

@@ -248,7 +248,7 @@ impl Producer {
                     let what = format!("{what:?} of {run} was acknowledged, and it continues: {record:?}");
                     return self.caller.world.wrong(Class::Unfinished, what);
                 }
-                // Nothing is left to be ended.
+                // The run has ended already.
                 Answer::Refused(slug) if is_lost(&slug) => return,
                 Answer::Refused(slug) => return self.unexpected("end", &slug),
                 Answer::Unknown | Answer::Dropped => {}

@@ -160,7 +160,7 @@ pub struct Caller {
     pub node: usize,
 }
 
-/// What is noted of a success: seq of the first event, whether the run has ended, and the epoch of the log.
+/// Facts of a success: seq of the first event, whether the run has ended, and the epoch of the log.
 pub type Told = (u64, bool, Option<String>);
 
 /// What an answer means.

@@ -69,7 +69,7 @@ everywhere! {
         unknown(streamed.problem(503, "outcome-unknown"));
         lost(Method::POST, runs, json!({ "runId": "r" })).await.problem(503, "store-unavailable");
         assert_eq!(dev.post(runs, json!({ "runId": "r" })).await.ok(200)["run"]["runId"], "r");
-        // The end of a run is the same however often it is asked for.
+        // A repeated request to end a run changes nothing.
         lost(Method::POST, "/v1/threads/t/runs/r/finish", json!({})).await.problem(503, "store-unavailable");
         assert_eq!(dev.act("t", "r", "finish").await.ok(200)["status"], "finished");
         assert_eq!(dev.types("t").await, ["RUN_STARTED", "RUN_FINISHED"]);

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use super::{Found, Log};
 use crate::history::{Class, Line, Micros, Outcome, Request, What, digest, payload};
 
-/// What was said of a thread.
+/// Claims about a thread.
 #[derive(Debug)]
 pub(super) struct Bodies<'a> {
     thread: &'a str,

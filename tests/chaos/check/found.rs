@@ -139,7 +139,7 @@ impl Display for Found {
         )?;
         writeln!(
             f,
-            "readers: {}, let in {} times, {} events compared byte for byte",
+            "readers: {}, accepted {} times, {} events compared byte for byte",
             self.readers, self.joins, self.deliveries
         )?;
         if self.faults.contains_key(&Kind::PromoteStandby) {

@@ -35,13 +35,13 @@ impl Losses {
         self.0.iter().filter(|failover| fits(failover)).map(|failover| failover.loss.since).min()
     }
 
-    /// Whether the answer to a request may come from a history that was lost: it came after a standby began to lag, and the
+    /// True if the answer to a request may come from a history that was lost: it came after a standby began to lag, and the
     /// request was sent before the primary was killed.
     pub(super) fn may_void(&self, request: &Request) -> bool {
         self.any(|failover| request.done >= failover.loss.since && request.at <= failover.loss.until)
     }
 
-    /// Whether a run that was first asked for at this time may have lost events before the answer to this request.
+    /// True if a run that was first asked for at this time may have lost events before the answer to this request.
     pub(super) fn explain(&self, first: Micros, request: &Request) -> bool {
         self.any(|failover| first <= failover.loss.until && failover.loss.until <= request.done)
     }

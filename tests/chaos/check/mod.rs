@@ -99,7 +99,7 @@ struct Batch<'a> {
     streamed: bool,
     /// Seq of its first event, if it was acknowledged and cannot have been lost since.
     acked: Option<u64>,
-    /// It was acknowledged by a history that may have been lost.
+    /// True if the history that acknowledged it may have been lost.
     voidable: bool,
     /// The slug of a clear no.
     refused: Option<&'a str>,

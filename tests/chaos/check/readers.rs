@@ -1,4 +1,4 @@
-//! What readers saw against the log, and what they were told of losses.
+//! Events that readers saw, compared with the log; and losses that readers were told of.
 
 use std::collections::BTreeMap;
 
@@ -63,7 +63,7 @@ struct Seen {
     asked: Micros,
 }
 
-/// What a reader has of a log.
+/// Part of a log that a reader has.
 struct View<'a> {
     name: &'a str,
     reader: &'a str,
@@ -83,10 +83,10 @@ impl View<'_> {
 
     fn joins(&mut self, after: u64, epoch: &str, tail: u64, log: &Log, found: &mut Found) {
         if self.losses.is_empty() && epoch != log.epoch {
-            self.wrong(Class::Lost, 1, &format!("was let in to log {epoch}, this is {}", log.epoch), found);
+            self.wrong(Class::Lost, 1, &format!("was accepted at log {epoch}, this is {}", log.epoch), found);
         }
         if let Some(known) = self.epoch.as_deref().filter(|known| *known != epoch) {
-            self.wrong(Class::Lost, 1, &format!("was let in to log {epoch}, its cursor is of {known}"), found);
+            self.wrong(Class::Lost, 1, &format!("was accepted at log {epoch}, its cursor is of {known}"), found);
         }
         let (asked, heard) = (self.asked, self.asked + LET_IN);
         let is_old = self.losses.any(|failover| heard >= failover.loss.since && asked <= failover.adopted);
@@ -95,7 +95,7 @@ impl View<'_> {
             self.wrong(Class::Lost, beyond, &format!("was told tail {tail}, the log ends {beyond} before"), found);
         }
         if after != self.seen.len() as u64 {
-            self.wrong(Class::Lost, 1, &format!("was let in at {after}"), found);
+            self.wrong(Class::Lost, 1, &format!("was accepted at {after}"), found);
         }
         self.epoch = Some(epoch.to_owned());
     }

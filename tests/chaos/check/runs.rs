@@ -84,7 +84,7 @@ fn check_start(name: &str, run: &str, requests: &[&Request], log: &Log, losses: 
 /// A producer is told that its run lacks events, or is not there, only if a failover has lost them.
 fn check_refusals(name: &str, run: &str, requests: &[&Request], losses: &Losses, found: &mut Found) {
     let Some(first) = requests.first().map(|request| request.at) else { return };
-    // Whoever stops a run does not know whether it has begun.
+    // A client that stops a run does not know whether the run has begun.
     for request in requests.iter().filter(|request| request.what != What::Stop) {
         let Outcome::Refused { slug, .. } = &request.outcome else { continue };
         if !is_lost(slug) {
