@@ -90,11 +90,12 @@ async fn a_run_pushed_by_a_real_agent_survives_the_server() {
     assert_eq!(events.iter().map(Seen::kind).collect::<Vec<_>>(), kinds, "not one event is missing or twice");
 }
 
-/// A program of `examples/rust`, as old as the server.
+/// A program of `examples/rust`, as old as the server. Built with the features of the whole workspace, as the tests are: with
+/// the root package's own, cargo would compile their dependencies a second time, in the middle of the tests.
 fn example(name: &str) -> Command {
     let directory = std::path::Path::new(env!("CARGO_BIN_EXE_threadline")).parent().expect("a directory");
     let mut build = Command::new(env!("CARGO"));
-    build.args(["build", "--quiet", "--example", name]).current_dir(path("."));
+    build.args(["build", "--quiet", "--workspace", "--example", name]).current_dir(path("."));
     if directory.ends_with("release") {
         build.arg("--release");
     }
