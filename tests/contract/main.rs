@@ -180,6 +180,7 @@ contract! {
         changes_before_the_feed_was_imported_are_fed;
     lineage:
         a_log_enters_a_generation_with_its_first_write
+        a_generation_is_recorded_in_the_audit_log
         fences_and_keys_are_not_given_in_two_generations
         a_feed_enters_a_generation_with_its_next_change
         generations_are_listed_with_their_causes
