@@ -21,6 +21,7 @@ mod preconditions;
 mod projections;
 mod queries;
 mod redis;
+mod redis_sentinels;
 mod restored;
 mod runs;
 mod sqlite;
@@ -195,7 +196,7 @@ contract! {
         pumps_race_each_other;
 }
 
-/// Runs each test of the lock, or the bus, in process and on Redis.
+/// Runs each test of the lock, or the bus, in process, on Redis, and on a Redis that sentinels name.
 macro_rules! both {
     ($port:ident, $env:path: $($test:ident)+) => {
         mod $port {
@@ -208,7 +209,13 @@ macro_rules! both {
             mod on_redis {
                 $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
                 async fn $test() {
-                    crate::$port::$test(<$env>::redis()).await;
+                    crate::$port::$test(<$env>::redis(crate::backing::Redis::shared().url())).await;
+                })+
+            }
+            mod on_sentinels {
+                $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+                async fn $test() {
+                    crate::$port::$test(<$env>::redis(crate::backing::Sentinels::shared().url())).await;
                 })+
             }
         }

@@ -4,3 +4,6 @@
 pub mod bus;
 pub mod lock;
 pub mod redis_connection;
+mod redis_error;
+mod redis_sentinels;
+pub mod redis_servers;

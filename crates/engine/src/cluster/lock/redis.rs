@@ -8,7 +8,7 @@ use redis::{Pipeline, pipe};
 use threadline_core::RunId;
 
 use super::{Acquired, Claim, Lock, LockError, LockName, LockResult, LockState};
-use crate::cluster::redis_connection::{RedisConnection, RedisConnectionError};
+use crate::cluster::{redis_connection::RedisConnection, redis_error::RedisConnectionError, redis_sentinels::MASTER};
 
 const TAKE_OVER: &str = "\
 local holder = redis.call('GET', KEYS[1])
@@ -28,8 +28,6 @@ const RELEASE: &str = "\
 if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end
 return 0";
 
-/// Role that a Redis which takes writes reports.
-const MASTER: &str = "master";
 /// Number of keys written to check whether locks can be taken: enough that a node of a cluster, which takes only the
 /// keys of its own slots, refuses some of them.
 const PROBES: usize = 16;
@@ -62,7 +60,11 @@ impl RedisLock {
     /// Checks that Redis is a master and accepts writes; else the state and the text of Redis' answer.
     pub async fn examine(&self) -> Result<(), (LockState, String)> {
         match self.link.role().await {
-            Ok(role) if role != MASTER => return Err((LockState::NoMaster, format!("Redis calls itself {role:?}"))),
+            Ok(role) if role != MASTER => {
+                // After a failover another server is the master.
+                self.link.reconnect().await;
+                return Err((LockState::NoMaster, format!("Redis calls itself {role:?}")));
+            }
             Err(error) if !error.is_refusal() => return Err((LockState::Unreachable, error.to_string())),
             // A user without permission for ROLE may still take locks.
             Ok(_) | Err(_) => {}
