@@ -21,6 +21,7 @@ mod preconditions;
 mod projections;
 mod queries;
 mod redis;
+mod redis_cluster;
 mod redis_sentinels;
 mod restored;
 mod runs;
@@ -196,7 +197,7 @@ contract! {
         pumps_race_each_other;
 }
 
-/// Runs each test of the lock, or the bus, in process, on Redis, and on a Redis that sentinels name.
+/// Runs each test of the lock, or the bus, in process, on Redis, on a Redis that sentinels name, and on a Redis Cluster.
 macro_rules! both {
     ($port:ident, $env:path: $($test:ident)+) => {
         mod $port {
@@ -216,6 +217,12 @@ macro_rules! both {
                 $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
                 async fn $test() {
                     crate::$port::$test(<$env>::redis(crate::backing::Sentinels::shared().url())).await;
+                })+
+            }
+            mod on_cluster {
+                $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+                async fn $test() {
+                    crate::$port::$test(<$env>::redis(crate::backing::RedisCluster::shared().url())).await;
                 })+
             }
         }

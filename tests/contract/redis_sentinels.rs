@@ -18,10 +18,10 @@ use crate::redis::{PATIENCE, answered, claim, heard_again, lock, next};
 const DOWN_AFTER: Duration = Duration::from_millis(1_000);
 
 /// Time between two looks at what is waited for.
-const TICK: Duration = Duration::from_millis(50);
+pub const TICK: Duration = Duration::from_millis(50);
 
 /// A lock and a bus of one node, which share what they know about the master.
-async fn node(url: &str) -> (RedisLock, BusEnd) {
+pub async fn node(url: &str) -> (RedisLock, BusEnd) {
     let servers = RedisServers::parse(url).expect("an address");
     let mut end = bus::redis::join(servers.clone(), "x:");
     end.bus.listen(Channel::Thread(ThreadKey(1)));
@@ -30,7 +30,7 @@ async fn node(url: &str) -> (RedisLock, BusEnd) {
 }
 
 /// Renews the lock until a master has done so. A renewal restores a lock that a replica did not have yet.
-async fn renewed(lock: &RedisLock) {
+pub async fn renewed(lock: &RedisLock) {
     let mut tick = time::interval(TICK);
     let renewed = async {
         while lock.renew(&[claim("a")]).await.ok().as_deref() != Some(&[true]) {
@@ -43,7 +43,7 @@ async fn renewed(lock: &RedisLock) {
 }
 
 /// Sends messages until this node receives its own.
-async fn echoes(end: &BusEnd) {
+pub async fn echoes(end: &BusEnd) {
     let echoed = async { while end.bus.echo().await != Some(true) {} };
     time::timeout(PATIENCE, echoed).await.expect("messages are delivered");
 }

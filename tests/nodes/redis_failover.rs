@@ -6,7 +6,7 @@ use threadline_client::RunStatus;
 use tokio::time::Instant;
 
 use crate::{
-    backing::Sentinels,
+    backing::{RedisCluster, Sentinels},
     cluster::*,
     server::Server,
     watched::{get, ready},
@@ -63,6 +63,42 @@ async fn a_failover_of_redis_ends_no_run_and_admits_no_second_writer() {
     }
     let run = producer.finish().await.expect("finishes");
     assert_eq!(run.status, RunStatus::Finished);
+    in_time(PATIENCE, "the reader has it all", reader.reads(written as usize + 1)).await;
+    assert_eq!(reader.seen, log(&a, "t").await);
+    assert_eq!(reader.reconnects, 0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_killed_master_of_a_redis_cluster_ends_no_run_and_admits_no_second_writer() {
+    let redis = RedisCluster::start(Duration::from_millis(1_000));
+    let cluster = nodes(&redis.url(), 2);
+    let (a, b) = (cluster.client(0), cluster.client(1));
+    make_thread(&a, "t").await;
+    let mut producer = a.run("t", options("r")).await.expect("starts");
+    let mut reader = Reader::open(&b, "t");
+    in_time(PATIENCE, "live", reader.caught_up()).await;
+    producer.append(numbered(1..=5)).await.expect("appends");
+    in_time(PATIENCE, "read", reader.reads(5)).await;
+    let mut written = 5;
+    let (begun, killed) = (Instant::now(), redis.holder(KEY));
+    assert_eq!(killed.command(&["GET", KEY]), "r");
+    killed.kill();
+    eventually("the lock is restored, and all checks pass", async || {
+        let refused = b.run("t", options("second")).await.expect_err("held");
+        assert!(refused.problem("run-active").is_some(), "{refused}");
+        written += 1;
+        producer.append(numbered(written..=written)).await.expect("a run that is under way does not notice");
+        let said = get(&cluster.nodes[0], "/readyz").await.1 + &get(&cluster.nodes[1], "/readyz").await.1;
+        let held = redis.try_holder(KEY).is_some_and(|server| server.command(&["GET", KEY]) == "r");
+        (held && said.matches("\"status\":\"ready\"").count() == 2).then_some(())
+    })
+    .await;
+    println!("a master of the cluster: back after {:?}", begun.elapsed());
+    in_time(Duration::from_secs(5), "read", reader.reads(written as usize)).await;
+    written += 1;
+    producer.append(numbered(written..=written)).await.expect("appends");
+    in_time(BY_THE_BUS, "by the bus", reader.reads(written as usize)).await;
+    producer.finish().await.expect("finishes");
     in_time(PATIENCE, "the reader has it all", reader.reads(written as usize + 1)).await;
     assert_eq!(reader.seen, log(&a, "t").await);
     assert_eq!(reader.reconnects, 0);

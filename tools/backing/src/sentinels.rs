@@ -132,7 +132,8 @@ impl Sentinels {
     }
 }
 
-fn until(what: &str, mut holds: impl FnMut() -> bool) {
+/// Waits for a state of the servers.
+pub(crate) fn until(what: &str, mut holds: impl FnMut() -> bool) {
     let deadline = Instant::now() + PATIENCE;
     while !holds() {
         assert!(Instant::now() < deadline, "not within {PATIENCE:?}: {what}");

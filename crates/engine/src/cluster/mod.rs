@@ -3,6 +3,8 @@
 
 pub mod bus;
 pub mod lock;
+mod redis_address;
+mod redis_cluster;
 pub mod redis_connection;
 mod redis_error;
 mod redis_sentinels;

@@ -3,14 +3,17 @@
 
 use std::{sync::Arc, time::Duration};
 
-use redis::{FromRedisValue, Pipeline, RedisError, Value, aio::MultiplexedConnection, from_redis_value};
+use redis::{Cmd, FromRedisValue, Pipeline, RedisError, RedisResult, Value, from_redis_value, pipe};
 use threadline_core::limits::{REDIS_RETRY, REDIS_TIMEOUT};
 use tokio::{
     sync::{Mutex, watch},
     time::{self, Instant},
 };
 
-use super::{redis_error::RedisConnectionError, redis_servers::RedisServers};
+use super::{
+    redis_error::RedisConnectionError,
+    redis_servers::{Connection, RedisServers},
+};
 
 /// Link to Redis, as described in the module. Cheap to clone; the clones share one connection.
 #[derive(Clone)]
@@ -22,7 +25,7 @@ pub struct RedisConnection {
 
 #[derive(Default)]
 struct ConnectionSlot {
-    connection: Option<MultiplexedConnection>,
+    connection: Option<Connection>,
     /// Number of the master to which it leads.
     master: u64,
     /// Number of the connection, so that a failure drops only the connection that failed.
@@ -36,10 +39,27 @@ impl RedisConnection {
         Self { newest: servers.newest(), servers, place: Arc::default() }
     }
 
-    /// Runs commands in one round trip. After an error their effect is unknown.
+    /// Runs commands of one key, or of none, in one round trip. After an error their effect is unknown.
     pub async fn ask<T: FromRedisValue>(&self, commands: &Pipeline) -> Result<T, RedisConnectionError> {
-        let (mut connection, generation) = self.connection().await?;
-        let failure = match time::timeout(REDIS_TIMEOUT, commands.query_async(&mut connection)).await {
+        let (connection, generation) = self.connection().await?;
+        let answered = time::timeout(REDIS_TIMEOUT, connection.ask(commands)).await;
+        self.judge(generation, answered).await
+    }
+
+    /// Runs commands of one key each, all at once. After an error their effect is unknown.
+    pub async fn ask_each<T: FromRedisValue>(&self, commands: &[Cmd]) -> Result<Vec<T>, RedisConnectionError> {
+        let (connection, generation) = self.connection().await?;
+        let answered = time::timeout(REDIS_TIMEOUT, connection.ask_each(commands)).await;
+        self.judge(generation, answered).await
+    }
+
+    /// Drops the connection with this number unless it is still good after this answer.
+    async fn judge<T>(
+        &self,
+        generation: u64,
+        answered: Result<RedisResult<T>, time::error::Elapsed>,
+    ) -> Result<T, RedisConnectionError> {
+        let failure = match answered {
             Ok(Ok(answer)) => return Ok(answer),
             // An error answer, after which the connection is still good.
             Ok(Err(error)) if !error.is_unrecoverable_error() && !error.is_timeout() => return Err(error.into()),
@@ -54,11 +74,14 @@ impl RedisConnection {
         Err(failure)
     }
 
-    /// Role that Redis reports: `master`, `slave`, `sentinel`.
-    pub async fn role(&self) -> Result<String, RedisConnectionError> {
-        let (role,): (Vec<Value>,) = self.ask(redis::pipe().cmd("ROLE")).await?;
+    /// Role that Redis reports: `master`, `slave`, `sentinel`; `None` in a cluster, where every server has its own.
+    pub async fn role(&self) -> Result<Option<String>, RedisConnectionError> {
+        if self.servers.share_keys() {
+            return Ok(None);
+        }
+        let (role,): (Vec<Value>,) = self.ask(pipe().cmd("ROLE")).await?;
         let role = role.into_iter().next().map(from_redis_value::<String>).transpose();
-        Ok(role.map_err(RedisError::from)?.unwrap_or_default())
+        Ok(Some(role.map_err(RedisError::from)?.unwrap_or_default()))
     }
 
     /// Drops the connection: its server is no longer the one that accepts writes. The next command connects again.
@@ -66,7 +89,7 @@ impl RedisConnection {
         self.place.lock().await.connection = None;
     }
 
-    async fn connection(&self) -> Result<(MultiplexedConnection, u64), RedisConnectionError> {
+    async fn connection(&self) -> Result<(Connection, u64), RedisConnectionError> {
         let mut place = self.place.lock().await;
         if place.master == *self.newest.borrow()
             && let Some(connection) = &place.connection

@@ -5,30 +5,12 @@ use std::sync::{Mutex, PoisonError};
 use futures_util::{StreamExt, stream::FuturesUnordered};
 use redis::{Client, RedisError, RedisResult, Value, aio::MultiplexedConnection, cmd, from_redis_value};
 
+use super::redis_address::{AddressProblem, ServerList};
+
 /// Port of a sentinel that is named without one.
 const PORT: u16 = 26_379;
 /// Role that a Redis which takes writes reports.
 pub(super) const MASTER: &str = "master";
-
-/// Problem of a URL that names sentinels.
-#[derive(Debug, thiserror::Error)]
-pub enum AddressProblem {
-    /// The part after the sentinels is missing.
-    #[error("no name of a master after the sentinels")]
-    NoName,
-    /// The part after the sentinels is no name.
-    #[error("{0:?} is no name of a master: letters, digits, `.`, `-` and `_` are allowed")]
-    Name(String),
-    /// A sentinel has no host, or an invalid port.
-    #[error("{0:?} is no address of a sentinel")]
-    Sentinel(String),
-    /// The last part is no number.
-    #[error("{0:?} is no number of a database")]
-    Database(String),
-    /// User or password cannot be decoded.
-    #[error("the user or the password is not percent-encoded")]
-    Credentials,
-}
 
 /// Reason why no master was found. The order is that of what they say: a later reason is closer to the master.
 #[derive(Debug, thiserror::Error)]
@@ -103,13 +85,8 @@ impl SentinelError {
 
 /// Sentinels that watch the same master.
 pub(super) struct Sentinels {
-    /// `redis`, or `rediss` if sentinels and servers use TLS.
-    scheme: &'static str,
-    /// User and password of the servers as they are in the URL, up to the `@`. Sentinels that require credentials get the
-    /// same ones.
-    credentials: String,
-    /// Host and port of each sentinel.
-    sentinels: Vec<String>,
+    /// The sentinels, with the credentials of the servers. Sentinels that require credentials get the same ones.
+    list: ServerList,
     name: String,
     /// Number of the database, as text; empty for the first one.
     database: String,
@@ -128,19 +105,11 @@ pub(super) struct Master {
 impl Sentinels {
     /// Reads a URL, `None` if it does not name sentinels.
     pub fn parse(url: &str) -> Option<Result<Self, AddressProblem>> {
-        let (scheme, rest) = url.split_once("://")?;
-        let scheme = match scheme {
-            "redis+sentinel" => "redis",
-            "rediss+sentinel" => "rediss",
-            _ => return None,
-        };
-        Some(Self::read(scheme, rest))
+        ServerList::parse(url, "sentinel", PORT).map(|list| Self::new(list?))
     }
 
-    fn read(scheme: &'static str, rest: &str) -> Result<Self, AddressProblem> {
-        // A password may contain an `@`.
-        let (credentials, place) = rest.rfind('@').map_or(("", rest), |at| rest.split_at(at + 1));
-        let (sentinels, path) = place.split_once('/').ok_or(AddressProblem::NoName)?;
+    fn new(list: ServerList) -> Result<Self, AddressProblem> {
+        let path = list.path.as_deref().unwrap_or_default();
         let (name, database) = path.split_once('/').unwrap_or((path, ""));
         if name.is_empty() {
             return Err(AddressProblem::NoName);
@@ -148,40 +117,17 @@ impl Sentinels {
         if !name.chars().all(|letter| letter.is_ascii_alphanumeric() || ".-_".contains(letter)) {
             return Err(AddressProblem::Name(name.to_owned()));
         }
-        if !database.chars().all(|digit| digit.is_ascii_digit()) {
+        if !database.is_empty() && database.parse::<u32>().is_err() {
             return Err(AddressProblem::Database(database.to_owned()));
         }
-        if credentials.contains(['/', '?', '#']) {
-            return Err(AddressProblem::Credentials);
-        }
-        let with_port = |sentinel: &str| {
-            let invalid = || AddressProblem::Sentinel(sentinel.to_owned());
-            let address = match sentinel.rsplit_once(':').filter(|(_, port)| !port.ends_with(']')) {
-                Some((_, port)) if port.parse::<u16>().is_err() => return Err(invalid()),
-                Some(_) => sentinel.to_owned(),
-                None => format!("{sentinel}:{PORT}"),
-            };
-            Client::open(format!("{scheme}://{address}/")).map_err(|_| invalid())?;
-            Ok(address)
-        };
-        let sentinels: Vec<_> = sentinels.split(',').map(with_port).collect::<Result<_, _>>()?;
-        let found = Self {
-            scheme,
-            credentials: credentials.to_owned(),
-            sentinels,
-            name: name.to_owned(),
-            database: database.to_owned(),
-            known: Mutex::default(),
-        };
-        // The servers are named later; whatever their address is, the rest of the URL must be valid.
-        found.server("localhost:6379").map_err(|_| AddressProblem::Credentials)?;
-        Ok(found)
+        let (name, database) = (name.to_owned(), database.to_owned());
+        Ok(Self { list, name, database, known: Mutex::default() })
     }
 
     /// Asks all sentinels at once. The first one decides that names a server which calls itself master.
     pub async fn find(&self) -> Result<Master, SentinelError> {
         let mut asked: FuturesUnordered<_> =
-            self.sentinels.iter().map(|sentinel| self.find_through(sentinel)).collect();
+            self.list.servers.iter().map(|sentinel| self.find_through(sentinel)).collect();
         let mut failure: Option<SentinelError> = None;
         while let Some(found) = asked.next().await {
             match found {
@@ -219,27 +165,23 @@ impl Sentinels {
 
     async fn ask(&self, sentinel: &str) -> RedisResult<Option<(String, u16)>> {
         let ask = async |credentials: &str| {
-            let client = Client::open(format!("{}://{credentials}{sentinel}/", self.scheme))?;
+            let client = Client::open(format!("{}://{credentials}{sentinel}/", self.list.scheme))?;
             let mut connection = client.get_multiplexed_async_connection().await?;
             let mut question = cmd("SENTINEL");
             question.arg("GET-MASTER-ADDR-BY-NAME").arg(&self.name).query_async(&mut connection).await
         };
         // A sentinel refuses credentials that it does not require.
         match ask("").await {
-            Err(error) if error.code() == Some("NOAUTH") && !self.credentials.is_empty() => {
-                ask(&self.credentials).await
+            Err(error) if error.code() == Some("NOAUTH") && !self.list.credentials.is_empty() => {
+                ask(&self.list.credentials).await
             }
             answered => answered,
         }
     }
 
-    fn server(&self, address: &str) -> RedisResult<Client> {
-        Client::open(format!("{}://{}{address}/{}", self.scheme, self.credentials, self.database))
-    }
-
     /// Connects to a server and asks for its role.
     async fn connect(&self, address: &str) -> RedisResult<(Client, MultiplexedConnection, String)> {
-        let client = self.server(address)?;
+        let client = Client::open(self.list.url(address, &self.database))?;
         let mut connection = client.get_multiplexed_async_connection().await?;
         let role = match cmd("ROLE").query_async::<Vec<Value>>(&mut connection).await {
             Ok(answer) => answer.into_iter().next().map(from_redis_value::<String>).transpose()?.unwrap_or_default(),
