@@ -134,3 +134,8 @@ LEFT JOIN sealing s ON s.key = h.key
 WHERE h.tail > coalesce(s.upto, 0) OR h.active;
 -- Sealing and packing leave dead rows of logs behind, whose space the next rows take once they are vacuumed.
 ALTER TABLE log SET (autovacuum_vacuum_scale_factor = 0.02);
+
+-- The oldest schema version that a program has to know in order to use this database. A step that programs of the version
+-- before can live with leaves it; one that they cannot live with raises it to its own number.
+ALTER TABLE threadline_schema ADD COLUMN min_reader bigint NOT NULL DEFAULT 6;
+ALTER TABLE threadline_schema ALTER COLUMN min_reader DROP DEFAULT;

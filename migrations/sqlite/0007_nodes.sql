@@ -104,3 +104,9 @@ SELECT 'pack', CAST(h.key AS TEXT), CAST(unixepoch('subsec') * 1000 AS INTEGER) 
 FROM heads h
 LEFT JOIN sealing s ON s.key = h.key
 WHERE h.tail > coalesce(s.upto, 0) OR h.run IS NOT NULL;
+
+-- The oldest schema version that a program has to know in order to use this file; the version itself is `user_version`. A
+-- step that programs of the version before can live with leaves it; one that they cannot live with raises it to its own
+-- number.
+CREATE TABLE threadline_schema (min_reader INTEGER NOT NULL);
+INSERT INTO threadline_schema VALUES (7);

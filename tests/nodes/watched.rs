@@ -9,7 +9,7 @@ use tokio::time;
 use crate::{backing::Postgres, cluster::*, server::Server};
 
 /// The status and the text of an answer.
-async fn get(node: &Server, path: &str) -> (u16, String) {
+pub async fn get(node: &Server, path: &str) -> (u16, String) {
     let http = reqwest::Client::builder().no_proxy().timeout(PATIENCE).build().expect("a client");
     let answer = http.get(format!("{}{path}", node.url)).header("x-request-id", format!("asked-for{path}"));
     let answer = answer.send().await.expect("an answer");
@@ -25,7 +25,7 @@ async fn figure(node: &Server, name: &str) -> f64 {
 }
 
 /// Asks until `/readyz` answers so.
-async fn ready(node: &Server, status: u16, said: &str) -> Value {
+pub async fn ready(node: &Server, status: u16, said: &str) -> Value {
     let wait = async {
         loop {
             let (found, text) = get(node, "/readyz").await;
