@@ -104,3 +104,14 @@ SELECT 'pack', CAST(h.key AS TEXT), CAST(unixepoch('subsec') * 1000 AS INTEGER) 
 FROM heads h
 LEFT JOIN sealing s ON s.key = h.key
 WHERE h.tail > coalesce(s.upto, 0) OR h.run IS NOT NULL;
+
+-- The trash: retention sets `deleted` to 4 and turns the key of the head negative, so that no statement that knows the key finds
+-- the thread. `purge_at` is the time from which the thread is purged; until then it can be restored. A restoration counts as use. A
+-- purge does not walk over the trash, which is often much more than the tombstones.
+ALTER TABLE threads ADD COLUMN trashed_at INTEGER;
+ALTER TABLE threads ADD COLUMN purge_at INTEGER;
+ALTER TABLE threads ADD COLUMN restored_at INTEGER;
+DROP INDEX threads_deleted;
+CREATE INDEX threads_deleted ON threads (key) WHERE deleted > 0 AND deleted <> 4;
+CREATE INDEX threads_trash ON threads (project, trashed_at DESC, id) WHERE deleted = 4;
+CREATE INDEX threads_trash_of ON threads (project, user) WHERE deleted = 4;

@@ -27,6 +27,7 @@ mod sqlite;
 mod support;
 mod threads;
 mod transfer;
+mod trash;
 
 use threadline_backing as backing;
 
@@ -169,6 +170,16 @@ contract! {
         a_returning_erased_user_starts_empty
         data_of_other_users_stays_when_a_user_is_erased
         a_long_feed_is_erased_completely;
+    trash:
+        a_thread_in_the_trash_is_gone_and_comes_back_as_it_was
+        a_thread_in_use_is_not_put_in_the_trash
+        the_feed_reports_the_trash_and_the_restoration
+        an_id_in_use_is_not_restored
+        the_trash_is_listed_newest_first
+        the_trash_is_purged_when_its_time_has_come
+        the_trash_of_a_user_is_erased
+        the_trash_is_not_exported
+        no_run_and_no_event_gets_into_the_trash;
     transfer:
         a_thread_moves_as_it_is
         a_requested_stop_is_transferred_with_its_run

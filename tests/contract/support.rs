@@ -185,6 +185,11 @@ impl Env {
             Purging::More => JobEnd::Later(Duration::ZERO),
             Purging::Done => JobEnd::Done,
             Purging::Staged(left) => JobEnd::Later(left),
+            Purging::Trashed(left) => {
+                let discarded = self.store.discard(job.key, false).await.expect("discards");
+                assert_eq!(discarded, left.is_zero(), "not before its time");
+                JobEnd::Later(left)
+            }
         };
         self.store.end_job(job, end).await.expect("ends");
         true

@@ -1,4 +1,4 @@
-//! Administration: keys, tokens, projects, users and the audit log. The server's JSON documents are returned as they
+//! Administration: keys, tokens, projects, users, the trash and the audit log. The server's JSON documents are returned as they
 //! are.
 
 use reqwest::Method;
@@ -55,6 +55,19 @@ impl Client {
     /// Erases a user; the answer is the receipt. May safely be repeated.
     pub async fn erase_user(&self, user: &str) -> Result<Value, ClientError> {
         self.json(self.request(Method::DELETE, self.url(&["users", user])?)).await
+    }
+
+    /// Reads a page of the trash, newest entries first.
+    pub async fn trash(&self, limit: usize, cursor: Option<&str>) -> Result<Value, ClientError> {
+        let mut url = self.url(&["trash"])?;
+        put(&mut url, "limit", Some(&limit.to_string()));
+        put(&mut url, "cursor", cursor);
+        self.json(self.request(Method::GET, url)).await
+    }
+
+    /// Restores a thread from the trash. May safely be repeated.
+    pub async fn restore_thread(&self, thread: &str) -> Result<Value, ClientError> {
+        self.json(self.request(Method::POST, self.url(&["trash", thread, "restore"])?)).await
     }
 
     /// Reads a page of the audit log, newest entries first.

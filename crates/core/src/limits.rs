@@ -599,6 +599,10 @@ pub const MAX_KEY_LIFETIME: Duration = Duration::from_secs(36_500 * 24 * 3_600);
 pub const MAX_KEYS: usize = 1_000;
 /// Longest time of a retention setting, in days.
 pub const MAX_RETENTION_DAYS: u32 = 36_500;
+/// Days for which a thread stays in the trash, unless the project has another number.
+pub const TRASH_DAYS: u32 = 7;
+/// Most days for which a thread stays in the trash.
+pub const MAX_TRASH_DAYS: u32 = 90;
 /// Time for which the public keys of an issuer are used before they are fetched again.
 pub const JWKS_FRESH: Duration = Duration::from_secs(600);
 /// Pause before the public keys of an issuer are fetched again for a key that is not among them.

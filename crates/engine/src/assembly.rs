@@ -11,7 +11,7 @@ use tokio::sync::{Semaphore, watch};
 
 use crate::{
     AgentDefinitions, Annotations, Conversations, Events, Feed, Followers, Ports, Projections, Runs, Service, Threads,
-    Users,
+    Trash, Users,
     after_commit::{Listeners, LogCounters},
     cluster::bus::BusEnd,
     commit::{committer, pipeline},
@@ -27,7 +27,7 @@ use crate::{
     runs::{self, close, heartbeats, lock_guard, reaper},
     subscription::Hub,
     upkeep::{feed_writer, jobs, retention, run_notices, snapshots, sweeps},
-    usecases::{annotations, threads, users},
+    usecases::{annotations, threads, trash, users},
     wakeups,
 };
 
@@ -174,6 +174,14 @@ impl Service {
                 lifecycle: lifecycle.clone(),
             }),
         };
+        let trash = Trash {
+            deps: Arc::new(trash::TrashDeps {
+                store: store.clone(),
+                clock: clock.clone(),
+                feed_writer: feed_writer.clone(),
+                lifecycle: lifecycle.clone(),
+            }),
+        };
         let runs = Runs {
             deps: Arc::new(runs::RunDeps {
                 store: store.clone(),
@@ -235,6 +243,7 @@ impl Service {
             annotations,
             projections,
             users,
+            trash,
             quota,
             hub,
             clock,

@@ -97,6 +97,9 @@ pub enum Purging {
     Done,
     /// The thread is staged by an import that is abandoned if it makes no step within this time.
     Staged(Duration),
+    /// The thread is in the trash, and stays there for this time. Once it has passed, [`crate::TrashStore::discard`] makes the
+    /// thread a deleted one.
+    Trashed(Duration),
 }
 
 /// Result of a step of packing.

@@ -49,6 +49,7 @@ mod sql;
 pub mod sqlite;
 pub mod status;
 pub mod transfer;
+pub mod trash;
 
 pub use annotations::AnnotationStore;
 pub use clock::{Steady, StoreClock};
@@ -70,3 +71,4 @@ pub use status::{Durability, StatusStore, StoreStatus};
 pub use transfer::{
     AnnotatedThread, ExportStore, FeedImage, MovedThread, Published, StagedPart, StagedRow, Staging, TransferStore,
 };
+pub use trash::{Restoration, TrashStore};

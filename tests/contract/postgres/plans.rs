@@ -29,7 +29,7 @@ fn joins(node: &Value, found: &mut Vec<String>) {
 }
 
 /// Changes of several threads at once, which may walk over a table that has only a few rows. As it grows, Postgres looks again.
-const GROUPS: [&str; 7] = [
+const GROUPS: [&str; 8] = [
     "append a group",
     "append a group with ends",
     "heartbeat",
@@ -37,6 +37,7 @@ const GROUPS: [&str; 7] = [
     "pump",
     "claim of due runs",
     "take jobs",
+    "trash",
 ];
 
 async fn check(url: &str, when: &str) {

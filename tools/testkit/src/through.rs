@@ -5,16 +5,16 @@ use std::{ops::Deref, time::Duration};
 use async_trait::async_trait;
 use threadline_core::{
     AgentId, Annotation, ApiKey, AuditEntry, CreatedThread, Digest, Epoch, FeedHead, Fence, Footprint, KeyId,
-    NewAnnotation, NewThread, Node, ProjectId, ReadFrom, Run, RunId, Seq, Thread, ThreadId, ThreadKey, ThreadPatch,
-    Timestamp, UserId,
+    ListPosition, NewAnnotation, NewThread, Node, ProjectId, ReadFrom, Run, RunId, Seq, Thread, ThreadId, ThreadKey,
+    ThreadPatch, Timestamp, TrashPage, UserId,
 };
 use threadline_store::{
     ActiveHead, ActiveRuns, AgentStore, AnnotationStore, Append, Appended, Beat, Claimed, CloseOutcome, CloseWhen,
     Closing, Durability, DynStore, ErasureStore, FeedPage, FeedStore, GenerationRecord, Head, HeartbeatRequest,
     IdentityStore, IdlePage, Job, JobEnd, JobKind, JobLevel, JobStore, Lineage, LineageCause, LineageFence,
-    LineageStore, ListThreads, LogPage, LogStore, NewBeat, NodeStore, Packing, Purging, Renewal, Renewed, RunStore,
-    Snapshot, SnapshotStore, StartOutcome, StartRun, StatusStore, StopOutcome, StoreClock, StoreResult, StoreStatus,
-    StoredProject, ThreadPage, ThreadStore, Unprojected,
+    LineageStore, ListThreads, LogPage, LogStore, NewBeat, NodeStore, Packing, Purging, Renewal, Renewed, Restoration,
+    RunStore, Snapshot, SnapshotStore, StartOutcome, StartRun, StatusStore, StopOutcome, StoreClock, StoreResult,
+    StoreStatus, StoredProject, ThreadPage, ThreadStore, TrashStore, Unprojected,
 };
 
 /// A call of the store.
@@ -218,6 +218,31 @@ impl<P: Pass> LineageStore for Through<P> {
     }
     async fn generations(&self, limit: usize) -> StoreResult<Vec<GenerationRecord>> {
         self.pass.pass(of("generations", None), self.inner.generations(limit)).await
+    }
+}
+
+#[async_trait]
+impl<P: Pass> TrashStore for Through<P> {
+    async fn trash(
+        &self,
+        project: &ProjectId,
+        keys: &[ThreadKey],
+        before: Timestamp,
+        grace: Duration,
+    ) -> StoreResult<Vec<ThreadKey>> {
+        self.pass.pass(of("trash", None), self.inner.trash(project, keys, before, grace)).await
+    }
+    async fn trashed(&self, project: &ProjectId, after: Option<&ListPosition>, limit: usize) -> StoreResult<TrashPage> {
+        self.pass.pass(of("trashed", None), self.inner.trashed(project, after, limit)).await
+    }
+    async fn restore(&self, project: &ProjectId, id: &ThreadId) -> StoreResult<Restoration> {
+        self.pass.pass(of("restore", None), self.inner.restore(project, id)).await
+    }
+    async fn trash_of(&self, project: &ProjectId, user: &UserId, limit: usize) -> StoreResult<Vec<ThreadKey>> {
+        self.pass.pass(of("trash_of", None), self.inner.trash_of(project, user, limit)).await
+    }
+    async fn discard(&self, key: ThreadKey, early: bool) -> StoreResult<bool> {
+        self.pass.pass(of("discard", key), self.inner.discard(key, early)).await
     }
 }
 

@@ -7,6 +7,7 @@ pub(crate) use operations::CompareError;
 pub use operations::{
     AppendError, ChangeThreadError, CreateThreadError, DeleteThreadError, DrainingError, EditThreadError, EndRunError,
     EraseError, FeedError, FinishError, HeartbeatError, InvalidRequestError, ListError, LookupError, MarkReadError,
-    ProjectionError, ReadError, RoomError, RunLookupError, SaveError, StartError, StopError, StreamRunError,
+    ProjectionError, ReadError, RestoreError, RoomError, RunLookupError, SaveError, StartError, StopError,
+    StreamRunError,
 };
 pub use service_error::{ActiveRun, ServiceError};

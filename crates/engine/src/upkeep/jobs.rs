@@ -141,6 +141,9 @@ async fn purge(work: &JobWork, key: ThreadKey) -> StoreResult<JobEnd> {
         match work.store.purge(key, PURGE_ROWS).await? {
             Purging::Done => return Ok(JobEnd::Done),
             Purging::Staged(left) => return Ok(JobEnd::Later(left)),
+            Purging::Trashed(left) if !left.is_zero() => return Ok(JobEnd::Later(left)),
+            Purging::Trashed(_) if work.store.discard(key, false).await? => {}
+            Purging::Trashed(_) => return Ok(JobEnd::Later(Duration::ZERO)),
             Purging::More if slice.is_over(work) => return Ok(JobEnd::Later(Duration::ZERO)),
             Purging::More => tokio::task::yield_now().await,
         }

@@ -1,4 +1,4 @@
-//! Retention: threads unused for the number of days in their project's settings are archived or deleted.
+//! Retention: threads unused for the number of days in their project's settings are archived, or put in the trash.
 
 use std::{sync::Arc, time::Duration};
 
@@ -36,7 +36,8 @@ pub(crate) struct Retention {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Deed {
     Archive,
-    Delete,
+    /// The thread can be restored for this time.
+    Trash(Duration),
 }
 
 /// Loop of retention. Every node runs it: work that one node has done is not repeated by another.
@@ -73,8 +74,9 @@ pub(crate) async fn sweep(retention: &Retention) -> Result<(), StoreError> {
         let settings: ProjectSettings = serde_json::from_str(&project.settings)
             .map_err(|error| StoreError::Corrupt(format!("the project {}: {error}", project.id)))?;
         let ages = settings.retention;
-        // Deletion comes first: a thread that is deleted need not be archived.
-        for (days, deed) in [(ages.delete_after_days, Deed::Delete), (ages.archive_after_days, Deed::Archive)] {
+        // The trash comes first: a thread there need not be archived.
+        let trash = Deed::Trash(ages.grace());
+        for (days, deed) in [(ages.delete_after_days, trash), (ages.archive_after_days, Deed::Archive)] {
             if let Some(days) = days {
                 work(retention, &project.id, status.now, days, deed).await?;
             }
@@ -97,12 +99,17 @@ async fn work(
             return Ok(());
         }
         let page = retention.store.idle_threads(project, before, after, RETENTION_WINDOW).await?;
-        let wanted = page.threads.iter().filter(|thread| deed == Deed::Delete || !thread.archived);
+        let wanted = page.threads.iter().filter(|thread| deed != Deed::Archive || !thread.archived);
         let wanted: Vec<_> = wanted.collect();
         for some in wanted.chunks(RETENTION_AUDIT_IDS) {
             note(retention, project, now, days, deed, some).await?;
-            for thread in some {
-                carry_out(retention, thread, before, deed).await?;
+            match deed {
+                Deed::Archive => {
+                    for thread in some {
+                        archive(retention, thread, before).await?;
+                    }
+                }
+                Deed::Trash(grace) => trash(retention, project, some, before, grace).await?,
             }
         }
         match page.next {
@@ -122,38 +129,46 @@ async fn note(
     threads: &[&Thread],
 ) -> Result<(), StoreError> {
     let ids: Vec<_> = threads.iter().map(|thread| thread.id.as_str()).collect();
-    let action = match deed {
-        Deed::Archive => "retention.archives",
-        Deed::Delete => "retention.deletes",
+    let (action, mut facts) = match deed {
+        Deed::Archive => ("retention.archives", json!({})),
+        Deed::Trash(grace) => ("retention.trashes", json!({ "graceDays": grace.as_secs() / DAY.as_secs() })),
     };
+    (facts["afterDays"], facts["threads"]) = (json!(days), json!(ids));
     let entry = AuditEntry {
         project: project.clone(),
         at: now,
         actor: "retention".to_owned(),
         action: action.to_owned(),
-        facts: json!({ "afterDays": days, "threads": ids }).to_string(),
+        facts: facts.to_string(),
     };
     retention.store.record(&entry).await
 }
 
-async fn carry_out(retention: &Retention, thread: &Thread, before: Timestamp, deed: Deed) -> Result<(), StoreError> {
+async fn archive(retention: &Retention, thread: &Thread, before: Timestamp) -> Result<(), StoreError> {
     // The thread may have been used again since it was found.
     let Some(now) = retention.store.thread(&thread.project, &thread.id).await? else { return Ok(()) };
     if now.key != thread.key || now.active_run.is_some() || now.last_run_at.unwrap_or(now.updated_at) >= before {
         return Ok(());
     }
-    match deed {
-        Deed::Archive => {
-            let patch = ThreadPatch { archived: Some(true), ..ThreadPatch::default() };
-            if retention.store.edit_thread(now.key, now.version, patch, None).await?.is_some() {
-                retention.feed_writer.mark(&now.project, &now.user);
-            }
-        }
-        Deed::Delete => {
-            let thread = ThreadRef::from(&now);
-            retention.store.delete_thread(thread.key, None).await?;
-            retention.listeners.deleted(&thread);
-        }
+    let patch = ThreadPatch { archived: Some(true), ..ThreadPatch::default() };
+    if retention.store.edit_thread(now.key, now.version, patch, None).await?.is_some() {
+        retention.feed_writer.mark(&now.project, &now.user);
+    }
+    Ok(())
+}
+
+/// Puts threads in the trash. The store leaves out those that were used again since they were found.
+async fn trash(
+    retention: &Retention,
+    project: &ProjectId,
+    threads: &[&Thread],
+    before: Timestamp,
+    grace: Duration,
+) -> Result<(), StoreError> {
+    let keys: Vec<_> = threads.iter().map(|thread| thread.key).collect();
+    let trashed = retention.store.trash(project, &keys, before, grace).await?;
+    for thread in threads.iter().filter(|thread| trashed.contains(&thread.key)) {
+        retention.listeners.trashed(&ThreadRef::from(*thread));
     }
     Ok(())
 }

@@ -31,6 +31,7 @@ mod lineage;
 mod nodes;
 mod status;
 mod transfer;
+mod trash;
 
 pub use lineage::MemoryImage;
 
@@ -59,6 +60,8 @@ struct State {
     feeds: HashMap<(ProjectId, UserId), Feed>,
     agents: BTreeMap<(ProjectId, AgentId), String>,
     staged: HashMap<ThreadKey, transfer::Staged>,
+    /// Rows in the trash.
+    trash: BTreeMap<ThreadKey, Row>,
     /// Deleted threads that were created with an idempotency key, with the time of the deletion.
     deleted_requests: HashMap<(ProjectId, ThreadId), Timestamp>,
     identity: identity::Identity,
@@ -72,6 +75,10 @@ struct Row {
     thread: Thread,
     /// True if the thread was created with an idempotency key.
     requested: bool,
+    /// Time at which the thread was taken back from the trash.
+    restored_at: Option<Timestamp>,
+    /// In the trash: the time since which it is there, and that of its purge.
+    trashed: Option<(Timestamp, Timestamp)>,
     generation: Generation,
     prior: Option<PriorEpoch>,
     fed_version: i64,
@@ -121,6 +128,8 @@ impl Row {
         Self {
             thread,
             requested: false,
+            restored_at: None,
+            trashed: None,
             generation,
             prior: None,
             fed_version: 0,
@@ -402,6 +411,9 @@ impl ThreadStore for MemoryStore {
         let left = state.staged.get(&key).map_or(Duration::ZERO, |staged| staged.left(now));
         if !left.is_zero() {
             return Ok(Purging::Staged(left));
+        }
+        if let Some(trashed) = state.trash.get(&key) {
+            return Ok(Purging::Trashed(trashed.left_in_trash(now)));
         }
         state.staged.remove(&key);
         if !state.threads.contains_key(&key) {
