@@ -140,3 +140,11 @@ ALTER TABLE log SET (autovacuum_vacuum_scale_factor = 0.02);
 ALTER TABLE threads ADD COLUMN trashed_at bigint, ADD COLUMN purge_at bigint, ADD COLUMN restored_at bigint;
 CREATE INDEX threads_trash ON threads (project, trashed_at DESC, id) WHERE deleted = 4;
 CREATE INDEX threads_trash_of ON threads (project, user_id) WHERE deleted = 4;
+
+-- Projects of which retention would put unusually many threads in the trash, and waits until someone approves a number.
+CREATE TABLE retention_holds (
+  project  text COLLATE "C" PRIMARY KEY,
+  idle     bigint NOT NULL,
+  threads  bigint NOT NULL,
+  approved bigint NOT NULL DEFAULT 0
+);

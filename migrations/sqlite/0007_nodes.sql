@@ -115,3 +115,11 @@ DROP INDEX threads_deleted;
 CREATE INDEX threads_deleted ON threads (key) WHERE deleted > 0 AND deleted <> 4;
 CREATE INDEX threads_trash ON threads (project, trashed_at DESC, id) WHERE deleted = 4;
 CREATE INDEX threads_trash_of ON threads (project, user) WHERE deleted = 4;
+
+-- Projects of which retention would put unusually many threads in the trash, and waits until someone approves a number.
+CREATE TABLE retention_holds (
+  project  TEXT    NOT NULL PRIMARY KEY,
+  idle     INTEGER NOT NULL,
+  threads  INTEGER NOT NULL,
+  approved INTEGER NOT NULL DEFAULT 0
+) WITHOUT ROWID;

@@ -122,6 +122,7 @@ contract! {
         the_age_of_the_oldest_job_is_measured
         a_run_puts_the_jobs_of_its_thread
         a_job_stays_if_a_run_began_in_its_thread_meanwhile
+        a_job_of_the_store_is_put_once_or_anew
         jobs_go_with_their_thread;
     feed:
         the_feed_keeps_the_newest_change_of_each_thread
@@ -179,6 +180,7 @@ contract! {
         the_trash_is_purged_when_its_time_has_come
         the_trash_of_a_user_is_erased
         the_trash_is_not_exported
+        retention_waits_until_a_number_is_approved
         no_run_and_no_event_gets_into_the_trash;
     transfer:
         a_thread_moves_as_it_is

@@ -5,7 +5,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use threadline_core::{FeedChange, ListOrder, ListPosition, ProjectId, ReadFrom, ThreadKey, ThreadPatch, Timestamp};
 use threadline_store::{
-    CloseOutcome, CloseWhen, JobKind, Packing, Purging, Restoration, Snapshot, StartOutcome, StopOutcome,
+    CloseOutcome, CloseWhen, JobKind, Packing, Purging, Restoration, RetentionHold, Snapshot, StartOutcome, StopOutcome,
 };
 
 use crate::support::*;
@@ -299,6 +299,39 @@ pub async fn the_trash_is_not_exported(env: Env) {
     // The positions of the feed go along: what was trashed stays deleted there.
     let image = env.store.feed_image(&project(), &user("u")).await.expect("an image");
     assert_eq!(image.entries.iter().map(|(_, id)| id.as_str()).collect::<Vec<_>>(), ["kept", "gone"]);
+}
+
+pub async fn retention_waits_until_a_number_is_approved(env: Env) {
+    for id in ["a", "b", "c"] {
+        used(&env, id).await;
+    }
+    env.running("running", "r").await;
+    env.clock.advance(DAY);
+    env.create("new").await;
+    let before = env.clock.now();
+    let idle = async |bound: usize| env.store.count_idle(&project(), before, bound).await.expect("counts");
+    assert_eq!((idle(100).await, idle(2).await, env.store.count_own(&project()).await.expect("counts")), (3, 2, 5));
+    trash(&env, &[env.get("a").await.expect("there").key]).await;
+    assert_eq!(idle(100).await, 3, "it was used a day ago, not longer");
+    let other = ProjectId::new("other").expect("id");
+    assert_eq!(env.store.count_own(&other).await.expect("counts"), 0);
+
+    let held = |idle, approved| RetentionHold { project: project(), idle, threads: 5, approved };
+    let holds = async || env.store.holds().await.expect("lists");
+    assert_eq!(env.store.approve(&project(), 7).await.expect("approves"), None);
+    assert!(env.store.hold(&held(3, 0)).await.expect("holds"));
+    assert!(!env.store.hold(&held(4, 0)).await.expect("holds"), "once");
+    assert_eq!(holds().await, [held(4, 0)]);
+    assert_eq!(env.store.approve(&project(), 7).await.expect("approves"), Some(held(4, 7)));
+    assert!(!env.store.hold(&held(5, 0)).await.expect("holds"), "the approval stays");
+    env.store.spend(&project(), 3).await.expect("spends");
+    assert_eq!(holds().await, [held(5, 4)]);
+    env.store.spend(&project(), 4).await.expect("spends");
+    assert_eq!(holds().await, []);
+    env.store.hold(&held(3, 0)).await.expect("holds");
+    env.store.hold(&RetentionHold { project: other.clone(), ..held(1, 0) }).await.expect("holds");
+    env.store.end_hold(&project()).await.expect("ends");
+    assert_eq!(holds().await.iter().map(|hold| &hold.project).collect::<Vec<_>>(), [&other]);
 }
 
 pub async fn no_run_and_no_event_gets_into_the_trash(env: Env) {

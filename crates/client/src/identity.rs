@@ -52,6 +52,12 @@ impl Client {
         self.json(self.request(Method::POST, self.url(&["projects", project, "token-secret"])?)).await
     }
 
+    /// Approves that retention puts up to `count` threads of a project in the trash. May safely be repeated.
+    pub async fn approve_retention(&self, project: &str, count: u64) -> Result<Value, ClientError> {
+        let request = self.request(Method::POST, self.url(&["projects", project, "retention", "approve"])?);
+        self.json(request.json(&serde_json::json!({ "count": count }))).await
+    }
+
     /// Erases a user; the answer is the receipt. May safely be repeated.
     pub async fn erase_user(&self, user: &str) -> Result<Value, ClientError> {
         self.json(self.request(Method::DELETE, self.url(&["users", user])?)).await

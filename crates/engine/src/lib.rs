@@ -59,7 +59,7 @@ pub use crate::{
         requests::{CommitReply, ReceiptStream},
     },
     errors::{
-        ActiveRun, AppendError, ChangeThreadError, CreateThreadError, DeleteThreadError, DrainingError,
+        ActiveRun, AppendError, ApproveError, ChangeThreadError, CreateThreadError, DeleteThreadError, DrainingError,
         EditThreadError, EndRunError, EraseError, FeedError, FinishError, HeartbeatError, InvalidRequestError,
         ListError, LookupError, MarkReadError, ProjectionError, ReadError, RestoreError, RoomError, RunLookupError,
         SaveError, ServiceError, StartError, StopError, StreamRunError,

@@ -23,7 +23,7 @@ use crate::{
     },
     snapshots::SnapshotStore,
     status::StatusStore,
-    trash::TrashStore,
+    trash::{HoldStore, TrashStore},
 };
 
 /// Threads and their metadata.
@@ -202,6 +202,7 @@ pub trait Store:
     + LineageStore
     + JobStore
     + TrashStore
+    + HoldStore
     + StatusStore
 {
 }
@@ -219,7 +220,11 @@ impl<T> Store for T where
         + LineageStore
         + JobStore
         + TrashStore
+        + HoldStore
+        + HoldStore
         + TrashStore
+        + HoldStore
+        + HoldStore
         + StatusStore
 {
 }

@@ -18,6 +18,44 @@ pub enum Restoration {
     Absent,
 }
 
+/// Project of which retention would put unusually many threads in the trash: it waits for an approval.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RetentionHold {
+    /// Id of the project.
+    pub project: ProjectId,
+    /// Threads that are idle.
+    pub idle: u64,
+    /// All threads of the project.
+    pub threads: u64,
+    /// Threads that may be put in the trash by approval; 0 before it.
+    pub approved: u64,
+}
+
+/// Holds of retention: projects whose sweep waits for people.
+#[async_trait]
+pub trait HoldStore: Send + Sync {
+    /// Number of idle threads of a project, as [`TrashStore::trash`] judges them, counted up to `bound`.
+    async fn count_idle(&self, project: &ProjectId, before: Timestamp, bound: usize) -> StoreResult<u64>;
+
+    /// Number of threads of a project.
+    async fn count_own(&self, project: &ProjectId) -> StoreResult<u64>;
+
+    /// Notes that retention waits. The approval of an earlier hold stays. True if retention did not wait before.
+    async fn hold(&self, hold: &RetentionHold) -> StoreResult<bool>;
+
+    /// Holds of all projects, in the order of their ids.
+    async fn holds(&self) -> StoreResult<Vec<RetentionHold>>;
+
+    /// Approves that so many threads are put in the trash. `None` if retention does not wait.
+    async fn approve(&self, project: &ProjectId, count: u64) -> StoreResult<Option<RetentionHold>>;
+
+    /// Takes threads that were put in the trash from the approved number; with none left, the hold ends.
+    async fn spend(&self, project: &ProjectId, count: u64) -> StoreResult<()>;
+
+    /// Ends the hold of a project, if there is one.
+    async fn end_hold(&self, project: &ProjectId) -> StoreResult<()>;
+}
+
 /// Access to the trash. A thread there has no head under its key: no start, append, read or change finds it, however long
 /// ago its key was looked up.
 #[async_trait]

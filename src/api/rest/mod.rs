@@ -67,4 +67,5 @@ pub fn routes(routes: Routes<ApiState>) -> Routes<ApiState> {
         .route(Access::ADMIN, routes!(identity::erase_user))
         .route(Access::ADMIN, routes!(trash::list))
         .route(Access::ADMIN, routes!(trash::restore))
+        .route(Access::ADMIN, routes!(trash::approve))
 }

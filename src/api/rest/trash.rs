@@ -1,4 +1,4 @@
-//! REST routes of the trash: list and restore.
+//! REST routes of retention: list and restore the trash, and approve a sweep that waits.
 
 use axum::{Json as Answer, extract::State};
 use serde::{Deserialize, Serialize};
@@ -6,7 +6,7 @@ use threadline_core::{Timestamp, TrashedThread, limits::DEFAULT_PAGE};
 use threadline_engine::ServiceError;
 use threadline_http::{
     cursor::{read_position, write_position},
-    extract::{Caller, InThread, Params},
+    extract::{Caller, InProject, InThread, Json, Params},
     problem::{Problem, ProblemDocument},
     view::ThreadView,
 };
@@ -89,4 +89,56 @@ pub async fn restore(
     InThread(id): InThread,
 ) -> Result<Answer<ThreadView>, Problem> {
     Ok(Answer(ThreadView::new(&state.service.trash.restore(&principal, &id).await?)))
+}
+
+/// A request to approve a sweep of retention.
+#[derive(Debug, Default, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct ApprovalBody {
+    /// Most threads that may be put in the trash: at least 1. Required.
+    #[schema(minimum = 1)]
+    count: u64,
+}
+
+/// Retention that waited for an approval.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct HoldView {
+    project_id: String,
+    /// Unused threads, when retention looked last.
+    idle: u64,
+    /// All threads of the project.
+    threads: u64,
+    /// Threads that may be put in the trash.
+    approved: u64,
+}
+
+/// Approves that retention puts up to `count` threads in the trash. Scope `admin`.
+///
+/// Retention waits for an approval if it would put more than 100 threads and more than a fifth of a project's threads in
+/// the trash at once; the audit log then has `retention.held` with the numbers. It continues with its next pass.
+#[utoipa::path(post, path = "/v1/projects/{projectId}/retention/approve", tag = "identity",
+    params(("projectId" = String, Path)), request_body = ApprovalBody, responses(
+    (status = 200, description = "Approved", body = HoldView),
+    (status = 400, description = "Invalid request", body = ProblemDocument),
+    (status = 404, description = "Project not found", body = ProblemDocument),
+    (status = 409, description = "Retention not waiting", body = ProblemDocument),
+    (status = 413, description = "Request body too large", body = ProblemDocument)))]
+pub async fn approve(
+    State(state): State<ApiState>,
+    Caller(principal): Caller,
+    InProject(id): InProject,
+    Json(body): Json<ApprovalBody>,
+) -> Result<Answer<HoldView>, Problem> {
+    let project = state.http.auth.project(&principal, &id).await?;
+    if body.count == 0 {
+        return Err(Problem::invalid("count is missing or 0, but must be at least 1"));
+    }
+    let hold = state.service.trash.approve(&principal, &project.id, body.count).await?;
+    Ok(Answer(HoldView {
+        project_id: hold.project.to_string(),
+        idle: hold.idle,
+        threads: hold.threads,
+        approved: hold.approved,
+    }))
 }

@@ -231,7 +231,12 @@ async fn nothing_is_theirs(server: &Server, ann: &Client, eve: &Client, outsider
             ("DELETE", "/v1/keys/{keyId}") => {
                 eve.delete("/v1/keys/private-key").await.problem(404, "key-not-found");
             }
-            ("GET" | "POST", "/v1/projects/{projectId}" | "/v1/projects/{projectId}/token-secret") => {
+            (
+                "GET" | "POST",
+                "/v1/projects/{projectId}"
+                | "/v1/projects/{projectId}/token-secret"
+                | "/v1/projects/{projectId}/retention/approve",
+            ) => {
                 let foreign = ask(eve, route, "t", "r").await;
                 foreign.problem(404, "project-not-found");
             }

@@ -135,3 +135,65 @@ everywhere! {
         server.project().post("/v1/trash/b/restore", json!({})).await.ok(200);
     }
 }
+
+everywhere! {
+    async fn retention_that_would_take_a_large_part_of_a_project_waits_for_an_approval(server: |options| {
+        options.with_key("secret").with_manual_clock()
+    }) {
+        let ann = server.user("ann");
+        let settings = json!({ "retention": { "deleteAfterDays": 1 } });
+        server.project().put("/v1/projects/default", settings).await.ok(201);
+        let approve = async |count: u64| {
+            server.project().post("/v1/projects/default/retention/approve", json!({ "count": count })).await
+        };
+        let audited = async |action: &str| {
+            let audit = server.project().get("/v1/audit?limit=500").await.ok(200);
+            let entries = audit["entries"].as_array().expect("entries").iter();
+            entries.filter(|entry| entry["action"] == action).map(|entry| entry["facts"].clone()).collect::<Vec<_>>()
+        };
+        approve(1).await.problem(409, "retention-not-held");
+        approve(0).await.problem(400, "invalid-request");
+        for n in 0..101 {
+            ann.thread(&format!("t{n}")).await;
+        }
+        server.pass(2 * DAY);
+        for n in 0..2 {
+            ann.thread(&format!("new{n}")).await;
+        }
+        let left = async || {
+            let page = server.project().get("/v1/trash?limit=500").await.ok(200);
+            page["threads"].as_array().map_or(0, Vec::len)
+        };
+        for _ in 0..2 {
+            server.retain().await;
+            assert_eq!(left().await, 0, "101 of 103 threads are more than 100 and than a fifth");
+        }
+        assert_eq!(audited("retention.held").await, [json!({ "idle": 101, "threads": 103 })], "once");
+        // So many as were approved, and no more.
+        let hold = approve(40).await.ok(200);
+        assert_eq!(hold, json!({ "projectId": "default", "idle": 101, "threads": 103, "approved": 40 }));
+        server.retain().await;
+        assert_eq!(left().await, 40);
+        assert_eq!(audited("retention.approved").await, [json!({ "count": 40, "idle": 101, "threads": 103 })]);
+        approve(1).await.problem(409, "retention-not-held");
+        // What is left is no large number any more.
+        server.retain().await;
+        assert_eq!(left().await, 101);
+        assert_eq!(ids(&ann).await, ["new0", "new1"]);
+        // Archiving is no loss, and waits for no one.
+        let settings = json!({ "retention": { "archiveAfterDays": 1 } });
+        server.project().put("/v1/projects/default", settings).await.ok(200);
+        server.pass(2 * DAY);
+        server.retain().await;
+        assert!(ids(&ann).await.is_empty());
+    }
+}
+
+/// Ids of a user's threads that are not archived.
+async fn ids(user: &Client) -> Vec<String> {
+    let list = user.get("/v1/threads").await.ok(200);
+    let mut ids: Vec<_> =
+        list["threads"].as_array().expect("threads").iter().map(|thread| text(thread, "threadId").to_owned()).collect();
+    ids.sort();
+    ids
+}

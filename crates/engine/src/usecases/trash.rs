@@ -1,12 +1,12 @@
-//! Use cases of the trash: list and restore.
+//! Use cases of retention: the trash, and the approval of a sweep that waits.
 
 use std::sync::Arc;
 
 use serde_json::json;
-use threadline_core::{AuditEntry, ListPosition, Principal, Thread, ThreadId, TrashPage, limits::MAX_PAGE};
-use threadline_store::{DynStore, Restoration, StoreClock, StoreError};
+use threadline_core::{AuditEntry, ListPosition, Principal, ProjectId, Thread, ThreadId, TrashPage, limits::MAX_PAGE};
+use threadline_store::{DynStore, Restoration, RetentionHold, StoreClock, StoreError};
 
-use crate::{RestoreError, lifecycle::Lifecycle, upkeep::feed_writer::FeedWriter};
+use crate::{ApproveError, RestoreError, lifecycle::Lifecycle, upkeep::feed_writer::FeedWriter};
 
 /// Use cases of the trash of a project.
 #[derive(Clone)]
@@ -47,5 +47,20 @@ impl Trash {
         let facts = json!({ "threadId": id.as_str() });
         store.record(&AuditEntry::by(principal, project, self.deps.clock.now(), "thread.restored", &facts)).await?;
         Ok(thread)
+    }
+
+    /// Approves that retention, which waits for it, puts up to `count` threads of a project in the trash.
+    pub async fn approve(
+        &self,
+        principal: &Principal,
+        project: &ProjectId,
+        count: u64,
+    ) -> Result<RetentionHold, ApproveError> {
+        self.deps.lifecycle.refuse_if_draining()?;
+        let store = &self.deps.store;
+        let hold = store.approve(project, count).await?.ok_or(ApproveError::RetentionNotHeld)?;
+        let facts = json!({ "count": count, "idle": hold.idle, "threads": hold.threads });
+        store.record(&AuditEntry::by(principal, project, self.deps.clock.now(), "retention.approved", &facts)).await?;
+        Ok(hold)
     }
 }

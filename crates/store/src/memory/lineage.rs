@@ -25,6 +25,7 @@ impl State {
             agents: Default::default(),
             staged: Default::default(),
             trash: Default::default(),
+            holds: Default::default(),
             deleted_requests: Default::default(),
             identity: Default::default(),
             nodes: Default::default(),

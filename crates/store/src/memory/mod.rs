@@ -19,11 +19,12 @@ use threadline_core::{
 use super::{
     ActiveHead, ActiveRuns, Append, Appended, Claimed, CloseOutcome, CloseWhen, Closing, Committed, Due, FeedImage,
     FeedPage, FeedStore, GenerationRecord, Head, HeartbeatRequest, JobKind, Lineage, LineageFence, ListThreads,
-    LogPage, LogStore, Packing, Purging, Renewal, Renewed, RunStore, Snapshot, StartOutcome, StartRun, StopOutcome,
-    StoreClock, StoreResult, ThreadPage, ThreadStore, segment::LogRow,
+    LogPage, LogStore, Packing, Purging, Renewal, Renewed, RetentionHold, RunStore, Snapshot, StartOutcome, StartRun,
+    StopOutcome, StoreClock, StoreResult, ThreadPage, ThreadStore, segment::LogRow,
 };
 
 mod beside;
+mod holds;
 mod identity;
 mod job_table;
 mod jobs;
@@ -60,6 +61,7 @@ struct State {
     feeds: HashMap<(ProjectId, UserId), Feed>,
     agents: BTreeMap<(ProjectId, AgentId), String>,
     staged: HashMap<ThreadKey, transfer::Staged>,
+    holds: BTreeMap<ProjectId, RetentionHold>,
     /// Rows in the trash.
     trash: BTreeMap<ThreadKey, Row>,
     /// Deleted threads that were created with an idempotency key, with the time of the deletion.

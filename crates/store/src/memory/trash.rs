@@ -8,7 +8,7 @@ use threadline_core::{
 };
 
 use super::{MemoryStore, Row};
-use crate::{JobKind, Restoration, StoreResult, TrashStore};
+use crate::{JobKind, JobSubject, Restoration, StoreResult, TrashStore};
 
 impl Row {
     /// Time left until a thread in the trash is purged.
@@ -104,7 +104,7 @@ impl TrashStore for MemoryStore {
         let thread = row.snapshot();
         state.deleted_requests.remove(&own);
         state.feeds.entry((own.0.clone(), thread.user.clone())).or_default().deleted.remove(&key);
-        state.jobs.all.remove(&(JobKind::Purge, key));
+        state.jobs.all.remove(&(JobKind::Purge, JobSubject::Thread(key)));
         state.ids.insert(own, key);
         state.threads.insert(key, row);
         Ok(Restoration::Restored(Box::new(thread)))

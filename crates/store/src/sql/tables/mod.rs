@@ -11,6 +11,7 @@ pub(crate) mod agents;
 pub(crate) mod annotations;
 pub(crate) mod erasure;
 pub(crate) mod export;
+pub(crate) mod holds;
 pub(crate) mod identity;
 pub(crate) mod jobs;
 pub(crate) mod snapshots;
@@ -93,6 +94,10 @@ pub(crate) struct Statements {
     pub(crate) end_job: &'static str,
     /// Makes a job due later: `$1` now, `$2` kind, `$3` ref, `$4` end of the claim, `$5` delay, `$6` tries.
     pub(crate) delay_job: &'static str,
+    /// Puts a job, and answers with a row if it did: `$1` now, `$2` kind, `$3` ref, `$4` after, `$5` anew.
+    pub(crate) put_job: &'static str,
+    /// Reads the time until a job is due: `$1` now, `$2` kind, `$3` ref.
+    pub(crate) job_due: &'static str,
     /// Measures the jobs of a kind: `$1` now, `$2` kind, `$3` limit.
     pub(crate) job_levels: &'static str,
     /// Finds the tombstones of a user: `$1` project, `$2` user, `$3` limit.
@@ -100,6 +105,8 @@ pub(crate) struct Statements {
     /// Puts idle threads in the trash, a row for each: `$1` now, `$2` keys as a JSON array, `$3` project, `$4` before, `$5`
     /// grace.
     pub(crate) trash: &'static str,
+    /// Counts idle threads: `$1` project, `$2` before, `$3` bound.
+    pub(crate) count_idle: &'static str,
     /// Reads a page of the trash: `$1` project, `$2` and `$3` position, `$4` limit.
     pub(crate) trash_page: &'static str,
     /// Restores a thread, and answers in its last row with what has the id: `$1` now, `$2` project, `$3` thread.
