@@ -58,6 +58,7 @@ pub const PLANTS: &[Plant] = &[
     plant("ring-kept", &[Kind::PromoteStandby], crowded),
     plant("no-lineage-fence", &[Kind::PromoteStandby], |size| size),
     plant("ready-without-beats", &[Kind::StopPostgres], |size| size),
+    plant("trash-without-the-head", &[Kind::KillNode], |size| size),
 ];
 
 impl Plant {

@@ -30,6 +30,7 @@ mod seq;
 mod store_error;
 pub mod thread;
 pub mod time;
+pub mod trash;
 pub mod version;
 
 pub use annotation::{Annotation, AnnotationError, NewAnnotation};
@@ -56,4 +57,5 @@ pub use seq::Seq;
 pub use store_error::StoreError;
 pub use thread::{CreatedThread, NameSource, NewThread, Thread, ThreadPatch};
 pub use time::{Clock, Timestamp};
+pub use trash::{TrashPage, TrashedThread};
 pub use version::Version;

@@ -164,6 +164,9 @@ problem_types! {
     /// No project has this ID.
     ProjectNotFound = "project-not-found", NOT_FOUND, "Project not found", false,
         "Create the project with PUT /v1/projects/{projectId} and the operator's key.";
+    /// Retention of the project does not wait for an approval.
+    RetentionNotHeld = "retention-not-held", CONFLICT, "Retention not waiting", false,
+        "Nothing is to approve. Look for the newest `retention.held` of the project in GET /v1/audit: retention asks again with its next pass, if it has to wait.";
     /// The project has no API key with this ID.
     KeyNotFound = "key-not-found", NOT_FOUND, "API key not found", false,
         "List the keys with GET /v1/keys.";
@@ -315,6 +318,7 @@ impl From<ServiceError> for Problem {
             // No facts: the owner of the thread must not be disclosed.
             ServiceError::ThreadExists => Self::new(Type::ThreadExists, detail),
             ServiceError::ThreadDeleted => Self::new(Type::ThreadDeleted, detail),
+            ServiceError::RetentionNotHeld => Self::new(Type::RetentionNotHeld, detail),
             ServiceError::ConversationTooLarge => Self::new(Type::ConversationTooLarge, detail),
             ServiceError::ConversationChanged { version } => {
                 Self::new(Type::ConversationChanged, detail).with(json!({ "etag": version.map(etag) }))

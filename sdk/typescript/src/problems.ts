@@ -38,6 +38,7 @@ export type ProblemSlug =
   | "producer-seq-gap"
   | "project-not-found"
   | "rate-limited"
+  | "retention-not-held"
   | "run-active"
   | "run-driven"
   | "run-exists"

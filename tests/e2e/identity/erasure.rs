@@ -158,7 +158,7 @@ async fn audited(server: &Server, action: &str) -> Option<Value> {
 }
 
 everywhere! {
-    async fn unused_threads_are_archived_and_then_deleted(server: |options| {
+    async fn unused_threads_are_archived_and_then_put_in_the_trash(server: |options| {
         options.with_key("secret").with_manual_clock()
     }) {
         let ann = server.user("ann");
@@ -187,7 +187,8 @@ everywhere! {
         server.pass(2 * DAY);
         server.retain().await;
         assert_eq!(ids(&ann).await, ["used"]);
-        assert_eq!(audited(server, "retention.deletes").await.expect("audited")["facts"]["threads"], json!(["old"]));
+        let facts = audited(server, "retention.trashes").await.expect("audited")["facts"].clone();
+        assert_eq!(facts, json!({ "afterDays": 90, "graceDays": 7, "threads": ["old"] }));
         // A thread with a run under way is in use, however long ago the run began.
         ann.post("/v1/threads/used/runs", json!({ "runId": "long", "leaseSeconds": 3_600 })).await.ok(201);
         server.retain().await;

@@ -24,6 +24,8 @@ impl State {
             feeds: Default::default(),
             agents: Default::default(),
             staged: Default::default(),
+            trash: Default::default(),
+            holds: Default::default(),
             deleted_requests: Default::default(),
             identity: Default::default(),
             nodes: Default::default(),
