@@ -64,7 +64,7 @@ macro_rules! problem_types {
 problem_types! {
     /// Another run is active in the thread.
     RunActive = "run-active", CONFLICT, "Active run conflict", true,
-        "Follow the active run from `cursor`, stop it with POST /v1/threads/{threadId}/runs/{runId}/stop, or wait until `run.leaseUntil` and try again.";
+        "Follow the active run with `cursor` as `after` and with `epoch`, stop it with POST /v1/threads/{threadId}/runs/{runId}/stop, or wait until `run.leaseUntil` and try again.";
     /// The run has ended or lost its lease; it can append no new events.
     RunFenced = "run-fenced", CONFLICT, "Run already ended", false,
         "Start a new run. Appends of the ended run that were stored before still return their receipts.";
@@ -125,6 +125,9 @@ problem_types! {
     /// A header, a parameter or the body is malformed or out of range.
     InvalidRequest = "invalid-request", BAD_REQUEST, "Invalid request", false,
         "Correct what `detail` names. GET /v1/openapi.json describes every route.";
+    /// The cursor is damaged or belongs to another list, or a position comes without its epoch.
+    InvalidCursor = "invalid-cursor", BAD_REQUEST, "Invalid cursor", false,
+        "Send a `cursor` unchanged to the route that returned it, or a position together with the `epoch` that came with it. To read from the beginning, send neither.";
     /// The route has no query parameter of this name.
     UnknownParameter = "unknown-parameter", BAD_REQUEST, "Unknown parameter", false,
         "Remove the parameter, or correct its name: GET /v1/openapi.json lists those of each route.";
