@@ -56,6 +56,8 @@ kinds! {
     Annotations = 7, "the annotations of a thread";
     /// The audit log of a project.
     Audit = 8, "the audit log";
+    /// Threads in the trash of a project.
+    Trash = 9, "the trash";
 }
 
 /// Reason why a text is not the cursor that a request can take.

@@ -133,13 +133,30 @@ fn list_of(order: ListOrder) -> CursorKind {
 
 /// Cursor of the next page of a list of threads.
 pub fn write_position(position: &ListPosition, order: ListOrder) -> String {
-    let at = position.at.0.cast_unsigned();
-    Cursor { extra: position.id.to_string(), ..Cursor::new(list_of(order), Epoch::NONE, at) }.to_string()
+    write_thread(list_of(order), position)
 }
 
 /// Position in a list of threads of this order.
 pub fn read_position(text: &str, order: ListOrder) -> Result<ListPosition, Problem> {
-    let Cursor { position, extra, .. } = read(text, &[list_of(order)])?;
+    read_thread(text, list_of(order))
+}
+
+/// Cursor of the next page of the trash.
+pub fn write_trashed(position: &ListPosition) -> String {
+    write_thread(CursorKind::Trash, position)
+}
+
+/// Position in the trash.
+pub fn read_trashed(text: &str) -> Result<ListPosition, Problem> {
+    read_thread(text, CursorKind::Trash)
+}
+
+fn write_thread(kind: CursorKind, ListPosition { at, id }: &ListPosition) -> String {
+    Cursor { extra: id.to_string(), ..Cursor::new(kind, Epoch::NONE, at.0.cast_unsigned()) }.to_string()
+}
+
+fn read_thread(text: &str, kind: CursorKind) -> Result<ListPosition, Problem> {
+    let Cursor { position, extra, .. } = read(text, &[kind])?;
     let id =
         ThreadId::new(&extra).map_err(|error| Problem::invalid(format!("cursor {text:?} has no thread: {error}")))?;
     Ok(ListPosition { at: Timestamp(position.cast_signed()), id })
