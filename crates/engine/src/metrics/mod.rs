@@ -278,7 +278,7 @@ impl Metrics {
                 "retention_refused",
                 "Passes of retention suspended because the clocks of the store and of this node differ too much",
             ),
-            damaged_rows: all.counter("damaged_rows", "Reads of log rows whose checksum is wrong"),
+            damaged_rows: all.counter("damaged_rows", "Reads of log rows and snapshots whose checksum is wrong"),
             skew: all.add(
                 "clock_skew_seconds",
                 "Clock of the store minus the clock of this node, at the last beat",
@@ -304,10 +304,10 @@ impl Metrics {
                 up: all.add("dependency_up", "1 if the dependency responds", Family::default()),
                 durability: all.add(
                     "store_durability",
-                    "1 for the way in which the store keeps commits",
+                    "1 for the state: single, synchronous or async-standby",
                     Family::default(),
                 ),
-                redis: all.add("redis_check", "1 if Redis passed this check at the last time", Family::default()),
+                redis: all.add("redis_check", "1 if Redis passed this check when it was last made", Family::default()),
             },
             registry: all.0,
         };
@@ -348,7 +348,7 @@ impl Metrics {
         self.0.socket_closes.get_or_create(&[("reason", reason)]).inc();
     }
 
-    /// Sets the way in which the store keeps commits.
+    /// Sets the durability of the store's commits.
     pub fn keeps(&self, now: threadline_store::Durability) {
         for one in threadline_store::Durability::ALL {
             self.0.levels.durability.get_or_create(&[("state", one.name())]).set(i64::from(one == now));

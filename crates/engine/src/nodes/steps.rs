@@ -123,7 +123,7 @@ impl Steps {
         match others(self.node, step, sample.at, &nodes) {
             Others::Silent if sample.reading.since(since) < 2 * NODE_TTL => return Ok(()),
             Others::Silent => {
-                tracing::warn!(ms = step, "no other node sees that the store's clock was set: this node's was wrong");
+                tracing::warn!(ms = step, "no other node sees a step of the store's clock; this node's was wrong");
                 self.renew(Renewal::Overlong).await?;
                 self.seen.store(0, Ordering::Relaxed);
             }
