@@ -13,6 +13,7 @@ mod lineage;
 mod losses;
 mod old_client;
 mod outages;
+mod redis_failover;
 #[allow(dead_code)]
 #[path = "../faults/server.rs"]
 mod server;

@@ -64,7 +64,7 @@ macro_rules! problem_types {
 problem_types! {
     /// Another run is active in the thread.
     RunActive = "run-active", CONFLICT, "Active run conflict", true,
-        "Follow the active run from `cursor`, stop it with POST /v1/threads/{threadId}/runs/{runId}/stop, or wait until `run.leaseUntil` and try again.";
+        "Follow the active run with `cursor` as `after` and with `epoch`, stop it with POST /v1/threads/{threadId}/runs/{runId}/stop, or wait until `run.leaseUntil` and try again.";
     /// The run has ended or lost its lease; it can append no new events.
     RunFenced = "run-fenced", CONFLICT, "Run already ended", false,
         "Start a new run. Appends of the ended run that were stored before still return their receipts.";
@@ -125,6 +125,9 @@ problem_types! {
     /// A header, a parameter or the body is malformed or out of range.
     InvalidRequest = "invalid-request", BAD_REQUEST, "Invalid request", false,
         "Correct what `detail` names. GET /v1/openapi.json describes every route.";
+    /// The cursor is damaged or belongs to another list, or a position comes without its epoch.
+    InvalidCursor = "invalid-cursor", BAD_REQUEST, "Invalid cursor", false,
+        "Send a `cursor` unchanged to the route that returned it, or a position together with the `epoch` that came with it. To read from the beginning, send neither.";
     /// The route has no query parameter of this name.
     UnknownParameter = "unknown-parameter", BAD_REQUEST, "Unknown parameter", false,
         "Remove the parameter, or correct its name: GET /v1/openapi.json lists those of each route.";
@@ -164,6 +167,9 @@ problem_types! {
     /// No project has this ID.
     ProjectNotFound = "project-not-found", NOT_FOUND, "Project not found", false,
         "Create the project with PUT /v1/projects/{projectId} and the operator's key.";
+    /// Retention of the project does not wait for an approval.
+    RetentionNotHeld = "retention-not-held", CONFLICT, "Retention not waiting", false,
+        "Nothing is to approve. Look for the newest `retention.held` of the project in GET /v1/audit: retention asks again with its next pass, if it has to wait.";
     /// The project has no API key with this ID.
     KeyNotFound = "key-not-found", NOT_FOUND, "API key not found", false,
         "List the keys with GET /v1/keys.";
@@ -315,6 +321,7 @@ impl From<ServiceError> for Problem {
             // No facts: the owner of the thread must not be disclosed.
             ServiceError::ThreadExists => Self::new(Type::ThreadExists, detail),
             ServiceError::ThreadDeleted => Self::new(Type::ThreadDeleted, detail),
+            ServiceError::RetentionNotHeld => Self::new(Type::RetentionNotHeld, detail),
             ServiceError::ConversationTooLarge => Self::new(Type::ConversationTooLarge, detail),
             ServiceError::ConversationChanged { version } => {
                 Self::new(Type::ConversationChanged, detail).with(json!({ "etag": version.map(etag) }))

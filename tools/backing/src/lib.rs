@@ -11,6 +11,8 @@ pub mod ports;
 pub mod postgres;
 pub mod proxy;
 pub mod redis;
+pub mod redis_cluster;
+pub mod sentinels;
 pub mod standby;
 pub mod wall_clock;
 
@@ -19,6 +21,8 @@ pub use self::{
     postgres::Postgres,
     proxy::{Cut, Flow, Proxy, Way},
     redis::Redis,
+    redis_cluster::RedisCluster,
+    sentinels::Sentinels,
     standby::Standby,
     wall_clock::WallClock,
 };

@@ -18,6 +18,9 @@ pub enum ServiceError {
     /// The thread that an earlier request with the same idempotency key created was deleted.
     #[error("the thread that a request with this Idempotency-Key created was deleted")]
     ThreadDeleted,
+    /// Retention of the project does not wait for an approval.
+    #[error("retention of the project does not wait for an approval")]
+    RetentionNotHeld,
     /// The thread's conversation is beyond [`threadline_core::limits::MAX_CONVERSATION_BYTES`].
     #[error("the messages and the state are too large to be computed from the events")]
     ConversationTooLarge,
