@@ -112,7 +112,7 @@ pub trait LineageStore: Send + Sync {
 }
 
 /// Fence around the history of a store. A call that begins while the fence is closed fails, and so does one that ends
-/// after the fence was closed: its answer may come from a history that is no more.
+/// after the fence was closed: its answer may come from a history that no longer exists.
 #[derive(Debug)]
 pub struct LineageFence(watch::Sender<LineageState>);
 
