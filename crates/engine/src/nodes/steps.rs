@@ -1,5 +1,5 @@
-//! Steps of the store's clock. Each beat compares what the clock shows with what the node expects. A difference of up to
-//! a few seconds is followed. A larger one that other nodes see as well is a step: the leases of active runs are
+//! Steps of the store's clock. Each beat compares what the clock shows with what the node expects. A difference of up
+//! to a few seconds is followed. A larger one that other nodes see as well is a step: the leases of active runs are
 //! renewed before the node believes the new time, so that no run ends because a clock was set. Retention waits for a
 //! day after each step.
 
