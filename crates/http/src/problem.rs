@@ -286,7 +286,7 @@ impl Problem {
         self
     }
 
-    /// Problem of a request. A failure of the store becomes [`ProblemType::OutcomeUnknown`] if it is not `repeatable`.
+    /// Problem of a request: a failure of the store is [`ProblemType::OutcomeUnknown`] unless `repeatable` is true.
     pub fn of_request(self, repeatable: bool) -> Self {
         let unknown = !repeatable && self.kind == ProblemType::StoreUnavailable;
         if unknown { Self::outcome_unknown(self.detail) } else { self }
