@@ -12,6 +12,7 @@ mod lineage;
 mod losses;
 mod old_client;
 mod outages;
+mod retention;
 #[allow(dead_code)]
 #[path = "../faults/server.rs"]
 mod server;
