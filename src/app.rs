@@ -15,7 +15,8 @@ use threadline_engine::{
     cluster::{
         bus,
         lock::redis::RedisLock,
-        redis_connection::{self, AddressError, RedisConnection},
+        redis_connection::RedisConnection,
+        redis_servers::{AddressError, RedisServers},
     },
 };
 use threadline_http::{
@@ -95,7 +96,7 @@ impl App {
         if let (None, Some(open)) = (&config.api_key, open) {
             return Err(StartError::Unprotected(open));
         }
-        let redis = config.redis.as_deref().map(redis_connection::client).transpose()?;
+        let redis = config.redis.as_deref().map(RedisServers::parse).transpose()?;
         let listener = TcpListener::bind(config.listen)
             .await
             .map_err(|error| StartError::Bind(config.listen, error, "--listen"))?;

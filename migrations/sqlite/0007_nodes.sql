@@ -105,6 +105,12 @@ FROM heads h
 LEFT JOIN sealing s ON s.key = h.key
 WHERE h.tail > coalesce(s.upto, 0) OR h.run IS NOT NULL;
 
+-- The oldest schema version that a program has to know in order to use this file; the version itself is `user_version`. A
+-- step that programs of the version before can live with leaves it; one that they cannot live with raises it to its own
+-- number.
+CREATE TABLE threadline_schema (min_reader INTEGER NOT NULL);
+INSERT INTO threadline_schema VALUES (7);
+
 -- The trash: retention sets `deleted` to 4 and turns the key of the head negative, so that no statement that knows the key finds
 -- the thread. `purge_at` is the time from which the thread is purged; until then it can be restored. A restoration counts as use. A
 -- purge does not walk over the trash, which is often much more than the tombstones.

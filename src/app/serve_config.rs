@@ -21,7 +21,7 @@ pub struct ServeConfig {
     pub admin_listen: Option<SocketAddr>,
     /// Store that holds all data.
     pub store: StoreChoice,
-    /// URL of the Redis that several nodes share, `redis://…` or `rediss://…`.
+    /// URL of the Redis that several nodes share, `redis://…`, `redis+sentinel://…` or `redis+cluster://…`; with TLS `rediss…`.
     pub redis: Option<String>,
     /// Leases and heartbeats of runs.
     pub timing: LockTiming,

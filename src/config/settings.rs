@@ -33,7 +33,9 @@ pub struct ServeArgs {
     /// accepts writes, are separated by commas
     #[arg(long, env = "THREADLINE_STORE", value_name = "URL", value_parser = StoreUrl)]
     pub store: Option<String>,
-    /// Redis shared by the nodes: redis://:password@host:6379/0, or rediss://… for TLS
+    /// Redis shared by the nodes: redis://:password@host:6379/0, or rediss://… for TLS; the master that sentinels name:
+    /// redis+sentinel://:password@host1:26379,host2:26379/name/0, or rediss+sentinel://…; a Redis Cluster:
+    /// redis+cluster://:password@host1,host2, or rediss+cluster://…
     #[arg(long, env = "THREADLINE_REDIS", value_name = "URL")]
     pub redis: Option<String>,
     /// File that holds the API key, if THREADLINE_API_KEY is not set; there is no flag for the key itself, since other users

@@ -7,11 +7,9 @@ use threadline_core::{
 };
 use threadline_engine::cluster::{
     bus::{self, BusEnd, BusMessage, Channel, Hint, Question, ThreadNews, local::LocalBus},
-    redis_connection::client,
+    redis_servers::RedisServers,
 };
 use tokio::time;
-
-use crate::backing::Redis;
 
 /// Far more than a hint takes, so that a test that waits in vain fails.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -19,7 +17,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// A bus under test, and nodes on it.
 pub enum Net {
     Local(LocalBus),
-    Redis(String),
+    Redis { url: String, prefix: String },
 }
 
 impl Net {
@@ -27,16 +25,16 @@ impl Net {
         Self::Local(LocalBus::default())
     }
 
-    /// Every test has channels of its own in one Redis.
-    pub fn redis() -> Self {
-        Self::Redis(format!("{}:", RunId::generate()))
+    /// Every test has channels of its own in the Redis of this URL.
+    pub fn redis(url: String) -> Self {
+        Self::Redis { url, prefix: format!("{}:", RunId::generate()) }
     }
 
     async fn node(&self) -> BusEnd {
         match self {
             Self::Local(bus) => bus.join(),
-            Self::Redis(prefix) => {
-                let mut end = bus::redis::join(client(&Redis::shared().url()).expect("an address"), prefix);
+            Self::Redis { url, prefix } => {
+                let mut end = bus::redis::join(RedisServers::parse(url).expect("an address"), prefix);
                 assert_eq!(next(&mut end).await, BusMessage::Resync, "a node begins by looking");
                 end
             }
@@ -48,7 +46,7 @@ impl Net {
         let mut end = self.node().await;
         for channel in channels {
             end.bus.listen(channel.clone());
-            if matches!(self, Self::Redis(_)) {
+            if matches!(self, Self::Redis { .. }) {
                 assert_eq!(next(&mut end).await, BusMessage::Listening(channel.clone()));
             }
         }

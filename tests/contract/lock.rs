@@ -5,10 +5,9 @@ use std::{sync::Arc, time::Duration};
 use threadline_core::{ProjectId, RunId, ThreadId};
 use threadline_engine::cluster::{
     lock::{Acquired, Claim, DynLock, LockName, local::LocalLock, redis::RedisLock},
-    redis_connection::{RedisConnection, client},
+    redis_connection::RedisConnection,
+    redis_servers::RedisServers,
 };
-
-use crate::backing::Redis;
 
 const TTL: Duration = Duration::from_secs(20);
 /// Long enough to be held when the test checks it, short enough to wait for.
@@ -22,9 +21,9 @@ impl Gate {
         Self(Arc::new(LocalLock::default()))
     }
 
-    /// Every test has keys of its own in one Redis.
-    pub fn redis() -> Self {
-        let link = RedisConnection::new(client(&Redis::shared().url()).expect("an address"));
+    /// Every test has keys of its own in the Redis of this URL.
+    pub fn redis(url: String) -> Self {
+        let link = RedisConnection::new(RedisServers::parse(&url).expect("an address"));
         Self(Arc::new(RedisLock::new(link, &format!("{}:", RunId::generate()))))
     }
 

@@ -21,6 +21,8 @@ mod preconditions;
 mod projections;
 mod queries;
 mod redis;
+mod redis_cluster;
+mod redis_sentinels;
 mod restored;
 mod runs;
 mod sqlite;
@@ -193,6 +195,7 @@ contract! {
         changes_before_the_feed_was_imported_are_fed;
     lineage:
         a_log_enters_a_generation_with_its_first_write
+        a_generation_is_recorded_in_the_audit_log
         fences_and_keys_are_not_given_in_two_generations
         a_feed_enters_a_generation_with_its_next_change
         generations_are_listed_with_their_causes
@@ -208,7 +211,7 @@ contract! {
         pumps_race_each_other;
 }
 
-/// Runs each test of the lock, or the bus, in process and on Redis.
+/// Runs each test of the lock, or the bus, in process, on Redis, on a Redis that sentinels name, and on a Redis Cluster.
 macro_rules! both {
     ($port:ident, $env:path: $($test:ident)+) => {
         mod $port {
@@ -221,7 +224,19 @@ macro_rules! both {
             mod on_redis {
                 $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
                 async fn $test() {
-                    crate::$port::$test(<$env>::redis()).await;
+                    crate::$port::$test(<$env>::redis(crate::backing::Redis::shared().url())).await;
+                })+
+            }
+            mod on_sentinels {
+                $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+                async fn $test() {
+                    crate::$port::$test(<$env>::redis(crate::backing::Sentinels::shared().url())).await;
+                })+
+            }
+            mod on_cluster {
+                $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+                async fn $test() {
+                    crate::$port::$test(<$env>::redis(crate::backing::RedisCluster::shared().url())).await;
                 })+
             }
         }

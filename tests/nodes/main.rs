@@ -1,6 +1,7 @@
 //! Several nodes over one Postgres and one Redis, each the real program in a process of its own.
 
 mod across;
+mod answers;
 mod backups;
 mod balancer;
 mod clocks;
@@ -12,6 +13,7 @@ mod lineage;
 mod losses;
 mod old_client;
 mod outages;
+mod redis_failover;
 mod retention;
 #[allow(dead_code)]
 #[path = "../faults/server.rs"]

@@ -39,6 +39,11 @@ fn mistakes_are_explained() {
     let database = Postgres::shared().fresh_database();
     let said = serve(Some(&database), Some("http://127.0.0.1"));
     assert!(said.contains("redis://"), "{said}");
+    let said = serve(Some(&database), Some("redis+sentinel://:s3cret@127.0.0.1,127.0.0.2"));
+    assert!(
+        said.contains("no name of a master") && said.contains("redis+sentinel://") && !said.contains("s3cret"),
+        "{said}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -9,7 +9,7 @@ use tokio::time;
 use crate::{backing::Postgres, cluster::*, server::Server};
 
 /// The status and the text of an answer.
-async fn get(node: &Server, path: &str) -> (u16, String) {
+pub async fn get(node: &Server, path: &str) -> (u16, String) {
     let http = reqwest::Client::builder().no_proxy().timeout(PATIENCE).build().expect("a client");
     let answer = http.get(format!("{}{path}", node.url)).header("x-request-id", format!("asked-for{path}"));
     let answer = answer.send().await.expect("an answer");
@@ -25,7 +25,7 @@ async fn figure(node: &Server, name: &str) -> f64 {
 }
 
 /// Asks until `/readyz` answers so.
-async fn ready(node: &Server, status: u16, said: &str) -> Value {
+pub async fn ready(node: &Server, status: u16, said: &str) -> Value {
     let wait = async {
         loop {
             let (found, text) = get(node, "/readyz").await;
@@ -116,7 +116,10 @@ async fn at_debug_level_every_request_is_logged_without_its_query() {
     let mut command = crate::server::command(data.path(), &[]);
     command.env("THREADLINE_LOG", "warn,threadline_http::observe=debug").env("THREADLINE_LOG_FORMAT", "text");
     let node = Server::start(command);
-    assert_eq!(get(&node, "/v1/threads/a-private-thread/events?after=1099511627776").await.0, 404);
+    assert_eq!(
+        get(&node, "/v1/threads/a-private-thread/events?after=1099511627776&epoch=0123456789abcdef").await.0,
+        404
+    );
     node.signal(Signal::SIGTERM);
     let mut node = node;
     assert!(node.wait(PATIENCE).is_some_and(|status| status.success()));

@@ -22,6 +22,7 @@ export type ProblemSlug =
   | "interrupt-settled"
   | "interrupts-open"
   | "invalid-agent"
+  | "invalid-cursor"
   | "invalid-event"
   | "invalid-message"
   | "invalid-request"

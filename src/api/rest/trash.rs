@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use threadline_core::{Timestamp, TrashedThread, limits::DEFAULT_PAGE};
 use threadline_engine::ServiceError;
 use threadline_http::{
-    cursor::{read_position, write_position},
+    cursor::{read_trashed, write_trashed},
     extract::{Caller, InProject, InThread, Json, Params},
     problem::{Problem, ProblemDocument},
     view::ThreadView,
@@ -59,7 +59,7 @@ pub async fn list(
     Caller(principal): Caller,
     Params(params): Params<TrashParams>,
 ) -> Result<Answer<TrashPageView>, Problem> {
-    let after = params.cursor.as_deref().map(read_position).transpose()?;
+    let after = params.cursor.as_deref().map(read_trashed).transpose()?;
     let limit = params.limit.unwrap_or(DEFAULT_PAGE);
     let page = state.service.trash.list(&principal, after.as_ref(), limit).await.map_err(ServiceError::Store)?;
     let view = |trashed: &TrashedThread| TrashedView {
@@ -69,7 +69,7 @@ pub async fn list(
     };
     Ok(Answer(TrashPageView {
         threads: page.threads.iter().map(view).collect(),
-        next_cursor: page.next.as_ref().map(write_position),
+        next_cursor: page.next.as_ref().map(write_trashed),
     }))
 }
 

@@ -22,11 +22,7 @@ use threadline_core::{
 };
 use threadline_engine::{
     Ports, Service,
-    cluster::{
-        bus,
-        lock::redis::RedisLock,
-        redis_connection::{RedisConnection, client},
-    },
+    cluster::{bus, lock::redis::RedisLock, redis_connection::RedisConnection, redis_servers::RedisServers},
 };
 use threadline_http::{
     egress::{EgressClient, EgressPolicy, Lookup, Network},
@@ -217,7 +213,7 @@ impl Server {
         if let Backend::Production = options.backend {
             // Keys and channels of its own.
             let (redis, name) =
-                (client(&Redis::shared().url()).expect("an address"), format!("{}:", RunId::generate()));
+                (RedisServers::parse(&Redis::shared().url()).expect("an address"), format!("{}:", RunId::generate()));
             ports.lock = Arc::new(RedisLock::new(RedisConnection::new(redis.clone()), &name));
             ports.bus = bus::redis::join(redis, &name);
         }

@@ -386,6 +386,8 @@ async fn one_by_one(project: &Client, ann: &Client, seen: &mut Seen) {
     let feed = ann.get("/v1/feed").await.ok(200);
     let beyond = format!("/v1/feed?after=999999&epoch={}", feed["epoch"].as_str().expect("an epoch"));
     note("GET", "/v1/feed", ann.get(&beyond).await);
+    let beyond = format!("/v1/threads/u/events?after=999999&epoch={}", ann.epoch("u").await);
+    note("GET", "/v1/threads/{threadId}/events", ann.get(&beyond).await);
 
     for seq in [0, 99] {
         note("PUT", &format!("{thread}/read"), ann.put("/v1/threads/u/read", json!({ "seq": seq })).await);

@@ -5,18 +5,24 @@
 
 #![allow(clippy::unwrap_used, reason = "test code: a failure is a panic")]
 
+pub mod answers;
 pub mod keeper;
 pub mod ports;
 pub mod postgres;
 pub mod proxy;
 pub mod redis;
+pub mod redis_cluster;
+pub mod sentinels;
 pub mod standby;
 pub mod wall_clock;
 
 pub use self::{
+    answers::AnswerProxy,
     postgres::Postgres,
     proxy::{Cut, Flow, Proxy, Way},
     redis::Redis,
+    redis_cluster::RedisCluster,
+    sentinels::Sentinels,
     standby::Standby,
     wall_clock::WallClock,
 };

@@ -21,6 +21,8 @@ const READY: &str = "Ready to accept connections";
 pub struct Redis {
     keeper: Mutex<Keeper>,
     command: String,
+    /// Line of the log after which it accepts connections.
+    ready: &'static str,
     port: u16,
     tls_port: Option<u16>,
 }
@@ -42,21 +44,28 @@ impl Redis {
         SHARED.get_or_init(|| Self::start(&[]))
     }
 
+    /// Starts a sentinel, which writes what it learns to its file. `settings` are the lines of the file.
+    pub fn sentinel(settings: &[String]) -> Self {
+        installed();
+        let keeper = Keeper::new("sentinel", &[], "");
+        let file = keeper.home().join("sentinel.conf");
+        Self::serve(keeper, "Sentinel ID is", |home, port| {
+            let lines = ["bind 127.0.0.1".to_owned(), format!("port {port}"), format!("dir {home}")];
+            let lines: Vec<_> = lines.iter().chain(settings).cloned().collect();
+            fs::write(&file, lines.join("\n") + "\n").expect("written");
+            (format!("redis-server {home}/sentinel.conf --sentinel"), None)
+        })
+    }
+
     fn launch(options: &[(&str, &str)], tls: bool) -> Self {
-        let found = Command::new("redis-server").arg("--version").output();
-        assert!(
-            found.is_ok(),
-            "these tests need Redis: install the package redis-server (apt-get install redis-server)"
-        );
-        let mut keeper = Keeper::new("redis", &[], "");
+        installed();
+        let keeper = Keeper::new("redis", &[], "");
         if tls {
             certify(keeper.home());
         }
         let options: String = options.iter().map(|(name, value)| format!(" --{name} {}", quoted(value))).collect();
-        // Another process may take a port before the server does.
-        for _ in 0..5 {
-            let (port, tls_port) = (free_port(), tls.then(free_port));
-            let home = keeper.home().display();
+        Self::serve(keeper, READY, |home, port| {
+            let tls_port = tls.then(free_port);
             let secure = tls_port.map(|port| {
                 format!(
                     " --tls-port {port} --tls-cert-file {home}/server.pem --tls-key-file {home}/server.key \
@@ -67,8 +76,19 @@ impl Redis {
                 "redis-server --bind 127.0.0.1 --port {port} --dir {home} --save '' --appendonly no{}{options}",
                 secure.unwrap_or_default()
             );
-            match keeper.start(&command, READY) {
-                Ok(()) => return Self { keeper: Mutex::new(keeper), command, port, tls_port },
+            (command, tls_port)
+        })
+    }
+
+    /// Starts the server of a command line, which is made of its home and its port. The second part is its port for TLS.
+    fn serve(mut keeper: Keeper, ready: &'static str, command: impl Fn(&str, u16) -> (String, Option<u16>)) -> Self {
+        let home = keeper.home().display().to_string();
+        // Another process may take a port before the server does.
+        for _ in 0..5 {
+            let port = free_port();
+            let (command, tls_port) = command(&home, port);
+            match keeper.start(&command, ready) {
+                Ok(()) => return Self { keeper: Mutex::new(keeper), command, ready, port, tls_port },
                 Err(said) if said.contains("Address already in use") => {}
                 Err(said) => panic!("Redis did not start:\n{said}"),
             }
@@ -119,7 +139,7 @@ impl Redis {
     pub fn restart(&self) {
         let mut keeper = self.keeper();
         keeper.kill();
-        keeper.start(&self.command, READY).unwrap_or_else(|said| panic!("Redis did not start again:\n{said}"));
+        keeper.start(&self.command, self.ready).unwrap_or_else(|said| panic!("Redis did not start again:\n{said}"));
     }
 
     /// Sends SIGSTOP.
@@ -139,14 +159,24 @@ impl Redis {
 
     /// Does the same as [`Redis::command`], for a server that may not answer.
     pub fn try_command(&self, words: &[&str]) -> std::io::Result<String> {
+        self.commands(&[words])
+    }
+
+    /// Sends commands over one connection. Returns the last answer; all before must succeed.
+    pub fn commands(&self, commands: &[&[&str]]) -> std::io::Result<String> {
         let mut stream = TcpStream::connect(("127.0.0.1", self.port))?;
         stream.set_read_timeout(Some(Duration::from_secs(5)))?;
-        let mut request = format!("*{}\r\n", words.len());
-        for word in words {
-            request.push_str(&format!("${}\r\n{word}\r\n", word.len()));
+        let mut answers = BufReader::new(stream.try_clone()?);
+        let mut last = String::new();
+        for words in commands {
+            let mut request = format!("*{}\r\n", words.len());
+            for word in *words {
+                request.push_str(&format!("${}\r\n{word}\r\n", word.len()));
+            }
+            stream.write_all(request.as_bytes())?;
+            last = answer(&mut answers)?;
         }
-        stream.write_all(request.as_bytes())?;
-        answer(&mut BufReader::new(stream))
+        Ok(last)
     }
 
     /// Directory of its files.
@@ -202,6 +232,11 @@ fn answer(from: &mut impl BufRead) -> std::io::Result<String> {
         ("-", _) => Err(std::io::Error::other(rest.to_owned())),
         _ => Err(std::io::Error::new(std::io::ErrorKind::UnexpectedEof, "no answer")),
     }
+}
+
+fn installed() {
+    let found = Command::new("redis-server").arg("--version").output();
+    assert!(found.is_ok(), "these tests need Redis: install the package redis-server (apt-get install redis-server)");
 }
 
 /// Creates an authority, and a certificate for `localhost` and 127.0.0.1 that the authority has signed.

@@ -13,7 +13,7 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use threadline::app::{App, ServeConfig, StartError, StoreChoice};
 use threadline_core::limits::DEFAULT_LOCK_KEY_PREFIX;
-use threadline_engine::cluster::redis_connection::AddressError;
+use threadline_engine::cluster::redis_servers::AddressError;
 use threadline_store::postgres;
 
 mod ack;

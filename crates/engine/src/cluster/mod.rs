@@ -3,4 +3,9 @@
 
 pub mod bus;
 pub mod lock;
+mod redis_address;
+mod redis_cluster;
 pub mod redis_connection;
+mod redis_error;
+mod redis_sentinels;
+pub mod redis_servers;

@@ -30,6 +30,10 @@ impl Identity {
     pub(super) fn forget_tickets(&mut self) {
         self.tickets.clear();
     }
+
+    pub(super) fn record(&mut self, entry: AuditEntry) {
+        self.audit.push(entry);
+    }
 }
 
 #[async_trait]
@@ -96,7 +100,7 @@ impl IdentityStore for MemoryStore {
     }
 
     async fn record(&self, entry: &AuditEntry) -> StoreResult<()> {
-        self.state().identity.audit.push(entry.clone());
+        self.state().identity.record(entry.clone());
         Ok(())
     }
 

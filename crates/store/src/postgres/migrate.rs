@@ -1,4 +1,6 @@
-//! Brings a database to the present schema. `threadline_schema` counts the steps taken.
+//! Brings a database to the present schema. `threadline_schema` counts the steps taken, and names the oldest version that
+//! a program has to know in order to use the database: it is raised by the steps that programs before them cannot live
+//! with.
 //!
 //! Several nodes may start at once: each step is a transaction under one advisory lock, which also works through a
 //! pooler, and the second holder of the lock finds the step taken.
@@ -31,7 +33,8 @@ pub struct Migrated {
     pub to: i64,
 }
 
-/// Takes the steps that are missing. A newer database and one of another program are left alone.
+/// Takes the steps that are missing. A newer database is used as it is if it allows that; one that does not, and one of
+/// another program, are left alone.
 pub(super) async fn run(address: &Address, connection: &mut PgConnection) -> Result<Migrated, OpenError> {
     let mut from = None;
     loop {
@@ -53,7 +56,12 @@ async fn step(connection: &mut PgConnection) -> Result<(i64, bool), OpenError> {
     let found = version(connection).await?;
     let known = STEPS.len() as i64;
     if found > known {
-        return Err(OpenError::Newer { found, known });
+        let min_reader = number(connection, "SELECT min_reader FROM threadline_schema").await?;
+        if min_reader > known {
+            return Err(OpenError::Newer { found, min_reader, known });
+        }
+        tracing::info!(found, known, "the database was migrated by a newer program, which allows this one to use it");
+        return Ok((found, true));
     }
     let Some(step) = usize::try_from(found).ok().and_then(|found| STEPS.get(found)) else { return Ok((found, true)) };
     connection.execute(*step).await?;
@@ -66,12 +74,12 @@ async fn step(connection: &mut PgConnection) -> Result<(i64, bool), OpenError> {
     Ok((found, false))
 }
 
-async fn version(connection: &mut PgConnection) -> Result<i64, OpenError> {
+async fn number(connection: &mut PgConnection, text: &'static str) -> Result<i64, sqlx::Error> {
     // Not prepared: a pooler may be in between.
-    let number = async |connection: &mut PgConnection, text: &'static str| {
-        let statement = sqlx::query_scalar::<_, i64>(text).persistent(false);
-        statement.fetch_one(connection).await
-    };
+    sqlx::query_scalar::<_, i64>(text).persistent(false).fetch_one(connection).await
+}
+
+async fn version(connection: &mut PgConnection) -> Result<i64, OpenError> {
     let ours = "SELECT count(*) FROM pg_tables WHERE schemaname = current_schema() AND tablename = 'threadline_schema'";
     if number(connection, ours).await? > 0 {
         return Ok(number(connection, "SELECT version FROM threadline_schema").await?);

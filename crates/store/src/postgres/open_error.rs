@@ -5,14 +5,17 @@ use crate::StoreError;
 /// Failure to open a store.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
-    /// The database was migrated by a newer program.
+    /// The database was migrated by a newer program, and is of no use to this one.
     #[error(
-        "the database has schema version {found}, but this program supports versions up to {known}: run a newer release"
+        "the database has schema version {found} and requires a program that knows version {min_reader}, but this one knows \
+         versions up to {known}: run a newer release"
     )]
     Newer {
         /// Schema version of the database.
         found: i64,
-        /// Newest schema version that this program supports.
+        /// Oldest schema version that a program has to know in order to use the database.
+        min_reader: i64,
+        /// Newest schema version that this program knows.
         known: i64,
     },
     /// The database has tables with Threadline's names, but no schema version.

@@ -10,12 +10,12 @@ use threadline_core::{
 use super::{
     fetch::{self, Work},
     rows::{self, text_of},
-    tables,
 };
 use crate::{JobKind, Renewal, Renewed, Steady, StoreClock, sql::pages};
 
 const RENEW: &str = text_of(include_str!("../../queries/sqlite/renew_leases.sql"));
 const SHIFT: &str = text_of(include_str!("../../queries/sqlite/shift_leases.sql"));
+const PUT_JOB: &str = text_of(include_str!("../../queries/sqlite/put_job.sql"));
 /// Runs of a page, and its last key, after [`RENEW`] has changed this many heads.
 const PAGE: &str = "SELECT ?1, count(*), max(key) FROM \
     (SELECT key FROM turns WHERE place IS NULL AND key > ?2 ORDER BY key LIMIT ?3)";
@@ -64,7 +64,7 @@ pub(super) async fn follow(connection: &mut SqliteConnection, clock: &StoreClock
     }
     // In the commit after which the clock is anchored: the engine does not see the step.
     if u128::from(ahead.unsigned_abs()) > CLOCK_STEP.as_millis() {
-        let hold = query(tables::STATEMENTS.put_job).bind(wall.0).bind(JobKind::ClockStep.name()).bind("");
+        let hold = query(PUT_JOB).bind(wall.0).bind(JobKind::ClockStep.name()).bind("");
         fetch::run(connection, hold.bind(rows::millis(CLOCK_STEP_HOLD)).bind(1_i64)).await?;
     }
     Ok((wall, reading))

@@ -1,4 +1,6 @@
-//! Migrates a database file to the present schema. `PRAGMA user_version` counts the steps taken.
+//! Migrates a database file to the present schema. `PRAGMA user_version` counts the steps taken; `threadline_schema` names
+//! the oldest version that a program has to know in order to use the file: it is raised by the steps that programs before
+//! them cannot live with.
 
 use std::path::Path;
 
@@ -17,12 +19,18 @@ const STEPS: [&str; 7] = [
     include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../migrations/sqlite/0007_nodes.sql")),
 ];
 
-/// Takes the missing steps, each in a transaction of its own. A newer database is not changed.
+/// Takes the missing steps, each in a transaction of its own. A newer database is not changed, and used if it allows that.
 pub(super) async fn run(connection: &mut SqliteConnection, file: &Path) -> Result<(), OpenError> {
     let found: i64 = sqlx::query_scalar("PRAGMA user_version").fetch_one(&mut *connection).await?;
     let known = STEPS.len() as i64;
     if found > known {
-        return Err(OpenError::Newer { found, known });
+        let min_reader: i64 =
+            sqlx::query_scalar("SELECT min_reader FROM threadline_schema").fetch_one(&mut *connection).await?;
+        if min_reader > known {
+            return Err(OpenError::Newer { found, min_reader, known });
+        }
+        tracing::info!(found, known, "the file was migrated by a newer program, which allows this one to use it");
+        return Ok(());
     }
     let tables: i64 = sqlx::query_scalar("SELECT count(*) FROM sqlite_schema").fetch_one(&mut *connection).await?;
     if found == 0 && tables > 0 {

@@ -27,14 +27,17 @@ pub enum OpenError {
     /// Other users may read the files, and their modes cannot be restricted.
     #[error(transparent)]
     Exposed(#[from] Exposed),
-    /// The file was written by a newer program.
+    /// The file was migrated by a newer program, and is of no use to this one.
     #[error(
-        "the database has schema version {found}, but this program supports versions up to {known}: run a newer release"
+        "the database has schema version {found} and requires a program that knows version {min_reader}, but this one knows \
+         versions up to {known}: run a newer release"
     )]
     Newer {
         /// Schema version of the file.
         found: i64,
-        /// Newest schema version that this program supports.
+        /// Oldest schema version that a program has to know in order to use the file.
+        min_reader: i64,
+        /// Newest schema version that this program knows.
         known: i64,
     },
     /// The file is a database, but not one of Threadline's.

@@ -296,15 +296,30 @@ async fn appends_do_not_wait_for_readers_of_a_large_log() {
 async fn only_databases_of_this_program_and_version_are_opened() {
     let (store, dir) = open().await;
     pragma(&store, "PRAGMA user_version = 99".to_owned()).await;
+    pragma(&store, "UPDATE threadline_schema SET min_reader = 98".to_owned()).await;
     store.close().await;
     let newer = SqliteStore::open(dir.path(), Clock::system()).await;
-    assert!(matches!(newer, Err(OpenError::Newer { found: 99, .. })), "{newer:?}");
+    assert!(matches!(newer, Err(OpenError::Newer { found: 99, min_reader: 98, .. })), "{newer:?}");
 
     let (store, dir) = open().await;
     pragma(&store, "PRAGMA user_version = 0".to_owned()).await;
     store.close().await;
     let foreign = SqliteStore::open(dir.path(), Clock::system()).await;
     assert!(matches!(foreign, Err(OpenError::Foreign { .. })), "{foreign:?}");
+}
+
+#[tokio::test]
+async fn a_newer_database_is_used_if_it_allows_that() {
+    let (store, dir) = open().await;
+    let (key, fence) = started(&store, "t").await;
+    pragma(&store, "PRAGMA user_version = 99".to_owned()).await;
+    store.close().await;
+    let store =
+        SqliteStore::open(dir.path(), Clock::system()).await.expect("min_reader is the version of this program");
+    store.append(&[append(key, fence, "{\"type\":\"X\"}")]).await.expect("appends");
+    store.close().await;
+    let store = SqliteStore::open(dir.path(), Clock::system()).await.expect("opens again: the version was left");
+    store.close().await;
 }
 
 #[tokio::test]

@@ -18,7 +18,7 @@ use std::{
 
 use async_trait::async_trait;
 use futures_util::StreamExt;
-use redis::{Client, Msg, RedisResult, aio::PubSubSink, pipe};
+use redis::{Msg, RedisResult, aio::PubSubSink, pipe};
 use threadline_core::{
     Epoch, FeedCursor, Fence, Generation, NodeId, ProjectId, ThreadKey, UserId,
     limits::{BUS_PENDING, BUS_PIPELINE, BUS_QUEUE, REDIS_PING, REDIS_TIMEOUT},
@@ -30,7 +30,10 @@ use tokio::{
 use tokio_util::task::AbortOnDropHandle;
 
 use super::{Bus, BusEnd, BusMessage, Channel, Hint, Question, ThreadNews};
-use crate::cluster::redis_connection::{self, RedisConnection};
+use crate::cluster::{
+    redis_connection::{self, RedisConnection},
+    redis_servers::RedisServers,
+};
 
 /// Bus over Redis pub/sub, with its sending and its receiving task.
 struct RedisBus {
@@ -67,7 +70,7 @@ fn locked<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 
 /// Joins the bus, on channels that begin with `prefix`. The bus works as soon as Redis can be reached. Must be called
 /// inside a tokio runtime.
-pub fn join(client: Client, prefix: &str) -> BusEnd {
+pub fn join(servers: RedisServers, prefix: &str) -> BusEnd {
     let (sender, heard) = mpsc::channel(BUS_QUEUE);
     let shared = Arc::new(Shared {
         prefix: prefix.to_owned(),
@@ -81,9 +84,9 @@ pub fn join(client: Client, prefix: &str) -> BusEnd {
         listening: watch::Sender::default(),
         echoed: watch::Sender::default(),
     });
-    let link = RedisConnection::new(client.clone());
+    let link = RedisConnection::new(servers.clone());
     let telling = tokio::spawn(tell(shared.clone(), link.clone()));
-    let hearing = tokio::spawn(hear(shared.clone(), client));
+    let hearing = tokio::spawn(hear(shared.clone(), servers));
     let tasks = [AbortOnDropHandle::new(telling), AbortOnDropHandle::new(hearing)];
     BusEnd { bus: Arc::new(RedisBus { shared, link, echo: AtomicU64::new(0), _tasks: tasks }), heard }
 }
@@ -149,13 +152,18 @@ async fn tell(shared: Arc<Shared>, link: RedisConnection) {
 }
 
 /// Keeps a subscribed connection. Ends when the node drops its receiver.
-async fn hear(shared: Arc<Shared>, client: Client) {
+async fn hear(shared: Arc<Shared>, servers: RedisServers) {
     let mut tries = 0;
     loop {
-        match time::timeout(REDIS_TIMEOUT, client.get_async_pubsub()).await {
-            Ok(Ok(connection)) => {
+        match time::timeout(REDIS_TIMEOUT, servers.listen()).await {
+            Ok(Ok((connection, master))) => {
                 let (sink, stream) = connection.split();
-                let error = follow(&shared, sink, stream, &mut tries).await.err();
+                let mut newest = servers.newest();
+                let error = tokio::select! {
+                    followed = follow(&shared, sink, stream, &mut tries) => followed.err(),
+                    // The server of this connection may live on, without the messages of the others.
+                    _ = newest.wait_for(|newest| *newest != master) => None,
+                };
                 shared.listening.send_replace(false);
                 if shared.heard.is_closed() {
                     return;

@@ -1,14 +1,14 @@
 //! The lock in Redis: one key a thread, whose value is the id of the run that holds it.
 //!
 //! Acquire is `SET NX PX`; compare-and-set, compare-and-renew and compare-and-delete are scripts. Each command touches
-//! one key, and all commands of a call go in one round trip.
+//! one key, and all commands of a call go out at once.
 
 use async_trait::async_trait;
-use redis::{Pipeline, pipe};
+use redis::{Cmd, cmd, pipe};
 use threadline_core::RunId;
 
 use super::{Acquired, Claim, Lock, LockError, LockName, LockResult, LockState};
-use crate::cluster::redis_connection::{RedisConnection, RedisConnectionError};
+use crate::cluster::{redis_connection::RedisConnection, redis_error::RedisConnectionError, redis_sentinels::MASTER};
 
 const TAKE_OVER: &str = "\
 local holder = redis.call('GET', KEYS[1])
@@ -28,8 +28,6 @@ const RELEASE: &str = "\
 if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end
 return 0";
 
-/// Role that a Redis which takes writes reports.
-const MASTER: &str = "master";
 /// Number of keys written to check whether locks can be taken: enough that a node of a cluster, which takes only the
 /// keys of its own slots, refuses some of them.
 const PROBES: usize = 16;
@@ -62,18 +60,22 @@ impl RedisLock {
     /// Checks that Redis is a master and accepts writes; else the state and the text of Redis' answer.
     pub async fn examine(&self) -> Result<(), (LockState, String)> {
         match self.link.role().await {
-            Ok(role) if role != MASTER => return Err((LockState::NoMaster, format!("Redis calls itself {role:?}"))),
+            Ok(Some(role)) if role != MASTER => {
+                // After a failover another server is the master.
+                self.link.reconnect().await;
+                return Err((LockState::NoMaster, format!("Redis calls itself {role:?}")));
+            }
             Err(error) if !error.is_refusal() => return Err((LockState::Unreachable, error.to_string())),
             // A user without permission for ROLE may still take locks.
             Ok(_) | Err(_) => {}
         }
-        let mut commands = pipe();
-        for number in 0..PROBES {
+        let probe = |number: usize| {
             // No lock has such a name: no project begins with a bare `%`.
             let key = format!("{}%probe:{number}", self.prefix);
-            commands.cmd("SET").arg(key).arg("probe").arg("PX").arg(PROBE_MILLIS).ignore();
-        }
-        let written = self.link.ask::<()>(&commands).await;
+            cmd("SET").arg(key).arg("probe").arg("PX").arg(PROBE_MILLIS).take()
+        };
+        let probes: Vec<_> = (0..PROBES).map(probe).collect();
+        let written = self.link.ask_each::<()>(&probes).await.map(drop);
         written.map_err(|error| {
             let state = if error.is_refusal() { LockState::TakesNoLocks } else { LockState::Unreachable };
             (state, error.to_string())
@@ -81,8 +83,8 @@ impl RedisLock {
     }
 }
 
-fn script<'p>(pipeline: &'p mut Pipeline, text: &str, key: String) -> &'p mut Pipeline {
-    pipeline.cmd("EVAL").arg(text).arg(1).arg(key)
+fn script(text: &str, key: String) -> Cmd {
+    cmd("EVAL").arg(text).arg(1).arg(key).take()
 }
 
 fn millis(claim: &Claim) -> u64 {
@@ -106,21 +108,19 @@ impl Lock for RedisLock {
     }
 
     async fn take_over(&self, claim: &Claim, holder: &str) -> LockResult<bool> {
-        let mut commands = pipe();
-        script(&mut commands, TAKE_OVER, self.key(&claim.name)).arg(holder).arg(claim.run.as_str()).arg(millis(claim));
-        let (taken,): (bool,) = self.link.ask(&commands).await?;
-        Ok(taken)
+        let mut command = script(TAKE_OVER, self.key(&claim.name));
+        command.arg(holder).arg(claim.run.as_str()).arg(millis(claim));
+        Ok(self.link.ask_each::<bool>(&[command]).await? == [true])
     }
 
     async fn renew(&self, claims: &[Claim]) -> LockResult<Vec<bool>> {
         if claims.is_empty() {
             return Ok(Vec::new());
         }
-        let mut commands = pipe();
-        for claim in claims {
-            script(&mut commands, RENEW, self.key(&claim.name)).arg(claim.run.as_str()).arg(millis(claim));
-        }
-        Ok(self.link.ask(&commands).await?)
+        let renewal =
+            |claim: &Claim| script(RENEW, self.key(&claim.name)).arg(claim.run.as_str()).arg(millis(claim)).take();
+        let renewals: Vec<_> = claims.iter().map(renewal).collect();
+        Ok(self.link.ask_each(&renewals).await?)
     }
 
     async fn check(&self) -> Option<LockState> {
@@ -131,10 +131,8 @@ impl Lock for RedisLock {
         if locks.is_empty() {
             return Ok(());
         }
-        let mut commands = pipe();
-        for (name, run) in locks {
-            script(&mut commands, RELEASE, self.key(name)).arg(run.as_str()).ignore();
-        }
-        Ok(self.link.ask(&commands).await?)
+        let release = |(name, run): &(LockName, RunId)| script(RELEASE, self.key(name)).arg(run.as_str()).take();
+        let releases: Vec<_> = locks.iter().map(release).collect();
+        Ok(self.link.ask_each::<bool>(&releases).await.map(drop)?)
     }
 }
