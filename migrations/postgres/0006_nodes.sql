@@ -153,3 +153,6 @@ CREATE TABLE retention_holds (
   threads  bigint NOT NULL,
   approved bigint NOT NULL DEFAULT 0
 );
+
+-- For retention, which reads the threads of a project from the longest unused on.
+CREATE INDEX threads_idle ON threads (project, sort_at, key) WHERE deleted = 0;

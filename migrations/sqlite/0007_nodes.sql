@@ -129,3 +129,6 @@ CREATE TABLE retention_holds (
   threads  INTEGER NOT NULL,
   approved INTEGER NOT NULL DEFAULT 0
 ) WITHOUT ROWID;
+
+-- For retention, which reads the threads of a project from the longest unused on.
+CREATE INDEX threads_idle ON threads (project, sort_at, key) WHERE deleted = 0;

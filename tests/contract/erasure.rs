@@ -7,7 +7,7 @@ use threadline_core::{
     CreatedThread, Epoch, FeedCursor, FeedHead, Footprint, Generation, Judgement, ProjectId, ThreadKey, ThreadPatch,
     Timestamp,
 };
-use threadline_store::Snapshot;
+use threadline_store::{IdlePlace, Snapshot};
 
 use crate::support::*;
 
@@ -23,8 +23,9 @@ async fn idle(env: &Env, project: &ProjectId, before: Timestamp, window: usize) 
         assert!(page.threads.len() <= window);
         for thread in page.threads {
             assert_eq!(Some(&thread), env.get_of(project, thread.id.as_str()).await.as_ref(), "as it is read");
-            assert!(last < Some(thread.key), "in the order of their keys");
-            last = Some(thread.key);
+            let place = (thread.last_run_at.unwrap_or(thread.updated_at), thread.key);
+            assert!(last < Some(place), "the longest unused first");
+            last = Some(place);
             found.push(thread.id.to_string());
         }
         assert!(page.next.is_none() || page.next > after, "the pages advance");
@@ -35,7 +36,7 @@ async fn idle(env: &Env, project: &ProjectId, before: Timestamp, window: usize) 
     }
 }
 
-pub async fn idle_threads_are_found_in_windows(env: Env) {
+pub async fn idle_threads_are_found_the_longest_unused_first(env: Env) {
     let own = project();
     let far = Timestamp(i64::MAX);
     assert_eq!(idle(&env, &own, far, 5).await, [""; 0]);
@@ -65,14 +66,14 @@ pub async fn idle_threads_are_found_in_windows(env: Env) {
     for window in [1, 2, 3, 100, usize::MAX] {
         assert_eq!(idle(&env, &own, made, window).await, [""; 0], "before, not at");
         assert_eq!(idle(&env, &own, later, window).await, ["old", "of another user"], "{window}");
-        let all = ["edited", "used", "old", "of another user"];
+        let all = ["old", "of another user", "edited", "used"];
         assert_eq!(idle(&env, &own, far, window).await, all, "{window}");
         assert_eq!(idle(&env, &other(), far, window).await, ["theirs"], "{window}");
     }
-    // One window is one look.
+    // A page has as many places as the window, also of threads that are in use.
     let page = env.store.idle_threads(&own, far, None, 2).await.expect("looks");
-    assert_eq!((page.threads.len(), page.next), (2, Some(key("used").await)));
-    for beyond in [ThreadKey(i64::MAX), ThreadKey(1_000_000)] {
+    assert_eq!((page.threads.len(), page.next), (1, Some(IdlePlace { at: made, key: key("old").await })));
+    for beyond in [IdlePlace { at: far, key: ThreadKey(0) }, IdlePlace { at: later, key: ThreadKey(i64::MAX) }] {
         let page = env.store.idle_threads(&own, far, Some(beyond), 2).await.expect("looks");
         assert_eq!((page.threads.len(), page.next), (0, None));
     }

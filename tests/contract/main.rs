@@ -167,7 +167,7 @@ contract! {
         of_many_at_once_one_wins
         every_audit_entry_has_a_unique_number;
     erasure:
-        idle_threads_are_found_in_windows
+        idle_threads_are_found_the_longest_unused_first
         a_footprint_counts_what_is_there
         nothing_is_left_of_a_user
         a_returning_erased_user_starts_empty

@@ -132,7 +132,7 @@ async fn nothing_is_trashed_or_purged_after_a_step_of_the_clock() {
     pass(day - Duration::from_secs(60));
     server.retain().await;
     assert_eq!((threads(&server).await, in_trash().await), (1, 0));
-    assert_eq!(Figures::of(&server).await.get(REFUSED), 3.0);
+    assert!(Figures::of(&server).await.get(REFUSED) >= 3.0, "also by the job of the project, if there is one already");
     // A day later people have had their time.
     pass(Duration::from_secs(60));
     server.retain().await;
@@ -181,6 +181,7 @@ async fn a_store_that_no_node_has_used_for_long_is_left_alone_for_a_day() {
 async fn a_minority_of_wrong_clocks_does_not_stop_retention() {
     let store: DynStore = Arc::new(MemoryStore::new(Clock::system()));
     let wrong = Server::over(store.clone(), at(&ahead(Duration::from_secs(400 * DAY)))).await;
+    fill(&wrong).await;
     let mut right = Vec::new();
     for _ in 0..2 {
         right.push(Server::over(store.clone(), at(&Clock::system())).await);

@@ -14,6 +14,7 @@ mod losses;
 mod old_client;
 mod outages;
 mod redis_failover;
+mod retention;
 #[allow(dead_code)]
 #[path = "../faults/server.rs"]
 mod server;

@@ -613,10 +613,14 @@ pub const JWKS_TIMEOUT: Duration = Duration::from_secs(5);
 pub const JWKS_BYTES: usize = 256 * 1_024;
 /// Issuers whose keys a node remembers.
 pub const MAX_ISSUERS: u64 = 1_000;
-/// Time between two searches for threads that have been unused for long.
+/// Time between two passes of retention over a project.
 pub const RETENTION_INTERVAL: Duration = Duration::from_secs(3_600);
-/// Keys read by one statement of retention.
-pub const RETENTION_WINDOW: usize = 20_000;
+/// Time from the start of a node to its first look for projects that have retention, and no job for it yet.
+pub const RETENTION_FIRST: Duration = Duration::from_secs(60);
+/// Time between two of these looks.
+pub const RETENTION_LOOK: Duration = Duration::from_secs(15 * 60);
+/// Threads read by one statement of retention.
+pub const RETENTION_WINDOW: usize = 500;
 /// Threads that retention puts in the trash at once in any project, however few threads the project has.
 pub const RETENTION_FREE: u64 = 100;
 /// Part of a project's threads that retention puts in the trash at once: one in this many. More need an approval.

@@ -119,20 +119,21 @@ impl Service {
             node,
             steps: steps.clone(),
         });
+        let retention = Arc::new(retention::Retention {
+            store: store.clone(),
+            guard: guard.clone(),
+            metrics: metrics.clone(),
+            listeners: listeners.clone(),
+            feed_writer: feed_writer.clone(),
+            lifecycle: lifecycle.clone(),
+        });
         let job_work = Arc::new(jobs::JobWork {
             store: store.clone(),
             lifecycle: lifecycle.clone(),
             metrics: metrics.clone(),
             commits,
-            guard: guard.clone(),
-        });
-        let retention = Arc::new(retention::Retention {
-            store: store.clone(),
             guard,
-            metrics: metrics.clone(),
-            listeners: listeners.clone(),
-            feed_writer: feed_writer.clone(),
-            lifecycle: lifecycle.clone(),
+            retention: retention.clone(),
         });
         let (in_store, counts, life) = (store.clone(), metrics.clone(), lifecycle.clone());
         let node_beats =

@@ -197,7 +197,7 @@ impl Service {
 
     /// Runs one pass of retention now, without waiting for the loop.
     pub async fn retain(&self) -> Result<(), StoreError> {
-        retention::sweep(&self.retention).await
+        retention::sweep_all(&self.retention).await
     }
 
     /// The store's clock: the only time that other nodes share.

@@ -5,27 +5,34 @@ use threadline_core::{Footprint, ProjectId, Thread, ThreadKey, Timestamp, UserId
 
 use crate::error::StoreResult;
 
-/// Result of a look at one window of all threads.
+/// Place of a thread in the order of retention: the longest unused first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct IdlePlace {
+    /// Time at which the thread was last used, as lists sort it.
+    pub at: Timestamp,
+    /// Key of the thread.
+    pub key: ThreadKey,
+}
+
+/// A page of idle threads.
 #[derive(Debug, Clone, Default)]
 pub struct IdlePage {
-    /// Threads of the window without an active run that were last used before the given time, in the order of their
-    /// keys.
+    /// Threads of the page's places without an active run, and not restored since the given time.
     pub threads: Vec<Thread>,
-    /// Position after which the next window begins; `None` at the end.
-    pub next: Option<ThreadKey>,
+    /// Place after which the next page begins; `None` at the end.
+    pub next: Option<IdlePlace>,
 }
 
 /// Finds idle threads, and removes the rows that a deleted user leaves behind.
 #[async_trait]
 pub trait ErasureStore: Send + Sync {
-    /// Searches the next `window` keys after `after`, among threads and tombstones of all projects, for threads of this
-    /// project that were last used (their sort time) before `before` and have no active run. One short statement, which
-    /// needs no index of its own.
+    /// Reads the next `window` threads of a project after a place that were last used (their sort time) before `before`, the
+    /// longest unused first. Those with an active run, and those that were restored since `before`, are left out.
     async fn idle_threads(
         &self,
         project: &ProjectId,
         before: Timestamp,
-        after: Option<ThreadKey>,
+        after: Option<IdlePlace>,
         window: usize,
     ) -> StoreResult<IdlePage>;
 

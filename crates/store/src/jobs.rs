@@ -20,6 +20,9 @@ pub enum JobKind {
     Pack,
     /// Removes the rows of a deleted thread, or of an abandoned import.
     Purge,
+    /// Archives and trashes the unused threads of a project: put a minute after the start of a node, and due again
+    /// after each pass.
+    Retention,
     /// Stands for a step of the store's clock: put when the step is noticed. Until it is due, retention does nothing.
     ClockStep,
 }
@@ -29,6 +32,8 @@ pub enum JobKind {
 pub enum JobSubject {
     /// A thread: of sealing, packing and purging.
     Thread(ThreadKey),
+    /// A project: of retention.
+    Project(ProjectId),
     /// The store as a whole: of a step of its clock.
     Store,
 }
@@ -38,7 +43,7 @@ impl JobSubject {
     pub fn thread(&self) -> Option<ThreadKey> {
         match self {
             Self::Thread(key) => Some(*key),
-            Self::Store => None,
+            Self::Project(_) | Self::Store => None,
         }
     }
 }
@@ -47,6 +52,7 @@ impl fmt::Display for JobSubject {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Thread(key) => write!(f, "{}", key.0),
+            Self::Project(project) => write!(f, "{project}"),
             Self::Store => Ok(()),
         }
     }
@@ -63,7 +69,7 @@ pub enum PutJob {
 
 impl JobKind {
     /// All kinds, in no particular order.
-    pub const ALL: [Self; 4] = [Self::Seal, Self::Pack, Self::Purge, Self::ClockStep];
+    pub const ALL: [Self; 5] = [Self::Seal, Self::Pack, Self::Purge, Self::Retention, Self::ClockStep];
 
     /// Stable name of the kind, in the store and in metrics.
     pub fn name(self) -> &'static str {
@@ -71,6 +77,7 @@ impl JobKind {
             Self::Seal => "seal",
             Self::Pack => "pack",
             Self::Purge => "purge",
+            Self::Retention => "retention",
             Self::ClockStep => "clock-step",
         }
     }
@@ -79,6 +86,7 @@ impl JobKind {
     pub(crate) fn subject(self, text: &str) -> Option<JobSubject> {
         match self {
             Self::Seal | Self::Pack | Self::Purge => Some(JobSubject::Thread(ThreadKey(text.parse().ok()?))),
+            Self::Retention => Some(JobSubject::Project(ProjectId::new(text).ok()?)),
             Self::ClockStep => Some(JobSubject::Store),
         }
     }

@@ -54,7 +54,7 @@ pub mod trash;
 pub use annotations::AnnotationStore;
 pub use clock::{Steady, StoreClock};
 pub use damage::damaged_rows;
-pub use erasure::{ErasureStore, IdlePage};
+pub use erasure::{ErasureStore, IdlePage, IdlePlace};
 pub use error::{StoreError, StoreResult};
 pub use identity::{IdentityStore, StoredProject};
 pub use jobs::{Job, JobEnd, JobKind, JobLevel, JobStore, JobSubject, Packing, Purging, PutJob};

@@ -116,7 +116,7 @@ pub struct HoldView {
 /// Approves that retention puts up to `count` threads in the trash. Scope `admin`.
 ///
 /// Retention waits for an approval if it would put more than 100 threads and more than a fifth of a project's threads in
-/// the trash at once; the audit log then has `retention.held` with the numbers. It continues with its next pass.
+/// the trash at once; the audit log then has `retention.held` with the numbers. Its next pass begins at once.
 #[utoipa::path(post, path = "/v1/projects/{projectId}/retention/approve", tag = "identity",
     params(("projectId" = String, Path)), request_body = ApprovalBody, responses(
     (status = 200, description = "Approved", body = HoldView),

@@ -208,6 +208,8 @@ async fn background_work_visits_no_jobs_of_others() {
         ("delay_job", format!("{now}, 'pack', '{key}', {due}, 1000, 0"), 1..=40),
         ("job_levels", format!("{now}, 'pack', 1000"), 1..=3),
         ("idle_since", format!("{now}, {key}"), 2..=2),
+        ("idle", format!("'p', {}, {}, 0, 500", i64::MAX, i64::MIN), 5..=30),
+        ("count_idle", format!("'p', {}, 1000000", i64::MAX), 5..=30),
         ("tombstone", format!("{now}, {key}"), 1..=1),
     ] {
         check_visited(&mut own, name, &arguments, wanted).await;

@@ -90,12 +90,15 @@ impl Socket {
 
     /// Passes over frames until one of this name comes. Its id and body.
     pub async fn until(&mut self, name: &str) -> (Option<String>, Value) {
-        loop {
-            let mut frame = self.any().await;
-            if frame.get(name).is_some() {
-                return (frame["id"].as_str().map(str::to_owned), frame[name].take());
+        soon(async {
+            loop {
+                let mut frame = self.any().await;
+                if frame.get(name).is_some() {
+                    return (frame["id"].as_str().map(str::to_owned), frame[name].take());
+                }
             }
-        }
+        })
+        .await
     }
 
     /// An error answer to the frame with this id.

@@ -11,10 +11,11 @@ use threadline_core::{
 use threadline_store::{
     ActiveHead, ActiveRuns, AgentStore, AnnotationStore, Append, Appended, Beat, Claimed, CloseOutcome, CloseWhen,
     Closing, Durability, DynStore, ErasureStore, FeedPage, FeedStore, GenerationRecord, Head, HeartbeatRequest,
-    HoldStore, IdentityStore, IdlePage, Job, JobEnd, JobKind, JobLevel, JobStore, JobSubject, Lineage, LineageCause,
-    LineageFence, LineageStore, ListThreads, LogPage, LogStore, NewBeat, NodeStore, Packing, Purging, PutJob, Renewal,
-    Renewed, Restoration, RetentionHold, RunStore, Snapshot, SnapshotStore, StartOutcome, StartRun, StatusStore,
-    StopOutcome, StoreClock, StoreResult, StoreStatus, StoredProject, ThreadPage, ThreadStore, TrashStore, Unprojected,
+    HoldStore, IdentityStore, IdlePage, IdlePlace, Job, JobEnd, JobKind, JobLevel, JobStore, JobSubject, Lineage,
+    LineageCause, LineageFence, LineageStore, ListThreads, LogPage, LogStore, NewBeat, NodeStore, Packing, Purging,
+    PutJob, Renewal, Renewed, Restoration, RetentionHold, RunStore, Snapshot, SnapshotStore, StartOutcome, StartRun,
+    StatusStore, StopOutcome, StoreClock, StoreResult, StoreStatus, StoredProject, ThreadPage, ThreadStore, TrashStore,
+    Unprojected,
 };
 
 /// A call of the store.
@@ -423,7 +424,7 @@ impl<P: Pass> ErasureStore for Through<P> {
         &self,
         project: &ProjectId,
         before: Timestamp,
-        after: Option<ThreadKey>,
+        after: Option<IdlePlace>,
         window: usize,
     ) -> StoreResult<IdlePage> {
         self.pass.pass(of("idle_threads", None), self.inner.idle_threads(project, before, after, window)).await

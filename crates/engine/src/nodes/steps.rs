@@ -115,7 +115,8 @@ impl Steps {
             let newest = nodes.iter().filter(|node| node.id != self.node).map(|node| node.at).max();
             if let Some(newest) = newest.filter(|newest| newest.plus(MAX_BEAT_GAP) < now) {
                 tracing::warn!(store = %now, last = %newest, "no node has beaten for more than a day, or the store's clock was set: retention waits for a day");
-                self.store.put_job(JobKind::ClockStep, &JobSubject::Store, CLOCK_STEP_HOLD, PutJob::IfAbsent).await?;
+                // Anew: the job of an earlier step may be due by this clock, and be removed at this moment.
+                self.hold().await?;
             }
             Ok(())
         };

@@ -65,9 +65,10 @@ impl ClockGuard {
         let (now, nodes) = self.store.nodes(MAX_LISTED_NODES).await?;
         let others = nodes.iter().filter(|node| node.id != self.node && NodeState::of(node, now) == NodeState::Live);
         let (mut agree, mut live) = (usize::from(agrees(skew_ms)), 1);
-        for node in others {
+        // A node that has just been started knows its skew with its second beat.
+        for skew in others.filter_map(|node| node.skew_ms) {
             live += 1;
-            agree += usize::from(node.skew_ms.is_some_and(agrees));
+            agree += usize::from(agrees(skew));
         }
         if 2 * agree <= live {
             return Ok(Some(Doubt::Skew { agree, live, skew_ms }));

@@ -1,4 +1,4 @@
-//! Carries out the jobs of the store: sealing, packing, purging. Every node looks for jobs; one node takes each.
+//! Carries out the jobs of the store: sealing, packing, purging, retention. Every node looks for jobs; one node takes each.
 
 use std::{
     sync::{Arc, atomic::Ordering},
@@ -6,7 +6,7 @@ use std::{
 };
 
 use threadline_core::{
-    ThreadKey,
+    ProjectId, ThreadKey,
     limits::{
         JOB_BATCH, JOB_INTERVAL, JOB_LEVELS_INTERVAL, JOB_SLICE, JOB_TRIES, PACK_ACTIVE, PACK_IDLE, PACK_REST,
         PURGE_ROWS, RETENTION_INTERVAL, SEAL_REST,
@@ -15,7 +15,15 @@ use threadline_core::{
 use threadline_store::{DynStore, Job, JobEnd, JobKind, JobSubject, Packing, Purging, StoreResult};
 use tokio::time::{self, Instant};
 
-use crate::{commit::pipeline::CommitCount, lifecycle::Lifecycle, metrics::Metrics, upkeep::clock_guard::ClockGuard};
+use crate::{
+    commit::pipeline::CommitCount,
+    lifecycle::Lifecycle,
+    metrics::Metrics,
+    upkeep::{
+        clock_guard::ClockGuard,
+        retention::{self, Retention, Swept},
+    },
+};
 
 /// Dependencies of the loops.
 pub(crate) struct JobWork {
@@ -25,6 +33,7 @@ pub(crate) struct JobWork {
     /// Counter of commits: sealing and packing pause between two steps while commits arrive.
     pub commits: CommitCount,
     pub guard: Arc<ClockGuard>,
+    pub retention: Arc<Retention>,
 }
 
 /// Loop that carries out the jobs of a kind. Kinds have a loop each, so that none waits for a long job of another.
@@ -63,7 +72,8 @@ async fn carry_out(work: &JobWork, job: &Job) -> JobEnd {
         (JobKind::Purge, JobSubject::Thread(key)) => purge(work, *key).await,
         // The job has held retention back by waiting, and has no other work.
         (JobKind::ClockStep, _) => Ok(JobEnd::Done),
-        (JobKind::Seal | JobKind::Pack | JobKind::Purge, _) => Ok(JobEnd::Done),
+        (JobKind::Retention, JobSubject::Project(project)) => retain(work, project).await,
+        (JobKind::Seal | JobKind::Pack | JobKind::Purge | JobKind::Retention, _) => Ok(JobEnd::Done),
     };
     match done {
         Ok(end) => end,
@@ -159,6 +169,14 @@ async fn purge(work: &JobWork, key: ThreadKey) -> StoreResult<JobEnd> {
             Purging::More => tokio::task::yield_now().await,
         }
     }
+}
+
+async fn retain(work: &JobWork, project: &ProjectId) -> StoreResult<JobEnd> {
+    Ok(match retention::sweep(&work.retention, project, Instant::now() + JOB_SLICE).await? {
+        Swept::Completely => JobEnd::Later(RETENTION_INTERVAL),
+        Swept::Partly => JobEnd::Later(Duration::ZERO),
+        Swept::NoRetention => JobEnd::Done,
+    })
 }
 
 /// Loop that measures how far behind the jobs are.

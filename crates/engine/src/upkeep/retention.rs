@@ -5,10 +5,13 @@ use std::{sync::Arc, time::Duration};
 use serde_json::json;
 use threadline_core::{
     AuditEntry, ProjectId, ProjectSettings, Thread, ThreadPatch, Timestamp,
-    limits::{RETENTION_AUDIT_IDS, RETENTION_FREE, RETENTION_INTERVAL, RETENTION_SHARE, RETENTION_WINDOW},
+    limits::{
+        JOB_SLICE, RETENTION_AUDIT_IDS, RETENTION_FIRST, RETENTION_FREE, RETENTION_LOOK, RETENTION_SHARE,
+        RETENTION_WINDOW,
+    },
 };
-use threadline_store::{DynStore, RetentionHold, StoreError};
-use tokio::time;
+use threadline_store::{DynStore, JobKind, JobSubject, PutJob, RetentionHold, StoreError, StoredProject};
+use tokio::time::{self, Instant};
 
 use crate::{
     after_commit::Listeners,
@@ -30,6 +33,17 @@ pub(crate) struct Retention {
     pub lifecycle: Lifecycle,
 }
 
+/// Extent of a pass over a project.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Swept {
+    /// The pass is complete, or was refused.
+    Completely,
+    /// The deadline has passed, or the node is shutting down.
+    Partly,
+    /// The project has no retention.
+    NoRetention,
+}
+
 /// Action on an idle thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Deed {
@@ -38,43 +52,69 @@ enum Deed {
     Trash(Duration),
 }
 
-/// Loop of retention. Every node runs it: work that one node has done is not repeated by another.
+/// Loop that puts a job for each project with retention that has none. The time of the next pass is stored in the job, so the
+/// start of a node does not postpone it.
 pub(crate) async fn run(retention: Arc<Retention>) {
-    loop {
-        // A jitter of up to 25.5 s, so that the nodes do not sweep at once.
-        let apart = retention.store.clock().now().0.unsigned_abs() % 256;
-        tokio::select! {
-            () = time::sleep(RETENTION_INTERVAL + Duration::from_millis(apart * 100)) => {}
-            () = retention.lifecycle.stopped() => return,
-        }
-        if let Err(error) = sweep(&retention).await {
-            tracing::warn!(%error, "retention is incomplete; the next pass continues");
+    tokio::select! {
+        () = time::sleep(RETENTION_FIRST) => {}
+        () = retention.lifecycle.stopped() => return,
+    }
+    let mut ticks = retention.lifecycle.every(RETENTION_LOOK);
+    while ticks.next().await {
+        if let Err(error) = put_jobs(&retention).await {
+            tracing::warn!(%error, "cannot look for projects with retention; retrying");
         }
     }
 }
 
-/// Checks the threads of all projects once. Ages are measured with the store's clock, which is the same for all nodes.
-/// If there is a doubt about that clock, the pass does nothing.
-pub(crate) async fn sweep(retention: &Retention) -> Result<(), StoreError> {
-    if let Some(doubt) = retention.guard.doubt().await? {
-        retention.metrics.retention_refused.inc();
-        tracing::error!(%doubt, "retention is suspended");
-        return Ok(());
-    }
-    let now = retention.store.status().await?.now;
+async fn put_jobs(retention: &Retention) -> Result<(), StoreError> {
     for project in retention.store.projects().await? {
-        let settings: ProjectSettings = serde_json::from_str(&project.settings)
-            .map_err(|error| StoreError::Corrupt(format!("the project {}: {error}", project.id)))?;
-        let ages = settings.retention;
-        // The trash comes first: a thread there need not be archived.
-        let trash = Deed::Trash(ages.grace());
-        for (days, deed) in [(ages.delete_after_days, trash), (ages.archive_after_days, Deed::Archive)] {
-            if let Some(days) = days {
-                work(retention, &project.id, now, days, deed).await?;
-            }
+        if settings(&project)?.retention != Default::default() {
+            let subject = JobSubject::Project(project.id);
+            retention.store.put_job(JobKind::Retention, &subject, Duration::ZERO, PutJob::IfAbsent).await?;
         }
     }
     Ok(())
+}
+
+fn settings(project: &StoredProject) -> Result<ProjectSettings, StoreError> {
+    serde_json::from_str(&project.settings)
+        .map_err(|error| StoreError::Corrupt(format!("the project {}: {error}", project.id)))
+}
+
+/// Checks the threads of all projects once.
+pub(crate) async fn sweep_all(retention: &Retention) -> Result<(), StoreError> {
+    for project in retention.store.projects().await? {
+        while sweep(retention, &project.id, Instant::now() + JOB_SLICE).await? == Swept::Partly {}
+    }
+    Ok(())
+}
+
+/// Checks the threads of a project until a deadline. Ages are measured with the store's clock, which is the same for all
+/// nodes. If there is a doubt about that clock, the pass does nothing.
+pub(crate) async fn sweep(retention: &Retention, project: &ProjectId, deadline: Instant) -> Result<Swept, StoreError> {
+    let projects = retention.store.projects().await?;
+    let Some(stored) = projects.iter().find(|stored| stored.id == *project) else { return Ok(Swept::NoRetention) };
+    let ages = settings(stored)?.retention;
+    if ages.delete_after_days.is_none() && ages.archive_after_days.is_none() {
+        return Ok(Swept::NoRetention);
+    }
+    if let Some(doubt) = retention.guard.doubt().await? {
+        retention.metrics.retention_refused.inc();
+        tracing::error!(%doubt, %project, "retention is suspended");
+        return Ok(Swept::Completely);
+    }
+    let now = retention.store.status().await?.now;
+    // The trash comes first: a thread there need not be archived.
+    let trash = Deed::Trash(ages.grace());
+    for (days, deed) in [(ages.delete_after_days, trash), (ages.archive_after_days, Deed::Archive)] {
+        if let Some(days) = days
+            && work(retention, project, now, days, deed, deadline).await? == Swept::Partly
+        {
+            return Ok(Swept::Partly);
+        }
+    }
+    Ok(Swept::Completely)
 }
 
 async fn work(
@@ -83,7 +123,8 @@ async fn work(
     now: Timestamp,
     days: u32,
     deed: Deed,
-) -> Result<(), StoreError> {
+    deadline: Instant,
+) -> Result<Swept, StoreError> {
     let before = now.minus(DAY * days);
     let mut left = match deed {
         Deed::Archive => u64::MAX,
@@ -92,13 +133,13 @@ async fn work(
     let limited = left < u64::MAX;
     let mut after = None;
     while left > 0 {
-        if retention.lifecycle.draining.is_cancelled() {
-            return Ok(());
-        }
         let page = retention.store.idle_threads(project, before, after, RETENTION_WINDOW).await?;
         let wanted = page.threads.iter().filter(|thread| deed != Deed::Archive || !thread.archived);
         let wanted: Vec<_> = wanted.collect();
         for some in wanted.chunks(RETENTION_AUDIT_IDS) {
+            if retention.lifecycle.draining.is_cancelled() || Instant::now() >= deadline {
+                return Ok(Swept::Partly);
+            }
             let some = &some[..some.len().min(usize::try_from(left).unwrap_or(usize::MAX))];
             if some.is_empty() {
                 break;
@@ -121,10 +162,10 @@ async fn work(
         }
         match page.next {
             Some(next) => after = Some(next),
-            None => return Ok(()),
+            None => break,
         }
     }
-    Ok(())
+    Ok(Swept::Completely)
 }
 
 /// Number of threads that may be put in the trash: any number, unless there are unusually many. Then it is the number that

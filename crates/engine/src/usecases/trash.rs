@@ -1,10 +1,10 @@
 //! Use cases of retention: the trash, and the approval of a sweep that waits.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use serde_json::json;
 use threadline_core::{AuditEntry, ListPosition, Principal, ProjectId, Thread, ThreadId, TrashPage, limits::MAX_PAGE};
-use threadline_store::{DynStore, Restoration, RetentionHold, StoreClock, StoreError};
+use threadline_store::{DynStore, JobKind, JobSubject, PutJob, Restoration, RetentionHold, StoreClock, StoreError};
 
 use crate::{ApproveError, RestoreError, lifecycle::Lifecycle, upkeep::feed_writer::FeedWriter};
 
@@ -49,7 +49,8 @@ impl Trash {
         Ok(thread)
     }
 
-    /// Approves that retention, which waits for it, puts up to `count` threads of a project in the trash.
+    /// Approves that retention, which waits for it, puts up to `count` threads of a project in the trash. The
+    /// next pass begins at once.
     pub async fn approve(
         &self,
         principal: &Principal,
@@ -61,6 +62,8 @@ impl Trash {
         let hold = store.approve(project, count).await?.ok_or(ApproveError::RetentionNotHeld)?;
         let facts = json!({ "count": count, "idle": hold.idle, "threads": hold.threads });
         store.record(&AuditEntry::by(principal, project, self.deps.clock.now(), "retention.approved", &facts)).await?;
+        let subject = JobSubject::Project(project.clone());
+        store.put_job(JobKind::Retention, &subject, Duration::ZERO, PutJob::Anew).await?;
         Ok(hold)
     }
 }

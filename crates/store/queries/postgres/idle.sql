@@ -1,13 +1,14 @@
--- Searches a window of threads for idle ones. Every row has the key after which the search continues; if there is no
--- thread, one row has this key alone.
+-- Reads idle threads of a project, the longest unused first: a range of the index. Each row has the place of a thread, followed
+-- by the thread, unless a run is active in it or it was restored since.
 -- Caller: idle_threads in src/sql/tables/erasure.rs
 -- $1 project text
 -- $2 before bigint: time
--- $3 after bigint: key
--- $4 window bigint
--- example: 'p', 1000, 0, 100
+-- $3 at bigint: place after which the range begins
+-- $4 key bigint: of that place
+-- $5 window bigint
+-- example: 'p', 1000, 0, 0, 100
 
-SELECT w.next,
+SELECT w.sort_at, w.key,
   -- <fragment thread_columns>
   t.project, t.id, t.user_id, t.agent, t.name, t.name_source, t.archived, t.metadata, t.created_at, t.updated_at,
   t.last_run_at, t.version, t.created_with, t.read_seq
@@ -23,13 +24,15 @@ SELECT w.next,
   r.ended_at, r.stop_at, r.driven
   -- </fragment>
 FROM (
-  SELECT max(key) AS last, CASE WHEN count(*) >= $4::bigint THEN max(key) END AS next
-  FROM (SELECT key FROM threads WHERE key > $3::bigint ORDER BY key LIMIT $4) AS k
+  SELECT threads.sort_at, threads.key FROM threads
+  WHERE threads.project = $1::text AND threads.deleted = 0 AND threads.sort_at < $2::bigint
+    AND (threads.sort_at, threads.key) > ($3::bigint, $4::bigint)
+  ORDER BY threads.sort_at, threads.key LIMIT $5::bigint
 ) AS w
 LEFT JOIN LATERAL (
   SELECT * FROM threads
-  WHERE threads.key > $3 AND threads.key <= w.last AND threads.deleted < 1 AND threads.project = $1::text
-    AND threads.sort_at < $2::bigint AND coalesce(threads.restored_at, threads.sort_at) < $2 AND NOT (SELECT active FROM heads WHERE heads.key = threads.key)
+  WHERE threads.key = w.key AND threads.deleted < 1 AND coalesce(threads.restored_at, threads.sort_at) < $2
+    AND NOT (SELECT active FROM heads WHERE heads.key = threads.key)
   OFFSET 0
 ) AS t ON TRUE
 -- <fragment with_head_and_run_if_any>
@@ -37,4 +40,4 @@ LEFT JOIN LATERAL (SELECT * FROM heads WHERE heads.key = t.key OFFSET 0) AS h ON
 LEFT JOIN LATERAL (SELECT * FROM runs WHERE runs.key = h.key AND runs.fence = h.fence AND h.active OFFSET 0) AS r
   ON TRUE
 -- </fragment>
-ORDER BY t.key
+ORDER BY w.sort_at, w.key

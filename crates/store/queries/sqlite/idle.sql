@@ -1,14 +1,14 @@
--- Searches a window of threads for idle ones. The next position is in every row, and in one without a thread if the
--- window has none. The condition is `deleted < 1` and not `= 0`: the statement must walk over the threads of the
--- window, not over all of the project.
+-- Reads idle threads of a project, the longest unused first: a range of the index. Each row has the place of a thread, followed
+-- by the thread, unless a run is active in it or it was restored since.
 -- Caller: idle_threads in src/sql/tables/erasure.rs
 -- ?1 project text
 -- ?2 before integer: time
--- ?3 after integer: key
--- ?4 window integer
--- example: 'p', 1000, 0, 100
+-- ?3 at integer: place after which the range begins
+-- ?4 key integer: of that place
+-- ?5 window integer
+-- example: 'p', 1000, 0, 0, 100
 
-SELECT w.next,
+SELECT w.sort_at, w.key,
   -- <fragment thread_columns>
   t.project, t.id, t.user, t.agent, t.name, t.name_source, t.archived, t.metadata, t.created_at, t.updated_at,
   t.last_run_at, t.version, t.created_with, t.read_seq
@@ -24,15 +24,15 @@ SELECT w.next,
   r.ended_at, r.stop_at, r.driven
   -- </fragment>
 FROM (
-  SELECT max(key) AS last, CASE WHEN count(*) >= ?4 THEN max(key) END AS next
-  FROM (SELECT key FROM threads WHERE key > ?3 ORDER BY key LIMIT ?4) AS page
+  SELECT sort_at, key FROM threads
+  WHERE project = ?1 AND deleted = 0 AND sort_at < ?2 AND (sort_at, key) > (?3, ?4)
+  ORDER BY sort_at, key LIMIT ?5
 ) AS w
-LEFT JOIN threads t ON t.key > ?3 AND t.key <= w.last AND t.deleted < 1 AND t.project = ?1 AND t.sort_at < ?2
-  AND coalesce(t.restored_at, t.sort_at) < ?2 AND NOT EXISTS (
+LEFT JOIN threads t ON t.key = w.key AND t.deleted < 1 AND coalesce(t.restored_at, t.sort_at) < ?2 AND NOT EXISTS (
   SELECT 1 FROM heads WHERE heads.key = t.key AND heads.run IS NOT NULL
 )
 LEFT JOIN heads h ON h.key = t.key
 -- <fragment with_active_run>
 LEFT JOIN runs r ON r.key = h.key AND r.fence = h.fence AND h.run IS NOT NULL
 -- </fragment>
-ORDER BY t.key
+ORDER BY w.sort_at, w.key

@@ -1,12 +1,12 @@
 //! Authentication, administration, retention and erasure.
 
-use std::{collections::BTreeMap, ops::Bound};
+use std::collections::BTreeMap;
 
 use async_trait::async_trait;
-use threadline_core::{ApiKey, AuditEntry, Digest, Footprint, KeyId, ProjectId, ThreadKey, Timestamp, UserId};
+use threadline_core::{ApiKey, AuditEntry, Digest, Footprint, KeyId, ListOrder, ProjectId, Timestamp, UserId};
 
-use super::MemoryStore;
-use crate::{ErasureStore, IdentityStore, IdlePage, StoreResult, StoredProject};
+use super::{MemoryStore, Row};
+use crate::{ErasureStore, IdentityStore, IdlePage, IdlePlace, StoreResult, StoredProject};
 
 #[derive(Debug, Clone, Default)]
 pub(super) struct Identity {
@@ -124,15 +124,18 @@ impl ErasureStore for MemoryStore {
         &self,
         project: &ProjectId,
         before: Timestamp,
-        after: Option<ThreadKey>,
+        after: Option<IdlePlace>,
         window: usize,
     ) -> StoreResult<IdlePage> {
         let state = self.state();
-        let behind = (after.map_or(Bound::Unbounded, Bound::Excluded), Bound::Unbounded);
-        let looked: Vec<_> = state.threads.range(behind).map(|(_, row)| row).take(window).collect();
-        let idle = looked.iter().filter(|row| row.thread.project == *project && row.is_idle(before));
-        let threads = idle.map(|row| row.snapshot()).collect();
-        Ok(IdlePage { threads, next: looked.last().filter(|_| looked.len() == window).map(|row| row.thread.key) })
+        let place = |row: &Row| IdlePlace { at: row.sort_at(ListOrder::Recent), key: row.thread.key };
+        let old = |row: &&Row| row.thread.project == *project && place(row).at < before && Some(place(row)) > after;
+        let mut rows: Vec<_> = state.threads.values().filter(old).collect();
+        rows.sort_by_key(|row| place(row));
+        rows.truncate(window);
+        let next = rows.last().filter(|_| rows.len() == window).map(|row| place(row));
+        let threads = rows.into_iter().filter(|row| row.is_idle(before)).map(Row::snapshot);
+        Ok(IdlePage { threads: threads.collect(), next })
     }
 
     async fn footprint(&self, project: &ProjectId, user: &UserId) -> StoreResult<Footprint> {

@@ -11,8 +11,8 @@ use super::{
     corrupt, crc,
 };
 use crate::{
-    ActiveRuns, Claimed, Due, FeedImage, FeedPage, Head, IdlePage, LogPage, MovedThread, Renewed, StoreError,
-    StoreResult, ThreadPage, damage, segment::LogRow,
+    ActiveRuns, Claimed, Due, FeedImage, FeedPage, Head, IdlePage, IdlePlace, LogPage, MovedThread, Renewed,
+    StoreError, StoreResult, ThreadPage, damage, segment::LogRow,
 };
 
 /// Bounds of one read of a log.
@@ -171,15 +171,15 @@ pub(crate) fn moved_threads<R: Cells>(rows: &[R]) -> StoreResult<Vec<MovedThread
     })
 }
 
-/// Idle threads. Every row begins with the key after which the search continues; if there is no thread, one row has
-/// this key alone. Then the thread.
-pub(crate) fn idle_page<R: Cells>(rows: &[R]) -> StoreResult<IdlePage> {
+/// Idle threads. Every row begins with a place, then the thread; an outer join finds none for a thread that is not idle.
+pub(crate) fn idle_page<R: Cells>(rows: &[R], window: usize) -> StoreResult<IdlePage> {
     let mut page = IdlePage::default();
     for row in rows {
         let mut columns = Columns::new(row);
-        page.next = columns.maybe_int()?.map(ThreadKey);
+        page.next = Some(IdlePlace { at: columns.time()?, key: ThreadKey(columns.int()?) });
         page.threads.extend(columns.thread()?);
     }
+    page.next = page.next.filter(|_| rows.len() >= window);
     Ok(page)
 }
 

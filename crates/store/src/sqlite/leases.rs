@@ -4,17 +4,18 @@
 use sqlx::{SqliteConnection, query};
 use threadline_core::{
     ThreadKey, Timestamp,
-    limits::{CLOCK_ERROR, CLOCK_STEP, RELEASE_GRACE, RENEW_CHUNK, STOP_GRACE},
+    limits::{CLOCK_ERROR, CLOCK_STEP, CLOCK_STEP_HOLD, RELEASE_GRACE, RENEW_CHUNK, STOP_GRACE},
 };
 
 use super::{
     fetch::{self, Work},
     rows::{self, text_of},
 };
-use crate::{Renewal, Renewed, Steady, StoreClock, sql::pages};
+use crate::{JobKind, Renewal, Renewed, Steady, StoreClock, sql::pages};
 
 const RENEW: &str = text_of(include_str!("../../queries/sqlite/renew_leases.sql"));
 const SHIFT: &str = text_of(include_str!("../../queries/sqlite/shift_leases.sql"));
+const PUT_JOB: &str = text_of(include_str!("../../queries/sqlite/put_job.sql"));
 /// Runs of a page, and its last key, after [`RENEW`] has changed this many heads.
 const PAGE: &str = "SELECT ?1, count(*), max(key) FROM \
     (SELECT key FROM turns WHERE place IS NULL AND key > ?2 ORDER BY key LIMIT ?3)";
@@ -52,7 +53,7 @@ pub(super) async fn renew_all(connection: &mut SqliteConnection, now: Timestamp)
     }
 }
 
-/// Moves the leases if the wall clock was set, inside the transaction of a beat. Returns the wall time with its reading,
+/// Moves the leases if the wall clock was set, and has retention wait, inside the transaction of a beat. Returns the wall time with its reading,
 /// with which the clock is anchored after the commit.
 pub(super) async fn follow(connection: &mut SqliteConnection, clock: &StoreClock) -> Work<(Timestamp, Steady)> {
     let (reading, wall) = (clock.steady(), clock.wall());
@@ -60,6 +61,11 @@ pub(super) async fn follow(connection: &mut SqliteConnection, clock: &StoreClock
     if u128::from(ahead.unsigned_abs()) > CLOCK_ERROR.as_millis() {
         tracing::warn!(ms = ahead, "the clock of this machine was set; leases move with it");
         fetch::run(connection, query(SHIFT).bind(ahead)).await?;
+    }
+    // In the commit after which the clock is anchored: the engine does not see the step.
+    if u128::from(ahead.unsigned_abs()) > CLOCK_STEP.as_millis() {
+        let hold = query(PUT_JOB).bind(wall.0).bind(JobKind::ClockStep.name()).bind("");
+        fetch::run(connection, hold.bind(rows::millis(CLOCK_STEP_HOLD)).bind(1_i64)).await?;
     }
     Ok((wall, reading))
 }

@@ -2,13 +2,13 @@
 
 use async_trait::async_trait;
 use threadline_core::{
-    Footprint, ProjectId, ThreadKey, Timestamp, UserId,
+    Footprint, ProjectId, Timestamp, UserId,
     limits::{FOOTPRINT_THREADS, FORGET_ENTRIES, PG_RACES},
 };
 
 use super::{Tables, Value};
 use crate::{
-    ErasureStore, IdlePage, StoreError, StoreResult,
+    ErasureStore, IdlePage, IdlePlace, StoreError, StoreResult,
     sql::{columns::Columns, limit, pages},
 };
 
@@ -18,12 +18,12 @@ impl<S: Tables> ErasureStore for S {
         &self,
         project: &ProjectId,
         before: Timestamp,
-        after: Option<ThreadKey>,
+        after: Option<IdlePlace>,
         window: usize,
     ) -> StoreResult<IdlePage> {
-        let after = after.map_or(i64::MIN, |key| key.0);
-        let values = vec![project.as_str().into(), before.0.into(), after.into(), limit(window).into()];
-        pages::idle_page(&self.found(S::STATEMENTS.idle, values).await?)
+        let (at, key) = after.map_or((i64::MIN, i64::MIN), |after| (after.at.0, after.key.0));
+        let values = vec![project.as_str().into(), before.0.into(), at.into(), key.into(), limit(window).into()];
+        pages::idle_page(&self.found(S::STATEMENTS.idle, values).await?, window)
     }
 
     async fn footprint(&self, project: &ProjectId, user: &UserId) -> StoreResult<Footprint> {

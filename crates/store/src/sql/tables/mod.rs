@@ -78,7 +78,7 @@ pub(crate) struct Statements {
     pub(crate) put_annotation: &'static str,
     /// Reads a page of annotations: `$1` key, `$2` after, `$3` limit.
     pub(crate) annotations: &'static str,
-    /// Finds idle threads in a window of threads: `$1` project, `$2` before, `$3` after, `$4` window.
+    /// Reads a range of idle threads: `$1` project, `$2` before, `$3` and `$4` place, `$5` window.
     pub(crate) idle: &'static str,
     /// Counts over a part of a user's threads: `$1` project, `$2` user, `$3` and `$4` position, `$5` limit.
     pub(crate) footprint: &'static str,
