@@ -18,5 +18,6 @@ mod redis_failover;
 mod server;
 mod starting;
 mod watched;
+mod witness;
 
 use threadline_backing as backing;
