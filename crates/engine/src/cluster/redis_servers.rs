@@ -57,7 +57,7 @@ struct Inner {
 enum Place {
     Server(Client),
     Sentinels(Sentinels),
-    Cluster(Cluster),
+    Cluster(Box<Cluster>),
 }
 
 /// Connection to the server that accepts writes, or to all servers of a cluster. The clones share it.
@@ -104,7 +104,7 @@ impl RedisServers {
         let place = if let Some(sentinels) = Sentinels::parse(url) {
             Place::Sentinels(sentinels.map_err(AddressError::Sentinels)?)
         } else if let Some(cluster) = Cluster::parse(url) {
-            Place::Cluster(cluster.map_err(AddressError::Cluster)?)
+            Place::Cluster(Box::new(cluster.map_err(AddressError::Cluster)?))
         } else {
             let server = url.into_connection_info().and_then(Client::open);
             Place::Server(server.map_err(AddressError::Server)?)
