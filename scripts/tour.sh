@@ -140,7 +140,8 @@ upload=$!
 wait $upload || fail "the run was not accepted: $(cat "$work/run.json")"
 jq -e '.run.status == "finished"' "$work/run.json" >/dev/null; ok "a recorded run of $total events is streamed in"
 after=$(tail -n1 "$work/away.ndjson" | jq .seq)
-timeout 60 "$program" tail away --json --after "$after" --until-caught-up >>"$work/away.ndjson" 2>>"$work/away.log"
+epoch=$(curl -fsS "$url/v1/threads/away" | jq -r .epoch)
+timeout 60 "$program" tail away --json --after "$after" --epoch "$epoch" --until-caught-up >>"$work/away.ndjson" 2>>"$work/away.log"
 for _ in $(seq 100); do [ "$(wc -l <"$work/follower.ndjson")" -ge "$total" ] && break; sleep 0.1; done
 kill $follower 2>/dev/null || true
 cmp "$work/follower.ndjson" "$work/away.ndjson"; ok "a reader that was disconnected for half of the run has received the same events"

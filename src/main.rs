@@ -48,6 +48,7 @@ async fn main() -> ExitCode {
         Command::Projects(args) => {
             cli::report(cli::identity::projects(&cli.connect, &args, &mut std::io::stdout()).await)
         }
+        Command::Trash(args) => cli::report(cli::trash::run(&cli.connect, &args, &mut std::io::stdout()).await),
         Command::Users(args) => cli::report(cli::identity::users(&cli.connect, &args, &mut std::io::stdout()).await),
         Command::Audit(args) => cli::report(cli::identity::audit(&cli.connect, &args, &mut std::io::stdout()).await),
         Command::Nodes => cli::report(cli::nodes::run(&cli.connect, &mut std::io::stdout()).await),

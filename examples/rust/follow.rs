@@ -21,7 +21,7 @@ struct Args {
     /// The cursor: seq of the last event seen.
     #[arg(long, default_value_t = 0)]
     after: u64,
-    /// The epoch of the cursor.
+    /// The epoch of the cursor, which belongs to one log.
     #[arg(long)]
     epoch: Option<String>,
     /// Exits at the end of the first run.
@@ -35,10 +35,14 @@ async fn main() -> Result<(), ClientError> {
     let client = Client::new(ClientConfig::new(args.url))?;
     let options = TailOptions { after: args.after, epoch: args.epoch, run: None };
     let mut tail = client.tail(&args.thread, options);
+    let mut known = String::new();
     while let Some(item) = tail.next().await {
         // An error is the last item: reconnecting would not help.
         match item? {
-            TailItem::Hello { epoch, tail } => eprintln!("[epoch {epoch}, {tail} events]"),
+            TailItem::Hello { epoch, tail } => {
+                eprintln!("[epoch {epoch}, {tail} events]");
+                known = epoch;
+            }
             TailItem::Event { seq, event, .. } => {
                 let event: serde_json::Value = serde_json::from_str(event.get()).unwrap_or_default();
                 match event["type"].as_str().unwrap_or_default() {
@@ -49,7 +53,7 @@ async fn main() -> Result<(), ClientError> {
                     }
                     "TEXT_MESSAGE_END" => println!(),
                     "RUN_FINISHED" | "RUN_ERROR" => {
-                        eprintln!("[run ended; continue with --after {seq}]");
+                        eprintln!("[run ended; continue with --after {seq} --epoch {known}]");
                         if args.once {
                             break;
                         }

@@ -139,3 +139,17 @@ ALTER TABLE log SET (autovacuum_vacuum_scale_factor = 0.02);
 -- before can live with leaves it; one that they cannot live with raises it to its own number.
 ALTER TABLE threadline_schema ADD COLUMN min_reader bigint NOT NULL DEFAULT 6;
 ALTER TABLE threadline_schema ALTER COLUMN min_reader DROP DEFAULT;
+
+-- The trash: retention sets `deleted` to 4 and turns the key of the head negative, so that no statement that knows the key finds
+-- the thread. `purge_at` is the time from which the thread is purged; until then it can be restored. A restoration counts as use.
+ALTER TABLE threads ADD COLUMN trashed_at bigint, ADD COLUMN purge_at bigint, ADD COLUMN restored_at bigint;
+CREATE INDEX threads_trash ON threads (project, trashed_at DESC, id) WHERE deleted = 4;
+CREATE INDEX threads_trash_of ON threads (project, user_id) WHERE deleted = 4;
+
+-- Projects of which retention would put unusually many threads in the trash, and waits until someone approves a number.
+CREATE TABLE retention_holds (
+  project  text COLLATE "C" PRIMARY KEY,
+  idle     bigint NOT NULL,
+  threads  bigint NOT NULL,
+  approved bigint NOT NULL DEFAULT 0
+);

@@ -110,3 +110,22 @@ WHERE h.tail > coalesce(s.upto, 0) OR h.run IS NOT NULL;
 -- number.
 CREATE TABLE threadline_schema (min_reader INTEGER NOT NULL);
 INSERT INTO threadline_schema VALUES (7);
+
+-- The trash: retention sets `deleted` to 4 and turns the key of the head negative, so that no statement that knows the key finds
+-- the thread. `purge_at` is the time from which the thread is purged; until then it can be restored. A restoration counts as use. A
+-- purge does not walk over the trash, which is often much more than the tombstones.
+ALTER TABLE threads ADD COLUMN trashed_at INTEGER;
+ALTER TABLE threads ADD COLUMN purge_at INTEGER;
+ALTER TABLE threads ADD COLUMN restored_at INTEGER;
+DROP INDEX threads_deleted;
+CREATE INDEX threads_deleted ON threads (key) WHERE deleted > 0 AND deleted <> 4;
+CREATE INDEX threads_trash ON threads (project, trashed_at DESC, id) WHERE deleted = 4;
+CREATE INDEX threads_trash_of ON threads (project, user) WHERE deleted = 4;
+
+-- Projects of which retention would put unusually many threads in the trash, and waits until someone approves a number.
+CREATE TABLE retention_holds (
+  project  TEXT    NOT NULL PRIMARY KEY,
+  idle     INTEGER NOT NULL,
+  threads  INTEGER NOT NULL,
+  approved INTEGER NOT NULL DEFAULT 0
+) WITHOUT ROWID;

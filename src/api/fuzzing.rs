@@ -3,9 +3,9 @@
 use axum::http::{HeaderMap, HeaderValue, Uri};
 
 use serde_json::Value;
-use threadline_core::NewEvents;
+use threadline_core::{ListOrder, NewEvents};
 use threadline_http::{
-    cursor::{EventId, read_position, write_position},
+    cursor::{EventId, Start, read_position, write_position},
     extract::{parse_json, query},
     negotiation::{StreamFormat, wait_time},
 };
@@ -63,6 +63,7 @@ pub(crate) fn requests(data: &[u8]) {
     if let Ok(uri) = Uri::try_from(path) {
         if let Ok(params) = query::<ReadParams>(&uri) {
             let _ = wait_time(params.wait());
+            let _ = params.start().in_log();
         }
         let _ = query::<AppendParams>(&uri);
         let _ = query::<RunsParams>(&uri);
@@ -73,9 +74,12 @@ pub(crate) fn requests(data: &[u8]) {
         let _ = query::<MessagesParams>(&uri);
         let _ = query::<StateParams>(&uri);
     }
-    if let Some(position) = std::str::from_utf8(first).ok().and_then(|cursor| read_position(cursor).ok()) {
-        let again = read_position(&write_position(&position));
-        assert_eq!(again.ok().as_ref().map(write_position), Some(write_position(&position)));
+    if let Ok(text) = std::str::from_utf8(first) {
+        let start = Start { cursor: Some(text), ..Start::default() };
+        let _ = (start.in_log(), start.in_feed());
+        if let Ok(position) = read_position(text, ListOrder::Recent) {
+            assert_eq!(write_position(&position, ListOrder::Recent), text, "a cursor has one form");
+        }
     }
     if let Ok(value) = HeaderValue::from_bytes(second) {
         let fields = ["accept", "last-event-id"].map(|name| (name.parse().ok(), value.clone()));

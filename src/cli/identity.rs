@@ -100,6 +100,14 @@ enum ProjectsCommand {
         /// File with the settings; `-` is stdin [default: all defaults]
         settings: Option<PathBuf>,
     },
+    /// Approve that retention, which waits for it, puts threads in the trash
+    ApproveRetention {
+        /// ID of the project
+        project_id: String,
+        /// Most threads that may be put in the trash
+        #[arg(value_parser = RangedU64ValueParser::<u64>::new().range(1..))]
+        count: u64,
+    },
     /// Rotate the secret of a project's user tokens, and print it: it is shown only once
     RenewSecret {
         /// ID of the project
@@ -195,6 +203,9 @@ pub async fn projects(connect: &ConnectArgs, args: &ProjectsArgs, out: &mut impl
             };
             let settings: Value = serde_json::from_str(&written).map_err(io::Error::from)?;
             document(out, &client.put_project(project_id, &settings).await?)?;
+        }
+        ProjectsCommand::ApproveRetention { project_id, count } => {
+            document(out, &client.approve_retention(project_id, *count).await?)?;
         }
         ProjectsCommand::RenewSecret { project_id } => {
             writeln!(out, "{}", text(&client.renew_token_secret(project_id).await?["secret"]))?;

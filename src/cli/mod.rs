@@ -18,6 +18,7 @@ pub mod run;
 pub mod tail;
 pub mod threads;
 pub mod transfer;
+pub mod trash;
 pub mod verify;
 
 use clap::{Args, CommandFactory, Parser, Subcommand};
@@ -36,6 +37,7 @@ pub use run::RunArgs;
 pub use tail::TailArgs;
 pub use threads::ThreadsArgs;
 pub use transfer::{ExportArgs, ImportArgs};
+pub use trash::TrashArgs;
 pub use verify::VerifyArgs;
 
 /// A self-hosted, realtime, event-sourced thread platform for AI agents.
@@ -127,6 +129,8 @@ pub enum Command {
     Projects(identity::ProjectsArgs),
     /// Erase users
     Users(identity::UsersArgs),
+    /// List and restore threads that retention has put in the trash
+    Trash(TrashArgs),
     /// Show the audit log of a project
     Audit(identity::AuditArgs),
     /// List the nodes of an installation

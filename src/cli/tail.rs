@@ -26,7 +26,7 @@ Messages about the connection go to stderr. Ctrl-C ends the command.
 
 Examples:
   threadline tail my-thread                        All events, then new ones
-  threadline tail my-thread --after 1200           Only events after seq 1200
+  threadline tail my-thread --after 1200 --epoch 0123456789abcdef    Only events after seq 1200
   threadline tail my-thread --run my-run           One run; ends with it
   threadline tail my-thread --until-caught-up      All current events, then exit
   threadline tail my-thread --json >> thread.ndjson
@@ -35,9 +35,12 @@ pub struct TailArgs {
     /// The thread to follow
     #[arg(value_name = "THREAD")]
     pub thread: String,
-    /// Start after this seq
-    #[arg(long, value_name = "SEQ", default_value_t = 0)]
-    pub after: Seq,
+    /// Start after this seq of the log with the epoch of --epoch
+    #[arg(long, value_name = "SEQ", requires = "epoch")]
+    pub after: Option<Seq>,
+    /// The epoch of the log in which --after is a seq: that of the thread when it was read
+    #[arg(long, value_name = "EPOCH")]
+    pub epoch: Option<String>,
     /// Only the events of this run; exit when it ends
     #[arg(long, value_name = "RUN")]
     pub run: Option<String>,
@@ -65,7 +68,7 @@ pub async fn follow(
     out: &mut impl Write,
     interrupted: impl Future<Output = ()>,
 ) -> Result<(), CliError> {
-    let options = TailOptions { after: args.after, epoch: None, run: args.run.clone() };
+    let options = TailOptions { after: args.after.unwrap_or(0), epoch: args.epoch.clone(), run: args.run.clone() };
     let mut tail = client.tail(&args.thread, options);
     let mut interrupted = pin!(interrupted);
     let mut screen = Screen { args, connected: false, trouble: false, date: String::new() };
@@ -90,11 +93,11 @@ impl Screen<'_> {
     /// Shows an item. Returns true after the last one.
     fn show(&mut self, item: TailItem, out: &mut impl Write) -> Result<bool, CliError> {
         match item {
-            TailItem::Hello { tail, .. } => {
+            TailItem::Hello { tail, epoch } => {
                 if self.trouble {
                     note("reconnected");
                 } else if !self.connected {
-                    note(&format!("following {}, which has {tail} events", self.args.thread));
+                    note(&format!("following {}, which has {tail} events in epoch {epoch}", self.args.thread));
                 }
                 (self.connected, self.trouble) = (true, false);
             }

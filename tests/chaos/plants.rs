@@ -54,10 +54,12 @@ pub const PLANTS: &[Plant] = &[
     plant("no-turn", &[Kind::KillNode], |size| size),
     plant("seal-under-writer", &[Kind::Flushall], busy),
     plant("hint-sets-tail", &[Kind::FalseHints], |size| size),
+    plant("bare-ids", &[Kind::PromoteStandby], |size| size),
     plant("epoch-kept", &[Kind::PromoteStandby], |size| size),
     plant("ring-kept", &[Kind::PromoteStandby], crowded),
     plant("no-lineage-fence", &[Kind::PromoteStandby], |size| size),
     plant("ready-without-beats", &[Kind::StopPostgres], |size| size),
+    plant("trash-without-the-head", &[Kind::KillNode], |size| size),
 ];
 
 impl Plant {

@@ -44,7 +44,7 @@ async fn tail_prints_one_line_per_event_across_connections() {
         "      2  10:11:15.123  r             TEXT_MESSAGE_CONTENT     \"word 2\"\n",
     ];
     assert_eq!(lines, expected.concat());
-    assert_eq!(output("t --until-caught-up --raw --after 4").await, format!("{}\n{}\n", event(5), event(6)));
+    assert_eq!(output("t --until-caught-up --raw --after 4 --epoch e").await, format!("{}\n{}\n", event(5), event(6)));
     let json = output("t --until-caught-up --json").await;
     let lines: Vec<Value> = json.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
     assert_eq!(lines[1], json!({"seq": 2, "runId": "r", "at": "2026-11-21T10:11:15.123Z", "event": event(2)}));

@@ -91,17 +91,20 @@ async fn threads() {
 #[tokio::test]
 async fn events_and_the_feed() {
     let envelope = r#"{"seq":3,"runId":"r","at":"-","event":{"type":"A", "n":1.0}}"#;
-    let page = format!(r#"{{"threadId":"t","epoch":"e","tail":3,"events":[{envelope}],"cursor":3,"hasMore":false}}"#);
+    let page =
+        format!(r#"{{"threadId":"t","epoch":"e","tail":3,"events":[{envelope}],"nextCursor":"c1.n","hasMore":false}}"#);
     let router = Router::new().fallback(async move |_: Request| ([(CONTENT_TYPE, "application/json")], page));
     let server = Server::start(router).await;
     let query = EventQuery { after: Some(2), wait: Some(std::time::Duration::from_secs(1)), ..EventQuery::default() };
     let page = server.client().events("t", &query).await.expect("a page");
     assert_eq!(page.events[0].event.get(), r#"{"type":"A", "n":1.0}"#);
+    assert_eq!(page.next_cursor, "c1.n");
 
     let entries = json!([{"cursor": 7, "type": "upsert", "threadId": "t", "thread": thread_json("t")},
                          {"cursor": 8, "type": "delete", "threadId": "u"}]);
     let (server, mut sent) =
-        answering(200, json!({"epoch": "f", "entries": entries, "cursor": 8, "hasMore": false})).await;
+        answering(200, json!({"epoch": "f", "entries": entries, "cursor": 8, "nextCursor": "c1.f", "hasMore": false}))
+            .await;
     let page = server
         .client()
         .feed(&FeedQuery { epoch: Some("f".into()), after: 6, ..FeedQuery::default() })
@@ -110,6 +113,9 @@ async fn events_and_the_feed() {
     assert!(matches!(&page.entries[0], FeedEntry::Upsert { cursor: 7, thread, .. } if thread.thread_id == "t"));
     assert!(matches!(&page.entries[1], FeedEntry::Delete { cursor: 8, thread_id } if thread_id == "u"));
     assert_eq!(sent.recv().await.expect("a request").0, "GET /v1/feed?after=6&epoch=f");
+    let next = FeedQuery { cursor: Some(page.next_cursor), ..FeedQuery::default() };
+    server.client().feed(&next).await.expect("a page");
+    assert_eq!(sent.recv().await.expect("a request").0, "GET /v1/feed?cursor=c1.f");
 }
 
 #[tokio::test]

@@ -86,7 +86,7 @@ pub async fn history(seed: u64, steps: usize, other: Env) {
         let head = both!(envs, at, |env| env.store.heads(&[key]).await.expect("heads")).pop();
         let fence = head.as_ref().map_or(Fence(1), |head| head.fence);
         let run = *dice.pick(&runs);
-        match dice.roll(25) {
+        match dice.roll(27) {
             0 | 1 => {
                 let mut new = new_thread(id, if dice.chance(50) { "u" } else { "v" });
                 new.agent = dice.chance(30).then(|| agent("a"));
@@ -191,6 +191,15 @@ pub async fn history(seed: u64, steps: usize, other: Env) {
                 let seq = dice.roll(head.map_or(1, |head| head.tail) + 3);
                 both!(envs, at, |env| env.store.mark_read(key, seq, None).await.expect("marks"));
             }
+            23 if dice.chance(40) => {
+                let (before, day) =
+                    (clock.now().minus(Duration::from_millis(dice.roll(9_000))), Duration::from_secs(86_400));
+                let keys = [key, *dice.pick(&old)];
+                both!(envs, at, |env| env.store.trash(&project(), &keys, before, day).await.expect("trashes"));
+            }
+            24 => {
+                both!(envs, at, |env| env.store.restore(&project(), &thread_id(id)).await.expect("restores"));
+            }
             _ => {
                 let cursor = dice.roll(head.map_or(1, |head| head.tail) + 3);
                 let max = 1 + dice.roll(40) as usize;
@@ -248,6 +257,14 @@ async fn compare(envs: &(Env, Env), dice: &mut Dice, at: &str, keys: &[ThreadKey
             page.head.history.epoch = Epoch::NONE;
             page
         });
+    }
+    let mut after = None;
+    loop {
+        let page = both!(envs, at, |env| env.store.trashed(&project(), after.as_ref(), 2).await.expect("lists"));
+        after = page.next;
+        if after.is_none() {
+            break;
+        }
     }
     both!(envs, at, |env| env.store.dirty_feeds(10).await.expect("dirty"));
     both!(envs, at, |env| {

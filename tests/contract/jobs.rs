@@ -8,7 +8,7 @@ use threadline_core::{
         JOB_BACKOFF, JOB_CLAIM, JOB_PARKED, JOB_TRIES, PACK_FIRST_LOOK, PACK_IDLE, SEGMENT_MIN_EVENTS, STAGING_TIMEOUT,
     },
 };
-use threadline_store::{Job, JobEnd, JobKind, JobLevel, Packing, Purging};
+use threadline_store::{Job, JobEnd, JobKind, JobLevel, JobSubject, Packing, Purging, PutJob};
 
 use crate::support::*;
 
@@ -17,7 +17,7 @@ async fn take(env: &Env, kind: JobKind) -> Vec<Job> {
 }
 
 async fn keys(env: &Env, kind: JobKind) -> Vec<ThreadKey> {
-    take(env, kind).await.into_iter().map(|job| job.key).collect()
+    take(env, kind).await.into_iter().map(|job| job.subject.thread().expect("a thread")).collect()
 }
 
 async fn end(env: &Env, job: &Job, end: JobEnd) {
@@ -41,24 +41,38 @@ pub async fn a_job_is_taken_by_one_until_its_claim_ends(env: Env) {
     env.clock.advance(Duration::from_millis(5));
     let second = deleted(&env, "b").await;
     let jobs = env.store.take_jobs(JobKind::Purge, 1).await.expect("takes");
-    assert_eq!(jobs.iter().map(|job| (job.key, job.tries)).collect::<Vec<_>>(), [(first, 1)], "the oldest first");
+    assert_eq!(
+        jobs.iter().map(|job| (job.subject.thread().expect("a thread"), job.tries)).collect::<Vec<_>>(),
+        [(first, 1)],
+        "the oldest first"
+    );
     assert_eq!(keys(&env, JobKind::Purge).await, [second]);
     assert_eq!(keys(&env, JobKind::Purge).await, []);
     assert_eq!(keys(&env, JobKind::Seal).await, [], "a job of another kind");
 
     env.clock.advance(JOB_CLAIM);
     let again = env.store.take_jobs(JobKind::Purge, 1).await.expect("takes");
-    assert_eq!(again.iter().map(|job| (job.key, job.tries)).collect::<Vec<_>>(), [(first, 2)]);
+    assert_eq!(
+        again.iter().map(|job| (job.subject.thread().expect("a thread"), job.tries)).collect::<Vec<_>>(),
+        [(first, 2)]
+    );
     // The claim of the first one was lost, so it ends nothing.
     end(&env, &jobs[0], JobEnd::Done).await;
     end(&env, &again[0], JobEnd::Later(Duration::from_secs(1))).await;
     assert_eq!(keys(&env, JobKind::Purge).await, [second]);
     env.clock.advance(Duration::from_secs(1));
     let again = take(&env, JobKind::Purge).await;
-    assert_eq!(again.iter().map(|job| (job.key, job.tries)).collect::<Vec<_>>(), [(first, 1)], "it made progress");
+    assert_eq!(
+        again.iter().map(|job| (job.subject.thread().expect("a thread"), job.tries)).collect::<Vec<_>>(),
+        [(first, 1)],
+        "it made progress"
+    );
     end(&env, &again[0], JobEnd::Untried).await;
     let again = take(&env, JobKind::Purge).await;
-    assert_eq!(again.iter().map(|job| (job.key, job.tries)).collect::<Vec<_>>(), [(first, 1)]);
+    assert_eq!(
+        again.iter().map(|job| (job.subject.thread().expect("a thread"), job.tries)).collect::<Vec<_>>(),
+        [(first, 1)]
+    );
     end(&env, &again[0], JobEnd::Done).await;
     env.clock.advance(JOB_CLAIM);
     assert_eq!(keys(&env, JobKind::Purge).await, [second]);
@@ -69,7 +83,10 @@ pub async fn a_job_that_fails_is_tried_less_often_and_parked(env: Env) {
     let mut waited = Duration::ZERO;
     for tries in 1..=JOB_TRIES {
         let jobs = take(&env, JobKind::Purge).await;
-        assert_eq!(jobs.iter().map(|job| (job.key, job.tries)).collect::<Vec<_>>(), [(key, tries)]);
+        assert_eq!(
+            jobs.iter().map(|job| (job.subject.thread().expect("a thread"), job.tries)).collect::<Vec<_>>(),
+            [(key, tries)]
+        );
         assert_eq!(level(&env, JobKind::Purge).await.parked, u64::from(tries == JOB_TRIES));
         end(&env, &jobs[0], JobEnd::Failed).await;
         let mut now = Duration::ZERO;
@@ -167,6 +184,26 @@ pub async fn a_job_stays_if_a_run_began_in_its_thread_meanwhile(env: Env) {
     env.start(key, "later").await;
     env.clock.advance(PACK_FIRST_LOOK);
     assert_eq!(keys(&env, JobKind::Pack).await, [key]);
+}
+
+pub async fn a_job_of_the_store_is_put_once_or_anew(env: Env) {
+    let (kind, subject, minute) = (JobKind::ClockStep, JobSubject::Store, Duration::from_secs(60));
+    let due = async || env.store.job_due(kind, &subject).await.expect("asks");
+    let put = async |after: Duration, put: PutJob| env.store.put_job(kind, &subject, after, put).await.expect("puts");
+    assert_eq!(due().await, None);
+    assert!(put(minute, PutJob::IfAbsent).await);
+    assert!(!put(2 * minute, PutJob::IfAbsent).await);
+    assert_eq!(due().await, Some(minute));
+    env.clock.advance(minute / 2);
+    assert_eq!(due().await, Some(minute / 2));
+    assert!(take(&env, kind).await.is_empty());
+    assert!(put(2 * minute, PutJob::Anew).await);
+    env.clock.advance(2 * minute);
+    assert_eq!(due().await, Some(Duration::ZERO));
+    let jobs = take(&env, kind).await;
+    assert_eq!(jobs.iter().map(|job| (&job.subject, job.tries)).collect::<Vec<_>>(), [(&subject, 1)]);
+    end(&env, &jobs[0], JobEnd::Done).await;
+    assert_eq!(due().await, None);
 }
 
 pub async fn jobs_go_with_their_thread(env: Env) {

@@ -1,7 +1,7 @@
 //! Generations of a store's history: what may have been given out before is not given out again, and each cursor is
 //! judged by itself.
 
-use threadline_core::{Epoch, FeedCursor, Generation, Judgement, LogHistory, NodeId};
+use threadline_core::{DEFAULT_PROJECT, Epoch, FeedCursor, Generation, Judgement, LogHistory, NodeId, ProjectId};
 use threadline_store::{LineageCause, NewBeat, StartOutcome};
 
 use crate::support::{Env, append, events, finished, new_thread, project, start_run, user};
@@ -42,6 +42,19 @@ pub async fn a_log_enters_a_generation_with_its_first_write(env: Env) {
     assert_eq!(judge(head.history(), 6, head.epoch, 6), Judgement::Continues);
     env.append(append(key, head.fence, None, events(6..7))).await.expect("appended");
     assert_eq!(env.head(key).await.history(), head.history(), "one write enters the generation");
+}
+
+pub async fn a_generation_is_recorded_in_the_audit_log(env: Env) {
+    let generation = another_generation(&env).await;
+    let default = ProjectId::new(DEFAULT_PROJECT).expect("an id");
+    let [(_, entry)] = &env.store.audit(&default, None, 10).await.expect("the audit log")[..] else {
+        panic!("one entry for one generation")
+    };
+    assert_eq!((&*entry.actor, &*entry.action), ("store", "lineage.changed"));
+    let facts: serde_json::Value = serde_json::from_str(&entry.facts).expect("JSON");
+    assert_eq!(facts, serde_json::json!({ "generation": generation.0, "cause": LineageCause::Ordered.name() }));
+    let newest = env.store.generations(1).await.expect("generations").remove(0);
+    assert_eq!((newest.generation, newest.at), (generation, entry.at));
 }
 
 pub async fn fences_and_keys_are_not_given_in_two_generations(env: Env) {

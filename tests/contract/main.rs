@@ -29,6 +29,7 @@ mod sqlite;
 mod support;
 mod threads;
 mod transfer;
+mod trash;
 
 use threadline_backing as backing;
 
@@ -123,6 +124,7 @@ contract! {
         the_age_of_the_oldest_job_is_measured
         a_run_puts_the_jobs_of_its_thread
         a_job_stays_if_a_run_began_in_its_thread_meanwhile
+        a_job_of_the_store_is_put_once_or_anew
         jobs_go_with_their_thread;
     feed:
         the_feed_keeps_the_newest_change_of_each_thread
@@ -171,6 +173,17 @@ contract! {
         a_returning_erased_user_starts_empty
         data_of_other_users_stays_when_a_user_is_erased
         a_long_feed_is_erased_completely;
+    trash:
+        a_thread_in_the_trash_is_gone_and_comes_back_as_it_was
+        a_thread_in_use_is_not_put_in_the_trash
+        the_feed_reports_the_trash_and_the_restoration
+        an_id_in_use_is_not_restored
+        the_trash_is_listed_newest_first
+        the_trash_is_purged_when_its_time_has_come
+        the_trash_of_a_user_is_erased
+        the_trash_is_not_exported
+        retention_waits_until_a_number_is_approved
+        no_run_and_no_event_gets_into_the_trash;
     transfer:
         a_thread_moves_as_it_is
         a_requested_stop_is_transferred_with_its_run
@@ -182,6 +195,7 @@ contract! {
         changes_before_the_feed_was_imported_are_fed;
     lineage:
         a_log_enters_a_generation_with_its_first_write
+        a_generation_is_recorded_in_the_audit_log
         fences_and_keys_are_not_given_in_two_generations
         a_feed_enters_a_generation_with_its_next_change
         generations_are_listed_with_their_causes

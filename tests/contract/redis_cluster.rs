@@ -19,7 +19,7 @@ use crate::{
 const DOWN_AFTER: Duration = Duration::from_millis(1_000);
 
 fn claim_of(thread: usize) -> Claim {
-    let id = ThreadId::new(&format!("t{thread}")).expect("id");
+    let id = ThreadId::new(format!("t{thread}")).expect("id");
     let name = LockName::new(&ProjectId::new("p").expect("id"), &id);
     Claim { name, run: RunId::new("r").expect("id"), ttl: Duration::from_secs(60) }
 }

@@ -181,10 +181,16 @@ impl Env {
     pub async fn purge(&self, rows: usize) -> bool {
         let jobs = self.store.take_jobs(JobKind::Purge, 1).await.expect("takes");
         let Some(job) = jobs.first() else { return false };
-        let end = match self.store.purge(job.key, rows).await.expect("purges") {
+        let end = match self.store.purge(job.subject.thread().expect("a thread"), rows).await.expect("purges") {
             Purging::More => JobEnd::Later(Duration::ZERO),
             Purging::Done => JobEnd::Done,
             Purging::Staged(left) => JobEnd::Later(left),
+            Purging::Trashed(left) => {
+                let discarded =
+                    self.store.discard(job.subject.thread().expect("a thread"), false).await.expect("discards");
+                assert_eq!(discarded, left.is_zero(), "not before its time");
+                JobEnd::Later(left)
+            }
         };
         self.store.end_job(job, end).await.expect("ends");
         true

@@ -3,8 +3,10 @@
 use std::{sync::Arc, time::Duration};
 
 use serde_json::json;
-use threadline_core::{Clock, Timestamp};
-use threadline_store::{DynStore, StatusStore, memory::MemoryStore, postgres::PgStore};
+use threadline_core::{Clock, ProjectId, Timestamp, UserId};
+use threadline_store::{
+    DynStore, JobKind, JobStore, JobSubject, StatusStore, TrashStore, memory::MemoryStore, postgres::PgStore,
+};
 
 use crate::{
     backing::Postgres,
@@ -86,9 +88,118 @@ async fn age_is_measured_by_the_clock_of_the_store() {
     server.retain().await;
     assert_eq!(threads(&server).await, 0);
     let audit = server.project().get("/v1/audit").await.ok(200);
-    let entry = audit["entries"].as_array().expect("entries").iter().find(|it| it["action"] == "retention.deletes");
+    let entry = audit["entries"].as_array().expect("entries").iter().find(|it| it["action"] == "retention.trashes");
     assert_eq!(entry.expect("audited")["at"], json!(of_store.now().to_string()), "as of the store's clock");
     server.stop().await;
+}
+
+#[tokio::test]
+async fn nothing_is_trashed_or_purged_after_a_step_of_the_clock() {
+    let started = Timestamp(1_795_255_875_120);
+    let (of_store, of_node) = (Clock::manual(started), Clock::manual(started));
+    let store = Arc::new(MemoryStore::new(of_store.clone()));
+    let server = Server::over(store.clone(), at(&of_node)).await;
+    fill(&server).await;
+    let pass = |time: Duration| {
+        of_store.advance(time);
+        of_node.advance(time);
+    };
+    // Both clocks are set, and the node expects another time.
+    let step = |time: Duration| {
+        let clock = store.clock();
+        clock.anchor(clock.now(), clock.steady());
+        pass(time);
+        clock.anchor(clock.now().minus(time), clock.steady());
+    };
+    let in_trash = async || {
+        let page = server.project().get("/v1/trash").await.ok(200);
+        page["threads"].as_array().expect("threads").len()
+    };
+    let noticed = async || {
+        eventually("the step is noticed", async || {
+            let left = store.job_due(JobKind::ClockStep, &JobSubject::Store).await.expect("asks");
+            left.filter(|left| *left > Duration::from_secs(23 * 3_600))
+        })
+        .await;
+    };
+    eventually("a first beat", async || (server.client().get("/readyz").await.status == 200).then_some(())).await;
+    let (day, year) = (Duration::from_secs(DAY), Duration::from_secs(400 * DAY));
+    step(year);
+    // Whether a beat has noticed it or not.
+    server.retain().await;
+    noticed().await;
+    server.retain().await;
+    pass(day - Duration::from_secs(60));
+    server.retain().await;
+    assert_eq!((threads(&server).await, in_trash().await), (1, 0));
+    assert_eq!(Figures::of(&server).await.get(REFUSED), 3.0);
+    // A day later people have had their time.
+    pass(Duration::from_secs(60));
+    server.retain().await;
+    assert_eq!((threads(&server).await, in_trash().await), (0, 1));
+    // The purge is due at once, and waits.
+    step(year);
+    let key = store.trash_of(&ProjectId::new("default").expect("an id"), &UserId::new("ann").expect("an id"), 1).await;
+    let key = JobSubject::Thread(key.expect("finds")[0]);
+    let left = async || store.job_due(JobKind::Purge, &key).await.expect("asks");
+    eventually("the purge was tried", async || {
+        (left().await.is_some_and(|left| left > Duration::from_secs(60))).then_some(())
+    })
+    .await;
+    noticed().await;
+    pass(Duration::from_secs(3_600));
+    eventually("it was tried again", async || {
+        (left().await.is_some_and(|left| left > Duration::from_secs(60))).then_some(())
+    })
+    .await;
+    assert_eq!(in_trash().await, 1);
+    server.project().post("/v1/trash/t/restore", json!({})).await.ok(200);
+    assert_eq!(threads(&server).await, 1);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_store_that_no_node_has_used_for_long_is_left_alone_for_a_day() {
+    let started = Timestamp(1_795_255_875_120);
+    let clock = Clock::manual(started);
+    let store = Arc::new(MemoryStore::new(clock.clone()));
+    let first = Server::over(store.clone(), at(&clock)).await;
+    fill(&first).await;
+    eventually("a first beat", async || (first.client().get("/readyz").await.status == 200).then_some(())).await;
+    first.stop().await;
+    for (hours, waits) in [(49, true), (24, true), (24, false)] {
+        clock.advance(Duration::from_secs(hours * 3_600) - Duration::from_secs(u64::from(hours == 24 && waits)));
+        let server = Server::over(store.clone(), at(&clock)).await;
+        server.retain().await;
+        assert_eq!(threads(&server).await, usize::from(waits), "after {hours} h");
+        eventually("a first beat", async || (server.client().get("/readyz").await.status == 200).then_some(())).await;
+        server.stop().await;
+    }
+}
+
+#[tokio::test]
+async fn a_minority_of_wrong_clocks_does_not_stop_retention() {
+    let store: DynStore = Arc::new(MemoryStore::new(Clock::system()));
+    let wrong = Server::over(store.clone(), at(&ahead(Duration::from_secs(400 * DAY)))).await;
+    let mut right = Vec::new();
+    for _ in 0..2 {
+        right.push(Server::over(store.clone(), at(&Clock::system())).await);
+    }
+    eventually("three nodes that know their skew", async || {
+        let nodes = wrong.project().get("/v1/nodes").await.ok(200);
+        let known = nodes["nodes"].as_array().expect("nodes").iter().filter(|node| node["skewMs"].is_i64());
+        (known.count() == 3).then_some(())
+    })
+    .await;
+    let refused = async |server: &Server| {
+        server.retain().await;
+        Figures::of(server).await.get(REFUSED)
+    };
+    assert_eq!((refused(&wrong).await, refused(&right[0]).await), (0.0, 0.0), "two of three agree with the store");
+    right.pop().expect("a server").stop().await;
+    assert_eq!(refused(&right[0]).await, 1.0, "one of two is no majority");
+    right.pop().expect("a server").stop().await;
+    wrong.stop().await;
 }
 
 #[tokio::test]
@@ -108,7 +219,10 @@ async fn a_step_of_the_store_is_noticed_recorded_and_ends_no_run() {
     let audit = server.project().get("/v1/audit").await.ok(200);
     let entry = audit["entries"].as_array().expect("entries").iter().find(|it| it["action"] == "clock.set");
     let entry = entry.expect("recorded");
-    assert_eq!((&entry["actor"], entry["facts"]["stepMs"].as_i64().map(|ms| ms / 60_000)), (&json!("clock"), Some(60)));
+    assert_eq!(
+        (&entry["actor"], entry["facts"]["stepMs"].as_i64().map(|ms| (ms + 30_000) / 60_000)),
+        (&json!("clock"), Some(60))
+    );
     assert!(store.clock().now().0.abs_diff(Clock::system().now().0) < 60_000, "the new time is believed");
     assert_eq!(ann.get("/v1/threads/t/runs/r").await.ok(200)["status"], "running");
     server.stop().await;

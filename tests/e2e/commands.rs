@@ -6,7 +6,8 @@ use std::{
 };
 
 use clap::Parser;
-use threadline::cli::{Cli, CliError, Command, HealthArgs, RunArgs, health, identity, nodes, run::say};
+use serde_json::json;
+use threadline::cli::{Cli, CliError, Command, HealthArgs, RunArgs, health, identity, nodes, run::say, trash};
 use threadline_client::{Client, ClientConfig, ClientError, ThreadQuery};
 
 use crate::harness::{Options, Server, eventually, run};
@@ -76,6 +77,7 @@ async fn output(server: &Server, line: &str) -> String {
         Command::Projects(args) => identity::projects(&cli.connect, args, &mut out).await,
         Command::Users(args) => identity::users(&cli.connect, args, &mut out).await,
         Command::Audit(args) => identity::audit(&cli.connect, args, &mut out).await,
+        Command::Trash(args) => trash::run(&cli.connect, args, &mut out).await,
         Command::Nodes => nodes::run(&cli.connect, &mut out).await,
         other => panic!("{other:?} is not tried here"),
     }
@@ -120,6 +122,23 @@ async fn a_projects_own_affairs_are_seen_to_on_the_command_line() {
         let acme = output(server, "--project acme audit --limit 1").await;
         assert!(acme.contains("key.created") && acme.lines().count() == 1, "{acme}");
         assert!(Cli::try_parse_from(["threadline", "users", "erase", "ann"]).is_err(), "--yes is needed");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn the_trash_is_listed_and_restored_on_the_command_line() {
+    run(Options::memory().with_manual_clock(), async |server: &Server| {
+        let settings = json!({ "retention": { "deleteAfterDays": 1 } });
+        server.client().put("/v1/projects/default", settings).await.ok(201);
+        server.client().thread("old").await;
+        server.pass(2 * 24 * 3_600);
+        server.retain().await;
+        let listed = output(server, "trash list").await;
+        assert!(listed.starts_with("old  dev  trashed ") && listed.contains("  removed "), "{listed}");
+        assert_eq!(output(server, "trash restore old").await, "old");
+        assert_eq!(output(server, "trash list").await, "");
+        server.client().get("/v1/threads/old").await.ok(200);
     })
     .await;
 }

@@ -24,7 +24,8 @@ async fn all_clients_are_closed_with_a_reason_and_a_streamed_run_continues_after
     feed.named("hello").await;
     let poll = tokio::spawn({
         let dev = dev.clone();
-        async move { dev.get("/v1/threads/t/events?after=2&wait=60").await }
+        let path = format!("/v1/threads/t/events?after=2&epoch={}&wait=60", dev.epoch("t").await);
+        async move { dev.get(&path).await }
     });
     let (chunks, body) = mpsc::unbounded_channel::<Bytes>();
     let body = futures_util::stream::unfold(body, async |mut body| {

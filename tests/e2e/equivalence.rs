@@ -67,7 +67,8 @@ fn url(text: &str) -> String {
 struct Page<'a> {
     #[serde(borrow)]
     events: Vec<&'a RawValue>,
-    cursor: u64,
+    #[serde(rename = "nextCursor")]
+    next: String,
     #[serde(rename = "hasMore")]
     has_more: bool,
 }
@@ -83,12 +84,12 @@ fn entry(envelope: &str) -> (u64, String) {
 }
 
 async fn pages(dev: &Client, limit: usize) -> Log {
-    let (mut log, mut after) = (Log::new(), 0);
+    let (mut log, mut start) = (Log::new(), "after=0".to_owned());
     loop {
-        let answer = dev.get(&format!("/v1/threads/t/events?after={after}&limit={limit}")).await;
+        let answer = dev.get(&format!("/v1/threads/t/events?{start}&limit={limit}")).await;
         let page: Page<'_> = serde_json::from_slice(&answer.body).expect("a page");
         log.extend(page.events.iter().map(|event| entry(event.get())));
-        after = page.cursor;
+        start = format!("cursor={}", page.next);
         if !page.has_more {
             return log;
         }
@@ -96,12 +97,13 @@ async fn pages(dev: &Client, limit: usize) -> Log {
 }
 
 async fn pages_back(dev: &Client, limit: usize) -> Log {
-    let (mut log, mut before) = (Log::new(), u64::MAX);
+    let epoch = dev.epoch("t").await;
+    let (mut log, mut start) = (Log::new(), format!("before={}&epoch={epoch}", u64::MAX));
     loop {
-        let answer = dev.get(&format!("/v1/threads/t/events?before={before}&limit={limit}")).await;
+        let answer = dev.get(&format!("/v1/threads/t/events?{start}&limit={limit}")).await;
         let page: Page<'_> = serde_json::from_slice(&answer.body).expect("a page");
         log.splice(0..0, page.events.iter().map(|event| entry(event.get())));
-        before = page.cursor;
+        start = format!("cursor={}", page.next);
         if !page.has_more {
             return log;
         }
@@ -109,14 +111,15 @@ async fn pages_back(dev: &Client, limit: usize) -> Log {
 }
 
 async fn ndjson(dev: &Client, after: u64) -> Log {
-    let answer = dev.get_as(&format!("/v1/threads/t/events?after={after}"), "application/x-ndjson").await;
+    let epoch = dev.epoch("t").await;
+    let answer = dev.get_as(&format!("/v1/threads/t/events?after={after}&epoch={epoch}"), "application/x-ndjson").await;
     assert_eq!(answer.status, 200);
     answer.text().split_terminator('\n').map(entry).collect()
 }
 
 /// SSE after a cursor, at most so many events; to the tail if there are no more.
 async fn sse(dev: &Client, after: u64, most: usize) -> Log {
-    let path = format!("/v1/threads/t/events?after={after}&until=tail");
+    let path = format!("/v1/threads/t/events?after={after}&epoch={}&until=tail", dev.epoch("t").await);
     let mut events = Events::open(dev.request(Method::GET, &path)).await;
     let (mut log, mut epoch) = (Log::new(), String::new());
     while log.len() < most
@@ -160,8 +163,9 @@ struct Batch<'a> {
 }
 
 /// The socket after a cursor; at least so many events, or to the tail.
-async fn socket(socket: &mut Socket, after: u64, most: usize) -> Log {
-    socket.send(json!({ "subscribe": { "threadId": "t", "after": after } })).await;
+async fn socket(dev: &Client, socket: &mut Socket, after: u64, most: usize) -> Log {
+    let epoch = dev.epoch("t").await;
+    socket.send(json!({ "subscribe": { "threadId": "t", "after": after, "epoch": epoch } })).await;
     let mut log = Log::new();
     let mut begun = false;
     while log.len() < most {
@@ -212,7 +216,7 @@ async fn compare(server: &Server, want: &Log) {
     assert_same(&ndjson(&dev, 0).await, want, "NDJSON");
     assert_same(&sse(&dev, 0, usize::MAX).await, want, "SSE");
     let mut open = server.socket("dev").await;
-    assert_same(&socket(&mut open, 0, usize::MAX).await, want, "socket");
+    assert_same(&socket(&dev, &mut open, 0, usize::MAX).await, want, "socket");
     // One long subscription is any number of short ones.
     let mut seed = 0x9e37_79b9_7f4a_7c15;
     for _ in 0..2 {
@@ -227,7 +231,7 @@ async fn compare(server: &Server, want: &Log) {
             if random(&mut seed).is_multiple_of(2) {
                 open = server.socket("dev").await;
             }
-            let mut part = socket(&mut open, cursor(&by_socket), most).await;
+            let mut part = socket(&dev, &mut open, cursor(&by_socket), most).await;
             // A reader that loses some of what it was sent comes again from what it kept.
             part.truncate(most);
             by_socket.extend(part);

@@ -172,7 +172,8 @@ everywhere! {
         feed.next().await;
         let poll = tokio::spawn({
             let dev = dev.clone();
-            async move { dev.get("/v1/threads/t/events?after=1&wait=60").await }
+            let path = format!("/v1/threads/t/events?after=1&epoch={}&wait=60", dev.epoch("t").await);
+            async move { dev.get(&path).await }
         });
         let there = once(server, &before, "threadline_subscribers{transport=\"poll\",follows=\"thread\"}", 1.0).await;
         assert_moved(&there, &[

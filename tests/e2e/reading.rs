@@ -28,40 +28,39 @@ everywhere! {
         let epoch = text(&prepare(&dev).await, "epoch").to_owned();
         let page = async |query: &str| dev.get(&format!("{PATH}?{query}")).await.ok(200);
         let all = page("").await;
-        assert_eq!((seqs(&all), number(&all, "tail"), number(&all, "cursor")), ((1..=7).collect(), 7, 7));
+        assert_eq!((seqs(&all), number(&all, "tail")), ((1..=7).collect(), 7));
         assert_eq!((&all["hasMore"], &all["epoch"], &all["threadId"]), (&json!(false), &json!(epoch), &json!("t")));
-        let mut after = 0;
-        let mut found = Vec::new();
-        loop {
-            let part = page(&format!("after={after}&limit=3&epoch={epoch}")).await;
-            found.extend(seqs(&part));
-            after = number(&part, "cursor");
-            if part["hasMore"] == false {
-                break;
+        // The cursor of a page has its direction.
+        let next = |page: &Value| format!("cursor={}", text(page, "nextCursor"));
+        for (start, parts) in [
+            (format!("after=0&epoch={epoch}"), vec![vec![1, 2, 3], vec![4, 5, 6], vec![7]]),
+            (format!("before=8&epoch={epoch}"), vec![vec![5, 6, 7], vec![2, 3, 4], vec![1]]),
+        ] {
+            let (mut start, mut found) = (start, Vec::new());
+            loop {
+                let part = page(&format!("{start}&limit=3")).await;
+                found.push(seqs(&part));
+                start = next(&part);
+                if part["hasMore"] == false {
+                    break;
+                }
             }
+            assert_eq!(found, parts);
+            assert_eq!(seqs(&page(&start).await), [0; 0], "nothing is behind the last page");
         }
-        assert_eq!(found, (1..=7).collect::<Vec<_>>());
-        let (mut before, mut found) = (8, Vec::new());
-        loop {
-            let part = page(&format!("before={before}&limit=3")).await;
-            found.splice(0..0, seqs(&part));
-            before = number(&part, "cursor");
-            if part["hasMore"] == false {
-                break;
-            }
-        }
-        assert_eq!(found, (1..=7).collect::<Vec<_>>());
-        assert_eq!(seqs(&page("before=18446744073709551615&limit=2").await), [6, 7]);
-        assert_eq!(seqs(&page("before=0").await), [0; 0]);
-        assert_eq!(seqs(&page("before=1").await), [0; 0]);
-        assert_eq!(seqs(&page("after=7").await), [0; 0]);
-        assert_eq!(seqs(&page("after=6&limit=0").await), [7], "a limit of 0 is taken for the smallest");
+        let at = async |query: &str| seqs(&page(&format!("{query}&epoch={epoch}")).await);
+        assert_eq!(at("before=18446744073709551615&limit=2").await, [6, 7]);
+        assert_eq!(at("before=0").await, [0; 0]);
+        assert_eq!(at("before=1").await, [0; 0]);
+        assert_eq!(at("after=7").await, [0; 0]);
+        assert_eq!(at("after=6&limit=0").await, [7], "a limit of 0 is taken for the smallest");
         // Bounded to a run.
         assert_eq!(seqs(&page("runId=one").await), [1, 2, 3, 4]);
         assert_eq!(seqs(&page("runId=two&limit=2").await), [5, 6]);
-        assert_eq!(seqs(&page("runId=one&before=3").await), [1, 2]);
-        assert_eq!(seqs(&page("runId=two&before=7&limit=1").await), [6]);
-        let last = page("runId=two&before=6").await;
+        assert_eq!(at("runId=one&before=3").await, [1, 2]);
+        let last = page(&format!("runId=two&before=7&limit=1&epoch={epoch}")).await;
+        assert_eq!((seqs(&last), &last["hasMore"]), (vec![6], &json!(true)));
+        let last = page(&format!("runId=two&{}", next(&last))).await;
         assert_eq!((seqs(&last), &last["hasMore"]), (vec![5], &json!(false)));
     }
 }
@@ -69,10 +68,10 @@ everywhere! {
 everywhere! {
     async fn a_cursor_of_another_log_is_refused_in_every_form(server) {
         let dev = server.client();
-        prepare(&dev).await;
+        let present = text(&prepare(&dev).await, "epoch").to_owned();
         for form in ["application/json", "application/x-ndjson", "text/event-stream"] {
             for ahead in ["8", "9223372036854775807", "18446744073709551615"] {
-                let answer = dev.get_as(&format!("{PATH}?after={ahead}"), form).await;
+                let answer = dev.get_as(&format!("{PATH}?after={ahead}&epoch={present}"), form).await;
                 assert_eq!(number(&answer.problem(416, "cursor-ahead"), "tail"), 7, "{form} {ahead}");
             }
             for epoch in ["0000000000000000", "nonsense", ""] {
@@ -91,10 +90,50 @@ everywhere! {
 }
 
 everywhere! {
+    async fn no_position_is_taken_without_the_log_that_it_belongs_to(server) {
+        let dev = server.client();
+        let epoch = text(&prepare(&dev).await, "epoch").to_owned();
+        let page = dev.get(&format!("{PATH}?limit=3")).await.ok(200);
+        let (cursor, list) = (text(&page, "nextCursor").to_owned(), dev.get("/v1/threads").await.ok(200));
+        let damaged = format!("{}x{}", &cursor[..9], &cursor[10..]);
+        let feed = dev.get("/v1/feed").await.ok(200);
+        let foreign = text(&feed, "nextCursor");
+        let (mut socket, position) = (server.socket("dev").await, json!({ "after": 3 }));
+        for form in ["application/json", "application/x-ndjson", "text/event-stream"] {
+            for (query, says) in [
+                ("after=3", "after is 3"),
+                ("before=3", "before is 3"),
+                (&*format!("cursor={damaged}"), &*damaged),
+                ("cursor=3", "\"3\""),
+                ("cursor=", "\"\""),
+                (&format!("cursor={foreign}"), "a feed"),
+            ] {
+                let problem = dev.get_as(&format!("{PATH}?{query}"), form).await.problem(400, "invalid-cursor");
+                assert!(text(&problem, "detail").contains(says), "{problem}");
+            }
+            for both in [format!("after=3&epoch={epoch}"), "before=3".to_owned(), format!("epoch={epoch}")] {
+                dev.get_as(&format!("{PATH}?cursor={cursor}&{both}"), form).await.problem(400, "invalid-request");
+            }
+        }
+        for (id, start) in [position, json!({ "cursor": damaged }), json!({ "cursor": foreign })].iter().enumerate() {
+            let mut subscribe = start.clone();
+            subscribe["threadId"] = "t".into();
+            socket.send(json!({ "id": id.to_string(), "subscribe": subscribe })).await;
+            socket.problem(&id.to_string(), 400, "invalid-cursor").await;
+        }
+        for (path, cursor) in [("/v1/feed", &*cursor), ("/v1/threads", &*cursor), ("/v1/threads", foreign)] {
+            dev.get(&format!("{path}?cursor={cursor}")).await.problem(400, "invalid-cursor");
+        }
+        assert!(list["nextCursor"].is_null(), "{list}");
+    }
+}
+
+everywhere! {
     async fn ndjson_is_the_whole_log_up_to_the_tail_of_the_moment(server) {
         let dev = server.client();
         prepare(&dev).await;
-        let answer = dev.get_as(&format!("{PATH}?after=2"), "application/x-ndjson").await;
+        let path = format!("{PATH}?after=2&epoch={}", dev.epoch("t").await);
+        let answer = dev.get_as(&path, "application/x-ndjson").await;
         assert_eq!((answer.header("threadline-tail"), answer.header("threadline-epoch").len()), ("7", 16));
         let lines: Vec<Value> =
             answer.text().lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
@@ -112,29 +151,33 @@ everywhere! {
         let epoch = text(&prepare(&dev).await, "epoch").to_owned();
         let id = |seq: u64| Some(format!("{epoch}:{seq}"));
         let follow = |query: &str| dev.request(Method::GET, &format!("{PATH}{query}"));
-        let mut events = Events::open(follow("?after=5")).await;
+        let mut events = Events::open(follow(&format!("?after=5&epoch={epoch}"))).await;
         let hello = events.named("hello").await;
         assert_eq!((number(&hello.json(), "after"), number(&hello.json(), "tail"), &hello.id), (5, 7, &None));
         for seq in [6, 7] {
             assert_eq!(events.message().await.id, id(seq));
         }
         let caught_up = events.named("caught_up").await;
-        assert_eq!((number(&caught_up.json(), "seq"), caught_up.id), (7, None));
+        assert_eq!((number(&caught_up.json(), "seq"), &caught_up.id), (7, &None));
+        for (start, after) in [(hello.json(), 5), (caught_up.json(), 7)] {
+            let mut again = Events::open(follow(&format!("?cursor={}", text(&start, "nextCursor")))).await;
+            assert_eq!(number(&again.named("hello").await.json(), "after"), after);
+        }
         dev.append("t", "two", 4, json!([{ "type": "G" }])).await.ok(200);
         let live = events.message().await;
         assert_eq!((&live.id, &live.json()["event"]["type"]), (&id(8), &json!("G")));
         drop(events);
         // Coming again as a browser does: the header wins over the query.
-        let mut again = Events::open(follow("?after=1").header("last-event-id", format!("{epoch}:7"))).await;
+        let mut again = Events::open(follow("?cursor=any").header("last-event-id", format!("{epoch}:7"))).await;
         assert_eq!(number(&again.named("hello").await.json(), "after"), 7);
         assert_eq!(again.message().await.id, id(8));
         for bad in ["x", "7", ":7", &epoch, &format!("{epoch}:"), &format!("{epoch}:+7"), &format!("{epoch}:x"), "abc:7"] {
             let bad = follow("").header("accept", "text/event-stream").header("last-event-id", bad);
-            let problem = crate::harness::http::send(bad).await.problem(400, "invalid-request");
+            let problem = crate::harness::http::send(bad).await.problem(400, "invalid-cursor");
             assert!(problem["detail"].as_str().is_some_and(|detail| detail.contains("<epoch>:<seq>")), "{problem}");
         }
         // To the tail only.
-        let mut tail = Events::open(follow("?after=7&until=tail")).await;
+        let mut tail = Events::open(follow(&format!("?after=7&epoch={epoch}&until=tail"))).await;
         tail.named("hello").await;
         tail.message().await;
         tail.named("caught_up").await;
@@ -152,7 +195,7 @@ everywhere! {
         assert_eq!((&ended["reason"], number(&ended, "seq")), (&json!("run-ended"), 9));
         assert_eq!(run.next().await, None);
         // To the end of the thread.
-        let mut gone = Events::open(follow("?after=9")).await;
+        let mut gone = Events::open(follow(&format!("?after=9&epoch={epoch}"))).await;
         gone.named("hello").await;
         gone.named("caught_up").await;
         dev.delete("/v1/threads/t").await;
@@ -170,13 +213,19 @@ everywhere! {
         events.named("hello").await;
         let seen = events.message().await.id.expect("an id");
         drop(events);
+        let cursor = text(&dev.get(&format!("{PATH}?limit=1")).await.ok(200), "nextCursor").to_owned();
         assert_eq!(dev.delete("/v1/threads/t").await.status, 204);
         let fresh = text(&prepare(&dev).await, "epoch").to_owned();
         for form in ["text/event-stream", "application/json", "application/x-ndjson"] {
             let again = dev.request(Method::GET, PATH).header("accept", form).header("last-event-id", &seen);
             let problem = crate::harness::http::send(again).await.problem(410, "log-replaced");
             assert_eq!((text(&problem, "epoch"), number(&problem, "tail")), (&*fresh, 7), "{form}");
+            let problem = dev.get_as(&format!("{PATH}?cursor={cursor}"), form).await.problem(410, "log-replaced");
+            assert_eq!((text(&problem, "epoch"), &problem["commonUpTo"]), (&*fresh, &Value::Null), "{form}");
         }
+        let mut socket = server.socket("dev").await;
+        socket.send(json!({ "id": "1", "subscribe": { "threadId": "t", "cursor": cursor } })).await;
+        socket.problem("1", 410, "log-replaced").await;
     }
 }
 
@@ -186,7 +235,8 @@ everywhere! {
     ) {
         let dev = server.client();
         prepare(&dev).await;
-        let mut events = Events::open(dev.request(Method::GET, &format!("{PATH}?after=7"))).await;
+        let path = format!("{PATH}?after=7&epoch={}", dev.epoch("t").await);
+        let mut events = Events::open(dev.request(Method::GET, &path)).await;
         events.named("hello").await;
         events.named("caught_up").await;
         for _ in 0..2 {
@@ -202,31 +252,34 @@ everywhere! {
 everywhere! {
     async fn long_poll_waits_for_the_next_event_and_no_longer(server) {
         let dev = server.client();
-        prepare(&dev).await;
+        let epoch = text(&prepare(&dev).await, "epoch").to_owned();
+        let after = |seq: u64| format!("{PATH}?after={seq}&epoch={epoch}");
         let waiting = tokio::spawn({
-            let dev = dev.clone();
-            async move { dev.get(&format!("{PATH}?after=7&wait=60")).await.ok(200) }
+            let (dev, path) = (dev.clone(), after(7));
+            async move { dev.get(&format!("{path}&wait=60")).await.ok(200) }
         });
         // There is something already: no waiting.
-        assert_eq!(seqs(&dev.get(&format!("{PATH}?after=6&wait=60")).await.ok(200)), [7]);
+        assert_eq!(seqs(&dev.get(&format!("{}&wait=60", after(6))).await.ok(200)), [7]);
         assert!(!waiting.is_finished());
         dev.append("t", "two", 4, json!([{ "type": "G" }])).await.ok(200);
         assert_eq!(seqs(&waiting.await.expect("answered")), [8]);
-        let empty = dev.get(&format!("{PATH}?after=8&wait=0.05")).await.ok(200);
-        assert_eq!((seqs(&empty).len(), number(&empty, "cursor")), (0, 8));
+        let empty = dev.get(&format!("{}&wait=0.05", after(8))).await.ok(200);
+        assert_eq!(seqs(&empty), [0; 0]);
+        let waited = format!("{PATH}?cursor={}&wait=60", text(&empty, "nextCursor"));
         for bad in ["wait=-1", "wait=x", "wait=NaN", "wait=1e300"] {
-            dev.get(&format!("{PATH}?after=8&{bad}")).await.problem(400, "invalid-request");
+            dev.get(&format!("{}&{bad}", after(8))).await.problem(400, "invalid-request");
         }
-        dev.get(&format!("{PATH}?before=8&wait=1")).await.problem(400, "invalid-request");
+        dev.get(&format!("{PATH}?before=8&epoch={epoch}&wait=1")).await.problem(400, "invalid-request");
         // A stream bounded to a run ends with the run, though the thread continues.
         let waiting = tokio::spawn({
-            let dev = dev.clone();
-            async move { dev.get(&format!("{PATH}?after=9&runId=two&wait=60")).await }
+            let (dev, path) = (dev.clone(), after(9));
+            async move { dev.get(&format!("{path}&runId=two&wait=60")).await }
         });
         dev.act("t", "two", "finish").await.ok(200);
         let answer = waiting.await.expect("answered");
         assert!(matches!(answer.status, 200 | 416), "{}", answer.text());
-        let done = dev.get(&format!("{PATH}?after=9&runId=two&wait=60")).await.ok(200);
+        assert_eq!(seqs(&dev.get(&waited).await.ok(200)), [9]);
+        let done = dev.get(&format!("{}&runId=two&wait=60", after(9))).await.ok(200);
         assert_eq!((seqs(&done).len(), &done["hasMore"]), (0, &json!(false)));
     }
 }
@@ -311,7 +364,7 @@ async fn a_conversation_that_no_model_could_read_is_refused_and_its_events_are_n
         // An answer holds no more than a page, but one message at least.
         assert_eq!(earlier["messages"].as_array().map(Vec::len), Some(1));
         assert_eq!(earlier["hasMore"], true);
-        dev.get("/v1/threads/t/events?after=9").await.ok(200);
+        dev.get(&format!("/v1/threads/t/events?after=9&epoch={}", dev.epoch("t").await)).await.ok(200);
     })
     .await;
 }

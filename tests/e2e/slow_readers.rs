@@ -64,7 +64,8 @@ async fn a_stuck_reader_is_closed_with_4008_and_loses_no_event() {
         let last = *seen.last().expect("events");
         assert!(seen.iter().copied().eq(1..=last) && last < EVENTS, "{last}");
         let mut again = server.socket("dev").await;
-        again.send(json!({ "subscribe": { "threadId": "t", "after": last } })).await;
+        let epoch = dev.epoch("t").await;
+        again.send(json!({ "subscribe": { "threadId": "t", "after": last, "epoch": epoch } })).await;
         let mut frames = Vec::new();
         while frames.last().is_none_or(|frame: &Value| frame.get("caughtUp").is_none()) {
             frames.push(again.any().await);

@@ -20,7 +20,13 @@ everywhere! {
         let events = socket.frame("events").await;
         assert_eq!(events["batches"][0]["seq"], 2);
         assert_eq!(events["batches"][0]["events"], json!([{ "type": "B" }]));
-        assert_eq!(socket.frame("caughtUp").await, json!({ "threadId": "t", "epoch": epoch, "seq": 2 }));
+        let caught_up = socket.frame("caughtUp").await;
+        assert_eq!((&caught_up["threadId"], text(&caught_up, "epoch"), number(&caught_up, "seq")), (&json!("t"), &*epoch, 2));
+        let mut other = server.socket("dev").await;
+        for (start, after) in [(&hello, 1), (&caught_up, 2)] {
+            other.send(json!({ "subscribe": { "threadId": "t", "cursor": start["nextCursor"] } })).await;
+            assert_eq!(number(&other.until("hello").await.1, "after"), after);
+        }
         dev.append("t", "r", 3, json!([{ "type": "C" }, { "type": "D" }])).await.ok(200);
         let live = socket.frame("events").await;
         assert_eq!((&live["batches"][0]["seq"], &live["batches"][0]["runId"]), (&json!(3), &json!("r")));
@@ -68,16 +74,17 @@ everywhere! {
         dev.run("t", "r").await;
         let events: Vec<_> = (0..3000).map(|n| json!({ "type": "E", "n": n })).collect();
         dev.append("t", "r", 1, json!(events)).await.ok(200);
+        let epoch = dev.epoch("t").await;
         let mut socket = server.socket("dev").await;
         socket.send(json!({ "id": "1", "subscribe": { "threadId": "t" } })).await;
-        socket.send(json!({ "id": "2", "subscribe": { "threadId": "t", "after": 2998 } })).await;
+        socket.send(json!({ "id": "2", "subscribe": { "threadId": "t", "after": 2998, "epoch": epoch } })).await;
         // Whatever came of the first one ends with the second hello.
         while socket.until("hello").await.0.as_deref() != Some("2") {}
         let frame = socket.frame("events").await;
         assert_eq!((&frame["batches"][0]["seq"], frame["batches"].as_array().map(Vec::len)), (&json!(2999), Some(1)));
         socket.frame("caughtUp").await;
         // One that is refused leaves the one that is there.
-        socket.send(json!({ "id": "3", "subscribe": { "threadId": "t", "after": 9999 } })).await;
+        socket.send(json!({ "id": "3", "subscribe": { "threadId": "t", "after": 9999, "epoch": epoch } })).await;
         let problem = socket.problem("3", 416, "cursor-ahead").await;
         assert_eq!((&problem["threadId"], number(&problem, "tail")), (&json!("t"), 3000));
         dev.append("t", "r", 3001, json!([{ "type": "X" }])).await.ok(200);
@@ -211,6 +218,9 @@ everywhere! {
         socket.send(json!({ "subscribeFeed": { "after": cursor, "epoch": epoch } })).await;
         assert_eq!(number(&socket.frame("feedHello").await, "cursor"), cursor);
         assert_eq!(socket.frame("feed").await["entries"].as_array().map(Vec::len), Some(1));
+        let caught_up = socket.frame("feedCaughtUp").await;
+        socket.send(json!({ "subscribeFeed": { "cursor": caught_up["nextCursor"] } })).await;
+        assert_eq!(socket.frame("feedHello").await["cursor"], caught_up["cursor"]);
         socket.frame("feedCaughtUp").await;
         socket.send(json!({ "id": "x", "subscribeFeed": { "after": 999, "epoch": epoch } })).await;
         socket.problem("x", 416, "cursor-ahead").await;

@@ -35,7 +35,8 @@ async fn every_follower_is_listed_with_its_cursor_until_it_leaves() {
         assert_eq!(of(&project, "t").await, Vec::<Value>::new());
 
         let mut socket = Socket::open(&ann).await;
-        socket.send(json!({ "subscribe": { "threadId": "t", "after": 1 } })).await;
+        let epoch = ann.epoch("t").await;
+        socket.send(json!({ "subscribe": { "threadId": "t", "after": 1, "epoch": epoch } })).await;
         socket.until("caughtUp").await;
         let follower = |transport: &str, user: Value, run: Value, cursor: u64| {
             json!({ "transport": transport, "userId": user, "credential": "operator", "runId": run, "cursor": cursor })
@@ -50,7 +51,8 @@ async fn every_follower_is_listed_with_its_cursor_until_it_leaves() {
         assert_eq!(settled(&project, "t", 2).await, [on_socket(2), by_events(2)]);
         let poll = tokio::spawn({
             let ann = ann.clone();
-            async move { ann.get("/v1/threads/t/events?after=2&wait=20").await.ok(200) }
+            let path = format!("/v1/threads/t/events?after=2&epoch={epoch}&wait=20");
+            async move { ann.get(&path).await.ok(200) }
         });
         let waiting = follower("long-poll", json!("ann"), Value::Null, 2);
         assert_eq!(settled(&project, "t", 3).await, [on_socket(2), by_events(2), waiting]);

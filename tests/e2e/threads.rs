@@ -82,7 +82,7 @@ everywhere! {
         assert!(all("&includeArchived=true").await.contains(&"t1".to_owned()));
         dev.patch("/v1/threads/t1", json!({ "archived": false })).await.ok(200);
         assert!(all("").await.contains(&"t1".to_owned()));
-        dev.get("/v1/threads?cursor=nonsense").await.problem(400, "invalid-request");
+        dev.get("/v1/threads?cursor=nonsense").await.problem(400, "invalid-cursor");
     }
 }
 

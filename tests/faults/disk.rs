@@ -131,7 +131,7 @@ async fn a_full_disk_loses_nothing_and_stops_no_reader() {
             loop {
                 match api.post(&writer.path(), body.clone()).await {
                     Reply::Done(_, receipt) => break writer.took(events, &receipt),
-                    other => assert!(freed.elapsed() < Duration::from_secs(3), "space is free again, but: {other:?}"),
+                    other => assert!(freed.elapsed() < Duration::from_secs(10), "space is free again, but: {other:?}"),
                 }
             }
         }

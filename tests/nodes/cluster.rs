@@ -144,18 +144,19 @@ pub async fn ended(client: &Client, thread: &str, run: &str) -> Run {
 
 /// The whole log, one event a line with its run.
 pub async fn log(client: &Client, thread: &str) -> Vec<String> {
-    let (mut lines, mut after) = (Vec::new(), 0);
+    let (mut lines, mut last, mut cursor) = (Vec::new(), 0, None);
     loop {
-        let query = EventQuery { after: Some(after), limit: Some(10_000), ..EventQuery::default() };
+        let query = EventQuery { cursor: cursor.clone(), limit: Some(10_000), ..EventQuery::default() };
         let page = client.events(thread, &query).await.expect("a page");
         for event in &page.events {
-            after += 1;
-            assert_eq!(event.seq, after, "dense");
+            last += 1;
+            assert_eq!(event.seq, last, "dense");
             lines.push(format!("{} {}", event.run_id, event.event.get()));
         }
         if page.events.is_empty() {
             return lines;
         }
+        cursor = Some(page.next_cursor);
     }
 }
 

@@ -11,6 +11,7 @@ use std::{
 
 use serde_json::{Value, json};
 use threadline_client::{Client, ClientConfig, EventQuery, RunOptions, RunStatus, StartRun};
+use threadline_core::{Cursor, CursorKind, Epoch};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::{TcpListener, TcpStream},
@@ -43,9 +44,9 @@ async fn running(client: &Client, thread: &str) {
 
 /// The whole log and its epoch, noted like every other answer.
 async fn whole(client: &Client, thread: &str, bodies: &Bodies) -> (String, Vec<String>) {
-    let (mut log, mut epoch) = (Vec::new(), String::new());
+    let (mut log, mut cursor) = (Vec::new(), None);
     loop {
-        let query = EventQuery { after: Some(log.len() as u64), limit: Some(10_000), ..EventQuery::default() };
+        let query = EventQuery { cursor: cursor.clone(), limit: Some(10_000), ..EventQuery::default() };
         // A node that has not adopted the history yet refuses.
         let page = eventually("a page", async || client.events(thread, &query).await.ok()).await;
         for event in &page.events {
@@ -54,10 +55,10 @@ async fn whole(client: &Client, thread: &str, bodies: &Bodies) -> (String, Vec<S
             log.push(body.to_string());
             assert_eq!(event.seq, log.len() as u64, "dense");
         }
-        epoch.clone_from(&page.epoch);
         if page.events.is_empty() {
-            return (epoch, log);
+            return (page.epoch, log);
         }
+        cursor = Some(page.next_cursor);
     }
 }
 
@@ -155,6 +156,13 @@ async fn no_seq_has_two_bodies_after_a_failover_that_loses_commits() {
         eventually("the reader is told", async || (!reader.view().replaced.is_empty()).then_some(())).await;
         assert_eq!((reader.view().replaced, reader.view().rebased), (vec![(8, 5)], vec![]));
     }
+    // A browser comes again by the id of the last event alone.
+    let http = reqwest::Client::builder().no_proxy().timeout(PATIENCE).build().expect("a client");
+    for (node, (seq, status)) in cluster.nodes.iter().flat_map(|node| [(node, (8, 410)), (node, (5, 200))]) {
+        let stream = http.get(format!("{}/v1/threads/cut/events", node.url)).header("accept", "text/event-stream");
+        let answer = stream.header("last-event-id", format!("{epoch}:{seq}")).send().await.expect("an answer");
+        assert_eq!(answer.status(), status, "after {seq}");
+    }
     // Nothing that was lost is given to a new reader from memory.
     let new_readers = follow("cut");
     for reader in &new_readers {
@@ -163,6 +171,12 @@ async fn no_seq_has_two_bodies_after_a_failover_that_loses_commits() {
     }
     for client in [&a, &b] {
         let at = |after| EventQuery { after: Some(after), epoch: Some(epoch.clone()), ..EventQuery::default() };
+        let error = client.events("cut", &at(8)).await.expect_err("it saw what was lost");
+        assert_eq!(error.problem("log-replaced").expect("a 410").facts["commonUpTo"], 5);
+        assert!(client.events("cut", &at(5)).await.expect("a page").events.is_empty());
+        let epoch = Epoch::parse(&epoch).expect("an epoch");
+        let cursor = |seq| Cursor::new(CursorKind::Events, epoch, seq).to_string();
+        let at = |seq| EventQuery { cursor: Some(cursor(seq)), ..EventQuery::default() };
         let error = client.events("cut", &at(8)).await.expect_err("it saw what was lost");
         assert_eq!(error.problem("log-replaced").expect("a 410").facts["commonUpTo"], 5);
         assert!(client.events("cut", &at(5)).await.expect("a page").events.is_empty());

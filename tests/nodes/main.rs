@@ -1,6 +1,7 @@
 //! Several nodes over one Postgres and one Redis, each the real program in a process of its own.
 
 mod across;
+mod answers;
 mod backups;
 mod balancer;
 mod clocks;

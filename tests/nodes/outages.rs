@@ -25,7 +25,7 @@ async fn without_redis_runs_continue_starts_are_decided_and_readers_progress() {
     let begun = Instant::now();
     assert!(b.run("t", options("second")).await.expect_err("held").problem("run-active").is_some());
     let other = b.run("other", options("first")).await.expect("the store alone decides");
-    assert!(begun.elapsed() < Duration::from_secs(4), "no request waits for Redis: {:?}", begun.elapsed());
+    assert!(begun.elapsed() < Duration::from_secs(8), "no request waits for Redis: {:?}", begun.elapsed());
     other.finish().await.expect("finishes");
     // Longer than the lease: only the store's lease holds the thread.
     time::sleep(LEASE + Duration::from_secs(1)).await;
@@ -78,7 +78,7 @@ async fn a_node_cut_off_from_redis_alone_is_no_danger() {
         let begun = Instant::now();
         let second = b.run("t", options(&format!("b{round}"))).await;
         assert!(second.expect_err("held").problem("run-active").is_some(), "{how}");
-        assert!(begun.elapsed() < Duration::from_secs(4), "{how}: refused after {:?}", begun.elapsed());
+        assert!(begun.elapsed() < Duration::from_secs(8), "{how}: refused after {:?}", begun.elapsed());
         producer.finish().await.expect("finishes");
         let mut own = b.run("t", options(&format!("b{round}"))).await.expect("the store lets it in");
         // Longer than the lock's time to live, which it cannot renew.

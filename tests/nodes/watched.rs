@@ -116,7 +116,10 @@ async fn at_debug_level_every_request_is_logged_without_its_query() {
     let mut command = crate::server::command(data.path(), &[]);
     command.env("THREADLINE_LOG", "warn,threadline_http::observe=debug").env("THREADLINE_LOG_FORMAT", "text");
     let node = Server::start(command);
-    assert_eq!(get(&node, "/v1/threads/a-private-thread/events?after=1099511627776").await.0, 404);
+    assert_eq!(
+        get(&node, "/v1/threads/a-private-thread/events?after=1099511627776&epoch=0123456789abcdef").await.0,
+        404
+    );
     node.signal(Signal::SIGTERM);
     let mut node = node;
     assert!(node.wait(PATIENCE).is_some_and(|status| status.success()));

@@ -117,14 +117,15 @@ async fn follow(client: Client, thread: String, state: Arc<watch::Sender<State>>
 
 /// The whole log, page by page, as GET has it: the envelopes' own lines, and what is in them.
 pub async fn log(url: &str, thread: &str) -> (String, Vec<Seen>) {
-    let mut text = String::new();
+    let (mut text, mut epoch) = (String::new(), String::new());
     let http = reqwest::Client::new();
     loop {
         let after = text.lines().count();
-        let request = http.get(format!("{url}/v1/threads/{thread}/events?after={after}&limit=200"));
+        let request = http.get(format!("{url}/v1/threads/{thread}/events?after={after}{epoch}&limit=200"));
         let request = request.header("Accept", "application/x-ndjson").timeout(Duration::from_secs(20));
-        let page = request.send().await.expect("an answer").error_for_status().expect("good").text().await;
-        let page = page.expect("a text");
+        let answer = request.send().await.expect("an answer").error_for_status().expect("good");
+        epoch = format!("&epoch={}", answer.headers()["threadline-epoch"].to_str().expect("text"));
+        let page = answer.text().await.expect("a text");
         if page.is_empty() {
             break;
         }

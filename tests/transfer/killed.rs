@@ -119,7 +119,7 @@ async fn an_export_and_an_import_continue_where_they_were() {
     let later = Clock::manual(Timestamp(Clock::system().now().0 + 86_400_000));
     let store = SqliteStore::open(&at("other"), later).await.expect("opens");
     for job in store.take_jobs(JobKind::Purge, 10_000).await.expect("takes") {
-        while store.purge(job.key, 1_000).await.expect("purges") == Purging::More {}
+        while store.purge(job.subject.thread().expect("a thread"), 1_000).await.expect("purges") == Purging::More {}
     }
     store.close().await;
     export(&at("other"), &at("swept")).done();

@@ -21,7 +21,8 @@ export function CurlMenu(props: { readonly place: Place; readonly log: ThreadLog
   const { thread } = useThread(threadId);
   const active = useRuns(log).runs.find(({ endedAt }) => endedAt === null);
   const after = event !== undefined ? event - 1 : (at ?? 0);
-  const all = commands(asker, { threadId, agentId: thread?.agentId ?? null, runId: active?.runId, at, after });
+  const { epoch } = snapshot;
+  const all = commands(asker, { threadId, agentId: thread?.agentId ?? null, runId: active?.runId, at, after, epoch });
   return (
     <>
       <Menu

@@ -74,18 +74,20 @@ export interface Subject {
   readonly at: number | undefined;
   /** The cursor to continue from: seq of the last event before the wanted ones. */
   readonly after: number;
+  /** The epoch of the log. */
+  readonly epoch: string;
 }
 
 /** The commands about a thread. */
-export function commands(asker: Asker, { threadId, agentId, runId, at, after }: Subject): Command[] {
+export function commands(asker: Asker, { threadId, agentId, runId, at, after, epoch }: Subject): Command[] {
   const path = ["threads", threadId];
   const events = [...path, "events"];
   const moment = at === undefined ? "now" : `at ${at}`;
   const say = { agentId: agentId ?? "demo", input: { messages: [{ role: "user", content: "Hello" }] } };
   const all: (readonly [string, Request])[] = [
     ["Get the thread", { path }],
-    [`Events after ${after}`, { path: events, query: { after, limit: 100 } }],
-    [`Follow from ${after} (SSE)`, { path: events, query: { after }, isStream: true }],
+    [`Events after ${after}`, { path: events, query: { after, epoch, limit: 100 } }],
+    [`Follow from ${after} (SSE)`, { path: events, query: { after, epoch }, isStream: true }],
     [`Messages ${moment}`, { path: [...path, "messages"], query: { at } }],
     [`State ${moment}`, { path: [...path, "state"], query: { at } }],
     ["Start a run", { method: "POST", path: [...path, "runs"], body: say }],
@@ -96,6 +98,6 @@ export function commands(asker: Asker, { threadId, agentId, runId, at, after }: 
 }
 
 /** The command that gets just this event. */
-export function eventCommand(asker: Asker, threadId: string, seq: number): string {
-  return curl(asker, { path: ["threads", threadId, "events"], query: { after: seq - 1, limit: 1 } });
+export function eventCommand(asker: Asker, threadId: string, epoch: string, seq: number): string {
+  return curl(asker, { path: ["threads", threadId, "events"], query: { after: seq - 1, epoch, limit: 1 } });
 }

@@ -4,7 +4,7 @@ import { afterAll, beforeAll, expect, test, vi } from "vitest";
 import { Server } from "../../../sdk/typescript/test/harness/server.js";
 import { sign } from "../../../sdk/typescript/test/harness/token.js";
 import { until } from "../../../sdk/typescript/test/harness/until.js";
-import { log, makeThread, write } from "../../../sdk/typescript/test/harness/writer.js";
+import { epochOf, log, makeThread, write } from "../../../sdk/typescript/test/harness/writer.js";
 import { type Asker, commands, curl, eventCommand, quote, type Subject } from "../../src/inspector/curl.ts";
 
 vi.setConfig({ testTimeout: 60_000, hookTimeout: 60_000 });
@@ -72,7 +72,8 @@ test.each(["plain", ODD_IDS.join(" ")])("each command about the thread %j works"
   const runId = await write(server, threadId, { user, deltas: 20, runId: `run of ${threadId}` });
   const events = await log(server, threadId, user);
   const who = asker(user);
-  const subject: Subject = { threadId, agentId: null, runId, at: 9, after: 4 };
+  const epoch = await epochOf(server, threadId, user);
+  const subject: Subject = { threadId, agentId: null, runId, at: 9, after: 4, epoch };
   const all = new Map(commands(who, subject).map(({ name, text }) => [name, text]));
   expect([...all.keys()]).toEqual([
     "Get the thread",
@@ -87,10 +88,10 @@ test.each(["plain", ODD_IDS.join(" ")])("each command about the thread %j works"
   const answer = async (name: string) => JSON.parse(await printed("bash", all.get(name)!)) as Record<string, unknown>;
 
   expect(await answer("Get the thread")).toMatchObject({ threadId, userId: user, tail: events.length });
-  expect(await answer("Events after 4")).toMatchObject({ cursor: events.length, events: events.slice(4) });
+  expect(await answer("Events after 4")).toMatchObject({ epoch, events: events.slice(4) });
   expect(await answer("Messages at 9")).toMatchObject({ seq: 9 });
   expect(await answer("State at 9")).toMatchObject({ seq: 9, state: {} });
-  const one = JSON.parse(await printed("bash", eventCommand(who, threadId, 7))) as { events: unknown[] };
+  const one = JSON.parse(await printed("bash", eventCommand(who, threadId, epoch, 7))) as { events: unknown[] };
   expect(one.events).toEqual([events[6]]);
   expect(await answer("Stop the run")).toMatchObject({ runId, status: "finished" });
   expect(await followed(all.get("Follow from 4 (SSE)")!)).toMatch(/^id: /m);
@@ -106,7 +107,7 @@ test("a user's token is taken from its variable", async () => {
   const threadId = await makeThread(server, undefined, "anna");
   const [get] = commands(
     { url: server.url, credential: "token" },
-    { threadId, agentId: null, runId: undefined, at: undefined, after: 0 },
+    { threadId, agentId: null, runId: undefined, at: undefined, after: 0, epoch: "" },
   );
   const answer = await printed("bash", get!.text, { THREADLINE_TOKEN: token });
   expect(JSON.parse(answer)).toMatchObject({ threadId, userId: "anna" });

@@ -24,8 +24,8 @@ export class Pages {
     if (this.failure) throw this.failure;
     const events = this.log.slice(after, after + Math.min(limit, this.#most));
     const tail = this.log.length;
-    const cursor = events.at(-1)?.seq ?? after;
-    return { threadId: "t", epoch: "e", tail, cursor, hasMore: cursor < tail, events };
+    const last = events.at(-1)?.seq ?? after;
+    return { threadId: "t", epoch: "e", tail, nextCursor: `c1.${last}`, hasMore: last < tail, events };
   };
 }
 

@@ -204,9 +204,10 @@ impl Problem {
 
     /// Advice for the person who uses the client.
     fn advice(&self) -> Option<Cow<'_, str>> {
-        if let ("log-replaced", Some((seq, _))) = (self.slug.as_str(), self.common_cursor()) {
-            let advice =
-                format!("The events after seq {seq} were lost and are void: read on after seq {seq} (--after {seq})");
+        if let ("log-replaced", Some((seq, epoch))) = (self.slug.as_str(), self.common_cursor()) {
+            let advice = format!(
+                "The events after seq {seq} were lost and are void: read on after seq {seq} (--after {seq} --epoch {epoch})"
+            );
             return Some(advice.into());
         }
         Some(Cow::Borrowed(match self.slug.as_str() {

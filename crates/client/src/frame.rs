@@ -20,9 +20,9 @@ pub enum ClientFrame {
     Subscribe {
         /// Id of the thread.
         thread_id: String,
-        /// Seq of the last event already seen; 0 for all events.
+        /// Seq of the last event already seen; 0 for all events. Above 0 only with `epoch`.
         after: Seq,
-        /// Epoch that the cursor belongs to.
+        /// Epoch that `after` belongs to.
         #[serde(skip_serializing_if = "Option::is_none")]
         epoch: Option<String>,
         /// Id of a run: only its events, and the subscription ends with it.

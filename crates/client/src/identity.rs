@@ -1,4 +1,4 @@
-//! Administration: keys, tokens, projects, users and the audit log. The server's JSON documents are returned as they
+//! Administration: keys, tokens, projects, users, the trash and the audit log. The server's JSON documents are returned as they
 //! are.
 
 use reqwest::Method;
@@ -52,9 +52,28 @@ impl Client {
         self.json(self.request(Method::POST, self.url(&["projects", project, "token-secret"])?)).await
     }
 
+    /// Approves that retention puts up to `count` threads of a project in the trash. May safely be repeated.
+    pub async fn approve_retention(&self, project: &str, count: u64) -> Result<Value, ClientError> {
+        let request = self.request(Method::POST, self.url(&["projects", project, "retention", "approve"])?);
+        self.json(request.json(&serde_json::json!({ "count": count }))).await
+    }
+
     /// Erases a user; the answer is the receipt. May safely be repeated.
     pub async fn erase_user(&self, user: &str) -> Result<Value, ClientError> {
         self.json(self.request(Method::DELETE, self.url(&["users", user])?)).await
+    }
+
+    /// Reads a page of the trash, newest entries first.
+    pub async fn trash(&self, limit: usize, cursor: Option<&str>) -> Result<Value, ClientError> {
+        let mut url = self.url(&["trash"])?;
+        put(&mut url, "limit", Some(&limit.to_string()));
+        put(&mut url, "cursor", cursor);
+        self.json(self.request(Method::GET, url)).await
+    }
+
+    /// Restores a thread from the trash. May safely be repeated.
+    pub async fn restore_thread(&self, thread: &str) -> Result<Value, ClientError> {
+        self.json(self.request(Method::POST, self.url(&["trash", thread, "restore"])?)).await
     }
 
     /// Reads a page of the audit log, newest entries first.

@@ -47,13 +47,15 @@ pub enum ThreadOrder {
 /// Selection of events of a thread.
 #[derive(Debug, Clone, Default)]
 pub struct EventQuery {
-    /// Cursor: only events behind this seq; not together with `before`.
+    /// Only events behind this seq; above 0 only with `epoch`, and not together with `before`.
     pub after: Option<Seq>,
-    /// Seq before which the last events are read; not together with `after`.
+    /// Seq before which the last events are read; only with `epoch`.
     pub before: Option<Seq>,
+    /// End of the previous page ([`EventPage::next_cursor`]), in place of `after` or `before` and `epoch`.
+    pub cursor: Option<String>,
     /// Most events in the page; `None` for the server's default.
     pub limit: Option<usize>,
-    /// Epoch that the cursor belongs to. With it the server detects a cursor of a log that was replaced.
+    /// Epoch that `after` or `before` belongs to: the server refuses it if the log was replaced.
     pub epoch: Option<String>,
     /// Id of a run: only events of this run.
     pub run_id: Option<String>,
@@ -66,8 +68,10 @@ pub struct EventQuery {
 pub struct FeedQuery {
     /// Epoch of `after`: `feed_epoch` of a list, or `epoch` of a page. Required above 0.
     pub epoch: Option<String>,
-    /// Cursor: only changes behind this feed position; 0 for all.
+    /// Only changes behind this feed position; 0 for all.
     pub after: u64,
+    /// End of the previous page ([`FeedPage::next_cursor`]), in place of `after` and `epoch`.
+    pub cursor: Option<String>,
     /// Most entries in the page; `None` for the server's default.
     pub limit: Option<usize>,
     /// Longest wait of the server for a change if there is none (sent in whole seconds).
@@ -316,6 +320,7 @@ impl Client {
         let mut url = self.url(&["threads", thread, "events"])?;
         put(&mut url, "after", query.after.map(|n| n.to_string()).as_deref());
         put(&mut url, "before", query.before.map(|n| n.to_string()).as_deref());
+        put(&mut url, "cursor", query.cursor.as_deref());
         put(&mut url, "limit", query.limit.map(|n| n.to_string()).as_deref());
         put(&mut url, "epoch", query.epoch.as_deref());
         put(&mut url, "runId", query.run_id.as_deref());
@@ -325,7 +330,8 @@ impl Client {
     /// Reads a page of changes in the user's list of threads.
     pub async fn feed(&self, query: &FeedQuery) -> Result<FeedPage, ClientError> {
         let mut url = self.url(&["feed"])?;
-        put(&mut url, "after", Some(&query.after.to_string()));
+        put(&mut url, "after", query.cursor.is_none().then(|| query.after.to_string()).as_deref());
+        put(&mut url, "cursor", query.cursor.as_deref());
         put(&mut url, "epoch", query.epoch.as_deref());
         put(&mut url, "limit", query.limit.map(|n| n.to_string()).as_deref());
         put(&mut url, "userId", query.user_id.as_deref());

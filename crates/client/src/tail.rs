@@ -19,9 +19,9 @@ const MISSED_HEARTBEATS: u32 = 3;
 /// Start of a tail, and the events that it follows.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct TailOptions {
-    /// Seq of the last event already seen; 0 for all events.
+    /// Seq of the last event already seen; 0 for all events. Above 0 only with `epoch`.
     pub after: Seq,
-    /// Epoch that `after` belongs to. Without it a cursor of a log that was replaced goes undetected.
+    /// Epoch that `after` belongs to.
     pub epoch: Option<String>,
     /// Id of a run: only its events; the stream ends with the run.
     pub run: Option<String>,

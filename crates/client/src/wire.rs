@@ -214,8 +214,8 @@ pub struct EventPage {
     pub tail: Seq,
     /// Events of the page in ascending order.
     pub events: Vec<Envelope>,
-    /// Cursor of the next page: the value for `after` (or for `before`, if the page was requested with `before`).
-    pub cursor: Seq,
+    /// Cursor of the next page in the same direction: the value for [`EventQuery::cursor`](crate::EventQuery::cursor).
+    pub next_cursor: String,
     /// True if there are more events at this moment.
     pub has_more: bool,
 }
@@ -274,8 +274,10 @@ pub struct FeedPage {
     pub epoch: String,
     /// Changes, oldest first; at most one per thread.
     pub entries: Vec<FeedEntry>,
-    /// Cursor of the next page: the value for `after`.
+    /// Feed position of the last entry.
     pub cursor: u64,
+    /// Cursor of the next page: the value for [`FeedQuery::cursor`](crate::FeedQuery::cursor).
+    pub next_cursor: String,
     /// True if there are more changes at this moment.
     pub has_more: bool,
 }

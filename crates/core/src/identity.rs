@@ -1,8 +1,10 @@
 //! API keys, settings of projects, and the audit log.
 
+use std::time::Duration;
+
 use serde::{Deserialize, Serialize};
 
-use super::{Credential, KeyId, Principal, ProjectId, ProjectLimits, Scopes, Timestamp};
+use super::{Credential, KeyId, Principal, ProjectId, ProjectLimits, Scopes, Timestamp, limits::TRASH_DAYS};
 
 /// SHA-256 of a secret, which is all that is kept of the secret.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -68,9 +70,19 @@ pub struct Retention {
     /// Days without use after which a thread is archived; absent for never.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub archive_after_days: Option<u32>,
-    /// Days without use after which a thread is deleted; absent for never.
+    /// Days without use after which a thread is put in the trash; absent for never.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub delete_after_days: Option<u32>,
+    /// Days for which a thread stays in the trash, from which it can be restored; absent for [`TRASH_DAYS`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub grace_days: Option<u32>,
+}
+
+impl Retention {
+    /// Time for which a thread stays in the trash.
+    pub fn grace(&self) -> Duration {
+        Duration::from_secs(24 * 3_600) * self.grace_days.unwrap_or(TRASH_DAYS)
+    }
 }
 
 /// Project that exists without any set-up.

@@ -8,6 +8,7 @@
 pub mod agent;
 pub mod annotation;
 pub mod batch;
+pub mod cursor;
 pub mod envelope;
 pub mod event;
 pub mod feed;
@@ -30,10 +31,12 @@ mod seq;
 mod store_error;
 pub mod thread;
 pub mod time;
+pub mod trash;
 pub mod version;
 
 pub use annotation::{Annotation, AnnotationError, NewAnnotation};
 pub use batch::{Batch, LogSlice};
+pub use cursor::{Cursor, CursorError, CursorKind};
 pub use event::{EventError, EventErrorKind, NewEvents, Terminal};
 pub use feed::{FeedChange, FeedCursor, FeedEntry, FeedHead};
 pub use hex::hex;
@@ -56,4 +59,5 @@ pub use seq::Seq;
 pub use store_error::StoreError;
 pub use thread::{CreatedThread, NameSource, NewThread, Thread, ThreadPatch};
 pub use time::{Clock, Timestamp};
+pub use trash::{TrashPage, TrashedThread};
 pub use version::Version;

@@ -599,6 +599,10 @@ pub const MAX_KEY_LIFETIME: Duration = Duration::from_secs(36_500 * 24 * 3_600);
 pub const MAX_KEYS: usize = 1_000;
 /// Longest time of a retention setting, in days.
 pub const MAX_RETENTION_DAYS: u32 = 36_500;
+/// Days for which a thread stays in the trash, unless the project has another number.
+pub const TRASH_DAYS: u32 = 7;
+/// Most days for which a thread stays in the trash.
+pub const MAX_TRASH_DAYS: u32 = 90;
 /// Time for which the public keys of an issuer are used before they are fetched again.
 pub const JWKS_FRESH: Duration = Duration::from_secs(600);
 /// Pause before the public keys of an issuer are fetched again for a key that is not among them.
@@ -613,6 +617,10 @@ pub const MAX_ISSUERS: u64 = 1_000;
 pub const RETENTION_INTERVAL: Duration = Duration::from_secs(3_600);
 /// Keys read by one statement of retention.
 pub const RETENTION_WINDOW: usize = 20_000;
+/// Threads that retention puts in the trash at once in any project, however few threads the project has.
+pub const RETENTION_FREE: u64 = 100;
+/// Part of a project's threads that retention puts in the trash at once: one in this many. More need an approval.
+pub const RETENTION_SHARE: u64 = 5;
 /// Threads named by one of retention's entries in the audit log.
 pub const RETENTION_AUDIT_IDS: usize = 100;
 
@@ -651,7 +659,11 @@ pub const TIMER_DELAY: Duration = Duration::from_secs(2);
 pub const CLOCK_STEP: Duration = Duration::from_secs(5);
 /// Largest difference between the clocks of the store and of a node that is no finding.
 pub const MAX_SKEW: Duration = Duration::from_secs(10);
-/// Largest difference between the clocks of the store and of a node at which the node archives and deletes old threads.
+/// Time after a step of the store's clock for which retention does nothing, so that people can set the clock right.
+pub const CLOCK_STEP_HOLD: Duration = Duration::from_secs(24 * 3_600);
+/// Age of the newest beat of other nodes, when a node is started, from which the store's clock may have been set meanwhile.
+pub const MAX_BEAT_GAP: Duration = Duration::from_secs(25 * 3_600);
+/// Largest difference between the clocks of the store and of a node at which the node counts as one that is right.
 pub const MAX_RETENTION_SKEW: Duration = Duration::from_secs(5 * 60);
 /// Time that a node of several still serves all clients after SIGTERM, unless set otherwise: by then balancers that
 /// probe every second or two send their clients to other nodes.

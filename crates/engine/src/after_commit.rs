@@ -39,6 +39,11 @@ pub(crate) trait AfterCommit: Send + Sync {
 
     /// The deletion of a thread. [`AfterCommit::topic_changed`] is called for it as well.
     fn deleted(&self, _thread: &ThreadRef) {}
+
+    /// The move of a thread to the trash. Like a deletion, unless a listener tells them apart.
+    fn trashed(&self, thread: &ThreadRef) {
+        self.deleted(thread);
+    }
 }
 
 impl<T: AfterCommit> AfterCommit for Arc<T> {
@@ -52,6 +57,10 @@ impl<T: AfterCommit> AfterCommit for Arc<T> {
 
     fn deleted(&self, thread: &ThreadRef) {
         (**self).deleted(thread);
+    }
+
+    fn trashed(&self, thread: &ThreadRef) {
+        (**self).trashed(thread);
     }
 }
 
@@ -117,6 +126,12 @@ impl Listeners {
     /// Reports a deleted thread.
     pub fn deleted(&self, thread: &ThreadRef) {
         self.each(|listener| listener.deleted(thread));
+        self.topic_changed(thread.key, &TopicState::GONE);
+    }
+
+    /// Reports a thread that was put in the trash.
+    pub fn trashed(&self, thread: &ThreadRef) {
+        self.each(|listener| listener.trashed(thread));
         self.topic_changed(thread.key, &TopicState::GONE);
     }
 

@@ -11,7 +11,7 @@ use tokio::sync::{Semaphore, watch};
 
 use crate::{
     AgentDefinitions, Annotations, Conversations, Events, Feed, Followers, Ports, Projections, Runs, Service, Threads,
-    Users,
+    Trash, Users,
     after_commit::{Listeners, LogCounters},
     cluster::bus::BusEnd,
     commit::{committer, pipeline},
@@ -26,8 +26,8 @@ use crate::{
     removals::Removals,
     runs::{self, close, heartbeats, lock_guard, reaper},
     subscription::Hub,
-    upkeep::{feed_writer, jobs, retention, run_notices, snapshots, sweeps},
-    usecases::{annotations, threads, users},
+    upkeep::{clock_guard, feed_writer, jobs, retention, run_notices, snapshots, sweeps},
+    usecases::{annotations, threads, trash, users},
     wakeups,
 };
 
@@ -110,22 +110,30 @@ impl Service {
             lifecycle: lifecycle.clone(),
             users: users.clone(),
         };
+        let steps = nodes::steps::Steps::new(store.clone(), metrics.clone(), lifecycle.clone(), node);
+        let steps = Arc::new(steps);
+        let guard = Arc::new(clock_guard::ClockGuard {
+            store: store.clone(),
+            machine: machine.clone(),
+            metrics: metrics.clone(),
+            node,
+            steps: steps.clone(),
+        });
         let job_work = Arc::new(jobs::JobWork {
             store: store.clone(),
             lifecycle: lifecycle.clone(),
             metrics: metrics.clone(),
             commits,
+            guard: guard.clone(),
         });
         let retention = Arc::new(retention::Retention {
             store: store.clone(),
-            machine: machine.clone(),
+            guard,
             metrics: metrics.clone(),
             listeners: listeners.clone(),
             feed_writer: feed_writer.clone(),
             lifecycle: lifecycle.clone(),
         });
-        let steps = nodes::steps::Steps::new(store.clone(), metrics.clone(), lifecycle.clone(), node);
-        let steps = Arc::new(steps);
         let (in_store, counts, life) = (store.clone(), metrics.clone(), lifecycle.clone());
         let node_beats =
             Arc::new(nodes::NodeBeats::new(in_store, machine, counts, life, node, node_name, steps.clone()));
@@ -172,6 +180,14 @@ impl Service {
                 directory: directory.clone(),
                 feed_writer: feed_writer.clone(),
                 listeners: listeners.clone(),
+                lifecycle: lifecycle.clone(),
+            }),
+        };
+        let trash = Trash {
+            deps: Arc::new(trash::TrashDeps {
+                store: store.clone(),
+                clock: clock.clone(),
+                feed_writer: feed_writer.clone(),
                 lifecycle: lifecycle.clone(),
             }),
         };
@@ -236,6 +252,7 @@ impl Service {
             annotations,
             projections,
             users,
+            trash,
             quota,
             hub,
             clock,

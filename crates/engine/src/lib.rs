@@ -60,10 +60,10 @@ pub use crate::{
         requests::{CommitReply, ReceiptStream},
     },
     errors::{
-        ActiveRun, AppendError, ChangeThreadError, CreateThreadError, DeleteThreadError, DrainingError,
+        ActiveRun, AppendError, ApproveError, ChangeThreadError, CreateThreadError, DeleteThreadError, DrainingError,
         EditThreadError, EndRunError, EraseError, FeedError, FinishError, HeartbeatError, InvalidRequestError,
-        ListError, LookupError, MarkReadError, ProjectionError, ReadError, RoomError, RunLookupError, SaveError,
-        ServiceError, StartError, StopError, StreamRunError,
+        ListError, LookupError, MarkReadError, ProjectionError, ReadError, RestoreError, RoomError, RunLookupError,
+        SaveError, ServiceError, StartError, StopError, StreamRunError,
     },
     health::{Readiness, RedisState},
     nodes::{BeatMeasure, NodeState},
@@ -90,6 +90,7 @@ pub use crate::{
         annotations::Annotations,
         conversations::{Condition, Conversations, Outcome, Save, Saved},
         threads::{CreateThread, EditThread, ListRequest, Threads},
+        trash::Trash,
         users::{Erasure, Users},
     },
 };
@@ -161,6 +162,8 @@ pub struct Service {
     pub conversations: Conversations,
     /// Erases all data of a user.
     pub users: Users,
+    /// Lists and restores threads that retention has put in the trash.
+    pub trash: Trash,
     /// Quotas of users and projects.
     pub quota: Quota,
     hub: Arc<Hub>,

@@ -59,6 +59,9 @@ impl AfterCommit for Removals {
     fn deleted(&self, thread: &ThreadRef) {
         self.note(Removal::Thread(thread.clone()));
     }
+
+    /// A thread that comes back from the trash with lost commits is no harm, and must not be deleted for good.
+    fn trashed(&self, _thread: &ThreadRef) {}
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! The state of the store and the distance of its clock from this node's.
 
 use threadline_core::Clock;
-use threadline_store::{StatusStore, StoreResult, StoreStatus};
+use threadline_store::{StatusStore, StoreResult};
 
 /// State of the store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,17 +37,20 @@ impl StoreState {
     }
 }
 
-/// Status of the store, and the milliseconds by which its clock is ahead of this node's.
+/// Clock of the store, compared with the middle of a round trip on this node's clocks, in milliseconds.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Asked {
-    pub status: StoreStatus,
+pub(crate) struct ComparedClock {
+    /// Excess over this node's clock.
     pub skew_ms: i64,
+    /// Excess over what this node expects of it: a step that no beat has noticed yet.
+    pub step_ms: i64,
 }
 
-/// Reads the store's status. Its clock is compared with the middle of the round trip on this node's clock.
-pub(crate) async fn ask(store: &dyn StatusStore, clock: &Clock) -> StoreResult<Asked> {
-    let before = clock.now().0;
-    let status = store.status().await?;
-    let middle = before + clock.now().0.saturating_sub(before) / 2;
-    Ok(Asked { status, skew_ms: status.now.0.saturating_sub(middle) })
+/// Reads the store's clock and compares it.
+pub(crate) async fn compare_clock(store: &dyn StatusStore, machine: &Clock) -> StoreResult<ComparedClock> {
+    let (wall, asked) = (machine.now().0, store.clock().steady());
+    let now = store.status().await?.now;
+    let middle = wall + machine.now().0.saturating_sub(wall) / 2;
+    let expected = store.clock().at(asked.middle(store.clock().steady()));
+    Ok(ComparedClock { skew_ms: now.0.saturating_sub(middle), step_ms: now.0.saturating_sub(expected.0) })
 }

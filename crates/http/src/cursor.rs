@@ -1,10 +1,11 @@
-//! Positions on the wire: ids of events on streams, cursors of feeds and of pages.
+//! Positions on the wire: ids of events on streams, cursors of logs, feeds and lists.
 
 use axum::http::HeaderMap;
-use base64::prelude::{BASE64_URL_SAFE_NO_PAD, Engine as _};
-use threadline_core::{Epoch, FeedCursor, ListPosition, ThreadId, Timestamp};
+use threadline_core::{
+    Cursor, CursorKind, Epoch, FeedCursor, ListOrder, ListPosition, ReadFrom, Seq, ThreadId, Timestamp,
+};
 
-use crate::problem::Problem;
+use crate::problem::{Problem, ProblemType};
 
 /// Header that a browser sends when it reconnects: the `id` of the last event it has seen.
 const LAST_EVENT_ID: &str = "last-event-id";
@@ -28,35 +29,145 @@ impl EventId {
             Some(Self { epoch: Epoch::parse(epoch)?, seq: seq.parse().ok().filter(|_| is_seq)? })
         });
         id.map(Some).ok_or_else(|| {
-            let detail = format!("Last-Event-ID is {text:?}: send the id of an event unchanged, <epoch>:<seq>");
-            Problem::invalid(detail)
+            let detail = format!("Last-Event-ID is {text:?}: the id of an event is <epoch>:<seq>");
+            Problem::new(ProblemType::InvalidCursor, detail)
         })
     }
 }
 
-/// Cursor of a feed from its parameters. A position without its epoch may be that of another feed.
-pub fn feed_cursor(after: u64, epoch: Option<&str>) -> Result<FeedCursor, Problem> {
-    match (after, epoch) {
-        (0, None) => Ok(FeedCursor::START),
-        (position, Some(epoch)) => Ok(FeedCursor { epoch: Epoch::named(epoch), position }),
-        (position, None) => Err(Problem::invalid(format!(
-            "after is {position}, without epoch: send the epoch that came with the position, `feedEpoch` of a list or \
-             `epoch` of the feed"
-        ))),
+/// Parameters that say where a read begins: a cursor, or a position with the epoch that it belongs to.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Start<'a> {
+    pub after: Option<u64>,
+    pub before: Option<u64>,
+    pub epoch: Option<&'a str>,
+    pub cursor: Option<&'a str>,
+}
+
+impl Start<'_> {
+    /// Position in the log of a thread, with the epoch that it belongs to. A read from the beginning needs none.
+    pub fn in_log(self) -> Result<(ReadFrom, Option<Epoch>), Problem> {
+        if let Some(text) = self.alone("cursor")? {
+            let cursor = read(text, &[CursorKind::Events, CursorKind::EventsBefore])?;
+            let from = match cursor.kind {
+                CursorKind::EventsBefore => ReadFrom::Before(cursor.position),
+                _ => ReadFrom::After(cursor.position),
+            };
+            return Ok((from, Some(cursor.epoch)));
+        }
+        let epoch = self.epoch.map(Epoch::named);
+        let (name, position, from) = match (self.after, self.before) {
+            (Some(_), Some(_)) => return Err(Problem::invalid("after and before exclude each other")),
+            (None, Some(before)) => ("before", before, ReadFrom::Before(before)),
+            (after, None) => ("after", after.unwrap_or(0), ReadFrom::After(after.unwrap_or(0))),
+        };
+        match (from, epoch) {
+            (ReadFrom::After(0), _) | (_, Some(_)) => Ok((from, epoch)),
+            (_, None) => Err(without_epoch(name, position)),
+        }
+    }
+
+    /// Position in the log of a thread after which events are delivered.
+    pub fn followed_in_log(self) -> Result<(Seq, Option<Epoch>), Problem> {
+        match self.in_log()? {
+            (ReadFrom::After(seq), epoch) => Ok((seq, epoch)),
+            (ReadFrom::Before(_), _) => Err(Problem::invalid("before is available for JSON pages only")),
+        }
+    }
+
+    /// Position in a user's feed.
+    pub fn in_feed(self) -> Result<FeedCursor, Problem> {
+        if let Some(text) = self.alone("cursor")? {
+            let Cursor { epoch, position, .. } = read(text, &[CursorKind::Feed])?;
+            return Ok(FeedCursor { epoch, position });
+        }
+        match (self.after.unwrap_or(0), self.epoch) {
+            (0, None) => Ok(FeedCursor::START),
+            (position, Some(epoch)) => Ok(FeedCursor { epoch: Epoch::named(epoch), position }),
+            (position, None) => Err(without_epoch("after", position)),
+        }
+    }
+
+    fn alone(&self, name: &str) -> Result<Option<&str>, Problem> {
+        let others =
+            [("after", self.after.is_some()), ("before", self.before.is_some()), ("epoch", self.epoch.is_some())];
+        match (self.cursor, others.iter().find(|(_, given)| *given)) {
+            (Some(_), Some((other, _))) => Err(Problem::invalid(format!("{name} and {other} exclude each other"))),
+            (cursor, _) => Ok(cursor),
+        }
     }
 }
 
-/// Cursor of the next page of a list.
-pub fn write_position(position: &ListPosition) -> String {
-    BASE64_URL_SAFE_NO_PAD.encode(format!("{}:{}", position.at.0, position.id))
+fn without_epoch(name: &str, position: u64) -> Problem {
+    let detail =
+        format!("{name} is {position}, without epoch: another log has given the same position to another entry");
+    Problem::new(ProblemType::InvalidCursor, detail)
 }
 
-/// Parses a `nextCursor`; any other text is an invalid request.
-pub fn read_position(cursor: &str) -> Result<ListPosition, Problem> {
-    let position = || {
-        let text = String::from_utf8(BASE64_URL_SAFE_NO_PAD.decode(cursor).ok()?).ok()?;
-        let (at, id) = text.split_once(':')?;
-        Some(ListPosition { at: Timestamp(at.parse().ok()?), id: ThreadId::new(id).ok()? })
-    };
-    position().ok_or_else(|| Problem::invalid("cursor is not a nextCursor"))
+fn read(text: &str, kinds: &[CursorKind]) -> Result<Cursor, Problem> {
+    Cursor::parse(text, kinds)
+        .map_err(|error| Problem::new(ProblemType::InvalidCursor, format!("cursor {text:?} {error}")))
+}
+
+/// Cursor of a thread's log after this seq.
+pub fn after_in_log(epoch: Epoch, seq: Seq) -> String {
+    Cursor::new(CursorKind::Events, epoch, seq).to_string()
+}
+
+/// Cursor of a thread's log before this seq.
+pub fn before_in_log(epoch: Epoch, seq: Seq) -> String {
+    Cursor::new(CursorKind::EventsBefore, epoch, seq).to_string()
+}
+
+/// Cursor of a feed after this position.
+pub fn after_in_feed(FeedCursor { epoch, position }: FeedCursor) -> String {
+    Cursor::new(CursorKind::Feed, epoch, position).to_string()
+}
+
+fn list_of(order: ListOrder) -> CursorKind {
+    match order {
+        ListOrder::Recent => CursorKind::Threads,
+        ListOrder::Created => CursorKind::ThreadsCreated,
+    }
+}
+
+/// Cursor of the next page of a list of threads.
+pub fn write_position(position: &ListPosition, order: ListOrder) -> String {
+    write_thread(list_of(order), position)
+}
+
+/// Position in a list of threads of this order.
+pub fn read_position(text: &str, order: ListOrder) -> Result<ListPosition, Problem> {
+    read_thread(text, list_of(order))
+}
+
+/// Cursor of the next page of the trash.
+pub fn write_trashed(position: &ListPosition) -> String {
+    write_thread(CursorKind::Trash, position)
+}
+
+/// Position in the trash.
+pub fn read_trashed(text: &str) -> Result<ListPosition, Problem> {
+    read_thread(text, CursorKind::Trash)
+}
+
+fn write_thread(kind: CursorKind, ListPosition { at, id }: &ListPosition) -> String {
+    Cursor { extra: id.to_string(), ..Cursor::new(kind, Epoch::NONE, at.0.cast_unsigned()) }.to_string()
+}
+
+fn read_thread(text: &str, kind: CursorKind) -> Result<ListPosition, Problem> {
+    let Cursor { position, extra, .. } = read(text, &[kind])?;
+    let id =
+        ThreadId::new(&extra).map_err(|error| Problem::invalid(format!("cursor {text:?} has no thread: {error}")))?;
+    Ok(ListPosition { at: Timestamp(position.cast_signed()), id })
+}
+
+/// Cursor of the next page of a list that is numbered, in the history of this epoch.
+pub fn write_number(kind: CursorKind, epoch: Epoch, number: u64) -> String {
+    Cursor::new(kind, epoch, number).to_string()
+}
+
+/// Epoch and number of a cursor in such a list.
+pub fn read_number(text: &str, kind: CursorKind) -> Result<(Epoch, u64), Problem> {
+    read(text, &[kind]).map(|cursor| (cursor.epoch, cursor.position))
 }

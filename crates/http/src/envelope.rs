@@ -2,8 +2,10 @@
 
 use std::io::Write;
 
-use threadline_core::{ThreadId, json::quoted};
+use threadline_core::{ReadFrom, ThreadId, json::quoted};
 use threadline_engine::EventsPage;
+
+use crate::cursor;
 
 pub use threadline_core::envelope::{BatchHead, ndjson};
 
@@ -12,16 +14,19 @@ pub const EPOCH_HEADER: &str = "threadline-epoch";
 /// Header with the tail at the time of an NDJSON response.
 pub const TAIL_HEADER: &str = "threadline-tail";
 
-/// A page as one JSON document.
-pub fn page(thread: &ThreadId, page: &EventsPage) -> Vec<u8> {
+/// A page as one JSON document. `from` is where it was read from: the next page is read in the same direction.
+pub fn page(thread: &ThreadId, page: &EventsPage, from: ReadFrom) -> Vec<u8> {
+    let next = match from {
+        ReadFrom::After(_) => cursor::after_in_log(page.epoch, page.cursor),
+        ReadFrom::Before(_) => cursor::before_in_log(page.epoch, page.cursor),
+    };
     let mut out = Vec::with_capacity(page.slice.bytes() + page.slice.count() as usize * 110 + 256);
     let _ = write!(
         out,
-        "{{\"threadId\":{},\"epoch\":\"{}\",\"tail\":{},\"cursor\":{},\"hasMore\":{},\"events\":[",
+        "{{\"threadId\":{},\"epoch\":\"{}\",\"tail\":{},\"nextCursor\":\"{next}\",\"hasMore\":{},\"events\":[",
         quoted(thread.as_str()),
         page.epoch,
         page.tail,
-        page.cursor,
         page.has_more
     );
     let mut first = true;

@@ -64,7 +64,7 @@ macro_rules! problem_types {
 problem_types! {
     /// Another run is active in the thread.
     RunActive = "run-active", CONFLICT, "Active run conflict", true,
-        "Follow the active run from `cursor`, stop it with POST /v1/threads/{threadId}/runs/{runId}/stop, or wait until `run.leaseUntil` and try again.";
+        "Follow the active run with `cursor` as `after` and with `epoch`, stop it with POST /v1/threads/{threadId}/runs/{runId}/stop, or wait until `run.leaseUntil` and try again.";
     /// The run has ended or lost its lease; it can append no new events.
     RunFenced = "run-fenced", CONFLICT, "Run already ended", false,
         "Start a new run. Appends of the ended run that were stored before still return their receipts.";
@@ -110,12 +110,12 @@ problem_types! {
     /// The thread does not exist, or belongs to another user.
     ThreadNotFound = "thread-not-found", NOT_FOUND, "Thread not found", false,
         "Create the thread with POST /v1/threads, or check its ID and its user. A thread of another user is reported as not found.";
-    /// The cursor or the condition of a write belongs to a log that was deleted, or has seen events that the store has lost.
+    /// The request names the epoch of a log that was replaced, or its cursor covers events that the store has lost.
     LogReplaced = "log-replaced", GONE, "Log replaced", false,
-        "Discard the events after the seq `commonUpTo`, or all of them if it is null, and read from there with the `epoch` of this problem. The thread was deleted and created again, the user of the feed was erased, or the store has lost the events. For a feed: read the list again.";
+        "Discard the events after the seq `commonUpTo` (all of them if it is null), and read on from there with the `epoch` of this problem. For a feed, read the list again. Before you repeat a write, read the thread. The cause: the thread was deleted and created again, the user of the feed was erased, or the store has lost events.";
     /// The history of the store has changed, after a failover or a restore, and this node has not adopted it yet.
     LineageChanging = "lineage-changing", SERVICE_UNAVAILABLE, "Store history changing", true,
-        "Send the request again. A node adopts another history of its store within a second, unless the store is not reachable.";
+        "Send the request again. A node adopts the changed history within about a second, once the store is reachable.";
     /// The cursor is greater than the seq of the newest event.
     CursorAhead = "cursor-ahead", RANGE_NOT_SATISFIABLE, "Cursor beyond end of log", false,
         "Read from `after=0`. The newest event has the seq `tail`: a cursor beyond it belongs to another log.";
@@ -125,6 +125,9 @@ problem_types! {
     /// A header, a parameter or the body is malformed or out of range.
     InvalidRequest = "invalid-request", BAD_REQUEST, "Invalid request", false,
         "Correct what `detail` names. GET /v1/openapi.json describes every route.";
+    /// The cursor is damaged or belongs to another list, or a position comes without its epoch.
+    InvalidCursor = "invalid-cursor", BAD_REQUEST, "Invalid cursor", false,
+        "Send a `cursor` unchanged to the route that returned it, or a position together with the `epoch` that came with it. To read from the beginning, send neither.";
     /// The route has no query parameter of this name.
     UnknownParameter = "unknown-parameter", BAD_REQUEST, "Unknown parameter", false,
         "Remove the parameter, or correct its name: GET /v1/openapi.json lists those of each route.";
@@ -164,6 +167,9 @@ problem_types! {
     /// No project has this ID.
     ProjectNotFound = "project-not-found", NOT_FOUND, "Project not found", false,
         "Create the project with PUT /v1/projects/{projectId} and the operator's key.";
+    /// Retention of the project does not wait for an approval.
+    RetentionNotHeld = "retention-not-held", CONFLICT, "Retention not waiting", false,
+        "Nothing is to approve. Look for the newest `retention.held` of the project in GET /v1/audit: retention asks again with its next pass, if it has to wait.";
     /// The project has no API key with this ID.
     KeyNotFound = "key-not-found", NOT_FOUND, "API key not found", false,
         "List the keys with GET /v1/keys.";
@@ -185,7 +191,7 @@ problem_types! {
     /// The server serves as many connections as it can.
     TooManyConnections = "too-many-connections", SERVICE_UNAVAILABLE, "Connection limit exceeded", true,
         "Wait for the time in Retry-After, then connect again. Use fewer connections: one socket carries many subscriptions.";
-    /// The server runs, but does not process its work.
+    /// The process is alive, but does not run new tasks.
     Unresponsive = "unresponsive", SERVICE_UNAVAILABLE, "Server unresponsive", true,
         "Restart the server if the problem persists for a minute. Look for its cause in the server's log.";
     /// No route has this path.
@@ -206,9 +212,9 @@ problem_types! {
     /// The store does not respond, or accepts no writes.
     StoreUnavailable = "store-unavailable", SERVICE_UNAVAILABLE, "Store unavailable", true,
         "Send the same request again. If it was carried out already, it is not carried out twice.";
-    /// The store did not confirm a request whose repetition it could not recognize, such as an append without producerSeq.
+    /// The store did not confirm a request whose repetition is not recognized, such as an append without producerSeq.
     OutcomeUnknown = "outcome-unknown", SERVICE_UNAVAILABLE, "Unknown outcome", false,
-        "Read the thread to find out what was stored, and send only what is missing. Requests with producerSeq, Idempotency-Key or an ID of your choice can be repeated without that.";
+        "Read the thread to find out what was stored, and send only what is missing. Requests with a producerSeq, an Idempotency-Key or an ID of your choice can simply be repeated.";
     /// Events of the thread were changed on the disk: their checksum is wrong. Events before them can be read.
     LogDamaged = "log-damaged", INTERNAL_SERVER_ERROR, "Damaged log", false,
         "Ask the operator to restore the thread from a backup. Events before the damaged ones can be read.";
@@ -280,14 +286,14 @@ impl Problem {
         self
     }
 
-    /// The problem of a request whose repetition is recognized, or is not: then a failure of the store is no reason to
-    /// send the request again, because it may have been carried out.
+    /// The problem for a request. If the request is not `repeatable`, a failure of the store becomes
+    /// [`ProblemType::OutcomeUnknown`]: the request may have been carried out, and its repetition is not recognized.
     pub fn of_request(self, repeatable: bool) -> Self {
         let unknown = !repeatable && self.kind == ProblemType::StoreUnavailable;
         if unknown { Self::outcome_unknown(self.detail) } else { self }
     }
 
-    /// The request may have been carried out, and its repetition could do something twice.
+    /// Problem of a request that may have been carried out, and whose repetition could do something twice.
     pub fn outcome_unknown(detail: impl Into<String>) -> Self {
         Self::new(ProblemType::OutcomeUnknown, detail).with(json!({ "outcome": "unknown" }))
     }
@@ -315,6 +321,7 @@ impl From<ServiceError> for Problem {
             // No facts: the owner of the thread must not be disclosed.
             ServiceError::ThreadExists => Self::new(Type::ThreadExists, detail),
             ServiceError::ThreadDeleted => Self::new(Type::ThreadDeleted, detail),
+            ServiceError::RetentionNotHeld => Self::new(Type::RetentionNotHeld, detail),
             ServiceError::ConversationTooLarge => Self::new(Type::ConversationTooLarge, detail),
             ServiceError::ConversationChanged { version } => {
                 Self::new(Type::ConversationChanged, detail).with(json!({ "etag": version.map(etag) }))
@@ -396,7 +403,7 @@ impl From<ServiceError> for Problem {
                 Self::new(Type::StoreUnavailable, "the store failed; see the server's log").retry_after(1_000)
             }
             ServiceError::Store(threadline_engine::StoreError::Fenced("standby")) => {
-                let detail = "the server of the store is a standby, which is not served from until it is promoted";
+                let detail = "the store is a standby: no node serves requests from it until it is promoted";
                 Self::new(Type::StoreUnavailable, detail).retry_after(1_000)
             }
             ServiceError::Store(threadline_engine::StoreError::Fenced(cause)) => {

@@ -124,7 +124,7 @@ impl RunView {
 pub struct StartedView {
     run: RunView,
     epoch: String,
-    /// Follow from here to see the run from its first event.
+    /// Follow with this as `after`, together with `epoch`, to see the run from its first event.
     cursor: u64,
 }
 

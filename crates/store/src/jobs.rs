@@ -1,6 +1,6 @@
 //! Background work as durable rows: a job is put in the commit that causes it, and taken by any node.
 
-use std::time::Duration;
+use std::{fmt, time::Duration};
 
 use async_trait::async_trait;
 use threadline_core::{
@@ -20,11 +20,50 @@ pub enum JobKind {
     Pack,
     /// Removes the rows of a deleted thread, or of an abandoned import.
     Purge,
+    /// Stands for a step of the store's clock: put when the step is noticed. Until it is due, retention does nothing.
+    ClockStep,
+}
+
+/// Subject of a job.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum JobSubject {
+    /// A thread: of sealing, packing and purging.
+    Thread(ThreadKey),
+    /// The store as a whole: of a step of its clock.
+    Store,
+}
+
+impl JobSubject {
+    /// The thread, if the job is about one.
+    pub fn thread(&self) -> Option<ThreadKey> {
+        match self {
+            Self::Thread(key) => Some(*key),
+            Self::Store => None,
+        }
+    }
+}
+
+impl fmt::Display for JobSubject {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Thread(key) => write!(f, "{}", key.0),
+            Self::Store => Ok(()),
+        }
+    }
+}
+
+/// Course of putting a job that there is already.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PutJob {
+    /// The job stays as it is.
+    IfAbsent,
+    /// The job gets the new time.
+    Anew,
 }
 
 impl JobKind {
     /// All kinds, in no particular order.
-    pub const ALL: [Self; 3] = [Self::Seal, Self::Pack, Self::Purge];
+    pub const ALL: [Self; 4] = [Self::Seal, Self::Pack, Self::Purge, Self::ClockStep];
 
     /// Stable name of the kind, in the store and in metrics.
     pub fn name(self) -> &'static str {
@@ -32,6 +71,15 @@ impl JobKind {
             Self::Seal => "seal",
             Self::Pack => "pack",
             Self::Purge => "purge",
+            Self::ClockStep => "clock-step",
+        }
+    }
+
+    /// The subject of a job of this kind from its stored form; `None` if the text is not such a form.
+    pub(crate) fn subject(self, text: &str) -> Option<JobSubject> {
+        match self {
+            Self::Seal | Self::Pack | Self::Purge => Some(JobSubject::Thread(ThreadKey(text.parse().ok()?))),
+            Self::ClockStep => Some(JobSubject::Store),
         }
     }
 }
@@ -41,8 +89,8 @@ impl JobKind {
 pub struct Job {
     /// Kind of the work.
     pub kind: JobKind,
-    /// Thread that the work is about.
-    pub key: ThreadKey,
+    /// Subject of the work.
+    pub subject: JobSubject,
     /// Number of claims since the job was put or last made progress, this one included.
     pub tries: u64,
     /// End of the claim, which identifies it.
@@ -97,6 +145,9 @@ pub enum Purging {
     Done,
     /// The thread is staged by an import that is abandoned if it makes no step within this time.
     Staged(Duration),
+    /// The thread is in the trash, and stays there for this time. Once it has passed, [`crate::TrashStore::discard`] makes the
+    /// thread a deleted one.
+    Trashed(Duration),
 }
 
 /// Result of a step of packing.
@@ -123,6 +174,12 @@ pub trait JobStore: Send + Sync {
 
     /// Ends a job, or makes it due later. Changes nothing once the claim was lost.
     async fn end_job(&self, job: &Job, end: JobEnd) -> StoreResult<()>;
+
+    /// Puts a job that is due after a time of the store's clock. False if there is one that stays.
+    async fn put_job(&self, kind: JobKind, subject: &JobSubject, after: Duration, put: PutJob) -> StoreResult<bool>;
+
+    /// Time until a job is due, zero if it is; `None` if there is no such job.
+    async fn job_due(&self, kind: JobKind, subject: &JobSubject) -> StoreResult<Option<Duration>>;
 
     /// The level of each kind.
     async fn job_levels(&self) -> StoreResult<Vec<JobLevel>>;

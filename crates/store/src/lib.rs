@@ -49,6 +49,7 @@ mod sql;
 pub mod sqlite;
 pub mod status;
 pub mod transfer;
+pub mod trash;
 
 pub use annotations::AnnotationStore;
 pub use clock::{Steady, StoreClock};
@@ -56,7 +57,7 @@ pub use damage::damaged_rows;
 pub use erasure::{ErasureStore, IdlePage};
 pub use error::{StoreError, StoreResult};
 pub use identity::{IdentityStore, StoredProject};
-pub use jobs::{Job, JobEnd, JobKind, JobLevel, JobStore, Packing, Purging};
+pub use jobs::{Job, JobEnd, JobKind, JobLevel, JobStore, JobSubject, Packing, Purging, PutJob};
 pub use lineage::{GenerationRecord, Lineage, LineageCause, LineageFence, LineageState, LineageStore};
 pub use nodes::{Beat, NewBeat, NodeStore};
 pub use port::{AgentStore, DynStore, FeedStore, LogStore, RunStore, Store, ThreadStore};
@@ -70,3 +71,4 @@ pub use status::{Durability, StatusStore, StoreStatus};
 pub use transfer::{
     AnnotatedThread, ExportStore, FeedImage, MovedThread, Published, StagedPart, StagedRow, Staging, TransferStore,
 };
+pub use trash::{HoldStore, Restoration, RetentionHold, TrashStore};

@@ -23,6 +23,7 @@ use crate::{
     },
     snapshots::SnapshotStore,
     status::StatusStore,
+    trash::{HoldStore, TrashStore},
 };
 
 /// Threads and their metadata.
@@ -66,7 +67,7 @@ pub trait ThreadStore: Send + Sync {
     async fn forget_requests(&self) -> StoreResult<()>;
 
     /// Removes up to `rows` rows of a deleted thread, or of one whose import was abandoned; at the end also the thread's
-    /// jobs. Concurrent calls for the same thread do not wait for each other.
+    /// jobs. A thread in the trash stays as it is. Concurrent calls for the same thread do not wait for each other.
     async fn purge(&self, key: ThreadKey, rows: usize) -> StoreResult<Purging>;
 }
 
@@ -200,6 +201,8 @@ pub trait Store:
     + NodeStore
     + LineageStore
     + JobStore
+    + TrashStore
+    + HoldStore
     + StatusStore
 {
 }
@@ -216,6 +219,12 @@ impl<T> Store for T where
         + NodeStore
         + LineageStore
         + JobStore
+        + TrashStore
+        + HoldStore
+        + HoldStore
+        + TrashStore
+        + HoldStore
+        + HoldStore
         + StatusStore
 {
 }

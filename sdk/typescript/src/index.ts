@@ -37,6 +37,7 @@ export type { ProblemDocument, ProblemSlug } from "./problems.js";
 export type { Producer, RunOptions } from "./producer.js";
 export type { Cancellable, ReadOptions, RunInput, StartOptions, WriteOptions } from "./runs.js";
 export {
+  type EventPosition,
   isUnread,
   type ListOptions,
   type NewThread,

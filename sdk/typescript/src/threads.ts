@@ -51,6 +51,18 @@ export interface NewThread extends Cancellable {
   readonly userId?: string;
 }
 
+/** A position in the log of a thread: `after` or `before` together with `epoch`, or `cursor`. */
+export interface EventPosition {
+  /** The events after this seq; 0, the default, for all. */
+  readonly after?: number;
+  /** The newest events before this seq. */
+  readonly before?: number;
+  /** The epoch of `after` or `before`. Required if it is above 0. */
+  readonly epoch?: string;
+  /** `nextCursor` of a page: the events that follow it in the same direction. */
+  readonly cursor?: string;
+}
+
 /** The members to change. Absent members stay unchanged. */
 export interface ThreadEdit extends WriteOptions {
   /** The new name; null removes the name. */
@@ -161,27 +173,28 @@ export class ThreadRef {
     return this.#http.call({ path: [...this.#path, "state"], query, signal, retryFor });
   }
 
-  /** Returns a page of events: those after the cursor `after`, or the newest before `before`. */
-  events(
-    options: ReadOptions & { after?: number; before?: number; limit?: number; epoch?: string; runId?: string } = {},
-  ): Promise<EventPage> {
+  /**
+   * Returns a page of events: the first ones, or those at a position. `nextCursor` of the page continues with `cursor`, in the
+   * same direction.
+   */
+  events(options: ReadOptions & EventPosition & { limit?: number; runId?: string } = {}): Promise<EventPage> {
     const { signal, retryFor, ...query } = options;
     return this.#http.call({ path: [...this.#path, "events"], query, signal, retryFor });
   }
 
   /**
-   * Reads the log after the cursor `after`, up to the newest event at the time of the call, one line per event:
+   * Reads the log after a position, up to the newest event at the time of the call, one line per event:
    * `{"seq":…,"runId":…,"at":…,"event":…}`. Each event appears byte for byte as it was appended, including numbers that
    * JavaScript cannot represent and duplicate members. Leaving the iterator ends the request. An interrupted read throws a
    * `ConnectionError`: continue after the last line.
    */
   async *lines(
-    options: Cancellable & { after?: number; epoch?: string; runId?: string } = {},
+    options: Cancellable & Omit<EventPosition, "before"> & { runId?: string } = {},
   ): AsyncGenerator<string, undefined> {
     const { signal, ...query } = options;
     const headers = { Accept: "application/x-ndjson" };
     const { over, done } = this.#http.begin(signal);
-    const call = { path: [...this.#path, "events"], query: { after: 0, ...query }, headers, signal: over.signal };
+    const call = { path: [...this.#path, "events"], query, headers, signal: over.signal };
     try {
       return yield* linesOf(await this.#http.retrying(() => this.#http.open(call), call), over.signal);
     } finally {

@@ -139,8 +139,8 @@ export interface EventPage {
   readonly threadId: string;
   readonly epoch: string;
   readonly tail: number;
-  /** The cursor of the next page. */
-  readonly cursor: number;
+  /** The cursor of the next page in the same direction. */
+  readonly nextCursor: string;
   readonly hasMore: boolean;
   readonly events: readonly LoggedEvent[];
 }
@@ -226,5 +226,7 @@ export interface FeedPage {
   readonly epoch: string;
   readonly entries: readonly FeedEntry[];
   readonly cursor: number;
+  /** The cursor of the next page. */
+  readonly nextCursor: string;
   readonly hasMore: boolean;
 }

@@ -8,7 +8,7 @@ import { storesOf } from "../src/react/stores.js";
 import { Proxy } from "./harness/proxy.js";
 import { Server } from "./harness/server.js";
 import { until } from "./harness/until.js";
-import { log, makeThread } from "./harness/writer.js";
+import { epochOf, log, makeThread } from "./harness/writer.js";
 
 let server: Server;
 let proxy: Proxy;
@@ -111,7 +111,9 @@ test("the log, in the middle of a line", async () => {
   const threadId = await makeThread(server);
   const pad = "x".repeat(1_000_000);
   await server.request("PUT", `/v1/threads/${threadId}/runs/r`, { body: [{ type: "A" }, { type: "B", pad }] });
-  const lines = open().thread(threadId).lines({ after: 1 });
+  const lines = open()
+    .thread(threadId)
+    .lines({ after: 1, epoch: await epochOf(server, threadId) });
   proxy.bytesPerSecond = 10_000;
   const line = lines.next();
   await until("some of it", () => proxy.bytes > 0);

@@ -284,7 +284,8 @@ describe("lines", () => {
     expect(lines.filter((line) => line.endsWith(`"event":${odd}}`))).toHaveLength(1);
     expect(lines.map((line) => (JSON.parse(line) as { seq: number }).seq)).toEqual(lines.map((_, index) => index + 1));
     const behind: string[] = [];
-    for await (const line of thread.lines({ after: 1, runId: "r" })) behind.push(line);
+    const { epoch } = await thread.get();
+    for await (const line of thread.lines({ after: 1, epoch, runId: "r" })) behind.push(line);
     expect(behind).toEqual(lines.slice(1));
   });
 

@@ -1,7 +1,7 @@
 //! Page of a user's threads, the same for both APIs.
 
 use serde::Serialize;
-use threadline_core::{AgentId, Principal, limits::DEFAULT_PAGE};
+use threadline_core::{AgentId, ListOrder, Principal, limits::DEFAULT_PAGE};
 use threadline_engine::ListRequest;
 use threadline_http::{
     cursor::{read_position, write_position},
@@ -43,7 +43,7 @@ pub async fn page(state: &ApiState, principal: &Principal, asked: Asked) -> Resu
     let request = ListRequest {
         include_archived: asked.include_archived,
         agent: asked.agent,
-        after: asked.cursor.as_deref().map(read_position).transpose()?,
+        after: asked.cursor.as_deref().map(|cursor| read_position(cursor, ListOrder::Recent)).transpose()?,
         limit: asked.limit.unwrap_or(DEFAULT_PAGE),
         ..ListRequest::default()
     };
@@ -55,6 +55,6 @@ pub async fn page(state: &ApiState, principal: &Principal, asked: Asked) -> Resu
     Ok(ThreadList {
         threads: page.threads.iter().map(ThreadRecord::from).collect(),
         join_code: join_code(state, principal).await?,
-        next_cursor: page.next.as_ref().map(write_position),
+        next_cursor: page.next.as_ref().map(|next| write_position(next, ListOrder::Recent)),
     })
 }

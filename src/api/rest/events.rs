@@ -9,7 +9,7 @@ use axum::{
 use futures_util::stream;
 use serde::Deserialize;
 use serde_json::json;
-use threadline_core::{Epoch, Principal, ReadFrom, RunId, ThreadId, limits::DEFAULT_EVENT_PAGE};
+use threadline_core::{Principal, ReadFrom, RunId, ThreadId, limits::DEFAULT_EVENT_PAGE};
 use threadline_engine::{
     PageRequest, StoreError,
     limits::StreamPermit,
@@ -17,7 +17,7 @@ use threadline_engine::{
 };
 use threadline_http::{
     auth::watch::CredentialWatch,
-    cursor::EventId,
+    cursor::{self, EventId, Start},
     envelope::{self, BatchHead},
     extract::{Caller, InThread, Params},
     negotiation::{StreamFormat, end_reason, ended, wait_time},
@@ -34,14 +34,17 @@ use crate::api::{ApiState, run_agent::AguiClient};
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct ReadParams {
-    /// The cursor: only events with a greater seq. `Last-Event-ID` takes precedence over it and `epoch`. Default 0.
+    /// Only events with a greater seq. Above 0 only with `epoch`. Default 0.
     after: Option<u64>,
-    /// Instead of `after`: the newest events with seq below it, oldest first.
+    /// Instead of `after`: the newest events with seq below it, oldest first. Only with `epoch`.
     before: Option<u64>,
     /// Most events of a JSON page, 1 to 10000. Default 1000.
     limit: Option<usize>,
-    /// The epoch of the cursor. If the log has another epoch, the response is 410.
+    /// The epoch of `after` or `before`. If the log has another epoch, the response is 410.
     epoch: Option<String>,
+    /// Instead of `after` or `before` and `epoch`: `nextCursor` of a page, or of `hello` or `caughtUp` of a stream.
+    /// `Last-Event-ID` takes precedence over all of them.
+    cursor: Option<String>,
     /// Only this run; SSE and NDJSON end with it.
     #[param(value_type = Option<String>)]
     run_id: Option<RunId>,
@@ -56,6 +59,12 @@ pub struct ReadParams {
 #[serde(rename_all = "lowercase")]
 enum Until {
     Tail,
+}
+
+impl ReadParams {
+    pub(crate) fn start(&self) -> Start<'_> {
+        Start { after: self.after, before: self.before, epoch: self.epoch.as_deref(), cursor: self.cursor.as_deref() }
+    }
 }
 
 #[cfg(any(test, feature = "fuzzing"))]
@@ -75,7 +84,8 @@ impl ReadParams {
     responses(
         (status = 200, description = "Events", content(
             (serde_json::Value = "application/json", example = json!({
-                "threadId": "demo", "epoch": "0123456789abcdef", "tail": 2, "cursor": 1, "hasMore": true,
+                "threadId": "demo", "epoch": "0123456789abcdef", "tail": 2,
+                "nextCursor": "c1.AQEjRWeJq83vAAAAAAAAAAH1NJvM", "hasMore": true,
                 "events": [{ "seq": 1, "runId": "r1", "at": "2026-11-21T10:11:15.123Z", "event": { "type": "RUN_STARTED" } }]
             })),
             (String = "application/x-ndjson"),
@@ -95,14 +105,10 @@ pub async fn read(
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
     let form = StreamFormat::accepted(&headers)?;
-    let seen = EventId::last_seen(&headers)?;
-    let after = seen.map(|seen| seen.seq).or(params.after);
-    let from = match (after, params.before) {
-        (Some(_), Some(_)) => return Err(Problem::invalid("after and before exclude each other")),
-        (after, None) => ReadFrom::After(after.unwrap_or(0)),
-        (None, Some(before)) => ReadFrom::Before(before),
+    let (from, epoch) = match EventId::last_seen(&headers)? {
+        Some(EventId { epoch, seq }) => (ReadFrom::After(seq), Some(epoch)),
+        None => params.start().in_log()?,
     };
-    let epoch = seen.map(|seen| seen.epoch).or_else(|| params.epoch.as_deref().map(Epoch::named));
     if form == StreamFormat::Json {
         let wait = wait_time(params.wait)?;
         let limit = params.limit.unwrap_or(DEFAULT_EVENT_PAGE);
@@ -133,7 +139,7 @@ async fn page(
     let make = || async {
         let made = state.service.events.page(principal, thread, request.clone()).await;
         // The page itself must not be held while no memory is available.
-        Ok(made.map(|page| envelope::page(thread, &page))?)
+        Ok(made.map(|page| envelope::page(thread, &page, request.from))?)
     };
     state.http.responses.json(principal, make).await
 }
@@ -159,6 +165,7 @@ fn hello(thread: &ThreadId, subscription: &Subscription) -> String {
         "epoch": subscription.epoch().to_string(),
         "tail": subscription.tail(),
         "after": subscription.cursor(),
+        "nextCursor": cursor::after_in_log(subscription.epoch(), subscription.cursor()),
     });
     sse::named("hello", &hello)
 }
@@ -221,7 +228,6 @@ impl EventSource for EventStream {
         }
         let Some(delivery) = self.subscription.next().await? else { return Ok(None) };
         self.counted.delivers(&delivery);
-        let at = |seq: u64| json!({ "seq": seq });
         let epoch = self.subscription.epoch();
         Ok(Some(match delivery {
             Delivery::Events(slice) => {
@@ -238,9 +244,10 @@ impl EventSource for EventStream {
             }
             Delivery::CaughtUp(seq) => {
                 self.done = self.until == Some(Until::Tail);
-                sse::named("caught_up", &at(seq)).into()
+                let next = cursor::after_in_log(epoch, seq);
+                sse::named("caught_up", &json!({ "seq": seq, "nextCursor": next })).into()
             }
-            Delivery::FellBehind(seq) => sse::named("fell_behind", &at(seq)).into(),
+            Delivery::FellBehind(seq) => sse::named("fell_behind", &json!({ "seq": seq })).into(),
             Delivery::Rebased { from, epoch } => {
                 let rebased = json!({
                     "from": from.to_string(), "epoch": epoch.to_string(), "after": self.subscription.cursor(),

@@ -16,7 +16,7 @@ use threadline_engine::{
     subscription::{FeedDelivery, FeedSubscription},
 };
 use threadline_http::{
-    cursor::{EventId, feed_cursor},
+    cursor::{EventId, Start, after_in_feed},
     extract::{Caller, Params},
     negotiation::{StreamFormat, wait_time},
     problem::{Problem, ProblemDocument, ProblemType},
@@ -32,11 +32,14 @@ use crate::api::ApiState;
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct FeedParams {
-    /// The cursor: only changes after it. Above 0 only with `epoch`. `Last-Event-ID` takes precedence over both. Default 0.
+    /// Only changes after this position. Above 0 only with `epoch`. Default 0.
     after: Option<u64>,
-    /// The epoch of the cursor: `feedEpoch` of a list, or `epoch` of the feed. If the feed has another epoch, the response
+    /// The epoch of `after`: `feedEpoch` of a list, or `epoch` of the feed. If the feed has another epoch, the response
     /// is 410.
     epoch: Option<String>,
+    /// Instead of `after` and `epoch`: `nextCursor` of a page, or of `hello` or `caught_up` of a stream.
+    /// `Last-Event-ID` takes precedence over all of them.
+    cursor: Option<String>,
     /// Most entries of a page, 1 to 500. Default 50.
     limit: Option<usize>,
     /// Long-poll: wait up to this many seconds (at most 60) for the first change.
@@ -53,8 +56,10 @@ pub struct FeedView {
     /// The incarnation of the feed; cursors belong to it.
     epoch: String,
     entries: Vec<FeedEntryView>,
-    /// Cursor of the next page.
+    /// Position of the last entry.
     cursor: u64,
+    /// Cursor of the next page.
+    next_cursor: String,
     has_more: bool,
 }
 
@@ -80,7 +85,10 @@ pub async fn read(
 ) -> Result<Response, Problem> {
     let after = match EventId::last_seen(&headers)? {
         Some(EventId { epoch, seq }) => FeedCursor { epoch, position: seq },
-        None => feed_cursor(params.after.unwrap_or(0), params.epoch.as_deref())?,
+        None => {
+            let FeedParams { after, epoch, cursor, .. } = &params;
+            Start { after: *after, before: None, epoch: epoch.as_deref(), cursor: cursor.as_deref() }.in_feed()?
+        }
     };
     let feed = &state.service.feed;
     match StreamFormat::accepted(&headers)? {
@@ -91,7 +99,13 @@ pub async fn read(
             let page = state.http.waiting(&principal, wait, page).await?;
             let entries = page.entries.iter().map(FeedEntryView::new).collect();
             let FeedCursor { epoch, position } = page.cursor;
-            let view = FeedView { epoch: epoch.to_string(), entries, cursor: position, has_more: page.has_more };
+            let view = FeedView {
+                epoch: epoch.to_string(),
+                entries,
+                cursor: position,
+                next_cursor: after_in_feed(page.cursor),
+                has_more: page.has_more,
+            };
             Ok(Json(view).into_response())
         }
         StreamFormat::Sse => {
@@ -106,7 +120,8 @@ pub async fn read(
 }
 
 fn hello(cursor: FeedCursor) -> String {
-    sse::named("hello", &json!({ "epoch": cursor.epoch.to_string(), "cursor": cursor.position }))
+    let next = after_in_feed(cursor);
+    sse::named("hello", &json!({ "epoch": cursor.epoch.to_string(), "cursor": cursor.position, "nextCursor": next }))
 }
 
 struct FeedStream {
@@ -132,7 +147,10 @@ impl EventSource for FeedStream {
                 };
                 entries.iter().map(event).collect::<String>().into()
             }
-            FeedDelivery::CaughtUp(cursor) => sse::named("caught_up", &json!({ "cursor": cursor })).into(),
+            FeedDelivery::CaughtUp(cursor) => {
+                let next = after_in_feed(self.subscription.cursor());
+                sse::named("caught_up", &json!({ "cursor": cursor, "nextCursor": next })).into()
+            }
         }))
     }
 

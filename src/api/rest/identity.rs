@@ -245,8 +245,8 @@ pub async fn get_project(
 /// Creates a project, or replaces its settings. For the operator.
 ///
 /// `issuer` (`issuer`, `audience`, `jwksUrl`) is an external issuer of tokens for the project's users, signed RS256
-/// or ES256. `retention` (`archiveAfterDays`, `deleteAfterDays`) applies to unused threads. `limits` override those
-/// of the configuration. With `generateThreadNames: false` threads have only the names that people give them.
+/// or ES256. `retention` (`archiveAfterDays`, `deleteAfterDays`) applies to unused threads: those to be deleted are first in
+/// the trash for `graceDays` (7). `limits` override those of the configuration. With `generateThreadNames: false` threads have only the names that people give them.
 #[utoipa::path(put, path = "/v1/projects/{projectId}", tag = "identity", params(("projectId" = String, Path)),
     request_body(content((serde_json::Value = "application/json"))), responses(
     (status = 200, description = "Settings replaced", body = ProjectView),

@@ -10,6 +10,7 @@ pub(super) mod projections;
 pub mod runs;
 mod subscriptions;
 pub(super) mod threads;
+mod trash;
 
 use threadline_core::Scope;
 use threadline_http::routes::{Access, Routes};
@@ -64,4 +65,7 @@ pub fn routes(routes: Routes<ApiState>) -> Routes<ApiState> {
         .route(Access::ADMIN, routes!(identity::renew_secret))
         .route(Access::ADMIN, routes!(identity::audit))
         .route(Access::ADMIN, routes!(identity::erase_user))
+        .route(Access::ADMIN, routes!(trash::list))
+        .route(Access::ADMIN, routes!(trash::restore))
+        .route(Access::ADMIN, routes!(trash::approve))
 }

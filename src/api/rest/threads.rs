@@ -141,7 +141,7 @@ pub async fn list(
         Order::Recent => ListOrder::Recent,
         Order::Created => ListOrder::Created,
     };
-    let after = params.cursor.as_deref().map(read_position).transpose()?;
+    let after = params.cursor.as_deref().map(|cursor| read_position(cursor, order)).transpose()?;
     let search = params.search.as_deref().map(read_search).transpose()?;
     let request = ListRequest {
         user: params.user_id,
@@ -155,7 +155,7 @@ pub async fn list(
     let page = state.service.threads.list(&principal, request).await?;
     Ok(Answer(ThreadPageView {
         threads: page.threads.iter().map(ThreadView::new).collect(),
-        next_cursor: page.next.as_ref().map(write_position),
+        next_cursor: page.next.as_ref().map(|next| write_position(next, order)),
         feed_cursor: page.feed_cursor.position,
         feed_epoch: page.feed_cursor.epoch.to_string(),
     }))

@@ -4,7 +4,12 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use threadline_core::{Epoch, FeedCursor, Run, RunId, ThreadId};
 use threadline_engine::subscription::{EndReason, ReplacedLog, Subscription};
-use threadline_http::{negotiation::end_reason, problem::Problem, view::RunView};
+use threadline_http::{
+    cursor::{after_in_feed, after_in_log},
+    negotiation::end_reason,
+    problem::Problem,
+    view::RunView,
+};
 
 use crate::api::socket::frames::frame;
 
@@ -30,13 +35,14 @@ pub(super) fn hello(thread: &ThreadId, subscription: &Subscription, run: Option<
         "epoch": subscription.epoch().to_string(),
         "tail": subscription.tail(),
         "after": subscription.cursor(),
+        "nextCursor": after_in_log(subscription.epoch(), subscription.cursor()),
         "runId": run.map(RunId::as_str),
     })
 }
 
 /// Body of the frame with which a subscription to the feed starts.
 pub(super) fn feed_hello(cursor: FeedCursor) -> Value {
-    json!({ "epoch": cursor.epoch.to_string(), "cursor": cursor.position })
+    json!({ "epoch": cursor.epoch.to_string(), "cursor": cursor.position, "nextCursor": after_in_feed(cursor) })
 }
 
 /// Body of the frame that tells that the feed continues under another epoch.

@@ -78,11 +78,13 @@ impl ClientFrame<'_> {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Subscribe {
     pub thread_id: ThreadId,
-    /// Cursor: events with a greater seq are delivered.
-    #[serde(default, deserialize_with = "number")]
-    pub after: u64,
-    /// The epoch that the cursor belongs to.
+    /// Events with a greater seq are delivered; above 0 only with `epoch`.
+    #[serde(default, deserialize_with = "optional_number")]
+    pub after: Option<u64>,
+    /// The epoch of `after`.
     pub epoch: Option<String>,
+    /// `nextCursor` of a page or frame, instead of `after` and `epoch`.
+    pub cursor: Option<String>,
     /// Only this run, to its end.
     pub run_id: Option<RunId>,
 }
@@ -97,11 +99,13 @@ pub struct Thread {
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct SubscribeFeed {
-    /// Cursor: changes after it are delivered.
-    #[serde(default, deserialize_with = "number")]
-    pub after: u64,
-    /// Epoch of the cursor; required if the cursor is above 0.
+    /// Changes after this position are delivered; above 0 only with `epoch`.
+    #[serde(default, deserialize_with = "optional_number")]
+    pub after: Option<u64>,
+    /// The epoch of `after`.
     pub epoch: Option<String>,
+    /// `nextCursor` of a page or frame, instead of `after` and `epoch`.
+    pub cursor: Option<String>,
     /// User of the feed, if the API key is used without a user.
     pub user_id: Option<UserId>,
 }
@@ -221,10 +225,6 @@ impl<'de> Deserialize<'de> for Number {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         deserializer.deserialize_any(NumberVisitor)
     }
-}
-
-fn number<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
-    Ok(Number::deserialize(deserializer)?.0)
 }
 
 fn optional_number<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use futures_util::{Stream, stream};
-use threadline_core::{Batch, Fence, RunId, ThreadId, limits::FRAME_TARGET_BYTES};
+use threadline_core::{Batch, FeedCursor, Fence, RunId, ThreadId, limits::FRAME_TARGET_BYTES};
 use threadline_engine::{
     StoreError,
     metrics::GaugeGuard,
@@ -17,7 +17,7 @@ pub(super) enum Item {
     /// Delivery of a thread's log; `live` once the subscription has caught up.
     Log { tag: Arc<FrameTag>, live: bool, cursor: u64, delivery: Result<Delivery, StoreError> },
     /// Delivery of the feed.
-    Feed { position: u64, delivery: Result<FeedDelivery, StoreError> },
+    Feed { cursor: FeedCursor, delivery: Result<FeedDelivery, StoreError> },
     /// A stop was requested of a run that this client appends to.
     Stop(ThreadId, RunId),
     /// A run that this client appends to has ended.
@@ -52,8 +52,8 @@ pub(super) fn feed_items(subscription: FeedSubscription, present: GaugeGuard) ->
         let (mut subscription, present) = following?;
         let delivery = subscription.next().await;
         let goes_on = !matches!(delivery, Ok(FeedDelivery::Ended(_)));
-        let position = subscription.cursor().position;
-        Some((Item::Feed { position, delivery }, goes_on.then_some((subscription, present))))
+        let cursor = subscription.cursor();
+        Some((Item::Feed { cursor, delivery }, goes_on.then_some((subscription, present))))
     })
 }
 

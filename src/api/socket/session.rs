@@ -15,7 +15,7 @@ use serde_json::json;
 use tokio::{sync::watch, time::Instant};
 
 use threadline_core::{
-    Epoch, FeedCursor, NewEvents, Principal, RunId, ThreadId, Timestamp,
+    Epoch, NewEvents, Principal, RunId, ThreadId, Timestamp,
     limits::{MAX_SUBSCRIPTIONS, SOCKET_MAX_INFLIGHT, SOCKET_MAX_INFLIGHT_BYTES},
 };
 use threadline_engine::{
@@ -24,7 +24,7 @@ use threadline_engine::{
     subscription::{Delivery, FeedDelivery, FollowMethod, TopicState},
 };
 use threadline_http::{
-    cursor::feed_cursor,
+    cursor::{Start, after_in_feed, after_in_log},
     negotiation::ended,
     observe,
     problem::Problem,
@@ -204,13 +204,17 @@ impl Session {
     }
 
     async fn subscribe(&mut self, id: Option<&str>, subscribe: Subscribe) {
-        let Subscribe { thread_id, after, epoch, run_id } = subscribe;
+        let Subscribe { thread_id, after, epoch, cursor, run_id } = subscribe;
+        let start = Start { after, before: None, epoch: epoch.as_deref(), cursor: cursor.as_deref() };
+        let (after, epoch) = match start.followed_in_log() {
+            Ok(start) => start,
+            Err(problem) => return self.refuse(id, in_thread(problem, thread_id.as_str())),
+        };
         if !self.threads.contains_key(&thread_id)
             && let Err(limited) = self.state.http.quota.subscribe(&self.principal, self.threads.len())
         {
             return self.refuse(id, in_thread(limited.into(), thread_id.as_str()));
         }
-        let epoch = epoch.as_deref().map(Epoch::named);
         let events = &self.state.service.events;
         let (run, via) = (run_id.as_ref(), FollowMethod::Socket);
         let subscription = match events.subscribe(&self.principal, &thread_id, after, epoch, run, via).await {
@@ -229,8 +233,9 @@ impl Session {
     }
 
     async fn subscribe_feed(&mut self, id: Option<&str>, subscribe: SubscribeFeed) {
-        let SubscribeFeed { after, epoch, user_id } = subscribe;
-        let after = match feed_cursor(after, epoch.as_deref()) {
+        let SubscribeFeed { after, epoch, cursor, user_id } = subscribe;
+        let start = Start { after, before: None, epoch: epoch.as_deref(), cursor: cursor.as_deref() };
+        let after = match start.in_feed() {
             Ok(after) => after,
             Err(problem) => return self.refuse(id, problem),
         };
@@ -295,7 +300,7 @@ impl Session {
     pub(super) fn write(&mut self, item: Item) -> Result<(), CloseCode> {
         match item {
             Item::Log { tag, live, cursor, delivery } => {
-                let at = json!({ "threadId": tag.thread.as_str(), "epoch": tag.epoch.to_string(), "seq": cursor });
+                let at = || json!({ "threadId": tag.thread.as_str(), "epoch": tag.epoch.to_string(), "seq": cursor });
                 match delivery.map_err(store_failed)? {
                     Delivery::Events(slice) if live => {
                         self.oldest = self.oldest.or(slice.0.first().map(|batch| batch.at));
@@ -308,8 +313,12 @@ impl Session {
                             self.text(tag.merged(group));
                         }
                     }
-                    Delivery::CaughtUp(_) => self.push(None, "caughtUp", &at),
-                    Delivery::FellBehind(_) => self.push(None, "fellBehind", &at),
+                    Delivery::CaughtUp(_) => {
+                        let mut at = at();
+                        at["nextCursor"] = after_in_log(tag.epoch, cursor).into();
+                        self.push(None, "caughtUp", &at);
+                    }
+                    Delivery::FellBehind(_) => self.push(None, "fellBehind", &at()),
                     Delivery::Rebased { from, epoch } => {
                         if let Some(followed) = self.threads.get_mut(&tag.thread) {
                             followed.epoch = epoch;
@@ -331,16 +340,17 @@ impl Session {
                     }
                 }
             }
-            Item::Feed { position, delivery } => match delivery.map_err(store_failed)? {
+            Item::Feed { cursor: seen, delivery } => match delivery.map_err(store_failed)? {
                 FeedDelivery::Entries(entries) => {
                     let cursor = entries.last().map(|entry| entry.cursor);
                     let entries: Vec<_> = entries.iter().map(FeedEntryView::new).collect();
                     self.push(None, "feed", &json!({ "entries": entries, "cursor": cursor }));
                 }
-                FeedDelivery::CaughtUp(cursor) => self.push(None, "feedCaughtUp", &json!({ "cursor": cursor })),
-                FeedDelivery::Rebased { from, epoch } => {
-                    self.push(None, "feedRebased", &feed_rebased(from, FeedCursor { epoch, position }));
+                FeedDelivery::CaughtUp(cursor) => {
+                    let caught_up = json!({ "cursor": cursor, "nextCursor": after_in_feed(seen) });
+                    self.push(None, "feedCaughtUp", &caught_up);
                 }
+                FeedDelivery::Rebased { from, .. } => self.push(None, "feedRebased", &feed_rebased(from, seen)),
                 FeedDelivery::Ended(replaced) => {
                     self.feed = None;
                     self.push(None, "feedEnded", &feed_replaced(replaced));

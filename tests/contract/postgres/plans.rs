@@ -29,7 +29,7 @@ fn joins(node: &Value, found: &mut Vec<String>) {
 }
 
 /// Changes of several threads at once, which may walk over a table that has only a few rows. As it grows, Postgres looks again.
-const GROUPS: [&str; 7] = [
+const GROUPS: [&str; 8] = [
     "append a group",
     "append a group with ends",
     "heartbeat",
@@ -37,6 +37,7 @@ const GROUPS: [&str; 7] = [
     "pump",
     "claim of due runs",
     "take jobs",
+    "trash",
 ];
 
 async fn check(url: &str, when: &str) {
@@ -214,9 +215,16 @@ async fn background_work_visits_no_jobs_of_others() {
     let jobs = env.store.take_jobs(JobKind::Pack, 32).await.expect("takes");
     assert_eq!(jobs.len(), 5);
     for job in jobs {
-        assert_eq!(env.store.pack(job.key, PACK_IDLE).await.expect("packs"), Packing::More);
-        assert_eq!(ask(&url, &format!("SELECT count(*) FROM log WHERE key = {}", job.key.0)).await, 1);
-        let end = JobEnd::DoneAt(env.head(job.key).await.tail);
+        assert_eq!(
+            env.store.pack(job.subject.thread().expect("a thread"), PACK_IDLE).await.expect("packs"),
+            Packing::More
+        );
+        assert_eq!(
+            ask(&url, &format!("SELECT count(*) FROM log WHERE key = {}", job.subject.thread().expect("a thread").0))
+                .await,
+            1
+        );
+        let end = JobEnd::DoneAt(env.head(job.subject.thread().expect("a thread")).await.tail);
         env.store.end_job(&job, end).await.expect("ends");
     }
     assert_eq!(ask(&url, "SELECT count(*) FROM jobs WHERE kind = 'pack'").await, 100_000);

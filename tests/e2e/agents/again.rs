@@ -122,7 +122,7 @@ everywhere! {
         assert_eq!(agent.requests(), 1);
         for bad in ["x", "4"] {
             let sent = again(None).header("accept", "text/event-stream").header("last-event-id", bad);
-            send(sent).await.problem(400, "invalid-request");
+            send(sent).await.problem(400, "invalid-cursor");
         }
         // The log was replaced: the run is neither shown from its middle nor done once more.
         let wanted = || again(Some(4));

@@ -129,7 +129,7 @@ everywhere! {
         call.say(&said("m", "one")).await;
         call.hung_up().await;
         assert_eq!(ended(&dev, "r").await["errorCode"], "agent-displaced");
-        assert!(begun.elapsed().as_secs() < 5, "not by its lease: {:?}", begun.elapsed());
+        assert!(begun.elapsed().as_secs() < 15, "not by its lease: {:?}", begun.elapsed());
         assert_eq!(types_of(&dev, "r").await, ["RUN_STARTED", "FOREIGN", "RUN_ERROR"]);
     }
 }

@@ -32,7 +32,7 @@ everywhere! {
             assert_eq!(dev.act("t", run, "stop").await.ok(202)["stopRequested"], true);
             call.hung_up().await;
             assert_eq!(ended(&dev, run).await["status"], "stopped");
-            assert!(begun.elapsed().as_secs() < 5, "at once, not when its time is over: {:?}", begun.elapsed());
+            assert!(begun.elapsed().as_secs() < 9, "at once, not when its time is over: {:?}", begun.elapsed());
             let types = types_of(&dev, run).await;
             assert_eq!(types.last().map(String::as_str), Some("RUN_FINISHED"));
             assert_eq!(types.contains(&"TEXT_MESSAGE_END".to_owned()), run == "middle", "{types:?}");
@@ -112,7 +112,7 @@ async fn a_stopping_server_ends_every_driven_run_in_its_log() {
     let mut mute = agent.call().await;
     let begun = std::time::Instant::now();
     server.stop().await;
-    assert!(begun.elapsed().as_secs() < 4, "{:?}", begun.elapsed());
+    assert!(begun.elapsed().as_secs() < 8, "{:?}", begun.elapsed());
     call.hung_up().await;
     mute.hung_up().await;
     let server = Server::in_directory(directory.path(), Options::new(Backend::Sqlite)).await;
@@ -143,7 +143,7 @@ everywhere! {
         let before = run().await["leaseUntil"].clone();
         server.clock.advance(std::time::Duration::from_millis(900));
         eventually("a sign of life", async || (run().await["leaseUntil"] != before).then_some(())).await;
-        assert!(begun.elapsed().as_secs() < 3, "a lease of 1 s needs a quicker beat: {:?}", begun.elapsed());
+        assert!(begun.elapsed().as_secs() < 6, "a lease of 1 s needs a quicker beat: {:?}", begun.elapsed());
         call.finish(&[finished("r")]).await;
         let run = ended(&dev, "r").await;
         assert_eq!((&run["status"], number(&run, "producerSeq")), (&json!("finished"), 2));

@@ -22,7 +22,10 @@ everywhere! {
         call.finish(&[state, finished("r1")]).await;
         ended(&dev, "r1").await;
 
-        let mut follower = Events::open(dev.request(Method::GET, "/v1/threads/t/events?after=6")).await;
+        let mut follower = {
+            let path = format!("/v1/threads/t/events?after=6&epoch={}", dev.epoch("t").await);
+            Events::open(dev.request(Method::GET, &path)).await
+        };
         follower.named("hello").await;
         follower.named("caught_up").await;
         let body = ask("r2", json!([{ "role": "user", "content": "more" }]));

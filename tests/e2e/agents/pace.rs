@@ -80,7 +80,7 @@ async fn a_hundred_thousand_events_are_all_there_in_order() {
     call.say(&[finished("r")]).await;
     call.hung_up().await;
     assert_eq!(number(&ended(&dev, "r").await, "producerSeq"), MANY as u64 + 2);
-    let page = dev.get("/v1/threads/t/events?after=99990").await.ok(200);
+    let page = dev.get(&format!("/v1/threads/t/events?after=99990&epoch={}", dev.epoch("t").await)).await.ok(200);
     let page = page["events"].as_array().expect("events");
     assert_eq!((page.len(), &page[0]["event"]["n"], &page[10]["event"]["n"]), (12, &json!(99_989), &json!(99_999)));
     server.stop().await;
@@ -125,7 +125,7 @@ everywhere! {
         drop(call);
         let run = ended(&dev, "r").await;
         assert_eq!((&run["errorCode"], server.intercept().failures()), (&json!("agent-broken"), 0));
-        assert!(begun.elapsed() < Duration::from_secs(5), "not by its lease: {:?}", begun.elapsed());
+        assert!(begun.elapsed() < Duration::from_secs(15), "not by its lease: {:?}", begun.elapsed());
         assert_eq!(types_of(&dev, "r").await, ["RUN_STARTED", "TEXT_MESSAGE_START", "TEXT_MESSAGE_END", "RUN_ERROR"]);
     }
 }

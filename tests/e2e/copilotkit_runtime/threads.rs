@@ -36,7 +36,8 @@ everywhere! {
         }
         found.sort();
         assert_eq!(found, ["t1", "t2", "t3"]);
-        for bad in ["limit=x", "limit=NaN", "cursor=x", "includeArchived=maybe"] {
+        dev.get("/copilotkit/threads?cursor=x").await.problem(400, "invalid-cursor");
+        for bad in ["limit=x", "limit=NaN", "includeArchived=maybe"] {
             dev.get(&format!("/copilotkit/threads?{bad}")).await.problem(400, "invalid-request");
         }
         let unknown = dev.get("/copilotkit/threads?agentId=a&future=1").await.problem(400, "unknown-parameter");

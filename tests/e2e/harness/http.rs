@@ -87,6 +87,12 @@ impl Client {
         self.post(&format!("/v1/threads/{thread}/runs/{run}/{verb}"), json!({})).await
     }
 
+    /// The epoch of a thread's log.
+    pub async fn epoch(&self, thread: &str) -> String {
+        let thread = self.get(&format!("/v1/threads/{thread}")).await.ok(200);
+        thread["epoch"].as_str().expect("an epoch").to_owned()
+    }
+
     /// The types of all events of a thread.
     pub async fn types(&self, thread: &str) -> Vec<String> {
         let page = self.get(&format!("/v1/threads/{thread}/events?limit=10000")).await.ok(200);

@@ -40,7 +40,8 @@ everywhere! {
         let namesake = ann.request(reqwest::Method::POST, "/v1/threads").header("threadline-project", "q");
         send(namesake.json(&json!({ "threadId": "a" }))).await.ok(201);
         let mut socket = Socket::open(&ann).await;
-        socket.send(json!({ "id": "1", "subscribe": { "threadId": "b", "after": 2 } })).await;
+        let epoch = ann.epoch("b").await;
+        socket.send(json!({ "id": "1", "subscribe": { "threadId": "b", "after": 2, "epoch": epoch } })).await;
         socket.frame("hello").await;
         socket.frame("caughtUp").await;
 
@@ -132,23 +133,26 @@ everywhere! {
         })
         .await;
         assert_ne!(before["epoch"], now["epoch"]);
-        let query = after(&before);
-        for path in [format!("/v1/feed?{query}"), format!("/v1/feed?{query}&wait=10")] {
+        let (query, cursor) = (after(&before), text(&before, "nextCursor"));
+        let paths = [format!("{query}"), format!("{query}&wait=10"), format!("cursor={cursor}")];
+        for path in paths.map(|query| format!("/v1/feed?{query}")) {
             let problem = ann.get(&path).await.problem(410, "log-replaced");
             assert_eq!((&problem["epoch"], &problem["commonUpTo"]), (&now["epoch"], &json!(null)));
         }
         ann.get_as(&format!("/v1/feed?{query}"), "text/event-stream").await.problem(410, "log-replaced");
         let reconnect = follow().header("accept", "text/event-stream").header("last-event-id", &id);
         send(reconnect).await.problem(410, "log-replaced");
-        let old = json!({ "after": before["cursor"], "epoch": before["epoch"] });
         let mut socket = Socket::open(&ann).await;
-        socket.send(json!({ "id": "3", "subscribeFeed": old })).await;
-        socket.problem("3", 410, "log-replaced").await;
+        let old = json!({ "after": before["cursor"], "epoch": before["epoch"] });
+        for old in [old, json!({ "cursor": before["nextCursor"] })] {
+            socket.send(json!({ "id": "3", "subscribeFeed": old })).await;
+            socket.problem("3", 410, "log-replaced").await;
+        }
         // Nor does a position that names no feed.
-        ann.get("/v1/feed?after=1").await.problem(400, "invalid-request");
-        send(follow().header("last-event-id", "1")).await.problem(400, "invalid-request");
+        ann.get("/v1/feed?after=1").await.problem(400, "invalid-cursor");
+        send(follow().header("last-event-id", "1")).await.problem(400, "invalid-cursor");
         socket.send(json!({ "id": "4", "subscribeFeed": { "after": 1 } })).await;
-        socket.problem("4", 400, "invalid-request").await;
+        socket.problem("4", 400, "invalid-cursor").await;
     }
 }
 
@@ -158,7 +162,7 @@ async fn audited(server: &Server, action: &str) -> Option<Value> {
 }
 
 everywhere! {
-    async fn unused_threads_are_archived_and_then_deleted(server: |options| {
+    async fn unused_threads_are_archived_and_then_put_in_the_trash(server: |options| {
         options.with_key("secret").with_manual_clock()
     }) {
         let ann = server.user("ann");
@@ -187,7 +191,8 @@ everywhere! {
         server.pass(2 * DAY);
         server.retain().await;
         assert_eq!(ids(&ann).await, ["used"]);
-        assert_eq!(audited(server, "retention.deletes").await.expect("audited")["facts"]["threads"], json!(["old"]));
+        let facts = audited(server, "retention.trashes").await.expect("audited")["facts"].clone();
+        assert_eq!(facts, json!({ "afterDays": 90, "graceDays": 7, "threads": ["old"] }));
         // A thread with a run under way is in use, however long ago the run began.
         ann.post("/v1/threads/used/runs", json!({ "runId": "long", "leaseSeconds": 3_600 })).await.ok(201);
         server.retain().await;

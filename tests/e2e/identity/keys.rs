@@ -204,6 +204,8 @@ async fn keys_that_make_no_sense_are_refused() {
             json!({ "retention": { "deleteAfterDays": 0 } }),
             json!({ "retention": { "deleteAfterDays": 36_501 } }),
             json!({ "retention": { "after": 3 } }),
+            json!({ "retention": { "deleteAfterDays": 1, "graceDays": 0 } }),
+            json!({ "retention": { "deleteAfterDays": 1, "graceDays": 91 } }),
             json!({ "issuer": { "issuer": "i", "audience": "a", "jwksUrl": "nowhere" } }),
             json!({ "issuer": { "issuer": "i", "audience": "", "jwksUrl": "https://x/" } }),
             json!({ "issuer": { "issuer": "i" } }),

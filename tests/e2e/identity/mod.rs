@@ -7,6 +7,7 @@ mod limits;
 mod strangers;
 mod tickets;
 mod tokens;
+mod trash;
 
 use serde_json::json;
 use threadline_core::Scope;

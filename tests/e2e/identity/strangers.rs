@@ -60,6 +60,10 @@ async fn nothing_is_theirs(server: &Server, ann: &Client, eve: &Client, outsider
     }
     for route in routes() {
         let what = format!("{} {}", route.method, route.path);
+        if route.access == Access::ADMIN && outsider == Outsider::Token {
+            ask(eve, route, "t", "r").await.problem(403, "forbidden");
+            continue;
+        }
         if route.path.contains("{threadId}") {
             let foreign = ask(eve, route, "t", "r").await;
             let unknown = ask(eve, route, "none", "r").await;
@@ -227,10 +231,16 @@ async fn nothing_is_theirs(server: &Server, ann: &Client, eve: &Client, outsider
             ("DELETE", "/v1/keys/{keyId}") => {
                 eve.delete("/v1/keys/private-key").await.problem(404, "key-not-found");
             }
-            ("GET" | "POST", "/v1/projects/{projectId}" | "/v1/projects/{projectId}/token-secret") => {
+            (
+                "GET" | "POST",
+                "/v1/projects/{projectId}"
+                | "/v1/projects/{projectId}/token-secret"
+                | "/v1/projects/{projectId}/retention/approve",
+            ) => {
                 let foreign = ask(eve, route, "t", "r").await;
                 foreign.problem(404, "project-not-found");
             }
+            ("GET", "/v1/trash") => assert_eq!(ask(eve, route, "t", "r").await.ok(200)["threads"], json!([])),
             ("DELETE", "/v1/users/{userId}") => {
                 let receipt = eve.delete("/v1/users/ann").await.ok(200);
                 assert_eq!(receipt["erased"]["threads"], 0, "{receipt}");

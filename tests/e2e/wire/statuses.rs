@@ -47,6 +47,27 @@ const ELSEWHERE: &[(&str, &str, u16, &str, &str)] = &[
         "tests/e2e/agents/driven.rs",
         "a_driven_run_accepts_events_only_from_its_driver",
     ),
+    (
+        "POST",
+        "/v1/trash/{threadId}/restore",
+        200,
+        "tests/e2e/identity/trash.rs",
+        "a_thread_in_the_trash_is_gone_for_its_user_and_comes_back",
+    ),
+    (
+        "POST",
+        "/v1/trash/{threadId}/restore",
+        409,
+        "tests/e2e/identity/trash.rs",
+        "the_trash_is_emptied_when_its_time_has_come",
+    ),
+    (
+        "POST",
+        "/v1/projects/{projectId}/retention/approve",
+        200,
+        "tests/e2e/identity/trash.rs",
+        "retention_that_would_take_a_large_part_of_a_project_waits_for_an_approval",
+    ),
     ("GET", "/livez", 503, "tests/e2e/admin.rs", "a_blocked_runtime_is_reported_by_the_admin_listener"),
     ("GET", "/readyz", 503, "tests/e2e/draining.rs", "a_partial_request_gets_an_error"),
     ("GET", "/v1/socket", 101, "tests/e2e/socket_limits.rs", "subprotocols_are_negotiated_and_the_key_is_never_echoed"),
@@ -335,6 +356,9 @@ async fn identity(project: &Client, seen: &mut Seen) {
         note("PUT", "/v1/projects/{projectId}", project.put("/v1/projects/p", json!({})).await);
     }
     note("GET", "/v1/projects/{projectId}", project.get("/v1/projects/p").await);
+    let body = json!({ "count": 1 });
+    let approve = "/v1/projects/{projectId}/retention/approve";
+    note("POST", approve, project.post("/v1/projects/nowhere/retention/approve", body).await);
     let secret = "/v1/projects/{projectId}/token-secret";
     for id in ["p", "missing"] {
         note("POST", secret, project.post(&format!("/v1/projects/{id}/token-secret"), json!({})).await);
@@ -362,6 +386,8 @@ async fn one_by_one(project: &Client, ann: &Client, seen: &mut Seen) {
     let feed = ann.get("/v1/feed").await.ok(200);
     let beyond = format!("/v1/feed?after=999999&epoch={}", feed["epoch"].as_str().expect("an epoch"));
     note("GET", "/v1/feed", ann.get(&beyond).await);
+    let beyond = format!("/v1/threads/u/events?after=999999&epoch={}", ann.epoch("u").await);
+    note("GET", "/v1/threads/{threadId}/events", ann.get(&beyond).await);
 
     for seq in [0, 99] {
         note("PUT", &format!("{thread}/read"), ann.put("/v1/threads/u/read", json!({ "seq": seq })).await);

@@ -78,7 +78,7 @@ class Chat:
 
     def follow(self, run_id: str, after: int) -> list[tuple[int, Any]]:
         """Follows a run."""
-        path, query = f"/v1/threads/{self.thread_id}/events", {"runId": run_id, "after": after}
+        path, query = f"/v1/threads/{self.thread_id}/events", {"runId": run_id, "after": after, "epoch": self.get("")["epoch"]}
         with self.http.stream("GET", path, params=query, headers={"Accept": "text/event-stream"}) as response:
             return [(seq, read_event(json.dumps(json.loads(data)["event"]))) for seq, data in events_of(response)]
 

@@ -5,6 +5,7 @@
 
 #![allow(clippy::unwrap_used, reason = "test code: a failure is a panic")]
 
+pub mod answers;
 pub mod keeper;
 pub mod ports;
 pub mod postgres;
@@ -16,6 +17,7 @@ pub mod standby;
 pub mod wall_clock;
 
 pub use self::{
+    answers::AnswerProxy,
     postgres::Postgres,
     proxy::{Cut, Flow, Proxy, Way},
     redis::Redis,

@@ -138,8 +138,9 @@ impl Site {
     }
 
     async fn tail(&mut self, run: &Run) -> Result<Duration, BenchError> {
+        let epoch = self.http.epoch(&run.thread).await?;
         let start = Instant::now();
-        self.socket.follow_after(&run.thread, run.next - 1 - TAIL).await?;
+        self.socket.follow_after(&run.thread, run.next - 1 - TAIL, Some(&epoch)).await?;
         let taken = start.elapsed();
         self.socket.leave(&run.thread).await?;
         Ok(taken)

@@ -32,7 +32,7 @@ pub async fn measure(plan: &Plan, report: &mut Report) -> Result<(), BenchError>
         report.progress(&format!("replay, pair {} of {}", pair + 1, plan.pairs));
         let (mut ours, mut bare) = (0.0, 0.0);
         for _ in 0..READS {
-            let (seconds, bytes) = read(server.address(), &long.run.thread, 0, long.events).await?;
+            let (seconds, bytes) = read(server.address(), &long.run.thread, (0, None), long.events).await?;
             ours += seconds;
             bare += stream(peer.addresses[1], bytes).await?;
         }
@@ -55,12 +55,18 @@ pub async fn measure(plan: &Plan, report: &mut Report) -> Result<(), BenchError>
 
 /// Reads a thread from a cursor to its tail over a new socket, including the connect. Returns the seconds, and the
 /// bytes of the frames. Every event is counted, and every frame must begin at the end of the previous one.
-pub async fn read(server: SocketAddr, thread: &str, after: u64, tail: u64) -> Result<(f64, u64), BenchError> {
+pub async fn read(
+    server: SocketAddr,
+    thread: &str,
+    (after, epoch): (u64, Option<&str>),
+    tail: u64,
+) -> Result<(f64, u64), BenchError> {
     let start = Instant::now();
     let mut socket = Socket::open(server).await?;
     let event = memchr::memmem::Finder::new("\"type\":\"");
     let (mut seen, mut bytes) = (after, 0u64);
-    socket.send(format!("{{\"subscribe\":{{\"threadId\":\"{thread}\",\"after\":{after}}}}}")).await?;
+    let after = serde_json::json!({ "threadId": thread, "after": after, "epoch": epoch });
+    socket.send(format!("{{\"subscribe\":{after}}}")).await?;
     loop {
         let text = socket.next().await?;
         bytes += text.len() as u64;

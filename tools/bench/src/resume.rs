@@ -7,6 +7,7 @@ use super::{
     replay,
     report::{Budget, Report},
     seeded,
+    socket::Http,
 };
 
 /// Reconnects in one measurement of the nearer cursor.
@@ -18,12 +19,14 @@ pub async fn measure(plan: &Plan, report: &mut Report) -> Result<(), BenchError>
     let place = plan.ground.place().await?;
     let long = seeded::thread(&place, Events::new(21).take(plan.events as usize)).await?;
     let server = place.serve()?;
+    let epoch = Http::new(server.address()).epoch(&long.run.thread).await?;
     let (mut near, mut far) = (Vec::new(), Vec::new());
     for round in 0..plan.pairs {
         report.progress(&format!("coming back, round {} of {}", round + 1, plan.pairs));
         let returned = async |behind: u64| -> Result<f64, BenchError> {
             let after = long.events.saturating_sub(behind);
-            Ok(replay::read(server.address(), &long.run.thread, after, long.events).await?.0 * 1e3)
+            let cursor = (after, Some(&*epoch));
+            Ok(replay::read(server.address(), &long.run.thread, cursor, long.events).await?.0 * 1e3)
         };
         for _ in 0..RETURNS {
             near.push(returned(1_000).await?);

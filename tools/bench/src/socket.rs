@@ -43,12 +43,13 @@ impl Socket {
 
     /// Follows a thread from its beginning. Returns after it has caught up.
     pub async fn follow(&mut self, thread: &str) -> Result<(), BenchError> {
-        self.follow_after(thread, 0).await
+        self.follow_after(thread, 0, None).await
     }
 
     /// Follows a thread after a cursor. Returns after it has caught up.
-    pub async fn follow_after(&mut self, thread: &str, after: u64) -> Result<(), BenchError> {
-        self.send(format!("{{\"subscribe\":{{\"threadId\":\"{thread}\",\"after\":{after}}}}}")).await?;
+    pub async fn follow_after(&mut self, thread: &str, after: u64, epoch: Option<&str>) -> Result<(), BenchError> {
+        let after = serde_json::json!({ "threadId": thread, "after": after, "epoch": epoch });
+        self.send(format!("{{\"subscribe\":{after}}}")).await?;
         while !self.next().await?.starts_with("{\"caughtUp\"") {}
         Ok(())
     }
@@ -189,6 +190,13 @@ impl Http {
         Ok(thread)
     }
 
+    /// Epoch of a thread's log.
+    pub async fn epoch(&self, thread: &str) -> Result<String, BenchError> {
+        let thread = look_up(&format!("{}/{thread}", self.threads)).await?;
+        let epoch = thread["epoch"].as_str().map(str::to_owned);
+        epoch.ok_or_else(|| BenchError::Unexpected(thread.to_string()))
+    }
+
     /// Starts a run in a thread.
     pub async fn start(&self, thread: &str) -> Result<Run, BenchError> {
         let run = uuid::Uuid::now_v7().to_string();
@@ -215,9 +223,12 @@ impl Http {
 
 /// Tail of a thread, over HTTP.
 pub async fn tail(server: SocketAddr, thread: &str) -> Result<u64, BenchError> {
-    let answer = reqwest::get(format!("http://{server}/v1/threads/{thread}")).await?.error_for_status()?;
-    let thread: serde_json::Value = answer.json().await?;
+    let thread = look_up(&format!("http://{server}/v1/threads/{thread}")).await?;
     thread["tail"].as_u64().ok_or_else(|| BenchError::Unexpected(thread.to_string()))
+}
+
+async fn look_up(thread: &str) -> Result<serde_json::Value, BenchError> {
+    Ok(reqwest::get(thread).await?.error_for_status()?.json().await?)
 }
 
 /// Appends over one socket, with a bounded number of frames in flight.

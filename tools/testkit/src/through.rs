@@ -5,16 +5,16 @@ use std::{ops::Deref, time::Duration};
 use async_trait::async_trait;
 use threadline_core::{
     AgentId, Annotation, ApiKey, AuditEntry, CreatedThread, Digest, Epoch, FeedHead, Fence, Footprint, KeyId,
-    NewAnnotation, NewThread, Node, ProjectId, ReadFrom, Run, RunId, Seq, Thread, ThreadId, ThreadKey, ThreadPatch,
-    Timestamp, UserId,
+    ListPosition, NewAnnotation, NewThread, Node, ProjectId, ReadFrom, Run, RunId, Seq, Thread, ThreadId, ThreadKey,
+    ThreadPatch, Timestamp, TrashPage, UserId,
 };
 use threadline_store::{
     ActiveHead, ActiveRuns, AgentStore, AnnotationStore, Append, Appended, Beat, Claimed, CloseOutcome, CloseWhen,
     Closing, Durability, DynStore, ErasureStore, FeedPage, FeedStore, GenerationRecord, Head, HeartbeatRequest,
-    IdentityStore, IdlePage, Job, JobEnd, JobKind, JobLevel, JobStore, Lineage, LineageCause, LineageFence,
-    LineageStore, ListThreads, LogPage, LogStore, NewBeat, NodeStore, Packing, Purging, Renewal, Renewed, RunStore,
-    Snapshot, SnapshotStore, StartOutcome, StartRun, StatusStore, StopOutcome, StoreClock, StoreResult, StoreStatus,
-    StoredProject, ThreadPage, ThreadStore, Unprojected,
+    HoldStore, IdentityStore, IdlePage, Job, JobEnd, JobKind, JobLevel, JobStore, JobSubject, Lineage, LineageCause,
+    LineageFence, LineageStore, ListThreads, LogPage, LogStore, NewBeat, NodeStore, Packing, Purging, PutJob, Renewal,
+    Renewed, Restoration, RetentionHold, RunStore, Snapshot, SnapshotStore, StartOutcome, StartRun, StatusStore,
+    StopOutcome, StoreClock, StoreResult, StoreStatus, StoredProject, ThreadPage, ThreadStore, TrashStore, Unprojected,
 };
 
 /// A call of the store.
@@ -222,12 +222,68 @@ impl<P: Pass> LineageStore for Through<P> {
 }
 
 #[async_trait]
+impl<P: Pass> TrashStore for Through<P> {
+    async fn trash(
+        &self,
+        project: &ProjectId,
+        keys: &[ThreadKey],
+        before: Timestamp,
+        grace: Duration,
+    ) -> StoreResult<Vec<ThreadKey>> {
+        self.pass.pass(of("trash", None), self.inner.trash(project, keys, before, grace)).await
+    }
+    async fn trashed(&self, project: &ProjectId, after: Option<&ListPosition>, limit: usize) -> StoreResult<TrashPage> {
+        self.pass.pass(of("trashed", None), self.inner.trashed(project, after, limit)).await
+    }
+    async fn restore(&self, project: &ProjectId, id: &ThreadId) -> StoreResult<Restoration> {
+        self.pass.pass(of("restore", None), self.inner.restore(project, id)).await
+    }
+    async fn trash_of(&self, project: &ProjectId, user: &UserId, limit: usize) -> StoreResult<Vec<ThreadKey>> {
+        self.pass.pass(of("trash_of", None), self.inner.trash_of(project, user, limit)).await
+    }
+    async fn discard(&self, key: ThreadKey, early: bool) -> StoreResult<bool> {
+        self.pass.pass(of("discard", key), self.inner.discard(key, early)).await
+    }
+}
+
+#[async_trait]
+impl<P: Pass> HoldStore for Through<P> {
+    async fn count_idle(&self, project: &ProjectId, before: Timestamp, bound: usize) -> StoreResult<u64> {
+        self.pass.pass(of("count_idle", None), self.inner.count_idle(project, before, bound)).await
+    }
+    async fn count_own(&self, project: &ProjectId) -> StoreResult<u64> {
+        self.pass.pass(of("count_own", None), self.inner.count_own(project)).await
+    }
+    async fn hold(&self, hold: &RetentionHold) -> StoreResult<bool> {
+        self.pass.pass(of("hold", None), self.inner.hold(hold)).await
+    }
+    async fn holds(&self) -> StoreResult<Vec<RetentionHold>> {
+        self.pass.pass(of("holds", None), self.inner.holds()).await
+    }
+    async fn approve(&self, project: &ProjectId, count: u64) -> StoreResult<Option<RetentionHold>> {
+        self.pass.pass(of("approve", None), self.inner.approve(project, count)).await
+    }
+    async fn spend(&self, project: &ProjectId, count: u64) -> StoreResult<()> {
+        self.pass.pass(of("spend", None), self.inner.spend(project, count)).await
+    }
+    async fn end_hold(&self, project: &ProjectId) -> StoreResult<()> {
+        self.pass.pass(of("end_hold", None), self.inner.end_hold(project)).await
+    }
+}
+
+#[async_trait]
 impl<P: Pass> JobStore for Through<P> {
     async fn take_jobs(&self, kind: JobKind, limit: usize) -> StoreResult<Vec<Job>> {
         self.pass.pass(of("take_jobs", None), self.inner.take_jobs(kind, limit)).await
     }
     async fn end_job(&self, job: &Job, end: JobEnd) -> StoreResult<()> {
-        self.pass.pass(of("end_job", job.key), self.inner.end_job(job, end)).await
+        self.pass.pass(of("end_job", job.subject.thread()), self.inner.end_job(job, end)).await
+    }
+    async fn put_job(&self, kind: JobKind, subject: &JobSubject, after: Duration, put: PutJob) -> StoreResult<bool> {
+        self.pass.pass(of("put_job", subject.thread()), self.inner.put_job(kind, subject, after, put)).await
+    }
+    async fn job_due(&self, kind: JobKind, subject: &JobSubject) -> StoreResult<Option<Duration>> {
+        self.pass.pass(of("job_due", subject.thread()), self.inner.job_due(kind, subject)).await
     }
     async fn job_levels(&self) -> StoreResult<Vec<JobLevel>> {
         self.pass.pass(of("job_levels", None), self.inner.job_levels()).await

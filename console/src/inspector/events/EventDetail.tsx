@@ -25,7 +25,8 @@ export function EventDetail(props: {
   const { place, log, tail, seq } = props;
   const logged = useEvent(log, seq);
   const before = useEvent(log, seq > 1 ? seq - 1 : undefined);
-  const raw = useRawEvent(log, logged, log.getSnapshot().epoch);
+  const { epoch } = log.getSnapshot();
+  const raw = useRawEvent(log, logged, epoch);
   const asker = useAsker();
   const { tell, fail } = useNotices();
   const copy = (text: string, what: string) => void copyText(text).then(() => tell(`Copied: ${what}`), fail);
@@ -56,7 +57,7 @@ export function EventDetail(props: {
         </IconButton>
         <IconButton
           label="Copy this event as curl"
-          onClick={() => copy(eventCommand(asker, place.threadId, seq), `event ${seq} as curl`)}
+          onClick={() => copy(eventCommand(asker, place.threadId, epoch, seq), `event ${seq} as curl`)}
         >
           <SquareTerminal />
         </IconButton>

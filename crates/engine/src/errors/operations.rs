@@ -302,6 +302,14 @@ operation_errors! {
     /// Error of erasing a user.
     enum EraseError { Draining, Store(error: StoreError) }
     from DrainingError { Draining }
+
+    /// Error of restoring a thread from the trash.
+    enum RestoreError { ThreadNotFound, ThreadExists, Draining, Store(error: StoreError) }
+    from DrainingError { Draining }
+
+    /// Error of approving a sweep of retention.
+    enum ApproveError { RetentionNotHeld, Draining, Store(error: StoreError) }
+    from DrainingError { Draining }
 }
 
 macro_rules! from_causes {
@@ -318,7 +326,7 @@ from_causes! {
     StoreError => Store:
         LookupError, RunLookupError, EndRunError, HeartbeatError, CompareError, AppendError, StartError, RoomError,
         StreamRunError, ReadError, ProjectionError, SaveError, CreateThreadError, EditThreadError, MarkReadError,
-        ChangeThreadError, DeleteThreadError, StopError, ListError, FeedError, EraseError;
+        ChangeThreadError, DeleteThreadError, StopError, ListError, FeedError, EraseError, RestoreError, ApproveError;
     ReplacedLog => LogReplaced: AppendError, DeleteThreadError, EditThreadError, EndRunError, HeartbeatError, MarkReadError,
         StartError;
     Limited => Limited: RoomError, SaveError;
@@ -343,9 +351,9 @@ macro_rules! from_operation_errors {
     ($target:ty) => {
         $crate::from_operation_errors! {
             $target:
-            AppendError, ChangeThreadError, CreateThreadError, DeleteThreadError, DrainingError, EditThreadError, EndRunError, EraseError,
+            AppendError, ApproveError, ChangeThreadError, CreateThreadError, DeleteThreadError, DrainingError, EditThreadError, EndRunError, EraseError,
             FeedError, FinishError, HeartbeatError, InvalidRequestError, ListError, LookupError, MarkReadError,
-            ProjectionError, ReadError, RoomError, RunLookupError, SaveError, StartError, StopError,
+            ProjectionError, ReadError, RestoreError, RoomError, RunLookupError, SaveError, StartError, StopError,
             StreamRunError,
         }
     };

@@ -18,6 +18,9 @@ pub enum ServiceError {
     /// The thread that an earlier request with the same idempotency key created was deleted.
     #[error("the thread that a request with this Idempotency-Key created was deleted")]
     ThreadDeleted,
+    /// Retention of the project does not wait for an approval.
+    #[error("retention of the project does not wait for an approval")]
+    RetentionNotHeld,
     /// The thread's conversation is beyond [`threadline_core::limits::MAX_CONVERSATION_BYTES`].
     #[error("the messages and the state are too large to be computed from the events")]
     ConversationTooLarge,
@@ -72,8 +75,9 @@ pub enum ServiceError {
         /// First producer_seq whose bytes differ.
         producer_seq: u64,
     },
-    /// The cursor, or the condition of a write, belongs to another incarnation of the log or feed.
-    #[error("the epoch of the request is that of a log that was replaced")]
+    /// The cursor, or the precondition of a write, belongs to another incarnation of the log or feed, or the reader has
+    /// seen events that the store has lost.
+    #[error("the request refers to a log that was replaced, or to events that the store has lost")]
     LogReplaced(ReplacedLog),
     /// The cursor is beyond the tail.
     #[error("the cursor is beyond the newest event, seq {tail}")]
@@ -95,8 +99,8 @@ pub enum ServiceError {
     /// The server is shutting down.
     #[error("the server is shutting down")]
     Draining,
-    /// The store did not confirm an append without producerSeq, which is in the log or not: a repetition could append the
-    /// events twice.
+    /// The store did not confirm an append without producerSeq. Its events may be in the log, so a repetition could
+    /// append them twice.
     #[error("the store did not confirm the append, whose events may have been stored")]
     OutcomeUnknown,
     /// The store failed; the effect is unknown, and the request may be retried.

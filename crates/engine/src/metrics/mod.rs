@@ -57,8 +57,9 @@ pub struct Counts {
     pub conflicts: Conflicts,
     /// Failed calls of the lock service.
     pub lock_errors: Counter,
-    /// Retention passes suspended because of clock skew.
+    /// Retention passes suspended because of a doubt about the store's clock.
     pub retention_refused: Counter,
+    retention_held: Gauge,
     damaged_rows: Counter,
     skew: Gauge<f64, AtomicU64>,
     /// Background work that waits in the store.
@@ -276,7 +277,11 @@ impl Metrics {
             lock_errors: all.counter("lock_errors", "Starts without a lock: the lock service did not respond"),
             retention_refused: all.counter(
                 "retention_refused",
-                "Passes of retention suspended because the clocks of the store and of this node differ too much",
+                "Passes of retention suspended because clocks differ too much, or the store's clock was set",
+            ),
+            retention_held: all.gauge(
+                "retention_held_projects",
+                "Projects of which retention would put unusually many threads in the trash, and waits for an approval",
             ),
             damaged_rows: all.counter("damaged_rows", "Reads of log rows whose checksum is wrong"),
             skew: all.add(
@@ -317,6 +322,11 @@ impl Metrics {
     /// Sets the clock skew: milliseconds by which the store's clock is ahead of this node's.
     pub fn skewed(&self, ms: i64) {
         self.0.skew.set(ms as f64 / 1_000.0);
+    }
+
+    /// Sets the number of projects whose retention waits for an approval.
+    pub fn retention_held(&self, projects: usize) {
+        self.0.retention_held.set(i64::try_from(projects).unwrap_or(i64::MAX));
     }
 
     /// Registers the limits: each counter exists from 0 on, so that the first refusal shows as an increase.

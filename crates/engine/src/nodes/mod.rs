@@ -57,7 +57,7 @@ pub enum NodeState {
 }
 
 impl NodeState {
-    fn of(node: &Node, now: Timestamp) -> Self {
+    pub(crate) fn of(node: &Node, now: Timestamp) -> Self {
         // A beat from the future: the store's clock was set back, so the age of the beat is unknown.
         let age = Duration::from_millis(now.0.abs_diff(node.at.0));
         match (node.leaving, age < NODE_TTL) {
@@ -309,11 +309,13 @@ impl NodeBeats {
         }
     }
 
-    /// Removes the rows of nodes that ended long ago, without delaying a beat.
+    /// Removes the rows of nodes that ended long ago, without delaying a beat. Their beats are looked at before.
     fn forget_old(&self) {
-        let store = self.store.clone();
+        let (store, steps) = (self.store.clone(), self.steps.clone());
         tokio::spawn(async move {
-            if let Err(error) = store.forget_nodes(NODE_RETENTION).await {
+            let looked = steps.look_back().await;
+            let forgotten = if looked.is_ok() { store.forget_nodes(NODE_RETENTION).await } else { looked };
+            if let Err(error) = forgotten {
                 tracing::debug!(%error, "cannot remove the rows of nodes that ended long ago; the next start tries again");
             }
         });

@@ -1,6 +1,6 @@
 //! Steps of the store's clock. Each beat compares what the clock shows with what the node expects. Up to a few seconds the
 //! node follows. A larger difference that other nodes see as well is a step: the leases of active runs are renewed before the
-//! node believes the new time, so that no run ends because a clock was set.
+//! node believes the new time, so that no run ends because a clock was set. Retention waits for a day after each step.
 
 use std::sync::{
     Arc,
@@ -10,10 +10,10 @@ use std::sync::{
 use serde_json::json;
 use threadline_core::{
     AuditEntry, DEFAULT_PROJECT, Node, NodeId, ProjectId, Timestamp,
-    limits::{CLOCK_STEP, MAX_LISTED_NODES, NODE_TTL},
+    limits::{CLOCK_STEP, CLOCK_STEP_HOLD, MAX_BEAT_GAP, MAX_LISTED_NODES, MAX_RETENTION_SKEW, NODE_TTL},
 };
-use threadline_store::{DynStore, Renewal, Steady, StoreError};
-use tokio::sync::watch;
+use threadline_store::{DynStore, JobKind, JobSubject, PutJob, Renewal, Steady, StoreError};
+use tokio::sync::{OnceCell, watch};
 
 use crate::{lifecycle::Lifecycle, metrics::Metrics};
 
@@ -35,6 +35,8 @@ pub(crate) struct Steps {
     samples: watch::Sender<Option<Sample>>,
     /// Step that this node sees, in milliseconds; 0 for none.
     seen: AtomicI64,
+    /// Set once the beats from before the start of this node have been looked at.
+    looked_back: OnceCell<()>,
 }
 
 /// Statement of the rows of other nodes about a step.
@@ -83,7 +85,15 @@ fn is_keeper(me: NodeId, step: i64, now: Timestamp, nodes: &[Node]) -> bool {
 
 impl Steps {
     pub fn new(store: DynStore, metrics: Metrics, lifecycle: Lifecycle, node: NodeId) -> Self {
-        Self { store, metrics, lifecycle, node, samples: watch::Sender::new(None), seen: AtomicI64::new(0) }
+        Self {
+            store,
+            metrics,
+            lifecycle,
+            node,
+            samples: watch::Sender::new(None),
+            seen: AtomicI64::new(0),
+            looked_back: OnceCell::new(),
+        }
     }
 
     /// Takes the sample of a beat.
@@ -96,11 +106,34 @@ impl Steps {
         Some(self.seen.load(Ordering::Relaxed)).filter(|step| *step != 0)
     }
 
+    /// Looks, once, at the beats of the nodes before this one. If the newest is more than [`MAX_BEAT_GAP`] old, either no node
+    /// was running for that time or the store's clock was set meanwhile.
+    pub(crate) async fn look_back(&self) -> Result<(), StoreError> {
+        let look = async || {
+            let (now, nodes) = self.store.nodes(MAX_LISTED_NODES).await?;
+            let newest = nodes.iter().filter(|node| node.id != self.node).map(|node| node.at).max();
+            if let Some(newest) = newest.filter(|newest| newest.plus(MAX_BEAT_GAP) < now) {
+                tracing::warn!(store = %now, last = %newest, "no node has beaten for more than a day, or the store's clock was set: retention waits for a day");
+                self.store.put_job(JobKind::ClockStep, &JobSubject::Store, CLOCK_STEP_HOLD, PutJob::IfAbsent).await?;
+            }
+            Ok(())
+        };
+        self.looked_back.get_or_try_init(look).await.copied()
+    }
+
+    /// Has retention wait, on all nodes.
+    async fn hold(&self) -> Result<(), StoreError> {
+        self.store.put_job(JobKind::ClockStep, &JobSubject::Store, CLOCK_STEP_HOLD, PutJob::Anew).await.map(drop)
+    }
+
     async fn take(&self, course: &mut Course, sample: Sample) -> Result<(), StoreError> {
         let clock = self.store.clock();
         let step = sample.at.0.saturating_sub(clock.at(sample.reading).0);
         if u128::from(step.unsigned_abs()) > CLOCK_STEP.as_millis() && !sample.late {
             return self.suspect(course, sample, step).await;
+        }
+        if u128::from(step.unsigned_abs()) > MAX_RETENTION_SKEW.as_millis() {
+            self.hold().await?;
         }
         clock.anchor(sample.at, sample.reading);
         course.since = None;
@@ -128,6 +161,7 @@ impl Steps {
                 self.seen.store(0, Ordering::Relaxed);
             }
             Others::Agree | Others::Absent => {
+                self.hold().await?;
                 let leases = self.renew(Renewal::All).await?;
                 self.metrics.clock_steps.inc();
                 course.believed = Some(sample.reading);

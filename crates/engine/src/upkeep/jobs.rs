@@ -9,13 +9,13 @@ use threadline_core::{
     ThreadKey,
     limits::{
         JOB_BATCH, JOB_INTERVAL, JOB_LEVELS_INTERVAL, JOB_SLICE, JOB_TRIES, PACK_ACTIVE, PACK_IDLE, PACK_REST,
-        PURGE_ROWS, SEAL_REST,
+        PURGE_ROWS, RETENTION_INTERVAL, SEAL_REST,
     },
 };
-use threadline_store::{DynStore, Job, JobEnd, JobKind, Packing, Purging, StoreResult};
+use threadline_store::{DynStore, Job, JobEnd, JobKind, JobSubject, Packing, Purging, StoreResult};
 use tokio::time::{self, Instant};
 
-use crate::{commit::pipeline::CommitCount, lifecycle::Lifecycle, metrics::Metrics};
+use crate::{commit::pipeline::CommitCount, lifecycle::Lifecycle, metrics::Metrics, upkeep::clock_guard::ClockGuard};
 
 /// Dependencies of the loops.
 pub(crate) struct JobWork {
@@ -24,6 +24,7 @@ pub(crate) struct JobWork {
     pub metrics: Metrics,
     /// Counter of commits: sealing and packing pause between two steps while commits arrive.
     pub commits: CommitCount,
+    pub guard: Arc<ClockGuard>,
 }
 
 /// Loop that carries out the jobs of a kind. Kinds have a loop each, so that none waits for a long job of another.
@@ -45,7 +46,7 @@ pub(crate) async fn run(work: Arc<JobWork>, kind: JobKind) {
                 let done = if slice.is_over(&work) { JobEnd::Untried } else { carry_out(&work, &job).await };
                 // An end that is not noted is harmless: the work is found done when the claim has ended.
                 if let Err(error) = work.store.end_job(&job, done).await {
-                    tracing::warn!(%error, kind = kind.name(), key = job.key.0, "cannot note the end of background work");
+                    tracing::warn!(%error, kind = kind.name(), subject = %job.subject, "cannot note the end of background work");
                 }
             }
             if !more || work.lifecycle.stopping.is_cancelled() {
@@ -56,19 +57,22 @@ pub(crate) async fn run(work: Arc<JobWork>, kind: JobKind) {
 }
 
 async fn carry_out(work: &JobWork, job: &Job) -> JobEnd {
-    let done = match job.kind {
-        JobKind::Seal => seal(work, job.key).await,
-        JobKind::Pack => pack(work, job.key).await,
-        JobKind::Purge => purge(work, job.key).await,
+    let done = match (job.kind, &job.subject) {
+        (JobKind::Seal, JobSubject::Thread(key)) => seal(work, *key).await,
+        (JobKind::Pack, JobSubject::Thread(key)) => pack(work, *key).await,
+        (JobKind::Purge, JobSubject::Thread(key)) => purge(work, *key).await,
+        // The job has held retention back by waiting, and has no other work.
+        (JobKind::ClockStep, _) => Ok(JobEnd::Done),
+        (JobKind::Seal | JobKind::Pack | JobKind::Purge, _) => Ok(JobEnd::Done),
     };
     match done {
         Ok(end) => end,
         Err(error) => {
-            let (kind, key, tries) = (job.kind.name(), job.key.0, job.tries);
+            let (kind, subject, tries) = (job.kind.name(), &job.subject, job.tries);
             if tries < JOB_TRIES {
-                tracing::warn!(%error, kind, key, tries, "background work failed; retrying later");
+                tracing::warn!(%error, kind, %subject, tries, "background work failed; retrying later");
             } else {
-                tracing::error!(%error, kind, key, tries, "background work fails each time; retrying once a day");
+                tracing::error!(%error, kind, %subject, tries, "background work fails each time; retrying once a day");
             }
             JobEnd::Failed
         }
@@ -141,6 +145,16 @@ async fn purge(work: &JobWork, key: ThreadKey) -> StoreResult<JobEnd> {
         match work.store.purge(key, PURGE_ROWS).await? {
             Purging::Done => return Ok(JobEnd::Done),
             Purging::Staged(left) => return Ok(JobEnd::Later(left)),
+            Purging::Trashed(left) if !left.is_zero() => return Ok(JobEnd::Later(left)),
+            Purging::Trashed(_) => {
+                if let Some(doubt) = work.guard.doubt().await? {
+                    tracing::warn!(%doubt, "the trash is not purged");
+                    return Ok(JobEnd::Later(RETENTION_INTERVAL));
+                }
+                if !work.store.discard(key, false).await? {
+                    return Ok(JobEnd::Later(Duration::ZERO));
+                }
+            }
             Purging::More if slice.is_over(work) => return Ok(JobEnd::Later(Duration::ZERO)),
             Purging::More => tokio::task::yield_now().await,
         }
@@ -154,6 +168,10 @@ pub(crate) async fn measure(work: Arc<JobWork>) {
         match work.store.job_levels().await {
             Ok(levels) => levels.iter().for_each(|level| work.metrics.jobs.measured(level)),
             Err(error) => tracing::warn!(%error, "cannot measure the background work; retrying"),
+        }
+        match work.store.holds().await {
+            Ok(holds) => work.metrics.retention_held(holds.iter().filter(|hold| hold.approved == 0).count()),
+            Err(error) => tracing::warn!(%error, "cannot look whether retention waits; retrying"),
         }
     }
 }

@@ -1,13 +1,13 @@
-//! Retention: threads unused for the number of days in their project's settings are archived or deleted.
+//! Retention: threads unused for the number of days in their project's settings are archived, or put in the trash.
 
 use std::{sync::Arc, time::Duration};
 
 use serde_json::json;
 use threadline_core::{
-    AuditEntry, Clock, ProjectId, ProjectSettings, Thread, ThreadPatch, Timestamp,
-    limits::{MAX_RETENTION_SKEW, RETENTION_AUDIT_IDS, RETENTION_INTERVAL, RETENTION_WINDOW},
+    AuditEntry, ProjectId, ProjectSettings, Thread, ThreadPatch, Timestamp,
+    limits::{RETENTION_AUDIT_IDS, RETENTION_FREE, RETENTION_INTERVAL, RETENTION_SHARE, RETENTION_WINDOW},
 };
-use threadline_store::{DynStore, StoreError};
+use threadline_store::{DynStore, RetentionHold, StoreError};
 use tokio::time;
 
 use crate::{
@@ -15,8 +15,7 @@ use crate::{
     lifecycle::Lifecycle,
     metrics::Metrics,
     records::ThreadRef,
-    store_status::{Asked, ask},
-    upkeep::feed_writer::FeedWriter,
+    upkeep::{clock_guard::ClockGuard, feed_writer::FeedWriter},
 };
 
 const DAY: Duration = Duration::from_secs(24 * 3_600);
@@ -24,8 +23,7 @@ const DAY: Duration = Duration::from_secs(24 * 3_600);
 /// Dependencies of the retention loop.
 pub(crate) struct Retention {
     pub store: DynStore,
-    /// Clock of this machine, which must be near the store's.
-    pub machine: Clock,
+    pub guard: Arc<ClockGuard>,
     pub metrics: Metrics,
     pub listeners: Listeners,
     pub feed_writer: Arc<FeedWriter>,
@@ -36,7 +34,8 @@ pub(crate) struct Retention {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Deed {
     Archive,
-    Delete,
+    /// The thread can be restored for this time.
+    Trash(Duration),
 }
 
 /// Loop of retention. Every node runs it: work that one node has done is not repeated by another.
@@ -55,28 +54,23 @@ pub(crate) async fn run(retention: Arc<Retention>) {
 }
 
 /// Checks the threads of all projects once. Ages are measured with the store's clock, which is the same for all nodes.
-/// If this node's clock differs too much from it, one of the two is wrong, and the pass does nothing.
+/// If there is a doubt about that clock, the pass does nothing.
 pub(crate) async fn sweep(retention: &Retention) -> Result<(), StoreError> {
-    let Asked { status, skew_ms } = ask(retention.store.as_ref(), &retention.machine).await?;
-    retention.metrics.skewed(skew_ms);
-    if u128::from(skew_ms.unsigned_abs()) > MAX_RETENTION_SKEW.as_millis() {
+    if let Some(doubt) = retention.guard.doubt().await? {
         retention.metrics.retention_refused.inc();
-        tracing::error!(
-            store = %status.now,
-            node = %retention.machine.now(),
-            "retention is suspended: the clocks of the store and of this node differ by more than {} s; synchronize them (NTP)",
-            MAX_RETENTION_SKEW.as_secs()
-        );
+        tracing::error!(%doubt, "retention is suspended");
         return Ok(());
     }
+    let now = retention.store.status().await?.now;
     for project in retention.store.projects().await? {
         let settings: ProjectSettings = serde_json::from_str(&project.settings)
             .map_err(|error| StoreError::Corrupt(format!("the project {}: {error}", project.id)))?;
         let ages = settings.retention;
-        // Deletion comes first: a thread that is deleted need not be archived.
-        for (days, deed) in [(ages.delete_after_days, Deed::Delete), (ages.archive_after_days, Deed::Archive)] {
+        // The trash comes first: a thread there need not be archived.
+        let trash = Deed::Trash(ages.grace());
+        for (days, deed) in [(ages.delete_after_days, trash), (ages.archive_after_days, Deed::Archive)] {
             if let Some(days) = days {
-                work(retention, &project.id, status.now, days, deed).await?;
+                work(retention, &project.id, now, days, deed).await?;
             }
         }
     }
@@ -91,18 +85,38 @@ async fn work(
     deed: Deed,
 ) -> Result<(), StoreError> {
     let before = now.minus(DAY * days);
+    let mut left = match deed {
+        Deed::Archive => u64::MAX,
+        Deed::Trash(_) => allowance(retention, project, now, before).await?,
+    };
+    let limited = left < u64::MAX;
     let mut after = None;
-    loop {
+    while left > 0 {
         if retention.lifecycle.draining.is_cancelled() {
             return Ok(());
         }
         let page = retention.store.idle_threads(project, before, after, RETENTION_WINDOW).await?;
-        let wanted = page.threads.iter().filter(|thread| deed == Deed::Delete || !thread.archived);
+        let wanted = page.threads.iter().filter(|thread| deed != Deed::Archive || !thread.archived);
         let wanted: Vec<_> = wanted.collect();
         for some in wanted.chunks(RETENTION_AUDIT_IDS) {
+            let some = &some[..some.len().min(usize::try_from(left).unwrap_or(usize::MAX))];
+            if some.is_empty() {
+                break;
+            }
             note(retention, project, now, days, deed, some).await?;
-            for thread in some {
-                carry_out(retention, thread, before, deed).await?;
+            match deed {
+                Deed::Archive => {
+                    for thread in some {
+                        archive(retention, thread, before).await?;
+                    }
+                }
+                Deed::Trash(grace) => {
+                    let trashed = trash(retention, project, some, before, grace).await?;
+                    if limited && trashed > 0 {
+                        left = left.saturating_sub(trashed);
+                        retention.store.spend(project, trashed).await?;
+                    }
+                }
             }
         }
         match page.next {
@@ -110,6 +124,43 @@ async fn work(
             None => return Ok(()),
         }
     }
+    Ok(())
+}
+
+/// Number of threads that may be put in the trash: any number, unless there are unusually many. Then it is the number that
+/// was approved; 0 before an approval.
+async fn allowance(
+    retention: &Retention,
+    project: &ProjectId,
+    now: Timestamp,
+    before: Timestamp,
+) -> Result<u64, StoreError> {
+    let store = &retention.store;
+    let few = usize::try_from(RETENTION_FREE).unwrap_or(usize::MAX).saturating_add(1);
+    let mut idle = store.count_idle(project, before, few).await?;
+    let mut threads = 0;
+    if idle > RETENTION_FREE {
+        (threads, idle) = (store.count_own(project).await?, store.count_idle(project, before, usize::MAX).await?);
+    }
+    let held = store.holds().await?.into_iter().find(|hold| hold.project == *project);
+    if idle <= RETENTION_FREE || idle.saturating_mul(RETENTION_SHARE) <= threads {
+        if held.is_some() {
+            store.end_hold(project).await?;
+        }
+        return Ok(u64::MAX);
+    }
+    let approved = held.map_or(0, |hold| hold.approved);
+    let hold = RetentionHold { project: project.clone(), idle, threads, approved };
+    if store.hold(&hold).await? {
+        let facts = json!({ "idle": idle, "threads": threads });
+        let (actor, action) = ("retention".to_owned(), "retention.held".to_owned());
+        let entry = AuditEntry { project: project.clone(), at: now, actor, action, facts: facts.to_string() };
+        store.record(&entry).await?;
+    }
+    if approved == 0 {
+        tracing::error!(%project, idle, threads, "retention would put unusually many threads in the trash: it waits for an approval");
+    }
+    Ok(approved)
 }
 
 /// The audit entry is written first: if the node fails in between, the entry claims too much rather than too little.
@@ -122,38 +173,46 @@ async fn note(
     threads: &[&Thread],
 ) -> Result<(), StoreError> {
     let ids: Vec<_> = threads.iter().map(|thread| thread.id.as_str()).collect();
-    let action = match deed {
-        Deed::Archive => "retention.archives",
-        Deed::Delete => "retention.deletes",
+    let (action, mut facts) = match deed {
+        Deed::Archive => ("retention.archives", json!({})),
+        Deed::Trash(grace) => ("retention.trashes", json!({ "graceDays": grace.as_secs() / DAY.as_secs() })),
     };
+    (facts["afterDays"], facts["threads"]) = (json!(days), json!(ids));
     let entry = AuditEntry {
         project: project.clone(),
         at: now,
         actor: "retention".to_owned(),
         action: action.to_owned(),
-        facts: json!({ "afterDays": days, "threads": ids }).to_string(),
+        facts: facts.to_string(),
     };
     retention.store.record(&entry).await
 }
 
-async fn carry_out(retention: &Retention, thread: &Thread, before: Timestamp, deed: Deed) -> Result<(), StoreError> {
+async fn archive(retention: &Retention, thread: &Thread, before: Timestamp) -> Result<(), StoreError> {
     // The thread may have been used again since it was found.
     let Some(now) = retention.store.thread(&thread.project, &thread.id).await? else { return Ok(()) };
     if now.key != thread.key || now.active_run.is_some() || now.last_run_at.unwrap_or(now.updated_at) >= before {
         return Ok(());
     }
-    match deed {
-        Deed::Archive => {
-            let patch = ThreadPatch { archived: Some(true), ..ThreadPatch::default() };
-            if retention.store.edit_thread(now.key, now.version, patch, None).await?.is_some() {
-                retention.feed_writer.mark(&now.project, &now.user);
-            }
-        }
-        Deed::Delete => {
-            let thread = ThreadRef::from(&now);
-            retention.store.delete_thread(thread.key, None).await?;
-            retention.listeners.deleted(&thread);
-        }
+    let patch = ThreadPatch { archived: Some(true), ..ThreadPatch::default() };
+    if retention.store.edit_thread(now.key, now.version, patch, None).await?.is_some() {
+        retention.feed_writer.mark(&now.project, &now.user);
     }
     Ok(())
+}
+
+/// Puts threads in the trash, and returns their number. The store leaves out those that were used again since they were found.
+async fn trash(
+    retention: &Retention,
+    project: &ProjectId,
+    threads: &[&Thread],
+    before: Timestamp,
+    grace: Duration,
+) -> Result<u64, StoreError> {
+    let keys: Vec<_> = threads.iter().map(|thread| thread.key).collect();
+    let trashed = retention.store.trash(project, &keys, before, grace).await?;
+    for thread in threads.iter().filter(|thread| trashed.contains(&thread.key)) {
+        retention.listeners.trashed(&ThreadRef::from(*thread));
+    }
+    Ok(trashed.len() as u64)
 }

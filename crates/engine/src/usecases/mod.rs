@@ -5,4 +5,5 @@ pub(crate) mod annotations;
 pub(crate) mod conversations;
 mod thread_fields;
 pub(crate) mod threads;
+pub(crate) mod trash;
 pub(crate) mod users;

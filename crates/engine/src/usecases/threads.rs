@@ -326,8 +326,11 @@ impl Threads {
         match self.get(principal, at.id).await {
             Ok(thread) => {
                 let thread = ThreadRef::from(&thread);
-                // False if another delete was faster, or if the log has another epoch.
-                if !self.deps.store.delete_thread(thread.key, at.epoch).await? {
+                // False if another delete or retention was faster, or if the log has another epoch. What people delete is not
+                // kept in the trash.
+                if !self.deps.store.delete_thread(thread.key, at.epoch).await?
+                    && !self.deps.store.discard(thread.key, true).await?
+                {
                     self.deps.directory.refuse_other_thread::<DeleteThreadError>(thread.key, at.epoch).await?;
                 }
                 self.deps.listeners.deleted(&thread);

@@ -85,6 +85,7 @@ impl Users {
                 erased = left;
             }
             self.delete_threads(project, user).await?;
+            self.empty_trash(project, user).await?;
             self.purge_threads(project, user).await?;
             store.forget_user(project, user).await?;
         }
@@ -110,6 +111,19 @@ impl Users {
             let keys = self.deps.store.tombstones(project, user, TOMBSTONE_PAGE).await?;
             for key in &keys {
                 while self.deps.store.purge(*key, PURGE_ROWS).await? == Purging::More {}
+            }
+            if keys.is_empty() {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Takes the user's threads out of the trash for good.
+    async fn empty_trash(&self, project: &ProjectId, user: &UserId) -> StoreResult<()> {
+        loop {
+            let keys = self.deps.store.trash_of(project, user, TOMBSTONE_PAGE).await?;
+            for key in &keys {
+                self.deps.store.discard(*key, true).await?;
             }
             if keys.is_empty() {
                 return Ok(());

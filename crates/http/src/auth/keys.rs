@@ -5,7 +5,9 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use threadline_core::{
     ApiKey, AuditEntry, KeyId, Principal, ProjectId, ProjectSettings, Retention, Scope, Scopes, UserId,
-    limits::{MAX_KEY_LIFETIME, MAX_KEYS, MAX_PAGE, MAX_RETENTION_DAYS, MAX_TOKEN_LIFETIME, TOKEN_LIFETIME},
+    limits::{
+        MAX_KEY_LIFETIME, MAX_KEYS, MAX_PAGE, MAX_RETENTION_DAYS, MAX_TOKEN_LIFETIME, MAX_TRASH_DAYS, TOKEN_LIFETIME,
+    },
 };
 use threadline_engine::Removal;
 
@@ -196,11 +198,15 @@ fn within(asked: Scopes, there: Scopes) -> Result<(), AuthError> {
 }
 
 fn check(settings: &ProjectSettings) -> Result<(), AuthError> {
-    let Retention { archive_after_days, delete_after_days } = settings.retention;
+    let Retention { archive_after_days, delete_after_days, grace_days } = settings.retention;
     for days in [archive_after_days, delete_after_days].into_iter().flatten() {
         if days == 0 || days > MAX_RETENTION_DAYS {
             return Err(AuthError::Invalid(format!("the days of retention must be from 1 to {MAX_RETENTION_DAYS}")));
         }
+    }
+    if let Some(days) = grace_days.filter(|days| !(1..=MAX_TRASH_DAYS).contains(days)) {
+        let reason = format!("retention.graceDays is {days}, but must be from 1 to {MAX_TRASH_DAYS}");
+        return Err(AuthError::Invalid(reason));
     }
     if let Some(issuer) = &settings.issuer {
         if issuer.issuer.is_empty() || issuer.audience.is_empty() {

@@ -1,5 +1,5 @@
-//! Answers to clients beyond the limit of connections: each learns that it has to come back, and costs no more than
-//! that.
+//! Answers to clients beyond the limit of connections: each is told to try again later, and costs no more than this
+//! answer.
 
 use std::convert::Infallible;
 
@@ -37,6 +37,6 @@ pub(super) async fn refuse(stream: LingeringClose<impl Connection>) {
 
 async fn too_many(_: Request<Incoming>) -> Result<Response<Body>, Infallible> {
     let wait = u64::try_from(REFUSAL_RETRY_AFTER.as_millis()).unwrap_or(u64::MAX);
-    let problem = Problem::new(ProblemType::TooManyConnections, "the server has no place left for a connection");
+    let problem = Problem::new(ProblemType::TooManyConnections, "the server has reached its limit of open connections");
     Ok(problem.retry_after(wait).into_response())
 }

@@ -29,7 +29,7 @@ FROM (
 LEFT JOIN LATERAL (
   SELECT * FROM threads
   WHERE threads.key > $3 AND threads.key <= w.last AND threads.deleted < 1 AND threads.project = $1::text
-    AND threads.sort_at < $2::bigint AND NOT (SELECT active FROM heads WHERE heads.key = threads.key)
+    AND threads.sort_at < $2::bigint AND coalesce(threads.restored_at, threads.sort_at) < $2 AND NOT (SELECT active FROM heads WHERE heads.key = threads.key)
   OFFSET 0
 ) AS t ON TRUE
 -- <fragment with_head_and_run_if_any>

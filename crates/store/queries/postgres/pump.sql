@@ -46,7 +46,7 @@ WITH l AS MATERIALIZED (SELECT generation, nonce FROM threadline_lineage()
     key = CASE WHEN excluded.key IS NULL AND NOT e.key = ANY (ARRAY(SELECT key FROM placed)) THEN e.key
     ELSE excluded.key END
 ), fed AS (
-  UPDATE threads AS t SET fed_version = t.version FROM dirty d WHERE d.deleted < 2 AND t.key = d.key
+  UPDATE threads AS t SET fed_version = t.version FROM dirty d WHERE d.deleted <> 2 AND t.key = d.key
 ), swept AS (
   DELETE FROM threads AS t USING dirty d WHERE d.deleted = 2 AND t.key = d.key
 )

@@ -27,7 +27,8 @@ FROM (
   SELECT max(key) AS last, CASE WHEN count(*) >= ?4 THEN max(key) END AS next
   FROM (SELECT key FROM threads WHERE key > ?3 ORDER BY key LIMIT ?4) AS page
 ) AS w
-LEFT JOIN threads t ON t.key > ?3 AND t.key <= w.last AND t.deleted < 1 AND t.project = ?1 AND t.sort_at < ?2 AND NOT EXISTS (
+LEFT JOIN threads t ON t.key > ?3 AND t.key <= w.last AND t.deleted < 1 AND t.project = ?1 AND t.sort_at < ?2
+  AND coalesce(t.restored_at, t.sort_at) < ?2 AND NOT EXISTS (
   SELECT 1 FROM heads WHERE heads.key = t.key AND heads.run IS NOT NULL
 )
 LEFT JOIN heads h ON h.key = t.key

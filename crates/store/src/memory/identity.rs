@@ -3,9 +3,7 @@
 use std::{collections::BTreeMap, ops::Bound};
 
 use async_trait::async_trait;
-use threadline_core::{
-    ApiKey, AuditEntry, Digest, Footprint, KeyId, ListOrder, ProjectId, ThreadKey, Timestamp, UserId,
-};
+use threadline_core::{ApiKey, AuditEntry, Digest, Footprint, KeyId, ProjectId, ThreadKey, Timestamp, UserId};
 
 use super::MemoryStore;
 use crate::{ErasureStore, IdentityStore, IdlePage, StoreResult, StoredProject};
@@ -31,6 +29,10 @@ impl Identity {
     /// Invalidates all tickets: one that was used may have come back.
     pub(super) fn forget_tickets(&mut self) {
         self.tickets.clear();
+    }
+
+    pub(super) fn record(&mut self, entry: AuditEntry) {
+        self.audit.push(entry);
     }
 }
 
@@ -98,7 +100,7 @@ impl IdentityStore for MemoryStore {
     }
 
     async fn record(&self, entry: &AuditEntry) -> StoreResult<()> {
-        self.state().identity.audit.push(entry.clone());
+        self.state().identity.record(entry.clone());
         Ok(())
     }
 
@@ -128,9 +130,7 @@ impl ErasureStore for MemoryStore {
         let state = self.state();
         let behind = (after.map_or(Bound::Unbounded, Bound::Excluded), Bound::Unbounded);
         let looked: Vec<_> = state.threads.range(behind).map(|(_, row)| row).take(window).collect();
-        let idle = looked.iter().filter(|row| {
-            row.thread.project == *project && row.sort_at(ListOrder::Recent) < before && row.active().is_none()
-        });
+        let idle = looked.iter().filter(|row| row.thread.project == *project && row.is_idle(before));
         let threads = idle.map(|row| row.snapshot()).collect();
         Ok(IdlePage { threads, next: looked.last().filter(|_| looked.len() == window).map(|row| row.thread.key) })
     }
@@ -138,11 +138,12 @@ impl ErasureStore for MemoryStore {
     async fn footprint(&self, project: &ProjectId, user: &UserId) -> StoreResult<Footprint> {
         let state = self.state();
         let feed = state.feeds.get(&(project.clone(), user.clone()));
-        let mut print = Footprint {
-            feed_entries: feed.map_or(0, |feed| feed.entries.len() as u64),
-            tombstones: feed.map_or(0, |feed| feed.deleted.len() as u64),
-            ..Footprint::default()
-        };
+        let mut print =
+            Footprint { feed_entries: feed.map_or(0, |feed| feed.entries.len() as u64), ..Footprint::default() };
+        let trash = state.trash.values().map(|row| &row.thread);
+        print.tombstones = trash.filter(|thread| thread.project == *project && thread.user == *user).count() as u64;
+        let fed = feed.into_iter().flat_map(|feed| feed.deleted.keys());
+        print.tombstones += fed.filter(|key| !state.trash.contains_key(key)).count() as u64;
         let own = state.threads.values().filter(|row| row.thread.project == *project && row.thread.user == *user);
         for row in own {
             print.threads += 1;

@@ -10,7 +10,7 @@ use threadline_core::{
 
 use super::{MemoryStore, Row, job_table::Stored};
 use crate::{
-    Job, JobEnd, JobKind, JobLevel, JobStore, Packing, StoreResult,
+    Job, JobEnd, JobKind, JobLevel, JobStore, JobSubject, Packing, PutJob, StoreResult,
     packing::{self, Part, Plan},
     segment::LogRow,
 };
@@ -21,11 +21,11 @@ impl JobStore for MemoryStore {
         let now = self.clock.now();
         let state = &mut *self.state();
         let due = state.jobs.all.iter_mut().filter(|((other, _), stored)| *other == kind && stored.due_at <= now);
-        let mut due: Vec<_> = due.map(|((_, key), stored)| (*key, stored)).collect();
-        due.sort_by_key(|(key, stored)| (stored.due_at, *key));
-        let taken = due.into_iter().take(limit).map(|(key, stored)| {
+        let mut due: Vec<_> = due.map(|((_, subject), stored)| (subject.clone(), stored)).collect();
+        due.sort_by(|(a, one), (b, other)| (one.due_at, a).cmp(&(other.due_at, b)));
+        let taken = due.into_iter().take(limit).map(|(subject, stored)| {
             *stored = Stored { due_at: now.plus(JOB_CLAIM), tries: stored.tries + 1 };
-            Job { kind, key, tries: stored.tries, until: stored.due_at }
+            Job { kind, subject, tries: stored.tries, until: stored.due_at }
         });
         Ok(taken.collect())
     }
@@ -33,7 +33,7 @@ impl JobStore for MemoryStore {
     async fn end_job(&self, job: &Job, end: JobEnd) -> StoreResult<()> {
         let now = self.clock.now();
         let state = &mut *self.state();
-        let id = (job.kind, job.key);
+        let id = (job.kind, job.subject.clone());
         let Some(stored) = state.jobs.all.get_mut(&id).filter(|stored| stored.due_at == job.until) else {
             return Ok(());
         };
@@ -42,13 +42,32 @@ impl JobStore for MemoryStore {
             JobEnd::Untried => *stored = Stored { due_at: now, tries: job.tries - 1 },
             JobEnd::Failed => *stored = Stored { due_at: now.plus(job.backoff()), tries: job.tries },
             JobEnd::DoneAt(tail)
-                if !state
-                    .threads
-                    .get(&job.key)
+                if !job
+                    .subject
+                    .thread()
+                    .and_then(|key| state.threads.get(&key))
                     .is_some_and(|row| row.thread.tail == tail && row.active().is_none()) => {}
             JobEnd::Done | JobEnd::DoneAt(_) => drop(state.jobs.all.remove(&id)),
         }
         Ok(())
+    }
+
+    async fn put_job(&self, kind: JobKind, subject: &JobSubject, after: Duration, put: PutJob) -> StoreResult<bool> {
+        let due_at = self.clock.now().plus(after);
+        let state = &mut *self.state();
+        let id = (kind, subject.clone());
+        let puts = put == PutJob::Anew || !state.jobs.all.contains_key(&id);
+        if puts {
+            state.jobs.all.insert(id, Stored { due_at, tries: 0 });
+        }
+        Ok(puts)
+    }
+
+    async fn job_due(&self, kind: JobKind, subject: &JobSubject) -> StoreResult<Option<Duration>> {
+        let now = self.clock.now();
+        let state = self.state();
+        let left = state.jobs.all.get(&(kind, subject.clone())).map(|stored| stored.due_at.0.saturating_sub(now.0));
+        Ok(left.map(|left| Duration::from_millis(u64::try_from(left).unwrap_or(0))))
     }
 
     async fn job_levels(&self) -> StoreResult<Vec<JobLevel>> {

@@ -3,7 +3,7 @@
 use std::mem;
 
 use async_trait::async_trait;
-use threadline_core::{Epoch, Generation, Timestamp};
+use threadline_core::{AuditEntry, DEFAULT_PROJECT, Epoch, Generation, ProjectId, Timestamp};
 
 use super::{MemoryStore, State};
 use crate::{GenerationRecord, Lineage, LineageCause, LineageFence, LineageStore, StoreResult};
@@ -24,6 +24,8 @@ impl State {
             feeds: Default::default(),
             agents: Default::default(),
             staged: Default::default(),
+            trash: Default::default(),
+            holds: Default::default(),
             deleted_requests: Default::default(),
             identity: Default::default(),
             nodes: Default::default(),
@@ -37,6 +39,11 @@ impl State {
         self.lineage = Lineage { generation, nonce: nonce() };
         self.generations.push(GenerationRecord { generation, at, cause: cause.name().to_owned() });
         self.identity.forget_tickets();
+        let facts = format!(r#"{{"generation":{generation},"cause":"{}"}}"#, cause.name());
+        if let Ok(project) = ProjectId::new(DEFAULT_PROJECT) {
+            let (actor, action) = ("store".to_owned(), "lineage.changed".to_owned());
+            self.identity.record(AuditEntry { project, at, actor, action, facts });
+        }
         self.last_key = self.last_key.max(generation.key_floor());
     }
 }

@@ -19,11 +19,12 @@ use threadline_core::{
 use super::{
     ActiveHead, ActiveRuns, Append, Appended, Claimed, CloseOutcome, CloseWhen, Closing, Committed, Due, FeedImage,
     FeedPage, FeedStore, GenerationRecord, Head, HeartbeatRequest, JobKind, Lineage, LineageFence, ListThreads,
-    LogPage, LogStore, Packing, Purging, Renewal, Renewed, RunStore, Snapshot, StartOutcome, StartRun, StopOutcome,
-    StoreClock, StoreResult, ThreadPage, ThreadStore, segment::LogRow,
+    LogPage, LogStore, Packing, Purging, Renewal, Renewed, RetentionHold, RunStore, Snapshot, StartOutcome, StartRun,
+    StopOutcome, StoreClock, StoreResult, ThreadPage, ThreadStore, segment::LogRow,
 };
 
 mod beside;
+mod holds;
 mod identity;
 mod job_table;
 mod jobs;
@@ -31,6 +32,7 @@ mod lineage;
 mod nodes;
 mod status;
 mod transfer;
+mod trash;
 
 pub use lineage::MemoryImage;
 
@@ -59,6 +61,9 @@ struct State {
     feeds: HashMap<(ProjectId, UserId), Feed>,
     agents: BTreeMap<(ProjectId, AgentId), String>,
     staged: HashMap<ThreadKey, transfer::Staged>,
+    holds: BTreeMap<ProjectId, RetentionHold>,
+    /// Rows in the trash.
+    trash: BTreeMap<ThreadKey, Row>,
     /// Deleted threads that were created with an idempotency key, with the time of the deletion.
     deleted_requests: HashMap<(ProjectId, ThreadId), Timestamp>,
     identity: identity::Identity,
@@ -72,6 +77,10 @@ struct Row {
     thread: Thread,
     /// True if the thread was created with an idempotency key.
     requested: bool,
+    /// Time at which the thread was taken back from the trash.
+    restored_at: Option<Timestamp>,
+    /// In the trash: the time since which it is there, and that of its purge.
+    trashed: Option<(Timestamp, Timestamp)>,
     generation: Generation,
     prior: Option<PriorEpoch>,
     fed_version: i64,
@@ -121,6 +130,8 @@ impl Row {
         Self {
             thread,
             requested: false,
+            restored_at: None,
+            trashed: None,
             generation,
             prior: None,
             fed_version: 0,
@@ -402,6 +413,9 @@ impl ThreadStore for MemoryStore {
         let left = state.staged.get(&key).map_or(Duration::ZERO, |staged| staged.left(now));
         if !left.is_zero() {
             return Ok(Purging::Staged(left));
+        }
+        if let Some(trashed) = state.trash.get(&key) {
+            return Ok(Purging::Trashed(trashed.left_in_trash(now)));
         }
         state.staged.remove(&key);
         if !state.threads.contains_key(&key) {

@@ -32,14 +32,21 @@ const COMPARE: &str = "\
 /// Waits for the writes in progress. Writes that begin meanwhile wait for the commit, and see the generation it opens.
 const LOCK: &str = "LOCK TABLE lineage IN ACCESS EXCLUSIVE MODE";
 
+/// Opens a generation, with an entry in the audit log of the default project.
 const OPEN: &str = "\
+    WITH opened AS (
     INSERT INTO lineage (generation, nonce, system_id, timeline, lsn, at, cause)
     SELECT greatest((SELECT max(generation) FROM lineage), $1) + 1,
       1 + (('x' || substr(md5(gen_random_uuid()::text), 1, 16))::bit(64)::bigint & 4611686018427387902),
       (SELECT system_identifier::text FROM pg_control_system()),
       substr(pg_walfile_name(pg_current_wal_insert_lsn()), 1, 8), pg_current_wal_insert_lsn()::text,
       (extract(epoch FROM clock_timestamp()) * 1000)::bigint, $2::text
-    RETURNING generation, nonce";
+    RETURNING generation, nonce, at, cause),
+    recorded AS (
+    INSERT INTO audit (project, at, actor, action, facts)
+    SELECT 'default', at, 'store', 'lineage.changed',
+      json_build_object('generation', generation, 'cause', cause)::text FROM opened)
+    SELECT generation, nonce FROM opened";
 
 /// A sequence is not part of a transaction: should the adoption fail, its keys are skipped.
 const RAISE_KEYS: &str = "\

@@ -6,7 +6,7 @@ use super::{OpenError, PgStore, address::Address, append, feed, log, nodes, runs
 use crate::sql::tables::{identity, snapshots};
 
 /// The hot statements, by name.
-const HOT: [(&str, &str); 59] = [
+const HOT: [(&str, &str); 64] = [
     ("append one", append::ONE),
     ("append a group", append::GROUP),
     ("append a group with ends", append::WIDE),
@@ -61,6 +61,11 @@ const HOT: [(&str, &str); 59] = [
     ("ticket taken", identity::TAKE_TICKET),
     ("audit", identity::AUDIT),
     ("idle", tables::STATEMENTS.idle),
+    ("trash", tables::STATEMENTS.trash),
+    ("page of the trash", tables::STATEMENTS.trash_page),
+    ("restore", tables::STATEMENTS.restore),
+    ("discard", tables::STATEMENTS.discard),
+    ("trash of a user", tables::STATEMENTS.trash_of),
     ("footprint", tables::STATEMENTS.footprint),
     ("footprint, rest", tables::STATEMENTS.footprint_rest),
     ("forget some", tables::STATEMENTS.forget_some),

@@ -169,7 +169,7 @@ impl ThreadStore for PgStore {
         let found = self.read_rows(query(TOMBSTONE).bind(self.now()).bind(key.0)).await?;
         let Some(row) = found.first() else { return Ok(Purging::Done) };
         let mut columns = Columns::new(row);
-        let (state, touched, age) = (columns.int()?, columns.int()?, columns.int()?);
+        let (state, touched, age, in_trash) = (columns.int()?, columns.int()?, columns.int()?, columns.maybe_int()?);
         let left = rows::millis(STAGING_TIMEOUT).saturating_sub(age);
         match state {
             1 => {}
@@ -178,6 +178,10 @@ impl ThreadStore for PgStore {
             3 => {
                 self.write(query(GIVE_UP).bind(key.0).bind(touched)).await?;
                 return Ok(Purging::More);
+            }
+            4 => {
+                let left = u64::try_from(in_trash.unwrap_or(0)).unwrap_or(0);
+                return Ok(Purging::Trashed(Duration::from_millis(left)));
             }
             _ => return Ok(Purging::Done),
         }

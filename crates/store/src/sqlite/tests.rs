@@ -118,6 +118,11 @@ async fn hot_statements_never_scan() {
         tables::STATEMENTS.footprint_rest,
         tables::STATEMENTS.forget_some,
         tables::STATEMENTS.forget,
+        tables::STATEMENTS.trash,
+        tables::STATEMENTS.trash_page,
+        tables::STATEMENTS.restore,
+        tables::STATEMENTS.discard,
+        tables::STATEMENTS.trash_of,
     ];
     let mut steps = Vec::new();
     for statement in statements.iter().flat_map(|text| text.split(';')) {

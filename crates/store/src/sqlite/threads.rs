@@ -36,8 +36,8 @@ const FORGET_REQUESTS: &str = "\
     DELETE FROM deleted_requests
     WHERE (project, thread) IN (SELECT project, thread FROM deleted_requests WHERE at <= ?1 ORDER BY at LIMIT ?2)";
 
-/// State of a thread that is to be purged, and the time of its last step if it is staged.
-const TOMBSTONE: &str = "SELECT deleted, sort_at FROM threads WHERE key = ?1";
+/// State of a thread that is to be purged, the time of its last step if it is staged, and of its purge if it is in the trash.
+const TOMBSTONE: &str = "SELECT deleted, sort_at, coalesce(purge_at, 0) FROM threads WHERE key = ?1";
 const GIVE_UP: &str = "UPDATE threads SET deleted = 1 WHERE key = ?1 AND deleted = 3";
 
 pub(super) async fn one(connection: &mut SqliteConnection, statement: fetch::Statement<'_>) -> Work<Option<Thread>> {
@@ -192,12 +192,16 @@ async fn purge(connection: &mut SqliteConnection, key: i64, rows: usize, now: Ti
         UPDATE threads SET deleted = 2 WHERE key = ?1 AND deleted = 1";
     let Some(row) = fetch::row(connection, query(TOMBSTONE).bind(key)).await? else { return Ok(Purging::Done) };
     let mut columns = Columns::new(&row);
-    let (state, touched) = (columns.int()?, columns.time()?);
+    let (state, touched, purge_at) = (columns.int()?, columns.time()?, columns.time()?);
     let left = touched.plus(STAGING_TIMEOUT).0.saturating_sub(now.0);
     match state {
         1 => {}
         3 if left > 0 => return Ok(Purging::Staged(Duration::from_millis(left.unsigned_abs()))),
         3 => fetch::run(connection, query(GIVE_UP).bind(key)).await?,
+        4 => {
+            let left = u64::try_from(purge_at.0.saturating_sub(now.0)).unwrap_or(0);
+            return Ok(Purging::Trashed(Duration::from_millis(left)));
+        }
         _ => return Ok(Purging::Done),
     }
     let limit = rows::limit(rows);

@@ -24,8 +24,8 @@ use crate::{
 /// `deleted > 0` is the condition of the partial index. Beyond it the statements read only tombstones.
 pub(super) const FORGET: &str = "\
     UPDATE jobs SET due_at = ?3 WHERE kind = 'purge' AND ref IN (
-      SELECT CAST(key AS TEXT) FROM threads WHERE deleted > 0 AND deleted = 3 AND project = ?1 AND id = ?2);
-    UPDATE threads SET deleted = 1 WHERE deleted > 0 AND deleted = 3 AND project = ?1 AND id = ?2";
+      SELECT CAST(key AS TEXT) FROM threads WHERE deleted > 0 AND deleted <> 4 AND deleted = 3 AND project = ?1 AND id = ?2);
+    UPDATE threads SET deleted = 1 WHERE deleted > 0 AND deleted <> 4 AND deleted = 3 AND project = ?1 AND id = ?2";
 const UNSTAGE: &str = "\
     UPDATE jobs SET due_at = ?2 WHERE kind = 'purge' AND ref = CAST(?1 AS TEXT)
       AND EXISTS (SELECT 1 FROM threads WHERE key = ?1 AND deleted = 3);

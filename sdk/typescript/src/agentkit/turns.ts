@@ -2,7 +2,7 @@
 
 import type { AgentResult, Message, ToolResultMessage } from "@inngest/agent-kit";
 import { HISTORY_PAGE_EVENTS } from "../limits.js";
-import type { ThreadRef } from "../threads.js";
+import type { EventPosition, ThreadRef } from "../threads.js";
 import type { AgUiEvent, LoggedEvent } from "../types.js";
 import { ForeignRun } from "./foreign.js";
 import { Records, resultOf, type ResultRecord } from "./record.js";
@@ -21,11 +21,12 @@ export interface Point {
  */
 export async function readTurns(thread: ThreadRef, { epoch, tail }: Point): Promise<AgentResult[]> {
   const turns = new Turns();
-  for (let after = 0; after < tail;) {
-    const page = await thread.events({ after, epoch, limit: HISTORY_PAGE_EVENTS });
+  let position: EventPosition = { epoch };
+  for (let more = tail > 0; more;) {
+    const page = await thread.events({ ...position, limit: HISTORY_PAGE_EVENTS });
     for (const logged of page.events) if (logged.seq <= tail) turns.add(logged);
-    if (!page.hasMore || page.cursor <= after) break;
-    after = page.cursor;
+    position = { cursor: page.nextCursor };
+    more = page.hasMore && (page.events.at(-1)?.seq ?? tail) < tail;
   }
   return turns.results();
 }

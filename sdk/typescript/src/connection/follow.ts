@@ -58,7 +58,7 @@ export interface Cursor<Item> {
 export interface FollowOptions {
   /** The cursor: seq of the last event seen; 0, the default, for all events. */
   readonly after?: number;
-  /** The epoch of the cursor. Without it, a replaced log may go unnoticed. */
+  /** The epoch of the cursor. Required if the cursor is above 0. */
   readonly epoch?: string;
   /** Follows only this run, and ends with it. */
   readonly runId?: string;

@@ -29,7 +29,7 @@ function follow(context: Context, request: SubscribeRequest, listener: Listener)
     if (!greeted && runId !== undefined) after = Math.max(after, (await record(signal)).firstSeq - 1);
     let page: Page | undefined;
     try {
-      page = await poll(context, { ...request, after, epoch }, live, place, signal);
+      page = await poll(context, greeted ? { ...request, after, epoch } : request, live, place, signal);
     } catch (error) {
       if (!greeted || !isProblem(error, "thread-not-found")) throw error;
       tell(listener, request, "ended", { reason: "thread-deleted" });

@@ -6,7 +6,7 @@ import type { Threadline } from "../../src/index.js";
 import { Proxy } from "../harness/proxy.js";
 import { Server } from "../harness/server.js";
 import { until } from "../harness/until.js";
-import { log, makeThread, write } from "../harness/writer.js";
+import { epochOf, log, makeThread, write } from "../harness/writer.js";
 import { connect, expectExactly, Reader, TRANSPORTS } from "./reader.js";
 
 let server: Server;
@@ -158,7 +158,7 @@ describe.each(TRANSPORTS)("over %s", (transport) => {
     const replaced = new Reader(client, threadId, { after, epoch: epoch! });
     await until("another log", () => replaced.error);
     expect(replaced.error).toMatchObject({ slug: "log-replaced", status: 410 });
-    const ahead = new Reader(client, threadId, { after: 10_000 });
+    const ahead = new Reader(client, threadId, { after: 10_000, epoch: await epochOf(server, threadId) });
     await until("beyond the end", () => ahead.error);
     expect(ahead.error).toMatchObject({ slug: "cursor-ahead", status: 416 });
     // A refusal of one subscription does not affect the others.

@@ -4,7 +4,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
 import { commonCursor, isProblem, type Threadline } from "../../src/index.js";
 import { Server } from "../harness/server.js";
 import { until } from "../harness/until.js";
-import { log, makeThread, write } from "../harness/writer.js";
+import { epochOf, log, makeThread, write } from "../harness/writer.js";
 import { connect, expectExactly, Reader, TRANSPORTS } from "./reader.js";
 
 let server: Server;
@@ -23,14 +23,11 @@ function open(transport: (typeof TRANSPORTS)[number]): Threadline {
   return client;
 }
 
-const epochOf = async (threadId: string) =>
-  (await server.request<{ epoch: string }>("GET", `/v1/threads/${threadId}`)).epoch;
-
 describe.each(TRANSPORTS)("%s", (transport) => {
   test("a reader that has seen nothing of what was lost continues under the new epoch", async () => {
     const threadId = await makeThread(server);
     await write(server, threadId);
-    const before = await epochOf(threadId);
+    const before = await epochOf(server, threadId);
     const reader = new Reader(open(transport), threadId);
     await until("caught up", () => reader.count("caughtUp") > 0);
     await server.save();
@@ -38,7 +35,7 @@ describe.each(TRANSPORTS)("%s", (transport) => {
     await write(server, await makeThread(server));
     await server.lose();
     await write(server, threadId);
-    const after = await epochOf(threadId);
+    const after = await epochOf(server, threadId);
     expect(after).not.toBe(before);
     await until("the second run", () => reader.events.length === 28 || reader.error !== undefined);
 
@@ -64,7 +61,7 @@ describe.each(TRANSPORTS)("%s", (transport) => {
     await server.save();
     await write(server, threadId, { runId: "lost" });
     const reader = new Reader(open(transport), threadId);
-    const early = new Reader(open(transport), threadId, { after: 14 });
+    const early = new Reader(open(transport), threadId, { after: 14, epoch: await epochOf(server, threadId) });
     await until("all events", () => reader.events.length === 28 && early.events.length === 14);
     await server.lose();
     await until("both end", () => reader.error !== undefined && early.error !== undefined);
@@ -87,7 +84,7 @@ describe.each(TRANSPORTS)("%s", (transport) => {
   test("a thread that was created again has nothing in common with its cursor", async () => {
     const threadId = await makeThread(server);
     await write(server, threadId);
-    const epoch = await epochOf(threadId);
+    const epoch = await epochOf(server, threadId);
     await server.request("DELETE", `/v1/threads/${threadId}`);
     await makeThread(server, threadId);
     const reader = new Reader(open(transport), threadId, { after: 3, epoch });

@@ -73,7 +73,7 @@ test("empty pages that arrive immediately are followed by a pause", async () => 
   const threadId = await makeThread(server);
   const [client, proxy] = await behind(server, { transports: ["long-poll"] });
   const { epoch } = await client.thread(threadId).get();
-  const empty = { threadId, epoch, tail: 0, cursor: 0, hasMore: false, events: [] };
+  const empty = { threadId, epoch, tail: 0, nextCursor: "c1.n", hasMore: false, events: [] };
   proxy.instead = response("200 OK", "application/json", JSON.stringify(empty));
   proxy.cut();
   const begun = performance.now();

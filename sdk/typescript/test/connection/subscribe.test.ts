@@ -5,7 +5,7 @@ import { ITERATOR_EVENTS, SUBSCRIPTIONS } from "../../src/limits.js";
 import { Proxy } from "../harness/proxy.js";
 import { Server } from "../harness/server.js";
 import { until } from "../harness/until.js";
-import { log, type Logged, makeThread, speech, write } from "../harness/writer.js";
+import { epochOf, log, type Logged, makeThread, speech, write } from "../harness/writer.js";
 import { connect, expectExactly, Reader, statuses } from "./reader.js";
 
 let server: Server;
@@ -171,13 +171,14 @@ test("a listener may close and follow during a notification", async () => {
 test("a listener may follow the same thread again when it has ended, on the same socket", async () => {
   const threadId = await makeThread(server);
   const runId = await write(server, threadId);
+  const epoch = await epochOf(server, threadId);
   const sockets = proxy.requests.filter((request) => request === "GET /v1/socket").length;
   open();
   let again: Reader | undefined;
   client.thread(threadId).follow({
     runId,
     onItem: ({ type }) => {
-      if (type === "ended") again = new Reader(client, threadId, { after: 99 });
+      if (type === "ended") again = new Reader(client, threadId, { after: 99, epoch });
     },
   });
   await until("the refusal", () => again?.error);
@@ -201,7 +202,7 @@ test("one socket carries many threads; a second subscription to a thread uses an
   const readers = threads.map((threadId) => new Reader(client, threadId));
   await until("all live", () => readers.every((reader) => reader.count("caughtUp") === 1));
   expect(proxy.open("/v1/socket")).toBe(1);
-  const twice = new Reader(client, threads[0]!, { after: 3 });
+  const twice = new Reader(client, threads[0]!, { after: 3, epoch: await epochOf(server, threads[0]!) });
   await until("the second of one thread", () => twice.count("caughtUp") === 1);
   expect(proxy.open("/v1/socket")).toBe(2);
   expect(twice.events.map(({ seq }) => seq)).toEqual([4, 5, 6, 7]);
@@ -240,11 +241,12 @@ test("following again immediately, or later on the same socket, keeps subscripti
   await write(server, threadId, { deltas: 300, batch: 10 });
   open();
   const all = await log(server, threadId);
+  const epoch = await epochOf(server, threadId);
   for (let round = 0; round < 30; round += 1) {
-    const first = new Reader(client, threadId, { after: round });
+    const first = new Reader(client, threadId, { after: round, epoch });
     if (round % 3 > 0) await until("something", () => first.items.length >= round % 3);
     first.followed.close();
-    const again = new Reader(client, threadId, { after: 2 * round });
+    const again = new Reader(client, threadId, { after: 2 * round, epoch });
     await until("live", () => again.count("caughtUp") === 1);
     expectExactly(again.events, all.slice(2 * round));
     again.followed.close();

@@ -71,6 +71,6 @@ describe.each(TRANSPORTS)("over %s", (transport) => {
     const other = client.feed({ after: 2 ** 50, epoch: "0123456789abcdef" });
     await expect(other.next()).rejects.toMatchObject({ slug: "log-replaced" });
     const ofNone = client.feed({ after: 1 });
-    await expect(ofNone.next()).rejects.toMatchObject({ slug: "invalid-request" });
+    await expect(ofNone.next()).rejects.toMatchObject({ slug: "invalid-cursor" });
   });
 });

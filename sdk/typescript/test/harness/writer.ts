@@ -51,6 +51,12 @@ export async function makeThread(server: Server, threadId: string = randomUUID()
   return threadId;
 }
 
+/** The epoch of a thread's log. */
+export async function epochOf(server: Server, threadId: string, user?: string): Promise<string> {
+  const path = `/v1/threads/${encodeURIComponent(threadId)}`;
+  return (await server.request<{ epoch: string }>("GET", path, { ...(user && { user }) })).epoch;
+}
+
 /** Writes a run into a thread; retries through cuts and restarts of the server until it is written. Returns the run's id. */
 export async function write(server: Server, threadId: string, options: WriteOptions = {}): Promise<string> {
   const { runId = randomUUID(), user, deltas = 10, batch = 5, paceMs = 0, stop = () => false } = options;
@@ -70,12 +76,14 @@ export async function write(server: Server, threadId: string, options: WriteOpti
 /** The thread's log, from the first event to its tail. */
 export async function log(server: Server, threadId: string, user?: string): Promise<Logged[]> {
   const events: Logged[] = [];
+  let cursor = "";
   for (;;) {
-    const path = `/v1/threads/${encodeURIComponent(threadId)}/events?limit=10000&after=${events.length}`;
-    type Page = { events: Logged[]; hasMore: boolean };
+    const path = `/v1/threads/${encodeURIComponent(threadId)}/events?limit=10000${cursor}`;
+    type Page = { events: Logged[]; hasMore: boolean; nextCursor: string };
     const page = await persist(() => server.request<Page>("GET", path, { ...(user && { user }) }));
     events.push(...page.events);
     if (!page.hasMore) return events;
+    cursor = `&cursor=${page.nextCursor}`;
   }
 }
 

@@ -127,15 +127,15 @@ pub async fn events(
 /// `{"events": […]}` in the form of the inspector; no events if the thread does not exist.
 pub async fn events_document(state: &ApiState, principal: &Principal, id: &ThreadId) -> Result<Vec<u8>, Problem> {
     let mut pages = Vec::new();
-    let (mut bytes, mut before, mut more) = (0, u64::MAX, true);
+    let (mut bytes, mut before, mut epoch, mut more) = (0, u64::MAX, None, true);
     while more && bytes < MAX_INSPECTED_BYTES {
         let from = ReadFrom::Before(before);
-        let request = PageRequest { from, limit: MAX_EVENT_PAGE, epoch: None, run: None, wait: None };
+        let request = PageRequest { from, limit: MAX_EVENT_PAGE, epoch, run: None, wait: None };
         let page = match state.service.events.page(principal, id, request).await {
             Err(ReadError::ThreadNotFound) => break,
             page => page?,
         };
-        (before, more) = (page.cursor, page.has_more);
+        (before, epoch, more) = (page.cursor, Some(page.epoch), page.has_more);
         bytes += page.slice.bytes();
         pages.push(page.slice);
     }
@@ -175,10 +175,10 @@ pub async fn state_document(state: &ApiState, principal: &Principal, id: &Thread
     let raw = |value: String| RawValue::from_string(value).unwrap_or_default();
     // Pages are read backwards to the newest snapshot, and the deltas on the way are kept.
     let mut after: Vec<Vec<u8>> = Vec::new();
-    let mut before = u64::MAX;
+    let (mut before, mut epoch) = (u64::MAX, None);
     loop {
         let from = ReadFrom::Before(before);
-        let request = PageRequest { from, limit: MAX_EVENT_PAGE, epoch: None, run: None, wait: None };
+        let request = PageRequest { from, limit: MAX_EVENT_PAGE, epoch, run: None, wait: None };
         let page = match state.service.events.page(principal, id, request).await {
             Err(ReadError::ThreadNotFound) => return Ok(raw(json!({ "kind": "no-snapshot" }).to_string())),
             page => page?,
@@ -202,7 +202,7 @@ pub async fn state_document(state: &ApiState, principal: &Principal, id: &Thread
         if !page.has_more || after.iter().map(Vec::len).sum::<usize>() > MAX_INSPECTED_BYTES {
             return Ok(raw(json!({ "kind": "no-snapshot" }).to_string()));
         }
-        before = page.cursor;
+        (before, epoch) = (page.cursor, Some(page.epoch));
     }
     let mut conversation = Conversation::default();
     for event in after.iter().rev() {

@@ -9,7 +9,7 @@ use crate::{
     sql::{annotations, columns::Columns, limit as count, pages},
 };
 
-const COUNT: &str = "SELECT count(*) FROM heads";
+const COUNT: &str = "SELECT count(*) FROM heads WHERE key > 0";
 const TURNS: &str = "SELECT key, run FROM turns WHERE key > $1 AND place IS NULL ORDER BY key, run LIMIT $2";
 const AGENTS: &str = "SELECT project, id, definition FROM agents ORDER BY project, id";
 

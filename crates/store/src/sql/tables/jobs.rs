@@ -10,7 +10,7 @@ use threadline_core::{
 
 use super::{Tables, Value};
 use crate::{
-    Job, JobEnd, JobKind, JobLevel, JobStore, StoreResult,
+    Job, JobEnd, JobKind, JobLevel, JobStore, JobSubject, PutJob, StoreResult,
     sql::{columns::Columns, corrupt, limit, millis, to_i64},
 };
 
@@ -30,14 +30,14 @@ impl<S: Tables> JobStore for S {
         rows.iter()
             .map(|row| {
                 let mut columns = Columns::new(row);
-                let key = columns.text()?.parse().map_err(|_| corrupt("a job without the key of a thread"))?;
-                Ok(Job { kind, key: ThreadKey(key), tries: columns.count()?, until: Timestamp(columns.int()?) })
+                let subject = kind.subject(&columns.text()?).ok_or_else(|| corrupt("a job without its subject"))?;
+                Ok(Job { kind, subject, tries: columns.count()?, until: Timestamp(columns.int()?) })
             })
             .collect()
     }
 
     async fn end_job(&self, job: &Job, end: JobEnd) -> StoreResult<()> {
-        let (kind, subject) = (job.kind.name(), job.key.0.to_string());
+        let (kind, subject) = (job.kind.name(), job.subject.to_string());
         let tail = match end {
             JobEnd::Done => None,
             JobEnd::DoneAt(tail) => Some(to_i64(tail)),
@@ -45,8 +45,23 @@ impl<S: Tables> JobStore for S {
             JobEnd::Untried => return delay(self, job, Duration::ZERO, job.tries - 1).await,
             JobEnd::Failed => return delay(self, job, job.backoff(), job.tries).await,
         };
-        let values = vec![kind.into(), subject.into(), job.until.0.into(), job.key.0.into(), tail.into()];
+        let key = job.subject.thread().map_or(0, |key| key.0);
+        let values = vec![kind.into(), subject.into(), job.until.0.into(), key.into(), tail.into()];
         self.changed(S::STATEMENTS.end_job, values).await.map(drop)
+    }
+
+    async fn put_job(&self, kind: JobKind, subject: &JobSubject, after: Duration, put: PutJob) -> StoreResult<bool> {
+        let anew = i64::from(put == PutJob::Anew);
+        let subject = subject.to_string();
+        let values = vec![self.time().into(), kind.name().into(), subject.into(), millis(after).into(), anew.into()];
+        Ok(!self.changed(S::STATEMENTS.put_job, values).await?.is_empty())
+    }
+
+    async fn job_due(&self, kind: JobKind, subject: &JobSubject) -> StoreResult<Option<Duration>> {
+        let values = vec![self.time().into(), kind.name().into(), subject.to_string().into()];
+        let rows = self.found(S::STATEMENTS.job_due, values).await?;
+        let left = rows.first().map(|row| Columns::new(row).count()).transpose()?;
+        Ok(left.map(Duration::from_millis))
     }
 
     async fn job_levels(&self) -> StoreResult<Vec<JobLevel>> {
@@ -70,7 +85,7 @@ impl<S: Tables> JobStore for S {
 }
 
 async fn delay<S: Tables>(store: &S, job: &Job, time: Duration, tries: u64) -> StoreResult<()> {
-    let subject = job.key.0.to_string();
+    let subject = job.subject.to_string();
     let values: Vec<Value> = vec![
         store.time().into(),
         job.kind.name().into(),

@@ -11,9 +11,11 @@ pub(crate) mod agents;
 pub(crate) mod annotations;
 pub(crate) mod erasure;
 pub(crate) mod export;
+pub(crate) mod holds;
 pub(crate) mod identity;
 pub(crate) mod jobs;
 pub(crate) mod snapshots;
+pub(crate) mod trash;
 
 /// A value of a statement.
 #[derive(Clone)]
@@ -92,10 +94,27 @@ pub(crate) struct Statements {
     pub(crate) end_job: &'static str,
     /// Makes a job due later: `$1` now, `$2` kind, `$3` ref, `$4` end of the claim, `$5` delay, `$6` tries.
     pub(crate) delay_job: &'static str,
+    /// Puts a job, and answers with a row if it did: `$1` now, `$2` kind, `$3` ref, `$4` after, `$5` anew.
+    pub(crate) put_job: &'static str,
+    /// Reads the time until a job is due: `$1` now, `$2` kind, `$3` ref.
+    pub(crate) job_due: &'static str,
     /// Measures the jobs of a kind: `$1` now, `$2` kind, `$3` limit.
     pub(crate) job_levels: &'static str,
     /// Finds the tombstones of a user: `$1` project, `$2` user, `$3` limit.
     pub(crate) tombstones: &'static str,
+    /// Puts idle threads in the trash, a row for each: `$1` now, `$2` keys as a JSON array, `$3` project, `$4` before, `$5`
+    /// grace.
+    pub(crate) trash: &'static str,
+    /// Counts idle threads: `$1` project, `$2` before, `$3` bound.
+    pub(crate) count_idle: &'static str,
+    /// Reads a page of the trash: `$1` project, `$2` and `$3` position, `$4` limit.
+    pub(crate) trash_page: &'static str,
+    /// Restores a thread, and answers in its last row with what has the id: `$1` now, `$2` project, `$3` thread.
+    pub(crate) restore: &'static str,
+    /// Makes a tombstone of a thread in the trash, and answers with a row if it did: `$1` now, `$2` key, `$3` early.
+    pub(crate) discard: &'static str,
+    /// Finds the threads of a user in the trash: `$1` project, `$2` user, `$3` limit.
+    pub(crate) trash_of: &'static str,
     /// Reads a page of the threads of all projects: `$1` after, `$2` limit.
     pub(crate) all_threads: &'static str,
     /// Reads a page of the threads that have annotations: `$1` after, `$2` limit.

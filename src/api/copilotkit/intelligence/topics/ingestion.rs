@@ -357,12 +357,12 @@ async fn look(
     run: &RunId,
 ) -> Result<ThreadCursor, Refusal> {
     let mut known = ThreadCursor::default();
-    let mut after: Seq = 0;
+    let (mut after, mut epoch): (Seq, _) = (0, None);
     loop {
         let request = PageRequest {
             from: ReadFrom::After(after),
             limit: MAX_EVENT_PAGE,
-            epoch: None,
+            epoch,
             run: Some(run.clone()),
             wait: None,
         };
@@ -376,6 +376,6 @@ async fn look(
         if !page.has_more {
             return Ok(known);
         }
-        after = page.cursor;
+        (after, epoch) = (page.cursor, Some(page.epoch));
     }
 }

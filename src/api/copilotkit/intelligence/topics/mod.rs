@@ -99,6 +99,7 @@ impl From<ServiceError> for Refusal {
             ServiceError::Limited(limited) => Self::Limited(limited.to_string()),
             error @ (ServiceError::ThreadExists
             | ServiceError::ThreadDeleted
+            | ServiceError::RetentionNotHeld
             | ServiceError::ConversationTooLarge
             | ServiceError::ConversationChanged { .. }
             | ServiceError::ConversationDiverged { .. }

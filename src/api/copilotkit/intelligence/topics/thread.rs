@@ -83,7 +83,7 @@ impl ThreadPlane {
                 let (epoch, after, named) = match (delivered, last_seen_event_id) {
                     (Some((epoch, seq)), _) => (Some(epoch), seq, self.name(seq).await?),
                     (None, Some(id)) => match self.find(&id).await? {
-                        Some(seq) => (None, seq, Some(id)),
+                        Some((epoch, seq)) => (Some(epoch), seq, Some(id)),
                         None => (None, 0, None),
                     },
                     (None, None) => (None, 0, None),
@@ -111,10 +111,11 @@ impl ThreadPlane {
         Ok(page.slice.events().last().map(|(seq, event, _)| event_id::of(text(event), page.epoch, seq)))
     }
 
-    /// Searches the seq of the event with this id, newest events first: the event is most often among them.
-    async fn find(&self, id: &str) -> Result<Option<Seq>, ReadError> {
+    /// Searches the event with this id, newest events first, since it is most often among them: its seq, and the epoch
+    /// under which it was read.
+    async fn find(&self, id: &str) -> Result<Option<(Epoch, Seq)>, ReadError> {
         let ThreadPass { principal, thread, .. } = &self.pass;
-        let mut before = Seq::MAX;
+        let (mut before, mut epoch) = (Seq::MAX, None);
         // A cursor without an event requires a search of the complete log. Permits limit such searches, so that they do
         // not slow down other clients.
         let mut turn = None;
@@ -123,21 +124,21 @@ impl ThreadPlane {
                 return Err(ReadError::Draining);
             }
             let from = ReadFrom::Before(before);
-            let request = PageRequest { from, limit: CURSOR_PAGE, epoch: None, run: None, wait: None };
+            let request = PageRequest { from, limit: CURSOR_PAGE, epoch, run: None, wait: None };
             let page = self.state.service.events.page(principal, thread, request).await?;
             if before == Seq::MAX
                 && let Some(seq) = event_id::place(id, page.epoch)
             {
-                return Ok(Some(seq).filter(|seq| *seq <= page.tail));
+                return Ok(Some((page.epoch, seq)).filter(|_| seq <= page.tail));
             }
             let found = page.slice.events().filter(|(_, event, _)| event_id::is(text(event), id)).last();
             if let Some((seq, _, _)) = found {
-                return Ok(Some(seq));
+                return Ok(Some((page.epoch, seq)));
             }
             if !page.has_more {
                 return Ok(None);
             }
-            before = page.cursor;
+            (before, epoch) = (page.cursor, Some(page.epoch));
             if turn.is_none() {
                 turn = self.state.copilotkit.scans.0.clone().acquire_owned().await.ok();
             }

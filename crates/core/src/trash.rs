@@ -1,0 +1,24 @@
+//! The trash of a project: threads that retention has taken from their users.
+
+use super::{ListPosition, Thread, Timestamp};
+
+/// A thread in the trash.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TrashedThread {
+    /// The thread as it was.
+    pub thread: Thread,
+    /// Time at which it was put in the trash.
+    pub at: Timestamp,
+    /// Time from which it is removed for good.
+    pub purge_at: Timestamp,
+}
+
+/// A page of the trash.
+#[derive(Debug, Clone, Default)]
+pub struct TrashPage {
+    /// Threads, those that were put in the trash last first.
+    pub threads: Vec<TrashedThread>,
+    /// Position after which the next page begins: a time at which threads were put in the trash, and an id. `None` at the
+    /// end.
+    pub next: Option<ListPosition>,
+}

@@ -1,0 +1,66 @@
+//! Use cases of retention: the trash, and the approval of a sweep that waits.
+
+use std::sync::Arc;
+
+use serde_json::json;
+use threadline_core::{AuditEntry, ListPosition, Principal, ProjectId, Thread, ThreadId, TrashPage, limits::MAX_PAGE};
+use threadline_store::{DynStore, Restoration, RetentionHold, StoreClock, StoreError};
+
+use crate::{ApproveError, RestoreError, lifecycle::Lifecycle, upkeep::feed_writer::FeedWriter};
+
+/// Use cases of the trash of a project.
+#[derive(Clone)]
+pub struct Trash {
+    pub(crate) deps: Arc<TrashDeps>,
+}
+
+/// Dependencies of [`Trash`], shared by its clones.
+pub(crate) struct TrashDeps {
+    pub store: DynStore,
+    pub clock: StoreClock,
+    pub feed_writer: Arc<FeedWriter>,
+    pub lifecycle: Lifecycle,
+}
+
+impl Trash {
+    /// A page of the trash of the principal's project, what was put there last first. `limit` is clamped to
+    /// 1..=[`MAX_PAGE`].
+    pub async fn list(
+        &self,
+        principal: &Principal,
+        after: Option<&ListPosition>,
+        limit: usize,
+    ) -> Result<TrashPage, StoreError> {
+        self.deps.store.trashed(&principal.project, after, limit.clamp(1, MAX_PAGE)).await
+    }
+
+    /// Restores the thread of this id that was put in the trash last. A repeated call returns the same thread.
+    pub async fn restore(&self, principal: &Principal, id: &ThreadId) -> Result<Thread, RestoreError> {
+        self.deps.lifecycle.refuse_if_draining()?;
+        let (store, project) = (&self.deps.store, &principal.project);
+        let thread = match store.restore(project, id).await? {
+            Restoration::Restored(thread) => *thread,
+            Restoration::Taken => return Err(RestoreError::ThreadExists),
+            Restoration::Absent => return Err(RestoreError::ThreadNotFound),
+        };
+        self.deps.feed_writer.mark(project, &thread.user);
+        let facts = json!({ "threadId": id.as_str() });
+        store.record(&AuditEntry::by(principal, project, self.deps.clock.now(), "thread.restored", &facts)).await?;
+        Ok(thread)
+    }
+
+    /// Approves that retention, which waits for it, puts up to `count` threads of a project in the trash.
+    pub async fn approve(
+        &self,
+        principal: &Principal,
+        project: &ProjectId,
+        count: u64,
+    ) -> Result<RetentionHold, ApproveError> {
+        self.deps.lifecycle.refuse_if_draining()?;
+        let store = &self.deps.store;
+        let hold = store.approve(project, count).await?.ok_or(ApproveError::RetentionNotHeld)?;
+        let facts = json!({ "count": count, "idle": hold.idle, "threads": hold.threads });
+        store.record(&AuditEntry::by(principal, project, self.deps.clock.now(), "retention.approved", &facts)).await?;
+        Ok(hold)
+    }
+}

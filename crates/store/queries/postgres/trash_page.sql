@@ -1,0 +1,29 @@
+-- Lists the trash of a project, what was put there last first. The key of each head, and so of each thread, is negative. No run
+-- is active.
+-- Caller: trashed in src/sql/tables/trash.rs
+-- $1 project text
+-- $2 at bigint: of the last thread of the page before
+-- $3 id text: of the last thread of the page before
+-- $4 limit bigint
+-- example: 'p', 9223372036854775807, '', 10
+
+SELECT t.trashed_at, t.purge_at,
+  -- <fragment thread_columns>
+  t.project, t.id, t.user_id, t.agent, t.name, t.name_source, t.archived, t.metadata, t.created_at, t.updated_at,
+  t.last_run_at, t.version, t.created_with, t.read_seq
+  -- </fragment>
+  ,
+  -- <fragment head_columns>
+  h.key, h.epoch, h.tail, h.fence, CASE WHEN h.active THEN h.run END, h.producer_seq, h.lease_until, h.stop_at,
+  h.finishing, h.generation, h.prior_epoch, h.prior_tail
+  -- </fragment>
+  ,
+  -- <fragment run_columns>
+  r.fence, r.id, r.agent, r.status, r.error_code, r.error_message, r.usage, r.first_seq, r.producer_seq, r.started_at,
+  r.ended_at, r.stop_at, r.driven
+  -- </fragment>
+FROM threads t
+CROSS JOIN LATERAL (SELECT * FROM heads WHERE heads.key = -t.key OFFSET 0) AS h
+LEFT JOIN runs r ON FALSE
+WHERE t.project = $1 AND t.deleted = 4 AND t.trashed_at <= $2 AND (t.trashed_at < $2 OR t.id > $3)
+ORDER BY t.trashed_at DESC, t.id LIMIT $4

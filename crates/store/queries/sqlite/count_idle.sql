@@ -1,0 +1,13 @@
+-- Counts idle threads of a project, up to a bound.
+-- Caller: count_idle in src/sql/tables/holds.rs
+-- ?1 project text
+-- ?2 before integer: time
+-- ?3 bound integer
+-- example: 'p', 1000, 10
+
+SELECT count(*) FROM (
+  SELECT 1 FROM threads AS t
+  WHERE t.project = ?1 AND t.deleted = 0 AND t.sort_at < ?2 AND coalesce(t.restored_at, t.sort_at) < ?2
+    AND NOT EXISTS (SELECT 1 FROM heads WHERE heads.key = t.key AND heads.run IS NOT NULL)
+  LIMIT ?3
+)

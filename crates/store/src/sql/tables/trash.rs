@@ -1,0 +1,80 @@
+//! The trash of both databases.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use threadline_core::{ListPosition, ProjectId, ThreadId, ThreadKey, Timestamp, TrashPage, TrashedThread, UserId};
+
+use super::Tables;
+use crate::{
+    Restoration, StoreError, StoreResult, ThreadStore, TrashStore,
+    sql::{columns::Columns, corrupt, limit, millis, pages},
+};
+
+/// Looks at an id whose restoration another caller overtakes.
+const LOOKS: usize = 2;
+
+#[async_trait]
+impl<S: Tables + ThreadStore> TrashStore for S {
+    async fn trash(
+        &self,
+        project: &ProjectId,
+        keys: &[ThreadKey],
+        before: Timestamp,
+        grace: Duration,
+    ) -> StoreResult<Vec<ThreadKey>> {
+        let keys = serde_json::Value::from_iter(keys.iter().map(|key| key.0)).to_string();
+        let values =
+            vec![self.time().into(), keys.into(), project.as_str().into(), before.0.into(), millis(grace).into()];
+        let rows = self.changed(S::STATEMENTS.trash, values).await?;
+        let mut keys = pages::each(&rows, |columns| columns.int().map(ThreadKey))?;
+        keys.sort();
+        Ok(keys)
+    }
+
+    async fn trashed(&self, project: &ProjectId, after: Option<&ListPosition>, most: usize) -> StoreResult<TrashPage> {
+        let (at, id) = after.map_or((i64::MAX, ""), |after| (after.at.0, after.id.as_str()));
+        let values = vec![project.as_str().into(), at.into(), id.into(), limit(most).saturating_add(1).into()];
+        let rows = self.found(S::STATEMENTS.trash_page, values).await?;
+        let mut threads = pages::each(&rows, |columns| {
+            let (at, purge_at) = (columns.time()?, columns.time()?);
+            let mut thread = columns.thread()?.ok_or_else(|| corrupt("a listed thread without columns"))?;
+            thread.key = ThreadKey(-thread.key.0);
+            Ok(TrashedThread { thread, at, purge_at })
+        })?;
+        let more = threads.len() > most;
+        threads.truncate(most);
+        let last = threads.last().filter(|_| more);
+        let next = last.map(|last| ListPosition { at: last.at, id: last.thread.id.clone() });
+        Ok(TrashPage { threads, next })
+    }
+
+    async fn restore(&self, project: &ProjectId, id: &ThreadId) -> StoreResult<Restoration> {
+        for _ in 0..LOOKS {
+            let values = vec![self.time().into(), project.as_str().into(), id.as_str().into()];
+            let rows = self.changed(S::STATEMENTS.restore, values).await?;
+            let state = rows.last().map_or(Ok(0), |row| Columns::new(row).int())?;
+            match (state, self.thread(project, id).await?) {
+                (0, _) => return Ok(Restoration::Absent),
+                (1, Some(thread)) => return Ok(Restoration::Restored(Box::new(thread))),
+                // Another caller may have restored the thread meanwhile, or deleted what has its id.
+                _ => {}
+            }
+        }
+        match self.thread(project, id).await? {
+            Some(_) => Ok(Restoration::Taken),
+            None => Err(StoreError::Unavailable("the thread is restored and deleted all the time".to_owned())),
+        }
+    }
+
+    async fn trash_of(&self, project: &ProjectId, user: &UserId, most: usize) -> StoreResult<Vec<ThreadKey>> {
+        let values = vec![project.as_str().into(), user.as_str().into(), limit(most).into()];
+        let rows = self.found(S::STATEMENTS.trash_of, values).await?;
+        pages::each(&rows, |columns| columns.int().map(ThreadKey))
+    }
+
+    async fn discard(&self, key: ThreadKey, early: bool) -> StoreResult<bool> {
+        let values = vec![self.time().into(), key.0.into(), i64::from(early).into()];
+        Ok(!self.changed(S::STATEMENTS.discard, values).await?.is_empty())
+    }
+}
