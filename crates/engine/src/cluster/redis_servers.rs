@@ -178,7 +178,7 @@ mod tests {
             ("redis+sentinel://:p/w@h1/main", "not percent-encoded"),
             ("redis+cluster://h1,h2/0", "\"0\" after the servers of a cluster"),
             ("redis+cluster://h1,:1", "\":1\" is no address of a server"),
-            ("redis+other://h1", "not a redis URL"),
+            ("redis+other://h1", "did not parse"),
             ("redis+sentinel://h1/main?db=1", "\"main?db=1\" is no name of a master"),
         ] {
             let error = RedisServers::parse(url).err().unwrap_or_else(|| panic!("{url} was taken")).to_string();
