@@ -17,6 +17,7 @@ use threadline_engine::{
         lock::redis::RedisLock,
         redis_connection::RedisConnection,
         redis_servers::{AddressError, RedisServers},
+        witness::RedisWitness,
     },
 };
 use threadline_http::{
@@ -129,12 +130,14 @@ impl App {
         };
         match (redis, installation) {
             (Some(redis), Some(installation)) => {
-                let lock = RedisLock::new(RedisConnection::new(redis.clone()), &config.lock_key_prefix);
+                let link = RedisConnection::new(redis.clone());
+                let lock = RedisLock::new(link.clone(), &config.lock_key_prefix);
                 if let Err((state, error)) = lock.examine().await {
                     let finding = state.finding();
                     tracing::warn!(%error, finding, "Redis accepts no locks; locks are kept in the store only");
                 }
-                ports.lock = Arc::new(lock);
+                let witness = RedisWitness::open(link, &config.lock_key_prefix, &installation, &store).await;
+                (ports.lock, ports.witness) = (Arc::new(lock), Some(witness));
                 ports.bus = bus::redis::join(redis, &format!("threadline:{installation}:"));
             }
             (None, Some(_)) => tracing::info!(

@@ -19,7 +19,7 @@ use crate::{
 const DOWN_AFTER: Duration = Duration::from_millis(1_000);
 
 fn claim_of(thread: usize) -> Claim {
-    let id = ThreadId::new(&format!("t{thread}")).expect("id");
+    let id = ThreadId::new(format!("t{thread}")).expect("id");
     let name = LockName::new(&ProjectId::new("p").expect("id"), &id);
     Claim { name, run: RunId::new("r").expect("id"), ttl: Duration::from_secs(60) }
 }
@@ -80,6 +80,9 @@ async fn a_listener_goes_on_at_another_server_of_the_cluster() {
     server.stop_signal();
     while next(&mut listener).await != BusMessage::Resync {}
     heard_again(&teller, &mut listener, 2).await;
+    // A server of the cluster that hangs leaves enough time to connect to the others.
+    let (_, newcomer) = node(&cluster.url()).await;
+    heard_again(&newcomer, &mut listener, 3).await;
     server.cont();
 }
 

@@ -20,5 +20,6 @@ mod retention;
 mod server;
 mod starting;
 mod watched;
+mod witness;
 
 use threadline_backing as backing;

@@ -6,6 +6,7 @@ use crate::{
     backing::{Postgres, Redis, ports::free_port},
     cluster::*,
     server::{Server, command},
+    watched::ready,
 };
 
 /// Waits until the program exits with an error; returns its output.
@@ -128,6 +129,24 @@ async fn redis_over_tls() {
     producer.finish().await.expect("finishes");
     // Without the authority it is not trusted: the store decides alone, and the log says why.
     let untrusted = Server::start(cluster.command(&cluster.database, &redis.tls_url()));
+    assert!(untrusted.said().contains("ertificate"), "{}", untrusted.said());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn sentinels_and_their_master_over_tls() {
+    let redis = Redis::with_tls(&[]);
+    let (_sentinel, url) = redis.tls_sentinel("main");
+    let mut cluster = Cluster::start(0);
+    let mut command = cluster.command(&cluster.database, &url);
+    command.env("SSL_CERT_FILE", redis.authority());
+    cluster.nodes.push(Server::start(command));
+    ready(&cluster.nodes[0], 200, "\"status\":\"ready\"").await;
+    let client = cluster.client(0);
+    make_thread(&client, "t").await;
+    let producer = client.run("t", options("r")).await.expect("starts");
+    assert_eq!(redis.command(&["GET", "threadline:lock:default:t"]), "r");
+    producer.finish().await.expect("finishes");
+    let untrusted = Server::start(cluster.command(&cluster.database, &url));
     assert!(untrusted.said().contains("ertificate"), "{}", untrusted.said());
 }
 

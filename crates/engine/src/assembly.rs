@@ -35,7 +35,7 @@ impl Service {
     /// Starts the background tasks. Must be called inside a tokio runtime. No other function knows all parts of the
     /// engine.
     pub fn start(ports: Ports) -> Self {
-        let Ports { store, clock: machine, lock, bus, timing, limits, node_name } = ports;
+        let Ports { store, clock: machine, lock, bus, witness, timing, limits, node_name } = ports;
         let clock = store.clock().clone();
         let (lifecycle, metrics, quota) = (Lifecycle::default(), Metrics::new(), Quota::new(limits));
         let node = NodeId::generate();
@@ -145,6 +145,7 @@ impl Service {
             lock_guard: lock_guard.clone(),
             lifecycle: lifecycle.clone(),
             bus: bus.clone(),
+            witness,
             redis: watch::Sender::new(None),
             durability: watch::Sender::new(None),
         });

@@ -7,7 +7,7 @@ use threadline_store::{Durability, DynStore};
 use tokio::{runtime::Handle, sync::watch, time};
 
 use crate::{
-    cluster::{bus::DynBus, lock::LockState},
+    cluster::{bus::DynBus, lock::LockState, witness::RedisWitness},
     lifecycle::Lifecycle,
     metrics::Metrics,
     nodes::{BeatMeasure, NodeBeats},
@@ -89,6 +89,7 @@ pub(crate) struct Health {
     pub lock_guard: Arc<LockGuard>,
     pub lifecycle: Lifecycle,
     pub bus: DynBus,
+    pub witness: Option<RedisWitness>,
     /// Result of the last check of Redis: `None` before the first one, `Some(None)` if Redis is not configured.
     pub redis: watch::Sender<Option<Option<RedisState>>>,
     /// Copies of each commit, once a check has succeeded.
@@ -110,11 +111,21 @@ impl Health {
     }
 
     async fn check_redis(&self) -> Option<RedisState> {
-        let (lock, delivers) = tokio::join!(self.lock_guard.check(), self.bus.echo());
+        let (lock, delivers, ()) = tokio::join!(self.lock_guard.check(), self.bus.echo(), self.witness());
         if lock.is_none() && delivers.is_none() {
             return None;
         }
         Some(RedisState { lock: lock.unwrap_or(LockState::Good), delivers: delivers.unwrap_or(true) })
+    }
+}
+
+impl Health {
+    /// Has the newest beat of this node witnessed. A failure costs only the detection of data that is put back.
+    async fn witness(&self) {
+        let (Some(witness), Some(beat)) = (&self.witness, self.beats.witnessed()) else { return };
+        if let Err(error) = witness.note(&self.store, &beat).await {
+            tracing::debug!(%error, "cannot have a beat witnessed in Redis");
+        }
     }
 }
 

@@ -43,6 +43,7 @@ use crate::{
     cluster::{
         bus::{BusEnd, local::LocalBus},
         lock::{DynLock, local::LocalLock},
+        witness::RedisWitness,
     },
     commit::committer,
     lifecycle::Lifecycle,
@@ -104,6 +105,8 @@ pub struct Ports {
     pub lock: DynLock,
     /// Connection to the other nodes.
     pub bus: BusEnd,
+    /// Memory of beats outside of the store.
+    pub witness: Option<RedisWitness>,
     /// Lease and renewal of run locks.
     pub timing: LockTiming,
     /// Default limits for users and projects.
@@ -132,7 +135,7 @@ impl Ports {
     pub fn alone(store: DynStore, clock: Clock) -> Self {
         let (lock, bus) = (Arc::new(LocalLock::default()), LocalBus::default().join());
         let (timing, limits, node_name) = (LockTiming::default(), Limits::default(), String::new());
-        Self { store, clock, lock, bus, timing, limits, node_name }
+        Self { store, clock, lock, bus, witness: None, timing, limits, node_name }
     }
 }
 

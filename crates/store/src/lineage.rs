@@ -149,6 +149,11 @@ impl LineageFence {
         });
     }
 
+    /// Closes the fence because the store has lost commits of this generation, which may be lost itself.
+    pub fn roll_back(&self, known: Lineage) {
+        self.0.send_replace(LineageState::Fenced { known, cause: LineageCause::RolledBack });
+    }
+
     /// Opens the fence for a history that was adopted, and forgets what came before.
     pub fn open(&self, lineage: Lineage) {
         self.0.send_replace(LineageState::Known(lineage));

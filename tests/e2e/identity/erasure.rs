@@ -134,7 +134,7 @@ everywhere! {
         .await;
         assert_ne!(before["epoch"], now["epoch"]);
         let (query, cursor) = (after(&before), text(&before, "nextCursor"));
-        let paths = [format!("{query}"), format!("{query}&wait=10"), format!("cursor={cursor}")];
+        let paths = [query.to_string(), format!("{query}&wait=10"), format!("cursor={cursor}")];
         for path in paths.map(|query| format!("/v1/feed?{query}")) {
             let problem = ann.get(&path).await.problem(410, "log-replaced");
             assert_eq!((&problem["epoch"], &problem["commonUpTo"]), (&now["epoch"], &json!(null)));

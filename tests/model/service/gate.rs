@@ -182,6 +182,20 @@ fn a_lock_that_vanishes_ends_no_run_and_admits_no_second() {
 }
 
 #[test]
+fn a_lock_that_a_refused_start_had_for_a_moment_is_restored() {
+    run_seed(0, async {
+        let pair = Pair::start(Duration::from_secs(1)).await;
+        pair.one.run(&pair.thread, "a").await;
+        // A start that finds the lock free has it until the store refuses: a renewal just then is refused.
+        pair.lock.lose("t", "a").await;
+        let moment = Claim { name: name("t"), run: run_id("b"), ttl: Duration::from_millis(2_500) };
+        assert_eq!(pair.lock.inner.acquire(&moment).await.expect("asked"), Acquired::Taken);
+        pair.one.pass(Duration::from_secs(5)).await;
+        assert_eq!(pair.lock.holder("t").await.as_deref(), Some("a"));
+    });
+}
+
+#[test]
 fn a_lock_is_renewed_while_its_run_is_active_and_every_second_after_a_failure() {
     run_seed(0, async {
         let pair = Pair::start(Duration::from_secs(5)).await;

@@ -115,6 +115,22 @@ impl Redis {
         format!("rediss://localhost:{}/", self.tls_port.expect("started with TLS"))
     }
 
+    /// Starts a sentinel of this server, which has TLS. Returns its URL as well: the sentinel, too, accepts and makes
+    /// connections over TLS, with the certificate of the server.
+    pub fn tls_sentinel(&self, name: &str) -> (Self, String) {
+        let (home, port) = (self.home().display().to_string(), free_port());
+        let settings = [
+            format!("tls-port {port}"),
+            format!("tls-cert-file {home}/server.pem"),
+            format!("tls-key-file {home}/server.key"),
+            format!("tls-ca-cert-file {home}/ca.pem"),
+            "tls-auth-clients no".to_owned(),
+            "tls-replication yes".to_owned(),
+            format!("sentinel monitor {name} 127.0.0.1 {} 1", self.tls_port.expect("started with TLS")),
+        ];
+        (Self::sentinel(&settings), format!("rediss+sentinel://localhost:{port}/{name}"))
+    }
+
     /// Certificate of the authority (PEM), of a server with TLS.
     pub fn authority(&self) -> PathBuf {
         self.keeper().home().join("ca.pem")

@@ -115,6 +115,7 @@ async fn serve(world: Arc<World>, node: usize) -> turmoil::Result {
         clock,
         lock,
         bus: beside::join(&world, node),
+        witness: None,
         timing,
         limits: Limits::default(),
         node_name: node.to_string(),

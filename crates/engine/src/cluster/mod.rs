@@ -9,3 +9,4 @@ pub mod redis_connection;
 mod redis_error;
 mod redis_sentinels;
 pub mod redis_servers;
+pub mod witness;

@@ -41,8 +41,9 @@ impl Cluster {
             .retries(RETRIES)
             .min_retry_wait(PAUSES.0)
             .max_retry_wait(PAUSES.1)
-            // One server that does not answer leaves time to use the others.
-            .connection_timeout(REDIS_TIMEOUT / 2)
+            // A server that does not answer is waited for twice, as one of the URL and as one of the cluster. That leaves time
+            // to use the others.
+            .connection_timeout(REDIS_TIMEOUT / 3)
             .response_timeout(REDIS_TIMEOUT)
             .build()
             .map_err(invalid)?;

@@ -57,7 +57,7 @@ struct Inner {
 enum Place {
     Server(Client),
     Sentinels(Sentinels),
-    Cluster(Cluster),
+    Cluster(Box<Cluster>),
 }
 
 /// Connection to the server that accepts writes, or to all servers of a cluster. The clones share it.
@@ -104,7 +104,7 @@ impl RedisServers {
         let place = if let Some(sentinels) = Sentinels::parse(url) {
             Place::Sentinels(sentinels.map_err(AddressError::Sentinels)?)
         } else if let Some(cluster) = Cluster::parse(url) {
-            Place::Cluster(cluster.map_err(AddressError::Cluster)?)
+            Place::Cluster(Box::new(cluster.map_err(AddressError::Cluster)?))
         } else {
             let server = url.into_connection_info().and_then(Client::open);
             Place::Server(server.map_err(AddressError::Server)?)
@@ -178,7 +178,7 @@ mod tests {
             ("redis+sentinel://:p/w@h1/main", "not percent-encoded"),
             ("redis+cluster://h1,h2/0", "\"0\" after the servers of a cluster"),
             ("redis+cluster://h1,:1", "\":1\" is no address of a server"),
-            ("redis+other://h1", "not a redis URL"),
+            ("redis+other://h1", "did not parse"),
             ("redis+sentinel://h1/main?db=1", "\"main?db=1\" is no name of a master"),
         ] {
             let error = RedisServers::parse(url).err().unwrap_or_else(|| panic!("{url} was taken")).to_string();

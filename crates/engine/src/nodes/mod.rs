@@ -19,7 +19,7 @@ use tokio::{
     time::{self, Instant},
 };
 
-use crate::{lifecycle::Lifecycle, metrics::Metrics, store_status::StoreState};
+use crate::{cluster::witness::WitnessedBeat, lifecycle::Lifecycle, metrics::Metrics, store_status::StoreState};
 
 /// Beats in a row after which a node that was not ready is ready again: one may be the last of a store that fails.
 const RECOVERY: u32 = 2;
@@ -37,8 +37,8 @@ pub(crate) struct NodeBeats {
     lifecycle: Lifecycle,
     node: NodeId,
     name: String,
-    /// Last beat that the store has acknowledged: its generation and its number.
-    acknowledged: Mutex<Option<(Generation, u64)>>,
+    /// Last beat that the store has acknowledged: its generation, its number and its time.
+    acknowledged: Mutex<Option<(Generation, u64, Timestamp)>>,
     pulse: watch::Sender<Pulse>,
     steps: Arc<steps::Steps>,
 }
@@ -182,6 +182,13 @@ impl NodeBeats {
         self.pulse.borrow().measure
     }
 
+    /// The latest acknowledged beat, for the witness; `None` while the history of the store is another one.
+    pub fn witnessed(&self) -> Option<WitnessedBeat> {
+        let acknowledged = *self.acknowledged.lock().unwrap_or_else(PoisonError::into_inner);
+        let (lineage, (generation, number, at)) = (self.store.lineage().pass().ok()?, acknowledged?);
+        (lineage.generation == generation).then_some(WitnessedBeat { lineage, node: self.node, number, at })
+    }
+
     /// Nodes of the installation, those with the newest beats first.
     pub async fn list(&self) -> Result<Vec<(Node, NodeState)>, StoreError> {
         let (now, nodes) = self.store.nodes(MAX_LISTED_NODES).await?;
@@ -234,7 +241,7 @@ impl NodeBeats {
         let done = done.unwrap_or_else(|error| Err(StoreError::Unavailable(format!("a beat was cut short: {error}"))));
         match done {
             Ok(Beat { number, at, generation }) => {
-                self.compare(number, generation);
+                self.compare(number, generation, at);
                 let (took, answered) = (begun.elapsed(), self.store.clock().steady());
                 if answered.since(asked) < MEASURABLE {
                     self.steps.note(steps::Sample { at, reading: asked.middle(answered), late });
@@ -263,16 +270,16 @@ impl NodeBeats {
 
     /// Compares a beat with the history that is known: the store may be in another generation, or have lost a beat that it
     /// had acknowledged.
-    fn compare(&self, number: u64, generation: Generation) {
+    fn compare(&self, number: u64, generation: Generation, at: Timestamp) {
         let fence = self.store.lineage();
         let mut acknowledged = self.acknowledged.lock().unwrap_or_else(PoisonError::into_inner);
-        let before = acknowledged.replace((generation, number));
+        let before = acknowledged.replace((generation, number, at));
         match before {
-            Some((then, before)) if then == generation && number <= before => {
+            Some((then, before, _)) if then == generation && number <= before => {
                 tracing::error!(number, before, "the store has lost a beat of this node");
                 fence.close(LineageCause::RolledBack);
             }
-            Some((then, before)) if then != generation => {
+            Some((then, before, _)) if then != generation => {
                 // Each beat that is missing is one interval whose commits may be missing as well.
                 let lost = u32::try_from((before + 1).saturating_sub(number)).unwrap_or(u32::MAX);
                 let window = self.store.beat_interval().saturating_mul(lost);

@@ -162,10 +162,8 @@ impl LockGuard {
             // A failed renewal is retried at the next tick.
             let Ok(renewed) = self.lock.renew(&claims).await else { return };
             for ((key, held), mine) in alive.into_iter().zip(renewed) {
-                if !mine {
-                    // Another run has the lock; the store will refuse its start. This run continues without a lock.
-                    self.forget(*key, held.fence);
-                } else if let Some(now) = self.held().get_mut(key).filter(|now| now.fence == held.fence) {
+                // Another run may have the lock until the store has refused its start: the next tick tries again.
+                if mine && let Some(now) = self.held().get_mut(key).filter(|now| now.fence == held.fence) {
                     now.renew_at = Instant::now() + self.interval(&now.claim);
                 }
             }

@@ -153,7 +153,8 @@ async fn adopt_alone(connection: &mut PgConnection, known: Lineage, cause: Linea
     let seen = Seen::of(&query(COMPARE).persistent(false).bind(None::<String>).fetch_all(&mut *connection).await?)?;
     let asked = match cause {
         LineageCause::Ordered if has_served(connection, seen.newest).await? => Some(cause),
-        LineageCause::RolledBack if seen.newest == known => Some(cause),
+        // Unless another node has opened one since. What was lost may include the generation that is known.
+        LineageCause::RolledBack if seen.newest.generation <= known.generation => Some(cause),
         _ => None,
     };
     let cause = match (seen.differs, asked) {
