@@ -43,7 +43,8 @@ everywhere! {
         let settings = json!({ "retention": { "deleteAfterDays": 1, "graceDays": 2 } });
         server.project().put("/v1/projects/default", settings).await.ok(201);
         let before = fill(&ann, "t").await;
-        socket.send(json!({ "id": "1", "subscribe": { "threadId": "t", "after": 3 } })).await;
+        let subscribe = json!({ "threadId": "t", "after": 3, "epoch": before["epoch"] });
+        socket.send(json!({ "id": "1", "subscribe": subscribe })).await;
         socket.until("caughtUp").await;
         server.pass(DAY + 1);
         server.retain().await;
@@ -101,7 +102,7 @@ everywhere! {
         let next = text(&first, "nextCursor");
         let rest = server.project().get(&format!("/v1/trash?limit=2&cursor={next}")).await.ok(200);
         assert_eq!((&rest["threads"][0]["thread"]["threadId"], &rest["nextCursor"]), (&json!("c"), &Value::Null));
-        server.project().get("/v1/trash?cursor=nonsense").await.problem(400, "invalid-request");
+        server.project().get("/v1/trash?cursor=nonsense").await.problem(400, "invalid-cursor");
         // Another thread took the id.
         ann.thread("a").await;
         server.project().post("/v1/trash/a/restore", json!({})).await.problem(409, "thread-exists");
