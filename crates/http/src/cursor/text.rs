@@ -6,7 +6,7 @@ use std::fmt;
 use base64::prelude::{BASE64_URL_SAFE_NO_PAD, Engine as _};
 use sha2::{Digest as _, Sha256};
 
-use crate::Epoch;
+use threadline_core::Epoch;
 
 /// Start of every cursor: the version of its form.
 const VERSION: &str = "c1.";
@@ -17,7 +17,7 @@ const CHECK: usize = 4;
 
 macro_rules! kinds {
     ($($(#[$doc:meta])* $name:ident = $byte:literal, $of:literal;)*) => {
-        /// What a cursor is a position in.
+        /// Log, feed or list in which a cursor is a position.
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
         pub enum CursorKind {
             $($(#[$doc])* $name,)*
@@ -74,7 +74,7 @@ pub enum CursorError {
 /// A position, with what it is a position in.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cursor {
-    /// What the position is in.
+    /// Log, feed or list of the position.
     pub kind: CursorKind,
     /// Epoch of the log or feed; [`Epoch::NONE`] in a list without one.
     pub epoch: Epoch,
