@@ -10,7 +10,7 @@ use std::{
     fmt::Write,
 };
 
-use serde_json::value::RawValue;
+use serde_json::{Value, value::RawValue};
 use threadline_core::{NewEvents, RunId, ThreadId, event::BatchBuilder, json, projection::conversation::Conversation};
 
 use super::{
@@ -33,7 +33,9 @@ pub(super) struct Prepared {
     /// Interrupts that the client answers.
     pub(super) answered: Answered,
     /// Client-chosen ids of messages that the thread does not have.
-    news: Vec<String>,
+    news: HashSet<String>,
+    /// Generated ids, of messages that the client sent without one.
+    nameless: HashSet<String>,
     /// First events of the run: RUN_STARTED, and the state if the client has changed it.
     pub(super) first: NewEvents,
 }
@@ -54,7 +56,8 @@ pub(super) fn prepare(
     }
     let answered = Answered::read(client.resume.as_ref().map(|resume| resume.get()))?;
     let mut messages = Vec::with_capacity(client.messages.len());
-    let (mut fresh, mut news, mut known, mut seen) = (Vec::new(), Vec::new(), HashSet::new(), HashSet::new());
+    let (mut fresh, mut known, mut seen) = (Vec::new(), HashSet::new(), HashSet::new());
+    let (mut news, mut nameless) = (HashSet::new(), HashSet::new());
     for (index, message) in client.messages.iter().enumerate() {
         let text = message.get();
         if !text.starts_with('{') {
@@ -62,11 +65,15 @@ pub(super) fn prepare(
         }
         check(text).map_err(|wrong| invalid(format!("message {index} {wrong}")))?;
         let (id, text) = match json::member(text, "id") {
-            None => with_new_id(text),
+            None => {
+                let (id, text) = with_new_id(text);
+                nameless.insert(id.clone());
+                (id, text)
+            }
             Some(_) => match json::string_member(text, "id").filter(|id| !id.is_empty()) {
                 Some(id) => {
                     if !conversation.contains(&id) {
-                        news.push(id.clone());
+                        news.insert(id.clone());
                     }
                     (id, text.to_owned())
                 }
@@ -93,7 +100,7 @@ pub(super) fn prepare(
     let brings_state = state.is_some();
     let changed = state.filter(|state| !same(state.as_bytes(), &conversation.state_json()));
     let first = first_events(thread, run, &client, &fresh, changed)?;
-    Ok(Prepared { client, trust, messages, knows_history, brings_state, answered, news, first })
+    Ok(Prepared { client, trust, messages, knows_history, brings_state, answered, news, nameless, first })
 }
 
 impl Prepared {
@@ -101,13 +108,28 @@ impl Prepared {
     /// the same run. Otherwise the run would ignore messages or answers of this input.
     pub(super) fn is_heard_by(&self, first: Option<&str>) -> bool {
         let input = first.and_then(|event| json::member(event, "input")).unwrap_or("null");
-        let stored = json::member(input, "messages").and_then(|list| serde_json::from_str::<Vec<&RawValue>>(list).ok());
-        let stored: HashSet<_> =
-            stored.into_iter().flatten().filter_map(|message| json::string_member(message.get(), "id")).collect();
+        let stored: Vec<Value> = json::member(input, "messages").and_then(read).unwrap_or_default();
         let resume = self.client.resume.as_ref().map_or("[]", |resume| resume.get());
         let answered = json::member(input, "resume").unwrap_or("[]");
-        self.news.iter().all(|id| stored.contains(id))
+        self.messages.iter().all(|(id, text)| self.is_stored(id, text, &stored))
             && (self.answered.is_empty() || same(resume.as_bytes(), answered.as_bytes()))
+    }
+
+    /// True if this message is among those that the run was started with, or part of the history before them. A message
+    /// without an id is recognized by all else that it says.
+    fn is_stored(&self, id: &str, text: &str, stored: &[Value]) -> bool {
+        let Some(mut message) = read::<Value>(text) else { return false };
+        if self.nameless.contains(id) {
+            message["id"].take();
+            return stored.iter().cloned().any(|mut other| {
+                other["id"].take();
+                other == message
+            });
+        }
+        match stored.iter().find(|other| other["id"] == *id) {
+            Some(other) => *other == message,
+            None => !self.news.contains(id),
+        }
     }
 
     /// Builds the agent's input from the conversation before the run.
@@ -194,8 +216,12 @@ fn is_empty(state: &str) -> bool {
 }
 
 fn same(one: &[u8], other: &[u8]) -> bool {
-    let value = |text| serde_json::from_slice::<serde_json::Value>(text).ok();
+    let value = |text| serde_json::from_slice::<Value>(text).ok();
     one == other || value(one).is_some_and(|one| Some(one) == value(other))
+}
+
+fn read<'a, T: serde::Deserialize<'a>>(text: &'a str) -> Option<T> {
+    serde_json::from_str(text).ok()
 }
 
 /// Builds RUN_STARTED with the new messages, and a STATE_SNAPSHOT if the client's state differs from the thread's.

@@ -1,5 +1,5 @@
-//! The admin listener: the routes for monitoring, on an OS thread and a runtime of its own. So they are answered while
-//! the main listener has no place left for a connection, or the main runtime does nothing.
+//! The admin listener: the routes for monitoring, on an OS thread and a runtime of its own. So they are answered even
+//! if the main listener has reached its limit of connections, or the main runtime is blocked.
 
 use std::{
     io,

@@ -39,7 +39,7 @@ pub struct ServeConfig {
     pub limits: Limits,
     /// Origins of web pages that may send requests from browsers.
     pub origins: AllowedOrigins,
-    /// TitleSettings of threads that have no name; `None` if it is off.
+    /// Settings for the titles of threads without a name; `None` if threads get no titles.
     pub naming: Option<TitleSettings>,
 }
 

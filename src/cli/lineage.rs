@@ -14,7 +14,8 @@ use crate::app::{CommandStore, MissingData};
 #[command(after_help = "\
 A generation begins whenever commits may have been lost: a standby was promoted, a backup was restored, a data directory
 was copied. Servers notice this and judge each cursor: readers that have seen lost events get 410 log-replaced, all others
-continue. Only data that went back without a trace needs `new`: a snapshot of the disk or the virtual machine under Postgres.
+continue. Run `new` after a return to older data that servers cannot notice: pg_restore into the same cluster, or a
+snapshot of the disk or the virtual machine under Postgres.
 
 Examples:
   threadline lineage list --data /var/lib/threadline
@@ -43,7 +44,7 @@ pub async fn run(args: &LineageArgs) -> Result<(), CliError> {
         Operation::List(_) => list(store.as_ref()).await,
         Operation::New(_) => match store.adopt(LineageCause::Ordered).await {
             Ok(lineage) => {
-                writeln!(io::stdout(), "generation {}: cursors from before are judged anew", lineage.generation)
+                writeln!(io::stdout(), "generation {}: readers that saw lost events get 410", lineage.generation)
                     .map_err(CliError::from)
             }
             Err(error) => Err(told(error)),

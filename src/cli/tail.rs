@@ -116,7 +116,7 @@ impl Screen<'_> {
             TailItem::CaughtUp(_) => return Ok(self.args.until_caught_up),
             TailItem::FellBehind(seq) => note(&format!("fell behind at seq {seq}; catching up")),
             TailItem::Rebased { .. } => {
-                note("the server has lost events, but none of those shown; continuing after them");
+                note("the server has lost events, but none of those shown; continuing");
             }
             // A server that was never reached is more likely a wrong address than a restart.
             TailItem::Reconnecting { error: error @ ClientError::Unreachable { .. }, .. } if !self.connected => {
@@ -132,7 +132,7 @@ impl Screen<'_> {
                 note(match reason {
                     EndReason::RunEnded => "the run has ended",
                     EndReason::ThreadDeleted => "the thread was deleted",
-                    EndReason::LogReplaced => "the server has lost events of those shown",
+                    EndReason::LogReplaced => "the server has lost some of the events shown",
                     EndReason::Unsubscribed | EndReason::Other => "the server ended the subscription",
                 });
                 return Ok(true);

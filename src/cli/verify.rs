@@ -22,11 +22,11 @@ use crate::{
 /// Store to verify, and the part of it.
 #[derive(Debug, Clone, Args)]
 #[command(after_help = "\
-Every thread is read to its end. The seqs of a log have no gap; the head ends where the log ends; the events of a run are
-consecutive, and a run that is over has one terminal event, its last; turns has the active runs and no other; a feed names the
-threads of its user; and stored data has the checksum with which it was written. No thread is changed. A store of an older
-release gets the present schema first, a backup a generation of its own, and active runs of a data directory full leases,
-as when a server opens it.
+Every thread is read to its end, and these rules are checked: the seqs of a log have no gap; the head ends where the log
+ends; the events of a run are consecutive, and a run that is over has one terminal event, its last; the table turns has
+exactly the active runs; a feed names exactly the threads of its user; stored data has the checksum with which it was
+written. No thread is changed. But the store is opened as a server opens it: the schema of an older release is migrated,
+a backup gets a generation of its own, and the leases of active runs in a data directory are renewed.
 Each contradiction is a line of JSON on the standard output; the last line counts what was read.
 Exit codes: 0 no contradiction, 1 contradictions, 2 the store could not be read.
 Stop the server of a data directory first, or verify a backup of it. Nodes over a database may keep running.

@@ -22,15 +22,15 @@ pub struct ServeArgs {
     /// Address and port to listen on; port 0 chooses a free port
     #[arg(long, env = "THREADLINE_LISTEN", default_value = "127.0.0.1:7420", value_name = "HOST:PORT")]
     pub listen: ListenAddress,
-    /// Address and port of a second listener for monitoring only (/livez, /readyz, /metrics, /v1/nodes), which answers even while
-    /// the main listener has no place left for a connection. Requests there require the same keys
+    /// Address and port of a second listener for monitoring only (/livez, /readyz, /metrics, /v1/nodes), which answers
+    /// even if the main listener has reached its limit of connections. Requests there require the same keys
     #[arg(long, env = "THREADLINE_ADMIN_LISTEN", value_name = "HOST:PORT")]
     pub admin_listen: Option<ListenAddress>,
     /// Data directory; created if it does not exist
     #[arg(long, env = "THREADLINE_DATA", default_value = "./data", value_name = "DIR")]
     pub data: PathBuf,
-    /// Postgres database, in place of the data directory: postgres://user:password@host/database; several servers of it, of which one
-    /// accepts writes, are separated by commas
+    /// Postgres database, in place of the data directory: postgres://user:password@host/database; separate the hosts of
+    /// several servers of it, of which one accepts writes, by commas
     #[arg(long, env = "THREADLINE_STORE", value_name = "URL", value_parser = StoreUrl)]
     pub store: Option<String>,
     /// Redis shared by the nodes: redis://:password@host:6379/0, or rediss://… for TLS; the master that sentinels name:
@@ -103,8 +103,8 @@ pub struct ServeArgs {
         value_name = "SECONDS"
     )]
     pub drain_runs: u64,
-    /// Largest difference between the clocks of token issuers and the store's clock, by which the times of a token are judged: 0
-    /// to 600
+    /// Largest accepted difference between the clock of a token's issuer and the store's clock, which decides whether a
+    /// token is valid: 0 to 600
     #[arg(
         long,
         env = "THREADLINE_TOKEN_LEEWAY_SECONDS",

@@ -175,7 +175,7 @@ pub const JOB_INTERVAL: Duration = Duration::from_secs(1);
 pub const JOB_BATCH: usize = 32;
 /// Time for which a job is left to the node that took it.
 pub const JOB_CLAIM: Duration = Duration::from_secs(60);
-/// Time after which a job that is not at its end is put back, so that its claim does not end first.
+/// Time after which an unfinished job is put back, so that its claim does not end first.
 pub const JOB_SLICE: Duration = Duration::from_secs(20);
 /// Tries after which a job counts as parked. Also a literal in the statements and in the index of parked jobs.
 pub const JOB_TRIES: u64 = 10;
@@ -303,7 +303,7 @@ pub const LINEAGE_RETRY: Duration = Duration::from_millis(50);
 pub const LINEAGE_RETRY_MAX: Duration = Duration::from_secs(1);
 /// Age up to which a node carries out a deletion, an erasure or a revocation again after the store has lost commits.
 pub const REMOVAL_MEMORY: Duration = Duration::from_secs(15 * 60);
-/// Most of them that a node keeps; older ones are dropped.
+/// Largest number of these removals that a node keeps; older ones are dropped.
 pub const REMOVALS_KEPT: usize = 10_000;
 /// Time between two beats of a node.
 pub const NODE_BEAT: Duration = Duration::from_secs(1);
@@ -645,19 +645,21 @@ pub const QUOTA_KEYS: u64 = 100_000;
 pub const QUOTA_IDLE: Duration = Duration::from_secs(600);
 /// Delay after which to retry a request for a permit whose release time is unknown: of a run, of a socket, of a body.
 pub const QUOTA_RETRY: Duration = Duration::from_secs(1);
-/// Time by which the newest events of a log may be ahead of the store's clock so that the next ones get their time.
+/// Largest time by which the newest events of a log may be ahead of the store's clock: up to it, the next events get
+/// the time of the newest ones.
 pub const MAX_LOG_AHEAD: Duration = Duration::from_secs(3_600);
 /// Active runs whose leases are renewed in one commit after the store's clock was set.
 pub const RENEW_CHUNK: usize = 500;
 /// Largest error of a node's expectation of the store's clock: half of the longest round trip of a beat that counts. Also the
 /// largest step of a data directory's clock with which no lease is moved.
 pub const CLOCK_ERROR: Duration = Duration::from_millis(500);
-/// Delay of a node's own timer from which the node stood still, and does not trust its expectation of the store's clock.
+/// Delay of a node's own timer above which the node has stood still, and does not trust its expectation of the store's
+/// clock.
 pub const TIMER_DELAY: Duration = Duration::from_secs(2);
-/// Difference between the store's clock and what a node expects from which the clock was set, forward or back. Also the
-/// excess of a lease that no heartbeat can have given.
+/// Difference between the store's clock and what a node expects above which the clock was set, forward or back. Also
+/// the time by which a lease must be too long, so that no heartbeat can have given it.
 pub const CLOCK_STEP: Duration = Duration::from_secs(5);
-/// Largest difference between the clocks of the store and of a node that is no finding.
+/// Largest difference between the clocks of the store and of a node that is not reported as a finding.
 pub const MAX_SKEW: Duration = Duration::from_secs(10);
 /// Time after a step of the store's clock for which retention does nothing, so that people can set the clock right.
 pub const CLOCK_STEP_HOLD: Duration = Duration::from_secs(24 * 3_600);

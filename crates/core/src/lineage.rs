@@ -57,7 +57,7 @@ pub struct LogHistory {
     pub epoch: Epoch,
     /// Generation in which the log was last written.
     pub generation: Generation,
-    /// Epoch before it; `None` if the log never had another one.
+    /// Previous epoch; `None` if the log never had another one.
     pub prior: Option<PriorEpoch>,
 }
 
@@ -66,7 +66,7 @@ pub struct LogHistory {
 pub enum Judgement {
     /// The events after the cursor follow.
     Continues,
-    /// The cursor comes from the epoch before, and has seen only what both have in common: it continues under the
+    /// The cursor comes from the previous epoch, and has seen only what both have in common: it continues under the
     /// present epoch.
     Rebased,
     /// The cursor has seen events that the log does not contain.

@@ -135,7 +135,7 @@ impl Directory {
         Ok(head)
     }
 
-    /// [`Directory::head_at`] for a write to the thread and not to its log: the epoch before is accepted too.
+    /// [`Directory::head_at`] for a write to the thread and not to its log: the previous epoch is accepted too.
     pub async fn refuse_other_thread<E>(&self, key: ThreadKey, required: Option<Epoch>) -> Result<(), E>
     where
         E: From<StoreError> + From<ReplacedLog>,

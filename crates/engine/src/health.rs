@@ -1,4 +1,4 @@
-//! Readiness of this node: the store is proven by beats, Redis by a check at each interval. Probes cause no work.
+//! Readiness of this node: beats prove that the store commits, and Redis is checked at intervals. Probes cause no work.
 
 use std::sync::Arc;
 
@@ -62,8 +62,8 @@ impl Readiness {
         }
     }
 
-    /// Stable names of what an operator has to act on though the node is ready. A Redis that cannot be reached is one
-    /// finding.
+    /// Stable names of what an operator has to act on, although the node is ready. A Redis that cannot be reached is
+    /// one finding.
     pub fn findings(&self) -> Vec<&'static str> {
         let loses = (self.durability == Some(Durability::Asynchronous)).then_some(Durability::Asynchronous.name());
         let skew = self.beat.and_then(|beat| beat.skew_ms).unwrap_or(0);
@@ -89,7 +89,7 @@ pub(crate) struct Health {
     pub lock_guard: Arc<LockGuard>,
     pub lifecycle: Lifecycle,
     pub bus: DynBus,
-    /// Result of the last check of Redis, once there is one: `None` inside if Redis is not configured.
+    /// Result of the last check of Redis: `None` before the first one, `Some(None)` if Redis is not configured.
     pub redis: watch::Sender<Option<Option<RedisState>>>,
     /// Copies of each commit, once a check has succeeded.
     pub durability: watch::Sender<Option<Durability>>,
@@ -99,7 +99,7 @@ impl Health {
     /// The state of this node. Right after the start, waits for the first results, for [`READY_TIMEOUT`] at most.
     pub async fn readiness(&self) -> Readiness {
         let mut redis = self.redis.subscribe();
-        // After the timeout Redis counts as unreachable: its check has a shorter one.
+        // A check has a shorter timeout than this one, after which Redis counts as unreachable.
         let checked = async { redis.wait_for(Option::is_some).await.ok().and_then(|checked| *checked) };
         let checked = time::timeout(READY_TIMEOUT, checked).await;
         let unreachable = Some(RedisState { lock: LockState::Unreachable, delivers: false });
@@ -118,8 +118,8 @@ impl Health {
     }
 }
 
-/// Loop of checks of how the store keeps its commits. A check that fails changes nothing: the beats show a store that does
-/// not respond.
+/// Loop that checks the durability of commits. A check that fails changes nothing: the beats show a store that does not
+/// respond.
 pub(crate) async fn watch_durability(health: Arc<Health>) {
     let mut ticks = health.lifecycle.every(DURABILITY_CHECK);
     while ticks.next().await {
@@ -130,7 +130,7 @@ pub(crate) async fn watch_durability(health: Arc<Health>) {
         let found = match found {
             Ok(found) => found,
             Err(error) => {
-                tracing::debug!(%error, "cannot find out how the store keeps its commits");
+                tracing::debug!(%error, "cannot find out the durability of commits");
                 continue;
             }
         };
@@ -143,7 +143,7 @@ pub(crate) async fn watch_durability(health: Arc<Health>) {
                  synchronous_standby_names, and synchronous_commit to on"
             ),
             Durability::Single | Durability::Synchronous => {
-                tracing::info!(durability = found.name(), "the store keeps commits");
+                tracing::info!(durability = found.name(), "durability of commits");
             }
         }
     }

@@ -1,5 +1,5 @@
 //! Changes that take something away: deleted threads, erased users, revoked keys, settings of projects. A store that loses
-//! commits brings back what they took, so each node keeps its recent ones, and carries them out again after a loss.
+//! commits brings back what they removed, so each node keeps its recent removals, and repeats them after a loss.
 
 use std::{
     collections::VecDeque,

@@ -286,8 +286,7 @@ impl Problem {
         self
     }
 
-    /// The problem for a request. If the request is not `repeatable`, a failure of the store becomes
-    /// [`ProblemType::OutcomeUnknown`]: the request may have been carried out, and its repetition is not recognized.
+    /// Problem of a request: a failure of the store is [`ProblemType::OutcomeUnknown`] unless `repeatable` is true.
     pub fn of_request(self, repeatable: bool) -> Self {
         let unknown = !repeatable && self.kind == ProblemType::StoreUnavailable;
         if unknown { Self::outcome_unknown(self.detail) } else { self }

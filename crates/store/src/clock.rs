@@ -10,8 +10,8 @@ use std::{
 
 use threadline_core::{Clock, Timestamp, limits::CLOCK_ERROR};
 
-/// Reading of a clock that no one sets: milliseconds since an unknown moment. On Linux the clock runs on while the machine
-/// is suspended. A manual [`Clock`] is its own steady clock.
+/// Reading of a clock that nobody can set: milliseconds since an unknown moment. On Linux the clock runs on while the
+/// machine is suspended. A manual [`Clock`] is its own steady clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Steady(i64);
 
@@ -40,8 +40,8 @@ fn machine_time() -> i64 {
     i64::try_from(ORIGIN.elapsed().as_millis()).unwrap_or(i64::MAX)
 }
 
-/// The store's clock: the time that the store named last, and the steady time since. A step of this machine's wall clock
-/// does not move it. Cheap to clone; the clones share one state.
+/// The store's clock: the time that the store named last, plus the steady time since. A step of this machine's wall
+/// clock does not move it. Cheap to clone; the clones share one state.
 #[derive(Debug, Clone)]
 pub struct StoreClock {
     machine: Clock,

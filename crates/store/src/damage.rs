@@ -10,7 +10,8 @@ pub(crate) fn count(rows: usize) {
     ROWS.fetch_add(rows as u64, Relaxed);
 }
 
-/// Number of reads of log rows whose checksum was wrong, since the process began. A row that is read twice counts twice.
+/// Number of reads of log rows and snapshots whose checksum was wrong, since the process began. A row that is read
+/// twice counts twice.
 pub fn damaged_rows() -> u64 {
     ROWS.load(Relaxed)
 }

@@ -1,4 +1,4 @@
-//! Background work as durable rows: a job is put in the commit that causes it, and taken by any node.
+//! Background work as durable rows: a job is inserted by the commit that causes it, and taken by any node.
 
 use std::{fmt, time::Duration};
 
@@ -13,10 +13,10 @@ use crate::error::StoreResult;
 /// Kind of a job. At most one job of a kind exists for the same subject.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum JobKind {
-    /// Seals what is enough for full segments: put by the end of a run that passed a multiple of
+    /// Seals what is enough for full segments: inserted by the end of a run that passed a multiple of
     /// [`threadline_core::limits::SEGMENT_MIN_EVENTS`] seqs.
     Seal,
-    /// Packs the rest of a thread that has become idle: put by a start, and by an import.
+    /// Packs the rest of a thread that has become idle: inserted by a start, and by an import.
     Pack,
     /// Removes the rows of a deleted thread, or of an abandoned import.
     Purge,
@@ -91,7 +91,7 @@ pub struct Job {
     pub kind: JobKind,
     /// Subject of the work.
     pub subject: JobSubject,
-    /// Number of claims since the job was put or last made progress, this one included.
+    /// Number of claims since the job was inserted or last made progress, this one included.
     pub tries: u64,
     /// End of the claim, which identifies it.
     pub until: Timestamp,

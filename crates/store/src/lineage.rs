@@ -6,7 +6,7 @@ use tokio::sync::watch;
 
 use crate::{StoreError, StoreResult};
 
-/// A generation, with the number that tells it apart from one of the same number in another history.
+/// A generation, with a random number that tells it apart from the generation of the same number in another history.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Lineage {
     /// Number of the generation.
@@ -102,9 +102,9 @@ pub trait LineageStore: Send + Sync {
     fn lineage(&self) -> &LineageFence;
 
     /// Adopts the present history: opens a generation for it, unless another process has done so. For
-    /// [`LineageCause::Ordered`], a newest generation in which no node has committed a beat is enough. Keys of threads that
-    /// are created from then on are above all that were given before. The store stays fenced; [`LineageFence::open`]
-    /// ends that.
+    /// [`LineageCause::Ordered`], none is opened if no node has committed a beat in the newest one yet. Keys of threads
+    /// that are created from then on are above all that were given before. The store stays fenced;
+    /// [`LineageFence::open`] ends that.
     async fn adopt(&self, cause: LineageCause) -> StoreResult<Lineage>;
 
     /// The generations, newest first.
@@ -112,7 +112,7 @@ pub trait LineageStore: Send + Sync {
 }
 
 /// Fence around the history of a store. A call that begins while the fence is closed fails, and so does one that ends
-/// after the fence was closed: its answer may come from a history that is no more.
+/// after the fence was closed: its answer may come from a history that no longer exists.
 #[derive(Debug)]
 pub struct LineageFence(watch::Sender<LineageState>);
 
@@ -137,7 +137,7 @@ impl LineageFence {
         self.state().known().generation
     }
 
-    /// Closes the fence. A fence that is closed keeps its cause, unless the server was a standby before.
+    /// Closes the fence. A fence that is closed keeps its cause, unless that was [`LineageCause::Standby`].
     pub fn close(&self, cause: LineageCause) {
         self.0.send_if_modified(|state| {
             let known = match *state {

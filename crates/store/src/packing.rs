@@ -119,7 +119,7 @@ fn cut(parts: &[Part]) -> (Vec<Range<usize>>, Range<usize>) {
         }
         bytes += size;
         if size > SEGMENT_MAX_BYTES {
-            // Stays a row of its own.
+            // A row this large stays as it is.
             (start, bytes) = (index + 1, 0);
         } else if bytes >= SEGMENT_TARGET_BYTES {
             groups.push(start..index + 1);
@@ -129,7 +129,8 @@ fn cut(parts: &[Part]) -> (Vec<Range<usize>>, Range<usize>) {
     (groups, start..parts.len())
 }
 
-/// The open segment that the fresh rows of a rest become: with those before that weigh at most twice as much.
+/// Parts of a rest that become one open segment: the rows that are in no segment yet, and the open segments before
+/// them, as long as each weighs at most twice as much as what follows it.
 fn grown(parts: &[Part], rest: Range<usize>) -> Option<Range<usize>> {
     let mut start = rest.start + parts[rest.clone()].iter().position(|part| !part.is_segment)?;
     let (_, mut bytes) = weight(&parts[start..rest.end]);

@@ -20,7 +20,7 @@ pub struct Head {
     pub active: Option<ActiveHead>,
     /// Generation in which the head was last changed.
     pub generation: Generation,
-    /// The epoch before, with the tail up to which both are the same; `None` if there was none.
+    /// The previous epoch, with the tail up to which both are the same; `None` if there was none.
     pub prior: Option<PriorEpoch>,
 }
 

@@ -192,7 +192,7 @@ fn lines(subscription: Subscription, place: StreamPermit, credential: Credential
                     let lines = envelope::ndjson(&slice.between(0, tail + 1));
                     return Some((Ok(lines), Some((subscription, place, credential))));
                 }
-                // The rest continues what was sent: the header names the epoch before, under which it is as valid.
+                // The rest continues what was sent: the header names the previous epoch, under which it is as valid.
                 Ok(Some(Delivery::FellBehind(_) | Delivery::Rebased { .. })) => {}
                 Ok(Some(Delivery::CaughtUp(_) | Delivery::Ended(EndReason::RunEnded)) | None) => return None,
                 // A body that ends without its last chunk tells the client that data is missing.

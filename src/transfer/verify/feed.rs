@@ -75,8 +75,8 @@ async fn one(
         }
     }
     for id in threads.symmetric_difference(&named) {
-        let what = if threads.contains(id) { "does not have" } else { "has, although it does not exist," };
-        find(Some(id), format!("the feed of {user} {what} this thread"));
+        let what = if threads.contains(id) { "lacks this thread" } else { "has this thread, which does not exist" };
+        find(Some(id), format!("the feed of {user} {what}"));
     }
     Ok(findings)
 }

@@ -98,7 +98,7 @@ impl<'t> Look<'t> {
             Err(error) => return Err(error),
         };
         if newest > after {
-            self.find("log-gap", format!("nothing follows event {after}, and the log ends at {newest}"));
+            self.find("log-gap", format!("nothing follows event {after}, although the log ends at {newest}"));
             self.unread.push((after + 1, newest));
         } else if after < tail {
             self.find("head-differs-from-log", format!("the head ends at {tail}, the log at {after}"));
@@ -163,7 +163,7 @@ impl<'t> Look<'t> {
             if run.producer_seq > 0 && !grown {
                 self.find(
                     "run-differs-from-log",
-                    format!("run {} has {} events, the log none", run.id, run.producer_seq),
+                    format!("the record of run {} has {} events, the log none", run.id, run.producer_seq),
                 );
             }
             return;
@@ -172,16 +172,17 @@ impl<'t> Look<'t> {
         if first != run.first_seq || (count != run.producer_seq && !grown) {
             let (recorded, events) = (run.first_seq, run.producer_seq);
             let id = &run.id;
-            let detail = format!("run {id} has {events} events from {recorded} on, the log {count} from {first} on");
+            let detail =
+                format!("the record of run {id} has {events} events from {recorded}, the log {count} from {first}");
             self.find("run-differs-from-log", detail);
         }
         let over = !run.status.is_active() && run.status != RunStatus::Abandoned;
         if seen.ends > 1 || (seen.ends == 1 && !seen.ended) {
             self.find("run-continues-after-its-end", format!("run {} has events after its terminal event", run.id));
         } else if over && seen.ends == 0 {
-            self.find("run-without-end", format!("run {} is over, and its last event is no terminal one", run.id));
+            self.find("run-without-end", format!("run {} is over, but its last event is not a terminal one", run.id));
         } else if run.status.is_active() && seen.ended {
-            self.find("run-not-over", format!("run {} is active, and has its terminal event", run.id));
+            self.find("run-not-over", format!("run {} is active, although it has its terminal event", run.id));
         }
     }
 }

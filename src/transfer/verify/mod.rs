@@ -1,4 +1,4 @@
-//! `threadline verify`: compares what a store holds with what always holds. Reads only.
+//! `threadline verify`: looks for contradictions in the data of a store. Reads only.
 
 mod feed;
 mod log;
@@ -148,10 +148,11 @@ async fn thread(
     let active = thread.active_run.as_ref().map(|run| &run.id);
     if turns.len() != usize::from(active.is_some()) || turns.iter().any(|(_, run)| Some(run) != active) {
         let runs: Vec<_> = turns.iter().map(|(_, run)| run.as_str()).collect();
+        let active = active.map_or("none", |run| run.as_str());
         findings.push(Finding {
             kind: "turns-differ-from-head",
             thread: Some((thread.project.clone(), thread.id.clone())),
-            detail: format!("the head's active run is {:?}, and turns has {runs:?}", active.map(|run| run.as_str())),
+            detail: format!("the active run of the head is {active}, but turns has {runs:?}"),
         });
     }
     for (seq, version) in store.snapshot_seqs(thread.key).await? {
@@ -183,7 +184,7 @@ async fn turns_without_a_thread(store: &dyn TransferStore) -> Result<Vec<Finding
                 findings.push(Finding {
                     kind: "turn-without-thread",
                     thread: None,
-                    detail: format!("run {run} is a turn of the thread with key {}, which has no head", key.0),
+                    detail: format!("turns has run {run} of the thread with key {}, which has no head", key.0),
                 });
             }
         }

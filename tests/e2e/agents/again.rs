@@ -244,7 +244,10 @@ everywhere! {
         send(agui(&dev, "r", json!([u2]))).await.problem(409, "run-exists");
         let problem = answer("r", &resume).await.problem(409, "run-exists");
         assert!(problem["detail"].as_str().is_some_and(|detail| detail.contains("other messages or answers")), "{problem}");
-        // The same request, or a part of it, is the same run. So is one whose message has no id, which cannot be compared.
+        for other in [user("u1", "something else"), json!({ "role": "user", "content": "something else" })] {
+            send(agui(&dev, "r", json!([other]))).await.problem(409, "run-exists");
+        }
+        // The same request, or a part of it, is the same run; so is one whose message has no id.
         for messages in [json!([u1]), json!([]), json!([{ "role": "user", "content": "hi" }])] {
             assert_eq!(send(agui(&dev, "r", messages)).await.text(), text);
         }

@@ -1,5 +1,5 @@
 //! Lineage of the store as this node follows it: when the store's history has changed, the node adopts it, forgets what
-//! it knew of the one before, and has every reader judged by its own cursor.
+//! it knew of the previous history, and judges the cursor of each reader.
 
 mod repetition;
 
@@ -34,7 +34,7 @@ pub(crate) async fn run(keeper: LineageKeeper) {
         let turn = async {
             match state {
                 LineageState::Fenced { cause, .. } => keeper.adopt(&mut known, cause).await,
-                // Another user of the same handle has adopted it.
+                // Another user of the same handle has adopted the change.
                 LineageState::Known(now) if now != known => {
                     keeper.forget(now);
                     keeper.begin(&mut known, now, LineageCause::Adopted).await;
@@ -59,7 +59,7 @@ impl LineageKeeper {
         );
         let mut pause = LINEAGE_RETRY;
         let adopted = loop {
-            // A standby becomes a primary, and then has another cause.
+            // A standby may have been promoted meanwhile: the cause is another one then.
             match self.store.adopt(fence.state().cause().unwrap_or(first_cause)).await {
                 Ok(adopted) => break adopted,
                 Err(error) => tracing::debug!(%error, "cannot adopt the history of the store yet; retrying"),
@@ -68,9 +68,9 @@ impl LineageKeeper {
             pause = (pause * 2).min(LINEAGE_RETRY_MAX);
         };
         if adopted == *known {
-            // A server that was read-only for a while.
+            // The server was read-only for a while, and has the same history as before.
             fence.open(adopted);
-            tracing::info!(generation = %adopted.generation, "the history of the store is the known one");
+            tracing::info!(generation = %adopted.generation, "the history of the store is the same as before");
             return;
         }
         self.forget(adopted);
@@ -78,13 +78,13 @@ impl LineageKeeper {
         self.begin(known, adopted, first_cause).await;
     }
 
-    /// Forgets what belongs to the history before. Followers wait until their threads were read again.
+    /// Forgets what belongs to the previous history. Followers wait until their threads were read again.
     fn forget(&self, adopted: Lineage) {
         self.directory.clear();
         self.hub.reset(adopted.generation);
     }
 
-    /// Has every reader judged by its cursor.
+    /// Lets the cursor of every reader be judged.
     async fn begin(&self, known: &mut Lineage, adopted: Lineage, cause: LineageCause) {
         self.recheck.all().await;
         self.metrics.lineage.changed(cause.name());
@@ -93,7 +93,7 @@ impl LineageKeeper {
             "lineage changed: acknowledged events may be missing, and cursors are judged anew"
         );
         *known = adopted;
-        // Beside the loop, which notices the next change: a repetition takes as long as the store takes.
+        // Runs beside the loop, which has to notice the next change: a repetition waits until the store responds.
         tokio::spawn(repetition::run(self.users.clone()));
     }
 }

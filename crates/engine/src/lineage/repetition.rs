@@ -9,8 +9,8 @@ use tokio::time;
 
 use crate::{removals::Removal, usecases::users::Users};
 
-/// Carries out all recent removals again, in their order, until the store has accepted each of them once. What is gone
-/// already is not changed.
+/// Carries out all recent removals again, in their order, until the store has accepted each of them once. A removal
+/// that was not lost changes nothing.
 pub(crate) async fn run(users: Users) {
     let deps = &users.deps;
     let mut again = 0;

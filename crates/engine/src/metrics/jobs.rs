@@ -20,7 +20,7 @@ impl JobLevels {
     pub(super) fn new(all: &mut Register) -> Self {
         let help = "Time for which the oldest job of the store has been due, by kind; 0 if none is due";
         let oldest = all.add("jobs_oldest_seconds", help, Family::default());
-        let help = "Jobs of the store that failed each time they were tried, by kind";
+        let help = "Jobs of the store that failed 10 times and are tried once a day, by kind";
         let parked = all.add("jobs_parked", help, Family::default());
         let levels = Self { oldest, parked };
         for kind in JobKind::ALL {

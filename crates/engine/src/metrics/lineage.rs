@@ -31,7 +31,7 @@ impl LineageCounts {
             changes,
             loss: all.add(
                 "lineage_loss_seconds",
-                "Time before the last change of the store's history whose commits may be lost, by the beats of this node",
+                "Length of the period before the last change of the store's history whose commits may be lost",
                 Gauge::default(),
             ),
             generation: all.add("store_generation", "Generation of the store's history", Gauge::default()),

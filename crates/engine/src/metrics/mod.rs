@@ -283,7 +283,7 @@ impl Metrics {
                 "retention_held_projects",
                 "Projects of which retention would put unusually many threads in the trash, and waits for an approval",
             ),
-            damaged_rows: all.counter("damaged_rows", "Reads of log rows whose checksum is wrong"),
+            damaged_rows: all.counter("damaged_rows", "Reads of log rows and snapshots whose checksum is wrong"),
             skew: all.add(
                 "clock_skew_seconds",
                 "Clock of the store minus the clock of this node, at the last beat",
@@ -309,10 +309,10 @@ impl Metrics {
                 up: all.add("dependency_up", "1 if the dependency responds", Family::default()),
                 durability: all.add(
                     "store_durability",
-                    "1 for the way in which the store keeps commits",
+                    "1 for the state: single, synchronous or async-standby",
                     Family::default(),
                 ),
-                redis: all.add("redis_check", "1 if Redis passed this check at the last time", Family::default()),
+                redis: all.add("redis_check", "1 if Redis passed this check when it was last made", Family::default()),
             },
             registry: all.0,
         };
@@ -358,7 +358,7 @@ impl Metrics {
         self.0.socket_closes.get_or_create(&[("reason", reason)]).inc();
     }
 
-    /// Sets the way in which the store keeps commits.
+    /// Sets the durability of the store's commits.
     pub fn keeps(&self, now: threadline_store::Durability) {
         for one in threadline_store::Durability::ALL {
             self.0.levels.durability.get_or_create(&[("state", one.name())]).set(i64::from(one == now));

@@ -206,7 +206,7 @@ impl NodeBeats {
     }
 
     /// Commits a beat and waits for its end, however long that takes: there is never a second one in progress. Returns
-    /// its number, or nothing if it failed. `late` says that the node's own timer was.
+    /// its number, or nothing if it failed. `late` is true if the timer of the node fired late.
     async fn beat(&self, late: bool) -> Option<u64> {
         let last = self.measure();
         let new = NewBeat {
@@ -277,7 +277,7 @@ impl NodeBeats {
                 let lost = u32::try_from((before + 1).saturating_sub(number)).unwrap_or(u32::MAX);
                 let window = self.store.beat_interval().saturating_mul(lost);
                 self.metrics.lineage.lost(window);
-                tracing::error!(%generation, loss_window_ms = window.as_millis(), "commits of this time before the change of the lineage may be lost");
+                tracing::error!(%generation, loss_window_ms = window.as_millis(), "commits of this period before the lineage changed may be lost");
             }
             _ => {}
         }

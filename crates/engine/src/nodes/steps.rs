@@ -1,6 +1,7 @@
-//! Steps of the store's clock. Each beat compares what the clock shows with what the node expects. Up to a few seconds the
-//! node follows. A larger difference that other nodes see as well is a step: the leases of active runs are renewed before the
-//! node believes the new time, so that no run ends because a clock was set. Retention waits for a day after each step.
+//! Steps of the store's clock. Each beat compares what the clock shows with what the node expects. A difference of up
+//! to a few seconds is followed. A larger one that other nodes see as well is a step: the leases of active runs are
+//! renewed before the node believes the new time, so that no run ends because a clock was set. Retention waits for a
+//! day after each step.
 
 use std::sync::{
     Arc,
@@ -39,7 +40,7 @@ pub(crate) struct Steps {
     looked_back: OnceCell<()>,
 }
 
-/// Statement of the rows of other nodes about a step.
+/// Evidence of other nodes for a step, from their rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Others {
     /// At least one of them sees the same step.
@@ -53,7 +54,7 @@ enum Others {
 /// Course of a step at this node.
 #[derive(Default)]
 struct Course {
-    /// Leases of a time before this node was started have been looked at.
+    /// True once the leases from before the start of this node have been checked.
     checked: bool,
     /// Reading at which a difference was seen first.
     since: Option<Steady>,
@@ -148,7 +149,7 @@ impl Steps {
         Ok(())
     }
 
-    /// Believes a step that others see as well. A node that is alone in it for long has a wrong steady clock.
+    /// Believes a step that others see as well. If no other node sees it for long, this node's steady clock is wrong.
     async fn suspect(&self, course: &mut Course, sample: Sample, step: i64) -> Result<(), StoreError> {
         let since = *course.since.get_or_insert(sample.reading);
         self.seen.store(step, Ordering::Relaxed);
@@ -156,7 +157,7 @@ impl Steps {
         match others(self.node, step, sample.at, &nodes) {
             Others::Silent if sample.reading.since(since) < 2 * NODE_TTL => return Ok(()),
             Others::Silent => {
-                tracing::warn!(ms = step, "no other node sees that the store's clock was set: this node's was wrong");
+                tracing::warn!(ms = step, "no other node sees a step of the store's clock; this node's was wrong");
                 self.renew(Renewal::Overlong).await?;
                 self.seen.store(0, Ordering::Relaxed);
             }

@@ -26,8 +26,8 @@ pub enum FeedDelivery {
         /// Epoch of the positions from now on.
         epoch: Epoch,
     },
-    /// The feed that the reader has seen is no more: its user was erased, or the store has lost entries that the reader
-    /// has seen. The last delivery.
+    /// The feed that the reader has seen no longer exists: its user was erased, or the store has lost entries that the
+    /// reader has seen. The last delivery.
     Ended(ReplacedLog),
 }
 

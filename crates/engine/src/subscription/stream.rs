@@ -126,7 +126,7 @@ struct Bound {
 
 impl Subscription {
     /// Starts after `cursor`. A cursor that has seen events which the log does not contain is refused, and so is one
-    /// beyond the tail. A cursor of the epoch before that has not begins with [`Delivery::Rebased`]. With `run`, only
+    /// beyond the tail. A cursor of the previous epoch that has not begins with [`Delivery::Rebased`]. With `run`, only
     /// that run's events are delivered, and the subscription ends with the run.
     pub async fn open(
         hub: &Hub,

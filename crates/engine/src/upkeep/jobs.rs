@@ -1,4 +1,4 @@
-//! Carries out the jobs of the store: sealing, packing, purging. Every node does; a job is taken by one of them.
+//! Carries out the jobs of the store: sealing, packing, purging. Every node looks for jobs; one node takes each.
 
 use std::{
     sync::{Arc, atomic::Ordering},
@@ -42,7 +42,7 @@ pub(crate) async fn run(work: Arc<JobWork>, kind: JobKind) {
             let more = jobs.len() >= JOB_BATCH;
             let slice = Slice::begin();
             for job in jobs {
-                // No claim ends before its job, and a node that stops leaves none behind.
+                // So no claim ends before its job, and a node that stops leaves no claim behind.
                 let done = if slice.is_over(&work) { JobEnd::Untried } else { carry_out(&work, &job).await };
                 // An end that is not noted is harmless: the work is found done when the claim has ended.
                 if let Err(error) = work.store.end_job(&job, done).await {
@@ -89,7 +89,7 @@ async fn rest(work: &JobWork, begun: Instant, commits: u64, times: u32) {
     }
 }
 
-/// Time at which a job is put back.
+/// Time at which an unfinished job is put back.
 struct Slice(Instant);
 
 impl Slice {

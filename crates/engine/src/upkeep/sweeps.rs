@@ -1,4 +1,4 @@
-//! Removes expired tickets and old notes of deletions, and keeps the files of the store small.
+//! Removes expired tickets and old records of deletions, and keeps the files of the store small.
 
 use threadline_core::limits::{SWEEP_INTERVAL, TICKET_SWEEP_INTERVAL};
 use threadline_store::{DynStore, StoreClock};
@@ -19,7 +19,7 @@ pub(crate) async fn run(store: DynStore, clock: StoreClock, lifecycle: Lifecycle
             _ = tickets.tick() => {
                 sweep_tickets(&store, &clock, &lifecycle).await;
                 if let Err(error) = store.forget_requests().await {
-                    tracing::warn!(%error, "cannot forget old deletions; retrying");
+                    tracing::warn!(%error, "cannot remove old records of deletions; retrying");
                 }
             }
             () = lifecycle.stopped() => return,

@@ -17,7 +17,7 @@ const CHECK: usize = 4;
 
 macro_rules! kinds {
     ($($(#[$doc:meta])* $name:ident = $byte:literal, $of:literal;)*) => {
-        /// Log, feed or list in which a cursor is a position.
+        /// Kind of the log, feed or list that a cursor is a position in.
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
         pub enum CursorKind {
             $($(#[$doc])* $name,)*
@@ -71,10 +71,10 @@ pub enum CursorError {
     Foreign(CursorKind),
 }
 
-/// A position, with what it is a position in.
+/// A position, with the log, feed or list that it belongs to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cursor {
-    /// Log, feed or list of the position.
+    /// Kind of the log, feed or list that the position is in.
     pub kind: CursorKind,
     /// Epoch of the log or feed; [`Epoch::NONE`] in a list without one.
     pub epoch: Epoch,

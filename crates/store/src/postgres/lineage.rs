@@ -19,7 +19,7 @@ use crate::{
 
 /// The server's role, and whether its history is the one of the newest generation. The timeline is the one of the next
 /// record that the server writes: `pg_control_checkpoint()` still names the old one after a promotion. A standby cannot
-/// tell. $1 is the id of a node, whose newest beat is answered.
+/// tell. $1 is the id of a node, whose newest beat is returned.
 const COMPARE: &str = "\
     SELECT pg_is_in_recovery()::int::bigint,
       CASE WHEN l.system_id <> (SELECT system_identifier::text FROM pg_control_system()) THEN 2
@@ -142,7 +142,7 @@ pub(super) async fn adopt(
     adopted
 }
 
-/// True if a node has committed a beat in this generation: an unused one serves as well as another.
+/// True if a node has committed a beat in this generation. If none has, no further generation is needed.
 async fn has_served(connection: &mut PgConnection, newest: Lineage) -> Work<bool> {
     let beats = query(BEATS).persistent(false).bind(newest.generation.0).fetch_one(connection).await?;
     Ok(beats.try_get::<i64, _>(0)? > 0)

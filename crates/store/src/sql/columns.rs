@@ -139,7 +139,7 @@ impl<'r, R: Cells> Columns<'r, R> {
         Ok(Some((head, run)))
     }
 
-    /// The epoch before, and the position up to which both are the same.
+    /// The previous epoch, and the position up to which both are the same.
     fn prior(&mut self) -> StoreResult<Option<PriorEpoch>> {
         Ok(match (self.maybe_int()?, self.maybe_int()?) {
             (Some(epoch), Some(tail)) => Some(PriorEpoch { epoch: Epoch::from_i64(epoch), tail: seq(tail)? }),

@@ -1,5 +1,5 @@
-//! The history of a database file. It can only change while no process has the file open: a backup is
-//! restored, or a file is copied or put back. So a generation is opened when the file is opened, and every log enters it at once.
+//! The history of a database file. It can only change while no process has the file open: a backup is restored, or the
+//! file is copied or put back. So a generation is opened when the file is opened, and every log enters it at once.
 
 use std::path::Path;
 
@@ -91,7 +91,7 @@ pub(super) async fn at_open(connection: &mut SqliteConnection, file: &Path, now:
     Ok(opened)
 }
 
-/// Writes the witness. A failure costs only the detection of a file that goes back.
+/// Writes the witness. If that fails, a return of the file to an older state may go unnoticed, and nothing else.
 pub(super) fn note(file: &Path, lineage: Lineage, node: NodeId, beat: u64) {
     let Some(inode) = witness::inode(file) else { return };
     let (generation, nonce) = (lineage.generation.0, lineage.nonce);

@@ -302,7 +302,7 @@ impl RunStore for SqliteStore {
     }
 
     async fn claim_due(&self, limit: usize) -> StoreResult<Claimed> {
-        // Read first, so that a look at nothing commits nothing.
+        // Read first, so that nothing is committed if there is nothing to do.
         if self.read_rows(query(WAITING).bind(self.inner.clock.now().0)).await?.is_empty() {
             return Ok(Claimed::default());
         }

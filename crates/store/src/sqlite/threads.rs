@@ -164,7 +164,7 @@ impl ThreadStore for SqliteStore {
     }
 
     async fn forget_requests(&self) -> StoreResult<()> {
-        // Read first, so that a look at nothing commits nothing.
+        // Read first, so that nothing is committed if there is nothing to do.
         let before = self.inner.clock.now().minus(REQUEST_KEPT).0;
         let limit = rows::limit(FORGOTTEN_REQUESTS);
         if self.read_rows(query(OLD_REQUEST).bind(before)).await?.is_empty() {

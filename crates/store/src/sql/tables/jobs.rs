@@ -14,7 +14,7 @@ use crate::{
     sql::{columns::Columns, corrupt, limit, millis, to_i64},
 };
 
-/// A look before the claim, so that a look at nothing commits nothing.
+/// Looks for due jobs before the claim, so that nothing is committed if there are none.
 pub(crate) const WAITING: &str = "SELECT ref FROM jobs WHERE kind = $1 AND due_at <= $2 ORDER BY due_at LIMIT 1";
 
 #[async_trait]
