@@ -225,16 +225,16 @@ pub async fn users(connect: &ConnectArgs, args: &UsersArgs, out: &mut impl Write
 /// Runs `threadline audit`: reads pages until `--limit` entries are shown or none are left.
 pub async fn audit(connect: &ConnectArgs, args: &AuditArgs, out: &mut impl Write) -> Result<(), CliError> {
     let client = connect.client()?;
-    let (mut left, mut cursor) = (args.limit, None);
+    let (mut left, mut cursor) = (args.limit, None::<String>);
     loop {
-        let page = client.audit(left.min(MAX_PAGE), cursor).await?;
+        let page = client.audit(left.min(MAX_PAGE), cursor.as_deref()).await?;
         let entries = page["entries"].as_array().map(Vec::as_slice).unwrap_or_default();
         for entry in entries {
             let [at, actor, action] = ["at", "actor", "action"].map(|name| text(&entry[name]));
             writeln!(out, "{at}  {actor}  {action}  {}", shown(&entry["facts"].to_string(), usize::MAX))?;
         }
         left = left.saturating_sub(entries.len());
-        cursor = page["nextCursor"].as_i64();
+        cursor = page["nextCursor"].as_str().map(str::to_owned);
         if left == 0 || cursor.is_none() {
             return Ok(());
         }

@@ -63,9 +63,9 @@ async fn fetch(node: &str, thread: &str) -> Result<Log, String> {
     let row = client.thread(thread).await.map_err(|error| error.to_string())?;
     let mut log = Log { epoch, tail: row.tail, ..Log::default() };
     log.read(&text)?;
-    let mut cursor = None;
+    let mut cursor = None::<String>;
     loop {
-        let page = client.list_runs(thread, Some(500), cursor).await.map_err(|error| error.to_string())?;
+        let page = client.list_runs(thread, Some(500), cursor.as_deref()).await.map_err(|error| error.to_string())?;
         for run in page.runs {
             if let Some(twice) = log.runs.insert(run.run_id.clone(), run) {
                 return Err(format!("run {} is listed twice", twice.run_id));

@@ -57,11 +57,10 @@ async fn threads() {
     let (line, _, body) = sent.recv().await.expect("a request");
     assert_eq!((line.as_str(), body.as_str()), ("PUT /v1/threads/t%2F1/read?epoch=e1", r#"{"seq":5}"#));
 
-    // As the server writes it: its position among the runs is a number.
-    let (server, mut sent) = answering(200, json!({ "runs": [], "nextCursor": 7 })).await;
-    let page = server.client().list_runs("t", Some(5), Some(9)).await.expect("a page");
-    assert_eq!(page.next_cursor, Some(7));
-    assert_eq!(sent.recv().await.expect("a request").0, "GET /v1/threads/t/runs?limit=5&cursor=9");
+    let (server, mut sent) = answering(200, json!({ "runs": [], "nextCursor": "c1.n" })).await;
+    let page = server.client().list_runs("t", Some(5), Some("c1.b")).await.expect("a page");
+    assert_eq!(page.next_cursor.as_deref(), Some("c1.n"));
+    assert_eq!(sent.recv().await.expect("a request").0, "GET /v1/threads/t/runs?limit=5&cursor=c1.b");
 
     let (server, mut sent) = answering(204, Value::Null).await;
     server.client().delete_thread("t", None).await.expect("deleted");

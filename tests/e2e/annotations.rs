@@ -57,8 +57,14 @@ everywhere! {
             if tail == "null" {
                 break;
             }
-            cursor = format!("&cursor={tail}");
+            cursor = format!("&cursor={}", tail.trim_matches('"'));
         }
+        // The cursor belongs to this thread, and to no other list.
+        let next = ann.get(&format!("/v1/threads/t/annotations?limit=2{cursor}")).await;
+        assert_eq!(next.status, 200);
+        ann.get(&format!("/v1/threads/other/annotations?limit=2{cursor}")).await.problem(410, "log-replaced");
+        ann.get(&format!("/v1/threads/t/runs?limit=2{cursor}")).await.problem(400, "invalid-cursor");
+        ann.get("/v1/threads/t/annotations?cursor=2").await.problem(400, "invalid-cursor");
         assert_eq!(found, ["a ", "n0", "n1", "n2", "n3"]);
         let page = ann.get("/v1/threads/other/annotations").await.ok(200);
         let only = &page["annotations"][0];

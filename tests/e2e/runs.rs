@@ -3,7 +3,7 @@
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::harness::{after, eventually, everywhere, number};
+use crate::harness::{after, eventually, everywhere, number, text};
 
 const EVENTS: &str = "/v1/threads/t/runs/r/events";
 
@@ -34,8 +34,15 @@ everywhere! {
         dev.run("t", "s").await;
         let runs = dev.get("/v1/threads/t/runs?limit=1").await.ok(200);
         assert_eq!((&runs["runs"][0]["runId"], runs["runs"].as_array().map(Vec::len)), (&json!("s"), Some(1)));
-        let more = dev.get(&format!("/v1/threads/t/runs?limit=1&cursor={}", runs["nextCursor"])).await.ok(200);
+        let next = format!("/v1/threads/t/runs?limit=1&cursor={}", text(&runs, "nextCursor"));
+        let more = dev.get(&next).await.ok(200);
         assert_eq!((&more["runs"][0]["runId"], &more["nextCursor"]), (&json!("r"), &Value::Null));
+        dev.get("/v1/threads/t/runs?cursor=7").await.problem(400, "invalid-cursor");
+        // A thread that was created again has other runs.
+        assert_eq!(dev.delete("/v1/threads/t").await.status, 204);
+        dev.thread("t").await;
+        dev.run("t", "other").await;
+        dev.get(&next).await.problem(410, "log-replaced");
     }
 }
 

@@ -31,7 +31,7 @@ async fn all_runs(api: &Api, thread: &str) -> HashMap<String, Value> {
             let id = run["runId"].as_str().expect("an id").to_owned();
             assert!(runs.insert(id, run.clone()).is_none(), "a run is listed twice: {run}");
         }
-        match page["nextCursor"].as_u64() {
+        match page["nextCursor"].as_str() {
             Some(next) => cursor = format!("&cursor={next}"),
             None => return runs,
         }

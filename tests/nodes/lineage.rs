@@ -11,7 +11,8 @@ use std::{
 
 use serde_json::{Value, json};
 use threadline_client::{Client, ClientConfig, EventQuery, RunOptions, RunStatus, StartRun};
-use threadline_core::{Cursor, CursorKind, Epoch};
+use threadline_core::Epoch;
+use threadline_http::cursor::{Cursor, CursorKind};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::{TcpListener, TcpStream},

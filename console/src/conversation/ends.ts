@@ -37,7 +37,7 @@ export async function lookForEnds(source: Source, look: Look): Promise<void> {
   const { known, epoch, isOlder, loaded, signal, onRuns, onEnds } = look;
   const ended: (readonly [string, Run])[] = [];
   let left = loaded + SILENT_RUNS;
-  let cursor: number | undefined;
+  let cursor: string | undefined;
   while (left > 0) {
     const { runs, nextCursor } = await source.runs({ limit: PAGE, signal, ...(cursor !== undefined && { cursor }) });
     if (cursor === undefined) onRuns(runs);

@@ -11,10 +11,11 @@ function source(count: number) {
   }).reverse();
   return {
     asked,
-    runs: ({ limit = 0, cursor = 0 }: { limit?: number; cursor?: number } = {}) => {
+    runs: ({ limit = 0, cursor = "0" }: { limit?: number; cursor?: string } = {}) => {
       asked.push(`runs ${cursor}`);
-      const nextCursor = cursor + limit < count ? cursor + limit : null;
-      return Promise.resolve<RunPage>({ runs: runs.slice(cursor, cursor + limit), nextCursor });
+      const from = Number(cursor);
+      const nextCursor = from + limit < count ? String(from + limit) : null;
+      return Promise.resolve<RunPage>({ runs: runs.slice(from, from + limit), nextCursor });
     },
     messages: ({ at = 0 }: { at?: number } = {}) => {
       asked.push(`at ${at}`);

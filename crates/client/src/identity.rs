@@ -77,10 +77,10 @@ impl Client {
     }
 
     /// Reads a page of the audit log, newest entries first.
-    pub async fn audit(&self, limit: usize, cursor: Option<i64>) -> Result<Value, ClientError> {
+    pub async fn audit(&self, limit: usize, cursor: Option<&str>) -> Result<Value, ClientError> {
         let mut url = self.url(&["audit"])?;
         put(&mut url, "limit", Some(&limit.to_string()));
-        put(&mut url, "cursor", cursor.map(|n| n.to_string()).as_deref());
+        put(&mut url, "cursor", cursor);
         self.json(self.request(Method::GET, url)).await
     }
 }

@@ -218,11 +218,11 @@ impl Client {
         &self,
         thread: &str,
         limit: Option<usize>,
-        cursor: Option<i64>,
+        cursor: Option<&str>,
     ) -> Result<RunPage, ClientError> {
         let mut url = self.url(&["threads", thread, "runs"])?;
         put(&mut url, "limit", limit.map(|n| n.to_string()).as_deref());
-        put(&mut url, "cursor", cursor.map(|n| n.to_string()).as_deref());
+        put(&mut url, "cursor", cursor);
         self.json(self.request(Method::GET, url)).await
     }
 

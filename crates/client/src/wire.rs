@@ -241,7 +241,7 @@ pub struct RunPage {
     /// Runs of the page, newest first.
     pub runs: Vec<Run>,
     /// Cursor of the next page; `None` on the last one.
-    pub next_cursor: Option<i64>,
+    pub next_cursor: Option<String>,
 }
 
 /// One change in a user's list of threads.

@@ -8,7 +8,6 @@
 pub mod agent;
 pub mod annotation;
 pub mod batch;
-pub mod cursor;
 pub mod envelope;
 pub mod event;
 pub mod feed;
@@ -36,7 +35,6 @@ pub mod version;
 
 pub use annotation::{Annotation, AnnotationError, NewAnnotation};
 pub use batch::{Batch, LogSlice};
-pub use cursor::{Cursor, CursorError, CursorKind};
 pub use event::{EventError, EventErrorKind, NewEvents, Terminal};
 pub use feed::{FeedChange, FeedCursor, FeedEntry, FeedHead};
 pub use hex::hex;

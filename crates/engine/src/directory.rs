@@ -6,13 +6,13 @@ use std::sync::{
 };
 
 use moka::sync::Cache;
-use threadline_core::{Epoch, Principal, ProjectId, RunId, Thread, ThreadId, ThreadKey};
+use threadline_core::{Epoch, Judgement, Principal, ProjectId, RunId, Thread, ThreadId, ThreadKey};
 use threadline_store::{DynStore, Head, StoreError};
 
 use crate::{
     LookupError,
     after_commit::{AfterCommit, Commit},
-    records::{RunFacts, ThreadRef},
+    records::{ListCursor, RunFacts, ThreadRef},
     subscription::ReplacedLog,
 };
 
@@ -146,6 +146,27 @@ impl Directory {
             Some(prior) if prior.epoch == epoch => Ok(()),
             _ => Ok(ReplacedLog::refuse(required, &head)?),
         }
+    }
+
+    /// Judges a cursor of a list that is stored beside the log of a thread, as cursors of the log are judged. Returns the
+    /// position before the first item. What the log has lost does not say what such a list has lost, so a cursor of an
+    /// earlier generation is refused too, if it names one.
+    pub async fn judge<E>(&self, thread: &ThreadRef, cursor: Option<ListCursor>) -> Result<Attempt<ListCursor>, E>
+    where
+        E: From<StoreError> + From<ReplacedLog>,
+    {
+        let current = self.store.lineage().generation();
+        let mut epoch = thread.epoch;
+        if let Some(cursor) = cursor {
+            let Some(head) = self.store.heads(&[thread.key]).await?.pop() else { return Ok(Attempt::ThreadGone) };
+            let judgement = head.history().judge(head.tail, Some(cursor.epoch), 0, current);
+            let continues = matches!(judgement, Judgement::Continues | Judgement::Rebased);
+            if !continues || cursor.generation.is_some_and(|generation| generation != current) {
+                return Err(ReplacedLog { epoch: head.epoch, tail: head.tail, common_up_to: None }.into());
+            }
+            epoch = head.epoch;
+        }
+        Ok(Attempt::Done(ListCursor { epoch, generation: Some(current), number: 0 }))
     }
 
     /// Facts of a run; `None` if the thread has no such run (or was deleted).

@@ -62,8 +62,8 @@ pub use crate::{
     errors::{
         ActiveRun, AppendError, ApproveError, ChangeThreadError, CreateThreadError, DeleteThreadError, DrainingError,
         EditThreadError, EndRunError, EraseError, FeedError, FinishError, HeartbeatError, InvalidRequestError,
-        ListError, LookupError, MarkReadError, ProjectionError, ReadError, RestoreError, RoomError, RunLookupError,
-        SaveError, ServiceError, StartError, StopError, StreamRunError,
+        ListError, LookupError, MarkReadError, PageError, ProjectionError, ReadError, RestoreError, RoomError,
+        RunLookupError, SaveError, ServiceError, StartError, StopError, StreamRunError,
     },
     health::{Readiness, RedisState},
     nodes::{BeatMeasure, NodeState},
@@ -73,7 +73,7 @@ pub use crate::{
         followers::{Followers, NodeFollowers},
         projections::{Projected, Projections},
     },
-    records::{Page, RunNotice, ThreadAt},
+    records::{ListCursor, Page, RunNotice, ThreadAt},
     removals::{Removal, Removals},
     runs::{
         PendingAppend, Runs,

@@ -1,6 +1,8 @@
 //! Records that several use cases share.
 
-use threadline_core::{Epoch, Fence, Principal, ProjectId, Run, RunId, Thread, ThreadId, ThreadKey, UserId};
+use threadline_core::{
+    Epoch, Fence, Generation, Principal, ProjectId, Run, RunId, Thread, ThreadId, ThreadKey, UserId,
+};
 
 use crate::InvalidRequestError;
 
@@ -83,21 +85,32 @@ impl From<&Run> for RunFacts {
     }
 }
 
+/// Position in a list that is stored beside the log of a thread, with the history that it belongs to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ListCursor {
+    /// Epoch of the thread's log.
+    pub epoch: Epoch,
+    /// Generation of the store, for a list that gives the numbers of lost items again; `None` for one that never does.
+    pub generation: Option<Generation>,
+    /// Number of the last item seen.
+    pub number: u64,
+}
+
 /// Page of a list.
 #[derive(Debug, Clone)]
 pub struct Page<T> {
     /// Items of the page, in the list's order.
     pub items: Vec<T>,
-    /// True if the list has items after these.
-    pub more: bool,
+    /// Position of the last item, if the list has items after it.
+    pub next: Option<ListCursor>,
 }
 
 impl<T> Page<T> {
-    /// Page of at most `limit` items; `items` holds one more if the list has more.
-    pub(crate) fn cut(mut items: Vec<T>, limit: usize) -> Self {
+    /// Page of at most `limit` items; `items` holds one more if the list has more. `at` makes the position of an item.
+    pub(crate) fn cut(mut items: Vec<T>, limit: usize, at: impl FnOnce(&T) -> ListCursor) -> Self {
         let more = items.len() > limit;
         items.truncate(limit);
-        Self { items, more }
+        Self { next: items.last().filter(|_| more).map(at), items }
     }
 }
 

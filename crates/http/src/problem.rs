@@ -484,12 +484,11 @@ impl From<AuthError> for Problem {
 
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
-        let status = self.kind.status();
-        let retry_after = self.retry_after_ms.map(|milliseconds| milliseconds.div_ceil(1_000).max(1));
+        let (status, wait) = (self.kind.status(), self.retry_after_ms.map(|wait| wait.div_ceil(1_000).max(1)));
         let body = serde_json::to_vec(&self.document()).unwrap_or_default();
         let mut response = (status, body).into_response();
         response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(MEDIA_TYPE));
-        if let Some(seconds) = retry_after {
+        if let Some(seconds) = wait {
             response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
         }
         if status == StatusCode::UNAUTHORIZED {

@@ -72,7 +72,7 @@ export class Runs {
   }
 
   /** Lists the runs, newest first. */
-  list(options: ReadOptions & { limit?: number; cursor?: number; at?: number } = {}): Promise<RunPage> {
+  list(options: ReadOptions & { limit?: number; cursor?: string; at?: number } = {}): Promise<RunPage> {
     const { signal, retryFor, ...query } = options;
     return this.#http.call({ path: this.#path, query, signal, retryFor });
   }

@@ -233,7 +233,7 @@ export class ThreadRef {
   }
 
   /** Lists the runs, newest first. */
-  runs(options: ReadOptions & { limit?: number; cursor?: number; at?: number } = {}): Promise<RunPage> {
+  runs(options: ReadOptions & { limit?: number; cursor?: string; at?: number } = {}): Promise<RunPage> {
     return this.#runs.list(options);
   }
 

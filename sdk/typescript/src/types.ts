@@ -210,7 +210,7 @@ export interface ThreadSubscriptions {
 
 export interface RunPage {
   readonly runs: readonly Run[];
-  readonly nextCursor: number | null;
+  readonly nextCursor: string | null;
 }
 
 /** A change of a thread in a user's feed. */

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use threadline_core::{Annotation, ThreadId, Timestamp, limits::MAX_ANNOTATION_PAGE};
 use threadline_http::{
+    cursor::{CursorKind, read_beside, write_beside},
     extract::{Caller, InThread, Params},
     problem::{Problem, ProblemDocument},
 };
@@ -20,7 +21,7 @@ pub struct AnnotationsParams {
     /// 1 to 50. Default 50.
     limit: Option<usize>,
     /// `nextCursor` of the page before.
-    cursor: Option<u64>,
+    cursor: Option<String>,
 }
 
 /// An annotation.
@@ -62,7 +63,7 @@ pub struct AnnotationPageView {
     annotations: Vec<AnnotationView>,
     /// Cursor of the next page; null on the last page.
     #[schema(required)]
-    next_cursor: Option<u64>,
+    next_cursor: Option<String>,
 }
 
 /// Lists the annotations of a thread, in the order of their arrival.
@@ -74,6 +75,7 @@ pub struct AnnotationPageView {
     (status = 400, description = "Invalid request", body = ProblemDocument),
     (status = 401, description = "Authentication required", body = ProblemDocument),
     (status = 404, description = "Thread not found", body = ProblemDocument),
+    (status = 410, description = "Log replaced: the cursor belongs to another thread, or the store has lost data since", body = ProblemDocument),
     (status = 503, description = "Server at capacity, or store unavailable", body = ProblemDocument)))]
 pub async fn list(
     State(state): State<ApiState>,
@@ -90,9 +92,10 @@ async fn page(
     thread: &ThreadId,
     params: &AnnotationsParams,
 ) -> Result<Vec<u8>, Problem> {
-    let (after, limit) = (params.cursor.unwrap_or(0), params.limit.unwrap_or(MAX_ANNOTATION_PAGE));
+    let after = params.cursor.as_deref().map(|cursor| read_beside(cursor, CursorKind::Annotations)).transpose()?;
+    let limit = params.limit.unwrap_or(MAX_ANNOTATION_PAGE);
     let page = state.service.annotations.list(&caller.0, thread, after, limit).await?;
-    let next_cursor = page.items.last().filter(|_| page.more).map(|(number, _)| *number);
+    let next_cursor = page.next.map(|next| write_beside(CursorKind::Annotations, next));
     let annotations = page.items.into_iter().map(|(_, annotation)| annotation.into()).collect();
     // Serialization fails only for keys that are not strings, and no view has such keys.
     Ok(serde_json::to_vec(&AnnotationPageView { annotations, next_cursor }).unwrap_or_default())

@@ -9,6 +9,7 @@ use threadline_core::{ApiKey, Credential, KeyId, ProjectSettings, Scopes, UserId
 use threadline_engine::Erasure;
 use threadline_http::{
     auth::{AuthError, ChangedProject, NewKey, Project},
+    cursor::{read_audit, write_audit},
     extract::{Caller, InKey, InProject, InUser, Json, Params},
     problem::{Problem, ProblemDocument},
 };
@@ -299,7 +300,7 @@ pub struct AuditParams {
     /// 1 to 500. Default 50.
     limit: Option<usize>,
     /// `nextCursor` of the page before.
-    cursor: Option<i64>,
+    cursor: Option<String>,
 }
 
 /// An administrative action in the project.
@@ -321,7 +322,7 @@ pub struct AuditView {
 #[serde(rename_all = "camelCase")]
 pub struct AuditPage {
     entries: Vec<AuditView>,
-    next_cursor: Option<i64>,
+    next_cursor: Option<String>,
 }
 
 /// Reads the audit log of the project, newest first: keys, settings, erased users, retention. Scope `admin`.
@@ -334,8 +335,9 @@ pub async fn audit(
     Params(params): Params<AuditParams>,
 ) -> Result<Answer<AuditPage>, Problem> {
     let limit = params.limit.unwrap_or(DEFAULT_PAGE);
-    let found = state.http.auth.audit(&principal, params.cursor, limit).await?;
-    let next_cursor = found.last().filter(|_| found.len() >= limit).map(|(number, _)| *number);
+    let before = params.cursor.as_deref().map(read_audit).transpose()?;
+    let found = state.http.auth.audit(&principal, before, limit).await?;
+    let next_cursor = found.last().filter(|_| found.len() >= limit).map(|(number, _)| write_audit(*number));
     let view = |(_, entry): (i64, threadline_core::AuditEntry)| AuditView {
         at: entry.at.to_string(),
         actor: entry.actor,

@@ -10,11 +10,12 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use serde::{Deserialize, Serialize};
-use threadline_core::{AgentId, Epoch, Fence, NewEvents, Principal, RunId, ThreadId, limits::DEFAULT_PAGE};
+use threadline_core::{AgentId, Epoch, NewEvents, Principal, RunId, ThreadId, limits::DEFAULT_PAGE};
 use threadline_engine::{Opening, ServiceError, StartRequest, StartedRun, ThreadAt, subscription::FollowMethod};
 use threadline_http::{
     auth::AuthError,
     body::{self, Whole},
+    cursor::{CursorKind, read_beside, write_beside},
     extract::{Caller, InRun, InThread, Json, Params, lease_seconds, parse_json},
     idempotency::IdempotencyKey,
     negotiation::StreamFormat,
@@ -284,7 +285,7 @@ pub struct RunsParams {
     /// 1 to 500. Default 50.
     limit: Option<usize>,
     /// `nextCursor` of the page before.
-    cursor: Option<i64>,
+    cursor: Option<String>,
     /// The runs after the event with this seq: later runs are omitted, and runs that ended later are running.
     at: Option<u64>,
 }
@@ -296,7 +297,7 @@ pub struct RunPageView {
     runs: Vec<RunView>,
     /// Cursor of the next page; null on the last page.
     #[schema(required)]
-    next_cursor: Option<i64>,
+    next_cursor: Option<String>,
 }
 
 /// Lists a thread's runs, newest first.
@@ -305,7 +306,8 @@ pub struct RunPageView {
     (status = 200, description = "A page", body = RunPageView),
     (status = 400, description = "Invalid request", body = ProblemDocument),
     (status = 401, description = "Authentication required", body = ProblemDocument),
-    (status = 404, description = "Thread not found", body = ProblemDocument)))]
+    (status = 404, description = "Thread not found", body = ProblemDocument),
+    (status = 410, description = "Log replaced: the cursor belongs to another thread", body = ProblemDocument)))]
 pub async fn list(
     State(state): State<ApiState>,
     Caller(principal): Caller,
@@ -313,8 +315,9 @@ pub async fn list(
     Params(params): Params<RunsParams>,
 ) -> Result<Answer<RunPageView>, Problem> {
     let limit = params.limit.unwrap_or(DEFAULT_PAGE);
-    let page = state.service.runs.list(&principal, &thread, params.cursor.map(Fence), limit, params.at).await?;
-    let next_cursor = page.items.last().filter(|_| page.more).map(|run| run.fence.0);
+    let before = params.cursor.as_deref().map(|cursor| read_beside(cursor, CursorKind::Runs)).transpose()?;
+    let page = state.service.runs.list(&principal, &thread, before, limit, params.at).await?;
+    let next_cursor = page.next.map(|next| write_beside(CursorKind::Runs, next));
     Ok(Answer(RunPageView { runs: page.items.iter().map(RunView::new).collect(), next_cursor }))
 }
 

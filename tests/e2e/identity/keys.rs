@@ -163,6 +163,11 @@ everywhere! {
         let audit = operator.get("/v1/audit").await.ok(200);
         let actions: Vec<_> = audit["entries"].as_array().expect("entries").iter().map(|entry| text(entry, "action")).collect();
         assert_eq!(actions, ["key.revoked", "key.created", "key.created", "key.created"]);
+        let first = operator.get("/v1/audit?limit=1").await.ok(200);
+        let rest = operator.get(&format!("/v1/audit?cursor={}", text(&first, "nextCursor"))).await.ok(200);
+        let entries = |page: &Value| page["entries"].as_array().expect("entries").clone();
+        assert_eq!(entries(&rest), entries(&audit)[1..]);
+        operator.get("/v1/audit?cursor=1").await.problem(400, "invalid-cursor");
     }
 }
 

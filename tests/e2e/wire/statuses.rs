@@ -3,8 +3,11 @@
 use std::{collections::BTreeSet, fs, path::Path};
 
 use serde_json::{Value, json};
-use threadline_core::Scope;
-use threadline_http::routes::Access;
+use threadline_core::{Epoch, Scope};
+use threadline_http::{
+    cursor::{Cursor, CursorKind},
+    routes::Access,
+};
 
 use crate::{
     harness::{Answer, Client, Options, Server, http::send, raw, run},
@@ -388,6 +391,10 @@ async fn one_by_one(project: &Client, ann: &Client, seen: &mut Seen) {
     note("GET", "/v1/feed", ann.get(&beyond).await);
     let beyond = format!("/v1/threads/u/events?after=999999&epoch={}", ann.epoch("u").await);
     note("GET", "/v1/threads/{threadId}/events", ann.get(&beyond).await);
+    for (list, kind) in [("annotations", CursorKind::Annotations), ("runs", CursorKind::Runs)] {
+        let elsewhere = format!("/v1/threads/u/{list}?cursor={}", Cursor::new(kind, Epoch::NONE, 1));
+        note("GET", &format!("{thread}/{list}"), ann.get(&elsewhere).await);
+    }
 
     for seq in [0, 99] {
         note("PUT", &format!("{thread}/read"), ann.put("/v1/threads/u/read", json!({ "seq": seq })).await);

@@ -77,7 +77,7 @@ async fn one(
         "events.watch_run": service.events.watch_run(who, thread, run);
         "followers.list": service.followers.list(who, thread);
         "annotations.put": service.annotations.put(who, thread, annotation("a"));
-        "annotations.list": service.annotations.list(who, thread, 0, 10);
+        "annotations.list": service.annotations.list(who, thread, None, 10);
     }
     answers
 }

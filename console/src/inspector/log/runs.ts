@@ -24,7 +24,7 @@ export class RunList {
   readonly #listeners = new Set<() => void>();
   readonly #over = new AbortController();
   #byId = new Map<string, Run>();
-  #cursor: number | null = null;
+  #cursor: string | null = null;
   #snapshot: RunsSnapshot = { runs: [], isLoading: true, hasMore: false, error: null };
   #looking: Promise<void> | undefined;
   #isChanged = false;
@@ -72,7 +72,7 @@ export class RunList {
     this.#over.abort();
   }
 
-  async #loadTo(most: number, from: number | undefined): Promise<void> {
+  async #loadTo(most: number, from: string | undefined): Promise<void> {
     const { signal } = this.#over;
     this.#publish({ isLoading: true });
     try {

@@ -7,7 +7,7 @@ pub(crate) use operations::CompareError;
 pub use operations::{
     AppendError, ApproveError, ChangeThreadError, CreateThreadError, DeleteThreadError, DrainingError, EditThreadError,
     EndRunError, EraseError, FeedError, FinishError, HeartbeatError, InvalidRequestError, ListError, LookupError,
-    MarkReadError, ProjectionError, ReadError, RestoreError, RoomError, RunLookupError, SaveError, StartError,
-    StopError, StreamRunError,
+    MarkReadError, PageError, ProjectionError, ReadError, RestoreError, RoomError, RunLookupError, SaveError,
+    StartError, StopError, StreamRunError,
 };
 pub use service_error::{ActiveRun, ServiceError};

@@ -64,6 +64,10 @@ operation_errors! {
     /// Error of reading a thread, and of every operation's first step.
     enum LookupError { ThreadNotFound, Store(error: StoreError) }
 
+    /// Error of reading a list that is stored beside the log of a thread.
+    enum PageError { ThreadNotFound, LogReplaced(replaced: ReplacedLog), Store(error: StoreError) }
+    from LookupError { ThreadNotFound, Store(error) }
+
     /// Error of reading a run and of watching it.
     enum RunLookupError { ThreadNotFound, RunNotFound, Store(error: StoreError) }
     from LookupError { ThreadNotFound, Store(error) }
@@ -326,9 +330,10 @@ from_causes! {
     StoreError => Store:
         LookupError, RunLookupError, EndRunError, HeartbeatError, CompareError, AppendError, StartError, RoomError,
         StreamRunError, ReadError, ProjectionError, SaveError, CreateThreadError, EditThreadError, MarkReadError,
-        ChangeThreadError, DeleteThreadError, StopError, ListError, FeedError, EraseError, RestoreError, ApproveError;
+        ChangeThreadError, DeleteThreadError, StopError, ListError, FeedError, EraseError, RestoreError, ApproveError,
+        PageError;
     ReplacedLog => LogReplaced: AppendError, DeleteThreadError, EditThreadError, EndRunError, HeartbeatError, MarkReadError,
-        StartError;
+        PageError, StartError;
     Limited => Limited: RoomError, SaveError;
     InvalidMessage => InvalidMessage: SaveError;
     EventError => InvalidEvent: StreamRunError, SaveError;
@@ -353,7 +358,7 @@ macro_rules! from_operation_errors {
             $target:
             AppendError, ApproveError, ChangeThreadError, CreateThreadError, DeleteThreadError, DrainingError, EditThreadError, EndRunError, EraseError,
             FeedError, FinishError, HeartbeatError, InvalidRequestError, ListError, LookupError, MarkReadError,
-            ProjectionError, ReadError, RestoreError, RoomError, RunLookupError, SaveError, StartError, StopError,
+            PageError, ProjectionError, ReadError, RestoreError, RoomError, RunLookupError, SaveError, StartError, StopError,
             StreamRunError,
         }
     };

@@ -6,7 +6,7 @@ use threadline_core::{Fence, Principal, Run, RunId, Seq, ThreadId, ThreadKey, li
 
 use threadline_store::StoreError;
 
-use crate::{LookupError, Page, RunLookupError, directory::Attempt, records::ThreadRef, runs::Runs};
+use crate::{ListCursor, Page, PageError, RunLookupError, directory::Attempt, records::ThreadRef, runs::Runs};
 
 impl Runs {
     /// Reads a run from the store.
@@ -21,18 +21,22 @@ impl Runs {
         self.deps.directory.with_thread(principal, thread, read).await
     }
 
-    /// Runs of a thread, newest first, before the given fence. With `at`, the runs as they
-    /// were after that event.
+    /// Runs of a thread, newest first, before a position, whose number is a fence. With `at`, the runs as they were after
+    /// that event.
     pub async fn list(
         &self,
         principal: &Principal,
         thread: &ThreadId,
-        before: Option<Fence>,
+        before: Option<ListCursor>,
         limit: usize,
         at: Option<Seq>,
-    ) -> Result<Page<Run>, LookupError> {
+    ) -> Result<Page<Run>, PageError> {
         let limit = limit.clamp(1, MAX_PAGE);
         let read = move |thread: Arc<ThreadRef>| async move {
+            let Attempt::Done(start) = self.deps.directory.judge::<PageError>(&thread, before).await? else {
+                return Ok(Attempt::ThreadGone);
+            };
+            let before = before.map(|before| Fence(before.number.cast_signed()));
             let runs = self.deps.store.runs(thread.key, before, limit + 1).await?;
             if runs.is_empty() && !self.deps.directory.exists(thread.key).await? {
                 return Ok(Attempt::ThreadGone);
@@ -41,10 +45,12 @@ impl Runs {
                 Some(at) => self.as_of(thread.key, at, runs, limit).await?,
                 None => runs,
             };
-            Ok::<_, LookupError>(Attempt::Done(runs))
+            Ok::<_, PageError>(Attempt::Done((runs, start)))
         };
-        let runs = self.deps.directory.with_thread(principal, thread, read).await?;
-        Ok(Page::cut(runs, limit))
+        let (runs, start) = self.deps.directory.with_thread(principal, thread, read).await?;
+        // No fence is given twice, so the generation does not count.
+        let at = |run: &Run| ListCursor { number: run.fence.0.cast_unsigned(), generation: None, ..start };
+        Ok(Page::cut(runs, limit, at))
     }
 
     /// Runs as they were after the event `at`: at least one more than `limit` if the thread had so many. `runs` is the

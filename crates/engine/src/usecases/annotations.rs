@@ -5,7 +5,12 @@ use std::sync::Arc;
 use threadline_core::{Annotation, NewAnnotation, Principal, ThreadId, limits::MAX_ANNOTATION_PAGE};
 use threadline_store::AnnotationStore;
 
-use crate::{ChangeThreadError, LookupError, Page, directory::Directory, lifecycle::Lifecycle, records::ThreadRef};
+use crate::{
+    ChangeThreadError, ListCursor, Page, PageError,
+    directory::{Attempt, Directory},
+    lifecycle::Lifecycle,
+    records::ThreadRef,
+};
 
 /// Use cases of annotations.
 #[derive(Clone)]
@@ -41,15 +46,19 @@ impl Annotations {
         &self,
         principal: &Principal,
         thread: &ThreadId,
-        after: u64,
+        after: Option<ListCursor>,
         limit: usize,
-    ) -> Result<Page<(u64, Annotation)>, LookupError> {
+    ) -> Result<Page<(u64, Annotation)>, PageError> {
         let limit = limit.clamp(1, MAX_ANNOTATION_PAGE);
-        let read = async |thread: Arc<ThreadRef>| {
-            let page = self.deps.store.annotations(thread.key, after, limit + 1).await?;
-            Ok::<_, LookupError>(page.into())
+        let read = move |thread: Arc<ThreadRef>| async move {
+            let Attempt::Done(start) = self.deps.directory.judge::<PageError>(&thread, after).await? else {
+                return Ok(Attempt::ThreadGone);
+            };
+            let number = after.map_or(0, |after| after.number);
+            let page = self.deps.store.annotations(thread.key, number, limit + 1).await?;
+            Ok::<_, PageError>(page.map(|items| (items, start)).into())
         };
-        let page = self.deps.directory.with_thread(principal, thread, read).await?;
-        Ok(Page::cut(page, limit))
+        let (items, start) = self.deps.directory.with_thread(principal, thread, read).await?;
+        Ok(Page::cut(items, limit, |(number, _)| ListCursor { number: *number, ..start }))
     }
 }

@@ -6,7 +6,7 @@ use std::fmt;
 use base64::prelude::{BASE64_URL_SAFE_NO_PAD, Engine as _};
 use sha2::{Digest as _, Sha256};
 
-use crate::Epoch;
+use threadline_core::Epoch;
 
 /// Start of every cursor: the version of its form.
 const VERSION: &str = "c1.";

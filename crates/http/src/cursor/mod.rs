@@ -1,9 +1,12 @@
 //! Positions on the wire: ids of events on streams, cursors of logs, feeds and lists.
 
+mod text;
+
 use axum::http::HeaderMap;
-use threadline_core::{
-    Cursor, CursorKind, Epoch, FeedCursor, ListOrder, ListPosition, ReadFrom, Seq, ThreadId, Timestamp,
-};
+use threadline_core::{Epoch, FeedCursor, Generation, ListOrder, ListPosition, ReadFrom, Seq, ThreadId, Timestamp};
+use threadline_engine::ListCursor;
+
+pub use text::{Cursor, CursorError, CursorKind};
 
 use crate::problem::{Problem, ProblemType};
 
@@ -105,8 +108,11 @@ fn without_epoch(name: &str, position: u64) -> Problem {
 }
 
 fn read(text: &str, kinds: &[CursorKind]) -> Result<Cursor, Problem> {
-    Cursor::parse(text, kinds)
-        .map_err(|error| Problem::new(ProblemType::InvalidCursor, format!("cursor {text:?} {error}")))
+    Cursor::parse(text, kinds).map_err(|error| refused(text, error))
+}
+
+fn refused(text: &str, error: CursorError) -> Problem {
+    Problem::new(ProblemType::InvalidCursor, format!("cursor {text:?} {error}"))
 }
 
 /// Cursor of a thread's log after this seq.
@@ -157,17 +163,32 @@ fn write_thread(kind: CursorKind, ListPosition { at, id }: &ListPosition) -> Str
 
 fn read_thread(text: &str, kind: CursorKind) -> Result<ListPosition, Problem> {
     let Cursor { position, extra, .. } = read(text, &[kind])?;
-    let id =
-        ThreadId::new(&extra).map_err(|error| Problem::invalid(format!("cursor {text:?} has no thread: {error}")))?;
+    let id = ThreadId::new(&extra).map_err(|_| refused(text, CursorError::Damaged))?;
     Ok(ListPosition { at: Timestamp(position.cast_signed()), id })
 }
 
-/// Cursor of the next page of a list that is numbered, in the history of this epoch.
-pub fn write_number(kind: CursorKind, epoch: Epoch, number: u64) -> String {
-    Cursor::new(kind, epoch, number).to_string()
+/// Cursor of the next page of a list that is stored beside the log of a thread.
+pub fn write_beside(kind: CursorKind, ListCursor { epoch, generation, number }: ListCursor) -> String {
+    let extra = generation.map(|generation| generation.to_string()).unwrap_or_default();
+    Cursor { extra, ..Cursor::new(kind, epoch, number) }.to_string()
 }
 
-/// Epoch and number of a cursor in such a list.
-pub fn read_number(text: &str, kind: CursorKind) -> Result<(Epoch, u64), Problem> {
-    read(text, &[kind]).map(|cursor| (cursor.epoch, cursor.position))
+/// Position in such a list.
+pub fn read_beside(text: &str, kind: CursorKind) -> Result<ListCursor, Problem> {
+    let Cursor { epoch, position, extra, .. } = read(text, &[kind])?;
+    let generation = match &*extra {
+        "" => None,
+        number => Some(Generation(number.parse().map_err(|_| refused(text, CursorError::Damaged))?)),
+    };
+    Ok(ListCursor { epoch, generation, number: position })
+}
+
+/// Cursor of the next page of a project's audit log. The page before it is read, so it needs no epoch.
+pub fn write_audit(number: i64) -> String {
+    Cursor::new(CursorKind::Audit, Epoch::NONE, number.cast_unsigned()).to_string()
+}
+
+/// Position in the audit log.
+pub fn read_audit(text: &str) -> Result<i64, Problem> {
+    read(text, &[CursorKind::Audit]).map(|cursor| cursor.position.cast_signed())
 }
