@@ -53,7 +53,7 @@ async fn main() -> ExitCode {
         Command::Audit(args) => cli::report(cli::identity::audit(&cli.connect, &args, &mut std::io::stdout()).await),
         Command::Nodes => cli::report(cli::nodes::run(&cli.connect, &mut std::io::stdout()).await),
         Command::Backup(args) => cli::backup::run(&args).await,
-        Command::Verify(args) => cli::verify::run(&args).await,
+        Command::Verify(args) => cli::verify::run(&cli.connect, &args).await,
         Command::Lineage(args) => cli::report(cli::lineage::run(&args).await),
         Command::Migrate(args) => match app::migrate(&args.store).await {
             Ok(done) => {

@@ -21,7 +21,7 @@ pub struct ConnectArgs {
     /// User to act as [default: the server's default user; with an API key: the whole project]
     #[arg(long, global = true, env = "THREADLINE_USER", value_name = "ID", help_heading = "Server to talk to")]
     pub user: Option<String>,
-    /// Project to act in, with the operator's key [default: the key's own]
+    /// Project to act in, with the operator's key [default: the key's own]; for `verify`, the only project to verify
     #[arg(long, global = true, env = "THREADLINE_PROJECT", value_name = "ID", help_heading = "Server to talk to")]
     pub project: Option<String>,
 }

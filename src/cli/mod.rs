@@ -165,6 +165,28 @@ mod tests {
         command().debug_assert();
     }
 
+    /// clap notices neither at compile time nor in `debug_assert`, but panics when the command reads its value.
+    #[test]
+    fn no_command_defines_a_global_option_again() {
+        fn check(command: &clap::Command, global: &[&str]) {
+            for own in command.get_subcommands() {
+                for argument in own.get_arguments() {
+                    let id = argument.get_id().as_str();
+                    assert!(!global.contains(&id), "{} defines --{id}", own.get_name());
+                }
+                check(own, global);
+            }
+        }
+        let root = Cli::command();
+        let global: Vec<_> = root
+            .get_arguments()
+            .filter(|argument| argument.is_global_set())
+            .map(|argument| argument.get_id().as_str())
+            .collect();
+        assert!(global.contains(&"project"), "{global:?}");
+        check(&root, &global);
+    }
+
     #[test]
     fn help_is_short_and_shows_no_values() {
         let help = |flag: &str| {

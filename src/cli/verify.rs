@@ -10,6 +10,7 @@ use clap::Args;
 use threadline_core::{ProjectId, Timestamp};
 
 use super::{
+    connect::ConnectArgs,
     error::{CliError, MISUSED},
     output::note,
 };
@@ -35,6 +36,7 @@ Examples:
   threadline verify                                    The data directory ./data
   threadline verify backups/2026-11-21                 A backup
   threadline verify postgres://threadline@db.internal/threadline --rate 20
+  threadline verify --project shop                     Only threads of this project
   threadline verify --since 2026-11-20T00:00:00Z       Only threads used since")]
 pub struct VerifyArgs {
     /// A data directory, a backup of one, or a Postgres database
@@ -43,9 +45,6 @@ pub struct VerifyArgs {
     /// The data directory, if no place is named
     #[arg(long, env = "THREADLINE_DATA", default_value = "./data", value_name = "DIR")]
     pub data: PathBuf,
-    /// Verify only threads of this project
-    #[arg(long, value_name = "PROJECT", value_parser = |text: &str| ProjectId::new(text))]
-    pub project: Option<ProjectId>,
     /// Verify only threads that were used at this time (RFC 3339) or later
     #[arg(long, value_name = "TIME", value_parser = time)]
     pub since: Option<Timestamp>,
@@ -69,10 +68,22 @@ impl VerifyArgs {
 }
 
 /// Verifies, and prints each contradiction as a line of JSON.
-pub async fn run(args: &VerifyArgs) -> ExitCode {
-    let scope =
-        Scope { project: args.project.clone(), since: args.since, rate: args.rate.map(|mib| u64::from(mib) << 20) };
-    exit(of(&args.choice(), &scope).await)
+pub async fn run(connect: &ConnectArgs, args: &VerifyArgs) -> ExitCode {
+    match scope(connect, args) {
+        Ok(scope) => exit(of(&args.choice(), &scope).await),
+        Err(error) => exit(Err(error)),
+    }
+}
+
+/// Part of the store that is asked for.
+fn scope(connect: &ConnectArgs, args: &VerifyArgs) -> Result<Scope, CliError> {
+    let project = connect.project.as_ref().map(ProjectId::new).transpose();
+    let project = project.map_err(|error| CliError::Transfer(format!("invalid project: {error}")))?;
+    if let Some(project) = &project {
+        // The project may come from the environment, so that a part would pass for the whole store without this note.
+        note(&format!("only threads of the project {project}"));
+    }
+    Ok(Scope { project, since: args.since, rate: args.rate.map(|mib| u64::from(mib) << 20) })
 }
 
 /// Verifies a store completely, for `threadline backup --verify`.

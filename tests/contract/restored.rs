@@ -138,6 +138,61 @@ async fn a_copied_directory_opens_a_generation_even_without_its_witness() {
 }
 
 #[tokio::test]
+async fn a_directory_that_is_put_back_with_its_witness_opens_a_generation() {
+    for in_place in [false, true] {
+        let dir = tempfile::tempdir().expect("temp dir");
+        let (data, kept) = (dir.path().join("data"), dir.path().join("kept"));
+        let (env, store) = open(&data).await;
+        let written = Written::first(&env, &store).await;
+        store.close().await;
+        copy(&data, &kept);
+        let (env, store) = open(&data).await;
+        assert_eq!(store.lineage().generation(), Generation::FIRST, "a copy was taken, and nothing else");
+        written.then(&env, &store).await;
+        store.close().await;
+        drop((env, store));
+        if in_place {
+            // Over the files that exist, which keep their inodes.
+            copy(&kept.join("."), &data);
+        } else {
+            // The file system may give the same inodes again.
+            fs::remove_dir_all(&data).expect("removed");
+            copy(&kept, &data);
+        }
+        for _ in 0..2 {
+            let (env, store) = open(&data).await;
+            let expected = [(2, "copied".into()), (1, "created".into())];
+            assert_eq!(generations(&store).await, expected, "in place: {in_place}");
+            let head = env.head(written.key).await;
+            let judged = |seq| head.history().judge(head.tail, Some(written.epoch), seq, Generation(2));
+            let lost = Judgement::Replaced { common_up_to: Some(5) };
+            assert_eq!((judged(5), judged(6)), (Judgement::Rebased, lost), "in place: {in_place}");
+            store.close().await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_witness_that_does_not_name_itself_opens_a_generation_once() {
+    let dir = tempfile::tempdir().expect("temp dir");
+    let data = dir.path().join("data");
+    let (env, store) = open(&data).await;
+    Written::first(&env, &store).await;
+    store.close().await;
+    drop((env, store));
+    let witness = data.join("witness");
+    let mut noted: serde_json::Value =
+        serde_json::from_slice(&fs::read(&witness).expect("a witness")).expect("an object");
+    noted.as_object_mut().expect("an object").remove("itself").expect("a member");
+    fs::write(&witness, noted.to_string()).expect("written");
+    for _ in 0..3 {
+        let (_, store) = open(&data).await;
+        assert_eq!(generations(&store).await, [(2, "copied".into()), (1, "created".into())]);
+        store.close().await;
+    }
+}
+
+#[tokio::test]
 async fn a_generation_is_opened_once_although_the_process_ends_before_its_first_beat() {
     let dir = tempfile::tempdir().expect("temp dir");
     let (data, copied) = (dir.path().join("data"), dir.path().join("copy"));
@@ -168,24 +223,28 @@ async fn a_restart_opens_no_generation_whatever_the_last_process_had_time_for() 
         let (env, store) = open(&data).await;
         assert_eq!(store.lineage().state(), lineage, "round {round}");
         assert_eq!(env.head(written.key).await.epoch, written.epoch);
-        // Each process has an id of its own.
-        let before = fs::read(data.join("witness")).expect("a witness");
+        // Each process has an id of its own. A second name keeps the witness, whose place the next one takes.
+        let (witness, before) = (data.join("witness"), data.join("before"));
+        let keep = || fs::hard_link(&witness, &before).expect("a second name");
+        keep();
         store.put_beat(&beat(round)).await.expect("commits");
         match round {
             // Only dropped, as after a crash.
             2 => {}
             // Killed, or power lost, between the commit of a beat and the witness: the witness is older.
-            3 => fs::write(data.join("witness"), before).expect("written"),
+            3 => fs::rename(&before, &witness).expect("put back"),
             // The same a few beats later, with the witness of this process.
             4 => {
-                let before = fs::read(data.join("witness")).expect("a witness");
+                fs::remove_file(&before).expect("removed");
+                keep();
                 store.put_beat(&beat(round)).await.expect("commits");
                 store.put_beat(&beat(round)).await.expect("commits");
-                fs::write(data.join("witness"), before).expect("written");
+                fs::rename(&before, &witness).expect("put back");
                 fs::write(data.join("witness.part"), "{\"gen").expect("half a witness");
             }
             _ => store.close().await,
         }
+        let _ = fs::remove_file(&before);
         drop((env, store));
     }
     assert_eq!(open(&data).await.1.lineage().state(), lineage);

@@ -126,6 +126,32 @@ async fn every_damage_of_a_data_directory_is_found() {
 }
 
 #[tokio::test]
+async fn a_project_selects_threads_wherever_it_is_named() {
+    let home = tempfile::tempdir().expect("a directory");
+    let data = home.path().join("data");
+    let store = SqliteStore::open(&data, Clock::system()).await.expect("opens");
+    fill(&store).await;
+    store.close().await;
+    let verified = |before: &[&str], after: &[&str], variable: Option<&str>| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_threadline"));
+        command.args(before).arg("verify").arg(&data).args(after).env_remove("THREADLINE_STORE");
+        variable.map(|project| command.env("THREADLINE_PROJECT", project));
+        let output = command.output().expect("the program runs");
+        let last = String::from_utf8(output.stdout).expect("text").lines().last().map(str::to_owned);
+        let counts = last.and_then(|line| serde_json::from_str::<serde_json::Value>(&line).ok());
+        (output.status.code(), counts.and_then(|counts| counts["verified"]["threads"].as_u64()))
+    };
+    assert_eq!(verified(&[], &[], None), (Some(0), Some(1)));
+    for (project, threads) in [("p", 1), ("other", 0)] {
+        let expected = (Some(0), Some(threads));
+        assert_eq!(verified(&[], &["--project", project], None), expected);
+        assert_eq!(verified(&["--project", project], &[], None), expected);
+        assert_eq!(verified(&[], &[], Some(project)), expected);
+    }
+    assert_eq!(verified(&[], &["--project", ""], None), (Some(2), None));
+}
+
+#[tokio::test]
 async fn every_damage_of_a_database_is_found() {
     for (kind, damage, of_postgres) in DAMAGES {
         let url = Postgres::shared().fresh_database();

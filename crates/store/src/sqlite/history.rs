@@ -9,7 +9,7 @@ use threadline_core::{Generation, NodeId, Timestamp};
 use super::{
     fetch::{self, Work},
     rows::{Columns, text_of},
-    witness::{self, Witness},
+    witness,
 };
 use crate::{Lineage, LineageCause, sql::corrupt};
 
@@ -54,7 +54,7 @@ async fn doubt(connection: &mut SqliteConnection, file: &Path) -> Work<Option<Li
     if last_beat(connection, Some(seen.node)).await? < Some(seen.beat) {
         return Ok(Some(LineageCause::RolledBack));
     }
-    Ok((witness::inode(file) != Some(seen.inode)).then_some(LineageCause::Copied))
+    Ok((!seen.is_at(file)).then_some(LineageCause::Copied))
 }
 
 /// Opens a generation, which all logs and feeds enter in the same transaction.
@@ -93,9 +93,7 @@ pub(super) async fn at_open(connection: &mut SqliteConnection, file: &Path, now:
 
 /// Writes the witness. If that fails, a return of the file to an older state may go unnoticed, and nothing else.
 pub(super) fn note(file: &Path, lineage: Lineage, node: NodeId, beat: u64) {
-    let Some(inode) = witness::inode(file) else { return };
-    let (generation, nonce) = (lineage.generation.0, lineage.nonce);
-    if let Err(error) = witness::write(file, Witness { generation, nonce, node, beat, inode }) {
+    if let Err(error) = witness::write(file, lineage, node, beat) {
         tracing::debug!(%error, "cannot write the witness of the data directory");
     }
 }
