@@ -94,3 +94,8 @@ pub fn ended(reason: EndReason, seq: Seq) -> Value {
     }
     ended
 }
+
+/// Fields of the end of a subscription to a feed, which another feed has replaced.
+pub fn feed_ended(ReplacedLog { epoch, tail, common_up_to }: ReplacedLog) -> Value {
+    json!({ "reason": "log-replaced", "epoch": epoch.to_string(), "tail": tail, "commonUpTo": common_up_to })
+}
