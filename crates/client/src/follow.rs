@@ -291,6 +291,17 @@ mod tests {
     }
 
     #[test]
+    fn a_thread_that_was_lost_is_not_a_deleted_one() {
+        let ended =
+            r#"{"ended":{"threadId":"t","epoch":null,"seq":2,"reason":"log-replaced","tail":0,"commonUpTo":null}}"#;
+        let (words, last) = feed(&mut follow(0, None), &[HELLO, &events("t", "e", 1, 2), ended]);
+        assert_eq!(words, ["hello e 4", "1", "2"]);
+        let error = last.expect_err("an end");
+        assert_eq!(error.problem("log-replaced").expect("a replaced log").common_cursor(), None);
+        assert!(error.to_string().contains("has lost the thread") && !error.is_retryable(), "{error}");
+    }
+
+    #[test]
     fn nothing_counts_before_hello() {
         let (words, last) = feed(&mut follow(0, None), &[&events("t", "e", 7, 1)]);
         assert!(words.is_empty() && last.is_ok());

@@ -84,11 +84,11 @@ pub fn end_reason(reason: EndReason) -> &'static str {
     }
 }
 
-/// Fields of the end of a subscription at `seq`. A log that was replaced names the present one.
+/// Fields of the end of a subscription at `seq`. A log that was replaced names the present one, if there is one.
 pub fn ended(reason: EndReason, seq: Seq) -> Value {
     let mut ended = json!({ "reason": end_reason(reason), "seq": seq });
     if let EndReason::LogReplaced(ReplacedLog { epoch, tail, common_up_to }) = reason {
-        ended["epoch"] = epoch.to_string().into();
+        ended["epoch"] = epoch.map(|epoch| epoch.to_string()).into();
         ended["tail"] = tail.into();
         ended["commonUpTo"] = common_up_to.into();
     }
@@ -97,5 +97,6 @@ pub fn ended(reason: EndReason, seq: Seq) -> Value {
 
 /// Fields of the end of a subscription to a feed, which another feed has replaced.
 pub fn feed_ended(ReplacedLog { epoch, tail, common_up_to }: ReplacedLog) -> Value {
-    json!({ "reason": "log-replaced", "epoch": epoch.to_string(), "tail": tail, "commonUpTo": common_up_to })
+    let epoch = epoch.map(|epoch| epoch.to_string());
+    json!({ "reason": "log-replaced", "epoch": epoch, "tail": tail, "commonUpTo": common_up_to })
 }

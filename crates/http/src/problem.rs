@@ -370,9 +370,9 @@ impl From<ServiceError> for Problem {
             ServiceError::ProducerSeqConflict { producer_seq } => {
                 Self::new(Type::ProducerSeqConflict, detail).with(json!({ "producerSeq": producer_seq }))
             }
-            ServiceError::LogReplaced(ReplacedLog { epoch, tail, common_up_to }) => {
-                Self::new(Type::LogReplaced, detail)
-                    .with(json!({ "epoch": epoch.to_string(), "tail": tail, "commonUpTo": common_up_to }))
+            ServiceError::LogReplaced(ReplacedLog { epoch, tail, common_up_to: common }) => {
+                let log = json!({ "epoch": epoch.map(|epoch| epoch.to_string()), "tail": tail, "commonUpTo": common });
+                Self::new(Type::LogReplaced, detail).with(log)
             }
             ServiceError::CursorAhead { epoch, tail } => Self::new(Type::CursorAhead, detail)
                 .with(json!({ "epoch": epoch.map(|epoch| epoch.to_string()), "tail": tail })),

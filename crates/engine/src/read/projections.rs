@@ -63,7 +63,7 @@ impl Projections {
             match head.history().judge(tail, epoch, seen, self.folder.store.lineage().generation()) {
                 Judgement::Continues | Judgement::Rebased => {}
                 Judgement::Replaced { common_up_to } => {
-                    let replaced = ReplacedLog { epoch: head.epoch, tail, common_up_to };
+                    let replaced = ReplacedLog { epoch: Some(head.epoch), tail, common_up_to };
                     return Err(ProjectionError::LogReplaced(replaced));
                 }
                 Judgement::Ahead => return Err(ProjectionError::CursorAhead { epoch: Some(head.epoch), tail }),
