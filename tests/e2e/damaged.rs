@@ -1,11 +1,12 @@
 //! Events that the disk has changed: reads end in front of them, and say so.
 
-use serde_json::json;
+use reqwest::Method;
+use serde_json::{Value, json};
 use sqlx::{Connection, PgConnection};
 
 use crate::{
     backing::Postgres,
-    harness::{Backend, Options, Server, number, text},
+    harness::{Backend, Options, Server, http::open, number, sse::Events, text},
 };
 
 #[tokio::test]
@@ -34,5 +35,57 @@ async fn damaged_events_are_told_and_never_shown() {
     assert_eq!(page(2).await.ok(200)["events"].as_array().expect("events").len(), 1, "what follows is intact");
     let counted = dev.get("/metrics").await;
     assert!(!counted.text().contains("threadline_damaged_rows_total 0\n"), "{}", counted.text());
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn one_damaged_thread_ends_no_other_subscription() {
+    let database = Postgres::shared().fresh_database();
+    let server = Server::in_database(&database, Options::new(Backend::Production)).await;
+    let dev = server.client();
+    for thread in ["healthy", "t"] {
+        dev.thread(thread).await;
+        dev.run(thread, "r").await;
+        for (n, kind) in (1..).zip(["A", "B", "C"]) {
+            dev.append(thread, "r", n, json!([{ "type": kind }])).await.ok(200);
+        }
+    }
+    let mut disk = PgConnection::connect(&database).await.expect("connects");
+    let change = "UPDATE log SET body = set_byte(body, 0, get_byte(body, 0) # 1)
+        WHERE first_seq = 2 AND key = (SELECT key FROM threads WHERE id = 't')";
+    assert_eq!(sqlx::raw_sql(change).execute(&mut disk).await.expect("changes").rows_affected(), 1);
+
+    let mut socket = server.socket("dev").await;
+    socket.send(json!({ "subscribe": { "threadId": "healthy" } })).await;
+    socket.until("caughtUp").await;
+    socket.send(json!({ "subscribe": { "threadId": "t" } })).await;
+    assert_eq!(socket.until("events").await.1["batches"][0]["events"], json!([{ "type": "A" }]));
+    let (_, ended) = socket.until("ended").await;
+    let facts = (text(&ended, "reason"), number(&ended, "seq"), number(&ended, "firstSeq"), number(&ended, "lastSeq"));
+    assert_eq!((text(&ended, "threadId"), facts), ("t", ("log-damaged", 1, 2, 2)), "{ended}");
+    dev.append("healthy", "r", 4, json!([{ "type": "D" }])).await.ok(200);
+    let (_, live) = socket.until("events").await;
+    assert_eq!((text(&live, "threadId"), &live["batches"][0]["seq"]), ("healthy", &json!(4)), "{live}");
+
+    let events = "/v1/threads/t/events";
+    let mut stream = Events::open(dev.request(Method::GET, events)).await;
+    stream.named("hello").await;
+    assert_eq!(number(&stream.message().await.json(), "seq"), 1);
+    let told = stream.named("ended").await.json();
+    assert_eq!((&told["reason"], &told["firstSeq"], &told["lastSeq"]), (&json!("log-damaged"), &json!(2), &json!(2)));
+    assert!(stream.next().await.is_none(), "nothing follows");
+    // A body of lines that has not begun is a problem; one that has begun is cut.
+    let epoch = dev.epoch("t").await;
+    let lines = async |after: u64| {
+        let request = dev.request(Method::GET, &format!("{events}?after={after}&epoch={epoch}"));
+        open(request.header("accept", "application/x-ndjson")).await
+    };
+    let refused = lines(1).await;
+    assert_eq!(refused.status(), 500);
+    assert_eq!(refused.json::<Value>().await.expect("a problem")["firstSeq"], 2);
+    let cut = lines(0).await;
+    assert_eq!(cut.status(), 200);
+    assert!(cut.bytes().await.is_err(), "the client learns that lines are missing");
+    assert_eq!(lines(2).await.text().await.expect("intact").lines().count(), 1);
     server.stop().await;
 }

@@ -41,6 +41,15 @@ pub enum EndReason {
     ThreadDeleted,
     /// The store has lost events that the reader has seen.
     LogReplaced(ReplacedLog),
+    /// The next events of the log are damaged in the store.
+    LogDamaged {
+        /// Key of the thread.
+        key: ThreadKey,
+        /// Seq of the first damaged event.
+        first_seq: Seq,
+        /// Seq up to which the events are known to be damaged.
+        last_seq: Seq,
+    },
 }
 
 /// The log that has replaced the one of a cursor.
@@ -259,7 +268,15 @@ impl Subscription {
                     };
                     return Ok(Some(Delivery::FellBehind(self.cursor)));
                 }
-                let Some((generation, page)) = self.page().await? else {
+                let page = match self.page().await {
+                    // No later attempt reads these events: the subscription ends, and others of the same client do not.
+                    Err(StoreError::Damaged { key, first_seq, last_seq }) => {
+                        tracing::error!(key = key.0, first_seq, last_seq, "a subscription ends: its log is damaged");
+                        return Ok(self.end(EndReason::LogDamaged { key, first_seq, last_seq }));
+                    }
+                    page => page?,
+                };
+                let Some((generation, page)) = page else {
                     return Ok(self.end(EndReason::ThreadDeleted));
                 };
                 if generation != self.generation {
