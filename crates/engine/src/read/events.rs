@@ -240,7 +240,7 @@ impl Events {
                 _ => from,
             };
             self.deps.metrics.store_reads.page.inc();
-            let page = match self.deps.store.read(thread.key, next, rest).await {
+            let page = match self.deps.store.page(thread.key, next, rest).await {
                 // The intact events are a page; the request for the next one fails.
                 Err(StoreError::Damaged { .. }) if !slice.0.is_empty() => break,
                 read => read?,

@@ -88,7 +88,7 @@ impl Projections {
         let (mut conversation, mut since, mut room) = (Conversation::default(), 0, bytes);
         while since < head.tail && room > 0 {
             self.folder.metrics.store_reads.fold.inc();
-            let Some(page) = self.folder.store.read(notice.key, ReadFrom::After(since), usize::MAX).await? else {
+            let Some(page) = self.folder.store.page(notice.key, ReadFrom::After(since), usize::MAX).await? else {
                 return Ok(None);
             };
             let Some(last) = page.slice.last_seq() else { return Ok(None) };
@@ -152,7 +152,7 @@ impl Folder {
         let mut unweighed = 0;
         while since < to {
             self.metrics.store_reads.fold.inc();
-            let Some(page) = self.store.read(key, ReadFrom::After(since), usize::MAX).await? else {
+            let Some(page) = self.store.page(key, ReadFrom::After(since), usize::MAX).await? else {
                 return Ok(Folded::Gone);
             };
             let slice = page.slice.between(since, to + 1);
