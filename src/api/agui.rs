@@ -140,6 +140,13 @@ fn lost() -> Bytes {
     format!("data: {event}\n\n").into()
 }
 
+/// Event that ends the stream of a run whose next events are damaged. No retry reads them.
+fn damaged() -> Bytes {
+    let event =
+        json!({ "type": "RUN_ERROR", "message": "Events of the run are damaged in the store.", "code": "log-damaged" });
+    format!("data: {event}\n\n").into()
+}
+
 /// Events of one run, and nothing else: AG-UI clients take every `data:` as an event, and a clean end of the stream as
 /// a run that succeeded. So the stream of a run that has not ended is cut off.
 struct Run {
@@ -174,6 +181,10 @@ impl EventSource for Run {
                 Some(Delivery::Ended(EndReason::LogReplaced(_))) => {
                     self.requester.done();
                     return Ok(Some(lost()));
+                }
+                Some(Delivery::Ended(EndReason::LogDamaged { .. })) => {
+                    self.requester.done();
+                    return Ok(Some(damaged()));
                 }
                 Some(Delivery::Ended(EndReason::RunEnded)) | None => {
                     self.requester.done();

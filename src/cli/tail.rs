@@ -133,6 +133,7 @@ impl Screen<'_> {
                     EndReason::RunEnded => "the run has ended",
                     EndReason::ThreadDeleted => "the thread was deleted",
                     EndReason::LogReplaced => "the server has lost some of the events shown",
+                    EndReason::LogDamaged => "the next events are damaged on the server",
                     EndReason::Unsubscribed | EndReason::Other => "the server ended the subscription",
                 });
                 return Ok(true);

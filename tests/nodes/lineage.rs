@@ -9,8 +9,9 @@ use std::{
     time::Duration,
 };
 
+use futures_util::StreamExt;
 use serde_json::{Value, json};
-use threadline_client::{Client, ClientConfig, EventQuery, RunOptions, RunStatus, StartRun};
+use threadline_client::{Client, ClientConfig, EventQuery, RunOptions, RunStatus, StartRun, TailItem, TailOptions};
 use threadline_core::Epoch;
 use threadline_http::cursor::{Cursor, CursorKind};
 use tokio::{
@@ -60,6 +61,72 @@ async fn whole(client: &Client, thread: &str, bodies: &Bodies) -> (String, Vec<S
             return (page.epoch, log);
         }
         cursor = Some(page.next_cursor);
+    }
+}
+
+/// Readers of one thread: a socket, an event stream and a long-poll.
+struct LostReader {
+    tail: threadline_client::Tail,
+    stream: reqwest::Response,
+    poll: tokio::task::JoinHandle<(u16, Value)>,
+}
+
+impl LostReader {
+    /// Returns once the thread is followed by all three; with this reader, `polls` long-polls wait.
+    async fn start(url: &str, thread: &str, polls: usize) -> Self {
+        let client = Client::new(ClientConfig::new(url)).expect("a client");
+        let mut tail = client.tail(thread, TailOptions::default());
+        let mut epoch = None;
+        loop {
+            match tail.next().await.expect("an item").expect("no end") {
+                TailItem::Hello { epoch: told, .. } => epoch = Some(told),
+                TailItem::CaughtUp(_) => break,
+                item => panic!("{item:?}"),
+            }
+        }
+        let http = reqwest::Client::builder().no_proxy().build().expect("a client");
+        let events = format!("{url}/v1/threads/{thread}/events");
+        let mut stream = http.get(&events).header("accept", "text/event-stream").send().await.expect("an answer");
+        let mut seen = Vec::new();
+        while !String::from_utf8_lossy(&seen).contains("event: caught_up") {
+            seen.extend_from_slice(&stream.chunk().await.expect("reads").expect("no end"));
+        }
+        let epoch = epoch.expect("hello comes first");
+        let request = http.get(format!("{events}?after=0&epoch={epoch}&wait=60"));
+        let poll = tokio::spawn(async move {
+            let answer = request.send().await.expect("an answer");
+            (answer.status().as_u16(), answer.json().await.expect("JSON"))
+        });
+        let list = format!("{url}/v1/threads/{thread}/subscriptions");
+        eventually("the long-poll waits", async || {
+            let list: Value = http.get(&list).send().await.ok()?.json().await.ok()?;
+            let waiting = list["subscriptions"].as_array()?.iter().filter(|entry| entry["transport"] == "long-poll");
+            (waiting.count() >= polls).then_some(())
+        })
+        .await;
+        Self { tail, stream, poll }
+    }
+
+    async fn is_told_of_the_loss(mut self) {
+        let error = loop {
+            match self.tail.next().await.expect("an item") {
+                Ok(TailItem::Reconnecting { error, .. }) => panic!("{error}"),
+                Ok(_) => {}
+                Err(error) => break error,
+            }
+        };
+        let problem = error.problem("log-replaced").unwrap_or_else(|| panic!("{error}"));
+        assert_eq!((&problem.facts["commonUpTo"], &problem.facts["epoch"]), (&Value::Null, &Value::Null));
+        let mut rest = Vec::new();
+        while let Some(piece) = self.stream.chunk().await.expect("reads") {
+            rest.extend_from_slice(&piece);
+        }
+        let rest = String::from_utf8_lossy(&rest).into_owned();
+        let ended = rest.split("event: ended\ndata: ").nth(1).unwrap_or_else(|| panic!("{rest}"));
+        let ended: Value = serde_json::from_str(ended.trim()).expect("JSON");
+        assert_eq!((&ended["reason"], &ended["commonUpTo"]), (&json!("log-replaced"), &Value::Null), "{ended}");
+        let (status, problem) = self.poll.await.expect("answered");
+        assert_eq!((status, &problem["commonUpTo"]), (410, &Value::Null), "{problem}");
     }
 }
 
@@ -138,6 +205,10 @@ async fn no_seq_has_two_bodies_after_a_failover_that_loses_commits() {
     all_see(&cut_readers, 8).await;
     progress(&producers, 20).await;
     make_thread(&a, "lost").await;
+    let mut lost_readers = Vec::new();
+    for (node, polls) in cluster.nodes.iter().zip(1..) {
+        lost_readers.push(LostReader::start(&node.url, "lost", polls).await);
+    }
     drop(b.run("idle", long("lost")).await.expect("starts"));
     let key_of = |thread: &str| format!("SELECT key FROM threads WHERE id = '{thread}'");
     let fence_of =
@@ -156,6 +227,10 @@ async fn no_seq_has_two_bodies_after_a_failover_that_loses_commits() {
     for reader in &cut_readers {
         eventually("the reader is told", async || (!reader.view().replaced.is_empty()).then_some(())).await;
         assert_eq!((reader.view().replaced, reader.view().rebased), (vec![(8, 5)], vec![]));
+    }
+    // The readers of a thread that was lost as a whole are not told that somebody has deleted it.
+    for reader in lost_readers {
+        in_time(PATIENCE, "the readers are told", reader.is_told_of_the_loss()).await;
     }
     // A browser comes again by the id of the last event alone.
     let http = reqwest::Client::builder().no_proxy().timeout(PATIENCE).build().expect("a client");

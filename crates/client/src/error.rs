@@ -215,6 +215,9 @@ impl Problem {
             "thread-not-found" => {
                 "Check the ID and the user (--user or THREADLINE_USER); `threadline threads --all` lists all threads"
             }
+            "log-replaced" if self.facts.get("epoch").is_some_and(Value::is_null) => {
+                "The server has lost the thread: keep what was shown, if it is needed, and create the thread again"
+            }
             "log-replaced" => "The thread was deleted and created again: read it from the beginning, without a cursor",
             "cursor-ahead" => "The log is shorter than the cursor: read it from the beginning, without a cursor",
             "run-active" => "Follow the active run, wait for its end, or stop it",

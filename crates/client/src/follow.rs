@@ -93,6 +93,9 @@ impl Follow {
                 if ended.reason == EndReason::LogReplaced {
                     return Err(replaced(ended).into());
                 }
+                if ended.reason == EndReason::LogDamaged {
+                    return Err(damaged(&ended).into());
+                }
                 if ended.reason == EndReason::RunEnded {
                     self.reaches(ended.seq.unwrap_or(0))?;
                 }
@@ -181,6 +184,15 @@ fn replaced(Ended { epoch, tail, common_up_to, .. }: Ended) -> Problem {
         "commonUpTo": common_up_to,
     });
     Problem::from_members(facts.as_object().cloned().unwrap_or_default(), 410)
+}
+
+/// The same refusal as of a page of these events.
+fn damaged(Ended { first_seq, last_seq, .. }: &Ended) -> Problem {
+    let facts = json!({
+        "slug": "log-damaged", "title": "Damaged log", "retryable": false,
+        "detail": "the next events are damaged on the server", "firstSeq": first_seq, "lastSeq": last_seq,
+    });
+    Problem::from_members(facts.as_object().cloned().unwrap_or_default(), 500)
 }
 
 #[cfg(test)]
@@ -288,6 +300,28 @@ mod tests {
             assert_eq!((problem.common_cursor(), problem.number("tail")), (cursor, Some(9)));
             assert!(!error.is_retryable());
         }
+    }
+
+    #[test]
+    fn a_thread_that_was_lost_is_not_a_deleted_one() {
+        let ended =
+            r#"{"ended":{"threadId":"t","epoch":null,"seq":2,"reason":"log-replaced","tail":0,"commonUpTo":null}}"#;
+        let (words, last) = feed(&mut follow(0, None), &[HELLO, &events("t", "e", 1, 2), ended]);
+        assert_eq!(words, ["hello e 4", "1", "2"]);
+        let error = last.expect_err("an end");
+        assert_eq!(error.problem("log-replaced").expect("a replaced log").common_cursor(), None);
+        assert!(error.to_string().contains("has lost the thread") && !error.is_retryable(), "{error}");
+    }
+
+    #[test]
+    fn a_damaged_log_is_a_final_error_of_its_thread() {
+        let ended = r#"{"ended":{"threadId":"t","epoch":"e","seq":2,"reason":"log-damaged","firstSeq":3,"lastSeq":5}}"#;
+        let (words, last) = feed(&mut follow(0, None), &[HELLO, &events("t", "e", 1, 2), ended]);
+        assert_eq!(words, ["hello e 4", "1", "2"]);
+        let error = last.expect_err("an end");
+        let problem = error.problem("log-damaged").expect("a damaged log");
+        assert_eq!((problem.status, problem.number("firstSeq"), problem.number("lastSeq")), (500, Some(3), Some(5)));
+        assert!(!error.is_retryable());
     }
 
     #[test]

@@ -165,6 +165,8 @@ pub enum EndReason {
     ThreadDeleted,
     /// The server has lost events that this subscription has delivered.
     LogReplaced,
+    /// The next events are damaged in the server's store.
+    LogDamaged,
     /// The client has unsubscribed from the thread.
     Unsubscribed,
     /// A reason that this client does not know.
@@ -179,6 +181,7 @@ impl EndReason {
             Self::RunEnded => "run-ended",
             Self::ThreadDeleted => "thread-deleted",
             Self::LogReplaced => "log-replaced",
+            Self::LogDamaged => "log-damaged",
             Self::Unsubscribed => "unsubscribed",
             Self::Other => "ended",
         }
@@ -202,6 +205,10 @@ pub struct Ended {
     /// Seq up to which the delivered events are those of the present log, if the log was replaced; `None` if nothing is
     /// known to be common.
     pub common_up_to: Option<Seq>,
+    /// Seq of the first damaged event, if the log is damaged.
+    pub first_seq: Option<Seq>,
+    /// Seq up to which the events are known to be damaged, if the log is damaged.
+    pub last_seq: Option<Seq>,
 }
 
 /// A log that continues under another epoch: the server has lost events, but none that this subscription has delivered.

@@ -14,14 +14,14 @@ pub enum StoreError {
     /// The stored data contradicts itself. Never shown to clients; the details are in the server's log.
     #[error("the store is corrupt: {0}")]
     Corrupt(String),
-    /// A row of a thread's log was changed on the disk: its checksum is wrong.
+    /// A row of a thread's log was changed on the disk, so that its checksum is wrong, or is missing.
     #[error("events {first_seq} to {last_seq} of thread {} are damaged on the disk", key.0)]
     Damaged {
         /// Key of the thread.
         key: ThreadKey,
-        /// Seq of the row's first event.
+        /// Seq of the first event that cannot be read.
         first_seq: Seq,
-        /// Seq of the row's last event.
+        /// Seq up to which events are known to be unreadable.
         last_seq: Seq,
     },
 }

@@ -5,7 +5,10 @@ use std::time::Duration;
 use axum::http::{HeaderMap, header};
 use serde_json::{Value, json};
 use threadline_core::Seq;
-use threadline_engine::subscription::{EndReason, ReplacedLog};
+use threadline_engine::{
+    ServiceError, StoreError,
+    subscription::{EndReason, ReplacedLog},
+};
 
 use crate::problem::{Problem, ProblemType};
 
@@ -81,16 +84,44 @@ pub fn end_reason(reason: EndReason) -> &'static str {
         EndReason::RunEnded => "run-ended",
         EndReason::ThreadDeleted => "thread-deleted",
         EndReason::LogReplaced(_) => "log-replaced",
+        EndReason::LogDamaged { .. } => "log-damaged",
     }
 }
 
-/// Fields of the end of a subscription at `seq`. A log that was replaced names the present one.
+/// Problem of a stream that ends for this reason before its first event; `None` if this is its regular end.
+pub fn refusal(reason: EndReason) -> Option<Problem> {
+    let error = match reason {
+        EndReason::RunEnded => return None,
+        EndReason::ThreadDeleted => ServiceError::ThreadNotFound,
+        EndReason::LogReplaced(by) => ServiceError::LogReplaced(by),
+        EndReason::LogDamaged { key, first_seq, last_seq } => {
+            ServiceError::Store(StoreError::Damaged { key, first_seq, last_seq })
+        }
+    };
+    Some(error.into())
+}
+
+/// Fields of the end of a subscription at `seq`. A log that was replaced names the present one, if there is one; a damaged
+/// one the events that cannot be read.
 pub fn ended(reason: EndReason, seq: Seq) -> Value {
     let mut ended = json!({ "reason": end_reason(reason), "seq": seq });
-    if let EndReason::LogReplaced(ReplacedLog { epoch, tail, common_up_to }) = reason {
-        ended["epoch"] = epoch.to_string().into();
-        ended["tail"] = tail.into();
-        ended["commonUpTo"] = common_up_to.into();
+    match reason {
+        EndReason::LogReplaced(ReplacedLog { epoch, tail, common_up_to }) => {
+            ended["epoch"] = epoch.map(|epoch| epoch.to_string()).into();
+            ended["tail"] = tail.into();
+            ended["commonUpTo"] = common_up_to.into();
+        }
+        EndReason::LogDamaged { first_seq, last_seq, .. } => {
+            ended["firstSeq"] = first_seq.into();
+            ended["lastSeq"] = last_seq.into();
+        }
+        EndReason::RunEnded | EndReason::ThreadDeleted => {}
     }
     ended
+}
+
+/// Fields of the end of a subscription to a feed, which another feed has replaced.
+pub fn feed_ended(ReplacedLog { epoch, tail, common_up_to }: ReplacedLog) -> Value {
+    let epoch = epoch.map(|epoch| epoch.to_string());
+    json!({ "reason": "log-replaced", "epoch": epoch, "tail": tail, "commonUpTo": common_up_to })
 }

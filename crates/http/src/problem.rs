@@ -215,7 +215,7 @@ problem_types! {
     /// The store did not confirm a request whose repetition is not recognized, such as an append without producerSeq.
     OutcomeUnknown = "outcome-unknown", SERVICE_UNAVAILABLE, "Unknown outcome", false,
         "Read the thread to find out what was stored, and send only what is missing. Requests with a producerSeq, an Idempotency-Key or an ID of your choice can simply be repeated.";
-    /// Events of the thread were changed on the disk: their checksum is wrong. Events before them can be read.
+    /// Events of the thread were changed in the store (their checksum is wrong), or are missing. Events before them can be read.
     LogDamaged = "log-damaged", INTERNAL_SERVER_ERROR, "Damaged log", false,
         "Ask the operator to restore the thread from a backup. Events before the damaged ones can be read.";
     /// The server has a bug, or its store is corrupt.
@@ -370,9 +370,9 @@ impl From<ServiceError> for Problem {
             ServiceError::ProducerSeqConflict { producer_seq } => {
                 Self::new(Type::ProducerSeqConflict, detail).with(json!({ "producerSeq": producer_seq }))
             }
-            ServiceError::LogReplaced(ReplacedLog { epoch, tail, common_up_to }) => {
-                Self::new(Type::LogReplaced, detail)
-                    .with(json!({ "epoch": epoch.to_string(), "tail": tail, "commonUpTo": common_up_to }))
+            ServiceError::LogReplaced(ReplacedLog { epoch, tail, common_up_to: common }) => {
+                let log = json!({ "epoch": epoch.map(|epoch| epoch.to_string()), "tail": tail, "commonUpTo": common });
+                Self::new(Type::LogReplaced, detail).with(log)
             }
             ServiceError::CursorAhead { epoch, tail } => Self::new(Type::CursorAhead, detail)
                 .with(json!({ "epoch": epoch.map(|epoch| epoch.to_string()), "tail": tail })),
@@ -415,8 +415,8 @@ impl From<ServiceError> for Problem {
                 Self::new(Type::Internal, "see the server's log")
             }
             ServiceError::Store(threadline_engine::StoreError::Damaged { key, first_seq, last_seq }) => {
-                tracing::error!(key = key.0, first_seq, last_seq, "a row of a log is damaged");
-                let detail = format!("events {first_seq} to {last_seq} are damaged on the disk");
+                tracing::error!(key = key.0, first_seq, last_seq, "a row of a log is damaged or missing");
+                let detail = format!("events {first_seq} to {last_seq} are damaged on the disk, or missing there");
                 Self::new(Type::LogDamaged, detail).with(json!({ "firstSeq": first_seq, "lastSeq": last_seq }))
             }
         }

@@ -43,7 +43,7 @@ impl Part {
         self.batches.last().map_or(0, |batch| batch.last_seq)
     }
 
-    fn first_seq(&self) -> Seq {
+    pub(crate) fn first_seq(&self) -> Seq {
         self.batches.first().map_or(0, |batch| batch.first_seq)
     }
 

@@ -141,6 +141,11 @@ pub trait LogStore: Send + Sync {
     /// Reads a page; `None` if the thread does not exist (any more).
     async fn read(&self, key: ThreadKey, from: ReadFrom, max_events: usize) -> StoreResult<Option<LogPage>>;
 
+    /// Like [`LogStore::read`], for readers: events that are missing next to the cursor are [`StoreError::Damaged`].
+    async fn page(&self, key: ThreadKey, from: ReadFrom, max_events: usize) -> StoreResult<Option<LogPage>> {
+        self.read(key, from, max_events).await?.map(|page| page.adjoining(from)).transpose()
+    }
+
     /// The heads of these threads, in any order; deleted threads are left out.
     async fn heads(&self, keys: &[ThreadKey]) -> StoreResult<Vec<Head>>;
 

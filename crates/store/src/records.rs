@@ -2,8 +2,10 @@
 
 use threadline_core::{
     AgentId, Epoch, FeedCursor, FeedEntry, FeedHead, Fence, Generation, ListOrder, ListPosition, LogHistory, LogSlice,
-    NewEvents, PriorEpoch, ProjectId, RunId, Seq, Thread, ThreadKey, Timestamp, UserId,
+    NewEvents, PriorEpoch, ProjectId, ReadFrom, RunId, Seq, Thread, ThreadKey, Timestamp, UserId,
 };
+
+use crate::{StoreError, StoreResult, damage};
 
 /// The head row of a thread.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -110,8 +112,26 @@ pub struct LogPage {
     /// The head at the moment of the read.
     pub head: Head,
     /// The events: contiguous, at most `max_events`, and about [`threadline_core::limits::PAGE_BYTES`]. Empty only if
-    /// the log has none to return.
+    /// the log has none to return. Where rows are missing in the store, the events end, seen from the cursor.
     pub slice: LogSlice,
+}
+
+impl LogPage {
+    /// Fails if the log has events next to the cursor that the page does not have: their rows are missing in the store.
+    /// Forwards, the end of the gap is only known if the page begins behind it.
+    pub(crate) fn adjoining(self, from: ReadFrom) -> StoreResult<Self> {
+        let (first, last, tail) = (self.slice.first_seq(), self.slice.last_seq(), self.head.tail);
+        let (first_seq, last_seq) = match from {
+            ReadFrom::After(cursor) if cursor < tail => (cursor + 1, first.map_or(cursor + 1, |first| first - 1)),
+            ReadFrom::After(_) => return Ok(self),
+            ReadFrom::Before(before) => (last.unwrap_or(0) + 1, before.saturating_sub(1).min(tail)),
+        };
+        if first_seq > last_seq {
+            return Ok(self);
+        }
+        damage::count(1);
+        Err(StoreError::Damaged { key: self.head.key, first_seq, last_seq })
+    }
 }
 
 /// A page of a feed.

@@ -11,7 +11,7 @@ use serde::Deserialize;
 use serde_json::json;
 use threadline_core::{Principal, ReadFrom, RunId, ThreadId, limits::DEFAULT_EVENT_PAGE};
 use threadline_engine::{
-    PageRequest, StoreError,
+    PageRequest, ServiceError, StoreError,
     limits::StreamPermit,
     subscription::{Delivery, EndReason, FollowMethod, Subscription},
 };
@@ -20,7 +20,7 @@ use threadline_http::{
     cursor::{self, EventId, Start},
     envelope::{self, BatchHead},
     extract::{Caller, InThread, Params},
-    negotiation::{StreamFormat, end_reason, ended, wait_time},
+    negotiation::{StreamFormat, end_reason, ended, refusal, wait_time},
     observe,
     problem::{Problem, ProblemDocument},
     sse::{self, EventSource, Farewell},
@@ -96,6 +96,7 @@ impl ReadParams {
         (status = 406, description = "Not acceptable", body = ProblemDocument),
         (status = 410, description = "Log replaced: the cursor belongs to another log", body = ProblemDocument),
         (status = 416, description = "Cursor beyond end of log", body = ProblemDocument),
+        (status = 500, description = "Damaged log: the next events cannot be read", body = ProblemDocument),
         (status = 503, description = "Server at capacity, or store unavailable", body = ProblemDocument)))]
 pub async fn read(
     State(state): State<ApiState>,
@@ -122,7 +123,7 @@ pub async fn read(
     let events = &state.service.events;
     let subscription = events.subscribe(&principal, &thread, after, epoch, params.run_id.as_ref(), via).await?;
     if form == StreamFormat::Ndjson {
-        return Ok(lines(subscription, state.http.quota.open(&principal)?, state.http.auth.watch(&principal)));
+        return lines(subscription, state.http.quota.open(&principal)?, state.http.auth.watch(&principal)).await;
     }
     let hello = hello(&thread, &subscription);
     let counted = observe::DeliveryMetrics::new(&state.http);
@@ -171,36 +172,39 @@ fn hello(thread: &ThreadId, subscription: &Subscription) -> String {
 }
 
 /// All events up to the current tail, one per line. The response holds a stream permit, and ends once its credential is
-/// no longer valid.
-fn lines(subscription: Subscription, place: StreamPermit, credential: CredentialWatch) -> Response {
+/// no longer valid. The first events are read before the response begins, so that it can still be a problem.
+async fn lines(
+    mut subscription: Subscription,
+    place: StreamPermit,
+    credential: CredentialWatch,
+) -> Result<Response, Problem> {
     let (epoch, tail) = (subscription.epoch(), subscription.tail());
-    let body = stream::unfold(Some((subscription, place, credential)), move |state| async move {
-        let (mut subscription, place, mut credential) = state?;
-        loop {
-            if subscription.cursor() >= tail {
-                return None;
+    let first = match next_lines(&mut subscription, tail).await.map_err(ServiceError::Store)? {
+        Some(Ok(lines)) => Some((Some(lines), subscription, place, credential)),
+        Some(Err(reason)) => match refusal(reason) {
+            Some(problem) => return Err(problem),
+            None => None,
+        },
+        None => None,
+    };
+    let body = stream::unfold(first, move |state| async move {
+        let (first, mut subscription, place, mut credential) = state?;
+        if let Some(lines) = first {
+            return Some((Ok(lines), Some((None, subscription, place, credential))));
+        }
+        let next = tokio::select! {
+            biased;
+            () = credential.expired() => {
+                return Some((Err(StoreError::Unavailable("the key or token is no longer valid".into())), None));
             }
-            let next = tokio::select! {
-                biased;
-                () = credential.expired() => {
-                    return Some((Err(StoreError::Unavailable("the key or token is no longer valid".into())), None));
-                }
-                next = subscription.next() => next,
-            };
-            match next {
-                Ok(Some(Delivery::Events(slice))) => {
-                    let lines = envelope::ndjson(&slice.between(0, tail + 1));
-                    return Some((Ok(lines), Some((subscription, place, credential))));
-                }
-                // The rest continues what was sent: the header names the previous epoch, under which it is as valid.
-                Ok(Some(Delivery::FellBehind(_) | Delivery::Rebased { .. })) => {}
-                Ok(Some(Delivery::CaughtUp(_) | Delivery::Ended(EndReason::RunEnded)) | None) => return None,
-                // A body that ends without its last chunk tells the client that data is missing.
-                Ok(Some(Delivery::Ended(reason @ (EndReason::ThreadDeleted | EndReason::LogReplaced(_))))) => {
-                    return Some((Err(StoreError::Unavailable(end_reason(reason).into())), None));
-                }
-                Err(error) => return Some((Err(error), None)),
-            }
+            next = next_lines(&mut subscription, tail) => next,
+        };
+        match next {
+            Ok(Some(Ok(lines))) => Some((Ok(lines), Some((None, subscription, place, credential)))),
+            Ok(None) => None,
+            // A body that ends without its last chunk tells the client that data is missing.
+            Ok(Some(Err(reason))) => Some((Err(StoreError::Unavailable(end_reason(reason).into())), None)),
+            Err(error) => Some((Err(error), None)),
         }
     });
     let mut response = Response::new(Body::from_stream(body));
@@ -210,7 +214,24 @@ fn lines(subscription: Subscription, place: StreamPermit, credential: Credential
     if let Ok(epoch) = HeaderValue::from_str(&epoch.to_string()) {
         headers.insert(envelope::EPOCH_HEADER, epoch);
     }
-    response
+    Ok(response)
+}
+
+/// The next events up to `tail` as lines, or the reason why they do not follow; `None` at the end.
+async fn next_lines(
+    subscription: &mut Subscription,
+    tail: u64,
+) -> Result<Option<Result<Bytes, EndReason>>, StoreError> {
+    while subscription.cursor() < tail {
+        match subscription.next().await? {
+            Some(Delivery::Events(slice)) => return Ok(Some(Ok(envelope::ndjson(&slice.between(0, tail + 1))))),
+            // The rest continues what was sent: the header names the previous epoch, under which it is as valid.
+            Some(Delivery::FellBehind(_) | Delivery::Rebased { .. }) => {}
+            Some(Delivery::CaughtUp(_) | Delivery::Ended(EndReason::RunEnded)) | None => return Ok(None),
+            Some(Delivery::Ended(reason)) => return Ok(Some(Err(reason))),
+        }
+    }
+    Ok(None)
 }
 
 struct EventStream {

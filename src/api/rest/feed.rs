@@ -18,7 +18,7 @@ use threadline_engine::{
 use threadline_http::{
     cursor::{EventId, Start, after_in_feed},
     extract::{Caller, Params},
-    negotiation::{StreamFormat, wait_time},
+    negotiation::{StreamFormat, feed_ended, wait_time},
     problem::{Problem, ProblemDocument, ProblemType},
     sse::{self, EventSource},
     view::FeedEntryView,
@@ -112,7 +112,7 @@ pub async fn read(
             let subscription = feed.subscribe(&principal, params.user_id, after).await?;
             let hello = hello(subscription.cursor());
             let present = GaugeGuard::new(&state.service.metrics().following.sse_feed);
-            let followed = FeedStream { subscription, _present: present };
+            let followed = FeedStream { subscription, ended: false, _present: present };
             Ok(sse::response(followed, Some(hello), state.http.quota.open(&principal)?, &state.http, &principal))
         }
         StreamFormat::Ndjson => Err(Problem::new(ProblemType::NotAcceptable, "the feed is not available as NDJSON")),
@@ -126,14 +126,20 @@ fn hello(cursor: FeedCursor) -> String {
 
 struct FeedStream {
     subscription: FeedSubscription,
+    ended: bool,
     _present: GaugeGuard,
 }
 
 impl EventSource for FeedStream {
     async fn next(&mut self) -> Result<Option<Bytes>, StoreError> {
+        if self.ended {
+            return Ok(None);
+        }
         Ok(Some(match self.subscription.next().await? {
-            // A client that reconnects is told why: its cursor belongs to another feed.
-            FeedDelivery::Ended(_) => return Ok(None),
+            FeedDelivery::Ended(replaced) => {
+                self.ended = true;
+                sse::named("ended", &feed_ended(replaced)).into()
+            }
             FeedDelivery::Rebased { from, epoch } => {
                 let after = self.subscription.cursor().position;
                 let rebased = json!({ "from": from.to_string(), "epoch": epoch.to_string(), "cursor": after });

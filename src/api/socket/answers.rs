@@ -3,10 +3,9 @@
 use serde::Serialize;
 use serde_json::{Value, json};
 use threadline_core::{Epoch, FeedCursor, Run, RunId, ThreadId};
-use threadline_engine::subscription::{EndReason, ReplacedLog, Subscription};
+use threadline_engine::subscription::Subscription;
 use threadline_http::{
     cursor::{after_in_feed, after_in_log},
-    negotiation::end_reason,
     problem::Problem,
     view::RunView,
 };
@@ -48,11 +47,6 @@ pub(super) fn feed_hello(cursor: FeedCursor) -> Value {
 /// Body of the frame that tells that the feed continues under another epoch.
 pub(super) fn feed_rebased(from: Epoch, cursor: FeedCursor) -> Value {
     json!({ "from": from.to_string(), "epoch": cursor.epoch.to_string(), "cursor": cursor.position })
-}
-
-/// Body of the frame with which a subscription to the feed ends because the feed is another one now.
-pub(super) fn feed_replaced(by: ReplacedLog) -> Value {
-    json!({ "reason": end_reason(EndReason::LogReplaced(by)), "epoch": by.epoch.to_string() })
 }
 
 pub(super) fn run_frame(id: Option<&str>, name: &str, thread: &ThreadId, run: &Run) -> String {

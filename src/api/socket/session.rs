@@ -25,7 +25,7 @@ use threadline_engine::{
 };
 use threadline_http::{
     cursor::{Start, after_in_feed, after_in_log},
-    negotiation::ended,
+    negotiation::{ended, feed_ended},
     observe,
     problem::Problem,
     view::FeedEntryView,
@@ -36,7 +36,7 @@ use tokio_tungstenite::tungstenite::Utf8Bytes;
 use crate::api::{
     ApiState,
     socket::{
-        answers::{Answer, error_frame, feed_hello, feed_rebased, feed_replaced, hello, in_thread, run_frame},
+        answers::{Answer, error_frame, feed_hello, feed_rebased, hello, in_thread, run_frame},
         appends::Appends,
         frames::{
             self, Append, CLIENT_FRAMES, ClientFrame, ClientMessage, FrameError, FrameTag, Subscribe, SubscribeFeed,
@@ -353,7 +353,7 @@ impl Session {
                 FeedDelivery::Rebased { from, .. } => self.push(None, "feedRebased", &feed_rebased(from, seen)),
                 FeedDelivery::Ended(replaced) => {
                     self.feed = None;
-                    self.push(None, "feedEnded", &feed_replaced(replaced));
+                    self.push(None, "feedEnded", &feed_ended(replaced));
                 }
             },
             Item::Over(thread, run) => {

@@ -116,8 +116,18 @@ everywhere! {
         while stream.next().await.expect("an event").event.as_deref() != Some("caught_up") {}
         server.project().delete("/v1/users/ann").await.ok(200);
         let (_, ended) = soon(socket.until("feedEnded")).await;
-        assert_eq!(text(&ended, "reason"), "log-replaced");
-        soon(async { while stream.next().await.is_some() {} }).await;
+        assert_eq!((text(&ended, "reason"), &ended["commonUpTo"]), ("log-replaced", &json!(null)));
+        // The stream says so as well, as its last event.
+        let mut last = None;
+        soon(async {
+            while let Some(event) = stream.next().await {
+                last = Some(event);
+            }
+        })
+        .await;
+        let last = last.expect("an event");
+        assert_eq!(last.event.as_deref(), Some("ended"));
+        assert_eq!(last.json(), ended, "as on the socket");
         // A reader that starts from the beginning sees the new threads, and costs no more than any other.
         socket.send(json!({ "id": "2", "subscribeFeed": { "after": 0 } })).await;
         socket.until("feedCaughtUp").await;

@@ -162,6 +162,7 @@ impl Session {
                 if log.gone { Ok(()) } else { Err("the thread is not deleted".into()) }
             }
             EndReason::LogReplaced(_) => Err("the store has lost nothing".into()),
+            EndReason::LogDamaged { first_seq, .. } => Err(format!("event {first_seq} is not damaged")),
             EndReason::RunEnded => {
                 stats.run_ended += 1;
                 let run = self.bound.map(|run| &log.runs[run]).ok_or("not bounded, but its run ended")?;

@@ -59,7 +59,7 @@ impl Reader {
                 let head = world.raw.heads(&[key]).await?.pop().ok_or(FollowError::Gone)?;
                 if epoch.is_some_and(|epoch| epoch != head.epoch) {
                     return Err(FollowError::LogReplaced(ReplacedLog {
-                        epoch: head.epoch,
+                        epoch: Some(head.epoch),
                         tail: head.tail,
                         common_up_to: None,
                     }));

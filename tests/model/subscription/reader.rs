@@ -64,7 +64,7 @@ async fn connect(
                 Session { key: thread.key, epoch: thread.epoch, cursor, live: false, ended: false, bound, known_tail };
             return Some((reader, session));
         }
-        Err(FollowError::LogReplaced(ReplacedLog { epoch, .. })) if foreign && epoch == thread.epoch => {
+        Err(FollowError::LogReplaced(ReplacedLog { epoch, .. })) if foreign && epoch == Some(thread.epoch) => {
             world.stats().replaced += 1;
             *resume = Some((epoch, 0));
         }

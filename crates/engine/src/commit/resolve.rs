@@ -163,7 +163,7 @@ pub(crate) async fn stored_prefix(
     while compared < overlap {
         let wanted = usize::try_from(overlap - compared).unwrap_or(usize::MAX);
         metrics.store_reads.retry.inc();
-        let Some(page) = store.read(key, ReadFrom::After(first_seq + compared - 1), wanted).await? else {
+        let Some(page) = store.page(key, ReadFrom::After(first_seq + compared - 1), wanted).await? else {
             return Err(CompareError::ThreadNotFound);
         };
         let count = page.slice.count();

@@ -283,7 +283,10 @@ impl Metrics {
                 "retention_held_projects",
                 "Projects of which retention would put unusually many threads in the trash, and waits for an approval",
             ),
-            damaged_rows: all.counter("damaged_rows", "Reads of log rows and snapshots whose checksum is wrong"),
+            damaged_rows: all.counter(
+                "damaged_rows",
+                "Reads of log rows and snapshots whose checksum is wrong, or of log rows that are missing",
+            ),
             skew: all.add(
                 "clock_skew_seconds",
                 "Clock of the store minus the clock of this node, at the last beat",

@@ -15,7 +15,7 @@ use crate::{
     lifecycle::Lifecycle,
     metrics::{GaugeGuard, Metrics},
     records::ThreadRef,
-    subscription::{Delivery, FollowMethod, Hub, Reader, ReplacedLog, Subscription, TopicRef},
+    subscription::{Delivery, EndReason, FollowMethod, Hub, Reader, ReplacedLog, Subscription, TopicRef},
 };
 
 /// A request for a page of a log.
@@ -198,6 +198,10 @@ impl Events {
             loop {
                 match subscription.next().await? {
                     Some(Delivery::CaughtUp(_) | Delivery::FellBehind(_) | Delivery::Rebased { .. }) => {}
+                    // The page would only find that the thread is not there.
+                    Some(Delivery::Ended(EndReason::LogReplaced(lost @ ReplacedLog { epoch: None, .. }))) => {
+                        return Err(ReadError::LogReplaced(lost));
+                    }
                     Some(Delivery::Events(_) | Delivery::Ended(_)) | None => return Ok::<_, ReadError>(()),
                 }
             }
@@ -236,7 +240,7 @@ impl Events {
                 _ => from,
             };
             self.deps.metrics.store_reads.page.inc();
-            let page = match self.deps.store.read(thread.key, next, rest).await {
+            let page = match self.deps.store.page(thread.key, next, rest).await {
                 // The intact events are a page; the request for the next one fails.
                 Err(StoreError::Damaged { .. }) if !slice.0.is_empty() => break,
                 read => read?,
@@ -254,7 +258,7 @@ impl Events {
                 // The page names the epoch under which it is read.
                 Judgement::Continues | Judgement::Rebased => {}
                 Judgement::Replaced { common_up_to } => {
-                    return Err(ReadError::LogReplaced(ReplacedLog { epoch: epoch_now, tail, common_up_to }));
+                    return Err(ReadError::LogReplaced(ReplacedLog { epoch: Some(epoch_now), tail, common_up_to }));
                 }
                 Judgement::Ahead => return Err(ReadError::CursorAhead { epoch: Some(epoch_now), tail }),
             }

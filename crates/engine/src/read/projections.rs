@@ -63,7 +63,7 @@ impl Projections {
             match head.history().judge(tail, epoch, seen, self.folder.store.lineage().generation()) {
                 Judgement::Continues | Judgement::Rebased => {}
                 Judgement::Replaced { common_up_to } => {
-                    let replaced = ReplacedLog { epoch: head.epoch, tail, common_up_to };
+                    let replaced = ReplacedLog { epoch: Some(head.epoch), tail, common_up_to };
                     return Err(ProjectionError::LogReplaced(replaced));
                 }
                 Judgement::Ahead => return Err(ProjectionError::CursorAhead { epoch: Some(head.epoch), tail }),
@@ -88,7 +88,7 @@ impl Projections {
         let (mut conversation, mut since, mut room) = (Conversation::default(), 0, bytes);
         while since < head.tail && room > 0 {
             self.folder.metrics.store_reads.fold.inc();
-            let Some(page) = self.folder.store.read(notice.key, ReadFrom::After(since), usize::MAX).await? else {
+            let Some(page) = self.folder.store.page(notice.key, ReadFrom::After(since), usize::MAX).await? else {
                 return Ok(None);
             };
             let Some(last) = page.slice.last_seq() else { return Ok(None) };
@@ -152,7 +152,7 @@ impl Folder {
         let mut unweighed = 0;
         while since < to {
             self.metrics.store_reads.fold.inc();
-            let Some(page) = self.store.read(key, ReadFrom::After(since), usize::MAX).await? else {
+            let Some(page) = self.store.page(key, ReadFrom::After(since), usize::MAX).await? else {
                 return Ok(Folded::Gone);
             };
             let slice = page.slice.between(since, to + 1);

@@ -52,7 +52,7 @@ impl FeedRefusal {
 }
 
 fn replaced(head: &FeedHead, common_up_to: Option<u64>) -> ReplacedLog {
-    ReplacedLog { epoch: head.history.epoch, tail: head.position, common_up_to }
+    ReplacedLog { epoch: Some(head.history.epoch), tail: head.position, common_up_to }
 }
 
 /// Cursor of a reader that moves over a user's feed.

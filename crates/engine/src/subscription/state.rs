@@ -25,8 +25,10 @@ pub struct TopicState {
     pub active: bool,
     /// True if a stop of that run was requested.
     pub stop_requested: bool,
-    /// True if the thread was deleted.
+    /// True if the thread was deleted, or lost.
     pub gone: bool,
+    /// True if the thread was lost: the first read after a loss of commits did not find it.
+    pub lost: bool,
 }
 
 impl TopicState {
@@ -41,6 +43,7 @@ impl TopicState {
         active: true,
         stop_requested: false,
         gone: false,
+        lost: false,
     };
 
     /// State of a thread that was deleted, whatever the store has lost since.
@@ -63,6 +66,7 @@ impl TopicState {
             active: head.active.is_some(),
             stop_requested: head.active.as_ref().is_some_and(|active| active.stop_requested_at.is_some()),
             gone: false,
+            lost: false,
         }
     }
 
@@ -77,10 +81,13 @@ impl TopicState {
             return false;
         }
         let before = *self;
+        // The report of a deletion comes from no read of the store. A thread that was read since the loss was kept.
+        let was_read = news.known != Self::GONE.known;
+        self.lost |= news.gone && was_read && !self.gone && self.history.is_none() && self.resets > 0;
         self.gone |= news.gone;
         if news.generation != self.generation {
             if news.generation > self.generation {
-                *self = Self { known: self.known, gone: self.gone, resets: self.resets, ..*news };
+                *self = Self { known: self.known, gone: self.gone, lost: self.lost, resets: self.resets, ..*news };
             }
             return *self != before;
         }
@@ -115,7 +122,7 @@ impl From<&ThreadNews> for TopicState {
     fn from(news: &ThreadNews) -> Self {
         let ThreadNews { generation, tail, fence, active, stop_requested, gone } = *news;
         let known = if gone { Self::GONE.known } else { generation };
-        Self { known, generation, history: None, resets: 0, tail, fence, active, stop_requested, gone }
+        Self { known, generation, history: None, resets: 0, tail, fence, active, stop_requested, gone, lost: false }
     }
 }
 
@@ -142,6 +149,7 @@ mod tests {
             active,
             stop_requested,
             gone: false,
+            lost: false,
         };
         let news = [
             state(0, 1, true, false),
@@ -177,5 +185,28 @@ mod tests {
         let read = TopicState { known: Generation(2), ..news[3] };
         assert!(known.merge(&read) && known.tail == 9, "a log that was not written since keeps its generation");
         assert!(!known.merge(&news[4]) && known.tail == 9, "a lost tail does not come back");
+    }
+
+    #[test]
+    fn a_thread_that_a_loss_took_is_not_a_deleted_one() {
+        let new = Generation(2);
+        let history = LogHistory { epoch: threadline_core::Epoch::generate(), generation: Generation(1), prior: None };
+        let read = TopicState { known: new, generation: Generation(1), history: Some(history), ..TopicState::UNKNOWN };
+        let after = |news: &[TopicState]| {
+            let mut state = TopicState::UNKNOWN;
+            state.reset(new);
+            for news in news {
+                state.merge(news);
+            }
+            (state.gone, state.lost)
+        };
+        let absent = TopicState::absent(new);
+        assert_eq!(after(&[absent]), (true, true));
+        assert_eq!(after(&[absent, TopicState::GONE]), (true, true));
+        assert_eq!(after(&[read, absent]), (true, false), "deleted after the loss");
+        assert_eq!(after(&[TopicState::GONE, absent]), (true, false), "the report of its deletion came first");
+        assert_eq!(after(&[TopicState::absent(Generation(1))]), (false, false), "read before the loss");
+        let mut never_reset = TopicState::UNKNOWN;
+        assert!(never_reset.merge(&absent) && never_reset.gone && !never_reset.lost);
     }
 }

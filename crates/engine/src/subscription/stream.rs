@@ -41,13 +41,22 @@ pub enum EndReason {
     ThreadDeleted,
     /// The store has lost events that the reader has seen.
     LogReplaced(ReplacedLog),
+    /// The next events of the log are damaged in the store.
+    LogDamaged {
+        /// Key of the thread.
+        key: ThreadKey,
+        /// Seq of the first damaged event.
+        first_seq: Seq,
+        /// Seq up to which the events are known to be damaged.
+        last_seq: Seq,
+    },
 }
 
 /// The log that has replaced the one of a cursor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ReplacedLog {
-    /// Epoch of the present log.
-    pub epoch: Epoch,
+    /// Epoch of the present log; `None` if the store has lost the thread as a whole.
+    pub epoch: Option<Epoch>,
     /// Seq of the present log's newest event.
     pub tail: Seq,
     /// Seq up to which the reader's events are those of the present log; `None` if nothing is known to be common.
@@ -55,11 +64,14 @@ pub struct ReplacedLog {
 }
 
 impl ReplacedLog {
+    /// The empty place of a thread that the store has lost as a whole.
+    pub(crate) const LOST: Self = Self { epoch: None, tail: 0, common_up_to: None };
+
     /// Refuses a write that requires another epoch than the log has.
     pub(crate) fn refuse(required: Option<Epoch>, head: &Head) -> Result<(), Self> {
         let Some(other) = required.filter(|epoch| *epoch != head.epoch) else { return Ok(()) };
         let prior = head.prior.filter(|prior| prior.epoch == other);
-        Err(Self { epoch: head.epoch, tail: head.tail, common_up_to: prior.map(|prior| prior.tail) })
+        Err(Self { epoch: Some(head.epoch), tail: head.tail, common_up_to: prior.map(|prior| prior.tail) })
     }
 }
 
@@ -145,7 +157,7 @@ impl Subscription {
         match head.history().judge(tail, epoch, cursor, known) {
             Judgement::Continues | Judgement::Rebased => {}
             Judgement::Replaced { common_up_to } => {
-                return Err(FollowError::LogReplaced(ReplacedLog { epoch: present, tail, common_up_to }));
+                return Err(FollowError::LogReplaced(ReplacedLog { epoch: Some(present), tail, common_up_to }));
             }
             Judgement::Ahead => return Err(FollowError::CursorAhead { epoch: present, tail }),
         }
@@ -207,7 +219,10 @@ impl Subscription {
             // Marked as seen before the read: a change during the read wakes the subscription again.
             let state = *self.watch.borrow_and_update();
             if state.gone {
-                return Ok(self.end(EndReason::ThreadDeleted));
+                // A subscription that began after the loss has found the thread: it was deleted since.
+                let is_lost = state.lost && state.resets != self.resets;
+                let reason = if is_lost { EndReason::LogReplaced(ReplacedLog::LOST) } else { EndReason::ThreadDeleted };
+                return Ok(self.end(reason));
             }
             // The state is not known again yet after a loss of the store.
             let Some(history) = state.history else {
@@ -225,7 +240,7 @@ impl Subscription {
                     Judgement::Continues => {}
                     Judgement::Rebased => return Ok(Some(Delivery::Rebased { from, epoch: history.epoch })),
                     Judgement::Replaced { common_up_to } => {
-                        let replaced = ReplacedLog { epoch: history.epoch, tail: state.tail, common_up_to };
+                        let replaced = ReplacedLog { epoch: Some(history.epoch), tail: state.tail, common_up_to };
                         return Ok(self.end(EndReason::LogReplaced(replaced)));
                     }
                     Judgement::Ahead => return Err(StoreError::Corrupt("a cursor beyond its log".to_owned())),
@@ -253,7 +268,15 @@ impl Subscription {
                     };
                     return Ok(Some(Delivery::FellBehind(self.cursor)));
                 }
-                let Some((generation, page)) = self.page().await? else {
+                let page = match self.page().await {
+                    // No later attempt reads these events: the subscription ends, and others of the same client do not.
+                    Err(StoreError::Damaged { key, first_seq, last_seq }) => {
+                        tracing::error!(key = key.0, first_seq, last_seq, "a subscription ends: its log is damaged");
+                        return Ok(self.end(EndReason::LogDamaged { key, first_seq, last_seq }));
+                    }
+                    page => page?,
+                };
+                let Some((generation, page)) = page else {
                     return Ok(self.end(EndReason::ThreadDeleted));
                 };
                 if generation != self.generation {

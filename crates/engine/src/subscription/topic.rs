@@ -110,7 +110,7 @@ impl Topic {
             return Ok(Some((generation, slice)));
         }
         metrics.store_reads.follower.inc();
-        let Some(page) = log.read(self.key, ReadFrom::After(cursor), usize::MAX).await? else {
+        let Some(page) = log.page(self.key, ReadFrom::After(cursor), usize::MAX).await? else {
             self.advance(&TopicState::absent(known));
             return Ok(None);
         };

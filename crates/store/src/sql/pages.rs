@@ -1,8 +1,10 @@
 //! Pages as they come from the database: of a log, of a list, of a feed.
 
+use std::sync::Arc;
+
 use threadline_core::{
-    AgentId, Epoch, FeedChange, FeedCursor, FeedEntry, FeedHead, Fence, Footprint, ListPosition, LogSlice, ProjectId,
-    ReadFrom, Run, RunId, Seq, ThreadId, ThreadKey, Timestamp, UserId,
+    AgentId, Batch, Epoch, FeedChange, FeedCursor, FeedEntry, FeedHead, Fence, Footprint, ListPosition, LogSlice,
+    ProjectId, ReadFrom, Run, RunId, Seq, ThreadId, ThreadKey, Timestamp, UserId,
     limits::{PAGE_BYTES, PAGE_ROWS},
 };
 
@@ -83,20 +85,35 @@ pub(crate) fn log_rows<R: Cells>(
     Ok(head.map(|head| (head, log)))
 }
 
-/// The page that a reader receives, cut from the rows that contain it.
+/// True between two batches between which events are missing.
+fn is_gap(pair: &[Arc<Batch>]) -> bool {
+    pair[0].last_seq + 1 != pair[1].first_seq
+}
+
+/// The page that a reader receives, cut from the rows that contain it. Seen from the cursor, it ends where rows are
+/// missing.
 pub(crate) fn log_page(head: Head, rows: Vec<LogRow>, from: ReadFrom, max_events: usize) -> StoreResult<LogPage> {
     let mut slice = LogSlice::default();
     for row in rows {
         slice.0.extend(row.unpack()?);
     }
-    if slice.0.windows(2).any(|pair| pair[0].last_seq + 1 != pair[1].first_seq) {
-        return Err(corrupt(format_args!("the log of thread {} has a hole", head.key.0)));
+    if slice.0.windows(2).any(|pair| pair[0].last_seq >= pair[1].first_seq) {
+        return Err(corrupt(format_args!("the log of thread {} has an event twice", head.key.0)));
     }
     let max_events = max_events as u64;
     let slice = match from {
-        ReadFrom::After(after) => slice.between(after, after.saturating_add(max_events).saturating_add(1)),
+        ReadFrom::After(after) => {
+            let mut slice = slice.between(after, after.saturating_add(max_events).saturating_add(1));
+            if let Some(gap) = slice.0.windows(2).position(is_gap) {
+                slice.0.truncate(gap + 1);
+            }
+            slice
+        }
         ReadFrom::Before(before) => {
-            let slice = slice.between(0, before);
+            let mut slice = slice.between(0, before);
+            if let Some(gap) = slice.0.windows(2).rposition(is_gap) {
+                slice.0.drain(..=gap);
+            }
             let end: Seq = slice.last_seq().unwrap_or(0);
             slice.between(end.saturating_sub(max_events), Seq::MAX)
         }

@@ -75,7 +75,11 @@ async fn undecided<S: Sealing>(store: &S, key: ThreadKey) -> StoreResult<Option<
     let upto = store.decided(key).await?;
     let cap = Cap { bytes: SEAL_BYTES, rows: S::ROWS, events: usize::MAX };
     let Some(rows) = store.rows_after(key, upto, cap).await? else { return Ok(None) };
-    let parts = rows.into_iter().map(Part::of).collect::<StoreResult<Vec<_>>>()?;
+    let mut parts = rows.into_iter().map(Part::of).collect::<StoreResult<Vec<_>>>()?;
+    // A segment of rows on both sides of a gap would have events under wrong seqs.
+    if let Some(gap) = parts.windows(2).position(|pair| pair[0].last_seq() + 1 != pair[1].first_seq()) {
+        parts.truncate(gap + 1);
+    }
     let more = parts.len() >= S::ROWS || parts.iter().map(Part::bytes).sum::<usize>() >= SEAL_BYTES;
     Ok(Some(Undecided { upto, parts, more }).filter(|found| !found.parts.iter().any(Part::is_closed)))
 }

@@ -9,7 +9,7 @@
 
 import { ConnectionError, ProblemError, ProtocolError, type ThreadlineError } from "../errors.js";
 import type { EventBatch } from "../types.js";
-import type { EndReason, FrameOf, ServerFrame, SubscribeRequest } from "./frames.js";
+import type { FrameOf, ServerFrame, SubscribeRequest } from "./frames.js";
 
 /** Items of a followed thread. */
 export type ThreadItem =
@@ -29,7 +29,7 @@ export type ThreadItem =
   /** The connection was lost; the next attempt follows after `waitMs`. */
   | { readonly type: "reconnecting"; readonly waitMs: number; readonly error: ThreadlineError }
   /** The last item: the run to which the subscription was limited has ended, or the thread was deleted. */
-  | { readonly type: "ended"; readonly reason: Exclude<EndReason, "unsubscribed" | "log-replaced"> };
+  | { readonly type: "ended"; readonly reason: "run-ended" | "thread-deleted" };
 
 /** The result of a frame. */
 export interface Taken<Item> {
@@ -109,7 +109,7 @@ export class Follow implements Cursor<ThreadItem> {
         const { reason, seq } = frame.body;
         // The response to an unsubscribe belongs to an earlier request.
         if (reason === "unsubscribed") return NOTHING;
-        if (reason === "log-replaced") return { items: [], error: replaced(frame) };
+        if (reason === "log-replaced" || reason === "log-damaged") return { items: [], error: lost(frame) };
         const missing = reason === "run-ended" && this.#reaches(seq ?? 0);
         return missing || { items: [{ type: "ended", reason }], done: true };
       }
@@ -172,18 +172,11 @@ export function refusal({ body }: FrameOf<"error">): Taken<never> {
 }
 
 /** The same error as for a request with this cursor: the end of a subscription and a refusal are handled alike. */
-function replaced({ body: { epoch, tail, commonUpTo = null } }: FrameOf<"ended">): ProblemError {
-  return new ProblemError(
-    {
-      type: "/problems/log-replaced",
-      title: "Log replaced",
-      detail: "events were lost",
-      epoch,
-      tail,
-      commonUpTo,
-    },
-    410,
-  );
+function lost({ body: { reason, epoch, tail, commonUpTo = null, firstSeq, lastSeq } }: FrameOf<"ended">): ProblemError {
+  const type = `/problems/${reason}`;
+  return reason === "log-damaged"
+    ? new ProblemError({ type, title: "Damaged log", detail: "events are damaged", firstSeq, lastSeq }, 500)
+    : new ProblemError({ type, title: "Log replaced", detail: "events were lost", epoch, tail, commonUpTo }, 410);
 }
 
 function outOfStep(why: string): Taken<never> {

@@ -5,7 +5,7 @@ import type { ProblemDocument } from "../problems.js";
 import type { EventBatch, FeedEntry } from "../types.js";
 
 /** Why a subscription has ended, as reported by the server; later versions may add reasons. */
-export type EndReason = "run-ended" | "thread-deleted" | "log-replaced" | "unsubscribed";
+export type EndReason = "run-ended" | "thread-deleted" | "log-replaced" | "log-damaged" | "unsubscribed";
 
 export interface Position {
   readonly threadId: string;
@@ -38,6 +38,9 @@ interface Bodies {
     readonly epoch?: string | null;
     readonly tail?: number;
     readonly commonUpTo?: number | null;
+    /** The damaged events, if the reason is `log-damaged`. */
+    readonly firstSeq?: number;
+    readonly lastSeq?: number;
   };
   readonly feedHello: { readonly epoch: string; readonly cursor: number };
   readonly feedRebased: { readonly epoch: string; readonly cursor: number };

@@ -77,6 +77,7 @@ const IN_FEED: { readonly [name: string]: string } = {
   hello: "feedHello",
   rebased: "feedRebased",
   caughtUp: "feedCaughtUp",
+  ended: "feedEnded",
 };
 
 /** Reports the result of a request as a frame of the socket; `body` has the members of frames of a thread or of the feed. */

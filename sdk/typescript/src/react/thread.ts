@@ -312,7 +312,10 @@ export class ThreadStore extends Store<ThreadSnapshot> {
         },
         onDeleted: () => this.#deleted(),
         onError: (error) => {
-          if (isProblem(error, "log-replaced") || isProblem(error, "cursor-ahead")) return void this.#begin();
+          // Of a thread that the server has lost as a whole, this copy is all that is left: it stays, with the error.
+          const isLost = isProblem(error, "log-replaced") && error.problem["epoch"] === null;
+          const isOther = isProblem(error, "log-replaced") || isProblem(error, "cursor-ahead");
+          if (isOther && !isLost) return void this.#begin();
           if (isProblem(error, "thread-not-found")) return this.#deleted();
           this.#lost = error;
           this.#tools.fail(error);

@@ -174,6 +174,16 @@ test("falling behind, the end and refusals", () => {
   expect(error).toMatchObject({ slug: "log-replaced", status: 410, retryable: false });
 });
 
+test("a damaged log is a final error of its thread, and a lost thread is not a deleted one", () => {
+  const end = (body: object) => frame("ended", { threadId: "t", seq: 0, ...body });
+  const damaged = take(follow(), hello(), end({ epoch: "e", reason: "log-damaged", firstSeq: 1, lastSeq: 2 }))[1];
+  expect(damaged.error).toMatchObject({ slug: "log-damaged", status: 500, retryable: false });
+  expect((damaged.error as ProblemError).problem).toMatchObject({ firstSeq: 1, lastSeq: 2 });
+  const lost = take(follow(), hello(), end({ epoch: null, reason: "log-replaced", tail: 0, commonUpTo: null }))[1];
+  expect(lost.error).toMatchObject({ slug: "log-replaced", retryable: false });
+  expect((lost.error as ProblemError).problem["epoch"]).toBeNull();
+});
+
 const entry = (cursor: number) => ({ cursor, type: "upsert", threadId: `t${cursor}`, thread: null });
 
 test("the feed: positions have gaps, and each entry is delivered once", () => {

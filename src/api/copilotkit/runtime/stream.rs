@@ -124,12 +124,13 @@ impl Telling {
         out.into()
     }
 
-    /// Writes a RUN_ERROR for a deleted thread: the run's own terminal event was deleted with it.
+    /// Writes a RUN_ERROR for a run whose terminal event cannot be read: it was deleted with the thread, lost or damaged.
     fn gone(&mut self, reason: EndReason) -> Bytes {
         let mut out = Vec::new();
         self.begin(&mut out, false);
         let (message, code) = match reason {
             EndReason::LogReplaced(_) => ("The store has lost events of the run.", "HISTORY_LOST"),
+            EndReason::LogDamaged { .. } => ("Events of the run are damaged in the store.", "LOG_DAMAGED"),
             EndReason::ThreadDeleted | EndReason::RunEnded => ("The thread was deleted.", "THREAD_DELETED"),
         };
         let error = json!({ "type": "RUN_ERROR", "message": message, "code": code });
@@ -227,7 +228,9 @@ impl EventSource for Run {
                 Some(Delivery::CaughtUp(_)) => self.live = true,
                 Some(Delivery::FellBehind(_)) => self.live = false,
                 Some(Delivery::Rebased { .. }) => {}
-                Some(Delivery::Ended(reason @ (EndReason::ThreadDeleted | EndReason::LogReplaced(_)))) => {
+                Some(Delivery::Ended(
+                    reason @ (EndReason::ThreadDeleted | EndReason::LogReplaced(_) | EndReason::LogDamaged { .. }),
+                )) => {
                     let gone = telling.gone(reason);
                     self.rest = None;
                     self.leave();

@@ -312,6 +312,7 @@ impl Following {
         let (code, message) = match reason {
             EndReason::ThreadDeleted => ("thread-deleted", "The thread was deleted."),
             EndReason::LogReplaced(_) => ("history-lost", "The store has lost events of the run."),
+            EndReason::LogDamaged { .. } => ("log-damaged", "Events of the run are damaged in the store."),
             EndReason::RunEnded => {
                 let found = self.state.service.runs.get(&self.pass.principal, &self.pass.thread, run).await.ok()?;
                 if found.producer_seq > 0 {
