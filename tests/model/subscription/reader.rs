@@ -66,7 +66,7 @@ async fn connect(
         }
         Err(FollowError::LogReplaced(ReplacedLog { epoch, .. })) if foreign && epoch == Some(thread.epoch) => {
             world.stats().replaced += 1;
-            *resume = Some((epoch, 0));
+            *resume = Some((thread.epoch, 0));
         }
         Err(FollowError::CursorAhead { .. }) if ahead => world.stats().ahead += 1,
         Err(FollowError::Gone) if gone => {}
