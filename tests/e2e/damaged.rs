@@ -1,11 +1,11 @@
-//! Events that the disk has changed: reads end in front of them, and say so.
+//! Data that the disk has changed: reads end in front of damaged events, and say so; a damaged page makes the node unready.
 
 use serde_json::json;
-use sqlx::{Connection, PgConnection};
+use sqlx::{Connection, PgConnection, SqliteConnection};
 
 use crate::{
     backing::Postgres,
-    harness::{Backend, Options, Server, number, text},
+    harness::{Backend, Options, Server, eventually, number, text},
 };
 
 #[tokio::test]
@@ -34,5 +34,32 @@ async fn damaged_events_are_told_and_never_shown() {
     assert_eq!(page(2).await.ok(200)["events"].as_array().expect("events").len(), 1, "what follows is intact");
     let counted = dev.get("/metrics").await;
     assert!(!counted.text().contains("threadline_damaged_rows_total 0\n"), "{}", counted.text());
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_damaged_page_makes_the_node_unready() {
+    let data = tempfile::tempdir().expect("a directory");
+    let server = Server::in_directory(data.path(), Options::new(Backend::Sqlite)).await;
+    server.client().thread("t").await;
+    server.stop().await;
+    let file = data.path().join("threadline.db");
+    let mut own = SqliteConnection::connect(&format!("sqlite://{}", file.display())).await.expect("connects");
+    let place =
+        "SELECT rootpage, (SELECT page_size FROM pragma_page_size) FROM sqlite_master WHERE name = 'threads_by_id'";
+    let (page, size): (i64, i64) = sqlx::query_as(place).fetch_one(&mut own).await.expect("an index");
+    own.close().await.expect("closes");
+    let mut bytes = std::fs::read(&file).expect("a file");
+    let end = usize::try_from(page * size).expect("an offset");
+    bytes[end - 16..end].iter_mut().for_each(|byte| *byte ^= 0xff);
+    std::fs::write(&file, bytes).expect("writes");
+
+    let server = Server::in_directory(data.path(), Options::new(Backend::Sqlite)).await;
+    server.client().get("/v1/threads/t").await.problem(500, "internal");
+    let why = eventually("the next beat", async || {
+        let ready = server.client().get("/readyz").await;
+        (ready.status == 503).then(|| ready.json()["why"].clone()).filter(|why| why != "starting")
+    });
+    assert_eq!(why.await, "store-is-corrupt");
     server.stop().await;
 }
