@@ -24,7 +24,7 @@ use threadline_http::{
     listener::{self, ConnectionBounds, Listener, Serving, Timeouts},
 };
 use threadline_store::{
-    DynStore, TransferStore, VerifyStore,
+    DynStore, LineageCause, LineageStore, TransferStore, VerifyStore,
     postgres::{self, PgStore},
     sqlite::{self, SqliteStore},
 };
@@ -300,6 +300,11 @@ pub enum CommandError {
     /// The database cannot be opened.
     #[error("{0}: {1}")]
     Postgres(String, postgres::OpenError),
+    /// The database is a standby, which has no history of its own: another one may already be the primary.
+    #[error(
+        "standby database: {0} is in recovery, and may lack what its primary has; run this command against the primary"
+    )]
+    Standby(String),
 }
 
 /// Course of a command whose data directory does not exist.
@@ -330,7 +335,12 @@ impl CommandStore {
             },
             StoreChoice::Postgres(url) => {
                 let store = PgStore::open(url, Clock::system()).await;
-                Arc::new(store.map_err(|error| CommandError::Postgres(without_secrets(url), error))?)
+                let store = store.map_err(|error| CommandError::Postgres(without_secrets(url), error))?;
+                if store.lineage().state().cause() == Some(LineageCause::Standby) {
+                    store.close().await;
+                    return Err(CommandError::Standby(without_secrets(url)));
+                }
+                Arc::new(store)
             }
         };
         Ok(Self { store })

@@ -6,7 +6,7 @@ use sqlx::{AssertSqlSafe, Connection, PgConnection, SqliteConnection};
 use threadline_core::{Clock, NewEvents, NewThread, ProjectId, RunId, ThreadId, UserId};
 use threadline_store::{StartOutcome, StartRun, TransferStore, postgres::PgStore, sqlite::SqliteStore};
 
-use crate::backing::postgres::Postgres;
+use crate::backing::{Standby, postgres::Postgres};
 
 /// Damages, as statements for SQLite and for Postgres, each with the kind of its finding.
 const DAMAGES: [(&str, &str, &str); 17] = [
@@ -206,5 +206,24 @@ async fn every_damage_of_a_database_is_found() {
         assert!(done.rows_affected() > 0, "{kind}");
         found(&url, kind);
         store.close().await;
+    }
+}
+
+#[tokio::test]
+async fn commands_on_a_standby_name_the_primary() {
+    let primary = Postgres::start(&[]);
+    let own = primary.fresh_database();
+    PgStore::open(&own, Clock::system()).await.expect("opens").close().await;
+    let standby = Standby::of(&primary);
+    standby.catch_up(&primary);
+    let url = standby.url(own.rsplit('/').next().expect("a name"));
+    for (command, code) in [(["verify"].as_slice(), 2), (&["lineage", "list"], 1), (&["lineage", "new"], 1)] {
+        let mut program = Command::new(env!("CARGO_BIN_EXE_threadline"));
+        let output = program.args(command).env("THREADLINE_STORE", &url).output().expect("the program runs");
+        let told = String::from_utf8(output.stderr).expect("text");
+        assert_eq!(output.status.code(), Some(code), "{command:?}: {told}");
+        assert!(told.starts_with("error: standby database: postgres://"), "{command:?}: {told}");
+        assert!(told.trim_end().ends_with("run this command against the primary"), "{command:?}: {told}");
+        assert!(output.stdout.is_empty(), "{command:?}");
     }
 }
