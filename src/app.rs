@@ -5,11 +5,10 @@ use std::{
     net::SocketAddr,
     path::{Path, PathBuf},
     sync::Arc,
-    time::Duration,
 };
 
 use futures_util::future::BoxFuture;
-use threadline_core::{AllowedOrigins, Clock, ProjectId, agent::Agent, limits::RECHECK_INTERVAL};
+use threadline_core::{Clock, ProjectId, agent::Agent, limits::RECHECK_INTERVAL};
 use threadline_engine::{
     Ports, Service,
     cluster::{
@@ -22,11 +21,11 @@ use threadline_engine::{
 };
 use threadline_http::{
     auth::Auth,
-    egress::{EgressClient, EgressPolicy, Network},
+    egress::{EgressClient, EgressPolicy},
     listener::{self, ConnectionBounds, Listener, Serving, Timeouts},
 };
 use threadline_store::{
-    DynStore, TransferStore,
+    DynStore, LineageCause, LineageStore, TransferStore, VerifyStore,
     postgres::{self, PgStore},
     sqlite::{self, SqliteStore},
 };
@@ -42,6 +41,7 @@ use crate::{
 mod admin;
 mod departure;
 mod serve_config;
+mod settings;
 mod waiting;
 
 use admin::AdminListener;
@@ -166,55 +166,6 @@ impl<L: Listener> App<L> {
         service.quota.set_projects(Arc::new(move |id| projects.limits(id)));
         let state = ApiState::new(service.clone(), Agents::new(service, agents)?, auth);
         Ok(Self { listener, admin: None, store: None, state, timeouts, naming: None }.with_agent_networks(Vec::new()))
-    }
-
-    /// Allows these networks for agents that were made over the API; in development mode also this machine.
-    pub fn with_agent_networks(self, mut networks: Vec<Network>) -> Self {
-        if self.is_development() {
-            networks.push(Network::Loopback);
-        }
-        self.with_outbound(EgressClient::new(EgressPolicy::Public(networks)))
-    }
-
-    /// Replaces the HTTP client for agents that were made over the API.
-    pub fn with_outbound(mut self, outbound: EgressClient) -> Self {
-        self.state.agents = self.state.agents.clone().with_outbound(outbound);
-        self
-    }
-
-    /// Replaces the limit of concurrent runs of agents.
-    pub fn with_agent_runs(mut self, places: usize) -> Self {
-        self.state.agents = self.state.agents.clone().with_places(places);
-        self
-    }
-
-    /// Replaces the largest difference between the clocks of token issuers and the store's.
-    pub fn with_token_leeway(mut self, leeway: Duration) -> Self {
-        self.state.http.auth = self.state.http.auth.clone().with_leeway(leeway);
-        self
-    }
-
-    /// Replaces the timeouts of the server.
-    pub fn with_timeouts(mut self, timeouts: Timeouts) -> Self {
-        self.state.http.heartbeat = timeouts.heartbeat;
-        self.state.agents = self.state.agents.clone().with_store_timeout(timeouts.agents);
-        self.state.http.auth = self.state.http.auth.clone().with_check(timeouts.credentials);
-        self.state.http.bodies.read_timeout = timeouts.body;
-        self.state.http.bodies.memory_timeout = timeouts.room;
-        self.state.http.responses.memory_timeout = timeouts.room;
-        self.state.http.close = timeouts.close;
-        Self { timeouts, ..self }
-    }
-
-    /// Allows web pages of these origins to send requests from browsers, if there are API keys.
-    pub fn with_origins(mut self, origins: AllowedOrigins) -> Self {
-        self.state.http.origins = Arc::new(origins);
-        self
-    }
-
-    /// Turns on the naming of threads that have no name.
-    pub fn with_names(self, naming: TitleSettings) -> Self {
-        Self { naming: Some(naming), ..self }
     }
 
     /// Address and port that are bound.
@@ -352,6 +303,11 @@ pub enum CommandError {
     /// The database cannot be opened.
     #[error("{0}: {1}")]
     Postgres(String, postgres::OpenError),
+    /// The database is a standby, which has no history of its own: another one may already be the primary.
+    #[error(
+        "standby database: {0} is in recovery, and may lack what its primary has; run this command against the primary"
+    )]
+    Standby(String),
 }
 
 /// Course of a command whose data directory does not exist.
@@ -365,13 +321,13 @@ pub enum MissingData {
 
 /// Store that a command opens without a server: a data directory that no server uses, or a database.
 pub struct CommandStore {
-    store: Arc<dyn TransferStore>,
+    store: Arc<dyn VerifyStore>,
 }
 
 impl CommandStore {
     /// Opens the store of a command.
     pub async fn open(choice: &StoreChoice, missing: MissingData) -> Result<Self, CommandError> {
-        let store: Arc<dyn TransferStore> = match choice {
+        let store: Arc<dyn VerifyStore> = match choice {
             StoreChoice::Sqlite(data) if missing == MissingData::Refuse && !SqliteStore::is_in(data) => {
                 return Err(CommandError::NoData(data.to_owned()));
             }
@@ -382,7 +338,12 @@ impl CommandStore {
             },
             StoreChoice::Postgres(url) => {
                 let store = PgStore::open(url, Clock::system()).await;
-                Arc::new(store.map_err(|error| CommandError::Postgres(without_secrets(url), error))?)
+                let store = store.map_err(|error| CommandError::Postgres(without_secrets(url), error))?;
+                if store.lineage().state().cause() == Some(LineageCause::Standby) {
+                    store.close().await;
+                    return Err(CommandError::Standby(without_secrets(url)));
+                }
+                Arc::new(store)
             }
         };
         Ok(Self { store })
@@ -390,6 +351,11 @@ impl CommandStore {
 
     pub fn store(&self) -> Arc<dyn TransferStore> {
         self.store.clone()
+    }
+
+    /// The store with its interface for verification.
+    pub fn tables(&self) -> &dyn VerifyStore {
+        self.store.as_ref()
     }
 
     /// Closes the store cleanly.

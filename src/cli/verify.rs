@@ -23,10 +23,11 @@ use crate::{
 /// Store to verify, and the part of it.
 #[derive(Debug, Clone, Args)]
 #[command(after_help = "\
-Every thread is read to its end, and these rules are checked: the seqs of a log have no gap; the head ends where the log
-ends; the events of a run are consecutive, and a run that is over has one terminal event, its last; the table turns has
-exactly the active runs; a feed names exactly the threads of its user; stored data has the checksum with which it was
-written. No thread is changed. But the store is opened as a server opens it: the schema of an older release is migrated,
+Every thread is read to its end, and these rules are checked: the seqs of a log have no gap, and its times do not go back;
+the head ends where the log ends; the events of a run are consecutive, and a run that is over has one terminal event, its
+last; the table turns has exactly the active runs; a feed names exactly the threads of its user; no row belongs to a thread
+that does not exist; stored data has the checksum with which it was written; SQLite finds no damage in its file. Data that
+cannot be read is reported, and the rest is verified. No thread is changed. But the store is opened as a server opens it: the schema of an older release is migrated,
 a backup gets a generation of its own, and the leases of active runs in a data directory are renewed.
 Each contradiction is a line of JSON on the standard output; the last line counts what was read.
 Exit codes: 0 no contradiction, 1 contradictions, 2 the store could not be read.
@@ -113,8 +114,7 @@ async fn of(choice: &StoreChoice, scope: &Scope) -> Result<bool, CliError> {
             output = writeln!(io::stdout(), "{line}");
         }
     };
-    let store = opened.store();
-    let done = verify(store.as_ref(), scope, &progress, |finding: &Finding| print(finding.line().to_string())).await;
+    let done = verify(opened.tables(), scope, &progress, |finding: &Finding| print(finding.line().to_string())).await;
     progress.clear();
     opened.close().await;
     let done = done.map_err(|error| told(&error))?;

@@ -28,4 +28,4 @@ pub use error::{Damage, Refusal, TransferError};
 pub use export::export;
 pub use import::import;
 pub use selection::Selection;
-pub use verify::{Finding, Scope, Verified, verify};
+pub use verify::{Finding, FindingKind, Scope, Verified, verify};

@@ -2,9 +2,11 @@
 
 use sqlx::{AssertSqlSafe, Connection, PgConnection, SqliteConnection};
 use threadline_core::{ReadFrom, ThreadKey};
-use threadline_store::{Snapshot, StoreError, TransferStore, damaged_rows, postgres::PgStore};
+use threadline_store::{
+    NodeStore, Snapshot, StoreError, ThreadStore, TransferStore, damaged_rows, postgres::PgStore, sqlite::SqliteStore,
+};
 
-use crate::{backing::postgres::Postgres, support::*};
+use crate::{backing::postgres::Postgres, nodes::beat, support::*};
 
 const BODY: &str = "UPDATE log SET body = 'x' || substr(body, 2) WHERE first_seq = 2";
 const SNAPSHOT: &str = "UPDATE snapshots SET body = 'x' || substr(body, 2)";
@@ -71,4 +73,35 @@ async fn a_changed_byte_is_noticed_on_postgres() {
         assert!(done.rows_affected() > 0);
     })
     .await;
+}
+
+#[tokio::test]
+async fn a_read_that_meets_a_damaged_page_ends_the_beats() {
+    let env = Env::sqlite().await;
+    env.create("t").await;
+    let dir = env.dir.as_ref().expect("a directory").path().to_owned();
+    env.store.shut_down().await;
+    let file = dir.join("threadline.db");
+    let mut own = SqliteConnection::connect(&format!("sqlite://{}", file.display())).await.expect("connects");
+    let place =
+        "SELECT rootpage, (SELECT page_size FROM pragma_page_size) FROM sqlite_master WHERE name = 'threads_by_id'";
+    let (page, size): (i64, i64) = sqlx::query_as(place).fetch_one(&mut own).await.expect("an index");
+    own.close().await.expect("closes");
+    let mut bytes = std::fs::read(&file).expect("a file");
+    let end = usize::try_from(page * size).expect("an offset");
+    bytes[end - 16..end].iter_mut().for_each(|byte| *byte ^= 0xff);
+    std::fs::write(&file, bytes).expect("writes");
+
+    let store = SqliteStore::open(&dir, clock()).await.expect("opens");
+    store.put_beat(&beat(1)).await.expect("no damage is known");
+    let id = threadline_core::ThreadId::new("t").expect("id");
+    let read = store.thread(&project(), &id).await;
+    assert!(matches!(read, Err(StoreError::Corrupt(_))), "{read:?}");
+    for _ in 0..2 {
+        assert!(
+            matches!(store.put_beat(&beat(1)).await, Err(StoreError::Corrupt(_))),
+            "the node is not ready for good"
+        );
+    }
+    store.close().await;
 }

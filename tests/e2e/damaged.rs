@@ -1,4 +1,4 @@
-//! Events that the disk has changed: reads end in front of them, and say so.
+//! Data that the disk has changed: reads end in front of damaged events, and say so; a damaged page makes the node unready.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use threadline_core::ThreadKey;
 
 use crate::{
     backing::Postgres,
-    harness::{Backend, Client, Options, Server, http::open, number, sse::Events, text},
+    harness::{Backend, Client, Options, Server, eventually, http::open, number, sse::Events, text},
 };
 
 #[tokio::test]
@@ -160,5 +160,32 @@ async fn one_damaged_thread_ends_no_other_subscription() {
     assert_eq!(cut.status(), 200);
     assert!(cut.bytes().await.is_err(), "the client learns that lines are missing");
     assert_eq!(lines(2).await.text().await.expect("intact").lines().count(), 1);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_damaged_page_makes_the_node_unready() {
+    let data = tempfile::tempdir().expect("a directory");
+    let server = Server::in_directory(data.path(), Options::new(Backend::Sqlite)).await;
+    server.client().thread("t").await;
+    server.stop().await;
+    let file = data.path().join("threadline.db");
+    let mut own = SqliteConnection::connect(&format!("sqlite://{}", file.display())).await.expect("connects");
+    let place =
+        "SELECT rootpage, (SELECT page_size FROM pragma_page_size) FROM sqlite_master WHERE name = 'threads_by_id'";
+    let (page, size): (i64, i64) = sqlx::query_as(place).fetch_one(&mut own).await.expect("an index");
+    own.close().await.expect("closes");
+    let mut bytes = std::fs::read(&file).expect("a file");
+    let end = usize::try_from(page * size).expect("an offset");
+    bytes[end - 16..end].iter_mut().for_each(|byte| *byte ^= 0xff);
+    std::fs::write(&file, bytes).expect("writes");
+
+    let server = Server::in_directory(data.path(), Options::new(Backend::Sqlite)).await;
+    server.client().get("/v1/threads/t").await.problem(500, "internal");
+    let why = eventually("the next beat", async || {
+        let ready = server.client().get("/readyz").await;
+        (ready.status == 503).then(|| ready.json()["why"].clone()).filter(|why| why != "starting")
+    });
+    assert_eq!(why.await, "store-is-corrupt");
     server.stop().await;
 }

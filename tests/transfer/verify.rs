@@ -6,10 +6,10 @@ use sqlx::{AssertSqlSafe, Connection, PgConnection, SqliteConnection};
 use threadline_core::{Clock, NewEvents, NewThread, ProjectId, RunId, ThreadId, UserId};
 use threadline_store::{StartOutcome, StartRun, TransferStore, postgres::PgStore, sqlite::SqliteStore};
 
-use crate::backing::postgres::Postgres;
+use crate::backing::{Standby, postgres::Postgres};
 
 /// Damages, as statements for SQLite and for Postgres, each with the kind of its finding.
-const DAMAGES: [(&str, &str, &str); 9] = [
+const DAMAGES: [(&str, &str, &str); 17] = [
     ("log-gap", "DELETE FROM log WHERE first_seq = 4", ""),
     ("head-differs-from-log", "UPDATE heads SET tail = tail + 1", ""),
     ("run-differs-from-log", "UPDATE runs SET producer_seq = 2 WHERE id = 's'", ""),
@@ -26,6 +26,18 @@ const DAMAGES: [(&str, &str, &str); 9] = [
         "UPDATE log SET body = convert_to(replace(convert_from(body, 'UTF8'), '\"A\"', '\"B\"'), 'UTF8')
           WHERE first_seq = 4",
     ),
+    ("thread-without-head", "DELETE FROM heads", ""),
+    ("thread-unreadable", "UPDATE runs SET status = 99 WHERE id = 'active'", ""),
+    ("run-unreadable", "UPDATE runs SET status = 99 WHERE id = 's'", ""),
+    ("feed-unreadable", "DELETE FROM heads WHERE tail > 0", ""),
+    ("row-without-thread", "DELETE FROM threads WHERE id = 't'", ""),
+    (
+        "feed-entry-without-thread",
+        "INSERT INTO feed_entries (project, user, pos, thread, key) VALUES ('default', 'dev', 1, 'ghost', 55)",
+        "INSERT INTO feed_entries (project, user_id, pos, thread, key) VALUES ('default', 'dev', 1, 'ghost', 55)",
+    ),
+    ("log-times", "UPDATE log SET at = at - 5000 WHERE first_seq = 4", ""),
+    ("log-times", "UPDATE log SET at = at + 7200000 WHERE first_seq = 7", ""),
     ("turns-differ-from-head", "DELETE FROM turns", ""),
     (
         "turn-without-thread",
@@ -40,12 +52,13 @@ const DAMAGES: [(&str, &str, &str); 9] = [
     ),
 ];
 
-/// A thread with two runs that are over and one that is active, of a user whose feed is complete.
+/// A thread with two runs that are over and one that is active, and a thread without events, of a user whose feed is
+/// complete.
 async fn fill(store: &dyn TransferStore) {
     let (project, user) = (ProjectId::new("p").expect("id"), UserId::new("u").expect("id"));
-    let new = NewThread {
+    let new = |id| NewThread {
         project: project.clone(),
-        id: ThreadId::new("t").expect("id"),
+        id: ThreadId::new(id).expect("id"),
         user: user.clone(),
         agent: None,
         name: None,
@@ -53,7 +66,8 @@ async fn fill(store: &dyn TransferStore) {
         created_with: "digest".into(),
         request: None,
     };
-    let key = store.create_thread(new).await.expect("creates").thread.key;
+    let key = store.create_thread(new("t")).await.expect("creates").thread.key;
+    store.create_thread(new("empty")).await.expect("creates");
     for run in ["r", "s", "active"] {
         let end = if run == "active" { "" } else { "{\"type\":\"RUN_FINISHED\"}\n" };
         let events = format!("{{\"type\":\"A\"}}\n{{\"type\":\"A\"}}\n{end}");
@@ -73,14 +87,20 @@ async fn fill(store: &dyn TransferStore) {
     store.pump_feed(&project, &user).await.expect("pumps");
 }
 
-/// Exit code and the kinds of the findings.
+/// Exit code and the kinds of the findings. A verification that could begin ends with the line that counts.
 fn verify(place: &str) -> (Option<i32>, Vec<String>) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_threadline"));
     let output = command.arg("verify").arg(place).env_remove("THREADLINE_STORE").output().expect("the program runs");
     let text = String::from_utf8(output.stdout).expect("text");
     let lines = text.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).expect("JSON"));
-    let kinds = lines.filter_map(|line| line["finding"].as_str().map(str::to_owned)).collect();
-    (output.status.code(), kinds)
+    let lines: Vec<_> = lines.collect();
+    let kinds: Vec<_> = lines.iter().filter_map(|line| line["finding"].as_str().map(str::to_owned)).collect();
+    let code = output.status.code();
+    if code != Some(2) {
+        let counted = lines.last().and_then(|line| line["verified"]["findings"].as_u64());
+        assert_eq!(counted, Some(kinds.len() as u64), "{text}");
+    }
+    (code, kinds)
 }
 
 fn copy(from: &Path, to: &Path) {
@@ -141,14 +161,36 @@ async fn a_project_selects_threads_wherever_it_is_named() {
         let counts = last.and_then(|line| serde_json::from_str::<serde_json::Value>(&line).ok());
         (output.status.code(), counts.and_then(|counts| counts["verified"]["threads"].as_u64()))
     };
-    assert_eq!(verified(&[], &[], None), (Some(0), Some(1)));
-    for (project, threads) in [("p", 1), ("other", 0)] {
+    assert_eq!(verified(&[], &[], None), (Some(0), Some(2)));
+    for (project, threads) in [("p", 2), ("other", 0)] {
         let expected = (Some(0), Some(threads));
         assert_eq!(verified(&[], &["--project", project], None), expected);
         assert_eq!(verified(&["--project", project], &[], None), expected);
         assert_eq!(verified(&[], &[], Some(project)), expected);
     }
     assert_eq!(verified(&[], &["--project", ""], None), (Some(2), None));
+}
+
+#[tokio::test]
+async fn a_damaged_page_of_a_data_directory_is_found() {
+    let home = tempfile::tempdir().expect("a directory");
+    let (data, file) = (home.path().join("data"), home.path().join("data/threadline.db"));
+    let store = SqliteStore::open(&data, Clock::system()).await.expect("opens");
+    fill(&store).await;
+    store.close().await;
+    let mut own = SqliteConnection::connect(&format!("sqlite://{}", file.display())).await.expect("connects");
+    let (page, size): (i64, i64) = sqlx::query_as(
+        "SELECT rootpage, (SELECT page_size FROM pragma_page_size) FROM sqlite_master WHERE name = 'threads_recent'",
+    )
+    .fetch_one(&mut own)
+    .await
+    .expect("an index");
+    own.close().await.expect("closes");
+    let mut bytes = std::fs::read(&file).expect("a file");
+    let end = usize::try_from(page * size).expect("an offset");
+    bytes[end - 16..end].iter_mut().for_each(|byte| *byte ^= 0xff);
+    std::fs::write(&file, bytes).expect("writes");
+    found(data.to_str().expect("text"), "database-damaged");
 }
 
 #[tokio::test]
@@ -164,5 +206,24 @@ async fn every_damage_of_a_database_is_found() {
         assert!(done.rows_affected() > 0, "{kind}");
         found(&url, kind);
         store.close().await;
+    }
+}
+
+#[tokio::test]
+async fn commands_on_a_standby_name_the_primary() {
+    let primary = Postgres::start(&[]);
+    let own = primary.fresh_database();
+    PgStore::open(&own, Clock::system()).await.expect("opens").close().await;
+    let standby = Standby::of(&primary);
+    standby.catch_up(&primary);
+    let url = standby.url(own.rsplit('/').next().expect("a name"));
+    for (command, code) in [(["verify"].as_slice(), 2), (&["lineage", "list"], 1), (&["lineage", "new"], 1)] {
+        let mut program = Command::new(env!("CARGO_BIN_EXE_threadline"));
+        let output = program.args(command).env("THREADLINE_STORE", &url).output().expect("the program runs");
+        let told = String::from_utf8(output.stderr).expect("text");
+        assert_eq!(output.status.code(), Some(code), "{command:?}: {told}");
+        assert!(told.starts_with("error: standby database: postgres://"), "{command:?}: {told}");
+        assert!(told.trim_end().ends_with("run this command against the primary"), "{command:?}: {told}");
+        assert!(output.stdout.is_empty(), "{command:?}");
     }
 }

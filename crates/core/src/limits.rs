@@ -652,6 +652,8 @@ pub const QUOTA_RETRY: Duration = Duration::from_secs(1);
 /// Largest time by which the newest events of a log may be ahead of the store's clock: up to it, the next events get
 /// the time of the newest ones.
 pub const MAX_LOG_AHEAD: Duration = Duration::from_secs(3_600);
+/// Damages of the files of a data directory that a verification lists.
+pub const VERIFY_DAMAGES: usize = 20;
 /// Active runs whose leases are renewed in one commit after the store's clock was set.
 pub const RENEW_CHUNK: usize = 500;
 /// Largest error of a node's expectation of the store's clock: half of the longest round trip of a beat that counts. Also the

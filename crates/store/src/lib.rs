@@ -50,6 +50,7 @@ pub mod sqlite;
 pub mod status;
 pub mod transfer;
 pub mod trash;
+pub mod verification;
 
 pub use annotations::AnnotationStore;
 pub use clock::{Steady, StoreClock};
@@ -72,3 +73,4 @@ pub use transfer::{
     AnnotatedThread, ExportStore, FeedImage, MovedThread, Published, StagedPart, StagedRow, Staging, TransferStore,
 };
 pub use trash::{HoldStore, Restoration, RetentionHold, TrashStore};
+pub use verification::{KeyedTable, ListedThread, StoredEntry, VerifyStore};

@@ -3,10 +3,13 @@
 use std::collections::BTreeMap;
 
 use memchr::memmem;
-use threadline_core::{NewEvents, ReadFrom, Run, RunId, RunStatus, Seq, limits::MAX_PAGE};
-use threadline_store::{MovedThread, StoreError, TransferStore};
+use threadline_core::{
+    NewEvents, ReadFrom, Run, RunId, RunStatus, Seq, Timestamp,
+    limits::{MAX_LOG_AHEAD, MAX_PAGE},
+};
+use threadline_store::{MovedThread, StoreError, VerifyStore};
 
-use super::Finding;
+use super::finding::{Finding, FindingKind, readable};
 
 /// A run as the log shows it.
 struct Seen {
@@ -23,6 +26,10 @@ pub(super) struct Look<'t> {
     moved: &'t MovedThread,
     runs: BTreeMap<RunId, Seen>,
     current: Option<RunId>,
+    /// Latest time that an event can have.
+    bound: Timestamp,
+    /// Time of the event before.
+    at: Option<Timestamp>,
     /// Seqs that could not be read.
     unread: Vec<(Seq, Seq)>,
     pub(super) events: u64,
@@ -31,18 +38,19 @@ pub(super) struct Look<'t> {
 }
 
 impl<'t> Look<'t> {
-    pub(super) fn new(moved: &'t MovedThread) -> Self {
+    pub(super) fn new(moved: &'t MovedThread, now: Timestamp) -> Self {
         let (runs, unread, findings) = (BTreeMap::new(), Vec::new(), Vec::new());
-        Self { moved, runs, current: None, unread, events: 0, bytes: 0, findings }
+        let bound = now.plus(MAX_LOG_AHEAD);
+        Self { moved, runs, current: None, bound, at: None, unread, events: 0, bytes: 0, findings }
     }
 
-    fn find(&mut self, kind: &'static str, detail: String) {
+    fn find(&mut self, kind: FindingKind, detail: String) {
         let thread = &self.moved.thread;
         self.findings.push(Finding { kind, thread: Some((thread.project.clone(), thread.id.clone())), detail });
     }
 
     /// Reads the whole log, then compares the runs.
-    pub(super) async fn read(&mut self, store: &dyn TransferStore) -> Result<(), StoreError> {
+    pub(super) async fn read(&mut self, store: &dyn VerifyStore) -> Result<(), StoreError> {
         let key = self.moved.thread.key;
         let (mut after, mut step) = (0, MAX_PAGE);
         loop {
@@ -54,23 +62,30 @@ impl<'t> Look<'t> {
                     };
                     if page.slice.first_seq() != Some(after + 1) {
                         let first = page.slice.first_seq().unwrap_or(last);
-                        self.find("log-gap", format!("event {} follows event {after}", first));
+                        self.find(FindingKind::LogGap, format!("event {} follows event {after}", first));
                         self.unread.push((after + 1, first - 1));
                         self.current = None;
                     }
                     for (seq, event, batch) in page.slice.events() {
                         self.take(seq, event, &batch.run);
+                        self.compare_time(seq, batch.at);
                     }
                     if last > page.head.tail {
                         let tail = page.head.tail;
-                        self.find("head-differs-from-log", format!("the head ends at {tail}, the log at {last}"));
+                        self.find(
+                            FindingKind::HeadDiffersFromLog,
+                            format!("the head ends at {tail}, the log at {last}"),
+                        );
                     }
                     after = last;
                 }
                 // Deleted meanwhile.
                 Ok(None) => return Ok(()),
                 Err(StoreError::Damaged { first_seq, last_seq, .. }) => {
-                    self.find("checksum", format!("events {first_seq} to {last_seq} are not as they were written"));
+                    self.find(
+                        FindingKind::Checksum,
+                        format!("events {first_seq} to {last_seq} are not as they were written"),
+                    );
                     self.unread.push((first_seq, last_seq));
                     self.current = None;
                     after = last_seq;
@@ -78,7 +93,7 @@ impl<'t> Look<'t> {
                 // Event by event up to the one that cannot be read.
                 Err(StoreError::Corrupt(_)) if step > 1 => step = 1,
                 Err(StoreError::Corrupt(reason)) => {
-                    self.find("log-unreadable", format!("after event {after}: {reason}"));
+                    self.find(FindingKind::LogUnreadable, format!("after event {after}: {reason}"));
                     self.unread.push((after + 1, Seq::MAX));
                     break;
                 }
@@ -89,7 +104,7 @@ impl<'t> Look<'t> {
     }
 
     /// Compares the head with a log of which nothing follows after `after`.
-    async fn ends_at(&mut self, store: &dyn TransferStore, after: Seq) -> Result<(), StoreError> {
+    async fn ends_at(&mut self, store: &dyn VerifyStore, after: Seq) -> Result<(), StoreError> {
         let tail = self.moved.thread.tail;
         let newest = match store.read(self.moved.thread.key, ReadFrom::Before(Seq::MAX), 1).await {
             Ok(page) => page.and_then(|page| page.slice.last_seq()).unwrap_or(after),
@@ -98,10 +113,10 @@ impl<'t> Look<'t> {
             Err(error) => return Err(error),
         };
         if newest > after {
-            self.find("log-gap", format!("nothing follows event {after}, although the log ends at {newest}"));
+            self.find(FindingKind::LogGap, format!("nothing follows event {after}, although the log ends at {newest}"));
             self.unread.push((after + 1, newest));
         } else if after < tail {
-            self.find("head-differs-from-log", format!("the head ends at {tail}, the log at {after}"));
+            self.find(FindingKind::HeadDiffersFromLog, format!("the head ends at {tail}, the log at {after}"));
             self.unread.push((after + 1, tail));
         }
         Ok(())
@@ -117,7 +132,10 @@ impl<'t> Look<'t> {
                 (seen.last_seq, seen.ended) = (seq, ends);
                 seen.ends += u64::from(ends);
                 if split {
-                    self.find("run-not-contiguous", format!("run {run} continues at event {seq} after another run"));
+                    self.find(
+                        FindingKind::RunNotContiguous,
+                        format!("run {run} continues at event {seq} after another run"),
+                    );
                 }
             }
             None => {
@@ -130,11 +148,33 @@ impl<'t> Look<'t> {
         }
     }
 
+    /// Compares the time of an event with that of the event before, and with the present. One finding per log is enough.
+    fn compare_time(&mut self, seq: Seq, at: Timestamp) {
+        let before = self.at.replace(at);
+        let back = before.filter(|before| at < *before);
+        if (back.is_none() && at <= self.bound) || self.findings.iter().any(|found| found.kind == FindingKind::LogTimes)
+        {
+            return;
+        }
+        let detail = match back {
+            Some(before) => format!("event {seq} is of {at}, the event before it of {before}"),
+            None => format!("event {seq} is of {at}, more than an hour ahead of the clock"),
+        };
+        self.find(FindingKind::LogTimes, detail);
+    }
+
     /// Compares the records of the runs with the log. Runs of which a part could not be read are left out.
-    async fn compare(&mut self, store: &dyn TransferStore) -> Result<(), StoreError> {
+    async fn compare(&mut self, store: &dyn VerifyStore) -> Result<(), StoreError> {
         let mut before = None;
         loop {
-            let runs = store.runs(self.moved.thread.key, before, MAX_PAGE).await?;
+            let thread = (self.moved.thread.project.clone(), self.moved.thread.id.clone());
+            let page = store.runs(self.moved.thread.key, before, MAX_PAGE).await;
+            let runs = readable(page, &mut self.findings, |reason| {
+                let detail = format!("the records of the runs cannot be read: {reason}");
+                Finding { kind: FindingKind::RunUnreadable, thread: Some(thread), detail }
+            })?;
+            // The records that are missing may be those of the runs that are left.
+            let Some(runs) = runs else { return Ok(()) };
             let Some(last) = runs.last() else { break };
             before = Some(last.fence);
             for run in runs {
@@ -145,7 +185,7 @@ impl<'t> Look<'t> {
         for (run, seen) in std::mem::take(&mut self.runs) {
             let Seen { first_seq, last_seq, .. } = seen;
             self.find(
-                "run-without-record",
+                FindingKind::RunWithoutRecord,
                 format!("events {first_seq} to {last_seq} name run {run}, which has no record"),
             );
         }
@@ -162,7 +202,7 @@ impl<'t> Look<'t> {
         let Some(seen) = seen else {
             if run.producer_seq > 0 && !grown {
                 self.find(
-                    "run-differs-from-log",
+                    FindingKind::RunDiffersFromLog,
                     format!("the record of run {} has {} events, the log none", run.id, run.producer_seq),
                 );
             }
@@ -174,15 +214,21 @@ impl<'t> Look<'t> {
             let id = &run.id;
             let detail =
                 format!("the record of run {id} has {events} events from {recorded}, the log {count} from {first}");
-            self.find("run-differs-from-log", detail);
+            self.find(FindingKind::RunDiffersFromLog, detail);
         }
         let over = !run.status.is_active() && run.status != RunStatus::Abandoned;
         if seen.ends > 1 || (seen.ends == 1 && !seen.ended) {
-            self.find("run-continues-after-its-end", format!("run {} has events after its terminal event", run.id));
+            self.find(
+                FindingKind::RunContinuesAfterItsEnd,
+                format!("run {} has events after its terminal event", run.id),
+            );
         } else if over && seen.ends == 0 {
-            self.find("run-without-end", format!("run {} is over, but its last event is not a terminal one", run.id));
+            self.find(
+                FindingKind::RunWithoutEnd,
+                format!("run {} is over, but its last event is not a terminal one", run.id),
+            );
         } else if run.status.is_active() && seen.ended {
-            self.find("run-not-over", format!("run {} is active, although it has its terminal event", run.id));
+            self.find(FindingKind::RunNotOver, format!("run {} is active, although it has its terminal event", run.id));
         }
     }
 }

@@ -43,6 +43,7 @@ pub(super) const STATEMENTS: Statements = Statements {
     annotated_threads: text_of(include_str!("../../queries/postgres/annotated_threads.sql")),
     all_feeds: "SELECT project, user_id FROM feed_heads WHERE (project, user_id) > ($1, $2) ORDER BY project, user_id LIMIT $3",
     feed_image: text_of(include_str!("../../queries/postgres/feed_image.sql")),
+    stored_entries: text_of(include_str!("../../queries/postgres/stored_entries.sql")),
 };
 
 #[async_trait]
@@ -61,6 +62,10 @@ impl Tables for PgStore {
 
     async fn found(&self, text: &'static str, values: Vec<Value>) -> StoreResult<Vec<PgRow>> {
         self.read_rows(bound(text, values)).await
+    }
+
+    async fn damaged_files(&self, _limit: usize) -> StoreResult<Vec<String>> {
+        Ok(Vec::new())
     }
 
     async fn changed(&self, text: &'static str, values: Vec<Value>) -> StoreResult<Vec<PgRow>> {

@@ -153,7 +153,7 @@ pub(crate) fn feed_page<R: Cells>(rows: &[R]) -> StoreResult<FeedPage> {
 }
 
 /// Decodes one item from each row.
-pub(super) fn each<'r, R: Cells, T>(
+pub(crate) fn each<'r, R: Cells, T>(
     rows: &'r [R],
     item: impl Fn(&mut Columns<'r, R>) -> StoreResult<T>,
 ) -> StoreResult<Vec<T>> {

@@ -82,7 +82,7 @@ async fn write_back(connection: &mut SqliteConnection, writer: &Writer) -> fetch
             break;
         }
     }
-    Ok(writer.run(|connection| Box::pin(fetch::run(connection, query(WRITE_BACK)))).await?)
+    writer.run(|connection| Box::pin(fetch::run(connection, query(WRITE_BACK)))).await
 }
 
 /// Number of pages of the log that are not written back.

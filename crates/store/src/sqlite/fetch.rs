@@ -14,16 +14,19 @@ pub(super) type Statement<'q> = Query<'q, Sqlite, SqliteArguments>;
 /// Result of a piece of work on a connection.
 pub(super) type Work<T> = Result<T, Failure>;
 
-/// Failure of a piece of work; `broken` if its connection must not be used any further.
+/// Failure of a piece of work.
 #[derive(Debug)]
 pub(super) struct Failure {
     pub(super) error: StoreError,
+    /// True if the connection must not be used any further.
     pub(super) broken: bool,
+    /// True if SQLite has found the file to be damaged. Data that contradicts itself is not damage.
+    pub(super) damaged: bool,
 }
 
 impl From<StoreError> for Failure {
     fn from(error: StoreError) -> Self {
-        Self { error, broken: false }
+        Self { error, broken: false, damaged: false }
     }
 }
 
@@ -32,18 +35,17 @@ impl From<sqlx::Error> for Failure {
         // SQLITE_IOERR 10, CORRUPT 11, CONSTRAINT 19, NOTADB 26; the low byte of the extended code.
         let code = error.as_database_error().and_then(|error| error.code()).and_then(|code| code.parse::<i64>().ok());
         let text = error.to_string();
-        match code.map(|code| code & 0xff) {
-            Some(10) => Self { error: StoreError::Unavailable(text), broken: true },
-            Some(11 | 26) => Self { error: StoreError::Corrupt(text), broken: true },
-            Some(19) => Self { error: StoreError::Corrupt(text), broken: false },
-            Some(_) => Self { error: StoreError::Unavailable(text), broken: false },
-            None => match error {
-                sqlx::Error::ColumnDecode { .. } | sqlx::Error::Decode(_) => {
-                    Self { error: StoreError::Corrupt(text), broken: false }
-                }
-                _ => Self { error: StoreError::Unavailable(text), broken: true },
-            },
-        }
+        let code = code.map(|code| code & 0xff);
+        let undecoded = matches!(error, sqlx::Error::ColumnDecode { .. } | sqlx::Error::Decode(_));
+        let (corrupt, broken) = match code {
+            Some(10) => (false, true),
+            Some(11 | 26) => (true, true),
+            Some(19) => (true, false),
+            Some(_) => (false, false),
+            None => (undecoded, !undecoded),
+        };
+        let error = if corrupt { StoreError::Corrupt(text) } else { StoreError::Unavailable(text) };
+        Self { error, broken, damaged: matches!(code, Some(11 | 26)) }
     }
 }
 

@@ -22,7 +22,7 @@ use threadline_core::{
 
 pub use self::backup::{BackupError, backup};
 pub use self::open_error::OpenError;
-use self::{checkpoint::Checkpoints, writer::Writer};
+use self::{checkpoint::Checkpoints, soundness::Soundness, writer::Writer};
 use super::{LineageFence, StoreClock, StoreResult, private, sql::corrupt};
 
 /// Hot statements, which the benchmark runs directly.
@@ -46,6 +46,7 @@ mod open_error;
 mod rows;
 mod runs;
 mod seal;
+mod soundness;
 mod status;
 mod tables;
 #[cfg(test)]
@@ -71,6 +72,7 @@ struct Inner {
     checkpoints: Checkpoints,
     readers: SqlitePool,
     fence: LineageFence,
+    soundness: Soundness,
     file: PathBuf,
     wal: PathBuf,
     lock: File,
@@ -122,7 +124,8 @@ impl SqliteStore {
             .await?;
         let wal = dir.join(WAL);
         let fence = LineageFence::new(lineage);
-        Ok(Self { inner: Arc::new(Inner { clock, writer, checkpoints, readers, fence, file, wal, lock }) })
+        let soundness = Soundness::default();
+        Ok(Self { inner: Arc::new(Inner { clock, writer, checkpoints, readers, fence, soundness, file, wal, lock }) })
     }
 
     /// Closes the store cleanly: all data is in the one file, and the lock is free. Later calls fail with

@@ -42,6 +42,8 @@ async fn put(connection: &mut SqliteConnection, beat: NewBeat, now: Timestamp) -
 #[async_trait]
 impl NodeStore for SqliteStore {
     async fn put_beat(&self, beat: &NewBeat) -> StoreResult<Beat> {
+        // A node is as sound as the pages that it has read, not as those that a beat writes.
+        self.inner.soundness.check()?;
         let (beat, clock) = (beat.clone(), self.inner.clock.clone());
         // The time is read once the writing connection is there: a beat may wait for it. No other write comes between the commit
         // and the anchor.

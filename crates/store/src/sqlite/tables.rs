@@ -1,12 +1,15 @@
 //! Execution of the statements of cold tables.
 
 use async_trait::async_trait;
-use sqlx::sqlite::SqliteRow;
+use sqlx::{AssertSqlSafe, sqlite::SqliteRow};
 
 use super::{SqliteStore, fetch, rows::text_of};
 use crate::{
     StoreResult,
-    sql::tables::{Statements, Tables, Value, bound},
+    sql::{
+        pages,
+        tables::{Statements, Tables, Value, bound},
+    },
 };
 
 pub(super) const STATEMENTS: Statements = Statements {
@@ -38,6 +41,7 @@ pub(super) const STATEMENTS: Statements = Statements {
     annotated_threads: text_of(include_str!("../../queries/sqlite/annotated_threads.sql")),
     all_feeds: "SELECT project, user FROM feed_heads WHERE (project, user) > ($1, $2) ORDER BY project, user LIMIT $3",
     feed_image: text_of(include_str!("../../queries/sqlite/feed_image.sql")),
+    stored_entries: text_of(include_str!("../../queries/sqlite/stored_entries.sql")),
 };
 
 #[async_trait]
@@ -56,6 +60,15 @@ impl Tables for SqliteStore {
 
     async fn found(&self, text: &'static str, values: Vec<Value>) -> StoreResult<Vec<SqliteRow>> {
         Ok(self.read_rows(bound(text, values)).await?)
+    }
+
+    async fn damaged_files(&self, limit: usize) -> StoreResult<Vec<String>> {
+        // A pragma takes no parameters.
+        let text = format!("PRAGMA integrity_check({limit})");
+        let rows = self.read_rows(sqlx::query(AssertSqlSafe(text))).await?;
+        let mut found = pages::each(&rows, |columns| columns.text())?;
+        found.retain(|line| line != "ok");
+        Ok(found)
     }
 
     async fn changed(&self, text: &'static str, values: Vec<Value>) -> StoreResult<Vec<SqliteRow>> {

@@ -42,13 +42,13 @@ impl Writer {
         }
     }
 
-    pub(super) async fn run<T, F>(&self, work: F) -> StoreResult<T>
+    pub(super) async fn run<T, F>(&self, work: F) -> Work<T>
     where
         F: for<'c> FnOnce(&'c mut SqliteConnection) -> BoxFuture<'c, Work<T>>,
     {
         let mut place = self.connection.lock().await;
         if self.closed.load(Ordering::SeqCst) {
-            return Err(StoreError::Unavailable("the store is closed".to_owned()));
+            return Err(StoreError::Unavailable("the store is closed".to_owned()).into());
         }
         let mut connection = match place.take() {
             Some(connection) => connection,
@@ -63,7 +63,7 @@ impl Writer {
                 if rolled_back(&mut connection).await && !failure.broken {
                     *place = Some(connection);
                 }
-                Err(failure.error)
+                Err(failure)
             }
         }
     }
@@ -90,7 +90,7 @@ impl SqliteStore {
         let task = tokio::spawn(async move {
             let done = inner.writer.run(work).await;
             inner.checkpoints.note();
-            done
+            Ok(inner.soundness.seen(done)?)
         });
         task.await.map_err(|error| StoreError::Unavailable(format!("a write was cut short: {error}")))?
     }
@@ -121,6 +121,6 @@ impl SqliteStore {
         let (text, readers) = (statement.sql(), self.inner.readers.clone());
         let read = tokio::spawn(async move { sqlx::query_with(text, arguments).fetch_all(&readers).await });
         let rows = read.await.map_err(|error| StoreError::Unavailable(format!("a read was cut short: {error}")))?;
-        Ok(rows?)
+        self.inner.soundness.seen(rows.map_err(Failure::from))
     }
 }

@@ -16,6 +16,7 @@ pub(crate) mod identity;
 pub(crate) mod jobs;
 pub(crate) mod snapshots;
 pub(crate) mod trash;
+pub(crate) mod verify;
 
 /// A value of a statement.
 #[derive(Clone)]
@@ -123,6 +124,8 @@ pub(crate) struct Statements {
     pub(crate) all_feeds: &'static str,
     /// Reads a user's complete feed: `$1` project, `$2` user.
     pub(crate) feed_image: &'static str,
+    /// Reads a page of the entries of all feeds: `$1` project, `$2` user and `$3` position after which, `$4` limit.
+    pub(crate) stored_entries: &'static str,
 }
 
 /// A database that runs the statements of cold tables.
@@ -142,6 +145,9 @@ pub(crate) trait Tables: Send + Sync {
 
     /// The rows of a statement that only reads.
     async fn found(&self, text: &'static str, values: Vec<Value>) -> StoreResult<Vec<Self::Row>>;
+
+    /// Damage that the database finds in its files, in words; at most `limit`.
+    async fn damaged_files(&self, limit: usize) -> StoreResult<Vec<String>>;
 
     /// The rows of a statement that is a transaction of its own.
     async fn changed(&self, text: &'static str, values: Vec<Value>) -> StoreResult<Vec<Self::Row>>;
