@@ -162,7 +162,7 @@ impl Directory {
             let judgement = head.history().judge(head.tail, Some(cursor.epoch), 0, current);
             let continues = matches!(judgement, Judgement::Continues | Judgement::Rebased);
             if !continues || cursor.generation.is_some_and(|generation| generation != current) {
-                return Err(ReplacedLog { epoch: head.epoch, tail: head.tail, common_up_to: None }.into());
+                return Err(ReplacedLog { epoch: Some(head.epoch), tail: head.tail, common_up_to: None }.into());
             }
             epoch = head.epoch;
         }
