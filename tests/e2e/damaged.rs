@@ -97,7 +97,8 @@ async fn tell_what_is_missing(server: Server, key: ThreadKey) {
         for path in ["/v1/threads/t/messages", "/v1/threads/t/state", "/v1/conversations/t"] {
             assert_eq!(number(&dev.get(path).await.problem(500, "log-damaged"), "firstSeq"), 2, "{path}");
         }
-        let start = dev.post("/v1/threads/t/runs", json!({ "agentId": "demo" })).await;
+        let input = json!({ "messages": [{ "role": "user", "content": "Hello" }] });
+        let start = dev.post("/v1/threads/t/runs", json!({ "agentId": "demo", "input": input })).await;
         assert_eq!(number(&start.problem(500, "log-damaged"), "firstSeq"), 2);
         let lines = dev.get_as(&format!("/v1/threads/t/events?after=1&epoch={epoch}"), "application/x-ndjson").await;
         assert_eq!(number(&lines.problem(500, "log-damaged"), "firstSeq"), 2);

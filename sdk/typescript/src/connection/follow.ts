@@ -172,11 +172,9 @@ export function refusal({ body }: FrameOf<"error">): Taken<never> {
 }
 
 /** The same error as for a request with this cursor: the end of a subscription and a refusal are handled alike. */
-function lost({ body: { reason, epoch, tail, commonUpTo = null, firstSeq, lastSeq } }: FrameOf<"ended">): ProblemError {
-  const type = `/problems/${reason}`;
-  return reason === "log-damaged"
-    ? new ProblemError({ type, title: "Damaged log", detail: "events are damaged", firstSeq, lastSeq }, 500)
-    : new ProblemError({ type, title: "Log replaced", detail: "events were lost", epoch, tail, commonUpTo }, 410);
+function lost({ body: { reason, ...facts } }: FrameOf<"ended">): ProblemError {
+  const problem = { ...facts, type: `/problems/${reason}`, title: reason.replace("-", " ") };
+  return new ProblemError(problem, reason === "log-damaged" ? 500 : 410);
 }
 
 function outOfStep(why: string): Taken<never> {
