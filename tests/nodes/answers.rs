@@ -90,10 +90,10 @@ fn comparable(value: Value, id: &str) -> Value {
     match value {
         Value::Object(members) => members
             .into_iter()
-            .filter(|(name, _)| !name.ends_with("At") && !name.ends_with("Until") && !name.ends_with("poch") && !name.ends_with("ursor"))
             .filter(|(name, _)| {
-                !["at", "instance", "threadId", "requestId"].contains(&name.as_str())
+                !name.ends_with("At") && !name.ends_with("Until") && !name.ends_with("poch") && !name.ends_with("ursor")
             })
+            .filter(|(name, _)| !["at", "instance", "threadId", "requestId"].contains(&name.as_str()))
             .map(|(name, value)| (name, comparable(value, id)))
             .collect(),
         Value::Array(items) => items.into_iter().map(|item| comparable(item, id)).collect(),
