@@ -107,7 +107,7 @@ impl LostReader {
         Self { tail, stream, poll }
     }
 
-    async fn is_told_of_the_loss(mut self) {
+    async fn learns_of_the_loss(mut self) {
         let error = loop {
             match self.tail.next().await.expect("an item") {
                 Ok(TailItem::Reconnecting { error, .. }) => panic!("{error}"),
@@ -230,7 +230,7 @@ async fn no_seq_has_two_bodies_after_a_failover_that_loses_commits() {
     }
     // The readers of a thread that was lost as a whole are not told that somebody has deleted it.
     for reader in lost_readers {
-        in_time(PATIENCE, "the readers are told", reader.is_told_of_the_loss()).await;
+        in_time(PATIENCE, "the readers are told", reader.learns_of_the_loss()).await;
     }
     // A browser comes again by the id of the last event alone.
     let http = reqwest::Client::builder().no_proxy().timeout(PATIENCE).build().expect("a client");

@@ -141,7 +141,7 @@ pub trait LogStore: Send + Sync {
     /// Reads a page; `None` if the thread does not exist (any more).
     async fn read(&self, key: ThreadKey, from: ReadFrom, max_events: usize) -> StoreResult<Option<LogPage>>;
 
-    /// Like [`LogStore::read`], for readers: events that are missing next to the cursor are [`StoreError::Damaged`].
+    /// Like [`LogStore::read`], for readers: events that are missing next to the cursor are [`crate::StoreError::Damaged`].
     async fn page(&self, key: ThreadKey, from: ReadFrom, max_events: usize) -> StoreResult<Option<LogPage>> {
         self.read(key, from, max_events).await?.map(|page| page.adjoining(from)).transpose()
     }
