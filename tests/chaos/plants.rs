@@ -47,6 +47,7 @@ pub const PLANTS: &[Plant] = &[
     plant("log-key", &[Kind::Delay], |size| Size { rude: 60, ..busy(size) }),
     plant("retry-without-number", &[Kind::KillNode], forgetful),
     plant("fence-before-duplicate", &[Kind::KillNode], forgetful),
+    plant("unknown-called-retryable", &[Kind::KillNode], forgetful),
     plant("drop-on-lag", &[Kind::KillRedis, Kind::Cut], busy),
     plant("subscribe-after-read", &[Kind::RestartNode], |size| size),
     plant("resume-at-cursor", &[Kind::RestartNode], |size| size),

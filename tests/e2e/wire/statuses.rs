@@ -29,6 +29,7 @@ const ELSEWHERE: &[(&str, &str, u16, &str, &str)] = &[
         "tests/e2e/agents/driven.rs",
         "a_driven_run_accepts_events_only_from_its_driver",
     ),
+    ("GET", "/v1/threads/{threadId}/events", 500, "tests/e2e/damaged.rs", "damaged_events_are_told_and_never_shown"),
     (
         "POST",
         "/v1/threads/{threadId}/runs/{runId}/fail",
