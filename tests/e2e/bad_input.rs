@@ -28,6 +28,7 @@ async fn state(server: &Server) -> Value {
     // The feed is written a moment after the change.
     if let Some(list) = found[0].as_object_mut() {
         list.remove("feedCursor");
+        list.remove("feedEpoch");
     }
     json!(found)
 }
