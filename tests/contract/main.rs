@@ -137,6 +137,7 @@ contract! {
         a_snapshot_is_found_by_seq_and_version
         snapshots_are_replaced_and_dropped
         events_after_the_newest_snapshot_are_measured
+        events_after_a_snapshot_count_by_their_share_of_a_segment
         snapshots_go_with_their_thread;
     annotations:
         an_annotation_is_stored_once

@@ -1,8 +1,10 @@
 //! Snapshots of projections.
 
+use std::time::Duration;
+
 use bytes::Bytes;
 use threadline_core::Seq;
-use threadline_store::Snapshot;
+use threadline_store::{Packing, Snapshot};
 
 use crate::support::{Env, append, events, finished};
 
@@ -67,6 +69,25 @@ pub async fn events_after_the_newest_snapshot_are_measured(env: Env) {
     assert_eq!((other.since, other.events), (0, 5));
     env.store.delete_thread(key, None).await.expect("deletes");
     assert!(env.store.unprojected(key, 1).await.expect("measures").is_none());
+}
+
+pub async fn events_after_a_snapshot_count_by_their_share_of_a_segment(env: Env) {
+    let (key, fence) = env.running("t", "r").await;
+    env.put(key, fence, 100..=389).await;
+    env.store.put_snapshot(key, snapshot(290, 1, "body"), &[]).await.expect("puts");
+    env.put(key, fence, 390..=398).await;
+    env.append(append(key, fence, None, finished())).await.expect("ends");
+    let measured = async || env.store.unprojected(key, 1).await.expect("measures").expect("is there");
+    let apart = measured().await;
+    while !matches!(env.store.pack(key, Duration::ZERO).await.expect("packs"), Packing::Packed(300)) {}
+    let packed = measured().await;
+    assert_eq!((packed.since, packed.events), (apart.since, apart.events));
+    assert!(
+        packed.bytes.abs_diff(apart.bytes) < 50,
+        "{} bytes, and {} once they are packed",
+        apart.bytes,
+        packed.bytes
+    );
 }
 
 pub async fn snapshots_go_with_their_thread(env: Env) {

@@ -26,7 +26,7 @@ pub struct Unprojected {
     pub snapshot_bytes: u64,
     /// Number of events after the snapshot.
     pub events: u64,
-    /// Approximate size of these events in bytes: rows that span the snapshot's seq count as a whole.
+    /// Approximate size of these events in bytes: of a row that spans the snapshot's seq, all events count alike.
     pub bytes: u64,
 }
 

@@ -1,4 +1,5 @@
--- Measures the events after the newest snapshot. The log's rows are read by key, without their bodies.
+-- Measures the events after the newest snapshot. The log's rows are read by key, without their bodies: a row that spans the
+-- snapshot counts by the share of its events that come after it.
 -- Caller: unprojected in src/sql/tables/snapshots.rs
 -- $1 key bigint
 -- $2 version bigint
@@ -6,7 +7,8 @@
 
 SELECT coalesce(s.seq, 0), coalesce(s.raw, 0), h.tail - coalesce(s.seq, 0),
   (
-    SELECT coalesce(sum(l.raw), 0)::bigint FROM log l
+    SELECT coalesce(sum(l.raw * (l.last_seq - greatest(l.first_seq - 1, coalesce(s.seq, 0))) / (l.last_seq - l.first_seq + 1)), 0)::bigint
+    FROM log l
     WHERE l.key = $1 AND l.last_seq > coalesce(s.seq, 0)
       AND l.first_seq >= coalesce(
         (SELECT max(first_seq) FROM log WHERE key = $1 AND first_seq <= coalesce(s.seq, 0) + 1), 0

@@ -38,7 +38,8 @@ impl SnapshotStore for MemoryStore {
         for log in row.log.iter().filter(|log| log.last_seq > since) {
             let batches = log.clone().unpack()?;
             // The newlines between the batches of a segment count as well.
-            bytes += batches.iter().map(|batch| batch.body.len() as u64 + 1).sum::<u64>() - 1;
+            let raw = batches.iter().map(|batch| batch.body.len() as u64 + 1).sum::<u64>() - 1;
+            bytes += raw * (log.last_seq - since.max(log.first_seq - 1)) / (log.last_seq - log.first_seq + 1);
         }
         Ok(Some(Unprojected { since, snapshot_bytes, events: row.thread.tail.saturating_sub(since), bytes }))
     }
