@@ -55,8 +55,6 @@ export class Chromium {
       void dialog.dismiss();
     });
     context.on("console", (message) => {
-      // Chromium says so of any page that is left, or signs out, while it connects.
-      if (message.text().endsWith("WebSocket is closed before the connection is established.")) return;
       if (message.type() === "error" || message.type() === "warning") this.#complaints.push(message.text());
     });
     const asked = (target: string) => {
