@@ -22,3 +22,15 @@ pub struct TrashPage {
     /// end.
     pub next: Option<ListPosition>,
 }
+
+impl TrashPage {
+    /// A page of at most `limit` of these threads, which are in the order of the list. More than `limit` of them mean that
+    /// there is a next page.
+    pub fn of(mut threads: Vec<TrashedThread>, limit: usize) -> Self {
+        let more = threads.len() > limit;
+        threads.truncate(limit);
+        let last = threads.last().filter(|_| more);
+        let next = last.map(|last| ListPosition { at: last.at, id: last.thread.id.clone() });
+        Self { threads, next }
+    }
+}

@@ -74,11 +74,7 @@ impl TrashStore for MemoryStore {
         let own = state.trash.values().filter(|row| row.thread.project == *project);
         let mut threads: Vec<_> = own.filter_map(Row::trashed_thread).filter(behind).collect();
         threads.sort_by_key(|trashed| place(trashed.at, &trashed.thread.id));
-        let more = threads.len() > limit;
-        threads.truncate(limit);
-        let last = threads.last().filter(|_| more);
-        let next = last.map(|last| ListPosition { at: last.at, id: last.thread.id.clone() });
-        Ok(TrashPage { threads, next })
+        Ok(TrashPage::of(threads, limit))
     }
 
     async fn restore(&self, project: &ProjectId, id: &ThreadId) -> StoreResult<Restoration> {

@@ -36,17 +36,13 @@ impl<S: Tables + ThreadStore> TrashStore for S {
         let (at, id) = after.map_or((i64::MAX, ""), |after| (after.at.0, after.id.as_str()));
         let values = vec![project.as_str().into(), at.into(), id.into(), limit(most).saturating_add(1).into()];
         let rows = self.found(S::STATEMENTS.trash_page, values).await?;
-        let mut threads = pages::each(&rows, |columns| {
+        let threads = pages::each(&rows, |columns| {
             let (at, purge_at) = (columns.time()?, columns.time()?);
             let mut thread = columns.thread()?.ok_or_else(|| corrupt("a listed thread without columns"))?;
             thread.key = ThreadKey(-thread.key.0);
             Ok(TrashedThread { thread, at, purge_at })
         })?;
-        let more = threads.len() > most;
-        threads.truncate(most);
-        let last = threads.last().filter(|_| more);
-        let next = last.map(|last| ListPosition { at: last.at, id: last.thread.id.clone() });
-        Ok(TrashPage { threads, next })
+        Ok(TrashPage::of(threads, most))
     }
 
     async fn restore(&self, project: &ProjectId, id: &ThreadId) -> StoreResult<Restoration> {
