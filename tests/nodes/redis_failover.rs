@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use threadline_client::RunStatus;
+use threadline_client::{Client, Producer, RunStatus};
 use tokio::time::Instant;
 
 use crate::{
@@ -21,17 +21,23 @@ fn nodes(redis: &str, count: usize) -> Cluster {
     cluster
 }
 
+/// A run over one node, and its reader on the other, which has read five events.
+async fn under_way(a: &Client, b: &Client) -> (Producer, Reader) {
+    make_thread(a, "t").await;
+    let mut producer = a.run("t", options("r")).await.expect("starts");
+    let mut reader = Reader::open(b, "t");
+    in_time(PATIENCE, "live", reader.caught_up()).await;
+    producer.append(numbered(1..=5)).await.expect("appends");
+    in_time(PATIENCE, "read", reader.reads(5)).await;
+    (producer, reader)
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_failover_of_redis_ends_no_run_and_admits_no_second_writer() {
     let sentinels = Sentinels::start(Duration::from_millis(1_000));
     let cluster = nodes(&sentinels.url(), 2);
     let (a, b) = (cluster.client(0), cluster.client(1));
-    make_thread(&a, "t").await;
-    let mut producer = a.run("t", options("r")).await.expect("starts");
-    let mut reader = Reader::open(&b, "t");
-    in_time(PATIENCE, "live", reader.caught_up()).await;
-    producer.append(numbered(1..=5)).await.expect("appends");
-    in_time(PATIENCE, "read", reader.reads(5)).await;
+    let (mut producer, mut reader) = under_way(&a, &b).await;
     let mut written = 5;
     for (round, how) in ["killed", "demoted", "stopped"].into_iter().enumerate() {
         if round > 0 {
@@ -73,12 +79,7 @@ async fn a_killed_master_of_a_redis_cluster_ends_no_run_and_admits_no_second_wri
     let redis = RedisCluster::start(Duration::from_millis(1_000));
     let cluster = nodes(&redis.url(), 2);
     let (a, b) = (cluster.client(0), cluster.client(1));
-    make_thread(&a, "t").await;
-    let mut producer = a.run("t", options("r")).await.expect("starts");
-    let mut reader = Reader::open(&b, "t");
-    in_time(PATIENCE, "live", reader.caught_up()).await;
-    producer.append(numbered(1..=5)).await.expect("appends");
-    in_time(PATIENCE, "read", reader.reads(5)).await;
+    let (mut producer, mut reader) = under_way(&a, &b).await;
     let mut written = 5;
     let (begun, killed) = (Instant::now(), redis.holder(KEY));
     assert_eq!(killed.command(&["GET", KEY]), "r");
