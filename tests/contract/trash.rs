@@ -1,4 +1,4 @@
-//! What retention takes is out of reach, and comes back as it was.
+//! Threads that retention takes are out of reach, and come back as they were.
 
 use std::time::Duration;
 
@@ -57,7 +57,7 @@ pub async fn a_thread_in_the_trash_is_gone_and_comes_back_as_it_was(env: Env) {
     assert_eq!(trash(&env, &[key, ThreadKey(404)]).await, [key]);
     assert_eq!(trash(&env, &[key]).await, [], "once");
 
-    // Whoever knows the key finds nothing.
+    // The key leads to nothing.
     assert_eq!(env.get("t").await, None);
     assert_eq!(env.list(ListOrder::Recent, 10).await, [""; 0]);
     assert_eq!(env.list(ListOrder::Created, 10).await, [""; 0]);
@@ -91,7 +91,7 @@ pub async fn a_thread_in_the_trash_is_gone_and_comes_back_as_it_was(env: Env) {
     assert_eq!((found.at, found.purge_at, &page.next), (at, at.plus(GRACE), &None));
     assert_eq!((found.thread.key, &found.thread.id, found.thread.tail), (key, &before.id, before.tail));
 
-    // It is back with the same key, epoch and events, and goes on.
+    // The thread is back with the same key, epoch and events, and continues.
     env.clock.advance(DAY);
     let Restoration::Restored(back) = restore(&env, "t").await else { panic!("not restored") };
     assert_eq!(Some(&*back), env.get("t").await.as_ref());
@@ -106,7 +106,7 @@ pub async fn a_thread_in_the_trash_is_gone_and_comes_back_as_it_was(env: Env) {
     let fence = env.start(key, "s").await.fence;
     env.put(key, fence, 5..7).await;
     assert_eq!(env.texts(key).await.len(), 6);
-    // Nothing of it is purged.
+    // The purge leaves its rows.
     env.clock.advance(GRACE);
     assert!(!env.purge(100).await);
     assert_eq!(env.texts(key).await.len(), 6);
@@ -177,7 +177,7 @@ pub async fn an_id_in_use_is_not_restored(env: Env) {
         assert_eq!(restore(&env, "t").await, Restoration::Taken);
     }
     assert_eq!(env.get("t").await.map(|thread| thread.key), Some(second));
-    // Of two under one id, the last comes back.
+    // The last of two threads under one id comes back.
     env.clock.advance(2 * DAY);
     trash(&env, &[second]).await;
     assert_eq!(trashed(&env).await, ["t", "t"]);

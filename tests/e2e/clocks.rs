@@ -125,7 +125,7 @@ async fn nothing_is_trashed_or_purged_after_a_step_of_the_clock() {
     eventually("a first beat", async || (server.client().get("/readyz").await.status == 200).then_some(())).await;
     let (day, year) = (Duration::from_secs(DAY), Duration::from_secs(400 * DAY));
     step(year);
-    // Whether a beat has noticed it or not.
+    // The guard holds before a beat has noticed the step, and afterwards.
     server.retain().await;
     noticed().await;
     server.retain().await;

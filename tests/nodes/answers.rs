@@ -85,7 +85,7 @@ fn writes() -> Vec<Write> {
     ]
 }
 
-/// What stays equal between two attempts: without ids, times and epochs.
+/// Parts of a document that are equal in two attempts: without ids, times and epochs.
 fn comparable(value: Value, id: &str) -> Value {
     match value {
         Value::Object(members) => members

@@ -170,7 +170,7 @@ everywhere! {
             assert_eq!(left().await, 0, "101 of 103 threads are more than 100 and than a fifth");
         }
         assert_eq!(audited("retention.held").await, [json!({ "idle": 101, "threads": 103 })], "once");
-        // So many as were approved, and no more.
+        // The pass takes as many as were approved, and no more.
         let hold = approve(40).await.ok(200);
         assert_eq!(hold, json!({ "projectId": "default", "idle": 101, "threads": 103, "approved": 40 }));
         eventually("the next pass", async || (left().await >= 40).then_some(())).await;
@@ -181,7 +181,7 @@ everywhere! {
         })
         .await;
         approve(1).await.problem(409, "retention-not-held");
-        // What is left is no large number any more.
+        // The rest is no large number any more.
         server.retain().await;
         assert_eq!(left().await, 101);
         assert_eq!(ids(&ann).await, ["new0", "new1"]);

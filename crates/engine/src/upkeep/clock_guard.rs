@@ -27,7 +27,7 @@ pub(crate) struct ClockGuard {
 /// Reason not to trust the store's clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Doubt {
-    /// Of the live nodes, only so many have a clock that agrees with the store's.
+    /// Too few live nodes have a clock that agrees with the store's.
     Skew { agree: usize, live: usize, skew_ms: i64 },
     /// The store's clock was set, and retention waits for this time.
     Step(Duration),

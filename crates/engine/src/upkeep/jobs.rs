@@ -51,7 +51,7 @@ pub(crate) async fn run(work: Arc<JobWork>, kind: JobKind) {
             let more = jobs.len() >= JOB_BATCH;
             let slice = Slice::begin();
             for job in jobs {
-                // So no claim ends before its job, and a node that stops leaves no claim behind.
+                // A job that is put back in time does not outlive its claim, and a node that stops leaves no claim behind.
                 let done = if slice.is_over(&work) { JobEnd::Untried } else { carry_out(&work, &job).await };
                 // An end that is not noted is harmless: the work is found done when the claim has ended.
                 if let Err(error) = work.store.end_job(&job, done).await {

@@ -312,7 +312,7 @@ export class ThreadStore extends Store<ThreadSnapshot> {
         },
         onDeleted: () => this.#deleted(),
         onError: (error) => {
-          // Of a thread that the server has lost as a whole, this copy is all that is left: it stays, with the error.
+          // This copy is all that is left of a thread that the server has lost as a whole: it stays, with the error.
           const isLost = isProblem(error, "log-replaced") && error.problem["epoch"] === null;
           const isOther = isProblem(error, "log-replaced") || isProblem(error, "cursor-ahead");
           if (isOther && !isLost) return void this.#begin();
