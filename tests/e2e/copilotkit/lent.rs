@@ -4,7 +4,7 @@ use threadline_core::{Scope, limits::FEED_BASELINE};
 
 use super::*;
 use crate::{
-    harness::{everywhere, http::send},
+    harness::{eventually, everywhere, http::send},
     identity::{bearer, key},
 };
 
@@ -69,6 +69,9 @@ everywhere! {
         for number in 0..FEED_BASELINE {
             thread(server, &format!("t{number}")).await;
         }
+        // What the feed still lacks would be announced behind the new name.
+        let fed = async || server.store.dirty_feeds(1).await.expect("lists").is_empty().then_some(());
+        eventually("the feed has the threads", fed).await;
         let mut page = listening(server).await;
         patch(server, "/api/threads/old", json!({ "userId": "ann", "name": "N" })).await.ok(200);
         loop {
