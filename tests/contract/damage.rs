@@ -6,7 +6,7 @@ use threadline_store::{
     NodeStore, Snapshot, StoreError, ThreadStore, TransferStore, damaged_rows, postgres::PgStore, sqlite::SqliteStore,
 };
 
-use crate::{backing::postgres::Postgres, nodes::beat, support::*};
+use crate::{backing::postgres::Postgres, damaged_page::damage_index, nodes::beat, support::*};
 
 const BODY: &str = "UPDATE log SET body = 'x' || substr(body, 2) WHERE first_seq = 2";
 const SNAPSHOT: &str = "UPDATE snapshots SET body = 'x' || substr(body, 2)";
@@ -82,15 +82,7 @@ async fn a_read_that_meets_a_damaged_page_ends_the_beats() {
     let dir = env.dir.as_ref().expect("a directory").path().to_owned();
     env.store.shut_down().await;
     let file = dir.join("threadline.db");
-    let mut own = SqliteConnection::connect(&format!("sqlite://{}", file.display())).await.expect("connects");
-    let place =
-        "SELECT rootpage, (SELECT page_size FROM pragma_page_size) FROM sqlite_master WHERE name = 'threads_by_id'";
-    let (page, size): (i64, i64) = sqlx::query_as(place).fetch_one(&mut own).await.expect("an index");
-    own.close().await.expect("closes");
-    let mut bytes = std::fs::read(&file).expect("a file");
-    let end = usize::try_from(page * size).expect("an offset");
-    bytes[end - 16..end].iter_mut().for_each(|byte| *byte ^= 0xff);
-    std::fs::write(&file, bytes).expect("writes");
+    damage_index(&file, "threads_by_id").await;
 
     let store = SqliteStore::open(&dir, clock()).await.expect("opens");
     store.put_beat(&beat(1)).await.expect("no damage is known");

@@ -6,6 +6,8 @@ mod bus;
 mod clocks;
 mod concurrent;
 mod damage;
+#[path = "../shared/damaged_page.rs"]
+mod damaged_page;
 mod differential;
 mod erasure;
 mod feed;

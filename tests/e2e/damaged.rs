@@ -9,6 +9,7 @@ use threadline_core::ThreadKey;
 
 use crate::{
     backing::Postgres,
+    damaged_page::damage_index,
     harness::{Backend, Client, Options, Server, eventually, http::open, number, sse::Events, text},
 };
 
@@ -171,15 +172,7 @@ async fn a_damaged_page_makes_the_node_unready() {
     server.client().thread("t").await;
     server.stop().await;
     let file = data.path().join("threadline.db");
-    let mut own = SqliteConnection::connect(&format!("sqlite://{}", file.display())).await.expect("connects");
-    let place =
-        "SELECT rootpage, (SELECT page_size FROM pragma_page_size) FROM sqlite_master WHERE name = 'threads_by_id'";
-    let (page, size): (i64, i64) = sqlx::query_as(place).fetch_one(&mut own).await.expect("an index");
-    own.close().await.expect("closes");
-    let mut bytes = std::fs::read(&file).expect("a file");
-    let end = usize::try_from(page * size).expect("an offset");
-    bytes[end - 16..end].iter_mut().for_each(|byte| *byte ^= 0xff);
-    std::fs::write(&file, bytes).expect("writes");
+    damage_index(&file, "threads_by_id").await;
 
     let server = Server::in_directory(data.path(), Options::new(Backend::Sqlite)).await;
     server.client().get("/v1/threads/t").await.problem(500, "internal");

@@ -16,6 +16,8 @@ mod conversations;
 mod copilotkit;
 mod copilotkit_runtime;
 mod damaged;
+#[path = "../shared/damaged_page.rs"]
+mod damaged_page;
 mod development;
 mod draining;
 mod equivalence;

@@ -8,6 +8,8 @@ mod annotations;
 mod command;
 mod cycle;
 mod damage;
+#[path = "../shared/damaged_page.rs"]
+mod damaged_page;
 mod fixture;
 mod keys;
 mod killed;

@@ -6,7 +6,10 @@ use sqlx::{AssertSqlSafe, Connection, PgConnection, SqliteConnection};
 use threadline_core::{Clock, NewEvents, NewThread, ProjectId, RunId, ThreadId, UserId};
 use threadline_store::{StartOutcome, StartRun, TransferStore, postgres::PgStore, sqlite::SqliteStore};
 
-use crate::backing::{Standby, postgres::Postgres};
+use crate::{
+    backing::{Standby, postgres::Postgres},
+    damaged_page::damage_index,
+};
 
 /// Damages, as statements for SQLite and for Postgres, each with the kind of its finding.
 const DAMAGES: [(&str, &str, &str); 17] = [
@@ -178,18 +181,7 @@ async fn a_damaged_page_of_a_data_directory_is_found() {
     let store = SqliteStore::open(&data, Clock::system()).await.expect("opens");
     fill(&store).await;
     store.close().await;
-    let mut own = SqliteConnection::connect(&format!("sqlite://{}", file.display())).await.expect("connects");
-    let (page, size): (i64, i64) = sqlx::query_as(
-        "SELECT rootpage, (SELECT page_size FROM pragma_page_size) FROM sqlite_master WHERE name = 'threads_recent'",
-    )
-    .fetch_one(&mut own)
-    .await
-    .expect("an index");
-    own.close().await.expect("closes");
-    let mut bytes = std::fs::read(&file).expect("a file");
-    let end = usize::try_from(page * size).expect("an offset");
-    bytes[end - 16..end].iter_mut().for_each(|byte| *byte ^= 0xff);
-    std::fs::write(&file, bytes).expect("writes");
+    damage_index(&file, "threads_recent").await;
     found(data.to_str().expect("text"), "database-damaged");
 }
 
