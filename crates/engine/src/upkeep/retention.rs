@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use serde_json::json;
+use serde_json::{Value, json};
 use threadline_core::{
     AuditEntry, ProjectId, ProjectSettings, Thread, ThreadPatch, Timestamp,
     limits::{
@@ -193,10 +193,7 @@ async fn allowance(
     let approved = held.map_or(0, |hold| hold.approved);
     let hold = RetentionHold { project: project.clone(), idle, threads, approved };
     if store.hold(&hold).await? {
-        let facts = json!({ "idle": idle, "threads": threads });
-        let (actor, action) = ("retention".to_owned(), "retention.held".to_owned());
-        let entry = AuditEntry { project: project.clone(), at: now, actor, action, facts: facts.to_string() };
-        store.record(&entry).await?;
+        record(retention, project, now, "retention.held", &json!({ "idle": idle, "threads": threads })).await?;
     }
     if approved == 0 {
         tracing::error!(%project, idle, threads, "retention would put unusually many threads in the trash: it waits for an approval");
@@ -219,13 +216,18 @@ async fn note(
         Deed::Trash(grace) => ("retention.trashes", json!({ "graceDays": grace.as_secs() / DAY.as_secs() })),
     };
     (facts["afterDays"], facts["threads"]) = (json!(days), json!(ids));
-    let entry = AuditEntry {
-        project: project.clone(),
-        at: now,
-        actor: "retention".to_owned(),
-        action: action.to_owned(),
-        facts: facts.to_string(),
-    };
+    record(retention, project, now, action, &facts).await
+}
+
+async fn record(
+    retention: &Retention,
+    project: &ProjectId,
+    at: Timestamp,
+    action: &str,
+    facts: &Value,
+) -> Result<(), StoreError> {
+    let (actor, action) = ("retention".to_owned(), action.to_owned());
+    let entry = AuditEntry { project: project.clone(), at, actor, action, facts: facts.to_string() };
     retention.store.record(&entry).await
 }
 

@@ -50,7 +50,7 @@ pub struct Start<'a> {
 impl Start<'_> {
     /// Position in the log of a thread, with the epoch that it belongs to. A read from the beginning needs none.
     pub fn in_log(self) -> Result<(ReadFrom, Option<Epoch>), Problem> {
-        if let Some(text) = self.alone("cursor")? {
+        if let Some(text) = self.cursor_alone()? {
             let cursor = read(text, &[CursorKind::Events, CursorKind::EventsBefore])?;
             let from = match cursor.kind {
                 CursorKind::EventsBefore => ReadFrom::Before(cursor.position),
@@ -80,7 +80,7 @@ impl Start<'_> {
 
     /// Position in a user's feed.
     pub fn in_feed(self) -> Result<FeedCursor, Problem> {
-        if let Some(text) = self.alone("cursor")? {
+        if let Some(text) = self.cursor_alone()? {
             let Cursor { epoch, position, .. } = read(text, &[CursorKind::Feed])?;
             return Ok(FeedCursor { epoch, position });
         }
@@ -91,11 +91,12 @@ impl Start<'_> {
         }
     }
 
-    fn alone(&self, name: &str) -> Result<Option<&str>, Problem> {
+    /// The cursor, which comes without any other position.
+    fn cursor_alone(&self) -> Result<Option<&str>, Problem> {
         let others =
             [("after", self.after.is_some()), ("before", self.before.is_some()), ("epoch", self.epoch.is_some())];
         match (self.cursor, others.iter().find(|(_, given)| *given)) {
-            (Some(_), Some((other, _))) => Err(Problem::invalid(format!("{name} and {other} exclude each other"))),
+            (Some(_), Some((other, _))) => Err(Problem::invalid(format!("cursor and {other} exclude each other"))),
             (cursor, _) => Ok(cursor),
         }
     }
