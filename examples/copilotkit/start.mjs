@@ -7,6 +7,7 @@
 //   PORT            port of the page (3000); the runtime uses the next one
 
 import { spawn } from "node:child_process";
+import { once } from "node:events";
 import { existsSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { servePage } from "./page.mjs";
@@ -15,10 +16,17 @@ const here = (name) => fileURLToPath(new URL(name, import.meta.url));
 const port = Number(process.env.PORT ?? 3000);
 const withRuntime = process.argv.includes("--runtime");
 const children = [];
-const end = (status) => {
-  for (const child of children) child.kill();
+let ending = false;
+/** Ends after the programs: the data directory is closed then, and free for the next start. */
+async function end(status) {
+  if (ending) return;
+  ending = true;
+  const running = children.filter((child) => child.exitCode === null && child.signalCode === null && child.pid);
+  const ended = running.map((child) => once(child, "exit"));
+  for (const child of running) child.kill();
+  await Promise.all(ended);
   process.exit(status);
-};
+}
 for (const signal of ["SIGINT", "SIGTERM"]) process.on(signal, () => end(0));
 
 /** Starts a program and returns the address that it prints. */
@@ -38,20 +46,20 @@ function start(name, command, parameters, env = {}) {
 }
 
 function fail(message) {
-  console.error(message);
-  end(1);
+  if (!ending) console.error(message);
+  return end(1);
 }
 
 async function threadline() {
   if (process.env.THREADLINE_URL) return process.env.THREADLINE_URL.replace(/\/$/, "");
   const built = ["../../target/release/threadline", "../../target/debug/threadline"].map(here).find(existsSync);
   const program = process.env.THREADLINE ?? built;
-  if (!program) fail("Build Threadline first: cargo build --release");
+  if (!program) await fail("Build Threadline first: cargo build --release");
   return start("Threadline", program, ["serve", "--listen", "127.0.0.1:0", "--data", process.env.THREADLINE_DATA ?? here("data")]);
 }
 
 async function runtime(url) {
-  if (!existsSync(here("runtime/node_modules"))) fail("Install the runtime first: npm ci --prefix runtime");
+  if (!existsSync(here("runtime/node_modules"))) await fail("Install the runtime first: npm ci --prefix runtime");
   const env = { THREADLINE_URL: url, PORT: String(port + 1), COPILOTKIT_TELEMETRY_DISABLED: "true" };
   return `${await start("The runtime", process.execPath, [here("runtime/server.mjs")], env)}/api/copilotkit`;
 }
