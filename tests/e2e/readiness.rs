@@ -209,7 +209,9 @@ async fn a_redis_that_answers_but_takes_no_locks_is_reported_as_failing() {
     // A node of a Redis Cluster which has some of the slots, so that some locks would work.
     let cluster = Redis::start(&[("cluster-enabled", "yes"), ("cluster-require-full-coverage", "no")]);
     assert_eq!(cluster.command(&["CLUSTER", "ADDSLOTSRANGE", "0", "12000"]), "OK");
-    for (redis, why) in [(&replica, "redis-is-no-master"), (&cluster, "redis-takes-no-locks")] {
+    let full = Redis::start(&[("maxmemory", "1")]);
+    let findings = ["redis-is-no-master", "redis-takes-no-locks", "redis-takes-no-locks"];
+    for (redis, why) in [&replica, &cluster, &full].into_iter().zip(findings) {
         let (ready, figures) = readiness_on(redis).await;
         let facts = (&ready["status"], &ready["dependencies"]["redis"], &ready["findings"]);
         assert_eq!(facts, (&json!("degraded"), &json!("unavailable"), &json!([why])));

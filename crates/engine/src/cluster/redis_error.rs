@@ -1,6 +1,6 @@
 //! Reasons why Redis is of no use to a node.
 
-use redis::RedisError;
+use redis::{ErrorKind, RedisError};
 use threadline_core::limits::REDIS_TIMEOUT;
 
 use super::redis_sentinels::SentinelError;
@@ -25,6 +25,7 @@ pub enum RedisConnectionError {
 impl RedisConnectionError {
     /// True if Redis itself refused the command.
     pub fn is_refusal(&self) -> bool {
-        matches!(self, Self::Redis(error) if error.code().is_some())
+        // Codes without a kind of their own in the client, `OOM` among them, are extensions.
+        matches!(self, Self::Redis(error) if matches!(error.kind(), ErrorKind::Server(_) | ErrorKind::Extension))
     }
 }
