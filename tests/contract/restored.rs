@@ -99,6 +99,23 @@ async fn a_restored_backup_opens_a_generation_and_the_original_does_not() {
 }
 
 #[tokio::test]
+async fn a_backup_that_fails_leaves_no_file() {
+    let dir = tempfile::tempdir().expect("temp dir");
+    let (data, copied) = (dir.path().join("data"), dir.path().join("copy"));
+    let (_, store) = open(&data).await;
+    store.close().await;
+    let file = data.join("threadline.db");
+    let mut bytes = fs::read(&file).expect("a file");
+    // The first bytes of a page say of which kind it is.
+    bytes.chunks_mut(4096).skip(1).for_each(|page| page[..4].fill(0xff));
+    fs::write(&file, bytes).expect("writes");
+    let failed = backup(&data, &copied).await.expect_err("no page can be read").to_string();
+    assert!(failed.contains("malformed"), "{failed}");
+    let left: Vec<_> = fs::read_dir(&copied).expect("a directory").collect();
+    assert!(left.is_empty(), "{left:?}");
+}
+
+#[tokio::test]
 async fn a_file_that_is_replaced_by_an_older_one_opens_a_generation() {
     let dir = tempfile::tempdir().expect("temp dir");
     let (data, older) = (dir.path().join("data"), dir.path().join("older.db"));

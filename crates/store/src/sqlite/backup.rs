@@ -59,6 +59,7 @@ pub async fn backup(dir: &Path, to: &Path) -> Result<u64, BackupError> {
     }
     // SQLite fills an empty file that exists, and would create a new one readable by other users.
     drop(private::open(&part).map_err(fail(&part))?);
+    let _partial = PartialCopy(&part);
     // The backup reads one moment of the log and writes nothing there, so it needs no lock of the directory.
     let mut connection = read_options(&file).connect().await?;
     query("VACUUM INTO ?1").bind(part.to_string_lossy()).execute(&mut connection).await?;
@@ -69,6 +70,16 @@ pub async fn backup(dir: &Path, to: &Path) -> Result<u64, BackupError> {
     fs::rename(&part, &copy).map_err(fail(&copy))?;
     File::open(to).and_then(|directory| directory.sync_all()).map_err(fail(to))?;
     Ok(written.metadata().map_err(fail(&copy))?.len())
+}
+
+/// Copy without its final name, which is removed when the backup ends: after a failure it would fill the disk further.
+struct PartialCopy<'a>(&'a Path);
+
+impl Drop for PartialCopy<'_> {
+    fn drop(&mut self) {
+        // After a success there is none.
+        drop(fs::remove_file(self.0));
+    }
 }
 
 /// Marks the copy, which opens a generation when it is used: the original goes on, so their histories differ.
