@@ -1,6 +1,6 @@
 //! Entry point of the `threadline` program.
 
-use std::{io::Write, net::SocketAddr, process::ExitCode, time::Duration};
+use std::{fmt::Display, io::Write, net::SocketAddr, process::ExitCode, time::Duration};
 
 use clap::FromArgMatches;
 use nix::sys::stat::{Mode, umask};
@@ -31,10 +31,7 @@ async fn main() -> ExitCode {
     match cli.command {
         Command::Serve(_) => match config::load(of_command) {
             Ok(configuration) => serve(configuration).await,
-            Err(error) => {
-                eprintln!("error: {error}");
-                ExitCode::from(cli::MISUSED)
-            }
+            Err(error) => failed(error, cli::MISUSED),
         },
         Command::Config(args) => cli::report(cli::config::run(&args, of_command)),
         Command::Run(args) => cli::report(cli::run::run(&cli.connect, &args).await),
@@ -56,21 +53,24 @@ async fn main() -> ExitCode {
         Command::Verify(args) => cli::verify::run(&cli.connect, &args).await,
         Command::Lineage(args) => cli::report(cli::lineage::run(&args).await),
         Command::Migrate(args) => match app::migrate(&args.store).await {
-            Ok(done) => {
-                println!("{done}");
-                ExitCode::SUCCESS
-            }
-            Err(error) => {
-                eprintln!("error: {error}");
-                ExitCode::FAILURE
-            }
+            Ok(done) => printed(done),
+            Err(error) => failed(error, cli::FAILED),
         },
         Command::Bench(args) => cli::report(cli::bench::run(&args)),
-        Command::Openapi => {
-            println!("{}", router::openapi_text());
-            ExitCode::SUCCESS
-        }
+        Command::Openapi => printed(router::openapi_text()),
     }
+}
+
+/// Writes the output of a command, with a line end.
+fn printed(text: impl Display) -> ExitCode {
+    cli::report(writeln!(std::io::stdout(), "{text}").map_err(cli::CliError::from))
+}
+
+/// Writes an error, on as many lines as it has.
+fn failed(error: impl Display, code: u8) -> ExitCode {
+    // The exit code is all that is left if stderr is closed.
+    drop(writeln!(std::io::stderr(), "error: {error}"));
+    ExitCode::from(code)
 }
 
 async fn serve(configuration: Configuration) -> ExitCode {
@@ -97,10 +97,7 @@ async fn serve(configuration: Configuration) -> ExitCode {
             let sound = app.run_until(leave.cancelled_owned(), stop.cancelled_owned(), times).await;
             if sound { ExitCode::SUCCESS } else { ExitCode::FAILURE }
         }
-        Err(error) => {
-            eprintln!("error: {error}");
-            ExitCode::FAILURE
-        }
+        Err(error) => failed(error, cli::FAILED),
     }
 }
 

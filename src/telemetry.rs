@@ -12,7 +12,8 @@ pub fn filter(text: &str) -> Result<String, String> {
 /// Sets up logging for the process. An invalid filter falls back to `info`.
 pub fn init(filter: &str, json: bool) {
     let filter = EnvFilter::try_new(filter).unwrap_or_else(|_| EnvFilter::new("info"));
-    let builder = fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    // A line that cannot be written is lost: reporting that on stderr, which has failed, would be a panic.
+    let builder = fmt().with_env_filter(filter).with_writer(std::io::stderr).log_internal_errors(false);
     // A second call, as in tests, changes nothing.
     let _ = if json {
         builder.json().try_init()

@@ -7,6 +7,9 @@ use threadline_client::ClientError;
 
 use crate::config::ConfigError;
 
+/// Exit code for an error of a command.
+pub const FAILED: u8 = 1;
+
 /// Exit code for unusable input: arguments, variables or a file.
 pub const MISUSED: u8 = 2;
 
@@ -47,7 +50,7 @@ pub fn report(result: Result<(), CliError>) -> ExitCode {
         Err(CliError::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
         Err(error) => {
             output::note(&format!("error: {error}"));
-            if matches!(error, CliError::Config(_)) { ExitCode::from(MISUSED) } else { ExitCode::FAILURE }
+            ExitCode::from(if matches!(error, CliError::Config(_)) { MISUSED } else { FAILED })
         }
     }
 }

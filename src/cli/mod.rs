@@ -30,7 +30,7 @@ pub use backup::BackupArgs;
 pub use bench::BenchArgs;
 pub use config::ConfigArgs;
 pub use connect::ConnectArgs;
-pub use error::{CliError, MISUSED, report};
+pub use error::{CliError, FAILED, MISUSED, report};
 pub use health::HealthArgs;
 pub use lineage::LineageArgs;
 pub use run::RunArgs;

@@ -1,6 +1,7 @@
 //! One process per data directory; a clean end under load; a producer that sleeps through its lease.
 
 use std::{
+    io::{BufRead, BufReader},
     process::{Child, Command, Stdio},
     sync::atomic::Ordering,
     thread,
@@ -43,6 +44,20 @@ async fn a_second_process_on_the_same_data_is_refused() {
     // A lock does not outlive its process.
     let third = Server::on(data.path());
     Api::of(&third.url).get("/v1/threads/t").await.done();
+}
+
+#[test]
+fn a_server_whose_log_has_no_reader_ends_cleanly() {
+    let data = tempfile::tempdir().expect("a directory");
+    let mut command = command(data.path(), &[]);
+    let (reader, writer) = std::io::pipe().expect("a pipe");
+    let mut server = command.stdout(Stdio::piped()).stderr(writer).spawn().expect("it starts");
+    drop((command, reader));
+    let mut lines = BufReader::new(server.stdout.take().expect("piped")).lines().map_while(Result::ok);
+    assert!(lines.any(|line| line.contains("listening on")));
+    kill(Pid::from_raw(server.id() as i32), Signal::SIGTERM).expect("it runs");
+    let status = server.wait().expect("a child");
+    assert_eq!(status.code(), Some(0), "{status}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
