@@ -11,6 +11,44 @@ pub(super) enum Target {
     ReadWrite,
 }
 
+/// Parameters of a connection URL that have an effect here.
+const PARAMETERS: [&str; 12] = [
+    "sslmode",
+    "sslrootcert",
+    "sslcert",
+    "sslkey",
+    "host",
+    "hostaddr",
+    "port",
+    "dbname",
+    "user",
+    "password",
+    "application_name",
+    "options",
+];
+/// Parameters of libpq that have no effect here. URLs that hosters hand out contain some of them.
+const IGNORED: [&str; 11] = [
+    "channel_binding",
+    "connect_timeout",
+    "gssencmode",
+    "keepalives",
+    "keepalives_count",
+    "keepalives_idle",
+    "keepalives_interval",
+    "load_balance_hosts",
+    "sslnegotiation",
+    "sslsni",
+    "tcp_user_timeout",
+];
+
+/// False for a parameter that is misspelled or meant for another program: ignoring `sslmod=require` would leave the
+/// connection unencrypted.
+fn is_known(name: &str) -> bool {
+    // `options[work_mem]=…` and its percent-encoded form set a variable of the session.
+    let variable = ["options[", "options%5B", "options%5b"].iter().any(|prefix| name.starts_with(prefix));
+    variable || PARAMETERS.contains(&name) || IGNORED.contains(&name)
+}
+
 /// One URL for each server of a URL, and the kind of server that is asked for. Without a parameter, one of several
 /// servers has to accept writes.
 pub(super) fn split(url: &str) -> Result<(Vec<String>, Target), OpenError> {
@@ -21,7 +59,13 @@ pub(super) fn split(url: &str) -> Result<(Vec<String>, Target), OpenError> {
             Some(("target_session_attrs", "any")) => target = Some(Target::Any),
             Some(("target_session_attrs", "read-write" | "primary")) => target = Some(Target::ReadWrite),
             Some(("target_session_attrs", other)) => return Err(OpenError::Target { found: other.to_owned() }),
-            _ => rest.push(parameter),
+            _ => {
+                let name = parameter.split_once('=').map_or(parameter, |(name, _)| name);
+                if !is_known(name) {
+                    return Err(OpenError::Parameter { found: name.to_owned() });
+                }
+                rest.push(parameter);
+            }
         }
     }
     let query = if rest.is_empty() { String::new() } else { format!("?{}", rest.join("&")) };
@@ -51,6 +95,10 @@ mod tests {
         );
         assert_eq!(split("postgres://h1,h2/d").map(|(_, target)| target), Ok(Target::ReadWrite));
         assert_eq!(split("postgres://h1,h2?target_session_attrs=any").map(|(_, target)| target), Ok(Target::Any));
+        let refused = split("postgres://h/d?sslmod=require").expect_err("refused");
+        assert!(refused.contains("sslmod") && refused.contains("sslmode"), "{refused}");
+        let accepted = "postgres://h/d?sslmode=require&channel_binding=require&options[geqo]=off&options%5Bjit%5D=on";
+        assert_eq!(split(accepted), Ok((vec![accepted.into()], Target::Any)));
         let refused = split("postgres://h/d?target_session_attrs=standby").expect_err("refused");
         assert!(refused.contains("standby") && refused.contains("read-write"), "{refused}");
     }

@@ -45,6 +45,15 @@ pub enum OpenError {
         /// Value of `target_session_attrs` in the URL.
         found: String,
     },
+    /// The URL has a parameter that libpq does not have either.
+    #[error(
+        "unknown parameter {found} in the URL: expected pooler, target_session_attrs, sslmode, sslrootcert, sslcert, sslkey, \
+         application_name or options"
+    )]
+    Parameter {
+        /// Name of the parameter.
+        found: String,
+    },
     /// The lineage of the database cannot be read or continued.
     #[error("cannot open the database: {0}")]
     Store(#[from] StoreError),
@@ -63,7 +72,8 @@ impl OpenError {
             | Self::OldServer { .. }
             | Self::Encoding { .. }
             | Self::Pooler { .. }
-            | Self::Target { .. } => false,
+            | Self::Target { .. }
+            | Self::Parameter { .. } => false,
             Self::Store(error) => !matches!(error, StoreError::Corrupt(_)),
             Self::Database(error) => passes(error),
         }
