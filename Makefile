@@ -65,6 +65,7 @@ test-full: setup-copilotkit
 	$(CARGO) test --test copilotkit -- --ignored --nocapture
 	$(CARGO) test --release --test faults -- --ignored --nocapture
 	CASES=all $(CARGO) test --test e2e -- wire --include-ignored --nocapture
+	$(CARGO) test --test contract -- --ignored --nocapture
 	PLANT=all TESTS=1 scripts/chaos.sh
 
 # Faults for MINUTES (10) under a whole cluster; its last line is the verdict. PLANT=name plants a bug, which it must find; with

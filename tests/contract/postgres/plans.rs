@@ -174,6 +174,17 @@ async fn check_visited(own: &mut PgConnection, name: &str, arguments: &str, want
 
 #[tokio::test]
 async fn background_work_visits_no_jobs_of_others() {
+    background_work_beside(100_000).await;
+}
+
+#[tokio::test]
+#[ignore = "takes minutes: make test-full"]
+async fn background_work_visits_no_jobs_of_a_million_threads() {
+    background_work_beside(1_000_000).await;
+}
+
+/// Checks the rows that background work for five threads visits beside those of so many others.
+async fn background_work_beside(others: i64) {
     let url = Postgres::shared().fresh_database();
     let (env, store) = node(&url, &clock()).await;
     for n in 0..5 {
@@ -187,15 +198,15 @@ async fn background_work_visits_no_jobs_of_others() {
     env.clock.advance(PACK_FIRST_LOOK);
     let now = env.clock.now().0;
     // Jobs of this kind that are due later, and jobs of another kind that are due, for as many threads.
-    let others = format!(
+    let rows = format!(
         "INSERT INTO threads (project, id, user_id, created_at, updated_at, sort_at, created_with, metadata)
-          SELECT 'other', 'x' || n, 'u' || n % 1000, n, n, n, '', '{{}}' FROM generate_series(1, 100000) n;
+          SELECT 'other', 'x' || n, 'u' || n % 1000, n, n, n, '', '{{}}' FROM generate_series(1, {others}) n;
         INSERT INTO heads (key, epoch, tail, fence) SELECT key, 1, 0, 1 FROM threads WHERE project = 'other';
         INSERT INTO jobs (kind, ref, due_at) SELECT 'pack', key::text, {now} + 1 + key FROM threads WHERE project = 'other';
         INSERT INTO jobs (kind, ref, due_at) SELECT 'seal', key::text, {now} - key FROM threads WHERE project = 'other';
         ANALYZE"
     );
-    for statement in others.split(';') {
+    for statement in rows.split(';') {
         execute(&mut own, statement).await;
     }
     // Jobs that were claimed at once have the same time.
@@ -229,11 +240,22 @@ async fn background_work_visits_no_jobs_of_others() {
         let end = JobEnd::DoneAt(env.head(job.subject.thread().expect("a thread")).await.tail);
         env.store.end_job(&job, end).await.expect("ends");
     }
-    assert_eq!(ask(&url, "SELECT count(*) FROM jobs WHERE kind = 'pack'").await, 100_000);
+    assert_eq!(ask(&url, "SELECT count(*) FROM jobs WHERE kind = 'pack'").await, others);
 }
 
 #[tokio::test]
 async fn quota_and_reaper_visit_no_runs_of_others() {
+    quota_and_reaper_beside(100_000).await;
+}
+
+#[tokio::test]
+#[ignore = "takes minutes: make test-full"]
+async fn quota_and_reaper_visit_no_runs_of_a_million_threads() {
+    quota_and_reaper_beside(1_000_000).await;
+}
+
+/// Checks the rows that the quota and the reaper visit for five active runs beside so many others.
+async fn quota_and_reaper_beside(others: i64) {
     let url = Postgres::shared().fresh_database();
     let (env, store) = node(&url, &clock()).await;
     for n in 0..5 {
@@ -241,9 +263,9 @@ async fn quota_and_reaper_visit_no_runs_of_others() {
     }
     let mut own = store.connection().await.expect("connects");
     execute(&mut own, "SET statement_timeout = 0").await;
-    let others = format!(
+    let rows = format!(
         "INSERT INTO threads (project, id, user_id, created_at, updated_at, sort_at, created_with, metadata)
-          SELECT 'other', 'x' || n, 'u' || n % 1000, n, n, n, '', '{{}}' FROM generate_series(1, 100000) n;
+          SELECT 'other', 'x' || n, 'u' || n % 1000, n, n, n, '', '{{}}' FROM generate_series(1, {others}) n;
         INSERT INTO heads (key, epoch, tail, fence, active, run, lease_until)
           SELECT key, 1, 0, 1, TRUE, 'r', {now} + 60000 FROM threads WHERE project = 'other';
         INSERT INTO runs (key, fence, id, status, first_seq, producer_seq, started_at)
@@ -253,7 +275,7 @@ async fn quota_and_reaper_visit_no_runs_of_others() {
         ANALYZE",
         now = env.clock.now().0
     );
-    for statement in others.split(';') {
+    for statement in rows.split(';') {
         execute(&mut own, statement).await;
     }
     env.clock.advance(LEASE);
@@ -266,5 +288,5 @@ async fn quota_and_reaper_visit_no_runs_of_others() {
     for (name, arguments) in statements {
         check_visited(&mut own, name, &arguments, 5..=30).await;
     }
-    assert_eq!(ask(&url, "SELECT count(*) FROM turns WHERE check_at > 0").await, 100_005);
+    assert_eq!(ask(&url, "SELECT count(*) FROM turns WHERE check_at > 0").await, others + 5);
 }
