@@ -17,7 +17,7 @@ pub async fn get(node: &Server, path: &str) -> (u16, String) {
     (status, answer.text().await.expect("a text"))
 }
 
-async fn figure(node: &Server, name: &str) -> f64 {
+pub async fn figure(node: &Server, name: &str) -> f64 {
     let (status, text) = get(node, "/metrics").await;
     assert_eq!(status, 200, "{text}");
     let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));

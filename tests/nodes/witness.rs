@@ -6,7 +6,12 @@ use nix::sys::signal::Signal;
 use threadline_client::{ClientError, EventQuery};
 use tokio::task::block_in_place;
 
-use crate::{backing::Postgres, cluster::*, server::Server, watched::ready};
+use crate::{
+    backing::Postgres,
+    cluster::*,
+    server::Server,
+    watched::{figure, ready},
+};
 
 /// A database that a node has written to, and that was then put back to an older state.
 struct PutBack {
@@ -16,6 +21,7 @@ struct PutBack {
     epoch: String,
 }
 
+const LOSS: &str = "threadline_lineage_loss_seconds";
 const KEPT: u64 = 5;
 const LOST: u64 = 10;
 
@@ -90,6 +96,11 @@ async fn data_that_is_put_back_while_no_node_runs_is_another_history() {
     block_in_place(|| data.postgres.put_back());
     data.restart(2).await;
     assert_eq!(data.generations(), "created rolled-back", "two nodes open one generation");
+    let noticed = async || {
+        let [a, b] = &data.cluster.nodes[..] else { panic!("two nodes") };
+        (figure(a, LOSS).await > 0.0 || figure(b, LOSS).await > 0.0).then_some(())
+    };
+    eventually("the alarm on lost commits has its metric", noticed).await;
     let replaced = data.after(LOST).await.expect_err("the reader saw what was lost");
     let problem = replaced.problem("log-replaced").unwrap_or_else(|| panic!("{replaced}"));
     assert_eq!(problem.facts["commonUpTo"], KEPT);
@@ -120,6 +131,7 @@ async fn a_redis_that_comes_late_is_asked_then() {
     data.cluster.redis.cont();
     eventually("it is noticed", async || (data.generations() == "created rolled-back").then_some(())).await;
     ready(&node, 200, "\"status\":\"ready\"").await;
+    eventually("the period is a metric", async || (figure(&node, LOSS).await > 0.0).then_some(())).await;
     data.cluster.nodes.push(node);
     assert!(data.after(LOST).await.expect_err("replaced").problem("log-replaced").is_some());
 }

@@ -126,6 +126,9 @@ impl Health {
         if let Err(error) = witness.note(&self.store, &beat).await {
             tracing::debug!(%error, "cannot have a beat witnessed in Redis");
         }
+        if let Some(loss) = witness.take_loss() {
+            self.metrics.lineage.lost(loss);
+        }
     }
 }
 

@@ -7,7 +7,7 @@
 use std::{
     collections::HashMap,
     sync::{
-        Arc,
+        Arc, Mutex, PoisonError,
         atomic::{AtomicBool, Ordering},
     },
     time::Duration,
@@ -53,13 +53,20 @@ pub struct RedisWitness {
     key: String,
     /// True once this process has compared the store with the witness.
     compared: Arc<AtomicBool>,
+    /// Period whose commits the store has lost, until [`RedisWitness::take_loss`].
+    loss: Arc<Mutex<Option<Duration>>>,
 }
 
 impl RedisWitness {
     /// Witness under a key that begins with the prefix of locks: no lock has such a name. Compares the store with it, if Redis
     /// can be reached.
     pub async fn open(link: RedisConnection, prefix: &str, installation: &str, store: &DynStore) -> Self {
-        let witness = Self { link, key: format!("{prefix}%lineage:{installation}"), compared: Arc::default() };
+        let witness = Self {
+            link,
+            key: format!("{prefix}%lineage:{installation}"),
+            compared: Arc::default(),
+            loss: Arc::default(),
+        };
         if let Err(error) = witness.compare(store).await {
             tracing::debug!(%error, "the database is compared with the witness once Redis is there");
         }
@@ -80,12 +87,15 @@ impl RedisWitness {
         self.compared.store(true, Ordering::Relaxed);
         let Some(newest) = newest(&seen) else { return Ok(()) };
         if newest.contradicts(known, &nodes) {
-            let last = nodes.iter().map(|node| node.at).max().unwrap_or(newest.at);
+            // Beats after the witnessed one are of nodes that run on the older data already.
+            let last = nodes.iter().map(|node| node.at).filter(|at| *at <= newest.at).max().unwrap_or(newest.at);
+            let loss = Duration::from_millis(u64::try_from(newest.at.0.saturating_sub(last.0)).unwrap_or_default());
             tracing::error!(
                 node = %newest.node, beat = newest.number, generation = %newest.lineage.generation,
-                loss_window_ms = newest.at.0.saturating_sub(last.0),
+                loss_window_ms = loss.as_millis(),
                 "the database lacks a beat that it had acknowledged: older data was put back while no node was running"
             );
+            *self.loss.lock().unwrap_or_else(PoisonError::into_inner) = Some(loss);
             store.lineage().roll_back(newest.lineage);
         }
         // The rows of these nodes are removed after the same time.
@@ -95,6 +105,11 @@ impl RedisWitness {
             self.link.ask::<()>(pipe().cmd("HDEL").arg(&self.key).arg(old).ignore()).await?;
         }
         Ok(())
+    }
+
+    /// The period whose commits the comparison found to be lost, once.
+    pub(crate) fn take_loss(&self) -> Option<Duration> {
+        self.loss.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
     /// Notes the newest beat of a node, once what was witnessed before is compared.
