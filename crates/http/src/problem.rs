@@ -76,7 +76,7 @@ problem_types! {
         "Start the run first, or list the runs of the thread with GET /v1/threads/{threadId}/runs.";
     /// The thread has a run with this ID: of another agent, or requested with other messages or answers.
     RunExists = "run-exists", CONFLICT, "Run ID already in use", false,
-        "Choose another runId, or omit it and the server generates one.";
+        "Choose another runId, or omit it and the server generates one. An Idempotency-Key stands for one request: send another key with a new one.";
     /// The thread has open interrupts that the request does not answer.
     InterruptsOpen = "interrupts-open", CONFLICT, "Unanswered interrupt", false,
         "Send `resume` with an entry for every open interrupt, answered or `cancelled`. GET /v1/threads/{threadId}/messages lists them in `interrupts`.";
