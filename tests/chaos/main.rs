@@ -46,6 +46,9 @@ const SIZE: Size = Size {
     rude: 5,
 };
 
+/// As many events as a long run is judged by: millions in half an hour on two cores.
+const LONG: Size = Size { pause: 60, ..SIZE };
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn no_event_is_lost_by_any_fault() {
     // One round of all faults.
@@ -68,7 +71,7 @@ async fn for_long() {
     let verdict = match plant.as_deref() {
         None => {
             let kinds = Kind::ALL.to_vec();
-            Plan { seed: seed(), lasts: minutes(10.0), kinds, size: SIZE }.carry_out().await
+            Plan { seed: seed(), lasts: minutes(10.0), kinds, size: LONG }.carry_out().await
         }
         Some("none") => no_plants().await,
         Some(name) => planted(Plant::named(name), minutes(2.0)).await,
