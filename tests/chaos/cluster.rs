@@ -13,8 +13,8 @@ pub const NODES: usize = 3;
 const BINARY: &str = env!("CARGO_BIN_EXE_threadline");
 /// Time for a node to go by itself.
 const GOING: Duration = Duration::from_secs(20);
-/// Room for the tables of a long run.
-const DISK_MIB: usize = 1_024;
+/// Room for the tables of half an hour: 5 million events took 1 GiB.
+const DISK_MIB: usize = 4_096;
 /// Settings of a primary and of its standby, which connects again soon after its primary was killed.
 const OPTIONS: [(&str, &str); 5] = [
     ("shared_buffers", "64MB"),
