@@ -139,9 +139,9 @@ async fn existing_keys_stay_and_a_key_revoked_on_either_side_is_revoked() {
 
     let other = memory();
     let theirs = StoredProject { id: project("a"), version: 1, settings: "{}".into(), secrets: "[]".into() };
-    assert!(other.put_project(&theirs).await.expect("puts"));
-    assert!(other.put_key(&key("a", "k"), &digest(9)).await.expect("puts"));
-    assert!(other.put_key(&key("b", "another"), &digest(3)).await.expect("puts"));
+    assert!(other.put_project(&theirs, None).await.expect("puts"));
+    assert!(other.put_key(&key("a", "k"), &digest(9), None).await.expect("puts"));
+    assert!(other.put_key(&key("b", "another"), &digest(3), None).await.expect("puts"));
     let refused: Vec<_> = back(&other, &at("before")).await.into_iter().map(|refusal| refusal.what).collect();
     assert_eq!(refused, ["project a", "key k of project a", "key k of project b"]);
     assert_eq!(other.projects().await.expect("reads")[0], theirs);
