@@ -94,11 +94,6 @@ impl AnswerProxy {
         *self.shared.target.lock().expect("a target") = Target { left: Some(statements), lost: None };
     }
 
-    /// True if the answer has been lost.
-    pub fn has_lost(&self) -> bool {
-        self.shared.target.lock().expect("a target").lost.is_some()
-    }
-
     /// Loses no answer from now on. Returns the statement whose answer was lost since [`AnswerProxy::lose_after`].
     pub fn heal(&self) -> Option<String> {
         std::mem::take(&mut *self.shared.target.lock().expect("a target")).lost
