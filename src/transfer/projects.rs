@@ -63,7 +63,7 @@ pub async fn put(
     for item in items {
         match item {
             Item::Project(project) => {
-                if !store.put_project(&project).await? && !is_there(store, &project).await? {
+                if !store.put_project(&project, None).await? && !is_there(store, &project).await? {
                     refused.push(Refusal {
                         what: format!("project {}", project.id),
                         why: "it exists with other settings or secrets, and was not changed".to_owned(),
@@ -71,7 +71,7 @@ pub async fn put(
                 }
             }
             Item::Key(key, digest) => {
-                if !store.put_key(&key, &digest).await? && !is_known(store, &key, &digest).await? {
+                if !store.put_key(&key, &digest, None).await? && !is_known(store, &key, &digest).await? {
                     refused.push(Refusal {
                         what: format!("key {} of project {}", key.id, key.project),
                         why: "another key has this ID, or this key has another ID; it was not changed".to_owned(),
@@ -93,7 +93,7 @@ async fn is_known(store: &dyn TransferStore, key: &ApiKey, digest: &Digest) -> R
     let same = |own: &ApiKey| ApiKey { revoked_at: key.revoked_at, ..own.clone() } == *key;
     let known = store.key(digest).await?.is_some_and(|own| same(&own));
     if let Some(at) = key.revoked_at.filter(|_| known) {
-        store.revoke_key(&key.project, &key.id, at).await?;
+        store.revoke_key(&key.project, &key.id, at, None).await?;
     }
     Ok(known)
 }

@@ -198,7 +198,11 @@ pub async fn history(seed: u64, steps: usize, other: Env) {
                 both!(envs, at, |env| env.store.trash(&project(), &keys, before, day).await.expect("trashes"));
             }
             24 => {
-                both!(envs, at, |env| env.store.restore(&project(), &thread_id(id)).await.expect("restores"));
+                both!(envs, at, |env| env
+                    .store
+                    .restore(&project(), &thread_id(id), &crate::trash::entry("thread.restored"))
+                    .await
+                    .expect("restores"));
             }
             _ => {
                 let cursor = dice.roll(head.map_or(1, |head| head.tail) + 3);

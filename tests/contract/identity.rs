@@ -40,6 +40,12 @@ fn entry(project: &ProjectId, at: i64) -> AuditEntry {
     AuditEntry { project: project.clone(), at: Timestamp(at), actor, action, facts: format!("{{\"n\":{at}}}") }
 }
 
+/// Times of the entries in a project's audit, the first one first.
+async fn audited(env: &Env, project: &ProjectId) -> Vec<i64> {
+    let audit = env.store.audit(project, None, 100).await.expect("reads");
+    audit.into_iter().rev().map(|(_, entry)| entry.at.0).collect()
+}
+
 /// Runs many concurrent calls: how many returned true.
 async fn winners<F: Future<Output = bool> + Send + 'static>(
     stores: &[DynStore],
@@ -66,18 +72,21 @@ pub async fn check_races(stores: &[DynStore]) {
 
         let version = i64::from(round) + 1;
         let put = |store: DynStore, n: u8| async move {
-            store.put_project(&stored(&project(), version, &n.to_string())).await.expect("answers")
+            store.put_project(&stored(&project(), version, &n.to_string()), None).await.expect("answers")
         };
         assert_eq!(winners(stores, put).await, 1, "version {version}");
         let put = |store: DynStore, n: u8| async move {
             let mut bytes = [n; 32];
             bytes[0] = round;
-            store.put_key(&key(&project(), &format!("k{round}"), Scopes::ALL), &Digest(bytes)).await.expect("answers")
+            store
+                .put_key(&key(&project(), &format!("k{round}"), Scopes::ALL), &Digest(bytes), None)
+                .await
+                .expect("answers")
         };
         assert_eq!(winners(stores, put).await, 1, "key {round}");
         let put = |store: DynStore, n: u8| async move {
             store
-                .put_key(&key(&other(), &format!("k{round}-{n}"), Scopes::ALL), &digest(100 + round))
+                .put_key(&key(&other(), &format!("k{round}-{n}"), Scopes::ALL), &digest(100 + round), None)
                 .await
                 .expect("answers")
         };
@@ -89,7 +98,10 @@ pub async fn check_races(stores: &[DynStore]) {
 }
 
 pub async fn a_project_is_put_by_version(env: Env) {
-    let put = async |project: &StoredProject| env.store.put_project(project).await.expect("answers");
+    let put = async |project: &StoredProject| {
+        let entry = entry(&project.id, project.version);
+        env.store.put_project(project, Some(&entry)).await.expect("answers")
+    };
     let all = async || env.store.projects().await.expect("reads");
     assert_eq!(all().await, []);
     for version in [i64::MIN, -1, 0, 2, 7] {
@@ -108,10 +120,14 @@ pub async fn a_project_is_put_by_version(env: Env) {
     let theirs = stored(&other(), 1, "{}");
     assert!(put(&theirs).await);
     assert_eq!(all().await, [theirs, second], "by id");
+    assert_eq!(audited(&env, &project()).await, [1, 2], "no entry without a change");
 }
 
 pub async fn keys_are_found_by_digest_and_belong_to_a_project(env: Env) {
-    let put = async |key: &ApiKey, n: u8| env.store.put_key(key, &digest(n)).await.expect("answers");
+    let put = async |key: &ApiKey, n: u8| {
+        let entry = entry(&key.project, n.into());
+        env.store.put_key(key, &digest(n), Some(&entry)).await.expect("answers")
+    };
     let find = async |n: u8| env.store.key(&digest(n)).await.expect("reads");
     let list = async |project: &ProjectId| env.store.keys(project).await.expect("reads");
     assert_eq!((find(1).await, list(&project()).await), (None, vec![]));
@@ -133,22 +149,26 @@ pub async fn keys_are_found_by_digest_and_belong_to_a_project(env: Env) {
     assert_eq!(list(&other()).await, std::slice::from_ref(&theirs));
     let all = env.store.all_keys().await.expect("reads");
     assert_eq!(all, [(theirs, digest(4)), (a, digest(2)), (b, digest(1))], "by project and id");
+    let audit = (audited(&env, &project()).await, audited(&env, &other()).await);
+    assert_eq!(audit, (vec![1, 2], vec![4]), "no entry without a change");
 }
 
 pub async fn a_key_is_revoked_once(env: Env) {
     let revoke = async |project: &ProjectId, id: &str, at| {
-        env.store.revoke_key(project, &key_id(id), Timestamp(at)).await.expect("answers")
+        let entry = entry(project, at);
+        env.store.revoke_key(project, &key_id(id), Timestamp(at), Some(&entry)).await.expect("answers")
     };
     let (own, theirs) = (key(&project(), "k", Scopes::USER), key(&other(), "k", Scopes::USER));
-    env.store.put_key(&own, &digest(1)).await.expect("puts");
-    env.store.put_key(&theirs, &digest(2)).await.expect("puts");
+    env.store.put_key(&own, &digest(1), None).await.expect("puts");
+    env.store.put_key(&theirs, &digest(2), None).await.expect("puts");
     assert_eq!(revoke(&project(), "none", 1).await, None);
     let revoked = ApiKey { revoked_at: Some(Timestamp(7)), ..own.clone() };
     assert_eq!(revoke(&project(), "k", 7).await.as_ref(), Some(&revoked));
     assert_eq!(revoke(&project(), "k", 9).await.as_ref(), Some(&revoked), "it keeps its first time");
+    assert_eq!(audited(&env, &project()).await, [7], "no entry without a change");
     assert_eq!(env.store.key(&digest(1)).await.expect("reads").as_ref(), Some(&revoked));
     assert_eq!(env.store.key(&digest(2)).await.expect("reads"), Some(theirs), "another project's key of this id");
-    assert!(!env.store.put_key(&own, &digest(3)).await.expect("answers"), "its id is not given again");
+    assert!(!env.store.put_key(&own, &digest(3), None).await.expect("answers"), "its id is not given again");
 }
 
 pub async fn a_ticket_is_taken_once_and_in_time(env: Env) {

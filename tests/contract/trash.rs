@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use threadline_core::{FeedChange, ListOrder, ListPosition, ProjectId, ReadFrom, ThreadKey, ThreadPatch, Timestamp};
+use threadline_core::{
+    AuditEntry, FeedChange, ListOrder, ListPosition, ProjectId, ReadFrom, ThreadKey, ThreadPatch, Timestamp,
+};
 use threadline_store::{
     CloseOutcome, CloseWhen, JobKind, Packing, Purging, Restoration, RetentionHold, Snapshot, StartOutcome, StopOutcome,
 };
@@ -26,8 +28,20 @@ async fn trash(env: &Env, keys: &[ThreadKey]) -> Vec<ThreadKey> {
     env.store.trash(&project(), keys, env.clock.now().minus(DAY), GRACE).await.expect("trashes")
 }
 
+/// An entry of the audit.
+pub fn entry(action: &str) -> AuditEntry {
+    let (actor, action, facts) = ("operator".to_owned(), action.to_owned(), "{}".to_owned());
+    AuditEntry { project: project(), at: Timestamp(5), actor, action, facts }
+}
+
+/// Actions in the audit, the first one first.
+async fn audited(env: &Env) -> Vec<String> {
+    let audit = env.store.audit(&project(), None, 100).await.expect("reads");
+    audit.into_iter().rev().map(|(_, entry)| entry.action).collect()
+}
+
 async fn restore(env: &Env, id: &str) -> Restoration {
-    env.store.restore(&project(), &thread_id(id)).await.expect("restores")
+    env.store.restore(&project(), &thread_id(id), &entry("thread.restored")).await.expect("restores")
 }
 
 /// The ids in the trash, on one page.
@@ -103,6 +117,7 @@ pub async fn a_thread_in_the_trash_is_gone_and_comes_back_as_it_was(env: Env) {
     assert_eq!(trashed(&env).await, [""; 0]);
     let again = restore(&env, "t").await;
     assert_eq!(again, Restoration::Restored(back), "a repetition is the same");
+    assert_eq!(audited(&env).await, ["thread.restored"], "no entry without a change");
     let fence = env.start(key, "s").await.fence;
     env.put(key, fence, 5..7).await;
     assert_eq!(env.texts(key).await.len(), 6);
@@ -186,7 +201,8 @@ pub async fn an_id_in_use_is_not_restored(env: Env) {
     assert!(matches!(restore(&env, "t").await, Restoration::Restored(thread) if thread.key == second));
     env.store.delete_thread(second, None).await.expect("deletes");
     assert!(matches!(restore(&env, "t").await, Restoration::Restored(thread) if thread.key == first));
-    let elsewhere = env.store.restore(&ProjectId::new("other").expect("id"), &thread_id("t")).await;
+    let elsewhere =
+        env.store.restore(&ProjectId::new("other").expect("id"), &thread_id("t"), &entry("thread.restored")).await;
     assert_eq!(elsewhere.expect("restores"), Restoration::Absent);
     // Many at once: it comes back once.
     env.clock.advance(2 * DAY);
@@ -318,18 +334,26 @@ pub async fn retention_waits_until_a_number_is_approved(env: Env) {
 
     let held = |idle, approved| RetentionHold { project: project(), idle, threads: 5, approved };
     let holds = async || env.store.holds().await.expect("lists");
-    assert_eq!(env.store.approve(&project(), 7).await.expect("approves"), None);
-    assert!(env.store.hold(&held(3, 0)).await.expect("holds"));
-    assert!(!env.store.hold(&held(4, 0)).await.expect("holds"), "once");
+    assert_eq!(env.store.approve(&project(), 7, &entry("retention.approved")).await.expect("approves"), None);
+    assert!(env.store.hold(&held(3, 0), &entry("retention.held")).await.expect("holds"));
+    assert!(!env.store.hold(&held(4, 0), &entry("retention.held")).await.expect("holds"), "once");
     assert_eq!(holds().await, [held(4, 0)]);
-    assert_eq!(env.store.approve(&project(), 7).await.expect("approves"), Some(held(4, 7)));
-    assert!(!env.store.hold(&held(5, 0)).await.expect("holds"), "the approval stays");
+    assert_eq!(audited(&env).await, ["retention.held"], "no entry without a change");
+    assert_eq!(
+        env.store.approve(&project(), 7, &entry("retention.approved")).await.expect("approves"),
+        Some(held(4, 7))
+    );
+    assert!(!env.store.hold(&held(5, 0), &entry("retention.held")).await.expect("holds"), "the approval stays");
+    assert_eq!(audited(&env).await, ["retention.held", "retention.approved"]);
     env.store.spend(&project(), 3).await.expect("spends");
     assert_eq!(holds().await, [held(5, 4)]);
     env.store.spend(&project(), 4).await.expect("spends");
     assert_eq!(holds().await, []);
-    env.store.hold(&held(3, 0)).await.expect("holds");
-    env.store.hold(&RetentionHold { project: other.clone(), ..held(1, 0) }).await.expect("holds");
+    env.store.hold(&held(3, 0), &entry("retention.held")).await.expect("holds");
+    env.store
+        .hold(&RetentionHold { project: other.clone(), ..held(1, 0) }, &entry("retention.held"))
+        .await
+        .expect("holds");
     env.store.end_hold(&project()).await.expect("ends");
     assert_eq!(holds().await.iter().map(|hold| &hold.project).collect::<Vec<_>>(), [&other]);
 }

@@ -19,6 +19,7 @@ mod retention;
 #[path = "../faults/server.rs"]
 mod server;
 mod starting;
+mod unanswered;
 mod watched;
 mod witness;
 

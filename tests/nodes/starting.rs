@@ -3,7 +3,7 @@
 use std::process::Command;
 
 use crate::{
-    backing::{Postgres, Redis, ports::free_port},
+    backing::{Postgres, Redis, RedisCluster, ports::free_port},
     cluster::*,
     server::{Server, command},
     watched::ready,
@@ -147,6 +147,38 @@ async fn sentinels_and_their_master_over_tls() {
     assert_eq!(redis.command(&["GET", "threadline:lock:default:t"]), "r");
     producer.finish().await.expect("finishes");
     let untrusted = Server::start(cluster.command(&cluster.database, &url));
+    assert!(untrusted.said().contains("ertificate"), "{}", untrusted.said());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nodes_that_name_different_servers_of_a_cluster_over_tls_hear_each_other() {
+    let redis = RedisCluster::with_tls();
+    let mut cluster = Cluster::start(0);
+    for master in [0, 1] {
+        let mut command = cluster.command(&cluster.database, &redis.tls_url(master));
+        command.env("SSL_CERT_FILE", redis.servers()[0].authority());
+        cluster.nodes.push(Server::start(command));
+        ready(&cluster.nodes[master], 200, "\"status\":\"ready\"").await;
+    }
+    let clients = [cluster.client(0), cluster.client(1)];
+    make_thread(&clients[0], "t").await;
+    let mut reader = Reader::open(&clients[1], "t");
+    reader.caught_up().await;
+    let mut producer = clients[0].run("t", options("r")).await.expect("starts");
+    assert_eq!(redis.holder("threadline:lock:default:t").command(&["GET", "threadline:lock:default:t"]), "r");
+    // The subscription to the bus may still be in the making. After a recheck the next one is two seconds away.
+    let mut appended = 0;
+    eventually("two events by the bus", async || {
+        for _ in 0..2 {
+            appended += 1;
+            producer.append(numbered(appended..=appended)).await.expect("appends");
+            tokio::time::timeout(BY_THE_BUS, reader.reads(appended as usize)).await.ok()?;
+        }
+        Some(())
+    })
+    .await;
+    producer.finish().await.expect("finishes");
+    let untrusted = Server::start(cluster.command(&cluster.database, &redis.tls_url(0)));
     assert!(untrusted.said().contains("ertificate"), "{}", untrusted.said());
 }
 

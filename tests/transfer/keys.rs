@@ -42,11 +42,11 @@ async fn fill(store: &Store) {
     for (id, version, settings) in [("a", 1, "{}"), ("a", 2, "{\"retention\":{}}"), ("b", 1, "{}")] {
         let secrets = "[\"s\\u0000é\"]".to_owned();
         let put = StoredProject { id: project(id), version, settings: settings.to_owned(), secrets };
-        assert!(store.put_project(&put).await.expect("puts"));
+        assert!(store.put_project(&put, None).await.expect("puts"));
     }
     let old = ApiKey { expires_at: Some(Timestamp(9)), revoked_at: Some(Timestamp(7)), ..key("a", "old") };
     for (n, key) in [(0x0f, key("a", "k")), (0xf0, old), (3, key("b", "k")), (4, key("no settings", "k"))] {
-        assert!(store.put_key(&key, &digest(n)).await.expect("puts"));
+        assert!(store.put_key(&key, &digest(n), None).await.expect("puts"));
     }
 }
 
@@ -123,7 +123,7 @@ async fn existing_keys_stay_and_a_key_revoked_on_either_side_is_revoked() {
     assert_eq!(back(&target, &at("before")).await, []);
     let revoke = async |store: &Store, whose: &str, at: i64| {
         let id = KeyId::new("k").expect("id");
-        store.revoke_key(&project(whose), &id, Timestamp(at)).await.expect("revokes").expect("is there");
+        store.revoke_key(&project(whose), &id, Timestamp(at), None).await.expect("revokes").expect("is there");
     };
     revoke(&source, "a", 50).await;
     revoke(&target, "b", 60).await;
@@ -139,9 +139,9 @@ async fn existing_keys_stay_and_a_key_revoked_on_either_side_is_revoked() {
 
     let other = memory();
     let theirs = StoredProject { id: project("a"), version: 1, settings: "{}".into(), secrets: "[]".into() };
-    assert!(other.put_project(&theirs).await.expect("puts"));
-    assert!(other.put_key(&key("a", "k"), &digest(9)).await.expect("puts"));
-    assert!(other.put_key(&key("b", "another"), &digest(3)).await.expect("puts"));
+    assert!(other.put_project(&theirs, None).await.expect("puts"));
+    assert!(other.put_key(&key("a", "k"), &digest(9), None).await.expect("puts"));
+    assert!(other.put_key(&key("b", "another"), &digest(3), None).await.expect("puts"));
     let refused: Vec<_> = back(&other, &at("before")).await.into_iter().map(|refusal| refusal.what).collect();
     assert_eq!(refused, ["project a", "key k of project a", "key k of project b"]);
     assert_eq!(other.projects().await.expect("reads")[0], theirs);

@@ -18,7 +18,8 @@ pub struct StoredProject {
     pub secrets: String,
 }
 
-/// Credentials of clients, and the audit of a project's administration.
+/// Credentials of clients, and the audit of a project's administration. An entry that a change is given is stored in the same
+/// commit, and only if something is changed: a repetition after a lost answer neither misses the entry nor doubles it.
 #[async_trait]
 pub trait IdentityStore: Send + Sync {
     /// All projects, by id.
@@ -27,11 +28,11 @@ pub trait IdentityStore: Send + Sync {
     /// Creates a project (its version is 1 and the id is free), or replaces it if the stored one has the version before
     /// this one. Otherwise returns false, and nothing is changed. Of all callers that store one version, on any node,
     /// exactly one receives true.
-    async fn put_project(&self, project: &StoredProject) -> StoreResult<bool>;
+    async fn put_project(&self, project: &StoredProject, entry: Option<&AuditEntry>) -> StoreResult<bool>;
 
     /// Stores an API key under the digest of its text. False, and nothing is changed, if the project has a key of this
     /// id or the digest is taken.
-    async fn put_key(&self, key: &ApiKey, digest: &Digest) -> StoreResult<bool>;
+    async fn put_key(&self, key: &ApiKey, digest: &Digest, entry: Option<&AuditEntry>) -> StoreResult<bool>;
 
     /// The API key of this digest, valid or not.
     async fn key(&self, digest: &Digest) -> StoreResult<Option<ApiKey>>;
@@ -40,7 +41,13 @@ pub trait IdentityStore: Send + Sync {
     async fn keys(&self, project: &ProjectId) -> StoreResult<Vec<ApiKey>>;
 
     /// Revokes a key; it keeps the time of its first revocation. `None` if the project has no such key.
-    async fn revoke_key(&self, project: &ProjectId, id: &KeyId, at: Timestamp) -> StoreResult<Option<ApiKey>>;
+    async fn revoke_key(
+        &self,
+        project: &ProjectId,
+        id: &KeyId,
+        at: Timestamp,
+        entry: Option<&AuditEntry>,
+    ) -> StoreResult<Option<ApiKey>>;
 
     /// Stores a ticket under the digest of its text, until a time; `bearer` is returned to the caller that takes it.
     /// Each call also removes some of the tickets that have expired at `now`, more than it adds.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
-use threadline_core::{ListPosition, ProjectId, Thread, ThreadId, ThreadKey, Timestamp, TrashPage, UserId};
+use threadline_core::{AuditEntry, ListPosition, ProjectId, Thread, ThreadId, ThreadKey, Timestamp, TrashPage, UserId};
 
 use crate::error::StoreResult;
 
@@ -40,14 +40,16 @@ pub trait HoldStore: Send + Sync {
     /// Number of threads of a project.
     async fn count_own(&self, project: &ProjectId) -> StoreResult<u64>;
 
-    /// Notes that retention waits. The approval of an earlier hold stays. True if retention did not wait before.
-    async fn hold(&self, hold: &RetentionHold) -> StoreResult<bool>;
+    /// Notes that retention waits. The approval of an earlier hold stays. True, and the entry is in the audit with the same
+    /// commit, if retention did not wait before.
+    async fn hold(&self, hold: &RetentionHold, entry: &AuditEntry) -> StoreResult<bool>;
 
     /// Holds of all projects, in the order of their ids.
     async fn holds(&self) -> StoreResult<Vec<RetentionHold>>;
 
-    /// Approves that so many threads are put in the trash. `None` if retention does not wait.
-    async fn approve(&self, project: &ProjectId, count: u64) -> StoreResult<Option<RetentionHold>>;
+    /// Approves that so many threads are put in the trash; the entry is in the audit with the same commit. `None`, and
+    /// nothing is stored, if retention does not wait.
+    async fn approve(&self, project: &ProjectId, count: u64, entry: &AuditEntry) -> StoreResult<Option<RetentionHold>>;
 
     /// Takes threads that were put in the trash from the approved number; with none left, the hold ends.
     async fn spend(&self, project: &ProjectId, count: u64) -> StoreResult<()>;
@@ -75,8 +77,8 @@ pub trait TrashStore: Send + Sync {
     async fn trashed(&self, project: &ProjectId, after: Option<&ListPosition>, limit: usize) -> StoreResult<TrashPage>;
 
     /// Restores the thread of this id that was put in the trash last: its log, its epoch and all cursors are as they were. The
-    /// restoration counts as use, and a repetition changes nothing.
-    async fn restore(&self, project: &ProjectId, id: &ThreadId) -> StoreResult<Restoration>;
+    /// restoration counts as use, and its entry is in the audit with the same commit. A repetition changes nothing.
+    async fn restore(&self, project: &ProjectId, id: &ThreadId, entry: &AuditEntry) -> StoreResult<Restoration>;
 
     /// Keys of a user's threads in the trash, up to `limit`.
     async fn trash_of(&self, project: &ProjectId, user: &UserId, limit: usize) -> StoreResult<Vec<ThreadKey>>;

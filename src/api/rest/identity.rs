@@ -248,6 +248,7 @@ pub async fn get_project(
 /// `issuer` (`issuer`, `audience`, `jwksUrl`) is an external issuer of tokens for the project's users, signed RS256
 /// or ES256. `retention` (`archiveAfterDays`, `deleteAfterDays`) applies to unused threads: those to be deleted are first in
 /// the trash for `graceDays` (7). `limits` override those of the configuration. With `generateThreadNames: false` threads have only the names that people give them.
+/// A project that has these settings already is not changed: a retry of the creation is answered with 200.
 #[utoipa::path(put, path = "/v1/projects/{projectId}", tag = "identity", params(("projectId" = String, Path)),
     request_body(content((serde_json::Value = "application/json"))), responses(
     (status = 200, description = "Settings replaced", body = ProjectView),
@@ -371,7 +372,8 @@ impl From<Erasure> for ErasureView {
 
 /// Erases a user: threads with their logs, runs, names, snapshots and annotations, and the feed. Scope `admin`.
 ///
-/// The response, which is also in the audit log, is the receipt: how much of what was erased. Active runs end. A user
+/// The response, which is also in the audit log as `user.erased`, is the receipt: how much of what was erased. A retry
+/// counts what was left; the entry `user.erases` has what each request found. Active runs end. A user
 /// with a valid token can create new threads afterwards: revoke the tokens first. Of two concurrent requests for one
 /// user each may count what the other has erased.
 #[utoipa::path(delete, path = "/v1/users/{userId}", tag = "identity", params(("userId" = String, Path)), responses(

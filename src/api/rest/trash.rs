@@ -116,7 +116,8 @@ pub struct HoldView {
 /// Approves that retention puts up to `count` threads in the trash. Scope `admin`.
 ///
 /// Retention waits for an approval if it would put more than 100 threads and more than a fifth of a project's threads in
-/// the trash at once; the audit log then has `retention.held` with the numbers. Its next pass begins at once.
+/// the trash at once; the audit log then has `retention.held` with the numbers. Its next pass begins at once. If the store
+/// does not confirm the approval (503 `outcome-unknown`), the audit log has `retention.approved` if it holds.
 #[utoipa::path(post, path = "/v1/projects/{projectId}/retention/approve", tag = "identity",
     params(("projectId" = String, Path)), request_body = ApprovalBody, responses(
     (status = 200, description = "Approved", body = HoldView),
@@ -134,7 +135,9 @@ pub async fn approve(
     if body.count == 0 {
         return Err(Problem::invalid("count is missing or 0, but must be at least 1"));
     }
-    let hold = state.service.trash.approve(&principal, &project.id, body.count).await?;
+    let approved = state.service.trash.approve(&principal, &project.id, body.count).await.map_err(Problem::from);
+    // Retention may have put threads in the trash by the first approval: a second one would approve more.
+    let hold = approved.map_err(|problem| problem.of_request(false))?;
     Ok(Answer(HoldView {
         project_id: hold.project.to_string(),
         idle: hold.idle,

@@ -33,18 +33,17 @@ struct Target {
     lost: Option<String>,
 }
 
-#[derive(Debug)]
 struct Shared {
     port: u16,
-    /// Parts of statements that are always answered.
-    spared: Vec<&'static str>,
+    /// True for a statement whose answer may be lost.
+    counts: Box<dyn Fn(&str) -> bool + Send + Sync>,
     target: Mutex<Target>,
 }
 
 impl Shared {
     /// True if the answer of this statement is to be lost.
     fn loses(&self, statement: &str) -> bool {
-        if self.spared.iter().any(|part| statement.contains(part)) {
+        if !(self.counts)(statement) {
             return false;
         }
         let mut target = self.target.lock().expect("a target");
@@ -58,7 +57,6 @@ impl Shared {
 }
 
 /// Proxy between clients without TLS and a Postgres on 127.0.0.1. Runs on an OS thread of its own.
-#[derive(Debug)]
 pub struct AnswerProxy {
     shared: Arc<Shared>,
     address: SocketAddr,
@@ -66,10 +64,10 @@ pub struct AnswerProxy {
 }
 
 impl AnswerProxy {
-    /// Starts a proxy to the server on this port. Statements that contain one of `spared` are always answered, and are not
-    /// counted: those of background work.
-    pub fn start(port: u16, spared: Vec<&'static str>) -> Self {
-        let shared = Arc::new(Shared { port, spared, target: Mutex::default() });
+    /// Starts a proxy to the server on this port. Statements for which `counts` is false are always answered, and are not
+    /// counted.
+    pub fn start(port: u16, counts: impl Fn(&str) -> bool + Send + Sync + 'static) -> Self {
+        let shared = Arc::new(Shared { port, counts: Box::new(counts), target: Mutex::default() });
         let mut runtime = tokio::runtime::Builder::new_multi_thread();
         let runtime = runtime.worker_threads(1).thread_name("answers").enable_all().build().expect("a thread");
         let address: SocketAddr = (Ipv4Addr::LOCALHOST, free_port()).into();

@@ -195,6 +195,11 @@ impl Redis {
         Ok(last)
     }
 
+    /// Port for TLS, if the server has one.
+    pub fn tls_port(&self) -> Option<u16> {
+        self.tls_port
+    }
+
     /// Directory of its files.
     pub fn home(&self) -> PathBuf {
         self.keeper().home().to_owned()

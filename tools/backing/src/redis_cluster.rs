@@ -15,16 +15,42 @@ pub struct RedisCluster {
     servers: Vec<Redis>,
 }
 
+/// Options of a server of the cluster.
+fn options<'a>(bus_port: &'a str, timeout: &'a str) -> [(&'static str, &'a str); 4] {
+    [
+        ("cluster-enabled", "yes"),
+        ("cluster-port", bus_port),
+        ("cluster-node-timeout", timeout),
+        ("repl-diskless-sync-delay", "0"),
+    ]
+}
+
 impl RedisCluster {
     /// Starts all of them. A replica takes the place of a master that does not answer for `down_after`.
     pub fn start(down_after: Duration) -> Self {
         let timeout = down_after.as_millis().to_string();
-        let server = |_| {
+        Self::join((0..MASTERS * 2).map(|_| Redis::start(&options(&free_port().to_string(), &timeout))).collect())
+    }
+
+    /// Starts all of them with TLS for clients and among each other. The authority of the first server has signed the
+    /// certificates of all.
+    pub fn with_tls() -> Self {
+        let timeout = "60000";
+        let tls = [("tls-cluster", "yes"), ("tls-replication", "yes")];
+        let first = Redis::with_tls(&[&options(&free_port().to_string(), timeout)[..], &tls].concat());
+        let file = |name: &str| first.home().join(name).display().to_string();
+        let (authority, certificate, key) = (file("ca.pem"), file("server.pem"), file("server.key"));
+        let files = [("tls-ca-cert-file", &*authority), ("tls-cert-file", &certificate), ("tls-key-file", &key)];
+        let mut servers = vec![first];
+        while servers.len() < MASTERS * 2 {
             let port = free_port().to_string();
-            let options = [("cluster-enabled", "yes"), ("cluster-port", &port), ("cluster-node-timeout", &timeout)];
-            Redis::start(&[&options[..], &[("repl-diskless-sync-delay", "0")]].concat())
-        };
-        let servers: Vec<_> = (0..MASTERS * 2).map(server).collect();
+            servers.push(Redis::with_tls(&[&options(&port, timeout)[..], &tls, &files].concat()));
+        }
+        Self::join(servers)
+    }
+
+    /// Makes a cluster of servers, the masters first.
+    fn join(servers: Vec<Redis>) -> Self {
         let bus_port =
             |server: &Redis| server.command(&["CONFIG", "GET", "cluster-port"]).replace("cluster-port\n", "");
         for (number, server) in servers.iter().enumerate() {
@@ -33,7 +59,8 @@ impl RedisCluster {
                 let [from, to] = [number, number + 1].map(|number| SLOTS * number / MASTERS);
                 server.command(&["CLUSTER", "ADDSLOTSRANGE", &from.to_string(), &(to - 1).to_string()]);
             }
-            let (port, bus_port) = (server.port().to_string(), bus_port(server));
+            let port = server.tls_port().unwrap_or(server.port()).to_string();
+            let bus_port = bus_port(server);
             servers[0].command(&["CLUSTER", "MEET", "127.0.0.1", &port, &bus_port]);
         }
         let all = |says: &str| servers.iter().all(|server| server.command(&["CLUSTER", "INFO"]).contains(says));
@@ -51,6 +78,11 @@ impl RedisCluster {
     pub fn shared() -> &'static Self {
         static SHARED: OnceLock<RedisCluster> = OnceLock::new();
         SHARED.get_or_init(|| Self::start(Duration::from_secs(60)))
+    }
+
+    /// `rediss+cluster://…` with one of the masters.
+    pub fn tls_url(&self, master: usize) -> String {
+        format!("rediss+cluster://localhost:{}", self.servers[master].tls_port().expect("with TLS"))
     }
 
     /// `redis+cluster://…`

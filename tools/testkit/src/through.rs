@@ -236,8 +236,8 @@ impl<P: Pass> TrashStore for Through<P> {
     async fn trashed(&self, project: &ProjectId, after: Option<&ListPosition>, limit: usize) -> StoreResult<TrashPage> {
         self.pass.pass(of("trashed", None), self.inner.trashed(project, after, limit)).await
     }
-    async fn restore(&self, project: &ProjectId, id: &ThreadId) -> StoreResult<Restoration> {
-        self.pass.pass(of("restore", None), self.inner.restore(project, id)).await
+    async fn restore(&self, project: &ProjectId, id: &ThreadId, entry: &AuditEntry) -> StoreResult<Restoration> {
+        self.pass.pass(of("restore", None), self.inner.restore(project, id, entry)).await
     }
     async fn trash_of(&self, project: &ProjectId, user: &UserId, limit: usize) -> StoreResult<Vec<ThreadKey>> {
         self.pass.pass(of("trash_of", None), self.inner.trash_of(project, user, limit)).await
@@ -255,14 +255,14 @@ impl<P: Pass> HoldStore for Through<P> {
     async fn count_own(&self, project: &ProjectId) -> StoreResult<u64> {
         self.pass.pass(of("count_own", None), self.inner.count_own(project)).await
     }
-    async fn hold(&self, hold: &RetentionHold) -> StoreResult<bool> {
-        self.pass.pass(of("hold", None), self.inner.hold(hold)).await
+    async fn hold(&self, hold: &RetentionHold, entry: &AuditEntry) -> StoreResult<bool> {
+        self.pass.pass(of("hold", None), self.inner.hold(hold, entry)).await
     }
     async fn holds(&self) -> StoreResult<Vec<RetentionHold>> {
         self.pass.pass(of("holds", None), self.inner.holds()).await
     }
-    async fn approve(&self, project: &ProjectId, count: u64) -> StoreResult<Option<RetentionHold>> {
-        self.pass.pass(of("approve", None), self.inner.approve(project, count)).await
+    async fn approve(&self, project: &ProjectId, count: u64, entry: &AuditEntry) -> StoreResult<Option<RetentionHold>> {
+        self.pass.pass(of("approve", None), self.inner.approve(project, count, entry)).await
     }
     async fn spend(&self, project: &ProjectId, count: u64) -> StoreResult<()> {
         self.pass.pass(of("spend", None), self.inner.spend(project, count)).await
@@ -381,11 +381,11 @@ impl<P: Pass> IdentityStore for Through<P> {
     async fn projects(&self) -> StoreResult<Vec<StoredProject>> {
         self.pass.pass(of("projects", None), self.inner.projects()).await
     }
-    async fn put_project(&self, project: &StoredProject) -> StoreResult<bool> {
-        self.pass.pass(of("put_project", None), self.inner.put_project(project)).await
+    async fn put_project(&self, project: &StoredProject, entry: Option<&AuditEntry>) -> StoreResult<bool> {
+        self.pass.pass(of("put_project", None), self.inner.put_project(project, entry)).await
     }
-    async fn put_key(&self, key: &ApiKey, digest: &Digest) -> StoreResult<bool> {
-        self.pass.pass(of("put_key", None), self.inner.put_key(key, digest)).await
+    async fn put_key(&self, key: &ApiKey, digest: &Digest, entry: Option<&AuditEntry>) -> StoreResult<bool> {
+        self.pass.pass(of("put_key", None), self.inner.put_key(key, digest, entry)).await
     }
     async fn key(&self, digest: &Digest) -> StoreResult<Option<ApiKey>> {
         self.pass.pass(of("key", None), self.inner.key(digest)).await
@@ -393,8 +393,14 @@ impl<P: Pass> IdentityStore for Through<P> {
     async fn keys(&self, project: &ProjectId) -> StoreResult<Vec<ApiKey>> {
         self.pass.pass(of("keys", None), self.inner.keys(project)).await
     }
-    async fn revoke_key(&self, project: &ProjectId, id: &KeyId, at: Timestamp) -> StoreResult<Option<ApiKey>> {
-        self.pass.pass(of("revoke_key", None), self.inner.revoke_key(project, id, at)).await
+    async fn revoke_key(
+        &self,
+        project: &ProjectId,
+        id: &KeyId,
+        at: Timestamp,
+        entry: Option<&AuditEntry>,
+    ) -> StoreResult<Option<ApiKey>> {
+        self.pass.pass(of("revoke_key", None), self.inner.revoke_key(project, id, at, entry)).await
     }
     async fn put_ticket(&self, digest: &Digest, bearer: &str, until: Timestamp, now: Timestamp) -> StoreResult<()> {
         self.pass.pass(of("put_ticket", None), self.inner.put_ticket(digest, bearer, until, now)).await

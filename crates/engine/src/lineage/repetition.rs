@@ -51,15 +51,17 @@ async fn repeat(users: &Users, removal: &Removal) -> StoreResult<bool> {
             }
             Ok(was_back)
         }
-        Removal::User(project, user) => users.remove(project, user).await.map(|erased| erased != Footprint::default()),
+        Removal::User(project, user) => {
+            users.remove(project, user, None).await.map(|erased| erased != Footprint::default())
+        }
         Removal::Key(project, key, at) => {
             let stored = store.keys(project).await?;
             let was_back = stored.iter().any(|stored| stored.id == *key && stored.revoked_at.is_none());
             if was_back {
-                store.revoke_key(project, key, *at).await?;
+                store.revoke_key(project, key, *at, None).await?;
             }
             Ok(was_back)
         }
-        Removal::Project(project) => store.put_project(project).await,
+        Removal::Project(project) => store.put_project(project, None).await,
     }
 }

@@ -152,11 +152,13 @@ async fn work(
                     }
                 }
                 Deed::Trash(grace) => {
-                    let trashed = trash(retention, project, some, before, grace).await?;
-                    if limited && trashed > 0 {
-                        left = left.saturating_sub(trashed);
-                        retention.store.spend(project, trashed).await?;
+                    if limited {
+                        // Spent first: if the node fails in between, fewer threads than approved are put in the trash.
+                        let count = some.len() as u64;
+                        left = left.saturating_sub(count);
+                        retention.store.spend(project, count).await?;
                     }
+                    trash(retention, project, some, before, grace).await?;
                 }
             }
         }
@@ -192,9 +194,8 @@ async fn allowance(
     }
     let approved = held.map_or(0, |hold| hold.approved);
     let hold = RetentionHold { project: project.clone(), idle, threads, approved };
-    if store.hold(&hold).await? {
-        record(retention, project, now, "retention.held", &json!({ "idle": idle, "threads": threads })).await?;
-    }
+    let facts = json!({ "idle": idle, "threads": threads });
+    store.hold(&hold, &entry(project, now, "retention.held", &facts)).await?;
     if approved == 0 {
         tracing::error!(%project, idle, threads, "retention would put unusually many threads in the trash: it waits for an approval");
     }
@@ -216,19 +217,12 @@ async fn note(
         Deed::Trash(grace) => ("retention.trashes", json!({ "graceDays": grace.as_secs() / DAY.as_secs() })),
     };
     (facts["afterDays"], facts["threads"]) = (json!(days), json!(ids));
-    record(retention, project, now, action, &facts).await
+    retention.store.record(&entry(project, now, action, &facts)).await
 }
 
-async fn record(
-    retention: &Retention,
-    project: &ProjectId,
-    at: Timestamp,
-    action: &str,
-    facts: &Value,
-) -> Result<(), StoreError> {
+fn entry(project: &ProjectId, at: Timestamp, action: &str, facts: &Value) -> AuditEntry {
     let (actor, action) = ("retention".to_owned(), action.to_owned());
-    let entry = AuditEntry { project: project.clone(), at, actor, action, facts: facts.to_string() };
-    retention.store.record(&entry).await
+    AuditEntry { project: project.clone(), at, actor, action, facts: facts.to_string() }
 }
 
 async fn archive(retention: &Retention, thread: &Thread, before: Timestamp) -> Result<(), StoreError> {
@@ -244,18 +238,18 @@ async fn archive(retention: &Retention, thread: &Thread, before: Timestamp) -> R
     Ok(())
 }
 
-/// Puts threads in the trash, and returns their number. The store leaves out those that were used again since they were found.
+/// Puts threads in the trash. The store leaves out those that were used again since they were found.
 async fn trash(
     retention: &Retention,
     project: &ProjectId,
     threads: &[&Thread],
     before: Timestamp,
     grace: Duration,
-) -> Result<u64, StoreError> {
+) -> Result<(), StoreError> {
     let keys: Vec<_> = threads.iter().map(|thread| thread.key).collect();
     let trashed = retention.store.trash(project, &keys, before, grace).await?;
     for thread in threads.iter().filter(|thread| trashed.contains(&thread.key)) {
         retention.listeners.trashed(&ThreadRef::from(*thread));
     }
-    Ok(trashed.len() as u64)
+    Ok(())
 }

@@ -38,14 +38,14 @@ impl Trash {
     pub async fn restore(&self, principal: &Principal, id: &ThreadId) -> Result<Thread, RestoreError> {
         self.deps.lifecycle.refuse_if_draining()?;
         let (store, project) = (&self.deps.store, &principal.project);
-        let thread = match store.restore(project, id).await? {
+        let facts = json!({ "threadId": id.as_str() });
+        let entry = AuditEntry::by(principal, project, self.deps.clock.now(), "thread.restored", &facts);
+        let thread = match store.restore(project, id, &entry).await? {
             Restoration::Restored(thread) => *thread,
             Restoration::Taken => return Err(RestoreError::ThreadExists),
             Restoration::Absent => return Err(RestoreError::ThreadNotFound),
         };
         self.deps.feed_writer.mark(project, &thread.user);
-        let facts = json!({ "threadId": id.as_str() });
-        store.record(&AuditEntry::by(principal, project, self.deps.clock.now(), "thread.restored", &facts)).await?;
         Ok(thread)
     }
 
@@ -59,9 +59,11 @@ impl Trash {
     ) -> Result<RetentionHold, ApproveError> {
         self.deps.lifecycle.refuse_if_draining()?;
         let store = &self.deps.store;
-        let hold = store.approve(project, count).await?.ok_or(ApproveError::RetentionNotHeld)?;
-        let facts = json!({ "count": count, "idle": hold.idle, "threads": hold.threads });
-        store.record(&AuditEntry::by(principal, project, self.deps.clock.now(), "retention.approved", &facts)).await?;
+        let held = store.holds().await?.into_iter().find(|hold| hold.project == *project);
+        let held = held.ok_or(ApproveError::RetentionNotHeld)?;
+        let facts = json!({ "count": count, "idle": held.idle, "threads": held.threads });
+        let entry = AuditEntry::by(principal, project, self.deps.clock.now(), "retention.approved", &facts);
+        let hold = store.approve(project, count, &entry).await?.ok_or(ApproveError::RetentionNotHeld)?;
         let subject = JobSubject::Project(project.clone());
         store.put_job(JobKind::Retention, &subject, Duration::ZERO, PutJob::Anew).await?;
         Ok(hold)

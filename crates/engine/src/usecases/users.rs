@@ -57,18 +57,29 @@ impl Users {
     pub async fn erase(&self, principal: &Principal, user: &UserId) -> Result<Erasure, EraseError> {
         self.deps.lifecycle.refuse_if_draining()?;
         let (store, project) = (&self.deps.store, &principal.project);
-        let erased = self.remove(project, user).await?;
+        let user_digest = hex(&Sha256::digest(user.as_str()));
+        let entry = |at, action, erased: &Footprint| {
+            let facts = serde_json::json!({ "userDigest": user_digest, "erased": erased });
+            AuditEntry::by(principal, project, at, action, &facts)
+        };
+        // A retry finds less: this entry has what the request found, even if it fails in between.
+        let begins = |found: &Footprint| entry(self.deps.clock.now(), "user.erases", found);
+        let erased = self.remove(project, user, Some(&begins)).await?;
         self.deps.removals.note(Removal::User(project.clone(), user.clone()));
         let at = self.deps.clock.now();
         while store.sweep_tickets(at).await? {}
-        let user_digest = hex(&Sha256::digest(user.as_str()));
-        let facts = serde_json::json!({ "userDigest": user_digest, "erased": erased });
-        store.record(&AuditEntry::by(principal, project, at, "user.erased", &facts)).await?;
+        store.record(&entry(at, "user.erased", &erased)).await?;
         Ok(Erasure { user_digest, at, erased })
     }
 
-    /// Removes all data of a user from the store, and ends the feed. Returns what was there at first.
-    pub(crate) async fn remove(&self, project: &ProjectId, user: &UserId) -> StoreResult<Footprint> {
+    /// Removes all data of a user from the store, and ends the feed. Returns what was there at first. If anything was,
+    /// the entry that `begins` makes is recorded before it is removed.
+    pub(crate) async fn remove(
+        &self,
+        project: &ProjectId,
+        user: &UserId,
+        begins: Option<&(dyn Fn(&Footprint) -> AuditEntry + Send + Sync)>,
+    ) -> StoreResult<Footprint> {
         let store = &self.deps.store;
         let mut erased = Footprint::default();
         for round in 0.. {
@@ -83,6 +94,9 @@ impl Users {
             }
             if round == 0 {
                 erased = left;
+                if let Some(begins) = begins.filter(|_| left != Footprint::default()) {
+                    store.record(&begins(&left)).await?;
+                }
             }
             self.delete_threads(project, user).await?;
             self.empty_trash(project, user).await?;

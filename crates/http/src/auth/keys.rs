@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use serde_json::{Value, json};
+use serde_json::json;
 use threadline_core::{
     ApiKey, AuditEntry, KeyId, Principal, ProjectId, ProjectSettings, Retention, Scope, Scopes, UserId,
     limits::{
@@ -70,11 +70,11 @@ impl Auth {
             expires_at: new.lifetime.map(|lifetime| now.plus(lifetime)).into_iter().chain(principal.expires_at()).min(),
             revoked_at: None,
         };
-        if !self.shared.store.put_key(&key, &digest(&text)).await? {
+        let facts = json!({ "keyId": key.id.as_str(), "scopes": scopes.to_string() });
+        let entry = AuditEntry::by(principal, &principal.project, now, "key.created", &facts);
+        if !self.shared.store.put_key(&key, &digest(&text), Some(&entry)).await? {
             return Err(AuthError::KeyExists);
         }
-        let facts = json!({ "keyId": key.id.as_str(), "scopes": scopes.to_string() });
-        self.record(principal, &principal.project, "key.created", facts).await?;
         Ok((key, text))
     }
 
@@ -86,15 +86,13 @@ impl Auth {
     /// Revokes a key: at once on this node, within [`KEY_MEMORY`](threadline_core::limits::KEY_MEMORY) on others.
     /// Idempotent.
     pub async fn revoke_key(&self, principal: &Principal, id: &KeyId) -> Result<ApiKey, AuthError> {
-        let before = self.shared.store.keys(&principal.project).await?;
-        let first = before.iter().any(|key| key.id == *id && key.revoked_at.is_none());
-        let now = self.shared.clock.now();
-        let key = self.shared.store.revoke_key(&principal.project, id, now).await?.ok_or(AuthError::NoKey)?;
+        let (project, now) = (&principal.project, self.shared.clock.now());
+        let entry = AuditEntry::by(principal, project, now, "key.revoked", &json!({ "keyId": id.as_str() }));
+        let revoked = self.shared.store.revoke_key(project, id, now, Some(&entry)).await;
+        let key = revoked?.ok_or(AuthError::NoKey)?;
         self.shared.keys.invalidate_all();
-        if first {
-            self.shared.removals.note(Removal::Key(principal.project.clone(), id.clone(), now));
-            self.record(principal, &principal.project, "key.revoked", json!({ "keyId": id.as_str() })).await?;
-        }
+        // A repetition too: the answer of the first revocation may have been lost.
+        self.shared.removals.note(Removal::Key(project.clone(), id.clone(), key.revoked_at.unwrap_or(now)));
         Ok(key)
     }
 
@@ -126,7 +124,7 @@ impl Auth {
         Ok(NewToken { text, expires_at })
     }
 
-    /// Creates a project or replaces its settings.
+    /// Creates a project or replaces its settings. A project that has these settings stays as it is.
     pub async fn put_project(
         &self,
         principal: &Principal,
@@ -134,18 +132,16 @@ impl Auth {
         settings: ProjectSettings,
     ) -> Result<ChangedProject, AuthError> {
         check(&settings)?;
-        let changed = self
-            .shared
-            .projects
-            .change(id, Missing::Create, |project| {
-                project.settings = settings.clone();
-                Ok(())
-            })
-            .await?;
-        let action = if changed.created { "project.created" } else { "project.changed" };
-        let facts = serde_json::to_value(&settings).unwrap_or_default();
-        self.record(principal, id, action, json!({ "settings": facts })).await?;
-        Ok(changed)
+        let facts = json!({ "settings": serde_json::to_value(&settings).unwrap_or_default() });
+        let entry = |created| {
+            let action = if created { "project.created" } else { "project.changed" };
+            Some(AuditEntry::by(principal, id, self.shared.clock.now(), action, &facts))
+        };
+        let change = |project: &mut Project| {
+            project.settings = settings.clone();
+            Ok(())
+        };
+        self.shared.projects.change(id, Missing::Create, change, entry).await
     }
 
     /// Looks up a project that the principal may administer: its own, or any project for the operator.
@@ -165,9 +161,8 @@ impl Auth {
         // The secret can act as any user of the project.
         within(Scopes::of(&[Scope::Read, Scope::Write, Scope::Tokens]), principal.scopes)?;
         let project = self.project(principal, id).await?;
-        let secret = self.shared.projects.renew_secret(&project.id).await?;
-        self.record(principal, id, "project.secret-renewed", json!({})).await?;
-        Ok(secret)
+        let entry = AuditEntry::by(principal, id, self.shared.clock.now(), "project.secret-renewed", &json!({}));
+        self.shared.projects.renew_secret(&project.id, &entry).await
     }
 
     /// Reads a page of the audit of the principal's project, newest first.
@@ -178,17 +173,6 @@ impl Auth {
         limit: usize,
     ) -> Result<Vec<(i64, AuditEntry)>, AuthError> {
         Ok(self.shared.store.audit(&principal.project, before, limit.clamp(1, MAX_PAGE)).await?)
-    }
-
-    async fn record(
-        &self,
-        principal: &Principal,
-        project: &ProjectId,
-        action: &str,
-        facts: Value,
-    ) -> Result<(), AuthError> {
-        let entry = AuditEntry::by(principal, project, self.shared.clock.now(), action, &facts);
-        Ok(self.shared.store.record(&entry).await?)
     }
 }
 

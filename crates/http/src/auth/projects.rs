@@ -7,7 +7,7 @@ use std::{
 };
 
 use threadline_core::{
-    IssuerSettings, ProjectId, ProjectLimits, ProjectSettings,
+    AuditEntry, IssuerSettings, ProjectId, ProjectLimits, ProjectSettings,
     limits::{KEY_MEMORY, MAX_TOKEN_SECRETS, PROJECT_MISS_PAUSE},
 };
 use threadline_engine::{Removal, Removals};
@@ -203,21 +203,23 @@ impl Projects {
         if let Some(found) = self.get(id).await? {
             return Ok(found);
         }
-        self.change(id, Missing::Create, |_| Ok(())).await.map(|changed| changed.project)
+        self.change(id, Missing::Create, |_| Ok(()), |_| None).await.map(|changed| changed.project)
     }
 
-    /// Changes a project, and retries if concurrent changes overtake it.
+    /// Changes a project, and retries if concurrent changes overtake it. `entry` makes the entry in the audit; its parameter
+    /// is true if the project is created. A change that leaves a project as it is stores nothing.
     pub(super) async fn change(
         &self,
         id: &ProjectId,
         missing: Missing,
         change: impl Fn(&mut Project) -> Result<(), AuthError>,
+        entry: impl Fn(bool) -> Option<AuditEntry>,
     ) -> Result<ChangedProject, AuthError> {
         for _ in 0..TRIES {
             let known = self.load().await?;
             let found = known.all.get(id).cloned();
             let created = found.is_none();
-            let mut project = match found {
+            let mut project = match found.clone() {
                 Some(found) => found,
                 None if missing == Missing::Create => Project {
                     id: id.clone(),
@@ -234,7 +236,12 @@ impl Projects {
                 return Err(AuthError::Invalid(reason.into()));
             }
             let stored = project.stored()?;
-            if self.store.put_project(&stored).await? {
+            if found.is_some_and(|found| found == project) {
+                // The answer of the change that made it so may have been lost.
+                self.removals.note(Removal::Project(StoredProject { version: project.version, ..stored }));
+                return Ok(ChangedProject { project, created });
+            }
+            if self.store.put_project(&stored, entry(created).as_ref()).await? {
                 project.version = stored.version;
                 self.removals.note(Removal::Project(stored));
                 self.load().await?;
@@ -246,14 +253,14 @@ impl Projects {
 
     /// Replaces the secret of a project, and returns the new one. The previous secret stays valid until the next
     /// renewal.
-    pub(super) async fn renew_secret(&self, id: &ProjectId) -> Result<String, AuthError> {
+    pub(super) async fn renew_secret(&self, id: &ProjectId, entry: &AuditEntry) -> Result<String, AuthError> {
         let fresh = secret::generate("")?;
-        self.change(id, Missing::Refuse, |project| {
+        let change = |project: &mut Project| {
             project.secrets.insert(0, fresh.clone());
             project.secrets.truncate(MAX_TOKEN_SECRETS);
             Ok(())
-        })
-        .await?;
+        };
+        self.change(id, Missing::Refuse, change, |_| Some(entry.clone())).await?;
         Ok(fresh)
     }
 }

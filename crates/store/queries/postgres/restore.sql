@@ -4,7 +4,10 @@
 -- $1 now bigint: the time of a manual clock, or NULL for the database's
 -- $2 project text
 -- $3 thread text: id of the thread
--- example: NULL, 'p', 't'
+-- $4 actor text: of the entry in the audit
+-- $5 action text
+-- $6 facts text
+-- example: NULL, 'p', 't', 'operator', 'thread.restored', '{}'
 
 WITH
 -- <fragment clock>
@@ -40,6 +43,9 @@ c AS MATERIALIZED (
   RETURNING t.key
 ), unqueued AS (
   DELETE FROM jobs WHERE kind = 'purge' AND ref = (SELECT key::text FROM back)
+), noted AS (
+  INSERT INTO audit (project, at, actor, action, facts)
+  SELECT $2, c.now, $4::text, $5::text, $6::text FROM back CROSS JOIN c
 ), forgotten AS (
   DELETE FROM deleted_requests d USING back b WHERE d.project = $2 AND d.thread = $3
 )

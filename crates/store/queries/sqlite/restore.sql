@@ -5,13 +5,18 @@
 -- ?1 now integer: the time
 -- ?2 project text
 -- ?3 thread text: id of the thread
--- example: 0, 'p', 't'
+-- ?4 actor text: of the entry in the audit
+-- ?5 action text
+-- ?6 facts text
+-- example: 0, 'p', 't', 'operator', 'thread.restored', '{}'
 
 UPDATE threads SET deleted = 0, trashed_at = NULL, purge_at = NULL, restored_at = ?1, version = version + 1
 WHERE key = (
     SELECT key FROM threads WHERE project = ?2 AND id = ?3 AND deleted = 4 ORDER BY trashed_at DESC, id LIMIT 1
   )
   AND NOT EXISTS (SELECT 1 FROM threads WHERE project = ?2 AND id = ?3 AND deleted = 0);
+INSERT INTO audit (project, at, actor, action, facts)
+SELECT ?2, ?1, ?4, ?5, ?6 WHERE changes() > 0 AND ?3 IS NOT NULL;
 UPDATE heads SET key = -key
 WHERE key = (SELECT -key FROM threads WHERE project = ?2 AND id = ?3 AND deleted = 0 AND restored_at = ?1);
 DELETE FROM jobs

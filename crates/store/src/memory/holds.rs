@@ -1,7 +1,7 @@
 //! Holds of retention in the memory store.
 
 use async_trait::async_trait;
-use threadline_core::{ProjectId, Timestamp};
+use threadline_core::{AuditEntry, ProjectId, Timestamp};
 
 use super::MemoryStore;
 use crate::{HoldStore, RetentionHold, StoreResult};
@@ -19,11 +19,15 @@ impl HoldStore for MemoryStore {
         Ok(state.threads.values().filter(|row| row.thread.project == *project).count() as u64)
     }
 
-    async fn hold(&self, hold: &RetentionHold) -> StoreResult<bool> {
-        let holds = &mut self.state().holds;
+    async fn hold(&self, hold: &RetentionHold, entry: &AuditEntry) -> StoreResult<bool> {
+        let state = &mut *self.state();
+        let holds = &mut state.holds;
         let before = holds.get(&hold.project).map(|before| before.approved);
         let hold = RetentionHold { approved: before.unwrap_or(0), ..hold.clone() };
         holds.insert(hold.project.clone(), hold);
+        if before.is_none() {
+            state.identity.record(entry.clone());
+        }
         Ok(before.is_none())
     }
 
@@ -31,10 +35,11 @@ impl HoldStore for MemoryStore {
         Ok(self.state().holds.values().cloned().collect())
     }
 
-    async fn approve(&self, project: &ProjectId, count: u64) -> StoreResult<Option<RetentionHold>> {
-        let holds = &mut self.state().holds;
-        Ok(holds.get_mut(project).map(|hold| {
+    async fn approve(&self, project: &ProjectId, count: u64, entry: &AuditEntry) -> StoreResult<Option<RetentionHold>> {
+        let state = &mut *self.state();
+        Ok(state.holds.get_mut(project).map(|hold| {
             hold.approved = count;
+            state.identity.record(entry.clone());
             hold.clone()
         }))
     }

@@ -42,23 +42,25 @@ impl IdentityStore for MemoryStore {
         Ok(self.state().identity.projects.values().cloned().collect())
     }
 
-    async fn put_project(&self, project: &StoredProject) -> StoreResult<bool> {
-        let projects = &mut self.state().identity.projects;
+    async fn put_project(&self, project: &StoredProject, entry: Option<&AuditEntry>) -> StoreResult<bool> {
+        let Identity { projects, audit, .. } = &mut self.state().identity;
         let found = projects.get(&project.id).map_or(0, |found| found.version);
         let fits = project.version == found + 1;
         if fits {
             projects.insert(project.id.clone(), project.clone());
+            audit.extend(entry.cloned());
         }
         Ok(fits)
     }
 
-    async fn put_key(&self, key: &ApiKey, digest: &Digest) -> StoreResult<bool> {
-        let keys = &mut self.state().identity.keys;
+    async fn put_key(&self, key: &ApiKey, digest: &Digest, entry: Option<&AuditEntry>) -> StoreResult<bool> {
+        let Identity { keys, audit, .. } = &mut self.state().identity;
         let taken = keys.values().any(|other| (&other.project, &other.id) == (&key.project, &key.id));
         if taken || keys.contains_key(digest) {
             return Ok(false);
         }
         keys.insert(*digest, key.clone());
+        audit.extend(entry.cloned());
         Ok(true)
     }
 
@@ -73,11 +75,20 @@ impl IdentityStore for MemoryStore {
         Ok(keys)
     }
 
-    async fn revoke_key(&self, project: &ProjectId, id: &KeyId, at: Timestamp) -> StoreResult<Option<ApiKey>> {
-        let keys = &mut self.state().identity.keys;
+    async fn revoke_key(
+        &self,
+        project: &ProjectId,
+        id: &KeyId,
+        at: Timestamp,
+        entry: Option<&AuditEntry>,
+    ) -> StoreResult<Option<ApiKey>> {
+        let Identity { keys, audit, .. } = &mut self.state().identity;
         let found = keys.values_mut().find(|key| key.project == *project && key.id == *id);
         Ok(found.map(|key| {
-            key.revoked_at.get_or_insert(at);
+            if key.revoked_at.is_none() {
+                key.revoked_at = Some(at);
+                audit.extend(entry.cloned());
+            }
             key.clone()
         }))
     }

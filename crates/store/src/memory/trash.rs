@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use threadline_core::{
-    ListOrder, ListPosition, ProjectId, ThreadId, ThreadKey, Timestamp, TrashPage, TrashedThread, UserId,
+    AuditEntry, ListOrder, ListPosition, ProjectId, ThreadId, ThreadKey, Timestamp, TrashPage, TrashedThread, UserId,
 };
 
 use super::{MemoryStore, Row};
@@ -77,7 +77,7 @@ impl TrashStore for MemoryStore {
         Ok(TrashPage::of(threads, limit))
     }
 
-    async fn restore(&self, project: &ProjectId, id: &ThreadId) -> StoreResult<Restoration> {
+    async fn restore(&self, project: &ProjectId, id: &ThreadId, entry: &AuditEntry) -> StoreResult<Restoration> {
         let now = self.clock.now();
         let state = &mut *self.state();
         let own = (project.clone(), id.clone());
@@ -98,6 +98,7 @@ impl TrashStore for MemoryStore {
         (row.restored_at, row.trashed) = (Some(now), None);
         row.enter(state.lineage);
         let thread = row.snapshot();
+        state.identity.record(entry.clone());
         state.deleted_requests.remove(&own);
         state.feeds.entry((own.0.clone(), thread.user.clone())).or_default().deleted.remove(&key);
         state.jobs.all.remove(&(JobKind::Purge, JobSubject::Thread(key)));

@@ -1,8 +1,8 @@
 //! Execution of the statements of cold tables.
 
 use async_trait::async_trait;
-use sqlx::postgres::PgRow;
-use threadline_core::limits::PG_RACES;
+use sqlx::{AssertSqlSafe, SqlSafeStr, SqlStr, postgres::PgRow};
+use threadline_core::{AuditEntry, limits::PG_RACES};
 
 use super::{
     PgStore,
@@ -69,8 +69,34 @@ impl Tables for PgStore {
     }
 
     async fn changed(&self, text: &'static str, values: Vec<Value>) -> StoreResult<Vec<PgRow>> {
+        self.change(text.into_sql_str(), values).await
+    }
+
+    async fn recorded(
+        &self,
+        text: &'static str,
+        mut values: Vec<Value>,
+        entry: Option<&AuditEntry>,
+    ) -> StoreResult<Vec<PgRow>> {
+        let Some(entry) = entry else { return self.changed(text, values).await };
+        let [project, at, actor, action, facts] = [1, 2, 3, 4, 5].map(|place| values.len() + place);
+        let text = format!(
+            "WITH done AS ({text}), noted AS (
+               INSERT INTO audit (project, at, actor, action, facts)
+               SELECT ${project}::text, ${at}::bigint, ${actor}::text, ${action}::text, ${facts}::text FROM done LIMIT 1
+             )
+             SELECT * FROM done"
+        );
+        values.extend(Self::entry(entry));
+        self.change(AssertSqlSafe(text).into_sql_str(), values).await
+    }
+}
+
+impl PgStore {
+    /// The rows of a statement that is a transaction of its own.
+    async fn change(&self, text: SqlStr, values: Vec<Value>) -> StoreResult<Vec<PgRow>> {
         for _ in 0..PG_RACES {
-            match self.write_once(bound(text, values.clone())).await {
+            match self.write_once(bound(text.clone(), values.clone())).await {
                 // Another caller has stored this key a moment ago: the next attempt sees it.
                 Err(failure) if failure.kind == Kind::Duplicate => {}
                 done => return Ok(done?),

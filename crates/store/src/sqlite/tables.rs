@@ -2,13 +2,14 @@
 
 use async_trait::async_trait;
 use sqlx::{AssertSqlSafe, sqlite::SqliteRow};
+use threadline_core::AuditEntry;
 
 use super::{SqliteStore, fetch, rows::text_of};
 use crate::{
     StoreResult,
     sql::{
         pages,
-        tables::{Statements, Tables, Value, bound},
+        tables::{Statements, Tables, Value, bound, identity::RECORD},
     },
 };
 
@@ -74,5 +75,24 @@ impl Tables for SqliteStore {
     async fn changed(&self, text: &'static str, values: Vec<Value>) -> StoreResult<Vec<SqliteRow>> {
         let statement = bound(text, values);
         self.transact(move |connection| Box::pin(fetch::rows(connection, statement))).await
+    }
+
+    async fn recorded(
+        &self,
+        text: &'static str,
+        values: Vec<Value>,
+        entry: Option<&AuditEntry>,
+    ) -> StoreResult<Vec<SqliteRow>> {
+        let (statement, entry) = (bound(text, values), entry.map(Self::entry));
+        self.transact(move |connection| {
+            Box::pin(async move {
+                let rows = fetch::rows(connection, statement).await?;
+                if let Some(entry) = entry.filter(|_| !rows.is_empty()) {
+                    fetch::rows(connection, bound(RECORD, entry)).await?;
+                }
+                Ok(rows)
+            })
+        })
+        .await
     }
 }

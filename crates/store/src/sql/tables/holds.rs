@@ -1,7 +1,7 @@
 //! Holds of retention, in both databases.
 
 use async_trait::async_trait;
-use threadline_core::{ProjectId, Timestamp};
+use threadline_core::{AuditEntry, ProjectId, Timestamp};
 
 use super::Tables;
 use crate::{
@@ -49,9 +49,9 @@ impl<S: Tables> HoldStore for S {
         rows.first().map_or(Ok(0), |row| Columns::new(row).count())
     }
 
-    async fn hold(&self, hold: &RetentionHold) -> StoreResult<bool> {
+    async fn hold(&self, hold: &RetentionHold, entry: &AuditEntry) -> StoreResult<bool> {
         let values = vec![hold.project.as_str().into(), to_i64(hold.idle).into(), to_i64(hold.threads).into()];
-        let new = !self.changed(HOLD, values.clone()).await?.is_empty();
+        let new = !self.recorded(HOLD, values.clone(), Some(entry)).await?.is_empty();
         if !new {
             self.changed(HOLD_STILL, values).await?;
         }
@@ -62,9 +62,9 @@ impl<S: Tables> HoldStore for S {
         holds(&self.found(HOLDS, Vec::new()).await?)
     }
 
-    async fn approve(&self, project: &ProjectId, count: u64) -> StoreResult<Option<RetentionHold>> {
+    async fn approve(&self, project: &ProjectId, count: u64, entry: &AuditEntry) -> StoreResult<Option<RetentionHold>> {
         let values = vec![project.as_str().into(), to_i64(count).into()];
-        Ok(holds(&self.changed(APPROVE, values).await?)?.pop())
+        Ok(holds(&self.recorded(APPROVE, values, Some(entry)).await?)?.pop())
     }
 
     async fn spend(&self, project: &ProjectId, count: u64) -> StoreResult<()> {

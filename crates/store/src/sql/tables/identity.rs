@@ -30,11 +30,11 @@ pub(crate) const KEYS: &str =
 pub(crate) const ALL_KEYS: &str =
     "SELECT digest, project, id, scopes, created_at, expires_at, revoked_at FROM api_keys ORDER BY project, id";
 pub(crate) const REVOKE: &str = "\
-    UPDATE api_keys SET revoked_at = coalesce(revoked_at, $3) WHERE project = $1 AND id = $2
+    UPDATE api_keys SET revoked_at = $3 WHERE project = $1 AND id = $2 AND revoked_at IS NULL
     RETURNING project, id, scopes, created_at, expires_at, revoked_at";
 pub(crate) const TAKE_TICKET: &str =
     "DELETE FROM socket_tickets WHERE digest = $1 RETURNING CASE WHEN until > $2 THEN bearer END";
-const RECORD: &str = "INSERT INTO audit (project, at, actor, action, facts) VALUES ($1, $2, $3, $4, $5)";
+pub(crate) const RECORD: &str = "INSERT INTO audit (project, at, actor, action, facts) VALUES ($1, $2, $3, $4, $5)";
 pub(crate) const AUDIT: &str = "\
     SELECT number, project, at, actor, action, facts FROM audit
     WHERE project = $1 AND number < $2 ORDER BY number DESC LIMIT $3";
@@ -45,14 +45,14 @@ impl<S: Tables> IdentityStore for S {
         projects(&self.found(PROJECTS, Vec::new()).await?)
     }
 
-    async fn put_project(&self, project: &StoredProject) -> StoreResult<bool> {
+    async fn put_project(&self, project: &StoredProject, entry: Option<&AuditEntry>) -> StoreResult<bool> {
         let text = if project.version == 1 { MAKE_PROJECT } else { CHANGE_PROJECT };
         let StoredProject { id, version, settings, secrets } = project;
         let values = vec![id.as_str().into(), (*version).into(), settings.as_str().into(), secrets.as_str().into()];
-        Ok(!self.changed(text, values).await?.is_empty())
+        Ok(!self.recorded(text, values, entry).await?.is_empty())
     }
 
-    async fn put_key(&self, key: &ApiKey, digest: &Digest) -> StoreResult<bool> {
+    async fn put_key(&self, key: &ApiKey, digest: &Digest, entry: Option<&AuditEntry>) -> StoreResult<bool> {
         let values = vec![
             (&digest.0).into(),
             key.project.as_str().into(),
@@ -62,7 +62,7 @@ impl<S: Tables> IdentityStore for S {
             key.expires_at.map(|at| at.0).into(),
             key.revoked_at.map(|at| at.0).into(),
         ];
-        Ok(!self.changed(PUT_KEY, values).await?.is_empty())
+        Ok(!self.recorded(PUT_KEY, values, entry).await?.is_empty())
     }
 
     async fn key(&self, digest: &Digest) -> StoreResult<Option<ApiKey>> {
@@ -73,9 +73,18 @@ impl<S: Tables> IdentityStore for S {
         keys(&self.found(KEYS, vec![project.as_str().into()]).await?)
     }
 
-    async fn revoke_key(&self, project: &ProjectId, id: &KeyId, at: Timestamp) -> StoreResult<Option<ApiKey>> {
+    async fn revoke_key(
+        &self,
+        project: &ProjectId,
+        id: &KeyId,
+        at: Timestamp,
+        entry: Option<&AuditEntry>,
+    ) -> StoreResult<Option<ApiKey>> {
         let values = vec![project.as_str().into(), id.as_str().into(), at.0.into()];
-        Ok(keys(&self.changed(REVOKE, values).await?)?.pop())
+        match keys(&self.recorded(REVOKE, values, entry).await?)?.pop() {
+            Some(revoked) => Ok(Some(revoked)),
+            None => Ok(self.keys(project).await?.into_iter().find(|key| key.id == *id)),
+        }
     }
 
     async fn put_ticket(&self, digest: &Digest, bearer: &str, until: Timestamp, now: Timestamp) -> StoreResult<()> {
@@ -94,10 +103,7 @@ impl<S: Tables> IdentityStore for S {
     }
 
     async fn record(&self, entry: &AuditEntry) -> StoreResult<()> {
-        let kept = |text: &str| S::kept(text).into();
-        let AuditEntry { project, at, actor, action, facts } = entry;
-        let values = vec![project.as_str().into(), at.0.into(), kept(actor), kept(action), kept(facts)];
-        self.changed(RECORD, values).await.map(drop)
+        self.changed(RECORD, S::entry(entry)).await.map(drop)
     }
 
     async fn audit(

@@ -2,7 +2,8 @@
 //! well, and a change answers with rows.
 
 use async_trait::async_trait;
-use sqlx::{Database, Encode, Type, query::Query};
+use sqlx::{Database, Encode, SqlSafeStr, Type, query::Query};
+use threadline_core::AuditEntry;
 
 use super::columns::Cells;
 use crate::StoreResult;
@@ -110,7 +111,8 @@ pub(crate) struct Statements {
     pub(crate) count_idle: &'static str,
     /// Reads a page of the trash: `$1` project, `$2` and `$3` position, `$4` limit.
     pub(crate) trash_page: &'static str,
-    /// Restores a thread, and answers in its last row with what has the id: `$1` now, `$2` project, `$3` thread.
+    /// Restores a thread, and answers in its last row with what has the id: `$1` now, `$2` project, `$3` thread, and of the
+    /// entry in the audit `$4` actor, `$5` action, `$6` facts.
     pub(crate) restore: &'static str,
     /// Makes a tombstone of a thread in the trash, and answers with a row if it did: `$1` now, `$2` key, `$3` early.
     pub(crate) discard: &'static str,
@@ -151,10 +153,26 @@ pub(crate) trait Tables: Send + Sync {
 
     /// The rows of a statement that is a transaction of its own.
     async fn changed(&self, text: &'static str, values: Vec<Value>) -> StoreResult<Vec<Self::Row>>;
+
+    /// The rows of a statement that is a transaction of its own. If there are any, the entry is in the audit with the same
+    /// commit.
+    async fn recorded(
+        &self,
+        text: &'static str,
+        values: Vec<Value>,
+        entry: Option<&AuditEntry>,
+    ) -> StoreResult<Vec<Self::Row>>;
+
+    /// Values of an entry of the audit, as [`identity::RECORD`] takes them.
+    fn entry(entry: &AuditEntry) -> Vec<Value> {
+        let kept = |text: &str| Self::kept(text).into();
+        let AuditEntry { project, at, actor, action, facts } = entry;
+        vec![project.as_str().into(), at.0.into(), kept(actor), kept(action), kept(facts)]
+    }
 }
 
 /// A statement with its values.
-pub(crate) fn bound<DB>(text: &'static str, values: Vec<Value>) -> Query<'static, DB, DB::Arguments>
+pub(crate) fn bound<DB>(text: impl SqlSafeStr, values: Vec<Value>) -> Query<'static, DB, DB::Arguments>
 where
     DB: Database,
     i64: for<'q> Encode<'q, DB> + Type<DB>,

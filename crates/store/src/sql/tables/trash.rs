@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
-use threadline_core::{ListPosition, ProjectId, ThreadId, ThreadKey, Timestamp, TrashPage, TrashedThread, UserId};
+use threadline_core::{
+    AuditEntry, ListPosition, ProjectId, ThreadId, ThreadKey, Timestamp, TrashPage, TrashedThread, UserId,
+};
 
 use super::Tables;
 use crate::{
@@ -45,9 +47,11 @@ impl<S: Tables + ThreadStore> TrashStore for S {
         Ok(TrashPage::of(threads, most))
     }
 
-    async fn restore(&self, project: &ProjectId, id: &ThreadId) -> StoreResult<Restoration> {
+    async fn restore(&self, project: &ProjectId, id: &ThreadId, entry: &AuditEntry) -> StoreResult<Restoration> {
         for _ in 0..LOOKS {
-            let values = vec![self.time().into(), project.as_str().into(), id.as_str().into()];
+            let mut values = vec![self.time().into(), project.as_str().into(), id.as_str().into()];
+            // The project and the time of the entry are those of the restoration.
+            values.extend(Self::entry(entry).split_off(2));
             let rows = self.changed(S::STATEMENTS.restore, values).await?;
             let state = rows.last().map_or(Ok(0), |row| Columns::new(row).int())?;
             match (state, self.thread(project, id).await?) {
