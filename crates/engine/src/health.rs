@@ -123,11 +123,12 @@ impl Health {
     /// Has the newest beat of this node witnessed. A failure costs only the detection of data that is put back.
     async fn witness(&self) {
         let (Some(witness), Some(beat)) = (&self.witness, self.beats.witnessed()) else { return };
-        if let Err(error) = witness.note(&self.store, &beat).await {
-            tracing::debug!(%error, "cannot have a beat witnessed in Redis");
-        }
+        // After the first beat in the generation that the loss has opened, which counts what this node has lost by itself.
         if let Some(loss) = witness.take_loss() {
             self.metrics.lineage.lost(loss);
+        }
+        if let Err(error) = witness.note(&self.store, &beat).await {
+            tracing::debug!(%error, "cannot have a beat witnessed in Redis");
         }
     }
 }
