@@ -47,6 +47,11 @@ impl Node {
         command.args(["serve", "--listen", &format!("127.0.0.1:{}", self.port), "--data"]).arg(self.data());
         command.env("NO_COLOR", "1").env_remove("THREADLINE_API_KEY");
         self.server = Some(Server::start(command));
+        // Once it is ready, its first beat is witnessed. A loss before that goes unnoticed.
+        let mut health = Command::new(env!("CARGO_BIN_EXE_threadline"));
+        let url = format!("http://127.0.0.1:{}", self.port);
+        let ready = health.args(["health", "--wait", "30", "--url", &url]).output().expect("runs");
+        assert!(ready.status.success(), "{}", String::from_utf8_lossy(&ready.stderr));
     }
 
     /// Copies the database, and starts the server again.
