@@ -36,7 +36,7 @@ pub(super) struct Address {
 
 /// Every statement goes by index from one row to the next, whatever the statistics of the planner: plans made for small
 /// tables are still right for large ones. Therefore a plan can be made once, for all arguments.
-const PLANS: [(&str, &str); 7] = [
+const PLANS: [(&str, &str); 8] = [
     ("enable_seqscan", "off"),
     ("enable_hashjoin", "off"),
     ("enable_mergejoin", "off"),
@@ -44,6 +44,8 @@ const PLANS: [(&str, &str); 7] = [
     // Rows that are read and not used get a high cost, so that even a table of two rows is not scanned.
     ("cpu_tuple_cost", "1"),
     ("jit", "off"),
+    // That cost would have a few rows read by several processes.
+    ("max_parallel_workers_per_gather", "0"),
     ("plan_cache_mode", "force_generic_plan"),
 ];
 
