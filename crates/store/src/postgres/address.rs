@@ -44,7 +44,7 @@ const PLANS: [(&str, &str); 8] = [
     // Rows that are read and not used get a high cost, so that even a table of two rows is not scanned.
     ("cpu_tuple_cost", "1"),
     ("jit", "off"),
-    // That cost would have a few rows read by several processes.
+    // The cost of a row would have a few rows read by several processes.
     ("max_parallel_workers_per_gather", "0"),
     ("plan_cache_mode", "force_generic_plan"),
 ];
