@@ -55,17 +55,12 @@ pub(super) fn split(url: &str) -> Result<(Vec<String>, Target), OpenError> {
     let (base, query) = url.split_once('?').unwrap_or((url, ""));
     let (mut rest, mut target) = (Vec::new(), None);
     for parameter in query.split('&').filter(|parameter| !parameter.is_empty()) {
-        match parameter.split_once('=') {
-            Some(("target_session_attrs", "any")) => target = Some(Target::Any),
-            Some(("target_session_attrs", "read-write" | "primary")) => target = Some(Target::ReadWrite),
-            Some(("target_session_attrs", other)) => return Err(OpenError::Target { found: other.to_owned() }),
-            _ => {
-                let name = parameter.split_once('=').map_or(parameter, |(name, _)| name);
-                if !is_known(name) {
-                    return Err(OpenError::Parameter { found: name.to_owned() });
-                }
-                rest.push(parameter);
-            }
+        match parameter.split_once('=').unwrap_or((parameter, "")) {
+            ("target_session_attrs", "any") => target = Some(Target::Any),
+            ("target_session_attrs", "read-write" | "primary") => target = Some(Target::ReadWrite),
+            ("target_session_attrs", other) => return Err(OpenError::Target { found: other.to_owned() }),
+            (name, _) if is_known(name) => rest.push(parameter),
+            (name, _) => return Err(OpenError::Parameter { found: name.to_owned() }),
         }
     }
     let query = if rest.is_empty() { String::new() } else { format!("?{}", rest.join("&")) };
