@@ -18,10 +18,10 @@ use crate::{
     server::{Server, command},
 };
 
-const PROGRAM: &str = env!("CARGO_BIN_EXE_threadline");
+pub const PROGRAM: &str = env!("CARGO_BIN_EXE_threadline");
 
 /// Runs the command to its end; returns its output, and whether it succeeded.
-fn run(command: &mut Command) -> (bool, String) {
+pub fn run(command: &mut Command) -> (bool, String) {
     let output = command.output().unwrap_or_else(|error| panic!("cannot run {command:?}: {error}"));
     let said = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
     (output.status.success(), said)

@@ -14,6 +14,7 @@ use tokio::task::block_in_place;
 
 use crate::{
     backing::{AnswerProxy, Postgres},
+    backups::{PROGRAM, run},
     cluster::*,
     server::Server,
 };
@@ -48,7 +49,7 @@ struct Work {
     due: &'static str,
     /// SQL for what the job leaves, as one text.
     left: &'static str,
-    /// That text after a job that was done once.
+    /// Text of `left` after a job that was done once.
     done: &'static str,
 }
 
@@ -195,7 +196,7 @@ async fn tried_again(work: &Work) {
         }
     }
     assert!((2..MOST - 1).contains(&lost.len()), "{kind}: {lost:?}");
-    // What was tried again since has changed nothing.
+    // Retries since then have changed nothing.
     for attempt in attempts {
         assert_eq!(attempt.left(&mut sql).await.as_deref(), Some(work.done), "{}", attempt.id);
     }
@@ -207,11 +208,8 @@ async fn verified(database: &str) {
     assert!(said.0, "{}", said.1);
 }
 
-/// Runs the program to its end; returns whether it succeeded, and its output.
 fn program(words: &[&str]) -> (bool, String) {
-    let output = Command::new(env!("CARGO_BIN_EXE_threadline")).args(words).output().expect("runs");
-    let said = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
-    (output.status.success(), said)
+    run(Command::new(PROGRAM).args(words))
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

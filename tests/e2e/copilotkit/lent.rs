@@ -69,7 +69,7 @@ everywhere! {
         for number in 0..FEED_BASELINE {
             thread(server, &format!("t{number}")).await;
         }
-        // What the feed still lacks would be announced behind the new name.
+        // Changes that the feed still lacks would be announced behind the new name.
         let fed = async || server.store.dirty_feeds(1).await.expect("lists").is_empty().then_some(());
         eventually("the feed has the threads", fed).await;
         let mut page = listening(server).await;
