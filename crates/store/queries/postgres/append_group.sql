@@ -1,5 +1,6 @@
 -- Appends batches of different threads that end no run and fit into a row each. Heads are locked one after the other
--- in the order given, which is that of their keys. Locked heads are left out.
+-- in the order given, which is that of their keys. Heads that are locked, or were last written in another generation,
+-- are left out: append_one.sql takes them.
 -- Caller: commit_group in src/postgres/append.rs
 -- $1 now bigint: the time of a manual clock, or NULL for the database's
 -- $2 keys bigint[]
@@ -20,20 +21,16 @@ c AS MATERIALIZED (
 )
 -- </fragment>
 , locked AS MATERIALIZED (
-  SELECT v.*
+  SELECT v.*, h.place
   FROM unnest(
     $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $7::bytea[], $8::bigint[], $9::bigint[]
   ) AS v (key, fence, pseq, n, body, crc, epoch)
-  CROSS JOIN LATERAL (SELECT h.key FROM heads h WHERE h.key = v.key FOR NO KEY UPDATE SKIP LOCKED) AS h
+  CROSS JOIN LATERAL (
+    SELECT h.ctid AS place FROM heads h WHERE h.key = v.key FOR NO KEY UPDATE SKIP LOCKED
+  ) AS h
 ), up AS (
   UPDATE heads AS h
   SET
-    -- <fragment generation>
-    generation = c.generation,
-    prior_epoch = CASE WHEN h.generation = c.generation THEN h.prior_epoch ELSE h.epoch END,
-    prior_tail = CASE WHEN h.generation = c.generation THEN h.prior_tail ELSE h.tail END,
-    epoch = CASE WHEN h.generation = c.generation THEN h.epoch ELSE h.epoch # c.nonce END,
-    -- </fragment>
     -- <fragment log_time>
     at = CASE WHEN h.at > c.now AND h.at <= c.now + 3600000 THEN h.at ELSE c.now END,
     -- </fragment>
@@ -41,7 +38,7 @@ c AS MATERIALIZED (
     lease_until = greatest(h.lease_until, c.now + h.lease_ms)
   FROM locked l
   CROSS JOIN c
-  WHERE h.key = l.key
+  WHERE h.ctid = l.place AND h.generation = c.generation
     -- <fragment fits>
     AND h.fence = l.fence AND h.active AND h.producer_seq + 1 = coalesce(l.pseq, h.producer_seq + 1)
     AND (l.epoch IS NULL OR h.epoch = l.epoch)
@@ -53,9 +50,9 @@ c AS MATERIALIZED (
   SELECT key, tail + 1 - n, tail, fence, at, octet_length(body), body, crc
   FROM up
 )
-SELECT h.at, h.run,
-  -- <fragment head_columns>
-  h.key, h.epoch, h.tail, h.fence, CASE WHEN h.active THEN h.run END, h.producer_seq, h.lease_until, h.stop_at,
-  h.finishing, h.generation, h.prior_epoch, h.prior_tail
+SELECT
+  -- <fragment appended_columns>
+  h.key, h.at, h.epoch, h.tail, h.run, h.active, h.producer_seq, h.lease_until, h.stop_at, h.finishing, h.generation,
+  h.prior_epoch, h.prior_tail
   -- </fragment>
 FROM up h

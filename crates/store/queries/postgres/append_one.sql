@@ -43,9 +43,9 @@ c AS MATERIALIZED (
   SELECT key, tail + 1 - $5, tail, fence, at, octet_length($7::bytea), $7, $8::bigint
   FROM up
 )
-SELECT h.at, h.run,
-  -- <fragment head_columns>
-  h.key, h.epoch, h.tail, h.fence, CASE WHEN h.active THEN h.run END, h.producer_seq, h.lease_until, h.stop_at,
-  h.finishing, h.generation, h.prior_epoch, h.prior_tail
+SELECT
+  -- <fragment appended_columns>
+  h.key, h.at, h.epoch, h.tail, h.run, h.active, h.producer_seq, h.lease_until, h.stop_at, h.finishing, h.generation,
+  h.prior_epoch, h.prior_tail
   -- </fragment>
 FROM up h

@@ -90,9 +90,9 @@ put AS (
   WHERE up.status IS NOT NULL AND up.tail / 256 > (up.tail - up.producer_seq) / 256
   ON CONFLICT DO NOTHING
 )
-SELECT h.at, h.run,
-  -- <fragment head_columns>
-  h.key, h.epoch, h.tail, h.fence, CASE WHEN h.active THEN h.run END, h.producer_seq, h.lease_until, h.stop_at,
-  h.finishing, h.generation, h.prior_epoch, h.prior_tail
+SELECT
+  -- <fragment appended_columns>
+  h.key, h.at, h.epoch, h.tail, h.run, h.active, h.producer_seq, h.lease_until, h.stop_at, h.finishing, h.generation,
+  h.prior_epoch, h.prior_tail
   -- </fragment>
 FROM up h

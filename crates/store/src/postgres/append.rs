@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use async_trait::async_trait;
 use sqlx::query;
 use threadline_core::{
-    Epoch, NewEvents, RunId, ThreadKey,
+    Epoch, NewEvents, ThreadKey,
     limits::{ROW_BYTES, STOP_GRACE},
 };
 
@@ -21,7 +21,7 @@ use super::{
 use crate::{
     Append, Appended, StoreResult,
     sql::{
-        append::{End, GroupCommit, GroupFailure, appended},
+        append::{End, GroupCommit, GroupFailure},
         columns::Cells,
         corrupt, crc,
     },
@@ -153,11 +153,9 @@ fn answers<R: Cells>(rows: &[R], group: &[&Append]) -> StoreResult<HashMap<Threa
     let mut answers = HashMap::with_capacity(rows.len());
     for row in rows {
         let mut columns = Columns::new(row);
-        let (at, run) = (columns.time()?, columns.id(RunId::new)?);
-        let producer_seq = Columns::new(row).skip(7).count()?;
-        let (head, _) = columns.head()?.ok_or_else(|| corrupt("an append without a head"))?;
-        let append = asked.get(&head.key).ok_or_else(|| corrupt("an append that was not requested"))?;
-        answers.insert(head.key, appended(append, head, producer_seq, run, at)?);
+        let key = ThreadKey(columns.int()?);
+        let append = asked.get(&key).ok_or_else(|| corrupt("an append that was not requested"))?;
+        answers.insert(key, columns.appended(append)?);
     }
     Ok(answers)
 }

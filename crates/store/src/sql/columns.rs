@@ -6,8 +6,8 @@ use threadline_core::{
     RunStatus, Thread, ThreadId, ThreadKey, Timestamp, UserId,
 };
 
-use super::corrupt;
-use crate::{ActiveHead, Head, StoreResult};
+use super::{append::appended, corrupt};
+use crate::{ActiveHead, Append, Appended, Head, StoreResult};
 
 /// The cells of a row, by position; `None` is NULL.
 pub(crate) trait Cells {
@@ -137,6 +137,22 @@ impl<'r, R: Cells> Columns<'r, R> {
         let active = run.as_ref().map(|_| active);
         let head = Head { key: ThreadKey(key), epoch, tail, fence, active, generation, prior };
         Ok(Some((head, run)))
+    }
+
+    /// The rest of the fragment `appended_columns` after its key: what `append` left behind.
+    pub(crate) fn appended(&mut self, append: &Append) -> StoreResult<Appended> {
+        let (at, epoch, tail) = (self.time()?, Epoch::from_i64(self.int()?), self.count()?);
+        let (run, active) = (self.id(RunId::new)?, self.flag()?);
+        let state = ActiveHead {
+            producer_seq: self.count()?,
+            lease_until: self.time()?,
+            stop_requested_at: self.maybe_time()?,
+            finishing: self.flag()?,
+        };
+        let (generation, prior) = (Generation(self.int()?), self.prior()?);
+        let (key, fence, producer_seq) = (append.key, append.fence, state.producer_seq);
+        let head = Head { key, epoch, tail, fence, active: active.then_some(state), generation, prior };
+        appended(append, head, producer_seq, run, at)
     }
 
     /// The previous epoch, and the position up to which both are the same.
