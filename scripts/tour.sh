@@ -187,7 +187,7 @@ export THREADLINE_URL=$url
 status() { curl -s -o "$work/answer.json" -w '%{http_code}' "$@"; }
 [ "$(status "$url/v1/threads")" = 401 ]; ok "a request without a key is refused"
 backend=$("$program" keys create backend 2>/dev/null)
-"$program" keys list | grep '^backend  read,write,agents,tokens' >/dev/null; ok "a backend gets a key"
+"$program" keys list | grep '^backend  read,chat,approve,produce,agents,tokens' >/dev/null; ok "a backend gets a key"
 token=$(curl -fsS "$url/v1/tokens" -H "Authorization: Bearer $backend" -d '{"userId":"alice"}' | jq -r .token)
 curl -fsS "$url/v1/threads" -H "Authorization: Bearer $token" -d '{"threadId":"hers"}' | jq -e '.userId == "alice"' >/dev/null; ok "a user gets a token, and a thread"
 other=$("$program" token bob)

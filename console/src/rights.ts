@@ -10,7 +10,7 @@ import { claimsOf } from "./claims.ts";
 export const READ_ONLY = "You may only read: your key or token does not allow changes.";
 
 /** The server's names. Scopes of others in a token say nothing about Threadline. */
-const SCOPES = ["read", "write", "agents", "tokens", "admin", "metrics"];
+const SCOPES = ["read", "chat", "approve", "produce", "agents", "tokens", "admin", "metrics"];
 
 /** What a key or token may do. */
 export class Rights {
@@ -41,7 +41,7 @@ export class Rights {
 
   async #refused(response: Response): Promise<void> {
     const problem: unknown = await response.json().catch(() => null);
-    if ((problem as { scope?: unknown } | null)?.scope !== "write" || !this.#mayWrite) return;
+    if ((problem as { scope?: unknown } | null)?.scope !== "chat" || !this.#mayWrite) return;
     this.#mayWrite = false;
     for (const listener of this.#listeners) listener();
   }
@@ -50,7 +50,7 @@ export class Rights {
 function mayWriteWith(token: string): boolean {
   const { scope } = claimsOf(token);
   const named = typeof scope === "string" ? scope.split(/\s+/).filter((name) => SCOPES.includes(name)) : [];
-  return named.length === 0 || named.includes("write");
+  return named.length === 0 || named.includes("chat");
 }
 
 const known = new WeakMap<Threadline, Rights>();

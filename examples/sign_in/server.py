@@ -3,7 +3,7 @@
 
     export THREADLINE_API_KEY=$(openssl rand -hex 32)
     threadline serve --allowed-origins http://localhost:8000 &
-    BACKEND_KEY=$(threadline keys create sign-in --scopes read,write,tokens) examples/sign_in/server.py
+    BACKEND_KEY=$(threadline keys create sign-in --scopes read,chat,approve,tokens) examples/sign_in/server.py
 
 Then open http://localhost:8000, sign in under any name, and send a message: each name has its own threads. A real backend
 checks a password, or asks an identity provider, before it calls `token`.

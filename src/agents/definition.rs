@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, time::Duration};
 use serde::{Deserialize, Serialize};
 use threadline_core::{
     AgentId,
-    agent::{Agent, AgentKind, OnDisconnect, Secret},
+    agent::{Agent, AgentKind, Approvals, OnDisconnect, Secret},
     limits::{AGENT_IDLE_TIMEOUT, MAX_AGENT_IDLE_TIMEOUT},
 };
 
@@ -61,6 +61,9 @@ pub struct Definition {
     /// True if the agent also names its threads, in requests apart from their runs; false by default.
     #[serde(default, alias = "names_threads", skip_serializing_if = "std::ops::Not::not")]
     pub names_threads: bool,
+    /// Clients that may answer the agent's interrupts: `user` (by default) or `backend`.
+    #[serde(default)]
+    pub approvals: Approvals,
 }
 
 impl Definition {
@@ -75,7 +78,8 @@ impl Definition {
         if idle.is_zero() || idle > MAX_AGENT_IDLE_TIMEOUT {
             return Err(format!("idleTimeoutSeconds must be from 1 to {}", MAX_AGENT_IDLE_TIMEOUT.as_secs()));
         }
-        let (on_disconnect, kind, names_threads) = (self.on_disconnect, self.kind, self.names_threads);
+        let (on_disconnect, kind) = (self.on_disconnect, self.kind);
+        let (names_threads, approvals) = (self.names_threads, self.approvals);
         let foreign = |names: &[(&str, bool)], of: &str| match names.iter().find(|(_, set)| *set) {
             Some((name, _)) => Err(format!("{name} is not available for an agent of kind {of}")),
             None => Ok(()),
@@ -131,7 +135,7 @@ impl Definition {
                 AgentKind::Demo
             }
         };
-        Ok(Agent { id, kind, on_disconnect, idle_timeout: idle, names_threads })
+        Ok(Agent { id, kind, on_disconnect, idle_timeout: idle, names_threads, approvals })
     }
 }
 
@@ -177,6 +181,9 @@ mod tests {
         assert!(matches!(found.kind, AgentKind::OpenAi { base_url, api_key: Some(key), .. }
             if base_url == "https://x/v1" && key.reveal() == "k"));
         assert!(!found.names_threads && agent(r#"{"url":"http://x","names_threads":true}"#).expect("ok").names_threads);
+        assert_eq!(found.approvals, Approvals::User);
+        let found = agent(r#"{"url":"http://x","approvals":"backend"}"#).expect("ok");
+        assert_eq!(found.approvals, Approvals::Backend);
         assert_eq!(agent(r#"{"kind":"demo"}"#).map(|agent| agent.kind), Ok(AgentKind::Demo));
     }
 

@@ -1,6 +1,7 @@
 //! Running agents: each kind is a source of AG-UI events, and one driver appends them.
 
 pub mod agui;
+mod approval;
 pub mod client_input;
 pub mod definition;
 pub mod demo;
@@ -75,6 +76,9 @@ pub enum AgentError {
     /// open.
     #[error("{0}")]
     Interrupts(InterruptError),
+    /// Only the application answers the interrupts of this agent.
+    #[error("interrupts of agent {:?} are answered with an API key, not by its users", .0.as_str())]
+    BackendApproves(AgentId),
     /// The thread has a run of this id that belongs to another agent.
     #[error("run {:?} belongs to another agent", .0.as_str())]
     RunTaken(RunId),
@@ -288,6 +292,7 @@ impl Agents {
         agent: &Agent,
         request: AgentRun,
     ) -> Result<StartedRun, AgentError> {
+        approval::check(principal, agent, &request.input)?;
         let service = &self.shared.service;
         let id = request.id.unwrap_or_else(RunId::generate);
         let before = match service.projections.at(principal, thread, None, None).await {
@@ -356,6 +361,7 @@ impl Agents {
         if self.shared.resting.is_cancelled() {
             return Err(ServiceError::Draining.into());
         }
+        approval::check(principal, agent, &client)?;
         let trust = Trust::of(principal);
         check_context(agent, trust, &client)?;
         let thread = client.thread_id.take().unwrap_or_else(ThreadId::generate);

@@ -43,7 +43,7 @@ pub const RUN_HEADER: &str = crate::agents::agui::RUN_HEADER;
 
 /// Adds the routes of this API.
 pub fn routes(routes: Routes<ApiState>) -> Routes<ApiState> {
-    routes.route(Access::WRITE, routes!(run))
+    routes.route(Access::CONVERSE, routes!(run))
 }
 
 /// Runs an agent and follows the run: AG-UI's RunAgentInput in, AG-UI's events out.

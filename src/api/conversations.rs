@@ -31,7 +31,7 @@ use super::ApiState;
 
 /// Adds the routes of this API.
 pub fn routes(routes: Routes<ApiState>) -> Routes<ApiState> {
-    routes.route(Access::READ, routes!(read)).route(Access::WRITE, routes!(save, delete))
+    routes.route(Access::READ, routes!(read)).route(Access::READ, routes!(save)).route(Access::CHAT, routes!(delete))
 }
 
 /// The version that a strong entity tag names. A tag that Threadline never issued names a version that does not exist.

@@ -20,6 +20,7 @@ impl From<AgentError> for Problem {
                 };
                 Self::new(kind, detail).with(json!({ "interruptIds": breach.interrupts() }))
             }
+            AgentError::BackendApproves(_) => Self::new(Type::Forbidden, detail),
             AgentError::RunTaken(_) | AgentError::RunUsed(_) => Self::new(Type::RunExists, detail),
             AgentError::InvalidAgent(_) => Self::new(Type::InvalidAgent, detail),
             AgentError::Configured(_) => Self::new(Type::AgentConfigured, detail),

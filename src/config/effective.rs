@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use super::{API_KEY_VARIABLE, Chosen, Configuration, NAMING_KEY_VARIABLE, Source, setting::LIMITS};
 use threadline_core::{
-    agent::{Agent, AgentKind, OnDisconnect},
+    agent::{Agent, AgentKind, Approvals, OnDisconnect},
     json,
 };
 
@@ -121,6 +121,7 @@ fn write_agent(out: &mut String, agent: &Agent, source: &Source) {
         lines.push("on_disconnect = \"stop\"".to_owned());
     }
     lines.push(format!("idle_timeout_seconds = {}", agent.idle_timeout.as_secs()));
+    lines.extend((agent.approvals == Approvals::Backend).then(|| "approvals = \"backend\"".to_owned()));
     lines.extend(agent.names_threads.then(|| "names_threads = true".to_owned()));
     let _ = writeln!(out, "\n# {}\n[agents.{}]\n{}", source.comment(), quoted(agent.id.as_str()), lines.join("\n"));
 }

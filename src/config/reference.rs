@@ -52,6 +52,7 @@ table `[agents.NAME]`:
 | `instructions` | openai | a system message before the conversation |
 | `on_disconnect` | | `continue` (default) or `stop`: what happens to a run when its requester disconnects |
 | `idle_timeout_seconds` | | timeout without a byte from the agent; default 120 |
+| `approvals` | | `user` (default): every client with the scope `approve` answers the agent's interrupts; `backend`: only API keys do |
 | `names_threads` | ag-ui, openai | `true` if the agent generates the names of its threads, in requests next to their runs ([names.md](names.md)) |
 ";
 

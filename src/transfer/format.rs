@@ -3,8 +3,8 @@
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use threadline_core::{
-    AgentId, Annotation, AnnotationError, AnnotationId, ApiKey, Digest, Epoch, Fence, KeyId, NameSource, NewAnnotation,
-    ProjectId, Run, RunId, RunStatus, Scopes, Seq, Thread, ThreadId, ThreadKey, Timestamp, UserId, hex,
+    AgentId, Annotation, AnnotationError, AnnotationId, ApiKey, Author, Digest, Epoch, Fence, KeyId, NameSource,
+    NewAnnotation, ProjectId, Run, RunId, RunStatus, Scopes, Seq, Thread, ThreadId, ThreadKey, Timestamp, UserId, hex,
 };
 use threadline_store::{MovedThread, StoreError, StoredProject};
 
@@ -138,6 +138,11 @@ pub struct RunFacts {
     agent_id: Option<AgentId>,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     driven: bool,
+    /// Absent in exports from before runs had authors.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    author: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    asked_by: Option<String>,
     status: RunStatus,
     error_code: Option<String>,
     error_message: Option<String>,
@@ -158,6 +163,8 @@ impl RunFacts {
             fence: run.fence.0,
             agent_id: run.agent,
             driven: run.driven,
+            author: run.author.map(|author| author.to_string()),
+            asked_by: run.asked_by.map(|author| author.to_string()),
             status: run.status,
             error_code: run.error_code,
             error_message: run.error_message,
@@ -178,6 +185,8 @@ impl RunFacts {
             fence: Fence(self.fence),
             agent: self.agent_id,
             driven: self.driven,
+            author: self.author.as_deref().map(Author::stored),
+            asked_by: self.asked_by.as_deref().map(Author::stored),
             status: self.status,
             error_code: self.error_code,
             error_message: self.error_message,
@@ -325,7 +334,10 @@ impl KeyFacts {
 
     /// Builds the key and its digest. Returns the fault of an invalid line.
     pub fn key(self) -> Result<(ApiKey, Digest), String> {
-        let scopes = Scopes::parse(&self.scopes);
+        // An export from before the scope `write` was divided has it.
+        let names = self.scopes.split(' ').map(|name| if name == "write" { "chat approve produce" } else { name });
+        let names = names.collect::<Vec<_>>().join(" ");
+        let scopes = Scopes::parse(&names);
         let scopes = scopes.map_err(|name| format!("unknown scope {name:?}"))?;
         let mut digest = Digest([0; 32]);
         for (byte, digits) in digest.0.iter_mut().zip(self.sha256.as_bytes().chunks(2)) {
@@ -407,7 +419,7 @@ mod tests {
             revoked_at: None,
         };
         let (key, digest) = written(&"0f".repeat(32), "read write").key().expect("a key");
-        assert_eq!((key.scopes, digest), (Scopes::USER, Digest([15; 32])));
+        assert_eq!((key.scopes, digest), (Scopes::TOKEN, Digest([15; 32])));
         for digits in
             ["", "0f", &"0f".repeat(31), &"0f".repeat(33), &"0F".repeat(32), &"+f".repeat(32), &"é".repeat(32)]
         {

@@ -61,6 +61,7 @@ pub const PLANTS: &[Plant] = &[
     plant("no-lineage-fence", &[Kind::PromoteStandby], |size| size),
     plant("ready-without-beats", &[Kind::StopPostgres], |size| size),
     plant("trash-without-the-head", &[Kind::KillNode], |size| size),
+    plant("any-role", &[Kind::KillNode], |size| size),
 ];
 
 impl Plant {

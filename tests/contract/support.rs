@@ -4,8 +4,8 @@ use std::{sync::Arc, time::Duration};
 
 use tempfile::TempDir;
 use threadline_core::{
-    AgentId, Clock, CreatedThread, Fence, ListOrder, NewEvents, NewThread, ProjectId, ReadFrom, Run, RunId, RunStatus,
-    Seq, Thread, ThreadId, ThreadKey, Timestamp, UserId,
+    AgentId, Author, Clock, CreatedThread, Fence, ListOrder, NewEvents, NewThread, ProjectId, ReadFrom, Run, RunId,
+    RunStatus, Seq, Thread, ThreadId, ThreadKey, Timestamp, UserId,
 };
 use threadline_store::{
     Append, Appended, CloseOutcome, CloseWhen, Closing, Committed, Head, JobEnd, JobKind, ListThreads, Purging,
@@ -86,6 +86,8 @@ pub fn start_run(key: ThreadKey, run: &str) -> StartRun {
         run: run_id(run),
         agent: None,
         driven: false,
+        author: Some(Author::stored("agent:a")),
+        asked_by: Some(Author::stored("user:u")),
         lease: LEASE,
         closing: None,
         events: None,

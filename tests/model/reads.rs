@@ -32,6 +32,8 @@ impl Bench {
             run: run_id("r"),
             agent: None,
             driven: false,
+            author: None,
+            asked_by: None,
             lease,
             closing: None,
             events: None,

@@ -79,6 +79,8 @@ async fn fill(store: &dyn TransferStore) {
             run: RunId::new(run).expect("id"),
             agent: None,
             driven: false,
+            author: None,
+            asked_by: None,
             lease: Duration::from_secs(3_600),
             closing: None,
             events: Some(NewEvents::from_ndjson(events.as_bytes()).expect("events")),

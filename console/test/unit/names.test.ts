@@ -35,7 +35,7 @@ test.each([
   [undefined, true],
   ["a.b.c", true],
   [token({ sub: "a" }), true],
-  [token({ scope: "read write" }), true],
+  [token({ scope: "read chat" }), true],
   [token({ scope: "openid profile" }), true],
   [token({ scope: "openid read" }), false],
   [token({ scope: "read" }), false],
@@ -51,12 +51,12 @@ test("a refused write shows that a key has read access only", async () => {
     new Response("{}", { status: 403 }),
     Response.json({ scope: "admin" }, { status: 403 }),
     new Response("no JSON", { status: 403 }),
-    Response.json({ scope: "write" }, { status: 400 }),
+    Response.json({ scope: "chat" }, { status: 400 }),
   ];
   const ask = rights.learning(() => Promise.resolve(answers.shift()!));
   while (answers.length > 0) await ask("http://server/");
   expect([rights.mayWrite, notified]).toEqual([true, 0]);
-  answers.push(Response.json({ scope: "write", detail: "no" }, { status: 403 }));
+  answers.push(Response.json({ scope: "chat", detail: "no" }, { status: 403 }));
   // The caller reads the same answer.
   expect(await (await ask("http://server/")).json()).toMatchObject({ detail: "no" });
   expect([rights.mayWrite, notified]).toEqual([false, 1]);

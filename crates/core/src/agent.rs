@@ -19,6 +19,8 @@ pub struct Agent {
     pub idle_timeout: Duration,
     /// True if the agent may also be asked for names of its threads, not only for their runs.
     pub names_threads: bool,
+    /// Clients that may answer the agent's interrupts.
+    pub approvals: Approvals,
 }
 
 /// Protocol of an agent, with its settings.
@@ -55,6 +57,17 @@ pub enum OnDisconnect {
     Continue,
     /// The run is stopped.
     Stop,
+}
+
+/// Clients that may answer an agent's interrupts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Approvals {
+    /// Every client with the scope `approve`, end users included.
+    #[default]
+    User,
+    /// The application alone, with its key.
+    Backend,
 }
 
 /// Text that is never printed: its [`fmt::Debug`] form hides it.

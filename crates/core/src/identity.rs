@@ -1,10 +1,10 @@
 //! API keys, settings of projects, and the audit log.
 
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 use serde::{Deserialize, Serialize};
 
-use super::{Credential, KeyId, Principal, ProjectId, ProjectLimits, Scopes, Timestamp, limits::TRASH_DAYS};
+use super::{Credential, KeyId, Principal, ProjectId, ProjectLimits, Scope, Scopes, Timestamp, limits::TRASH_DAYS};
 
 /// SHA-256 of a secret, which is all that is kept of the secret.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -49,6 +49,59 @@ pub struct ProjectSettings {
     /// server has naming switched off.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub generate_thread_names: Option<bool>,
+    /// Scopes of a user's token that names none; [`Scopes::USER`] if absent.
+    #[serde(skip_serializing_if = "Option::is_none", with = "scope_names")]
+    pub token_scopes: Option<Scopes>,
+}
+
+impl ProjectSettings {
+    /// Scopes of a user's token that names none.
+    pub fn default_scopes(&self) -> Scopes {
+        self.token_scopes.unwrap_or(Scopes::USER)
+    }
+}
+
+/// Scopes in JSON: an array of names.
+mod scope_names {
+    use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
+
+    use super::Scopes;
+
+    pub(super) fn parsed<E: Error>(names: &str) -> Result<Scopes, E> {
+        Scopes::parse(names).map_err(|name| E::custom(format_args!("{name:?} is not a scope")))
+    }
+
+    pub(super) fn serialize<S: Serializer>(scopes: &Option<Scopes>, serializer: S) -> Result<S::Ok, S::Error> {
+        let names: Option<Vec<_>> = scopes.map(|scopes| scopes.iter().map(super::Scope::as_str).collect());
+        names.serialize(serializer)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Scopes>, D::Error> {
+        Option::<Vec<String>>::deserialize(deserializer)?.map(|names| parsed(&names.join(" "))).transpose()
+    }
+}
+
+/// Scopes by the words of an issuer, in JSON: an object whose values are names, separated by spaces.
+mod mapped_scopes {
+    use std::collections::BTreeMap;
+
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    use super::{Scopes, scope_names::parsed};
+
+    pub(super) type Mapped = BTreeMap<String, Scopes>;
+
+    pub(super) fn serialize<S: Serializer>(mapped: &Option<Mapped>, serializer: S) -> Result<S::Ok, S::Error> {
+        let names: Option<BTreeMap<_, _>> =
+            mapped.as_ref().map(|mapped| mapped.iter().map(|(word, scopes)| (word, scopes.to_string())).collect());
+        names.serialize(serializer)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Mapped>, D::Error> {
+        let named = Option::<BTreeMap<String, String>>::deserialize(deserializer)?;
+        let named = named.map(|named| named.into_iter().map(|(word, names)| Ok((word, parsed(&names)?))).collect());
+        named.transpose()
+    }
 }
 
 /// Issuer of users' tokens with public keys (RS256 or ES256), such as an OpenID provider.
@@ -61,6 +114,10 @@ pub struct IssuerSettings {
     pub audience: String,
     /// Address of the issuer's public keys (a JWK Set, RFC 7517).
     pub jwks_url: String,
+    /// Scopes that each word in the claim `scope` (or `scp`) grants. Absent: the words say nothing, and each token has the
+    /// scopes of a token that names none.
+    #[serde(default, skip_serializing_if = "Option::is_none", with = "mapped_scopes")]
+    pub scopes: Option<BTreeMap<String, Scopes>>,
 }
 
 /// Retention of unused threads. A thread is unused while no run of it begins or ends and no client edits it.

@@ -7,6 +7,7 @@
 
 pub mod agent;
 pub mod annotation;
+mod author;
 pub mod batch;
 pub mod envelope;
 pub mod event;
@@ -34,6 +35,7 @@ pub mod trash;
 pub mod version;
 
 pub use annotation::{Annotation, AnnotationError, NewAnnotation};
+pub use author::Author;
 pub use batch::{Batch, LogSlice};
 pub use event::{EventError, EventErrorKind, NewEvents, Terminal};
 pub use feed::{FeedChange, FeedCursor, FeedEntry, FeedHead};

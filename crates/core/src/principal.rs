@@ -9,8 +9,12 @@ use super::{Digest, KeyId, ProjectId, Thread, Timestamp, UserId};
 pub enum Scope {
     /// Read, list and follow threads.
     Read,
-    /// Create, edit and delete threads; run, append and stop.
-    Write,
+    /// Make, change and delete threads; say something as the user, have an agent run, stop a run.
+    Chat,
+    /// Answer an interrupt of a run.
+    Approve,
+    /// Write events of any role: push runs, append to them and end them, replace conversations, annotate.
+    Produce,
     /// Make, change and remove agents.
     Agents,
     /// Make tokens for end users.
@@ -23,13 +27,16 @@ pub enum Scope {
 
 impl Scope {
     /// Every scope, in the order of the text form.
-    pub const ALL: &'static [Self] = &[Self::Read, Self::Write, Self::Agents, Self::Tokens, Self::Admin, Self::Metrics];
+    pub const ALL: &'static [Self] =
+        &[Self::Read, Self::Chat, Self::Approve, Self::Produce, Self::Agents, Self::Tokens, Self::Admin, Self::Metrics];
 
     /// Name of the scope on the wire.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Read => "read",
-            Self::Write => "write",
+            Self::Chat => "chat",
+            Self::Approve => "approve",
+            Self::Produce => "produce",
             Self::Agents => "agents",
             Self::Tokens => "tokens",
             Self::Admin => "admin",
@@ -50,16 +57,21 @@ impl fmt::Display for Scope {
 }
 
 /// Set of scopes, as a key or a token carries it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Scopes(u8);
 
 impl Scopes {
     /// Set that holds every scope.
     pub const ALL: Self = Self::of(Scope::ALL);
-    /// Scopes of an end user whose token names none.
-    pub const USER: Self = Self::of(&[Scope::Read, Scope::Write]);
+    /// Scopes of an end user whose token names none, unless the project's settings say otherwise.
+    pub const USER: Self = Self::of(&[Scope::Read, Scope::Chat, Scope::Approve]);
+    /// Scopes that an end user's token can have.
+    pub const TOKEN: Self = Self::of(&[Scope::Read, Scope::Chat, Scope::Approve, Scope::Produce]);
+    /// Scopes that the holder of a credential can lend to a web page.
+    pub const LENT: Self = Self::of(&[Scope::Read, Scope::Chat]);
     /// Scopes of an API key for which none are named: those that the backend of an application needs.
-    pub const BACKEND: Self = Self::of(&[Scope::Read, Scope::Write, Scope::Agents, Scope::Tokens]);
+    pub const BACKEND: Self =
+        Self::of(&[Scope::Read, Scope::Chat, Scope::Approve, Scope::Produce, Scope::Agents, Scope::Tokens]);
 
     /// Set that holds exactly these scopes.
     pub const fn of(scopes: &[Scope]) -> Self {
@@ -77,6 +89,32 @@ impl Scopes {
         self.0 & (1 << scope as u8) != 0
     }
 
+    /// True if the set holds all scopes of the other.
+    pub fn contains_all(self, other: Self) -> bool {
+        self.0 & other.0 == other.0
+    }
+
+    /// The set with one scope more.
+    pub fn with(self, scope: Scope) -> Self {
+        Self(self.0 | Self::of(&[scope]).0)
+    }
+
+    /// True if the set holds no scope.
+    pub fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    /// Scopes that are in one of the two sets.
+    #[must_use]
+    pub fn or(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
+    /// Scopes of this set that the other lacks.
+    pub fn without(self, other: Self) -> Self {
+        Self(self.0 & !other.0)
+    }
+
     /// Scopes that are in both sets.
     pub fn and(self, other: Self) -> Self {
         Self(self.0 & other.0)
@@ -87,14 +125,6 @@ impl Scopes {
         names.split_ascii_whitespace().try_fold(Self::default(), |set, name| {
             Scope::named(name).map(|scope| Self(set.0 | Self::of(&[scope]).0)).ok_or(name)
         })
-    }
-
-    /// Set of the names that are known scopes; other names are ignored.
-    pub fn known(names: &str) -> Self {
-        names
-            .split_ascii_whitespace()
-            .filter_map(Scope::named)
-            .fold(Self::default(), |set, scope| Self(set.0 | Self::of(&[scope]).0))
     }
 
     /// Scopes of the set, in the order of [`Scope::ALL`].
@@ -245,8 +275,8 @@ mod tests {
 
     #[test]
     fn scopes_have_one_text_form() {
-        assert_eq!(Scopes::parse("write  read"), Ok(Scopes::USER));
-        assert_eq!(Scopes::USER.to_string(), "read write");
+        assert_eq!(Scopes::parse("chat  approve read"), Ok(Scopes::USER));
+        assert_eq!(Scopes::USER.to_string(), "read chat approve");
         assert_eq!(Scopes::parse("read fly"), Err("fly"));
         assert_eq!(Scopes::parse(""), Ok(Scopes::default()));
         assert_eq!(Scopes::parse(&Scopes::ALL.to_string()), Ok(Scopes::ALL));

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{AgentId, Fence, RunId, Timestamp, limits::STOP_GRACE};
+use super::{AgentId, Author, Fence, RunId, Timestamp, limits::STOP_GRACE};
 use crate::seq::Seq;
 
 /// State of a run.
@@ -55,6 +55,10 @@ pub struct Run {
     pub agent: Option<AgentId>,
     /// True for a run that the server drives: only the driver appends to it and ends it. Never changes.
     pub driven: bool,
+    /// Author of the run; `None` for a run that began before authors were stored.
+    pub author: Option<Author>,
+    /// Caller that asked for the run, in the same words.
+    pub asked_by: Option<Author>,
     /// State of the run.
     pub status: RunStatus,
     /// `code` of the run's RUN_ERROR, if it has one.
@@ -122,6 +126,8 @@ mod tests {
             fence: Fence(1),
             agent: None,
             driven: false,
+            author: None,
+            asked_by: None,
             status: RunStatus::Error,
             error_code: Some("c".into()),
             error_message: Some("m".into()),

@@ -175,8 +175,8 @@ impl Directory {
             return Ok(Some(facts));
         }
         let found = self.store.run(key, run).await?.map(|run| RunFacts::from(&run));
-        if let Some(facts) = found {
-            self.runs.insert((key, run.clone()), facts);
+        if let Some(facts) = &found {
+            self.runs.insert((key, run.clone()), facts.clone());
         }
         Ok(found)
     }

@@ -6,6 +6,7 @@
 
 mod after_commit;
 mod assembly;
+mod authority;
 pub mod close_schedule;
 pub mod cluster;
 mod commit;
@@ -60,10 +61,11 @@ pub use crate::{
         requests::{CommitReply, ReceiptStream},
     },
     errors::{
-        ActiveRun, AppendError, ApproveError, ChangeThreadError, CreateThreadError, DeleteThreadError, DrainingError,
-        EditThreadError, EndRunError, EraseError, FeedError, FinishError, HeartbeatError, InvalidRequestError,
-        ListError, LookupError, MarkReadError, PageError, ProjectionError, ReadError, RestoreError, RoomError,
-        RunLookupError, SaveError, ServiceError, StartError, StopError, StreamRunError,
+        ActiveRun, AppendError, ApproveError, ChangeThreadError, CompleteRunError, CreateThreadError,
+        DeleteThreadError, DrainingError, EditThreadError, EndRunError, EraseError, FeedError, FinishError,
+        HeartbeatError, InvalidRequestError, ListError, LookupError, MarkReadError, PageError, ProjectionError,
+        ReadError, RestoreError, RoomError, RunLookupError, SaveError, ServiceError, StartError, StopError,
+        StreamRunError,
     },
     health::{Readiness, RedisState},
     nodes::{BeatMeasure, NodeState},

@@ -1,7 +1,7 @@
 //! Records that several use cases share.
 
 use threadline_core::{
-    Epoch, Fence, Generation, Principal, ProjectId, Run, RunId, Thread, ThreadId, ThreadKey, UserId,
+    Author, Epoch, Fence, Generation, Principal, ProjectId, Run, RunId, Thread, ThreadId, ThreadKey, UserId,
 };
 
 use crate::InvalidRequestError;
@@ -71,17 +71,19 @@ pub struct RunNotice {
 }
 
 /// Facts of a run that never change.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct RunFacts {
     /// Fence that the run's appends carry.
     pub fence: Fence,
     /// True if the server drives the run.
     pub driven: bool,
+    /// Author of the run.
+    pub author: Option<Author>,
 }
 
 impl From<&Run> for RunFacts {
     fn from(run: &Run) -> Self {
-        Self { fence: run.fence, driven: run.driven }
+        Self { fence: run.fence, driven: run.driven, author: run.author.clone() }
     }
 }
 

@@ -53,7 +53,7 @@ impl<S: AsRef<HttpState> + Send + Sync> FromRequestParts<S> for Caller {
             access.check(&principal)?;
             return Ok(Self(principal));
         }
-        let ticket = (access == Access::TicketOrKey).then(|| ticket(parts.uri.query())).flatten();
+        let ticket = matches!(access, Access::TicketOrKey(_)).then(|| ticket(parts.uri.query())).flatten();
         let carried = carried(&parts.headers);
         let shown = Shown {
             secret: bearer(&parts.headers).or(carried.as_deref()),

@@ -71,6 +71,9 @@ problem_types! {
     /// A producer writes to a run that the server drives with an agent.
     RunDriven = "run-driven", CONFLICT, "Run driven by the server", false,
         "Follow the run, or stop it with POST /v1/threads/{threadId}/runs/{runId}/stop. To write events, start another run once it has ended.";
+    /// An end user's token writes into a run of another author.
+    RunNotYours = "run-not-yours", FORBIDDEN, "Run of another author", false,
+        "Start a run of your own, or write with an API key. A user's token writes only into runs that the same user has started.";
     /// The thread has no run with this ID.
     RunNotFound = "run-not-found", NOT_FOUND, "Run not found", false,
         "Start the run first, or list the runs of the thread with GET /v1/threads/{threadId}/runs.";
@@ -89,6 +92,9 @@ problem_types! {
     /// Events with these producerSeq are stored with other bytes.
     ProducerSeqConflict = "producer-seq-conflict", UNPROCESSABLE_ENTITY, "Conflicting producerSeq", false,
         "Send the same bytes when you retry. Number new events after the ones already sent.";
+    /// The thread has a message with the ID of a message to be said.
+    MessageExists = "message-exists", CONFLICT, "Message ID already in use", false,
+        "Give each new message an ID of its own, and send only new messages. Nothing was stored.";
     /// Another thread has this ID.
     ThreadExists = "thread-exists", CONFLICT, "Thread ID already in use", false,
         "Choose another threadId, or omit it and the server generates one.";
@@ -359,6 +365,11 @@ impl From<ServiceError> for Problem {
             ServiceError::RunFenced(run) => {
                 Self::new(Type::RunFenced, detail).with(json!({ "run": RunView::new(&run) }))
             }
+            ServiceError::Forbidden(scope) => {
+                Self::new(Type::Forbidden, detail).with(json!({ "scope": scope.as_str() }))
+            }
+            ServiceError::RunNotYours => Self::new(Type::RunNotYours, detail),
+            ServiceError::MessageExists(id) => Self::new(Type::MessageExists, detail).with(json!({ "messageId": id })),
             ServiceError::RunDriven { thread, run } => {
                 let agent = run.agent.as_ref().map(|agent| agent.as_str());
                 Self::new(Type::RunDriven, detail)
@@ -460,8 +471,8 @@ impl From<AuthError> for Problem {
             | AuthError::WrongScope(_)
             | AuthError::WrongTicket
             | AuthError::Over => Self::new(ProblemType::Unauthorized, error.to_string()),
-            AuthError::Lacks(scope) => {
-                Self::new(ProblemType::Forbidden, error.to_string()).with(json!({ "scope": scope.as_str() }))
+            AuthError::Lacks(scopes) => {
+                Self::new(ProblemType::Forbidden, error.to_string()).with(json!({ "scope": scopes.to_string() }))
             }
             AuthError::OtherUser | AuthError::OtherProject | AuthError::ForProject | AuthError::NotOperator => {
                 Self::new(ProblemType::Forbidden, error.to_string())

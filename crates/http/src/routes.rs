@@ -1,7 +1,7 @@
 //! The only place where routes and frames are registered, so that a test can list all of them.
 
 use axum::{Extension, Router, body::Body, http::Request, middleware, routing::MethodRouter};
-use threadline_core::{Principal, Scope};
+use threadline_core::{Principal, Scope, Scopes};
 use threadline_engine::limits::BudgetOwner;
 use tower::ServiceExt;
 use utoipa::openapi::{
@@ -28,12 +28,14 @@ const BEARER: &str = "bearer";
 pub enum Access {
     /// Any client that reaches the server, without a credential.
     Public,
-    /// A principal with this scope. The handler must take a [`Caller`](super::extract::Caller), which checks the scope.
-    Needs(Scope),
+    /// A principal with all these scopes. The handler must take a [`Caller`](super::extract::Caller), which checks them.
+    All(Scopes),
+    /// A principal with at least one of these scopes. What else the body requires is decided in the engine.
+    AnyOf(Scopes),
     /// A principal with this scope that acts for the project, not for one of its users.
     Project(Scope),
-    /// A principal with the scope `read`; a socket ticket in the query is accepted as well.
-    TicketOrKey,
+    /// A principal with one of these scopes; a socket ticket in the query is accepted as well.
+    TicketOrKey(Scopes),
     /// A client that sends, in the query, a value issued for this route. The handler checks the value.
     SignedUrl,
     /// Any principal. The handler reads and writes nothing itself: it translates the request into an inner one, whose
@@ -44,12 +46,24 @@ pub enum Access {
 }
 
 impl Access {
-    pub const READ: Self = Self::Needs(Scope::Read);
-    pub const WRITE: Self = Self::Needs(Scope::Write);
+    pub const READ: Self = Self::needs(Scope::Read);
+    pub const CHAT: Self = Self::needs(Scope::Chat);
+    /// A conversation with an agent, of which the caller sees the answer.
+    pub const CONVERSE: Self = Self::All(Scopes::of(&[Scope::Read, Scope::Chat]));
+    pub const PRODUCE: Self = Self::needs(Scope::Produce);
+    /// Writes that are the user's own words, or events of any role: their content decides.
+    pub const SAY_OR_PRODUCE: Self = Self::AnyOf(Scopes::of(&[Scope::Chat, Scope::Produce]));
+    /// Scopes of which a socket requires one: each frame requires its own.
+    pub const SOCKET: Scopes = Scopes::of(&[Scope::Read, Scope::Chat, Scope::Produce]);
     /// Administration of a project.
-    pub const ADMIN: Self = Self::Needs(Scope::Admin);
+    pub const ADMIN: Self = Self::needs(Scope::Admin);
     /// Management of a project's agents.
     pub const MANAGE_AGENTS: Self = Self::Project(Scope::Agents);
+
+    /// Access of a principal with this scope.
+    pub const fn needs(scope: Scope) -> Self {
+        Self::All(Scopes::of(&[scope]))
+    }
 
     /// True if a principal has the permission, for a view that shows more to such a principal.
     pub fn is_granted_to(self, principal: &Principal) -> bool {
@@ -58,33 +72,35 @@ impl Access {
 
     /// Refuses a principal that lacks the permission.
     pub fn check(self, principal: &Principal) -> Result<(), AuthError> {
-        let scope = match self {
-            Self::Public | Self::Delegated => return Ok(()),
-            Self::Needs(scope) | Self::Project(scope) => scope,
-            Self::TicketOrKey => Scope::Read,
-            Self::Operator if principal.is_operator() => return Ok(()),
-            // Routes of the operator, and routes that check a value in the query, accept no other key.
-            Self::Operator | Self::SignedUrl => return Err(AuthError::NotOperator),
-        };
-        if !principal.scopes.contains(scope) {
-            return Err(AuthError::Lacks(scope));
-        }
+        let held = principal.scopes;
         match self {
+            Self::Public | Self::Delegated => Ok(()),
+            Self::All(scopes) => {
+                scopes.without(held).iter().next().map_or(Ok(()), |scope| Err(AuthError::Lacks(Scopes::of(&[scope]))))
+            }
+            Self::AnyOf(scopes) | Self::TicketOrKey(scopes) if held.and(scopes).is_empty() => {
+                Err(AuthError::Lacks(scopes))
+            }
+            Self::AnyOf(_) | Self::TicketOrKey(_) => Ok(()),
+            Self::Project(scope) if !held.contains(scope) => Err(AuthError::Lacks(Scopes::of(&[scope]))),
             Self::Project(_) if !principal.acts_for_project() => Err(AuthError::ForProject),
-            _ => Ok(()),
+            Self::Project(_) => Ok(()),
+            Self::Operator if principal.is_operator() => Ok(()),
+            // Routes of the operator, and routes that check a value in the query, accept no other key.
+            Self::Operator | Self::SignedUrl => Err(AuthError::NotOperator),
         }
     }
 }
 
-/// Frames that a client may send over a socket, each with the scope that it requires.
+/// Frames that a client may send over a socket, each with the permission that it requires.
 #[derive(Debug, Clone, Copy)]
-pub struct ClientFrames(pub &'static [(&'static str, Scope)]);
+pub struct ClientFrames(pub &'static [(&'static str, Access)]);
 
 impl ClientFrames {
-    /// Refuses a principal that lacks the scope of this frame, or a frame that is not registered.
+    /// Refuses a principal that lacks the permission of this frame, or a frame that is not registered.
     pub fn check(self, name: &str, principal: &Principal) -> Result<(), AuthError> {
         let found = self.0.iter().find(|(frame, _)| *frame == name);
-        found.map_or(Err(AuthError::NotOperator), |(_, scope)| Access::Needs(*scope).check(principal))
+        found.map_or(Err(AuthError::NotOperator), |(_, access)| access.check(principal))
     }
 }
 
@@ -189,11 +205,11 @@ impl<S: Clone + Send + Sync + 'static> Routes<S> {
 
     /// Registers the client frames of a socket.
     pub fn frames(mut self, path: &str, frames: ClientFrames) -> Self {
-        self.entries.extend(frames.0.iter().map(|(name, scope)| RouteEntry {
+        self.entries.extend(frames.0.iter().map(|(name, access)| RouteEntry {
             method: None,
             path: path.to_owned(),
             frame: Some(name),
-            access: Access::Needs(*scope),
+            access: *access,
         }));
         self
     }

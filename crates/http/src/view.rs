@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 use serde_json::value::RawValue;
-use threadline_core::{FeedChange, FeedEntry, NameSource, Run, RunStatus, Thread, Timestamp};
+use threadline_core::{FeedChange, FeedEntry, NameSource, Principal, Run, RunStatus, Scope, Thread, Timestamp};
 use threadline_engine::{AppendReceipt, StartedRun};
 use utoipa::ToSchema;
 
@@ -60,6 +60,27 @@ impl ThreadView {
             active_run: thread.active_run.as_ref().map(RunView::new),
         }
     }
+
+    /// The view for this principal: without the scope `read` it shows the thread's ids, epoch, tail and creation.
+    #[must_use]
+    pub fn seen_by(self, principal: &Principal) -> Self {
+        if principal.scopes.contains(Scope::Read) {
+            return self;
+        }
+        let updated_at = self.created_at;
+        Self {
+            name: None,
+            name_source: None,
+            agent_id: None,
+            archived: false,
+            metadata: empty_object(),
+            updated_at,
+            last_run_at: None,
+            read_seq: 0,
+            active_run: None,
+            ..self
+        }
+    }
 }
 
 fn empty_object() -> Box<RawValue> {
@@ -73,6 +94,13 @@ pub struct RunView {
     run_id: String,
     #[schema(required)]
     agent_id: Option<String>,
+    /// Who wrote the run: `agent:<id>`, `key:<id>`, `user:<id>`, `operator` or `development`; null for a run from before
+    /// authors were stored.
+    #[schema(required, example = "agent:demo")]
+    author: Option<String>,
+    /// Who asked for the run, in the same words.
+    #[schema(required, example = "user:ann")]
+    asked_by: Option<String>,
     #[schema(value_type = String, example = "running")]
     status: RunStatus,
     #[schema(required)]
@@ -103,6 +131,8 @@ impl RunView {
         Self {
             run_id: run.id.to_string(),
             agent_id: run.agent.as_ref().map(ToString::to_string),
+            author: run.author.as_ref().map(ToString::to_string),
+            asked_by: run.asked_by.as_ref().map(ToString::to_string),
             status: run.status,
             error_code: run.error_code.clone(),
             error_message: run.error_message.clone(),
@@ -114,6 +144,23 @@ impl RunView {
             ended_at: run.ended_at,
             lease_until: run.lease_until,
             stop_requested: run.stop_requested_at.is_some(),
+        }
+    }
+
+    /// The view for this principal: without the scope `read` it shows the run's id, status, seqs, times and lease.
+    #[must_use]
+    pub fn seen_by(self, principal: &Principal) -> Self {
+        if principal.scopes.contains(Scope::Read) {
+            return self;
+        }
+        Self {
+            agent_id: None,
+            author: None,
+            asked_by: None,
+            error_code: None,
+            error_message: None,
+            usage: None,
+            ..self
         }
     }
 }
@@ -131,6 +178,12 @@ pub struct StartedView {
 impl StartedView {
     pub fn new(started: &StartedRun) -> Self {
         Self { run: RunView::new(&started.run), epoch: started.epoch.to_string(), cursor: started.cursor }
+    }
+
+    /// [`RunView::seen_by`] for the run.
+    #[must_use]
+    pub fn seen_by(self, principal: &Principal) -> Self {
+        Self { run: self.run.seen_by(principal), ..self }
     }
 }
 

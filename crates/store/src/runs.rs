@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use threadline_core::{
-    AgentId, Epoch, Fence, LogSlice, NewEvents, ProjectId, Run, RunId, RunStatus, Seq, ThreadId, ThreadKey, UserId,
+    AgentId, Author, Epoch, Fence, LogSlice, NewEvents, ProjectId, Run, RunId, RunStatus, Seq, ThreadId, ThreadKey,
+    UserId,
 };
 
 use crate::records::Head;
@@ -38,6 +39,10 @@ pub struct StartRun {
     pub agent: Option<AgentId>,
     /// True if the server drives the run.
     pub driven: bool,
+    /// Author of the run.
+    pub author: Option<Author>,
+    /// Caller that asked for the run.
+    pub asked_by: Option<Author>,
     /// Length of the lease: how long the run may go without an append or a heartbeat.
     pub lease: Duration,
     /// Ends a predecessor whose lease has expired or whose lock was released, in the same statement.

@@ -4,7 +4,7 @@ use axum::{Json as Answer, extract::State, http::StatusCode};
 use serde::Serialize;
 use threadline_core::{
     Principal,
-    agent::{Agent, AgentKind, OnDisconnect},
+    agent::{Agent, AgentKind, Approvals, OnDisconnect},
 };
 use threadline_http::{
     extract::{Caller, InAgent, Json},
@@ -30,6 +30,9 @@ pub struct AgentView {
     idle_timeout_seconds: u64,
     /// If true, the agent generates the names of its threads where the server has no endpoint for names.
     names_threads: bool,
+    /// Clients that may answer the agent's interrupts: `user` or `backend`.
+    #[schema(value_type = String, example = "user")]
+    approvals: Approvals,
     /// `built-in`, `configuration` or `api`.
     #[schema(example = "api")]
     origin: &'static str,
@@ -62,6 +65,7 @@ impl AgentView {
             on_disconnect: agent.on_disconnect,
             idle_timeout_seconds: agent.idle_timeout.as_secs(),
             names_threads: agent.names_threads,
+            approvals: agent.approvals,
             origin: match origin {
                 Origin::BuiltIn => "built-in",
                 Origin::Configuration => "configuration",

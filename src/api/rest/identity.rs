@@ -23,7 +23,7 @@ use crate::api::ApiState;
 pub struct KeyView {
     key_id: String,
     project_id: String,
-    #[schema(example = json!(["read", "write"]))]
+    #[schema(example = json!(["read", "chat"]))]
     scopes: Vec<&'static str>,
     #[schema(value_type = String, format = DateTime)]
     created_at: String,
@@ -63,7 +63,7 @@ pub struct KeyBody {
     /// The ID of the key. Generated if absent.
     #[schema(value_type = Option<String>)]
     key_id: Option<KeyId>,
-    /// `read`, `write`, `agents`, `tokens` (these four if absent), `admin`, `metrics`.
+    /// `read`, `chat`, `approve`, `produce`, `agents`, `tokens` (these six if absent), `admin`, `metrics`.
     scopes: Option<Vec<String>>,
     /// 1 to 3153600000, which is 100 years. The key does not expire if absent.
     #[schema(minimum = 1, maximum = 3153600000i64)]
@@ -135,7 +135,8 @@ pub struct TokenBody {
     /// The user. Required unless the request acts for a user.
     #[schema(value_type = Option<String>)]
     user_id: Option<UserId>,
-    /// `read`, `write`: both if absent.
+    /// `read`, `chat`, `approve`, `produce`. If absent, those of the project's setting `tokenScopes`: by default all but
+    /// `produce`.
     scopes: Option<Vec<String>>,
     /// 1 to 604800. Default 3600.
     #[schema(minimum = 1, maximum = 604800)]
@@ -273,8 +274,8 @@ pub struct SecretView {
     secret: String,
 }
 
-/// Rotates the secret of a project's user tokens. Only this response shows it. Scopes `admin`, `tokens`, `read` and
-/// `write`: the holder of the secret can act as any user of the project.
+/// Rotates the secret of a project's user tokens. Only this response shows it. Scopes `admin` and `tokens`, and
+/// all that a user's token can have: the holder of the secret can act as any user of the project.
 ///
 /// Tokens signed with the previous secret stay valid until the next rotation: rotate, then update your backends.
 #[utoipa::path(post, path = "/v1/projects/{projectId}/token-secret", tag = "identity",

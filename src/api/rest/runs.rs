@@ -145,7 +145,7 @@ pub async fn start(
             opening: Opening::Open,
         };
         let started = runs.start(&principal, &thread, start).await.map_err(Problem::from);
-        return Ok(answer(&started.map_err(|problem| problem.of_request(named))?));
+        return Ok(answer(&started.map_err(|problem| problem.of_request(named))?, &principal));
     }
     let lease = lease_seconds(params.lease_seconds)?;
     let run = params.run_id.or(derived);
@@ -167,7 +167,7 @@ pub async fn start(
     };
     match result {
         Ok(streamed) => {
-            let mut response = answer(&streamed.run);
+            let mut response = answer(&streamed.run, &principal);
             if streamed.early {
                 body::discard(data);
                 response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
@@ -226,7 +226,7 @@ async fn hand_over(
     let place = if waits { Some(state.http.quota.open(principal)?) } else { None };
     let started = run_agent(state, principal, &thread, agent, run, waits).await;
     let (started, mut requester) = started.map_err(|problem| problem.of_request(is_named))?;
-    let Some(place) = place else { return Ok(answer(&started)) };
+    let Some(place) = place else { return Ok(answer(&started, principal)) };
     let events = &state.service.events;
     let subscription =
         events.subscribe(principal, &thread, started.cursor, Some(started.epoch), Some(&id), FollowMethod::Sse).await;
@@ -234,9 +234,9 @@ async fn hand_over(
     Ok(events::stream(&thread, subscription, requester, place, state, principal))
 }
 
-fn answer(started: &StartedRun) -> Response {
+fn answer(started: &StartedRun, principal: &Principal) -> Response {
     let status = if started.created { StatusCode::CREATED } else { StatusCode::OK };
-    (status, Answer(StartedView::new(started))).into_response()
+    (status, Answer(StartedView::new(started).seen_by(principal))).into_response()
 }
 
 /// Agent of a complete run.
@@ -272,9 +272,8 @@ pub async fn append_complete_run(
     request: Request,
 ) -> Result<Response, Problem> {
     let (events, _body) = read_events(&state, &principal, request).await?;
-    let opening = Opening::Complete(events);
-    let start = StartRequest { run: Some(run), agent: params.agent_id, lease: None, epoch, opening };
-    Ok(answer(&state.service.runs.start(&principal, &thread, start).await?))
+    let start = StartRequest { run: Some(run), agent: params.agent_id, epoch, ..StartRequest::default() };
+    Ok(answer(&state.service.conversations.append_run(&principal, &thread, start, events).await?, &principal))
 }
 
 /// Page and position of a list of runs.
@@ -397,7 +396,7 @@ pub async fn heartbeat(
 ) -> Result<Answer<RunView>, Problem> {
     let at = ThreadAt { id: &thread, epoch };
     let lease = lease_seconds(body.lease_seconds)?;
-    Ok(Answer(RunView::new(&state.service.runs.heartbeat(&principal, at, &run, lease).await?)))
+    Ok(Answer(RunView::new(&state.service.runs.heartbeat(&principal, at, &run, lease).await?).seen_by(&principal)))
 }
 
 /// Parameters of the end of a run.
@@ -428,7 +427,7 @@ pub async fn finish(
 ) -> Result<Answer<RunView>, Problem> {
     let finished =
         state.service.runs.finish(&principal, ThreadAt { id: &thread, epoch }, &run, params.producer_seq).await?;
-    Ok(Answer(RunView::new(&finished)))
+    Ok(Answer(RunView::new(&finished).seen_by(&principal)))
 }
 
 /// The error of a failed run.
@@ -459,7 +458,7 @@ pub async fn fail(
 ) -> Result<Answer<RunView>, Problem> {
     let run =
         state.service.runs.fail(&principal, ThreadAt { id: &thread, epoch }, &run, body.code, body.message).await?;
-    Ok(Answer(RunView::new(&run)))
+    Ok(Answer(RunView::new(&run).seen_by(&principal)))
 }
 
 /// Requests that a run stops. Its producer has 10 s to end it; then the server does.
@@ -477,7 +476,7 @@ pub async fn stop(
 ) -> Result<Response, Problem> {
     let run = state.service.runs.stop(&principal, ThreadAt { id: &thread, epoch }, &run).await?;
     let status = if run.status.is_active() { StatusCode::ACCEPTED } else { StatusCode::OK };
-    Ok((status, Answer(RunView::new(&run))).into_response())
+    Ok((status, Answer(RunView::new(&run).seen_by(&principal))).into_response())
 }
 
 /// Releases the lock before the last events: the run may append until its terminal event or the next start.
@@ -494,5 +493,5 @@ pub async fn release(
     Precondition(epoch): Precondition,
 ) -> Result<Answer<RunView>, Problem> {
     let at = ThreadAt { id: &thread, epoch };
-    Ok(Answer(RunView::new(&state.service.runs.release(&principal, at, &run).await?)))
+    Ok(Answer(RunView::new(&state.service.runs.release(&principal, at, &run).await?).seen_by(&principal)))
 }

@@ -73,7 +73,7 @@ pub async fn create(
     let made = state.service.threads.create(&principal, create).await.map_err(Problem::from);
     let CreatedThread { thread, created } = made.map_err(|problem| problem.of_request(named))?;
     let status = if created { StatusCode::CREATED } else { StatusCode::OK };
-    Ok((status, Answer(ThreadView::new(&thread))).into_response())
+    Ok((status, Answer(ThreadView::new(&thread).seen_by(&principal))).into_response())
 }
 
 #[derive(Debug, Clone, Copy, Default, Deserialize, ToSchema)]
@@ -218,7 +218,7 @@ pub async fn edit(
 ) -> Result<Answer<ThreadView>, Problem> {
     let edit = EditThread { name: body.name, metadata: body.metadata, archived: body.archived };
     let at = ThreadAt { id: &thread, epoch };
-    Ok(Answer(ThreadView::new(&state.service.threads.edit(&principal, at, edit).await?)))
+    Ok(Answer(ThreadView::new(&state.service.threads.edit(&principal, at, edit).await?).seen_by(&principal)))
 }
 
 /// The read position of a thread.
@@ -249,7 +249,7 @@ pub async fn mark_read(
 ) -> Result<Answer<ThreadView>, Problem> {
     let seq = body.seq.ok_or_else(|| Problem::invalid("seq is missing: the event up to which the thread was read"))?;
     let at = ThreadAt { id: &thread, epoch };
-    Ok(Answer(ThreadView::new(&state.service.threads.mark_read(&principal, at, seq).await?)))
+    Ok(Answer(ThreadView::new(&state.service.threads.mark_read(&principal, at, seq).await?).seen_by(&principal)))
 }
 
 /// Deletes a thread and all of its log permanently. An active run ends. A retry by its user gets the same response. With

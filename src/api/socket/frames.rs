@@ -12,24 +12,24 @@ use bytes::{Bytes, BytesMut};
 use serde::{Deserialize, Deserializer, Serialize, de};
 use serde_json::value::RawValue;
 use threadline_core::{
-    Batch, Epoch, IdText, RunId, Scope, ThreadId, UserId,
+    Batch, Epoch, IdText, RunId, ThreadId, UserId,
     json::{self, quoted},
     limits::MAX_JSON_DEPTH,
 };
 use threadline_engine::AppendReceipt;
-use threadline_http::routes::ClientFrames;
+use threadline_http::routes::{Access, ClientFrames};
 use tokio_tungstenite::tungstenite::Utf8Bytes;
 
-/// Frames that a client may send, each with the scope that it requires.
+/// Frames that a client may send, each with the permission that it requires.
 pub const CLIENT_FRAMES: ClientFrames = ClientFrames(&[
-    ("subscribe", Scope::Read),
-    ("unsubscribe", Scope::Read),
-    ("subscribeFeed", Scope::Read),
-    ("unsubscribeFeed", Scope::Read),
-    ("append", Scope::Write),
-    ("heartbeat", Scope::Write),
-    ("stop", Scope::Write),
-    ("ping", Scope::Read),
+    ("subscribe", Access::READ),
+    ("unsubscribe", Access::READ),
+    ("subscribeFeed", Access::READ),
+    ("unsubscribeFeed", Access::READ),
+    ("append", Access::PRODUCE),
+    ("heartbeat", Access::PRODUCE),
+    ("stop", Access::CHAT),
+    ("ping", Access::AnyOf(Access::SOCKET)),
 ]);
 
 /// A frame of a client, and its `id`, which the answer repeats.

@@ -39,7 +39,7 @@ pub(crate) fn frame_events(text: &str) -> Option<&serde_json::value::RawValue> {
 
 /// Adds the handshake and the frames of the socket.
 pub fn routes(routes: Routes<ApiState>) -> Routes<ApiState> {
-    routes.route(Access::TicketOrKey, routes!(open)).frames("/v1/socket", frames::CLIENT_FRAMES)
+    routes.route(Access::TicketOrKey(Access::SOCKET), routes!(open)).frames("/v1/socket", frames::CLIENT_FRAMES)
 }
 
 /// Subprotocol name of the socket, with the protocol version.

@@ -47,12 +47,12 @@ async fn the_command_line_migrates_and_reports_it() {
 async fn only_databases_of_this_program_and_version_are_opened() {
     let url = Postgres::shared().fresh_database();
     PgStore::migrate(&url).await.expect("migrates");
-    execute(&mut session(&url).await, "UPDATE threadline_schema SET version = 99, min_reader = 7").await;
+    execute(&mut session(&url).await, "UPDATE threadline_schema SET version = 99, min_reader = 8").await;
     let newer = PgStore::open(&url, clock()).await;
-    assert!(matches!(newer, Err(OpenError::Newer { found: 99, min_reader: 7, known: 6 })), "{newer:?}");
+    assert!(matches!(newer, Err(OpenError::Newer { found: 99, min_reader: 8, known: 7 })), "{newer:?}");
     assert!(newer.expect_err("refused").to_string().contains("run a newer release"));
     // A newer database may allow older programs.
-    execute(&mut session(&url).await, "UPDATE threadline_schema SET min_reader = 6").await;
+    execute(&mut session(&url).await, "UPDATE threadline_schema SET min_reader = 7").await;
     let store = PgStore::open(&url, clock()).await.expect("opens");
     store.create_thread(new_thread("t", "ann")).await.expect("created");
     store.close().await;

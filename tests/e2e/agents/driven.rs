@@ -74,7 +74,8 @@ everywhere! {
         })
         .await;
         // The asker themselves, their token, and the operator.
-        let token = text(&server.project().post("/v1/tokens", json!({ "userId": "dev" })).await.ok(201), "token").to_owned();
+        let scopes = json!({ "userId": "dev", "scopes": ["read", "chat", "approve", "produce"] });
+        let token = text(&server.project().post("/v1/tokens", scopes).await.ok(201), "token").to_owned();
         let token = Client { key: Some(token), ..server.project() };
         for other in [&dev, &token, &server.project()] {
             all_refused(other, "r").await;

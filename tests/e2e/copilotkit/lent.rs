@@ -48,7 +48,7 @@ everywhere! {
 
 everywhere! {
     async fn a_list_subscription_ends_when_its_key_is_revoked(server: |options| options.with_key(KEY)) {
-        let asked = json!({ "keyId": "backend", "scopes": ["read", "write"] });
+        let asked = json!({ "keyId": "backend", "scopes": ["read", "chat"] });
         let made = server.project().post("/v1/keys", asked).await.ok(201);
         let backend = bearer(server, text(&made, "key"));
         let subscribed = backend.post("/api/threads/subscribe", json!({ "userId": "ann" })).await.ok(200);

@@ -151,7 +151,7 @@ async fn a_call_is_answered_as_its_route_is_to_every_credential() {
         let ann = |client: Client| Client { user: Some("ann".into()), ..client };
         let unknown = |key: Option<&str>| Client { key: key.map(str::to_owned), ..server.client() };
         let mut clients = vec![unknown(None), unknown(Some("wrong"))];
-        for scopes in [&[Scope::Read][..], &[Scope::Write], &[Scope::Admin], &[Scope::Read, Scope::Write]] {
+        for scopes in [&[Scope::Read][..], &[Scope::Chat], &[Scope::Admin], &[Scope::Read, Scope::Chat]] {
             clients.push(ann(key(server, "default", scopes).await));
         }
         let received = |answer: &Answer| {

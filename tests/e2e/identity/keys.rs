@@ -1,104 +1,12 @@
-//! API keys and projects: from creation to end, and the table of scopes per route.
+//! API keys and projects, from creation to end.
 
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use threadline::api::router;
 use threadline_core::Scope;
-use threadline_http::routes::{Access, RouteEntry};
 
 use super::key;
-use crate::{
-    harness::{Answer, Client, Options, Server, Socket, everywhere, http::send, run, text},
-    table::{Route, routes},
-};
-
-async fn ask(client: &Client, route: &Route) -> Answer {
-    let request = client.request(route.method.parse().expect("a method"), &route.at("t", "r"));
-    send(request.header("content-type", "application/json").body(route.valid_body())).await
-}
-
-/// A frame that is understood, about a thread that there is not.
-fn frame(entry: &RouteEntry) -> Value {
-    let body = match entry.frame.expect("a frame") {
-        "subscribe" | "unsubscribe" => json!({ "threadId": "none" }),
-        "append" => json!({ "threadId": "none", "runId": "r", "events": [{ "type": "X" }] }),
-        "heartbeat" | "stop" => json!({ "threadId": "none", "runId": "r" }),
-        "subscribeFeed" | "unsubscribeFeed" | "ping" => json!({}),
-        other => panic!("say here what the frame {other} needs"),
-    };
-    json!({ "id": "x", entry.frame.expect("a frame"): body })
-}
-
-#[tokio::test]
-async fn every_route_and_frame_requires_its_scope_and_no_other() {
-    run(Options::memory().with_key("secret"), async |server: &Server| {
-        for lacking in Scope::ALL {
-            let others: Vec<_> = Scope::ALL.iter().copied().filter(|scope| scope != lacking).collect();
-            let without = key(server, "default", &others).await;
-            let only = key(server, "default", &[*lacking]).await;
-            for route in routes() {
-                let what = format!("{} {} without {lacking}", route.method, route.path);
-                let needed = match route.access {
-                    Access::Public | Access::SignedUrl => continue,
-                    Access::Needs(scope) | Access::Project(scope) => Some(scope),
-                    // A valid body of the single endpoint asks for `info`, whose route needs this.
-                    Access::TicketOrKey | Access::Delegated => Some(Scope::Read),
-                    Access::Operator => None,
-                };
-                assert!(route.documents(403) && route.documents(401), "{what}");
-                for (client, has) in [(&without, needed != Some(*lacking)), (&only, needed == Some(*lacking))] {
-                    let answer = ask(client, route).await;
-                    let Some(scope) = needed else {
-                        answer.problem(403, "forbidden");
-                        continue;
-                    };
-                    // The secret permits acting as any user, so it needs more than one scope: below.
-                    if has && route.path.ends_with("/token-secret") {
-                        continue;
-                    }
-                    if has {
-                        assert_ne!(answer.status, 403, "{what}: {}", answer.text());
-                        assert_ne!(answer.status, 401, "{what}: {}", answer.text());
-                    } else {
-                        assert_eq!(answer.problem(403, "forbidden")["scope"], scope.as_str(), "{what}");
-                    }
-                }
-            }
-        }
-    })
-    .await;
-}
-
-#[tokio::test]
-async fn every_frame_requires_its_scope() {
-    run(Options::memory().with_key("secret"), async |server: &Server| {
-        let user = |client: Client| Client { user: Some("ann".into()), ..client };
-        let mut reader = Socket::open(&user(key(server, "default", &[Scope::Read]).await)).await;
-        let frames: Vec<_> =
-            router::entries().into_iter().filter(|entry| entry.frame.is_some() && entry.path == "/v1/socket").collect();
-        assert!(frames.len() >= 8);
-        for entry in frames {
-            reader.send(frame(&entry)).await;
-            // The followed stream continues beside the answers.
-            let answer = loop {
-                let said = reader.any().await;
-                if said["id"] == "x" {
-                    break said;
-                }
-            };
-            let refused = answer["error"]["type"] == "/problems/forbidden";
-            assert_eq!(refused, entry.access == Access::Needs(Scope::Write), "{entry:?}: {answer}");
-        }
-        // Who may only write cannot open one: what it writes it can write over HTTP.
-        let writer = user(key(server, "default", &[Scope::Write]).await);
-        match Socket::connect(crate::harness::socket::handshake(&writer)).await {
-            Err(tokio_tungstenite::tungstenite::Error::Http(response)) => assert_eq!(response.status(), 403),
-            other => panic!("{:?}", other.map(|_| "a socket")),
-        }
-    })
-    .await;
-}
+use crate::harness::{Client, Options, Server, Socket, everywhere, http::send, run, text};
 
 everywhere! {
     async fn a_key_that_acts_for_a_user_changes_no_agents(server: |options| options.with_key("secret")) {
@@ -124,7 +32,7 @@ everywhere! {
         let made = operator.post("/v1/keys", json!({ "keyId": "backend" })).await.ok(201);
         let secret = text(&made, "key").to_owned();
         assert!(secret.starts_with("tl_") && secret.len() > 40);
-        assert_eq!(made["scopes"], json!(["read", "write", "agents", "tokens"]));
+        assert_eq!(made["scopes"], json!(["read", "chat", "approve", "produce", "agents", "tokens"]));
         operator.post("/v1/keys", json!({ "keyId": "backend" })).await.problem(409, "key-exists");
         let listed = operator.get("/v1/keys").await;
         assert!(!listed.text().contains(&secret) && !operator.get("/v1/audit").await.text().contains(&secret));
@@ -137,7 +45,7 @@ everywhere! {
         follower.named("hello").await;
         // A key cannot grant scopes that it lacks, and a key of one project cannot change those of another.
         let admin = Client { user: None, ..key(server, "default", &[Scope::Admin, Scope::Read]).await };
-        admin.post("/v1/keys", json!({ "scopes": ["write"] })).await.problem(403, "forbidden");
+        admin.post("/v1/keys", json!({ "scopes": ["chat"] })).await.problem(403, "forbidden");
         admin.post("/v1/keys", json!({ "scopes": ["read"] })).await.ok(201);
         operator.put("/v1/projects/q", json!({})).await.ok(201);
         let foreign = key(server, "q", Scope::ALL).await;
@@ -258,8 +166,8 @@ async fn no_credential_outlives_or_outranks_the_key_that_issued_it() {
         }
         // The secret can sign a token of any user, so it needs every scope of users, and `tokens`.
         let secret = "/v1/projects/default/token-secret";
-        assert_eq!(brief.post(secret, json!({})).await.problem(403, "forbidden")["scope"], "write");
-        let whole = [Scope::Admin, Scope::Tokens, Scope::Read, Scope::Write];
+        assert_eq!(brief.post(secret, json!({})).await.problem(403, "forbidden")["scope"], "chat");
+        let whole = [Scope::Admin, Scope::Tokens, Scope::Read, Scope::Chat, Scope::Approve, Scope::Produce];
         key(server, "default", &whole).await.post(secret, json!({})).await.ok(201);
     })
     .await;

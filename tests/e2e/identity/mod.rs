@@ -1,6 +1,8 @@
 //! Who is let in, and a project's own affairs.
 
+mod authorship;
 mod erasure;
+mod grants;
 mod issuer;
 mod keys;
 mod limits;
@@ -27,8 +29,9 @@ pub async fn key(server: &Server, project: &str, scopes: &[Scope]) -> Client {
     bearer(server, text(&made, "key"))
 }
 
-/// A user with a token, good for an hour.
+/// A user with a token, good for an hour, that has all scopes a token can have.
 pub async fn token(server: &Server, user: &str) -> Client {
-    let made = server.project().post("/v1/tokens", json!({ "userId": user })).await.ok(201);
+    let scopes = ["read", "chat", "approve", "produce"];
+    let made = server.project().post("/v1/tokens", json!({ "userId": user, "scopes": scopes })).await.ok(201);
     bearer(server, text(&made, "token"))
 }

@@ -59,7 +59,7 @@ everywhere! {
         let reader = bearer(server, text(&made, "token"));
         reader.get("/v1/threads/t/events").await.ok(200);
         let refused = reader.post("/v1/threads", json!({ "threadId": "u" })).await.problem(403, "forbidden");
-        assert_eq!(refused["scope"], "write");
+        assert_eq!(refused["scope"], "chat");
         for scopes in [json!(["admin"]), json!(["agents"]), json!(["tokens"])] {
             let asked = json!({ "userId": "ann", "scopes": scopes });
             server.project().post("/v1/tokens", asked).await.problem(403, "forbidden");
@@ -82,7 +82,7 @@ everywhere! {
         let reader = bearer(server, text(&made, "token"));
         reader.get("/v1/threads/t").await.ok(200);
         let edit = reader.patch("/v1/threads/t", json!({ "name": "Mine" })).await;
-        assert_eq!(edit.problem(403, "forbidden")["scope"], "write");
+        assert_eq!(edit.problem(403, "forbidden")["scope"], "chat");
     }
 }
 
@@ -97,7 +97,7 @@ async fn a_backend_with_the_secret_signs_its_own_tokens() {
             json!({ "iss": null }),
             json!({ "aud": ["other", "threadline"] }),
             json!({ "scope": null }),
-            json!({ "scope": "write  read" }),
+            json!({ "scope": "chat  read" }),
             json!({ "nbf": at(server, 29) }),
             json!({ "exp": at(server, -29) }),
         ] {

@@ -37,6 +37,7 @@ fn endpoint_at(url: &str) -> Agent {
         on_disconnect: OnDisconnect::default(),
         idle_timeout: NAMING_TIMEOUT,
         names_threads: false,
+        approvals: threadline_core::agent::Approvals::User,
     }
 }
 

@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, fs, path::Path};
 
 use serde_json::{Value, json};
-use threadline_core::{Epoch, Scope};
+use threadline_core::{Epoch, Scope, Scopes};
 use threadline_http::{
     cursor::{Cursor, CursorKind},
     routes::Access,
@@ -240,14 +240,14 @@ async fn any_route(server: &Server, route: &Route, seen: &mut Seen) {
     note(asked(&format!("{path}?noSuchParameter=1"), &[], body).await);
     if route.access != Access::Public {
         note(raw::exchange(server.addr, &line(&path), &[ANN], body).await);
-        let others: Vec<_> = Scope::ALL
-            .iter()
-            .copied()
-            .filter(|scope| ![Access::Needs(*scope), Access::Project(*scope)].contains(&route.access))
-            .collect();
-        // What a valid body of the single endpoint asks for needs `read`.
-        let reads = matches!(route.access, Access::TicketOrKey | Access::Delegated);
-        let others = if reads { vec![Scope::Write] } else { others };
+        let needed = match route.access {
+            Access::All(scopes) | Access::AnyOf(scopes) | Access::TicketOrKey(scopes) => scopes,
+            Access::Project(scope) => Scopes::of(&[scope]),
+            // What a valid body of the single endpoint asks for needs `read`.
+            Access::Delegated => Scopes::of(&[Scope::Read]),
+            Access::Operator | Access::Public | Access::SignedUrl => Scopes::default(),
+        };
+        let others: Vec<_> = Scopes::ALL.without(needed).iter().collect();
         note(ask(&key(server, "default", &others).await, route).await);
     }
     if route.path.contains('{') {

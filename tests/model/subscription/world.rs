@@ -266,6 +266,8 @@ impl Writer {
             run: run_id(&format!("r{}", self.made)),
             agent: None,
             driven: false,
+            author: None,
+            asked_by: None,
             lease: Duration::from_secs(3_600),
             closing: None,
             events: self.rng.chance(20).then(|| events(&[r#"{"type":"A"}"#, r#"{"type":"RUN_FINISHED"}"#])),

@@ -3,11 +3,11 @@
 mod operations;
 mod service_error;
 
-pub(crate) use operations::CompareError;
 pub use operations::{
-    AppendError, ApproveError, ChangeThreadError, CreateThreadError, DeleteThreadError, DrainingError, EditThreadError,
-    EndRunError, EraseError, FeedError, FinishError, HeartbeatError, InvalidRequestError, ListError, LookupError,
-    MarkReadError, PageError, ProjectionError, ReadError, RestoreError, RoomError, RunLookupError, SaveError,
-    StartError, StopError, StreamRunError,
+    AppendError, ApproveError, ChangeThreadError, CompleteRunError, CreateThreadError, DeleteThreadError,
+    DrainingError, EditThreadError, EndRunError, EraseError, FeedError, FinishError, HeartbeatError,
+    InvalidRequestError, ListError, LookupError, MarkReadError, PageError, ProjectionError, ReadError, RestoreError,
+    RoomError, RunLookupError, SaveError, StartError, StopError, StreamRunError,
 };
+pub(crate) use operations::{CompareError, ForbiddenError, NotYoursError};
 pub use service_error::{ActiveRun, ServiceError};

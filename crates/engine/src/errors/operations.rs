@@ -4,7 +4,9 @@
 
 use std::fmt;
 
-use threadline_core::{Epoch, EventError, Run, Seq, ThreadId, Version, projection::conversation::InvalidMessage};
+use threadline_core::{
+    Epoch, EventError, Run, Scope, Seq, ThreadId, Version, projection::conversation::InvalidMessage,
+};
 use threadline_store::StoreError;
 
 use super::service_error::{ActiveRun, ServiceError};
@@ -58,6 +60,12 @@ macro_rules! operation_errors {
 }
 
 operation_errors! {
+    /// Refusal of what a request contains, for a principal that lacks the scope.
+    enum ForbiddenError { Forbidden(scope: Scope) }
+
+    /// Refusal of an untrusted client that writes into a run of another author.
+    enum NotYoursError { RunNotYours }
+
     /// Refusal of new work by a node that shuts down.
     enum DrainingError { Draining }
 
@@ -78,6 +86,8 @@ operation_errors! {
 
     /// Error of ending or releasing a run.
     enum EndRunError {
+        Forbidden(scope: Scope),
+        RunNotYours,
         ThreadNotFound,
         RunNotFound,
         RunDriven { thread: ThreadId, run: Box<Run> },
@@ -86,9 +96,13 @@ operation_errors! {
     }
     from LookupError { ThreadNotFound, Store(error) }
     from RunLookupError { ThreadNotFound, RunNotFound, Store(error) }
+    from ForbiddenError { Forbidden(scope) }
+    from NotYoursError { RunNotYours }
 
     /// Error of finishing a run.
     enum FinishError {
+        Forbidden(scope: Scope),
+        RunNotYours,
         ThreadNotFound,
         RunNotFound,
         RunDriven { thread: ThreadId, run: Box<Run> },
@@ -96,10 +110,12 @@ operation_errors! {
         LogReplaced(replaced: ReplacedLog),
         Store(error: StoreError),
     }
-    from EndRunError { ThreadNotFound, RunNotFound, RunDriven { thread, run }, LogReplaced(replaced), Store(error) }
+    from EndRunError { Forbidden(scope), RunNotYours, ThreadNotFound, RunNotFound, RunDriven { thread, run }, LogReplaced(replaced), Store(error) }
 
     /// Error of a heartbeat.
     enum HeartbeatError {
+        Forbidden(scope: Scope),
+        RunNotYours,
         ThreadNotFound,
         RunNotFound,
         RunDriven { thread: ThreadId, run: Box<Run> },
@@ -110,13 +126,15 @@ operation_errors! {
     }
     from LookupError { ThreadNotFound, Store(error) }
     from RunLookupError { ThreadNotFound, RunNotFound, Store(error) }
-    from EndRunError { ThreadNotFound, RunNotFound, RunDriven { thread, run }, LogReplaced(replaced), Store(error) }
+    from EndRunError { Forbidden(scope), RunNotYours, ThreadNotFound, RunNotFound, RunDriven { thread, run }, LogReplaced(replaced), Store(error) }
 
     /// Error of comparing events with those that a run has stored.
     enum CompareError { ThreadNotFound, ProducerSeqConflict { producer_seq: u64 }, Store(error: StoreError) }
 
     /// Error of an append.
     enum AppendError {
+        Forbidden(scope: Scope),
+        RunNotYours,
         ThreadNotFound,
         RunNotFound,
         RunDriven { thread: ThreadId, run: Box<Run> },
@@ -129,17 +147,20 @@ operation_errors! {
         LogReplaced(replaced: ReplacedLog),
         Store(error: StoreError),
     }
-    from EndRunError { ThreadNotFound, RunNotFound, RunDriven { thread, run }, LogReplaced(replaced), Store(error) }
+    from EndRunError { Forbidden(scope), RunNotYours, ThreadNotFound, RunNotFound, RunDriven { thread, run }, LogReplaced(replaced), Store(error) }
     from LookupError { ThreadNotFound, Store(error) }
     from HeartbeatError {
+        Forbidden(scope), RunNotYours,
         ThreadNotFound, RunNotFound, RunDriven { thread, run }, RunFenced(run), Draining, LogReplaced(replaced),
         Store(error),
     }
     from InvalidRequestError { InvalidRequest(detail) }
     from DrainingError { Draining }
+    from ForbiddenError { Forbidden(scope) }
 
-    /// Error of starting a run, and of appending a complete one.
+    /// Error of starting a run.
     enum StartError {
+        Forbidden(scope: Scope),
         ThreadNotFound,
         RunActive(active: Box<ActiveRun>),
         RunDriven { thread: ThreadId, run: Box<Run> },
@@ -153,12 +174,37 @@ operation_errors! {
     from CompareError { ThreadNotFound, ProducerSeqConflict { producer_seq }, Store(error) }
     from DrainingError { Draining }
     from RoomError { Limited(limited), Store(error) }
+    from ForbiddenError { Forbidden(scope) }
+
+    /// Error of appending a complete run.
+    enum CompleteRunError {
+        Forbidden(scope: Scope),
+        MessageExists(message: String),
+        ThreadNotFound,
+        ConversationTooLarge,
+        RunActive(active: Box<ActiveRun>),
+        RunDriven { thread: ThreadId, run: Box<Run> },
+        ProducerSeqConflict { producer_seq: u64 },
+        Limited(limited: Limited),
+        Draining,
+        LogReplaced(replaced: ReplacedLog),
+        Store(error: StoreError),
+    }
+    from StartError {
+        Forbidden(scope), ThreadNotFound, RunActive(active), RunDriven { thread, run },
+        ProducerSeqConflict { producer_seq }, Limited(limited), Draining, LogReplaced(replaced), Store(error),
+    }
+    from DrainingError { Draining }
+    from ForbiddenError { Forbidden(scope) }
+    from LookupError { ThreadNotFound, Store(error) }
 
     /// Error of the check whether a user and a project may have one more active run.
     enum RoomError { Limited(limited: Limited), Store(error: StoreError) }
 
     /// Error of a run that is sent as one stream.
     enum StreamRunError {
+        Forbidden(scope: Scope),
+        RunNotYours,
         ThreadNotFound,
         RunNotFound,
         RunActive(active: Box<ActiveRun>),
@@ -175,12 +221,14 @@ operation_errors! {
         Store(error: StoreError),
     }
     from RunLookupError { ThreadNotFound, RunNotFound, Store(error) }
-    from EndRunError { ThreadNotFound, RunNotFound, RunDriven { thread, run }, LogReplaced(replaced), Store(error) }
+    from EndRunError { Forbidden(scope), RunNotYours, ThreadNotFound, RunNotFound, RunDriven { thread, run }, LogReplaced(replaced), Store(error) }
     from StartError {
+        Forbidden(scope),
         ThreadNotFound, RunActive(active), RunDriven { thread, run }, ProducerSeqConflict { producer_seq },
         Limited(limited), Draining, LogReplaced(replaced), Store(error),
     }
     from AppendError {
+        Forbidden(scope), RunNotYours,
         ThreadNotFound, RunNotFound, RunDriven { thread, run }, RunFenced(run), ProducerSeqGap { expected },
         ProducerSeqConflict { producer_seq }, InvalidRequest(detail), Draining, OutcomeUnknown, LogReplaced(replaced),
         Store(error),
@@ -213,6 +261,7 @@ operation_errors! {
 
     /// Error of saving a conversation.
     enum SaveError {
+        Forbidden(scope: Scope),
         ThreadNotFound,
         ThreadExists,
         ThreadDeleted,
@@ -234,6 +283,7 @@ operation_errors! {
     from LookupError { ThreadNotFound, Store(error) }
     from DrainingError { Draining }
     from StartError {
+        Forbidden(scope),
         ThreadNotFound, RunActive(active), RunDriven { thread, run }, ProducerSeqConflict { producer_seq },
         Limited(limited), Draining, LogReplaced(replaced), Store(error),
     }
@@ -241,6 +291,7 @@ operation_errors! {
     from EditThreadError {
         ThreadNotFound, InvalidRequest(detail), Draining, LogReplaced(replaced), Store(error),
     }
+    from ForbiddenError { Forbidden(scope) }
 
     /// Error of a value that a request names.
     enum InvalidRequestError { InvalidRequest(detail: String) }
@@ -328,7 +379,7 @@ macro_rules! from_causes {
 
 from_causes! {
     StoreError => Store:
-        LookupError, RunLookupError, EndRunError, HeartbeatError, CompareError, AppendError, StartError, RoomError,
+        LookupError, RunLookupError, EndRunError, CompleteRunError, HeartbeatError, CompareError, AppendError, StartError, RoomError,
         StreamRunError, ReadError, ProjectionError, SaveError, CreateThreadError, EditThreadError, MarkReadError,
         ChangeThreadError, DeleteThreadError, StopError, ListError, FeedError, EraseError, RestoreError, ApproveError,
         PageError;
@@ -356,7 +407,7 @@ macro_rules! from_operation_errors {
     ($target:ty) => {
         $crate::from_operation_errors! {
             $target:
-            AppendError, ApproveError, ChangeThreadError, CreateThreadError, DeleteThreadError, DrainingError, EditThreadError, EndRunError, EraseError,
+            AppendError, ApproveError, ChangeThreadError, CompleteRunError, CreateThreadError, DeleteThreadError, DrainingError, EditThreadError, EndRunError, EraseError,
             FeedError, FinishError, HeartbeatError, InvalidRequestError, ListError, LookupError, MarkReadError,
             PageError, ProjectionError, ReadError, RestoreError, RoomError, RunLookupError, SaveError, StartError, StopError,
             StreamRunError,

@@ -1,6 +1,8 @@
 //! Sum of the errors of all operations.
 
-use threadline_core::{Epoch, EventError, Run, Seq, ThreadId, Version, projection::conversation::InvalidMessage};
+use threadline_core::{
+    Epoch, EventError, Run, Scope, Seq, ThreadId, Version, projection::conversation::InvalidMessage,
+};
 use threadline_store::StoreError;
 
 use crate::{limits::Limited, subscription::ReplacedLog};
@@ -63,6 +65,15 @@ pub enum ServiceError {
         /// Run as stored, with its agent.
         run: Box<Run>,
     },
+    /// The content of the request requires this scope, and the principal lacks it.
+    #[error("the content of the request requires the scope `{0}`, which the key or token does not have")]
+    Forbidden(Scope),
+    /// The run has another author, and an end user's token writes into runs of its user only.
+    #[error("the run has another author: a user's token writes only into runs that the same user has started")]
+    RunNotYours,
+    /// The thread has a message with this id.
+    #[error("the thread has a message with the ID {0:?}")]
+    MessageExists(String),
     /// Earlier events of the run are missing.
     #[error("expected producerSeq {expected} next")]
     ProducerSeqGap {

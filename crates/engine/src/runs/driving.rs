@@ -5,7 +5,7 @@ use std::{fmt, sync::Arc};
 use threadline_core::{Fence, Principal, Run, RunId, ThreadId};
 
 use crate::{
-    EndRunError, LookupError, Runs,
+    EndRunError, LookupError, Runs, authority,
     directory::Attempt,
     records::{ThreadAt, ThreadRef},
     runs::{
@@ -44,6 +44,9 @@ impl Runs {
         E: From<LookupError> + From<EndRunError>,
         F: Future<Output = Result<Attempt<T>, E>>,
     {
+        if writer == Writer::Producer {
+            authority::may_produce(principal, None).map_err(EndRunError::from)?;
+        }
         let operation = &operation;
         let attempt = move |thread: Arc<ThreadRef>| async move {
             let Some(facts) = self.deps.directory.run(thread.key, run).await.map_err(EndRunError::from)? else {
@@ -55,6 +58,9 @@ impl Runs {
                     Some(run) => Err(EndRunError::RunDriven { thread: thread.id.clone(), run: Box::new(run) }.into()),
                     None => Ok(Attempt::ThreadGone),
                 };
+            }
+            if writer == Writer::Producer {
+                authority::owns(principal, &facts).map_err(EndRunError::from)?;
             }
             operation(thread, facts.fence).await
         };

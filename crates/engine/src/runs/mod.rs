@@ -27,6 +27,7 @@ use tokio::sync::oneshot;
 use crate::{
     AppendError, EndRunError, FinishError, HeartbeatError, StopError,
     after_commit::Listeners,
+    authority,
     commit::{
         committer::Committer,
         receipt::{AppendReceipt, check_producer_seq},
@@ -117,6 +118,9 @@ impl Runs {
         events: NewEvents,
     ) -> Result<PendingAppend, AppendError> {
         producer_seq.map_or(Ok(()), check_producer_seq)?;
+        if writer == Writer::Producer {
+            authority::may_produce(principal, Some(&events))?;
+        }
         let (thread, fence) = self.find(writer, principal, at, run).await?;
         let (reply, receipt) = oneshot::channel();
         let reply = CommitReply::one(reply);

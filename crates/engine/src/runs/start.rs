@@ -2,13 +2,16 @@
 
 use std::{sync::Arc, time::Duration};
 
-use threadline_core::{AgentId, Epoch, NewEvents, Principal, Run, RunId, Seq, ThreadId, limits::COMPLETE_RUN_WAIT};
+use threadline_core::{
+    AgentId, Author, Epoch, NewEvents, Principal, Run, RunId, Scope, Seq, ThreadId, limits::COMPLETE_RUN_WAIT,
+};
 use threadline_store::{Head, StartOutcome, StartRun, StoreError};
 use tokio::time;
 
 use crate::{
     StartError,
     after_commit::{Commit, RowChange},
+    authority,
     commit::resolve,
     directory::Attempt,
     errors::ActiveRun,
@@ -126,6 +129,11 @@ impl Runs {
         mut request: StartRequest,
     ) -> Result<StartedRun, StartError> {
         self.deps.lifecycle.refuse_if_draining()?;
+        match &request.opening {
+            Opening::Open => authority::may_produce(principal, None)?,
+            Opening::Driven(_) => authority::require(principal, Scope::Chat)?,
+            Opening::Complete(events) => authority::may_produce(principal, Some(events))?,
+        }
         let id = request.run.take().unwrap_or_else(RunId::generate);
         if let Opening::Complete(events) = request.opening {
             request.opening = Opening::Complete(close::ended(thread, &id, events));
@@ -137,7 +145,7 @@ impl Runs {
             if !matches!(asked.opening, Opening::Complete(_)) {
                 self.check_quota(principal, &thread, run).await?;
             }
-            let attempt = self.start_in(&thread, run, asked, ExpectTail::Any, deadline).await;
+            let attempt = self.start_in(principal, &thread, run, asked, ExpectTail::Any, deadline).await;
             if asked.epoch.is_some() && matches!(attempt, Err(StartError::RunActive(_))) {
                 // The lock answers before the store, which alone compares the epoch.
                 self.deps.directory.head_at::<StartError>(thread.key, asked.epoch).await?;
@@ -155,6 +163,7 @@ impl Runs {
     /// deadline; every other run holds the thread from now on.
     pub(crate) async fn start_in(
         &self,
+        principal: &Principal,
         thread: &Arc<ThreadRef>,
         id: &RunId,
         request: &StartRequest,
@@ -162,11 +171,11 @@ impl Runs {
         deadline: time::Instant,
     ) -> Result<StartAttempt, StartError> {
         if !matches!(request.opening, Opening::Complete(_)) {
-            return self.start_locked(thread, id, request, tail).await;
+            return self.start_locked(principal, thread, id, request, tail).await;
         }
         let mut watch = ThreadWatch::new(&self.deps.hub, thread.key);
         loop {
-            match self.try_start(thread, id, request, tail).await {
+            match self.try_start(principal, thread, id, request, tail).await {
                 Err(StartError::RunActive(active)) => {
                     if !watch.until_free(active.run.fence, deadline).await {
                         self.deps.metrics.conflicts.by_store.inc();
@@ -180,13 +189,14 @@ impl Runs {
 
     async fn start_locked(
         &self,
+        principal: &Principal,
         thread: &Arc<ThreadRef>,
         id: &RunId,
         request: &StartRequest,
         tail: ExpectTail,
     ) -> Result<StartAttempt, StartError> {
         let token = self.deps.lock_guard.enter(thread, id, self.lease(request.lease)).await?;
-        match self.try_start(thread, id, request, tail).await {
+        match self.try_start(principal, thread, id, request, tail).await {
             Ok(StartAttempt::Run((started, head))) if started.created => {
                 self.deps.lock_guard.commit(thread, token, &head);
                 Ok(StartAttempt::Run(started))
@@ -206,19 +216,25 @@ impl Runs {
     /// Asks the store to start the run, and ends a predecessor whose lease has expired in the same commit.
     async fn try_start(
         &self,
+        principal: &Principal,
         thread: &Arc<ThreadRef>,
         id: &RunId,
         request: &StartRequest,
         tail: ExpectTail,
     ) -> Result<StartAttempt<(StartedRun, Head)>, StartError> {
         let mut closing = None;
+        let driven = matches!(request.opening, Opening::Driven(_));
+        let asked_by = Author::of(principal);
+        let author = request.agent.as_ref().filter(|_| driven).map_or_else(|| asked_by.clone(), Author::agent);
         for _ in 0..START_TRIES {
             let predecessor_end = closing.as_ref().map(PredecessorEnd::of);
             let start = StartRun {
                 key: thread.key,
                 run: id.clone(),
                 agent: request.agent.clone(),
-                driven: matches!(request.opening, Opening::Driven(_)),
+                driven,
+                author: Some(author.clone()),
+                asked_by: Some(asked_by.clone()),
                 lease: self.lease(request.lease),
                 closing: closing.take(),
                 events: request.opening.events().cloned(),

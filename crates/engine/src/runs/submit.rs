@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use threadline_core::{Fence, NewEvents, Principal, RunId, ThreadId};
+use threadline_core::{Fence, NewEvents, Principal, RunId, Scope, ThreadId};
 
 use crate::{
-    EndRunError, Runs,
+    EndRunError, Runs, authority,
     commit::{
         receipt::check_producer_seq,
         requests::{CommitReply, Request},
@@ -20,6 +20,8 @@ pub struct RunRef {
     thread: Arc<ThreadRef>,
     run: RunId,
     fence: Fence,
+    /// True if the principal may answer interrupts with the events that it appends.
+    answers: bool,
     /// Value of [`Directory::forgotten`](crate::directory::Directory::forgotten) at the time of the lookup.
     as_of: u64,
 }
@@ -41,7 +43,8 @@ impl Runs {
     pub async fn look_up(&self, principal: &Principal, thread: &ThreadId, run: &RunId) -> Result<RunRef, EndRunError> {
         let as_of = self.deps.directory.forgotten();
         let (thread, fence) = self.find(Writer::Producer, principal, thread.into(), run).await?;
-        Ok(RunRef { thread, run: run.clone(), fence, as_of })
+        let answers = principal.scopes.contains(Scope::Approve);
+        Ok(RunRef { thread, run: run.clone(), fence, answers, as_of })
     }
 
     /// True if a new lookup of the run would give the same result.
@@ -53,6 +56,11 @@ impl Runs {
     pub async fn submit_to(&self, run: &RunRef, producer_seq: Option<u64>, events: NewEvents, reply: CommitReply) {
         if let Err(error) = producer_seq.map_or(Ok(()), check_producer_seq) {
             return reply.send(Err(error.into()));
+        }
+        if !run.answers
+            && let Err(denied) = authority::refuse_answers(&events)
+        {
+            return reply.send(Err(denied.into()));
         }
         let (thread, fence, run) = (run.thread.clone(), run.fence, run.run.clone());
         // A request that is not queued is dropped, and its drop sends the answer.

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 use threadline_core::{
-    AgentId, EventError, NewEvents, Principal, RunId, Seq, ThreadId, Version,
+    AgentId, EventError, NewEvents, Principal, RunId, Scope, Seq, ThreadId, Version,
     json::quoted,
     limits::{COMPLETE_RUN_WAIT, MAX_EVENT_BYTES},
     projection::conversation::{Conversation, Draft},
@@ -18,8 +18,8 @@ use tokio::time;
 
 use crate::{
     CreateThread, CreateThreadError, EditThread, LookupError, Opening, Projected, ProjectionError, Projections, Runs,
-    SaveError, StartRequest, Threads,
-    errors::ActiveRun,
+    SaveError, StartRequest, Threads, authority,
+    errors::{ActiveRun, ForbiddenError},
     read::projections::aside,
     records::ThreadRef,
     runs::{
@@ -117,6 +117,12 @@ impl Conversations {
     /// did meanwhile.
     pub async fn save(&self, principal: &Principal, id: &ThreadId, save: Save) -> Result<Saved, SaveError> {
         self.runs.deps.lifecycle.refuse_if_draining()?;
+        if !principal.scopes.contains(Scope::Chat) {
+            may_save(principal, &save.messages)?;
+            if !principal.scopes.contains(Scope::Produce) {
+                authority::require(principal, Scope::Chat)?;
+            }
+        }
         let deadline = time::Instant::now() + COMPLETE_RUN_WAIT;
         let save = Arc::new(save);
         let created = self.ensure(principal, id, &save).await?;
@@ -144,6 +150,7 @@ impl Conversations {
             return Err(SaveError::ConversationChanged { version: None });
         }
         // Checked before the thread is created.
+        may_save(principal, &save.messages)?;
         Conversation::default().repeated_id(&save.messages, 0)?;
         let create = CreateThread {
             id: Some(id.clone()),
@@ -197,6 +204,7 @@ impl Conversations {
         {
             return Ok(done(Outcome::Repeated, version));
         }
+        may_save(principal, &save.messages[common..])?;
         // A running run may add messages, so the save waits for its end.
         if self.is_held(&head) {
             self.wait(&thread, &head, deadline).await?;
@@ -214,6 +222,7 @@ impl Conversations {
             projected.conversation.repeated_id(&save.messages, stored)?;
             (Outcome::Appended, self.appending(&thread, save, &projected, stored).await?)
         } else if is_named {
+            authority::require(principal, Scope::Produce)?;
             Conversation::default().repeated_id(&save.messages, 0)?;
             (Outcome::Replaced, vec![replacing(&thread, save.clone(), projected).await?])
         } else {
@@ -221,11 +230,12 @@ impl Conversations {
         };
         let bytes = steps.iter().map(|(_, events, _)| events.body().len()).sum();
         self.runs.deps.quota.append(principal, bytes)?;
-        self.carry_out(&thread, save, steps, now, outcome, deadline).await
+        self.carry_out(principal, &thread, save, steps, now, outcome, deadline).await
     }
 
     async fn carry_out(
         &self,
+        principal: &Principal,
         thread: &Arc<ThreadRef>,
         save: &Save,
         steps: Vec<Step>,
@@ -238,7 +248,7 @@ impl Conversations {
             let opening = Opening::Complete(events);
             let request = StartRequest { agent: save.agent.clone(), opening, ..StartRequest::default() };
             let tail = ExpectTail::At(version.seq);
-            match self.runs.start_in(thread, &run, &request, tail, deadline).await? {
+            match self.runs.start_in(principal, thread, &run, &request, tail, deadline).await? {
                 StartAttempt::Run(started) => version.seq = started.run.last_seq(),
                 StartAttempt::TailMismatch => return Ok(SaveAttempt::Again),
                 StartAttempt::ThreadGone => {
@@ -339,6 +349,11 @@ impl Conversations {
         }
         Ok(steps)
     }
+}
+
+/// Refuses new messages of another role than `user`, for a principal that may only say something as its user.
+fn may_save(principal: &Principal, new: &[Draft]) -> Result<(), ForbiddenError> {
+    if new.iter().all(Draft::is_by_user) { Ok(()) } else { authority::require(principal, Scope::Produce) }
 }
 
 async fn compare(projected: Projected, save: Arc<Save>) -> Result<(Projected, usize), SaveError> {

@@ -2,6 +2,7 @@
 
 pub(crate) mod agents;
 pub(crate) mod annotations;
+mod complete_runs;
 pub(crate) mod conversations;
 mod thread_fields;
 pub(crate) mod threads;

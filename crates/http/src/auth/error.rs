@@ -1,6 +1,6 @@
 //! Errors that refuse authentication or authorization.
 
-use threadline_core::{IdError, Scope};
+use threadline_core::{IdError, Scopes};
 use threadline_store::StoreError;
 
 use super::secret::NoRandomness;
@@ -18,7 +18,7 @@ pub enum AuthError {
     #[error("the token is not valid: {0}")]
     WrongToken(&'static str),
     /// The token's claim `scope` is empty (`None`), or holds this word, which is no scope of a user.
-    #[error("the token is not valid: its scope {}, but a user's token may have only `read` and `write`; omit the claim to grant both", .0.as_ref().map_or_else(|| "is empty".to_owned(), |word| format!("names `{word}`")))]
+    #[error("the token is not valid: its scope {}, but a user's token can have only `read`, `chat`, `approve` and `produce`", .0.as_ref().map_or_else(|| "is empty".to_owned(), |word| format!("names `{word}`")))]
     WrongScope(Option<String>),
     /// Ticket that is unknown, expired or used before.
     #[error("the ticket is not valid: it has expired, was used before, or was never issued")]
@@ -47,9 +47,9 @@ pub enum AuthError {
     /// The operator named a project that does not exist.
     #[error("no project has this ID")]
     NoProject,
-    /// The principal lacks a scope.
-    #[error("the key or token does not have the scope `{0}`")]
-    Lacks(Scope),
+    /// The principal lacks a scope. One of these is sufficient.
+    #[error("the key or token does not have the scope {}", .0.iter().map(|scope| format!("`{scope}`")).collect::<Vec<_>>().join(" or "))]
+    Lacks(Scopes),
     /// The request acts for a user, and the route is for the project.
     #[error(
         "the request acts for a user, and only the project may send it: use an API key without the header Threadline-User"

@@ -4,10 +4,11 @@ use jsonwebtoken::{Algorithm, DecodingKey, EncodingKey, Header};
 use serde_json::Value;
 use threadline_core::{ProjectSettings, Scopes, Timestamp, limits::TOKEN_LEEWAY};
 
-use super::tokens::{self, ScopeWords, TokenTime};
+use super::tokens::{self, ScopeRule, ScopeWords, TokenTime};
 
 const SECRET: &[u8] = b"a secret of the fuzzer";
 const NOW: Timestamp = Timestamp(1_795_255_875_120);
+const RULE: ScopeRule<'_> = ScopeRule { default: Scopes::USER, words: ScopeWords::Ours };
 const TIME: TokenTime = TokenTime { now: NOW, leeway: TOKEN_LEEWAY };
 
 /// A token is accepted only if it is signed, names Threadline's audience and has not expired; its scopes are never more
@@ -19,8 +20,8 @@ pub fn tokens(data: &[u8]) {
         if tokens::look(token).is_err() {
             return;
         }
-        if let Ok(found) = tokens::verify(token, &key, Algorithm::HS256, tokens::AUDIENCE, ScopeWords::Ours, TIME) {
-            assert!(found.expires_at > NOW && found.scopes.and(Scopes::USER) == found.scopes);
+        if let Ok(found) = tokens::verify(token, &key, Algorithm::HS256, tokens::AUDIENCE, RULE, TIME) {
+            assert!(found.expires_at > NOW && Scopes::TOKEN.contains_all(found.scopes));
         }
     };
     if let Ok(text) = std::str::from_utf8(data) {
@@ -32,7 +33,7 @@ pub fn tokens(data: &[u8]) {
         return;
     };
     check(&token);
-    let verified = tokens::verify(&token, &key, Algorithm::HS256, tokens::AUDIENCE, ScopeWords::Ours, TIME);
+    let verified = tokens::verify(&token, &key, Algorithm::HS256, tokens::AUDIENCE, RULE, TIME);
     let ends =
         claims["exp"].as_f64().is_some_and(|end| end * 1_000.0 + TOKEN_LEEWAY.as_millis() as f64 > NOW.0 as f64 - 1.0);
     assert!(verified.is_err() || (ends && claims["sub"].is_string() && claims.get("aud").is_some()), "{claims}");

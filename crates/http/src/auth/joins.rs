@@ -51,7 +51,7 @@ impl Auth {
     /// Makes a token with which one socket joins a thread on behalf of this principal.
     pub async fn thread_token(&self, principal: &Principal, thread: &ThreadId) -> Result<String, AuthError> {
         let text = generate(JOIN_PREFIX)?;
-        let scopes = principal.scopes.and(Scopes::USER);
+        let scopes = principal.scopes.and(Scopes::LENT);
         let principal = Principal { credential: principal.credential.lent(), scopes, ..principal.clone() };
         let pass = ThreadPass { principal, thread: thread.clone(), resume: None, text };
         self.put(&pass).await?;
@@ -102,7 +102,7 @@ impl Auth {
             audience: tokens::FEED_AUDIENCE,
             project: &project.id,
             user,
-            scopes: principal.scopes.and(Scopes::USER),
+            scopes: principal.scopes.and(Scopes::LENT),
             until: self.expiry(principal).map_or(longest, |until| until.min(longest)),
             feed: Some(after),
             key: key.as_deref(),

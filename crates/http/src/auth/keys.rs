@@ -104,11 +104,11 @@ impl Auth {
         scopes: Option<Scopes>,
         lifetime: Option<Duration>,
     ) -> Result<NewToken, AuthError> {
-        let scopes = scopes.unwrap_or(Scopes::USER.and(principal.scopes));
-        within(scopes, Scopes::USER.and(principal.scopes))?;
-        // A token without scopes would name none, and a token that names none has every scope of a user.
+        let project = self.shared.projects.ensured(&principal.project).await?;
+        let scopes = scopes.unwrap_or(project.settings.default_scopes().and(principal.scopes));
+        within(scopes, Scopes::TOKEN.and(principal.scopes))?;
         if scopes == Scopes::default() {
-            let reason = "a token needs the scope `read` or `write`, and the credential of the request has neither";
+            let reason = "a token needs a scope, and the credential of the request has none of `read`, `chat`, `approve` and `produce`";
             return Err(AuthError::Invalid(reason.into()));
         }
         let lifetime = lifetime.unwrap_or(TOKEN_LIFETIME);
@@ -132,6 +132,12 @@ impl Auth {
         settings: ProjectSettings,
     ) -> Result<ChangedProject, AuthError> {
         check(&settings)?;
+        if let Some(issuer) = &settings.issuer
+            && self.shared.projects.is_project(&issuer.issuer).await?
+        {
+            let reason = format!("issuer.issuer is {:?}, which is the ID of a project", issuer.issuer);
+            return Err(AuthError::Invalid(reason));
+        }
         let facts = json!({ "settings": serde_json::to_value(&settings).unwrap_or_default() });
         let entry = |created| {
             let action = if created { "project.created" } else { "project.changed" };
@@ -159,7 +165,7 @@ impl Auth {
     /// with the previous secret stay valid until the next renewal.
     pub async fn renew_secret(&self, principal: &Principal, id: &ProjectId) -> Result<String, AuthError> {
         // The secret can act as any user of the project.
-        within(Scopes::of(&[Scope::Read, Scope::Write, Scope::Tokens]), principal.scopes)?;
+        within(Scopes::TOKEN.with(Scope::Tokens), principal.scopes)?;
         let project = self.project(principal, id).await?;
         let entry = AuditEntry::by(principal, id, self.shared.clock.now(), "project.secret-renewed", &json!({}));
         self.shared.projects.renew_secret(&project.id, &entry).await
@@ -178,7 +184,17 @@ impl Auth {
 
 /// Refuses scopes that exceed those available, and names the first that does.
 fn within(asked: Scopes, there: Scopes) -> Result<(), AuthError> {
-    asked.iter().find(|scope| !there.contains(*scope)).map_or(Ok(()), |scope| Err(AuthError::Lacks(scope)))
+    let lacking = asked.without(there).iter().next();
+    lacking.map_or(Ok(()), |scope| Err(AuthError::Lacks(Scopes::of(&[scope]))))
+}
+
+/// Refuses scopes in the settings that no user's token can have, and an empty list.
+fn check_token_scopes(name: &str, scopes: Scopes) -> Result<(), AuthError> {
+    match scopes.without(Scopes::TOKEN).iter().next() {
+        Some(scope) => Err(AuthError::Invalid(format!("{name} has {scope}, which a user's token cannot have"))),
+        None if scopes.is_empty() => Err(AuthError::Invalid(format!("{name} must not be empty"))),
+        None => Ok(()),
+    }
 }
 
 fn check(settings: &ProjectSettings) -> Result<(), AuthError> {
@@ -192,7 +208,13 @@ fn check(settings: &ProjectSettings) -> Result<(), AuthError> {
         let reason = format!("retention.graceDays is {days}, but must be from 1 to {MAX_TRASH_DAYS}");
         return Err(AuthError::Invalid(reason));
     }
+    if let Some(scopes) = settings.token_scopes {
+        check_token_scopes("tokenScopes", scopes)?;
+    }
     if let Some(issuer) = &settings.issuer {
+        for (word, scopes) in issuer.scopes.iter().flatten() {
+            check_token_scopes(&format!("issuer.scopes[{word:?}]"), *scopes)?;
+        }
         if issuer.issuer.is_empty() || issuer.audience.is_empty() {
             return Err(AuthError::Invalid("issuer.issuer and issuer.audience must not be empty".into()));
         }

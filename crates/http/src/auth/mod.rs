@@ -32,7 +32,7 @@ use threadline_core::{
 };
 use threadline_engine::Removals;
 use threadline_store::{IdentityStore, StoreClock};
-use tokens::{ScopeWords, TokenTime};
+use tokens::{ScopeRule, ScopeWords, TokenTime};
 
 use crate::egress::EgressClient;
 
@@ -234,14 +234,16 @@ impl Auth {
         let said = tokens::look(token)?;
         let algorithm = said.algorithm;
         if let Some(issuer) = &said.iss
-            && let Some((project, settings)) = self.shared.projects.of_issuer(issuer, &said.aud.0).await?
+            // The id of a project names that project, whatever the settings of another one say.
+            && !self.shared.projects.is_project(issuer).await?
+            && let Some((project, settings, default)) = self.shared.projects.of_issuer(issuer, &said.aud.0).await?
         {
             if !matches!(algorithm, Algorithm::RS256 | Algorithm::ES256) {
                 return Err(AuthError::WrongToken("its algorithm is not RS256 or ES256"));
             }
             let key = self.issuers.key(&settings.jwks_url, said.key_id.as_deref(), algorithm).await?;
-            let words = ScopeWords::Foreign;
-            return tokens::verify(token, &key, algorithm, &settings.audience, words, self.token_time())
+            let rule = ScopeRule { default, words: ScopeWords::Foreign(settings.scopes.as_ref()) };
+            return tokens::verify(token, &key, algorithm, &settings.audience, rule, self.token_time())
                 .map(|verified| (project, verified, None));
         }
         self.verify_ours(token, &said, tokens::AUDIENCE).await
@@ -261,11 +263,12 @@ impl Auth {
             return Err(AuthError::WrongToken("its algorithm is not HS256"));
         }
         let time = self.token_time();
+        let rule = ScopeRule { default: project.settings.default_scopes(), words: ScopeWords::Ours };
         // The newest secret is tried first; the previous one stays valid until the next renewal.
         let mut refused = AuthError::WrongToken("the project has no secret");
         for secret in &project.secrets {
             let key = DecodingKey::from_secret(secret.as_bytes());
-            match tokens::verify(token, &key, Algorithm::HS256, audience, ScopeWords::Ours, time) {
+            match tokens::verify(token, &key, Algorithm::HS256, audience, rule, time) {
                 Ok(verified) => return Ok((project.id, verified, Some(digest(secret)))),
                 Err(error @ AuthError::WrongToken(tokens::NOT_SIGNED)) => refused = error,
                 // The token is signed with this secret, so another secret cannot change the refusal.

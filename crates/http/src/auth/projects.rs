@@ -7,7 +7,7 @@ use std::{
 };
 
 use threadline_core::{
-    AuditEntry, IssuerSettings, ProjectId, ProjectLimits, ProjectSettings,
+    AuditEntry, IssuerSettings, ProjectId, ProjectLimits, ProjectSettings, Scopes,
     limits::{KEY_MEMORY, MAX_TOKEN_SECRETS, PROJECT_MISS_PAUSE},
 };
 use threadline_engine::{Removal, Removals};
@@ -185,17 +185,24 @@ impl Projects {
         Ok(self.fresh(PROJECT_MISS_PAUSE).await?.all.get(id).cloned())
     }
 
-    /// Looks up the project that names this issuer with one of these audiences.
+    /// True if a project has this id, as last read.
+    pub(super) async fn is_project(&self, id: &str) -> Result<bool, AuthError> {
+        let Ok(id) = ProjectId::new(id) else { return Ok(false) };
+        Ok(self.fresh(KEY_MEMORY).await?.all.contains_key(&id))
+    }
+
+    /// Looks up the project that names this issuer with one of these audiences, and the scopes of its users' tokens that
+    /// name none.
     pub(super) async fn of_issuer(
         &self,
         issuer: &str,
         audiences: &[String],
-    ) -> Result<Option<(ProjectId, IssuerSettings)>, AuthError> {
+    ) -> Result<Option<(ProjectId, IssuerSettings, Scopes)>, AuthError> {
         let fits = |found: &&IssuerSettings| found.issuer == issuer && audiences.contains(&found.audience);
         let known = self.fresh(KEY_MEMORY).await?;
         let mut named = known.all.values().filter_map(|project| Some((project, project.settings.issuer.as_ref()?)));
         let found = named.find(|(_, settings)| fits(settings));
-        Ok(found.map(|(project, settings)| (project.id.clone(), settings.clone())))
+        Ok(found.map(|(project, issuer)| (project.id.clone(), issuer.clone(), project.settings.default_scopes())))
     }
 
     /// Looks up the project of this id; creates it if absent.

@@ -4,7 +4,7 @@
 //! project names in its settings (RS256, ES256). The lookup by `iss` and `aud`, before any verification, selects one of
 //! the two and with it the algorithm: the algorithm in the token must agree.
 
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 use jsonwebtoken::{Algorithm, DecodingKey, EncodingKey, Header, Validation};
 use serde::{Deserialize, Serialize, de::IgnoredAny};
@@ -73,7 +73,7 @@ struct Claims {
     nbf: Option<f64>,
     scope: Option<Value>,
     scopes: Option<IgnoredAny>,
-    scp: Option<IgnoredAny>,
+    scp: Option<Value>,
     feed: Option<FeedCursor>,
     key: Option<String>,
 }
@@ -130,15 +130,24 @@ pub(super) fn look(token: &str) -> Result<Unverified, AuthError> {
 /// Refusal after which another secret of the project may still verify the token.
 pub(super) const NOT_SIGNED: &str = "its signature, algorithm or audience is invalid";
 const SCOPE_NOT_TEXT: &str = "its `scope` is not a string: name the scopes in one string, separated by spaces";
+const NOT_MAPPED: &str = "the settings of the project (issuer.scopes) map none of its scopes";
 const SCOPES_ELSEWHERE: &str = "it has a claim `scopes` or `scp`: name the scopes in `scope`, separated by spaces";
 
+/// Meaning of the claim `scope` in the tokens of a project.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct ScopeRule<'a> {
+    /// Scopes of a token that names none.
+    pub(super) default: Scopes,
+    pub(super) words: ScopeWords<'a>,
+}
+
 /// Origin of the words in the claim `scope`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum ScopeWords {
+#[derive(Debug, Clone, Copy)]
+pub(super) enum ScopeWords<'a> {
     /// Threadline's: the project's secret signed them, so each must be a scope that a user can have.
     Ours,
-    /// An external issuer's, with scopes such as `openid profile`: scopes unknown to Threadline are ignored.
-    Foreign,
+    /// An external issuer's. Only words that the project maps to scopes count; without a mapping none does.
+    Foreign(Option<&'a BTreeMap<String, Scopes>>),
 }
 
 /// Time by which a token is judged.
@@ -156,7 +165,7 @@ pub(super) fn verify(
     key: &DecodingKey,
     algorithm: Algorithm,
     audience: &str,
-    words: ScopeWords,
+    rule: ScopeRule<'_>,
     time: TokenTime,
 ) -> Result<Verified, AuthError> {
     let mut rules = Validation::new(algorithm);
@@ -178,18 +187,22 @@ pub(super) fn verify(
     let user = claims.sub.and_then(|sub| UserId::new(sub).ok());
     let user = user.ok_or(AuthError::WrongToken("its sub is not a user ID"))?;
     // Claims that were meant to narrow the token must not be ignored.
-    if matches!(words, ScopeWords::Ours) && (claims.scopes.is_some() || claims.scp.is_some()) {
+    if matches!(rule.words, ScopeWords::Ours) && (claims.scopes.is_some() || claims.scp.is_some()) {
         return Err(AuthError::WrongToken(SCOPES_ELSEWHERE));
     }
-    let scopes = match (claims.scope, words) {
-        (None, _) => Scopes::USER,
+    let scopes = match (claims.scope, rule.words) {
+        (None, ScopeWords::Ours) | (_, ScopeWords::Foreign(None)) => rule.default,
         (Some(Value::String(named)), ScopeWords::Ours) => user_scopes(&named)?,
         (Some(_), ScopeWords::Ours) => return Err(AuthError::WrongToken(SCOPE_NOT_TEXT)),
-        (Some(named), ScopeWords::Foreign) => match Scopes::known(&scope_words(named)) {
-            none if none == Scopes::default() => Scopes::USER,
-            // Scopes of an external issuer can only narrow the token.
-            known => known.and(Scopes::USER),
-        },
+        (named, ScopeWords::Foreign(Some(mapped))) => {
+            let words = scope_words(named.or(claims.scp).unwrap_or_default());
+            let granted = words.split_ascii_whitespace().filter_map(|word| mapped.get(word));
+            let granted = granted.fold(Scopes::default(), |all, scopes| all.or(*scopes));
+            if granted.is_empty() {
+                return Err(AuthError::WrongToken(NOT_MAPPED));
+            }
+            granted
+        }
     };
     Ok(Verified { user, scopes, expires_at, feed: claims.feed, key: claims.key })
 }
@@ -207,7 +220,7 @@ fn scope_words(claim: Value) -> String {
 fn user_scopes(names: &str) -> Result<Scopes, AuthError> {
     let beginning = |word: &str| word[..word.floor_char_boundary(SCOPE_WORD_BYTES)].to_owned();
     let scopes = Scopes::parse(names).map_err(|word| AuthError::WrongScope(Some(beginning(word))))?;
-    if let Some(scope) = scopes.iter().find(|scope| !Scopes::USER.contains(*scope)) {
+    if let Some(scope) = scopes.iter().find(|scope| !Scopes::TOKEN.contains(*scope)) {
         return Err(AuthError::WrongScope(Some(scope.to_string())));
     }
     if scopes == Scopes::default() { Err(AuthError::WrongScope(None)) } else { Ok(scopes) }

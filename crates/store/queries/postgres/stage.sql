@@ -17,37 +17,39 @@
 -- $13 run_ended bigint[]
 -- $14 run_stops bigint[]
 -- $15 run_driven boolean[]
--- $16 first_seqs bigint[]: of rows of the log
--- $17 last_seqs bigint[]
--- $18 log_fences bigint[]: NULL for a segment
--- $19 times bigint[]
--- $20 raws bigint[]: bytes of the events
--- $21 bodies bytea[]
--- $22 crcs bigint[]: CRC-32C of the bodies
--- $23 sealed bigint: seq up to which the rows are sealed, or NULL
--- $24 project text
--- $25 thread text: id of the thread
--- $26 user text
--- $27 agent text
--- $28 name text
--- $29 name_source bigint
--- $30 archived boolean
--- $31 metadata text
--- $32 created_at bigint
--- $33 updated_at bigint
--- $34 last_run_at bigint
--- $35 version bigint
--- $36 created_with text
--- $37 read_seq bigint
--- $38 timeout bigint: STAGING_TIMEOUT in ms
--- example: NULL, NULL, '{1}', '{r}', '{NULL}', '{2}', '{NULL}', '{NULL}', '{NULL}', '{1}', '{1}', '{0}', '{0}', '{NULL}', '{NULL}', '{1}', '{1}', '{1}', '{0}', '{3}', '{"\\x7b7d0a"}', '{0}', NULL, 'p', 't', 'u', NULL, NULL, NULL, FALSE, '{}', 0, 0, NULL, 1, '{}', 0, 3600000
+-- $16 run_authors text[]
+-- $17 run_asked_by text[]
+-- $18 first_seqs bigint[]: of rows of the log
+-- $19 last_seqs bigint[]
+-- $20 log_fences bigint[]: NULL for a segment
+-- $21 times bigint[]
+-- $22 raws bigint[]: bytes of the events
+-- $23 bodies bytea[]
+-- $24 crcs bigint[]: CRC-32C of the bodies
+-- $25 sealed bigint: seq up to which the rows are sealed, or NULL
+-- $26 project text
+-- $27 thread text: id of the thread
+-- $28 user text
+-- $29 agent text
+-- $30 name text
+-- $31 name_source bigint
+-- $32 archived boolean
+-- $33 metadata text
+-- $34 created_at bigint
+-- $35 updated_at bigint
+-- $36 last_run_at bigint
+-- $37 version bigint
+-- $38 created_with text
+-- $39 read_seq bigint
+-- $40 timeout bigint: STAGING_TIMEOUT in ms
+-- example: NULL, NULL, '{1}', '{r}', '{NULL}', '{2}', '{NULL}', '{NULL}', '{NULL}', '{1}', '{1}', '{0}', '{0}', '{NULL}', '{NULL}', '{NULL}', '{NULL}', '{1}', '{1}', '{1}', '{0}', '{3}', '{"\\x7b7d0a"}', '{0}', NULL, 'p', 't', 'u', NULL, NULL, NULL, FALSE, '{}', 0, 0, NULL, 1, '{}', 0, 3600000
 
 WITH
 -- <fragment now>
 c AS MATERIALIZED (SELECT coalesce($1::bigint, (extract(epoch FROM clock_timestamp()) * 1000)::bigint) AS now)
 -- </fragment>
 , forgotten AS (
-  UPDATE threads AS t SET deleted = 1 WHERE t.deleted = 3 AND t.project = $24::text AND t.id = $25::text
+  UPDATE threads AS t SET deleted = 1 WHERE t.deleted = 3 AND t.project = $26::text AND t.id = $27::text
   RETURNING t.key, t.sort_at
 ), overdue AS (
   UPDATE jobs AS j SET due_at = f.sort_at FROM forgotten f WHERE j.kind = 'purge' AND j.ref = f.key::text
@@ -56,28 +58,29 @@ c AS MATERIALIZED (SELECT coalesce($1::bigint, (extract(epoch FROM clock_timesta
     project, id, user_id, agent, name, name_source, archived, metadata, created_at, updated_at, last_run_at, version,
     fed_version, created_with, read_seq, sort_at, deleted
   )
-  SELECT $24, $25, $26::text, $27::text, $28::text, $29::bigint, $30::boolean, $31::text, $32::bigint, $33::bigint,
-    $34::bigint, $35::bigint, $35, $36::text, $37::bigint, c.now, 3
+  SELECT $26, $27, $28::text, $29::text, $30::text, $31::bigint, $32::boolean, $33::text, $34::bigint, $35::bigint,
+    $36::bigint, $37::bigint, $37, $38::text, $39::bigint, c.now, 3
   FROM c
   WHERE $2::bigint IS NULL
   RETURNING key
 ), queued AS (
-  INSERT INTO jobs (kind, ref, due_at) SELECT 'purge', place.key::text, c.now + $38::bigint FROM place CROSS JOIN c
+  INSERT INTO jobs (kind, ref, due_at) SELECT 'purge', place.key::text, c.now + $40::bigint FROM place CROSS JOIN c
 ),
 -- <fragment part>
 brought AS (
   INSERT INTO runs (key, fence, id, agent, status, error_code, error_message, usage, first_seq, producer_seq,
-                    started_at, ended_at, stop_at, driven)
+                    started_at, ended_at, stop_at, driven, author, asked_by)
   SELECT place.key, r.*
   FROM place CROSS JOIN unnest($3::bigint[], $4::text[], $5::text[], $6::bigint[], $7::text[], $8::text[], $9::text[],
-    $10::bigint[], $11::bigint[], $12::bigint[], $13::bigint[], $14::bigint[], $15::boolean[]) AS r
+    $10::bigint[], $11::bigint[], $12::bigint[], $13::bigint[], $14::bigint[], $15::boolean[],
+    $16::text[], $17::text[]) AS r
 ), put AS (
   INSERT INTO log (key, first_seq, last_seq, fence, at, raw, body, crc)
   SELECT place.key, l.*
-  FROM place CROSS JOIN unnest($16::bigint[], $17::bigint[], $18::bigint[], $19::bigint[], $20::bigint[], $21::bytea[],
-    $22::bigint[]) AS l
+  FROM place CROSS JOIN unnest($18::bigint[], $19::bigint[], $20::bigint[], $21::bigint[], $22::bigint[], $23::bytea[],
+    $24::bigint[]) AS l
 ), decided AS (
-  INSERT INTO sealing AS s (key, upto) SELECT place.key, $23 FROM place WHERE $23::bigint IS NOT NULL
+  INSERT INTO sealing AS s (key, upto) SELECT place.key, $25 FROM place WHERE $25::bigint IS NOT NULL
   ON CONFLICT (key) DO UPDATE SET upto = greatest(s.upto, excluded.upto)
 )
 SELECT key FROM place

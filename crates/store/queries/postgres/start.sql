@@ -27,7 +27,9 @@
 -- $24 epoch bigint: that the log must have, or NULL
 -- $25 bound bigint: the latest time by which the lease of the closed run is judged
 -- $26 look bigint: PACK_FIRST_LOOK in ms
--- example: NULL, 1, 'r', NULL, 30000, 0, NULL, NULL, NULL, NULL, NULL, NULL, 0, NULL, NULL, NULL, '{}', '{}', '{}', '{}', NULL, TRUE, '{}', NULL, 0, 660000
+-- $27 author text
+-- $28 asked_by text
+-- example: NULL, 1, 'r', NULL, 30000, 0, NULL, NULL, NULL, NULL, NULL, NULL, 0, NULL, NULL, NULL, '{}', '{}', '{}', '{}', NULL, TRUE, '{}', NULL, 0, 660000, 'agent:a', 'user:u'
 
 WITH
 -- <fragment clock>
@@ -69,10 +71,11 @@ c AS MATERIALIZED (
 ), begun AS (
   INSERT INTO runs AS r (
     key, fence, id, agent, status, error_code, error_message, usage, first_seq, producer_seq, started_at, ended_at,
-    driven
+    driven, author, asked_by
   )
   SELECT up.key, up.fence, up.run, $4::text, coalesce($7, 0), $8::text, $9::text, $10::text, up.tail + 1 - $6,
-    CASE WHEN up.active THEN 0 ELSE $6 END, up.now, CASE WHEN up.active THEN NULL ELSE up.now END, $22::boolean
+    CASE WHEN up.active THEN 0 ELSE $6 END, up.now, CASE WHEN up.active THEN NULL ELSE up.now END, $22::boolean,
+    $27::text, $28::text
   FROM up
   RETURNING r.*
 ), closed AS (
@@ -113,7 +116,7 @@ SELECT (SELECT id FROM closed), h.at,
   ,
   -- <fragment run_columns>
   r.fence, r.id, r.agent, r.status, r.error_code, r.error_message, r.usage, r.first_seq, r.producer_seq, r.started_at,
-  r.ended_at, r.stop_at, r.driven
+  r.ended_at, r.stop_at, r.driven, r.author, r.asked_by
   -- </fragment>
 FROM up h
 CROSS JOIN begun r

@@ -9,10 +9,12 @@
 -- ?7 driven integer: 1 if the server drives the run, else NULL
 -- ?8 lease integer: in ms
 -- ?9 lease_until integer
--- example: 1, 1, 'r', NULL, 1, 0, 1, 30000, 30000
+-- ?10 author text
+-- ?11 asked_by text
+-- example: 1, 1, 'r', NULL, 1, 0, 1, 30000, 30000, 'agent:a', 'user:u'
 
-INSERT INTO runs (key, fence, id, agent, status, first_seq, producer_seq, started_at, driven)
-VALUES (?1, ?2, ?3, ?4, 0, ?5, 0, ?6, ?7);
+INSERT INTO runs (key, fence, id, agent, status, first_seq, producer_seq, started_at, driven, author, asked_by)
+VALUES (?1, ?2, ?3, ?4, 0, ?5, 0, ?6, ?7, ?10, ?11);
 UPDATE heads
 SET fence = ?2, run = ?3, producer_seq = 0, lease_ms = ?8, lease_until = ?9, stop_at = NULL, finishing = 0
 WHERE key = ?1;

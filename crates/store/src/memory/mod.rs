@@ -462,6 +462,8 @@ impl RunStore for MemoryStore {
             fence: row.fence,
             agent: start.agent,
             driven: start.driven,
+            author: start.author,
+            asked_by: start.asked_by,
             status: RunStatus::Running,
             error_code: None,
             error_message: None,

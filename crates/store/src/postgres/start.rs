@@ -3,7 +3,7 @@
 
 use sqlx::query;
 use threadline_core::{
-    Epoch, Fence, LogSlice, NewEvents, Run, RunId, ThreadKey, Timestamp,
+    Author, Epoch, Fence, LogSlice, NewEvents, Run, RunId, ThreadKey, Timestamp,
     limits::{PACK_FIRST_LOOK, PG_RACES, STOP_GRACE},
 };
 
@@ -109,7 +109,9 @@ impl PgStore {
             .bind(pieces.crcs)
             .bind(start.epoch.map(Epoch::to_i64))
             .bind(self.bound())
-            .bind(rows::millis(PACK_FIRST_LOOK));
+            .bind(rows::millis(PACK_FIRST_LOOK))
+            .bind(start.author.as_ref().map(Author::as_str))
+            .bind(start.asked_by.as_ref().map(Author::as_str));
         let rows = match self.write_once(statement).await {
             // Another start of the same id was first.
             Err(failure) if failure.kind == Kind::Duplicate => return Ok(None),

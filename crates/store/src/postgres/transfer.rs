@@ -4,7 +4,7 @@
 use async_trait::async_trait;
 use sqlx::query;
 use threadline_core::{
-    ProjectId, Run, RunStatus, ThreadKey, UserId,
+    Author, ProjectId, Run, RunStatus, ThreadKey, UserId,
     limits::{FEED_CHUNK, PACK_FIRST_LOOK, PG_RACES, STAGING_TIMEOUT},
 };
 
@@ -53,7 +53,9 @@ fn part_arguments(statement: Statement<'static>, part: StagedPart) -> Statement<
         .bind(numbers(|run| run.started_at.0))
         .bind(maybe(|run| run.ended_at.map(|at| at.0)))
         .bind(maybe(|run| run.stop_requested_at.map(|at| at.0)))
-        .bind(runs.iter().map(|run| run.driven.then_some(true)).collect::<Vec<_>>());
+        .bind(runs.iter().map(|run| run.driven.then_some(true)).collect::<Vec<_>>())
+        .bind(texts(|run| run.author.as_ref().map(Author::as_str)))
+        .bind(texts(|run| run.asked_by.as_ref().map(Author::as_str)));
     let log = &part.rows;
     statement
         .bind(log.iter().map(|staged| rows::to_i64(staged.row.first_seq)).collect::<Vec<_>>())

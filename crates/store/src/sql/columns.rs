@@ -2,8 +2,8 @@
 
 use sqlx::Row;
 use threadline_core::{
-    AgentId, Epoch, FeedHead, Fence, Generation, IdError, LogHistory, NameSource, PriorEpoch, ProjectId, Run, RunId,
-    RunStatus, Thread, ThreadId, ThreadKey, Timestamp, UserId,
+    AgentId, Author, Epoch, FeedHead, Fence, Generation, IdError, LogHistory, NameSource, PriorEpoch, ProjectId, Run,
+    RunId, RunStatus, Thread, ThreadId, ThreadKey, Timestamp, UserId,
 };
 
 use super::{append::appended, corrupt};
@@ -177,7 +177,7 @@ impl<'r, R: Cells> Columns<'r, R> {
     /// outer join found none.
     pub(crate) fn run(&mut self, head: &Head) -> StoreResult<Option<Run>> {
         let Some(fence) = self.maybe_int()? else {
-            self.next += 12;
+            self.next += 14;
             return Ok(None);
         };
         let id = self.id(RunId::new)?;
@@ -198,6 +198,8 @@ impl<'r, R: Cells> Columns<'r, R> {
             lease_until: None,
             stop_requested_at: self.maybe_time()?,
             driven: self.maybe_flag()?.unwrap_or(false),
+            author: self.author()?,
+            asked_by: self.author()?,
         };
         if let Some(active) = head.active.as_ref().filter(|_| head.fence == run.fence) {
             overlay(&mut run, active);
@@ -205,11 +207,15 @@ impl<'r, R: Cells> Columns<'r, R> {
         Ok(Some(run))
     }
 
+    fn author(&mut self) -> StoreResult<Option<Author>> {
+        Ok(self.take(R::text)?.map(Author::stored))
+    }
+
     /// A thread with its head and its active run, from the fragments `thread_columns`, `head_columns` and `run_columns`;
     /// `None` if an outer join found none.
     pub(crate) fn thread(&mut self) -> StoreResult<Option<Thread>> {
         let Some(project) = self.maybe_id(ProjectId::new)? else {
-            self.next += 38;
+            self.next += 40;
             return Ok(None);
         };
         let (id, user) = (self.id(ThreadId::new)?, self.id(UserId::new)?);

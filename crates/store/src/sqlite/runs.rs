@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use serde_json::{Value, json};
 use sqlx::{SqliteConnection, query};
 use threadline_core::{
-    Epoch, Fence, LogSlice, NewEvents, ProjectId, Run, RunId, RunStatus, ThreadKey, Timestamp, UserId,
+    Author, Epoch, Fence, LogSlice, NewEvents, ProjectId, Run, RunId, RunStatus, ThreadKey, Timestamp, UserId,
     limits::{PACK_FIRST_LOOK, REAP_CLAIM, RELEASE_GRACE, STOP_GRACE},
 };
 
@@ -159,6 +159,8 @@ async fn start(connection: &mut SqliteConnection, start: StartRun, now: Timestam
         fence: Fence(head.fence.0.max(head.generation.fence_floor()) + 1),
         agent: start.agent,
         driven: start.driven,
+        author: start.author,
+        asked_by: start.asked_by,
         status: RunStatus::Running,
         error_code: None,
         error_message: None,
@@ -179,7 +181,9 @@ async fn start(connection: &mut SqliteConnection, start: StartRun, now: Timestam
         .bind(now.0)
         .bind(run.driven.then_some(true))
         .bind(rows::millis(start.lease))
-        .bind(now.plus(start.lease).0);
+        .bind(now.plus(start.lease).0)
+        .bind(run.author.as_ref().map(Author::as_str))
+        .bind(run.asked_by.as_ref().map(Author::as_str));
     fetch::run(connection, begin).await?;
     head.fence = run.fence;
     head.active = Some(ActiveHead {

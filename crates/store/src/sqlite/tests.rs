@@ -36,6 +36,8 @@ async fn started(store: &SqliteStore, id: &str) -> (ThreadKey, threadline_core::
         run: RunId::generate(),
         agent: None,
         driven: false,
+        author: None,
+        asked_by: None,
         lease: Duration::from_secs(60),
         closing: None,
         events: None,

@@ -5,7 +5,7 @@ use async_trait::async_trait;
 use serde_json::{Value, json};
 use sqlx::{SqliteConnection, query};
 use threadline_core::{
-    ProjectId, Run, RunStatus, ThreadKey, Timestamp, UserId,
+    Author, ProjectId, Run, RunStatus, ThreadKey, Timestamp, UserId,
     limits::{PACK_FIRST_LOOK, STAGING_TIMEOUT},
 };
 
@@ -62,6 +62,8 @@ fn run_item(run: &Run) -> Value {
         run.ended_at.map(|at| at.0),
         run.stop_requested_at.map(|at| at.0),
         run.driven.then_some(1),
+        run.author.as_ref().map(Author::as_str),
+        run.asked_by.as_ref().map(Author::as_str),
     ])
 }
 

@@ -205,6 +205,8 @@ mod tests {
             fence: Fence(1),
             agent: None,
             driven: false,
+            author: None,
+            asked_by: None,
             status: RunStatus::Running,
             error_code: None,
             error_message: None,

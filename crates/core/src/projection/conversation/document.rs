@@ -26,6 +26,7 @@ pub struct Draft {
     text: String,
     id: String,
     has_own_id: bool,
+    is_by_user: bool,
     digest: [u8; 32],
     chain: [u8; 32],
 }
@@ -135,7 +136,8 @@ impl Draft {
                 MessageError::NotKept
             });
         }
-        Ok(Self { text, id, has_own_id, digest, chain })
+        let is_by_user = message.role() == "user";
+        Ok(Self { text, id, has_own_id, is_by_user, digest, chain })
     }
 
     /// The message as it is to be stored: a JSON object with its id.
@@ -146,6 +148,11 @@ impl Draft {
     /// Id of the message: its own, or one made from its position and all messages before it.
     pub fn id(&self) -> &str {
         &self.id
+    }
+
+    /// True for a message of the role `user`.
+    pub fn is_by_user(&self) -> bool {
+        self.is_by_user
     }
 
     /// Name of the list up to this message: the same for the same list, and for no other.

@@ -179,7 +179,7 @@ mod tests {
 
     #[test]
     fn a_scope_of_a_newer_release_grants_nothing() {
-        assert_eq!(scopes("read fly write"), Scopes::USER);
+        assert_eq!(scopes("read fly chat approve"), Scopes::USER);
         assert_eq!(scopes(&Scopes::ALL.to_string()), Scopes::ALL);
         assert_eq!(scopes(""), Scopes::default());
     }

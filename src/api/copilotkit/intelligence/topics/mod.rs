@@ -90,6 +90,7 @@ impl From<ServiceError> for Refusal {
             ServiceError::RunNotFound => Self::NoRun,
             ServiceError::RunFenced(_) => Self::Evicted,
             ServiceError::RunDriven { .. } => Self::Driven,
+            ServiceError::Forbidden(_) | ServiceError::RunNotYours => Self::Unauthorized,
             ServiceError::Store(error) => {
                 tracing::warn!(%error, "store unavailable; the client retries");
                 Self::Unavailable
@@ -105,6 +106,7 @@ impl From<ServiceError> for Refusal {
             | ServiceError::ConversationDiverged { .. }
             | ServiceError::ReplacementTooLarge
             | ServiceError::InvalidMessage(_)
+            | ServiceError::MessageExists(_)
             | ServiceError::RunActive(_)
             | ServiceError::ProducerSeqGap { .. }
             | ServiceError::ProducerSeqConflict { .. }

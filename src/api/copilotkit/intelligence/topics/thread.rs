@@ -10,13 +10,17 @@ use async_trait::async_trait;
 use futures_util::{StreamExt, stream};
 use serde::Deserialize;
 use serde_json::{Value, json, value::RawValue};
-use threadline_core::{Batch, Epoch, LogSlice, ReadFrom, RunId, Scope, Seq, json, limits::CURSOR_PAGE};
+use threadline_core::{Batch, Epoch, LogSlice, ReadFrom, RunId, Seq, json, limits::CURSOR_PAGE};
 use threadline_engine::{
     PageRequest, ReadError, StopError, StoreError,
     metrics::GaugeGuard,
     subscription::{Delivery, EndReason, FollowMethod, Subscription, TopicState},
 };
-use threadline_http::{auth::ThreadPass, routes::ClientFrames, ws::protocol::HandOver};
+use threadline_http::{
+    auth::ThreadPass,
+    routes::{Access, ClientFrames},
+    ws::protocol::HandOver,
+};
 use tokio::sync::watch;
 
 use super::{Refusal, refused};
@@ -177,8 +181,8 @@ impl SocketKind for ThreadPlane {
 /// Push of a page that requests a run to stop.
 const STOP_RUN: &str = "stop_run";
 
-/// Pushes of a page, each with the scope that it requires.
-pub const CLIENT_PUSHES: ClientFrames = ClientFrames(&[(STOP_RUN, Scope::Write)]);
+/// Pushes of a page, each with the permission that it requires.
+pub const CLIENT_PUSHES: ClientFrames = ClientFrames(&[(STOP_RUN, Access::CHAT)]);
 
 /// Inbox that requests runs to stop.
 struct Stops {

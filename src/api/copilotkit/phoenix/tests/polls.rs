@@ -5,7 +5,7 @@ use std::time::Duration;
 use axum::{body::Body, extract::Request, response::Response};
 use http_body_util::BodyExt;
 use threadline_core::{
-    Scope,
+    Scope, Scopes,
     limits::{CHANNEL_POLL_TIMEOUT, CHANNEL_POLL_WAIT, FRAMES_TOGETHER_BYTES},
 };
 use threadline_engine::ServiceError;
@@ -194,7 +194,7 @@ async fn nonsense_ends_a_session() {
 async fn a_refusal_has_a_status_that_the_client_knows() {
     for (problem, http, known) in [
         (AuthError::WrongKey.into(), 401, 403),
-        (AuthError::Lacks(Scope::Write).into(), 403, 403),
+        (AuthError::Lacks(Scopes::of(&[Scope::Chat])).into(), 403, 403),
         (ServiceError::Draining.into(), 503, 500),
     ] {
         let refused = refused(problem);

@@ -1,0 +1,10 @@
+-- Who wrote a run, and who asked for it: `agent:<id>`, `key:<id>`, `user:<id>`, `operator`, `development`. NULL: began before
+-- these columns.
+ALTER TABLE runs
+  ADD COLUMN author   text COLLATE "C",
+  ADD COLUMN asked_by text COLLATE "C";
+
+-- The scope `write` was divided, into names that programs before this step do not know.
+UPDATE api_keys SET scopes = trim(replace(' ' || scopes || ' ', ' write ', ' chat approve produce '))
+WHERE ' ' || scopes || ' ' LIKE '% write %';
+UPDATE threadline_schema SET min_reader = 7;
