@@ -456,6 +456,7 @@ impl From<AuthError> for Problem {
         match error {
             AuthError::Missing
             | AuthError::WrongKey
+            | AuthError::BornInDevelopment
             | AuthError::WrongToken(_)
             | AuthError::WrongScope(_)
             | AuthError::WrongTicket
