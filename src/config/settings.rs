@@ -38,6 +38,19 @@ pub struct ServeArgs {
     /// redis+cluster://:password@host1,host2, or rediss+cluster://…
     #[arg(long, env = "THREADLINE_REDIS", value_name = "URL")]
     pub redis: Option<String>,
+    /// Development mode: no authentication, for this machine only. The command `threadline dev` is short for it; an API key
+    /// excludes it
+    #[arg(
+        long,
+        env = "THREADLINE_DEVELOPMENT",
+        default_value_t = false,
+        default_missing_value = "true",
+        num_args = 0..=1,
+        require_equals = true,
+        action = clap::ArgAction::Set,
+        value_name = "BOOL"
+    )]
+    pub development: bool,
     /// File that holds the API key, if THREADLINE_API_KEY is not set; there is no flag for the key itself, since other users
     /// of the machine can see flags
     #[arg(long, env = "THREADLINE_API_KEY_FILE", value_name = "FILE")]

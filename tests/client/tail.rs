@@ -202,6 +202,6 @@ async fn an_unreachable_server_is_reported_and_retried() {
         let item = tail.next().await;
         let Some(Ok(TailItem::Reconnecting { after: 3, error, .. })) = item else { panic!("{item:?}") };
         assert!(matches!(&error, ClientError::Unreachable { .. }), "{error:?}");
-        assert!(error.to_string().contains("threadline serve"), "{error}");
+        assert!(error.to_string().contains("threadline dev"), "{error}");
     }
 }

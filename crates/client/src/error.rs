@@ -17,7 +17,7 @@ pub enum ClientError {
     Event(#[from] EventError),
     /// No connection was made: no request reached the server.
     #[error(
-        "cannot connect to a Threadline server at {url} ({cause}). Start one with `threadline serve`, \
+        "cannot connect to a Threadline server at {url} ({cause}). Start one with `threadline serve` or `threadline dev`, \
          or set another URL with --url or THREADLINE_URL"
     )]
     Unreachable {

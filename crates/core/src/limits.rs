@@ -686,3 +686,5 @@ pub const DEPARTURE_CHECK: Duration = Duration::from_millis(100);
 pub const MAX_DRAIN_DELAY: Duration = Duration::from_secs(600);
 /// Fewest characters of the operator's key. 22 characters of Base64 are 128 random bits.
 pub const MIN_OPERATOR_KEY_CHARS: usize = 22;
+/// Fewest different characters of an operator key: random text of that length has more, a repeated word has fewer.
+pub const MIN_OPERATOR_KEY_DIFFERENT: usize = 10;

@@ -10,7 +10,7 @@ use std::{
 
 use axum::{
     extract::{Request, State},
-    http::{HeaderMap, HeaderName, Uri, header},
+    http::{HeaderMap, HeaderName, Method, Uri, header},
     middleware::Next,
     response::{IntoResponse, Response},
 };
@@ -31,8 +31,11 @@ use crate::{
 /// Refuses requests of pages that are not allowed.
 pub async fn origins(State(state): State<HttpState>, request: Request, next: Next) -> Response {
     let headers = request.headers();
-    let checked =
-        if state.auth.is_development() { check_development(headers) } else { check_handshake(headers, &state.origins) };
+    let checked = if state.auth.is_development() {
+        check_development(request.method(), headers)
+    } else {
+        check_handshake(headers, &state.origins)
+    };
     match checked {
         Ok(()) => next.run(request).await,
         Err(Refused::Forwarded(detail)) => Problem::new(ProblemType::DevelopmentOnly, detail).into_response(),
@@ -83,7 +86,7 @@ fn text(headers: &HeaderMap, name: HeaderName) -> Option<&str> {
     headers.get(name).map(|value| value.to_str().unwrap_or_default())
 }
 
-fn check_development(headers: &HeaderMap) -> Result<(), Refused<'_>> {
+fn check_development<'a>(method: &Method, headers: &'a HeaderMap) -> Result<(), Refused<'a>> {
     let origin = text(headers, header::ORIGIN);
     let refuse = |what: String| Err(Refused::Page { origin, detail: format!("{what} is not a loopback address") });
     // A page whose own name resolves to 127.0.0.1 still sends that name as Host.
@@ -93,12 +96,27 @@ fn check_development(headers: &HeaderMap) -> Result<(), Refused<'_>> {
     if let Some(origin) = origin.filter(|origin| !is_loopback_origin(origin)) {
         return refuse(format!("the Origin {}", shown(origin)));
     }
+    if origin.is_none() && is_cross_site(headers) && !is_opened(method, headers) {
+        let detail = "the request comes from a page of another site (Sec-Fetch-Site), and has no Origin".to_owned();
+        return Err(Refused::Page { origin, detail });
+    }
     match another_machine(headers) {
         Some((name, node)) => {
             Err(Refused::Forwarded(format!("{name} names {node:?}, which is not a loopback address")))
         }
         None => Ok(()),
     }
+}
+
+/// True if a browser says that a page of another site sends this request. Images, scripts and plain links have no Origin.
+fn is_cross_site(headers: &HeaderMap) -> bool {
+    text(headers, HeaderName::from_static("sec-fetch-site")) == Some("cross-site")
+}
+
+/// True if someone follows a link to this server: the browser shows the response, and no page can read it.
+fn is_opened(method: &Method, headers: &HeaderMap) -> bool {
+    let is = |name, value| text(headers, HeaderName::from_static(name)) == Some(value);
+    matches!(*method, Method::GET | Method::HEAD) && is("sec-fetch-mode", "navigate") && is("sec-fetch-dest", "document")
 }
 
 /// Only browsers send an Origin, and they always do so with a handshake.
