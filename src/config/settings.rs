@@ -55,9 +55,9 @@ pub struct ServeArgs {
     /// of the machine can see flags
     #[arg(long, env = "THREADLINE_API_KEY_FILE", value_name = "FILE")]
     pub api_key_file: Option<PathBuf>,
-    /// Allowed origin of web pages, as scheme://host or scheme://host:port, or * for all; may be given several times, and in
-    /// the variable separated by commas. Pages of this server's own host are always allowed; in development mode only pages of
-    /// this machine are
+    /// Allowed origin of web pages, as scheme://host or scheme://host:port; may be given several times, and in the variable
+    /// separated by commas. Pages of this server's own host are always allowed. Without this setting, or with *, pages of all
+    /// origins are, since each needs a key, token or ticket; in development mode only pages of this machine are
     #[arg(
         long = "allowed-origins",
         env = "THREADLINE_ALLOWED_ORIGINS",

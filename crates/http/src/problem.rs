@@ -142,7 +142,7 @@ problem_types! {
         "Send a valid API key or token as `Authorization: Bearer <key>`.";
     /// The request comes from a web page whose origin is not allowed.
     ForbiddenOrigin = "forbidden-origin", FORBIDDEN, "Origin not allowed", false,
-        "Development mode accepts requests from pages of this machine only: for others, start `threadline serve` with THREADLINE_API_KEY set. With an API key, start the server with `--allowed-origins <origin>` (in the file: `allowed_origins`).";
+        "Development mode accepts requests from pages of this machine only: for others, start `threadline serve` with THREADLINE_API_KEY set. With an API key, add the origin to the list: `--allowed-origins <origin>` (in the file: `allowed_origins`), or start the server without a list.";
     /// A proxy forwarded a request of another machine to a server in development mode.
     DevelopmentOnly = "development-only", FORBIDDEN, "Request from another machine", false,
         "Development mode accepts requests from this machine only. To accept requests through a proxy, start `threadline serve` with THREADLINE_API_KEY set to a random key (openssl rand -hex 32).";
