@@ -12,6 +12,7 @@ use threadline_http::{
     envelope, fallback,
     observe::{self, REQUEST_ID_HEADER},
     origins::{self, OriginCheck},
+    protection,
     routes::{Access, RouteEntry, Routes},
     ws::close::CloseCode,
 };
@@ -67,6 +68,7 @@ fn layered(routes: Routes<ApiState>, state: ApiState) -> Router {
         Some(pages) => cors(pages).allow_credentials(true),
     });
     let router = router.layer(middleware::from_fn_with_state(state.service.leaving(), close_while_leaving));
+    let router = router.layer(middleware::map_response(protection::protect));
     // Outermost, so that every response is counted.
     router.layer(middleware::from_fn_with_state(metrics, observe::observe))
 }
