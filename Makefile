@@ -12,7 +12,7 @@ HADOLINT := $(TOOLS)/bin/hadolint
 run: setup
 	@[ -x target/release/threadline ] || echo 'Building Threadline. The first build takes several minutes; cargo shows its progress.'
 	$(CARGO) build --release
-	@exec target/release/threadline serve
+	@exec target/release/threadline dev
 
 # Builds all tests, then runs two parts at a time: PARTS="e2e nodes" selects some.
 test: setup-test

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Push a run into a Threadline thread, token by token. Python 3.9 or newer, nothing to install.
 
-    threadline serve                                  in another terminal
+    threadline dev                                    in another terminal
     python3 examples/push_a_run.py "Hello there"      pushes a run into the thread "demo"
     threadline tail demo                              shows it, in a third terminal
 
@@ -192,6 +192,6 @@ if __name__ == "__main__":
     except Refused as refusal:
         sys.exit(str(refusal))
     except (OSError, http.client.HTTPException) as error:
-        sys.exit(f"The server is unreachable: {error}. Start one with `threadline serve`, or pass --url.")
+        sys.exit(f"The server is unreachable: {error}. Start one with `threadline dev`, or pass --url.")
     except KeyboardInterrupt:
         sys.exit("Interrupted. The server ends the run when its lease expires.")

@@ -87,7 +87,7 @@ export THREADLINE_API_KEY
 # Time that the balancer needs to notice that a node drains, in seconds.
 export THREADLINE_DRAIN_DELAY=${THREADLINE_DRAIN_DELAY:-3}
 export THREADLINE_STORE="postgres://threadline@127.0.0.1:$pg/threadline" THREADLINE_REDIS="redis://127.0.0.1:$redis/"
-unset THREADLINE_USER THREADLINE_CONFIG
+unset THREADLINE_DEVELOPMENT THREADLINE_USER THREADLINE_CONFIG
 balancer=${THREADLINE_LISTEN:-127.0.0.1:7420}
 nodes=("$n1" "$n2" "$n3")
 node() { # number

@@ -15,8 +15,8 @@ trap 'echo "not ok - line $LINENO: $BASH_COMMAND" >&2' ERR
 ok() { passed=$((passed + 1)); echo "ok $passed - $1"; }
 fail() { echo "not ok - $1" >&2; exit 1; }
 
-unset THREADLINE_API_KEY THREADLINE_USER
-"$program" serve --listen 127.0.0.1:0 --data "$work/data" >"$work/serve.out" 2>"$work/serve.log" &
+unset THREADLINE_API_KEY THREADLINE_DEVELOPMENT THREADLINE_USER
+"$program" dev --listen 127.0.0.1:0 --data "$work/data" >"$work/serve.out" 2>"$work/serve.log" &
 server=$!
 for _ in $(seq 100); do
   url=$(grep -om1 'http://[0-9.:]*' "$work/serve.out" || true)

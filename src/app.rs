@@ -34,7 +34,7 @@ use tokio::net::TcpListener;
 use crate::{
     agents::Agents,
     api::{ApiState, router},
-    config::{DrainTimes, without_secrets},
+    config::{Authentication, DrainTimes, without_secrets},
     titles::{TitleGenerator, TitleSettings},
 };
 
@@ -50,10 +50,11 @@ pub use serve_config::{ServeConfig, StoreChoice};
 /// Reason why the server cannot start.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    /// Without an API key every client is authenticated, so the server must listen only on loopback.
+    /// In development mode every client is authenticated, so the server must listen only on loopback.
     #[error(
-        "refusing to listen on {0} without an API key: every client that can connect would have full access.\n\
-         Set THREADLINE_API_KEY to a long random text, or listen on 127.0.0.1."
+        "refusing to listen on {0} in development mode: every client that can connect would have full access.\n\
+         Start `threadline serve` with THREADLINE_API_KEY set to a random key (openssl rand -hex 32), or listen on \
+         127.0.0.1."
     )]
     Unprotected(SocketAddr),
     /// The address cannot be bound.
@@ -94,7 +95,7 @@ impl App {
     /// Checks the configuration, opens the store and binds the address.
     pub async fn start(config: ServeConfig) -> Result<Self, StartError> {
         let open = [Some(config.listen), config.admin_listen].into_iter().flatten().find(|at| !at.ip().is_loopback());
-        if let (None, Some(open)) = (&config.api_key, open) {
+        if let (Authentication::Development, Some(open)) = (&config.authentication, open) {
             return Err(StartError::Unprotected(open));
         }
         let redis = config.redis.as_deref().map(RedisServers::parse).transpose()?;
@@ -146,7 +147,8 @@ impl App {
             ),
             _ => {}
         }
-        let app = Self::over(listener, ports, config.api_key.as_deref(), config.agents)?.with_origins(config.origins);
+        let app = Self::over(listener, ports, config.authentication.operator_key(), config.agents)?
+            .with_origins(config.origins);
         let mut app = app.with_agent_networks(config.agent_networks).with_token_leeway(config.token_leeway);
         (app.store, app.naming, app.admin) = (Some(store), config.naming, admin);
         Ok(app)
@@ -154,7 +156,7 @@ impl App {
 }
 
 impl<L: Listener> App<L> {
-    /// Server over ports that the caller owns.
+    /// Server over ports that the caller owns; in development mode if there is no operator's key.
     pub fn over(listener: L, ports: Ports, operator_key: Option<&str>, agents: Vec<Agent>) -> Result<Self, StartError> {
         // The operator decides the URLs of issuers' keys, so every address is allowed.
         let outbound = EgressClient::new(EgressPolicy::Anywhere);

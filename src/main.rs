@@ -9,7 +9,7 @@ use threadline::{
     api::router,
     app::{self, App, ServeConfig, StoreChoice},
     cli::{self, Cli, Command, ListenAddress},
-    config::{self, Configuration, LogFormat, without_secrets},
+    config::{self, Authentication, ConfigError, Configuration, LogFormat, StartCommand, without_secrets},
     telemetry,
     titles::TitleSettings,
 };
@@ -29,10 +29,8 @@ async fn main() -> ExitCode {
     // The parser requires a subcommand, so there is one.
     let of_command = matches.subcommand().map(|(_, matches)| matches).unwrap_or(&matches);
     match cli.command {
-        Command::Serve(_) => match config::load(of_command) {
-            Ok(configuration) => serve(configuration).await,
-            Err(error) => failed(error, cli::MISUSED),
-        },
+        Command::Serve(_) => serve(config::load(of_command, StartCommand::Serve)).await,
+        Command::Dev(_) => serve(config::load(of_command, StartCommand::Dev)).await,
         Command::Config(args) => cli::report(cli::config::run(&args, of_command)),
         Command::Run(args) => cli::report(cli::run::run(&cli.connect, &args).await),
         Command::Tail(args) => cli::report(cli::tail::run(&cli.connect, &args).await),
@@ -73,7 +71,12 @@ fn failed(error: impl Display, code: u8) -> ExitCode {
     ExitCode::from(code)
 }
 
-async fn serve(configuration: Configuration) -> ExitCode {
+async fn serve(loaded: Result<Configuration, ConfigError>) -> ExitCode {
+    let chosen = loaded.and_then(|configuration| Ok((configuration.authentication()?.clone(), configuration)));
+    let (authentication, configuration) = match chosen {
+        Ok(chosen) => chosen,
+        Err(error) => return failed(error, cli::MISUSED),
+    };
     let args = &configuration.args;
     telemetry::init(&args.log, args.log_format == LogFormat::Json);
     match rlimit::increase_nofile_limit(u64::MAX) {
@@ -87,7 +90,7 @@ async fn serve(configuration: Configuration) -> ExitCode {
     // Signals are watched before the server is reachable, so that a shutdown cannot be missed.
     let mut signals = Signals::watch();
     let started = tokio::select! {
-        started = start(configuration) => started,
+        started = start(configuration, authentication) => started,
         _ = signals.next() => return ExitCode::SUCCESS,
     };
     match started {
@@ -101,8 +104,11 @@ async fn serve(configuration: Configuration) -> ExitCode {
     }
 }
 
-async fn start(configuration: Configuration) -> Result<App, Box<dyn std::error::Error>> {
-    let Configuration { args, agents, api_key, naming_endpoint, limits, origins, .. } = configuration;
+async fn start(
+    configuration: Configuration,
+    authentication: Authentication,
+) -> Result<App, Box<dyn std::error::Error>> {
+    let Configuration { args, agents, naming_endpoint, limits, origins, .. } = configuration;
     let names = agents.iter().map(|agent| agent.id.to_string());
     let names: Vec<_> = names.chain([DEMO.to_owned()]).collect::<std::collections::BTreeSet<_>>().into_iter().collect();
     let (place, store) = match &args.store {
@@ -123,7 +129,7 @@ async fn start(configuration: Configuration) -> Result<App, Box<dyn std::error::
         },
         lock_key_prefix: args.lock_key_prefix,
         token_leeway: Duration::from_secs(args.token_leeway_seconds),
-        api_key,
+        authentication,
         agents,
         agent_networks: args.allow_agent_networks,
         limits,
@@ -136,7 +142,7 @@ async fn start(configuration: Configuration) -> Result<App, Box<dyn std::error::
     let redis = config.redis.as_deref().map(|url| format!("\n  redis   {}", without_secrets(url))).unwrap_or_default();
     let app = App::start(config).await?;
     let mode = if app.is_development() {
-        "development mode: no authentication, loopback only (set THREADLINE_API_KEY to require an API key)"
+        "development mode: no authentication, for this machine only"
     } else {
         "authentication required: Authorization: Bearer <THREADLINE_API_KEY>"
     };

@@ -36,7 +36,7 @@ async function threadline() {
   const program = process.env.THREADLINE ?? built;
   if (!program) fail("Build Threadline first: cargo build --release");
   const data = process.env.THREADLINE_DATA ?? here("data");
-  const parameters = ["serve", "--listen", "127.0.0.1:0", "--data", data];
+  const parameters = ["dev", "--listen", "127.0.0.1:0", "--data", data];
   server = spawn(program, parameters, { stdio: ["ignore", "pipe", "inherit"] });
   server.on("error", (error) => fail(`Threadline cannot be started: ${error.message}`));
   server.on("exit", (code) => fail(`Threadline has ended (${code}).`));

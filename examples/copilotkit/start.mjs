@@ -55,7 +55,7 @@ async function threadline() {
   const built = ["../../target/release/threadline", "../../target/debug/threadline"].map(here).find(existsSync);
   const program = process.env.THREADLINE ?? built;
   if (!program) await fail("Build Threadline first: cargo build --release");
-  return start("Threadline", program, ["serve", "--listen", "127.0.0.1:0", "--data", process.env.THREADLINE_DATA ?? here("data")]);
+  return start("Threadline", program, ["dev", "--listen", "127.0.0.1:0", "--data", process.env.THREADLINE_DATA ?? here("data")]);
 }
 
 async function runtime(url) {

@@ -48,7 +48,7 @@ if [ -n "${THREADLINE_URL:-}" ]; then
   url=$THREADLINE_URL
   curl -fsS -X PUT "$url/v1/agents/trips" -H 'Content-Type: application/json' -d "{\"url\":\"$agent/\"}" >/dev/null
 else
-  "$program" serve --listen "${THREADLINE_LISTEN:-127.0.0.1:7420}" --data "$work/data" --agent "trips=$agent/" \
+  "$program" dev --listen "${THREADLINE_LISTEN:-127.0.0.1:7420}" --data "$work/data" --agent "trips=$agent/" \
     >"$work/threadline.log" 2>&1 &
   pids+=($!)
   url=$(address_in "$work/threadline.log") || { echo "Threadline did not start." >&2; exit 1; }

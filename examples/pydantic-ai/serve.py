@@ -18,7 +18,7 @@ import agent as trips
 EXAMPLES = """\
 examples:
   python serve.py                                         serve on http://127.0.0.1:8000/
-  threadline serve --agent trips=http://127.0.0.1:8000/   let Threadline run it, in another terminal
+  threadline dev --agent trips=http://127.0.0.1:8000/     let Threadline run it, in another terminal
 """
 
 

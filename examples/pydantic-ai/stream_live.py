@@ -24,7 +24,7 @@ from agent import DEFAULT_PROMPT, run_as_ndjson
 
 EXAMPLES = """\
 examples:
-  threadline serve                     start the server, in another terminal
+  threadline dev                       start the server, in another terminal
   python stream_live.py                stream a run into the thread "demo"
   threadline tail demo                 watch it, in a third terminal
   python stream_live.py --delay 0.2    stream slowly, with time to stop the run
@@ -191,7 +191,7 @@ def main() -> None:
     except httpx.TransportError as error:
         sys.exit(
             f"No response from {args.url} ({error!r}).\n"
-            "Start a server with `threadline serve`, or pass the address of a running one with --url."
+            "Start a server with `threadline dev`, or pass the address of a running one with --url."
         )
     except httpx.InvalidURL as error:
         sys.exit(f"--url {args.url} is not a URL: {error}")

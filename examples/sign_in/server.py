@@ -2,7 +2,7 @@
 """A backend that signs people in and hands their browsers a token, with nothing but Python's standard library.
 
     export THREADLINE_API_KEY=$(openssl rand -hex 32)
-    threadline serve --allowed-origins http://localhost:8000 &
+    threadline serve &
     BACKEND_KEY=$(threadline keys create sign-in --scopes read,chat,approve,tokens) examples/sign_in/server.py
 
 Then open http://localhost:8000, sign in under any name, and send a message: each name has its own threads. A real backend

@@ -7,3 +7,7 @@ ALTER TABLE runs ADD COLUMN asked_by TEXT;
 UPDATE api_keys SET scopes = trim(replace(' ' || scopes || ' ', ' write ', ' chat approve produce '))
 WHERE ' ' || scopes || ' ' LIKE '% write %';
 UPDATE threadline_schema SET min_reader = 8;
+
+-- Mode of the server that made a key: 'authenticated', or 'development', in which every caller may make keys, so that no other
+-- server accepts them.
+ALTER TABLE api_keys ADD COLUMN born TEXT NOT NULL DEFAULT 'authenticated';

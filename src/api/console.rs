@@ -79,7 +79,6 @@ impl File {
             (header::ETAG, packed.tag.clone()),
             (header::VARY, HeaderValue::from_static("Accept-Encoding")),
             (header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY)),
-            (header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff")),
             (header::X_FRAME_OPTIONS, HeaderValue::from_static("DENY")),
             (header::REFERRER_POLICY, HeaderValue::from_static("no-referrer")),
             (HeaderName::from_static("cross-origin-opener-policy"), HeaderValue::from_static("same-origin")),

@@ -11,7 +11,8 @@ use threadline_core::{AllowedOrigins, limits::PREFLIGHT_AGE};
 use threadline_http::{
     envelope, fallback,
     observe::{self, REQUEST_ID_HEADER},
-    origins,
+    origins::{self, OriginCheck},
+    protection,
     routes::{Access, RouteEntry, Routes},
     ws::close::CloseCode,
 };
@@ -53,20 +54,21 @@ pub fn monitoring(state: ApiState) -> Router {
 
 fn layered(routes: Routes<ApiState>, state: ApiState) -> Router {
     let metrics = state.service.metrics().clone();
+    let check = OriginCheck { http: state.http.clone(), socket: (socket::PATH, socket::PROTOCOL) };
     let router = routes
         .serve(state.clone())
         .fallback(fallback::not_found)
         .method_not_allowed_fallback(fallback::method_not_allowed)
-        .layer(middleware::from_fn_with_state(state.http.clone(), origins::origins))
+        .layer(middleware::from_fn_with_state(check, origins::origins))
         .layer(CatchPanicLayer::custom(fallback::panicked));
-    let router = match pages(&state) {
-        // Some pages send cookies with their requests. Threadline has no cookies; with any origin allowed, browsers
-        // would refuse the permission.
-        Some(pages) if !state.http.origins.is_any() => router.layer(cors(pages).allow_credentials(true)),
-        Some(pages) => router.layer(cors(pages)),
-        None => router,
-    };
+    let router = router.layer(match pages(&state) {
+        // A permission for every page never includes the cookies of a proxy in front of this server.
+        None => cors(AllowOrigin::any()),
+        // Some pages send cookies with their requests.
+        Some(pages) => cors(pages).allow_credentials(true),
+    });
     let router = router.layer(middleware::from_fn_with_state(state.service.leaving(), close_while_leaving));
+    let router = router.layer(middleware::map_response(protection::protect));
     // Outermost, so that every response is counted.
     router.layer(middleware::from_fn_with_state(metrics, observe::observe))
 }
@@ -96,7 +98,7 @@ pub fn entries() -> Vec<RouteEntry> {
 }
 
 /// Pages of other origins that may send requests: in development mode pages of this machine, from any port; else the
-/// pages that the operator has named.
+/// pages that the operator has listed, or all (`None`).
 fn pages(state: &ApiState) -> Option<AllowOrigin> {
     let listed = |allows: fn(&AllowedOrigins, &str) -> bool| {
         let origins = state.http.origins.clone();
@@ -104,8 +106,7 @@ fn pages(state: &ApiState) -> Option<AllowOrigin> {
     };
     match &state.http.origins {
         _ if state.http.auth.is_development() => Some(listed(|_, origin| origins::is_loopback_origin(origin))),
-        origins if origins.is_any() => Some(AllowOrigin::any()),
-        origins if origins.is_empty() => None,
+        origins if origins.is_any() || origins.is_empty() => None,
         _ => Some(listed(AllowedOrigins::contains)),
     }
 }

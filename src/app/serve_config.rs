@@ -10,7 +10,7 @@ use threadline_core::{
 use threadline_engine::LockTiming;
 use threadline_http::egress::Network;
 
-use crate::titles::TitleSettings;
+use crate::{config::Authentication, titles::TitleSettings};
 
 /// Configuration of `threadline serve`.
 #[derive(Debug, Clone)]
@@ -27,8 +27,8 @@ pub struct ServeConfig {
     pub timing: LockTiming,
     /// Prefix of the keys of locks in Redis.
     pub lock_key_prefix: String,
-    /// Operator's key; without it the server runs in development mode.
-    pub api_key: Option<String>,
+    /// Authentication of clients, chosen by the operator.
+    pub authentication: Authentication,
     /// Largest difference between the clocks of token issuers and the store's.
     pub token_leeway: Duration,
     /// Agents of the configuration.
@@ -53,7 +53,7 @@ pub enum StoreChoice {
 }
 
 impl ServeConfig {
-    /// Configuration of a single node over its own data directory, as in development.
+    /// Configuration of a single node over its own data directory, in development mode.
     pub fn embedded(listen: SocketAddr, data: PathBuf) -> Self {
         Self {
             listen,
@@ -62,7 +62,7 @@ impl ServeConfig {
             redis: None,
             timing: LockTiming::default(),
             lock_key_prefix: DEFAULT_LOCK_KEY_PREFIX.to_owned(),
-            api_key: None,
+            authentication: Authentication::Development,
             token_leeway: TOKEN_LEEWAY,
             agents: Vec::new(),
             agent_networks: Vec::new(),

@@ -2,12 +2,13 @@
 
 use std::fmt::Display;
 
-use axum::{Router, routing::get};
+use axum::{Router, middleware, routing::get};
 use serde_json::json;
 use threadline_core::limits::{OPEN_RETRY, OPEN_RETRY_MAX, WAITING_CONNECTIONS, WAITING_DRAIN};
 use threadline_http::{
     listener::{self, ConnectionBounds, Listener, Serving, Timeouts},
     problem::{Problem, ProblemType},
+    protection,
 };
 use tokio::{runtime::Handle, time};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
@@ -62,7 +63,8 @@ async fn answer(listener: impl Listener, opened: CancellationToken, timeouts: Ti
 /// Routes of a server that has no store yet. `main` is its main runtime.
 pub(super) fn router(main: Handle) -> Router {
     let live = async move || meta::liveness(&main).await;
-    Router::new().route("/livez", get(live)).fallback(starting)
+    let live = get(live).layer(middleware::map_response(protection::public));
+    Router::new().route("/livez", live).fallback(starting).layer(middleware::map_response(protection::protect))
 }
 
 async fn starting() -> Problem {

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use clap::{ArgMatches, Args};
 
 use super::error::CliError;
-use crate::config::{self, ServeArgs};
+use crate::config::{self, ServeArgs, StartCommand};
 
 /// Form of the output, and the settings.
 #[derive(Debug, Clone, Args)]
@@ -35,8 +35,13 @@ pub fn run(args: &ConfigArgs, matches: &ArgMatches) -> Result<(), CliError> {
     let text = if args.reference {
         config::reference()
     } else {
-        let configuration = config::load(matches)?;
-        if args.check { "The configuration is valid.\n".to_owned() } else { configuration.to_toml() }
+        let configuration = config::load(matches, StartCommand::Serve)?;
+        if args.check {
+            configuration.authentication()?;
+            "The configuration is valid.\n".to_owned()
+        } else {
+            configuration.to_toml()
+        }
     };
     Ok(io::stdout().write_all(text.as_bytes())?)
 }

@@ -165,7 +165,9 @@ pub async fn keys(connect: &ConnectArgs, args: &KeysArgs, out: &mut impl Write) 
                     (None, Some(at)) => format!("until {at}"),
                     (None, None) => "valid".to_owned(),
                 };
-                writeln!(out, "{}  {}  {}  {state}", text(&key["keyId"]), scopes.join(","), text(&key["createdAt"]))?;
+                let born = if key["born"] == "development" { "  development mode" } else { "" };
+                let (id, created) = (text(&key["keyId"]), text(&key["createdAt"]));
+                writeln!(out, "{id}  {}  {created}  {state}{born}", scopes.join(","))?;
             }
         }
         KeysCommand::Revoke { key_id } => {

@@ -54,7 +54,7 @@ pub struct Cli {
 
 const HELP: &str = "\
 Examples:
-  threadline serve                          Serve on 127.0.0.1:7420, with the data in ./data
+  threadline dev                            Serve this machine on 127.0.0.1:7420, with the data in ./data
   threadline run my-thread \"Hello\"         Send a message to the built-in demo agent
   threadline threads                        List threads, the last used first
   threadline tail my-thread                 Show all events of a thread, then follow new ones
@@ -78,15 +78,26 @@ Exit codes: 0 success, 1 error, 2 invalid usage";
 
 const SERVE_HELP: &str = "\
 Examples:
+  export THREADLINE_API_KEY=$(openssl rand -hex 32)
   threadline serve
-  threadline serve --listen 127.0.0.1:8080 --data /var/lib/threadline
-  threadline serve --agent trips=http://127.0.0.1:8000/
+  threadline serve --listen 0.0.0.0:8080 --data /var/lib/threadline
   threadline serve --store postgres://threadline:secret@db/threadline --redis redis://cache/
 
+Clients need the API key, or a key or token that it created. `threadline dev` is for development: without a key, and for this
+machine only.
 All data is in the data directory: `threadline backup` copies it while the server is running.
 With --store and --redis any number of nodes share one database; put a load balancer in front of them.
 Stop the server with Ctrl-C or SIGTERM: it completes active requests first, and tells readers to reconnect.\n
 Every setting is described in docs/configuration.md; `--help` shows the limits as well, `-h` does not.";
+
+const DEV_HELP: &str = "\
+Examples:
+  threadline dev
+  threadline dev --listen 127.0.0.1:8080 --data /tmp/threadline
+  threadline dev --agent trips=http://127.0.0.1:8000/
+
+The same as `threadline serve --development`: every request from this machine is authenticated, by default as the user `dev`.
+Requests from other machines are rejected. Keys and tokens that are created here are valid here only.";
 
 /// Complete grammar of the command line, ready for parsing.
 pub fn command() -> clap::Command {
@@ -99,6 +110,9 @@ pub enum Command {
     /// Run the server
     #[command(after_help = SERVE_HELP)]
     Serve(ServeArgs),
+    /// Run the server in development mode: no authentication, for this machine only
+    #[command(after_help = DEV_HELP)]
+    Dev(ServeArgs),
     /// Show the effective configuration of the server, or only check it
     Config(ConfigArgs),
     /// Send a message to an agent, and print its response

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::{API_KEY_VARIABLE, Chosen, Configuration, NAMING_KEY_VARIABLE, Source, setting::LIMITS};
+use super::{API_KEY_VARIABLE, Authentication, Chosen, Configuration, NAMING_KEY_VARIABLE, Source, setting::LIMITS};
 use threadline_core::{
     agent::{Agent, AgentKind, Approvals, OnDisconnect},
     json,
@@ -47,7 +47,8 @@ impl Configuration {
         if let Some(file) = &self.args.config {
             let _ = writeln!(out, "# The file: {}", file.display());
         }
-        let key = if self.api_key.is_some() { "set" } else { "not set: development mode" };
+        let is_set = matches!(self.authentication, Some(Authentication::OperatorKey(_)));
+        let key = if is_set { "set" } else { "not set" };
         let _ = writeln!(out, "# {API_KEY_VARIABLE}, or the file named by api_key_file: {key}");
         let named = |agent: &Agent| matches!(&agent.kind, AgentKind::OpenAi { api_key: Some(_), .. });
         let key = if self.naming_endpoint.as_ref().is_some_and(named) { "set" } else { "not set" };
@@ -83,7 +84,7 @@ impl Configuration {
         if setting.holds_secrets() && values.iter().any(|value| without_secrets(value) != *value) {
             comment.push_str("; user, password and parameters are hidden");
         }
-        if self.api_key.is_none() && *source == Source::Default && setting.flag().starts_with("limit-user-") {
+        if self.args.development && *source == Source::Default && setting.flag().starts_with("limit-user-") {
             comment.push_str("; not applied in development mode");
         }
         let written = match (setting.is_list(), values.first().cloned()) {

@@ -42,11 +42,17 @@ pub use settings::{DrainTimes, ListenAddress, LogFormat, ServeArgs, StoreUrl};
 
 use crate::agents::{Definition, definition::Kind};
 use setting::Setting;
-use threadline_core::{AgentId, AllowedOrigins, IdError, Limits, agent::Agent, limits::MIN_OPERATOR_KEY_CHARS};
+use threadline_core::{
+    AgentId, AllowedOrigins, IdError, Limits,
+    agent::Agent,
+    limits::{MIN_OPERATOR_KEY_CHARS, MIN_OPERATOR_KEY_DIFFERENT},
+};
 
 /// Variable that holds the API key. Arguments never do, since other users of the machine can see them.
 pub const API_KEY_VARIABLE: &str = "THREADLINE_API_KEY";
 const API_KEY_FILE_VARIABLE: &str = "THREADLINE_API_KEY_FILE";
+/// Setting that `threadline dev` sets.
+const DEVELOPMENT: &str = "development";
 /// Variable that holds the key of the naming endpoint.
 pub const NAMING_KEY_VARIABLE: &str = "THREADLINE_NAMING_API_KEY";
 
@@ -71,9 +77,21 @@ pub enum ConfigError {
     /// The file with the key cannot be read.
     #[error("cannot read the API key from {path}: {1}", path = .0.display())]
     KeyFile(PathBuf, #[source] io::Error),
-    /// Key variable that is set and blank, most likely a secret that came out empty. Without a key the server would
-    /// start in development mode.
-    #[error("{0} is set but blank. Set it to a random key (openssl rand -hex 32), or unset it for development mode")]
+    /// Neither development mode nor an operator key: a server must not be open because a setting was forgotten.
+    #[error(
+        "set an API key, or choose development mode:\n  \
+         THREADLINE_API_KEY=$(openssl rand -hex 32) threadline serve    requires keys of its clients\n  \
+         threadline dev                                                 no authentication, for this machine only"
+    )]
+    NoAuthentication,
+    /// Development mode and an operator key, which contradict each other.
+    #[error(
+        "development mode has no authentication, but {0} contains an API key: unset it, or start `threadline serve` \
+         without development mode (--development, THREADLINE_DEVELOPMENT)"
+    )]
+    KeyInDevelopment(String),
+    /// Key variable that is set and blank, most likely a secret that came out empty.
+    #[error("{0} is set but blank. Set it to a random key (openssl rand -hex 32), or unset it")]
     BlankKey(&'static str),
     /// Variable of a key file that is set and blank, most likely a path that came out empty.
     #[error("{0} is set but blank. Set it to the path of a file that holds the key, or unset it")]
@@ -89,7 +107,18 @@ pub enum ConfigError {
         /// Length of the key, in characters.
         chars: usize,
     },
-    /// An empty file must not mean development mode, in which every client is authenticated.
+    /// Key that repeats a few characters, and can therefore be guessed.
+    #[error(
+        "the API key in {place} has {different} different characters, but must have at least \
+         {MIN_OPERATOR_KEY_DIFFERENT}: generate one with openssl rand -hex 32"
+    )]
+    UniformKey {
+        /// Variable or file that holds the key.
+        place: String,
+        /// Number of different characters in the key.
+        different: usize,
+    },
+    /// Key file that holds no key.
     #[error("{path} contains no API key: the file is empty", path = .0.display())]
     NoKey(PathBuf),
     /// Key variable that is not valid Unicode.
@@ -121,14 +150,42 @@ struct Chosen {
     values: Vec<OsString>,
 }
 
+/// Authentication of the server's clients.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Authentication {
+    /// None: development mode. Every client is authenticated, and all must be on this machine.
+    Development,
+    /// By keys and tokens, this key being the operator's.
+    OperatorKey(String),
+}
+
+impl Authentication {
+    /// Operator's key, if there is one.
+    pub fn operator_key(&self) -> Option<&str> {
+        match self {
+            Self::Development => None,
+            Self::OperatorKey(key) => Some(key),
+        }
+    }
+}
+
+/// Command that starts the server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StartCommand {
+    /// `threadline serve`: all settings are as chosen.
+    Serve,
+    /// `threadline dev`: development mode, unless a flag of this command says otherwise.
+    Dev,
+}
+
 /// Effective configuration, from all sources.
 pub struct Configuration {
     /// Values of all settings.
     pub args: ServeArgs,
     /// Agents of the file and of the command line.
     pub agents: Vec<Agent>,
-    /// Key of the operator; without it the server runs in development mode.
-    pub api_key: Option<String>,
+    /// Authentication of clients; `None` if it was not chosen, and no server starts.
+    authentication: Option<Authentication>,
     /// Endpoint that makes names of threads.
     pub naming_endpoint: Option<Agent>,
     pub limits: Limits,
@@ -149,13 +206,21 @@ pub fn tidy(command: clap::Command) -> clap::Command {
     command.mut_args(arg).mut_subcommands(tidy)
 }
 
+impl Configuration {
+    /// Authentication of clients, which a server cannot start without.
+    pub fn authentication(&self) -> Result<&Authentication, ConfigError> {
+        self.authentication.as_ref().ok_or(ConfigError::NoAuthentication)
+    }
+}
+
 /// Loads the effective configuration from a command line that has the settings, and from the file that it names.
-pub fn load(matches: &ArgMatches) -> Result<Configuration, ConfigError> {
-    load_with(matches, |name| std::env::var_os(name))
+pub fn load(matches: &ArgMatches, command: StartCommand) -> Result<Configuration, ConfigError> {
+    load_with(matches, command, |name| std::env::var_os(name))
 }
 
 fn load_with(
     matches: &ArgMatches,
+    command: StartCommand,
     environment: impl Fn(&str) -> Option<OsString>,
 ) -> Result<Configuration, ConfigError> {
     let given = ServeArgs::from_arg_matches(matches)?;
@@ -167,6 +232,7 @@ fn load_with(
         let raw = || matches.get_raw(setting.id()).into_iter().flatten().map(ToOwned::to_owned).collect::<Vec<_>>();
         let (source, values) = match (matches.value_source(setting.id()), file.settings.remove(setting.id())) {
             (Some(ValueSource::CommandLine), _) => (Source::Flag, raw()),
+            _ if command == StartCommand::Dev && setting.id() == DEVELOPMENT => (Source::Flag, vec!["true".into()]),
             (Some(ValueSource::EnvVariable), _) => (Source::Environment(setting.variable().unwrap_or_default()), raw()),
             (_, Some(values)) => (Source::File, values),
             _ => (Source::Default, raw()),
@@ -183,7 +249,12 @@ fn load_with(
     if environment(API_KEY_FILE_VARIABLE).is_some_and(|value| is_blank(&value)) {
         return Err(ConfigError::BlankKeyFile(API_KEY_FILE_VARIABLE));
     }
-    let api_key = operator_key(environment(API_KEY_VARIABLE), args.api_key_file.as_deref())?;
+    let key = operator_key(environment(API_KEY_VARIABLE), args.api_key_file.as_deref())?;
+    let authentication = match (args.development, key) {
+        (true, Some(OperatorKey { place, .. })) => return Err(ConfigError::KeyInDevelopment(place)),
+        (true, None) => Some(Authentication::Development),
+        (false, key) => key.map(|key| Authentication::OperatorKey(key.text)),
+    };
     let naming_key =
         || api_key_of(NAMING_KEY_VARIABLE, environment(NAMING_KEY_VARIABLE), args.naming_api_key_file.as_deref());
     let naming_endpoint = naming_endpoint(&args, naming_key)?;
@@ -195,7 +266,7 @@ fn load_with(
     // Each origin was checked before.
     let origins = AllowedOrigins::parse(&args.allowed_origins).unwrap_or_default();
     let flagged_agents = args.agents.iter().map(|(name, _)| name.clone()).collect();
-    Ok(Configuration { args, agents, api_key, naming_endpoint, limits, origins, chosen, flagged_agents })
+    Ok(Configuration { args, agents, authentication, naming_endpoint, limits, origins, chosen, flagged_agents })
 }
 
 /// Builds the naming endpoint, if one is configured; only then is its key read.
@@ -229,22 +300,28 @@ fn naming_endpoint(
     definition.into_agent(id, |_| None).map(Some).map_err(ConfigError::TitleSettings)
 }
 
-/// Reads the operator's key. A blank variable is an error and must not mean development mode; so is a key that is short
-/// enough to be guessed.
-fn operator_key(variable: Option<OsString>, file: Option<&Path>) -> Result<Option<String>, ConfigError> {
-    let of_variable = variable.is_some();
+/// Operator's key, and the variable or file that holds it.
+struct OperatorKey {
+    text: String,
+    place: String,
+}
+
+/// Reads the operator's key. A blank variable is an error, and so is a key that can be guessed.
+fn operator_key(variable: Option<OsString>, file: Option<&Path>) -> Result<Option<OperatorKey>, ConfigError> {
     if variable.as_deref().is_some_and(is_blank) {
         return Err(ConfigError::BlankKey(API_KEY_VARIABLE));
     }
-    let key = api_key_of(API_KEY_VARIABLE, variable, file)?;
-    match key.as_ref().map(|key| key.chars().count()) {
-        Some(chars) if chars < MIN_OPERATOR_KEY_CHARS => {
-            let file = file.filter(|_| !of_variable);
-            let place = file.map_or_else(|| API_KEY_VARIABLE.to_owned(), |file| file.display().to_string());
-            Err(ConfigError::ShortKey { place, chars })
-        }
-        _ => Ok(key),
+    let of_file = file.filter(|_| variable.is_none());
+    let place = of_file.map_or_else(|| API_KEY_VARIABLE.to_owned(), |file| file.display().to_string());
+    let Some(text) = api_key_of(API_KEY_VARIABLE, variable, file)? else { return Ok(None) };
+    let (chars, different) = (text.chars().count(), text.chars().collect::<BTreeSet<_>>().len());
+    if chars < MIN_OPERATOR_KEY_CHARS {
+        return Err(ConfigError::ShortKey { place, chars });
     }
+    if different < MIN_OPERATOR_KEY_DIFFERENT {
+        return Err(ConfigError::UniformKey { place, different });
+    }
+    Ok(Some(OperatorKey { text, place }))
 }
 
 fn is_blank(value: &OsStr) -> bool {

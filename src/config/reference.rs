@@ -7,7 +7,7 @@ use super::{
     limits::{NODE, QUOTAS},
     setting::{self, Setting},
 };
-use threadline_core::limits::MIN_OPERATOR_KEY_CHARS;
+use threadline_core::limits::{MIN_OPERATOR_KEY_CHARS, MIN_OPERATOR_KEY_DIFFERENT};
 
 const INTRODUCTION: &str = "\
 # Configuration
@@ -79,7 +79,7 @@ pub fn reference() -> String {
     table(&mut out, under(None));
     let _ = writeln!(
         out,
-        "| | | `{API_KEY_VARIABLE}` | none: development mode | The key of the operator, with all permissions; at least {MIN_OPERATOR_KEY_CHARS} characters. Set and blank it is an error |\n\
+        "| | | `{API_KEY_VARIABLE}` | none | The key of the operator, with all permissions; at least {MIN_OPERATOR_KEY_CHARS} characters, {MIN_OPERATOR_KEY_DIFFERENT} of them different. Set and blank it is an error, and so is no key without `development` |\n\
          | | | `{NAMING_KEY_VARIABLE}` | none | The key of the endpoint for thread names |\n\
          | | `--config` | `THREADLINE_CONFIG` | none | The configuration file |"
     );

@@ -38,13 +38,26 @@ pub struct ServeArgs {
     /// redis+cluster://:password@host1,host2, or rediss+cluster://…
     #[arg(long, env = "THREADLINE_REDIS", value_name = "URL")]
     pub redis: Option<String>,
+    /// Development mode: no authentication, for this machine only. The command `threadline dev` is short for it; an API key
+    /// excludes it
+    #[arg(
+        long,
+        env = "THREADLINE_DEVELOPMENT",
+        default_value_t = false,
+        default_missing_value = "true",
+        num_args = 0..=1,
+        require_equals = true,
+        action = clap::ArgAction::Set,
+        value_name = "BOOL"
+    )]
+    pub development: bool,
     /// File that holds the API key, if THREADLINE_API_KEY is not set; there is no flag for the key itself, since other users
     /// of the machine can see flags
     #[arg(long, env = "THREADLINE_API_KEY_FILE", value_name = "FILE")]
     pub api_key_file: Option<PathBuf>,
-    /// Allowed origin of web pages, as scheme://host or scheme://host:port, or * for all; may be given several times, and in
-    /// the variable separated by commas. Pages of this server's own host are always allowed; in development mode only pages of
-    /// this machine are
+    /// Allowed origin of web pages, as scheme://host or scheme://host:port; may be given several times, and in the variable
+    /// separated by commas. Pages of this server's own host are always allowed. Without this setting, or with *, pages of all
+    /// origins are, since each needs a key, token or ticket; in development mode only pages of this machine are
     #[arg(
         long = "allowed-origins",
         env = "THREADLINE_ALLOWED_ORIGINS",

@@ -13,7 +13,18 @@ fn of(flags: &[&str], file: &str, variables: &[(&str, &str)]) -> Result<Configur
     let variables: HashMap<_, _> = variables.iter().copied().collect();
     let matches = setting::command().try_get_matches_from(line).map_err(|error| error.to_string())?;
     let environment = |name: &str| variables.get(name).map(OsString::from);
-    load_with(&matches, environment).map_err(|error| error.to_string())
+    load_with(&matches, StartCommand::Serve, environment).map_err(|error| error.to_string())
+}
+
+/// Authentication by these flags, this file and these variables, as the command chooses it.
+fn authenticates(command: StartCommand, flags: &[&str], variables: &[(&str, &str)]) -> Result<bool, String> {
+    let line = ["threadline"].into_iter().chain(flags.iter().copied());
+    let matches = setting::command().try_get_matches_from(line).map_err(|error| error.to_string())?;
+    let variables: HashMap<_, _> = variables.iter().copied().collect();
+    let environment = |name: &str| variables.get(name).map(OsString::from);
+    let configuration = load_with(&matches, command, environment).map_err(|error| error.to_string())?;
+    let authentication = configuration.authentication().map_err(|error| error.to_string())?;
+    Ok(*authentication != Authentication::Development)
 }
 
 fn refused(file: &str) -> String {
@@ -79,7 +90,7 @@ fn errors_of_a_configuration_file_name_their_line() {
     }
     let missing = ["threadline", "--config", "/nowhere/threadline.toml"];
     let matches = setting::command().try_get_matches_from(missing).expect("a line");
-    assert!(load(&matches).is_err_and(|error| error.to_string().contains("/nowhere")));
+    assert!(load(&matches, StartCommand::Serve).is_err_and(|error| error.to_string().contains("/nowhere")));
 }
 
 #[test]
@@ -109,19 +120,53 @@ fn the_key_comes_from_the_environment_or_from_a_file() {
     let (good, empty) = (directory.path().join("key"), directory.path().join("empty"));
     fs::write(&good, "from the file, 22 signs\n").expect("written");
     fs::write(&empty, "\n").expect("written");
-    let key = |file: Option<&Path>, variable: Option<&str>| operator_key(variable.map(OsString::from), file);
+    let key = |file: Option<&Path>, variable: Option<&str>| {
+        operator_key(variable.map(OsString::from), file).map(|key| key.map(|key| key.text))
+    };
     assert_eq!(key(Some(&good), None).expect("a key").as_deref(), Some("from the file, 22 signs"));
     let of_variable = key(Some(&good), Some(" of the variable, 22 signs\n")).expect("a key");
     assert_eq!(of_variable.as_deref(), Some("of the variable, 22 signs"));
     assert_eq!(key(None, None).expect("none"), None);
-    // A secret that was not mounted, or came out empty, must never lead to development mode.
+    // A secret that was not mounted, or came out empty, is never taken for one that was not wanted.
     assert!(matches!(key(Some(&empty), None), Err(ConfigError::NoKey(_))));
     assert!(matches!(key(Some(&good), Some(" \n")), Err(ConfigError::BlankKey(_))));
     // The bound counts characters, not bytes.
-    let umlauts = "\u{fc}".repeat(21);
+    let umlauts = format!("{}0123456789", "\u{fc}".repeat(11));
     assert!(matches!(key(None, Some(&umlauts)), Err(ConfigError::ShortKey { chars: 21, .. })));
     assert!(key(None, Some(&format!("{umlauts}\u{fc}"))).is_ok());
+    // A word that is repeated is long, and easy to guess.
+    let repeated = "password!".repeat(5);
+    assert!(matches!(key(None, Some(&repeated)), Err(ConfigError::UniformKey { different: 8, .. })));
+    assert!(key(None, Some(&format!("{repeated}12"))).is_ok());
     assert!(matches!(key(Some(Path::new("/nowhere")), None), Err(ConfigError::KeyFile(..))));
+}
+
+#[test]
+fn development_mode_and_a_key_exclude_each_other_and_one_of_them_is_chosen() {
+    use StartCommand::{Dev, Serve};
+    const KEY: (&str, &str) = (API_KEY_VARIABLE, "0123456789abcdefghijkl");
+    for (command, flags, variables, keyed) in [
+        (Serve, &["--development"][..], &[][..], false),
+        (Serve, &["--development=true"], &[], false),
+        (Dev, &[], &[], false),
+        (Dev, &["--development"], &[], false),
+        (Serve, &[], &[KEY], true),
+        (Serve, &["--development=false"], &[KEY], true),
+        (Dev, &["--development=false"], &[KEY], true),
+    ] {
+        assert_eq!(authenticates(command, flags, variables), Ok(keyed), "{command:?} {flags:?}");
+    }
+    for (command, flags) in [(Serve, &[][..]), (Serve, &["--development=false"]), (Dev, &["--development=false"])] {
+        let refused = authenticates(command, flags, &[]).expect_err("neither");
+        assert!(refused.contains("threadline serve") && refused.contains("threadline dev"), "{refused}");
+    }
+    for (command, flags) in [(Serve, &["--development"][..]), (Dev, &[])] {
+        let refused = authenticates(command, flags, &[KEY]).expect_err("both");
+        assert!(refused.contains(API_KEY_VARIABLE) && refused.contains("development mode"), "{refused}");
+        assert!(!refused.contains(KEY.1), "{refused}");
+        let refused = authenticates(command, flags, &[(API_KEY_VARIABLE, " ")]).expect_err("blank");
+        assert!(refused.contains("blank"), "{refused}");
+    }
 }
 
 #[test]
@@ -170,13 +215,14 @@ fn the_effective_configuration_is_a_file_again_and_has_no_secrets() {
                 [agents.b]\nkind = \"openai\"\nbase_url = \"http://x\"\nmodel = \"m\"\napi_key = \"s3cret\"\n";
     let flags = ["--store", "postgres://u:s3cret@db/t", "--redis", "redis://:s3cret@cache/0", "--agent", "c=http://y/"];
     let configuration =
-        of(&flags, file, &[("THREADLINE_API_KEY", "s3cret-s3cret-s3cret-s3cret")]).expect("a configuration");
+        of(&flags, file, &[("THREADLINE_API_KEY", "s3cret-s3cret-s3cret-0123")]).expect("a configuration");
     let shown = configuration.to_toml();
     assert!(!shown.contains("s3cret"), "{shown}");
     for line in [
         "# from the command line; user, password and parameters are hidden\nstore = \"postgres://db/t\"",
         "# from the file\nlock_key_prefix = \"a \\\"b\\\"\"",
         "# default\nlisten = \"127.0.0.1:7420\"",
+        "# default\ndevelopment = false",
         "# not set: api_key_file",
         "# from the file\nuser_runs = 5",
         "# default\ngenerate_thread_names = true",

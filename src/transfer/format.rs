@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use threadline_core::{
-    AgentId, Annotation, AnnotationError, AnnotationId, ApiKey, Author, Digest, Epoch, Fence, KeyId, NameSource,
+    AgentId, Annotation, AnnotationError, AnnotationId, ApiKey, Author, Born, Digest, Epoch, Fence, KeyId, NameSource,
     NewAnnotation, ProjectId, Run, RunId, RunStatus, Scopes, Seq, Thread, ThreadId, ThreadKey, Timestamp, UserId, hex,
 };
 use threadline_store::{MovedThread, StoreError, StoredProject};
@@ -316,6 +316,9 @@ pub struct KeyFacts {
     created_at: Timestamp,
     expires_at: Option<Timestamp>,
     revoked_at: Option<Timestamp>,
+    /// Absent in the line of a key that was made by a server with authentication, as in earlier exports.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    born: Option<String>,
 }
 
 impl KeyFacts {
@@ -329,6 +332,7 @@ impl KeyFacts {
             created_at: key.created_at,
             expires_at: key.expires_at,
             revoked_at: key.revoked_at,
+            born: (key.born != Born::Authenticated).then(|| key.born.as_str().to_owned()),
         }
     }
 
@@ -354,6 +358,7 @@ impl KeyFacts {
             created_at: self.created_at,
             expires_at: self.expires_at,
             revoked_at: self.revoked_at,
+            born: self.born.as_deref().map_or(Born::Authenticated, Born::named),
         };
         Ok((key, digest))
     }
@@ -417,6 +422,7 @@ mod tests {
             created_at: Timestamp(1),
             expires_at: None,
             revoked_at: None,
+            born: None,
         };
         let (key, digest) = written(&"0f".repeat(32), "read write").key().expect("a key");
         assert_eq!((key.scopes, digest), (Scopes::TOKEN, Digest([15; 32])));

@@ -105,7 +105,7 @@ impl Node {
         let port = free_port();
         let store = postgres.url_by(&to_postgres.address().to_string(), database);
         let command = format!(
-            "env -C {home} -u THREADLINE_API_KEY NO_COLOR=1 {BINARY} serve --listen 127.0.0.1:{port} \
+            "env -C {home} -u THREADLINE_API_KEY NO_COLOR=1 {BINARY} dev --listen 127.0.0.1:{port} \
              --store {store} --redis redis://{redis} --drain-delay 0 --drain-spread 0 --drain-runs 0",
             home = keeper.home().display(),
             redis = to_redis.address(),

@@ -125,7 +125,7 @@ async fn where_no_reconnect_can_help_the_stream_ends_with_the_reason() {
         assert!(error.problem(slug).is_some_and(|problem| problem.status == status), "{error:?}");
         assert!(tail.next().await.is_none());
     }
-    for code in [4500, 4501, 4509, 4510] {
+    for code in [4500, 4501, 4503, 4509, 4510] {
         let (server, _seen) = socket_server(move |_, _| vec![Act::Close(code)]).await;
         let mut tail = server.client().tail("t", TailOptions::default());
         let error = tail.next().await.expect("an item").expect_err("an error");
@@ -202,6 +202,6 @@ async fn an_unreachable_server_is_reported_and_retried() {
         let item = tail.next().await;
         let Some(Ok(TailItem::Reconnecting { after: 3, error, .. })) = item else { panic!("{item:?}") };
         assert!(matches!(&error, ClientError::Unreachable { .. }), "{error:?}");
-        assert!(error.to_string().contains("threadline serve"), "{error}");
+        assert!(error.to_string().contains("threadline dev"), "{error}");
     }
 }

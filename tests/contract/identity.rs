@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use threadline_core::{ApiKey, AuditEntry, Digest, KeyId, ProjectId, Scope, Scopes, Timestamp};
+use threadline_core::{ApiKey, AuditEntry, Born, Digest, KeyId, ProjectId, Scope, Scopes, Timestamp};
 use threadline_store::{DynStore, StoredProject};
 use tokio::task::JoinSet;
 
@@ -32,6 +32,7 @@ fn key(project: &ProjectId, id: &str, scopes: Scopes) -> ApiKey {
         created_at: Timestamp(5),
         expires_at: None,
         revoked_at: None,
+        born: Born::Authenticated,
     }
 }
 
@@ -135,6 +136,7 @@ pub async fn keys_are_found_by_digest_and_belong_to_a_project(env: Env) {
     let a = ApiKey {
         expires_at: Some(Timestamp(9)),
         revoked_at: Some(Timestamp(8)),
+        born: Born::Development,
         ..key(&project(), "a", Scopes::of(&[Scope::Metrics]))
     };
     assert!(put(&b, 1).await && put(&a, 2).await);
@@ -158,7 +160,8 @@ pub async fn a_key_is_revoked_once(env: Env) {
         let entry = entry(project, at);
         env.store.revoke_key(project, &key_id(id), Timestamp(at), Some(&entry)).await.expect("answers")
     };
-    let (own, theirs) = (key(&project(), "k", Scopes::USER), key(&other(), "k", Scopes::USER));
+    let own = ApiKey { born: Born::Development, ..key(&project(), "k", Scopes::USER) };
+    let theirs = key(&other(), "k", Scopes::USER);
     env.store.put_key(&own, &digest(1), None).await.expect("puts");
     env.store.put_key(&theirs, &digest(2), None).await.expect("puts");
     assert_eq!(revoke(&project(), "none", 1).await, None);

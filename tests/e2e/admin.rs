@@ -3,7 +3,10 @@
 use std::{net::SocketAddr, sync::mpsc, thread, time::Instant};
 
 use serde_json::json;
-use threadline::app::{App, ServeConfig};
+use threadline::{
+    app::{App, ServeConfig},
+    config::Authentication,
+};
 use tokio::{runtime, sync::oneshot, time};
 
 use crate::harness::{Client, DEADLINE, eventually, raw::Raw};
@@ -106,7 +109,11 @@ async fn the_admin_listener_answers_when_no_connection_is_left() {
 async fn the_admin_listener_has_the_routes_for_monitoring_only_and_requires_their_keys() {
     const KEY: &str = "the operator's key in this test";
     let directory = tempfile::tempdir().expect("a directory");
-    let server = Separate::start(ServeConfig { api_key: Some(KEY.to_owned()), ..config(&directory) }).await;
+    let server = Separate::start(ServeConfig {
+        authentication: Authentication::OperatorKey(KEY.to_owned()),
+        ..config(&directory)
+    })
+    .await;
     let (stranger, operator) = (client(server.admin, None), client(server.admin, Some(KEY)));
     stranger.get("/livez").await.ok(200);
     for path in ["/metrics", "/v1/nodes"] {

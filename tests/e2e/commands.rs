@@ -92,6 +92,7 @@ async fn a_projects_own_affairs_are_seen_to_on_the_command_line() {
         assert!(key.starts_with("tl_") && !key.contains(char::is_whitespace), "{key}");
         let listed = output(server, "keys list").await;
         assert!(listed.starts_with("backend  read,tokens  ") && listed.contains("  until "), "{listed}");
+        assert!(listed.ends_with("  development mode"), "{listed}");
         assert!(!listed.contains(&key));
         // What it prints is let in: here by the key and the token that were just made.
         let token = output(server, "token ann --minutes 5 --scopes read").await;

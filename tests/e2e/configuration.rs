@@ -59,7 +59,7 @@ fn the_sources_come_in_their_order() {
         ("THREADLINE_LISTEN", "127.0.0.1:2"),
         ("THREADLINE_LIMIT_USER_RUNS", "2"),
         ("THREADLINE_ALLOWED_ORIGINS", "https://a.example,https://b.example"),
-        ("THREADLINE_API_KEY", "s3cret-s3cret-s3cret-s3cret"),
+        ("THREADLINE_API_KEY", "s3cret-s3cret-s3cret-0123"),
         ("THREADLINE_REDIS", "redis://:s3cret@cache/0"),
     ];
     let shown = good(&["config", "--lock-ttl-seconds", "3"], &variables);
@@ -105,8 +105,9 @@ fn a_key_that_protects_nothing_is_refused() {
             assert!(words.iter().all(|word| error.contains(word)), "{variables:?}: {error}");
         }
     };
-    // Never development mode because a secret came out empty, whatever else names a key.
-    fs::write(&file, "k".repeat(22)).expect("written");
+    // A secret that came out empty is an error, whatever else names a key.
+    const GOOD: &str = "0123456789abcdefghijkl";
+    fs::write(&file, GOOD).expect("written");
     for blank in ["", "  ", "\n"] {
         refused(&[("THREADLINE_API_KEY", blank)], &["THREADLINE_API_KEY", "blank", "unset"]);
         let both = [("THREADLINE_API_KEY", blank), ("THREADLINE_API_KEY_FILE", path)];
@@ -123,8 +124,31 @@ fn a_key_that_protects_nothing_is_refused() {
     refused(&[("THREADLINE_API_KEY_FILE", path)], &[path, "21 characters", "at least 22"]);
     fs::write(&file, " \n").expect("written");
     refused(&[("THREADLINE_API_KEY_FILE", path)], &[path, "the file is empty"]);
+    let repeated = "s3cret-".repeat(5);
+    refused(
+        &[("THREADLINE_API_KEY", &repeated)],
+        &["THREADLINE_API_KEY", "7 different", "at least 10", "openssl rand"],
+    );
+    fs::write(&file, &repeated).expect("written");
+    refused(&[("THREADLINE_API_KEY_FILE", path)], &[path, "7 different"]);
+    // Neither a key nor development mode, and both.
+    let commands = ["THREADLINE_API_KEY=$(openssl rand -hex 32) threadline serve", "threadline dev"];
+    refused(&[], &commands);
+    refused(&[("THREADLINE_DEVELOPMENT", "")], &commands);
+    refused(&[("THREADLINE_DEVELOPMENT", "false")], &commands);
+    let on = ("THREADLINE_DEVELOPMENT", "true");
+    refused(&[on, ("THREADLINE_API_KEY", GOOD)], &["development mode", "THREADLINE_API_KEY"]);
+    fs::write(&file, GOOD).expect("written");
+    refused(&[on, ("THREADLINE_API_KEY_FILE", path)], &["development mode", path]);
+    refused(&[on, ("THREADLINE_API_KEY", " ")], &["blank"]);
+    let output = threadline(&["dev", "--listen", "127.0.0.1:0", "--data", data], &[("THREADLINE_API_KEY", GOOD)]);
+    assert_eq!(output.status.code(), Some(2), "{}", said(&output).1);
+    let output = threadline(&["dev", "--listen", "0.0.0.0:0", "--data", data], &[]);
+    let (_, error) = said(&output);
+    assert!(!output.status.success() && error.contains("in development mode"), "{error}");
     assert!(!Path::new(data).exists(), "nothing is touched");
-    fs::write(&file, "k".repeat(22)).expect("written");
+    assert_eq!(good(&["config", "--check"], &[on]), "The configuration is valid.\n");
+    assert!(good(&["config", "--development"], &[]).contains("# from the command line\ndevelopment = true\n"));
     assert_eq!(good(&["config", "--check"], &[("THREADLINE_API_KEY_FILE", path)]), "The configuration is valid.\n");
 }
 
@@ -153,7 +177,7 @@ fn invalid_configuration_ends_the_program_before_it_starts() {
 fn help_does_not_show_the_values_of_variables() {
     let variables = [("THREADLINE_STORE", "postgres://u:s3cret@db/t"), ("THREADLINE_USER", "s3cret")];
     for flag in ["-h", "--help"] {
-        for command in ["serve", "export", "migrate", "tail", "config"] {
+        for command in ["serve", "dev", "export", "migrate", "tail", "config"] {
             let shown = good(&[command, flag], &variables);
             assert!(shown.contains("[env: THREADLINE_") && !shown.contains("s3cret"), "{command} {flag}: {shown}");
         }

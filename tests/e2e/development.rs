@@ -1,7 +1,15 @@
 //! Development mode: for this machine only.
 
+use std::sync::Arc;
+
 use reqwest::Method;
-use threadline::app::{App, ServeConfig, StartError};
+use serde_json::json;
+use threadline::{
+    app::{App, ServeConfig, StartError},
+    config::Authentication,
+};
+use threadline_core::Clock;
+use threadline_store::memory::MemoryStore;
 
 use crate::{
     harness::{Client, Options, Server, http::send, raw::Raw, run, text},
@@ -106,6 +114,83 @@ async fn proxied_requests_from_other_machines_are_refused_on_every_route() {
 }
 
 #[tokio::test]
+async fn pages_of_other_sites_send_nothing_without_an_origin() {
+    run(Options::memory(), async |server: &Server| {
+        let with = async |method: Method, path: &str, headers: &[(&str, &str)]| {
+            let request = server.client().request(method, path);
+            send(headers.iter().fold(request, |request, (name, value)| request.header(*name, *value))).await
+        };
+        let cross = ("sec-fetch-site", "cross-site");
+        let (opened, framed, image) = (
+            [cross, ("sec-fetch-mode", "navigate"), ("sec-fetch-dest", "document")],
+            [cross, ("sec-fetch-mode", "navigate"), ("sec-fetch-dest", "iframe")],
+            [cross, ("sec-fetch-mode", "no-cors"), ("sec-fetch-dest", "image")],
+        );
+        for path in ["/v1/threads", "/", "/livez", "/nowhere"] {
+            for headers in [&[cross][..], &image, &framed] {
+                with(Method::GET, path, headers).await.problem(403, "forbidden-origin");
+            }
+        }
+        with(Method::POST, "/v1/threads", &opened).await.problem(403, "forbidden-origin");
+        with(Method::POST, "/v1/threads", &[cross]).await.problem(403, "forbidden-origin");
+        // A link to the console; and a page of this machine, whose other name is another site.
+        assert_eq!(with(Method::GET, "/", &opened).await.status, 200);
+        let allowed = [cross, ("origin", "http://localhost:5173")];
+        assert_eq!(with(Method::GET, "/v1/threads", &allowed).await.status, 200);
+        for site in ["same-site", "same-origin", "none"] {
+            assert_eq!(with(Method::GET, "/v1/threads", &[("sec-fetch-site", site)]).await.status, 200, "{site}");
+        }
+    })
+    .await;
+    // With a key, the page needs the key.
+    run(Options::memory().with_key("k"), async |server: &Server| {
+        let request = server.client().request(Method::GET, "/v1/threads").header("sec-fetch-site", "cross-site");
+        assert_eq!(send(request).await.status, 200);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn keys_tokens_and_tickets_of_development_mode_are_refused_elsewhere() {
+    let store = Arc::new(MemoryStore::new(Clock::system()));
+    let development = Server::over(store.clone(), Options::memory()).await;
+    let keyed = Server::over(store, Options::memory().with_key("secret")).await;
+    let dev = development.client();
+    let made = dev.post("/v1/keys", json!({ "keyId": "tried", "scopes": ["read", "tokens"] })).await.ok(201);
+    assert_eq!(made["born"], "development");
+    let token = dev.post("/v1/tokens", json!({ "userId": "ann" })).await.ok(201);
+    let ticket = dev.post("/v1/socket-tickets", json!({})).await.ok(201);
+    let with = |server: &Server, secret: &str| Client { key: Some(secret.to_owned()), ..server.user("ann") };
+    let (key, token) = (text(&made, "key"), text(&token, "token"));
+    let by_key = with(&development, key).post("/v1/tokens", json!({ "userId": "ann" })).await.ok(201);
+    for secret in [key, token, text(&by_key, "token")] {
+        with(&development, secret).get("/v1/threads").await.ok(200);
+        for path in ["/v1/threads", "/v1/threads/none"] {
+            let refused = with(&keyed, secret).get(path).await.problem(401, "unauthorized");
+            assert!(text(&refused, "detail").contains("created in development mode"), "{refused}");
+        }
+    }
+    let path = format!("/v1/socket?ticket={}", text(&ticket, "ticket"));
+    keyed.project().get(&path).await.problem(401, "unauthorized");
+    let feed = dev.post("/api/threads/subscribe", json!({ "userId": "ann" })).await.ok(200);
+    let path = format!("/client/longpoll?vsn=2.0.0&join_token={}", text(&feed, "joinToken"));
+    assert_eq!((keyed.project().get(&path).await.status, development.project().get(&path).await.status), (403, 200));
+    // The list says which keys these are. A key that a server with authentication creates is valid everywhere.
+    let made = keyed.project().post("/v1/keys", json!({ "keyId": "serves" })).await.ok(201);
+    for server in [&keyed, &development] {
+        with(server, text(&made, "key")).get("/v1/threads").await.ok(200);
+        let keys = server.project().get("/v1/keys").await.ok(200);
+        let born: Vec<_> = keys["keys"].as_array().expect("keys").iter().map(|key| text(key, "born")).collect();
+        assert_eq!(born, ["authenticated", "development"], "{keys}");
+    }
+    let again = keyed.project().post("/v1/tokens", json!({ "userId": "ann" })).await.ok(201);
+    with(&keyed, text(&again, "token")).get("/v1/threads").await.ok(200);
+    with(&development, text(&again, "token")).get("/v1/threads").await.ok(200);
+    development.stop().await;
+    keyed.stop().await;
+}
+
+#[tokio::test]
 async fn pages_of_this_machine_may_call_from_another_port() {
     run(Options::memory(), async |server: &Server| {
         let dev = server.client();
@@ -149,10 +234,10 @@ async fn pages_of_this_machine_may_call_from_another_port() {
 #[tokio::test]
 async fn the_header_names_the_user() {
     run(Options::memory(), async |server: &Server| {
-        let unnamed = server.project().post("/v1/threads", serde_json::json!({})).await.ok(201);
+        let unnamed = server.project().post("/v1/threads", json!({})).await.ok(201);
         assert_eq!(unnamed["userId"], "dev");
         let zoe = "Zo\u{eb} \u{1f980}";
-        let named = server.user(zoe).post("/v1/threads", serde_json::json!({ "threadId": "z" })).await.ok(201);
+        let named = server.user(zoe).post("/v1/threads", json!({ "threadId": "z" })).await.ok(201);
         assert_eq!(named["userId"], zoe);
         server.user("ann").get("/v1/threads/z").await.problem(404, "thread-not-found");
     })
@@ -160,10 +245,10 @@ async fn the_header_names_the_user() {
 }
 
 #[tokio::test]
-async fn a_server_without_a_key_listens_on_this_machine_only() {
+async fn a_server_in_development_mode_listens_on_this_machine_only() {
     let directory = tempfile::tempdir().expect("a directory");
-    let config = |listen: &str, api_key: Option<&str>| ServeConfig {
-        api_key: api_key.map(str::to_owned),
+    let config = |listen: &str, key: Option<&str>| ServeConfig {
+        authentication: key.map_or(Authentication::Development, |key| Authentication::OperatorKey(key.to_owned())),
         ..ServeConfig::embedded(listen.parse().expect("an address"), directory.path().to_owned())
     };
     for open in ["0.0.0.0:0", "[::]:0", "192.0.2.1:0"] {
@@ -186,8 +271,8 @@ async fn a_server_without_a_key_listens_on_this_machine_only() {
 async fn keys_and_tokens_can_be_tried_in_development() {
     run(Options::memory(), async |server: &Server| {
         let dev = server.client();
-        dev.post("/v1/tokens", serde_json::json!({ "userId": "ann" })).await.ok(201);
-        let made = dev.post("/v1/tokens", serde_json::json!({ "userId": "dev" })).await.ok(201);
+        dev.post("/v1/tokens", json!({ "userId": "ann" })).await.ok(201);
+        let made = dev.post("/v1/tokens", json!({ "userId": "dev" })).await.ok(201);
         let with = |secret: &str| Client { key: Some(secret.to_owned()), user: None, ..dev.clone() };
         with(text(&made, "token")).get("/v1/keys").await.problem(403, "forbidden");
         with(text(&made, "token")).thread("t").await;

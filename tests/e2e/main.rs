@@ -23,6 +23,7 @@ mod draining;
 mod equivalence;
 mod exposition;
 mod harness;
+mod headers;
 mod idempotency;
 mod identity;
 mod keys;

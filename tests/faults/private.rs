@@ -124,7 +124,7 @@ async fn data_that_others_could_read_is_closed_to_them_at_the_start() {
 #[tokio::test]
 async fn a_directory_that_cannot_be_closed_to_others_is_refused() {
     // The mode of anything but a regular file must not change.
-    let output = run(&["serve", "--listen", "127.0.0.1:0", "--data", "/proc/self"]);
+    let output = run(&["dev", "--listen", "127.0.0.1:0", "--data", "/proc/self"]);
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(1), "{said}");
     assert!(said.contains("chmod go-rwx /proc/self") && said.contains("--data"), "{said}");

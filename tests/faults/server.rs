@@ -34,7 +34,7 @@ pub struct Server {
     pub spawned: Instant,
 }
 
-/// A command line of the server on a data directory; `under` comes before it (strace and the like).
+/// A command line of the server in development mode on a data directory; `under` comes before it (strace and the like).
 pub fn command(data: &Path, under: &[&str]) -> Command {
     let mut words = under.iter().copied().chain([BINARY, "serve", "--listen", "127.0.0.1:0", "--data"]);
     let mut command = Command::new(words.next().expect("a word"));
@@ -48,6 +48,7 @@ pub fn command(data: &Path, under: &[&str]) -> Command {
         .env("THREADLINE_DRAIN_DELAY", "0")
         .env("THREADLINE_DRAIN_SPREAD", "0")
         .env("THREADLINE_DRAIN_RUNS", "0")
+        .env("THREADLINE_DEVELOPMENT", "true")
         .env_remove("THREADLINE_API_KEY")
         .env_remove("LD_PRELOAD");
     command

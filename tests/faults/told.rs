@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
+use futures_util::StreamExt;
 use serde_json::{Value, json};
+use tokio_tungstenite::tungstenite::{Message, client::IntoClientRequest};
 
 use crate::{
     api::Api,
@@ -107,4 +109,37 @@ async fn lines_about_agents_and_runs_name_their_place() {
         assert_eq!(line[field], json!(value), "{field} of {line}");
     }
     assert!(!server.said().contains("s3cret"), "{}", server.said());
+}
+
+/// Close code of a socket that a page of this origin opens.
+async fn closed(server: &Server, origin: &str) -> u16 {
+    let url = format!("{}/v1/socket", server.url.replace("http", "ws"));
+    let mut request = url.into_client_request().expect("a request");
+    request.headers_mut().insert("origin", origin.parse().expect("a value"));
+    let (mut socket, _) = tokio_tungstenite::connect_async(request).await.expect("opens");
+    match tokio::time::timeout(PATIENCE, socket.next()).await.expect("in time") {
+        Some(Ok(Message::Close(Some(frame)))) => frame.code.into(),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_refused_page_is_named_once_with_the_flag_that_allows_it() {
+    let data = tempfile::tempdir().expect("a directory");
+    let mut command = command(data.path(), &[]);
+    command.env("THREADLINE_API_KEY", "the-operators-key-of-this-test").env_remove("THREADLINE_DEVELOPMENT");
+    command.env("THREADLINE_LOG_FORMAT", "json").args(["--allowed-origins", "https://listed.example"]);
+    let server = Server::start(command);
+    let told = |origin: &str| format!("rejected a page: origin {origin} is not in --allowed-origins");
+    for _ in 0..3 {
+        assert_eq!(closed(&server, "https://one.example").await, 4503);
+    }
+    assert_eq!(closed(&server, "https://two.example").await, 4503);
+    for origin in ["https://one.example", "https://two.example"] {
+        let line = line(&server, &told(origin)).await;
+        let message = line["message"].as_str().expect("text");
+        assert!(message.ends_with(&format!("add --allowed-origins {origin}")), "{line}");
+        assert_eq!((&line["origin"], &line["path"]), (&json!(origin), &json!("/v1/socket")));
+    }
+    assert_eq!(server.said().matches(&told("https://one.example")).count(), 1, "{}", server.said());
 }

@@ -10,7 +10,7 @@ use tokio::{sync::Mutex, task::block_in_place};
 
 use crate::{
     backing::{AnswerProxy, Postgres},
-    cluster::{Cluster, PATIENCE},
+    cluster::{Cluster, PATIENCE, with_key},
     server::Server,
 };
 
@@ -260,8 +260,7 @@ async fn a_write_whose_answer_was_lost_is_done_once_after_its_repetition_or_call
     let proxy = AnswerProxy::start(postgres.port(), |text| !BACKGROUND.iter().any(|part| text.contains(part)));
     let database = cluster.database.rsplit('/').next().expect("a name").to_owned();
     cluster.database = postgres.url_by(&proxy.address().to_string(), &database);
-    let mut command = cluster.command(&cluster.database, &cluster.redis.url());
-    command.env("THREADLINE_API_KEY", KEY);
+    let command = with_key(cluster.command(&cluster.database, &cluster.redis.url()), KEY);
     let node = block_in_place(|| Server::start(command));
     let http = reqwest::Client::builder().no_proxy().timeout(PATIENCE).build().expect("a client");
     let caller = Caller { http, node, sql };

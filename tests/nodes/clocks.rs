@@ -6,7 +6,7 @@ use threadline_core::Timestamp;
 
 use crate::{
     backing::{Postgres, WallClock},
-    cluster::{Cluster, PATIENCE, eventually},
+    cluster::{Cluster, PATIENCE, eventually, with_key},
     server::{Server, command},
 };
 
@@ -93,18 +93,13 @@ impl Http {
     }
 }
 
-fn with_key(mut command: std::process::Command) -> std::process::Command {
-    command.env("THREADLINE_API_KEY", KEY);
-    command
-}
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_clock_of_postgres_that_is_set_ends_no_run_and_leaves_none() {
     let clock = WallClock::new();
     let postgres = Postgres::start_by(&clock);
     let mut cluster = Cluster::over(postgres.fresh_database(), 0);
     for _ in 0..2 {
-        let command = with_key(cluster.command(&cluster.database, &cluster.redis.url()));
+        let command = with_key(cluster.command(&cluster.database, &cluster.redis.url()), KEY);
         cluster.nodes.push(Server::start(command));
     }
     let http = Http::of(&cluster.nodes);
@@ -132,7 +127,7 @@ async fn a_node_whose_clock_is_set_works_as_any_other() {
     clock.set(-600);
     let mut cluster = Cluster::over(Postgres::shared().fresh_database(), 0);
     for wrong in [false, true] {
-        let mut command = with_key(cluster.command(&cluster.database, &cluster.redis.url()));
+        let mut command = with_key(cluster.command(&cluster.database, &cluster.redis.url()), KEY);
         if wrong {
             command.envs(clock.variables());
         }
@@ -178,7 +173,7 @@ async fn a_node_whose_clock_is_set_works_as_any_other() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_data_directory_survives_a_clock_that_is_set() {
     let (clock, data) = (WallClock::new(), tempfile::tempdir().expect("a directory"));
-    let mut with_clock = with_key(command(data.path(), &[]));
+    let mut with_clock = with_key(command(data.path(), &[]), KEY);
     with_clock.envs(clock.variables());
     let mut nodes = vec![Server::start(with_clock)];
     let http = Http::of(&nodes);
@@ -190,7 +185,7 @@ async fn a_data_directory_survives_a_clock_that_is_set() {
     http.start(0, "gone", SHORT).await;
     nodes[0].kill();
     clock.set(0);
-    let mut right = with_key(command(data.path(), &[]));
+    let mut right = with_key(command(data.path(), &[]), KEY);
     right.envs(clock.variables());
     nodes = vec![Server::start(right)];
     let http = Http::of(&nodes);

@@ -32,6 +32,12 @@ pub struct Cluster {
     pub nodes: Vec<Server>,
 }
 
+/// The command, with this operator's key in place of development mode.
+pub fn with_key(mut command: Command, key: &str) -> Command {
+    command.env("THREADLINE_API_KEY", key).env_remove("THREADLINE_DEVELOPMENT");
+    command
+}
+
 impl Cluster {
     pub fn start(nodes: usize) -> Self {
         Self::over(Postgres::shared().fresh_database(), nodes)

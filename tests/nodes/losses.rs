@@ -44,7 +44,7 @@ impl Node {
 
     fn restart(&mut self) {
         let mut command = Command::new(env!("CARGO_BIN_EXE_threadline"));
-        command.args(["serve", "--listen", &format!("127.0.0.1:{}", self.port), "--data"]).arg(self.data());
+        command.args(["dev", "--listen", &format!("127.0.0.1:{}", self.port), "--data"]).arg(self.data());
         command.env("NO_COLOR", "1").env_remove("THREADLINE_API_KEY");
         self.server = Some(Server::start(command));
         // Once it is ready, its first beat is witnessed. A loss before that goes unnoticed.

@@ -1,25 +1,18 @@
 //! Retention under clocks that are wrong: of a node, of Postgres' machine, of the machine of a data directory.
 
-use std::process::Command;
-
 use reqwest::StatusCode;
 use serde_json::{Value, json};
 use sqlx::{AssertSqlSafe, Connection, SqliteConnection};
 
 use crate::{
     backing::{Postgres, WallClock},
-    cluster::{Cluster, PATIENCE, eventually},
+    cluster::{Cluster, PATIENCE, eventually, with_key},
     server::{Server, command},
 };
 
 const DAY: i64 = 24 * 3_600;
 /// Operator's key of the nodes here.
 const KEY: &str = "a key of the operator for retention";
-
-fn with_key(mut command: Command) -> Command {
-    command.env("THREADLINE_API_KEY", KEY);
-    command
-}
 
 /// Requests to one node.
 struct Node<'a> {
@@ -97,7 +90,8 @@ async fn a_clock_of_postgres_that_is_set_takes_nothing_beyond_recall() {
     let name = url.rsplit('/').next().and_then(|name| name.split('?').next()).expect("a name").to_owned();
     let sql = |text: &str| postgres.psql(&name, text);
     let mut cluster = Cluster::over(url, 0);
-    let start = |cluster: &Cluster| Server::start(with_key(cluster.command(&cluster.database, &cluster.redis.url())));
+    let start =
+        |cluster: &Cluster| Server::start(with_key(cluster.command(&cluster.database, &cluster.redis.url()), KEY));
     cluster.nodes.push(start(&cluster));
     Node::of(&cluster.nodes[0]).fill().await;
     cluster.nodes.push(start(&cluster));
@@ -136,7 +130,7 @@ async fn a_node_whose_clock_is_wrong_takes_nothing() {
     let sql = |text: &str| postgres.psql(&name, text);
     let mut cluster = Cluster::over(url, 0);
     for wrong in [true, false] {
-        let mut command = with_key(cluster.command(&cluster.database, &cluster.redis.url()));
+        let mut command = with_key(cluster.command(&cluster.database, &cluster.redis.url()), KEY);
         if wrong {
             command.envs(clock.variables());
         }
@@ -156,7 +150,7 @@ async fn a_node_whose_clock_is_wrong_takes_nothing() {
 async fn a_data_directory_loses_nothing_to_a_clock_that_is_set() {
     let (clock, data) = (WallClock::new(), tempfile::tempdir().expect("a directory"));
     let start = || {
-        let mut command = with_key(command(data.path(), &[]));
+        let mut command = with_key(command(data.path(), &[]), KEY);
         command.envs(clock.variables());
         Server::start(command)
     };

@@ -57,7 +57,7 @@ async fn a_node_waits_for_its_database_and_answers_meanwhile() {
     let listen = url.trim_start_matches("http://");
     let admin = format!("127.0.0.1:{}", free_port());
     command.args([
-        "serve",
+        "dev",
         "--listen",
         listen,
         "--store",

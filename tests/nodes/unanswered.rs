@@ -154,8 +154,8 @@ async fn tried_again(work: &Work) {
     let kind = work.kind;
     let (postgres, cluster) = block_in_place(|| (Postgres::shared(), Cluster::start(0)));
     let proxy = AnswerProxy::start(postgres.port(), |text| JOBS.iter().any(|part| text.contains(part)));
-    let mut command = cluster.command(&through(&proxy, postgres, &cluster.database), &cluster.redis.url());
-    command.env("THREADLINE_API_KEY", KEY);
+    let store = through(&proxy, postgres, &cluster.database);
+    let command = with_key(cluster.command(&store, &cluster.redis.url()), KEY);
     let node = block_in_place(|| Server::start(command));
     let mut sql = PgConnection::connect(&cluster.database).await.expect("connects");
     let (mut attempts, mut lost) = (Vec::new(), Vec::new());
@@ -223,8 +223,7 @@ async fn an_import_whose_statement_is_not_answered_can_be_repeated() {
     let (postgres, cluster) = block_in_place(|| (Postgres::shared(), Cluster::start(0)));
     let home = tempfile::tempdir().expect("a directory");
     let files = |name: &str| home.path().join(name).display().to_string();
-    let mut command = cluster.command(&cluster.database, &cluster.redis.url());
-    command.env("THREADLINE_API_KEY", KEY);
+    let command = with_key(cluster.command(&cluster.database, &cluster.redis.url()), KEY);
     let node = block_in_place(|| Server::start(command));
     for id in ["a", "b"] {
         fill(&node, id).await;

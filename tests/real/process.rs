@@ -148,9 +148,9 @@ pub fn agent(pace: u32) -> (Process, String) {
 /// Threadline on a port, which has the agent as `trips`.
 pub fn threadline(data: &Path, port: u16, agent: Option<&str>) -> (Process, String) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_threadline"));
-    command.args(["serve", "--listen", &format!("127.0.0.1:{port}"), "--data"]).arg(data);
+    command.args(["dev", "--listen", &format!("127.0.0.1:{port}"), "--data"]).arg(data);
     command.args(agent.map(|url| format!("--agent=trips={url}")));
-    for name in ["API_KEY", "USER", "LISTEN", "DATA", "CONFIG", "URL"] {
+    for name in ["API_KEY", "DEVELOPMENT", "USER", "LISTEN", "DATA", "CONFIG", "URL"] {
         command.env_remove(format!("THREADLINE_{name}"));
     }
     command.env("NO_COLOR", "1");

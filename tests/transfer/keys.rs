@@ -2,7 +2,7 @@
 
 use std::{fs, path::Path, sync::Arc};
 
-use threadline_core::{ApiKey, Clock, Digest, KeyId, ProjectId, Scope, Scopes, Timestamp};
+use threadline_core::{ApiKey, Born, Clock, Digest, KeyId, ProjectId, Scope, Scopes, Timestamp};
 use threadline_store::{StoredProject, TransferStore, memory::MemoryStore, postgres::PgStore, sqlite::SqliteStore};
 
 use threadline::{
@@ -30,6 +30,7 @@ fn key(whose: &str, id: &str) -> ApiKey {
         created_at: Timestamp(1_795_000_000_001),
         expires_at: None,
         revoked_at: None,
+        born: Born::Authenticated,
     }
 }
 
@@ -45,7 +46,8 @@ async fn fill(store: &Store) {
         assert!(store.put_project(&put, None).await.expect("puts"));
     }
     let old = ApiKey { expires_at: Some(Timestamp(9)), revoked_at: Some(Timestamp(7)), ..key("a", "old") };
-    for (n, key) in [(0x0f, key("a", "k")), (0xf0, old), (3, key("b", "k")), (4, key("no settings", "k"))] {
+    let tried = ApiKey { born: Born::Development, ..key("b", "k") };
+    for (n, key) in [(0x0f, key("a", "k")), (0xf0, old), (3, tried), (4, key("no settings", "k"))] {
         assert!(store.put_key(&key, &digest(n), None).await.expect("puts"));
     }
 }

@@ -29,7 +29,7 @@ await withHarness(async (load) => {
   const data = join(moved, "data");
   await writeExport(join(moved, "export"), threads);
   await promisify(execFile)(BINARY, ["import", "--data", data, join(moved, "export")]);
-  const args = ["serve", "--listen", "127.0.0.1:0", "--data", data];
+  const args = ["dev", "--listen", "127.0.0.1:0", "--data", data];
   const [[program, url], guarded, browser] = await Promise.all([
     Program.start("the server", BINARY, args, { PATH: process.env.PATH ?? "" }),
     Server.start({ apiKey: "the-key-of-the-operator" }),

@@ -17,7 +17,7 @@ pub enum ClientError {
     Event(#[from] EventError),
     /// No connection was made: no request reached the server.
     #[error(
-        "cannot connect to a Threadline server at {url} ({cause}). Start one with `threadline serve`, \
+        "cannot connect to a Threadline server at {url} ({cause}). Start one with `threadline serve` or `threadline dev`, \
          or set another URL with --url or THREADLINE_URL"
     )]
     Unreachable {
@@ -82,6 +82,7 @@ fn closed(code: u16, reason: &str) -> String {
         4008 => "the client read too slowly",
         4500 => "the client sent an invalid frame",
         4501 => "the key or token has expired or was revoked: get a new one",
+        4503 => "the server does not allow pages of this origin",
         4509 => "the client sent a frame that is too large",
         4510 => "the server does not support the requested version of the protocol",
         1000 | 1001 => "the server is shutting down",

@@ -25,6 +25,34 @@ pub struct ApiKey {
     pub expires_at: Option<Timestamp>,
     /// Time at which the key was revoked; `None` if it was not.
     pub revoked_at: Option<Timestamp>,
+    /// Mode of the server that made the key.
+    pub born: Born,
+}
+
+/// Mode of the server that made a key or token.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Born {
+    /// A server that authenticates its callers.
+    #[default]
+    Authenticated,
+    /// A server in development mode, where every caller can make keys and tokens: no other server accepts them.
+    Development,
+}
+
+impl Born {
+    /// Name on the wire and in the store.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Authenticated => "authenticated",
+            Self::Development => "development",
+        }
+    }
+
+    /// Mode of this name. A mode that only a newer release knows is treated as development, so that it grants nothing
+    /// here.
+    pub fn named(name: &str) -> Self {
+        if name == Self::Authenticated.as_str() { Self::Authenticated } else { Self::Development }
+    }
 }
 
 impl ApiKey {

@@ -44,7 +44,7 @@ pub use id::{
     AgentId, AnnotationId, Epoch, Fence, IdError, IdText, KeyId, ProjectId, RunId, ThreadId, ThreadKey, UserId,
 };
 pub use identity::{
-    ApiKey, AuditEntry, DEFAULT_PROJECT, Digest, Footprint, IssuerSettings, ProjectSettings, Retention,
+    ApiKey, AuditEntry, Born, DEFAULT_PROJECT, Digest, Footprint, IssuerSettings, ProjectSettings, Retention,
 };
 pub use lineage::{Generation, Judgement, LogHistory, PriorEpoch};
 pub use lines::lines;

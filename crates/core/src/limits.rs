@@ -351,6 +351,8 @@ pub const BODY_IDLE_TIMEOUT: Duration = Duration::from_secs(30);
 pub const BODY_DEADLINE: Duration = Duration::from_secs(300);
 /// Read timeout of a streamed run whose producer has requested no lease; a blank line counts as a heartbeat.
 pub const STREAM_IDLE_TIMEOUT: Duration = Duration::from_secs(600);
+/// Largest message, in bytes, that is read from a page whose socket is being refused.
+pub const REFUSED_MESSAGE_BYTES: usize = 16 * 1_024;
 /// Time in which a refused origin is named in the log only once.
 pub const REFUSED_ORIGIN_QUIET: Duration = Duration::from_secs(600);
 /// Most different origins that are named in the log within [`REFUSED_ORIGIN_QUIET`].
@@ -686,3 +688,5 @@ pub const DEPARTURE_CHECK: Duration = Duration::from_millis(100);
 pub const MAX_DRAIN_DELAY: Duration = Duration::from_secs(600);
 /// Fewest characters of the operator's key. 22 characters of Base64 are 128 random bits.
 pub const MIN_OPERATOR_KEY_CHARS: usize = 22;
+/// Fewest different characters of an operator key: random text of that length has more, a repeated word has fewer.
+pub const MIN_OPERATOR_KEY_DIFFERENT: usize = 10;

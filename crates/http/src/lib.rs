@@ -18,6 +18,7 @@ pub mod origins;
 pub mod parameters;
 pub mod precondition;
 pub mod problem;
+pub mod protection;
 pub mod response;
 pub mod routes;
 pub mod sse;

@@ -1,7 +1,9 @@
 //! Pages that may send requests. In development mode only pages of this machine may: any web page can reach localhost,
-//! so Host and Origin are checked, and so are the header fields in which proxies name other machines. With API keys the
-//! key is the check, and browsers keep foreign pages from reading responses. But any page can open a socket, so the
-//! Origin of a socket is checked here.
+//! so Host and Origin are checked, and so are the header fields in which proxies name other machines.
+//!
+//! With API keys the credential is the check. An Origin protects credentials that a browser sends by itself, and
+//! Threadline has none: a page must hold a key, token or ticket. Pages of all origins may call, unless the operator lists
+//! those that may.
 
 use std::{
     collections::HashMap,
@@ -9,8 +11,8 @@ use std::{
 };
 
 use axum::{
-    extract::{Request, State},
-    http::{HeaderMap, HeaderName, Uri, header},
+    extract::{FromRequestParts, Request, State},
+    http::{HeaderMap, HeaderName, Method, Uri, header},
     middleware::Next,
     response::{IntoResponse, Response},
 };
@@ -18,7 +20,7 @@ use axum::{
 use serde_json::json;
 use threadline_core::{
     AllowedOrigins, Origin,
-    limits::{ORIGIN_SHOWN, REFUSED_ORIGIN_QUIET, REFUSED_ORIGINS},
+    limits::{ORIGIN_SHOWN, REFUSED_MESSAGE_BYTES, REFUSED_ORIGIN_QUIET, REFUSED_ORIGINS},
 };
 use tokio::time::Instant;
 
@@ -26,26 +28,65 @@ use crate::{
     HttpState,
     forwarded::another_machine,
     problem::{Problem, ProblemType},
+    ws::{Terms, Upgrade, close::CloseCode},
 };
 
+/// State of the layer [`origins`].
+#[derive(Clone)]
+pub struct OriginCheck {
+    pub http: HttpState,
+    /// Path and subprotocol of the socket at which a page is refused by a close frame: scripts and developer tools show its
+    /// reason, and no status of a handshake. Clients of other sockets would connect again at once after a close.
+    pub socket: (&'static str, &'static str),
+}
+
 /// Refuses requests of pages that are not allowed.
-pub async fn origins(State(state): State<HttpState>, request: Request, next: Next) -> Response {
+pub async fn origins(State(check): State<OriginCheck>, request: Request, next: Next) -> Response {
+    let state = &check.http;
     let headers = request.headers();
+    let development = state.auth.is_development();
     let checked =
-        if state.auth.is_development() { check_development(headers) } else { check_handshake(headers, &state.origins) };
-    match checked {
-        Ok(()) => next.run(request).await,
-        Err(Refused::Forwarded(detail)) => Problem::new(ProblemType::DevelopmentOnly, detail).into_response(),
-        Err(Refused::Page { origin, detail }) => {
-            if let Some(origin) = origin
-                && state.refused_origins.is_news(shown(origin))
-            {
-                tracing::warn!(origin = shown(origin), path = request.uri().path(), "rejected a page: {detail}");
-            }
-            let origin = origin.map(shown);
-            Problem::new(ProblemType::ForbiddenOrigin, detail).with(json!({ "origin": origin })).into_response()
+        if development { check_development(request.method(), headers) } else { check_listed(headers, &state.origins) };
+    let (origin, detail) = match checked {
+        Ok(()) => return next.run(request).await,
+        Err(Refused::Forwarded(detail)) => {
+            return Problem::new(ProblemType::DevelopmentOnly, detail).into_response();
+        }
+        Err(Refused::Page { origin, detail }) => (origin.map(|origin| shown(origin).to_owned()), detail),
+    };
+    if let Some(origin) = &origin
+        && state.refused_origins.is_news(origin)
+    {
+        let path = request.uri().path();
+        if development {
+            tracing::warn!(origin, path, "rejected a page: {detail}");
+        } else {
+            tracing::warn!(origin, path, "rejected a page: {detail}; to allow it, add --allowed-origins {origin}");
         }
     }
+    let (path, protocol) = check.socket;
+    if !development && request.uri().path() == path && request.headers().contains_key(header::UPGRADE) {
+        return close(state, request, protocol, &detail).await;
+    }
+    Problem::new(ProblemType::ForbiddenOrigin, detail).with(json!({ "origin": origin })).into_response()
+}
+
+/// Completes the handshake of a refused page, without authenticating it, and closes the socket with the reason.
+async fn close(state: &HttpState, request: Request, protocol: &'static str, detail: &str) -> Response {
+    let (mut parts, _) = request.into_parts();
+    let upgrade = match Upgrade::from_request_parts(&mut parts, state).await {
+        Ok(upgrade) => upgrade,
+        Err(problem) => return problem.into_response(),
+    };
+    let code = CloseCode::ForbiddenOrigin;
+    state.metrics.socket_closed(code.reason());
+    let terms = Terms { protocol, largest: REFUSED_MESSAGE_BYTES, message: state.close };
+    let reason = code.reason_with(detail);
+    let (alive, patience) = (state.connections.token(), state.close);
+    upgrade.open(terms, async move |mut socket| {
+        let _held = alive;
+        socket.close(code, reason, patience).await;
+    })
 }
 
 /// Pages that were refused recently: the log names each page once in [`REFUSED_ORIGIN_QUIET`], and of very many pages
@@ -83,7 +124,7 @@ fn text(headers: &HeaderMap, name: HeaderName) -> Option<&str> {
     headers.get(name).map(|value| value.to_str().unwrap_or_default())
 }
 
-fn check_development(headers: &HeaderMap) -> Result<(), Refused<'_>> {
+fn check_development<'a>(method: &Method, headers: &'a HeaderMap) -> Result<(), Refused<'a>> {
     let origin = text(headers, header::ORIGIN);
     let refuse = |what: String| Err(Refused::Page { origin, detail: format!("{what} is not a loopback address") });
     // A page whose own name resolves to 127.0.0.1 still sends that name as Host.
@@ -93,6 +134,10 @@ fn check_development(headers: &HeaderMap) -> Result<(), Refused<'_>> {
     if let Some(origin) = origin.filter(|origin| !is_loopback_origin(origin)) {
         return refuse(format!("the Origin {}", shown(origin)));
     }
+    if origin.is_none() && is_cross_site(headers) && !is_opened(method, headers) {
+        let detail = "the request comes from a page of another site (Sec-Fetch-Site), and has no Origin".to_owned();
+        return Err(Refused::Page { origin, detail });
+    }
     match another_machine(headers) {
         Some((name, node)) => {
             Err(Refused::Forwarded(format!("{name} names {node:?}, which is not a loopback address")))
@@ -101,20 +146,28 @@ fn check_development(headers: &HeaderMap) -> Result<(), Refused<'_>> {
     }
 }
 
-/// Only browsers send an Origin, and they always do so with a handshake.
-fn check_handshake<'a>(headers: &'a HeaderMap, allowed: &AllowedOrigins) -> Result<(), Refused<'a>> {
-    if !headers.contains_key(header::UPGRADE) {
-        return Ok(());
-    }
-    let Some(origin) = text(headers, header::ORIGIN) else { return Ok(()) };
+/// True if a browser says that a page of another site sends this request. Images, scripts and plain links have no Origin.
+fn is_cross_site(headers: &HeaderMap) -> bool {
+    text(headers, HeaderName::from_static("sec-fetch-site")) == Some("cross-site")
+}
+
+/// True if someone follows a link to this server: the browser shows the response, and no page can read it.
+fn is_opened(method: &Method, headers: &HeaderMap) -> bool {
+    let is = |name, value| text(headers, HeaderName::from_static(name)) == Some(value);
+    matches!(*method, Method::GET | Method::HEAD)
+        && is("sec-fetch-mode", "navigate")
+        && is("sec-fetch-dest", "document")
+}
+
+/// Without a list, pages of all origins may call. Only browsers send an Origin.
+fn check_listed<'a>(headers: &'a HeaderMap, allowed: &AllowedOrigins) -> Result<(), Refused<'a>> {
+    let Some(origin) = text(headers, header::ORIGIN).filter(|_| !allowed.is_empty()) else { return Ok(()) };
     let host = text(headers, header::HOST).unwrap_or_default();
     let same_host = origin.parse::<Origin>().is_ok_and(|origin| origin.is_at(host));
     if same_host || allowed.contains(origin) {
         return Ok(());
     }
-    let named = shown(origin);
-    let detail =
-        format!("origin {named} is not allowed to open a socket: start the server with --allowed-origins {named}");
+    let detail = format!("origin {} is not in --allowed-origins", shown(origin));
     Err(Refused::Page { origin: Some(origin), detail })
 }
 

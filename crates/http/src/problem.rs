@@ -148,10 +148,10 @@ problem_types! {
         "Send a valid API key or token as `Authorization: Bearer <key>`.";
     /// The request comes from a web page whose origin is not allowed.
     ForbiddenOrigin = "forbidden-origin", FORBIDDEN, "Origin not allowed", false,
-        "In development mode, set THREADLINE_API_KEY: without it the server accepts requests from this machine only. Otherwise, start the server with `--allowed-origins <origin>` (in the file: `allowed_origins`).";
+        "Development mode accepts requests from pages of this machine only: for others, start `threadline serve` with THREADLINE_API_KEY set. With an API key, add the origin to the list: `--allowed-origins <origin>` (in the file: `allowed_origins`), or start the server without a list.";
     /// A proxy forwarded a request of another machine to a server in development mode.
     DevelopmentOnly = "development-only", FORBIDDEN, "Request from another machine", false,
-        "Development mode accepts requests from this machine only. To accept requests through a proxy, set THREADLINE_API_KEY to a random key of at least 22 characters (openssl rand -hex 32).";
+        "Development mode accepts requests from this machine only. To accept requests through a proxy, start `threadline serve` with THREADLINE_API_KEY set to a random key (openssl rand -hex 32).";
     /// The key or token does not have the scope or the role that the route requires.
     Forbidden = "forbidden", FORBIDDEN, "Insufficient permission", false,
         "Use a key or token with the permission that `detail` names. Routes of the project require its API key, without the header Threadline-User.";
@@ -467,6 +467,7 @@ impl From<AuthError> for Problem {
         match error {
             AuthError::Missing
             | AuthError::WrongKey
+            | AuthError::BornInDevelopment
             | AuthError::WrongToken(_)
             | AuthError::WrongScope(_)
             | AuthError::WrongTicket

@@ -17,7 +17,7 @@ use crate::{
     extract::Authenticated,
     fallback,
     parameters::{self, KnownParameters},
-    problem,
+    problem, protection,
 };
 
 /// Name of the security scheme for keys and tokens in `Authorization`, in the API description.
@@ -187,6 +187,10 @@ impl<S: Clone + Send + Sync + 'static> Routes<S> {
         let methods = methods
             .route_layer(Extension(access))
             .route_layer(middleware::from_fn_with_state(known, parameters::refuse_unknown));
+        let methods = match access {
+            Access::Public => methods.route_layer(middleware::map_response(protection::public)),
+            _ => methods,
+        };
         for (path, item) in &paths.paths {
             for (method, _) in described(item) {
                 self.entries.push(RouteEntry { method: Some(method), path: path.clone(), frame: None, access });
@@ -199,7 +203,7 @@ impl<S: Clone + Send + Sync + 'static> Routes<S> {
     pub fn page(mut self, path: &str, methods: MethodRouter<S>) -> Self {
         let entry = RouteEntry { method: None, path: path.to_owned(), frame: None, access: Access::Public };
         self.entries.push(entry);
-        self.router = self.router.route(path, methods);
+        self.router = self.router.route(path, methods.layer(middleware::map_response(protection::public)));
         self
     }
 

@@ -84,7 +84,6 @@ pub fn response(
     let mut response = Response::new(Body::from_stream(body(followed, hello, place, api, credential)));
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
-    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
     // Tells proxies (nginx) not to buffer the response.
     headers.insert("x-accel-buffering", HeaderValue::from_static("no"));
     response

@@ -39,7 +39,7 @@ defmodule Server do
     script =
       ~S(exec 3<&0; "$0" "$@" </dev/null 3<&- & server=$!; read -r _ <&3; kill -9 $server; wait $server)
 
-    arguments = ["-c", script, binary(), "serve", "--listen", "127.0.0.1:#{port}", "--data", data]
+    arguments = ["-c", script, binary(), "dev", "--listen", "127.0.0.1:#{port}", "--data", data]
 
     program =
       Port.open({:spawn_executable, "/bin/bash"}, [:binary, :exit_status, :stderr_to_stdout, args: arguments])

@@ -31,6 +31,9 @@ pub struct KeyView {
     expires_at: Option<String>,
     #[schema(format = DateTime)]
     revoked_at: Option<String>,
+    /// `authenticated`, or `development`: created by a server in development mode, and accepted by no other.
+    #[schema(example = "authenticated")]
+    born: &'static str,
     /// The key itself: only in the response to the request that created it.
     #[serde(skip_serializing_if = "Option::is_none")]
     key: Option<String>,
@@ -45,6 +48,7 @@ impl KeyView {
             created_at: key.created_at.to_string(),
             expires_at: key.expires_at.map(|at| at.to_string()),
             revoked_at: key.revoked_at.map(|at| at.to_string()),
+            born: key.born.as_str(),
             key: text,
         }
     }

@@ -39,8 +39,11 @@ pub(crate) fn frame_events(text: &str) -> Option<&serde_json::value::RawValue> {
 
 /// Adds the handshake and the frames of the socket.
 pub fn routes(routes: Routes<ApiState>) -> Routes<ApiState> {
-    routes.route(Access::TicketOrKey(Access::SOCKET), routes!(open)).frames("/v1/socket", frames::CLIENT_FRAMES)
+    routes.route(Access::TicketOrKey(Access::SOCKET), routes!(open)).frames(PATH, frames::CLIENT_FRAMES)
 }
+
+/// Path of the socket.
+pub const PATH: &str = "/v1/socket";
 
 /// Subprotocol name of the socket, with the protocol version.
 pub const PROTOCOL: &str = "threadline.v1";
@@ -53,7 +56,6 @@ pub const PROTOCOL: &str = "threadline.v1";
     (status = 101, description = "Switching protocols"),
     (status = 400, description = "Not a WebSocket handshake", body = ProblemDocument),
     (status = 401, description = "Authentication required", body = ProblemDocument),
-    (status = 403, description = "Origin not allowed", body = ProblemDocument),
     (status = 503, description = "Server shutting down", body = ProblemDocument)))]
 pub async fn open(
     State(state): State<ApiState>,

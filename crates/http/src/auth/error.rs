@@ -14,6 +14,11 @@ pub enum AuthError {
     /// No valid key matches: the key is unknown, revoked or expired.
     #[error("the API key is not valid")]
     WrongKey,
+    /// The key was made in development mode, and this server is not in development mode.
+    #[error(
+        "the API key was created in development mode, where every caller can create keys: create it on this server"
+    )]
+    BornInDevelopment,
     /// Token that fails verification, with the reason.
     #[error("the token is not valid: {0}")]
     WrongToken(&'static str),

@@ -104,6 +104,7 @@ impl Auth {
             user,
             scopes: principal.scopes.and(Scopes::LENT),
             until: self.expiry(principal).map_or(longest, |until| until.min(longest)),
+            born: self.born(),
             feed: Some(after),
             key: key.as_deref(),
         };
@@ -115,7 +116,7 @@ impl Auth {
     pub async fn verify_feed_token(&self, token: &str) -> Result<FeedPass, AuthError> {
         let said = tokens::look(token)?;
         let (project, verified, signer) = self.verify_ours(token, &said, tokens::FEED_AUDIENCE).await?;
-        let tokens::Verified { user, scopes, expires_at, feed, key } = verified;
+        let tokens::Verified { user, scopes, expires_at, feed, key, born: _ } = verified;
         let after = feed.ok_or(AuthError::WrongToken("it was not issued for a feed"))?;
         let credential = match key {
             Some(key) => {

@@ -69,6 +69,7 @@ impl Auth {
             // A key that was made with another key must not outlive it.
             expires_at: new.lifetime.map(|lifetime| now.plus(lifetime)).into_iter().chain(principal.expires_at()).min(),
             revoked_at: None,
+            born: self.born(),
         };
         let facts = json!({ "keyId": key.id.as_str(), "scopes": scopes.to_string() });
         let entry = AuditEntry::by(principal, &principal.project, now, "key.created", &facts);

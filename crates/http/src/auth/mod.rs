@@ -27,7 +27,7 @@ pub use tickets::Ticket;
 use jwks::Issuers;
 use secret::{KEY_PREFIX, digest};
 use threadline_core::{
-    ApiKey, Credential, DEFAULT_PROJECT, Digest, Principal, ProjectId, Scopes, Timestamp, UserId,
+    ApiKey, Born, Credential, DEFAULT_PROJECT, Digest, Principal, ProjectId, Scopes, Timestamp, UserId,
     limits::{CREDENTIAL_CHECK, KEY_MEMORY, MAX_KEYS_REMEMBERED, TOKEN_LEEWAY},
 };
 use threadline_engine::Removals;
@@ -131,6 +131,16 @@ impl Auth {
         self.shared.operator.is_none()
     }
 
+    /// Mode of this server, which its keys and tokens carry.
+    fn born(&self) -> Born {
+        if self.is_development() { Born::Development } else { Born::Authenticated }
+    }
+
+    /// True if this server accepts keys and tokens that a server in this mode made.
+    fn accepts(&self, born: Born) -> bool {
+        born == Born::Authenticated || self.is_development()
+    }
+
     pub fn projects(&self) -> &Projects {
         &self.shared.projects
     }
@@ -191,6 +201,9 @@ impl Auth {
     ) -> Result<Principal, AuthError> {
         let digest = digest(secret);
         let key = self.valid_key(&digest).await?.ok_or(AuthError::WrongKey)?;
+        if !self.accepts(key.born) {
+            return Err(AuthError::BornInDevelopment);
+        }
         if project.is_some_and(|project| project != key.project) {
             return Err(AuthError::OtherProject);
         }
@@ -264,12 +277,16 @@ impl Auth {
         }
         let time = self.token_time();
         let rule = ScopeRule { default: project.settings.default_scopes(), words: ScopeWords::Ours };
+        let sound = |verified: tokens::Verified| {
+            let accepted = self.accepts(verified.born);
+            if accepted { Ok(verified) } else { Err(AuthError::WrongToken(tokens::BORN_IN_DEVELOPMENT)) }
+        };
         // The newest secret is tried first; the previous one stays valid until the next renewal.
         let mut refused = AuthError::WrongToken("the project has no secret");
         for secret in &project.secrets {
             let key = DecodingKey::from_secret(secret.as_bytes());
             match tokens::verify(token, &key, Algorithm::HS256, audience, rule, time) {
-                Ok(verified) => return Ok((project.id, verified, Some(digest(secret)))),
+                Ok(verified) => return Ok((project.id, sound(verified)?, Some(digest(secret)))),
                 Err(error @ AuthError::WrongToken(tokens::NOT_SIGNED)) => refused = error,
                 // The token is signed with this secret, so another secret cannot change the refusal.
                 Err(error) => return Err(error),
@@ -288,7 +305,8 @@ impl Auth {
         let project = self.shared.projects.ensured(project).await?;
         let secret = project.secrets.first().ok_or(AuthError::NoProject)?;
         let audience = tokens::AUDIENCE;
-        let new = tokens::NewToken { audience, project: &project.id, user, scopes, until, feed: None, key: None };
+        let (born, project) = (self.born(), &project.id);
+        let new = tokens::NewToken { audience, project, user, scopes, until, born, feed: None, key: None };
         tokens::sign(secret, &new, self.shared.clock.now())
     }
 
@@ -302,7 +320,7 @@ impl Auth {
         let fresh = principal.expires_at().is_none_or(|until| self.shared.clock.now() < until);
         match &principal.credential {
             Credential::Key { digest, .. } | Credential::Lent { key: Some((_, digest)), .. } if fresh => {
-                Ok(self.valid_key(digest).await?.is_some())
+                Ok(self.valid_key(digest).await?.is_some_and(|key| self.accepts(key.born)))
             }
             // A token ceases to be valid with the secret that signed it.
             Credential::Token { signer: Some(signer), .. } if fresh => {

@@ -9,7 +9,7 @@ use std::{collections::BTreeMap, time::Duration};
 use jsonwebtoken::{Algorithm, DecodingKey, EncodingKey, Header, Validation};
 use serde::{Deserialize, Serialize, de::IgnoredAny};
 use serde_json::Value;
-use threadline_core::{FeedCursor, ProjectId, Scopes, Timestamp, UserId, limits::MAX_TOKEN_BYTES};
+use threadline_core::{Born, FeedCursor, ProjectId, Scopes, Timestamp, UserId, limits::MAX_TOKEN_BYTES};
 
 use super::AuthError;
 
@@ -29,6 +29,7 @@ pub(super) struct NewToken<'a> {
     pub(super) user: &'a UserId,
     pub(super) scopes: Scopes,
     pub(super) until: Timestamp,
+    pub(super) born: Born,
     pub(super) feed: Option<FeedCursor>,
     pub(super) key: Option<&'a str>,
 }
@@ -76,6 +77,7 @@ struct Claims {
     scp: Option<Value>,
     feed: Option<FeedCursor>,
     key: Option<String>,
+    dev: Option<Value>,
 }
 
 #[derive(Serialize)]
@@ -90,6 +92,8 @@ struct NewClaims<'a> {
     feed: Option<FeedCursor>,
     #[serde(skip_serializing_if = "Option::is_none")]
     key: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    dev: Option<bool>,
 }
 
 /// Content of a verified token.
@@ -102,6 +106,8 @@ pub(super) struct Verified {
     pub(super) feed: Option<FeedCursor>,
     /// Key that requested the token; only in a feed's token.
     pub(super) key: Option<String>,
+    /// Mode of the server that made the token; of an external issuer's token always the default.
+    pub(super) born: Born,
 }
 
 /// True if a secret has the form of a token.
@@ -129,6 +135,9 @@ pub(super) fn look(token: &str) -> Result<Unverified, AuthError> {
 
 /// Refusal after which another secret of the project may still verify the token.
 pub(super) const NOT_SIGNED: &str = "its signature, algorithm or audience is invalid";
+/// Refusal of a token that a server in development mode made.
+pub(super) const BORN_IN_DEVELOPMENT: &str =
+    "it was created in development mode, where every caller can create tokens: create it on this server";
 const SCOPE_NOT_TEXT: &str = "its `scope` is not a string: name the scopes in one string, separated by spaces";
 const NOT_MAPPED: &str = "the settings of the project (issuer.scopes) map none of its scopes";
 const SCOPES_ELSEWHERE: &str = "it has a claim `scopes` or `scp`: name the scopes in `scope`, separated by spaces";
@@ -204,7 +213,10 @@ pub(super) fn verify(
             granted
         }
     };
-    Ok(Verified { user, scopes, expires_at, feed: claims.feed, key: claims.key })
+    // The claim of an external issuer may mean anything.
+    let tried = matches!(rule.words, ScopeWords::Ours) && claims.dev == Some(Value::Bool(true));
+    let born = if tried { Born::Development } else { Born::Authenticated };
+    Ok(Verified { user, scopes, expires_at, feed: claims.feed, key: claims.key, born })
 }
 
 /// The claim `scope` of an external issuer as one text: most write a string (RFC 8693, section 4.2), some an array.
@@ -238,6 +250,7 @@ pub(super) fn sign(secret: &str, new: &NewToken<'_>, now: Timestamp) -> Result<S
         scope: &scope,
         feed: new.feed,
         key: new.key,
+        dev: (new.born == Born::Development).then_some(true),
     };
     let key = EncodingKey::from_secret(secret.as_bytes());
     jsonwebtoken::encode(&Header::new(Algorithm::HS256), &claims, &key)

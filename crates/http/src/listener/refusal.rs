@@ -16,6 +16,7 @@ use tokio::time;
 use crate::{
     listener::lingering_close::{Connection, LingeringClose},
     problem::{Problem, ProblemType},
+    protection::protect,
 };
 
 /// Answers the first request of a connection, whose body is not read, and closes the connection.
@@ -38,5 +39,5 @@ pub(super) async fn refuse(stream: LingeringClose<impl Connection>) {
 async fn too_many(_: Request<Incoming>) -> Result<Response<Body>, Infallible> {
     let wait = u64::try_from(REFUSAL_RETRY_AFTER.as_millis()).unwrap_or(u64::MAX);
     let problem = Problem::new(ProblemType::TooManyConnections, "the server has reached its limit of open connections");
-    Ok(problem.retry_after(wait).into_response())
+    Ok(protect(problem.retry_after(wait).into_response()).await)
 }

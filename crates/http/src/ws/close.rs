@@ -9,6 +9,9 @@ use tokio_tungstenite::tungstenite::Error;
 
 use crate::ws::is_overdue;
 
+/// Bytes of a reason, at most: a control frame has 125 (RFC 6455, section 5.5), of which the code takes two.
+const CLOSE_REASON_BYTES: usize = 123;
+
 /// Reason why the server closes a socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum CloseCode {
@@ -32,12 +35,14 @@ pub enum CloseCode {
     BadFrame,
     /// A frame was too large.
     TooLarge,
+    /// The page's origin is not allowed.
+    ForbiddenOrigin,
     /// The server supports none of the requested subprotocols.
     UnsupportedVersion,
 }
 
 impl CloseCode {
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::Draining,
         Self::ServerError,
         Self::SlowConsumer,
@@ -48,6 +53,7 @@ impl CloseCode {
         Self::NotUtf8,
         Self::BadFrame,
         Self::TooLarge,
+        Self::ForbiddenOrigin,
         Self::UnsupportedVersion,
     ];
 
@@ -63,6 +69,7 @@ impl CloseCode {
             Self::NotUtf8 => 1007,
             Self::BadFrame => 4500,
             Self::CredentialOver => 4501,
+            Self::ForbiddenOrigin => 4503,
             Self::TooLarge => 4509,
             Self::UnsupportedVersion => 4510,
         }
@@ -80,6 +87,7 @@ impl CloseCode {
             Self::NotUtf8 => "not-utf-8",
             Self::BadFrame => "bad-frame",
             Self::CredentialOver => "credential-over",
+            Self::ForbiddenOrigin => "forbidden-origin",
             Self::TooLarge => "too-large",
             Self::UnsupportedVersion => "unsupported-version",
         }
@@ -96,8 +104,16 @@ impl CloseCode {
             | Self::NotUtf8
             | Self::BadFrame
             | Self::TooLarge
+            | Self::ForbiddenOrigin
             | Self::UnsupportedVersion => None,
         }
+    }
+
+    /// The reason with a detail, as far as a close frame has room for it.
+    pub fn reason_with(self, detail: &str) -> String {
+        let mut reason = format!("{}: {detail}", self.reason());
+        reason.truncate(reason.floor_char_boundary(CLOSE_REASON_BYTES));
+        reason
     }
 }
 
@@ -122,7 +138,19 @@ mod tests {
         for code in CloseCode::ALL {
             assert_eq!((4000..4500).contains(&code.code()), code.retry_after().is_some(), "{code:?}");
         }
+        codes.sort_unstable();
         codes.dedup();
         assert_eq!(codes.len(), CloseCode::ALL.len());
+    }
+
+    #[test]
+    fn a_reason_with_a_detail_fits_into_a_close_frame() {
+        let code = CloseCode::ForbiddenOrigin;
+        assert_eq!(code.reason_with("a"), "forbidden-origin: a");
+        let cut = code.reason_with(&"\u{e9}".repeat(200));
+        assert!(
+            cut.starts_with("forbidden-origin: \u{e9}") && (122..=CLOSE_REASON_BYTES).contains(&cut.len()),
+            "{cut}"
+        );
     }
 }

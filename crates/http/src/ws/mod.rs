@@ -18,15 +18,20 @@ use axum::{
 use futures_util::{SinkExt, StreamExt};
 use hyper::upgrade::{OnUpgrade, Upgraded};
 use hyper_util::rt::TokioIo;
-use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    time,
+};
 use tokio_tungstenite::{
     WebSocketStream,
     tungstenite::{
         Error, Message,
         handshake::derive_accept_key,
-        protocol::{Role, WebSocketConfig},
+        protocol::{CloseFrame, Role, WebSocketConfig},
     },
 };
+
+use close::CloseCode;
 
 use deadline::MessageDeadline;
 use threadline_core::limits::{SOCKET_READ_BUFFER, SOCKET_WRITE_BUFFER};
@@ -154,6 +159,18 @@ impl<T: AsyncRead + AsyncWrite + Unpin> WebSocket<T> {
     /// Queues a message and writes all that is queued.
     pub async fn send(&mut self, message: Message) -> Result<(), Error> {
         self.0.send(message).await
+    }
+
+    /// Closes a socket that is not served, with a reason, and waits for the client's end of it.
+    pub async fn close(&mut self, code: CloseCode, reason: String, patience: Duration) {
+        let frame = CloseFrame { code: code.code().into(), reason: reason.into() };
+        let closing = async {
+            if self.send(Message::Close(Some(frame))).await.is_ok() {
+                while let Some(Ok(_)) = self.recv().await {}
+            }
+        };
+        // A client that does not answer is disconnected.
+        let _ = time::timeout(patience, closing).await;
     }
 
     /// Restarts the timeout of an incomplete message, because the client was not read meanwhile.

@@ -10,14 +10,14 @@ use super::open_error::OpenError;
 
 /// The steps, oldest first. A step that was released is never changed again.
 const STEPS: [&str; 8] = [
-    include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../migrations/sqlite/0001_initial.sql")),
-    include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../migrations/sqlite/0002_projections_and_agents.sql")),
-    include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../migrations/sqlite/0003_identity.sql")),
-    include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../migrations/sqlite/0004_annotations.sql")),
-    include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../migrations/sqlite/0005_read_marker.sql")),
-    include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../migrations/sqlite/0006_driven_runs.sql")),
-    include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../migrations/sqlite/0007_nodes.sql")),
-    include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../migrations/sqlite/0008_trust.sql")),
+    include_str!("../../../../migrations/sqlite/0001_initial.sql"),
+    include_str!("../../../../migrations/sqlite/0002_projections_and_agents.sql"),
+    include_str!("../../../../migrations/sqlite/0003_identity.sql"),
+    include_str!("../../../../migrations/sqlite/0004_annotations.sql"),
+    include_str!("../../../../migrations/sqlite/0005_read_marker.sql"),
+    include_str!("../../../../migrations/sqlite/0006_driven_runs.sql"),
+    include_str!("../../../../migrations/sqlite/0007_nodes.sql"),
+    include_str!("../../../../migrations/sqlite/0008_trust.sql"),
 ];
 
 /// Takes the missing steps, each in a transaction of its own. A newer database is not changed, and used if it allows that.

@@ -58,6 +58,10 @@ export function closing(code: number, reason: string, retryAfterMs?: number | nu
     const problem = { type: "/problems/unauthorized", title: "Authentication required", status: 401, detail };
     return { name: "unauthorized", error: new ProblemError(problem, 401) };
   }
+  if (code === 4503) {
+    const problem = { type: "/problems/forbidden-origin", title: "Origin not allowed", status: 403, detail: reason };
+    return { name: "refused", error: new ProblemError(problem, 403) };
+  }
   const said = `the server closed the connection: ${code} ${reason}`;
   // The registered codes among these blame the client's frames.
   const final = (code >= 4500 && code < 5000) || [1002, 1003, 1007, 1008, 1009, 1010].includes(code);

@@ -8,7 +8,7 @@ import { Threadline } from "../../src/index.js";
 import { Server } from "../harness/server.js";
 import { Model } from "./model.js";
 
-export const API_KEY = "test-key-test-key-test-key-test-key";
+export const API_KEY = "the-operator-of-the-agentkit-tests";
 export type Data = Record<string, unknown>;
 
 export let server: Server;

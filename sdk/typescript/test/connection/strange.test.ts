@@ -2,9 +2,9 @@
 
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { WebSocketServer } from "ws";
+import { WebSocket as NodeSocket, WebSocketServer } from "ws";
 import { backoff } from "../../src/backoff.js";
-import { isProblem, type ThreadlineError } from "../../src/index.js";
+import { isProblem, type ThreadlineError, type WebSocketClass } from "../../src/index.js";
 import { POLL_PAUSE_MS, RETRY_AFTER_MAX_MS } from "../../src/limits.js";
 import { Server } from "../harness/server.js";
 import { until } from "../harness/until.js";
@@ -112,4 +112,23 @@ test("a close code without a preceding frame is evaluated", async () => {
   expect([asked, opened]).toEqual([2, 2]);
   client.close();
   listener.close();
+});
+
+test("a page whose origin is not allowed is told so", async () => {
+  const apiKey = "the-operator-of-the-tests";
+  const guarded = await Server.start({ apiKey, args: ["--allowed-origins", "https://listed.example"] });
+  class PageSocket extends NodeSocket {
+    constructor(url: string, protocols: string[]) {
+      super(url, protocols, { origin: "https://page.example" });
+    }
+  }
+  const WebSocket = PageSocket as unknown as WebSocketClass;
+  const client = connect({ url: guarded.url, apiKey, transports: ["websocket"], WebSocket });
+  const error = await new Promise<ThreadlineError>((resolve) => {
+    client.thread("t").follow({ onItem: () => {}, onError: resolve });
+  });
+  expect(isProblem(error, "forbidden-origin")).toBe(true);
+  expect(error.message).toContain("origin https://page.example is not in --allowed-origins");
+  client.close();
+  await guarded.end();
 });

@@ -13,7 +13,7 @@ export interface ServerOptions {
   /** The operator's key; without one the server runs in development mode, where every client is the default user. */
   readonly apiKey?: string;
   readonly env?: Readonly<Record<string, string>>;
-  /** Additional arguments of `threadline serve`. */
+  /** Additional arguments of the command that starts the server. */
   readonly args?: readonly string[];
 }
 
@@ -66,7 +66,8 @@ export class Server {
   /** Starts the server; kills it first if it is running. */
   async restart(): Promise<void> {
     await this.kill();
-    const args = ["serve", "--listen", `127.0.0.1:${this.port}`, "--data", this.#data, ...(this.#options.args ?? [])];
+    const command = this.apiKey === undefined ? "dev" : "serve";
+    const args = [command, "--listen", `127.0.0.1:${this.port}`, "--data", this.#data, ...(this.#options.args ?? [])];
     [this.#program] = await Program.start("the server", BINARY, args, this.#env());
   }
 

@@ -158,9 +158,5 @@ fn answer(status: u16, token: Option<&str>, frames: Option<&[String]>) -> Respon
         }
         body.push_str("]}");
     }
-    let headers = [
-        (header::CONTENT_TYPE, HeaderValue::from_static("application/json")),
-        (header::CACHE_CONTROL, HeaderValue::from_static("no-store")),
-    ];
-    (headers, body).into_response()
+    ([(header::CONTENT_TYPE, HeaderValue::from_static("application/json"))], body).into_response()
 }

@@ -126,7 +126,7 @@ fn wire_code(code: CloseCode) -> u16 {
     match code {
         CloseCode::Draining => 1012,
         CloseCode::ServerError | CloseCode::SlowConsumer => 1011,
-        CloseCode::CredentialOver => 1008,
+        CloseCode::CredentialOver | CloseCode::ForbiddenOrigin => 1008,
         CloseCode::Idle | CloseCode::MessageTimeout => 1001,
         CloseCode::NotUtf8 | CloseCode::BadFrame => 1007,
         CloseCode::TooLarge => 1009,

@@ -3,7 +3,7 @@
 use axum::{
     Extension,
     extract::State,
-    http::{HeaderMap, header},
+    http::HeaderMap,
     response::{IntoResponse, Response},
 };
 use serde_json::{Map, Value, json};
@@ -52,8 +52,7 @@ pub async fn info(
         // envelope.
         told["singleRoute"] = json!({ "resourceOperations": true, "threadEndpoints": threads });
     }
-    // The response depends on the principal and on the host name of the request, so it must not be cached.
-    Ok(([(header::CACHE_CONTROL, "no-store")], axum::Json(told)).into_response())
+    Ok(axum::Json(told).into_response())
 }
 
 /// Address of the client's socket: the host that received the request, according to the request and the proxies in
@@ -74,6 +73,8 @@ fn socket(headers: &HeaderMap) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use axum::http::HeaderName;
+
     use super::*;
 
     #[test]
@@ -92,9 +93,8 @@ mod tests {
             (&[("host", "a b")], None),
             (&[], None),
         ] {
-            let map = headers
-                .iter()
-                .map(|(name, value)| (header::HeaderName::from_static(name), value.parse().expect("a value")));
+            let map =
+                headers.iter().map(|(name, value)| (HeaderName::from_static(name), value.parse().expect("a value")));
             assert_eq!(socket(&map.collect()).as_deref(), want, "{headers:?}");
         }
     }

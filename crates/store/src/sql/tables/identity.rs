@@ -2,7 +2,9 @@
 //! on any node, the lock of the row decides which one succeeds.
 
 use async_trait::async_trait;
-use threadline_core::{ApiKey, AuditEntry, Digest, KeyId, ProjectId, Scope, Scopes, Timestamp, limits::TICKET_SWEEP};
+use threadline_core::{
+    ApiKey, AuditEntry, Born, Digest, KeyId, ProjectId, Scope, Scopes, Timestamp, limits::TICKET_SWEEP,
+};
 
 use super::Tables;
 use crate::{
@@ -21,17 +23,17 @@ pub(crate) const CHANGE_PROJECT: &str = "\
     UPDATE projects SET version = $2, settings = $3, secrets = $4 WHERE id = $1 AND version + 1 = $2 RETURNING id";
 /// Inserts no row if the digest or the id is taken; waits for a transaction that takes it at this moment.
 const PUT_KEY: &str = "\
-    INSERT INTO api_keys (digest, project, id, scopes, created_at, expires_at, revoked_at)
-    VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT DO NOTHING RETURNING id";
+    INSERT INTO api_keys (digest, project, id, scopes, created_at, expires_at, revoked_at, born)
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $8) ON CONFLICT DO NOTHING RETURNING id";
 pub(crate) const KEY: &str =
-    "SELECT project, id, scopes, created_at, expires_at, revoked_at FROM api_keys WHERE digest = $1";
+    "SELECT project, id, scopes, created_at, expires_at, revoked_at, born FROM api_keys WHERE digest = $1";
 pub(crate) const KEYS: &str =
-    "SELECT project, id, scopes, created_at, expires_at, revoked_at FROM api_keys WHERE project = $1 ORDER BY id";
+    "SELECT project, id, scopes, created_at, expires_at, revoked_at, born FROM api_keys WHERE project = $1 ORDER BY id";
 pub(crate) const ALL_KEYS: &str =
-    "SELECT digest, project, id, scopes, created_at, expires_at, revoked_at FROM api_keys ORDER BY project, id";
+    "SELECT digest, project, id, scopes, created_at, expires_at, revoked_at, born FROM api_keys ORDER BY project, id";
 pub(crate) const REVOKE: &str = "\
     UPDATE api_keys SET revoked_at = $3 WHERE project = $1 AND id = $2 AND revoked_at IS NULL
-    RETURNING project, id, scopes, created_at, expires_at, revoked_at";
+    RETURNING project, id, scopes, created_at, expires_at, revoked_at, born";
 pub(crate) const TAKE_TICKET: &str =
     "DELETE FROM socket_tickets WHERE digest = $1 RETURNING CASE WHEN until > $2 THEN bearer END";
 pub(crate) const RECORD: &str = "INSERT INTO audit (project, at, actor, action, facts) VALUES ($1, $2, $3, $4, $5)";
@@ -61,6 +63,7 @@ impl<S: Tables> IdentityStore for S {
             key.created_at.0.into(),
             key.expires_at.map(|at| at.0).into(),
             key.revoked_at.map(|at| at.0).into(),
+            key.born.as_str().into(),
         ];
         Ok(!self.recorded(PUT_KEY, values, entry).await?.is_empty())
     }
@@ -142,10 +145,11 @@ fn key<R: Cells>(columns: &mut Columns<'_, R>) -> StoreResult<ApiKey> {
         created_at: columns.time()?,
         expires_at: columns.maybe_time()?,
         revoked_at: columns.maybe_time()?,
+        born: Born::named(&columns.text()?),
     })
 }
 
-/// API keys: project, id, scopes, and the times of creation, expiry and revocation.
+/// API keys: project, id, scopes, the times of creation, expiry and revocation, and the mode that made them.
 fn keys<R: Cells>(rows: &[R]) -> StoreResult<Vec<ApiKey>> {
     each(rows, key)
 }
