@@ -109,6 +109,8 @@ const run = (status: Run["status"], more: Partial<Run> = {}): Run => {
     status,
     errorCode: null,
     errorMessage: null,
+    author: null,
+    askedBy: null,
     usage: null,
     firstSeq: 3,
     lastSeq: 42,

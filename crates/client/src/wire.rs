@@ -133,6 +133,12 @@ pub struct Run {
     pub thread_id: Option<String>,
     /// Id of the agent that the run belongs to, if any.
     pub agent_id: Option<String>,
+    /// Author of the run, such as `agent:helper` or `user:ann`.
+    #[serde(default)]
+    pub author: Option<String>,
+    /// Caller that asked for the run, in the same words.
+    #[serde(default)]
+    pub asked_by: Option<String>,
     /// State of the run.
     pub status: RunStatus,
     /// `code` of the run's RUN_ERROR, if it has one.

@@ -42,6 +42,8 @@ fn record(run: &str, first: u64, count: u64, began: Micros, ended: Micros, code:
         run_id: run.to_owned(),
         thread_id: None,
         agent_id: None,
+        author: None,
+        asked_by: None,
         status: if code.is_some() { RunStatus::Error } else { RunStatus::Finished },
         error_code: code.map(str::to_owned),
         error_message: None,
