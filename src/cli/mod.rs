@@ -15,6 +15,7 @@ pub mod nodes;
 mod output;
 mod render;
 pub mod run;
+pub mod secrets;
 pub mod tail;
 pub mod threads;
 pub mod transfer;
@@ -34,6 +35,7 @@ pub use error::{CliError, FAILED, MISUSED, report};
 pub use health::HealthArgs;
 pub use lineage::LineageArgs;
 pub use run::RunArgs;
+pub use secrets::SecretsArgs;
 pub use tail::TailArgs;
 pub use threads::ThreadsArgs;
 pub use transfer::{ExportArgs, ImportArgs};
@@ -131,6 +133,8 @@ pub enum Command {
     Backup(BackupArgs),
     /// List the generations of a store's history, or open one
     Lineage(LineageArgs),
+    /// Seal stored secrets with another key, or replace those whose key is lost
+    Secrets(SecretsArgs),
     /// Look for contradictions in stored data (exit code 1 if there are any)
     Verify(VerifyArgs),
     /// Migrate the schema of a PostgreSQL database

@@ -212,11 +212,15 @@ pub struct ProjectView {
     project_id: String,
     #[schema(value_type = Object)]
     settings: ProjectSettings,
+    /// `sealed` if the secrets of the project's tokens are encrypted in the store, `unsealed` if it has them in clear text.
+    #[schema(example = "sealed")]
+    secrets: &'static str,
 }
 
 impl ProjectView {
     fn new(project: &Project) -> Self {
-        Self { project_id: project.id.to_string(), settings: project.settings.clone() }
+        let secrets = if project.sealed { "sealed" } else { "unsealed" };
+        Self { project_id: project.id.to_string(), settings: project.settings.clone(), secrets }
     }
 }
 

@@ -23,7 +23,10 @@ use threadline_core::{
 pub use self::backup::{BackupError, backup};
 pub use self::open_error::OpenError;
 use self::{checkpoint::Checkpoints, soundness::Soundness, writer::Writer};
-use super::{LineageFence, StoreClock, StoreResult, private, sql::corrupt};
+use super::{
+    LineageFence, SecretAccess, StoreClock, StoreResult, private,
+    sql::{corrupt, secrets::Secrets},
+};
 
 /// Hot statements, which the benchmark runs directly.
 #[cfg(feature = "testing")]
@@ -46,6 +49,7 @@ mod open_error;
 mod rows;
 mod runs;
 mod seal;
+mod secrets;
 mod soundness;
 mod status;
 mod tables;
@@ -72,6 +76,7 @@ struct Inner {
     checkpoints: Checkpoints,
     readers: SqlitePool,
     fence: LineageFence,
+    secrets: Secrets,
     soundness: Soundness,
     file: PathBuf,
     wal: PathBuf,
@@ -93,9 +98,14 @@ impl SqliteStore {
         dir.join(FILE).is_file()
     }
 
-    /// Opens (or creates) the store in `dir`, which judges leases by `clock`. No other process can open it until this
-    /// one closes it or ends.
+    /// Opens (or creates) the store in `dir`, which judges leases by `clock`, with the keys in its file `secret.key`. No other
+    /// process can open it until this one closes it or ends.
     pub async fn open(dir: &Path, clock: Clock) -> Result<Self, OpenError> {
+        Self::open_with(dir, clock, SecretAccess::default()).await
+    }
+
+    /// [`SqliteStore::open`] with this use of its secrets.
+    pub async fn open_with(dir: &Path, clock: Clock, access: SecretAccess) -> Result<Self, OpenError> {
         let (lock, clock) = (lock(dir)?, StoreClock::new(clock));
         let file = dir.join(FILE);
         for name in [FILE, WAL, SHARED_MEMORY] {
@@ -103,14 +113,15 @@ impl SqliteStore {
         }
         private::open(&file).map_err(|source| OpenError::Directory { path: file.clone(), source })?;
         let writer = Arc::new(Writer::open(write_options(&file)).await?);
-        let lineage = {
+        let (lineage, secrets) = {
             let mut connection = writer.connection().await;
             let Some(connection) = connection.as_mut() else { return Err(sqlx::Error::PoolClosed.into()) };
             check_version(connection).await?;
             migrate::run(connection, &file).await?;
+            let secrets = secrets::of(connection, dir, access).await?;
             let lineage = history::at_open(connection, &file, clock.now()).await.map_err(|failure| failure.error)?;
             leases::renew_all(connection, clock.now()).await.map_err(|failure| failure.error)?;
-            lineage
+            (lineage, secrets)
         };
         let checkpoints = Checkpoints::start(&write_options(&file), writer.clone()).await?;
         let readers = SqlitePoolOptions::new()
@@ -125,7 +136,10 @@ impl SqliteStore {
         let wal = dir.join(WAL);
         let fence = LineageFence::new(lineage);
         let soundness = Soundness::default();
-        Ok(Self { inner: Arc::new(Inner { clock, writer, checkpoints, readers, fence, soundness, file, wal, lock }) })
+        let inner = Inner { clock, writer, checkpoints, readers, fence, secrets, soundness, file, wal, lock };
+        let store = Self { inner: Arc::new(inner) };
+        store.seal_all().await?;
+        Ok(store)
     }
 
     /// Closes the store cleanly: all data is in the one file, and the lock is free. Later calls fail with
