@@ -157,7 +157,7 @@ impl Keyring {
         let nonce = Nonce::try_assume_unique_for_key(nonce).map_err(|_| Unopened::Malformed)?;
         let opened = key.cipher.open_in_place(nonce, Aad::from(place.authenticated()), sealed);
         let opened = opened.map_err(|_| Unopened::WrongKey(id.to_owned()))?;
-        // What was sealed is a text, and the tag says that it is unchanged.
+        // Only texts are sealed, and the tag says that it is unchanged.
         str::from_utf8(opened).map(str::to_owned).map_err(|_| Unopened::Malformed)
     }
 }

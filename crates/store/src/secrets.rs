@@ -81,7 +81,7 @@ pub enum SecretName {
 /// Form in which a secret is stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SecretForm {
-    /// As it is.
+    /// In clear text, as the secret itself.
     Unsealed,
     /// Sealed with the key that seals now.
     Sealed,

@@ -132,7 +132,7 @@ impl IdentityStore for MemoryStore {
     }
 }
 
-/// What is in memory has no use for keys.
+/// Memory needs no keys: its data ends with the process.
 #[async_trait]
 impl SecretStore for MemoryStore {
     fn digest_key(&self, purpose: &str) -> StoreResult<DigestKey> {

@@ -171,6 +171,13 @@ mod tests {
             (sealing.form(place, "[]"), sealing.open(place, "[]").expect("as it is")),
             (SecretForm::Unsealed, "[]".to_owned())
         );
+        let line =
+            |id: &str| format!("{id}:{}", Keyring::new_line().expect("random").split_once(':').expect("a line").1);
+        let (old, new) = (line("old"), line("new"));
+        let both =
+            |lines: String| Secrets::of(Some(Arc::new(lines.parse().expect("keys"))), false, None).expect("opens").0;
+        let before = both(old.clone()).seal(place, "[]").expect("sealed");
+        assert_eq!(both(format!("{new}{old}")).form(place, &before), SecretForm::OtherKey);
         let other = ring("other").seal(place, "[]").expect("sealed");
         assert_eq!(sealing.form(place, &other), SecretForm::Unopened);
         let (unsealed, _) = Secrets::of(None, false, None).expect("opens");

@@ -24,7 +24,7 @@ pub use self::backup::{BackupError, backup};
 pub use self::open_error::OpenError;
 use self::{checkpoint::Checkpoints, soundness::Soundness, writer::Writer};
 use super::{
-    LineageFence, SecretAccess, StoreClock, StoreResult, private,
+    LineageFence, SecretAccess, SecretForm, SecretStore, StoreClock, StoreResult, private,
     sql::{corrupt, secrets::Secrets},
 };
 
@@ -85,6 +85,10 @@ struct Inner {
 
 /// Timeout for a lock that another process holds; Threadline's own processes hold none for long.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Attempts to cut the write-ahead log, and the pause between two of them.
+const CUTS: usize = 50;
+const CUT_PAUSE: Duration = Duration::from_millis(20);
 
 /// File name of the database in its directory.
 const FILE: &str = "threadline.db";
@@ -158,18 +162,50 @@ impl SqliteStore {
     pub async fn maintain(&self) -> StoreResult<bool> {
         let large = tokio::fs::metadata(&self.inner.wal).await.is_ok_and(|wal| wal.len() > WAL_LIMIT_BYTES);
         if large {
-            self.write(|connection| {
-                Box::pin(async move {
-                    wait_for_others(connection, WAL_TIMEOUT).await?;
-                    // A truncation that is not possible yet is no error, and is tried again at the next sweep.
-                    let cut = fetch::run(connection, sqlx::query("PRAGMA wal_checkpoint(TRUNCATE)")).await;
-                    wait_for_others(connection, BUSY_TIMEOUT).await?;
-                    cut
-                })
-            })
-            .await?;
+            // A truncation that is not possible yet is no error, and is tried again at the next sweep.
+            self.cut_log().await?;
         }
         Ok(large)
+    }
+
+    /// Writes the write-ahead log back and truncates it. False if others are using it.
+    async fn cut_log(&self) -> StoreResult<bool> {
+        self.write(|connection| {
+            Box::pin(async move {
+                wait_for_others(connection, WAL_TIMEOUT).await?;
+                let cut = fetch::row(connection, sqlx::query("PRAGMA wal_checkpoint(TRUNCATE)")).await;
+                wait_for_others(connection, BUSY_TIMEOUT).await?;
+                // The first column tells whether the log was in use.
+                Ok(cut?.is_none_or(|row| rows::Columns::new(&row).int().is_ok_and(|busy| busy == 0)))
+            })
+        })
+        .await
+    }
+
+    /// Seals what is not sealed with the key that seals now, as an older release or another first key has left it, and removes
+    /// the former texts from the files.
+    async fn seal_all(&self) -> StoreResult<()> {
+        let wanted = |form: &SecretForm| matches!(form, SecretForm::Unsealed | SecretForm::OtherKey);
+        if !self.inner.secrets.seals() || !self.secret_forms().await?.iter().any(|(_, form)| wanted(form)) {
+            return Ok(());
+        }
+        let pragma = async |text: &'static str| {
+            self.write(move |connection| Box::pin(fetch::run(connection, sqlx::query(text)))).await
+        };
+        // Freed space is overwritten.
+        pragma("PRAGMA secure_delete = ON").await?;
+        let sealed = self.reseal().await;
+        pragma("PRAGMA secure_delete = OFF").await?;
+        tracing::info!(sealed = sealed?, key = self.inner.secrets.sealing_key(), "sealed stored secrets");
+        // The log has the former pages. Another checkpoint may be under way.
+        for _ in 0..CUTS {
+            if self.cut_log().await? {
+                return Ok(());
+            }
+            tokio::time::sleep(CUT_PAUSE).await;
+        }
+        tracing::warn!("the write-ahead log is in use, and has unsealed secrets until it is written back");
+        Ok(())
     }
 }
 

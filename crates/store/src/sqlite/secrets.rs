@@ -6,20 +6,18 @@ use std::{
     io::{self, Write},
     path::Path,
     sync::Arc,
-    time::Duration,
 };
 
 use sqlx::{SqliteConnection, query};
 use threadline_secrets::Keyring;
 
 use super::{
-    SqliteStore,
     fetch::{self, Failure},
     open_error::OpenError,
     rows::Columns,
 };
 use crate::{
-    SecretAccess, SecretForm, SecretStore, SecretsError, StoreError, StoreResult, private,
+    SecretAccess, SecretsError, StoreError, private,
     sql::{
         secrets::{Secrets, is_sealed},
         tables::secrets::{CHANGE_ROOT, MAKE_ROOT, ROOT_VALUE},
@@ -28,9 +26,6 @@ use crate::{
 
 /// File in the data directory that has the keys.
 const KEY_FILE: &str = "secret.key";
-/// Attempts to cut the write-ahead log, and the pause between two of them.
-const CUTS: usize = 50;
-const CUT_PAUSE: Duration = Duration::from_millis(20);
 
 /// Opens the secrets of the file, and seals the root of digests first, if there are keys.
 pub(super) async fn of(
@@ -91,42 +86,4 @@ fn write(path: &Path, line: &str) -> io::Result<()> {
     fs::rename(&part, path)?;
     let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     File::open(directory)?.sync_all()
-}
-
-impl SqliteStore {
-    /// Seals what is not sealed with the key that seals now, as an older release or another first key has left it, and removes
-    /// the former texts from the files.
-    pub(super) async fn seal_all(&self) -> StoreResult<()> {
-        let wanted = |form: &SecretForm| matches!(form, SecretForm::Unsealed | SecretForm::OtherKey);
-        if !self.inner.secrets.seals() || !self.secret_forms().await?.iter().any(|(_, form)| wanted(form)) {
-            return Ok(());
-        }
-        let pragma = async |text: &'static str| {
-            self.write(move |connection| Box::pin(fetch::run(connection, query(text)))).await
-        };
-        // Freed space is overwritten.
-        pragma("PRAGMA secure_delete = ON").await?;
-        let sealed = self.reseal().await;
-        pragma("PRAGMA secure_delete = OFF").await?;
-        tracing::info!(sealed = sealed?, key = self.inner.secrets.sealing_key(), "sealed stored secrets");
-        self.cut_log().await
-    }
-
-    /// Cuts the write-ahead log, which has the former pages. Another checkpoint may be under way.
-    async fn cut_log(&self) -> StoreResult<()> {
-        for _ in 0..CUTS {
-            let cut = self.write(|connection| {
-                Box::pin(async move {
-                    let row = fetch::row(connection, query("PRAGMA wal_checkpoint(TRUNCATE)")).await?;
-                    Ok(row.is_none_or(|row| Columns::new(&row).int().is_ok_and(|busy| busy == 0)))
-                })
-            });
-            if cut.await? {
-                return Ok(());
-            }
-            tokio::time::sleep(CUT_PAUSE).await;
-        }
-        tracing::warn!("the write-ahead log is in use, and has unsealed secrets until it is written back");
-        Ok(())
-    }
 }
