@@ -361,7 +361,7 @@ pub async fn audit(
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ErasureView {
-    /// SHA-256 of the user's id, as the audit has it.
+    /// Keyed digest of the user's id, as the audit has it: the same for each erasure of this id.
     user_digest: String,
     #[schema(format = DateTime)]
     at: String,
