@@ -61,7 +61,7 @@ Examples:
   threadline threads                        List threads, the last used first
   threadline tail my-thread                 Show all events of a thread, then follow new ones
   threadline tail my-thread --json | jq .   The same as JSON
-  threadline export moved/                  Export everything, for `threadline import`
+  threadline export moved/                  Export all threads, for `threadline import`
   threadline backup copy/                   Back up the data directory of a running server
 
 Environment:
