@@ -26,6 +26,11 @@ sqlite)
   for file in threadline.db threadline.db-wal; do
     [ ! -f "$backup/$file" ] || cp -- "$backup/$file" "$data/$file"
   done
+  # A backup has no key file: the secrets are opened by the one of the former directory, or of a copy of a stopped server's.
+  for key in "$backup/secret.key" "${aside:-$backup}/secret.key"; do
+    [ ! -f "$key" ] || [ -e "$data/secret.key" ] || cp -- "$key" "$data/secret.key"
+  done
+  [ -e "$data/secret.key" ] || echo "no key file: put secret.key into $data, unless servers have --secret-key-file"
   # The server notices that the file is a copy, and opens a generation.
   sync -f "$data"
   ;;

@@ -25,7 +25,7 @@ use threadline_http::{
     listener::{self, ConnectionBounds, Listener, Serving, Timeouts},
 };
 use threadline_store::{
-    DynStore, LineageCause, LineageStore, TransferStore, VerifyStore,
+    DynStore, LineageCause, LineageStore, SecretAccess, TransferStore, VerifyStore,
     postgres::{self, PgStore},
     sqlite::{self, SqliteStore},
 };
@@ -40,6 +40,7 @@ use crate::{
 
 mod admin;
 mod departure;
+mod secrets;
 mod serve_config;
 mod settings;
 mod waiting;
@@ -111,11 +112,12 @@ impl App {
         let (store, installation): (DynStore, _) = match &config.store {
             StoreChoice::Sqlite(_) if redis.is_some() => return Err(StartError::RedisWithoutPostgres),
             StoreChoice::Sqlite(data) => {
-                let store = SqliteStore::open(data, clock.clone()).await?;
+                let store = SqliteStore::open_with(data, clock.clone(), SecretAccess::Keys(config.secret_keys)).await?;
                 (Arc::new(store), None)
             }
             StoreChoice::Postgres(url) => {
-                let open = async || PgStore::open(url, clock.clone()).await;
+                let access = SecretAccess::Keys(config.secret_keys);
+                let open = async || PgStore::open_with(url, clock.clone(), access.clone()).await;
                 let timeouts = Timeouts::within(&config.limits);
                 let store = waiting::open(&listener, timeouts, open, postgres::OpenError::may_pass).await;
                 let store = store.map_err(|error| StartError::Postgres(without_secrets(url), error))?;
@@ -123,6 +125,7 @@ impl App {
                 (Arc::new(store), Some(installation))
             }
         };
+        secrets::report(store.as_ref()).await;
         let mut ports = Ports {
             timing: config.timing,
             limits: config.limits,
@@ -183,6 +186,11 @@ impl<L: Listener> App<L> {
     /// True if requests without a credential are authenticated.
     pub fn is_development(&self) -> bool {
         self.state.http.auth.is_development()
+    }
+
+    /// Id of the key under which the secrets in the store are sealed; `None` if they are not sealed.
+    pub fn sealing_key(&self) -> Option<String> {
+        self.store.as_ref().and_then(|store| store.sealing_key())
     }
 
     /// Service behind the APIs.
@@ -327,19 +335,19 @@ pub struct CommandStore {
 }
 
 impl CommandStore {
-    /// Opens the store of a command.
-    pub async fn open(choice: &StoreChoice, missing: MissingData) -> Result<Self, CommandError> {
+    /// Opens the store of a command, with this use of its secrets.
+    pub async fn open(choice: &StoreChoice, missing: MissingData, access: SecretAccess) -> Result<Self, CommandError> {
         let store: Arc<dyn VerifyStore> = match choice {
             StoreChoice::Sqlite(data) if missing == MissingData::Refuse && !SqliteStore::is_in(data) => {
                 return Err(CommandError::NoData(data.to_owned()));
             }
-            StoreChoice::Sqlite(data) => match SqliteStore::open(data, Clock::system()).await {
+            StoreChoice::Sqlite(data) => match SqliteStore::open_with(data, Clock::system(), access).await {
                 Ok(store) => Arc::new(store),
                 Err(sqlite::OpenError::Locked { .. }) => return Err(CommandError::InUse(data.to_owned())),
                 Err(error) => return Err(CommandError::Sqlite(error)),
             },
             StoreChoice::Postgres(url) => {
-                let store = PgStore::open(url, Clock::system()).await;
+                let store = PgStore::open_with(url, Clock::system(), access).await;
                 let store = store.map_err(|error| CommandError::Postgres(without_secrets(url), error))?;
                 if store.lineage().state().cause() == Some(LineageCause::Standby) {
                     store.close().await;

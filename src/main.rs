@@ -50,6 +50,7 @@ async fn main() -> ExitCode {
         Command::Backup(args) => cli::backup::run(&args).await,
         Command::Verify(args) => cli::verify::run(&cli.connect, &args).await,
         Command::Lineage(args) => cli::report(cli::lineage::run(&args).await),
+        Command::Secrets(args) => cli::report(cli::secrets::run(&args, &mut std::io::stdout()).await),
         Command::Migrate(args) => match app::migrate(&args.store).await {
             Ok(done) => printed(done),
             Err(error) => failed(error, cli::FAILED),
@@ -108,7 +109,7 @@ async fn start(
     configuration: Configuration,
     authentication: Authentication,
 ) -> Result<App, Box<dyn std::error::Error>> {
-    let Configuration { args, agents, naming_endpoint, limits, origins, .. } = configuration;
+    let Configuration { args, agents, secret_keys, naming_endpoint, limits, origins, .. } = configuration;
     let names = agents.iter().map(|agent| agent.id.to_string());
     let names: Vec<_> = names.chain([DEMO.to_owned()]).collect::<std::collections::BTreeSet<_>>().into_iter().collect();
     let (place, store) = match &args.store {
@@ -130,6 +131,7 @@ async fn start(
         lock_key_prefix: args.lock_key_prefix,
         token_leeway: Duration::from_secs(args.token_leeway_seconds),
         authentication,
+        secret_keys,
         agents,
         agent_networks: args.allow_agent_networks,
         limits,
@@ -146,12 +148,13 @@ async fn start(
     } else {
         "authentication required: Authorization: Bearer <THREADLINE_API_KEY>"
     };
+    let secrets = app.sealing_key().map_or_else(|| "unsealed".to_owned(), |key| format!("sealed with the key {key}"));
     let url = format!("http://{}", app.local_addr()?);
     let admin = app.admin_addr().map(|address| format!("\n  admin   http://{address}")).unwrap_or_default();
     // The parent process may have closed this output; the server still starts.
     let _ = writeln!(
         std::io::stdout(),
-        "Threadline {} is listening on {url}{admin}\n  data    {place}{redis}\n  agents  {}\n  mode    {mode}\n  stop    Ctrl-C",
+        "Threadline {} is listening on {url}{admin}\n  data    {place}{redis}\n  secrets {secrets}\n  agents  {}\n  mode    {mode}\n  stop    Ctrl-C",
         env!("CARGO_PKG_VERSION"),
         names.join(", "),
     );

@@ -7,6 +7,14 @@ ALTER TABLE runs
 -- The scope `write` was divided, into names that programs before this step do not know.
 UPDATE api_keys SET scopes = trim(replace(' ' || scopes || ' ', ' write ', ' chat approve produce '))
 WHERE ' ' || scopes || ' ' LIKE '% write %';
+
+-- Secrets of the store itself. `digests` is the root of keyed digests, sealed like the secrets of projects and the definitions
+-- of agents once a node has keys; programs before this version cannot open them.
+CREATE TABLE secrets (
+  name  text COLLATE "C" PRIMARY KEY,
+  value text NOT NULL
+);
+
 UPDATE threadline_schema SET min_reader = 7;
 
 -- Mode of the server that made a key: 'authenticated', or 'development', in which every caller may make keys, so that no other

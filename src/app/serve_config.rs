@@ -1,6 +1,6 @@
 //! Configuration of a server.
 
-use std::{net::SocketAddr, path::PathBuf, time::Duration};
+use std::{net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 
 use threadline_core::{
     AllowedOrigins, Limits,
@@ -9,6 +9,7 @@ use threadline_core::{
 };
 use threadline_engine::LockTiming;
 use threadline_http::egress::Network;
+use threadline_secrets::Keyring;
 
 use crate::{config::Authentication, titles::TitleSettings};
 
@@ -29,6 +30,9 @@ pub struct ServeConfig {
     pub lock_key_prefix: String,
     /// Authentication of clients, chosen by the operator.
     pub authentication: Authentication,
+    /// Keys under which stored secrets are sealed. Without them, a data directory has its own ones, and a database keeps its
+    /// secrets unsealed.
+    pub secret_keys: Option<Arc<Keyring>>,
     /// Largest difference between the clocks of token issuers and the store's.
     pub token_leeway: Duration,
     /// Agents of the configuration.
@@ -63,6 +67,7 @@ impl ServeConfig {
             timing: LockTiming::default(),
             lock_key_prefix: DEFAULT_LOCK_KEY_PREFIX.to_owned(),
             authentication: Authentication::Development,
+            secret_keys: None,
             token_leeway: TOKEN_LEEWAY,
             agents: Vec::new(),
             agent_networks: Vec::new(),

@@ -8,14 +8,18 @@ use std::{
 
 use clap::Args;
 
-use super::error::{CliError, report};
+use super::{
+    error::{CliError, report},
+    output::note,
+};
 use crate::app;
 
 /// Source and destination of a backup.
 #[derive(Debug, Clone, Args)]
 #[command(after_help = "\
 The backup is a consistent data directory. The server continues meanwhile; its write-ahead log grows until the backup is
-complete. The backup contains keys and header values of agents: only its owner can read it (0700, files 0600).
+complete. Only its owner can read it (0700, files 0600). The secrets in it are sealed, and the key is not in it: without a copy of
+the key file (secret.key in the data directory, or that of --secret-key-file) no server starts on the backup.
 Back up a Postgres database with its own tools: see OPERATIONS.md, also for restoring a backup.
 
 Examples:
@@ -44,5 +48,6 @@ pub async fn run(args: &BackupArgs) -> ExitCode {
 async fn copy(args: &BackupArgs) -> Result<(), CliError> {
     let bytes = app::backup(&args.data, &args.to).await.map_err(|error| CliError::Transfer(error.to_string()))?;
     writeln!(io::stdout(), "backed up {} to {}: {bytes} bytes", args.data.display(), args.to.display())?;
+    note("the key file that opens its secrets is not in the backup: keep a copy of it in another place");
     Ok(())
 }

@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use clap::{Args, Subcommand};
 use threadline_core::limits::MAX_PAGE;
-use threadline_store::{LineageCause, LineageStore};
+use threadline_store::{LineageCause, LineageStore, SecretAccess};
 
 use super::{error::CliError, transfer::PlaceArgs};
 use crate::app::{CommandStore, MissingData};
@@ -38,7 +38,7 @@ pub async fn run(args: &LineageArgs) -> Result<(), CliError> {
     let place = match &args.operation {
         Operation::List(place) | Operation::New(place) => place,
     };
-    let opened = CommandStore::open(&place.choice(), MissingData::Refuse).await.map_err(told)?;
+    let opened = CommandStore::open(&place.choice(), MissingData::Refuse, SecretAccess::None).await.map_err(told)?;
     let store = opened.store();
     let done = match args.operation {
         Operation::List(_) => list(store.as_ref()).await,

@@ -15,6 +15,7 @@ pub mod nodes;
 mod output;
 mod render;
 pub mod run;
+pub mod secrets;
 pub mod tail;
 pub mod threads;
 pub mod transfer;
@@ -34,6 +35,7 @@ pub use error::{CliError, FAILED, MISUSED, report};
 pub use health::HealthArgs;
 pub use lineage::LineageArgs;
 pub use run::RunArgs;
+pub use secrets::SecretsArgs;
 pub use tail::TailArgs;
 pub use threads::ThreadsArgs;
 pub use transfer::{ExportArgs, ImportArgs};
@@ -59,7 +61,7 @@ Examples:
   threadline threads                        List threads, the last used first
   threadline tail my-thread                 Show all events of a thread, then follow new ones
   threadline tail my-thread --json | jq .   The same as JSON
-  threadline export moved/                  Export everything, for `threadline import`
+  threadline export moved/                  Export all threads, for `threadline import`
   threadline backup copy/                   Back up the data directory of a running server
 
 Environment:
@@ -131,6 +133,8 @@ pub enum Command {
     Backup(BackupArgs),
     /// List the generations of a store's history, or open one
     Lineage(LineageArgs),
+    /// Seal stored secrets with another key, or replace those whose key is lost
+    Secrets(SecretsArgs),
     /// Look for contradictions in stored data (exit code 1 if there are any)
     Verify(VerifyArgs),
     /// Migrate the schema of a PostgreSQL database

@@ -3,17 +3,20 @@
 use std::{
     io::{self, Write},
     path::{Path, PathBuf},
+    sync::Arc,
 };
 
 use clap::Args;
 use threadline_core::{ThreadId, UserId};
+use threadline_secrets::Keyring;
+use threadline_store::SecretAccess;
 
 use super::{connect::ConnectArgs, error::CliError, output::note};
 use crate::{
     app::{CommandStore, MissingData, StoreChoice},
-    config::StoreUrl,
+    config::{StoreUrl, secret_keys},
     progress::Progress,
-    transfer::{self, Selection, Transferred},
+    transfer::{self, ExportedSecrets, Selection, Transferred},
 };
 
 /// The store that a command opens directly, without a server.
@@ -25,6 +28,21 @@ pub struct PlaceArgs {
     /// A Postgres database instead of the directory: postgres://user:password@host/database
     #[arg(long, env = "THREADLINE_STORE", value_name = "URL", value_parser = StoreUrl)]
     pub store: Option<String>,
+}
+
+/// The keys of a command that uses the secrets of a store.
+#[derive(Debug, Clone, Args)]
+pub struct SecretKeyArgs {
+    /// File with the keys that seal the secrets of the store; not needed for a data directory that has a secret.key
+    #[arg(long, env = "THREADLINE_SECRET_KEY_FILE", value_name = "FILE")]
+    pub secret_key_file: Option<PathBuf>,
+}
+
+impl SecretKeyArgs {
+    /// Reads the keys, if a file is named.
+    pub fn keys(&self) -> Result<Option<Arc<Keyring>>, CliError> {
+        Ok(self.secret_key_file.as_deref().map(secret_keys).transpose()?)
+    }
 }
 
 impl PlaceArgs {
@@ -40,15 +58,17 @@ impl PlaceArgs {
 /// Source, destination and selection of an export.
 #[derive(Debug, Clone, Args)]
 #[command(after_help = "\
-The export contains all threads with their runs and events, feeds, the agents created over the API with their keys, projects
-with the secrets of their tokens, and the digests of API keys: keep the directory private. Events are copied byte for byte, and
-every cursor stays valid.
+The export contains all threads with their runs and events, feeds, the settings of projects, and the digests of API keys. Events
+are copied byte for byte, and every cursor stays valid. With --with-secrets it also contains, in clear text, the agents created
+over the API with their keys, and the secrets that sign the tokens of projects. Without it, the importing store makes new secrets:
+tokens of users end, and the agents have to be created again.
 Run an interrupted export again to continue it; run a complete one again to export the changes since.
 Stop the server of a data directory first. Nodes over a database may keep running, but events appended during the export may
 be missing.
 
 Examples:
   threadline export moved/
+  threadline export --with-secrets moved/
   threadline export --data /var/lib/threadline moved/
   threadline export --thread my-thread --thread another one-or-two/
   threadline export --user alice alice/
@@ -64,6 +84,12 @@ pub struct ExportArgs {
     /// Only this thread; may be given several times
     #[arg(long = "thread", value_name = "ID", value_parser = thread_id)]
     pub threads: Vec<ThreadId>,
+    /// Also export the secrets of projects and the agents created over the API, in clear text
+    #[arg(long)]
+    pub with_secrets: bool,
+    /// Keys of the store.
+    #[command(flatten)]
+    pub keys: SecretKeyArgs,
 }
 
 /// Source, selection and destination of an import.
@@ -88,6 +114,9 @@ pub struct ImportArgs {
     /// Only this thread; may be given several times
     #[arg(long = "thread", value_name = "ID", value_parser = thread_id)]
     pub threads: Vec<ThreadId>,
+    /// Keys of the store.
+    #[command(flatten)]
+    pub keys: SecretKeyArgs,
 }
 
 fn thread_id(text: &str) -> Result<ThreadId, String> {
@@ -108,17 +137,31 @@ fn selection(connect: &ConnectArgs, threads: &[ThreadId]) -> Result<Selection, C
 
 pub async fn export(connect: &ConnectArgs, args: &ExportArgs) -> Result<(), CliError> {
     let selection = selection(connect, &args.threads)?;
-    let opened = CommandStore::open(&args.place.choice(), MissingData::Refuse).await.map_err(told)?;
+    if args.with_secrets && !selection.is_all() {
+        let only = format!("--with-secrets is for an export of everything, and this one is of {selection}");
+        return Err(CliError::Transfer(only));
+    }
+    let (secrets, access) = match args.with_secrets {
+        true => (ExportedSecrets::Written, SecretAccess::Keys(args.keys.keys()?)),
+        false => (ExportedSecrets::LeftOut, SecretAccess::None),
+    };
+    let opened = CommandStore::open(&args.place.choice(), MissingData::Refuse, access).await.map_err(told)?;
     let progress = Progress::default();
-    let moved = transfer::export(opened.store(), &args.to, &selection, opened.store().clock().now(), &progress).await;
+    let now = opened.store().clock().now();
+    let moved = transfer::export(opened.store(), &args.to, &selection, secrets, now, &progress).await;
     progress.clear();
     opened.close().await;
-    say("exported", &moved.map_err(told)?, "to", &args.to)
+    say("exported", &moved.map_err(told)?, "to", &args.to)?;
+    if selection.is_all() && !args.with_secrets {
+        note("without the secrets of projects and the agents created over the API: to export them, add --with-secrets");
+    }
+    Ok(())
 }
 
 pub async fn import(connect: &ConnectArgs, args: &ImportArgs) -> Result<(), CliError> {
     let selection = selection(connect, &args.threads)?;
-    let opened = CommandStore::open(&args.place.choice(), MissingData::Create).await.map_err(told)?;
+    let access = SecretAccess::Keys(args.keys.keys()?);
+    let opened = CommandStore::open(&args.place.choice(), MissingData::Create, access).await.map_err(told)?;
     let progress = Progress::default();
     let refused = |refusal: &transfer::Refusal| note(&format!("rejected: {refusal}"));
     let moved = transfer::import(opened.store(), &args.from, &selection, &progress, refused).await;

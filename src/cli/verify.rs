@@ -8,6 +8,7 @@ use std::{
 
 use clap::Args;
 use threadline_core::{ProjectId, Timestamp};
+use threadline_store::SecretAccess;
 
 use super::{
     connect::ConnectArgs,
@@ -106,7 +107,8 @@ fn exit(clean: Result<bool, CliError>) -> ExitCode {
 /// True if no contradiction was found.
 async fn of(choice: &StoreChoice, scope: &Scope) -> Result<bool, CliError> {
     let told = |error: &dyn std::fmt::Display| CliError::Transfer(error.to_string());
-    let opened = CommandStore::open(choice, MissingData::Refuse).await.map_err(|error| told(&error))?;
+    let opened =
+        CommandStore::open(choice, MissingData::Refuse, SecretAccess::None).await.map_err(|error| told(&error))?;
     let progress = Progress::default();
     let mut output = Ok(());
     let mut print = |line: String| {

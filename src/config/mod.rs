@@ -29,8 +29,9 @@ mod settings;
 use std::{
     collections::{BTreeMap, BTreeSet},
     ffi::{OsStr, OsString},
-    fs, io,
+    io,
     path::{Path, PathBuf},
+    sync::Arc,
 };
 
 use clap::{ArgMatches, FromArgMatches, builder::Resettable, parser::ValueSource};
@@ -47,10 +48,13 @@ use threadline_core::{
     agent::Agent,
     limits::{MIN_OPERATOR_KEY_CHARS, MIN_OPERATOR_KEY_DIFFERENT},
 };
+use threadline_secrets::{Keyring, KeyringError};
+use threadline_store::private::{KeyFileError, read_key_file};
 
 /// Variable that holds the API key. Arguments never do, since other users of the machine can see them.
 pub const API_KEY_VARIABLE: &str = "THREADLINE_API_KEY";
 const API_KEY_FILE_VARIABLE: &str = "THREADLINE_API_KEY_FILE";
+const SECRET_KEY_FILE_VARIABLE: &str = "THREADLINE_SECRET_KEY_FILE";
 /// Setting that `threadline dev` sets.
 const DEVELOPMENT: &str = "development";
 /// Variable that holds the key of the naming endpoint.
@@ -74,9 +78,12 @@ pub enum ConfigError {
     /// An agent is not complete or contradicts itself.
     #[error("invalid agent {0}: {1}")]
     Agent(AgentId, String),
-    /// The file with the key cannot be read.
-    #[error("cannot read the API key from {path}: {1}", path = .0.display())]
-    KeyFile(PathBuf, #[source] io::Error),
+    /// A file with keys cannot be read, or other users can read or change it.
+    #[error(transparent)]
+    KeyFile(#[from] KeyFileError),
+    /// The file of secret keys has none that can be used.
+    #[error("invalid secret key file {path}: {1}", path = .0.display())]
+    SecretKeys(PathBuf, #[source] KeyringError),
     /// Neither development mode nor an operator key: a server must not be open because a setting was forgotten.
     #[error(
         "set an API key, or choose development mode:\n  \
@@ -186,6 +193,8 @@ pub struct Configuration {
     pub agents: Vec<Agent>,
     /// Authentication of clients; `None` if it was not chosen, and no server starts.
     authentication: Option<Authentication>,
+    /// Keys under which stored secrets are sealed; without them, those of the data directory, or none.
+    pub secret_keys: Option<Arc<Keyring>>,
     /// Endpoint that makes names of threads.
     pub naming_endpoint: Option<Agent>,
     pub limits: Limits,
@@ -246,9 +255,12 @@ fn load_with(
     }
     let mut args = ServeArgs::from_arg_matches(&setting::command().try_get_matches_from(line)?)?;
     (args.config, args.agents) = (given.config, given.agents);
-    if environment(API_KEY_FILE_VARIABLE).is_some_and(|value| is_blank(&value)) {
-        return Err(ConfigError::BlankKeyFile(API_KEY_FILE_VARIABLE));
+    for name in [API_KEY_FILE_VARIABLE, SECRET_KEY_FILE_VARIABLE] {
+        if environment(name).is_some_and(|value| is_blank(&value)) {
+            return Err(ConfigError::BlankKeyFile(name));
+        }
     }
+    let secret_keys = args.secret_key_file.as_deref().map(secret_keys).transpose()?;
     let key = operator_key(environment(API_KEY_VARIABLE), args.api_key_file.as_deref())?;
     let authentication = match (args.development, key) {
         (true, Some(OperatorKey { place, .. })) => return Err(ConfigError::KeyInDevelopment(place)),
@@ -266,7 +278,17 @@ fn load_with(
     // Each origin was checked before.
     let origins = AllowedOrigins::parse(&args.allowed_origins).unwrap_or_default();
     let flagged_agents = args.agents.iter().map(|(name, _)| name.clone()).collect();
-    Ok(Configuration { args, agents, authentication, naming_endpoint, limits, origins, chosen, flagged_agents })
+    Ok(Configuration {
+        args,
+        agents,
+        authentication,
+        secret_keys,
+        naming_endpoint,
+        limits,
+        origins,
+        chosen,
+        flagged_agents,
+    })
 }
 
 /// Builds the naming endpoint, if one is configured; only then is its key read.
@@ -324,6 +346,12 @@ fn operator_key(variable: Option<OsString>, file: Option<&Path>) -> Result<Optio
     Ok(Some(OperatorKey { text, place }))
 }
 
+/// Reads the keys under which stored secrets are sealed.
+pub fn secret_keys(path: &Path) -> Result<Arc<Keyring>, ConfigError> {
+    let keys = read_key_file(path)?.parse();
+    keys.map(Arc::new).map_err(|error| ConfigError::SecretKeys(path.to_owned(), error))
+}
+
 fn is_blank(value: &OsStr) -> bool {
     value.to_str().is_some_and(|text| text.trim().is_empty())
 }
@@ -342,8 +370,7 @@ fn api_key_of(
         }
     }
     let Some(file) = file else { return Ok(None) };
-    let key = fs::read_to_string(file).map_err(|error| ConfigError::KeyFile(file.to_owned(), error))?;
-    trimmed(key).map(Some).ok_or_else(|| ConfigError::NoKey(file.to_owned()))
+    trimmed(read_key_file(file)?).map(Some).ok_or_else(|| ConfigError::NoKey(file.to_owned()))
 }
 
 /// Merges the agents of the file with those of the command line (`(name, url)` of AG-UI endpoints), which take

@@ -55,6 +55,10 @@ pub struct ServeArgs {
     /// of the machine can see flags
     #[arg(long, env = "THREADLINE_API_KEY_FILE", value_name = "FILE")]
     pub api_key_file: Option<PathBuf>,
+    /// File with the keys under which the secrets in the store are sealed: lines id:base64 of 32 bytes, of which the first seals
+    /// and all open. Default: secret.key in the data directory, which the server makes; with --store, secrets are not sealed
+    #[arg(long, env = "THREADLINE_SECRET_KEY_FILE", value_name = "FILE")]
+    pub secret_key_file: Option<PathBuf>,
     /// Allowed origin of web pages, as scheme://host or scheme://host:port; may be given several times, and in the variable
     /// separated by commas. Pages of this server's own host are always allowed. Without this setting, or with *, pages of all
     /// origins are, since each needs a key, token or ticket; in development mode only pages of this machine are

@@ -1,4 +1,4 @@
-use std::collections::HashMap;
+use std::{collections::HashMap, fs, os::unix::fs::PermissionsExt};
 
 use super::*;
 use threadline_core::agent::AgentKind;
@@ -114,12 +114,18 @@ fn the_file_and_the_flags_name_agents() {
     assert!(twice.is_err_and(|error| error.contains("twice")));
 }
 
+/// Writes a file that only its owner can read.
+fn key_file(path: &Path, text: &str) {
+    fs::write(path, text).expect("written");
+    fs::set_permissions(path, fs::Permissions::from_mode(0o600)).expect("ours");
+}
+
 #[test]
 fn the_key_comes_from_the_environment_or_from_a_file() {
     let directory = tempfile::tempdir().expect("a directory");
     let (good, empty) = (directory.path().join("key"), directory.path().join("empty"));
-    fs::write(&good, "from the file, 22 signs\n").expect("written");
-    fs::write(&empty, "\n").expect("written");
+    key_file(&good, "from the file, 22 signs\n");
+    key_file(&empty, "\n");
     let key = |file: Option<&Path>, variable: Option<&str>| {
         operator_key(variable.map(OsString::from), file).map(|key| key.map(|key| key.text))
     };
@@ -138,7 +144,7 @@ fn the_key_comes_from_the_environment_or_from_a_file() {
     let repeated = "password!".repeat(5);
     assert!(matches!(key(None, Some(&repeated)), Err(ConfigError::UniformKey { different: 8, .. })));
     assert!(key(None, Some(&format!("{repeated}12"))).is_ok());
-    assert!(matches!(key(Some(Path::new("/nowhere")), None), Err(ConfigError::KeyFile(..))));
+    assert!(matches!(key(Some(Path::new("/nowhere")), None), Err(ConfigError::KeyFile(KeyFileError::Io(..)))));
 }
 
 #[test]
@@ -179,7 +185,7 @@ fn the_endpoint_for_names_is_whole_or_not_there() {
     assert!(on.is_ok_and(|it| it.args.generate_thread_names));
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("key");
-    fs::write(&path, "from-the-file\n").expect("written");
+    key_file(&path, "from-the-file\n");
     let url = "naming_base_url = \"https://models.test/v1/\"\n";
     let (model, file) = ("naming_model = \"m\"\n", format!("naming_api_key_file = {:?}\n", path));
     let key = |text: &str, variables: &[(&str, &str)]| {

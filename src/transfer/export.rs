@@ -25,7 +25,7 @@ use super::{
     format::{AgentFacts, AgentLine, FeedLine, RunFacts, RunLine, ThreadFacts, ThreadLine},
     manifest::{self, FileEntry, Header, Line, ThreadEntry, Threads},
     projects,
-    selection::Selection,
+    selection::{ExportedSecrets, Selection},
 };
 use crate::progress::Progress;
 
@@ -35,6 +35,7 @@ pub async fn export(
     store: Arc<dyn TransferStore>,
     directory: &Path,
     selection: &Selection,
+    secrets: ExportedSecrets,
     now: Timestamp,
     progress: &Progress,
 ) -> Result<Transferred, TransferError> {
@@ -92,8 +93,11 @@ pub async fn export(
     }
     let mut others = Vec::new();
     if selection.is_all() {
-        others.push(Line::Agents(agents(store.as_ref(), &directory).await?));
-        others.extend(projects::write(store.as_ref(), &directory).await?.map(Line::Projects));
+        match secrets {
+            ExportedSecrets::Written => others.push(Line::Agents(agents(store.as_ref(), &directory).await?)),
+            ExportedSecrets::LeftOut => directory.remove(AGENTS)?,
+        }
+        others.extend(projects::write(store.as_ref(), &directory, secrets).await?.map(Line::Projects));
     }
     others.extend(annotations::write(store.as_ref(), &directory, &threads).await?.map(Line::Annotations));
     if selection.threads.is_empty() {

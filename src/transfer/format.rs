@@ -8,6 +8,8 @@ use threadline_core::{
 };
 use threadline_store::{MovedThread, StoreError, StoredProject};
 
+use super::selection::ExportedSecrets;
+
 /// Name of the format in the first line of a manifest.
 pub const FORMAT: &str = "threadline-export";
 /// Version that is written, and the newest version that is read.
@@ -288,20 +290,30 @@ pub enum ProjectLine {
 pub struct ProjectFacts {
     project_id: ProjectId,
     settings: Box<RawValue>,
-    secrets: Box<RawValue>,
+    /// Absent in an export without secrets.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    secrets: Option<Box<RawValue>>,
 }
 
 impl ProjectFacts {
     /// Facts of this project.
-    pub fn of(project: StoredProject) -> Result<Self, StoreError> {
+    pub fn of(project: StoredProject, exported: ExportedSecrets) -> Result<Self, StoreError> {
         let StoredProject { id, settings, secrets, .. } = project;
-        Ok(Self { project_id: id, settings: raw(settings)?, secrets: raw(secrets)? })
+        let secrets = match (exported, secrets) {
+            (ExportedSecrets::LeftOut, _) => None,
+            (ExportedSecrets::Written, Some(secrets)) => Some(raw(secrets)?),
+            (ExportedSecrets::Written, None) => {
+                return Err(StoreError::Corrupt(format!("the secrets of the project {id} cannot be opened")));
+            }
+        };
+        Ok(Self { project_id: id, settings: raw(settings)?, secrets })
     }
 
     /// Builds a new project, at version 1.
     pub fn project(self) -> StoredProject {
-        let (settings, secrets) = (self.settings.get().to_owned(), self.secrets.get().to_owned());
-        StoredProject { id: self.project_id, version: 1, settings, secrets }
+        let (settings, secrets) =
+            (self.settings.get().to_owned(), self.secrets.map(|secrets| secrets.get().to_owned()));
+        StoredProject { id: self.project_id, version: 1, settings, secrets, sealed: false }
     }
 }
 

@@ -27,5 +27,5 @@ pub use counts::Transferred;
 pub use error::{Damage, Refusal, TransferError};
 pub use export::export;
 pub use import::import;
-pub use selection::Selection;
+pub use selection::{ExportedSecrets, Selection};
 pub use verify::{Finding, FindingKind, Scope, Verified, verify};

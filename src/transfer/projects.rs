@@ -6,15 +6,20 @@ use super::{
     format::{KeyFacts, ProjectFacts, ProjectLine},
     manifest::FileEntry,
     reading::Lines,
+    selection::ExportedSecrets,
 };
 use threadline_core::{ApiKey, Digest};
-use threadline_store::{StoredProject, TransferStore};
+use threadline_store::{StoreError, StoredProject, TransferStore};
 
 /// Writes the file of projects. Returns `None`, and leaves no file, if there are no projects and no keys.
-pub async fn write(store: &dyn TransferStore, directory: &Directory) -> Result<Option<FileEntry>, TransferError> {
+pub async fn write(
+    store: &dyn TransferStore,
+    directory: &Directory,
+    secrets: ExportedSecrets,
+) -> Result<Option<FileEntry>, TransferError> {
     let mut lines = Vec::new();
     for project in store.projects().await? {
-        lines.push(ProjectLine::Project(ProjectFacts::of(project)?));
+        lines.push(ProjectLine::Project(ProjectFacts::of(project, secrets)?));
     }
     for (key, digest) in store.all_keys().await? {
         lines.push(ProjectLine::Key(KeyFacts::of(key, &digest)));
@@ -63,7 +68,7 @@ pub async fn put(
     for item in items {
         match item {
             Item::Project(project) => {
-                if !store.put_project(&project, None).await? && !is_there(store, &project).await? {
+                if !put_project(store, &project).await? && !is_there(store, &project).await? {
                     refused.push(Refusal {
                         what: format!("project {}", project.id),
                         why: "it exists with other settings or secrets, and was not changed".to_owned(),
@@ -83,9 +88,21 @@ pub async fn put(
     Ok(refused)
 }
 
+/// Stores a project, with a new secret if the export has none.
+async fn put_project(store: &dyn TransferStore, project: &StoredProject) -> Result<bool, TransferError> {
+    if project.secrets.is_some() {
+        return Ok(store.put_project(project, None).await?);
+    }
+    let made = threadline_secrets::generate().map_err(|error| StoreError::Unavailable(error.to_string()))?;
+    let secrets = Some(serde_json::json!([made]).to_string());
+    Ok(store.put_project(&StoredProject { secrets, ..project.clone() }, None).await?)
+}
+
 async fn is_there(store: &dyn TransferStore, project: &StoredProject) -> Result<bool, TransferError> {
     let all = store.projects().await?;
-    let same = |own: &StoredProject| (&own.settings, &own.secrets) == (&project.settings, &project.secrets);
+    let same = |own: &StoredProject| {
+        own.settings == project.settings && (project.secrets.is_none() || own.secrets == project.secrets)
+    };
     Ok(all.iter().any(|own| own.id == project.id && same(own)))
 }
 

@@ -48,3 +48,12 @@ impl fmt::Display for Selection {
         self.user.as_ref().map_or(Ok(()), |user| write!(f, " of user {user}"))
     }
 }
+
+/// Treatment of the secrets of projects and of the definitions of agents, which hold keys.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ExportedSecrets {
+    /// The files have them, in clear text.
+    Written,
+    /// The files do not have them.
+    LeftOut,
+}

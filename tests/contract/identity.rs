@@ -21,7 +21,8 @@ fn other() -> ProjectId {
 }
 
 fn stored(id: &ProjectId, version: i64, settings: &str) -> StoredProject {
-    StoredProject { id: id.clone(), version, settings: settings.to_owned(), secrets: format!("[{version}]") }
+    let secrets = Some(format!("[{version}]"));
+    StoredProject { id: id.clone(), version, settings: settings.to_owned(), secrets, sealed: false }
 }
 
 fn key(project: &ProjectId, id: &str, scopes: Scopes) -> ApiKey {
@@ -103,7 +104,15 @@ pub async fn a_project_is_put_by_version(env: Env) {
         let entry = entry(&project.id, project.version);
         env.store.put_project(project, Some(&entry)).await.expect("answers")
     };
-    let all = async || env.store.projects().await.expect("reads");
+    let seals = env.store.sealing_key().is_some();
+    let all = async || {
+        let all = env.store.projects().await.expect("reads").into_iter();
+        let all = all.map(|project| {
+            assert_eq!(project.sealed, seals);
+            StoredProject { sealed: false, ..project }
+        });
+        all.collect::<Vec<_>>()
+    };
     assert_eq!(all().await, []);
     for version in [i64::MIN, -1, 0, 2, 7] {
         assert!(!put(&stored(&project(), version, "{}")).await, "there is no version before {version}");

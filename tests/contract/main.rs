@@ -27,6 +27,7 @@ mod redis_cluster;
 mod redis_sentinels;
 mod restored;
 mod runs;
+mod secrets;
 mod sqlite;
 mod support;
 mod threads;

@@ -77,6 +77,8 @@ async fn a_restored_backup_opens_a_generation_and_the_original_does_not() {
     let (env, store) = open(&data).await;
     let written = Written::first(&env, &store).await;
     backup(&data, &copied).await.expect("copies");
+    assert!(!copied.join("secret.key").exists());
+    fs::copy(data.join("secret.key"), copied.join("secret.key")).expect("copied");
     written.then(&env, &store).await;
 
     let (env, restored) = open(&copied).await;

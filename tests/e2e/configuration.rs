@@ -1,7 +1,8 @@
 //! The configuration of the real program: variables, file and flags.
 
 use std::{
-    fs,
+    fs::{self, Permissions},
+    os::unix::fs::PermissionsExt,
     path::Path,
     process::{Command, Output},
 };
@@ -108,6 +109,7 @@ fn a_key_that_protects_nothing_is_refused() {
     // A secret that came out empty is an error, whatever else names a key.
     const GOOD: &str = "0123456789abcdefghijkl";
     fs::write(&file, GOOD).expect("written");
+    fs::set_permissions(&file, Permissions::from_mode(0o600)).expect("ours");
     for blank in ["", "  ", "\n"] {
         refused(&[("THREADLINE_API_KEY", blank)], &["THREADLINE_API_KEY", "blank", "unset"]);
         let both = [("THREADLINE_API_KEY", blank), ("THREADLINE_API_KEY_FILE", path)];
@@ -150,6 +152,54 @@ fn a_key_that_protects_nothing_is_refused() {
     assert_eq!(good(&["config", "--check"], &[on]), "The configuration is valid.\n");
     assert!(good(&["config", "--development"], &[]).contains("# from the command line\ndevelopment = true\n"));
     assert_eq!(good(&["config", "--check"], &[("THREADLINE_API_KEY_FILE", path)]), "The configuration is valid.\n");
+}
+
+/// Whoever can change a file of keys can put in their own, and whoever can read one has the keys.
+#[test]
+fn files_of_keys_that_others_can_use_are_refused() {
+    // Not in memory, where such a file may be readable.
+    let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory");
+    let (api, secret, data) =
+        (directory.path().join("api"), directory.path().join("secret"), directory.path().join("data"));
+    fs::write(&api, "0123456789abcdefghijkl").expect("written");
+    fs::write(&secret, format!("k1:{}=\n", "A".repeat(43))).expect("written");
+    let data = data.to_str().expect("text");
+    for (name, file) in [("THREADLINE_API_KEY_FILE", &api), ("THREADLINE_SECRET_KEY_FILE", &secret)] {
+        let variables = [(name, file.to_str().expect("text"))];
+        for (mode, advice) in [(0o660, "chmod go-w"), (0o602, "chmod go-w"), (0o644, "chmod o-r")] {
+            fs::set_permissions(file, Permissions::from_mode(mode)).expect("ours");
+            for arguments in [&["serve", "--listen", "127.0.0.1:0", "--data", data][..], &["config", "--check"]] {
+                let output = threadline(arguments, &variables);
+                let (out, error) = said(&output);
+                assert_eq!((output.status.code(), out.as_str()), (Some(2), ""), "{mode:o}: {error}");
+                assert!(error.contains(advice) && error.contains(variables[0].1), "{mode:o}: {error}");
+            }
+            let left = fs::metadata(file).expect("there").permissions().mode();
+            assert_eq!(left & 0o777, mode, "the mode is the operator's");
+        }
+        for mode in [0o600, 0o440] {
+            fs::set_permissions(file, Permissions::from_mode(mode)).expect("ours");
+            assert_eq!(good(&["config", "--check"], &variables), "The configuration is valid.\n");
+        }
+    }
+    assert!(!Path::new(data).exists(), "nothing is touched");
+}
+
+#[test]
+fn files_of_secret_keys_are_checked_and_not_shown() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let file = directory.path().join("secret.key");
+    let path = file.to_str().expect("text");
+    for (text, reason) in [("", "no key"), ("s3cret", "line 1"), ("k:AAAA", "line 1"), ("a b:s3cret", "line 1")] {
+        fs::write(&file, text).expect("written");
+        fs::set_permissions(&file, Permissions::from_mode(0o600)).expect("ours");
+        let output = threadline(&["config", "--check"], &[("THREADLINE_SECRET_KEY_FILE", path)]);
+        let (_, error) = said(&output);
+        assert!(output.status.code() == Some(2) && error.contains(reason) && error.contains(path), "{text}: {error}");
+        assert!(!error.contains("s3cret"), "{error}");
+    }
+    let blank = threadline(&["config", "--check"], &[("THREADLINE_SECRET_KEY_FILE", "")]);
+    assert!(blank.status.code() == Some(2) && said(&blank).1.contains("THREADLINE_SECRET_KEY_FILE is set but blank"));
 }
 
 #[test]

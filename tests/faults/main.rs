@@ -17,6 +17,7 @@ mod order;
 mod private;
 mod producers;
 mod raw;
+mod secrets;
 mod server;
 mod shutdown;
 mod sockets;

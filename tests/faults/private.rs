@@ -48,8 +48,8 @@ fn run(arguments: &[&str]) -> Output {
     command.args(&OPEN[1..]).arg(BINARY).args(arguments).output().expect("the program runs")
 }
 
-/// The lines that it has logged; what it has written is read a moment later.
-async fn logged(server: &Server, word: &str) -> String {
+/// The first line that it has logged with this word; what it has written is read a moment later.
+pub async fn logged(server: &Server, word: &str) -> String {
     let found = async {
         loop {
             if let Some(line) = server.said().lines().find(|line| line.contains(word)) {
@@ -69,7 +69,7 @@ async fn data_backups_and_exports_are_for_their_owner_alone() {
     let mut server = Server::start(command(&data, &OPEN));
     Api::of(&server.url).post("/v1/threads", r#"{"threadId":"t"}"#).await.done();
     let files = assert_private(&data);
-    for file in ["lock", "threadline.db", "threadline.db-shm", "threadline.db-wal"] {
+    for file in ["lock", "secret.key", "threadline.db", "threadline.db-shm", "threadline.db-wal"] {
         assert!(files.iter().any(|found| found == file), "{file} in {files:?}");
     }
     assert_eq!(mode(&home.path().join("var")), 0o700, "what is made on the way as well");
@@ -105,12 +105,12 @@ async fn data_that_others_could_read_is_closed_to_them_at_the_start() {
     drop(Server::on(&data));
     // As releases before this one have left it, killed in the middle of their work.
     set(&data, 0o755);
-    for file in ["threadline.db", "threadline.db-wal", "lock"] {
+    for file in ["threadline.db", "threadline.db-wal", "lock", "secret.key"] {
         set(&data.join(file), 0o644);
     }
     let server = Server::start(command(&data, &OPEN));
     assert_private(&data);
-    for path in [data.clone(), data.join("threadline.db"), data.join("threadline.db-wal")] {
+    for path in [data.clone(), data.join("threadline.db"), data.join("threadline.db-wal"), data.join("secret.key")] {
         let line = logged(&server, &format!("{} ", path.display())).await;
         assert!(line.contains("WARN") && line.contains("accessible to other users"), "{line}");
     }

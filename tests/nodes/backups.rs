@@ -166,7 +166,9 @@ async fn a_data_directory_is_backed_up_beside_its_server_and_restored() {
     // A copy that is simply started opens a generation as well: no event is served under a seq that a reader has seen.
     let careless = path("careless");
     std::fs::create_dir(&careless).expect("made");
-    std::fs::copy(copy.join("threadline.db"), careless.join("threadline.db")).expect("copied");
+    for (from, file) in [(&copy, "threadline.db"), (&data, "secret.key")] {
+        std::fs::copy(from.join(file), careless.join(file)).expect("copied");
+    }
     let server = Server::start(quick(&careless));
     let client = self::client(&server.url);
     in_time(ENDED, "the run is ended", ended(&client, "t", "r")).await;

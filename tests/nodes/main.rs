@@ -15,6 +15,7 @@ mod old_client;
 mod outages;
 mod redis_failover;
 mod retention;
+mod secrets;
 #[allow(dead_code)]
 #[path = "../faults/server.rs"]
 mod server;

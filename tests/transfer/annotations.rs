@@ -5,7 +5,7 @@ use std::{fs, path::Path, sync::Arc, time::Duration};
 use serde_json::value::RawValue;
 use threadline::{
     progress::Progress,
-    transfer::{self, Refusal, Selection, TransferError, Transferred},
+    transfer::{self, ExportedSecrets, Refusal, Selection, TransferError, Transferred},
 };
 use threadline_core::{
     Annotation, AnnotationId, Clock, NewAnnotation, NewThread, ProjectId, ThreadId, ThreadKey, Timestamp, UserId,
@@ -76,7 +76,9 @@ async fn all(store: &Store) -> Vec<Vec<(u64, Annotation)>> {
 }
 
 async fn out(store: &Store, files: &Path, selection: &Selection) -> Transferred {
-    transfer::export(store.clone(), files, selection, Timestamp(0), &Progress::silent()).await.expect("exports")
+    transfer::export(store.clone(), files, selection, ExportedSecrets::Written, Timestamp(0), &Progress::silent())
+        .await
+        .expect("exports")
 }
 
 /// Imports; what was refused.

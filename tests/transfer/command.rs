@@ -17,7 +17,7 @@ pub struct Ended {
 pub fn command(verb: &str, data: &Path, files: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_threadline"));
     command.arg(verb).arg("--data").arg(data).arg(files);
-    for name in ["API_KEY", "USER", "DATA", "URL", "STORE", "REDIS"] {
+    for name in ["API_KEY", "USER", "DATA", "URL", "STORE", "REDIS", "SECRET_KEY_FILE"] {
         command.env_remove(format!("THREADLINE_{name}"));
     }
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -31,8 +31,15 @@ pub fn run(mut command: Command) -> Ended {
     Ended { ok: output.status.success(), out: text(output.stdout), err: text(output.stderr) }
 }
 
+/// Exports everything, also the secrets.
 pub fn export(data: &Path, files: &Path) -> Ended {
-    run(command("export", data, files))
+    run(whole_export(data, files))
+}
+
+pub fn whole_export(data: &Path, files: &Path) -> Command {
+    let mut command = command("export", data, files);
+    command.arg("--with-secrets");
+    command
 }
 
 pub fn import(data: &Path, files: &Path) -> Ended {

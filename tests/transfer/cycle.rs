@@ -5,7 +5,7 @@ use std::{path::Path, sync::Arc};
 use serde_json::json;
 use threadline::{
     progress::Progress,
-    transfer::{self, Selection, Transferred},
+    transfer::{self, ExportedSecrets, Selection, Transferred},
 };
 use threadline_core::{Clock, Timestamp};
 use threadline_store::{TransferStore, memory::MemoryStore, sqlite::SqliteStore};
@@ -51,7 +51,7 @@ async fn a_data_directory_moves_to_postgres_with_two_commands_and_back_with_two(
     let url = Postgres::shared().fresh_database();
     let on_postgres = |verb: &str, files: &str| {
         let mut command = command(verb, Path::new("/nowhere"), &at(files));
-        command.env("THREADLINE_STORE", &url);
+        command.env("THREADLINE_STORE", &url).args((verb == "export").then_some("--with-secrets"));
         run(command).done()
     };
     export(&at("first"), &at("moved")).done();
@@ -80,7 +80,9 @@ async fn opened(data: &Path, moment: Timestamp) -> SqliteStore {
 
 async fn out(store: &Arc<dyn TransferStore>, files: &Path) -> Transferred {
     let (all, now) = (Selection::default(), Timestamp(0));
-    transfer::export(store.clone(), files, &all, now, &Progress::silent()).await.expect("exports")
+    transfer::export(store.clone(), files, &all, ExportedSecrets::Written, now, &Progress::silent())
+        .await
+        .expect("exports")
 }
 
 async fn back(store: &Arc<dyn TransferStore>, files: &Path) -> Transferred {

@@ -7,7 +7,7 @@ use threadline_store::{StoredProject, TransferStore, memory::MemoryStore, postgr
 
 use threadline::{
     progress::Progress,
-    transfer::{self, Refusal, Selection, Transferred},
+    transfer::{self, ExportedSecrets, Refusal, Selection, Transferred},
 };
 
 use crate::{backing::Postgres, command::files};
@@ -41,8 +41,8 @@ fn digest(n: u8) -> Digest {
 /// Two projects, of which one was changed, and keys of all kinds.
 async fn fill(store: &Store) {
     for (id, version, settings) in [("a", 1, "{}"), ("a", 2, "{\"retention\":{}}"), ("b", 1, "{}")] {
-        let secrets = "[\"s\\u0000é\"]".to_owned();
-        let put = StoredProject { id: project(id), version, settings: settings.to_owned(), secrets };
+        let secrets = Some("[\"s\\u0000é\"]".to_owned());
+        let put = StoredProject { id: project(id), version, settings: settings.to_owned(), secrets, sealed: false };
         assert!(store.put_project(&put, None).await.expect("puts"));
     }
     let old = ApiKey { expires_at: Some(Timestamp(9)), revoked_at: Some(Timestamp(7)), ..key("a", "old") };
@@ -53,7 +53,9 @@ async fn fill(store: &Store) {
 }
 
 async fn out(store: &Store, files: &Path, selection: &Selection) -> Transferred {
-    transfer::export(store.clone(), files, selection, Timestamp(0), &Progress::silent()).await.expect("exports")
+    transfer::export(store.clone(), files, selection, ExportedSecrets::Written, Timestamp(0), &Progress::silent())
+        .await
+        .expect("exports")
 }
 
 /// Imports; what was refused.
@@ -91,6 +93,41 @@ async fn keys_and_projects_go_through_every_store() {
     }
     sqlite.close().await;
     postgres.close().await;
+}
+
+#[tokio::test]
+async fn an_export_without_secrets_has_none_and_gets_new_ones() {
+    let home = tempfile::tempdir().expect("a directory");
+    let at = |name: &str| home.path().join(name);
+    let store = memory();
+    fill(&store).await;
+    let agent = threadline_core::AgentId::new("agent").expect("id");
+    store.put_agent(&project("a"), &agent, "{\"url\":\"https://a.example/?key=s3cret\"}").await.expect("puts");
+    let named = ["projects.ndjson", "agents.ndjson"];
+    let has = |text: &str| {
+        let read = |name: &&str| fs::read_to_string(at("files").join(name)).unwrap_or_default();
+        named.iter().map(read).any(|file| file.contains(text))
+    };
+    out(&store, &at("files"), &Selection::default()).await;
+    assert!(has("s3cret") && has("\"secrets\":[\"s"), "with secrets");
+    // Into the same directory, which had them.
+    let (all, left_out) = (Selection::default(), ExportedSecrets::LeftOut);
+    let (files, progress) = (at("files"), Progress::silent());
+    transfer::export(store.clone(), &files, &all, left_out, Timestamp(0), &progress).await.expect("exports");
+    assert!(!has("s3cret") && !has("\"secrets\"") && has("\"retention\"") && has("\"sha256\""));
+    let target = memory();
+    for _ in 0..2 {
+        assert_eq!(back(&target, &at("files")).await, [], "also a second time");
+    }
+    let (old, new) = (store.projects().await.expect("reads"), target.projects().await.expect("reads"));
+    for (old, new) in old.iter().zip(&new) {
+        assert_eq!((&old.id, &old.settings), (&new.id, &new.settings));
+        let secrets: Vec<String> = serde_json::from_str(new.secrets.as_deref().expect("secrets")).expect("a list");
+        assert!(secrets.len() == 1 && secrets[0].len() == 43 && old.secrets != new.secrets, "{secrets:?}");
+    }
+    assert_ne!(new[0].secrets, new[1].secrets);
+    assert!(target.all_agents().await.expect("reads").is_empty());
+    assert!(target.key(&digest(0x0f)).await.expect("reads").is_some(), "keys are only digests");
 }
 
 #[tokio::test]
@@ -140,7 +177,13 @@ async fn existing_keys_stay_and_a_key_revoked_on_either_side_is_revoked() {
     }
 
     let other = memory();
-    let theirs = StoredProject { id: project("a"), version: 1, settings: "{}".into(), secrets: "[]".into() };
+    let theirs = StoredProject {
+        id: project("a"),
+        version: 1,
+        settings: "{}".into(),
+        secrets: Some("[]".into()),
+        sealed: false,
+    };
     assert!(other.put_project(&theirs, None).await.expect("puts"));
     assert!(other.put_key(&key("a", "k"), &digest(9), None).await.expect("puts"));
     assert!(other.put_key(&key("b", "another"), &digest(3), None).await.expect("puts"));

@@ -13,7 +13,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 use threadline::{
     progress::Progress,
-    transfer::{self, Refusal, Selection},
+    transfer::{self, ExportedSecrets, Refusal, Selection},
 };
 use threadline_core::{Clock, ReadFrom, Timestamp};
 use threadline_store::{
@@ -21,7 +21,7 @@ use threadline_store::{
 };
 
 use crate::{
-    command::{assert_same_files, command, export},
+    command::{assert_same_files, command, export, whole_export},
     harness::{Backend, Options, Server},
 };
 
@@ -98,7 +98,7 @@ async fn an_export_and_an_import_continue_where_they_were() {
     filled(&at("data")).await;
     assert!(export(&at("data"), &at("whole")).done().starts_with(&format!("exported {} threads", THREADS + 1)));
     let mut dice = Dice::new();
-    let out = until_done(|| command("export", &at("data"), &at("moved")), &mut dice, || {});
+    let out = until_done(|| whole_export(&at("data"), &at("moved")), &mut dice, || {});
     assert_same_files(&at("whole"), &at("moved"));
     let wanted: Arc<dyn TransferStore> =
         Arc::new(SqliteStore::open(&at("data"), Clock::system()).await.expect("opens"));
@@ -161,9 +161,16 @@ async fn an_export_beside_writers_has_the_beginning_of_each_log() {
     while !writers.iter().all(|writer| writer.is_finished()) {
         let files = home.path().join(exports.len().to_string());
         let now = Clock::system().now();
-        transfer::export(store.clone(), &files, &Selection::default(), now, &Progress::silent())
-            .await
-            .expect("exports");
+        transfer::export(
+            store.clone(),
+            &files,
+            &Selection::default(),
+            ExportedSecrets::Written,
+            now,
+            &Progress::silent(),
+        )
+        .await
+        .expect("exports");
         exports.push(files);
     }
     for writer in writers {

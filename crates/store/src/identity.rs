@@ -1,12 +1,14 @@
 //! Authentication and administration of projects: settings, API keys, socket tickets, the audit.
 
+use std::fmt;
+
 use async_trait::async_trait;
 use threadline_core::{ApiKey, AuditEntry, Digest, KeyId, ProjectId, Timestamp};
 
 use crate::error::StoreResult;
 
 /// A project as it is stored.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct StoredProject {
     /// Id of the project.
     pub id: ProjectId,
@@ -14,8 +16,18 @@ pub struct StoredProject {
     pub version: i64,
     /// Settings of the project, a JSON text.
     pub settings: String,
-    /// Secrets of the project's tokens, the newest first, a JSON text.
-    pub secrets: String,
+    /// Secrets of the project's tokens, the newest first, a JSON text; `None` if this process cannot open them. A project
+    /// without them is not stored.
+    pub secrets: Option<String>,
+    /// True if the secrets are sealed in the store, which decides this itself when it stores a project.
+    pub sealed: bool,
+}
+
+impl fmt::Debug for StoredProject {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { id, version, settings, sealed, .. } = self;
+        write!(f, "StoredProject({id}, version {version}, {settings}, sealed: {sealed})")
+    }
 }
 
 /// Credentials of clients, and the audit of a project's administration. An entry that a change is given is stored in the same

@@ -41,6 +41,7 @@ pub mod postgres;
 pub mod private;
 mod records;
 mod runs;
+pub mod secrets;
 pub mod segment;
 pub mod snapshots;
 #[cfg(any(feature = "postgres", feature = "sqlite"))]
@@ -67,6 +68,7 @@ pub use runs::{
     ActiveRuns, Claimed, CloseOutcome, CloseWhen, Closing, Committed, Due, HeartbeatRequest, Renewal, Renewed,
     StartOutcome, StartRun, StopOutcome,
 };
+pub use secrets::{DigestKey, SecretAccess, SecretForm, SecretName, SecretStore, SecretsError};
 pub use snapshots::{Snapshot, SnapshotStore, Unprojected};
 pub use status::{Durability, StatusStore, StoreStatus};
 pub use transfer::{

@@ -21,6 +21,7 @@ use crate::{
         ActiveRuns, Claimed, CloseOutcome, CloseWhen, Closing, HeartbeatRequest, Renewal, Renewed, StartOutcome,
         StartRun, StopOutcome,
     },
+    secrets::SecretStore,
     snapshots::SnapshotStore,
     status::StatusStore,
     trash::{HoldStore, TrashStore},
@@ -202,6 +203,7 @@ pub trait Store:
     + AnnotationStore
     + AgentStore
     + IdentityStore
+    + SecretStore
     + ErasureStore
     + NodeStore
     + LineageStore
@@ -220,6 +222,7 @@ impl<T> Store for T where
         + AnnotationStore
         + AgentStore
         + IdentityStore
+        + SecretStore
         + ErasureStore
         + NodeStore
         + LineageStore

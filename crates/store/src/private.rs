@@ -1,9 +1,9 @@
 //! Access modes of the files on disk. Only their owner may read them: they hold conversations, keys of agents and
-//! secrets of projects.
+//! secrets of projects. Files with keys that an operator names are only checked.
 
 use std::{
     fs::{self, File, OpenOptions, Permissions},
-    io,
+    io::{self, Read},
     os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt},
     path::{Path, PathBuf},
 };
@@ -14,6 +14,11 @@ const DIRECTORY: u32 = 0o700;
 const FILE: u32 = 0o600;
 /// Mode bits of group and others, which are removed.
 const OTHERS: u32 = 0o077;
+
+/// Mode bits with which group or others may change a file.
+const CHANGE: u32 = 0o022;
+/// Mode bit with which every user may read a file.
+const READ_BY_ALL: u32 = 0o004;
 
 /// A directory or file that other users may read or change, and whose mode cannot be restricted.
 #[derive(Debug, thiserror::Error)]
@@ -33,6 +38,57 @@ impl From<Exposed> for io::Error {
     fn from(exposed: Exposed) -> Self {
         exposed.source
     }
+}
+
+/// A file with keys that cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum KeyFileError {
+    /// The file cannot be read.
+    #[error("cannot read the key file {path}: {1}", path = .0.display())]
+    Io(PathBuf, #[source] io::Error),
+    /// Other users may put keys of their own into the file.
+    #[error(
+        "other users can change the key file {path} (mode {1:04o}): run chmod go-w {path}",
+        path = .0.display()
+    )]
+    Changeable(PathBuf, u32),
+    /// Every user may read the file, and it is on a disk.
+    #[error(
+        "every user can read the key file {path} (mode {1:04o}): run chmod o-r {path}. Only a file in memory (tmpfs), as \
+         container platforms mount secrets, may have this mode",
+        path = .0.display()
+    )]
+    Readable(PathBuf, u32),
+}
+
+/// Reads a file with keys that an operator names. Its mode is never changed: another program may need it.
+pub fn read_key_file(path: &Path) -> Result<String, KeyFileError> {
+    let failed = |error| KeyFileError::Io(path.to_owned(), error);
+    let mut file = File::open(path).map_err(failed)?;
+    let mode = file.metadata().map_err(failed)?.permissions().mode() & 0o7777;
+    if mode & CHANGE != 0 {
+        return Err(KeyFileError::Changeable(path.to_owned(), mode));
+    }
+    if mode & READ_BY_ALL != 0 && !is_in_memory(&file) {
+        return Err(KeyFileError::Readable(path.to_owned(), mode));
+    }
+    let mut text = String::new();
+    file.read_to_string(&mut text).map_err(failed)?;
+    Ok(text)
+}
+
+/// True if the file is in a file system of the memory, which only the mounts of one container show.
+#[cfg(target_os = "linux")]
+fn is_in_memory(file: &File) -> bool {
+    use nix::sys::statfs::{FsType, TMPFS_MAGIC, fstatfs};
+    /// Old versions of systemd keep credentials in a ramfs.
+    const RAMFS_MAGIC: FsType = FsType(0x8584_58f6);
+    fstatfs(file).is_ok_and(|found| [TMPFS_MAGIC, RAMFS_MAGIC].contains(&found.filesystem_type()))
+}
+
+#[cfg(not(target_os = "linux"))]
+fn is_in_memory(_file: &File) -> bool {
+    false
 }
 
 /// Creates a directory, with its missing parents. True if it did not exist.
@@ -64,4 +120,49 @@ pub fn close_to_others(path: &Path) -> Result<(), Exposed> {
         path.display()
     );
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn key_files_are_checked_and_left_as_they_are() {
+        let disk = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).expect("a directory");
+        let path = disk.path().join("key");
+        fs::write(&path, "the key").expect("written");
+        let read = |mode: u32| {
+            fs::set_permissions(&path, Permissions::from_mode(mode)).expect("ours");
+            let read = read_key_file(&path);
+            assert_eq!(fs::metadata(&path).expect("there").permissions().mode() & 0o7777, mode);
+            read
+        };
+        for mode in [0o400, 0o600, 0o440, 0o640] {
+            assert_eq!(read(mode).expect("accepted"), "the key", "{mode:o}");
+        }
+        for mode in [0o620, 0o602, 0o666] {
+            let refused = read(mode).expect_err("refused");
+            assert!(matches!(refused, KeyFileError::Changeable(..)), "{refused}");
+            assert!(refused.to_string().contains(&format!("{mode:04o}")) && refused.to_string().contains("chmod go-w"));
+        }
+        for mode in [0o444, 0o604] {
+            let refused = read(mode).expect_err("refused");
+            assert!(matches!(refused, KeyFileError::Readable(..)), "{refused}");
+            assert!(refused.to_string().contains("chmod o-r"));
+        }
+        assert!(matches!(read_key_file(&disk.path().join("none")), Err(KeyFileError::Io(..))));
+    }
+
+    /// Secrets of Kubernetes and of Docker's swarm are such files.
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_key_file_in_memory_may_be_readable() {
+        let memory = tempfile::tempdir_in("/dev/shm").expect("a directory in memory");
+        let path = memory.path().join("key");
+        fs::write(&path, "the key").expect("written");
+        fs::set_permissions(&path, Permissions::from_mode(0o444)).expect("ours");
+        assert_eq!(read_key_file(&path).expect("accepted"), "the key");
+        fs::set_permissions(&path, Permissions::from_mode(0o446)).expect("ours");
+        assert!(matches!(read_key_file(&path), Err(KeyFileError::Changeable(..))));
+    }
 }

@@ -212,11 +212,15 @@ pub struct ProjectView {
     project_id: String,
     #[schema(value_type = Object)]
     settings: ProjectSettings,
+    /// `sealed` if the secrets of the project's tokens are encrypted in the store, `unsealed` if it has them in clear text.
+    #[schema(example = "sealed")]
+    secrets: &'static str,
 }
 
 impl ProjectView {
     fn new(project: &Project) -> Self {
-        Self { project_id: project.id.to_string(), settings: project.settings.clone() }
+        let secrets = if project.sealed { "sealed" } else { "unsealed" };
+        Self { project_id: project.id.to_string(), settings: project.settings.clone(), secrets }
     }
 }
 
@@ -357,7 +361,7 @@ pub async fn audit(
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ErasureView {
-    /// SHA-256 of the user's id, as the audit has it.
+    /// Keyed digest of the user's id, as the audit has it: the same for each erasure of this id.
     user_digest: String,
     #[schema(format = DateTime)]
     at: String,

@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering::SeqCst;
 
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
-use threadline_core::Timestamp;
+use threadline_core::{Timestamp, hex};
 use threadline_http::auth::secret;
 use threadline_store::IdentityStore;
 
@@ -49,8 +49,9 @@ everywhere! {
         let erased = &receipt["erased"];
         assert_eq!((number(erased, "threads"), number(erased, "runs")), (2, 2), "{receipt}");
         assert_eq!(number(erased, "events"), 5, "two of each thread, and the end of a run: {receipt}");
-        let digest: String = Sha256::digest("ann").iter().map(|byte| format!("{byte:02x}")).collect();
-        assert_eq!(receipt["userDigest"], digest);
+        let key = server.store.digest_key("erasure").expect("a key");
+        assert_eq!(receipt["userDigest"], hex(&key.digest(&["default", "ann"])));
+        assert_ne!(receipt["userDigest"], hex(&Sha256::digest("ann")), "nobody can find the user by trying ids");
         assert_eq!(socket.frame("ended").await["reason"], "thread-deleted");
         assert_eq!(ids(&ann).await, [""; 0]);
         for thread in ["a", "b", "gone"] {
@@ -68,6 +69,7 @@ everywhere! {
         assert_eq!((text(entry, "action"), &entry["facts"]["userDigest"]), ("user.erased", &receipt["userDigest"]));
         // Again there is nothing to erase, and a new beginning is possible.
         let again = server.project().delete("/v1/users/ann").await.ok(200);
+        assert_eq!(again["userDigest"], receipt["userDigest"]);
         assert!(again["erased"].as_object().expect("counts").values().all(|count| *count == 0), "{again}");
         fill(&ann, "a").await;
         assert_eq!(ids(&ann).await, ["a"]);

@@ -10,12 +10,12 @@ use threadline_core::{
 };
 use threadline_store::{
     ActiveHead, ActiveRuns, AgentStore, AnnotationStore, Append, Appended, Beat, Claimed, CloseOutcome, CloseWhen,
-    Closing, Durability, DynStore, ErasureStore, FeedPage, FeedStore, GenerationRecord, Head, HeartbeatRequest,
-    HoldStore, IdentityStore, IdlePage, IdlePlace, Job, JobEnd, JobKind, JobLevel, JobStore, JobSubject, Lineage,
-    LineageCause, LineageFence, LineageStore, ListThreads, LogPage, LogStore, NewBeat, NodeStore, Packing, Purging,
-    PutJob, Renewal, Renewed, Restoration, RetentionHold, RunStore, Snapshot, SnapshotStore, StartOutcome, StartRun,
-    StatusStore, StopOutcome, StoreClock, StoreResult, StoreStatus, StoredProject, ThreadPage, ThreadStore, TrashStore,
-    Unprojected,
+    Closing, DigestKey, Durability, DynStore, ErasureStore, FeedPage, FeedStore, GenerationRecord, Head,
+    HeartbeatRequest, HoldStore, IdentityStore, IdlePage, IdlePlace, Job, JobEnd, JobKind, JobLevel, JobStore,
+    JobSubject, Lineage, LineageCause, LineageFence, LineageStore, ListThreads, LogPage, LogStore, NewBeat, NodeStore,
+    Packing, Purging, PutJob, Renewal, Renewed, Restoration, RetentionHold, RunStore, SecretForm, SecretName,
+    SecretStore, Snapshot, SnapshotStore, StartOutcome, StartRun, StatusStore, StopOutcome, StoreClock, StoreResult,
+    StoreStatus, StoredProject, ThreadPage, ThreadStore, TrashStore, Unprojected,
 };
 
 /// A call of the store.
@@ -421,6 +421,22 @@ impl<P: Pass> IdentityStore for Through<P> {
         limit: usize,
     ) -> StoreResult<Vec<(i64, AuditEntry)>> {
         self.pass.pass(of("audit", None), self.inner.audit(project, before, limit)).await
+    }
+}
+
+#[async_trait]
+impl<P: Pass> SecretStore for Through<P> {
+    fn digest_key(&self, purpose: &str) -> StoreResult<DigestKey> {
+        self.inner.digest_key(purpose)
+    }
+    fn sealing_key(&self) -> Option<String> {
+        self.inner.sealing_key()
+    }
+    async fn secret_forms(&self) -> StoreResult<Vec<(SecretName, SecretForm)>> {
+        self.pass.pass(of("secret_forms", None), self.inner.secret_forms()).await
+    }
+    async fn reseal(&self) -> StoreResult<u64> {
+        self.pass.pass(of("reseal", None), self.inner.reseal()).await
     }
 }
 

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use sha2::{Digest, Sha256};
 use threadline_core::{
     AuditEntry, FeedCursor, Footprint, ListOrder, Principal, ProjectId, Timestamp, UserId, hex,
     limits::{MAX_PAGE, PURGE_ROWS, TOMBSTONE_PAGE},
@@ -25,7 +24,8 @@ const ERASE_ROUNDS: usize = 8;
 /// Receipt of an erasure.
 #[derive(Debug, Clone)]
 pub struct Erasure {
-    /// SHA-256 of the user's id, in hexadecimal: proves that a user was erased without storing the id.
+    /// Keyed digest of the project's and the user's id, in hexadecimal: names the user to whoever erases the same id again, and
+    /// to nobody who has only the receipts.
     pub user_digest: String,
     /// Time at which the erasure completed.
     pub at: Timestamp,
@@ -57,7 +57,7 @@ impl Users {
     pub async fn erase(&self, principal: &Principal, user: &UserId) -> Result<Erasure, EraseError> {
         self.deps.lifecycle.refuse_if_draining()?;
         let (store, project) = (&self.deps.store, &principal.project);
-        let user_digest = hex(&Sha256::digest(user.as_str()));
+        let user_digest = hex(&store.digest_key("erasure")?.digest(&[project.as_str(), user.as_str()]));
         let entry = |at, action, erased: &Footprint| {
             let facts = serde_json::json!({ "userDigest": user_digest, "erased": erased });
             AuditEntry::by(principal, project, at, action, &facts)

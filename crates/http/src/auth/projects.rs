@@ -26,15 +26,20 @@ pub struct Project {
     pub settings: ProjectSettings,
     /// Secrets that sign its tokens, the newest first.
     pub secrets: Vec<String>,
+    /// True if the secrets are sealed in the store.
+    pub sealed: bool,
     version: i64,
 }
 
 impl Project {
     fn read(stored: StoredProject) -> Result<Self, AuthError> {
         let broken = |error| StoreError::Corrupt(format!("the project {}: {error}", stored.id));
+        let unopened = || StoreError::Corrupt("its secrets cannot be opened with the keys of this node".to_owned());
+        let secrets = stored.secrets.as_deref().ok_or_else(unopened)?;
         Ok(Self {
             settings: serde_json::from_str(&stored.settings).map_err(broken)?,
-            secrets: serde_json::from_str(&stored.secrets).map_err(broken)?,
+            secrets: serde_json::from_str(secrets).map_err(broken)?,
+            sealed: stored.sealed,
             version: stored.version,
             id: stored.id,
         })
@@ -46,7 +51,8 @@ impl Project {
             id: self.id.clone(),
             version: self.version + 1,
             settings: serde_json::to_string(&self.settings).map_err(text)?,
-            secrets: serde_json::to_string(&self.secrets).map_err(text)?,
+            secrets: Some(serde_json::to_string(&self.secrets).map_err(text)?),
+            sealed: self.sealed,
         })
     }
 }
@@ -232,6 +238,7 @@ impl Projects {
                     id: id.clone(),
                     settings: ProjectSettings::default(),
                     secrets: vec![secret::generate("")?],
+                    sealed: false,
                     version: 0,
                 },
                 None => return Err(AuthError::NoProject),
@@ -251,7 +258,7 @@ impl Projects {
             if self.store.put_project(&stored, entry(created).as_ref()).await? {
                 project.version = stored.version;
                 self.removals.note(Removal::Project(stored));
-                self.load().await?;
+                project.sealed = self.load().await?.all.get(id).is_some_and(|stored| stored.sealed);
                 return Ok(ChangedProject { project, created });
             }
         }

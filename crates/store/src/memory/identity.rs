@@ -6,7 +6,10 @@ use async_trait::async_trait;
 use threadline_core::{ApiKey, AuditEntry, Digest, Footprint, KeyId, ListOrder, ProjectId, Timestamp, UserId};
 
 use super::{MemoryStore, Row};
-use crate::{ErasureStore, IdentityStore, IdlePage, IdlePlace, StoreResult, StoredProject};
+use crate::{
+    DigestKey, ErasureStore, IdentityStore, IdlePage, IdlePlace, SecretForm, SecretName, SecretStore, StoreResult,
+    StoredProject,
+};
 
 #[derive(Debug, Clone, Default)]
 pub(super) struct Identity {
@@ -126,6 +129,29 @@ impl IdentityStore for MemoryStore {
         let wanted = numbered
             .filter(|(number, entry)| entry.project == *project && before.is_none_or(|before| *number < before));
         Ok(wanted.take(limit).map(|(number, entry)| (number, entry.clone())).collect())
+    }
+}
+
+/// Memory needs no keys: its data ends with the process.
+#[async_trait]
+impl SecretStore for MemoryStore {
+    fn digest_key(&self, purpose: &str) -> StoreResult<DigestKey> {
+        Ok(DigestKey::derive("memory", purpose))
+    }
+
+    fn sealing_key(&self) -> Option<String> {
+        None
+    }
+
+    async fn secret_forms(&self) -> StoreResult<Vec<(SecretName, SecretForm)>> {
+        let state = self.state();
+        let projects = state.identity.projects.keys().cloned().map(SecretName::Project);
+        let agents = state.agents.keys().cloned().map(|(project, id)| SecretName::Agent(project, id));
+        Ok(projects.chain(agents).map(|name| (name, SecretForm::Unsealed)).collect())
+    }
+
+    async fn reseal(&self) -> StoreResult<u64> {
+        Ok(0)
     }
 }
 

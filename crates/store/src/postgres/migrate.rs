@@ -13,13 +13,13 @@ use super::{address::Address, open_error::OpenError};
 
 /// The steps, oldest first. A step that was released is never changed again.
 const STEPS: [&str; 7] = [
-    include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../migrations/postgres/0001_initial.sql")),
-    include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../migrations/postgres/0002_identity.sql")),
-    include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../migrations/postgres/0003_annotations.sql")),
-    include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../migrations/postgres/0004_read_marker.sql")),
-    include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../migrations/postgres/0005_driven_runs.sql")),
-    include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../migrations/postgres/0006_nodes.sql")),
-    include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../migrations/postgres/0007_trust.sql")),
+    include_str!("../../../../migrations/postgres/0001_initial.sql"),
+    include_str!("../../../../migrations/postgres/0002_identity.sql"),
+    include_str!("../../../../migrations/postgres/0003_annotations.sql"),
+    include_str!("../../../../migrations/postgres/0004_read_marker.sql"),
+    include_str!("../../../../migrations/postgres/0005_driven_runs.sql"),
+    include_str!("../../../../migrations/postgres/0006_nodes.sql"),
+    include_str!("../../../../migrations/postgres/0007_trust.sql"),
 ];
 
 /// Key of the advisory lock: "threadli" as a number.

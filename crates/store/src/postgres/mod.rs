@@ -23,7 +23,7 @@ use self::{
     pool::Pool,
 };
 pub use self::{check::Finding, migrate::Migrated, open_error::OpenError};
-use super::{Lineage, LineageCause, LineageFence, StoreClock, StoreResult};
+use super::{Lineage, LineageCause, LineageFence, SecretAccess, StoreClock, StoreResult, sql::secrets::Secrets};
 
 /// Hot statements, which the benchmark runs alone.
 #[cfg(feature = "testing")]
@@ -50,6 +50,7 @@ mod pool;
 mod rows;
 mod runs;
 mod seal;
+mod secrets;
 mod start;
 mod status;
 mod tables;
@@ -68,6 +69,7 @@ struct Inner {
     known: StoreClock,
     address: Arc<Address>,
     fence: Arc<LineageFence>,
+    secrets: Secrets,
     groups: Arc<Pool>,
     writers: Arc<Pool>,
     readers: Arc<Pool>,
@@ -81,8 +83,13 @@ struct Inner {
 impl PgStore {
     /// Opens the store, after bringing its schema up to date. `url` is `postgres://user:password@host:port/database`, with
     /// `?pooler=transaction` behind a pooler that gives each transaction another session. Leases are judged by the
-    /// database's clock, unless `clock` is a manual one.
+    /// database's clock, unless `clock` is a manual one. Secrets are stored as they are; a database with sealed ones is refused.
     pub async fn open(url: &str, clock: Clock) -> Result<Self, OpenError> {
+        Self::open_with(url, clock, SecretAccess::default()).await
+    }
+
+    /// [`PgStore::open`] with this use of its secrets.
+    pub async fn open_with(url: &str, clock: Clock, access: SecretAccess) -> Result<Self, OpenError> {
         let mut address = Address::parse(url)?;
         let mut connection = address.connect().await?;
         let findings = check::server(&address, &mut connection).await?;
@@ -94,6 +101,7 @@ impl PgStore {
         let installation = rows.first().ok_or(sqlx::Error::RowNotFound)?.try_get(0)?;
         let known = Self::clock_of(clock.clone(), &address, &mut connection).await?;
         let (lineage, standby) = Self::lineage_of(&address, &mut connection).await?;
+        let secrets = secrets::of(&address, &mut connection, access, standby).await?;
         Address::close(connection).await;
         if findings.iter().any(|finding| finding.setting == "synchronous_commit") {
             address = address.durable();
@@ -116,6 +124,7 @@ impl PgStore {
             known,
             address,
             fence,
+            secrets,
             groups,
             writers,
             readers,

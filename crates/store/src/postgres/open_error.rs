@@ -1,6 +1,6 @@
 //! Failure to open a database.
 
-use crate::StoreError;
+use crate::{SecretsError, StoreError};
 
 /// Failure to open a store.
 #[derive(Debug, thiserror::Error)]
@@ -54,6 +54,9 @@ pub enum OpenError {
         /// Name of the parameter.
         found: String,
     },
+    /// The process cannot use the secrets of the store.
+    #[error(transparent)]
+    Secrets(#[from] SecretsError),
     /// The lineage of the database cannot be read or continued.
     #[error("cannot open the database: {0}")]
     Store(#[from] StoreError),
@@ -73,7 +76,8 @@ impl OpenError {
             | Self::Encoding { .. }
             | Self::Pooler { .. }
             | Self::Target { .. }
-            | Self::Parameter { .. } => false,
+            | Self::Parameter { .. }
+            | Self::Secrets(_) => false,
             Self::Store(error) => !matches!(error, StoreError::Corrupt(_)),
             Self::Database(error) => passes(error),
         }

@@ -11,7 +11,10 @@ use super::{
 };
 use crate::{
     StoreError, StoreResult,
-    sql::tables::{Statements, Tables, Value, bound},
+    sql::{
+        secrets::Secrets,
+        tables::{Statements, Tables, Value, bound},
+    },
 };
 
 pub(super) const STATEMENTS: Statements = Statements {
@@ -54,6 +57,10 @@ impl Tables for PgStore {
 
     fn time(&self) -> Option<i64> {
         self.now()
+    }
+
+    fn secrets(&self) -> &Secrets {
+        &self.inner.secrets
     }
 
     fn kept(text: &str) -> String {

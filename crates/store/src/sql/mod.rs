@@ -12,6 +12,7 @@ pub(super) mod nodes;
 pub(super) mod pages;
 pub(super) mod queries;
 pub(super) mod seal;
+pub(super) mod secrets;
 pub(super) mod tables;
 
 /// CRC-32C of a body as it is stored.

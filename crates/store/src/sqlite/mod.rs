@@ -23,7 +23,10 @@ use threadline_core::{
 pub use self::backup::{BackupError, backup};
 pub use self::open_error::OpenError;
 use self::{checkpoint::Checkpoints, soundness::Soundness, writer::Writer};
-use super::{LineageFence, StoreClock, StoreResult, private, sql::corrupt};
+use super::{
+    LineageFence, SecretAccess, SecretForm, SecretStore, StoreClock, StoreResult, private,
+    sql::{corrupt, secrets::Secrets},
+};
 
 /// Hot statements, which the benchmark runs directly.
 #[cfg(feature = "testing")]
@@ -46,6 +49,7 @@ mod open_error;
 mod rows;
 mod runs;
 mod seal;
+mod secrets;
 mod soundness;
 mod status;
 mod tables;
@@ -72,6 +76,7 @@ struct Inner {
     checkpoints: Checkpoints,
     readers: SqlitePool,
     fence: LineageFence,
+    secrets: Secrets,
     soundness: Soundness,
     file: PathBuf,
     wal: PathBuf,
@@ -80,6 +85,10 @@ struct Inner {
 
 /// Timeout for a lock that another process holds; Threadline's own processes hold none for long.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Attempts to cut the write-ahead log, and the pause between two of them.
+const CUTS: usize = 50;
+const CUT_PAUSE: Duration = Duration::from_millis(20);
 
 /// File name of the database in its directory.
 const FILE: &str = "threadline.db";
@@ -93,9 +102,14 @@ impl SqliteStore {
         dir.join(FILE).is_file()
     }
 
-    /// Opens (or creates) the store in `dir`, which judges leases by `clock`. No other process can open it until this
-    /// one closes it or ends.
+    /// Opens (or creates) the store in `dir`, which judges leases by `clock`, with the keys in its file `secret.key`. No other
+    /// process can open it until this one closes it or ends.
     pub async fn open(dir: &Path, clock: Clock) -> Result<Self, OpenError> {
+        Self::open_with(dir, clock, SecretAccess::default()).await
+    }
+
+    /// [`SqliteStore::open`] with this use of its secrets.
+    pub async fn open_with(dir: &Path, clock: Clock, access: SecretAccess) -> Result<Self, OpenError> {
         let (lock, clock) = (lock(dir)?, StoreClock::new(clock));
         let file = dir.join(FILE);
         for name in [FILE, WAL, SHARED_MEMORY] {
@@ -103,14 +117,15 @@ impl SqliteStore {
         }
         private::open(&file).map_err(|source| OpenError::Directory { path: file.clone(), source })?;
         let writer = Arc::new(Writer::open(write_options(&file)).await?);
-        let lineage = {
+        let (lineage, secrets) = {
             let mut connection = writer.connection().await;
             let Some(connection) = connection.as_mut() else { return Err(sqlx::Error::PoolClosed.into()) };
             check_version(connection).await?;
             migrate::run(connection, &file).await?;
+            let secrets = secrets::of(connection, dir, access).await?;
             let lineage = history::at_open(connection, &file, clock.now()).await.map_err(|failure| failure.error)?;
             leases::renew_all(connection, clock.now()).await.map_err(|failure| failure.error)?;
-            lineage
+            (lineage, secrets)
         };
         let checkpoints = Checkpoints::start(&write_options(&file), writer.clone()).await?;
         let readers = SqlitePoolOptions::new()
@@ -125,7 +140,10 @@ impl SqliteStore {
         let wal = dir.join(WAL);
         let fence = LineageFence::new(lineage);
         let soundness = Soundness::default();
-        Ok(Self { inner: Arc::new(Inner { clock, writer, checkpoints, readers, fence, soundness, file, wal, lock }) })
+        let inner = Inner { clock, writer, checkpoints, readers, fence, secrets, soundness, file, wal, lock };
+        let store = Self { inner: Arc::new(inner) };
+        store.seal_all().await?;
+        Ok(store)
     }
 
     /// Closes the store cleanly: all data is in the one file, and the lock is free. Later calls fail with
@@ -144,18 +162,50 @@ impl SqliteStore {
     pub async fn maintain(&self) -> StoreResult<bool> {
         let large = tokio::fs::metadata(&self.inner.wal).await.is_ok_and(|wal| wal.len() > WAL_LIMIT_BYTES);
         if large {
-            self.write(|connection| {
-                Box::pin(async move {
-                    wait_for_others(connection, WAL_TIMEOUT).await?;
-                    // A truncation that is not possible yet is no error, and is tried again at the next sweep.
-                    let cut = fetch::run(connection, sqlx::query("PRAGMA wal_checkpoint(TRUNCATE)")).await;
-                    wait_for_others(connection, BUSY_TIMEOUT).await?;
-                    cut
-                })
-            })
-            .await?;
+            // A truncation that is not possible yet is no error, and is tried again at the next sweep.
+            self.cut_log().await?;
         }
         Ok(large)
+    }
+
+    /// Writes the write-ahead log back and truncates it. False if others are using it.
+    async fn cut_log(&self) -> StoreResult<bool> {
+        self.write(|connection| {
+            Box::pin(async move {
+                wait_for_others(connection, WAL_TIMEOUT).await?;
+                let cut = fetch::row(connection, sqlx::query("PRAGMA wal_checkpoint(TRUNCATE)")).await;
+                wait_for_others(connection, BUSY_TIMEOUT).await?;
+                // The first column tells whether the log was in use.
+                Ok(cut?.is_none_or(|row| rows::Columns::new(&row).int().is_ok_and(|busy| busy == 0)))
+            })
+        })
+        .await
+    }
+
+    /// Seals what is not sealed with the key that seals now, as an older release or another first key has left it, and removes
+    /// the former texts from the files.
+    async fn seal_all(&self) -> StoreResult<()> {
+        let wanted = |form: &SecretForm| matches!(form, SecretForm::Unsealed | SecretForm::OtherKey);
+        if !self.inner.secrets.seals() || !self.secret_forms().await?.iter().any(|(_, form)| wanted(form)) {
+            return Ok(());
+        }
+        let pragma = async |text: &'static str| {
+            self.write(move |connection| Box::pin(fetch::run(connection, sqlx::query(text)))).await
+        };
+        // Freed space is overwritten.
+        pragma("PRAGMA secure_delete = ON").await?;
+        let sealed = self.reseal().await;
+        pragma("PRAGMA secure_delete = OFF").await?;
+        tracing::info!(sealed = sealed?, key = self.inner.secrets.sealing_key(), "sealed stored secrets");
+        // The log has the former pages. Another checkpoint may be under way.
+        for _ in 0..CUTS {
+            if self.cut_log().await? {
+                return Ok(());
+            }
+            tokio::time::sleep(CUT_PAUSE).await;
+        }
+        tracing::warn!("the write-ahead log is in use, and has unsealed secrets until it is written back");
+        Ok(())
     }
 }
 

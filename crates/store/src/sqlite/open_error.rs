@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use crate::{StoreError, private::Exposed};
+use crate::{SecretsError, StoreError, private::Exposed};
 
 /// Failure to open a store.
 #[derive(Debug, thiserror::Error)]
@@ -27,6 +27,9 @@ pub enum OpenError {
     /// Other users may read the files, and their modes cannot be restricted.
     #[error(transparent)]
     Exposed(#[from] Exposed),
+    /// The process cannot use the secrets of the store.
+    #[error(transparent)]
+    Secrets(#[from] SecretsError),
     /// The file was migrated by a newer program, and is of no use to this one.
     #[error(
         "the database has schema version {found} and requires a program that knows version {min_reader}, but this one knows \

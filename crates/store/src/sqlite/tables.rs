@@ -9,6 +9,7 @@ use crate::{
     StoreResult,
     sql::{
         pages,
+        secrets::Secrets,
         tables::{Statements, Tables, Value, bound, identity::RECORD},
     },
 };
@@ -53,6 +54,10 @@ impl Tables for SqliteStore {
 
     fn time(&self) -> Option<i64> {
         Some(self.inner.clock.now().0)
+    }
+
+    fn secrets(&self) -> &Secrets {
+        &self.inner.secrets
     }
 
     fn kept(text: &str) -> String {

@@ -4,7 +4,10 @@ use async_trait::async_trait;
 use threadline_core::{AgentId, ProjectId};
 
 use super::Tables;
-use crate::{AgentStore, StoreResult, sql::pages};
+use crate::{
+    AgentStore, StoreResult,
+    sql::{pages, secrets::of_agent},
+};
 
 const PUT: &str = "\
     INSERT INTO agents (project, id, definition) VALUES ($1, $2, $3)
@@ -15,12 +18,24 @@ const DELETE: &str = "DELETE FROM agents WHERE project = $1 AND id = $2 RETURNIN
 #[async_trait]
 impl<S: Tables> AgentStore for S {
     async fn put_agent(&self, project: &ProjectId, id: &AgentId, definition: &str) -> StoreResult<()> {
-        let values = vec![project.as_str().into(), id.as_str().into(), definition.into()];
+        let sealed = self.secrets().seal(of_agent(project.as_str(), id.as_str()), definition)?;
+        let values = vec![project.as_str().into(), id.as_str().into(), sealed.into()];
         self.changed(PUT, values).await.map(drop)
     }
 
     async fn agents(&self, project: &ProjectId) -> StoreResult<Vec<(AgentId, String)>> {
-        pages::agents(&self.found(LIST, vec![project.as_str().into()]).await?)
+        let agents = pages::agents(&self.found(LIST, vec![project.as_str().into()]).await?)?.into_iter();
+        let opened = agents.filter_map(|(id, stored)| {
+            match self.secrets().open(of_agent(project.as_str(), id.as_str()), &stored) {
+                Ok(definition) => Some((id, definition)),
+                // The other agents of the project must stay available.
+                Err(error) => {
+                    tracing::error!(%error, agent = %id, %project, "cannot open the definition of an agent");
+                    None
+                }
+            }
+        });
+        Ok(opened.collect())
     }
 
     async fn delete_agent(&self, project: &ProjectId, id: &AgentId) -> StoreResult<bool> {

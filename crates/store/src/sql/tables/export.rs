@@ -6,12 +6,12 @@ use threadline_core::{AgentId, ApiKey, Digest, ProjectId, RunId, ThreadKey, User
 use super::{Tables, Value, identity};
 use crate::{
     AnnotatedThread, ExportStore, FeedImage, MovedThread, StoreResult,
-    sql::{annotations, columns::Columns, limit as count, pages},
+    sql::{annotations, columns::Columns, limit as count, pages, secrets::of_agent},
 };
 
 const COUNT: &str = "SELECT count(*) FROM heads WHERE key > 0";
 const TURNS: &str = "SELECT key, run FROM turns WHERE key > $1 AND place IS NULL ORDER BY key, run LIMIT $2";
-const AGENTS: &str = "SELECT project, id, definition FROM agents ORDER BY project, id";
+pub(super) const AGENTS: &str = "SELECT project, id, definition FROM agents ORDER BY project, id";
 
 #[async_trait]
 impl<S: Tables> ExportStore for S {
@@ -34,7 +34,12 @@ impl<S: Tables> ExportStore for S {
     }
 
     async fn all_agents(&self) -> StoreResult<Vec<(ProjectId, AgentId, String)>> {
-        pages::all_agents(&self.found(AGENTS, Vec::new()).await?)
+        let agents = pages::all_agents(&self.found(AGENTS, Vec::new()).await?)?.into_iter();
+        let opened = agents.map(|(project, id, stored)| {
+            let definition = self.secrets().open(of_agent(project.as_str(), id.as_str()), &stored)?;
+            Ok((project, id, definition))
+        });
+        opened.collect()
     }
 
     async fn all_keys(&self) -> StoreResult<Vec<(ApiKey, Digest)>> {

@@ -13,6 +13,7 @@ use crate::{
         columns::{Cells, Columns},
         corrupt, limit,
         pages::each,
+        secrets::{Secrets, is_sealed, of_project},
     },
 };
 
@@ -44,13 +45,15 @@ pub(crate) const AUDIT: &str = "\
 #[async_trait]
 impl<S: Tables> IdentityStore for S {
     async fn projects(&self) -> StoreResult<Vec<StoredProject>> {
-        projects(&self.found(PROJECTS, Vec::new()).await?)
+        projects(&self.found(PROJECTS, Vec::new()).await?, self.secrets())
     }
 
     async fn put_project(&self, project: &StoredProject, entry: Option<&AuditEntry>) -> StoreResult<bool> {
         let text = if project.version == 1 { MAKE_PROJECT } else { CHANGE_PROJECT };
-        let StoredProject { id, version, settings, secrets } = project;
-        let values = vec![id.as_str().into(), (*version).into(), settings.as_str().into(), secrets.as_str().into()];
+        let StoredProject { id, version, settings, secrets, .. } = project;
+        let secrets = secrets.as_ref().ok_or_else(|| corrupt("a project without its secrets"))?;
+        let sealed = self.secrets().seal(of_project(id.as_str()), secrets)?;
+        let values = vec![id.as_str().into(), (*version).into(), settings.as_str().into(), sealed.into()];
         Ok(!self.recorded(text, values, entry).await?.is_empty())
     }
 
@@ -125,15 +128,13 @@ fn scopes(names: &str) -> Scopes {
     Scopes::of(&names.split_ascii_whitespace().filter_map(Scope::named).collect::<Vec<_>>())
 }
 
-/// Projects: id, version, settings and secrets.
-fn projects<R: Cells>(rows: &[R]) -> StoreResult<Vec<StoredProject>> {
+/// Projects: id, version, settings and secrets. Those whose secrets cannot be opened have none.
+fn projects<R: Cells>(rows: &[R], secrets: &Secrets) -> StoreResult<Vec<StoredProject>> {
     each(rows, |columns| {
-        Ok(StoredProject {
-            id: columns.id(ProjectId::new)?,
-            version: columns.int()?,
-            settings: columns.text()?,
-            secrets: columns.text()?,
-        })
+        let (id, version, settings) = (columns.id(ProjectId::new)?, columns.int()?, columns.text()?);
+        let stored = columns.text()?;
+        let opened = secrets.open(of_project(id.as_str()), &stored).ok();
+        Ok(StoredProject { id, version, settings, secrets: opened, sealed: is_sealed(&stored) })
     })
 }
 

@@ -5,7 +5,7 @@ use async_trait::async_trait;
 use sqlx::{Database, Encode, SqlSafeStr, Type, query::Query};
 use threadline_core::AuditEntry;
 
-use super::columns::Cells;
+use super::{columns::Cells, secrets::Secrets};
 use crate::StoreResult;
 
 pub(crate) mod agents;
@@ -15,6 +15,7 @@ pub(crate) mod export;
 pub(crate) mod holds;
 pub(crate) mod identity;
 pub(crate) mod jobs;
+pub(crate) mod secrets;
 pub(crate) mod snapshots;
 pub(crate) mod trash;
 pub(crate) mod verify;
@@ -141,6 +142,9 @@ pub(crate) trait Tables: Send + Sync {
 
     /// Time of the node's clock, in Unix milliseconds; `None` if the database measures the time.
     fn time(&self) -> Option<i64>;
+
+    /// Secrets of the store.
+    fn secrets(&self) -> &Secrets;
 
     /// A text of any characters, as the database can keep it.
     fn kept(text: &str) -> String;
