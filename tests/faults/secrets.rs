@@ -65,13 +65,14 @@ fn text(value: &Value, name: &str) -> String {
 fn logging(data: &Path, log: &Path) -> Command {
     let script = format!("exec \"$@\" 2>>'{}'", log.display());
     let mut command = command(data, &["sh", "-c", &script, "sh"]);
-    command.env("THREADLINE_API_KEY", OPERATOR).env_remove("THREADLINE_SECRET_KEY_FILE");
+    command.env("THREADLINE_API_KEY", OPERATOR);
+    command.env_remove("THREADLINE_DEVELOPMENT").env_remove("THREADLINE_SECRET_KEY_FILE");
     command
 }
 
 fn run(arguments: &[&str]) -> Output {
     let mut command = Command::new(BINARY);
-    for name in ["API_KEY", "STORE", "DATA", "SECRET_KEY_FILE", "USER", "PROJECT"] {
+    for name in ["API_KEY", "DEVELOPMENT", "STORE", "DATA", "SECRET_KEY_FILE", "USER", "PROJECT"] {
         command.env_remove(format!("THREADLINE_{name}"));
     }
     command.args(arguments).output().expect("the program runs")
@@ -226,7 +227,7 @@ async fn a_backup_is_of_no_use_without_the_key_file() {
     stop(server);
 
     // Whoever has the backup alone has no server that signs or accepts a token.
-    let refused = run(&["serve", "--listen", "127.0.0.1:0", "--data", &path("stolen")]);
+    let refused = run(&["dev", "--listen", "127.0.0.1:0", "--data", &path("stolen")]);
     let said = String::from_utf8_lossy(&refused.stderr).into_owned();
     assert_eq!(refused.status.code(), Some(1), "{said}");
     assert!(said.contains("secret.key") && said.contains("threadline secrets renew"), "{said}");

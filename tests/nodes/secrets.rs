@@ -42,7 +42,8 @@ async fn a_database_is_unsealed_until_its_nodes_have_a_key_file() {
     std::fs::set_permissions(&file, std::os::unix::fs::PermissionsExt::from_mode(0o600)).expect("ours");
     let command = |file: Option<&Path>| {
         let mut command = cluster.command(&cluster.database, &cluster.redis.url());
-        command.env("THREADLINE_API_KEY", KEY).env_remove("THREADLINE_SECRET_KEY_FILE");
+        command.env("THREADLINE_API_KEY", KEY);
+        command.env_remove("THREADLINE_DEVELOPMENT").env_remove("THREADLINE_SECRET_KEY_FILE");
         if let Some(file) = file {
             command.env("THREADLINE_SECRET_KEY_FILE", file);
         }
