@@ -164,8 +164,10 @@ fn files_of_keys_that_others_can_use_are_refused() {
     fs::write(&api, "0123456789abcdefghijkl").expect("written");
     fs::write(&secret, format!("k1:{}=\n", "A".repeat(43))).expect("written");
     let data = data.to_str().expect("text");
-    for (name, file) in [("THREADLINE_API_KEY_FILE", &api), ("THREADLINE_SECRET_KEY_FILE", &secret)] {
-        let variables = [(name, file.to_str().expect("text"))];
+    for (name, file, development) in
+        [("THREADLINE_API_KEY_FILE", &api, "false"), ("THREADLINE_SECRET_KEY_FILE", &secret, "true")]
+    {
+        let variables = [(name, file.to_str().expect("text")), ("THREADLINE_DEVELOPMENT", development)];
         for (mode, advice) in [(0o660, "chmod go-w"), (0o602, "chmod go-w"), (0o644, "chmod o-r")] {
             fs::set_permissions(file, Permissions::from_mode(mode)).expect("ours");
             for arguments in [&["serve", "--listen", "127.0.0.1:0", "--data", data][..], &["config", "--check"]] {
