@@ -230,9 +230,13 @@ impl Conversations {
         };
         let bytes = steps.iter().map(|(_, events, _)| events.body().len()).sum();
         self.runs.deps.quota.append(principal, bytes)?;
-        self.carry_out(principal, &thread, save, steps, now, outcome, deadline).await
+        let carried = self.carry_out(principal, &thread, save, steps, now, deadline).await?;
+        let saved = |(version, appended)| SaveAttempt::Done(Saved { outcome, version, created: false, appended });
+        Ok(carried.map_or(SaveAttempt::Again, saved))
     }
 
+    /// Appends the runs. Returns the version that they leave, and the number of messages in them; `None` if the thread has
+    /// changed meanwhile.
     async fn carry_out(
         &self,
         principal: &Principal,
@@ -240,9 +244,8 @@ impl Conversations {
         save: &Save,
         steps: Vec<Step>,
         mut version: Version,
-        outcome: Outcome,
         deadline: time::Instant,
-    ) -> Result<SaveAttempt, SaveError> {
+    ) -> Result<Option<(Version, usize)>, SaveError> {
         let mut appended = 0;
         for (run, events, messages) in steps {
             let opening = Opening::Complete(events);
@@ -250,15 +253,15 @@ impl Conversations {
             let tail = ExpectTail::At(version.seq);
             match self.runs.start_in(principal, thread, &run, &request, tail, deadline).await? {
                 StartAttempt::Run(started) => version.seq = started.run.last_seq(),
-                StartAttempt::TailMismatch => return Ok(SaveAttempt::Again),
+                StartAttempt::TailMismatch => return Ok(None),
                 StartAttempt::ThreadGone => {
                     self.runs.deps.directory.forget(thread);
-                    return Ok(SaveAttempt::Again);
+                    return Ok(None);
                 }
             }
             appended += messages;
         }
-        Ok(SaveAttempt::Done(Saved { outcome, version, created: false, appended }))
+        Ok(Some((version, appended)))
     }
 
     async fn look(&self, principal: &Principal, id: &ThreadId) -> Result<(Arc<ThreadRef>, Head), LookupError> {
