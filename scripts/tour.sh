@@ -105,7 +105,7 @@ agents=$!
 holds "$work/agents.out" '^That was a run in the thread'; ok "an agent under uvicorn is run by a Threadline of its own"
 kill $agents; wait $agents || true
 block $tour "Let Threadline run your agent" 1 toml >"$work/agents.toml"
-CHAT_API_KEY=key "$program" config --check --config "$work/agents.toml" >"$work/config.out"; ok "the configuration of the tour is valid"
+THREADLINE_DEVELOPMENT=true CHAT_API_KEY=key "$program" config --check --config "$work/agents.toml" >"$work/config.out"; ok "the configuration of the tour is valid"
 block $tour "Let Threadline run your agent" 2 | as trips
 jq -e '.agentId == "trips" and .origin == "api"' "$work/trips.out" >/dev/null; ok "an agent is added over the API"
 [ "$(block $tour "Push from your own program" 1)" = "$(snippet "Python, no packages")" ]

@@ -86,9 +86,8 @@ pub enum ConfigError {
     SecretKeys(PathBuf, #[source] KeyringError),
     /// Neither development mode nor an operator key: a server must not be open because a setting was forgotten.
     #[error(
-        "set an API key, or choose development mode:\n  \
-         THREADLINE_API_KEY=$(openssl rand -hex 32) threadline serve    requires keys of its clients\n  \
-         threadline dev                                                 no authentication, for this machine only"
+        "neither an API key nor development mode: run `THREADLINE_API_KEY=$(openssl rand -hex 32) threadline serve`, \
+         or `threadline dev`, which has no authentication and is for this machine only"
     )]
     NoAuthentication,
     /// Development mode and an operator key, which contradict each other.

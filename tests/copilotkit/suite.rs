@@ -76,7 +76,7 @@ impl Suite {
         command.arg(format!("--test-reporter={}", path("harness/reporter.mjs").display()));
         command.args(["--test-reporter-destination=stdout"]);
         command.args(cases.iter().map(|case| path(&format!("cases/{case}.test.mjs"))));
-        for name in ["API_KEY", "API_KEY_FILE", "USER", "LISTEN", "DATA", "CONFIG", "URL"] {
+        for name in ["API_KEY", "API_KEY_FILE", "DEVELOPMENT", "USER", "LISTEN", "DATA", "CONFIG", "URL"] {
             command.env_remove(format!("THREADLINE_{name}"));
         }
         command.envs(self.environment);
