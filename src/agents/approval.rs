@@ -4,21 +4,29 @@ use threadline_core::{
     Principal, Scope,
     agent::{Agent, Approvals},
 };
-use threadline_engine::ServiceError;
 
-use super::{AgentError, client_input::ClientInput, reading::Object, source::Trust};
+use super::{client_input::ClientInput, reading::Object, source::Trust};
+
+/// Reason why a principal may not answer an interrupt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum ApprovalError {
+    /// The principal lacks the scope `approve`.
+    Forbidden,
+    /// Only the application answers the interrupts of the agent.
+    BackendApproves,
+}
 
 /// Refuses an input that answers an interrupt, from a principal that may not: one without the scope `approve`, or an
 /// untrusted client of an agent whose interrupts the application answers.
-pub(super) fn check(principal: &Principal, agent: &Agent, input: &ClientInput) -> Result<(), AgentError> {
+pub(super) fn check(principal: &Principal, agent: &Agent, input: &ClientInput) -> Result<(), ApprovalError> {
     if !answers(input) {
         return Ok(());
     }
     if !principal.scopes.contains(Scope::Approve) {
-        return Err(ServiceError::Forbidden(Scope::Approve).into());
+        return Err(ApprovalError::Forbidden);
     }
     if agent.approvals == Approvals::Backend && Trust::of(principal) == Trust::Client {
-        return Err(AgentError::BackendApproves(agent.id.clone()));
+        return Err(ApprovalError::BackendApproves);
     }
     Ok(())
 }

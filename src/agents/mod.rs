@@ -32,10 +32,11 @@ pub use client_input::ClientInput;
 pub use definition::Definition;
 pub use span::agent_span;
 
+use approval::ApprovalError;
 use interrupts::InterruptError;
 use source::{EventStream, Trust};
 use threadline_core::{
-    AgentId, Epoch, EventError, EventErrorKind, Principal, RunId, ThreadId,
+    AgentId, Epoch, EventError, EventErrorKind, Principal, RunId, Scope, ThreadId,
     agent::{Agent, AgentKind},
     limits::{
         AGENT_STORE_TIMEOUT, MAX_AGENT_BYTES, MAX_AGENT_RUNS, MAX_AGENTS, MAX_CLIENT_CONTEXT_BYTES, MAX_EVENT_BYTES,
@@ -292,7 +293,7 @@ impl Agents {
         agent: &Agent,
         request: AgentRun,
     ) -> Result<StartedRun, AgentError> {
-        approval::check(principal, agent, &request.input)?;
+        check_approval(principal, agent, &request.input)?;
         let service = &self.shared.service;
         let id = request.id.unwrap_or_else(RunId::generate);
         let before = match service.projections.at(principal, thread, None, None).await {
@@ -361,7 +362,7 @@ impl Agents {
         if self.shared.resting.is_cancelled() {
             return Err(ServiceError::Draining.into());
         }
-        approval::check(principal, agent, &client)?;
+        check_approval(principal, agent, &client)?;
         let trust = Trust::of(principal);
         check_context(agent, trust, &client)?;
         let thread = client.thread_id.take().unwrap_or_else(ThreadId::generate);
@@ -417,6 +418,14 @@ impl Agents {
 fn outside(thread: &ThreadId, run: &RunId, client: ClientInput, trust: Trust) -> Result<source::RunInput, AgentError> {
     let nothing = Conversation::default();
     Ok(input::prepare(thread, run, client, trust, &nothing)?.complete(thread, run, &nothing))
+}
+
+/// Refuses an answer to an interrupt from a principal that may not give it.
+fn check_approval(principal: &Principal, agent: &Agent, input: &ClientInput) -> Result<(), AgentError> {
+    approval::check(principal, agent, input).map_err(|error| match error {
+        ApprovalError::Forbidden => ServiceError::Forbidden(Scope::Approve).into(),
+        ApprovalError::BackendApproves => AgentError::BackendApproves(agent.id.clone()),
+    })
 }
 
 /// Refuses a context that is too large, if it comes from a page and the agent puts it before the user's message.

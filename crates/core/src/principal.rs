@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::{Digest, KeyId, ProjectId, Thread, Timestamp, UserId};
+use super::{Author, Digest, KeyId, ProjectId, Thread, Timestamp, UserId};
 
 /// Permission of a principal. A key or token carries a set of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -259,6 +259,14 @@ impl Principal {
         matches!(self.credential, Credential::Operator | Credential::Key { .. })
     }
 
+    /// Author of what this principal writes: an untrusted client writes as its user, everybody else as the credential.
+    pub fn author(&self) -> Author {
+        match (&self.credential, &self.user) {
+            (Credential::Token { .. } | Credential::Lent { .. }, Some(user)) => Author::user(user),
+            (credential, _) => Author::stored(&credential.label()),
+        }
+    }
+
     /// Time from which the principal is no longer valid; `None` if it does not expire.
     pub fn expires_at(&self) -> Option<Timestamp> {
         match &self.credential {
@@ -272,6 +280,20 @@ impl Principal {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_untrusted_client_writes_as_its_user_and_a_backend_as_its_key() {
+        let user = Principal::user(ProjectId::new("p").expect("id"), UserId::new("ann").expect("id"));
+        let with = |credential| Principal { credential, ..user.clone() }.author().to_string();
+        let (id, digest) = (KeyId::new("k").expect("id"), Digest([0; 32]));
+        assert_eq!(with(Credential::Token { expires_at: Timestamp(1), signer: None }), "user:ann");
+        assert_eq!(with(Credential::Lent { key: None, expires_at: None }), "user:ann");
+        assert_eq!(with(Credential::Key { id, digest, expires_at: None }), "key:k");
+        assert_eq!(
+            (with(Credential::Operator), with(Credential::Development)),
+            ("operator".into(), "development".into())
+        );
+    }
 
     #[test]
     fn scopes_have_one_text_form() {

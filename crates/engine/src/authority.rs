@@ -8,7 +8,7 @@ use serde::{
     de::{Deserializer, IgnoredAny},
 };
 use serde_json::value::RawValue;
-use threadline_core::{Author, NewEvents, Principal, Scope};
+use threadline_core::{NewEvents, Principal, Scope};
 
 use crate::{
     errors::{ForbiddenError, NotYoursError},
@@ -36,11 +36,11 @@ pub(crate) fn refuse_answers(events: &NewEvents) -> Result<(), ForbiddenError> {
 
 /// Refuses an untrusted client that writes into a run of another author.
 pub(crate) fn owns(principal: &Principal, run: &RunFacts) -> Result<(), NotYoursError> {
-    let foreign = principal.is_untrusted() && run.author.as_ref() != Some(&Author::of(principal));
+    let foreign = principal.is_untrusted() && run.author.as_ref() != Some(&principal.author());
     if foreign { Err(NotYoursError::RunNotYours) } else { Ok(()) }
 }
 
-/// Input of RUN_STARTED.
+/// Members of the input of a RUN_STARTED that decide what it says.
 #[derive(Deserialize)]
 struct Input<'a> {
     #[serde(borrow, default, deserialize_with = "present")]

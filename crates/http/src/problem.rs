@@ -13,7 +13,7 @@ use threadline_core::{
 };
 use threadline_engine::{ServiceError, limits::Limited, subscription::ReplacedLog};
 
-use crate::{auth::AuthError, etag::etag, view::RunView};
+use crate::{etag::etag, view::RunView};
 
 /// Media type of a problem document.
 pub const MEDIA_TYPE: &str = "application/problem+json";
@@ -459,38 +459,6 @@ impl From<Limited> for Problem {
         // Rounded up, so that a client that retries at that moment is admitted.
         let wait = u64::try_from(limited.wait.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX);
         if kind.is_retryable() { problem.retry_after(wait) } else { problem }
-    }
-}
-
-impl From<AuthError> for Problem {
-    fn from(error: AuthError) -> Self {
-        match error {
-            AuthError::Missing
-            | AuthError::WrongKey
-            | AuthError::BornInDevelopment
-            | AuthError::WrongToken(_)
-            | AuthError::WrongScope(_)
-            | AuthError::WrongTicket
-            | AuthError::Over => Self::new(ProblemType::Unauthorized, error.to_string()),
-            AuthError::Lacks(scopes) => {
-                Self::new(ProblemType::Forbidden, error.to_string()).with(json!({ "scope": scopes.to_string() }))
-            }
-            AuthError::OtherUser | AuthError::OtherProject | AuthError::ForProject | AuthError::NotOperator => {
-                Self::new(ProblemType::Forbidden, error.to_string())
-            }
-            AuthError::NoProject => Self::new(ProblemType::ProjectNotFound, error.to_string()),
-            AuthError::NoKey => Self::new(ProblemType::KeyNotFound, error.to_string()),
-            AuthError::KeyExists => Self::new(ProblemType::KeyExists, error.to_string()),
-            AuthError::BadUser(_) | AuthError::BadProject(_) | AuthError::Invalid(_) => {
-                Self::invalid(error.to_string())
-            }
-            AuthError::NoIssuer => Self::new(ProblemType::IssuerUnavailable, error.to_string()).retry_after(1_000),
-            AuthError::Store(error) => ServiceError::Store(error).into(),
-            AuthError::Randomness(_) => {
-                tracing::error!(%error, "cannot generate a secret");
-                Self::new(ProblemType::Internal, "see the server's log")
-            }
-        }
     }
 }
 

@@ -94,13 +94,6 @@ pub struct RunView {
     run_id: String,
     #[schema(required)]
     agent_id: Option<String>,
-    /// Who wrote the run: `agent:<id>`, `key:<id>`, `user:<id>`, `operator` or `development`; null for a run from before
-    /// authors were stored.
-    #[schema(required, example = "agent:demo")]
-    author: Option<String>,
-    /// Who asked for the run, in the same words.
-    #[schema(required, example = "user:ann")]
-    asked_by: Option<String>,
     #[schema(value_type = String, example = "running")]
     status: RunStatus,
     #[schema(required)]
@@ -124,6 +117,13 @@ pub struct RunView {
     #[schema(required, value_type = Option<String>)]
     lease_until: Option<Timestamp>,
     stop_requested: bool,
+    /// The author: `agent:<id>`, `key:<id>`, `user:<id>`, `operator` or `development`; null for a run from before authors were
+    /// stored.
+    #[schema(required, example = "agent:demo")]
+    author: Option<String>,
+    /// The caller that asked for the run, in the same words.
+    #[schema(required, example = "user:ann")]
+    asked_by: Option<String>,
 }
 
 impl RunView {

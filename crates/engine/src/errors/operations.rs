@@ -62,10 +62,8 @@ macro_rules! operation_errors {
 operation_errors! {
     /// Refusal of what a request contains, for a principal that lacks the scope.
     enum ForbiddenError { Forbidden(scope: Scope) }
-
     /// Refusal of an untrusted client that writes into a run of another author.
     enum NotYoursError { RunNotYours }
-
     /// Refusal of new work by a node that shuts down.
     enum DrainingError { Draining }
 
@@ -133,8 +131,6 @@ operation_errors! {
 
     /// Error of an append.
     enum AppendError {
-        Forbidden(scope: Scope),
-        RunNotYours,
         ThreadNotFound,
         RunNotFound,
         RunDriven { thread: ThreadId, run: Box<Run> },
@@ -145,6 +141,8 @@ operation_errors! {
         Draining,
         OutcomeUnknown,
         LogReplaced(replaced: ReplacedLog),
+        Forbidden(scope: Scope),
+        RunNotYours,
         Store(error: StoreError),
     }
     from EndRunError { Forbidden(scope), RunNotYours, ThreadNotFound, RunNotFound, RunDriven { thread, run }, LogReplaced(replaced), Store(error) }
@@ -178,13 +176,13 @@ operation_errors! {
 
     /// Error of appending a complete run.
     enum CompleteRunError {
-        Forbidden(scope: Scope),
-        MessageExists(message: String),
         ThreadNotFound,
-        ConversationTooLarge,
         RunActive(active: Box<ActiveRun>),
         RunDriven { thread: ThreadId, run: Box<Run> },
         ProducerSeqConflict { producer_seq: u64 },
+        Forbidden(scope: Scope),
+        MessageExists(message: String),
+        ConversationTooLarge,
         Limited(limited: Limited),
         Draining,
         LogReplaced(replaced: ReplacedLog),
@@ -203,8 +201,6 @@ operation_errors! {
 
     /// Error of a run that is sent as one stream.
     enum StreamRunError {
-        Forbidden(scope: Scope),
-        RunNotYours,
         ThreadNotFound,
         RunNotFound,
         RunActive(active: Box<ActiveRun>),
@@ -218,6 +214,8 @@ operation_errors! {
         Draining,
         OutcomeUnknown,
         LogReplaced(replaced: ReplacedLog),
+        Forbidden(scope: Scope),
+        RunNotYours,
         Store(error: StoreError),
     }
     from RunLookupError { ThreadNotFound, RunNotFound, Store(error) }
@@ -379,10 +377,10 @@ macro_rules! from_causes {
 
 from_causes! {
     StoreError => Store:
-        LookupError, RunLookupError, EndRunError, CompleteRunError, HeartbeatError, CompareError, AppendError, StartError, RoomError,
+        LookupError, RunLookupError, EndRunError, HeartbeatError, CompareError, AppendError, StartError, RoomError,
         StreamRunError, ReadError, ProjectionError, SaveError, CreateThreadError, EditThreadError, MarkReadError,
         ChangeThreadError, DeleteThreadError, StopError, ListError, FeedError, EraseError, RestoreError, ApproveError,
-        PageError;
+        PageError, CompleteRunError;
     ReplacedLog => LogReplaced: AppendError, DeleteThreadError, EditThreadError, EndRunError, HeartbeatError, MarkReadError,
         PageError, StartError;
     Limited => Limited: RoomError, SaveError;
@@ -399,25 +397,4 @@ impl From<FollowError> for ReadError {
             FollowError::Store(error) => Self::Store(error),
         }
     }
-}
-
-/// Implements `From` of each operation's error for a type that has `From<ServiceError>`.
-#[macro_export]
-macro_rules! from_operation_errors {
-    ($target:ty) => {
-        $crate::from_operation_errors! {
-            $target:
-            AppendError, ApproveError, ChangeThreadError, CompleteRunError, CreateThreadError, DeleteThreadError, DrainingError, EditThreadError, EndRunError, EraseError,
-            FeedError, FinishError, HeartbeatError, InvalidRequestError, ListError, LookupError, MarkReadError,
-            PageError, ProjectionError, ReadError, RestoreError, RoomError, RunLookupError, SaveError, StartError, StopError,
-            StreamRunError,
-        }
-    };
-    ($target:ty: $($name:ident),+ $(,)?) => {$(
-        impl From<$crate::$name> for $target {
-            fn from(error: $crate::$name) -> Self {
-                $crate::ServiceError::from(error).into()
-            }
-        }
-    )+};
 }

@@ -224,7 +224,7 @@ impl Runs {
     ) -> Result<StartAttempt<(StartedRun, Head)>, StartError> {
         let mut closing = None;
         let driven = matches!(request.opening, Opening::Driven(_));
-        let asked_by = Author::of(principal);
+        let asked_by = principal.author();
         let author = request.agent.as_ref().filter(|_| driven).map_or_else(|| asked_by.clone(), Author::agent);
         for _ in 0..START_TRIES {
             let predecessor_end = closing.as_ref().map(PredecessorEnd::of);

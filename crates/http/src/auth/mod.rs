@@ -6,6 +6,7 @@ pub mod fuzzing;
 mod joins;
 mod jwks;
 mod keys;
+mod problem;
 mod projects;
 pub mod secret;
 mod tickets;
