@@ -1,5 +1,5 @@
--- Who wrote a run, and who asked for it: `agent:<id>`, `key:<id>`, `user:<id>`, `operator`, `development`. NULL: began before
--- these columns.
+-- Author of a run, and the caller that asked for it: `agent:<id>`, `key:<id>`, `user:<id>`, `operator`, `development`. NULL for
+-- a run that began before these columns.
 ALTER TABLE runs ADD COLUMN author TEXT;
 ALTER TABLE runs ADD COLUMN asked_by TEXT;
 

@@ -5,7 +5,7 @@ use threadline_core::{
     agent::{Agent, Approvals},
 };
 
-use super::{client_input::ClientInput, reading::Object, source::Trust};
+use super::{client_input::ClientInput, reading::Object};
 
 /// Reason why a principal may not answer an interrupt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,7 +25,7 @@ pub(super) fn check(principal: &Principal, agent: &Agent, input: &ClientInput) -
     if !principal.scopes.contains(Scope::Approve) {
         return Err(ApprovalError::Forbidden);
     }
-    if agent.approvals == Approvals::Backend && Trust::of(principal) == Trust::Client {
+    if agent.approvals == Approvals::Backend && principal.is_untrusted() {
         return Err(ApprovalError::BackendApproves);
     }
     Ok(())

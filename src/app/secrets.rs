@@ -12,7 +12,7 @@ pub(super) async fn report(store: &(impl SecretStore + ?Sized)) {
     let (unsealed, other_key, unopened) =
         (count(SecretForm::Unsealed), count(SecretForm::OtherKey), count(SecretForm::Unopened));
     if unopened > 0 {
-        let advice = "their projects and agents are not available; if the key is lost: threadline secrets renew";
+        let advice = "their projects reject tokens, and their agents do not exist: name the right key file, or, if its key is lost, run threadline secrets renew";
         tracing::error!(unopened, "secrets in the store are sealed with a key that this node does not have: {advice}");
     }
     match store.sealing_key() {

@@ -26,7 +26,7 @@ Examples:
   threadline keys revoke backend
   threadline --project acme keys create backend             In another project, with the operator's key
 
-Scopes: read, write, agents, tokens (these four if none are named), admin, metrics.")]
+Scopes: read, chat, approve, produce, agents, tokens (these six if none are named), admin, metrics.")]
 pub struct KeysArgs {
     #[command(subcommand)]
     command: KeysCommand,
@@ -63,7 +63,7 @@ Examples:
 pub struct TokenArgs {
     /// The user
     user_id: String,
-    /// Scopes of the token, separated by commas: read, write [default: both]
+    /// Scopes of the token, separated by commas: read, chat, approve, produce [default: the project's tokenScopes, else all but produce]
     #[arg(long, value_delimiter = ',', value_name = "SCOPE")]
     scopes: Option<Vec<String>>,
     /// Minutes until the token expires

@@ -98,7 +98,8 @@ Examples:
   threadline dev --listen 127.0.0.1:8080 --data /tmp/threadline
   threadline dev --agent trips=http://127.0.0.1:8000/
 
-The same as `threadline serve --development`: every request from this machine is authenticated, by default as the user `dev`.
+The same as `threadline serve --development`: every request from this machine is accepted, and acts as the user `dev` unless the
+header Threadline-User names another.
 Requests from other machines are rejected. Keys and tokens that are created here are valid here only.";
 
 /// Complete grammar of the command line, ready for parsing.

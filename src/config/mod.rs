@@ -86,13 +86,13 @@ pub enum ConfigError {
     SecretKeys(PathBuf, #[source] KeyringError),
     /// Neither development mode nor an operator key: a server must not be open because a setting was forgotten.
     #[error(
-        "neither an API key nor development mode: run `THREADLINE_API_KEY=$(openssl rand -hex 32) threadline serve`, \
-         or `threadline dev`, which has no authentication and is for this machine only"
+        "neither an API key nor development mode: set THREADLINE_API_KEY to a random key (openssl rand -hex 32) for \
+         `threadline serve`, or run `threadline dev`, which has no authentication and is for this machine only"
     )]
     NoAuthentication,
     /// Development mode and an operator key, which contradict each other.
     #[error(
-        "development mode has no authentication, but {0} contains an API key: unset it, or start `threadline serve` \
+        "development mode has no authentication, but {0} contains an API key: remove the key, or start `threadline serve` \
          without development mode (--development, THREADLINE_DEVELOPMENT)"
     )]
     KeyInDevelopment(String),

@@ -136,7 +136,7 @@ pub struct Run {
     /// Author of the run, such as `agent:helper` or `user:ann`.
     #[serde(default)]
     pub author: Option<String>,
-    /// Caller that asked for the run, in the same words.
+    /// Caller that asked for the run, in the same form.
     #[serde(default)]
     pub asked_by: Option<String>,
     /// State of the run.

@@ -4,8 +4,8 @@ use std::{fmt, sync::Arc};
 
 use super::{AgentId, UserId};
 
-/// Author of a run, or the caller that asked for it: `agent:<id>`, `key:<id>`, `user:<id>`, `operator`, `development` or
-/// `import`. Written by the server in the commit that starts the run; no request can name it.
+/// Author of a run, or the caller that asked for it: `agent:<id>`, `key:<id>`, `user:<id>`, `operator` or
+/// `development`. Written by the server in the commit that starts the run; no request can name it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Author(Arc<str>);
 

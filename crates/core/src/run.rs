@@ -57,7 +57,7 @@ pub struct Run {
     pub driven: bool,
     /// Author of the run; `None` for a run that began before authors were stored.
     pub author: Option<Author>,
-    /// Caller that asked for the run, in the same words.
+    /// Caller that asked for the run, in the same form.
     pub asked_by: Option<Author>,
     /// State of the run.
     pub status: RunStatus,

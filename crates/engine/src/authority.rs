@@ -99,7 +99,8 @@ fn answers(events: &NewEvents) -> bool {
     }
     lines(events).any(|line| match serde_json::from_slice::<Kind<'_>>(line) {
         Ok(Kind { kind, input: Some(input) }) if kind == "RUN_STARTED" => {
-            serde_json::from_str::<Input<'_>>(input.get()).is_ok_and(|input| input.resume.is_some())
+            serde_json::from_str::<Input<'_>>(input.get())
+                .map_or(true, |input| input.resume.is_some_and(|resume| !matches!(resume.get(), "null" | "[]")))
         }
         Ok(_) => false,
         Err(_) => true,
@@ -188,10 +189,14 @@ mod tests {
     #[test]
     fn an_answer_is_seen_wherever_it_stands() {
         let answer = r#"{"type":"RUN_STARTED","input":{"resume":[{"interruptId":"i","status":"resolved"}]}}"#;
-        let escaped = r#"{"type":"RUN_STARTED","input":{"\u0072esume":[]}}"#;
+        let escaped = r#"{"type":"RUN_STARTED","input":{"\u0072esume":[1]}}"#;
         let twice = r#"{"type":"RUN_STARTED","input":{},"input":{"resume":[]}}"#;
+        let within = r#"{"type":"RUN_STARTED","input":{"resume":[],"resume":[{"interruptId":"i"}]}}"#;
+        let none = r#"{"type":"RUN_STARTED","input":{"resume":null,"messages":[]}}"#;
         let other = r#"{"type":"STATE_SNAPSHOT","snapshot":{"resume":[]}}"#;
-        for (event, expected) in [(answer, true), (escaped, true), (twice, true), (other, false)] {
+        for (event, expected) in
+            [(answer, true), (escaped, true), (twice, true), (within, true), (none, false), (other, false)]
+        {
             assert_eq!(answers(&read(&[other, event])), expected, "{event}");
         }
     }

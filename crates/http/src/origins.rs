@@ -110,7 +110,7 @@ impl RefusedOrigins {
 /// A request that is refused because of its origin.
 #[derive(Debug, PartialEq, Eq)]
 enum Refused<'a> {
-    /// Refused because of its Host or Origin.
+    /// Page that is refused because of its Host, Origin or Sec-Fetch-Site.
     Page { origin: Option<&'a str>, detail: String },
     /// Refused because of the machines that a proxy or a tunnel on this machine names.
     Forwarded(String),

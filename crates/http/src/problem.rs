@@ -92,7 +92,7 @@ problem_types! {
     /// Events with these producerSeq are stored with other bytes.
     ProducerSeqConflict = "producer-seq-conflict", UNPROCESSABLE_ENTITY, "Conflicting producerSeq", false,
         "Send the same bytes when you retry. Number new events after the ones already sent.";
-    /// The thread has a message with the ID of a message to be said.
+    /// A new message has the ID of a message that is already in the thread.
     MessageExists = "message-exists", CONFLICT, "Message ID already in use", false,
         "Give each new message an ID of its own, and send only new messages. Nothing was stored.";
     /// Another thread has this ID.
@@ -152,7 +152,7 @@ problem_types! {
     /// A proxy forwarded a request of another machine to a server in development mode.
     DevelopmentOnly = "development-only", FORBIDDEN, "Request from another machine", false,
         "Development mode accepts requests from this machine only. To accept requests through a proxy, start `threadline serve` with THREADLINE_API_KEY set to a random key (openssl rand -hex 32).";
-    /// The key or token does not have the scope or the role that the route requires.
+    /// The key or token does not have the scope or the role that the route, or the content of the request, requires.
     Forbidden = "forbidden", FORBIDDEN, "Insufficient permission", false,
         "Use a key or token with the permission that `detail` names. Routes of the project require its API key, without the header Threadline-User.";
     /// The token of a socket is invalid, has expired or was used before.

@@ -121,7 +121,7 @@ pub struct RunView {
     /// stored.
     #[schema(required, example = "agent:demo")]
     author: Option<String>,
-    /// The caller that asked for the run, in the same words.
+    /// The caller that asked for the run, in the same form.
     #[schema(required, example = "user:ann")]
     asked_by: Option<String>,
 }

@@ -1,5 +1,5 @@
-//! Secrets at rest: a keyring seals them before they are stored, and opens them afterwards. Knows no store; the stores call
-//! it.
+//! Secrets at rest: a keyring seals them before they are stored, and opens them afterwards. The crate knows no store: the
+//! stores call it.
 //!
 //! ```text
 //!   sealed : 1 : <id of the key> : <base64 of nonce (12), ciphertext, tag (16)>       AES-256-GCM

@@ -94,7 +94,8 @@ pub enum SecretForm {
 /// The secrets as a whole.
 #[async_trait]
 pub trait SecretStore: Send + Sync {
-    /// Key of digests for a purpose. Digests under it stay the same for the life of the store, whatever keys seal it.
+    /// Key of digests for a purpose. Digests under it stay the same, whatever key seals the root, until a renewal
+    /// replaces a root that no key opens.
     fn digest_key(&self, purpose: &str) -> StoreResult<DigestKey>;
 
     /// Id of the key with which new secrets are sealed; `None` if they are stored as they are.

@@ -64,9 +64,9 @@ export type RunStatus = "running" | "finishing" | "finished" | "error" | "stoppe
 export interface Run {
   readonly runId: string;
   readonly agentId: string | null;
-  /** Who wrote the run, such as `agent:helper` or `user:ann`; null for a run from before authors were stored. */
+  /** Author of the run, such as `agent:helper` or `user:ann`; null for a run from before authors were stored. */
   readonly author: string | null;
-  /** Who asked for the run, in the same words. */
+  /** Caller that asked for the run, in the same form. */
   readonly askedBy: string | null;
   readonly status: RunStatus;
   readonly errorCode: string | null;

@@ -18,7 +18,7 @@ use crate::{
     },
 };
 
-/// Tries to append words to a thread that others write to.
+/// Attempts at an append to a thread that others write to, before it fails.
 const TRIES: usize = 8;
 
 impl Conversations {
