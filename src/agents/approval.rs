@@ -1,11 +1,14 @@
 //! Answers to interrupts: who may give them.
 
+use std::{borrow::Cow, collections::BTreeMap};
+
+use serde_json::value::RawValue;
 use threadline_core::{
     Principal, Scope,
     agent::{Agent, Approvals},
 };
 
-use super::{client_input::ClientInput, reading::Object};
+use super::client_input::ClientInput;
 
 /// Reason why a principal may not answer an interrupt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -17,10 +20,10 @@ pub(super) enum ApprovalError {
 }
 
 /// Refuses an input that answers an interrupt, from a principal that may not: one without the scope `approve`, or an
-/// untrusted client of an agent whose interrupts the application answers.
-pub(super) fn check(principal: &Principal, agent: &Agent, input: &ClientInput) -> Result<(), ApprovalError> {
+/// untrusted client of an agent whose interrupts the application answers. True if the input has an answer.
+pub(super) fn check(principal: &Principal, agent: &Agent, input: &ClientInput) -> Result<bool, ApprovalError> {
     if !answers(input) {
-        return Ok(());
+        return Ok(false);
     }
     if !principal.scopes.contains(Scope::Approve) {
         return Err(ApprovalError::Forbidden);
@@ -28,15 +31,36 @@ pub(super) fn check(principal: &Principal, agent: &Agent, input: &ClientInput) -
     if agent.approvals == Approvals::Backend && principal.is_untrusted() {
         return Err(ApprovalError::BackendApproves);
     }
-    Ok(())
+    Ok(true)
 }
 
 /// True if the input has an answer: an entry of `resume`, or `forwardedProps.command.resume`, with which LangGraph's
 /// clients answer (<https://docs.ag-ui.com/concepts/interrupts>).
 fn answers(input: &ClientInput) -> bool {
     let entries = input.resume.as_ref().is_some_and(|resume| !matches!(resume.get().trim(), "null" | "[]"));
-    let command = input.forwarded_props.as_ref().and_then(|props| Object(props.get()).raw("command"));
-    entries || command.is_some_and(|command| Object(command).raw("resume").is_some())
+    let forwarded = input
+        .forwarded_props
+        .as_ref()
+        .is_some_and(|props| named(props.get(), "command").iter().any(|command| !named(command, "resume").is_empty()));
+    // Members that are handed on as they came: a decoder may take them for the ones that were looked at.
+    let others = input.rest.iter().any(|(name, _)| matches!(&*plain(name), "resume" | "forwardedprops"));
+    entries || forwarded || others
+}
+
+/// A name as tolerant decoders compare it: ag-ui-langgraph reads `Command` as `command`.
+fn plain(name: &str) -> String {
+    name.chars().filter(|letter| !matches!(letter, '_' | '-')).flat_map(char::to_lowercase).collect()
+}
+
+/// Values other than null of the members that tolerant decoders take for the one of this name. An object that cannot be
+/// read has one, itself.
+fn named<'a>(object: &'a str, name: &str) -> Vec<&'a str> {
+    if !object.trim_ascii_start().starts_with('{') {
+        return Vec::new();
+    }
+    let Ok(members) = serde_json::from_str::<BTreeMap<Cow<'a, str>, &'a RawValue>>(object) else { return vec![object] };
+    let found = members.into_iter().filter(|(found, _)| plain(found) == name).map(|(_, value)| value.get());
+    found.filter(|value| *value != "null").collect()
 }
 
 #[cfg(test)]
@@ -51,6 +75,10 @@ mod tests {
             r#"{"forwardedProps":{"command":{"resume":"yes"}}}"#,
             r#"{"forwardedProps":{"command":{"resume":null,"\u0072esume":false}}}"#,
             r#"{"forwardedProps":{"command":{},"command":{"resume":{}}}}"#,
+            r#"{"forwardedProps":{"command":{},"Command":{"Resume":"yes"}}}"#,
+            r#"{"forwardedProps":{"command":{"\ud800":1}}}"#,
+            r#"{"Resume":[{"interruptId":"i"}]}"#,
+            r#"{"forwarded_props":{"command":{"resume":"yes"}}}"#,
         ] {
             assert!(input(answer), "{answer}");
         }

@@ -22,7 +22,11 @@ mod work;
 #[cfg(test)]
 mod tests;
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
 
 use futures_util::{StreamExt, stream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -37,14 +41,15 @@ use interrupts::InterruptError;
 use source::{EventStream, Trust};
 use threadline_core::{
     AgentId, Epoch, EventError, EventErrorKind, Principal, RunId, Scope, ThreadId,
-    agent::{Agent, AgentKind},
+    agent::{Agent, AgentKind, Approvals},
     limits::{
         AGENT_STORE_TIMEOUT, MAX_AGENT_BYTES, MAX_AGENT_RUNS, MAX_AGENTS, MAX_CLIENT_CONTEXT_BYTES, MAX_EVENT_BYTES,
+        MAX_PAGE,
     },
     projection::conversation::Conversation,
 };
 use threadline_engine::{
-    Opening, Projected, ProjectionError, Service, ServiceError, StartRequest, StartedRun, StoreError,
+    Opening, PageError, Projected, ProjectionError, Service, ServiceError, StartRequest, StartedRun, StoreError,
 };
 use threadline_http::egress::{EgressClient, EgressPolicy, Refused};
 use work::Work;
@@ -293,7 +298,9 @@ impl Agents {
         agent: &Agent,
         request: AgentRun,
     ) -> Result<StartedRun, AgentError> {
-        check_approval(principal, agent, &request.input)?;
+        if check_approval(principal, agent, &request.input)? && principal.is_untrusted() {
+            self.check_askers(principal, thread).await?;
+        }
         let service = &self.shared.service;
         let id = request.id.unwrap_or_else(RunId::generate);
         let before = match service.projections.at(principal, thread, None, None).await {
@@ -355,6 +362,25 @@ impl Agents {
             self.shared.tasks.spawn(work.run(before, prepared));
         }
         Ok(started)
+    }
+
+    /// Refuses an answer of an untrusted client in a thread where an agent whose interrupts the application answers has
+    /// written one of the newest runs: the answer could be given through another agent.
+    async fn check_askers(&self, principal: &Principal, thread: &ThreadId) -> Result<(), AgentError> {
+        let runs = match self.shared.service.runs.list(principal, thread, None, MAX_PAGE, None).await {
+            Err(PageError::ThreadNotFound) => return Ok(()),
+            runs => runs?.items,
+        };
+        let askers: BTreeSet<AgentId> = runs.into_iter().filter(|run| run.driven).filter_map(|run| run.agent).collect();
+        for asker in askers {
+            // An agent that was deleted asks nothing any more.
+            if let Ok((agent, _)) = self.get(principal, &asker).await
+                && agent.approvals == Approvals::Backend
+            {
+                return Err(AgentError::BackendApproves(agent.id));
+            }
+        }
+        Ok(())
     }
 
     /// Sends a request to an agent outside of any thread; nothing is stored.
@@ -420,8 +446,8 @@ fn outside(thread: &ThreadId, run: &RunId, client: ClientInput, trust: Trust) ->
     Ok(input::prepare(thread, run, client, trust, &nothing)?.complete(thread, run, &nothing))
 }
 
-/// Refuses an answer to an interrupt from a principal that may not give it.
-fn check_approval(principal: &Principal, agent: &Agent, input: &ClientInput) -> Result<(), AgentError> {
+/// Refuses an answer to an interrupt from a principal that may not give it. True if the input has an answer.
+fn check_approval(principal: &Principal, agent: &Agent, input: &ClientInput) -> Result<bool, AgentError> {
     approval::check(principal, agent, input).map_err(|error| match error {
         ApprovalError::Forbidden => ServiceError::Forbidden(Scope::Approve).into(),
         ApprovalError::BackendApproves => AgentError::BackendApproves(agent.id.clone()),

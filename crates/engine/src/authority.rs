@@ -63,6 +63,8 @@ struct Said<'a> {
     input: Option<&'a RawValue>,
     #[serde(default, deserialize_with = "present_ignored")]
     outcome: Option<IgnoredAny>,
+    #[serde(default, deserialize_with = "present_ignored")]
+    usage: Option<IgnoredAny>,
 }
 
 /// Message of an input.
@@ -135,7 +137,7 @@ pub(crate) fn said(events: &NewEvents) -> Option<Vec<String>> {
             }
             ("TEXT_MESSAGE_START" | "TEXT_MESSAGE_CHUNK", Some(id)) if by_user => say(id, &mut own),
             ("TEXT_MESSAGE_CONTENT" | "TEXT_MESSAGE_END", Some(id)) if own.contains(id) => {}
-            ("RUN_FINISHED", _) if event.outcome.is_none() => {}
+            ("RUN_FINISHED", _) if event.outcome.is_none() && event.usage.is_none() => {}
             _ => return None,
         }
     }
@@ -173,6 +175,7 @@ mod tests {
             r#"{"type":"RUN_ERROR","message":"x"}"#,
             r#"{"type":"RUN_FINISHED","outcome":{"type":"success"}}"#,
             r#"{"type":"RUN_FINISHED","outcome":null}"#,
+            r#"{"type":"RUN_FINISHED","usage":[{"inputTokens":9}]}"#,
             r#"{"type":"RUN_STARTED","input":{"messages":[{"id":"a","role":"assistant"}]}}"#,
             r#"{"type":"RUN_STARTED","input":{"messages":[{"role":"user"}]}}"#,
             r#"{"type":"RUN_STARTED","input":{"messages":[{"id":"a","role":"user","role":"assistant"}]}}"#,

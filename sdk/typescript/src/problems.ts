@@ -42,6 +42,8 @@ export type ProblemSlug =
   | "retention-not-held"
   | "run-active"
   | "run-driven"
+  | "run-not-yours"
+  | "message-exists"
   | "run-exists"
   | "run-fenced"
   | "run-not-found"

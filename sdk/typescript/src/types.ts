@@ -112,6 +112,8 @@ export interface Agent {
   readonly idleTimeoutSeconds: number;
   /** True if the agent itself is asked to name its threads, where the server has no endpoint for titles. */
   readonly namesThreads: boolean;
+  /** Clients that may answer the agent's interrupts: all with the scope `approve`, or only keys. */
+  readonly approvals: "user" | "backend";
   /** Where the agent was defined. */
   readonly origin: "built-in" | "configuration" | "api";
   /** The URL to which runs are sent; visible only to the project. */

@@ -35,6 +35,7 @@ test("the agents to which runs can be delegated", async () => {
       onDisconnect: "continue",
       idleTimeoutSeconds: 120,
       namesThreads: false,
+      approvals: "user",
       origin: "built-in",
     },
   ]);

@@ -223,6 +223,9 @@ async fn hand_over(
     let lease = lease_seconds(start.lease_seconds.or(params.lease_seconds))?;
     let run = AgentRun { id: Some(id.clone()), lease, epoch, input, makes_thread: false };
     let waits = form == StreamFormat::Sse;
+    if waits {
+        state.service.events.may_follow(principal)?;
+    }
     let place = if waits { Some(state.http.quota.open(principal)?) } else { None };
     let started = run_agent(state, principal, &thread, agent, run, waits).await;
     let (started, mut requester) = started.map_err(|problem| problem.of_request(is_named))?;

@@ -116,6 +116,16 @@ everywhere! {
             page.post("/copilotkit/agent/careful/run", run).await.problem(403, "forbidden");
             assert_eq!(page.get("/v1/threads/t").await.ok(200)["tail"], 0);
         }
+        // Nor through another agent, once this one has written in the thread.
+        let asked = json!({ "runId": "asked", "agentId": "careful", "input": { "messages": [] } });
+        page.post("/v1/threads/t/runs", asked).await.ok(201);
+        let body = json!({ "runId": "s", "agentId": "demo", "input": { "resume": resume } });
+        page.post("/v1/threads/t/runs", body).await.problem(403, "forbidden");
+        crate::harness::eventually("the run ends", async || {
+            let found = page.get("/v1/threads/t/runs/asked").await.ok(200);
+            (!found["endedAt"].is_null()).then_some(())
+        })
+        .await;
         let body = json!({ "runId": "r", "agentId": "careful", "input": { "resume": resume } });
         server.user("ann").post("/v1/threads/t/runs", body).await.ok(201);
     }

@@ -99,7 +99,7 @@ fn body(route: &Route, form: Option<&str>) -> (&'static str, String) {
         ("/copilotkit", Some(method)) => single(method, run),
         (_, Some("ndjson")) => return ("application/x-ndjson", "{\"type\":\"X\"}\n".to_owned()),
         (_, Some("bare")) => json!({}),
-        (_, Some("agent")) => agent(json!({ "messages": [] })),
+        (_, Some("agent" | "agent-followed")) => agent(json!({ "messages": [] })),
         (_, Some("agent-resume")) => agent(json!({ "resume": resume })),
         (_, Some("agent-command")) => agent(json!({ "forwardedProps": command })),
         ("/v1/conversations/{name}", Some("says")) => message("user"),
@@ -119,7 +119,9 @@ fn body(route: &Route, form: Option<&str>) -> (&'static str, String) {
 async fn ask(client: &Client, route: &Route, form: Option<&str>) -> (u16, String) {
     let (content, body) = body(route, form);
     let request = client.request(route.method.parse().expect("a method"), &route.at("t", "r"));
-    let answer = request.header("content-type", content).body(body).send().await.expect("an answer");
+    let accept = if form == Some("agent-followed") { "text/event-stream" } else { "*/*" };
+    let answer =
+        request.header("content-type", content).header("accept", accept).body(body).send().await.expect("an answer");
     let status = answer.status().as_u16();
     let scope = if status == 403 {
         let problem: Value = answer.json().await.expect("a problem");

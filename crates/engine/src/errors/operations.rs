@@ -66,10 +66,8 @@ operation_errors! {
     enum NotYoursError { RunNotYours }
     /// Refusal of new work by a node that shuts down.
     enum DrainingError { Draining }
-
     /// Error of reading a thread, and of every operation's first step.
     enum LookupError { ThreadNotFound, Store(error: StoreError) }
-
     /// Error of reading a list that is stored beside the log of a thread.
     enum PageError { ThreadNotFound, LogReplaced(replaced: ReplacedLog), Store(error: StoreError) }
     from LookupError { ThreadNotFound, Store(error) }
@@ -235,6 +233,7 @@ operation_errors! {
 
     /// Error of reading or following events.
     enum ReadError {
+        Forbidden(scope: Scope),
         ThreadNotFound,
         RunNotFound,
         LogReplaced(replaced: ReplacedLog),
@@ -246,6 +245,7 @@ operation_errors! {
     from LookupError { ThreadNotFound, Store(error) }
     from RunLookupError { ThreadNotFound, RunNotFound, Store(error) }
     from DrainingError { Draining }
+    from ForbiddenError { Forbidden(scope) }
 
     /// Error of computing a conversation from the events.
     enum ProjectionError {

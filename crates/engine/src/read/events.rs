@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use threadline_core::{
-    Epoch, Fence, Judgement, LogSlice, Principal, ReadFrom, Run, RunId, Seq, ThreadId,
+    Epoch, Fence, Judgement, LogSlice, Principal, ReadFrom, Run, RunId, Scope, Seq, ThreadId,
     limits::{MAX_EVENT_PAGE, MAX_WAIT},
 };
 use threadline_store::{DynStore, Head, StoreClock, StoreError};
@@ -11,6 +11,7 @@ use tokio::time;
 
 use crate::{
     ReadError, RunLookupError,
+    authority::require,
     directory::{Attempt, Directory},
     lifecycle::Lifecycle,
     metrics::{GaugeGuard, Metrics},
@@ -116,6 +117,11 @@ impl Events {
         self.deps.directory.with_thread(principal, thread, read).await
     }
 
+    /// Refuses a principal that may not follow threads.
+    pub fn may_follow(&self, principal: &Principal) -> Result<(), ReadError> {
+        Ok(require(principal, Scope::Read)?)
+    }
+
     /// Follows a thread from a cursor; with `run`, only that run and until its end.
     pub async fn subscribe(
         &self,
@@ -126,6 +132,7 @@ impl Events {
         run: Option<&RunId>,
         via: FollowMethod,
     ) -> Result<Subscription, ReadError> {
+        self.may_follow(principal)?;
         self.deps.lifecycle.refuse_if_draining()?;
         let reader = Reader::new(principal, via, run, self.deps.clock.now());
         let reader = &reader;

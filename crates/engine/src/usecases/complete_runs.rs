@@ -55,8 +55,8 @@ impl Conversations {
         Err(StoreError::Unavailable("the thread is changing too fast; send the run again".into()).into())
     }
 
-    /// Checks that the thread has no message of these ids. Returns the thread, and the tail up to which that is so; any
-    /// tail for a run that exists, which is then compared.
+    /// Checks that the thread has no message of these ids. Returns the thread, and the tail up to which that is so; no
+    /// log's tail for a run that exists, which is then compared.
     async fn unused(
         &self,
         principal: &Principal,
@@ -70,7 +70,9 @@ impl Conversations {
         };
         let (thread, exists) = self.runs.deps.directory.with_thread(principal, id, look).await?;
         if exists {
-            return Ok((thread, ExpectTail::Any));
+            // The store finds the run before it compares the tail, which no log has. A run that the store has lost is not begun
+            // unchecked.
+            return Ok((thread, ExpectTail::At(i64::MAX.unsigned_abs())));
         }
         let projected = match self.projections.at(principal, id, None, None).await {
             Ok(projected) => projected,

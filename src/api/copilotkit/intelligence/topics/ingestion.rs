@@ -68,9 +68,8 @@ impl RunnerPlane {
         let service = &self.state.service;
         let (topic, fence) = service.events.watch_run(&self.principal, &thread, &run).await?;
         let found = service.runs.get(&self.principal, &thread, &run).await?;
-        if found.driven {
-            return Err(Refusal::Driven);
-        }
+        // Before anything is noted about the run: only its author or a key writes into it, and none into a driven one.
+        service.runs.look_up(&self.principal, &thread, &run).await?;
         if evicted(found.status, found.error_code.as_deref()) {
             return Err(Refusal::Evicted);
         }
