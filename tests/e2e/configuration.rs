@@ -134,7 +134,7 @@ fn a_key_that_protects_nothing_is_refused() {
     fs::write(&file, &repeated).expect("written");
     refused(&[("THREADLINE_API_KEY_FILE", path)], &[path, "7 different"]);
     // Neither a key nor development mode, and both.
-    let commands = ["THREADLINE_API_KEY=$(openssl rand -hex 32) threadline serve", "threadline dev"];
+    let commands = ["THREADLINE_API_KEY", "openssl rand -hex 32", "threadline serve", "threadline dev"];
     refused(&[], &commands);
     refused(&[("THREADLINE_DEVELOPMENT", "")], &commands);
     refused(&[("THREADLINE_DEVELOPMENT", "false")], &commands);

@@ -53,14 +53,10 @@ export function failing(cause: unknown): Failing {
 
 /** Classifies a close code (proto/socket.md). */
 export function closing(code: number, reason: string, retryAfterMs?: number | null): Failing {
-  const refused = (slug: string, title: string, status: number, detail: string): ProblemError =>
-    new ProblemError({ type: `/problems/${slug}`, title, status, detail }, status);
   if (code === 4501) {
     const detail = "The key or token has expired or was revoked.";
-    return { name: "unauthorized", error: refused("unauthorized", "Authentication required", 401, detail) };
-  }
-  if (code === 4503) {
-    return { name: "refused", error: refused("forbidden-origin", "Origin not allowed", 403, reason) };
+    const problem = { type: "/problems/unauthorized", title: "Authentication required", status: 401, detail };
+    return { name: "unauthorized", error: new ProblemError(problem, 401) };
   }
   const said = `the server closed the connection: ${code} ${reason}`;
   // The registered codes among these blame the client's frames.

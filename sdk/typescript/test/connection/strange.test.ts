@@ -127,8 +127,8 @@ test("a page whose origin is not allowed is told so", async () => {
   const error = await new Promise<ThreadlineError>((resolve) => {
     client.thread("t").follow({ onItem: () => {}, onError: resolve });
   });
-  expect(isProblem(error, "forbidden-origin")).toBe(true);
-  expect(error.message).toContain("origin https://page.example is not in --allowed-origins");
+  expect(error.message).toMatch(/4503 .*origin https:\/\/page\.example is not in --allowed-origins/);
+  expect(error.retryable).toBe(false);
   client.close();
   await guarded.end();
 });
