@@ -11,7 +11,9 @@ use std::{
 
 use futures_util::StreamExt;
 use serde_json::{Value, json};
-use threadline_client::{Client, ClientConfig, EventQuery, RunOptions, RunStatus, StartRun, TailItem, TailOptions};
+use threadline_client::{
+    Client, ClientConfig, EventBody, EventQuery, RunOptions, RunStatus, StartRun, TailItem, TailOptions,
+};
 use threadline_core::Epoch;
 use threadline_http::cursor::{Cursor, CursorKind};
 use tokio::{
@@ -294,6 +296,24 @@ async fn no_seq_has_two_bodies_after_a_failover_that_loses_commits() {
     b.run("idle", long("later")).await.expect("free").finish().await.expect("finishes");
     assert!(pair.after(&key_of("later")) > lost_key.max(1 << 40), "{lost_key}");
     assert!(pair.after(&fence_of("idle")) > lost_fence.max(1 << 32), "{lost_fence}");
+}
+
+/// A node that has looked the run up before learns of the loss only from the append.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_append_to_a_run_whose_start_was_lost_names_the_run_and_not_the_thread() {
+    let postgres = block_in_place(|| Postgres::start(&[]));
+    let database = postgres.fresh_database();
+    let name = database.rsplit('/').next().expect("a name").to_owned();
+    let cluster = block_in_place(|| Cluster::over(database, 1));
+    let client = cluster.client(0);
+    running(&client, "t").await;
+    let event = || EventBody::Ndjson("{\"type\":\"X\"}\n".into());
+    client.append("t", "r", Some(1), event()).await.expect("appends");
+    let loss = "DELETE FROM runs; DELETE FROM turns; UPDATE heads SET active = FALSE, run = NULL, fence = 0";
+    block_in_place(|| loss.split("; ").for_each(|statement| drop(postgres.psql(&name, statement))));
+    let refused = client.append("t", "r", Some(2), event()).await.expect_err("the run is not there");
+    assert!(refused.problem("run-not-found").is_some(), "{refused}");
+    assert_eq!(client.thread("t").await.expect("the thread is there").thread_id, "t");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

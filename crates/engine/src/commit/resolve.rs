@@ -46,9 +46,13 @@ async fn resolve_one(pipeline: &Pipeline, request: &Request) -> Result<AppendRec
         }
         let Some(run) = pipeline.store.run(thread.key, run_id).await? else {
             pipeline.directory.forget(&thread);
-            // Another node may have deleted the thread and created it again, with the same run.
-            let present = present(pipeline, &thread).await?.filter(|present| present.key != thread.key);
-            thread = present.ok_or(AppendError::ThreadNotFound)?;
+            let present = present(pipeline, &thread).await?.ok_or(AppendError::ThreadNotFound)?;
+            if present.key == thread.key {
+                // The store has lost the start of the run: the producer starts it again.
+                return Err(AppendError::RunNotFound);
+            }
+            // Another node has deleted the thread and created it again, perhaps with the same run.
+            thread = present;
             let run = pipeline.store.run(thread.key, run_id).await?.ok_or(AppendError::RunNotFound)?;
             if run.driven {
                 return Err(AppendError::RunDriven { thread: thread.id.clone(), run: Box::new(run) });
