@@ -118,7 +118,9 @@ impl Commits {
             .bind(no_number)
             // … is judged at any time, and puts the job of a run.
             .bind(i64::MAX)
-            .bind(i64::try_from(PACK_FIRST_LOOK.as_millis()).unwrap_or(i64::MAX));
+            .bind(i64::try_from(PACK_FIRST_LOOK.as_millis()).unwrap_or(i64::MAX))
+            .bind("operator")
+            .bind("operator");
         statement.fetch_one(&mut self.connection).await?;
         Ok(())
     }
