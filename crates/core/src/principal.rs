@@ -96,7 +96,7 @@ impl Scopes {
 
     /// The set with one scope more.
     pub fn with(self, scope: Scope) -> Self {
-        Self(self.0 | Self::of(&[scope]).0)
+        self.or(Self::of(&[scope]))
     }
 
     /// True if the set holds no scope.
@@ -115,6 +115,11 @@ impl Scopes {
         Self(self.0 & !other.0)
     }
 
+    /// First scope of this set that the other lacks; `None` if the other has all.
+    pub fn first_beyond(self, other: Self) -> Option<Scope> {
+        self.without(other).iter().next()
+    }
+
     /// Scopes that are in both sets.
     pub fn and(self, other: Self) -> Self {
         Self(self.0 & other.0)
@@ -122,9 +127,9 @@ impl Scopes {
 
     /// Parses names separated by spaces. Fails with the first name that is no scope.
     pub fn parse(names: &str) -> Result<Self, &str> {
-        names.split_ascii_whitespace().try_fold(Self::default(), |set, name| {
-            Scope::named(name).map(|scope| Self(set.0 | Self::of(&[scope]).0)).ok_or(name)
-        })
+        names
+            .split_ascii_whitespace()
+            .try_fold(Self::default(), |set, name| Scope::named(name).map(|scope| set.with(scope)).ok_or(name))
     }
 
     /// Scopes of the set, in the order of [`Scope::ALL`].
@@ -261,9 +266,9 @@ impl Principal {
 
     /// Author of what this principal writes: an untrusted client writes as its user, everybody else as the credential.
     pub fn author(&self) -> Author {
-        match (&self.credential, &self.user) {
-            (Credential::Token { .. } | Credential::Lent { .. }, Some(user)) => Author::user(user),
-            (credential, _) => Author::stored(&credential.label()),
+        match &self.user {
+            Some(user) if self.is_untrusted() => Author::user(user),
+            _ => Author::stored(&self.credential.label()),
         }
     }
 

@@ -3,10 +3,7 @@
 
 use std::{borrow::Cow, collections::HashSet};
 
-use serde::{
-    Deserialize,
-    de::{Deserializer, IgnoredAny},
-};
+use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 use threadline_core::{NewEvents, Principal, Scope};
 
@@ -61,10 +58,10 @@ struct Said<'a> {
     role: Option<Cow<'a, str>>,
     #[serde(borrow, default, deserialize_with = "present")]
     input: Option<&'a RawValue>,
-    #[serde(default, deserialize_with = "present_ignored")]
-    outcome: Option<IgnoredAny>,
-    #[serde(default, deserialize_with = "present_ignored")]
-    usage: Option<IgnoredAny>,
+    #[serde(borrow, default, deserialize_with = "present")]
+    outcome: Option<&'a RawValue>,
+    #[serde(borrow, default, deserialize_with = "present")]
+    usage: Option<&'a RawValue>,
 }
 
 /// Message of an input.
@@ -79,10 +76,6 @@ struct Spoken<'a> {
 /// Takes null for a value that is there.
 fn present<'de: 'a, 'a, D: Deserializer<'de>>(deserializer: D) -> Result<Option<&'a RawValue>, D::Error> {
     <&RawValue>::deserialize(deserializer).map(Some)
-}
-
-fn present_ignored<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<IgnoredAny>, D::Error> {
-    IgnoredAny::deserialize(deserializer).map(Some)
 }
 
 fn lines(events: &NewEvents) -> impl Iterator<Item = &[u8]> {

@@ -12,7 +12,7 @@ use utoipa::openapi::{
 use utoipa_axum::router::{OpenApiRouter, UtoipaMethodRouter};
 
 use crate::{
-    auth::AuthError,
+    auth::{AuthError, within},
     body::Whole,
     extract::Authenticated,
     fallback,
@@ -75,16 +75,15 @@ impl Access {
         let held = principal.scopes;
         match self {
             Self::Public | Self::Delegated => Ok(()),
-            Self::All(scopes) => {
-                scopes.without(held).iter().next().map_or(Ok(()), |scope| Err(AuthError::Lacks(Scopes::of(&[scope]))))
-            }
+            Self::All(scopes) => within(scopes, held),
             Self::AnyOf(scopes) | Self::TicketOrKey(scopes) if held.and(scopes).is_empty() => {
                 Err(AuthError::Lacks(scopes))
             }
             Self::AnyOf(_) | Self::TicketOrKey(_) => Ok(()),
-            Self::Project(scope) if !held.contains(scope) => Err(AuthError::Lacks(Scopes::of(&[scope]))),
-            Self::Project(_) if !principal.acts_for_project() => Err(AuthError::ForProject),
-            Self::Project(_) => Ok(()),
+            Self::Project(scope) => {
+                within(Scopes::of(&[scope]), held)?;
+                if principal.acts_for_project() { Ok(()) } else { Err(AuthError::ForProject) }
+            }
             Self::Operator if principal.is_operator() => Ok(()),
             // Routes of the operator, and routes that check a value in the query, accept no other key.
             Self::Operator | Self::SignedUrl => Err(AuthError::NotOperator),

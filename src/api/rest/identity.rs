@@ -78,7 +78,7 @@ fn scopes(named: Option<Vec<String>>) -> Result<Option<Scopes>, Problem> {
     let Some(names) = named else { return Ok(None) };
     let scopes = Scopes::parse(&names.join(" "))
         .map_err(|name| Problem::invalid(format!("{name:?} is not a scope: expected one of {}", Scopes::ALL)))?;
-    if scopes == Scopes::default() {
+    if scopes.is_empty() {
         return Err(Problem::invalid("scopes must not be empty"));
     }
     Ok(Some(scopes))

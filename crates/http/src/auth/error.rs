@@ -76,3 +76,8 @@ pub enum AuthError {
     #[error(transparent)]
     Randomness(#[from] NoRandomness),
 }
+
+/// Refuses scopes that exceed those available, and names the first that does.
+pub(crate) fn within(asked: Scopes, held: Scopes) -> Result<(), AuthError> {
+    asked.first_beyond(held).map_or(Ok(()), |scope| Err(AuthError::Lacks(Scopes::of(&[scope]))))
+}

@@ -15,6 +15,7 @@ use super::{
     Auth, AuthError, ChangedProject, Project,
     projects::Missing,
     secret::{KEY_PREFIX, digest, generate},
+    within,
 };
 
 /// Parameters of a new key.
@@ -42,7 +43,7 @@ impl Auth {
     pub async fn create_key(&self, principal: &Principal, new: NewKey) -> Result<(ApiKey, String), AuthError> {
         let scopes = new.scopes.unwrap_or(Scopes::BACKEND.and(principal.scopes));
         within(scopes, principal.scopes)?;
-        if scopes == Scopes::default() {
+        if scopes.is_empty() {
             let reason = format!("scopes must not be empty: the available scopes are {}", principal.scopes);
             return Err(AuthError::Invalid(reason));
         }
@@ -108,7 +109,7 @@ impl Auth {
         let project = self.shared.projects.ensured(&principal.project).await?;
         let scopes = scopes.unwrap_or(project.settings.default_scopes().and(principal.scopes));
         within(scopes, Scopes::TOKEN.and(principal.scopes))?;
-        if scopes == Scopes::default() {
+        if scopes.is_empty() {
             let reason = "a token needs a scope, and the credential of the request has none of `read`, `chat`, `approve` and `produce`";
             return Err(AuthError::Invalid(reason.into()));
         }
@@ -183,15 +184,9 @@ impl Auth {
     }
 }
 
-/// Refuses scopes that exceed those available, and names the first that does.
-fn within(asked: Scopes, there: Scopes) -> Result<(), AuthError> {
-    let lacking = asked.without(there).iter().next();
-    lacking.map_or(Ok(()), |scope| Err(AuthError::Lacks(Scopes::of(&[scope]))))
-}
-
 /// Refuses scopes in the settings that no user's token can have, and an empty list.
 fn check_token_scopes(name: &str, scopes: Scopes) -> Result<(), AuthError> {
-    match scopes.without(Scopes::TOKEN).iter().next() {
+    match scopes.first_beyond(Scopes::TOKEN) {
         Some(scope) => Err(AuthError::Invalid(format!("{name} has {scope}, which a user's token cannot have"))),
         None if scopes.is_empty() => Err(AuthError::Invalid(format!("{name} must not be empty"))),
         None => Ok(()),

@@ -20,6 +20,7 @@ use moka::sync::Cache;
 use subtle::ConstantTimeEq;
 
 pub use error::AuthError;
+pub(crate) use error::within;
 pub use joins::{FeedPass, ThreadPass};
 pub use keys::{NewKey, NewToken};
 pub use projects::{ChangedProject, Project, Projects};
@@ -248,8 +249,6 @@ impl Auth {
         let said = tokens::look(token)?;
         let algorithm = said.algorithm;
         if let Some(issuer) = &said.iss
-            // The id of a project names that project, whatever the settings of another one say.
-            && !self.shared.projects.is_project(issuer).await?
             && let Some((project, settings, default)) = self.shared.projects.of_issuer(issuer, &said.aud.0).await?
         {
             if !matches!(algorithm, Algorithm::RS256 | Algorithm::ES256) {

@@ -68,6 +68,10 @@ struct CachedProjects {
 }
 
 impl CachedProjects {
+    fn has(&self, id: &str) -> bool {
+        ProjectId::new(id).is_ok_and(|id| self.all.contains_key(&id))
+    }
+
     fn is_older_than(&self, age: Duration) -> bool {
         self.at.is_none_or(|at| at.elapsed() > age)
     }
@@ -193,12 +197,11 @@ impl Projects {
 
     /// True if a project has this id, as last read.
     pub(super) async fn is_project(&self, id: &str) -> Result<bool, AuthError> {
-        let Ok(id) = ProjectId::new(id) else { return Ok(false) };
-        Ok(self.fresh(KEY_MEMORY).await?.all.contains_key(&id))
+        Ok(self.fresh(KEY_MEMORY).await?.has(id))
     }
 
     /// Looks up the project that names this issuer with one of these audiences, and the scopes of its users' tokens that
-    /// name none.
+    /// name none. The id of a project names that project, whatever the settings of another one say.
     pub(super) async fn of_issuer(
         &self,
         issuer: &str,
@@ -206,6 +209,9 @@ impl Projects {
     ) -> Result<Option<(ProjectId, IssuerSettings, Scopes)>, AuthError> {
         let fits = |found: &&IssuerSettings| found.issuer == issuer && audiences.contains(&found.audience);
         let known = self.fresh(KEY_MEMORY).await?;
+        if known.has(issuer) {
+            return Ok(None);
+        }
         let mut named = known.all.values().filter_map(|project| Some((project, project.settings.issuer.as_ref()?)));
         let found = named.find(|(_, settings)| fits(settings));
         Ok(found.map(|(project, issuer)| (project.id.clone(), issuer.clone(), project.settings.default_scopes())))

@@ -232,10 +232,10 @@ fn scope_words(claim: Value) -> String {
 fn user_scopes(names: &str) -> Result<Scopes, AuthError> {
     let beginning = |word: &str| word[..word.floor_char_boundary(SCOPE_WORD_BYTES)].to_owned();
     let scopes = Scopes::parse(names).map_err(|word| AuthError::WrongScope(Some(beginning(word))))?;
-    if let Some(scope) = scopes.iter().find(|scope| !Scopes::TOKEN.contains(*scope)) {
+    if let Some(scope) = scopes.first_beyond(Scopes::TOKEN) {
         return Err(AuthError::WrongScope(Some(scope.to_string())));
     }
-    if scopes == Scopes::default() { Err(AuthError::WrongScope(None)) } else { Ok(scopes) }
+    if scopes.is_empty() { Err(AuthError::WrongScope(None)) } else { Ok(scopes) }
 }
 
 /// Signs a token with the project's secret.

@@ -127,12 +127,7 @@ impl<'r, R: Cells> Columns<'r, R> {
         };
         let (epoch, tail, fence) = (Epoch::from_i64(self.int()?), self.count()?, Fence(self.int()?));
         let run = self.maybe_id(RunId::new)?;
-        let active = ActiveHead {
-            producer_seq: self.count()?,
-            lease_until: self.time()?,
-            stop_requested_at: self.maybe_time()?,
-            finishing: self.flag()?,
-        };
+        let active = self.active()?;
         let (generation, prior) = (Generation(self.int()?), self.prior()?);
         let active = run.as_ref().map(|_| active);
         let head = Head { key: ThreadKey(key), epoch, tail, fence, active, generation, prior };
@@ -143,16 +138,21 @@ impl<'r, R: Cells> Columns<'r, R> {
     pub(crate) fn appended(&mut self, append: &Append) -> StoreResult<Appended> {
         let (at, epoch, tail) = (self.time()?, Epoch::from_i64(self.int()?), self.count()?);
         let (run, active) = (self.id(RunId::new)?, self.flag()?);
-        let state = ActiveHead {
-            producer_seq: self.count()?,
-            lease_until: self.time()?,
-            stop_requested_at: self.maybe_time()?,
-            finishing: self.flag()?,
-        };
+        let state = self.active()?;
         let (generation, prior) = (Generation(self.int()?), self.prior()?);
         let (key, fence, producer_seq) = (append.key, append.fence, state.producer_seq);
         let head = Head { key, epoch, tail, fence, active: active.then_some(state), generation, prior };
         appended(append, head, producer_seq, run, at)
+    }
+
+    /// The part of a head that concerns its active run.
+    fn active(&mut self) -> StoreResult<ActiveHead> {
+        Ok(ActiveHead {
+            producer_seq: self.count()?,
+            lease_until: self.time()?,
+            stop_requested_at: self.maybe_time()?,
+            finishing: self.flag()?,
+        })
     }
 
     /// The previous epoch, and the position up to which both are the same.
