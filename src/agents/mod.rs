@@ -22,11 +22,7 @@ mod work;
 #[cfg(test)]
 mod tests;
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::Arc,
-    time::Duration,
-};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use futures_util::{StreamExt, stream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -371,16 +367,11 @@ impl Agents {
             Err(PageError::ThreadNotFound) => return Ok(()),
             runs => runs?.items,
         };
-        let askers: BTreeSet<AgentId> = runs.into_iter().filter(|run| run.driven).filter_map(|run| run.agent).collect();
-        for asker in askers {
-            // An agent that was deleted asks nothing any more.
-            if let Ok((agent, _)) = self.get(principal, &asker).await
-                && agent.approvals == Approvals::Backend
-            {
-                return Err(AgentError::BackendApproves(agent.id));
-            }
-        }
-        Ok(())
+        let asks = |agent: &Agent| runs.iter().any(|run| run.driven && run.agent.as_ref() == Some(&agent.id));
+        // An agent that was deleted asks nothing any more.
+        let agents = self.list(principal).await?.into_iter().map(|(agent, _)| agent);
+        let asker = agents.filter(|agent| agent.approvals == Approvals::Backend).find(asks);
+        asker.map_or(Ok(()), |agent| Err(AgentError::BackendApproves(agent.id)))
     }
 
     /// Sends a request to an agent outside of any thread; nothing is stored.
