@@ -3,7 +3,7 @@
 
 use std::{
     fs::{self, File, OpenOptions, Permissions},
-    io::{self, Read},
+    io::{self, Read, Write},
     os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt},
     path::{Path, PathBuf},
 };
@@ -102,6 +102,19 @@ pub fn make_directory(path: &Path) -> io::Result<bool> {
 /// Opens a file, or creates it, and keeps its contents.
 pub fn open(path: &Path) -> io::Result<File> {
     OpenOptions::new().create(true).truncate(false).read(true).write(true).mode(FILE).open(path)
+}
+
+/// Replaces a file: after a power failure the directory has the old one or the new one. `part` is the name that the new
+/// one has until it is whole; `content` may look at the file that it will be in, which keeps its identity.
+pub fn replace(part: &Path, path: &Path, content: impl FnOnce(&File) -> io::Result<String>) -> io::Result<()> {
+    let mut file = open(part)?;
+    let text = content(&file)?;
+    file.set_len(0)?;
+    file.write_all(text.as_bytes())?;
+    file.sync_all()?;
+    fs::rename(part, path)?;
+    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    File::open(directory)?.sync_all()
 }
 
 /// Removes the access of other users to a directory or file, if it exists and they have any.

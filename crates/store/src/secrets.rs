@@ -91,6 +91,13 @@ pub enum SecretForm {
     Unopened,
 }
 
+impl SecretForm {
+    /// True for a secret that a process with keys seals with the one that seals now.
+    pub(crate) fn is_to_be_sealed(self) -> bool {
+        matches!(self, Self::Unsealed | Self::OtherKey)
+    }
+}
+
 /// The secrets as a whole.
 #[async_trait]
 pub trait SecretStore: Send + Sync {

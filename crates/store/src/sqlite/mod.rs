@@ -24,7 +24,7 @@ pub use self::backup::{BackupError, backup};
 pub use self::open_error::OpenError;
 use self::{checkpoint::Checkpoints, soundness::Soundness, writer::Writer};
 use super::{
-    LineageFence, SecretAccess, SecretForm, SecretStore, StoreClock, StoreResult, private,
+    LineageFence, SecretAccess, SecretStore, StoreClock, StoreResult, private,
     sql::{corrupt, secrets::Secrets},
 };
 
@@ -185,8 +185,7 @@ impl SqliteStore {
     /// Seals what is not sealed with the key that seals now, as an older release or another first key has left it, and removes
     /// the former texts from the files.
     async fn seal_all(&self) -> StoreResult<()> {
-        let wanted = |form: &SecretForm| matches!(form, SecretForm::Unsealed | SecretForm::OtherKey);
-        if !self.inner.secrets.seals() || !self.secret_forms().await?.iter().any(|(_, form)| wanted(form)) {
+        if !self.inner.secrets.seals() || !self.secret_forms().await?.iter().any(|(_, form)| form.is_to_be_sealed()) {
             return Ok(());
         }
         let pragma = async |text: &'static str| {

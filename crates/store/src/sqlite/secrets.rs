@@ -1,12 +1,7 @@
 //! Secrets of a data directory. Without a key file of its own, the server makes one next to the database; a backup does not
 //! copy it.
 
-use std::{
-    fs::{self, File},
-    io::{self, Write},
-    path::Path,
-    sync::Arc,
-};
+use std::{fs, io, path::Path, sync::Arc};
 
 use sqlx::{SqliteConnection, query};
 use threadline_secrets::Keyring;
@@ -65,7 +60,8 @@ fn own_keys(path: &Path, make: bool) -> Result<Option<Arc<Keyring>>, OpenError> 
         Ok(text) => text,
         Err(error) if error.kind() == io::ErrorKind::NotFound && make => {
             let line = Keyring::new_line().map_err(SecretsError::from)?;
-            write(path, &line).map_err(failed)?;
+            // Durable before any secret is sealed with its key.
+            private::replace(&path.with_extension("key.part"), path, |_| Ok(line.clone())).map_err(failed)?;
             tracing::info!("made the key file {}: keep a copy of it apart from the backups", path.display());
             line
         }
@@ -74,16 +70,4 @@ fn own_keys(path: &Path, make: bool) -> Result<Option<Arc<Keyring>>, OpenError> 
     };
     let keys = text.parse().map_err(|source| SecretsError::Keys { path: path.to_owned(), source })?;
     Ok(Some(Arc::new(keys)))
-}
-
-/// Writes the file durably, before any secret is sealed with its key.
-fn write(path: &Path, line: &str) -> io::Result<()> {
-    let part = path.with_extension("key.part");
-    let mut file = private::open(&part)?;
-    file.set_len(0)?;
-    file.write_all(line.as_bytes())?;
-    file.sync_all()?;
-    fs::rename(&part, path)?;
-    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    File::open(directory)?.sync_all()
 }

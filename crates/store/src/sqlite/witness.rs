@@ -3,8 +3,8 @@
 //! which was copied together with its database is known for a copy.
 
 use std::{
-    fs::{self, File, Metadata},
-    io::{self, Write},
+    fs::{self, Metadata},
+    io,
     os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
     time::UNIX_EPOCH,
@@ -70,17 +70,11 @@ pub(super) fn read(file: &Path) -> Option<Witness> {
     serde_json::from_slice(&fs::read(path(file)).ok()?).ok()
 }
 
-/// Replaces the witness. After a power failure the directory has the old one or the new one. A file keeps its identity
-/// when it is renamed, so the new witness can name itself.
+/// Replaces the witness. A file keeps its identity when it is renamed, so the new witness can name itself.
 pub(super) fn write(file: &Path, lineage: Lineage, node: NodeId, beat: u64) -> io::Result<()> {
-    let part = file.with_file_name(PART);
-    let mut written = private::open(&part)?;
-    let (database, itself) = (Identity::at(file)?, Identity::of(&written.metadata()?));
-    let (generation, nonce) = (lineage.generation.0, lineage.nonce);
-    let witness = Witness { generation, nonce, node, beat, database, itself };
-    written.set_len(0)?;
-    written.write_all(serde_json::to_string(&witness)?.as_bytes())?;
-    written.sync_all()?;
-    fs::rename(&part, path(file))?;
-    file.parent().map_or(Ok(()), |dir| File::open(dir)?.sync_all())
+    private::replace(&file.with_file_name(PART), &path(file), |written| {
+        let (database, itself) = (Identity::at(file)?, Identity::of(&written.metadata()?));
+        let (generation, nonce) = (lineage.generation.0, lineage.nonce);
+        Ok(serde_json::to_string(&Witness { generation, nonce, node, beat, database, itself })?)
+    })
 }

@@ -17,9 +17,9 @@ pub(crate) const ROOT_VALUE: &str = "SELECT value FROM secrets WHERE name = 'dig
 /// Stores the root if there is none.
 pub(crate) const MAKE_ROOT: &str = "INSERT INTO secrets (name, value) VALUES ('digests', $1) ON CONFLICT DO NOTHING";
 /// Replaces the root that is stored as `$2`.
-pub(crate) const CHANGE_ROOT: &str = "UPDATE secrets SET value = $1 WHERE name = 'digests' AND value = $2";
+pub(crate) const CHANGE_ROOT: &str =
+    "UPDATE secrets SET value = $1 WHERE name = 'digests' AND value = $2 RETURNING name";
 const PROJECTS: &str = "SELECT id, secrets FROM projects ORDER BY id";
-const RESEAL_ROOT: &str = "UPDATE secrets SET value = $1 WHERE name = 'digests' AND value = $2 RETURNING name";
 const RESEAL_PROJECT: &str = "UPDATE projects SET secrets = $1 WHERE secrets = $2 AND id = $3 RETURNING id";
 const RESEAL_AGENT: &str =
     "UPDATE agents SET definition = $1 WHERE definition = $2 AND project = $3 AND id = $4 RETURNING id";
@@ -42,7 +42,7 @@ impl Stored {
     /// Statement that replaces the text, with its values: the new text, the old one, the key of the row.
     fn replacement(&self, text: String) -> (&'static str, Vec<Value>) {
         let (statement, row) = match &self.name {
-            SecretName::Root => (RESEAL_ROOT, Vec::new()),
+            SecretName::Root => (CHANGE_ROOT, Vec::new()),
             SecretName::Project(id) => (RESEAL_PROJECT, vec![id.as_str()]),
             SecretName::Agent(project, id) => (RESEAL_AGENT, vec![project.as_str(), id.as_str()]),
         };
@@ -86,9 +86,8 @@ impl<S: Tables> SecretStore for S {
         }
         let mut done = 0;
         loop {
-            let left = stored(self).await?.into_iter().filter(|stored| {
-                matches!(secrets.form(stored.place(), &stored.text), SecretForm::Unsealed | SecretForm::OtherKey)
-            });
+            let left = stored(self).await?.into_iter();
+            let left = left.filter(|stored| secrets.form(stored.place(), &stored.text).is_to_be_sealed());
             let left: Vec<_> = left.collect();
             if left.is_empty() {
                 return Ok(done);
