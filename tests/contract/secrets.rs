@@ -117,7 +117,7 @@ async fn put(store: &dyn TransferStore) {
     store.put_agent(&project(), &agent("a"), DEFINITION).await.expect("puts");
 }
 
-/// What the store gives out.
+/// Secrets and definitions that the store gives out.
 async fn seen(store: &dyn TransferStore) -> (Option<String>, Vec<String>) {
     let projects = store.projects().await.expect("reads");
     let agents = store.agents(&project()).await.expect("reads");
@@ -154,7 +154,7 @@ async fn the_first_key_seals_and_a_reseal_follows_it(place: Place) {
     assert!(missing.contains("\"old\"") && missing.contains("secrets renew"), "{missing}");
     let wrong = place.refused(keys(&line("old"))).await;
     assert!(wrong.contains("does not open"), "{wrong}");
-    // What needs no secrets opens, and gives none out.
+    // A process that needs no secrets opens the store, and gets none.
     let store = place.open(SecretAccess::None).await.expect("opens");
     assert_eq!(seen(store.as_ref()).await, (None, Vec::new()));
     assert!(store.put_agent(&project(), &agent("b"), DEFINITION).await.is_err());
@@ -202,7 +202,7 @@ async fn one_secret_that_cannot_be_opened_leaves_the_others(place: Place) {
     assert!(store.put_project(&other, None).await.expect("puts"));
     store.put_agent(&project(), &agent("b"), "{}").await.expect("puts");
     store.shut_down().await;
-    // Whoever can write to the database gives a project the secrets of another one, and an agent a foreign definition.
+    // A writer of the database gives a project the secrets of another one, and an agent a foreign definition.
     let own = project();
     place
         .execute(&format!(

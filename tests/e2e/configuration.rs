@@ -154,7 +154,7 @@ fn a_key_that_protects_nothing_is_refused() {
     assert_eq!(good(&["config", "--check"], &[("THREADLINE_API_KEY_FILE", path)]), "The configuration is valid.\n");
 }
 
-/// Whoever can change a file of keys can put in their own, and whoever can read one has the keys.
+/// A user who can change a file of keys can put in other ones, and one who can read it has the keys.
 #[test]
 fn files_of_keys_that_others_can_use_are_refused() {
     // Not in memory, where such a file may be readable.

@@ -20,7 +20,7 @@ fn keyed(origins: &[&'static str]) -> Options {
     Options::memory().with_key("secret").with_origins(origins)
 }
 
-/// What a handshake with this Origin leads to: 101 is a socket that is served.
+/// Status of a handshake with this Origin: 101 is a socket that is served.
 async fn opens(server: &Server, origin: Option<&str>, host: Option<&str>) -> u16 {
     let mut request = handshake(&server.client());
     for (name, value) in [("origin", origin), ("host", host)] {
@@ -194,7 +194,7 @@ async fn a_ticket_opens_a_socket_from_any_page_unless_there_is_a_list() {
         assert_eq!(response.headers()["sec-websocket-protocol"], "threadline.v1");
         let Some(Ok(Message::Close(Some(frame)))) = soon(socket.stream.next()).await else { panic!("not closed") };
         assert_eq!(u16::from(frame.code), 4503);
-        // Nothing was authenticated: the ticket is still good.
+        // The ticket is still good, since it was not used for authentication.
         let (mut socket, _) = with_ticket(server, &ticket, ALLOWED).await.expect("opens");
         socket.frame("welcome").await;
         // A request that is no valid handshake, and the sockets of other protocols, are answered by HTTP.

@@ -106,7 +106,7 @@ fn holds(path: &Path, needle: &str) -> bool {
 async fn neither_the_files_nor_the_log_hold_a_secret() {
     let home = tempfile::tempdir().expect("a directory");
     let (data, log, config) = (home.path().join("data"), home.path().join("log"), home.path().join("threadline.toml"));
-    // Nobody listens there, so each run of an agent fails, and says why.
+    // The port has no listener, so each run of an agent fails, and says why.
     let free = std::net::TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("an address");
     let planted = |name: &str| format!("planted-{name}-0123456789");
     let configured = format!(
@@ -156,11 +156,12 @@ async fn neither_the_files_nor_the_log_hold_a_secret() {
     }
     let ticket = text(&ann.post("/v1/socket-tickets", json!({})).await, "ticket");
     let address = server.url.replace("http://", "ws://");
-    let socket = connect_async(format!("{address}/v1/socket?ticket={ticket}")).await.expect("let in");
+    let socket = connect_async(format!("{address}/v1/socket?ticket={ticket}")).await.expect("connects");
     let unused = text(&ann.post("/v1/socket-tickets", json!({})).await, "ticket");
     let join = text(&backend.post("/api/threads/subscribe", json!({ "userId": "ann" })).await, "joinToken");
-    let page = connect_async(format!("{address}/client/websocket?join_token={join}&vsn=2.0.0")).await.expect("let in");
-    // What is wrong is not repeated either.
+    let page =
+        connect_async(format!("{address}/client/websocket?join_token={join}&vsn=2.0.0")).await.expect("connects");
+    // A wrong secret is not repeated either.
     let mistaken = planted("mistaken");
     assert_eq!(Api::of(&server, &mistaken).send(Method::GET, "/v1/threads", json!({})).await.0, 401);
 
@@ -226,7 +227,7 @@ async fn a_backup_is_of_no_use_without_the_key_file() {
     }
     stop(server);
 
-    // Whoever has the backup alone has no server that signs or accepts a token.
+    // The backup alone makes no server that signs or accepts a token.
     let refused = run(&["dev", "--listen", "127.0.0.1:0", "--data", &path("stolen")]);
     let said = String::from_utf8_lossy(&refused.stderr).into_owned();
     assert_eq!(refused.status.code(), Some(1), "{said}");

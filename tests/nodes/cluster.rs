@@ -43,6 +43,14 @@ impl Cluster {
         Self::over(Postgres::shared().fresh_database(), nodes)
     }
 
+    /// Nodes over a Postgres of their own, with the name of their database.
+    pub fn apart(nodes: usize) -> (Postgres, String, Self) {
+        let postgres = Postgres::start(&[]);
+        let database = postgres.fresh_database();
+        let name = database.rsplit('/').next().expect("a name").to_owned();
+        (postgres, name, Self::over(database, nodes))
+    }
+
     pub fn over(database: String, nodes: usize) -> Self {
         let mut cluster = Self { redis: Redis::start(&[]), database, nodes: Vec::new() };
         for _ in 0..nodes {

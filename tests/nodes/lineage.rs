@@ -25,7 +25,6 @@ use tokio::{
 };
 
 use crate::{
-    backing::Postgres,
     cluster::*,
     failover::{Acknowledged, Bodies, Follower, Pair, Producer, append_and_hold},
     server::Server,
@@ -301,10 +300,7 @@ async fn no_seq_has_two_bodies_after_a_failover_that_loses_commits() {
 /// A node that has looked the run up before learns of the loss only from the append.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_append_to_a_run_whose_start_was_lost_names_the_run_and_not_the_thread() {
-    let postgres = block_in_place(|| Postgres::start(&[]));
-    let database = postgres.fresh_database();
-    let name = database.rsplit('/').next().expect("a name").to_owned();
-    let cluster = block_in_place(|| Cluster::over(database, 1));
+    let (postgres, name, cluster) = block_in_place(|| Cluster::apart(1));
     let client = cluster.client(0);
     running(&client, "t").await;
     let event = || EventBody::Ndjson("{\"type\":\"X\"}\n".into());
@@ -318,10 +314,7 @@ async fn an_append_to_a_run_whose_start_was_lost_names_the_run_and_not_the_threa
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn data_that_is_put_back_under_living_nodes_is_another_history() {
-    let postgres = block_in_place(|| Postgres::start(&[]));
-    let database = postgres.fresh_database();
-    let name = database.rsplit('/').next().expect("a name").to_owned();
-    let cluster = block_in_place(|| Cluster::over(database, 2));
+    let (postgres, name, cluster) = block_in_place(|| Cluster::apart(2));
     let (bodies, lags) = (Arc::<Bodies>::default(), Arc::<AtomicBool>::default());
     running(&cluster.client(0), "t").await;
     let readers: Vec<_> = cluster.nodes.iter().map(|node| Follower::start(&node.url, "t", &bodies)).collect();

@@ -28,10 +28,7 @@ const LOST: u64 = 10;
 impl PutBack {
     /// Runs a node that writes events, of which the copy of the data has the first ones. Then stops the node.
     async fn start() -> Self {
-        let postgres = block_in_place(|| Postgres::start(&[]));
-        let database = postgres.fresh_database();
-        let name = database.rsplit('/').next().expect("a name").to_owned();
-        let cluster = block_in_place(|| Cluster::over(database, 1));
+        let (postgres, name, cluster) = block_in_place(|| Cluster::apart(1));
         let a = cluster.client(0);
         make_thread(&a, "t").await;
         let mut producer = a.run("t", options("r")).await.expect("starts");

@@ -1,4 +1,4 @@
-//! Who writes what inside a thread: the author of a run, and what an end user may say.
+//! Authors of runs, and the words that an end user may write into a thread.
 
 use serde_json::{Value, json};
 

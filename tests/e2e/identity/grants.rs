@@ -220,7 +220,7 @@ everywhere! {
                 for (scope, rest) in lacking(*set) {
                     let (status, named) = ask(&keys.exactly(rest).await, route, form).await;
                     assert_eq!(status, 403, "{line:?} without {scope}");
-                    // Where one of several sets is enough, the refusal may name a scope of another one.
+                    // The refusal may name a scope of another set, if one of several sets is enough.
                     let others = sets(&line.grant).iter().flat_map(|set| set.iter()).filter(|_| sets(&line.grant).len() > 1);
                     let right: Vec<_> = others.chain([scope]).map(Scope::as_str).collect();
                     assert!(named.split(' ').any(|name| right.contains(&name)), "{line:?}: {named:?} is named");

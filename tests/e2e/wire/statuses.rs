@@ -243,7 +243,7 @@ async fn any_route(server: &Server, route: &Route, seen: &mut Seen) {
         let needed = match route.access {
             Access::All(scopes) | Access::AnyOf(scopes) | Access::TicketOrKey(scopes) => scopes,
             Access::Project(scope) => Scopes::of(&[scope]),
-            // What a valid body of the single endpoint asks for needs `read`.
+            // A valid body of the single endpoint asks for `info`, which needs `read`.
             Access::Delegated => Scopes::of(&[Scope::Read]),
             Access::Operator | Access::Public | Access::SignedUrl => Scopes::default(),
         };

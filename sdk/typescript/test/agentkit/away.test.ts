@@ -55,7 +55,7 @@ async function rejects(run: Promise<unknown>): Promise<number> {
   );
   while (rejected === undefined) {
     while (pending > 0) await new Promise(setImmediate);
-    // What else works in real time has a little of it for each step, also on a busy machine.
+    // Real time for each step, for all that works in it, also on a busy machine.
     await new Promise((resolve) => wait(resolve, REAL_MS));
     if (rejected === undefined) await vi.advanceTimersByTimeAsync(STEP_MS);
   }
