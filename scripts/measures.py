@@ -225,7 +225,7 @@ LAYERS = {
     "progress": ((), "redis sqlx axum hyper reqwest"),
     # Moves threads from one store to another, through files.
     "transfer": (("progress",), "redis sqlx axum hyper reqwest"),
-    "cli": (("app", "config", "transfer", "progress"), "redis sqlx axum hyper"),
+    "cli": (("agents", "app", "config", "transfer", "progress"), "redis sqlx axum hyper"),
     # Entry points of parsers, in builds for fuzzers only.
     "fuzzing": (("agents", "api", "titles", "transfer"), "redis sqlx"),
 }

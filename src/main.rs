@@ -49,6 +49,7 @@ async fn main() -> ExitCode {
         Command::Nodes => cli::report(cli::nodes::run(&cli.connect, &mut std::io::stdout()).await),
         Command::Backup(args) => cli::backup::run(&args).await,
         Command::Verify(args) => cli::verify::run(&cli.connect, &args).await,
+        Command::VerifyRun(args) => cli::verify_run::run(&cli.connect, &args, &mut std::io::stdout()).await,
         Command::Lineage(args) => cli::report(cli::lineage::run(&args).await),
         Command::Secrets(args) => cli::report(cli::secrets::run(&args, &mut std::io::stdout()).await),
         Command::Migrate(args) => match app::migrate(&args.store).await {

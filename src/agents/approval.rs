@@ -8,7 +8,7 @@ use threadline_core::{
     agent::{Agent, Approvals},
 };
 
-use super::client_input::ClientInput;
+use super::{client_input::ClientInput, reading::plain};
 
 /// Reason why a principal may not answer an interrupt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,11 +45,6 @@ fn answers(input: &ClientInput) -> bool {
     // Members that are handed on as they came: a decoder may take them for the ones that were looked at.
     let others = input.rest.iter().any(|(name, _)| matches!(&*plain(name), "resume" | "forwardedprops"));
     entries || forwarded || others
-}
-
-/// A name as tolerant decoders compare it: ag-ui-langgraph reads `Command` as `command`.
-fn plain(name: &str) -> String {
-    name.chars().filter(|letter| !matches!(letter, '_' | '-')).flat_map(char::to_lowercase).collect()
 }
 
 /// Values other than null of the members that tolerant decoders take for the one of this name. An object that cannot be

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, time::Duration};
 use serde::{Deserialize, Serialize};
 use threadline_core::{
     AgentId,
-    agent::{Agent, AgentKind, Approvals, OnDisconnect, Secret},
+    agent::{Agent, AgentKind, Approvals, ClientMay, OnDisconnect, Record, Secret},
     limits::{AGENT_IDLE_TIMEOUT, MAX_AGENT_IDLE_TIMEOUT},
 };
 
@@ -64,6 +64,19 @@ pub struct Definition {
     /// Clients that may answer the agent's interrupts: `user` (by default) or `backend`.
     #[serde(default)]
     pub approvals: Approvals,
+    /// Input that untrusted clients may bring.
+    #[serde(default, alias = "client_may", skip_serializing_if = "is_default")]
+    pub client_may: ClientMay,
+    /// Names of the agent's own tools, which no untrusted client may bring.
+    #[serde(default, alias = "reserved_tools", skip_serializing_if = "Vec::is_empty")]
+    pub reserved_tools: Vec<String>,
+    /// Parts of a run's input that are kept with the run: `digest` (by default) or `full`.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub record: Record,
+}
+
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
 }
 
 impl Definition {
@@ -74,12 +87,13 @@ impl Definition {
 
     /// Validates the definition. An error is a message for its author. `environment` looks variables up.
     pub fn into_agent(self, id: AgentId, environment: impl Fn(&str) -> Option<String>) -> Result<Agent, String> {
-        let idle = self.idle_timeout_seconds.map_or(AGENT_IDLE_TIMEOUT, Duration::from_secs);
-        if idle.is_zero() || idle > MAX_AGENT_IDLE_TIMEOUT {
+        let idle_timeout = self.idle_timeout_seconds.map_or(AGENT_IDLE_TIMEOUT, Duration::from_secs);
+        if idle_timeout.is_zero() || idle_timeout > MAX_AGENT_IDLE_TIMEOUT {
             return Err(format!("idleTimeoutSeconds must be from 1 to {}", MAX_AGENT_IDLE_TIMEOUT.as_secs()));
         }
         let (on_disconnect, kind) = (self.on_disconnect, self.kind);
-        let (names_threads, approvals) = (self.names_threads, self.approvals);
+        let (names_threads, approvals, record) = (self.names_threads, self.approvals, self.record);
+        let (client_may, reserved_tools) = (self.client_may, self.reserved_tools);
         let foreign = |names: &[(&str, bool)], of: &str| match names.iter().find(|(_, set)| *set) {
             Some((name, _)) => Err(format!("{name} is not available for an agent of kind {of}")),
             None => Ok(()),
@@ -135,7 +149,17 @@ impl Definition {
                 AgentKind::Demo
             }
         };
-        Ok(Agent { id, kind, on_disconnect, idle_timeout: idle, names_threads, approvals })
+        Ok(Agent {
+            id,
+            kind,
+            on_disconnect,
+            idle_timeout,
+            names_threads,
+            approvals,
+            client_may,
+            reserved_tools,
+            record,
+        })
     }
 }
 
@@ -184,6 +208,11 @@ mod tests {
         assert_eq!(found.approvals, Approvals::User);
         let found = agent(r#"{"url":"http://x","approvals":"backend"}"#).expect("ok");
         assert_eq!(found.approvals, Approvals::Backend);
+        let found =
+            agent(r#"{"url":"http://x","client_may":{"tools":["map"]},"reservedTools":["pay"],"record":"full"}"#);
+        let found = found.expect("ok");
+        assert!(found.client_may.tools.allow("map") && !found.client_may.tools.allow("pay") && found.client_may.state);
+        assert_eq!((found.reserved_tools, found.record), (vec!["pay".to_owned()], Record::Full));
         assert_eq!(agent(r#"{"kind":"demo"}"#).map(|agent| agent.kind), Ok(AgentKind::Demo));
     }
 
@@ -206,6 +235,8 @@ mod tests {
             (r#"{"url":"http://x","namesThreads":"yes"}"#, "expected a boolean"),
             (r#"{"kind":"magic"}"#, "unknown variant"),
             (r#"{"uri":"http://x"}"#, "unknown field"),
+            (r#"{"url":"http://x","clientMay":{"role":"system"}}"#, "unknown field"),
+            (r#"{"url":"http://x","clientMay":{"history":"none"}}"#, "unknown variant"),
         ] {
             let error = agent(text).expect_err(text);
             assert!(error.contains(what), "{text}: {error}");

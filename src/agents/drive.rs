@@ -1,5 +1,8 @@
 //! Driver of an agent's run: writes the agent's events, until the run has ended, and records how it ended.
 
+use std::{collections::HashSet, future};
+
+use futures_util::TryStreamExt;
 use threadline_core::{EventError, Fence, event::BatchBuilder, json, limits::WRITE_RETRY};
 use threadline_engine::{
     AppendError, DriveRight, EndRunError, ReadEvents, WriteExit, WritePolicy, subscription::TopicRef,
@@ -18,13 +21,17 @@ pub(super) struct Drive {
     /// producer_seq of the agent's first event.
     pub next: u64,
     pub policy: WritePolicy,
+    /// Ids of the user's messages, under which the agent must not write.
+    pub user_messages: HashSet<String>,
 }
 
 impl Drive {
     /// Drives the run to its end, and records in the log how it ended.
     pub async fn run(self, stream: EventStream, topic: TopicRef) {
-        let Self { right, fence, next, policy } = self;
-        let exit = right.writer(topic, fence, next, policy).drive(stream, &mut AgentEvents).await;
+        let Self { right, fence, next, policy, user_messages } = self;
+        let mut messages = ForeignMessages { ids: user_messages, last: String::new() };
+        let said = stream.and_then(move |event| future::ready(messages.check(&event).map(|()| event)));
+        let exit = right.writer(topic, fence, next, policy).drive(said, &mut AgentEvents).await;
         tracing::debug!(?exit, "an agent's run has ended");
         if let Some(end) = RunEnd::of(exit) {
             end.record(&right).await;
@@ -75,6 +82,33 @@ impl RunEnd {
             let Err(error @ EndRunError::Store(_)) = result else { return };
             tracing::warn!(%error, "cannot end an agent's run; retrying");
             time::sleep(WRITE_RETRY).await;
+        }
+    }
+}
+
+/// Messages of users, to which an agent's words must not be added: a user could choose the id that the agent's next
+/// message will have.
+struct ForeignMessages {
+    ids: HashSet<String>,
+    /// Token of the id that was checked last: the pieces of one text come in rows.
+    last: String,
+}
+
+impl ForeignMessages {
+    /// Fails if an event writes text under the id of a user's message.
+    fn check(&mut self, event: &[u8]) -> Result<(), AgentFailure> {
+        let Ok(event) = std::str::from_utf8(event) else { return Ok(()) };
+        let writes = |kind: &str| kind.starts_with("\"TEXT_MESSAGE_") || kind.contains('\\');
+        if self.ids.is_empty() || !json::member(event, "type").is_some_and(writes) {
+            return Ok(());
+        }
+        let Some(token) = json::member(event, "messageId").filter(|token| *token != self.last) else { return Ok(()) };
+        match json::string(token).filter(|id| self.ids.contains(id)) {
+            Some(id) => Err(AgentFailure::MessageIdTaken(id)),
+            None => {
+                token.clone_into(&mut self.last);
+                Ok(())
+            }
         }
     }
 }

@@ -2,11 +2,13 @@
 
 use bytes::Bytes;
 use threadline_core::{
-    NewEvents, RunId, ThreadId, json, limits::MAX_JSON_DEPTH, projection::conversation::Conversation,
+    NewEvents, RunId, ThreadId, agent::ClientMay, json, limits::MAX_JSON_DEPTH, projection::conversation::Conversation,
 };
 
 use super::{
-    ClientInput, input, openai,
+    ClientInput,
+    input::{self, Rules},
+    openai,
     source::{RunInput, Trust},
     sse::{Decoder, TooLarge},
 };
@@ -72,9 +74,17 @@ pub(crate) fn agui_input(data: &[u8]) {
     let Ok(sent) = serde_json::from_slice::<ClientInput>(sent) else { return };
     let mut conversation = Conversation::default();
     lines.for_each(|event| conversation.observe(event));
-    let Ok(prepared) = input::prepare(&thread, &run, sent, Trust::Client, &conversation) else { return };
-    assert!(prepared.first.count() <= 2 && NewEvents::from_ndjson(prepared.first.body()).is_ok());
-    let given = prepared.complete(&thread, &run, &conversation);
+    let may = ClientMay::default();
+    for rules in [Rules::believed(), Rules::untrusted(&may)] {
+        merged(&thread, &run, &sent, rules, &conversation);
+    }
+}
+
+fn merged(thread: &ThreadId, run: &RunId, sent: &ClientInput, rules: Rules<'_>, conversation: &Conversation) {
+    let Ok(prepared) = input::prepare(sent, rules, conversation) else { return };
+    let (given, _) = prepared.complete(thread, run, conversation);
+    let Ok(first) = prepared.first_events(thread, run, conversation, "{}") else { return };
+    assert!(first.count() <= 2);
     let read = serde_json::from_str::<&serde_json::value::RawValue>(&given.to_json()).is_ok();
     assert!(read, "{}", given.to_json());
     let _ = openai::body_of(&given);

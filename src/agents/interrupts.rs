@@ -27,14 +27,6 @@ pub enum InterruptError {
 }
 
 impl InterruptError {
-    /// Code of the RUN_ERROR that ends a run which should not have started.
-    pub fn code(&self) -> &'static str {
-        match self {
-            Self::Open(_) => "interrupts-open",
-            Self::Settled(_) => "interrupt-settled",
-        }
-    }
-
     /// Ids of the interrupts concerned: at most `NAMED` of them, each cut to `NAMED_BYTES` bytes.
     pub fn interrupts(&self) -> Vec<&str> {
         let (Self::Open(ids) | Self::Settled(ids)) = self;

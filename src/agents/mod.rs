@@ -2,10 +2,12 @@
 
 pub mod agui;
 mod approval;
+mod asking;
 pub mod client_input;
 pub mod definition;
 pub mod demo;
 mod drive;
+mod error;
 mod events;
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) mod fuzzing;
@@ -17,6 +19,7 @@ mod reading;
 pub mod source;
 mod span;
 mod sse;
+mod starting;
 mod work;
 
 #[cfg(test)]
@@ -24,31 +27,25 @@ mod tests;
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-use futures_util::{StreamExt, stream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::Semaphore;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
+pub use asking::Asked;
 pub use client_input::ClientInput;
 pub use definition::Definition;
+pub use error::AgentError;
+pub use input::Ignored;
 pub use span::agent_span;
+pub use starting::{AgentRun, AgentStart};
 
-use approval::ApprovalError;
-use interrupts::InterruptError;
-use source::{EventStream, Trust};
+use source::{EventStream, RunInput};
 use threadline_core::{
-    AgentId, Epoch, EventError, EventErrorKind, Principal, RunId, Scope, ThreadId,
-    agent::{Agent, AgentKind, Approvals},
-    limits::{
-        AGENT_STORE_TIMEOUT, MAX_AGENT_BYTES, MAX_AGENT_RUNS, MAX_AGENTS, MAX_CLIENT_CONTEXT_BYTES, MAX_EVENT_BYTES,
-        MAX_PAGE,
-    },
-    projection::conversation::Conversation,
+    AgentId, Principal,
+    agent::{Agent, AgentKind},
+    limits::{AGENT_STORE_TIMEOUT, MAX_AGENT_BYTES, MAX_AGENT_RUNS, MAX_AGENTS},
 };
-use threadline_engine::{
-    Opening, PageError, Projected, ProjectionError, Service, ServiceError, StartRequest, StartedRun, StoreError,
-};
+use threadline_engine::Service;
 use threadline_http::egress::{EgressClient, EgressPolicy, Refused};
-use work::Work;
 
 /// Name of the built-in agent, which is always available.
 pub const DEMO: &str = "demo";
@@ -56,67 +53,6 @@ pub const DEMO: &str = "demo";
 const RUN_LIMIT: &str = "agentRuns";
 /// Pause between two words of the demo: slow enough to be visible.
 const DEMO_PACE: Duration = Duration::from_millis(25);
-
-/// Reason why a request about a run or an agent fails.
-#[derive(Debug, Clone, thiserror::Error)]
-pub enum AgentError {
-    /// No agent has this name.
-    #[error("no agent has the ID {:?}", .0.as_str())]
-    NotFound(AgentId),
-    /// The client's input for the agent is invalid.
-    #[error("invalid input: {0}")]
-    InvalidInput(String),
-    /// The client's input for the agent does not fit into an event.
-    #[error("the new messages and the state must not exceed {MAX_EVENT_BYTES} bytes each")]
-    TooLarge,
-    /// The `context` of an untrusted client exceeds the limit for OpenAI-compatible agents.
-    #[error(
-        "`context` has {0} bytes; without an API key, an OpenAI-compatible agent accepts at most {MAX_CLIENT_CONTEXT_BYTES}"
-    )]
-    ContextTooLarge(usize),
-    /// The thread has open interrupts that the input does not answer, or the input answers interrupts that are not
-    /// open.
-    #[error("{0}")]
-    Interrupts(InterruptError),
-    /// Only the application answers the interrupts of this agent.
-    #[error("interrupts of agent {:?} are answered with an API key, not by its users", .0.as_str())]
-    BackendApproves(AgentId),
-    /// The thread has a run of this id that belongs to another agent.
-    #[error("run {:?} belongs to another agent", .0.as_str())]
-    RunTaken(RunId),
-    /// The thread has a run of this id that was started with other messages or answers.
-    #[error("run {:?} exists and was requested with other messages or answers", .0.as_str())]
-    RunUsed(RunId),
-    /// The definition of the agent is invalid.
-    #[error("invalid definition: {0}")]
-    InvalidAgent(String),
-    /// The agent is built in or part of the configuration, and cannot be changed over the API.
-    #[error("agent {:?} is defined by the server's configuration", .0.as_str())]
-    Configured(AgentId),
-    /// The node has reached its limit of concurrent runs.
-    #[error("the maximum number of agent runs is active on this server")]
-    Busy,
-    /// Failure of the underlying use case.
-    #[error(transparent)]
-    Service(#[from] ServiceError),
-}
-
-threadline_engine::from_operation_errors!(AgentError);
-
-impl From<StoreError> for AgentError {
-    fn from(error: StoreError) -> Self {
-        Self::Service(error.into())
-    }
-}
-
-impl From<EventError> for AgentError {
-    fn from(error: EventError) -> Self {
-        match error.kind {
-            EventErrorKind::EventTooLarge | EventErrorKind::BatchTooLarge => Self::TooLarge,
-            kind => Self::InvalidInput(kind.to_string()),
-        }
-    }
-}
 
 /// Place where an agent is defined.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -127,21 +63,6 @@ pub enum Origin {
     Configuration,
     /// API, by a client of the project.
     Api,
-}
-
-/// Request for a run of an agent.
-#[derive(Debug, Default)]
-pub struct AgentRun {
-    /// Id of the run; generated if absent.
-    pub id: Option<RunId>,
-    /// Lease of the run, after which it ends without an event.
-    pub lease: Option<Duration>,
-    /// Epoch that the thread's log must have; `None` for any.
-    pub epoch: Option<Epoch>,
-    /// Input that the client sent.
-    pub input: ClientInput,
-    /// True if a missing thread is created: for APIs whose clients choose ids and never create threads.
-    pub makes_thread: bool,
 }
 
 /// Use cases of agents, over one service. Cheap to clone.
@@ -172,6 +93,7 @@ impl Agents {
     /// on the public internet. Fails if the machine's TLS is not available.
     pub fn new(service: Service, configured: Vec<Agent>) -> Result<Self, reqwest::Error> {
         service.metrics().know_limits([RUN_LIMIT]);
+        service.metrics().know_input_kinds(Ignored::KINDS);
         let configured = configured.into_iter().map(|agent| (agent.id.clone(), agent)).collect();
         let open = EgressClient::new(EgressPolicy::Anywhere);
         // A failure must appear at the start, not with the first run.
@@ -285,125 +207,6 @@ impl Agents {
         if fixed { Err(AgentError::Configured(id.clone())) } else { Ok(()) }
     }
 
-    /// Starts a run and drives it on the server, independent of the client's connection. Returns once the run and the
-    /// new messages are durable. Idempotent by run id: a repeated request returns the existing run.
-    pub async fn run(
-        &self,
-        principal: &Principal,
-        thread: &ThreadId,
-        agent: &Agent,
-        request: AgentRun,
-    ) -> Result<StartedRun, AgentError> {
-        if check_approval(principal, agent, &request.input)? && principal.is_untrusted() {
-            self.check_askers(principal, thread).await?;
-        }
-        let service = &self.shared.service;
-        let id = request.id.unwrap_or_else(RunId::generate);
-        let before = match service.projections.at(principal, thread, None, None).await {
-            Err(ProjectionError::ThreadNotFound) if request.makes_thread => None,
-            before => Some(before?),
-        };
-        let nothing = Conversation::default();
-        let conversation = before.as_ref().map_or(&nothing, |before| &before.conversation);
-        let trust = Trust::of(principal);
-        check_context(agent, trust, &request.input)?;
-        let prepared = input::prepare(thread, &id, request.input, trust, conversation)?;
-        if let Err(breach) = prepared.answered.check(conversation) {
-            // A repeated request concerns the same run, which itself may have opened the interrupts.
-            if service.runs.get(principal, thread, &id).await.is_err() {
-                return Err(AgentError::Interrupts(breach));
-            }
-        }
-        if self.shared.resting.is_cancelled() && service.runs.get(principal, thread, &id).await.is_err() {
-            return Err(ServiceError::Draining.into());
-        }
-        let place = self.places.clone().try_acquire_owned().ok();
-        // An existing run needs no permit.
-        if place.is_none() && service.runs.get(principal, thread, &id).await.is_err() {
-            service.metrics().limited(RUN_LIMIT);
-            return Err(AgentError::Busy);
-        }
-        let before = match before {
-            Some(before) => before,
-            // The thread is created after all checks, so that a refused request leaves no thread behind.
-            None => {
-                service.runs.check_room(principal).await?;
-                let epoch = service.threads.ensure(principal, thread, Some(&agent.id)).await?.epoch;
-                Projected { epoch, seq: 0, conversation: nothing }
-            }
-        };
-        let (lease, epoch) = (request.lease, request.epoch);
-        let opening = Opening::Driven(prepared.first.clone());
-        let start = StartRequest { run: Some(id), agent: Some(agent.id.clone()), lease, epoch, opening };
-        let mut started = service.runs.start(principal, thread, start).await?;
-        if started.run.agent.as_ref().is_some_and(|other| *other != agent.id) {
-            return Err(AgentError::RunTaken(started.run.id));
-        }
-        if !started.created {
-            let first = service.events.first_of(principal, thread, &started.run, started.epoch).await?;
-            if !prepared.is_heard_by(first.as_deref()) {
-                return Err(AgentError::RunUsed(started.run.id));
-            }
-        }
-        if let Some(right) = started.right.take() {
-            let work = Work {
-                agents: self.clone(),
-                principal: principal.clone(),
-                right,
-                agent: agent.clone(),
-                started: started.clone(),
-                beat: service.runs.beat(lease),
-                place,
-            };
-            self.shared.tasks.spawn(work.run(before, prepared));
-        }
-        Ok(started)
-    }
-
-    /// Refuses an answer of an untrusted client in a thread where an agent whose interrupts the application answers has
-    /// written one of the newest runs: the answer could be given through another agent.
-    async fn check_askers(&self, principal: &Principal, thread: &ThreadId) -> Result<(), AgentError> {
-        let runs = match self.shared.service.runs.list(principal, thread, None, MAX_PAGE, None).await {
-            Err(PageError::ThreadNotFound) => return Ok(()),
-            runs => runs?.items,
-        };
-        let asks = |agent: &Agent| runs.iter().any(|run| run.driven && run.agent.as_ref() == Some(&agent.id));
-        // An agent that was deleted asks nothing any more.
-        let agents = self.list(principal).await?.into_iter().map(|(agent, _)| agent);
-        let asker = agents.filter(|agent| agent.approvals == Approvals::Backend).find(asks);
-        asker.map_or(Ok(()), |agent| Err(AgentError::BackendApproves(agent.id)))
-    }
-
-    /// Sends a request to an agent outside of any thread; nothing is stored.
-    pub fn ask(&self, principal: &Principal, agent: &Agent, mut client: ClientInput) -> Result<Asked, AgentError> {
-        if self.shared.resting.is_cancelled() {
-            return Err(ServiceError::Draining.into());
-        }
-        check_approval(principal, agent, &client)?;
-        let trust = Trust::of(principal);
-        check_context(agent, trust, &client)?;
-        let thread = client.thread_id.take().unwrap_or_else(ThreadId::generate);
-        let run = client.run_id.take().unwrap_or_else(RunId::generate);
-        let input = outside(&thread, &run, client, trust)?;
-        let Ok(place) = self.places.clone().try_acquire_owned() else {
-            self.shared.service.metrics().limited(RUN_LIMIT);
-            return Err(AgentError::Busy);
-        };
-        let span = agent_span(agent, &principal.project, &thread, &run);
-        let mut events = span.in_scope(|| self.source(agent, &input));
-        let events = stream::poll_fn(move |context| span.in_scope(|| events.poll_next_unpin(context))).boxed();
-        Ok(Asked { events, thread, run, _place: place })
-    }
-
-    /// Sends a request to an agent on behalf of the server itself: nothing is stored, and it takes no permit of a run.
-    /// `origin` is the place where the agent is defined: agents of the configuration may have any address. Dropping the
-    /// stream ends the request.
-    pub fn consult(&self, agent: &Agent, origin: Origin, client: ClientInput) -> Result<EventStream, AgentError> {
-        let input = outside(&ThreadId::generate(), &RunId::generate(), client, Trust::Key)?;
-        let outbound = if origin == Origin::Configuration { &self.shared.open } else { &self.guarded };
-        Ok(source_over(outbound, agent, &input))
-    }
-
     /// Starts no further run, and waits until the active ones have ended by themselves.
     pub async fn rest(&self) {
         self.shared.resting.cancel();
@@ -424,35 +227,14 @@ impl Agents {
         self.shared.tasks.wait().await;
     }
 
-    fn source(&self, agent: &Agent, input: &source::RunInput) -> EventStream {
+    fn source(&self, agent: &Agent, input: &RunInput) -> EventStream {
         // Agents of the configuration may have any address.
         let configured = self.shared.configured.get(&agent.id).is_some_and(|configured| configured == agent);
         source_over(if configured { &self.shared.open } else { &self.guarded }, agent, input)
     }
 }
 
-/// Input of an agent outside of any thread, with an empty history.
-fn outside(thread: &ThreadId, run: &RunId, client: ClientInput, trust: Trust) -> Result<source::RunInput, AgentError> {
-    let nothing = Conversation::default();
-    Ok(input::prepare(thread, run, client, trust, &nothing)?.complete(thread, run, &nothing))
-}
-
-/// Refuses an answer to an interrupt from a principal that may not give it. True if the input has an answer.
-fn check_approval(principal: &Principal, agent: &Agent, input: &ClientInput) -> Result<bool, AgentError> {
-    approval::check(principal, agent, input).map_err(|error| match error {
-        ApprovalError::Forbidden => ServiceError::Forbidden(Scope::Approve).into(),
-        ApprovalError::BackendApproves => AgentError::BackendApproves(agent.id.clone()),
-    })
-}
-
-/// Refuses a context that is too large, if it comes from a page and the agent puts it before the user's message.
-fn check_context(agent: &Agent, trust: Trust, client: &ClientInput) -> Result<(), AgentError> {
-    let bytes = client.context.as_ref().map_or(0, |context| context.get().len());
-    let stands_there = trust == Trust::Client && matches!(agent.kind, AgentKind::OpenAi { .. });
-    if stands_there && bytes > MAX_CLIENT_CONTEXT_BYTES { Err(AgentError::ContextTooLarge(bytes)) } else { Ok(()) }
-}
-
-fn source_over(outbound: &EgressClient, agent: &Agent, input: &source::RunInput) -> EventStream {
+fn source_over(outbound: &EgressClient, agent: &Agent, input: &RunInput) -> EventStream {
     let idle = agent.idle_timeout;
     match &agent.kind {
         AgentKind::AgUi { url, headers } => agui::run(outbound, url, headers, input, idle),
@@ -471,15 +253,4 @@ fn read(id: &AgentId, definition: &str) -> Result<Agent, String> {
 fn demo() -> Option<Agent> {
     let definition = Definition { kind: definition::Kind::Demo, ..Definition::default() };
     definition.into_agent(AgentId::new(DEMO).ok()?, |_| None).ok()
-}
-
-/// Answer of an agent outside of any thread. Dropping it ends the request.
-pub struct Asked {
-    /// Thread id that the agent received.
-    pub thread: ThreadId,
-    /// Run id that the agent received.
-    pub run: RunId,
-    /// Events of the answer.
-    pub events: EventStream,
-    _place: OwnedSemaphorePermit,
 }

@@ -39,6 +39,18 @@ pub(super) fn whole(text: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
+/// A name as tolerant decoders compare it: ag-ui-langgraph reads `Command` as `command`.
+pub(super) fn plain(name: &str) -> String {
+    name.chars().filter(|letter| !matches!(letter, '_' | '-')).flat_map(char::to_lowercase).collect()
+}
+
+/// Text of JSON on one line: escapes the characters that JSON leaves as they are and that some readers take for the end of
+/// a line.
+pub(super) fn one_line(json: &str) -> String {
+    let line = json.replace(['\r', '\n'], " ").replace('\u{85}', "\\u0085");
+    line.replace('\u{2028}', "\\u2028").replace('\u{2029}', "\\u2029")
+}
+
 /// Items of an array; empty for any other value.
 pub(super) fn items(text: &str) -> Vec<Object<'_>> {
     let items: Vec<&RawValue> = serde_json::from_str(text).unwrap_or_default();

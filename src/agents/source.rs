@@ -112,6 +112,9 @@ pub enum AgentFailure {
     /// The agent sent an event that cannot be stored.
     #[error("the agent sent an invalid event: {0}")]
     InvalidEvent(String),
+    /// The agent wrote text under the id of a user's message, to which the text would be added.
+    #[error("the agent wrote under the ID of a user's message, {0:?}")]
+    MessageIdTaken(String),
     /// The agent's stream ended without RUN_FINISHED or RUN_ERROR.
     #[error("the agent's stream ended without RUN_FINISHED or RUN_ERROR")]
     Incomplete,
@@ -128,6 +131,7 @@ impl AgentFailure {
             Self::Silent(_) => "agent-silent",
             Self::Broken => "agent-broken",
             Self::InvalidEvent(_) => "agent-invalid-event",
+            Self::MessageIdTaken(_) => "message-id-taken",
             Self::Incomplete => "agent-incomplete",
         }
     }

@@ -32,8 +32,8 @@ use utoipa_axum::routes;
 
 use super::ApiState;
 use crate::{
-    agents::{AgentRun, ClientInput},
-    api::run_agent::{AguiClient, run_agent},
+    agents::{AgentRun, AgentStart, ClientInput},
+    api::run_agent::{AguiClient, run_agent, with_ignored},
 };
 
 /// Header with the thread of the run, whose id the server may have generated.
@@ -52,7 +52,8 @@ pub fn routes(routes: Routes<ApiState>) -> Routes<ApiState> {
 /// stored history precedes them. Each event has its epoch and seq as SSE `id`. The run continues if the client
 /// disconnects (unless the agent's `onDisconnect` is `stop`); the same `runId` again follows the same run, from
 /// `Last-Event-ID` on. A request with `Last-Event-ID` creates no thread, and is rejected if the log of the thread was
-/// replaced. While interrupts are open, `resume` must answer all of them.
+/// replaced. While interrupts are open, `resume` must answer all of them. Parts of an untrusted client's input that the
+/// agent is not given are named in `Threadline-Ignored`.
 #[utoipa::path(post, path = "/agui/{agentId}", tag = "agents",
     params(("agentId" = String, Path),
         ("Last-Event-ID" = Option<String>, Header, description = "The `id` of the last event seen: `<epoch>:<seq>`")),
@@ -101,7 +102,8 @@ pub async fn run(
     }
     let run = AgentRun { id: Some(id.clone()), lease: None, epoch: None, input, makes_thread: seen.is_none() };
     let started = run_agent(&state, &principal, &thread, agent, run, true).await;
-    let (started, mut requester) = started.map_err(|problem| problem.of_request(repeatable))?;
+    let (start, mut requester) = started.map_err(|problem| problem.of_request(repeatable))?;
+    let AgentStart { started, ignored } = start;
     if from_an_agent && !started.created {
         return Err(Problem::invalid("the agent's URL leads back to the run that sent this request"));
     }
@@ -124,7 +126,7 @@ pub async fn run(
             response.headers_mut().insert(name, value);
         }
     }
-    Ok(response)
+    Ok(with_ignored(response, &ignored))
 }
 
 /// Event that ends the stream of a run whose log was deleted. The event is not from the log, so it has no seq.

@@ -24,7 +24,7 @@ use tower_http::{
 use utoipa::openapi::OpenApi;
 use utoipa_axum::routes;
 
-use super::{ApiState, agui, console, conversations, copilotkit, rest, socket};
+use super::{ApiState, agui, console, conversations, copilotkit, rest, run_agent, socket};
 
 fn routes() -> Routes<ApiState> {
     let native = socket::routes(rest::routes(Routes::default().route(Access::Public, routes!(described))));
@@ -126,5 +126,6 @@ fn cors(pages: AllowOrigin) -> CorsLayer {
             HeaderName::from_static(envelope::TAIL_HEADER),
             HeaderName::from_static(agui::THREAD_HEADER),
             HeaderName::from_static(agui::RUN_HEADER),
+            HeaderName::from_static(run_agent::IGNORED_HEADER),
         ])
 }

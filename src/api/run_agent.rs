@@ -1,21 +1,36 @@
 //! Runs of agents that a client requested, through any API.
 
+use axum::{
+    http::{HeaderValue, header::HeaderName},
+    response::Response,
+};
 use threadline_core::{
     Principal, RunId, ThreadId,
     agent::{Agent, OnDisconnect},
     limits::WRITE_RETRY,
 };
-use threadline_engine::{Service, StartedRun, StopError};
+use threadline_engine::{Service, StopError};
 use threadline_http::{problem::Problem, run_to_completion};
 use tokio::time;
 
 use crate::{
-    agents::{AgentError, AgentRun},
+    agents::{AgentError, AgentRun, AgentStart, Ignored},
     api::ApiState,
 };
 
 /// Number of attempts to stop a run on behalf of a client that has disconnected.
 const STOP_TRIES: usize = 20;
+
+/// Header with the parts of an input that were ignored, each with its number: `assistant=1, tool=2`.
+pub const IGNORED_HEADER: &str = "threadline-ignored";
+
+/// The response with the parts of the input that were ignored.
+pub fn with_ignored(mut response: Response, ignored: &Ignored) -> Response {
+    if let Some(value) = HeaderValue::from_str(&ignored.to_string()).ok().filter(|_| !ignored.is_empty()) {
+        response.headers_mut().insert(HeaderName::from_static(IGNORED_HEADER), value);
+    }
+    response
+}
 
 /// Has an agent produce a run. With `waits` the caller streams the run's events, and the run may stop when the client
 /// disconnects. A client that disconnects during the start leaves neither a half-finished start nor a run that should
@@ -27,14 +42,14 @@ pub async fn run_agent(
     agent: Agent,
     run: AgentRun,
     waits: bool,
-) -> Result<(StartedRun, AguiClient), Problem> {
+) -> Result<(AgentStart, AguiClient), Problem> {
     let (agents, service) = (state.agents.clone(), state.service.clone());
     let (principal, thread) = (principal.clone(), thread.clone());
     let work = async move {
-        let started = agents.run(&principal, &thread, &agent, run).await?;
-        let stops = waits && started.created && agent.on_disconnect == OnDisconnect::Stop;
-        let stop = stops.then(|| (service, principal, thread, started.run.id.clone()));
-        Ok::<_, AgentError>((started, AguiClient { stop }))
+        let start = agents.run(&principal, &thread, &agent, run).await?;
+        let stops = waits && start.started.created && agent.on_disconnect == OnDisconnect::Stop;
+        let stop = stops.then(|| (service, principal, thread, start.started.run.id.clone()));
+        Ok::<_, AgentError>((start, AguiClient { stop }))
     };
     // A result that no caller receives is dropped, and the requester with it.
     Ok(run_to_completion(work).await??)

@@ -22,6 +22,9 @@ pub enum CliError {
     /// The run ended in RUN_ERROR.
     #[error("the run failed: {0}")]
     Run(String),
+    /// The run holds no evidence of its agent's input.
+    #[error("{0}")]
+    NoEvidence(String),
     /// Error in the configuration.
     #[error("{0}")]
     Config(#[from] ConfigError),

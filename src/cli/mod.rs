@@ -21,6 +21,7 @@ pub mod threads;
 pub mod transfer;
 pub mod trash;
 pub mod verify;
+pub mod verify_run;
 
 use clap::{Args, CommandFactory, Parser, Subcommand};
 
@@ -41,6 +42,7 @@ pub use threads::ThreadsArgs;
 pub use transfer::{ExportArgs, ImportArgs};
 pub use trash::TrashArgs;
 pub use verify::VerifyArgs;
+pub use verify_run::VerifyRunArgs;
 
 /// A self-hosted, realtime, event-sourced thread platform for AI agents.
 #[derive(Debug, Parser)]
@@ -138,6 +140,8 @@ pub enum Command {
     Secrets(SecretsArgs),
     /// Look for contradictions in stored data (exit code 1 if there are any)
     Verify(VerifyArgs),
+    /// Compare what an agent was given in a run with the log (exit code 1 if they differ)
+    VerifyRun(VerifyRunArgs),
     /// Migrate the schema of a PostgreSQL database
     Migrate(MigrateArgs),
     /// Create, list and revoke API keys

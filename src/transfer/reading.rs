@@ -189,7 +189,7 @@ impl<'n> ThreadFile<'n> {
                 return Err(self.lines.damage(format_args!("seq {} is not an event of its run", event.seq)));
             }
             let text = event.event.get();
-            batch.push_line(text.as_bytes()).map_err(|error| self.lines.damage(error.kind))?;
+            batch.push_server_line(text.as_bytes()).map_err(|error| self.lines.damage(error.kind))?;
             shared.get_or_insert((event.run_id, event.at));
             self.next += 1;
             self.ahead = self.lines.advance()?;

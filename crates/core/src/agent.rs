@@ -21,6 +21,12 @@ pub struct Agent {
     pub names_threads: bool,
     /// Clients that may answer the agent's interrupts.
     pub approvals: Approvals,
+    /// Input that untrusted clients may bring to a run.
+    pub client_may: ClientMay,
+    /// Names of tools that the agent has itself. A client's input must not bring tools of these names.
+    pub reserved_tools: Vec<String>,
+    /// Parts of a run's input that are kept with the run.
+    pub record: Record,
 }
 
 /// Protocol of an agent, with its settings.
@@ -68,6 +74,117 @@ pub enum Approvals {
     User,
     /// The application alone, with its key.
     Backend,
+}
+
+/// Input that untrusted clients may bring to a run of an agent. What a client may not bring is ignored, and counted.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
+pub struct ClientMay {
+    /// Clients that these rules concern.
+    #[serde(rename = "for")]
+    pub subject: RuleSubject,
+    /// Source of the messages that the agent is given.
+    pub history: HistorySource,
+    /// Place of new messages of role `system` or `developer`.
+    pub system: SystemMessages,
+    /// True if the client's state replaces the thread's.
+    pub state: bool,
+    /// Tools of the front end that are handed to the agent.
+    pub tools: ClientTools,
+    /// Tool calls whose results the client may bring.
+    pub results: ToolResults,
+}
+
+impl Default for ClientMay {
+    fn default() -> Self {
+        let (subject, history) = (RuleSubject::default(), HistorySource::default());
+        let (system, tools, results) = Default::default();
+        Self { subject, history, system, state: true, tools, results }
+    }
+}
+
+/// Clients that the rules for input concern.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum RuleSubject {
+    /// Users' tokens, pages with lent access, and every client in development mode.
+    #[default]
+    Untrusted,
+    /// Keys as well: for a backend that forwards what its users send.
+    All,
+}
+
+/// Source of the messages that an agent is given.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum HistorySource {
+    /// The log. A message that the client sends again refers to the stored one.
+    #[default]
+    Reference,
+    /// The client, whose messages of every role are believed, as those of a key are.
+    Replace,
+}
+
+/// Place of new messages of role `system` or `developer` from an untrusted client.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum SystemMessages {
+    /// The client's context, which the model reads at the level of the user. They are not stored.
+    #[default]
+    Context,
+    /// The conversation: they are stored, and given to the agent as they are.
+    Keep,
+    /// Nowhere: they are ignored.
+    Ignore,
+}
+
+/// Tool calls whose results an untrusted client may bring.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ToolResults {
+    /// Open calls of tools that the client had brought to the run which made the call.
+    #[default]
+    Own,
+    /// Open calls of all tools.
+    Any,
+}
+
+/// Tools of the front end that are handed to an agent.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum ClientTools {
+    /// All of them, or none.
+    All(bool),
+    /// Only the tools of these names.
+    Named(Vec<String>),
+}
+
+impl Default for ClientTools {
+    fn default() -> Self {
+        Self::All(true)
+    }
+}
+
+impl ClientTools {
+    /// True if a tool of this name is handed on.
+    pub fn allow(&self, name: &str) -> bool {
+        match self {
+            Self::All(all) => *all,
+            Self::Named(names) => names.iter().any(|allowed| allowed == name),
+        }
+    }
+}
+
+/// Parts of a run's input that are kept with the run, besides its messages and its state.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Record {
+    /// Digests of the tools and the context, and the names of the tools.
+    #[default]
+    Digest,
+    /// The tools and the context as well, as long as each has at most
+    /// [`MAX_RECORDED_BYTES`](crate::limits::MAX_RECORDED_BYTES).
+    Full,
 }
 
 /// Text that is never printed: its [`fmt::Debug`] form hides it.

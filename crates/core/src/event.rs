@@ -47,9 +47,21 @@ pub enum EventErrorKind {
     /// The batch has no event at all.
     #[error("the batch has no events")]
     Empty,
+    /// The event is a RUN_STARTED with the member [`SERVER_MEMBER`].
+    #[error("the member \"{SERVER_MEMBER}\" of RUN_STARTED is reserved for the server")]
+    ReservedMember,
     /// An event follows RUN_FINISHED or RUN_ERROR.
     #[error("no event may follow the terminal event (RUN_FINISHED or RUN_ERROR) of a run")]
     AfterTerminal,
+}
+
+/// Member of RUN_STARTED that only the server writes.
+pub const SERVER_MEMBER: &str = "threadline";
+
+fn has_server_member(kind: &str, event: &str) -> bool {
+    let starts =
+        kind == "\"RUN_STARTED\"" || kind.contains('\\') && json::string(kind).as_deref() == Some("RUN_STARTED");
+    starts && json::member(event, SERVER_MEMBER).is_some()
 }
 
 /// Event that cannot be appended. No event of its batch was appended.
@@ -137,7 +149,7 @@ impl NewEvents {
     pub fn from_values(events: &[serde_json::Value]) -> Self {
         let mut batch = BatchBuilder::default();
         for event in events {
-            let pushed = batch.push_valid(json::look(&event.to_string(), "type", MAX_JSON_DEPTH));
+            let pushed = batch.push_any(json::look(&event.to_string(), "type", MAX_JSON_DEPTH));
             debug_assert_eq!(pushed, Ok(()), "our own events are valid");
         }
         Self { body: batch.body.freeze(), count: batch.count, terminal: batch.terminal }
@@ -228,14 +240,31 @@ impl BatchBuilder {
     /// Adds a line of NDJSON; a blank line is skipped. Fails if the event is refused, or the batch would exceed its
     /// limits.
     pub fn push_line(&mut self, line: &[u8]) -> Result<(), EventError> {
+        match self.read_line(line)? {
+            Some(text) => self.push_valid(json::look(text, "type", MAX_JSON_DEPTH)),
+            None => Ok(()),
+        }
+    }
+
+    /// Adds a line that the server has written, now or before an export: the member reserved for it is allowed. Fails
+    /// like [`BatchBuilder::push_line`].
+    pub fn push_server_line(&mut self, line: &[u8]) -> Result<(), EventError> {
+        match self.read_line(line)? {
+            Some(text) => self.push_any(json::look(text, "type", MAX_JSON_DEPTH)),
+            None => Ok(()),
+        }
+    }
+
+    /// Text of a line of NDJSON; `None` if it is blank.
+    fn read_line<'a>(&self, line: &'a [u8]) -> Result<Option<&'a str>, EventError> {
         let text = std::str::from_utf8(line).map_err(|_| self.error(EventErrorKind::NotUtf8))?.trim();
         if text.is_empty() {
-            return Ok(());
+            return Ok(None);
         }
         // No size check comes before the syntax check, on purpose: the caller bounds the line.
         serde_json::from_str::<&RawValue>(text)
             .map_err(|error| self.error(EventErrorKind::NotJson(error.to_string())))?;
-        self.push_valid(json::look(text, "type", MAX_JSON_DEPTH))
+        Ok(Some(text))
     }
 
     /// Adds one event whose JSON syntax was checked before. Fails like [`BatchBuilder::push_line`].
@@ -243,8 +272,16 @@ impl BatchBuilder {
         self.push_valid(json::look(event.get(), "type", MAX_JSON_DEPTH))
     }
 
-    /// Adds one event of valid syntax, after a look at it.
+    /// Adds one event of a client, after a look at it.
     fn push_valid(&mut self, look: json::Look<'_>) -> Result<(), EventError> {
+        if look.member.is_some_and(|kind| has_server_member(kind, look.text)) {
+            return Err(self.error(EventErrorKind::ReservedMember));
+        }
+        self.push_any(look)
+    }
+
+    /// Adds one event of valid syntax, after a look at it.
+    fn push_any(&mut self, look: json::Look<'_>) -> Result<(), EventError> {
         let json::Look { text: event, depth, member } = look;
         if self.terminal.is_some() {
             return Err(self.error(EventErrorKind::AfterTerminal));
@@ -414,6 +451,20 @@ mod tests {
         let events =
             NewEvents::from_ndjson(br#"{"\u0074ype":"RUN_\u0045RROR","message":"no","code":7}"#).expect("valid");
         assert_eq!(events.terminal(), Some(&Terminal::Error { code: None, message: Some("no".into()), usage: None }));
+    }
+
+    #[test]
+    fn a_member_of_the_server_is_the_servers() {
+        for taken in
+            [r#"{"type":"RUN_STARTED","threadline":null}"#, r#"{"thread\u006cine":{},"type":"\u0052UN_STARTED"}"#]
+        {
+            assert_eq!(kind(NewEvents::from_ndjson(taken.as_bytes())), (0, EventErrorKind::ReservedMember), "{taken}");
+            let mut batch = BatchBuilder::default();
+            batch.push_server_line(taken.as_bytes()).expect("the server's own");
+        }
+        for free in [r#"{"type":"X","threadline":1}"#, r#"{"type":"RUN_STARTED","input":{"threadline":1}}"#] {
+            assert!(NewEvents::from_ndjson(free.as_bytes()).is_ok(), "{free}");
+        }
     }
 
     #[test]

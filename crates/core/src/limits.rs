@@ -486,6 +486,11 @@ pub const MAX_AGENT_BYTES: usize = 64 * 1_024;
 
 /// Largest `context` that a page may give a model, in bytes of JSON. A caller with a key may give more.
 pub const MAX_CLIENT_CONTEXT_BYTES: usize = 64 * 1_024;
+/// Bytes of the tools, and of the context, up to which they are kept with a run of an agent whose `record` is `full`.
+pub const MAX_RECORDED_BYTES: usize = 64 * 1_024;
+/// Bytes of the names of a run's tools that are noted with the run. The results of other tools are not accepted from
+/// untrusted clients.
+pub const MAX_NOTED_TOOL_BYTES: usize = 64 * 1_024;
 /// Most interrupts that stay open over a run that neither answers nor repeats them: beyond this number the newer ones
 /// are forgotten.
 pub const MAX_OPEN_INTERRUPTS: usize = 256;

@@ -398,7 +398,8 @@ impl From<ServiceError> for Problem {
                 | EventErrorKind::NoType
                 | EventErrorKind::TooDeep
                 | EventErrorKind::Empty
-                | EventErrorKind::AfterTerminal => Self::new(Type::InvalidEvent, detail)
+                | EventErrorKind::AfterTerminal
+                | EventErrorKind::ReservedMember => Self::new(Type::InvalidEvent, detail)
                     .with(json!({ "index": error.index, "reason": error.kind.to_string() })),
             },
             ServiceError::InvalidRequest(detail) => Self::invalid(detail),

@@ -103,6 +103,22 @@ export interface Appended {
   readonly leaseUntil: string | null;
 }
 
+/** Input that untrusted clients may bring to a run of an agent. What they may not bring is ignored. */
+export interface ClientMay {
+  /** Clients that the rules concern: untrusted ones, or keys as well. */
+  readonly for: "untrusted" | "all";
+  /** Source of the messages that the agent is given: the log, or the client. */
+  readonly history: "reference" | "replace";
+  /** Place of new messages of role `system` or `developer`. */
+  readonly system: "context" | "keep" | "ignore";
+  /** True if the client's state replaces the thread's. */
+  readonly state: boolean;
+  /** Tools of the front end that are handed to the agent: all, none, or those of these names. */
+  readonly tools: boolean | readonly string[];
+  /** Calls whose results are accepted: those of the client's own tools, or all open ones. */
+  readonly results: "own" | "any";
+}
+
 /** An agent to which runs can be delegated. */
 export interface Agent {
   readonly agentId: string;
@@ -114,6 +130,12 @@ export interface Agent {
   readonly namesThreads: boolean;
   /** Clients that may answer the agent's interrupts: all with the scope `approve`, or only keys. */
   readonly approvals: "user" | "backend";
+  /** Input that untrusted clients may bring to a run. */
+  readonly clientMay: ClientMay;
+  /** Names of the agent's own tools, which no untrusted client may bring. */
+  readonly reservedTools: readonly string[];
+  /** Parts of a run's input that are kept with the run. */
+  readonly record: "digest" | "full";
   /** Where the agent was defined. */
   readonly origin: "built-in" | "configuration" | "api";
   /** The URL to which runs are sent; visible only to the project. */

@@ -4,7 +4,7 @@ use axum::{Json as Answer, extract::State, http::StatusCode};
 use serde::Serialize;
 use threadline_core::{
     Principal,
-    agent::{Agent, AgentKind, Approvals, OnDisconnect},
+    agent::{Agent, AgentKind, Approvals, ClientMay, OnDisconnect, Record},
 };
 use threadline_http::{
     extract::{Caller, InAgent, Json},
@@ -33,6 +33,14 @@ pub struct AgentView {
     /// Clients that may answer the agent's interrupts: `user` or `backend`.
     #[schema(value_type = String, example = "user")]
     approvals: Approvals,
+    /// Input that untrusted clients may bring to a run.
+    #[schema(value_type = Object)]
+    client_may: ClientMay,
+    /// Names of the agent's own tools, which no untrusted client may bring.
+    reserved_tools: Vec<String>,
+    /// Parts of a run's input that are kept with the run: `digest` or `full`.
+    #[schema(value_type = String, example = "digest")]
+    record: Record,
     /// `built-in`, `configuration` or `api`.
     #[schema(example = "api")]
     origin: &'static str,
@@ -66,6 +74,9 @@ impl AgentView {
             idle_timeout_seconds: agent.idle_timeout.as_secs(),
             names_threads: agent.names_threads,
             approvals: agent.approvals,
+            client_may: agent.client_may.clone(),
+            reserved_tools: agent.reserved_tools.clone(),
+            record: agent.record,
             origin: match origin {
                 Origin::BuiltIn => "built-in",
                 Origin::Configuration => "configuration",

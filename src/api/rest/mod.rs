@@ -8,6 +8,7 @@ mod identity;
 pub mod meta;
 pub(super) mod projections;
 pub mod runs;
+mod starting;
 mod subscriptions;
 pub(super) mod threads;
 mod trash;

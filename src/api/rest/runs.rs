@@ -1,7 +1,6 @@
 //! REST routes of runs: start, append, heartbeat, finish, fail, stop and release.
 
 use std::sync::OnceLock;
-use threadline_http::negotiation::Representation;
 
 use axum::{
     Json as Answer,
@@ -10,15 +9,15 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use serde::{Deserialize, Serialize};
-use threadline_core::{AgentId, Epoch, NewEvents, Principal, RunId, ThreadId, limits::DEFAULT_PAGE};
-use threadline_engine::{Opening, ServiceError, StartRequest, StartedRun, ThreadAt, subscription::FollowMethod};
+use threadline_core::{AgentId, NewEvents, Principal, RunId, limits::DEFAULT_PAGE};
+use threadline_engine::{Opening, ServiceError, StartRequest, ThreadAt};
 use threadline_http::{
     auth::AuthError,
     body::{self, Whole},
     cursor::{CursorKind, read_beside, write_beside},
     extract::{Caller, InRun, InThread, Json, Params, lease_seconds, parse_json},
     idempotency::IdempotencyKey,
-    negotiation::StreamFormat,
+    negotiation::{Representation, StreamFormat},
     precondition::Precondition,
     problem::{Problem, ProblemDocument, ProblemType},
     view::{ReceiptView, RunView, StartedView},
@@ -26,11 +25,10 @@ use threadline_http::{
 use utoipa::{IntoParams, ToSchema};
 
 use crate::{
-    agents::{AgentRun, ClientInput},
+    agents::ClientInput,
     api::{
         ApiState,
-        rest::events::{self},
-        run_agent::run_agent,
+        rest::starting::{AgentRequest, answer, hand_over},
     },
 };
 
@@ -92,7 +90,8 @@ pub struct StreamParams {
 ///
 /// With `agentId` and `input` the response is immediate and the agent's events are stored in the log. With `Accept:
 /// text/event-stream` the response streams them as well (as GET …/events does), and `onDisconnect` applies when the
-/// client disconnects.
+/// client disconnects. Parts of an untrusted client's input that the agent is not given are named in
+/// `Threadline-Ignored`.
 ///
 /// After a JSON start the producer appends, sends heartbeats and finishes. In a streamed run every byte renews the
 /// lease (also blank lines), and the end of the body finishes the run. The response follows then, or earlier if a
@@ -133,7 +132,14 @@ pub async fn start(
         let in_input = start.input.as_ref().is_some_and(|input| input.run_id.is_some());
         start.run_id = if in_input { named } else { named.or(derived) };
         if start.input.is_some() {
-            return hand_over(&state, &principal, thread, epoch, start, params, form).await;
+            let request = AgentRequest {
+                agent: start.agent_id.or(params.agent_id),
+                run: start.run_id,
+                lease: lease_seconds(start.lease_seconds.or(params.lease_seconds))?,
+                epoch,
+                input: start.input.unwrap_or_default(),
+            };
+            return hand_over(&state, &principal, thread, request, form).await;
         }
         let run = start.run_id;
         let named = run.is_some();
@@ -193,53 +199,6 @@ fn of_unnamed_stream(problem: Problem) -> Problem {
         | ProblemType::BodyTimeout => Problem::outcome_unknown(problem.detail),
         _ => problem,
     }
-}
-
-/// Has an agent produce the run.
-async fn hand_over(
-    state: &ApiState,
-    principal: &Principal,
-    thread: ThreadId,
-    epoch: Option<Epoch>,
-    start: StartBody,
-    params: StreamParams,
-    form: StreamFormat,
-) -> Result<Response, Problem> {
-    let mut input = start.input.unwrap_or_default();
-    let Some(agent) = start.agent_id.or(params.agent_id) else {
-        return Err(Problem::invalid("input requires agentId"));
-    };
-    if input.thread_id.take().is_some_and(|named| named != thread) {
-        return Err(Problem::invalid("input.threadId names another thread than the path"));
-    }
-    let named = start.run_id;
-    if named.is_some() && input.run_id.is_some() && named != input.run_id {
-        return Err(Problem::invalid("input.runId and runId differ"));
-    }
-    let named = named.or(input.run_id.take());
-    let is_named = named.is_some();
-    let id = named.unwrap_or_else(RunId::generate);
-    let (agent, _) = state.agents.get(principal, &agent).await?;
-    let lease = lease_seconds(start.lease_seconds.or(params.lease_seconds))?;
-    let run = AgentRun { id: Some(id.clone()), lease, epoch, input, makes_thread: false };
-    let waits = form == StreamFormat::Sse;
-    if waits {
-        state.service.events.may_follow(principal)?;
-    }
-    let place = if waits { Some(state.http.quota.open(principal)?) } else { None };
-    let started = run_agent(state, principal, &thread, agent, run, waits).await;
-    let (started, mut requester) = started.map_err(|problem| problem.of_request(is_named))?;
-    let Some(place) = place else { return Ok(answer(&started, principal)) };
-    let events = &state.service.events;
-    let subscription =
-        events.subscribe(principal, &thread, started.cursor, Some(started.epoch), Some(&id), FollowMethod::Sse).await;
-    let subscription = subscription.inspect_err(|_| requester.done())?;
-    Ok(events::stream(&thread, subscription, requester, place, state, principal))
-}
-
-fn answer(started: &StartedRun, principal: &Principal) -> Response {
-    let status = if started.created { StatusCode::CREATED } else { StatusCode::OK };
-    (status, Answer(StartedView::new(started).seen_by(principal))).into_response()
 }
 
 /// Agent of a complete run.

@@ -167,11 +167,12 @@ everywhere! {
             assert_eq!(ended(&dev, run).await["errorCode"], "agent-incomplete");
         }
         assert_eq!(events_of(&dev, "r3").await[0]["input"]["messages"], json!([]));
-        // A client that sends the earlier messages is trusted: all of them or, to ask the first question again, their beginning.
+        // A client may send earlier messages: all of them or, to ask the first question again, their beginning.
         for (run, given) in [("r4", vec!["u1", "a1", "u2"]), ("r5", vec!["u1"]), ("r6", vec!["a1", "u2"])] {
             let messages = given.iter().map(|id| match *id {
                 "a1" => json!({ "id": "a1", "role": "assistant", "content": "hello" }),
-                id => user(id, "as the client has it"),
+                "u1" => user("u1", "hi"),
+                id => user(id, "more"),
             });
             let messages = messages.collect::<Vec<_>>();
             dev.post("/v1/threads/t/runs", ask(run, json!(messages))).await.ok(201);

@@ -19,7 +19,9 @@ everywhere! {
         assert_eq!(dev.delete("/v1/agents/b").await.status, 204);
         let made = dev.put("/v1/agents/b", json!({ "url": "http://127.0.0.1:1/x" })).await.ok(200);
         assert_eq!(made, json!({
-            "agentId": "b", "kind": "ag-ui", "onDisconnect": "continue", "idleTimeoutSeconds": 120, "namesThreads": false, "approvals": "user", "origin": "api",
+            "agentId": "b", "kind": "ag-ui", "onDisconnect": "continue", "idleTimeoutSeconds": 120, "namesThreads": false, "approvals": "user",
+            "clientMay": { "for": "untrusted", "history": "reference", "system": "context", "state": true, "tools": true, "results": "own" },
+            "reservedTools": [], "record": "digest", "origin": "api",
             "url": "http://127.0.0.1:1/x", "headerNames": []
         }));
         let changed = json!({

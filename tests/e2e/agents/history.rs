@@ -1,7 +1,8 @@
-//! What a client sends of the conversation, and what its agent is given of it.
+//! What a client with a key sends of the conversation, and what its agent is given of it: the client is believed.
 
 use reqwest::Method;
 use serde_json::{Value, json};
+use threadline_http::egress::Network;
 
 use super::{agent, ended, events_of, finished, messages, said, user};
 use crate::harness::{Client, agent::FakeAgent, everywhere, http::send};
@@ -33,9 +34,9 @@ fn assistant(id: &str, content: &str) -> Value {
 }
 
 everywhere! {
-    async fn sending_new_messages_or_the_whole_history_is_equivalent(server) {
-        let dev = server.client();
-        let agent = agent(&dev).await;
+    async fn sending_new_messages_or_the_whole_history_is_equivalent(server: |options| options.with_key("secret").with_agent_networks(vec![Network::Loopback])) {
+        let dev = server.user("ann");
+        let agent = agent(&server.project()).await;
         let u1 = user("u1", "hi");
         assert_eq!(given(&dev, &agent, "r1", json!([u1]), &said("a1", "hello")).await, json!([u1]));
         let (a1, u2, u3) = (assistant("a1", "hello"), user("u2", "more"), user("u3", "and more"));
@@ -61,9 +62,9 @@ everywhere! {
 }
 
 everywhere! {
-    async fn a_message_that_has_changed_under_its_id_is_the_clients_for_the_agent_and_the_first_for_the_log(server) {
-        let dev = server.client();
-        let agent = agent(&dev).await;
+    async fn a_message_that_has_changed_under_its_id_is_the_clients_for_the_agent_and_the_first_for_the_log(server: |options| options.with_key("secret").with_agent_networks(vec![Network::Loopback])) {
+        let dev = server.user("ann");
+        let agent = agent(&server.project()).await;
         let (u1, a1) = (user("u1", "hi"), assistant("a1", "hello"));
         given(&dev, &agent, "r1", json!([u1]), &said("a1", "hello")).await;
         let (other, half) = (user("u1", "hi there"), assistant("a1", "hel"));
@@ -79,9 +80,9 @@ everywhere! {
 }
 
 everywhere! {
-    async fn instructions_that_come_with_every_request_are_no_history(server) {
-        let dev = server.client();
-        let agent = agent(&dev).await;
+    async fn instructions_that_come_with_every_request_are_no_history(server: |options| options.with_key("secret").with_agent_networks(vec![Network::Loopback])) {
+        let dev = server.user("ann");
+        let agent = agent(&server.project()).await;
         let (u1, a1) = (user("u1", "hi"), assistant("a1", "hello"));
         given(&dev, &agent, "r1", json!([system("be kind"), u1]), &said("a1", "hello")).await;
         let u2 = user("u2", "more");
@@ -95,9 +96,9 @@ everywhere! {
 }
 
 everywhere! {
-    async fn results_of_the_front_ends_tools_find_their_calls(server) {
-        let dev = server.client();
-        let agent = agent(&dev).await;
+    async fn results_of_the_front_ends_tools_find_their_calls(server: |options| options.with_key("secret").with_agent_networks(vec![Network::Loopback])) {
+        let dev = server.user("ann");
+        let agent = agent(&server.project()).await;
         let call = |id: &str| {
             let event = |kind: &str| json!({ "type": kind, "toolCallId": id });
             let mut start = event("TOOL_CALL_START");

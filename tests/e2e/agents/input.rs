@@ -3,6 +3,7 @@
 use reqwest::Method;
 use serde_json::{Value, json};
 use threadline_core::AgentId;
+use threadline_http::egress::Network;
 
 use super::{agent, agent_that, ask, ended, events_of, finished, messages, said, start, types_of, user, whole};
 use crate::harness::{Backend, Options, Server, everywhere, http::send, run, sse::Events};
@@ -59,10 +60,10 @@ everywhere! {
 }
 
 everywhere! {
-    async fn a_whole_input_is_handed_on_as_it_is(server) {
-        let dev = server.client();
+    async fn a_whole_input_is_handed_on_as_it_is(server: |options| options.with_key("secret").with_agent_networks(vec![Network::Loopback])) {
+        let dev = server.user("ann");
         dev.thread("t").await;
-        let agent = agent(&dev).await;
+        let agent = agent(&server.project()).await;
         dev.post("/v1/threads/t/runs", ask("r1", json!([user("u1", "hi")]))).await.ok(201);
         agent.call().await.finish(&whole("r1", "a1", "hello")).await;
         ended(&dev, "r1").await;
@@ -70,7 +71,7 @@ everywhere! {
             "threadId": "t", "runId": "r2", "parentRunId": "r1",
             "messages": [{ "id": "u1", "role": "user", "content": "hi", "later": { "kept": 1 } }, user("u2", "again")],
             "state": { "mine": true },
-            "tools": [{ "name": "secretTool", "description": "d", "parameters": {} }],
+            "tools": [{ "name": "map", "description": "secretTool", "parameters": {} }],
             "context": [{ "description": "where", "value": "secretPlace" }],
             "forwardedProps": { "token": "secretToken" },
             "resume": [{ "interruptId": "i1", "status": "resolved", "payload": { "ok": true } }],

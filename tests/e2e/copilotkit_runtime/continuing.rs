@@ -79,7 +79,15 @@ everywhere! {
     async fn new_messages_under_an_old_run_id_start_a_run_and_repeated_ones_do_not(server) {
         let dev = server.client();
         let agent = agent(&dev).await;
-        let first = whole(&dev, &agent, "r", json!([user("u", "hi")]), &[&said("a", "Hello")[..], &[finished("r")]].concat()).await;
+        let mut asked = input("r", json!([user("u", "hi")]));
+        asked["tools"] = json!([{ "name": "map", "description": "d", "parameters": {} }]);
+        let mut stream = Events::open(asks(&dev, "/agent/a/run", &asked)).await;
+        let call = [
+            json!({ "type": "TOOL_CALL_START", "toolCallId": "c", "toolCallName": "map", "parentMessageId": "a" }),
+            json!({ "type": "TOOL_CALL_END", "toolCallId": "c" }),
+        ];
+        agent.call().await.finish(&[&said("a", "Hello")[..], &call, &[finished("r")]].concat()).await;
+        let first = rest(&mut stream).await;
         let same = rest(&mut again(&dev, json!({ "messages": [user("u", "hi")] })).await).await;
         assert_eq!((same, agent.requests()), (first, 1));
         for more in [

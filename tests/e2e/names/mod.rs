@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use threadline::titles::TitleSettings;
 use threadline_core::{
     AgentId,
-    agent::{Agent, AgentKind, OnDisconnect, Secret},
+    agent::{Agent, AgentKind, Approvals, ClientMay, OnDisconnect, Record, Secret},
     limits::NAMING_TIMEOUT,
 };
 
@@ -37,7 +37,10 @@ fn endpoint_at(url: &str) -> Agent {
         on_disconnect: OnDisconnect::default(),
         idle_timeout: NAMING_TIMEOUT,
         names_threads: false,
-        approvals: threadline_core::agent::Approvals::User,
+        approvals: Approvals::default(),
+        client_may: ClientMay::default(),
+        reserved_tools: Vec::new(),
+        record: Record::default(),
     }
 }
 

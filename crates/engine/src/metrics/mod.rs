@@ -84,6 +84,7 @@ pub struct Counts {
     /// Generated thread names, by outcome.
     pub names: Names,
     limited: Family<[(&'static str, &'static str); 1], Counter>,
+    input_ignored: Family<[(&'static str, &'static str); 1], Counter>,
     levels: LevelGauges,
 }
 
@@ -254,6 +255,8 @@ impl Metrics {
         all.add("http_requests_in_flight", help, http.in_flight.clone());
         let help = "Requests rejected with 429, by limit";
         let limited = all.add("limited", help, Family::default());
+        let help = "Parts of untrusted clients' input that agents were not given, by kind";
+        let input_ignored = all.add("input_ignored", help, Family::default());
         let help = "Sockets closed by the server, by close reason";
         let socket_closes = all.add("socket_closes", help, Family::default());
         let counts = Counts {
@@ -304,6 +307,7 @@ impl Metrics {
             agent_runs: all.gauge("agent_runs", "Active runs of agents driven by this node"),
             names: Names::new(&mut all),
             limited,
+            input_ignored,
             levels: LevelGauges {
                 connections: all.gauge("connections", "Open connections, sockets included"),
                 commit_queue: all.gauge("commit_queue_appends", "Appends waiting for a group commit"),
@@ -347,6 +351,16 @@ impl Metrics {
     /// Sets the number of refusals of a limit that another part counts; a smaller total is ignored.
     pub fn limited_so_far(&self, limit: &'static str, total: u64) {
         self.0.limited.get_or_create(&[("limit", limit)]).inner().fetch_max(total, Relaxed);
+    }
+
+    /// Registers the kinds of input that can be ignored, each counter from 0 on.
+    pub fn know_input_kinds(&self, kinds: impl IntoIterator<Item = &'static str>) {
+        kinds.into_iter().for_each(|kind| drop(self.0.input_ignored.get_or_create(&[("kind", kind)])));
+    }
+
+    /// Counts parts of this kind that were ignored.
+    pub fn input_ignored(&self, kind: &'static str, number: usize) {
+        self.0.input_ignored.get_or_create(&[("kind", kind)]).inc_by(number as u64);
     }
 
     /// Registers the reasons for which the server may close a socket, each counter from 0 on.

@@ -108,6 +108,15 @@ impl From<StartAttempt> for Attempt<StartedRun> {
     }
 }
 
+/// Outcome of a start that asked for a tail: `None` if the thread has another one.
+fn driven(begun: StartAttempt) -> Attempt<Option<StartedRun>> {
+    match begun {
+        StartAttempt::Run(started) => Attempt::Done(Some(started)),
+        StartAttempt::TailMismatch => Attempt::Done(None),
+        StartAttempt::ThreadGone => Attempt::ThreadGone,
+    }
+}
+
 impl StartAttempt<(StartedRun, Head)> {
     /// Outcome without the head, for the API.
     pub fn discard_head(self) -> StartAttempt {
@@ -138,25 +147,53 @@ impl Runs {
         if let Opening::Complete(events) = request.opening {
             request.opening = Opening::Complete(close::ended(thread, &id, events));
         }
-        let deadline = time::Instant::now() + COMPLETE_RUN_WAIT;
-        let (run, asked) = (&id, &request);
-        let start = move |thread: Arc<ThreadRef>| async move {
-            // A complete run is never active, so the quota of active runs does not count it.
-            if !matches!(asked.opening, Opening::Complete(_)) {
-                self.check_quota(principal, &thread, run).await?;
-            }
-            let attempt = self.start_in(principal, &thread, run, asked, ExpectTail::Any, deadline).await;
-            if asked.epoch.is_some() && matches!(attempt, Err(StartError::RunActive(_))) {
-                // The lock answers before the store, which alone compares the epoch.
-                self.deps.directory.head_at::<StartError>(thread.key, asked.epoch).await?;
-            }
-            Ok::<_, StartError>(attempt?.into())
-        };
-        let mut started: StartedRun = self.deps.directory.with_thread(principal, thread, start).await?;
-        if started.created && matches!(request.opening, Opening::Driven(_)) {
+        self.start_expecting(principal, thread, &id, &request, ExpectTail::Any, Attempt::from).await
+    }
+
+    /// Starts a run that this node drives, with first events that were made for a log which ends with `tail`. Returns
+    /// once they are durable; `None` if the log has other events by now. A repetition with the same id returns the
+    /// existing run, without the right to write into it.
+    pub async fn start_driven(
+        &self,
+        principal: &Principal,
+        thread: &ThreadId,
+        mut request: StartRequest,
+        tail: Seq,
+    ) -> Result<Option<StartedRun>, StartError> {
+        self.deps.lifecycle.refuse_if_draining()?;
+        authority::require(principal, Scope::Chat)?;
+        let id = request.run.take().unwrap_or_else(RunId::generate);
+        let tail = ExpectTail::At(tail);
+        let mut started = self.start_expecting(principal, thread, &id, &request, tail, driven).await?;
+        if let Some(started) = started.as_mut().filter(|started| started.created) {
             started.right = Some(DriveRight::new(self.clone(), principal.clone(), thread.clone(), id));
         }
         Ok(started)
+    }
+
+    async fn start_expecting<T>(
+        &self,
+        principal: &Principal,
+        thread: &ThreadId,
+        run: &RunId,
+        request: &StartRequest,
+        tail: ExpectTail,
+        outcome: fn(StartAttempt) -> Attempt<T>,
+    ) -> Result<T, StartError> {
+        let deadline = time::Instant::now() + COMPLETE_RUN_WAIT;
+        let start = move |thread: Arc<ThreadRef>| async move {
+            // A complete run is never active, so the quota of active runs does not count it.
+            if !matches!(request.opening, Opening::Complete(_)) {
+                self.check_quota(principal, &thread, run).await?;
+            }
+            let attempt = self.start_in(principal, &thread, run, request, tail, deadline).await;
+            if request.epoch.is_some() && matches!(attempt, Err(StartError::RunActive(_))) {
+                // The lock answers before the store, which alone compares the epoch.
+                self.deps.directory.head_at::<StartError>(thread.key, request.epoch).await?;
+            }
+            Ok::<_, StartError>(outcome(attempt?))
+        };
+        self.deps.directory.with_thread(principal, thread, start).await
     }
 
     /// Starts a run in this incarnation of a thread. A complete run waits while another run is active, until the

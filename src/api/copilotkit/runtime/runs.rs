@@ -10,7 +10,7 @@ use axum::{
 use serde::Deserialize;
 use serde_json::{Value, json, value::RawValue};
 use sha2::{Digest, Sha256};
-use threadline_core::{Principal, RunId, RunStatus, ThreadId, hex, json as text};
+use threadline_core::{Principal, RunId, RunStatus, ThreadId, agent::Agent, hex, json as text};
 use threadline_engine::{RunLookupError, subscription::FollowMethod};
 use threadline_http::{
     extract::{Caller, InAgent, InAgentThread, Json},
@@ -25,8 +25,11 @@ use super::{
     suggest,
 };
 use crate::{
-    agents::{AgentRun, ClientInput},
-    api::{ApiState, run_agent::run_agent},
+    agents::{AgentRun, AgentStart, ClientInput},
+    api::{
+        ApiState,
+        run_agent::{run_agent, with_ignored},
+    },
 };
 
 /// Most failed runs for the same answer to an interrupt before the next run has a generated id.
@@ -64,12 +67,13 @@ pub async fn run(
     let repeatable = input.thread_id.is_some() && input.run_id.is_some();
     let thread = input.thread_id.take().unwrap_or_else(ThreadId::generate);
     let id = match input.run_id.take() {
-        Some(id) => continued(state, principal, &thread, id, &input).await?,
+        Some(id) => continued(state, principal, &agent, &thread, id, &input).await?,
         None => RunId::generate(),
     };
     let run = AgentRun { id: Some(id.clone()), lease: None, epoch: None, input, makes_thread: true };
     let started = run_agent(state, principal, &thread, agent, run, true).await;
-    let (started, mut requester) = started.map_err(|problem| problem.of_request(repeatable))?;
+    let (start, mut requester) = started.map_err(|problem| problem.of_request(repeatable))?;
+    let AgentStart { started, ignored } = start;
     let events = &state.service.events;
     let subscription = events
         .subscribe(principal, &thread, started.cursor, Some(started.epoch), Some(&id), FollowMethod::Copilotkit)
@@ -77,7 +81,7 @@ pub async fn run(
     let subscription = subscription.inspect_err(|_| requester.done())?;
     let rest = Some((subscription, Telling::new(thread, id, false)));
     let followed = Run::new(state, None, rest, Some(requester));
-    Ok(sse::response(followed, None, place, &state.http, principal))
+    Ok(with_ignored(sse::response(followed, None, place, &state.http, principal), &ignored))
 }
 
 /// Finds the id of the run that a request starts. A client that answers an interrupt, or has executed a tool, sends the
@@ -87,6 +91,7 @@ pub async fn run(
 async fn continued(
     state: &ApiState,
     principal: &Principal,
+    agent: &Agent,
     thread: &ThreadId,
     id: RunId,
     input: &ClientInput,
@@ -103,11 +108,11 @@ async fn continued(
         Some(answer) => answer,
         None => {
             let conversation = state.service.projections.at(principal, thread, None, None).await?.conversation;
-            let ids = input.messages.iter().filter_map(|message| text::string_member(message.get(), "id"));
-            match ids.filter(|id| !conversation.contains(id)).reduce(|all, id| all + "\n" + &id) {
-                Some(news) => news,
-                None => return Ok(id),
+            let news = state.agents.news(principal, agent, input, &conversation)?;
+            if news.is_empty() {
+                return Ok(id);
             }
+            news.join("\n")
         }
     };
     for attempt in 0..CONTINUATIONS {

@@ -97,14 +97,17 @@ impl Conversation {
                 let new = event.messages.and_then(elements).ok_or(Malformed)?;
                 let new: Vec<_> = new.into_iter().filter_map(Message::read).collect();
                 let metadata = event.metadata()?;
+                let calls = self.messages.call_ids();
                 let old = self.messages.take();
                 self.messages = List::of(snapshot::merge(old, new, metadata.as_ref()));
+                self.front_end.replaced(&calls, &self.messages);
                 Ok(())
             }
             "ACTIVITY_SNAPSHOT" => self.activity(event),
             "ACTIVITY_DELTA" => self.activity_delta(event),
             "RUN_STARTED" => {
                 self.thinking = None;
+                self.front_end.run_started(event.threadline);
                 self.interrupts.run_started(event.input);
                 for (name, token) in event.input.and_then(members).map(|input| input.0).unwrap_or_default() {
                     if name == "messages" {
@@ -211,6 +214,7 @@ impl Conversation {
             merge_metadata(&mut call.rest, metadata);
             return;
         }
+        self.front_end.called(id, &name);
         let mut call = ToolCall::new(id, name);
         merge_metadata(&mut call.rest, metadata);
         // JavaScript treats an empty id as none.
@@ -248,6 +252,7 @@ impl Conversation {
         }
         message.merge_metadata(event.metadata()?);
         let caller = self.messages.find_call(&call).map(|(slot, _)| slot);
+        self.front_end.answered(&call);
         message.set("toolCallId", call);
         match caller {
             Some(caller) => self.messages.push_result(caller, message),
@@ -338,6 +343,9 @@ impl Conversation {
     fn history(&mut self, messages: &str) {
         for message in elements(messages).unwrap_or_default().into_iter().filter_map(Message::read) {
             if !self.contains(message.id()) {
+                if let Some(call) = message.member("toolCallId").filter(|_| message.role() == "tool") {
+                    self.front_end.answered(call);
+                }
                 self.messages.push(message);
             }
         }

@@ -4,7 +4,7 @@
 //! more in a long conversation than in a short one. Ids are meant to be unique but need not be; the client takes the
 //! first message of an id in order, so places carry numbers that order any two of them.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 
 use super::message::{Message, ToolCall};
 
@@ -53,6 +53,11 @@ impl List {
         self.by_id.contains_key(id)
     }
 
+    /// First message with the id.
+    pub fn with_id(&self, id: &str) -> Option<&Message> {
+        self.by_id.get(id).map(|slot| self.get(*slot))
+    }
+
     pub fn get(&self, slot: Slot) -> &Message {
         &self.places[slot].message
     }
@@ -96,6 +101,11 @@ impl List {
         }
         self.called = self.calls.get(id).copied().or(self.called);
         self.called.filter(|called| is_call(&self.places, *called, id))
+    }
+
+    /// Ids of all tool calls.
+    pub fn call_ids(&self) -> BTreeSet<Box<str>> {
+        self.calls.keys().cloned().collect()
     }
 
     pub fn call_mut(&mut self, (slot, at): (Slot, usize)) -> Option<&mut ToolCall> {

@@ -24,6 +24,7 @@ mod canonical;
 mod chunks;
 mod document;
 mod event;
+mod front_end;
 mod interrupts;
 mod list;
 mod message;
@@ -42,11 +43,13 @@ use serde_json::{Map, Value};
 use self::{
     chunks::Lanes,
     event::{Event, required},
+    front_end::FrontEnd,
     interrupts::Interrupts,
     list::List,
 };
 pub use self::{
     document::{Draft, InvalidMessage, MessageError},
+    front_end::GIVEN,
     message::Message,
 };
 use crate::limits::{PATCH_WORK, PATCH_WORK_PER_BYTE};
@@ -70,6 +73,7 @@ pub struct Conversation {
     skipped: u64,
     skipped_numbers: u64,
     interrupts: Interrupts,
+    front_end: FrontEnd,
     lanes: Lanes,
     /// Number of reasoning messages from THINKING_* events so far, and the one that is open.
     thoughts: u64,
@@ -88,6 +92,7 @@ impl Default for Conversation {
             skipped: 0,
             skipped_numbers: 0,
             interrupts: Interrupts::default(),
+            front_end: FrontEnd::default(),
             lanes: Lanes::default(),
             thoughts: 0,
             thinking: None,
@@ -97,7 +102,7 @@ impl Default for Conversation {
 
 impl Conversation {
     /// Version of the fold; a stored snapshot of another version is not used.
-    pub const VERSION: u32 = 5;
+    pub const VERSION: u32 = 6;
 
     /// Takes in the next event, as JSON text. Never panics; unknown types and malformed events are ignored.
     pub fn observe(&mut self, event: &[u8]) {
@@ -123,6 +128,11 @@ impl Conversation {
     /// True if there is a message with this id.
     pub fn contains(&self, message_id: &str) -> bool {
         self.messages.contains(message_id)
+    }
+
+    /// First message with this id; `None` if there is none.
+    pub fn message(&self, message_id: &str) -> Option<&Message> {
+        self.messages.with_id(message_id)
     }
 
     /// Messages in order, as a JSON array.
@@ -181,6 +191,12 @@ impl Conversation {
     /// [`crate::limits::MAX_SETTLED_INTERRUPTS`].
     pub fn settled_interrupts(&self) -> impl Iterator<Item = &str> {
         self.interrupts.settled.iter().map(|id| &**id)
+    }
+
+    /// True if a tool call has no result, and its tool is one that the front end had brought to the run which made the
+    /// call.
+    pub fn awaits_front_end(&self, tool_call_id: &str) -> bool {
+        self.front_end.awaits(tool_call_id)
     }
 
     /// Ids of the tool calls that have no result message, in the order of the messages.

@@ -1,0 +1,67 @@
+//! Requests to agents outside of any thread: nothing of them is stored.
+
+use futures_util::{StreamExt, stream};
+use threadline_core::{Principal, RunId, ThreadId, agent::Agent, projection::conversation::Conversation};
+use threadline_engine::ServiceError;
+use tokio::sync::OwnedSemaphorePermit;
+
+use super::{
+    AgentError, Agents, ClientInput, Origin, RUN_LIMIT, agent_span,
+    input::{self, Rules, fold_into_one},
+    source::{EventStream, RunInput, Trust},
+    source_over,
+    starting::{check_approval, check_context},
+};
+
+impl Agents {
+    /// Sends a request to an agent outside of any thread; nothing is stored.
+    pub fn ask(&self, principal: &Principal, agent: &Agent, mut client: ClientInput) -> Result<Asked, AgentError> {
+        if self.shared.resting.is_cancelled() {
+            return Err(ServiceError::Draining.into());
+        }
+        check_approval(principal, agent, &client)?;
+        let rules = Rules::of(agent, Trust::of(principal));
+        if rules.trust == Trust::Client {
+            client.messages = fold_into_one(client.messages);
+        }
+        let thread = client.thread_id.take().unwrap_or_else(ThreadId::generate);
+        let run = client.run_id.take().unwrap_or_else(RunId::generate);
+        let input = outside(&thread, &run, &client, rules)?;
+        check_context(agent, &input)?;
+        let Ok(place) = self.places.clone().try_acquire_owned() else {
+            self.shared.service.metrics().limited(RUN_LIMIT);
+            return Err(AgentError::Busy);
+        };
+        let span = agent_span(agent, &principal.project, &thread, &run);
+        let mut events = span.in_scope(|| self.source(agent, &input));
+        let events = stream::poll_fn(move |context| span.in_scope(|| events.poll_next_unpin(context))).boxed();
+        Ok(Asked { events, thread, run, _place: place })
+    }
+
+    /// Sends a request to an agent on behalf of the server itself: nothing is stored, and it takes no permit of a run.
+    /// `origin` is the place where the agent is defined: agents of the configuration may have any address. Dropping the
+    /// stream ends the request.
+    pub fn consult(&self, agent: &Agent, origin: Origin, client: ClientInput) -> Result<EventStream, AgentError> {
+        let input = outside(&ThreadId::generate(), &RunId::generate(), &client, Rules::believed())?;
+        let outbound = if origin == Origin::Configuration { &self.shared.open } else { &self.guarded };
+        Ok(source_over(outbound, agent, &input))
+    }
+}
+
+/// Input of an agent outside of any thread, with an empty history.
+fn outside(thread: &ThreadId, run: &RunId, client: &ClientInput, rules: Rules<'_>) -> Result<RunInput, AgentError> {
+    let nothing = Conversation::default();
+    let (input, _) = input::prepare(client, rules, &nothing)?.complete(thread, run, &nothing);
+    Ok(input)
+}
+
+/// Answer of an agent outside of any thread. Dropping it ends the request.
+pub struct Asked {
+    /// Thread id that the agent received.
+    pub thread: ThreadId,
+    /// Run id that the agent received.
+    pub run: RunId,
+    /// Events of the answer.
+    pub events: EventStream,
+    _place: OwnedSemaphorePermit,
+}

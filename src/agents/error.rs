@@ -1,0 +1,70 @@
+//! Errors of requests about runs of agents, and about agents.
+
+use threadline_core::{
+    AgentId, EventError, EventErrorKind, RunId,
+    limits::{MAX_CLIENT_CONTEXT_BYTES, MAX_EVENT_BYTES},
+};
+use threadline_engine::{ServiceError, StoreError};
+
+use super::interrupts::InterruptError;
+
+/// Reason why a request about a run or an agent fails.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum AgentError {
+    /// No agent has this name.
+    #[error("no agent has the ID {:?}", .0.as_str())]
+    NotFound(AgentId),
+    /// The client's input for the agent is invalid.
+    #[error("invalid input: {0}")]
+    InvalidInput(String),
+    /// The client's input for the agent does not fit into an event.
+    #[error("the new messages and the state must not exceed {MAX_EVENT_BYTES} bytes each")]
+    TooLarge,
+    /// The `context` of an untrusted client exceeds the limit for OpenAI-compatible agents.
+    #[error(
+        "`context` has {0} bytes; without an API key, an OpenAI-compatible agent accepts at most {MAX_CLIENT_CONTEXT_BYTES}"
+    )]
+    ContextTooLarge(usize),
+    /// The thread has open interrupts that the input does not answer, or the input answers interrupts that are not
+    /// open.
+    #[error("{0}")]
+    Interrupts(InterruptError),
+    /// Only the application answers the interrupts of this agent.
+    #[error("interrupts of agent {:?} are answered with an API key, not by its users", .0.as_str())]
+    BackendApproves(AgentId),
+    /// The thread has a run of this id that belongs to another agent.
+    #[error("run {:?} belongs to another agent", .0.as_str())]
+    RunTaken(RunId),
+    /// The thread has a run of this id that was started with other messages or answers.
+    #[error("run {:?} exists and was requested with other messages or answers", .0.as_str())]
+    RunUsed(RunId),
+    /// The definition of the agent is invalid.
+    #[error("invalid definition: {0}")]
+    InvalidAgent(String),
+    /// The agent is built in or part of the configuration, and cannot be changed over the API.
+    #[error("agent {:?} is defined by the server's configuration", .0.as_str())]
+    Configured(AgentId),
+    /// The node has reached its limit of concurrent runs.
+    #[error("the maximum number of agent runs is active on this server")]
+    Busy,
+    /// Failure of the underlying use case.
+    #[error(transparent)]
+    Service(#[from] ServiceError),
+}
+
+threadline_engine::from_operation_errors!(AgentError);
+
+impl From<StoreError> for AgentError {
+    fn from(error: StoreError) -> Self {
+        Self::Service(error.into())
+    }
+}
+
+impl From<EventError> for AgentError {
+    fn from(error: EventError) -> Self {
+        match error.kind {
+            EventErrorKind::EventTooLarge | EventErrorKind::BatchTooLarge => Self::TooLarge,
+            kind => Self::InvalidInput(kind.to_string()),
+        }
+    }
+}

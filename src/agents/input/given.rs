@@ -1,0 +1,200 @@
+//! Evidence of what an agent was given: a member of the run's RUN_STARTED, stored before the agent is asked. Whoever has
+//! the log can build the input again and compare the digests, see `threadline verify-run`.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+use sha2::{Digest, Sha256};
+use threadline_core::{
+    agent::{Agent, AgentKind, Record},
+    hex,
+    limits::{MAX_NOTED_TOOL_BYTES, MAX_RECORDED_BYTES},
+    projection::conversation::Conversation,
+};
+
+use super::{
+    messages::joined_texts,
+    rules::{Ignored, Window},
+};
+use crate::agents::{
+    reading::{items, whole},
+    source::RunInput,
+};
+
+/// Version of the evidence.
+const VERSION: u32 = 1;
+
+/// Value of the member `threadline.given`.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Evidence {
+    /// Version of this value.
+    pub v: u32,
+    /// Version of the fold with which the messages and the state were built.
+    pub fold: u32,
+    /// SHA-256 of each part, in hexadecimal, of its JSON text as it was handed to the agent.
+    pub digests: Digests,
+    /// Source of the messages.
+    pub messages: Messages,
+    /// Source of the state.
+    pub state: StateSource,
+    /// Names of the front end's tools.
+    pub tools: Vec<String>,
+    /// Number of context entries.
+    pub context: usize,
+    /// Number of messages that became context.
+    pub moved: usize,
+    /// Parts of the client's input that were ignored, by kind.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub ignored: BTreeMap<String, usize>,
+    /// SHA-256 of the agent's instructions, in hexadecimal, if it has any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub instructions: Option<String>,
+    /// Tools and context themselves, for an agent whose `record` is `full`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub recorded: Option<Recorded>,
+}
+
+/// Digests of the parts of an input.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Digests {
+    pub messages: String,
+    pub state: String,
+    pub tools: String,
+    pub context: String,
+}
+
+/// Source of the messages of an input.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Messages {
+    /// Number of all messages that the agent was given.
+    pub count: usize,
+    /// Part of the log, followed by the messages of RUN_STARTED; `None` if the client's own messages were handed on,
+    /// which are not kept.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub log: Option<MessageSource>,
+}
+
+/// Part of the log that an agent was given: the messages from one to another, and the instructions before them.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub struct MessageSource {
+    /// Id of the first message; `None` if the part has none but instructions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub from: Option<String>,
+    /// Id of the last message, or of the last one before a part that has none; `None` if there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub through: Option<String>,
+    /// Id of a stored message that was given last, because it is the edit of another one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub edit: Option<String>,
+}
+
+/// Source of the state of an input.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum StateSource {
+    /// The thread's state before the run.
+    Thread,
+    /// The client's state, which the run's STATE_SNAPSHOT holds.
+    Client,
+}
+
+/// Parts of an input that are kept as they were handed to the agent, each as JSON text; `None` if it was too large.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Recorded {
+    pub tools: Option<String>,
+    pub context: Option<String>,
+}
+
+/// Facts about an input that the input itself does not show.
+#[derive(Debug)]
+pub struct Given {
+    pub(super) source: Option<MessageSource>,
+    pub(super) state_from_client: bool,
+    pub(super) moved: usize,
+    pub(super) ignored: Ignored,
+}
+
+impl Given {
+    /// Builds the evidence of an input, as JSON.
+    pub fn evidence(self, agent: &Agent, input: &RunInput) -> String {
+        let instructions = match &agent.kind {
+            AgentKind::OpenAi { instructions, .. } => instructions.as_deref(),
+            AgentKind::AgUi { .. } | AgentKind::Demo => None,
+        };
+        let kept = |text: &String| (text.len() <= MAX_RECORDED_BYTES).then(|| text.clone());
+        let recorded = Recorded { tools: kept(&input.tools), context: kept(&input.context) };
+        let evidence = Evidence {
+            v: VERSION,
+            fold: Conversation::VERSION,
+            digests: Digests::of(input),
+            messages: Messages { count: items(&input.messages).len(), log: self.source },
+            state: if self.state_from_client { StateSource::Client } else { StateSource::Thread },
+            tools: tool_names(&input.tools),
+            context: items(&input.context).len(),
+            moved: self.moved,
+            ignored: self.ignored.iter().map(|(kind, number)| (kind.to_owned(), number)).collect(),
+            instructions: instructions.map(digest),
+            recorded: (agent.record == Record::Full).then_some(recorded),
+        };
+        // Serializing cannot fail: the evidence holds only texts and numbers.
+        serde_json::to_string(&evidence).unwrap_or_default()
+    }
+}
+
+impl Digests {
+    fn of(input: &RunInput) -> Self {
+        let [messages, state] = [&input.messages, &input.state].map(|text| digest(text));
+        let [tools, context] = [&input.tools, &input.context].map(|text| digest(text));
+        Self { messages, state, tools, context }
+    }
+}
+
+impl MessageSource {
+    pub(super) fn of(window: Window, edit: Option<String>, conversation: &Conversation) -> Self {
+        let said = conversation.messages().filter(|message| message.role() != "activity");
+        let ids: Vec<&str> = said.map(|message| message.id()).collect();
+        let end = window.end.min(ids.len());
+        let id = |at: usize| ids.get(at).map(|id| (*id).to_owned());
+        let from = if window.from < end { id(window.from) } else { None };
+        Self { from, through: end.checked_sub(1).and_then(id), edit }
+    }
+
+    fn window(&self, conversation: &Conversation) -> Option<Window> {
+        let said = || conversation.messages().filter(|message| message.role() != "activity");
+        let place = |id: &str| said().position(|message| message.id() == id);
+        let end = match &self.through {
+            Some(through) => place(through)? + 1,
+            None => 0,
+        };
+        let from = match &self.from {
+            Some(from) => place(from)?,
+            None => end,
+        };
+        Some(Window { from, end })
+    }
+}
+
+/// SHA-256 of a text, in hexadecimal.
+pub fn digest(text: &str) -> String {
+    hex(&Sha256::digest(text))
+}
+
+/// Messages of an input, built again from the conversation before its run and the messages of its RUN_STARTED. `None` if
+/// the conversation lacks one of those that the source names.
+pub fn rebuild(source: &MessageSource, new: &[&RawValue], conversation: &Conversation) -> Option<String> {
+    let new = new.iter().map(|message| message.get());
+    Some(joined_texts(source.window(conversation)?, source.edit.as_deref(), new, conversation))
+}
+
+/// Names of tools, up to [`MAX_NOTED_TOOL_BYTES`].
+fn tool_names(tools: &str) -> Vec<String> {
+    let tools = whole(tools);
+    let names = items(&tools).into_iter().filter_map(|tool| tool.text("name"));
+    let within = names.scan(0, |bytes, name| {
+        *bytes += name.len();
+        (*bytes <= MAX_NOTED_TOOL_BYTES).then_some(name)
+    });
+    within.collect()
+}

@@ -1,0 +1,439 @@
+//! Merges a client's input with the thread into the input of the agent.
+//!
+//! A client may send the complete conversation, as AG-UI clients do, or only new messages. If it sends the first
+//! message of the thread, or one by an agent, it has the history. Otherwise the history precedes its messages.
+//!
+//! A client with a key is believed: with the history, the agent receives its messages unchanged. What an untrusted
+//! client sends again refers to the log, and what it may not say is ignored, see `rules`. In both cases only new messages
+//! are stored, in the run's RUN_STARTED.
+
+mod given;
+mod message;
+mod messages;
+mod rules;
+mod transcript;
+mod verify;
+
+use std::{borrow::Cow, collections::HashSet, fmt::Write};
+
+use serde_json::{Value, value::RawValue};
+use threadline_core::{
+    NewEvents, RunId, ThreadId,
+    agent::{Agent, ClientMay, HistorySource, RuleSubject},
+    event::{BatchBuilder, SERVER_MEMBER},
+    json,
+    projection::conversation::{Conversation, GIVEN},
+};
+
+pub(super) use self::{given::Given, transcript::fold_into_one};
+use self::{
+    given::MessageSource,
+    message::Sent,
+    messages::{believed, joined, new_to},
+    rules::{Sorted, Window, sort, with_moved},
+};
+pub use self::{
+    rules::Ignored,
+    verify::{Verdict, Verdicts, evidence, verify},
+};
+use super::{
+    AgentError, ClientInput,
+    interrupts::Answered,
+    reading::{Object, items, whole},
+    source::{RunInput, Trust},
+};
+
+/// Rules for the input of one client to one agent.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Rules<'a> {
+    pub trust: Trust,
+    /// Input that the client may bring; `None` if the client is believed.
+    may: Option<&'a ClientMay>,
+    /// Names of tools that the client must not bring.
+    reserved: &'a [String],
+}
+
+impl<'a> Rules<'a> {
+    /// Rules for a client that is believed.
+    pub fn believed() -> Self {
+        Self { trust: Trust::Key, may: None, reserved: &[] }
+    }
+
+    /// Rules for an untrusted client that may bring this.
+    #[cfg(any(test, feature = "fuzzing"))]
+    pub fn untrusted(may: &'a ClientMay) -> Self {
+        Self { trust: Trust::Client, may: Some(may), reserved: &[] }
+    }
+
+    /// Rules for a client of this trust.
+    pub fn of(agent: &'a Agent, trust: Trust) -> Self {
+        let concerned = trust == Trust::Client || agent.client_may.subject == RuleSubject::All;
+        let (trust, may) = if concerned { (Trust::Client, Some(&agent.client_may)) } else { (trust, None) };
+        Self { trust, may, reserved: if concerned { &agent.reserved_tools } else { &[] } }
+    }
+}
+
+/// Validated input of a client.
+#[derive(Debug)]
+pub(super) struct Prepared<'a> {
+    client: &'a ClientInput,
+    trust: Trust,
+    history: History,
+    /// Client-chosen ids of messages that the thread does not have.
+    news: HashSet<String>,
+    /// State that replaces the thread's.
+    state: Option<&'a str>,
+    tools: Cow<'a, str>,
+    context: Cow<'a, str>,
+    /// Interrupts that the client answers.
+    pub(super) answered: Answered,
+    /// Parts of the input that were ignored.
+    pub(super) ignored: Ignored,
+}
+
+/// Origin of the messages that the agent is given.
+#[derive(Debug)]
+enum History {
+    /// The client. `whole` is true if it sent the history, and not only new messages.
+    Client { sent: Vec<Sent>, whole: bool },
+    /// The log, with the client's new messages after it.
+    Log(Sorted),
+}
+
+/// Checks the input against the conversation so far.
+pub(super) fn prepare<'a>(
+    client: &'a ClientInput,
+    rules: Rules<'_>,
+    conversation: &Conversation,
+) -> Result<Prepared<'a>, AgentError> {
+    let invalid = AgentError::InvalidInput;
+    for (name, list) in [("tools", &client.tools), ("context", &client.context), ("resume", &client.resume)] {
+        if list.as_ref().is_some_and(|list| !list.get().starts_with('[')) {
+            return Err(invalid(format!("{name} is not an array")));
+        }
+    }
+    let answered = Answered::read(client.resume.as_ref().map(|resume| resume.get()))?;
+    let sent = read_messages(&client.messages).map_err(invalid)?;
+    let mut context = Cow::Borrowed(text_or(&client.context, "[]"));
+    let mut tools = Cow::Borrowed(text_or(&client.tools, "[]"));
+    let mut ignored = Ignored::default();
+    let history = match rules.may.filter(|may| may.history == HistorySource::Reference) {
+        Some(may) => {
+            let mut sorted = sort(sent, may, conversation).map_err(invalid)?;
+            ignored = std::mem::take(&mut sorted.ignored);
+            if let Some(more) = with_moved(&context, &sorted.moved) {
+                context = Cow::Owned(more);
+            }
+            History::Log(sorted)
+        }
+        None => History::Client { whole: has_history(&sent, conversation), sent },
+    };
+    if let Some(may) = rules.may {
+        let (kept, dropped) = keep_tools(tools, may, rules.reserved).map_err(invalid)?;
+        tools = kept;
+        ignored.count("tools", dropped);
+    }
+    let state = client.state.as_ref().map(|state| state.get()).filter(|state| !is_empty(state));
+    let mut state = state.filter(|state| !same(state.as_bytes(), &conversation.state_json()));
+    if rules.may.is_some_and(|may| !may.state) {
+        ignored.count("state", usize::from(state.take().is_some()));
+    }
+    let fresh = match &history {
+        History::Client { sent, .. } => new_to(conversation, sent),
+        History::Log(sorted) => new_to(conversation, &sorted.taken),
+    };
+    let news = fresh.filter(|sent| !sent.nameless).map(|sent| sent.id.clone()).collect();
+    Ok(Prepared { client, trust: rules.trust, history, news, state, tools, context, answered, ignored })
+}
+
+fn text_or<'a>(value: &'a Option<Box<RawValue>>, default: &'a str) -> &'a str {
+    value.as_ref().map_or(default, |value| value.get())
+}
+
+/// Ids of the messages of an input that the thread would store: what the client has said since.
+pub(super) fn news(
+    client: &ClientInput,
+    rules: Rules<'_>,
+    conversation: &Conversation,
+) -> Result<Vec<String>, AgentError> {
+    let sent = read_messages(&client.messages).map_err(AgentError::InvalidInput)?;
+    let taken = match rules.may.filter(|may| may.history == HistorySource::Reference) {
+        Some(may) => sort(sent, may, conversation).map_err(AgentError::InvalidInput)?.taken,
+        None => sent.into_iter().filter(|sent| !conversation.contains(&sent.id)).collect(),
+    };
+    Ok(taken.into_iter().filter(|sent| !sent.nameless).map(|sent| sent.id).collect())
+}
+
+fn read_messages(messages: &[Box<RawValue>]) -> Result<Vec<Sent>, String> {
+    let mut seen = HashSet::new();
+    let mut all = Vec::with_capacity(messages.len());
+    for (index, message) in messages.iter().enumerate() {
+        let message = Sent::read(index, message)?;
+        if !seen.insert(message.id.clone()) {
+            return Err(format!("message {index} has the id of an earlier message"));
+        }
+        all.push(message);
+    }
+    Ok(all)
+}
+
+/// True if a client that is believed sent the history, and not only new messages.
+fn has_history(sent: &[Sent], conversation: &Conversation) -> bool {
+    let known: HashSet<&str> = sent.iter().map(|sent| &*sent.id).filter(|id| conversation.contains(id)).collect();
+    // Some clients send instructions with every request, which do not show that they have the history.
+    let is_said = |role: &str| !matches!(role, "activity" | "system" | "developer");
+    let mut before = conversation.messages().filter(|message| is_said(message.role())).enumerate();
+    !known.is_empty()
+        && before.any(|(at, message)| (at == 0 || message.role() == "assistant") && known.contains(message.id()))
+}
+
+/// Tools that the client may bring, and the number of the others. Fails for a tool that the agent has itself.
+fn keep_tools<'a>(list: Cow<'a, str>, may: &ClientMay, reserved: &[String]) -> Result<(Cow<'a, str>, usize), String> {
+    let readable = whole(&list).into_owned();
+    let tools = items(&readable);
+    let name = |tool: &Object<'_>| tool.text("name").unwrap_or_default();
+    if let Some(taken) = tools.iter().map(name).find(|name| reserved.contains(name)) {
+        return Err(format!("tool {taken:?} is one of the agent's own tools"));
+    }
+    let kept: Vec<_> = tools.iter().filter(|tool| may.tools.allow(&name(tool))).map(|tool| tool.0).collect();
+    match tools.len() - kept.len() {
+        0 => Ok((list, 0)),
+        dropped => Ok((Cow::Owned(format!("[{}]", kept.join(","))), dropped)),
+    }
+}
+
+impl Prepared<'_> {
+    /// True if an existing run may have been started with this input, judged by the run's first event: then both are
+    /// the same run. Otherwise the run would ignore messages or answers of this input.
+    pub(super) fn is_heard_by(&self, first: Option<&str>) -> bool {
+        let input = first.and_then(|event| json::member(event, "input")).unwrap_or("null");
+        let stored: Vec<&RawValue> = json::member(input, "messages").and_then(read).unwrap_or_default();
+        let resume = self.client.resume.as_ref().map_or("[]", |resume| resume.get());
+        let answered = json::member(input, "resume").unwrap_or("[]");
+        self.heard().iter().all(|message| self.is_stored(message, &stored))
+            && (self.answered.is_empty() || same(resume.as_bytes(), answered.as_bytes()))
+    }
+
+    /// Messages that count, of those that the client sent.
+    fn heard(&self) -> &[Sent] {
+        match &self.history {
+            History::Client { sent, .. } => sent,
+            History::Log(sorted) => &sorted.heard,
+        }
+    }
+
+    /// Ids of the messages that the client sent as the user.
+    pub(super) fn user_messages(&self) -> impl Iterator<Item = &str> {
+        self.heard().iter().filter(|sent| sent.role == "user").map(|sent| &*sent.id)
+    }
+
+    /// True if this message is among those that the run was started with, or part of the history before them. A message
+    /// without an id is recognized by all else that it says.
+    fn is_stored(&self, message: &Sent, stored: &[&RawValue]) -> bool {
+        let Some(mut value) = read::<Value>(&message.text) else { return false };
+        if message.nameless {
+            value["id"].take();
+            return stored.iter().filter_map(|other| read::<Value>(other.get())).any(|mut other| {
+                other["id"].take();
+                other == value
+            });
+        }
+        let found = stored.iter().find(|other| json::string_member(other.get(), "id").as_ref() == Some(&message.id));
+        match (found, &self.history) {
+            (Some(other), History::Client { .. }) => read::<Value>(other.get()) == Some(value),
+            (Some(other), History::Log(_)) => message.says(other.get()),
+            (None, _) => !self.news.contains(&message.id),
+        }
+    }
+
+    /// Builds the agent's input from the conversation before the run, and the facts of its evidence.
+    pub(super) fn complete(&self, thread: &ThreadId, run: &RunId, conversation: &Conversation) -> (RunInput, Given) {
+        let (messages, source, moved) = match &self.history {
+            History::Client { sent, whole } => {
+                let messages = believed(sent, *whole, conversation);
+                // Clients with the history mostly send what the log gave them.
+                let all = Window { from: 0, end: usize::MAX };
+                let same = joined(all, None, new_to(conversation, sent), conversation) == messages;
+                (messages, same.then(|| MessageSource::of(all, None, conversation)), 0)
+            }
+            History::Log(sorted) => {
+                let window = sorted.window(conversation);
+                let edit = sorted.edit_of_before(conversation);
+                let messages = joined(window, edit.as_deref(), new_to(conversation, &sorted.taken), conversation);
+                (messages, Some(MessageSource::of(window, edit, conversation)), sorted.moved.len())
+            }
+        };
+        let state = match self.state {
+            Some(state) => one_line_of(state),
+            None => String::from_utf8_lossy(&conversation.state_json()).into_owned(),
+        };
+        let client = self.client;
+        let input = RunInput {
+            thread_id: thread.clone(),
+            run_id: run.clone(),
+            parent_run_id: client.parent_run_id.clone(),
+            messages,
+            state,
+            tools: self.tools.clone().into_owned(),
+            context: self.context.clone().into_owned(),
+            trust: self.trust,
+            forwarded_props: text_or(&client.forwarded_props, "{}").to_owned(),
+            resume: client.resume.as_ref().map(|resume| resume.get().to_owned()),
+            rest: client.rest.clone(),
+        };
+        (input, Given { source, state_from_client: self.state.is_some(), moved, ignored: self.ignored.clone() })
+    }
+
+    /// First events of the run: RUN_STARTED with the new messages and the evidence of the input, and a STATE_SNAPSHOT if
+    /// the client's state differs from the thread's. Forwarded properties may be secret and tools belong to the client:
+    /// neither is stored.
+    pub(super) fn first_events(
+        &self,
+        thread: &ThreadId,
+        run: &RunId,
+        conversation: &Conversation,
+        evidence: &str,
+    ) -> Result<NewEvents, AgentError> {
+        let ids = format!("\"threadId\":{},\"runId\":{}", json::quoted(thread.as_str()), json::quoted(run.as_str()));
+        let mut started = format!("{{\"type\":\"RUN_STARTED\",{ids}");
+        if let Some(parent) = &self.client.parent_run_id {
+            let _ = write!(started, ",\"parentRunId\":{}", json::quoted(parent));
+        }
+        let sent = match &self.history {
+            History::Client { sent, .. } => sent,
+            History::Log(sorted) => &sorted.taken,
+        };
+        let fresh: Vec<_> = new_to(conversation, sent).map(|sent| &*sent.text).collect();
+        let _ = write!(
+            started,
+            ",\"input\":{{{ids},\"messages\":[{}],\"tools\":[],\"context\":[],\"forwardedProps\":{{}}",
+            fresh.join(",")
+        );
+        if let Some(resume) = &self.client.resume {
+            let _ = write!(started, ",\"resume\":{}", resume.get());
+        }
+        let _ = write!(started, "}},\"{SERVER_MEMBER}\":{{\"{GIVEN}\":{evidence}}}}}");
+        let mut batch = BatchBuilder::default();
+        batch.push_server_line(started.as_bytes())?;
+        if let Some(state) = self.state {
+            batch.push_line(format!("{{\"type\":\"STATE_SNAPSHOT\",\"snapshot\":{state}}}").as_bytes())?;
+        }
+        Ok(batch.finish()?)
+    }
+}
+
+/// JSON without line ends, as it is stored; they stand only between tokens.
+fn one_line_of(json: &str) -> String {
+    json.replace(['\r', '\n'], " ")
+}
+
+/// True for null and an empty object, which a new client sends as its state.
+fn is_empty(state: &str) -> bool {
+    state == "null"
+        || state.strip_prefix('{').and_then(|rest| rest.strip_suffix('}')).is_some_and(|s| s.trim().is_empty())
+}
+
+fn same(one: &[u8], other: &[u8]) -> bool {
+    let value = |text| serde_json::from_slice::<Value>(text).ok();
+    one == other || value(one).is_some_and(|one| Some(one) == value(other))
+}
+
+fn read<'a, T: serde::Deserialize<'a>>(text: &'a str) -> Option<T> {
+    serde_json::from_str(text).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn ids() -> (ThreadId, RunId) {
+        (ThreadId::new("t").expect("id"), RunId::new("r").expect("id"))
+    }
+
+    /// Input of the agent, and the first events of the run.
+    fn merged(input: Value, conversation: &Conversation) -> Result<(Value, Vec<Value>), AgentError> {
+        let client = serde_json::from_value(input).expect("an input");
+        let prepared = prepare(&client, Rules::believed(), conversation)?;
+        let (thread, run) = ids();
+        let (input, _) = prepared.complete(&thread, &run, conversation);
+        let first = prepared.first_events(&thread, &run, conversation, "{}")?;
+        let events = first.body().split(|byte| *byte == b'\n');
+        let events = events.map(|line| serde_json::from_slice(line).expect("JSON")).collect();
+        Ok((serde_json::from_str(&input.to_json()).expect("JSON"), events))
+    }
+
+    fn history() -> Conversation {
+        let mut conversation = Conversation::default();
+        for event in [
+            json!({"type":"RUN_STARTED","threadId":"t","runId":"r0","input":{"messages":[{"id":"u1","role":"user","content":"hi"}]}}),
+            json!({"type":"TEXT_MESSAGE_START","messageId":"a1","role":"assistant"}),
+            json!({"type":"TEXT_MESSAGE_CONTENT","messageId":"a1","delta":"hello"}),
+            json!({"type":"TEXT_MESSAGE_END","messageId":"a1"}),
+            json!({"type":"ACTIVITY_SNAPSHOT","messageId":"x1","activityType":"PLAN","content":{}}),
+            json!({"type":"STATE_SNAPSHOT","snapshot":{"a":1}}),
+            json!({"type":"RUN_FINISHED","threadId":"t","runId":"r0"}),
+        ] {
+            conversation.observe(event.to_string().as_bytes());
+        }
+        conversation
+    }
+
+    #[test]
+    fn new_messages_get_the_history_and_the_state() {
+        let history = history();
+        let input = json!({"messages":[{"role":"user","content":"more"}],"forwardedProps":{"token":"x"},"future":[1]});
+        let (given, events) = merged(input, &history).expect("fine");
+        let started = &events[0];
+        assert_eq!(started["input"]["messages"][0]["content"], "more");
+        assert_eq!(started["input"]["forwardedProps"], json!({}), "not stored");
+        let id = started["input"]["messages"][0]["id"].clone();
+        assert_eq!(events.len(), 1);
+        let messages: Vec<_> = given["messages"].as_array().expect("a list").iter().map(|m| m["id"].clone()).collect();
+        assert_eq!(messages, [json!("u1"), json!("a1"), id]);
+        assert_eq!((&given["state"], &given["future"]), (&json!({"a":1}), &json!([1])));
+        assert_eq!(given["forwardedProps"], json!({"token":"x"}));
+    }
+
+    #[test]
+    fn a_client_with_the_history_is_believed_and_only_its_news_stored() {
+        let history = history();
+        let input = json!({"state":{"a":2},"messages":[
+            {"id":"u1","role":"user","content":"hi"},{"id":"u2","role":"user","content":"again"}]});
+        let (given, events) = merged(input, &history).expect("fine");
+        assert_eq!(events[0]["input"]["messages"], json!([{"id":"u2","role":"user","content":"again"}]));
+        assert_eq!(events[1], json!({"type":"STATE_SNAPSHOT","snapshot":{"a":2}}));
+        assert_eq!(given["messages"].as_array().map(Vec::len), Some(2));
+        assert_eq!(given["state"], json!({"a":2}));
+    }
+
+    #[test]
+    fn a_client_that_says_nothing_of_the_state_changes_none() {
+        for state in [json!(null), json!({}), json!({"a":1})] {
+            let (given, events) = merged(json!({"state":state,"messages":[]}), &history()).expect("fine");
+            assert_eq!((events.len(), &given["state"]), (1, &json!({"a":1})));
+        }
+    }
+
+    #[test]
+    fn an_invalid_input_is_refused() {
+        for bad in [
+            json!({"messages":[1]}),
+            json!({"messages":[{"id":"a"}]}),
+            json!({"messages":[{"id":7,"role":"user","content":"x"}]}),
+            json!({"messages":[{"id":"","role":"user","content":"x"}]}),
+            json!({"messages":[{"id":"a","role":"user","content":"x"},{"id":"a","role":"user","content":"x"}]}),
+            json!({"messages":[{"id":"a","role":"user"}]}),
+            json!({"messages":[{"id":"a","role":"user","content":{"x":1}}]}),
+            json!({"messages":[{"id":"a","role":"banana","content":"x"}]}),
+            json!({"messages":[{"id":"a","role":"tool","content":"x"}]}),
+            json!({"messages":[{"id":"a","role":"assistant","toolCalls":{}}]}),
+            json!({"messages":[{"id":"a","role":"activity","activityType":"P","content":"x"}]}),
+            json!({"tools":{}}),
+            json!({"resume":"yes"}),
+        ] {
+            assert!(matches!(merged(bad.clone(), &history()), Err(AgentError::InvalidInput(_))), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,217 @@
+//! Rules for the input of untrusted clients: what of it is stored, what refers to the log, what is ignored.
+//!
+//! Nothing is refused that stock clients send, because they send everything again with each run: what a client may not
+//! say is ignored, and counted.
+
+use std::{
+    collections::{BTreeMap, HashSet},
+    fmt,
+};
+
+use sha2::{Digest, Sha256};
+use threadline_core::{
+    agent::{ClientMay, HistorySource, SystemMessages, ToolResults},
+    hex, json,
+    projection::conversation::{Conversation, Message},
+};
+
+use super::message::Sent;
+use crate::agents::reading::whole;
+
+/// Parts of an input that were ignored, by kind.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Ignored(BTreeMap<&'static str, usize>);
+
+impl Ignored {
+    /// Kinds that can be ignored, and their names: a role of messages, `state`, or `tools`.
+    pub const KINDS: [&str; 7] = ["activity", "assistant", "reasoning", "state", "system", "tool", "tools"];
+
+    pub(super) fn count(&mut self, kind: &'static str, number: usize) {
+        if number > 0 {
+            *self.0.entry(kind).or_default() += number;
+        }
+    }
+
+    /// True if nothing was ignored.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Kinds with their numbers.
+    pub fn iter(&self) -> impl Iterator<Item = (&'static str, usize)> {
+        self.0.iter().map(|(kind, number)| (*kind, *number))
+    }
+}
+
+impl fmt::Display for Ignored {
+    /// Writes each kind with its number: `assistant=1, tool=2`.
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, (kind, number)) in self.iter().enumerate() {
+            write!(out, "{}{kind}={number}", if index > 0 { ", " } else { "" })?;
+        }
+        Ok(())
+    }
+}
+
+/// Messages of an input, sorted by the rules.
+#[derive(Debug, Default)]
+pub(super) struct Sorted {
+    /// Messages that the conversation lacks and takes, in order.
+    pub taken: Vec<Sent>,
+    /// Every message of the user and of tools that counts: taken ones, and ones that are known.
+    pub heard: Vec<Sent>,
+    /// Ids of known messages that the client sent, without those that hold instructions.
+    pub known: HashSet<String>,
+    /// Id of the known message that the last one replaces.
+    pub edited: Option<String>,
+    /// Messages that become context: role and text.
+    pub moved: Vec<(String, String)>,
+    /// Messages that were ignored.
+    pub ignored: Ignored,
+}
+
+/// Sorts the messages of an untrusted client.
+pub(super) fn sort(messages: Vec<Sent>, may: &ClientMay, conversation: &Conversation) -> Result<Sorted, String> {
+    debug_assert!(may.history == HistorySource::Reference, "other messages are not sorted");
+    let mut sorted = Sorted::default();
+    let mut answered = HashSet::new();
+    let open: HashSet<String> = match may.results {
+        // A walk over all messages, for the few agents that are asked for it.
+        ToolResults::Any => conversation.pending_tool_calls().into_iter().collect(),
+        ToolResults::Own => HashSet::new(),
+    };
+    for (index, message) in messages.into_iter().enumerate() {
+        if let Some(name) = message.disguised() {
+            return Err(format!("message {index} has a member {name:?}: names must be written as AG-UI defines them"));
+        }
+        if conversation.contains(&message.id) {
+            if !is_instruction(&message.role) {
+                sorted.known.insert(message.id.clone());
+                sorted.heard.push(message);
+            }
+            continue;
+        }
+        match message.role.as_str() {
+            "user" => sorted.take(message),
+            "tool" => {
+                let call = message.tool_call().unwrap_or_default();
+                let waits = conversation.awaits_front_end(&call) || open.contains(&call);
+                if waits && answered.insert(call) {
+                    sorted.take(message);
+                } else {
+                    sorted.ignored.count("tool", 1);
+                }
+            }
+            "system" | "developer" => match may.system {
+                SystemMessages::Context => {
+                    let text = json::string_member(&whole(&message.text), "content").unwrap_or_default();
+                    sorted.moved.push((message.role, text));
+                }
+                SystemMessages::Keep => sorted.take(message),
+                SystemMessages::Ignore => sorted.ignored.count("system", 1),
+            },
+            "assistant" => sorted.ignored.count("assistant", 1),
+            "reasoning" => sorted.ignored.count("reasoning", 1),
+            _ => sorted.ignored.count("activity", 1),
+        }
+    }
+    sorted.edit(conversation);
+    Ok(sorted)
+}
+
+impl Sorted {
+    fn take(&mut self, message: Sent) {
+        self.heard.push(message.clone());
+        self.taken.push(message);
+    }
+
+    /// Takes the last message as a new one if it is a known message of the user with other content.
+    fn edit(&mut self, conversation: &Conversation) {
+        let Some(last) = self.heard.last().filter(|last| last.role == "user" && self.known.contains(&last.id)) else {
+            return;
+        };
+        let Some(stored) = conversation.message(&last.id).filter(|stored| stored.role() == "user") else { return };
+        if last.says(&text_of(stored)) {
+            return;
+        }
+        let digest = Sha256::digest(&last.text);
+        let edited = last.renamed(format!("{}~{}", last.id, hex(&digest[..4])));
+        self.known.remove(&last.id);
+        self.edited = Some(last.id.clone());
+        if !conversation.contains(&edited.id) {
+            self.taken.push(edited.clone());
+        }
+        self.heard.pop();
+        self.heard.push(edited);
+    }
+
+    /// Id of the edit, if an earlier run has stored it.
+    pub fn edit_of_before(&self, conversation: &Conversation) -> Option<String> {
+        let edit = self.heard.last().filter(|_| self.edited.is_some())?;
+        conversation.contains(&edit.id).then(|| edit.id.clone())
+    }
+
+    /// Part of the conversation that the agent is given before what is taken.
+    pub fn window(&self, conversation: &Conversation) -> Window {
+        let said = || conversation.messages().filter(|message| message.role() != "activity").enumerate();
+        let is_known = |message: &Message| self.known.contains(message.id());
+        let edited = self.edited.as_deref();
+        let end = edited.and_then(|edited| said().find(|(_, message)| message.id() == edited)).map(|(at, _)| at);
+        let has_history = {
+            let mut spoken = said().filter(|(_, message)| !is_instruction(message.role())).map(|(_, message)| message);
+            let first = spoken.next();
+            first.is_some_and(|first| is_known(first) || edited == Some(first.id()))
+                || spoken.any(|message| message.role() == "assistant" && is_known(message))
+        };
+        let last = said().filter(|(_, message)| is_known(message)).last().map(|(at, _)| at + 1);
+        let all = conversation.messages().len();
+        if !has_history {
+            return Window { from: 0, end: end.unwrap_or(all) };
+        }
+        let from = said().find(|(_, message)| is_known(message)).map(|(at, _)| at);
+        let end = end.or(last).unwrap_or(0);
+        Window { from: from.unwrap_or(end).min(end), end }
+    }
+}
+
+/// Piece of a conversation, as positions among its messages without the activities. Instructions before the piece
+/// belong to it as well.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Window {
+    pub from: usize,
+    pub end: usize,
+}
+
+impl Window {
+    /// Messages of the piece, in order.
+    pub fn messages(self, conversation: &Conversation) -> impl Iterator<Item = &Message> {
+        let said = conversation.messages().filter(|message| message.role() != "activity").enumerate().take(self.end);
+        said.filter(move |(at, message)| *at >= self.from || is_instruction(message.role())).map(|(_, message)| message)
+    }
+}
+
+/// True for the roles that instruct the model.
+fn is_instruction(role: &str) -> bool {
+    matches!(role, "system" | "developer")
+}
+
+fn text_of(message: &Message) -> String {
+    let mut text = Vec::new();
+    message.write_json(&mut text);
+    String::from_utf8_lossy(&text).into_owned()
+}
+
+/// The client's context, a JSON array, with the messages that became context; `None` if there are none.
+pub(super) fn with_moved(context: &str, moved: &[(String, String)]) -> Option<String> {
+    if moved.is_empty() {
+        return None;
+    }
+    let entry = |(role, text): &(String, String)| {
+        let description = json::quoted(&format!("message of role {role} from the user's page"));
+        format!("{{\"description\":{description},\"value\":{}}}", json::quoted(text))
+    };
+    let entries = moved.iter().map(entry).collect::<Vec<_>>().join(",");
+    let before = context.trim_ascii_end().strip_suffix(']').unwrap_or("[").trim_ascii_end();
+    let comma = if before.ends_with('[') { "" } else { "," };
+    Some(format!("{before}{comma}{entries}]"))
+}

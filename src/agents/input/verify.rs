@@ -1,0 +1,118 @@
+//! Comparison of the evidence of a run with the log: is what the agent was given what the log holds?
+
+use std::fmt;
+
+use serde_json::value::RawValue;
+use threadline_core::{
+    event::SERVER_MEMBER,
+    json,
+    projection::conversation::{Conversation, GIVEN},
+};
+
+use super::given::{Evidence, MessageSource, StateSource, digest, rebuild};
+
+/// Result for one part of an input.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict {
+    /// The log gives the part that the agent was given.
+    Same,
+    /// The log gives another one.
+    Different,
+    /// The part is not kept.
+    NotKept,
+    /// The part was built by another version of the fold, and cannot be compared.
+    OtherFold,
+}
+
+impl fmt::Display for Verdict {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(match self {
+            Self::Same => "same",
+            Self::Different => "different",
+            Self::NotKept => "not kept",
+            Self::OtherFold => "other fold",
+        })
+    }
+}
+
+/// Results for the input of a run.
+#[derive(Debug, Clone)]
+pub struct Verdicts {
+    /// Evidence that the run holds.
+    pub evidence: Evidence,
+    /// Each part of the input with its result, in a fixed order.
+    pub parts: [(&'static str, Verdict); 4],
+}
+
+/// Evidence in the RUN_STARTED among the first events of a run; `None` if there is none.
+pub fn evidence(first: &[&str]) -> Option<Evidence> {
+    let started = first.iter().find(|event| json::member(event, "type") == Some("\"RUN_STARTED\""))?;
+    serde_json::from_str(json::member(json::member(started, SERVER_MEMBER)?, GIVEN)?).ok()
+}
+
+/// Compares the evidence with the conversation before the run and the run's first events.
+pub fn verify(evidence: Evidence, before: &Conversation, first: &[&str]) -> Verdicts {
+    let other_fold = evidence.fold != Conversation::VERSION;
+    let verdict = |text: Option<String>, expected: &str| match text {
+        Some(text) if digest(&text) == expected => Verdict::Same,
+        Some(_) => Verdict::Different,
+        None => Verdict::NotKept,
+    };
+    let folded = |text: Option<String>, expected: &str| match verdict(text, expected) {
+        Verdict::Different if other_fold => Verdict::OtherFold,
+        verdict => verdict,
+    };
+    let of_kind = |kind: &str| first.iter().find(|event| json::member(event, "type") == Some(kind)).copied();
+    let started = of_kind("\"RUN_STARTED\"").and_then(|event| json::member(event, "input"));
+    let new: Vec<&RawValue> = started
+        .and_then(|input| json::member(input, "messages"))
+        .and_then(|messages| serde_json::from_str(messages).ok())
+        .unwrap_or_default();
+    let rebuilt = |source: &MessageSource| rebuild(source, &new, before).unwrap_or_default();
+    let messages = folded(evidence.messages.log.as_ref().map(rebuilt), &evidence.digests.messages);
+    let state = match evidence.state {
+        StateSource::Thread => Some(String::from_utf8_lossy(&before.state_json()).into_owned()),
+        StateSource::Client => {
+            of_kind("\"STATE_SNAPSHOT\"").and_then(|event| json::member(event, "snapshot")).map(str::to_owned)
+        }
+    };
+    let state = folded(state, &evidence.digests.state);
+    let recorded = evidence.recorded.as_ref();
+    let tools = verdict(recorded.and_then(|recorded| recorded.tools.clone()), &evidence.digests.tools);
+    let context = verdict(recorded.and_then(|recorded| recorded.context.clone()), &evidence.digests.context);
+    let parts = [("messages", messages), ("state", state), ("tools", tools), ("context", context)];
+    Verdicts { evidence, parts }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn started(given: &Value) -> String {
+        let input = json!({ "messages": [{ "id": "u1", "role": "user", "content": "hi" }] });
+        json!({ "type": "RUN_STARTED", "input": input, "threadline": { "given": given } }).to_string()
+    }
+
+    #[test]
+    fn another_text_in_the_log_is_seen() {
+        let text = json!([{ "id": "u1", "role": "user", "content": "hi" }]).to_string();
+        let given = json!({ "v": 1, "fold": Conversation::VERSION, "messages": { "count": 1, "log": {} },
+            "digests": { "messages": digest(&text), "state": digest("{}"), "tools": digest("[]"), "context": digest("[]") },
+            "state": "thread", "tools": [], "context": 0, "moved": 0 });
+        let parts = |given: &Value, event: &str| {
+            let found = evidence(&[event]).expect("evidence");
+            assert_eq!(found.fold, given["fold"]);
+            verify(found, &Conversation::default(), &[event]).parts.map(|(_, verdict)| verdict)
+        };
+        let event = started(&given);
+        use Verdict::{Different, NotKept, OtherFold, Same};
+        assert_eq!(parts(&given, &event), [Same, Same, NotKept, NotKept]);
+        assert_eq!(parts(&given, &event.replace("hi", "ho")), [Different, Same, NotKept, NotKept]);
+        let mut other = given.clone();
+        other["fold"] = json!(1);
+        assert_eq!(parts(&other, &started(&other).replace("hi", "ho")), [OtherFold, Same, NotKept, NotKept]);
+        assert!(evidence(&[r#"{"type":"RUN_STARTED"}"#]).is_none());
+    }
+}

@@ -1,0 +1,208 @@
+//! Starts of runs: the input is built from the log, and the run starts only if the log still ends there.
+
+use std::time::Duration;
+
+use threadline_core::{
+    Epoch, Principal, RunId, Scope, ThreadId,
+    agent::{Agent, AgentKind, Approvals},
+    limits::{MAX_CLIENT_CONTEXT_BYTES, MAX_PAGE},
+    projection::conversation::Conversation,
+};
+use threadline_engine::{
+    Opening, PageError, ProjectionError, ServiceError, StartError, StartRequest, StartedRun, StoreError,
+};
+use tokio::sync::OwnedSemaphorePermit;
+
+use super::{
+    AgentError, Agents, ClientInput, RUN_LIMIT,
+    approval::{self, ApprovalError},
+    input::{self, Ignored, Rules},
+    source::{RunInput, Trust},
+    work::Work,
+};
+
+/// Number of tries to start a run while complete runs are appended to its thread.
+const START_TRIES: usize = 16;
+/// Request for a run of an agent.
+#[derive(Debug, Default)]
+pub struct AgentRun {
+    /// Id of the run; generated if absent.
+    pub id: Option<RunId>,
+    /// Lease of the run, after which it ends without an event.
+    pub lease: Option<Duration>,
+    /// Epoch that the thread's log must have; `None` for any.
+    pub epoch: Option<Epoch>,
+    /// Input that the client sent.
+    pub input: ClientInput,
+    /// True if a missing thread is created: for APIs whose clients choose ids and never create threads.
+    pub makes_thread: bool,
+}
+
+/// Run that an agent was asked for.
+#[derive(Debug)]
+pub struct AgentStart {
+    /// Run after its start, or the existing one.
+    pub started: StartedRun,
+    /// Parts of the input that were ignored.
+    pub ignored: Ignored,
+}
+
+impl Agents {
+    /// Starts a run and drives it on the server, independent of the client's connection. Returns once the run and the
+    /// new messages are durable. Idempotent by run id: a repeated request returns the existing run.
+    pub async fn run(
+        &self,
+        principal: &Principal,
+        thread: &ThreadId,
+        agent: &Agent,
+        mut request: AgentRun,
+    ) -> Result<AgentStart, AgentError> {
+        if check_approval(principal, agent, &request.input)? && principal.is_untrusted() {
+            self.check_askers(principal, thread).await?;
+        }
+        let id = request.id.take().unwrap_or_else(RunId::generate);
+        let mut place = None;
+        for _ in 0..START_TRIES {
+            if let Some(start) = self.start(principal, thread, agent, &id, &request, &mut place).await? {
+                return Ok(start);
+            }
+        }
+        Err(StoreError::Unavailable("other runs were appended to the thread at the same time".into()).into())
+    }
+
+    /// Starts a run with what the log holds now; `None` if other events were appended meanwhile. `place` keeps the permit
+    /// of the run from one try to the next.
+    async fn start(
+        &self,
+        principal: &Principal,
+        thread: &ThreadId,
+        agent: &Agent,
+        id: &RunId,
+        request: &AgentRun,
+        place: &mut Option<OwnedSemaphorePermit>,
+    ) -> Result<Option<AgentStart>, AgentError> {
+        let service = &self.shared.service;
+        let before = match service.projections.at(principal, thread, None, None).await {
+            Err(ProjectionError::ThreadNotFound) if request.makes_thread => None,
+            before => Some(before?),
+        };
+        let nothing = Conversation::default();
+        let conversation = before.as_ref().map_or(&nothing, |before| &before.conversation);
+        let prepared = input::prepare(&request.input, Rules::of(agent, Trust::of(principal)), conversation)?;
+        let (input, given) = prepared.complete(thread, id, conversation);
+        check_context(agent, &input)?;
+        let first = prepared.first_events(thread, id, conversation, &given.evidence(agent, &input))?;
+        // A repeated request concerns the same run, which itself may have opened the interrupts. It needs no permit, and
+        // a server that starts no further run answers it.
+        let exists = async || service.runs.get(principal, thread, id).await.is_ok();
+        if let Err(breach) = prepared.answered.check(conversation)
+            && !exists().await
+        {
+            return Err(AgentError::Interrupts(breach));
+        }
+        if self.shared.resting.is_cancelled() && !exists().await {
+            return Err(ServiceError::Draining.into());
+        }
+        if place.is_none() {
+            *place = self.places.clone().try_acquire_owned().ok();
+        }
+        if place.is_none() && !exists().await {
+            service.metrics().limited(RUN_LIMIT);
+            return Err(AgentError::Busy);
+        }
+        let (epoch, tail) = match &before {
+            Some(before) => (before.epoch, before.seq),
+            // The thread is created after all checks, so that a refused request leaves no thread behind.
+            None => {
+                service.runs.check_room(principal).await?;
+                (service.threads.ensure(principal, thread, Some(&agent.id)).await?.epoch, 0)
+            }
+        };
+        let start = StartRequest {
+            run: Some(id.clone()),
+            agent: Some(agent.id.clone()),
+            lease: request.lease,
+            epoch: request.epoch.or(Some(epoch)),
+            opening: Opening::Driven(first),
+        };
+        let mut started = match service.runs.start_driven(principal, thread, start, tail).await {
+            // The client asked for no epoch: the store has lost what was read.
+            Err(StartError::LogReplaced(_)) if request.epoch.is_none() => return Ok(None),
+            started => match started? {
+                Some(started) => started,
+                None => return Ok(None),
+            },
+        };
+        if started.run.agent.as_ref().is_some_and(|other| *other != agent.id) {
+            return Err(AgentError::RunTaken(started.run.id));
+        }
+        if !started.created {
+            let first = service.events.first_of(principal, thread, &started.run, started.epoch).await?;
+            if !prepared.is_heard_by(first.as_deref()) {
+                return Err(AgentError::RunUsed(started.run.id));
+            }
+        }
+        if let Some(right) = started.right.take() {
+            for (kind, number) in prepared.ignored.iter() {
+                service.metrics().input_ignored(kind, number);
+            }
+            let users = conversation.messages().filter(|message| message.role() == "user");
+            let work = Work {
+                agents: self.clone(),
+                principal: principal.clone(),
+                right,
+                agent: agent.clone(),
+                user_messages: users
+                    .map(|message| message.id())
+                    .chain(prepared.user_messages())
+                    .map(Into::into)
+                    .collect(),
+                next: started.run.producer_seq + 1,
+                beat: service.runs.beat(request.lease),
+                place: place.take(),
+            };
+            self.shared.tasks.spawn(work.run(input));
+        }
+        Ok(Some(AgentStart { started, ignored: prepared.ignored }))
+    }
+
+    /// Ids of the messages of an input that the thread would store.
+    pub fn news(
+        &self,
+        principal: &Principal,
+        agent: &Agent,
+        input: &ClientInput,
+        conversation: &Conversation,
+    ) -> Result<Vec<String>, AgentError> {
+        input::news(input, Rules::of(agent, Trust::of(principal)), conversation)
+    }
+
+    /// Refuses an answer of an untrusted client in a thread where an agent whose interrupts the application answers has
+    /// written one of the newest runs: the answer could be given through another agent.
+    async fn check_askers(&self, principal: &Principal, thread: &ThreadId) -> Result<(), AgentError> {
+        let runs = match self.shared.service.runs.list(principal, thread, None, MAX_PAGE, None).await {
+            Err(PageError::ThreadNotFound) => return Ok(()),
+            runs => runs?.items,
+        };
+        let asks = |agent: &Agent| runs.iter().any(|run| run.driven && run.agent.as_ref() == Some(&agent.id));
+        // An agent that was deleted asks nothing any more.
+        let agents = self.list(principal).await?.into_iter().map(|(agent, _)| agent);
+        let asker = agents.filter(|agent| agent.approvals == Approvals::Backend).find(asks);
+        asker.map_or(Ok(()), |agent| Err(AgentError::BackendApproves(agent.id)))
+    }
+}
+
+/// Refuses an answer to an interrupt from a principal that may not give it. True if the input has an answer.
+pub(super) fn check_approval(principal: &Principal, agent: &Agent, input: &ClientInput) -> Result<bool, AgentError> {
+    approval::check(principal, agent, input).map_err(|error| match error {
+        ApprovalError::Forbidden => ServiceError::Forbidden(Scope::Approve).into(),
+        ApprovalError::BackendApproves => AgentError::BackendApproves(agent.id.clone()),
+    })
+}
+
+/// Refuses a context that is too large, if it comes from a page and the agent puts it before the user's message.
+pub(super) fn check_context(agent: &Agent, input: &RunInput) -> Result<(), AgentError> {
+    let bytes = input.context.len();
+    let stands_there = input.trust == Trust::Client && matches!(agent.kind, AgentKind::OpenAi { .. });
+    if stands_there && bytes > MAX_CLIENT_CONTEXT_BYTES { Err(AgentError::ContextTooLarge(bytes)) } else { Ok(()) }
+}
