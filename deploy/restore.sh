@@ -2,7 +2,8 @@
 # Restores a backup. Every server must be stopped. Existing data is not deleted.
 #
 #   restore.sh sqlite   BACKUP DATA       BACKUP: a directory from `threadline backup`, or a copy of a stopped server's
-#   restore.sh postgres DUMP              DUMP: of `pg_dump --format=custom`; THREADLINE_STORE names an empty database
+#   restore.sh postgres DUMP              DUMP: of `pg_dump --format=custom`; THREADLINE_STORE names an empty database, or
+#                                         THREADLINE_STORE_FILE a file with its URL
 #
 # PROGRAM is the `threadline` program to run (default: the one in PATH).
 set -euo pipefail
@@ -36,9 +37,9 @@ sqlite)
   ;;
 postgres)
   dump=${2:?a dump is missing}
-  : "${THREADLINE_STORE:?must name the database}"
+  store=${THREADLINE_STORE:-$(cat -- "${THREADLINE_STORE_FILE:?or THREADLINE_STORE must name the database}")}
   # Arguments are visible to every user of the machine, so the password is passed in the environment.
-  url=$(sed -E 's/([?&])pooler=[^&]*&?/\1/; s/[?&]$//' <<<"$THREADLINE_STORE") # Postgres's own tools do not know this option
+  url=$(sed -E 's/([?&])pooler=[^&]*&?/\1/; s/[?&]$//' <<<"$store") # Postgres's own tools do not know this option
   if [[ $url =~ ^([a-z]+://[^:@/]*):([^@/]*)@(.*)$ ]]; then
     PGPASSWORD=$(printf '%b' "${BASH_REMATCH[2]//%/\\x}")
     export PGPASSWORD

@@ -52,9 +52,12 @@ async fn main() -> ExitCode {
         Command::VerifyRun(args) => cli::verify_run::run(&cli.connect, &args, &mut std::io::stdout()).await,
         Command::Lineage(args) => cli::report(cli::lineage::run(&args).await),
         Command::Secrets(args) => cli::report(cli::secrets::run(&args, &mut std::io::stdout()).await),
-        Command::Migrate(args) => match app::migrate(&args.store).await {
-            Ok(done) => printed(done),
-            Err(error) => failed(error, cli::FAILED),
+        Command::Migrate(args) => match args.url() {
+            Ok(url) => match app::migrate(&url).await {
+                Ok(done) => printed(done),
+                Err(error) => failed(error, cli::FAILED),
+            },
+            Err(error) => failed(error, cli::MISUSED),
         },
         Command::Bench(args) => cli::report(cli::bench::run(&args)),
         Command::Openapi => printed(router::openapi_text()),
@@ -124,7 +127,7 @@ async fn start(
             None => None,
         },
         store,
-        redis: args.redis.filter(|url| !url.is_empty()),
+        redis: args.redis,
         timing: LockTiming {
             ttl: Duration::from_secs(args.lock_ttl_seconds),
             heartbeat: Duration::from_secs(args.lock_heartbeat_interval_seconds),

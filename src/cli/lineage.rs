@@ -38,7 +38,7 @@ pub async fn run(args: &LineageArgs) -> Result<(), CliError> {
     let place = match &args.operation {
         Operation::List(place) | Operation::New(place) => place,
     };
-    let opened = CommandStore::open(&place.choice(), MissingData::Refuse, SecretAccess::None).await.map_err(told)?;
+    let opened = CommandStore::open(&place.choice()?, MissingData::Refuse, SecretAccess::None).await.map_err(told)?;
     let store = opened.store();
     let done = match args.operation {
         Operation::List(_) => list(store.as_ref()).await,

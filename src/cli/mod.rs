@@ -23,9 +23,11 @@ pub mod trash;
 pub mod verify;
 pub mod verify_run;
 
-use clap::{Args, CommandFactory, Parser, Subcommand};
+use std::path::PathBuf;
 
-use crate::config::{StoreUrl, tidy};
+use clap::{ArgGroup, Args, CommandFactory, Parser, Subcommand};
+
+use crate::config::{ConfigError, StoreUrl, store_url, tidy};
 
 pub use crate::config::{API_KEY_VARIABLE, ListenAddress, ServeArgs};
 pub use backup::BackupArgs;
@@ -73,7 +75,7 @@ Environment:
   THREADLINE_LISTEN   The address that `serve` listens on
   THREADLINE_DATA     The data directory of `serve`; what `export` reads and `import` writes
   THREADLINE_STORE    The Postgres database of `serve`, in place of the data directory
-  THREADLINE_REDIS    The Redis that several nodes share
+  THREADLINE_REDIS    The Redis that several nodes share; files with both URLs: THREADLINE_STORE_FILE, THREADLINE_REDIS_FILE
   THREADLINE_CONFIG   The configuration file of `serve`
   THREADLINE_LOG      The log level of `serve`: error, warn, info (default), debug; THREADLINE_LOG_FORMAT=json for machines
 All settings of `serve`, each with a variable: `threadline serve --help`; their effective values: `threadline config`
@@ -166,17 +168,28 @@ pub enum Command {
 
 /// Database whose schema is migrated.
 #[derive(Debug, Clone, Args)]
-#[command(after_help = "\
+#[command(group(ArgGroup::new("database").args(["store", "store_file"]).required(true).multiple(true)), after_help = "\
 Examples:
   threadline migrate --store postgres://threadline@db.internal/threadline
-  THREADLINE_STORE=postgres://… threadline migrate     Other users can see arguments: pass passwords in the variable
+  threadline migrate --store-file /etc/threadline/store-url     Other users can see arguments: pass passwords in a file
 
 The server runs the same migration when it starts; this command runs it in advance. It is idempotent, and safe while servers of
 the previous release are running.")]
 pub struct MigrateArgs {
     /// The database; with ?pooler=transaction behind a pooler like pgbouncer
     #[arg(long, env = "THREADLINE_STORE", value_name = "URL", value_parser = StoreUrl)]
-    pub store: String,
+    pub store: Option<String>,
+    /// File that holds the URL of the database
+    #[arg(long, env = "THREADLINE_STORE_FILE", value_name = "FILE")]
+    pub store_file: Option<PathBuf>,
+}
+
+impl MigrateArgs {
+    /// URL of the database, from the argument or from the file.
+    pub fn url(&self) -> Result<String, ConfigError> {
+        // The parser requires one of them, and an empty one is not parsed.
+        Ok(store_url(self.store.as_deref(), self.store_file.as_deref())?.unwrap_or_default())
+    }
 }
 
 #[cfg(test)]

@@ -62,7 +62,7 @@ pub async fn run(args: &SecretsArgs, out: &mut impl Write) -> Result<(), CliErro
         Operation::Reseal(place) => (place, false),
         Operation::Renew { place, .. } => (place, true),
     };
-    let (choice, keys) = (place.choice(), keys.keys()?);
+    let (choice, keys) = (place.choice()?, keys.keys()?);
     if keys.is_none() && matches!(choice, StoreChoice::Postgres(_)) {
         return Err(CliError::Transfer(
             "a database has no keys of its own: name the file with --secret-key-file".into(),

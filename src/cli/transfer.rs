@@ -14,7 +14,7 @@ use threadline_store::SecretAccess;
 use super::{connect::ConnectArgs, error::CliError, output::note};
 use crate::{
     app::{CommandStore, MissingData, StoreChoice},
-    config::{StoreUrl, secret_keys},
+    config::{StoreUrl, secret_keys, store_url},
     progress::Progress,
     transfer::{self, ExportedSecrets, Selection, Transferred},
 };
@@ -28,6 +28,9 @@ pub struct PlaceArgs {
     /// A Postgres database instead of the directory: postgres://user:password@host/database
     #[arg(long, env = "THREADLINE_STORE", value_name = "URL", value_parser = StoreUrl)]
     pub store: Option<String>,
+    /// File that holds the URL of the database, in place of --store
+    #[arg(long, env = "THREADLINE_STORE_FILE", value_name = "FILE")]
+    pub store_file: Option<PathBuf>,
 }
 
 /// The keys of a command that uses the secrets of a store.
@@ -47,11 +50,11 @@ impl SecretKeyArgs {
 
 impl PlaceArgs {
     /// Selects the database if one is named, else the data directory.
-    pub fn choice(&self) -> StoreChoice {
-        match &self.store {
-            Some(url) => StoreChoice::Postgres(url.clone()),
+    pub fn choice(&self) -> Result<StoreChoice, CliError> {
+        Ok(match store_url(self.store.as_deref(), self.store_file.as_deref())? {
+            Some(url) => StoreChoice::Postgres(url),
             None => StoreChoice::Sqlite(self.data.clone()),
-        }
+        })
     }
 }
 
@@ -145,7 +148,7 @@ pub async fn export(connect: &ConnectArgs, args: &ExportArgs) -> Result<(), CliE
         true => (ExportedSecrets::Written, SecretAccess::Keys(args.keys.keys()?)),
         false => (ExportedSecrets::LeftOut, SecretAccess::None),
     };
-    let opened = CommandStore::open(&args.place.choice(), MissingData::Refuse, access).await.map_err(told)?;
+    let opened = CommandStore::open(&args.place.choice()?, MissingData::Refuse, access).await.map_err(told)?;
     let progress = Progress::default();
     let now = opened.store().clock().now();
     let moved = transfer::export(opened.store(), &args.to, &selection, secrets, now, &progress).await;
@@ -161,7 +164,7 @@ pub async fn export(connect: &ConnectArgs, args: &ExportArgs) -> Result<(), CliE
 pub async fn import(connect: &ConnectArgs, args: &ImportArgs) -> Result<(), CliError> {
     let selection = selection(connect, &args.threads)?;
     let access = SecretAccess::Keys(args.keys.keys()?);
-    let opened = CommandStore::open(&args.place.choice(), MissingData::Create, access).await.map_err(told)?;
+    let opened = CommandStore::open(&args.place.choice()?, MissingData::Create, access).await.map_err(told)?;
     let progress = Progress::default();
     let refused = |refusal: &transfer::Refusal| note(&format!("rejected: {refusal}"));
     let moved = transfer::import(opened.store(), &args.from, &selection, &progress, refused).await;

@@ -17,6 +17,7 @@ use super::{
 };
 use crate::{
     app::{CommandStore, MissingData, StoreChoice},
+    config::store_url,
     progress::Progress,
     transfer::{Finding, Scope, verify},
 };
@@ -44,7 +45,10 @@ pub struct VerifyArgs {
     /// A data directory, a backup of one, or a Postgres database
     #[arg(value_name = "DIR|URL", env = "THREADLINE_STORE")]
     pub place: Option<String>,
-    /// The data directory, if no place is named
+    /// File that holds the URL of a Postgres database, if no place is named
+    #[arg(long, env = "THREADLINE_STORE_FILE", value_name = "FILE")]
+    pub store_file: Option<PathBuf>,
+    /// The data directory, if neither is named
     #[arg(long, env = "THREADLINE_DATA", default_value = "./data", value_name = "DIR")]
     pub data: PathBuf,
     /// Verify only threads that were used at this time (RFC 3339) or later
@@ -60,19 +64,23 @@ fn time(text: &str) -> Result<Timestamp, String> {
 }
 
 impl VerifyArgs {
-    fn choice(&self) -> StoreChoice {
-        match &self.place {
+    /// Selects the place if one is named: the variable with the file may be that of the node on this machine.
+    fn choice(&self) -> Result<StoreChoice, CliError> {
+        Ok(match &self.place {
             Some(place) if place.contains("://") => StoreChoice::Postgres(place.clone()),
             Some(place) => StoreChoice::Sqlite(place.into()),
-            None => StoreChoice::Sqlite(self.data.clone()),
-        }
+            None => match store_url(None, self.store_file.as_deref())? {
+                Some(url) => StoreChoice::Postgres(url),
+                None => StoreChoice::Sqlite(self.data.clone()),
+            },
+        })
     }
 }
 
 /// Verifies, and prints each contradiction as a line of JSON.
 pub async fn run(connect: &ConnectArgs, args: &VerifyArgs) -> ExitCode {
-    match scope(connect, args) {
-        Ok(scope) => exit(of(&args.choice(), &scope).await),
+    match scope(connect, args).and_then(|scope| Ok((args.choice()?, scope))) {
+        Ok((choice, scope)) => exit(of(&choice, &scope).await),
         Err(error) => exit(Err(error)),
     }
 }

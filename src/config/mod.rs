@@ -20,123 +20,51 @@
 //! ```
 
 mod effective;
+mod error;
 mod file;
 mod limits;
 mod reference;
 mod setting;
 mod settings;
+mod urls;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
     ffi::{OsStr, OsString},
-    io,
-    path::{Path, PathBuf},
+    path::Path,
     sync::Arc,
 };
 
 use clap::{ArgMatches, FromArgMatches, builder::Resettable, parser::ValueSource};
 
 pub use effective::without_secrets;
+pub use error::ConfigError;
 pub use limits::LimitArgs;
 pub use reference::reference;
 pub use settings::{DrainTimes, ListenAddress, LogFormat, ServeArgs, StoreUrl};
+pub use urls::{redis_url, store_url};
 
 use crate::agents::{Definition, definition::Kind};
 use setting::Setting;
 use threadline_core::{
-    AgentId, AllowedOrigins, IdError, Limits,
+    AgentId, AllowedOrigins, Limits,
     agent::Agent,
     limits::{MIN_OPERATOR_KEY_CHARS, MIN_OPERATOR_KEY_DIFFERENT},
 };
-use threadline_secrets::{Keyring, KeyringError};
-use threadline_store::private::{KeyFileError, read_key_file};
+use threadline_secrets::Keyring;
+use threadline_store::private::read_key_file;
 
 /// Variable that holds the API key. Arguments never do, since other users of the machine can see them.
 pub const API_KEY_VARIABLE: &str = "THREADLINE_API_KEY";
 const API_KEY_FILE_VARIABLE: &str = "THREADLINE_API_KEY_FILE";
-const SECRET_KEY_FILE_VARIABLE: &str = "THREADLINE_SECRET_KEY_FILE";
+/// Variables with paths of files that hold secrets. Blank, each is most likely a path that came out empty: a node without its
+/// file would be another one than was meant.
+const SECRET_FILE_VARIABLES: [&str; 4] =
+    [API_KEY_FILE_VARIABLE, "THREADLINE_SECRET_KEY_FILE", "THREADLINE_STORE_FILE", "THREADLINE_REDIS_FILE"];
 /// Setting that `threadline dev` sets.
 const DEVELOPMENT: &str = "development";
 /// Variable that holds the key of the naming endpoint.
 pub const NAMING_KEY_VARIABLE: &str = "THREADLINE_NAMING_API_KEY";
-
-/// Reason why the configuration cannot be used.
-#[derive(Debug, thiserror::Error)]
-pub enum ConfigError {
-    /// Failure to read the file.
-    #[error("cannot read the configuration {path}: {1}", path = .0.display())]
-    Read(PathBuf, #[source] io::Error),
-    /// Line of the file that is wrong. The line itself is not shown, since it may hold a key.
-    #[error("invalid configuration {path}, line {1}: {2}", path = .0.display())]
-    Parse(PathBuf, usize, String),
-    /// Name that cannot be an agent's id.
-    #[error("{0:?} is not a valid agent name: {1}")]
-    Name(String, #[source] IdError),
-    /// An agent is named by two flags.
-    #[error("--agent names {0:?} twice")]
-    Twice(String),
-    /// An agent is not complete or contradicts itself.
-    #[error("invalid agent {0}: {1}")]
-    Agent(AgentId, String),
-    /// A file with keys cannot be read, or other users can read or change it.
-    #[error(transparent)]
-    KeyFile(#[from] KeyFileError),
-    /// The file of secret keys has none that can be used.
-    #[error("invalid secret key file {path}: {1}", path = .0.display())]
-    SecretKeys(PathBuf, #[source] KeyringError),
-    /// Neither development mode nor an operator key: a server must not be open because a setting was forgotten.
-    #[error(
-        "neither an API key nor development mode: set THREADLINE_API_KEY to a random key (openssl rand -hex 32) for \
-         `threadline serve`, or run `threadline dev`, which has no authentication and is for this machine only"
-    )]
-    NoAuthentication,
-    /// Development mode and an operator key, which contradict each other.
-    #[error(
-        "development mode has no authentication, but {0} contains an API key: remove the key, or start `threadline serve` \
-         without development mode (--development, THREADLINE_DEVELOPMENT)"
-    )]
-    KeyInDevelopment(String),
-    /// Key variable that is set and blank, most likely a secret that came out empty.
-    #[error("{0} is set but blank. Set it to a random key (openssl rand -hex 32), or unset it")]
-    BlankKey(&'static str),
-    /// Variable of a key file that is set and blank, most likely a path that came out empty.
-    #[error("{0} is set but blank. Set it to the path of a file that holds the key, or unset it")]
-    BlankKeyFile(&'static str),
-    /// Key that is short enough to be guessed.
-    #[error(
-        "the API key in {place} has {chars} characters, but must have at least {MIN_OPERATOR_KEY_CHARS}: \
-         generate one with openssl rand -hex 32"
-    )]
-    ShortKey {
-        /// Variable or file that holds the key.
-        place: String,
-        /// Length of the key, in characters.
-        chars: usize,
-    },
-    /// Key that repeats a few characters, and can therefore be guessed.
-    #[error(
-        "the API key in {place} has {different} different characters, but must have at least \
-         {MIN_OPERATOR_KEY_DIFFERENT}: generate one with openssl rand -hex 32"
-    )]
-    UniformKey {
-        /// Variable or file that holds the key.
-        place: String,
-        /// Number of different characters in the key.
-        different: usize,
-    },
-    /// Key file that holds no key.
-    #[error("{path} contains no API key: the file is empty", path = .0.display())]
-    NoKey(PathBuf),
-    /// Key variable that is not valid Unicode.
-    #[error("{0} is not text")]
-    KeyNotText(&'static str),
-    /// The naming endpoint is incomplete or invalid.
-    #[error("invalid endpoint for thread names: {0}")]
-    TitleSettings(String),
-    /// Refusal of the command line by its parser.
-    #[error("{0}")]
-    Arguments(#[from] clap::Error),
-}
 
 /// Origin of a value.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -254,11 +182,13 @@ fn load_with(
     }
     let mut args = ServeArgs::from_arg_matches(&setting::command().try_get_matches_from(line)?)?;
     (args.config, args.agents) = (given.config, given.agents);
-    for name in [API_KEY_FILE_VARIABLE, SECRET_KEY_FILE_VARIABLE] {
+    for name in SECRET_FILE_VARIABLES {
         if environment(name).is_some_and(|value| is_blank(&value)) {
             return Err(ConfigError::BlankKeyFile(name));
         }
     }
+    args.store = store_url(args.store.as_deref(), args.store_file.as_deref())?;
+    args.redis = redis_url(args.redis.as_deref(), args.redis_file.as_deref())?;
     let secret_keys = args.secret_key_file.as_deref().map(secret_keys).transpose()?;
     let key = operator_key(environment(API_KEY_VARIABLE), args.api_key_file.as_deref())?;
     let authentication = match (args.development, key) {

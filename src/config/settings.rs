@@ -33,11 +33,18 @@ pub struct ServeArgs {
     /// several servers of it, of which one accepts writes, by commas
     #[arg(long, env = "THREADLINE_STORE", value_name = "URL", value_parser = StoreUrl)]
     pub store: Option<String>,
+    /// File that holds the URL of the Postgres database, in place of --store: other users of the machine can see flags, and
+    /// variables are inherited
+    #[arg(long, env = "THREADLINE_STORE_FILE", value_name = "FILE")]
+    pub store_file: Option<PathBuf>,
     /// Redis shared by the nodes: redis://:password@host:6379/0, or rediss://… for TLS; the master that sentinels name:
     /// redis+sentinel://:password@host1:26379,host2:26379/name/0, or rediss+sentinel://…; a Redis Cluster:
     /// redis+cluster://:password@host1,host2, or rediss+cluster://…
     #[arg(long, env = "THREADLINE_REDIS", value_name = "URL")]
     pub redis: Option<String>,
+    /// File that holds the URL of Redis, in place of --redis
+    #[arg(long, env = "THREADLINE_REDIS_FILE", value_name = "FILE")]
+    pub redis_file: Option<PathBuf>,
     /// Development mode: no authentication, for this machine only. The command `threadline dev` is short for it; an API key
     /// excludes it
     #[arg(
@@ -202,6 +209,11 @@ pub enum LogFormat {
     Json,
 }
 
+/// True if a text begins like the URL of a Postgres database.
+pub(super) fn is_database(text: &str) -> bool {
+    text.starts_with("postgres://") || text.starts_with("postgresql://")
+}
+
 /// Parses the address of a database. The refusal of clap itself would show the address, and with it the password.
 #[derive(Debug, Clone)]
 pub struct StoreUrl;
@@ -211,7 +223,7 @@ impl TypedValueParser for StoreUrl {
 
     fn parse_ref(&self, command: &clap::Command, _: Option<&clap::Arg>, value: &OsStr) -> Result<String, clap::Error> {
         let text = value.to_str().unwrap_or_default();
-        if text.starts_with("postgres://") || text.starts_with("postgresql://") {
+        if is_database(text) {
             return Ok(text.to_owned());
         }
         let what = "the URL of the database (--store or THREADLINE_STORE) is invalid: write it like \

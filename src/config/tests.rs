@@ -2,6 +2,7 @@ use std::{collections::HashMap, fs, os::unix::fs::PermissionsExt};
 
 use super::*;
 use threadline_core::agent::AgentKind;
+use threadline_store::private::KeyFileError;
 
 /// Loads the configuration from these flags, this file and these variables (other than those that clap reads).
 fn of(flags: &[&str], file: &str, variables: &[(&str, &str)]) -> Result<Configuration, String> {

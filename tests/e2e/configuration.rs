@@ -159,14 +159,19 @@ fn a_key_that_protects_nothing_is_refused() {
 fn files_of_keys_that_others_can_use_are_refused() {
     // Not in memory, where such a file may be readable.
     let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory");
-    let (api, secret, data) =
-        (directory.path().join("api"), directory.path().join("secret"), directory.path().join("data"));
+    let [api, secret, store, redis, data] =
+        ["api", "secret", "store", "redis", "data"].map(|name| directory.path().join(name));
     fs::write(&api, "0123456789abcdefghijkl").expect("written");
+    fs::write(&store, "postgres://u:s3cret@127.0.0.1:1/t").expect("written");
+    fs::write(&redis, "redis://:s3cret@127.0.0.1:1/").expect("written");
     fs::write(&secret, format!("k1:{}=\n", "A".repeat(43))).expect("written");
     let data = data.to_str().expect("text");
-    for (name, file, development) in
-        [("THREADLINE_API_KEY_FILE", &api, "false"), ("THREADLINE_SECRET_KEY_FILE", &secret, "true")]
-    {
+    for (name, file, development) in [
+        ("THREADLINE_API_KEY_FILE", &api, "false"),
+        ("THREADLINE_SECRET_KEY_FILE", &secret, "true"),
+        ("THREADLINE_STORE_FILE", &store, "true"),
+        ("THREADLINE_REDIS_FILE", &redis, "true"),
+    ] {
         let variables = [(name, file.to_str().expect("text")), ("THREADLINE_DEVELOPMENT", development)];
         for (mode, advice) in [(0o660, "chmod go-w"), (0o602, "chmod go-w"), (0o644, "chmod o-r")] {
             fs::set_permissions(file, Permissions::from_mode(mode)).expect("ours");
@@ -202,6 +207,67 @@ fn files_of_secret_keys_are_checked_and_not_shown() {
     }
     let blank = threadline(&["config", "--check"], &[("THREADLINE_SECRET_KEY_FILE", "")]);
     assert!(blank.status.code() == Some(2) && said(&blank).1.contains("THREADLINE_SECRET_KEY_FILE is set but blank"));
+}
+
+/// A URL with a password is neither an argument nor a variable, and a node never chooses between two.
+#[test]
+fn urls_with_passwords_are_read_from_files() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let [store, redis, other, configuration] =
+        ["store", "redis", "other", "threadline.toml"].map(|name| directory.path().join(name));
+    let secret = |file: &Path, text: &str| {
+        fs::write(file, text).expect("written");
+        fs::set_permissions(file, Permissions::from_mode(0o600)).expect("ours");
+    };
+    let path = |file: &Path| file.to_str().expect("text").to_owned();
+    let (store_path, redis_path, other_path) = (path(&store), path(&redis), path(&other));
+    let refused = |arguments: &[&str], variables: &[(&str, &str)], words: &[&str]| {
+        let output = threadline(arguments, variables);
+        let (out, error) = said(&output);
+        assert_eq!((output.status.code(), out.as_str()), (Some(2), ""), "{arguments:?} {variables:?}: {error}");
+        assert!(words.iter().all(|word| error.contains(word)), "{arguments:?} {variables:?}: {error}");
+        assert!(!error.contains("s3cret"), "{error}");
+    };
+    let development = ("THREADLINE_DEVELOPMENT", "true");
+    let (in_store, in_redis) = (("THREADLINE_STORE_FILE", &*store_path), ("THREADLINE_REDIS_FILE", &*redis_path));
+    // What surrounds a URL does not count, as with keys.
+    secret(&store, "  postgresql://u:s3cret@db/t\n");
+    secret(&redis, "rediss://:s3cret@cache/0\n");
+    let shown = good(&["config"], &[development, in_store, in_redis]);
+    for line in [
+        format!("# from the environment: THREADLINE_STORE_FILE\nstore_file = \"{store_path}\"\n"),
+        format!("# from the environment: THREADLINE_REDIS_FILE\nredis_file = \"{redis_path}\"\n"),
+        "# not set: store\n".to_owned(),
+    ] {
+        assert!(shown.contains(&line), "{line} in {shown}");
+    }
+    assert!(!shown.contains("s3cret"), "{shown}");
+    fs::write(&configuration, format!("store_file = {store_path:?}\n")).expect("written");
+    let file = path(&configuration);
+    assert_eq!(good(&["config", "--check", "--config", &file], &[development]), "The configuration is valid.\n");
+    // Two URLs, in any two of the places.
+    let (url, cache) = (("THREADLINE_STORE", "postgres://u:s3cret@db/t"), ("THREADLINE_REDIS", "redis://:s3cret@h/"));
+    refused(&["config", "--check"], &[development, in_store, url], &["--store", "--store-file", "use one"]);
+    refused(&["config", "--check"], &[development, in_redis, cache], &["--redis", "--redis-file", "use one"]);
+    refused(&["config", "--check", "--config", &file], &[development, url], &["--store-file"]);
+    refused(&["serve", "--store", url.1], &[development, in_store], &["--store-file"]);
+    for command in [&["migrate"][..], &["lineage", "list"], &["secrets", "reseal"], &["export", &other_path]] {
+        refused(command, &[in_store, url], &["--store-file", "use one"]);
+        refused(command, &[("THREADLINE_STORE_FILE", &other_path)], &[&other_path, "cannot read"]);
+    }
+    refused(&["verify", "--store-file", &other_path], &[], &[&other_path, "cannot read"]);
+    assert!(!other.exists(), "nothing is touched");
+    // An empty variable of a URL is none, and that of a file is an error: the node would have another store.
+    assert!(good(&["config"], &[development, in_store, ("THREADLINE_STORE", "")]).contains("store_file = "));
+    for name in ["THREADLINE_STORE_FILE", "THREADLINE_REDIS_FILE"] {
+        refused(&["config", "--check"], &[development, (name, "")], &[name, "blank"]);
+    }
+    for text in ["", "\n", "s3cret", "mysql://u:s3cret@db/t", "postgres://u:s3cret@db/t postgres://u:s3cret@db/t"] {
+        secret(&other, text);
+        let broken = ("THREADLINE_STORE_FILE", &*other_path);
+        refused(&["config", "--check"], &[development, broken], &[&other_path, "--store"]);
+        refused(&["migrate"], &[broken], &[&other_path, "--store"]);
+    }
 }
 
 #[test]

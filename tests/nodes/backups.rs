@@ -210,7 +210,11 @@ async fn a_database_is_dumped_beside_its_nodes_and_restored() {
     let before = backed_up(&client, backup).await;
     cluster.nodes[0].kill();
     let database = Postgres::shared().fresh_database();
-    let said = done(restore(&["postgres", &dump]).env("THREADLINE_STORE", &database));
+    // The URL may be in a file, as a node that systemd starts has it.
+    let url = place.path().join("store-url");
+    std::fs::write(&url, format!("{database}\n")).expect("written");
+    std::fs::set_permissions(&url, std::os::unix::fs::PermissionsExt::from_mode(0o600)).expect("ours");
+    let said = done(restore(&["postgres", &dump]).env("THREADLINE_STORE_FILE", &url));
     assert!(said.contains("up to date") && said.contains("generation 2: "), "{said}");
     // A second time there is something there, and nothing is changed.
     assert!(!run(restore(&["postgres", &dump]).env("THREADLINE_STORE", &database)).0);

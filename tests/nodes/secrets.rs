@@ -40,12 +40,23 @@ async fn a_database_is_unsealed_until_its_nodes_have_a_key_file() {
     let file = home.path().join("keys");
     std::fs::write(&file, format!("k1:{}=\n", "A".repeat(43))).expect("written");
     std::fs::set_permissions(&file, std::os::unix::fs::PermissionsExt::from_mode(0o600)).expect("ours");
+    // Nodes with the key file read their URLs from files as well, as systemd and containers give them.
+    let urls = [("THREADLINE_STORE", cluster.database.clone()), ("THREADLINE_REDIS", cluster.redis.url())];
+    let urls = urls.map(|(name, url)| {
+        let path = home.path().join(name);
+        std::fs::write(&path, url + "\n").expect("written");
+        std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o400)).expect("ours");
+        (name, path)
+    });
     let command = |file: Option<&Path>| {
         let mut command = cluster.command(&cluster.database, &cluster.redis.url());
         command.env("THREADLINE_API_KEY", KEY);
         command.env_remove("THREADLINE_DEVELOPMENT").env_remove("THREADLINE_SECRET_KEY_FILE");
         if let Some(file) = file {
             command.env("THREADLINE_SECRET_KEY_FILE", file);
+            for (name, path) in &urls {
+                command.env_remove(name).env(format!("{name}_FILE"), path);
+            }
         }
         command
     };

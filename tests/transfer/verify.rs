@@ -1,6 +1,12 @@
 //! `threadline verify` finds each contradiction in a real database, and none in a healthy one.
 
-use std::{path::Path, process::Command, time::Duration};
+use std::{
+    fs::{self, Permissions},
+    os::unix::fs::PermissionsExt,
+    path::Path,
+    process::Command,
+    time::Duration,
+};
 
 use sqlx::{AssertSqlSafe, Connection, PgConnection, SqliteConnection};
 use threadline_core::{Clock, NewEvents, NewThread, ProjectId, RunId, ThreadId, UserId};
@@ -210,10 +216,13 @@ async fn commands_on_a_standby_name_the_primary() {
     PgStore::open(&own, Clock::system()).await.expect("opens").close().await;
     let standby = Standby::of(&primary);
     standby.catch_up(&primary);
-    let url = standby.url(own.rsplit('/').next().expect("a name"));
+    let directory = tempfile::tempdir().expect("a directory");
+    let file = directory.path().join("store-url");
+    fs::write(&file, standby.url(own.rsplit('/').next().expect("a name"))).expect("written");
+    fs::set_permissions(&file, Permissions::from_mode(0o600)).expect("ours");
     for (command, code) in [(["verify"].as_slice(), 2), (&["lineage", "list"], 1), (&["lineage", "new"], 1)] {
         let mut program = Command::new(env!("CARGO_BIN_EXE_threadline"));
-        let output = program.args(command).env("THREADLINE_STORE", &url).output().expect("the program runs");
+        let output = program.args(command).env("THREADLINE_STORE_FILE", &file).output().expect("the program runs");
         let told = String::from_utf8(output.stderr).expect("text");
         assert_eq!(output.status.code(), Some(code), "{command:?}: {told}");
         assert!(told.starts_with("error: standby database: postgres://"), "{command:?}: {told}");

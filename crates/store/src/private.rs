@@ -40,28 +40,28 @@ impl From<Exposed> for io::Error {
     }
 }
 
-/// A file with keys that cannot be used.
+/// A file of secrets that cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum KeyFileError {
     /// The file cannot be read.
-    #[error("cannot read the key file {path}: {1}", path = .0.display())]
+    #[error("cannot read the file of secrets {path}: {1}", path = .0.display())]
     Io(PathBuf, #[source] io::Error),
-    /// Other users may put keys of their own into the file.
+    /// Other users may put secrets of their own into the file.
     #[error(
-        "other users can change the key file {path} (mode {1:04o}): run chmod go-w {path}",
+        "other users can change the file of secrets {path} (mode {1:04o}): run chmod go-w {path}",
         path = .0.display()
     )]
     Changeable(PathBuf, u32),
     /// Every user may read the file, and it is on a disk.
     #[error(
-        "every user can read the key file {path} (mode {1:04o}): run chmod o-r {path}. Only a file in memory (tmpfs), as \
+        "every user can read the file of secrets {path} (mode {1:04o}): run chmod o-r {path}. Only a file in memory (tmpfs), as \
          container platforms mount secrets, may have this mode",
         path = .0.display()
     )]
     Readable(PathBuf, u32),
 }
 
-/// Reads a file with keys that an operator names. Its mode is never changed: another program may need it.
+/// Reads a file of secrets (keys, or a URL with a password) that an operator names. Its mode is never changed: another program may need it.
 pub fn read_key_file(path: &Path) -> Result<String, KeyFileError> {
     let failed = |error| KeyFileError::Io(path.to_owned(), error);
     let mut file = File::open(path).map_err(failed)?;
