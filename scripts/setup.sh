@@ -77,6 +77,10 @@ install_packages() {
 [ "${#packages[@]}" -eq 0 ] || install_packages "${packages[@]}"
 [ "${1:-run}" = "test" ] || exit 0
 
+if ! python3 -c 'import tomllib' 2>/dev/null; then
+  echo "$(python3 --version) is too old: the checks of \`make lint\` need >= 3.11." >&2
+  exit 1
+fi
 need_node=20
 have=$(node --version | sed 's/^v//')
 if [ "${have%%.*}" -lt "$need_node" ]; then

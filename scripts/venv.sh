@@ -5,8 +5,9 @@ set -euo pipefail
 wanted=$1
 venv=$2
 if ! cmp -s "$wanted" "$venv/installed.txt"; then
-  python3 -m venv "$venv" >&2
-  "$venv/bin/python" -m pip install -q --disable-pip-version-check -r "$wanted" >&2
+  # Archives with the hashes of REQUIREMENTS only, and none that is built here: that would run its code.
+  python3 -m venv --clear "$venv" >&2
+  "$venv/bin/python" -m pip install -q --disable-pip-version-check --require-hashes --only-binary :all: -r "$wanted" >&2
   cp "$wanted" "$venv/installed.txt"
 fi
 echo "$venv/bin/python"

@@ -61,6 +61,7 @@ async fn main() -> ExitCode {
         },
         Command::Bench(args) => cli::report(cli::bench::run(&args)),
         Command::Openapi => printed(router::openapi_text()),
+        Command::Version(args) => cli::report(cli::version::run(&args, &mut std::io::stdout())),
     }
 }
 

@@ -59,7 +59,7 @@ async function threadline() {
 }
 
 async function runtime(url) {
-  if (!existsSync(here("runtime/node_modules"))) await fail("Install the runtime first: npm ci --prefix runtime");
+  if (!existsSync(here("runtime/node_modules"))) await fail("Install the runtime first: npm ci --ignore-scripts --prefix runtime");
   const env = { THREADLINE_URL: url, PORT: String(port + 1), COPILOTKIT_TELEMETRY_DISABLED: "true" };
   return `${await start("The runtime", process.execPath, [here("runtime/server.mjs")], env)}/api/copilotkit`;
 }

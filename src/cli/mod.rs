@@ -22,6 +22,7 @@ pub mod transfer;
 pub mod trash;
 pub mod verify;
 pub mod verify_run;
+pub mod version;
 
 use std::path::PathBuf;
 
@@ -45,6 +46,7 @@ pub use transfer::{ExportArgs, ImportArgs};
 pub use trash::TrashArgs;
 pub use verify::VerifyArgs;
 pub use verify_run::VerifyRunArgs;
+pub use version::VersionArgs;
 
 /// A self-hosted, realtime, event-sourced thread platform for AI agents.
 #[derive(Debug, Parser)]
@@ -164,6 +166,8 @@ pub enum Command {
     Bench(BenchArgs),
     /// Print the OpenAPI document of the HTTP interface
     Openapi,
+    /// Print the version, or the list of everything that this program was built from
+    Version(VersionArgs),
 }
 
 /// Database whose schema is migrated.

@@ -271,6 +271,21 @@ fn urls_with_passwords_are_read_from_files() {
 }
 
 #[test]
+fn the_version_and_what_the_program_was_built_from() {
+    let version = format!("threadline {}\n", env!("CARGO_PKG_VERSION"));
+    assert_eq!((good(&["version"], &[]), good(&["--version"], &[])), (version.clone(), version));
+    let bill: serde_json::Value = serde_json::from_str(&good(&["version", "--sbom"], &[])).expect("JSON");
+    assert_eq!((&bill["bomFormat"], &bill["specVersion"]), (&"CycloneDX".into(), &"1.6".into()));
+    assert_eq!(bill["metadata"]["component"]["version"], env!("CARGO_PKG_VERSION"));
+    let scope = |name: &str| {
+        let components = bill["components"].as_array().expect("a list");
+        components.iter().find(|component| component["name"] == name).map(|component| component["scope"].clone())
+    };
+    assert_eq!((scope("axum"), scope("react")), (Some("required".into()), Some("required".into())));
+    assert_eq!((scope("serde_derive"), scope("turmoil")), (Some("excluded".into()), None));
+}
+
+#[test]
 fn invalid_configuration_ends_the_program_before_it_starts() {
     let directory = tempfile::tempdir().expect("a directory");
     let (file, data) = (directory.path().join("threadline.toml"), directory.path().join("data"));
