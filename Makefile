@@ -139,11 +139,12 @@ audit: $(TOOLED)
 audited:
 	@scripts/audit.sh --state
 
-# The files for containers, checked without running any.
+# The files for containers and for systemd, checked without running either.
 containers: $(TOOLED)
 	$(TOOLS)/bin/hadolint Dockerfile
 	$(TOOLS)/bin/yamllint -d '{extends: default, rules: {line-length: {max: 120}, document-start: disable}}' docker-compose.yml deploy/alerts.yml
 	$(TOOLS)/bin/check-jsonschema -q --builtin-schema vendor.compose-spec docker-compose.yml
+	@$(TOOLS)/bin/python scripts/deploy_test.py
 
 # Everything that reads what the network sends, given what it does not expect: each target for SECONDS (60), or TARGET alone.
 .PHONY: fuzz

@@ -42,6 +42,7 @@ if [ "${1:-run}" = "test" ]; then
   want openssl openssl
   want faketime faketime      # clocks that are set while programs run
   want haproxy haproxy        # nodes behind a load balancer
+  want systemd-analyze systemd # how well the unit is sealed off; nothing of it is started
   want chromium chromium      # CopilotKit's components for React
   want mix elixir             # the store for SkillKit
   for part in inets ssl; do compgen -G "/usr/lib/erlang/lib/$part-*" >/dev/null || packages+=("erlang-$part"); done

@@ -274,10 +274,10 @@ fn bounds(most: usize) -> ConnectionBounds {
     rlimit::Resource::NOFILE.get_soft().map_or(bounds, |files| bounds.keeping_files(files))
 }
 
-/// Name of the machine, or of the container; empty if the system does not tell it.
+/// Name of the machine, or of the container; empty if the system does not tell it. The system is asked, not its /proc, which a
+/// service manager may hide.
 fn machine_name() -> String {
-    let name = std::fs::read_to_string("/proc/sys/kernel/hostname");
-    name.or_else(|_| std::env::var("HOSTNAME")).map(|name| name.trim().to_owned()).unwrap_or_default()
+    nix::unistd::gethostname().ok().and_then(|name| name.into_string().ok()).unwrap_or_default()
 }
 
 /// Copies a data directory to a new one while a server has it open. Returns the size of the copy in bytes.

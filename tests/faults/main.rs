@@ -4,6 +4,7 @@
 //! Needs Linux and `strace`. A tool that is missing fails a test; nothing is skipped.
 
 mod api;
+mod calls;
 mod check;
 mod churn;
 mod disk;
