@@ -79,7 +79,7 @@ def read(root, paths, ships, compiled=None):
         if name == "package.json" and not lock_beside(root / path):
             raise Invalid(f"{path} has dependencies and no package-lock.json beside it")
         if name == "Cargo.lock":
-            crates(packages, root, path, compiled or compiled_crates(root))
+            crates(packages, root, path, compiled)
         elif name == "package-lock.json":
             npm(packages, root, path, ships.get(path, {}))
         elif name == "requirements.txt":
@@ -161,7 +161,6 @@ def crate_graph(text):
 def crates(packages, root, path, compiled):
     entries, needs = crate_graph((root / path).read_text())
     own = members((root / path).parent)
-    linked, built = compiled
     starts, added = [], {}
     for node, entry in entries.items():
         if "source" not in entry:
@@ -174,6 +173,8 @@ def crates(packages, root, path, compiled):
         if not re.fullmatch(r"[0-9a-f]{64}", entry.get("checksum", "")):
             raise Invalid(f"{path}: {entry['name']} {entry['version']} has no checksum")
         added[node] = packages.add(path, "cargo", *node, f"sha256:{entry['checksum']}")
+    # Asked only now: cargo refuses a lock file that the checks above explain.
+    linked, built = compiled or compiled_crates(root)
     # The reason of a crate in the server is another crate in the server, not a tool that needs it as well.
     for reach, within in zip(REACHES, (linked, linked | built, set(added))):
         starting = [(name, node) for name, node in starts if node in within]
