@@ -81,15 +81,15 @@ pub(super) fn sort(messages: Vec<Sent>, may: &ClientMay, conversation: &Conversa
         ToolResults::Own => HashSet::new(),
     };
     for (index, message) in messages.into_iter().enumerate() {
-        if let Some(name) = message.disguised() {
-            return Err(format!("message {index} has a member {name:?}: names must be written as AG-UI defines them"));
-        }
         if conversation.contains(&message.id) {
             if !is_instruction(&message.role) {
                 sorted.known.insert(message.id.clone());
                 sorted.heard.push(message);
             }
             continue;
+        }
+        if let Some(name) = message.disguised() {
+            return Err(format!("message {index} has a member {name:?}: names must be written as AG-UI defines them"));
         }
         match message.role.as_str() {
             "user" => sorted.take(message),
