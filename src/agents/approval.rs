@@ -6,9 +6,10 @@ use serde_json::value::RawValue;
 use threadline_core::{
     Principal, Scope,
     agent::{Agent, Approvals},
+    json::plain,
 };
 
-use super::{client_input::ClientInput, reading::plain};
+use super::client_input::ClientInput;
 
 /// Reason why a principal may not answer an interrupt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -73,6 +74,7 @@ mod tests {
             r#"{"forwardedProps":{"command":{},"Command":{"Resume":"yes"}}}"#,
             r#"{"forwardedProps":{"command":{"\ud800":1}}}"#,
             r#"{"Resume":[{"interruptId":"i"}]}"#,
+            r#"{"reſume":[{"interruptId":"i"}]}"#,
             r#"{"forwarded_props":{"command":{"resume":"yes"}}}"#,
         ] {
             assert!(input(answer), "{answer}");

@@ -21,15 +21,15 @@ pub(super) struct Drive {
     /// producer_seq of the agent's first event.
     pub next: u64,
     pub policy: WritePolicy,
-    /// Ids of the user's messages, under which the agent must not write.
-    pub user_messages: HashSet<String>,
+    /// Ids of messages of users and of results of tools, under which the agent must not write.
+    pub client_messages: HashSet<String>,
 }
 
 impl Drive {
     /// Drives the run to its end, and records in the log how it ended.
     pub async fn run(self, stream: EventStream, topic: TopicRef) {
-        let Self { right, fence, next, policy, user_messages } = self;
-        let mut messages = ForeignMessages { ids: user_messages, last: String::new() };
+        let Self { right, fence, next, policy, client_messages } = self;
+        let mut messages = ForeignMessages { ids: client_messages, last: String::new() };
         let said = stream.and_then(move |event| future::ready(messages.check(&event).map(|()| event)));
         let exit = right.writer(topic, fence, next, policy).drive(said, &mut AgentEvents).await;
         tracing::debug!(?exit, "an agent's run has ended");
@@ -86,8 +86,8 @@ impl RunEnd {
     }
 }
 
-/// Messages of users, to which an agent's words must not be added: a user could choose the id that the agent's next
-/// message will have.
+/// Messages of users and results of tools, to which an agent's words must not be added: a client could choose the id that
+/// the agent's next message will have.
 struct ForeignMessages {
     ids: HashSet<String>,
     /// Token of the id that was checked last: the pieces of one text come in rows.
@@ -95,10 +95,13 @@ struct ForeignMessages {
 }
 
 impl ForeignMessages {
-    /// Fails if an event writes text under the id of a user's message.
+    /// Fails if an event writes under the id of one of these messages.
     fn check(&mut self, event: &[u8]) -> Result<(), AgentFailure> {
         let Ok(event) = std::str::from_utf8(event) else { return Ok(()) };
-        let writes = |kind: &str| kind.starts_with("\"TEXT_MESSAGE_") || kind.contains('\\');
+        let writes = |kind: &str| {
+            ["\"TEXT_MESSAGE_", "\"REASONING_", "\"ACTIVITY_"].iter().any(|begin| kind.starts_with(begin))
+                || kind.contains('\\')
+        };
         if self.ids.is_empty() || !json::member(event, "type").is_some_and(writes) {
             return Ok(());
         }

@@ -39,11 +39,6 @@ pub(super) fn whole(text: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// A name as tolerant decoders compare it: ag-ui-langgraph reads `Command` as `command`.
-pub(super) fn plain(name: &str) -> String {
-    name.chars().filter(|letter| !matches!(letter, '_' | '-')).flat_map(char::to_lowercase).collect()
-}
-
 /// Text of JSON on one line: escapes the characters that JSON leaves as they are and that some readers take for the end of
 /// a line.
 pub(super) fn one_line(json: &str) -> String {

@@ -112,8 +112,8 @@ pub enum AgentFailure {
     /// The agent sent an event that cannot be stored.
     #[error("the agent sent an invalid event: {0}")]
     InvalidEvent(String),
-    /// The agent wrote text under the id of a user's message, to which the text would be added.
-    #[error("the agent wrote under the ID of a user's message, {0:?}")]
+    /// The agent wrote under the id of a user's message or of a tool's result, to which its words would be added.
+    #[error("the agent wrote under the ID of a message of the user or of a tool, {0:?}")]
     MessageIdTaken(String),
     /// The agent's stream ended without RUN_FINISHED or RUN_ERROR.
     #[error("the agent's stream ended without RUN_FINISHED or RUN_ERROR")]

@@ -146,15 +146,15 @@ impl Agents {
             for (kind, number) in prepared.ignored.iter() {
                 service.metrics().input_ignored(kind, number);
             }
-            let users = conversation.messages().filter(|message| message.role() == "user");
+            let own = conversation.messages().filter(|message| matches!(message.role(), "user" | "tool"));
             let work = Work {
                 agents: self.clone(),
                 principal: principal.clone(),
                 right,
                 agent: agent.clone(),
-                user_messages: users
+                client_messages: own
                     .map(|message| message.id())
-                    .chain(prepared.user_messages())
+                    .chain(prepared.own_messages())
                     .map(Into::into)
                     .collect(),
                 next: started.run.producer_seq + 1,
@@ -166,15 +166,15 @@ impl Agents {
         Ok(Some(AgentStart { started, ignored: prepared.ignored }))
     }
 
-    /// Ids of the messages of an input that the thread would store.
-    pub fn news(
+    /// Ids of the messages of an input that the thread would store, and of those of the user and of tools at its end.
+    pub fn said_since(
         &self,
         principal: &Principal,
         agent: &Agent,
         input: &ClientInput,
         conversation: &Conversation,
-    ) -> Result<Vec<String>, AgentError> {
-        input::news(input, Rules::of(agent, Trust::of(principal)), conversation)
+    ) -> Result<(Vec<String>, Vec<String>), AgentError> {
+        input::said_since(input, Rules::of(agent, Trust::of(principal)), conversation)
     }
 
     /// Refuses an answer of an untrusted client in a thread where an agent whose interrupts the application answers has

@@ -15,8 +15,8 @@ pub(super) struct Work {
     pub principal: Principal,
     pub right: DriveRight,
     pub agent: Agent,
-    /// Ids of the user's messages, under which the agent must not write.
-    pub user_messages: HashSet<String>,
+    /// Ids of messages of users and of results of tools, under which the agent must not write.
+    pub client_messages: HashSet<String>,
     /// producer_seq of the agent's first event.
     pub next: u64,
     pub beat: Duration,
@@ -52,7 +52,7 @@ impl Work {
             right: self.right.clone(),
             fence,
             next: self.next,
-            user_messages: self.user_messages,
+            client_messages: self.client_messages,
             policy: WritePolicy {
                 heartbeat: self.beat,
                 lease: None,

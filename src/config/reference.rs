@@ -57,7 +57,7 @@ table `[agents.NAME]`:
 | `approvals` | | `user` (default): every client with the scope `approve` answers the agent's interrupts; `backend`: only API keys do |
 | `client_may` | | the input that untrusted clients may bring: a table with the members below |
 | `reserved_tools` | | names of the agent's own tools: an untrusted client that brings a tool of such a name gets 400 |
-| `record` | | `digest` (default): each run keeps digests of the tools and the context that the agent was given; `full`: it keeps them whole, up to 64 KiB each |
+| `record` | | `digest` (default): each run keeps digests of the tools and the context that the agent was given; `full`: it keeps them whole, up to 64 KiB each, and readers of the thread see them |
 | `names_threads` | ag-ui, openai | `true` if the agent generates the names of its threads, in requests next to their runs ([names.md](names.md)) |
 
 Members of `client_may`, which [ag-ui.md](ag-ui.md#input-of-untrusted-clients) explains:

@@ -47,21 +47,21 @@ pub enum EventErrorKind {
     /// The batch has no event at all.
     #[error("the batch has no events")]
     Empty,
-    /// The event is a RUN_STARTED with the member [`SERVER_MEMBER`].
-    #[error("the member \"{SERVER_MEMBER}\" of RUN_STARTED is reserved for the server")]
+    /// The event is a RUN_STARTED whose `metadata` has the member [`SERVER_MEMBER`].
+    #[error("the member \"{SERVER_MEMBER}\" of the metadata of RUN_STARTED is reserved for the server")]
     ReservedMember,
     /// An event follows RUN_FINISHED or RUN_ERROR.
     #[error("no event may follow the terminal event (RUN_FINISHED or RUN_ERROR) of a run")]
     AfterTerminal,
 }
 
-/// Member of RUN_STARTED that only the server writes.
+/// Member of the `metadata` of RUN_STARTED that only the server writes.
 pub const SERVER_MEMBER: &str = "threadline";
 
 fn has_server_member(kind: &str, event: &str) -> bool {
     let starts =
         kind == "\"RUN_STARTED\"" || kind.contains('\\') && json::string(kind).as_deref() == Some("RUN_STARTED");
-    starts && json::member(event, SERVER_MEMBER).is_some()
+    starts && json::member(event, "metadata").is_some_and(|metadata| json::member(metadata, SERVER_MEMBER).is_some())
 }
 
 /// Event that cannot be appended. No event of its batch was appended.
@@ -462,7 +462,10 @@ mod tests {
             let mut batch = BatchBuilder::default();
             batch.push_server_line(taken.as_bytes()).expect("the server's own");
         }
-        for free in [r#"{"type":"X","threadline":1}"#, r#"{"type":"RUN_STARTED","input":{"threadline":1}}"#] {
+        for free in [
+            r#"{"type":"X","metadata":{"threadline":1}}"#,
+            r#"{"type":"RUN_STARTED","threadline":1,"metadata":{"a":{"threadline":1}}}"#,
+        ] {
             assert!(NewEvents::from_ndjson(free.as_bytes()).is_ok(), "{free}");
         }
     }

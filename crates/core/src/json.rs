@@ -230,6 +230,44 @@ pub fn string_member(object: &str, name: &str) -> Option<String> {
     member(object, name).and_then(string)
 }
 
+/// Name as tolerant decoders compare it: some ignore case, `_` and `-`, and Go's folds two letters beyond ASCII.
+pub fn plain(name: &str) -> String {
+    let letters = name.chars().filter(|letter| !matches!(letter, '_' | '-')).flat_map(char::to_lowercase);
+    letters.map(|letter| if letter == 'ſ' { 's' } else { letter }).collect()
+}
+
+/// Member of an object that some decoders take for one of these names, and others do not: written in another case, or
+/// there twice. Lone surrogates in names count as other letters.
+pub fn disguised(object: &str, names: &[&str]) -> Option<String> {
+    let mut seen = Vec::new();
+    for key in keys(object) {
+        let name = string(key).unwrap_or_default();
+        let Some(meant) = names.iter().find(|known| plain(known) == plain(&name)) else { continue };
+        if *meant != name || seen.contains(meant) {
+            return Some(name);
+        }
+        seen.push(meant);
+    }
+    None
+}
+
+/// Tokens of the names in an object, in order.
+fn keys(object: &str) -> impl Iterator<Item = &str> {
+    let text = object.as_bytes();
+    let begin = skip_blank(text, 0);
+    let mut at = if text.get(begin) == Some(&b'{') { skip_blank(text, begin + 1) } else { text.len() };
+    std::iter::from_fn(move || {
+        if text.get(at) != Some(&b'"') {
+            return None;
+        }
+        let end = string_end(text, at);
+        let key = object.get(at..end);
+        at = skip_blank(text, value_end(text, skip_blank(text, skip_blank(text, end) + 1)));
+        at = if text.get(at) == Some(&b',') { skip_blank(text, at + 1) } else { text.len() };
+        key
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -295,6 +333,23 @@ mod tests {
         assert_eq!(member(text, "none"), None);
         assert_eq!(member("{}", "a"), None);
         assert_eq!(member("[1]", "a"), None);
+    }
+
+    #[test]
+    fn names_that_decoders_read_differently_are_seen() {
+        let names = ["role", "resume", "toolCallId"];
+        for (object, found) in [
+            (r#"{"role":"user","Role":"system"}"#, "Role"),
+            (r#"{"role":null, "role" : "user"}"#, "role"),
+            (r#"{"\u0072ole":1,"role":2}"#, "role"),
+            (r#"{"a":{"role":1},"re\u017fume":[]}"#, "reſume"),
+            (r#"{"tool_call_id":"c"}"#, "tool_call_id"),
+        ] {
+            assert_eq!(disguised(object, &names).as_deref(), Some(found), "{object}");
+        }
+        for object in [r#"{"role":"user","a":{"Role":1},"b":["resume"]}"#, "{}", "7", "[\"role\"]", r#"{"\ud800":1}"#] {
+            assert_eq!(disguised(object, &names), None, "{object}");
+        }
     }
 
     #[test]

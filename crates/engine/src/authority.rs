@@ -5,7 +5,7 @@ use std::{borrow::Cow, collections::HashSet};
 
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
-use threadline_core::{NewEvents, Principal, Scope};
+use threadline_core::{NewEvents, Principal, Scope, json};
 
 use crate::{
     errors::{ForbiddenError, NotYoursError},
@@ -44,6 +44,8 @@ struct Input<'a> {
     messages: Option<&'a RawValue>,
     #[serde(borrow, default, deserialize_with = "present")]
     resume: Option<&'a RawValue>,
+    #[serde(borrow, default, deserialize_with = "present")]
+    tools: Option<&'a RawValue>,
 }
 
 /// Members of an event that decide what it says. Reading fails for a member that is there twice.
@@ -118,15 +120,15 @@ pub(crate) fn said(events: &NewEvents) -> Option<Vec<String>> {
             ("RUN_STARTED", _) => {
                 let Some(input) = event.input else { continue };
                 let input: Input<'_> = serde_json::from_str(input.get()).ok()?;
-                if input.resume.is_some() {
+                // Tools of a run decide whose results are accepted later.
+                if input.resume.is_some() || input.tools.is_some_and(|tools| tools.get() != "[]") {
                     return None;
                 }
                 let Some(messages) = input.messages else { continue };
-                let messages: Vec<Spoken<'_>> = serde_json::from_str(messages.get()).ok()?;
-                if messages.iter().any(|message| message.role != "user") {
-                    return None;
+                let messages: Vec<&RawValue> = serde_json::from_str(messages.get()).ok()?;
+                for message in messages {
+                    say(&spoken(message.get())?.id, &mut own);
                 }
-                messages.iter().for_each(|message| say(&message.id, &mut own));
             }
             ("TEXT_MESSAGE_START" | "TEXT_MESSAGE_CHUNK", Some(id)) if by_user => say(id, &mut own),
             ("TEXT_MESSAGE_CONTENT" | "TEXT_MESSAGE_END", Some(id)) if own.contains(id) => {}
@@ -135,6 +137,14 @@ pub(crate) fn said(events: &NewEvents) -> Option<Vec<String>> {
         }
     }
     Some(ids)
+}
+
+/// Message of an input that its user says; `None` if it is of another role, or if clients would read it differently.
+fn spoken(message: &str) -> Option<Spoken<'_>> {
+    let spoken: Spoken<'_> = serde_json::from_str(message).ok()?;
+    let is_text = json::member(message, "content").is_none_or(|content| content.starts_with(['"', '[']));
+    let plain = json::disguised(message, &["id", "role", "content", "toolCalls", "toolCallId"]).is_none();
+    (spoken.role == "user" && is_text && plain).then_some(spoken)
 }
 
 #[cfg(test)]
@@ -171,6 +181,9 @@ mod tests {
             r#"{"type":"RUN_FINISHED","usage":[{"inputTokens":9}]}"#,
             r#"{"type":"RUN_STARTED","input":{"messages":[{"id":"a","role":"assistant"}]}}"#,
             r#"{"type":"RUN_STARTED","input":{"messages":[{"role":"user"}]}}"#,
+            r#"{"type":"RUN_STARTED","input":{"messages":[],"tools":[{"name":"pay"}]}}"#,
+            r#"{"type":"RUN_STARTED","input":{"messages":[{"id":"a","role":"user","content":"x","Content":"y"}]}}"#,
+            r#"{"type":"RUN_STARTED","input":{"messages":[{"id":"a","role":"user","content":{"x":1}}]}}"#,
             r#"{"type":"RUN_STARTED","input":{"messages":[{"id":"a","role":"user","role":"assistant"}]}}"#,
             r#"{"type":"RUN_STARTED","input":{"messages":[],"messages":[{"id":"a","role":"system"}]}}"#,
             r#"{"type":"RUN_STARTED","input":{"messages":[]},"input":{"messages":[{"id":"a","role":"system"}]}}"#,

@@ -36,6 +36,16 @@ test("the agents to which runs can be delegated", async () => {
       idleTimeoutSeconds: 120,
       namesThreads: false,
       approvals: "user",
+      clientMay: {
+        for: "untrusted",
+        history: "reference",
+        system: "context",
+        state: true,
+        tools: true,
+        results: "own",
+      },
+      reservedTools: [],
+      record: "digest",
       origin: "built-in",
     },
   ]);

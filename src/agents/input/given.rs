@@ -1,4 +1,4 @@
-//! Evidence of what an agent was given: a member of the run's RUN_STARTED, stored before the agent is asked. Whoever has
+//! Evidence of what an agent was given: in the metadata of the run's RUN_STARTED, stored before the agent is asked. Whoever has
 //! the log can build the input again and compare the digests, see `threadline verify-run`.
 
 use std::collections::BTreeMap;
@@ -19,7 +19,7 @@ use super::{
 };
 use crate::agents::{
     reading::{items, whole},
-    source::RunInput,
+    source::{RunInput, Trust},
 };
 
 /// Version of the evidence.
@@ -35,6 +35,8 @@ pub struct Evidence {
     pub fold: u32,
     /// SHA-256 of each part, in hexadecimal, of its JSON text as it was handed to the agent.
     pub digests: Digests,
+    /// Client that asked for the run.
+    pub trust: Believed,
     /// Source of the messages.
     pub messages: Messages,
     /// Source of the state.
@@ -54,6 +56,16 @@ pub struct Evidence {
     /// Tools and context themselves, for an agent whose `record` is `full`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recorded: Option<Recorded>,
+}
+
+/// Client that asked for a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Believed {
+    /// The application, with its key.
+    Key,
+    /// A client that is not believed.
+    Client,
 }
 
 /// Digests of the parts of an input.
@@ -76,18 +88,22 @@ pub struct Messages {
     pub log: Option<MessageSource>,
 }
 
-/// Part of the log that an agent was given: the messages from one to another, and the instructions before them.
+/// Part of the log that an agent was given, and all instructions in the log.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct MessageSource {
-    /// Id of the first message; `None` if the part has none but instructions.
+    /// Position of the first message, from 0, among the conversation's messages without its activities.
+    pub start: usize,
+    /// Position after the last message.
+    pub end: usize,
+    /// Parts without, each from a position to another: edited messages, and what followed them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub skipped: Vec<(usize, usize)>,
+    /// Id of the first message; `None` if the part has none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from: Option<String>,
-    /// Id of the last message, or of the last one before a part that has none; `None` if there is none.
+    /// Id of the last message; `None` if the part has none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub through: Option<String>,
-    /// Id of a stored message that was given last, because it is the edit of another one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub edit: Option<String>,
 }
 
 /// Source of the state of an input.
@@ -129,6 +145,10 @@ impl Given {
             v: VERSION,
             fold: Conversation::VERSION,
             digests: Digests::of(input),
+            trust: match input.trust {
+                Trust::Key => Believed::Key,
+                Trust::Client => Believed::Client,
+            },
             messages: Messages { count: items(&input.messages).len(), log: self.source },
             state: if self.state_from_client { StateSource::Client } else { StateSource::Thread },
             tools: tool_names(&input.tools),
@@ -152,27 +172,13 @@ impl Digests {
 }
 
 impl MessageSource {
-    pub(super) fn of(window: Window, edit: Option<String>, conversation: &Conversation) -> Self {
+    pub(super) fn of(window: &Window, conversation: &Conversation) -> Self {
         let said = conversation.messages().filter(|message| message.role() != "activity");
         let ids: Vec<&str> = said.map(|message| message.id()).collect();
-        let end = window.end.min(ids.len());
-        let id = |at: usize| ids.get(at).map(|id| (*id).to_owned());
-        let from = if window.from < end { id(window.from) } else { None };
-        Self { from, through: end.checked_sub(1).and_then(id), edit }
-    }
-
-    fn window(&self, conversation: &Conversation) -> Option<Window> {
-        let said = || conversation.messages().filter(|message| message.role() != "activity");
-        let place = |id: &str| said().position(|message| message.id() == id);
-        let end = match &self.through {
-            Some(through) => place(through)? + 1,
-            None => 0,
-        };
-        let from = match &self.from {
-            Some(from) => place(from)?,
-            None => end,
-        };
-        Some(Window { from, end })
+        let (start, end) = (window.from, window.end.min(ids.len()));
+        let part = ids.get(start..end).unwrap_or_default();
+        let owned = |id: Option<&&str>| id.map(|id| (*id).to_owned());
+        Self { start, end, skipped: window.skipped.clone(), from: owned(part.first()), through: owned(part.last()) }
     }
 }
 
@@ -181,11 +187,10 @@ pub fn digest(text: &str) -> String {
     hex(&Sha256::digest(text))
 }
 
-/// Messages of an input, built again from the conversation before its run and the messages of its RUN_STARTED. `None` if
-/// the conversation lacks one of those that the source names.
-pub fn rebuild(source: &MessageSource, new: &[&RawValue], conversation: &Conversation) -> Option<String> {
-    let new = new.iter().map(|message| message.get());
-    Some(joined_texts(source.window(conversation)?, source.edit.as_deref(), new, conversation))
+/// Messages of an input, built again from the conversation before its run and the messages of its RUN_STARTED.
+pub fn rebuild(source: &MessageSource, new: &[&RawValue], conversation: &Conversation) -> String {
+    let window = Window { from: source.start, end: source.end, skipped: source.skipped.clone() };
+    joined_texts(&window, new.iter().map(|message| message.get()), conversation)
 }
 
 /// Names of tools, up to [`MAX_NOTED_TOOL_BYTES`].

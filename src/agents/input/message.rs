@@ -2,10 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::value::RawValue;
-use threadline_core::json;
+use serde_json::{Value, value::RawValue};
+use sha2::{Digest, Sha256};
+use threadline_core::{hex, json};
 
-use super::super::reading::{Object, items, plain, whole};
+use super::super::reading::{Object, items, whole};
+
+/// Members that decide what a message says.
+const DECISIVE: [&str; 5] = ["id", "role", "content", "toolCalls", "toolCallId"];
 
 /// Message that a client sends, on one line.
 #[derive(Debug, Clone)]
@@ -50,13 +54,9 @@ impl Sent {
         Self { text: format!("{{\"id\":{}{others}}}", json::quoted(&id)), id, ..self.clone() }
     }
 
-    /// Member that a decoder which ignores case takes for one of those that decide what the message says.
+    /// Member that decoders read differently, of those that decide what the message says.
     pub fn disguised(&self) -> Option<String> {
-        const DECISIVE: [&str; 5] = ["id", "role", "content", "toolCalls", "toolCallId"];
-        let text = whole(&self.text);
-        let members: BTreeMap<String, &RawValue> = serde_json::from_str(&text).unwrap_or_default();
-        let decides = |name: &str| DECISIVE.iter().any(|known| *known != name && plain(known) == plain(name));
-        members.into_keys().find(|name| decides(name))
+        json::disguised(&self.text, &DECISIVE)
     }
 
     /// Call that a message of role `tool` answers.
@@ -68,6 +68,43 @@ impl Sent {
     /// schemas do not describe.
     pub fn says(&self, other: &str) -> bool {
         said(&whole(&self.text)) == said(&whole(other))
+    }
+
+    /// Id under which this message is stored if it is an edit of the stored one with its id.
+    pub fn id_of_edit(&self) -> String {
+        let mut digest = Sha256::new();
+        for (kind, value) in said(&whole(&self.text)) {
+            for part in [kind, value] {
+                digest.update(part.len().to_le_bytes());
+                digest.update(part);
+            }
+        }
+        format!("{}~{}", self.id, hex(&digest.finalize()[..4]))
+    }
+}
+
+/// Message without its id, in a form in which equal messages have equal texts.
+pub(super) fn canonical(message: &str) -> String {
+    let text = whole(message);
+    let members: BTreeMap<String, &RawValue> = serde_json::from_str(&text).unwrap_or_default();
+    let others = members.into_iter().filter(|(name, _)| name != "id");
+    // A value that no tree can hold is compared as it is written.
+    let value = |raw: &RawValue| match serde_json::from_str::<Value>(raw.get()) {
+        Ok(value) => sorted(value).to_string(),
+        Err(_) => raw.get().to_owned(),
+    };
+    others.map(|(name, raw)| format!("{}:{},", json::quoted(&name), value(raw))).collect()
+}
+
+/// Value whose objects have their members in the order of their names.
+fn sorted(value: Value) -> Value {
+    match value {
+        Value::Object(members) => {
+            let members: BTreeMap<String, Value> = members.into_iter().collect();
+            members.into_iter().map(|(name, value)| (name, sorted(value))).collect()
+        }
+        Value::Array(items) => items.into_iter().map(sorted).collect(),
+        other => other,
     }
 }
 
@@ -146,6 +183,19 @@ mod tests {
             (&image("https://h/1"), r#""x""#, false),
         ] {
             assert_eq!(sent(&user(one)).says(&user(other)), same, "{one} {other}");
+        }
+    }
+
+    #[test]
+    fn equal_messages_have_one_canonical_form() {
+        let forms = [
+            r#"{"id":"a","role":"user","content":"x","m":{"a":1,"b":[{"d":1,"c":2}]}}"#,
+            r#"{"m":{"b":[{"c":2,"d":1}],"a":1},"content":"\u0078","role":"user"}"#,
+        ];
+        assert_eq!(canonical(forms[0]), canonical(forms[1]));
+        assert_ne!(canonical(forms[0]), canonical(&forms[0].replace("\"x\"", "\"y\"")));
+        for odd in ["7", "[1]", r#"{"id":"a","n":1e999,"s":"\ud800"}"#] {
+            assert_eq!(canonical(odd), canonical(odd));
         }
     }
 

@@ -30,26 +30,19 @@ pub(super) fn believed(sent: &[Sent], whole: bool, conversation: &Conversation) 
     all.finish()
 }
 
-/// Messages of the log, then the new ones, then a stored one that takes the place of an edited one.
-pub(super) fn joined<'a>(
-    window: Window,
-    edit: Option<&str>,
-    new: impl Iterator<Item = &'a Sent>,
-    conversation: &Conversation,
-) -> String {
-    joined_texts(window, edit, new.map(|sent| &*sent.text), conversation)
+/// Messages of the log, then the new ones.
+pub(super) fn joined<'a>(window: &Window, new: impl Iterator<Item = &'a Sent>, conversation: &Conversation) -> String {
+    joined_texts(window, new.map(|sent| &*sent.text), conversation)
 }
 
 pub(super) fn joined_texts<'a>(
-    window: Window,
-    edit: Option<&str>,
+    window: &Window,
     new: impl Iterator<Item = &'a str>,
     conversation: &Conversation,
 ) -> String {
     let mut all = Array::default();
     window.messages(conversation).for_each(|message| all.push_message(message));
     new.for_each(|text| all.push(text));
-    edit.and_then(|edit| conversation.message(edit)).into_iter().for_each(|message| all.push_message(message));
     all.finish()
 }
 

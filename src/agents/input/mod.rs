@@ -14,21 +14,25 @@ mod rules;
 mod transcript;
 mod verify;
 
-use std::{borrow::Cow, collections::HashSet, fmt::Write};
+use std::{
+    borrow::Cow,
+    collections::{HashMap, HashSet},
+    fmt::Write,
+};
 
 use serde_json::{Value, value::RawValue};
 use threadline_core::{
     NewEvents, RunId, ThreadId,
     agent::{Agent, ClientMay, HistorySource, RuleSubject},
     event::{BatchBuilder, SERVER_MEMBER},
-    json,
+    json::{self, plain},
     projection::conversation::{Conversation, GIVEN},
 };
 
 pub(super) use self::{given::Given, transcript::fold_into_one};
 use self::{
     given::MessageSource,
-    message::Sent,
+    message::{Sent, canonical},
     messages::{believed, joined, new_to},
     rules::{Sorted, Window, sort, with_moved},
 };
@@ -42,6 +46,10 @@ use super::{
     reading::{Object, items, whole},
     source::{RunInput, Trust},
 };
+
+/// Members of AG-UI's RunAgentInput.
+const MEMBERS: [&str; 9] =
+    ["threadId", "runId", "parentRunId", "messages", "state", "tools", "context", "forwardedProps", "resume"];
 
 /// Rules for the input of one client to one agent.
 #[derive(Debug, Clone, Copy)]
@@ -113,7 +121,7 @@ pub(super) fn prepare<'a>(
         }
     }
     let answered = Answered::read(client.resume.as_ref().map(|resume| resume.get()))?;
-    let sent = read_messages(&client.messages).map_err(invalid)?;
+    let sent = read_messages(&client.messages, conversation).map_err(invalid)?;
     let mut context = Cow::Borrowed(text_or(&client.context, "[]"));
     let mut tools = Cow::Borrowed(text_or(&client.tools, "[]"));
     let mut ignored = Ignored::default();
@@ -129,6 +137,11 @@ pub(super) fn prepare<'a>(
         None => History::Client { whole: has_history(&sent, conversation), sent },
     };
     if let Some(may) = rules.may {
+        if let Some((name, _)) =
+            client.rest.iter().find(|(name, _)| MEMBERS.iter().any(|known| plain(known) == plain(name)))
+        {
+            return Err(invalid(format!("the input has a member {name:?}, which is not written as AG-UI defines it")));
+        }
         let (kept, dropped) = keep_tools(tools, may, rules.reserved).map_err(invalid)?;
         tools = kept;
         ignored.count("tools", dropped);
@@ -150,26 +163,34 @@ fn text_or<'a>(value: &'a Option<Box<RawValue>>, default: &'a str) -> &'a str {
     value.as_ref().map_or(default, |value| value.get())
 }
 
-/// Ids of the messages of an input that the thread would store: what the client has said since.
-pub(super) fn news(
+/// Ids of the messages of an input that the thread would store, and of those of the user and of tools at its end: what the
+/// client has said since, and what it has said last, which a repeated request says again.
+pub(super) fn said_since(
     client: &ClientInput,
     rules: Rules<'_>,
     conversation: &Conversation,
-) -> Result<Vec<String>, AgentError> {
-    let sent = read_messages(&client.messages).map_err(AgentError::InvalidInput)?;
-    let taken = match rules.may.filter(|may| may.history == HistorySource::Reference) {
-        Some(may) => sort(sent, may, conversation).map_err(AgentError::InvalidInput)?.taken,
-        None => sent.into_iter().filter(|sent| !conversation.contains(&sent.id)).collect(),
+) -> Result<(Vec<String>, Vec<String>), AgentError> {
+    let sent = read_messages(&client.messages, conversation).map_err(AgentError::InvalidInput)?;
+    let heard = match rules.may.filter(|may| may.history == HistorySource::Reference) {
+        Some(may) => sort(sent, may, conversation).map_err(AgentError::InvalidInput)?.heard,
+        None => sent,
     };
-    Ok(taken.into_iter().filter(|sent| !sent.nameless).map(|sent| sent.id).collect())
+    let ids =
+        |messages: Vec<&Sent>| messages.iter().filter(|sent| !sent.nameless).map(|sent| sent.id.clone()).collect();
+    let last = heard.iter().rposition(|sent| !matches!(&*sent.role, "user" | "tool")).map_or(0, |at| at + 1);
+    Ok((ids(new_to(conversation, &heard).collect()), ids(heard[last..].iter().collect())))
 }
 
-fn read_messages(messages: &[Box<RawValue>]) -> Result<Vec<Sent>, String> {
+/// Reads the messages. A thread may have several messages of one id, and gives them all to its clients: the first counts.
+fn read_messages(messages: &[Box<RawValue>], conversation: &Conversation) -> Result<Vec<Sent>, String> {
     let mut seen = HashSet::new();
     let mut all = Vec::with_capacity(messages.len());
     for (index, message) in messages.iter().enumerate() {
         let message = Sent::read(index, message)?;
         if !seen.insert(message.id.clone()) {
+            if conversation.contains(&message.id) {
+                continue;
+            }
             return Err(format!("message {index} has the id of an earlier message"));
         }
         all.push(message);
@@ -192,6 +213,9 @@ fn keep_tools<'a>(list: Cow<'a, str>, may: &ClientMay, reserved: &[String]) -> R
     let readable = whole(&list).into_owned();
     let tools = items(&readable);
     let name = |tool: &Object<'_>| tool.text("name").unwrap_or_default();
+    if let Some(found) = tools.iter().find_map(|tool| json::disguised(tool.0, &["name", "description", "parameters"])) {
+        return Err(format!("a tool has a member {found:?} twice, or not written as AG-UI defines it"));
+    }
     if let Some(taken) = tools.iter().map(name).find(|name| reserved.contains(name)) {
         return Err(format!("tool {taken:?} is one of the agent's own tools"));
     }
@@ -210,8 +234,20 @@ impl Prepared<'_> {
         let stored: Vec<&RawValue> = json::member(input, "messages").and_then(read).unwrap_or_default();
         let resume = self.client.resume.as_ref().map_or("[]", |resume| resume.get());
         let answered = json::member(input, "resume").unwrap_or("[]");
-        self.heard().iter().all(|message| self.is_stored(message, &stored))
-            && (self.answered.is_empty() || same(resume.as_bytes(), answered.as_bytes()))
+        let named =
+            stored.iter().filter_map(|message| Some((json::string_member(message.get(), "id")?, message.get())));
+        let named: HashMap<String, &str> = named.collect();
+        // A message without an id is recognized by all else that it says.
+        let nameless = self.heard().iter().any(|message| message.nameless);
+        let texts = stored.iter().filter(|_| nameless).map(|message| canonical(message.get()));
+        let texts: HashSet<String> = texts.collect();
+        let is_stored = |message: &Sent| match (named.get(&message.id), &self.history) {
+            _ if message.nameless => texts.contains(&canonical(&message.text)),
+            (Some(other), History::Client { .. }) => canonical(other) == canonical(&message.text),
+            (Some(other), History::Log(_)) => message.says(other),
+            (None, _) => !self.news.contains(&message.id),
+        };
+        self.heard().iter().all(is_stored) && (self.answered.is_empty() || same(resume.as_bytes(), answered.as_bytes()))
     }
 
     /// Messages that count, of those that the client sent.
@@ -222,28 +258,9 @@ impl Prepared<'_> {
         }
     }
 
-    /// Ids of the messages that the client sent as the user.
-    pub(super) fn user_messages(&self) -> impl Iterator<Item = &str> {
-        self.heard().iter().filter(|sent| sent.role == "user").map(|sent| &*sent.id)
-    }
-
-    /// True if this message is among those that the run was started with, or part of the history before them. A message
-    /// without an id is recognized by all else that it says.
-    fn is_stored(&self, message: &Sent, stored: &[&RawValue]) -> bool {
-        let Some(mut value) = read::<Value>(&message.text) else { return false };
-        if message.nameless {
-            value["id"].take();
-            return stored.iter().filter_map(|other| read::<Value>(other.get())).any(|mut other| {
-                other["id"].take();
-                other == value
-            });
-        }
-        let found = stored.iter().find(|other| json::string_member(other.get(), "id").as_ref() == Some(&message.id));
-        match (found, &self.history) {
-            (Some(other), History::Client { .. }) => read::<Value>(other.get()) == Some(value),
-            (Some(other), History::Log(_)) => message.says(other.get()),
-            (None, _) => !self.news.contains(&message.id),
-        }
+    /// Ids of the messages that the client sent as the user, or as the result of a tool.
+    pub(super) fn own_messages(&self) -> impl Iterator<Item = &str> {
+        self.heard().iter().filter(|sent| matches!(&*sent.role, "user" | "tool")).map(|sent| &*sent.id)
     }
 
     /// Builds the agent's input from the conversation before the run, and the facts of its evidence.
@@ -252,15 +269,13 @@ impl Prepared<'_> {
             History::Client { sent, whole } => {
                 let messages = believed(sent, *whole, conversation);
                 // Clients with the history mostly send what the log gave them.
-                let all = Window { from: 0, end: usize::MAX };
-                let same = joined(all, None, new_to(conversation, sent), conversation) == messages;
-                (messages, same.then(|| MessageSource::of(all, None, conversation)), 0)
+                let same = joined(&Window::ALL, new_to(conversation, sent), conversation) == messages;
+                (messages, same.then(|| MessageSource::of(&Window::ALL, conversation)), 0)
             }
             History::Log(sorted) => {
                 let window = sorted.window(conversation);
-                let edit = sorted.edit_of_before(conversation);
-                let messages = joined(window, edit.as_deref(), new_to(conversation, &sorted.taken), conversation);
-                (messages, Some(MessageSource::of(window, edit, conversation)), sorted.moved.len())
+                let messages = joined(&window, new_to(conversation, &sorted.taken), conversation);
+                (messages, Some(MessageSource::of(&window, conversation)), sorted.moved.len())
             }
         };
         let state = match self.state {
@@ -312,7 +327,7 @@ impl Prepared<'_> {
         if let Some(resume) = &self.client.resume {
             let _ = write!(started, ",\"resume\":{}", resume.get());
         }
-        let _ = write!(started, "}},\"{SERVER_MEMBER}\":{{\"{GIVEN}\":{evidence}}}}}");
+        let _ = write!(started, "}},\"metadata\":{{\"{SERVER_MEMBER}\":{{\"{GIVEN}\":{evidence}}}}}}}");
         let mut batch = BatchBuilder::default();
         batch.push_server_line(started.as_bytes())?;
         if let Some(state) = self.state {

@@ -8,10 +8,9 @@ use std::{
     fmt,
 };
 
-use sha2::{Digest, Sha256};
 use threadline_core::{
     agent::{ClientMay, HistorySource, SystemMessages, ToolResults},
-    hex, json,
+    json,
     projection::conversation::{Conversation, Message},
 };
 
@@ -62,8 +61,8 @@ pub(super) struct Sorted {
     pub heard: Vec<Sent>,
     /// Ids of known messages that the client sent, without those that hold instructions.
     pub known: HashSet<String>,
-    /// Id of the known message that the last one replaces.
-    pub edited: Option<String>,
+    /// Edits: ids of known messages of the user, each with the id of the stored or new message that takes its place.
+    pub edits: Vec<(String, String)>,
     /// Messages that become context: role and text.
     pub moved: Vec<(String, String)>,
     /// Messages that were ignored.
@@ -82,14 +81,11 @@ pub(super) fn sort(messages: Vec<Sent>, may: &ClientMay, conversation: &Conversa
     };
     for (index, message) in messages.into_iter().enumerate() {
         if conversation.contains(&message.id) {
-            if !is_instruction(&message.role) {
-                sorted.known.insert(message.id.clone());
-                sorted.heard.push(message);
-            }
+            sorted.refer(message, conversation);
             continue;
         }
         if let Some(name) = message.disguised() {
-            return Err(format!("message {index} has a member {name:?}: names must be written as AG-UI defines them"));
+            return Err(format!("message {index} has a member {name:?} twice, or not written as AG-UI defines it"));
         }
         match message.role.as_str() {
             "user" => sorted.take(message),
@@ -125,68 +121,94 @@ impl Sorted {
         self.taken.push(message);
     }
 
-    /// Takes the last message as a new one if it is a known message of the user with other content.
-    fn edit(&mut self, conversation: &Conversation) {
-        let Some(last) = self.heard.last().filter(|last| last.role == "user" && self.known.contains(&last.id)) else {
-            return;
-        };
-        let Some(stored) = conversation.message(&last.id).filter(|stored| stored.role() == "user") else { return };
-        if last.says(&text_of(stored)) {
+    /// Notes a known message. An edit that the thread has takes the place of the message that it edits.
+    fn refer(&mut self, message: Sent, conversation: &Conversation) {
+        if is_instruction(&message.role) {
             return;
         }
-        let digest = Sha256::digest(&last.text);
-        let edited = last.renamed(format!("{}~{}", last.id, hex(&digest[..4])));
-        self.known.remove(&last.id);
-        self.edited = Some(last.id.clone());
-        if !conversation.contains(&edited.id) {
-            self.taken.push(edited.clone());
+        let edit = message.id_of_edit();
+        if conversation.contains(&edit) && is_edited(&message, conversation) {
+            self.known.insert(edit.clone());
+            self.edits.push((message.id.clone(), edit.clone()));
+            self.heard.push(message.renamed(edit));
+        } else {
+            self.known.insert(message.id.clone());
+            self.heard.push(message);
         }
-        self.heard.pop();
-        self.heard.push(edited);
     }
 
-    /// Id of the edit, if an earlier run has stored it.
-    pub fn edit_of_before(&self, conversation: &Conversation) -> Option<String> {
-        let edit = self.heard.last().filter(|_| self.edited.is_some())?;
-        conversation.contains(&edit.id).then(|| edit.id.clone())
+    /// Takes the last message as a new one if it is a known message of the user with other content.
+    fn edit(&mut self, conversation: &Conversation) {
+        let Some(last) = self.heard.last().filter(|last| self.known.contains(&last.id)) else { return };
+        if !is_edited(last, conversation) {
+            return;
+        }
+        let edited = last.renamed(last.id_of_edit());
+        self.known.remove(&last.id);
+        self.edits.push((last.id.clone(), edited.id.clone()));
+        self.heard.pop();
+        self.take(edited);
     }
 
     /// Part of the conversation that the agent is given before what is taken.
     pub fn window(&self, conversation: &Conversation) -> Window {
         let said = || conversation.messages().filter(|message| message.role() != "activity").enumerate();
+        let place = |id: &str| said().find(|(_, message)| message.id() == id).map(|(at, _)| at);
         let is_known = |message: &Message| self.known.contains(message.id());
-        let edited = self.edited.as_deref();
-        let end = edited.and_then(|edited| said().find(|(_, message)| message.id() == edited)).map(|(at, _)| at);
+        let (mut end, mut skipped) = (None, Vec::new());
+        for (old, new) in &self.edits {
+            match (place(old), place(new)) {
+                (Some(old), Some(new)) => skipped.push((old, new)),
+                // An edit that is taken now ends the part before the message that it edits.
+                (old, _) => end = old,
+            }
+        }
         let has_history = {
             let mut spoken = said().filter(|(_, message)| !is_instruction(message.role())).map(|(_, message)| message);
+            let edited = |id: &str| self.edits.iter().any(|(old, _)| old == id);
             let first = spoken.next();
-            first.is_some_and(|first| is_known(first) || edited == Some(first.id()))
+            first.is_some_and(|first| is_known(first) || edited(first.id()))
                 || spoken.any(|message| message.role() == "assistant" && is_known(message))
         };
-        let last = said().filter(|(_, message)| is_known(message)).last().map(|(at, _)| at + 1);
         let all = conversation.messages().len();
-        if !has_history {
-            return Window { from: 0, end: end.unwrap_or(all) };
-        }
-        let from = said().find(|(_, message)| is_known(message)).map(|(at, _)| at);
-        let end = end.or(last).unwrap_or(0);
-        Window { from: from.unwrap_or(end).min(end), end }
+        let (from, end) = if has_history {
+            let last = said().filter(|(_, message)| is_known(message)).last().map(|(at, _)| at + 1);
+            let end = end.or(last).unwrap_or(0);
+            let from = said().find(|(_, message)| is_known(message)).map(|(at, _)| at);
+            (from.unwrap_or(end).min(end), end)
+        } else {
+            (0, end.unwrap_or(all))
+        };
+        Window { from, end, skipped }
     }
 }
 
-/// Piece of a conversation, as positions among its messages without the activities. Instructions before the piece
-/// belong to it as well.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// True for a message of the user that the thread has with other content.
+fn is_edited(message: &Sent, conversation: &Conversation) -> bool {
+    let stored = conversation.message(&message.id).filter(|stored| stored.role() == "user" && message.role == "user");
+    stored.is_some_and(|stored| !message.says(&text_of(stored)))
+}
+
+/// Piece of a conversation, as positions among its messages without the activities. Instructions belong to it wherever
+/// they stand: a client cannot leave them out.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Window {
     pub from: usize,
     pub end: usize,
+    /// Parts without: from a message to its edit, which follows later.
+    pub skipped: Vec<(usize, usize)>,
 }
 
 impl Window {
+    /// The complete conversation.
+    pub const ALL: Self = Self { from: 0, end: usize::MAX, skipped: Vec::new() };
+
     /// Messages of the piece, in order.
-    pub fn messages(self, conversation: &Conversation) -> impl Iterator<Item = &Message> {
-        let said = conversation.messages().filter(|message| message.role() != "activity").enumerate().take(self.end);
-        said.filter(move |(at, message)| *at >= self.from || is_instruction(message.role())).map(|(_, message)| message)
+    pub fn messages<'a>(&'a self, conversation: &'a Conversation) -> impl Iterator<Item = &'a Message> {
+        let said = conversation.messages().filter(|message| message.role() != "activity").enumerate();
+        let skipped = |at: usize| self.skipped.iter().any(|(from, end)| (*from..*end).contains(&at));
+        let inside = move |at: usize| (self.from..self.end).contains(&at) && !skipped(at);
+        said.filter(move |(at, message)| inside(*at) || is_instruction(message.role())).map(|(_, message)| message)
     }
 }
 

@@ -47,7 +47,8 @@ pub struct Verdicts {
 /// Evidence in the RUN_STARTED among the first events of a run; `None` if there is none.
 pub fn evidence(first: &[&str]) -> Option<Evidence> {
     let started = first.iter().find(|event| json::member(event, "type") == Some("\"RUN_STARTED\""))?;
-    serde_json::from_str(json::member(json::member(started, SERVER_MEMBER)?, GIVEN)?).ok()
+    let metadata = json::member(started, "metadata")?;
+    serde_json::from_str(json::member(json::member(metadata, SERVER_MEMBER)?, GIVEN)?).ok()
 }
 
 /// Compares the evidence with the conversation before the run and the run's first events.
@@ -68,7 +69,7 @@ pub fn verify(evidence: Evidence, before: &Conversation, first: &[&str]) -> Verd
         .and_then(|input| json::member(input, "messages"))
         .and_then(|messages| serde_json::from_str(messages).ok())
         .unwrap_or_default();
-    let rebuilt = |source: &MessageSource| rebuild(source, &new, before).unwrap_or_default();
+    let rebuilt = |source: &MessageSource| rebuild(source, &new, before);
     let messages = folded(evidence.messages.log.as_ref().map(rebuilt), &evidence.digests.messages);
     let state = match evidence.state {
         StateSource::Thread => Some(String::from_utf8_lossy(&before.state_json()).into_owned()),
@@ -92,13 +93,14 @@ mod tests {
 
     fn started(given: &Value) -> String {
         let input = json!({ "messages": [{ "id": "u1", "role": "user", "content": "hi" }] });
-        json!({ "type": "RUN_STARTED", "input": input, "threadline": { "given": given } }).to_string()
+        json!({ "type": "RUN_STARTED", "input": input, "metadata": { "threadline": { "given": given } } }).to_string()
     }
 
     #[test]
     fn another_text_in_the_log_is_seen() {
         let text = json!([{ "id": "u1", "role": "user", "content": "hi" }]).to_string();
-        let given = json!({ "v": 1, "fold": Conversation::VERSION, "messages": { "count": 1, "log": {} },
+        let given = json!({ "v": 1, "fold": Conversation::VERSION, "trust": "client",
+            "messages": { "count": 1, "log": { "start": 0, "end": 0 } },
             "digests": { "messages": digest(&text), "state": digest("{}"), "tools": digest("[]"), "context": digest("[]") },
             "state": "thread", "tools": [], "context": 0, "moved": 0 });
         let parts = |given: &Value, event: &str| {

@@ -16,7 +16,7 @@ EVENT: TypeAdapter[Any] = TypeAdapter(Event)
 MESSAGES: TypeAdapter[list[Any]] = TypeAdapter(list[Message])
 INTERRUPTS: TypeAdapter[list[Interrupt]] = TypeAdapter(list[Interrupt])
 # What came with 1.0. Before it the SDK has no name for it, and keeps it.
-LATER = {".outcome.pendingToolCallIds"} if version("ag-ui-protocol").startswith("0.") else set()
+LATER = {".metadata", ".outcome.pendingToolCallIds"} if version("ag-ui-protocol").startswith("0.") else set()
 
 
 def user(text: str) -> UserMessage:

@@ -256,7 +256,8 @@ describe("its methods", () => {
     expect(open).toBeDefined();
     const append = (seq: number, events: Event[]) =>
       server.request("POST", `/v1/threads/${threadId}/runs/r/events?producerSeq=${seq}`, { body: events });
-    await append(1, [{ type: "RUN_STARTED", threadId, runId: "r" }, start("a"), start("b")]);
+    const input = { threadId, runId: "r", messages: [], tools: [{ name: "f", description: "", parameters: {} }] };
+    await append(1, [{ type: "RUN_STARTED", threadId, runId: "r", input }, start("a"), start("b")]);
     const page = threadPage(client(), threadId, { agentId: "demo" });
     await page.until("both calls", ({ pendingToolCalls }) => pendingToolCalls.length === 2);
     const [first, second] = [page.now.addToolResult("a", { is: 1 }), page.now.addToolResult("b", "two")];

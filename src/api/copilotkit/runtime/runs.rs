@@ -86,8 +86,8 @@ pub async fn run(
 
 /// Finds the id of the run that a request starts. A client that answers an interrupt, or has executed a tool, sends the
 /// id of the run that requested it, and that run has ended. The continuation is a run of its own, with an id that
-/// begins with the id of the ended run. A repeated request without new content is that ended run itself, which is not
-/// run again.
+/// begins with the id of the ended run. A repeated request without new content is the continuation that it has begun, or
+/// that ended run itself, which is not run again.
 async fn continued(
     state: &ApiState,
     principal: &Principal,
@@ -101,6 +101,11 @@ async fn continued(
         Err(RunLookupError::ThreadNotFound | RunLookupError::RunNotFound) => Ok(None),
         Err(error) => Err(Problem::from(error)),
     };
+    let exists = async |id: &RunId| match state.service.runs.get(principal, thread, id).await {
+        Ok(_) => Ok(true),
+        Err(RunLookupError::ThreadNotFound | RunLookupError::RunNotFound) => Ok(false),
+        Err(error) => Err(Problem::from(error)),
+    };
     if ended(&id).await?.is_none() {
         return Ok(id);
     }
@@ -108,11 +113,13 @@ async fn continued(
         Some(answer) => answer,
         None => {
             let conversation = state.service.projections.at(principal, thread, None, None).await?.conversation;
-            let news = state.agents.news(principal, agent, input, &conversation)?;
-            if news.is_empty() {
+            let (news, last) = state.agents.said_since(principal, agent, input, &conversation)?;
+            // A request without new content is repeated: it may have begun a continuation before.
+            let said = if news.is_empty() { last } else { news.clone() }.join("\n");
+            if news.is_empty() && !exists(&continuation(&id, &said, 0)).await? {
                 return Ok(id);
             }
-            news.join("\n")
+            said
         }
     };
     for attempt in 0..CONTINUATIONS {

@@ -107,7 +107,7 @@ impl Conversation {
             "ACTIVITY_DELTA" => self.activity_delta(event),
             "RUN_STARTED" => {
                 self.thinking = None;
-                self.front_end.run_started(event.threadline);
+                self.front_end.run_started(event.metadata, event.input);
                 self.interrupts.run_started(event.input);
                 for (name, token) in event.input.and_then(members).map(|input| input.0).unwrap_or_default() {
                     if name == "messages" {
@@ -117,10 +117,12 @@ impl Conversation {
                 Ok(())
             }
             "RUN_FINISHED" => {
+                self.front_end.run_ended();
                 self.interrupts.run_finished(event.outcome);
                 Ok(())
             }
             "RUN_ERROR" => {
+                self.front_end.run_ended();
                 self.interrupts.run_failed();
                 Ok(())
             }

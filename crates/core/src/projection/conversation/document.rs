@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     hex,
-    json::{depth, quoted},
+    json::{depth, disguised, quoted},
     limits::{MAX_DOCUMENT_MESSAGE_BYTES, MAX_DOCUMENT_MESSAGES, MAX_JSON_DEPTH},
 };
 
@@ -136,7 +136,9 @@ impl Draft {
                 MessageError::NotKept
             });
         }
-        let is_by_user = message.role() == "user";
+        // Decoders that ignore case could take another member for the role.
+        let is_by_user =
+            message.role() == "user" && disguised(&text, &["id", "role", "content", "toolCalls"]).is_none();
         Ok(Self { text, id, has_own_id, is_by_user, digest, chain })
     }
 

@@ -38,7 +38,6 @@ pub(super) struct Event<'a> {
     pub encrypted_value: Option<&'a str>,
     pub outcome: Option<&'a str>,
     pub raw_event: Option<&'a str>,
-    pub threadline: Option<&'a str>,
 }
 
 /// A member has a form that the protocol does not allow: the event is ignored.
@@ -125,7 +124,6 @@ impl<'a> Event<'a> {
             b"encryptedValue" => &mut self.encrypted_value,
             b"outcome" => &mut self.outcome,
             b"rawEvent" => &mut self.raw_event,
-            b"threadline" => &mut self.threadline,
             _ => return None,
         })
     }

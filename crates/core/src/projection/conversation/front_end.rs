@@ -1,8 +1,9 @@
 //! Tool calls that wait for the front end: calls of tools that it had brought to the run which made the call.
 //!
-//! The server notes the names of a run's tools in its RUN_STARTED. A run without that note has no tools of the front end.
+//! The RUN_STARTED of a run names these tools: in its metadata, if the server drives the run, and else in `input.tools`, as
+//! AG-UI has it. A run without them has no tools of the front end.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
@@ -11,6 +12,7 @@ use super::{
     list::List,
     text::Wtf8,
 };
+use crate::event::SERVER_MEMBER;
 
 /// Member of [`SERVER_MEMBER`](crate::event::SERVER_MEMBER) that notes what a run's agent was given.
 pub const GIVEN: &str = "given";
@@ -20,27 +22,37 @@ pub const GIVEN: &str = "given";
 pub(super) struct FrontEnd {
     /// Names of the tools that were brought to the run in progress.
     tools: BTreeSet<Box<str>>,
-    /// Ids of calls without a result, of tools that were brought to the run which made the call.
-    calls: BTreeSet<Box<str>>,
+    /// Calls without a result, of tools that were brought to the run which made the call: id and tool.
+    calls: BTreeMap<Box<str>, Box<str>>,
 }
 
 impl FrontEnd {
-    /// True if a call waits for the front end.
-    pub(super) fn awaits(&self, call: &str) -> bool {
-        self.calls.contains(call)
+    /// True if a call of this tool waits for the front end. A call that was renamed since calls another tool.
+    pub(super) fn awaits(&self, call: &str, tool: &str) -> bool {
+        self.calls.get(call).is_some_and(|called| **called == *tool)
     }
 
-    /// Notes the tools of a run that begins: `given.tools` of the server's member. Open calls of earlier runs stay.
-    pub(super) fn run_started(&mut self, server: Option<&str>) {
-        let names = server.and_then(|server| elements(last(last(server, GIVEN)?, "tools")?));
-        let names = names.into_iter().flatten().filter_map(Wtf8::of).map(|name| name.into_string().into());
-        self.tools = names.collect();
+    /// Notes the tools of a run that begins, by the metadata and the input of its RUN_STARTED. Open calls of earlier runs
+    /// stay.
+    pub(super) fn run_started(&mut self, metadata: Option<&str>, input: Option<&str>) {
+        let given = metadata.and_then(|metadata| last(last(metadata, SERVER_MEMBER)?, GIVEN));
+        // Tools that a key has brought are the application's own.
+        let given = given.filter(|given| last(given, "trust") == Some("\"client\""));
+        let names = given.and_then(|given| elements(last(given, "tools")?)).into_iter().flatten();
+        let brought = input.and_then(|input| elements(last(input, "tools")?)).into_iter().flatten();
+        let names = names.chain(brought.filter_map(|tool| last(tool, "name"))).filter_map(Wtf8::of);
+        self.tools = names.map(|name| name.into_string().into()).collect();
+    }
+
+    /// Forgets the tools of a run that has ended: events of another run may follow without a RUN_STARTED.
+    pub(super) fn run_ended(&mut self) {
+        self.tools.clear();
     }
 
     /// Notes a new call of a tool.
     pub(super) fn called(&mut self, call: &str, tool: &str) {
         if self.tools.contains(tool) {
-            self.calls.insert(call.into());
+            self.calls.insert(call.into(), tool.into());
         }
     }
 
@@ -53,7 +65,7 @@ impl FrontEnd {
     pub(super) fn replaced(&mut self, before: &BTreeSet<Box<str>>, messages: &List) {
         let calls = || messages.iter().flat_map(|message| message.tool_calls.as_deref().unwrap_or_default());
         let known: BTreeSet<&str> = calls().map(|call| &*call.id).collect();
-        self.calls.retain(|call| known.contains(&**call));
+        self.calls.retain(|call, _| known.contains(&**call));
         for call in calls().filter(|call| !before.contains(&call.id)) {
             self.called(&call.id, &call.name);
         }

@@ -103,6 +103,12 @@ impl List {
         self.called.filter(|called| is_call(&self.places, *called, id))
     }
 
+    /// First tool call with the id.
+    pub fn call(&self, id: &str) -> Option<&ToolCall> {
+        let (slot, at) = *self.calls.get(id)?;
+        self.get(slot).tool_calls.as_deref()?.get(at)
+    }
+
     /// Ids of all tool calls.
     pub fn call_ids(&self) -> BTreeSet<Box<str>> {
         self.calls.keys().cloned().collect()

@@ -133,14 +133,15 @@ impl Message {
     /// AG-UI 1.0 allow no `null` where a member may be absent, yet some producers write it: it reads as absent. Of tool
     /// calls only those with an id, a name and arguments are kept.
     pub(super) fn read(object: &str) -> Option<Self> {
-        let (mut id, mut role) = (None, None);
+        let (mut id, mut role, mut content) = (None, None, None);
         let mut message = Self::new("", "", Content::Absent);
         let mut calls = None;
+        // Of a name that occurs twice the last one counts, so an earlier one may have any form.
         for (name, token) in members(object)?.0 {
             match &*name {
-                "id" => id = Some(Wtf8::of(token)?.into_string()),
-                "role" => role = Some(Wtf8::of(token)?.into_string()),
-                "content" => message.content = Content::read(token)?,
+                "id" => id = Some(token),
+                "role" => role = Some(token),
+                "content" => content = Some(token),
                 "toolCalls" => calls = Some(token),
                 "subagentRunId" if token == "null" => {}
                 _ => {
@@ -148,7 +149,11 @@ impl Message {
                 }
             }
         }
-        (message.id, message.role) = (id?.into(), role?.into());
+        message.id = Wtf8::of(id?)?.into_string().into();
+        message.role = Wtf8::of(role?)?.into_string().into();
+        if let Some(content) = content {
+            message.content = Content::read(content)?;
+        }
         match calls {
             None | Some("null") => {}
             Some(calls) if &*message.role == "assistant" => {

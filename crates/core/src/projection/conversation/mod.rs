@@ -196,7 +196,7 @@ impl Conversation {
     /// True if a tool call has no result, and its tool is one that the front end had brought to the run which made the
     /// call.
     pub fn awaits_front_end(&self, tool_call_id: &str) -> bool {
-        self.front_end.awaits(tool_call_id)
+        self.messages.call(tool_call_id).is_some_and(|call| self.front_end.awaits(tool_call_id, &call.name))
     }
 
     /// Ids of the tool calls that have no result message, in the order of the messages.
