@@ -455,9 +455,10 @@ mod tests {
 
     #[test]
     fn a_member_of_the_server_is_the_servers() {
-        for taken in
-            [r#"{"type":"RUN_STARTED","threadline":null}"#, r#"{"thread\u006cine":{},"type":"\u0052UN_STARTED"}"#]
-        {
+        for taken in [
+            r#"{"type":"RUN_STARTED","metadata":{"threadline":null}}"#,
+            r#"{"metadata":1,"m\u0065tadata":{"thread\u006cine":{}},"type":"\u0052UN_STARTED"}"#,
+        ] {
             assert_eq!(kind(NewEvents::from_ndjson(taken.as_bytes())), (0, EventErrorKind::ReservedMember), "{taken}");
             let mut batch = BatchBuilder::default();
             batch.push_server_line(taken.as_bytes()).expect("the server's own");
