@@ -44,7 +44,8 @@ pub use id::{
     AgentId, AnnotationId, Epoch, Fence, IdError, IdText, KeyId, ProjectId, RunId, ThreadId, ThreadKey, UserId,
 };
 pub use identity::{
-    ApiKey, AuditEntry, Born, DEFAULT_PROJECT, Digest, Footprint, IssuerSettings, ProjectSettings, Retention,
+    ApiKey, AuditEntry, Born, Cutoff, CutoffKind, DEFAULT_PROJECT, Digest, Footprint, IssuerSettings, KeyUse,
+    ProjectSettings, Retention,
 };
 pub use lineage::{Generation, Judgement, LogHistory, PriorEpoch};
 pub use lines::lines;

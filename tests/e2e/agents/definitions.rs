@@ -115,7 +115,7 @@ everywhere! {
         assert_eq!(project.get("/v1/agents/a").await.ok(200)["url"], agent.url);
         // Another project's agents are not ours: there is one project so far, so this one stands in the store only.
         let (other, id) = (ProjectId::new("other").expect("an id"), AgentId::new("theirs").expect("an id"));
-        server.store.put_agent(&other, &id, &definition.to_string()).await.expect("kept");
+        server.store.put_agent(&other, &id, &definition.to_string(), None).await.expect("kept");
         project.get("/v1/agents/theirs").await.problem(404, "agent-not-found");
         assert_eq!(ids(&project.get("/v1/agents").await.ok(200)), ["a", "demo"]);
         // Users run the agent; a run of an agent that is deleted meanwhile continues.

@@ -13,7 +13,11 @@ fn principal(project: &str, user: Option<&str>, credential: Credential) -> Princ
 }
 
 pub(super) fn client(project: &str, user: &str) -> Principal {
-    principal(project, Some(user), Credential::Token { expires_at: Timestamp(i64::MAX), signer: None })
+    principal(
+        project,
+        Some(user),
+        Credential::Token { expires_at: Timestamp(i64::MAX), signer: None, by: None, issued_at: None },
+    )
 }
 
 pub(super) fn key(project: &str, user: Option<&str>) -> Principal {
