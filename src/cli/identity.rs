@@ -268,10 +268,11 @@ pub async fn projects(connect: &ConnectArgs, args: &ProjectsArgs, out: &mut impl
 
 pub async fn users(connect: &ConnectArgs, args: &UsersArgs, out: &mut impl Write) -> Result<(), CliError> {
     let client = connect.client()?;
-    Ok(match &args.command {
+    match &args.command {
         UsersCommand::SignOut { user_id } => signed_out(out, &client.sign_out_user(user_id).await?)?,
         UsersCommand::Erase { user_id, .. } => document(out, &client.erase_user(user_id).await?)?,
-    })
+    }
+    Ok(())
 }
 
 fn signed_out(out: &mut impl Write, answer: &Value) -> io::Result<()> {

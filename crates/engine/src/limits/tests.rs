@@ -9,6 +9,7 @@ fn principal(project: &str, user: Option<&str>, credential: Credential) -> Princ
         user: user.map(|user| UserId::new(user).expect("an id")),
         scopes: Scopes::ALL,
         credential,
+        ticket: None,
     }
 }
 
