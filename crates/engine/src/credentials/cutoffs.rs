@@ -186,14 +186,14 @@ impl Cutoffs {
     /// Time of issue for what this holder is given now: after every sign-out that concerns it.
     pub fn issue_time(&self, holder: Holder<'_>) -> StoreResult<Timestamp> {
         let now = self.clock.now();
-        Ok(self.last(holder)?.map_or(now, |last| now.max(Timestamp(last.0 + 1))))
+        Ok(self.last(holder)?.map_or(now, |last| now.max(after(last))))
     }
 
     /// Last time of issue that a sign-out refuses now: also that of a token which was dated after an earlier sign-out of this
     /// moment.
     fn up_to_now(&self, now: Timestamp) -> Timestamp {
         let latest = self.known().latest.filter(|latest| (now..=now.plus(ISSUED_AHEAD)).contains(latest));
-        latest.map_or(now, |latest| Timestamp(latest.0 + 1))
+        latest.map_or(now, after)
     }
 
     /// Ends all tokens of a subject that were issued up to now: at once on this node, on the others with their next look.
@@ -215,7 +215,7 @@ impl Cutoffs {
             Subject::Key(key) => ("key.signed-out", json!({ "keyId": key.as_str() })),
             Subject::Project => ("project.signed-out", json!({})),
         };
-        facts["notBefore"] = json!(Timestamp(not_before.0 + 1).to_string());
+        facts["notBefore"] = json!(after(not_before).to_string());
         let entry = AuditEntry::by(principal, project, at, action, &facts);
         self.store(project, subject, (at, not_before), Some(&entry), entry.actor.clone()).await
     }
@@ -245,8 +245,13 @@ impl Cutoffs {
         self.store.put_cutoff(&cutoff, entry).await?;
         let last = self.known_mut().add(&cutoff);
         self.removals.note(Removal::Cutoff(cutoff));
-        Ok(Timestamp(last.0 + 1))
+        Ok(after(last))
     }
+}
+
+/// First time of issue that is not refused.
+fn after(last: Timestamp) -> Timestamp {
+    last.plus(Duration::from_millis(1))
 }
 
 /// Loop that reads the sign-outs of other nodes.
