@@ -52,7 +52,7 @@ pub use lines::lines;
 pub use node::{Node, NodeId};
 pub use origin::{AllowedOrigins, Origin};
 pub use page::{ListOrder, ListPosition, ReadFrom};
-pub use principal::{Credential, Principal, Scope, Scopes};
+pub use principal::{Credential, Principal, Scope, Scopes, TokenMaker};
 pub use quota::{Limit, Limits, ProjectLimits, Quotas};
 pub use run::{Run, RunStatus};
 pub use search::NameSearch;

@@ -148,6 +148,15 @@ impl fmt::Display for Scopes {
     }
 }
 
+/// Credential that made a token.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum TokenMaker {
+    /// API key of the project.
+    Key(KeyId),
+    /// Operator's key of the present configuration.
+    Operator,
+}
+
 /// Credential with which a principal was authenticated.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Credential {
@@ -180,8 +189,8 @@ pub enum Credential {
         expires_at: Timestamp,
         /// Digest of the project's secret that the token was signed with; `None` if an issuer has signed it.
         signer: Option<Digest>,
-        /// Key that made the token, with which it ends; `None` if the token names none.
-        by: Option<KeyId>,
+        /// Credential that made the token, with which it ends; `None` if the token names none.
+        by: Option<TokenMaker>,
         /// Time at which the token was issued; `None` if the token does not tell.
         issued_at: Option<Timestamp>,
     },
@@ -283,8 +292,9 @@ impl Principal {
     pub fn key(&self) -> Option<&KeyId> {
         match &self.credential {
             Credential::Key { id, .. } => Some(id),
-            Credential::Lent { key, .. } | Credential::Token { by: key, .. } => key.as_ref(),
-            Credential::Development | Credential::Operator => None,
+            Credential::Token { by: Some(TokenMaker::Key(id)), .. } => Some(id),
+            Credential::Lent { key, .. } => key.as_ref(),
+            Credential::Token { .. } | Credential::Development | Credential::Operator => None,
         }
     }
 

@@ -64,6 +64,31 @@ everywhere! {
     }
 }
 
+everywhere! {
+    async fn a_feeds_token_ends_with_its_key_and_with_its_user(server: |options| options.with_key("secret")) {
+        let operator = server.project();
+        let lent = async |by: &Client, user: &str| {
+            let made = by.post("/api/threads/subscribe", json!({ "userId": user })).await.ok(200);
+            text(&made, "joinToken").to_owned()
+        };
+        let opens = async |token: &str| {
+            operator.get(&format!("/client/longpoll?vsn=2.0.0&join_token={token}")).await.status
+        };
+        let (one, other) = (made(server, &operator, "one").await, made(server, &operator, "other").await);
+        let (by_one, by_other, of_bob) = (lent(&one, "ann").await, lent(&other, "ann").await, lent(&other, "bob").await);
+        assert_eq!((&claims(&by_one)["by"], opens(&by_one).await), (&json!("key:one"), 200));
+        let minted = token(&operator, "ann").await;
+        let by_token = lent(&bearer(server, &minted), "ann").await;
+        // What is made with a token is as old as that, and has the same maker.
+        assert_eq!(["by", "iat"].map(|name| claims(&by_token)[name].clone()), ["by", "iat"].map(|name| claims(&minted)[name].clone()));
+        operator.delete("/v1/keys/one").await.ok(200);
+        assert_eq!((opens(&by_one).await, opens(&by_other).await, opens(&by_token).await), (403, 200, 200));
+        operator.post("/v1/users/ann/sign-out", json!({})).await.ok(200);
+        assert_eq!((opens(&by_other).await, opens(&by_token).await, opens(&of_bob).await), (403, 403, 200));
+        assert_eq!(opens(&lent(&other, "ann").await).await, 200, "the key may lend anew");
+    }
+}
+
 #[tokio::test]
 async fn a_key_that_expires_ends_all_that_it_made() {
     run(Options::memory().with_key("secret").with_manual_clock(), async |server: &Server| {

@@ -1,6 +1,6 @@
 //! Validity of what was shown: it ends with the key behind it, with the secret that signed it, and with a sign-out.
 
-use threadline_core::{Credential, Digest, KeyId, Principal, ProjectId, Timestamp, hex};
+use threadline_core::{Credential, Digest, KeyId, Principal, ProjectId, Timestamp, TokenMaker, hex};
 use threadline_engine::credentials::Holder;
 
 use super::{
@@ -27,7 +27,12 @@ impl Auth {
     pub(super) fn maker(&self, principal: &Principal) -> Result<Option<Maker>, AuthError> {
         match (principal.key(), &principal.credential) {
             (Some(key), _) => Ok(Some(Maker::Key(key.clone()))),
-            (None, Credential::Operator | Credential::Lent { .. }) => Ok(self.operator_mark()?.map(Maker::Operator)),
+            (
+                None,
+                Credential::Operator
+                | Credential::Lent { .. }
+                | Credential::Token { by: Some(TokenMaker::Operator), .. },
+            ) => Ok(self.operator_mark()?.map(Maker::Operator)),
             (None, Credential::Development | Credential::Key { .. } | Credential::Token { .. }) => Ok(None),
         }
     }
@@ -48,8 +53,9 @@ impl Auth {
             Some(Maker::Key(key)) if !self.is_valid(&project, &key).await? => {
                 return Err(AuthError::WrongToken(tokens::MAKER_OVER));
             }
-            Some(Maker::Key(key)) => Some(key),
-            Some(Maker::Operator(_)) | None => None,
+            Some(Maker::Key(key)) => Some(TokenMaker::Key(key)),
+            Some(Maker::Operator(_)) => Some(TokenMaker::Operator),
+            None => None,
         };
         let credential = Credential::Token { expires_at, signer, by, issued_at };
         let principal = Principal { project, user: Some(user), scopes, credential, ticket: None };
@@ -93,10 +99,7 @@ impl Auth {
             }
             _ => true,
         };
-        let made_by = match &principal.credential {
-            Credential::Lent { key, .. } | Credential::Token { by: key, .. } => key.as_ref(),
-            Credential::Development | Credential::Operator | Credential::Key { .. } => None,
-        };
+        let made_by = principal.key().filter(|_| !principal.has_key());
         let maker_stands = match made_by {
             Some(key) => self.is_valid(&principal.project, key).await?,
             None => true,

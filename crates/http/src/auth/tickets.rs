@@ -2,13 +2,17 @@
 
 use serde::{Deserialize, Serialize};
 use threadline_core::{
-    Credential, Digest, KeyId, Principal, ProjectId, Scopes, Timestamp, UserId, limits::TICKET_LIFETIME,
+    Credential, Digest, KeyId, Principal, ProjectId, Scopes, Timestamp, TokenMaker, UserId, limits::TICKET_LIFETIME,
 };
 
 use super::{
     Auth, AuthError,
     secret::{TICKET_PREFIX, digest, generate},
+    tokens::Maker,
 };
+
+/// Maker of a token that was made with the operator's key, in a stored principal.
+const BY_OPERATOR: &str = "op";
 
 /// A ticket with its expiry.
 #[derive(Debug)]
@@ -59,7 +63,10 @@ impl From<&Principal> for Bearer {
                 Credential::Token { expires_at, signer, by, issued_at } => Kept::Token {
                     expires_at: expires_at.0,
                     signer: signer.map(|signer| signer.0),
-                    by: by.as_ref().map(ToString::to_string),
+                    by: by.as_ref().map(|by| match by {
+                        TokenMaker::Key(id) => Maker::Key(id.clone()).to_string(),
+                        TokenMaker::Operator => BY_OPERATOR.to_owned(),
+                    }),
                     issued_at: issued_at.map(|at| at.0),
                 },
             },
@@ -90,7 +97,11 @@ impl Bearer {
                 Kept::Token { expires_at, signer, by, issued_at } => Credential::Token {
                     expires_at: Timestamp(expires_at),
                     signer: signer.map(Digest),
-                    by: by.map(KeyId::new).transpose().ok()?,
+                    by: match by.as_deref() {
+                        None => None,
+                        Some(BY_OPERATOR) => Some(TokenMaker::Operator),
+                        Some(by) => Some(TokenMaker::Key(Maker::parse(by)?.key()?)),
+                    },
                     issued_at: issued_at.map(Timestamp),
                 },
             },

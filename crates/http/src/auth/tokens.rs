@@ -58,6 +58,14 @@ impl Maker {
             _ => None,
         }
     }
+
+    /// The key, if the maker is one.
+    pub(super) fn key(self) -> Option<KeyId> {
+        match self {
+            Self::Key(id) => Some(id),
+            Self::Operator(_) => None,
+        }
+    }
 }
 
 impl fmt::Display for Maker {
