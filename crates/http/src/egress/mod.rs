@@ -94,12 +94,12 @@ impl EgressPolicy {
             Err(_) if is_localhost(host) => Some(IpAddr::from([127, 0, 0, 1])),
             Err(_) => None,
         };
+        if let Some(Err(what)) = address.map(|address| self.check(address)) {
+            return Err(Refused::Network { host: host.to_owned(), what });
+        }
         let ports = url.port().filter(|port| matches!(self, Self::Public(_)) && *port < 1_024);
         if let Some(port) = ports.filter(|port| !matches!(port, 80 | 443)) {
             return Err(Refused::Port(port));
-        }
-        if let Some(Err(what)) = address.map(|address| self.check(address)) {
-            return Err(Refused::Network { host: host.to_owned(), what });
         }
         Ok(url)
     }
