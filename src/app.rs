@@ -163,10 +163,9 @@ impl<L: Listener> App<L> {
     pub fn over(listener: L, ports: Ports, operator_key: Option<&str>, agents: Vec<Agent>) -> Result<Self, StartError> {
         // The operator decides the URLs of issuers' keys, so every address is allowed.
         let outbound = EgressClient::new(EgressPolicy::Anywhere);
-        let (store, clock, timeouts) =
-            (ports.store.clone(), ports.store.clock().clone(), Timeouts::within(&ports.limits));
+        let (store, timeouts) = (ports.store.clone(), Timeouts::within(&ports.limits));
         let service = Service::start(ports);
-        let auth = Auth::new(operator_key, store, clock, outbound, service.removals().clone());
+        let auth = Auth::new(operator_key, store, outbound, &service);
         let projects = auth.projects().clone();
         service.quota.set_projects(Arc::new(move |id| projects.limits(id)));
         let state = ApiState::new(service.clone(), Agents::new(service, agents)?, auth);

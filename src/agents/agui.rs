@@ -112,13 +112,13 @@ mod tests {
         for (head, expected) in [
             (format!("200 OK\r\n{stream}"), None),
             ("201 Created\r\nContent-Type: Text/Event-Stream ; charset=utf-8".to_owned(), None),
-            (format!("500 Oh\r\n{stream}"), Some(AgentFailure::Refused(500))),
-            ("401 No".to_owned(), Some(AgentFailure::Refused(401))),
-            ("307 There\r\nLocation: http://127.0.0.1:1/".to_owned(), Some(AgentFailure::Refused(307))),
-            ("200 OK\r\nContent-Type: application/json".to_owned(), Some(AgentFailure::NotAStream)),
-            ("200 OK\r\nContent-Type: text/event-streams".to_owned(), Some(AgentFailure::NotAStream)),
-            ("200 OK".to_owned(), Some(AgentFailure::NotAStream)),
-            (format!("200 OK\r\n{stream}\r\nContent-Encoding: gzip"), Some(AgentFailure::NotAStream)),
+            (format!("500 Oh\r\n{stream}"), Some(AgentFailure::Unreachable)),
+            ("401 No".to_owned(), Some(AgentFailure::Unreachable)),
+            ("307 There\r\nLocation: http://127.0.0.1:1/".to_owned(), Some(AgentFailure::Unreachable)),
+            ("200 OK\r\nContent-Type: application/json".to_owned(), Some(AgentFailure::Unreachable)),
+            ("200 OK\r\nContent-Type: text/event-streams".to_owned(), Some(AgentFailure::Unreachable)),
+            ("200 OK".to_owned(), Some(AgentFailure::Unreachable)),
+            (format!("200 OK\r\n{stream}\r\nContent-Encoding: gzip"), Some(AgentFailure::Unreachable)),
         ] {
             let (events, failure) = ask(headed(&head)).await;
             assert_eq!((events.len(), &failure), (usize::from(expected.is_none()), &expected), "{head}");
@@ -130,7 +130,7 @@ mod tests {
     #[tokio::test]
     async fn a_refusal_that_never_ends_is_still_one() {
         let endless = format!("HTTP/1.1 503 Busy\r\nContent-Length: 999999\r\n\r\n{}", "x".repeat(100_000));
-        assert_eq!(ask(Then::Hold(endless.into_bytes())).await.1, Some(AgentFailure::Refused(503)));
+        assert_eq!(ask(Then::Hold(endless.into_bytes())).await.1, Some(AgentFailure::Unreachable));
     }
 
     #[tokio::test]

@@ -41,6 +41,14 @@ pub enum AgentError {
     /// The definition of the agent is invalid.
     #[error("invalid definition: {0}")]
     InvalidAgent(String),
+    /// The agent would have another origin than before, for which the caller lacks a scope.
+    #[error(
+        "agent {:?} was at another origin before: moving it needs the scope `admin`, or an origin in the project's agentOrigins", .0.as_str()
+    )]
+    OtherOrigin(AgentId),
+    /// The agent was changed by another request at the same time.
+    #[error("agent {:?} was changed at the same time: try again", .0.as_str())]
+    Overtaken(AgentId),
     /// The agent is built in or part of the configuration, and cannot be changed over the API.
     #[error("agent {:?} is defined by the server's configuration", .0.as_str())]
     Configured(AgentId),

@@ -33,6 +33,7 @@ fn failure(refused: &Refused) -> AgentFailure {
     match refused {
         Refused::NotAnAddress(_) | Refused::NoTls(_) => AgentFailure::Unreachable,
         Refused::Network { .. } => AgentFailure::Forbidden,
+        Refused::Port(_) => AgentFailure::ForbiddenPort,
     }
 }
 
@@ -103,7 +104,7 @@ impl Call {
         if !status.is_success() {
             let body = beginning(response, idle.min(AGENT_REFUSAL_TIMEOUT)).await;
             tracing::warn!(status = status.as_u16(), body = %redact(&body, &secrets), "an agent rejected a run");
-            return Err(AgentFailure::Refused(status.as_u16()));
+            return Err(AgentFailure::Unreachable);
         }
         Ok((Kind::of(&response), response))
     }
@@ -183,7 +184,7 @@ impl Kind {
 fn not_a_stream(response: &Response) -> AgentFailure {
     let kind = response.headers().get(CONTENT_TYPE);
     tracing::warn!(status = response.status().as_u16(), content_type = ?kind, "an agent's response is not an event stream");
-    AgentFailure::NotAStream
+    AgentFailure::Unreachable
 }
 
 /// Reads the beginning of a refusal, as much as a log needs.

@@ -4,6 +4,7 @@ pub mod agui;
 mod approval;
 mod asking;
 pub mod client_input;
+mod defined;
 pub mod definition;
 pub mod demo;
 mod drive;
@@ -42,10 +43,10 @@ use source::{EventStream, RunInput};
 use threadline_core::{
     AgentId, Principal,
     agent::{Agent, AgentKind},
-    limits::{AGENT_STORE_TIMEOUT, MAX_AGENT_BYTES, MAX_AGENT_RUNS, MAX_AGENTS},
+    limits::{AGENT_STORE_TIMEOUT, MAX_AGENT_RUNS},
 };
 use threadline_engine::Service;
-use threadline_http::egress::{EgressClient, EgressPolicy, Refused};
+use threadline_http::egress::{EgressClient, EgressPolicy};
 
 /// Name of the built-in agent, which is always available.
 pub const DEMO: &str = "demo";
@@ -151,60 +152,6 @@ impl Agents {
         }
         let found = self.list(principal).await?.into_iter().find(|(agent, _)| agent.id == *id);
         found.ok_or_else(|| AgentError::NotFound(id.clone()))
-    }
-
-    /// Creates an agent or replaces its definition.
-    pub async fn put(
-        &self,
-        principal: &Principal,
-        id: &AgentId,
-        definition: Definition,
-    ) -> Result<(Agent, Origin), AgentError> {
-        self.refuse_fixed(id)?;
-        if definition.api_key_env.is_some() {
-            return Err(AgentError::InvalidAgent(
-                "apiKeyEnv is available in the configuration file only: send apiKey".into(),
-            ));
-        }
-        let text = serde_json::to_string(&definition).map_err(|error| AgentError::InvalidAgent(error.to_string()))?;
-        if text.len() > MAX_AGENT_BYTES {
-            return Err(AgentError::InvalidAgent(format!("the definition exceeds {MAX_AGENT_BYTES} bytes")));
-        }
-        let agent = definition.into_agent(id.clone(), |_| None).map_err(AgentError::InvalidAgent)?;
-        self.check_address(&agent)?;
-        let others = self.shared.service.agents.list(principal).await?;
-        if others.len() >= MAX_AGENTS && others.iter().all(|(other, _)| other != id) {
-            return Err(AgentError::InvalidAgent(format!("the project has {MAX_AGENTS} agents, which is the maximum")));
-        }
-        self.shared.service.agents.put(principal, id, &text).await?;
-        Ok((agent, Origin::Api))
-    }
-
-    /// Deletes an agent, if it exists, so that a client may repeat a request whose answer was lost. Active runs
-    /// continue.
-    pub async fn delete(&self, principal: &Principal, id: &AgentId) -> Result<(), AgentError> {
-        self.refuse_fixed(id)?;
-        self.shared.service.agents.delete(principal, id).await?;
-        Ok(())
-    }
-
-    fn check_address(&self, agent: &Agent) -> Result<(), AgentError> {
-        let url = match &agent.kind {
-            AgentKind::AgUi { url, .. } => url,
-            AgentKind::OpenAi { base_url, .. } => base_url,
-            AgentKind::Demo => return Ok(()),
-        };
-        self.guarded.check_url(url).map_err(|refused| {
-            AgentError::InvalidAgent(match refused {
-                Refused::NotAnAddress(_) | Refused::NoTls(_) => refused.to_string(),
-                Refused::Network { .. } => format!("{refused}: the operator can allow it, --allow-agent-networks"),
-            })
-        })
-    }
-
-    fn refuse_fixed(&self, id: &AgentId) -> Result<(), AgentError> {
-        let fixed = self.shared.configured.contains_key(id) || id.as_str() == DEMO;
-        if fixed { Err(AgentError::Configured(id.clone())) } else { Ok(()) }
     }
 
     /// Starts no further run, and waits until the active ones have ended by themselves.

@@ -88,21 +88,19 @@ impl RunInput {
 /// see: it must hold nothing of the agent's address, headers or answer.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AgentFailure {
-    /// No connection to the agent was possible.
-    #[error("cannot connect to the agent")]
+    /// No connection to the agent was possible, it answered with a status other than 2xx, or not with an event stream. One
+    /// answer for all three, so that nobody finds out what listens at an address. The server's log has the difference.
+    #[error("cannot reach the agent, or it answers with no event stream: the server's log has the details")]
     Unreachable,
+    /// The port of the agent's address is that of another kind of service.
+    #[error("the agent's address has a port below 1024 that is neither 80 nor 443")]
+    ForbiddenPort,
     /// The agent was made over the API, and its address leads into a network that is not allowed for such agents.
     #[error(
         "the agent's address is not on the public internet: the server's operator can allow its network with \
          --allow-agent-networks"
     )]
     Forbidden,
-    /// The agent answered with a status other than 2xx.
-    #[error("the agent rejected the run with HTTP status {0}")]
-    Refused(u16),
-    /// The agent's answer is not an event stream.
-    #[error("the agent's response is not an event stream: expected content type text/event-stream")]
-    NotAStream,
     /// The agent sent no byte until its read timeout.
     #[error("the agent sent nothing for {} s", .0.as_secs())]
     Silent(Duration),
@@ -125,9 +123,7 @@ impl AgentFailure {
     pub fn code(&self) -> &'static str {
         match self {
             Self::Unreachable => "agent-unreachable",
-            Self::Forbidden => "agent-address-forbidden",
-            Self::Refused(_) => "agent-refused",
-            Self::NotAStream => "agent-not-a-stream",
+            Self::Forbidden | Self::ForbiddenPort => "agent-address-forbidden",
             Self::Silent(_) => "agent-silent",
             Self::Broken => "agent-broken",
             Self::InvalidEvent(_) => "agent-invalid-event",

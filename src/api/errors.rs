@@ -20,6 +20,8 @@ impl From<AgentError> for Problem {
                 };
                 Self::new(kind, detail).with(json!({ "interruptIds": breach.interrupts() }))
             }
+            AgentError::OtherOrigin(_) => Self::new(Type::Forbidden, detail).with(json!({ "scope": "admin" })),
+            AgentError::Overtaken(_) => Self::new(Type::Busy, detail).retry_after(1_000),
             AgentError::BackendApproves(_) => Self::new(Type::Forbidden, detail),
             AgentError::RunTaken(_) | AgentError::RunUsed(_) => Self::new(Type::RunExists, detail),
             AgentError::InvalidAgent(_) => Self::new(Type::InvalidAgent, detail),

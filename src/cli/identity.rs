@@ -4,15 +4,18 @@ use std::{
     fs,
     io::{self, Write},
     path::PathBuf,
+    pin::pin,
 };
 
 use clap::{Args, Subcommand, builder::RangedU64ValueParser};
 use serde_json::{Value, json};
-use threadline_core::limits::{DEFAULT_PAGE, MAX_PAGE};
+use threadline_client::Client;
+use threadline_core::limits::{AUDIT_POLL, DEFAULT_PAGE, MAX_PAGE};
 
 use super::{
     connect::ConnectArgs,
     error::CliError,
+    following::ctrl_c,
     output::{note, shown},
 };
 
@@ -23,7 +26,9 @@ Examples:
   threadline keys create backend                            Prints the key, once
   threadline keys create board --scopes read --days 30
   threadline keys list
-  threadline keys revoke backend
+  threadline keys revoke backend                            Ends all tokens that it has created as well
+  threadline keys revoke ci --and-made                      And the keys that were created with it
+  threadline keys sign-out backend                          Ends its tokens; the key stays valid
   threadline --project acme keys create backend             In another project, with the operator's key
 
 Scopes: read, chat, approve, produce, agents, tokens (these six if none are named), admin, metrics.")]
@@ -47,8 +52,16 @@ enum KeysCommand {
     },
     /// List the keys, without the keys themselves
     List,
-    /// Revoke a key, and close its sockets and streams
+    /// Revoke a key, end the tokens that it has created, and close their sockets and streams
     Revoke {
+        /// ID of the key
+        key_id: String,
+        /// Also revoke the keys that were created with it, and with those
+        #[arg(long)]
+        and_made: bool,
+    },
+    /// End the tokens that a key has created; the key stays valid
+    SignOut {
         /// ID of the key
         key_id: String,
     },
@@ -67,7 +80,7 @@ pub struct TokenArgs {
     #[arg(long, value_delimiter = ',', value_name = "SCOPE")]
     scopes: Option<Vec<String>>,
     /// Minutes until the token expires
-    #[arg(long, value_name = "N", default_value_t = 60, value_parser = RangedU64ValueParser::<u64>::new().range(1..=10_080))]
+    #[arg(long, value_name = "N", default_value_t = 60, value_parser = RangedU64ValueParser::<u64>::new().range(1..=43_200))]
     minutes: u64,
 }
 
@@ -93,7 +106,7 @@ enum ProjectsCommand {
         /// ID of the project
         project_id: String,
     },
-    /// Create a project, or replace its settings (JSON: issuer, retention, limits)
+    /// Create a project, or replace its settings (JSON: issuer, retention, limits, tokenScopes, maxTokenSeconds, agentOrigins, auditDays)
     Set {
         /// ID of the project
         project_id: String,
@@ -108,6 +121,11 @@ enum ProjectsCommand {
         #[arg(value_parser = RangedU64ValueParser::<u64>::new().range(1..))]
         count: u64,
     },
+    /// Sign out all users of a project: their tokens end, and their sockets and streams are closed
+    SignOut {
+        /// ID of the project
+        project_id: String,
+    },
     /// Rotate the secret of a project's user tokens, and print it: it is shown only once
     RenewSecret {
         /// ID of the project
@@ -117,6 +135,10 @@ enum ProjectsCommand {
 
 /// Administration of a project's users.
 #[derive(Debug, Clone, Args)]
+#[command(after_help = "\
+Examples:
+  threadline users sign-out alice            After a theft: all tokens end; backends sign the user in again
+  threadline users erase alice --yes")]
 pub struct UsersArgs {
     #[command(subcommand)]
     command: UsersCommand,
@@ -124,6 +146,11 @@ pub struct UsersArgs {
 
 #[derive(Debug, Clone, Subcommand)]
 enum UsersCommand {
+    /// Sign a user out: the user's tokens end, and sockets and streams are closed
+    SignOut {
+        /// ID of the user
+        user_id: String,
+    },
     /// Erase a user: threads with logs, runs, names, snapshots and annotations, and the feed; prints the receipt
     Erase {
         /// ID of the user
@@ -140,6 +167,12 @@ pub struct AuditArgs {
     /// Maximum number of entries, the newest first
     #[arg(long, value_name = "N", default_value_t = DEFAULT_PAGE, value_parser = RangedU64ValueParser::<usize>::new().range(1..))]
     limit: usize,
+    /// Show new entries as they come, from 5 seconds after they were written
+    #[arg(long, conflicts_with = "limit")]
+    follow: bool,
+    /// With --follow: begin after the entry with this number [default: only new entries]
+    #[arg(long, value_name = "NUMBER", requires = "follow")]
+    after: Option<i64>,
 }
 
 pub async fn keys(connect: &ConnectArgs, args: &KeysArgs, out: &mut impl Write) -> Result<(), CliError> {
@@ -167,13 +200,26 @@ pub async fn keys(connect: &ConnectArgs, args: &KeysArgs, out: &mut impl Write) 
                 };
                 let born = if key["born"] == "development" { "  development mode" } else { "" };
                 let (id, created) = (text(&key["keyId"]), text(&key["createdAt"]));
-                writeln!(out, "{id}  {}  {created}  {state}{born}", scopes.join(","))?;
+                let made_by = key["madeBy"].as_str().map(|by| format!("  made by {}", shown(by, usize::MAX)));
+                let used = key["lastUsedAt"].as_str().map_or("never used".to_owned(), |at| format!("last used {at}"));
+                let made_by = made_by.unwrap_or_default();
+                writeln!(out, "{id}  {}  {created}  {state}  {used}{made_by}{born}", scopes.join(","))?;
             }
         }
-        KeysCommand::Revoke { key_id } => {
-            let key = client.revoke_key(key_id).await?;
+        KeysCommand::Revoke { key_id, and_made } => {
+            let key = client.revoke_key(key_id, *and_made).await?;
             writeln!(out, "{} revoked {}", text(&key["keyId"]), text(&key["revokedAt"]))?;
+            let names = |name: &str| key[name].as_array().into_iter().flatten().map(text).collect::<Vec<_>>();
+            for made in names("alsoRevoked") {
+                writeln!(out, "{made} revoked")?;
+            }
+            let valid = names("stillValid");
+            if !valid.is_empty() {
+                let names = valid.join(", ");
+                note(&format!("created with this key, and still valid: {names}; revoke them as well with --and-made"));
+            }
         }
+        KeysCommand::SignOut { key_id } => signed_out(out, &client.sign_out_key(key_id).await?)?,
     }
     Ok(())
 }
@@ -209,6 +255,7 @@ pub async fn projects(connect: &ConnectArgs, args: &ProjectsArgs, out: &mut impl
         ProjectsCommand::ApproveRetention { project_id, count } => {
             document(out, &client.approve_retention(project_id, *count).await?)?;
         }
+        ProjectsCommand::SignOut { project_id } => signed_out(out, &client.sign_out_project(project_id).await?)?,
         ProjectsCommand::RenewSecret { project_id } => {
             writeln!(out, "{}", text(&client.renew_token_secret(project_id).await?["secret"]))?;
             note(
@@ -220,20 +267,69 @@ pub async fn projects(connect: &ConnectArgs, args: &ProjectsArgs, out: &mut impl
 }
 
 pub async fn users(connect: &ConnectArgs, args: &UsersArgs, out: &mut impl Write) -> Result<(), CliError> {
-    let UsersCommand::Erase { user_id, .. } = &args.command;
-    Ok(document(out, &connect.client()?.erase_user(user_id).await?)?)
+    let client = connect.client()?;
+    match &args.command {
+        UsersCommand::SignOut { user_id } => signed_out(out, &client.sign_out_user(user_id).await?)?,
+        UsersCommand::Erase { user_id, .. } => document(out, &client.erase_user(user_id).await?)?,
+    }
+    Ok(())
 }
 
-/// Runs `threadline audit`: reads pages until `--limit` entries are shown or none are left.
+fn signed_out(out: &mut impl Write, answer: &Value) -> io::Result<()> {
+    writeln!(out, "tokens that were issued before {} have ended", text(&answer["notBefore"]))
+}
+
+fn show_entry(out: &mut impl Write, entry: &Value) -> io::Result<()> {
+    let [at, actor, action] = ["at", "actor", "action"].map(|name| text(&entry[name]));
+    writeln!(out, "{at}  {actor}  {action}  {}", shown(&entry["facts"].to_string(), usize::MAX))
+}
+
+/// Shows the entries after a number as they come, until the user presses Ctrl-C.
+async fn follow(client: &Client, after: Option<i64>, out: &mut impl Write) -> Result<(), CliError> {
+    let mut after = match after {
+        Some(after) => after,
+        None => client.audit(1, None).await?["entries"][0]["number"].as_i64().unwrap_or(0),
+    };
+    let mut interrupted = pin!(ctrl_c());
+    loop {
+        let full = match client.audit_after(after, MAX_PAGE).await {
+            Ok(page) => {
+                let entries = page["entries"].as_array().map(Vec::as_slice).unwrap_or_default();
+                for entry in entries {
+                    show_entry(out, entry)?;
+                    after = entry["number"].as_i64().unwrap_or(after);
+                }
+                entries.len() >= MAX_PAGE
+            }
+            Err(error) if error.is_retryable() => {
+                note(&format!("{error}; retrying"));
+                false
+            }
+            Err(error) => return Err(error.into()),
+        };
+        out.flush()?;
+        if full {
+            continue;
+        }
+        tokio::select! {
+            () = tokio::time::sleep(AUDIT_POLL) => {}
+            () = interrupted.as_mut() => return Ok(()),
+        }
+    }
+}
+
+/// Runs `threadline audit`: reads pages until `--limit` entries are shown or none are left, or follows the log.
 pub async fn audit(connect: &ConnectArgs, args: &AuditArgs, out: &mut impl Write) -> Result<(), CliError> {
     let client = connect.client()?;
+    if args.follow {
+        return follow(&client, args.after, out).await;
+    }
     let (mut left, mut cursor) = (args.limit, None::<String>);
     loop {
         let page = client.audit(left.min(MAX_PAGE), cursor.as_deref()).await?;
         let entries = page["entries"].as_array().map(Vec::as_slice).unwrap_or_default();
         for entry in entries {
-            let [at, actor, action] = ["at", "actor", "action"].map(|name| text(&entry[name]));
-            writeln!(out, "{at}  {actor}  {action}  {}", shown(&entry["facts"].to_string(), usize::MAX))?;
+            show_entry(out, entry)?;
         }
         left = left.saturating_sub(entries.len());
         cursor = page["nextCursor"].as_str().map(str::to_owned);

@@ -154,11 +154,11 @@ pub enum Command {
     Token(identity::TokenArgs),
     /// Create projects, and change their settings
     Projects(identity::ProjectsArgs),
-    /// Erase users
+    /// Sign out and erase users
     Users(identity::UsersArgs),
     /// List and restore threads that retention has put in the trash
     Trash(TrashArgs),
-    /// Show the audit log of a project
+    /// Show or follow the audit log of a project
     Audit(identity::AuditArgs),
     /// List the nodes of an installation
     Nodes,

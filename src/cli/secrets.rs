@@ -1,17 +1,20 @@
 //! `threadline secrets`: the keys under which the secrets of a store are sealed.
 
-use std::io::Write;
+use std::{collections::BTreeSet, io::Write};
 
 use clap::{Args, Subcommand};
 use serde_json::json;
-use threadline_core::{AuditEntry, ProjectId};
+use threadline_core::{AuditEntry, ProjectId, Timestamp};
 use threadline_store::{SecretAccess, SecretForm, SecretName, StoredProject, TransferStore};
 
 use super::{
     error::CliError,
     transfer::{PlaceArgs, SecretKeyArgs},
 };
-use crate::app::{CommandStore, MissingData, StoreChoice};
+use crate::{
+    app::{CommandStore, MissingData, StoreChoice},
+    transfer::projects::sign_out,
+};
 
 /// Operation on the secrets of a store.
 #[derive(Debug, Clone, Args)]
@@ -105,6 +108,12 @@ async fn renew(store: &dyn TransferStore, out: &mut impl Write) -> Result<(), Cl
         action: "secrets.renewed".to_owned(),
         facts,
     };
+    // With the root of digests the subjects of earlier sign-outs may be lost: they become one of each project.
+    let cutoffs = store.cutoffs(Timestamp(i64::MIN)).await.map_err(told)?;
+    for project in cutoffs.into_iter().map(|cutoff| cutoff.project).collect::<BTreeSet<_>>() {
+        sign_out(store, &project, store.clock().now(), "operator").await.map_err(told)?;
+        writeln!(out, "project {project}: its users are signed out")?;
+    }
     for (name, _) in forms.into_iter().filter(|(_, form)| *form == SecretForm::Unopened) {
         match name {
             // A root that no key opens was replaced when the store was opened.
@@ -123,7 +132,7 @@ async fn renew(store: &dyn TransferStore, out: &mut impl Write) -> Result<(), Cl
             SecretName::Agent(project, id) => {
                 let entry = entry(&project, json!({ "removedAgent": id.as_str() }).to_string());
                 store.record(&entry).await.map_err(told)?;
-                store.delete_agent(&project, &id).await.map_err(told)?;
+                store.delete_agent(&project, &id, None).await.map_err(told)?;
                 writeln!(out, "agent {id} of project {project}: removed, create it again")?;
             }
         }

@@ -220,7 +220,7 @@ mod tests {
         assert_eq!(heard(much).await, Err("the response is too long".to_owned()));
         let endless = stream::repeat_with(|| Ok(Bytes::from_static(br#"{"type":"CUSTOM","name":"n","value":0}"#)));
         assert!(matches!(hear(endless.boxed()).await, Err(Unnamed::Endless)));
-        let broken = stream::iter([Err(AgentFailure::Refused(429))]).boxed();
-        assert!(matches!(hear(broken).await, Err(Unnamed::Failed(AgentFailure::Refused(429)))));
+        let broken = stream::iter([Err(AgentFailure::Unreachable)]).boxed();
+        assert!(matches!(hear(broken).await, Err(Unnamed::Failed(AgentFailure::Unreachable))));
     }
 }

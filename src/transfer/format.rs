@@ -293,11 +293,19 @@ pub struct ProjectFacts {
     /// Absent in an export without secrets.
     #[serde(skip_serializing_if = "Option::is_none")]
     secrets: Option<Box<RawValue>>,
+    /// Last time of issue of a token that some sign-out of the project refuses. The digests of its subjects mean nothing in
+    /// another store, so that there all tokens of the project that were issued up to then end. Absent without a sign-out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    signed_out: Option<Timestamp>,
 }
 
 impl ProjectFacts {
     /// Facts of this project.
-    pub fn of(project: StoredProject, exported: ExportedSecrets) -> Result<Self, StoreError> {
+    pub fn of(
+        project: StoredProject,
+        signed_out: Option<Timestamp>,
+        exported: ExportedSecrets,
+    ) -> Result<Self, StoreError> {
         let StoredProject { id, settings, secrets, .. } = project;
         let secrets = match (exported, secrets) {
             (ExportedSecrets::LeftOut, _) => None,
@@ -306,14 +314,15 @@ impl ProjectFacts {
                 return Err(StoreError::Corrupt(format!("the secrets of the project {id} cannot be opened")));
             }
         };
-        Ok(Self { project_id: id, settings: raw(settings)?, secrets })
+        Ok(Self { project_id: id, settings: raw(settings)?, secrets, signed_out })
     }
 
-    /// Builds a new project, at version 1.
-    pub fn project(self) -> StoredProject {
+    /// Builds a new project, at version 1, and the time of its last sign-out.
+    pub fn project(self) -> (StoredProject, Option<Timestamp>) {
         let (settings, secrets) =
             (self.settings.get().to_owned(), self.secrets.map(|secrets| secrets.get().to_owned()));
-        StoredProject { id: self.project_id, version: 1, settings, secrets, sealed: false }
+        let project = StoredProject { id: self.project_id, version: 1, settings, secrets, sealed: false };
+        (project, self.signed_out)
     }
 }
 
@@ -331,6 +340,9 @@ pub struct KeyFacts {
     /// Absent in the line of a key that was made by a server with authentication, as in earlier exports.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     born: Option<String>,
+    /// Key with which the key was made; absent if there is none, as in earlier exports.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    made_by: Option<KeyId>,
 }
 
 impl KeyFacts {
@@ -345,6 +357,7 @@ impl KeyFacts {
             expires_at: key.expires_at,
             revoked_at: key.revoked_at,
             born: (key.born != Born::Authenticated).then(|| key.born.as_str().to_owned()),
+            made_by: key.made_by,
         }
     }
 
@@ -371,6 +384,8 @@ impl KeyFacts {
             expires_at: self.expires_at,
             revoked_at: self.revoked_at,
             born: self.born.as_deref().map_or(Born::Authenticated, Born::named),
+            made_by: self.made_by,
+            last_used: None,
         };
         Ok((key, digest))
     }
@@ -435,6 +450,7 @@ mod tests {
             expires_at: None,
             revoked_at: None,
             born: None,
+            made_by: None,
         };
         let (key, digest) = written(&"0f".repeat(32), "read write").key().expect("a key");
         assert_eq!((key.scopes, digest), (Scopes::TOKEN, Digest([15; 32])));

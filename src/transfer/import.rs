@@ -276,7 +276,7 @@ async fn put_agents(
     for agent in agents {
         let own = there.iter().find(|own| (&own.0, &own.1) == (&agent.project_id, &agent.agent_id));
         match own {
-            None => store.put_agent(&agent.project_id, &agent.agent_id, agent.definition.get()).await?,
+            None => store.put_agent(&agent.project_id, &agent.agent_id, agent.definition.get(), None).await?,
             Some((_, _, definition)) if definition == agent.definition.get() => {}
             Some(_) => refused.push(Refusal {
                 what: format!("agent {} of project {}", agent.agent_id, agent.project_id),

@@ -18,7 +18,7 @@ mod format;
 pub(crate) mod fuzzing;
 mod import;
 mod manifest;
-mod projects;
+pub mod projects;
 mod reading;
 mod selection;
 mod verify;

@@ -8,8 +8,11 @@ use super::{
     reading::Lines,
     selection::ExportedSecrets,
 };
-use threadline_core::{ApiKey, Digest};
-use threadline_store::{StoreError, StoredProject, TransferStore};
+use threadline_core::{ApiKey, Cutoff, CutoffKind, Digest, ProjectId, Timestamp};
+use threadline_store::{
+    StoreError, StoredProject, TransferStore,
+    credentials::{CUTOFF_DIGESTS, cutoff_parts},
+};
 
 /// Writes the file of projects. Returns `None`, and leaves no file, if there are no projects and no keys.
 pub async fn write(
@@ -18,8 +21,11 @@ pub async fn write(
     secrets: ExportedSecrets,
 ) -> Result<Option<FileEntry>, TransferError> {
     let mut lines = Vec::new();
+    let cutoffs = store.cutoffs(Timestamp(i64::MIN)).await?;
     for project in store.projects().await? {
-        lines.push(ProjectLine::Project(ProjectFacts::of(project, secrets)?));
+        let own = cutoffs.iter().filter(|cutoff| cutoff.project == project.id);
+        let signed_out = own.map(|cutoff| cutoff.not_before).max();
+        lines.push(ProjectLine::Project(ProjectFacts::of(project, signed_out, secrets)?));
     }
     for (key, digest) in store.all_keys().await? {
         lines.push(ProjectLine::Key(KeyFacts::of(key, &digest)));
@@ -37,7 +43,7 @@ pub async fn write(
 }
 
 enum Item {
-    Project(StoredProject),
+    Project(StoredProject, Option<Timestamp>),
     Key(ApiKey, Digest),
 }
 
@@ -46,7 +52,10 @@ fn read(directory: &Directory, facts: Facts) -> Result<Vec<Item>, Damage> {
     let mut items = Vec::new();
     while lines.advance()? {
         items.push(match lines.parse()? {
-            ProjectLine::Project(project) => Item::Project(project.project()),
+            ProjectLine::Project(project) => {
+                let (project, signed_out) = project.project();
+                Item::Project(project, signed_out)
+            }
             ProjectLine::Key(key) => {
                 let (key, digest) = key.key().map_err(|what| lines.damage(what))?;
                 Item::Key(key, digest)
@@ -67,7 +76,10 @@ pub async fn put(
     let mut refused = Vec::new();
     for item in items {
         match item {
-            Item::Project(project) => {
+            Item::Project(project, signed_out) => {
+                if let Some(not_before) = signed_out {
+                    sign_out(store, &project.id, not_before, "import").await?;
+                }
                 if !put_project(store, &project).await? && !is_there(store, &project).await? {
                     refused.push(Refusal {
                         what: format!("project {}", project.id),
@@ -98,6 +110,20 @@ async fn put_project(store: &dyn TransferStore, project: &StoredProject) -> Resu
     Ok(store.put_project(&StoredProject { secrets, ..project.clone() }, None).await?)
 }
 
+/// Ends all tokens of a project that were issued up to a time. Of an import it comes before the secrets, with which tokens are
+/// valid again.
+pub async fn sign_out(
+    store: &dyn TransferStore,
+    project: &ProjectId,
+    not_before: Timestamp,
+    actor: &str,
+) -> Result<(), StoreError> {
+    let kind = CutoffKind::Project;
+    let subject = Digest(store.digest_key(CUTOFF_DIGESTS)?.digest(&cutoff_parts(project, kind, "")));
+    let (project, at, actor) = (project.clone(), store.clock().now(), actor.to_owned());
+    store.put_cutoff(&Cutoff { project, kind, subject, not_before, at, actor }, None).await
+}
+
 async fn is_there(store: &dyn TransferStore, project: &StoredProject) -> Result<bool, TransferError> {
     let all = store.projects().await?;
     let same = |own: &StoredProject| {
@@ -107,7 +133,7 @@ async fn is_there(store: &dyn TransferStore, project: &StoredProject) -> Result<
 }
 
 async fn is_known(store: &dyn TransferStore, key: &ApiKey, digest: &Digest) -> Result<bool, TransferError> {
-    let same = |own: &ApiKey| ApiKey { revoked_at: key.revoked_at, ..own.clone() } == *key;
+    let same = |own: &ApiKey| ApiKey { revoked_at: key.revoked_at, last_used: None, ..own.clone() } == *key;
     let known = store.key(digest).await?.is_some_and(|own| same(&own));
     if let Some(at) = key.revoked_at.filter(|_| known) {
         store.revoke_key(&key.project, &key.id, at, None).await?;

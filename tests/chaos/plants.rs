@@ -63,6 +63,8 @@ pub const PLANTS: &[Plant] = &[
     plant("trash-without-the-head", &[Kind::KillNode], |size| size),
     plant("any-role", &[Kind::KillNode], |size| size),
     plant("page-is-believed", &[Kind::KillNode], |size| size),
+    plant("key-outlived", &[Kind::KillNode], |size| size),
+    plant("cutoff-unread", &[Kind::KillNode], |size| size),
 ];
 
 impl Plant {

@@ -34,6 +34,8 @@ fn key(project: &ProjectId, id: &str, scopes: Scopes) -> ApiKey {
         expires_at: None,
         revoked_at: None,
         born: Born::Authenticated,
+        made_by: None,
+        last_used: None,
     }
 }
 

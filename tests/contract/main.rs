@@ -5,6 +5,7 @@ mod annotations;
 mod bus;
 mod clocks;
 mod concurrent;
+mod credentials;
 mod damage;
 #[path = "../shared/damaged_page.rs"]
 mod damaged_page;
@@ -61,6 +62,11 @@ macro_rules! contract {
 }
 
 contract! {
+    credentials:
+        a_cutoff_only_moves_forward
+        a_key_is_found_by_its_id_and_shows_its_last_use
+        the_audit_is_read_forward_and_old_entries_go
+        the_origin_of_an_agent_is_changed_by_who_saw_it;
     threads:
         a_create_is_idempotent
         a_thread_belongs_to_its_project_and_user

@@ -114,7 +114,7 @@ async fn put(store: &dyn TransferStore) {
     let (settings, secrets) = ("{}".to_owned(), Some(SECRETS.to_owned()));
     let new = StoredProject { id: project(), version: 1, settings, secrets, sealed: false };
     assert!(store.put_project(&new, None).await.expect("puts"));
-    store.put_agent(&project(), &agent("a"), DEFINITION).await.expect("puts");
+    store.put_agent(&project(), &agent("a"), DEFINITION, None).await.expect("puts");
 }
 
 /// Secrets and definitions that the store gives out.
@@ -157,7 +157,7 @@ async fn the_first_key_seals_and_a_reseal_follows_it(place: Place) {
     // A process that needs no secrets opens the store, and gets none.
     let store = place.open(SecretAccess::None).await.expect("opens");
     assert_eq!(seen(store.as_ref()).await, (None, Vec::new()));
-    assert!(store.put_agent(&project(), &agent("b"), DEFINITION).await.is_err());
+    assert!(store.put_agent(&project(), &agent("b"), DEFINITION, None).await.is_err());
     assert!(store.all_agents().await.is_err() && store.digest_key("test").is_err());
     store.shut_down().await;
     // The old key still opens; once all is sealed with the new one, it is not needed.
@@ -200,7 +200,7 @@ async fn one_secret_that_cannot_be_opened_leaves_the_others(place: Place) {
         sealed: false,
     };
     assert!(store.put_project(&other, None).await.expect("puts"));
-    store.put_agent(&project(), &agent("b"), "{}").await.expect("puts");
+    store.put_agent(&project(), &agent("b"), "{}", None).await.expect("puts");
     store.shut_down().await;
     // A writer of the database gives a project the secrets of another one, and an agent a foreign definition.
     let own = project();
@@ -255,7 +255,7 @@ async fn a_database_stays_unsealed_until_a_node_has_keys() {
     assert!(refused.contains("\"k\""), "{refused}");
     // The node without keys goes on with what is not sealed; what the others write is not for it.
     assert_eq!(seen(first.as_ref()).await, whole());
-    one.put_agent(&project(), &agent("b"), DEFINITION).await.expect("puts");
+    one.put_agent(&project(), &agent("b"), DEFINITION, None).await.expect("puts");
     assert_eq!(seen(first.as_ref()).await, whole(), "without the new one");
     assert_eq!(seen(two.as_ref()).await.1.len(), 2);
     assert_eq!(two.reseal().await.expect("seals"), 2);

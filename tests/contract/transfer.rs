@@ -243,7 +243,7 @@ pub async fn everything_is_listed_in_order(env: Env) {
     assert_eq!(env.store.count_threads().await.expect("counts"), 5);
     let other = ProjectId::new("another").expect("id");
     for (project, id) in [(project(), "b"), (project(), "a"), (other.clone(), "z")] {
-        env.store.put_agent(&project, &agent(id), "{}").await.expect("puts");
+        env.store.put_agent(&project, &agent(id), "{}", None).await.expect("puts");
     }
     let agents = env.store.all_agents().await.expect("agents");
     let agents: Vec<_> = agents.iter().map(|(project, id, _)| format!("{project}/{id}")).collect();

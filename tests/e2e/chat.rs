@@ -82,7 +82,7 @@ async fn a_chat_continues_from_turn_to_turn() {
         }
         // What the endpoint says of the key is for the log, not for users.
         let refused = say("teapot").await;
-        assert_eq!((&refused["status"], &refused["errorCode"]), (&json!("error"), &json!("agent-refused")));
+        assert_eq!((&refused["status"], &refused["errorCode"]), (&json!("error"), &json!("agent-unreachable")));
         assert!(!dev.get("/v1/threads/t/events").await.text().contains("k-secret"));
     })
     .await;

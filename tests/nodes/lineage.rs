@@ -361,20 +361,26 @@ async fn what_was_deleted_and_revoked_stays_so_after_a_loss_of_commits() {
 
     block_in_place(|| pair.lag());
     a.delete_thread("deleted", None).await.expect("deleted");
-    a.revoke_key("stolen").await.expect("revoked");
+    a.revoke_key("stolen", false).await.expect("revoked");
+    a.sign_out_user("alice").await.expect("signed out");
     b.erase_user("erased").await.expect("erased");
     b.put_project("default", &json!({ "limits": { "subscriptionsPerSocket": 77 } })).await.expect("set");
     let thread = |id: &str| format!("SELECT count(*) FROM threads WHERE id = '{id}' AND deleted = 0");
     let revoked = "SELECT count(*) FROM api_keys WHERE revoked_at IS NOT NULL";
     let set = "SELECT count(*) FROM projects WHERE settings LIKE '%77%'";
+    // Of the user who was signed out, and of the one who was erased.
+    let signed_out = "SELECT count(*) FROM cutoffs";
     let state = |ask: &dyn Fn(&str) -> i64| {
-        [thread("deleted"), thread("kept"), thread("private"), revoked.into(), set.into()].map(|sql| ask(&sql))
+        let threads = [thread("deleted"), thread("kept"), thread("private")].map(|sql| ask(&sql));
+        (threads, [revoked, set, signed_out].map(ask))
     };
-    assert_eq!(state(&|sql| pair.before(sql)), [0, 1, 0, 1, 1]);
-    assert_eq!(state(&|sql| pair.after(sql)), [1, 1, 1, 0, 0], "the standby has none of it");
+    assert_eq!(state(&|sql| pair.before(sql)), ([0, 1, 0], [1, 1, 2]));
+    assert_eq!(state(&|sql| pair.after(sql)), ([1, 1, 1], [0, 0, 0]), "the standby has none of it");
     block_in_place(|| pair.fail_over());
-    eventually("they are carried out again", async || (state(&|sql| pair.after(sql)) == [0, 1, 0, 1, 1]).then_some(()))
-        .await;
+    eventually("they are carried out again", async || {
+        (state(&|sql| pair.after(sql)) == ([0, 1, 0], [1, 1, 2])).then_some(())
+    })
+    .await;
     for node in &cluster.nodes {
         ready(node).await;
         let mut config = ClientConfig::new(&node.url);

@@ -2,7 +2,7 @@
 
 use std::{fs, path::Path, sync::Arc};
 
-use threadline_core::{ApiKey, Born, Clock, Digest, KeyId, ProjectId, Scope, Scopes, Timestamp};
+use threadline_core::{ApiKey, Born, Clock, Cutoff, CutoffKind, Digest, KeyId, ProjectId, Scope, Scopes, Timestamp};
 use threadline_store::{StoredProject, TransferStore, memory::MemoryStore, postgres::PgStore, sqlite::SqliteStore};
 
 use threadline::{
@@ -31,6 +31,8 @@ fn key(whose: &str, id: &str) -> ApiKey {
         expires_at: None,
         revoked_at: None,
         born: Born::Authenticated,
+        made_by: None,
+        last_used: None,
     }
 }
 
@@ -45,7 +47,13 @@ async fn fill(store: &Store) {
         let put = StoredProject { id: project(id), version, settings: settings.to_owned(), secrets, sealed: false };
         assert!(store.put_project(&put, None).await.expect("puts"));
     }
-    let old = ApiKey { expires_at: Some(Timestamp(9)), revoked_at: Some(Timestamp(7)), ..key("a", "old") };
+    for (n, kind) in [CutoffKind::User, CutoffKind::Key].into_iter().enumerate() {
+        let (not_before, at) = (Timestamp(1_795_000_000_002 + n as i64), Timestamp(7));
+        let cutoff = Cutoff { project: project("a"), kind, subject: digest(1), not_before, at, actor: "x".to_owned() };
+        store.put_cutoff(&cutoff, None).await.expect("puts");
+    }
+    let made_by = Some(KeyId::new("k").expect("id"));
+    let old = ApiKey { made_by, expires_at: Some(Timestamp(9)), revoked_at: Some(Timestamp(7)), ..key("a", "old") };
     let tried = ApiKey { born: Born::Development, ..key("b", "k") };
     for (n, key) in [(0x0f, key("a", "k")), (0xf0, old), (3, tried), (4, key("no settings", "k"))] {
         assert!(store.put_key(&key, &digest(n), None).await.expect("puts"));
@@ -87,6 +95,12 @@ async fn keys_and_projects_go_through_every_store() {
             let there = store.key(&digest(n)).await.expect("reads");
             assert!(there.is_some() && there == source.key(&digest(n)).await.expect("reads"), "{n}");
         }
+        // A sign-out of whomever has become one of the project, since its subject has no name here.
+        let cutoffs = store.cutoffs(Timestamp(i64::MIN)).await.expect("reads");
+        let [Cutoff { project: of, kind: CutoffKind::Project, not_before, .. }] = &cutoffs[..] else {
+            panic!("{cutoffs:?}");
+        };
+        assert_eq!((of, *not_before), (&project("a"), Timestamp(1_795_000_000_003)));
         let projects = store.projects().await.expect("reads");
         let settings: Vec<_> = projects.iter().map(|project| (project.version, project.settings.as_str())).collect();
         assert_eq!(settings, [(1, "{\"retention\":{}}"), (1, "{}")], "made anew, as they are");
@@ -102,7 +116,7 @@ async fn an_export_without_secrets_has_none_and_gets_new_ones() {
     let store = memory();
     fill(&store).await;
     let agent = threadline_core::AgentId::new("agent").expect("id");
-    store.put_agent(&project("a"), &agent, "{\"url\":\"https://a.example/?key=s3cret\"}").await.expect("puts");
+    store.put_agent(&project("a"), &agent, "{\"url\":\"https://a.example/?key=s3cret\"}", None).await.expect("puts");
     let named = ["projects.ndjson", "agents.ndjson"];
     let has = |text: &str| {
         let read = |name: &&str| fs::read_to_string(at("files").join(name)).unwrap_or_default();

@@ -17,9 +17,26 @@ impl Client {
         self.json(self.request(Method::POST, self.url(&["keys"])?).json(body)).await
     }
 
-    /// Revokes an API key. May safely be repeated.
-    pub async fn revoke_key(&self, key: &str) -> Result<Value, ClientError> {
-        self.json(self.request(Method::DELETE, self.url(&["keys", key])?)).await
+    /// Revokes an API key, with `and_made` also all that were made with it. May safely be repeated.
+    pub async fn revoke_key(&self, key: &str, and_made: bool) -> Result<Value, ClientError> {
+        let mut url = self.url(&["keys", key])?;
+        put(&mut url, "andMade", and_made.then_some("true"));
+        self.json(self.request(Method::DELETE, url)).await
+    }
+
+    /// Ends all tokens that a key has made. May safely be repeated.
+    pub async fn sign_out_key(&self, key: &str) -> Result<Value, ClientError> {
+        self.json(self.request(Method::POST, self.url(&["keys", key, "sign-out"])?)).await
+    }
+
+    /// Ends all tokens of a user. May safely be repeated.
+    pub async fn sign_out_user(&self, user: &str) -> Result<Value, ClientError> {
+        self.json(self.request(Method::POST, self.url(&["users", user, "sign-out"])?)).await
+    }
+
+    /// Ends all tokens of a project. May safely be repeated.
+    pub async fn sign_out_project(&self, project: &str) -> Result<Value, ClientError> {
+        self.json(self.request(Method::POST, self.url(&["projects", project, "sign-out"])?)).await
     }
 
     /// Makes a token for an end user of the project.
@@ -81,6 +98,14 @@ impl Client {
         let mut url = self.url(&["audit"])?;
         put(&mut url, "limit", Some(&limit.to_string()));
         put(&mut url, "cursor", cursor);
+        self.json(self.request(Method::GET, url)).await
+    }
+
+    /// Reads the entries of the audit log with a greater number, oldest first, without those of the last seconds.
+    pub async fn audit_after(&self, after: i64, limit: usize) -> Result<Value, ClientError> {
+        let mut url = self.url(&["audit"])?;
+        put(&mut url, "limit", Some(&limit.to_string()));
+        put(&mut url, "after", Some(&after.to_string()));
         self.json(self.request(Method::GET, url)).await
     }
 }

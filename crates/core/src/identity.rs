@@ -4,7 +4,10 @@ use std::{collections::BTreeMap, time::Duration};
 
 use serde::{Deserialize, Serialize};
 
-use super::{Credential, KeyId, Principal, ProjectId, ProjectLimits, Scope, Scopes, Timestamp, limits::TRASH_DAYS};
+use super::{
+    Credential, KeyId, Principal, ProjectId, ProjectLimits, Scope, Scopes, Timestamp,
+    limits::{AUDIT_DAYS, TOKEN_SECONDS, TRASH_DAYS},
+};
 
 /// SHA-256 of a secret, which is all that is kept of the secret.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -27,6 +30,19 @@ pub struct ApiKey {
     pub revoked_at: Option<Timestamp>,
     /// Mode of the server that made the key.
     pub born: Born,
+    /// Key with which the key was made; `None` if the operator made it, or in development mode.
+    pub made_by: Option<KeyId>,
+    /// Last use of the key that a node has noted; `None` if none has.
+    pub last_used: Option<KeyUse>,
+}
+
+/// Use of a key, as a node notes it from time to time.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KeyUse {
+    /// Time of the use.
+    pub at: Timestamp,
+    /// Address from which the key was used; `None` if the node does not know it.
+    pub from: Option<String>,
 }
 
 /// Mode of the server that made a key or token.
@@ -62,6 +78,53 @@ impl ApiKey {
     }
 }
 
+/// Holders of credentials that a sign-out concerns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum CutoffKind {
+    /// One user of a project.
+    User,
+    /// All that one key of a project has made tokens for.
+    Key,
+    /// All users of a project.
+    Project,
+}
+
+impl CutoffKind {
+    /// Every kind, each of them once.
+    pub const ALL: &'static [Self] = &[Self::User, Self::Key, Self::Project];
+
+    /// Name of the kind in the store.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::User => "user",
+            Self::Key => "key",
+            Self::Project => "project",
+        }
+    }
+
+    /// Kind of this name; `None` if there is none.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.iter().copied().find(|kind| kind.as_str() == name)
+    }
+}
+
+/// Sign-out: tokens of its subject that were issued up to a time are no longer valid.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Cutoff {
+    /// Project of the tokens.
+    pub project: ProjectId,
+    /// Kind of the subject.
+    pub kind: CutoffKind,
+    /// Keyed digest of the subject's name: the name of an erased user must not be kept.
+    pub subject: Digest,
+    /// Last time of issue that is refused.
+    pub not_before: Timestamp,
+    /// Time at which the cutoff was stored last.
+    pub at: Timestamp,
+    /// Actor, as in an [`AuditEntry`].
+    pub actor: String,
+}
+
 /// Settings of a project, as the API reads and writes them.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
@@ -80,12 +143,32 @@ pub struct ProjectSettings {
     /// Scopes of a user's token that names none; [`Scopes::USER`] if absent.
     #[serde(skip_serializing_if = "Option::is_none", with = "scope_names")]
     pub token_scopes: Option<Scopes>,
+    /// Longest life of a user's token, in seconds; absent for [`TOKEN_SECONDS`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_token_seconds: Option<u64>,
+    /// Origins (`https://agents.example`, `http://10.1.2.3:8000`) to which the scope `agents` alone may point an agent that
+    /// was elsewhere before.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub agent_origins: Vec<String>,
+    /// Days for which entries of the audit log are kept; absent for [`AUDIT_DAYS`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub audit_days: Option<u32>,
 }
 
 impl ProjectSettings {
     /// Scopes of a user's token that names none.
     pub fn default_scopes(&self) -> Scopes {
         self.token_scopes.unwrap_or(Scopes::USER)
+    }
+
+    /// Longest life of a user's token.
+    pub fn longest_token(&self) -> Duration {
+        Duration::from_secs(self.max_token_seconds.unwrap_or(TOKEN_SECONDS))
+    }
+
+    /// Time for which entries of the audit log are kept.
+    pub fn audit_age(&self) -> Duration {
+        Duration::from_secs(24 * 3_600) * self.audit_days.unwrap_or(AUDIT_DAYS)
     }
 }
 
@@ -180,7 +263,7 @@ pub struct AuditEntry {
     pub project: ProjectId,
     /// Time of the action.
     pub at: Timestamp,
-    /// Actor: `operator`, `development`, `key:<id>`, `user`, `retention` or `clock`.
+    /// Actor: `operator`, `development`, `key:<id>`, `user`, `retention`, `clock` or `node`.
     pub actor: String,
     /// Action by its stable name, such as `key.revoked`.
     pub action: String,

@@ -44,14 +44,15 @@ pub use id::{
     AgentId, AnnotationId, Epoch, Fence, IdError, IdText, KeyId, ProjectId, RunId, ThreadId, ThreadKey, UserId,
 };
 pub use identity::{
-    ApiKey, AuditEntry, Born, DEFAULT_PROJECT, Digest, Footprint, IssuerSettings, ProjectSettings, Retention,
+    ApiKey, AuditEntry, Born, Cutoff, CutoffKind, DEFAULT_PROJECT, Digest, Footprint, IssuerSettings, KeyUse,
+    ProjectSettings, Retention,
 };
 pub use lineage::{Generation, Judgement, LogHistory, PriorEpoch};
 pub use lines::lines;
 pub use node::{Node, NodeId};
 pub use origin::{AllowedOrigins, Origin};
 pub use page::{ListOrder, ListPosition, ReadFrom};
-pub use principal::{Credential, Principal, Scope, Scopes};
+pub use principal::{Credential, Principal, Scope, Scopes, TokenMaker};
 pub use quota::{Limit, Limits, ProjectLimits, Quotas};
 pub use run::{Run, RunStatus};
 pub use search::NameSearch;

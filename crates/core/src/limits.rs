@@ -580,8 +580,18 @@ pub const TOKEN_LEEWAY: Duration = Duration::from_secs(30);
 pub const MAX_TOKEN_LEEWAY: Duration = Duration::from_secs(600);
 /// Lifetime of a token that Threadline makes, if the request names none.
 pub const TOKEN_LIFETIME: Duration = Duration::from_secs(3_600);
-/// Longest lifetime of a token that Threadline makes.
-pub const MAX_TOKEN_LIFETIME: Duration = Duration::from_secs(7 * 24 * 3_600);
+/// Longest life of a user's token, in seconds, unless the project sets another.
+pub const TOKEN_SECONDS: u64 = 7 * 24 * 3_600;
+/// Longest life that a project can give its users' tokens, in seconds. Sign-outs are remembered for as long.
+pub const MAX_TOKEN_SECONDS: u64 = 30 * 24 * 3_600;
+/// Longest time by which a token may be issued in the future: the clock of its issuer may be wrong, but a token from
+/// the future would outlive a sign-out.
+pub const ISSUED_AHEAD: Duration = Duration::from_secs(10);
+/// Time between two looks for the sign-outs of other nodes.
+pub const CUTOFF_LOOK: Duration = Duration::from_secs(5);
+/// Time before the last look from which sign-outs are read again: another node's commit may have been slow, and its
+/// clock behind.
+pub const CUTOFF_OVERLAP: Duration = Duration::from_secs(120);
 /// Secrets of a project with which tokens may be signed: the newest, and the one before it.
 pub const MAX_TOKEN_SECRETS: usize = 2;
 /// Lifetime of a token for a thread's topic.
@@ -604,6 +614,33 @@ pub const CREDENTIAL_CHECK: Duration = Duration::from_secs(15);
 pub const MAX_KEY_LIFETIME: Duration = Duration::from_secs(36_500 * 24 * 3_600);
 /// Keys of one project.
 pub const MAX_KEYS: usize = 1_000;
+/// Time between two notes of the last uses of keys.
+pub const KEY_USE_NOTE: Duration = Duration::from_secs(60);
+/// Time after which noted tokens are in the audit log.
+pub const TRAIL_FLUSH: Duration = Duration::from_secs(1);
+/// Time over which refusals, and the tokens of a key, are summed for the audit log.
+pub const TRAIL_SUM: Duration = Duration::from_secs(60);
+/// Tokens of a key within [`TRAIL_SUM`] that have an entry each in the audit log.
+pub const TRAIL_TOKENS: u64 = 10;
+/// Entries of the audit log that a node keeps while the store is away; later ones are lost.
+pub const TRAIL_ENTRIES_KEPT: usize = 10_000;
+/// Groups of refusals in one entry of the audit log; the others are one sum.
+pub const TRAIL_GROUPS: usize = 100;
+/// Groups of refusals that a node keeps apart until it writes the entry.
+pub const TRAIL_GROUPS_KEPT: usize = 1_000;
+/// Days for which entries of the audit log are kept, unless the project sets another number.
+pub const AUDIT_DAYS: u32 = 400;
+/// Most days for which entries of the audit log can be kept: 100 years.
+pub const MAX_AUDIT_DAYS: u32 = 36_500;
+/// Old entries of the audit log removed by one statement.
+pub const AUDIT_SWEEP: usize = 1_000;
+/// Age at which an entry of the audit log is given to those who follow the log: entries of several nodes may be
+/// committed in another order than that of their numbers.
+pub const AUDIT_SETTLED: Duration = Duration::from_secs(5);
+/// Time between two reads of the audit log for one who follows it.
+pub const AUDIT_POLL: Duration = Duration::from_secs(1);
+/// Origins in a project's list.
+pub const MAX_AGENT_ORIGINS: usize = 100;
 /// Longest time of a retention setting, in days.
 pub const MAX_RETENTION_DAYS: u32 = 36_500;
 /// Days for which a thread stays in the trash, unless the project has another number.

@@ -148,6 +148,15 @@ impl fmt::Display for Scopes {
     }
 }
 
+/// Credential that made a token.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum TokenMaker {
+    /// API key of the project.
+    Key(KeyId),
+    /// Operator's key of the present configuration.
+    Operator,
+}
+
 /// Credential with which a principal was authenticated.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Credential {
@@ -167,8 +176,10 @@ pub enum Credential {
     /// Access that the holder of a key has lent to a web page. Valid as long as the key; the page is an untrusted
     /// client.
     Lent {
-        /// Id and digest of the key; `None` is the operator's.
-        key: Option<(KeyId, Digest)>,
+        /// Id of the key; `None` is the operator's.
+        key: Option<KeyId>,
+        /// Time at which the access was lent: a later sign-out ends it.
+        since: Timestamp,
         /// Time from which the key is no longer valid; `None` if it does not expire.
         expires_at: Option<Timestamp>,
     },
@@ -178,6 +189,10 @@ pub enum Credential {
         expires_at: Timestamp,
         /// Digest of the project's secret that the token was signed with; `None` if an issuer has signed it.
         signer: Option<Digest>,
+        /// Credential that made the token, with which it ends; `None` if the token names none.
+        by: Option<TokenMaker>,
+        /// Time at which the token was issued; `None` if the token does not tell.
+        issued_at: Option<Timestamp>,
     },
 }
 
@@ -194,13 +209,11 @@ impl Credential {
         }
     }
 
-    /// Credential for a page that is to act on behalf of this credential's holder.
-    pub fn lent(&self) -> Self {
+    /// Credential for a page that is to act from now on on behalf of this credential's holder.
+    pub fn lent(&self, since: Timestamp) -> Self {
         match self {
-            Self::Operator => Self::Lent { key: None, expires_at: None },
-            Self::Key { id, digest, expires_at } => {
-                Self::Lent { key: Some((id.clone(), *digest)), expires_at: *expires_at }
-            }
+            Self::Operator => Self::Lent { key: None, since, expires_at: None },
+            Self::Key { id, expires_at, .. } => Self::Lent { key: Some(id.clone()), since, expires_at: *expires_at },
             // In development mode no client is untrusted. A page keeps the credential that it has itself.
             Self::Development | Self::Lent { .. } | Self::Token { .. } => self.clone(),
         }
@@ -218,6 +231,9 @@ pub struct Principal {
     pub scopes: Scopes,
     /// Credential with which the principal was authenticated.
     pub credential: Credential,
+    /// Time at which the ticket was made that the caller has shown in place of the credential; `None` if it has shown the
+    /// credential.
+    pub ticket: Option<Timestamp>,
 }
 
 impl Principal {
@@ -228,7 +244,7 @@ impl Principal {
 
     /// Principal of a complete project, without authentication.
     pub fn project(project: ProjectId) -> Self {
-        Self { project, user: None, scopes: Scopes::ALL, credential: Credential::Development }
+        Self { project, user: None, scopes: Scopes::ALL, credential: Credential::Development, ticket: None }
     }
 
     /// True if this principal may see and change data that belongs to `owner` in `project`.
@@ -272,6 +288,16 @@ impl Principal {
         }
     }
 
+    /// Key behind the credential: the one that was shown, or that made what was shown.
+    pub fn key(&self) -> Option<&KeyId> {
+        match &self.credential {
+            Credential::Key { id, .. } => Some(id),
+            Credential::Token { by: Some(TokenMaker::Key(id)), .. } => Some(id),
+            Credential::Lent { key, .. } => key.as_ref(),
+            Credential::Token { .. } | Credential::Development | Credential::Operator => None,
+        }
+    }
+
     /// Time from which the principal is no longer valid; `None` if it does not expire.
     pub fn expires_at(&self) -> Option<Timestamp> {
         match &self.credential {
@@ -291,8 +317,9 @@ mod tests {
         let user = Principal::user(ProjectId::new("p").expect("id"), UserId::new("ann").expect("id"));
         let with = |credential| Principal { credential, ..user.clone() }.author().to_string();
         let (id, digest) = (KeyId::new("k").expect("id"), Digest([0; 32]));
-        assert_eq!(with(Credential::Token { expires_at: Timestamp(1), signer: None }), "user:ann");
-        assert_eq!(with(Credential::Lent { key: None, expires_at: None }), "user:ann");
+        let token = Credential::Token { expires_at: Timestamp(1), signer: None, by: None, issued_at: None };
+        assert_eq!(with(token), "user:ann");
+        assert_eq!(with(Credential::Lent { key: None, since: Timestamp(1), expires_at: None }), "user:ann");
         assert_eq!(with(Credential::Key { id, digest, expires_at: None }), "key:k");
         assert_eq!(
             (with(Credential::Operator), with(Credential::Development)),

@@ -15,6 +15,11 @@ use crate::{
     after_commit::{Listeners, LogCounters},
     cluster::bus::BusEnd,
     commit::{committer, pipeline},
+    credentials::{
+        Cutoffs, Trail, cutoffs,
+        sweep::{self, CredentialSweep},
+        trail,
+    },
     directory::Directory,
     health,
     lifecycle::Lifecycle,
@@ -53,6 +58,8 @@ impl Service {
         let lock_guard = Arc::new(lock_guard);
 
         let removals = Arc::new(Removals::default());
+        let cutoffs = Arc::new(Cutoffs::new(store.clone(), removals.clone()));
+        let trail = Arc::new(Trail::new(store.clone(), node));
         let listeners = Listeners::new(
             vec![
                 Box::new(directory.clone()),
@@ -98,6 +105,7 @@ impl Service {
                 bus: bus.clone(),
                 listeners: listeners.clone(),
                 removals: removals.clone(),
+                cutoffs: cutoffs.clone(),
                 lifecycle: lifecycle.clone(),
             }),
         };
@@ -132,7 +140,7 @@ impl Service {
             lifecycle: lifecycle.clone(),
             metrics: metrics.clone(),
             commits,
-            guard,
+            guard: guard.clone(),
             retention: retention.clone(),
         });
         let (in_store, counts, life) = (store.clone(), metrics.clone(), lifecycle.clone());
@@ -165,6 +173,11 @@ impl Service {
         }
         lifecycle.supervise("jobs::measure", jobs::measure(job_work));
         lifecycle.supervise("sweeps::run", sweeps::run(store.clone(), clock.clone(), life()));
+        lifecycle.supervise("cutoffs::run", cutoffs::run(cutoffs.clone(), life()));
+        lifecycle.supervise("trail::run", trail::run(trail.clone(), life()));
+        let sweep =
+            CredentialSweep { store: store.clone(), guard, cutoffs: cutoffs.clone(), lifecycle: lifecycle.clone() };
+        lifecycle.supervise("credentials::sweep", sweep::run(sweep));
         lifecycle.supervise("snapshots::run", snapshots::run(folder.clone(), life(), unprojected));
         lifecycle.supervise("nodes::run", nodes::run(node_beats));
         lifecycle.supervise("steps::run", nodes::steps::run(steps));
@@ -249,7 +262,7 @@ impl Service {
             events,
             followers: Followers { store: store.clone(), census },
             feed,
-            agents: AgentDefinitions { store },
+            agents: AgentDefinitions { store, clock: clock.clone() },
             annotations,
             projections,
             users,
@@ -262,6 +275,8 @@ impl Service {
             notices,
             retention,
             removals,
+            cutoffs,
+            trail,
             lifecycle,
         }
     }

@@ -10,6 +10,7 @@ mod authority;
 pub mod close_schedule;
 pub mod cluster;
 mod commit;
+pub mod credentials;
 mod directory;
 mod errors;
 pub mod health;
@@ -88,7 +89,7 @@ pub use crate::{
     },
     store_status::StoreState,
     usecases::{
-        agents::AgentDefinitions,
+        agents::{AgentDefinitions, NewDefinition},
         annotations::Annotations,
         conversations::{Condition, Conversations, Outcome, Save, Saved},
         threads::{CreateThread, EditThread, ListRequest, Threads},
@@ -175,6 +176,8 @@ pub struct Service {
     notices: Arc<run_notices::RunNotices>,
     retention: Arc<retention::Retention>,
     removals: Arc<Removals>,
+    cutoffs: Arc<credentials::Cutoffs>,
+    trail: Arc<credentials::Trail>,
     lifecycle: Lifecycle,
 }
 
@@ -247,6 +250,16 @@ impl Service {
     /// Time of the store's clock, read from the store.
     pub async fn store_time(&self) -> Result<Timestamp, StoreError> {
         Ok(self.health.store.status().await?.now)
+    }
+
+    /// Sign-outs, as this node knows them.
+    pub fn cutoffs(&self) -> &Arc<credentials::Cutoffs> {
+        &self.cutoffs
+    }
+
+    /// Trail of the use of credentials.
+    pub fn trail(&self) -> &Arc<credentials::Trail> {
+        &self.trail
     }
 
     /// Removals of this node, for those that are committed without the service.

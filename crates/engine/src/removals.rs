@@ -1,4 +1,4 @@
-//! Changes that take something away: deleted threads, erased users, revoked keys, settings of projects. A store that loses
+//! Changes that take something away: deleted threads, erased users, revoked keys, sign-outs, settings of projects. A store that loses
 //! commits brings back what they removed, so each node keeps its recent removals, and repeats them after a loss.
 
 use std::{
@@ -7,7 +7,7 @@ use std::{
 };
 
 use threadline_core::{
-    KeyId, ProjectId, Timestamp, UserId,
+    Cutoff, KeyId, ProjectId, Timestamp, UserId,
     limits::{REMOVAL_MEMORY, REMOVALS_KEPT},
 };
 use threadline_store::StoredProject;
@@ -24,6 +24,8 @@ pub enum Removal {
     User(ProjectId, UserId),
     /// An API key was revoked at this time.
     Key(ProjectId, KeyId, Timestamp),
+    /// A user, or all that a key has made tokens for, or a complete project was signed out.
+    Cutoff(Cutoff),
     /// A project has these settings and secrets now.
     Project(StoredProject),
 }

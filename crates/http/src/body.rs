@@ -240,8 +240,15 @@ mod tests {
         let large = |user: &str, ends: bool| {
             let (mut request, _) = pieces(1_536, ends);
             let user = Principal::user(ProjectId::new("p").expect("an id"), UserId::new(user).expect("an id"));
-            let token =
-                Principal { credential: Credential::Token { expires_at: Timestamp(i64::MAX), signer: None }, ..user };
+            let token = Principal {
+                credential: Credential::Token {
+                    expires_at: Timestamp(i64::MAX),
+                    signer: None,
+                    by: None,
+                    issued_at: None,
+                },
+                ..user
+            };
             request.extensions_mut().insert(BudgetOwner::of(&token));
             let bodies = bodies.clone();
             async move { bodies.read(request, MAX_BATCH_BYTES).await.map(|_| ()).map_err(|problem| problem.kind) }

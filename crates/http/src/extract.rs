@@ -20,6 +20,7 @@ use threadline_engine::limits::BudgetOwner;
 use crate::{
     HttpState,
     auth::{AuthError, Shown},
+    listener::PeerAddress,
     problem::Problem,
     routes::Access,
 };
@@ -60,9 +61,16 @@ impl<S: AsRef<HttpState> + Send + Sync> FromRequestParts<S> for Caller {
             ticket: ticket.as_deref(),
             user: id_header(&parts.headers, USER_HEADER).map_err(AuthError::BadUser)?,
             project: id_header(&parts.headers, PROJECT_HEADER).map_err(AuthError::BadProject)?,
+            address: parts.extensions.get().map(|PeerAddress(address)| *address),
         };
-        let principal = state.auth.authenticate(shown).await?;
-        access.check(&principal)?;
+        let principal = match state.auth.authenticate(shown).await {
+            Ok(principal) => principal,
+            Err(error) => {
+                state.auth.note_refusal(shown, None, &error);
+                return Err(error.into());
+            }
+        };
+        access.check(&principal).inspect_err(|error| state.auth.note_refusal(shown, Some(&principal), error))?;
         state.quota.admit(&principal)?;
         // The reader of the body takes the budget owner from here.
         parts.extensions.insert(BudgetOwner::of(&principal));

@@ -92,7 +92,10 @@ mod tests {
 
     fn stranger(name: &str) -> Principal {
         let user = Principal::user(ProjectId::new("p").expect("an id"), UserId::new(name).expect("an id"));
-        Principal { credential: Credential::Token { expires_at: Timestamp(i64::MAX), signer: None }, ..user }
+        Principal {
+            credential: Credential::Token { expires_at: Timestamp(i64::MAX), signer: None, by: None, issued_at: None },
+            ..user
+        }
     }
 
     async fn respond(budget: &ResponseBudget, to: &Principal, size: usize) -> Result<(Response, usize), ProblemType> {

@@ -26,6 +26,7 @@
 
 pub mod annotations;
 mod clock;
+pub mod credentials;
 mod damage;
 pub mod erasure;
 mod error;
@@ -55,6 +56,7 @@ pub mod verification;
 
 pub use annotations::AnnotationStore;
 pub use clock::{Steady, StoreClock};
+pub use credentials::CredentialStore;
 pub use damage::damaged_rows;
 pub use erasure::{ErasureStore, IdlePage, IdlePlace};
 pub use error::{StoreError, StoreResult};

@@ -4,12 +4,13 @@ use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use threadline_core::{
-    AgentId, CreatedThread, Epoch, FeedHead, Fence, NewThread, ProjectId, ReadFrom, Run, RunId, Seq, Thread, ThreadId,
-    ThreadKey, ThreadPatch, UserId,
+    AgentId, AuditEntry, CreatedThread, Epoch, FeedHead, Fence, NewThread, ProjectId, ReadFrom, Run, RunId, Seq,
+    Thread, ThreadId, ThreadKey, ThreadPatch, UserId,
 };
 
 use crate::{
     annotations::AnnotationStore,
+    credentials::CredentialStore,
     erasure::ErasureStore,
     error::StoreResult,
     identity::IdentityStore,
@@ -183,14 +184,20 @@ pub trait FeedStore: Send + Sync {
 /// Agents that were created over the API, as the JSON text of their definition.
 #[async_trait]
 pub trait AgentStore: Send + Sync {
-    /// Creates an agent, or replaces it.
-    async fn put_agent(&self, project: &ProjectId, id: &AgentId, definition: &str) -> StoreResult<()>;
+    /// Creates an agent, or replaces it. The entry is in the audit with the same commit.
+    async fn put_agent(
+        &self,
+        project: &ProjectId,
+        id: &AgentId,
+        definition: &str,
+        entry: Option<&AuditEntry>,
+    ) -> StoreResult<()>;
 
     /// All agents of a project, in order of their ids.
     async fn agents(&self, project: &ProjectId) -> StoreResult<Vec<(AgentId, String)>>;
 
-    /// Deletes an agent. False if it did not exist.
-    async fn delete_agent(&self, project: &ProjectId, id: &AgentId) -> StoreResult<bool>;
+    /// Deletes an agent. False if it did not exist; otherwise the entry is in the audit with the same commit.
+    async fn delete_agent(&self, project: &ProjectId, id: &AgentId, entry: Option<&AuditEntry>) -> StoreResult<bool>;
 }
 
 /// All interfaces of a complete back-end.
@@ -203,6 +210,7 @@ pub trait Store:
     + AnnotationStore
     + AgentStore
     + IdentityStore
+    + CredentialStore
     + SecretStore
     + ErasureStore
     + NodeStore
@@ -222,6 +230,7 @@ impl<T> Store for T where
         + AnnotationStore
         + AgentStore
         + IdentityStore
+        + CredentialStore
         + SecretStore
         + ErasureStore
         + NodeStore

@@ -141,7 +141,8 @@ pub async fn get(
 /// `kind` is `ag-ui` (with `url`, optionally `headers`), `openai` (with `baseUrl`, `model`, optionally `apiKey` and
 /// `instructions`) or `demo`. `onDisconnect` is `continue` or `stop`: what happens to a run when its requester
 /// disconnects. With `namesThreads: true` the agent also generates the names of its threads, in requests that are not
-/// runs.
+/// runs. An agent whose origin (scheme, host and port) differs from the last one under its name, also that of a deleted
+/// agent, needs the scope `admin` as well, unless the new origin is in the project's `agentOrigins`.
 #[utoipa::path(put, path = "/v1/agents/{agentId}", tag = "agents", params(("agentId" = String, Path)),
     request_body(content((serde_json::Value = "application/json"))), responses(
     (status = 200, description = "The agent", body = AgentView),
@@ -157,7 +158,8 @@ pub async fn put(
     InAgent(id): InAgent,
     Json(definition): Json<Definition>,
 ) -> Result<Answer<AgentView>, Problem> {
-    let (agent, origin) = state.agents.put(&principal, &id, definition).await?;
+    let free = state.http.auth.projects().settings(&principal.project).await?.agent_origins;
+    let (agent, origin) = state.agents.put(&principal, &id, definition, &free).await?;
     Ok(Answer(AgentView::new(&agent, origin, Detail::Project)))
 }
 

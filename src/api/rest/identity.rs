@@ -1,80 +1,22 @@
-//! REST routes of keys, tokens, tickets and projects, of the audit log and of the erasure of users.
+//! REST routes of tokens, tickets and projects, and of the erasure of users.
 
 use std::time::Duration;
 
 use axum::{Json as Answer, extract::State, http::StatusCode};
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, value::RawValue};
-use threadline_core::{ApiKey, Credential, KeyId, ProjectSettings, Scopes, UserId, limits::DEFAULT_PAGE};
+use serde_json::Value;
+use threadline_core::{Credential, ProjectSettings, Scopes, UserId};
 use threadline_engine::Erasure;
 use threadline_http::{
-    auth::{AuthError, ChangedProject, NewKey, Project},
-    cursor::{read_audit, write_audit},
-    extract::{Caller, InKey, InProject, InUser, Json, Params},
+    auth::{AuthError, ChangedProject, Project},
+    extract::{Caller, InProject, InUser, Json},
     problem::{Problem, ProblemDocument},
 };
-use utoipa::{IntoParams, ToSchema};
+use utoipa::ToSchema;
 
 use crate::api::ApiState;
 
-/// An API key, without the key itself.
-#[derive(Debug, Serialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct KeyView {
-    key_id: String,
-    project_id: String,
-    #[schema(example = json!(["read", "chat"]))]
-    scopes: Vec<&'static str>,
-    #[schema(value_type = String, format = DateTime)]
-    created_at: String,
-    #[schema(format = DateTime)]
-    expires_at: Option<String>,
-    #[schema(format = DateTime)]
-    revoked_at: Option<String>,
-    /// `authenticated`, or `development`: created by a server in development mode, and accepted by no other.
-    #[schema(example = "authenticated")]
-    born: &'static str,
-    /// The key itself: only in the response to the request that created it.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    key: Option<String>,
-}
-
-impl KeyView {
-    fn new(key: &ApiKey, text: Option<String>) -> Self {
-        Self {
-            key_id: key.id.to_string(),
-            project_id: key.project.to_string(),
-            scopes: key.scopes.iter().map(|scope| scope.as_str()).collect(),
-            created_at: key.created_at.to_string(),
-            expires_at: key.expires_at.map(|at| at.to_string()),
-            revoked_at: key.revoked_at.map(|at| at.to_string()),
-            born: key.born.as_str(),
-            key: text,
-        }
-    }
-}
-
-/// All keys.
-#[derive(Debug, Serialize, ToSchema)]
-pub struct KeysView {
-    keys: Vec<KeyView>,
-}
-
-/// A request to create a key.
-#[derive(Debug, Default, Deserialize, ToSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
-pub struct KeyBody {
-    /// The ID of the key. Generated if absent.
-    #[schema(value_type = Option<String>)]
-    key_id: Option<KeyId>,
-    /// `read`, `chat`, `approve`, `produce`, `agents`, `tokens` (these six if absent), `admin`, `metrics`.
-    scopes: Option<Vec<String>>,
-    /// 1 to 3153600000, which is 100 years. The key does not expire if absent.
-    #[schema(minimum = 1, maximum = 3153600000i64)]
-    expires_in_seconds: Option<u64>,
-}
-
-fn scopes(named: Option<Vec<String>>) -> Result<Option<Scopes>, Problem> {
+pub(super) fn scopes(named: Option<Vec<String>>) -> Result<Option<Scopes>, Problem> {
     let Some(names) = named else { return Ok(None) };
     let scopes = Scopes::parse(&names.join(" "))
         .map_err(|name| Problem::invalid(format!("{name:?} is not a scope: expected one of {}", Scopes::ALL)))?;
@@ -84,52 +26,11 @@ fn scopes(named: Option<Vec<String>>) -> Result<Option<Scopes>, Problem> {
     Ok(Some(scopes))
 }
 
-fn lifetime(seconds: Option<u64>) -> Result<Option<Duration>, Problem> {
+pub(super) fn lifetime(seconds: Option<u64>) -> Result<Option<Duration>, Problem> {
     match seconds {
         Some(0) => Err(Problem::invalid("expiresInSeconds is 0, but must be at least 1")),
         seconds => Ok(seconds.map(Duration::from_secs)),
     }
-}
-
-/// Lists the API keys of the project, including expired and revoked ones. Scope `admin`.
-#[utoipa::path(get, path = "/v1/keys", tag = "identity", responses(
-    (status = 200, description = "The keys, by id", body = KeysView)))]
-pub async fn list_keys(State(state): State<ApiState>, Caller(principal): Caller) -> Result<Answer<KeysView>, Problem> {
-    let keys = state.http.auth.keys(&principal).await?;
-    Ok(Answer(KeysView { keys: keys.iter().map(|key| KeyView::new(key, None)).collect() }))
-}
-
-/// Creates an API key. Only this response shows it; the server stores its SHA-256. Scope `admin`.
-#[utoipa::path(post, path = "/v1/keys", tag = "identity", request_body = KeyBody, responses(
-    (status = 201, description = "The key", body = KeyView),
-    (status = 400, description = "Invalid request", body = ProblemDocument),
-    (status = 409, description = "ID already in use", body = ProblemDocument),
-    (status = 413, description = "Request body too large", body = ProblemDocument)))]
-pub async fn create_key(
-    State(state): State<ApiState>,
-    Caller(principal): Caller,
-    Json(body): Json<KeyBody>,
-) -> Result<(StatusCode, Answer<KeyView>), Problem> {
-    let lifetime = lifetime(body.expires_in_seconds)?;
-    let new = NewKey { id: body.key_id, scopes: scopes(body.scopes)?, lifetime };
-    let named = new.id.is_some();
-    let created = state.http.auth.create_key(&principal, new).await.map_err(Problem::from);
-    let (key, text) = created.map_err(|problem| problem.of_request(named))?;
-    Ok((StatusCode::CREATED, Answer(KeyView::new(&key, Some(text)))))
-}
-
-/// Revokes an API key: at once on this node, within seconds on the others. Its sockets and streams are closed. Scope
-/// `admin`.
-#[utoipa::path(delete, path = "/v1/keys/{keyId}", tag = "identity", params(("keyId" = String, Path)), responses(
-    (status = 200, description = "The revoked key", body = KeyView),
-    (status = 400, description = "Invalid request", body = ProblemDocument),
-    (status = 404, description = "API key not found", body = ProblemDocument)))]
-pub async fn revoke_key(
-    State(state): State<ApiState>,
-    Caller(principal): Caller,
-    InKey(id): InKey,
-) -> Result<Answer<KeyView>, Problem> {
-    Ok(Answer(KeyView::new(&state.http.auth.revoke_key(&principal, &id).await?, None)))
 }
 
 /// A request to create a token.
@@ -142,8 +43,8 @@ pub struct TokenBody {
     /// `read`, `chat`, `approve`, `produce`. If absent, those of the project's setting `tokenScopes`: by default all but
     /// `produce`.
     scopes: Option<Vec<String>>,
-    /// 1 to 604800. Default 3600.
-    #[schema(minimum = 1, maximum = 604800)]
+    /// 1 to the project's `maxTokenSeconds` (604800 unless set). Default 3600.
+    #[schema(minimum = 1, maximum = 2592000)]
     expires_in_seconds: Option<u64>,
 }
 
@@ -256,7 +157,9 @@ pub async fn get_project(
 ///
 /// `issuer` (`issuer`, `audience`, `jwksUrl`) is an external issuer of tokens for the project's users, signed RS256
 /// or ES256. `retention` (`archiveAfterDays`, `deleteAfterDays`) applies to unused threads: those to be deleted are first in
-/// the trash for `graceDays` (7). `limits` override those of the configuration. With `generateThreadNames: false` threads have only the names that people give them.
+/// the trash for `graceDays` (7). `limits` override those of the configuration. `tokenScopes` are those of a token that names none; `maxTokenSeconds`
+/// (604800, up to 2592000) is the longest life of a token; `agentOrigins` are origins to which `agents` alone may move an agent;
+/// `auditDays` (400) is the age at which entries of the audit log are removed. With `generateThreadNames: false` threads have only the names that people give them.
 /// A project that has these settings already is not changed: a retry of the creation is answered with 200.
 #[utoipa::path(put, path = "/v1/projects/{projectId}", tag = "identity", params(("projectId" = String, Path)),
     request_body(content((serde_json::Value = "application/json"))), responses(
@@ -302,61 +205,6 @@ pub async fn renew_secret(
     Ok((StatusCode::CREATED, Answer(SecretView { secret })))
 }
 
-/// Page of the audit log.
-#[derive(Debug, Deserialize, IntoParams)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-#[into_params(parameter_in = Query)]
-pub struct AuditParams {
-    /// 1 to 500. Default 50.
-    limit: Option<usize>,
-    /// `nextCursor` of the page before.
-    cursor: Option<String>,
-}
-
-/// An administrative action in the project.
-#[derive(Debug, Serialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct AuditView {
-    #[schema(format = DateTime)]
-    at: String,
-    /// `operator`, `development`, `key:<keyId>` or `retention`.
-    actor: String,
-    #[schema(example = "key.revoked")]
-    action: String,
-    #[schema(value_type = Object)]
-    facts: Box<RawValue>,
-}
-
-/// A page of the audit log.
-#[derive(Debug, Serialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct AuditPage {
-    entries: Vec<AuditView>,
-    next_cursor: Option<String>,
-}
-
-/// Reads the audit log of the project, newest first: keys, settings, erased users, retention. Scope `admin`.
-#[utoipa::path(get, path = "/v1/audit", tag = "identity", params(AuditParams), responses(
-    (status = 200, description = "Entries", body = AuditPage),
-    (status = 400, description = "Invalid request", body = ProblemDocument)))]
-pub async fn audit(
-    State(state): State<ApiState>,
-    Caller(principal): Caller,
-    Params(params): Params<AuditParams>,
-) -> Result<Answer<AuditPage>, Problem> {
-    let limit = params.limit.unwrap_or(DEFAULT_PAGE);
-    let before = params.cursor.as_deref().map(read_audit).transpose()?;
-    let found = state.http.auth.audit(&principal, before, limit).await?;
-    let next_cursor = found.last().filter(|_| found.len() >= limit).map(|(number, _)| write_audit(*number));
-    let view = |(_, entry): (i64, threadline_core::AuditEntry)| AuditView {
-        at: entry.at.to_string(),
-        actor: entry.actor,
-        action: entry.action,
-        facts: RawValue::from_string(entry.facts).unwrap_or_default(),
-    };
-    Ok(Answer(AuditPage { entries: found.into_iter().map(view).collect(), next_cursor }))
-}
-
 /// Result of an erasure.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
@@ -382,9 +230,9 @@ impl From<Erasure> for ErasureView {
 /// Erases a user: threads with their logs, runs, names, snapshots and annotations, and the feed. Scope `admin`.
 ///
 /// The response, which is also in the audit log as `user.erased`, is the receipt: how much of what was erased. A retry
-/// counts what was left; the entry `user.erases` has what each request found. Active runs end. A user
-/// with a valid token can create new threads afterwards: revoke the tokens first. Of two concurrent requests for one
-/// user each may count what the other has erased.
+/// counts what was left; the entry `user.erases` has what each request found. Active runs end. The user is signed out
+/// first; a backend with a key that acts for the user can create new threads afterwards. Of two concurrent requests for
+/// one user each may count what the other has erased.
 #[utoipa::path(delete, path = "/v1/users/{userId}", tag = "identity", params(("userId" = String, Path)), responses(
     (status = 200, description = "The receipt", body = ErasureView),
     (status = 400, description = "Invalid request", body = ProblemDocument)))]

@@ -2,9 +2,11 @@
 
 mod agents;
 mod annotations;
+mod audit;
 pub mod events;
 pub(super) mod feed;
 mod identity;
+mod keys;
 pub mod meta;
 pub(super) mod projections;
 pub mod runs;
@@ -56,15 +58,18 @@ pub fn routes(routes: Routes<ApiState>) -> Routes<ApiState> {
         .route(Access::READ, routes!(agents::get))
         .route(Access::MANAGE_AGENTS, routes!(agents::put, agents::delete))
         .route(Access::READ, routes!(feed::read))
-        .route(Access::ADMIN, routes!(identity::list_keys, identity::create_key))
-        .route(Access::ADMIN, routes!(identity::revoke_key))
+        .route(Access::ADMIN, routes!(keys::list_keys, keys::create_key))
+        .route(Access::ADMIN, routes!(keys::revoke_key))
+        .route(Access::ADMIN, routes!(keys::sign_out_key))
+        .route(Access::ADMIN, routes!(keys::sign_out_user))
+        .route(Access::ADMIN, routes!(keys::sign_out_project))
         .route(Access::needs(Scope::Tokens), routes!(identity::create_token))
         .route(Access::AnyOf(Access::SOCKET), routes!(identity::create_ticket))
         .route(Access::Operator, routes!(identity::list_projects))
         .route(Access::ADMIN, routes!(identity::get_project))
         .route(Access::Operator, routes!(identity::put_project))
         .route(Access::ADMIN, routes!(identity::renew_secret))
-        .route(Access::ADMIN, routes!(identity::audit))
+        .route(Access::ADMIN, routes!(audit::audit))
         .route(Access::ADMIN, routes!(identity::erase_user))
         .route(Access::ADMIN, routes!(trash::list))
         .route(Access::ADMIN, routes!(trash::restore))

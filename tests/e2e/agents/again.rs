@@ -73,7 +73,7 @@ everywhere! {
         dev.put("/v1/agents/loop", json!({ "url": door })).await.ok(200);
         let body = json!({ "threadId": "t", "runId": "r", "state": { "a": 1 }, "messages": [user("u", "hi")] });
         let text = soon(send(dev.request(Method::POST, "/agui/loop").json(&body))).await.text().to_owned();
-        assert!(text.contains("agent-refused"), "{text}");
+        assert!(text.contains("agent-unreachable"), "{text}");
         assert_eq!(types_of(&dev, "r").await, ["RUN_STARTED", "STATE_SNAPSHOT", "RUN_ERROR"]);
     }
 }

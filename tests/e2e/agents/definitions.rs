@@ -17,12 +17,12 @@ everywhere! {
         assert_eq!(ids(&dev.get("/v1/agents").await.ok(200)), ["demo"]);
         dev.get("/v1/agents/b").await.problem(404, "agent-not-found");
         assert_eq!(dev.delete("/v1/agents/b").await.status, 204);
-        let made = dev.put("/v1/agents/b", json!({ "url": "http://127.0.0.1:1/x" })).await.ok(200);
+        let made = dev.put("/v1/agents/b", json!({ "url": "http://127.0.0.1:1024/x" })).await.ok(200);
         assert_eq!(made, json!({
             "agentId": "b", "kind": "ag-ui", "onDisconnect": "continue", "idleTimeoutSeconds": 120, "namesThreads": false, "approvals": "user",
             "clientMay": { "for": "untrusted", "history": "reference", "system": "context", "state": true, "tools": true, "results": "own" },
             "reservedTools": [], "record": "digest", "origin": "api",
-            "url": "http://127.0.0.1:1/x", "headerNames": []
+            "url": "http://127.0.0.1:1024/x", "headerNames": []
         }));
         let changed = json!({
             "kind": "openai", "baseUrl": "https://models.test/v1/", "model": "m", "apiKey": "k", "onDisconnect": "stop"
@@ -46,7 +46,7 @@ everywhere! {
     async fn secrets_are_never_shown(server) {
         let dev = server.client();
         let headers = json!({ "Authorization": "Bearer s3cret", "X-Key": "s3cret" });
-        let secret = json!({ "url": "http://127.0.0.1:1/", "headers": headers });
+        let secret = json!({ "url": "http://127.0.0.1:1024/", "headers": headers });
         let openai = json!({
             "kind": "openai", "baseUrl": "http://x", "model": "m", "apiKey": "s3cret", "instructions": "s3cret"
         });
@@ -60,7 +60,7 @@ everywhere! {
         assert_eq!(answers[3].ok(200)["headerNames"], json!(["Authorization", "X-Key"]));
         // Nor in what a mistake is answered with.
         for bad in [
-            json!({ "url": "http://127.0.0.1:1/", "headers": { "X-Key": "s3cret\n" } }),
+            json!({ "url": "http://127.0.0.1:1024/", "headers": { "X-Key": "s3cret\n" } }),
             json!({ "url": "http://user:s3cret@127.0.0.1/" }),
             json!({ "kind": "openai", "baseUrl": "http://x", "model": "m", "apiKey": "s3cret\u{7}" }),
             json!({ "kind": "demo", "apiKey": "s3cret" }),
@@ -115,7 +115,7 @@ everywhere! {
         assert_eq!(project.get("/v1/agents/a").await.ok(200)["url"], agent.url);
         // Another project's agents are not ours: there is one project so far, so this one stands in the store only.
         let (other, id) = (ProjectId::new("other").expect("an id"), AgentId::new("theirs").expect("an id"));
-        server.store.put_agent(&other, &id, &definition.to_string()).await.expect("kept");
+        server.store.put_agent(&other, &id, &definition.to_string(), None).await.expect("kept");
         project.get("/v1/agents/theirs").await.problem(404, "agent-not-found");
         assert_eq!(ids(&project.get("/v1/agents").await.ok(200)), ["a", "demo"]);
         // Users run the agent; a run of an agent that is deleted meanwhile continues.

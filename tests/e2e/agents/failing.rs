@@ -51,12 +51,12 @@ everywhere! {
         let agent = agent(&dev).await;
         let html = "<html>secret page</html>";
         for (number, (head, expected)) in [
-            ("200 OK\r\nContent-Type: text/html", "agent-not-a-stream"),
-            ("200 OK", "agent-not-a-stream"),
-            ("500 Internal Server Error\r\nContent-Type: text/html", "agent-refused"),
-            ("500 Internal Server Error\r\nContent-Type: text/event-stream", "agent-refused"),
-            ("404 Not Found", "agent-refused"),
-            ("302 Found\r\nLocation: http://127.0.0.1:1/", "agent-refused"),
+            ("200 OK\r\nContent-Type: text/html", "agent-unreachable"),
+            ("200 OK", "agent-unreachable"),
+            ("500 Internal Server Error\r\nContent-Type: text/html", "agent-unreachable"),
+            ("500 Internal Server Error\r\nContent-Type: text/event-stream", "agent-unreachable"),
+            ("404 Not Found", "agent-unreachable"),
+            ("302 Found\r\nLocation: http://127.0.0.1:1/", "agent-unreachable"),
         ]
         .into_iter()
         .enumerate()

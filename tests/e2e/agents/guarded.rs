@@ -82,7 +82,7 @@ everywhere! {
         // Made before there was a guard: what is stored is not trusted either.
         let (default, id) = (ProjectId::new("default").expect("an id"), AgentId::new("a").expect("an id"));
         let stored = json!({ "url": format!("http://127.0.0.1:{port}/") }).to_string();
-        server.store.put_agent(&default, &id, &stored).await.expect("kept");
+        server.store.put_agent(&default, &id, &stored, None).await.expect("kept");
         forbidden(&ann, "stored").await;
         assert_eq!(connections.load(SeqCst), 0, "connections");
         // The thread is free.

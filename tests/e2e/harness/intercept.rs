@@ -74,6 +74,10 @@ pub struct Pane {
     pub sweeps: AtomicUsize,
     /// Whether `read` fails.
     pub unreadable: AtomicBool,
+    /// Whether all calls fail.
+    pub away: AtomicBool,
+    /// Calls about credentials and users, in their order.
+    pub credentials: std::sync::Mutex<Vec<&'static str>>,
     failures: std::sync::Mutex<Vec<Failing>>,
 }
 
@@ -106,7 +110,13 @@ impl Pass for Pane {
             "forget_user" => drop(self.forgets.fetch_add(1, SeqCst)),
             "sweep_tickets" => drop(self.sweeps.fetch_add(1, SeqCst)),
             "snapshot" => drop(self.snapshots.fetch_add(1, SeqCst)),
+            "cutoffs" | "put_cutoff" | "key" | "key_named" | "projects" | "footprint" | "delete_thread" => {
+                self.credentials.lock().expect("lock").push(call.name);
+            }
             _ => {}
+        }
+        if self.away.load(SeqCst) {
+            return Err(StoreError::Unavailable("the test has taken it away".into()));
         }
         if call.name == "read" && self.unreadable.load(SeqCst) {
             return Err(StoreError::Unavailable("the test has taken it away".into()));

@@ -285,6 +285,12 @@ impl Server {
         self.service.retain().await.expect("retention");
     }
 
+    /// Has the node write now what it has noted about credentials.
+    pub async fn sum_trail(&self) {
+        self.service.trail().sum().await.expect("the sums");
+        self.service.trail().note_uses().await.expect("the uses");
+    }
+
     /// Begins to shut down in steps, as at SIGTERM.
     pub fn leave(&self) {
         self.leave.cancel();

@@ -1,11 +1,15 @@
 //! Who is let in, and a project's own affairs.
 
+mod agent_origins;
+mod audit;
 mod authorship;
 mod erasure;
 mod grants;
 mod issuer;
 mod keys;
 mod limits;
+mod minted;
+mod sign_out;
 mod strangers;
 mod tickets;
 mod tokens;

@@ -11,7 +11,7 @@ use tokio_tungstenite::tungstenite;
 
 use super::{bearer, key, token};
 use crate::{
-    harness::{Answer, Client, Options, Server, Socket, everywhere, http::send, run, socket::handshake},
+    harness::{Answer, Client, Options, Server, Socket, everywhere, http::send, run, socket::handshake, text},
     table::{Route, routes},
 };
 
@@ -231,9 +231,15 @@ async fn nothing_is_theirs(server: &Server, ann: &Client, eve: &Client, outsider
             ("DELETE", "/v1/keys/{keyId}") => {
                 eve.delete("/v1/keys/private-key").await.problem(404, "key-not-found");
             }
+            ("POST", "/v1/keys/{keyId}/sign-out") => {
+                eve.post("/v1/keys/private-key/sign-out", json!({})).await.problem(404, "key-not-found");
+            }
+            // A user of this name in the project of the key.
+            ("POST", "/v1/users/{userId}/sign-out") => drop(ask(eve, route, "t", "r").await.ok(200)),
             (
                 "GET" | "POST",
                 "/v1/projects/{projectId}"
+                | "/v1/projects/{projectId}/sign-out"
                 | "/v1/projects/{projectId}/token-secret"
                 | "/v1/projects/{projectId}/retention/approve",
             ) => {
@@ -309,6 +315,14 @@ everywhere! {
     }
 }
 
+/// Id of the key that was made last.
+async fn newest_key(server: &Server) -> String {
+    let keys = server.project().get("/v1/keys").await.ok(200);
+    let keys = keys["keys"].as_array().expect("keys").iter();
+    let newest = keys.max_by_key(|key| text(key, "createdAt").to_owned()).expect("a key");
+    text(newest, "keyId").to_owned()
+}
+
 #[tokio::test]
 async fn invalid_credentials_are_refused_everywhere() {
     run(Options::memory().with_key("secret").with_manual_clock(), async |server: &Server| {
@@ -319,15 +333,22 @@ async fn invalid_credentials_are_refused_everywhere() {
         server.project().delete(&format!("/v1/keys/{id}")).await.ok(200);
         server.pass(2 * 3_600);
         let anonymous = Client { key: None, user: None, ..server.project() };
+        let minting = key(server, "default", &[Scope::Tokens, Scope::Read]).await;
+        let made = minting.post("/v1/tokens", json!({ "userId": "ann" })).await.ok(201);
+        let of_a_revoked_key = bearer(server, text(&made, "token"));
+        server.project().delete(&format!("/v1/keys/{}", newest_key(server).await)).await.ok(200);
+        let signed_out = token(server, "ann").await;
+        server.project().post("/v1/users/ann/sign-out", json!({})).await.ok(200);
         let garbage = ["tl_", "tl_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA", "tlt_x", "a.b.c", "secre"];
         let garbage = garbage.map(|text| bearer(server, text));
+        let refused = || [&expiring, &revoked, &anonymous, &of_a_revoked_key, &signed_out].into_iter();
         let asked = |route: &Route| {
             !matches!(route.access, Access::Public | Access::SignedUrl) && !route.path.ends_with("/longpoll")
         };
         for route in routes().iter().filter(|route| asked(route)) {
             let bodies: Vec<_> = {
                 let mut bodies = Vec::new();
-                for client in [&expiring, &revoked, &anonymous].into_iter().chain(&garbage) {
+                for client in refused().chain(&garbage) {
                     let answer = ask(client, route, "t", "r").await;
                     answer.problem(401, "unauthorized");
                     bodies.push((ask(client, route, "none", "r").await.body, answer.body));
@@ -337,7 +358,7 @@ async fn invalid_credentials_are_refused_everywhere() {
             // Whether there is such a thread is not to be learned.
             assert!(bodies.iter().all(|(unknown, known)| unknown == known), "{} {}", route.method, route.path);
         }
-        for client in [&expiring, &revoked, &anonymous].into_iter().chain(&garbage) {
+        for client in refused().chain(&garbage) {
             match Socket::connect(handshake(client)).await {
                 Err(tungstenite::Error::Http(response)) => assert_eq!(response.status(), 401),
                 other => panic!("{:?}", other.map(|_| "a socket")),

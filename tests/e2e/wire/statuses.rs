@@ -353,6 +353,8 @@ async fn identity(project: &Client, seen: &mut Seen) {
     for body in [json!({ "keyId": "k" }), json!({ "keyId": "k" })] {
         note("POST", "/v1/keys", project.post("/v1/keys", body).await);
     }
+    note("POST", "/v1/keys/{keyId}/sign-out", project.post("/v1/keys/k/sign-out", json!({})).await);
+    note("POST", "/v1/users/{userId}/sign-out", project.post("/v1/users/nobody/sign-out", json!({})).await);
     note("DELETE", "/v1/keys/{keyId}", project.delete("/v1/keys/k").await);
     note("POST", "/v1/tokens", project.post("/v1/tokens", json!({ "userId": "ann" })).await);
     note("POST", "/v1/socket-tickets", project.post("/v1/socket-tickets", json!({})).await);
@@ -361,6 +363,7 @@ async fn identity(project: &Client, seen: &mut Seen) {
     }
     note("GET", "/v1/projects/{projectId}", project.get("/v1/projects/p").await);
     let body = json!({ "count": 1 });
+    note("POST", "/v1/projects/{projectId}/sign-out", project.post("/v1/projects/p/sign-out", json!({})).await);
     let approve = "/v1/projects/{projectId}/retention/approve";
     note("POST", approve, project.post("/v1/projects/nowhere/retention/approve", body).await);
     let secret = "/v1/projects/{projectId}/token-secret";

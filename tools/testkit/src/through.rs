@@ -4,14 +4,14 @@ use std::{ops::Deref, time::Duration};
 
 use async_trait::async_trait;
 use threadline_core::{
-    AgentId, Annotation, ApiKey, AuditEntry, CreatedThread, Digest, Epoch, FeedHead, Fence, Footprint, KeyId,
-    ListPosition, NewAnnotation, NewThread, Node, ProjectId, ReadFrom, Run, RunId, Seq, Thread, ThreadId, ThreadKey,
-    ThreadPatch, Timestamp, TrashPage, UserId,
+    AgentId, Annotation, ApiKey, AuditEntry, CreatedThread, Cutoff, Digest, Epoch, FeedHead, Fence, Footprint, KeyId,
+    KeyUse, ListPosition, NewAnnotation, NewThread, Node, ProjectId, ReadFrom, Run, RunId, Seq, Thread, ThreadId,
+    ThreadKey, ThreadPatch, Timestamp, TrashPage, UserId,
 };
 use threadline_store::{
     ActiveHead, ActiveRuns, AgentStore, AnnotationStore, Append, Appended, Beat, Claimed, CloseOutcome, CloseWhen,
-    Closing, DigestKey, Durability, DynStore, ErasureStore, FeedPage, FeedStore, GenerationRecord, Head,
-    HeartbeatRequest, HoldStore, IdentityStore, IdlePage, IdlePlace, Job, JobEnd, JobKind, JobLevel, JobStore,
+    Closing, CredentialStore, DigestKey, Durability, DynStore, ErasureStore, FeedPage, FeedStore, GenerationRecord,
+    Head, HeartbeatRequest, HoldStore, IdentityStore, IdlePage, IdlePlace, Job, JobEnd, JobKind, JobLevel, JobStore,
     JobSubject, Lineage, LineageCause, LineageFence, LineageStore, ListThreads, LogPage, LogStore, NewBeat, NodeStore,
     Packing, Purging, PutJob, Renewal, Renewed, Restoration, RetentionHold, RunStore, SecretForm, SecretName,
     SecretStore, Snapshot, SnapshotStore, StartOutcome, StartRun, StatusStore, StopOutcome, StoreClock, StoreResult,
@@ -365,14 +365,57 @@ impl<P: Pass> AnnotationStore for Through<P> {
 
 #[async_trait]
 impl<P: Pass> AgentStore for Through<P> {
-    async fn put_agent(&self, project: &ProjectId, id: &AgentId, definition: &str) -> StoreResult<()> {
-        self.pass.pass(of("put_agent", None), self.inner.put_agent(project, id, definition)).await
+    async fn put_agent(
+        &self,
+        project: &ProjectId,
+        id: &AgentId,
+        definition: &str,
+        entry: Option<&AuditEntry>,
+    ) -> StoreResult<()> {
+        self.pass.pass(of("put_agent", None), self.inner.put_agent(project, id, definition, entry)).await
     }
     async fn agents(&self, project: &ProjectId) -> StoreResult<Vec<(AgentId, String)>> {
         self.pass.pass(of("agents", None), self.inner.agents(project)).await
     }
-    async fn delete_agent(&self, project: &ProjectId, id: &AgentId) -> StoreResult<bool> {
-        self.pass.pass(of("delete_agent", None), self.inner.delete_agent(project, id)).await
+    async fn delete_agent(&self, project: &ProjectId, id: &AgentId, entry: Option<&AuditEntry>) -> StoreResult<bool> {
+        self.pass.pass(of("delete_agent", None), self.inner.delete_agent(project, id, entry)).await
+    }
+}
+
+#[async_trait]
+impl<P: Pass> CredentialStore for Through<P> {
+    async fn key_named(&self, project: &ProjectId, id: &KeyId) -> StoreResult<Option<ApiKey>> {
+        self.pass.pass(of("key_named", None), self.inner.key_named(project, id)).await
+    }
+    async fn note_uses(&self, uses: &[(ProjectId, KeyId, KeyUse)]) -> StoreResult<()> {
+        self.pass.pass(of("note_uses", None), self.inner.note_uses(uses)).await
+    }
+    async fn put_cutoff(&self, cutoff: &Cutoff, entry: Option<&AuditEntry>) -> StoreResult<()> {
+        self.pass.pass(of("put_cutoff", None), self.inner.put_cutoff(cutoff, entry)).await
+    }
+    async fn cutoffs(&self, since: Timestamp) -> StoreResult<Vec<Cutoff>> {
+        self.pass.pass(of("cutoffs", None), self.inner.cutoffs(since)).await
+    }
+    async fn forget_cutoffs(&self, before: Timestamp) -> StoreResult<()> {
+        self.pass.pass(of("forget_cutoffs", None), self.inner.forget_cutoffs(before)).await
+    }
+    async fn audit_after(&self, project: &ProjectId, after: i64, limit: usize) -> StoreResult<Vec<(i64, AuditEntry)>> {
+        self.pass.pass(of("audit_after", None), self.inner.audit_after(project, after, limit)).await
+    }
+    async fn forget_audit(&self, project: &ProjectId, before: Timestamp, limit: usize) -> StoreResult<bool> {
+        self.pass.pass(of("forget_audit", None), self.inner.forget_audit(project, before, limit)).await
+    }
+    async fn agent_origin(&self, project: &ProjectId, id: &AgentId) -> StoreResult<Option<String>> {
+        self.pass.pass(of("agent_origin", None), self.inner.agent_origin(project, id)).await
+    }
+    async fn put_agent_origin(
+        &self,
+        project: &ProjectId,
+        id: &AgentId,
+        origin: &str,
+        seen: Option<&str>,
+    ) -> StoreResult<bool> {
+        self.pass.pass(of("put_agent_origin", None), self.inner.put_agent_origin(project, id, origin, seen)).await
     }
 }
 

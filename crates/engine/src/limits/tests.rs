@@ -9,11 +9,16 @@ fn principal(project: &str, user: Option<&str>, credential: Credential) -> Princ
         user: user.map(|user| UserId::new(user).expect("an id")),
         scopes: Scopes::ALL,
         credential,
+        ticket: None,
     }
 }
 
 pub(super) fn client(project: &str, user: &str) -> Principal {
-    principal(project, Some(user), Credential::Token { expires_at: Timestamp(i64::MAX), signer: None })
+    principal(
+        project,
+        Some(user),
+        Credential::Token { expires_at: Timestamp(i64::MAX), signer: None, by: None, issued_at: None },
+    )
 }
 
 pub(super) fn key(project: &str, user: Option<&str>) -> Principal {

@@ -1,7 +1,7 @@
 //! Repetition of deletions and revocations that the store has lost.
 
 use threadline_core::{
-    Footprint,
+    Cutoff, Footprint, Timestamp,
     limits::{LINEAGE_RETRY, LINEAGE_RETRY_MAX},
 };
 use threadline_store::{StoreError, StoreResult};
@@ -60,6 +60,15 @@ async fn repeat(users: &Users, removal: &Removal) -> StoreResult<bool> {
             if was_back {
                 store.revoke_key(project, key, *at, None).await?;
             }
+            Ok(was_back)
+        }
+        Removal::Cutoff(cutoff) => {
+            let same = |stored: &Cutoff| {
+                stored.subject == cutoff.subject && stored.project == cutoff.project && stored.kind == cutoff.kind
+            };
+            let stored = store.cutoffs(Timestamp(i64::MIN)).await?.into_iter().find(same);
+            let was_back = stored.is_none_or(|stored| stored.not_before < cutoff.not_before);
+            store.put_cutoff(cutoff, None).await?;
             Ok(was_back)
         }
         Removal::Project(project) => store.put_project(project, None).await,

@@ -1,16 +1,29 @@
 //! Agents defined over the API, as the text of their definitions.
 
-use std::sync::Arc;
-
-use threadline_core::{AgentId, Principal};
-use threadline_store::AgentStore;
+use serde_json::json;
+use threadline_core::{AgentId, AuditEntry, Principal};
+use threadline_store::{DynStore, StoreClock};
 
 use crate::StoreError;
 
 /// Use cases of agents' definitions. Definitions belong to a project; the API decides who may change them.
 #[derive(Clone)]
 pub struct AgentDefinitions {
-    pub(crate) store: Arc<dyn AgentStore>,
+    pub(crate) store: DynStore,
+    pub(crate) clock: StoreClock,
+}
+
+/// Change of a definition.
+#[derive(Debug, Clone, Copy)]
+pub struct NewDefinition<'a> {
+    /// Text of the definition.
+    pub definition: &'a str,
+    /// Scheme, host and port of the agent.
+    pub origin: &'a str,
+    /// Origin that an agent of this name had last, as the caller has seen it.
+    pub before: Option<&'a str>,
+    /// True if the agent exists.
+    pub exists: bool,
 }
 
 impl AgentDefinitions {
@@ -19,13 +32,35 @@ impl AgentDefinitions {
         self.store.agents(&principal.project).await
     }
 
-    /// Creates or replaces an agent.
-    pub async fn put(&self, principal: &Principal, id: &AgentId, definition: &str) -> Result<(), StoreError> {
-        self.store.put_agent(&principal.project, id, definition).await
+    /// Origin of the last definition under this name, also of a deleted one.
+    pub async fn origin(&self, principal: &Principal, id: &AgentId) -> Result<Option<String>, StoreError> {
+        self.store.agent_origin(&principal.project, id).await
     }
 
-    /// Deletes an agent. False if there was none.
-    pub async fn delete(&self, principal: &Principal, id: &AgentId) -> Result<bool, StoreError> {
-        self.store.delete_agent(&principal.project, id).await
+    /// Creates or replaces an agent. False, and nothing is changed, if its origin has changed since the caller saw it.
+    pub async fn put(&self, principal: &Principal, id: &AgentId, new: NewDefinition<'_>) -> Result<bool, StoreError> {
+        let NewDefinition { definition, origin, before, exists } = new;
+        let project = &principal.project;
+        // The origin comes first: a node that fails in between has allowed no more than this caller may.
+        if before != Some(origin) && !self.store.put_agent_origin(project, id, origin, before).await? {
+            return Ok(false);
+        }
+        let facts = json!({ "agentId": id.as_str(), "origin": origin, "originBefore": before });
+        let action = if exists { "agent.changed" } else { "agent.created" };
+        let entry = AuditEntry::by(principal, project, self.clock.now(), action, &facts);
+        self.store.put_agent(project, id, definition, Some(&entry)).await?;
+        Ok(true)
+    }
+
+    /// Deletes an agent of this origin. False if there was none.
+    pub async fn delete(&self, principal: &Principal, id: &AgentId, origin: Option<&str>) -> Result<bool, StoreError> {
+        let project = &principal.project;
+        // An agent of before origins were stored has none yet. One that is stored stays.
+        if let Some(origin) = origin {
+            self.store.put_agent_origin(project, id, origin, None).await?;
+        }
+        let facts = json!({ "agentId": id.as_str(), "origin": origin });
+        let entry = AuditEntry::by(principal, project, self.clock.now(), "agent.deleted", &facts);
+        self.store.delete_agent(project, id, Some(&entry)).await
     }
 }

@@ -12,6 +12,7 @@ use crate::{
     EraseError,
     after_commit::Listeners,
     cluster::bus::{DynBus, Hint},
+    credentials::Cutoffs,
     lifecycle::Lifecycle,
     records::ThreadRef,
     removals::{Removal, Removals},
@@ -47,6 +48,7 @@ pub(crate) struct UserDeps {
     pub bus: DynBus,
     pub listeners: Listeners,
     pub removals: Arc<Removals>,
+    pub cutoffs: Arc<Cutoffs>,
     pub lifecycle: Lifecycle,
 }
 
@@ -62,6 +64,8 @@ impl Users {
             let facts = serde_json::json!({ "userDigest": user_digest, "erased": erased });
             AuditEntry::by(principal, project, at, action, &facts)
         };
+        // A token that is still valid would create what is being removed.
+        self.deps.cutoffs.end_tokens(principal, project, user).await?;
         // A retry finds less: this entry has what the request found, even if it fails in between.
         let begins = |found: &Footprint| entry(self.deps.clock.now(), "user.erases", found);
         let erased = self.remove(project, user, Some(&begins)).await?;

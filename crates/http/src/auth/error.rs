@@ -22,6 +22,11 @@ pub enum AuthError {
     /// Token that fails verification, with the reason.
     #[error("the token is not valid: {0}")]
     WrongToken(&'static str),
+    /// The token lives longer than its project allows, in seconds.
+    #[error(
+        "the token is not valid: it lives longer than {0} seconds, which is the most that its project allows (maxTokenSeconds)"
+    )]
+    LongToken(u64),
     /// The token's claim `scope` is empty (`None`), or holds this word, which is no scope of a user.
     #[error("the token is not valid: its scope {}, but a user's token can have only `read`, `chat`, `approve` and `produce`", .0.as_ref().map_or_else(|| "is empty".to_owned(), |word| format!("names `{word}`")))]
     WrongScope(Option<String>),
@@ -75,6 +80,32 @@ pub enum AuthError {
     /// The machine gives no random numbers for a new secret.
     #[error(transparent)]
     Randomness(#[from] NoRandomness),
+}
+
+impl AuthError {
+    /// Stable name of a refusal, for the audit; `None` for an error that is no refusal of a caller.
+    pub(super) fn reason(&self) -> Option<&'static str> {
+        match self {
+            Self::Missing => Some("no-credential"),
+            Self::WrongKey => Some("wrong-key"),
+            Self::BornInDevelopment => Some("born-in-development"),
+            Self::WrongToken(_) | Self::LongToken(_) | Self::WrongScope(_) => Some("wrong-token"),
+            Self::WrongTicket => Some("wrong-ticket"),
+            Self::Over => Some("credential-over"),
+            Self::Lacks(_) => Some("scope-missing"),
+            Self::OtherUser | Self::OtherProject => Some("another-name"),
+            Self::ForProject | Self::NotOperator => Some("not-allowed"),
+            Self::BadUser(_)
+            | Self::BadProject(_)
+            | Self::KeyExists
+            | Self::NoKey
+            | Self::NoProject
+            | Self::NoIssuer
+            | Self::Invalid(_)
+            | Self::Store(_)
+            | Self::Randomness(_) => None,
+        }
+    }
 }
 
 /// Refuses scopes that exceed those available, and names the first that does.

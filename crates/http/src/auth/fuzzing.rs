@@ -2,6 +2,7 @@
 
 use jsonwebtoken::{Algorithm, DecodingKey, EncodingKey, Header};
 use serde_json::Value;
+use std::time::Duration;
 use threadline_core::{ProjectSettings, Scopes, Timestamp, limits::TOKEN_LEEWAY};
 
 use super::tokens::{self, ScopeRule, ScopeWords, TokenTime};
@@ -9,7 +10,7 @@ use super::tokens::{self, ScopeRule, ScopeWords, TokenTime};
 const SECRET: &[u8] = b"a secret of the fuzzer";
 const NOW: Timestamp = Timestamp(1_795_255_875_120);
 const RULE: ScopeRule<'_> = ScopeRule { default: Scopes::USER, words: ScopeWords::Ours };
-const TIME: TokenTime = TokenTime { now: NOW, leeway: TOKEN_LEEWAY };
+const TIME: TokenTime = TokenTime { now: NOW, leeway: TOKEN_LEEWAY, longest: Duration::MAX };
 
 /// A token is accepted only if it is signed, names Threadline's audience and has not expired; its scopes are never more
 /// than a user's.

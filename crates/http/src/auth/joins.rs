@@ -8,9 +8,11 @@
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 use threadline_core::{
-    Credential, Digest, Epoch, FeedCursor, KeyId, Principal, ProjectId, Scopes, Seq, ThreadId, UserId, hex,
+    Credential, Epoch, FeedCursor, Principal, ProjectId, Scopes, Seq, ThreadId, UserId, hex,
     limits::{FEED_TOKEN_LIFETIME, JOIN_LIFETIME},
 };
+
+use threadline_engine::credentials::MadeToken;
 
 use super::{
     Auth, AuthError,
@@ -52,7 +54,8 @@ impl Auth {
     pub async fn thread_token(&self, principal: &Principal, thread: &ThreadId) -> Result<String, AuthError> {
         let text = generate(JOIN_PREFIX)?;
         let scopes = principal.scopes.and(Scopes::LENT);
-        let principal = Principal { credential: principal.credential.lent(), scopes, ..principal.clone() };
+        let since = principal.ticket.map_or_else(|| self.issue_time(principal), Ok)?;
+        let principal = Principal { credential: principal.credential.lent(since), scopes, ..principal.clone() };
         let pass = ThreadPass { principal, thread: thread.clone(), resume: None, text };
         self.put(&pass).await?;
         Ok(pass.text)
@@ -90,25 +93,31 @@ impl Auth {
         let project = self.shared.projects.ensured(&principal.project).await?;
         let secret = project.secrets.first().ok_or(AuthError::NoProject)?;
         let now = self.shared.clock.now();
-        let longest = now.plus(FEED_TOKEN_LIFETIME);
-        let key = match &principal.credential {
-            Credential::Key { id, digest, .. } | Credential::Lent { key: Some((id, digest)), .. } => {
-                Some(key_name(id, digest))
-            }
-            Credential::Development | Credential::Operator | Credential::Lent { key: None, .. } => None,
-            Credential::Token { .. } => None,
+        // A token that is made with a token or a ticket is as old as that: a sign-out that this node has not read yet ends both.
+        let issued_at = match &principal.credential {
+            Credential::Token { issued_at, .. } => *issued_at,
+            Credential::Lent { since, .. } => Some(*since),
+            _ => Some(principal.ticket.map_or_else(|| self.issue_time(principal), Ok)?),
         };
+        let by = self.maker(principal)?.map(|by| by.to_string());
+        let longest = now.plus(FEED_TOKEN_LIFETIME.min(project.settings.longest_token()));
+        let longest = issued_at.map_or(longest, |at| longest.min(at.plus(project.settings.longest_token())));
+        let until = self.expiry(principal).map_or(longest, |until| until.min(longest));
         let new = tokens::NewToken {
             audience: tokens::FEED_AUDIENCE,
             project: &project.id,
             user,
             scopes: principal.scopes.and(Scopes::LENT),
-            until: self.expiry(principal).map_or(longest, |until| until.min(longest)),
+            issued_at,
+            until,
             born: self.born(),
             feed: Some(after),
-            key: key.as_deref(),
+            by: by.as_deref(),
         };
-        tokens::sign(secret, &new, now)
+        let token = tokens::sign(secret, &new)?;
+        let made = MadeToken { user, scopes: new.scopes, expires_at: until };
+        self.shared.trail.made(principal, made)?;
+        Ok(token)
     }
 
     /// Verifies the token of a feed: its signature, its audience, and the key it was made with, which must still be
@@ -116,17 +125,8 @@ impl Auth {
     pub async fn verify_feed_token(&self, token: &str) -> Result<FeedPass, AuthError> {
         let said = tokens::look(token)?;
         let (project, verified, signer) = self.verify_ours(token, &said, tokens::FEED_AUDIENCE).await?;
-        let tokens::Verified { user, scopes, expires_at, feed, key, born: _ } = verified;
-        let after = feed.ok_or(AuthError::WrongToken("it was not issued for a feed"))?;
-        let credential = match key {
-            Some(key) => {
-                let key = named_key(&key).ok_or(AuthError::WrongToken("it names no key"))?;
-                Credential::Lent { key: Some(key), expires_at: Some(expires_at) }
-            }
-            None => Credential::Token { expires_at, signer },
-        };
-        let principal = Principal { project, user: Some(user), scopes, credential };
-        Ok(FeedPass { principal: still_good(self, principal).await?, after })
+        let after = verified.feed.ok_or(AuthError::WrongToken("it was not issued for a feed"))?;
+        Ok(FeedPass { principal: self.bearer(project, verified, signer).await?, after })
     }
 
     /// Names that a user's feed has as a topic, the current one first. A name is derived from a secret of the project:
@@ -135,20 +135,6 @@ impl Auth {
         let project = self.shared.projects.ensured(project).await?;
         Ok(project.secrets.iter().map(|secret| feed_name(secret, user)).collect())
     }
-}
-
-/// Name of a key within a token: the key's digest in hex, a colon, and its id.
-fn key_name(id: &KeyId, digest: &Digest) -> String {
-    format!("{}:{id}", hex(&digest.0))
-}
-
-fn named_key(name: &str) -> Option<(KeyId, Digest)> {
-    let (hex, id) = name.split_once(':')?;
-    let mut digest = [0; 32];
-    for (at, byte) in digest.iter_mut().enumerate() {
-        *byte = u8::from_str_radix(hex.get(2 * at..2 * at + 2)?, 16).ok()?;
-    }
-    (hex.len() == 64).then_some((KeyId::new(id).ok()?, Digest(digest)))
 }
 
 /// Name of a user's feed, which cannot be guessed without the secret. The name grants nothing; the token does.

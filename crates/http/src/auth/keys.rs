@@ -1,21 +1,29 @@
 //! Administration of a project: its keys, its settings, its audit.
 
-use std::time::Duration;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 use serde_json::json;
 use threadline_core::{
-    ApiKey, AuditEntry, KeyId, Principal, ProjectId, ProjectSettings, Retention, Scope, Scopes, UserId,
+    ApiKey, AuditEntry, KeyId, Principal, ProjectId, ProjectSettings, Retention, Scope, Scopes, Timestamp, UserId,
     limits::{
-        MAX_KEY_LIFETIME, MAX_KEYS, MAX_PAGE, MAX_RETENTION_DAYS, MAX_TOKEN_LIFETIME, MAX_TRASH_DAYS, TOKEN_LIFETIME,
+        AUDIT_SETTLED, MAX_AGENT_ORIGINS, MAX_AUDIT_DAYS, MAX_KEY_LIFETIME, MAX_KEYS, MAX_PAGE, MAX_RETENTION_DAYS,
+        MAX_TOKEN_SECONDS, MAX_TRASH_DAYS, TOKEN_LIFETIME,
     },
 };
-use threadline_engine::Removal;
+use threadline_engine::{
+    Removal,
+    credentials::{Holder, MadeToken, Subject},
+};
+use threadline_store::StoreResult;
 
 use super::{
     Auth, AuthError, ChangedProject, Project,
     projects::Missing,
     secret::{KEY_PREFIX, digest, generate},
-    within,
+    tokens, within,
 };
 
 /// Parameters of a new key.
@@ -35,6 +43,25 @@ pub struct NewToken {
     pub text: String,
     /// End of its validity.
     pub expires_at: threadline_core::Timestamp,
+}
+
+/// Course of a revocation for the keys that were made with the key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Made {
+    /// The keys stay valid.
+    Stay,
+    /// The keys are revoked as well.
+    Go,
+}
+
+/// A revoked key, and those that were made with it.
+#[derive(Debug)]
+pub struct RevokedKey {
+    pub key: ApiKey,
+    /// Keys that were made with it, directly or not, and were revoked with it.
+    pub also_revoked: Vec<KeyId>,
+    /// Keys that were made with it, directly or not, and are valid.
+    pub still_valid: Vec<KeyId>,
 }
 
 impl Auth {
@@ -71,11 +98,20 @@ impl Auth {
             expires_at: new.lifetime.map(|lifetime| now.plus(lifetime)).into_iter().chain(principal.expires_at()).min(),
             revoked_at: None,
             born: self.born(),
+            made_by: principal.key().cloned(),
+            last_used: None,
         };
         let facts = json!({ "keyId": key.id.as_str(), "scopes": scopes.to_string() });
         let entry = AuditEntry::by(principal, &principal.project, now, "key.created", &facts);
         if !self.shared.store.put_key(&key, &digest(&text), Some(&entry)).await? {
             return Err(AuthError::KeyExists);
+        }
+        // The key of the request may have been revoked meanwhile, with all that it had made: this one came too late for that.
+        if let Some(maker) = &key.made_by
+            && !self.shared.store.key_named(&key.project, maker).await?.is_some_and(|maker| maker.is_valid(now))
+        {
+            self.revoke_key(principal, &key.id, Made::Stay).await?;
+            return Err(AuthError::Over);
         }
         Ok((key, text))
     }
@@ -85,17 +121,74 @@ impl Auth {
         Ok(self.shared.store.keys(&principal.project).await?)
     }
 
-    /// Revokes a key: at once on this node, within [`KEY_MEMORY`](threadline_core::limits::KEY_MEMORY) on others.
-    /// Idempotent.
-    pub async fn revoke_key(&self, principal: &Principal, id: &KeyId) -> Result<ApiKey, AuthError> {
+    /// Revokes a key, and with it all tokens that it has made: at once on this node, within
+    /// [`KEY_MEMORY`](threadline_core::limits::KEY_MEMORY) on others. Idempotent.
+    pub async fn revoke_key(&self, principal: &Principal, id: &KeyId, made: Made) -> Result<RevokedKey, AuthError> {
+        let key = self.revoke(principal, id, None).await?;
+        let mut also_revoked = Vec::new();
+        // Another node may have made a key with one of these a moment ago, so the last look is one that finds nothing.
+        loop {
+            let found = self.made_by(principal, id).await?;
+            if made == Made::Stay || found.is_empty() {
+                return Ok(RevokedKey { key, also_revoked, still_valid: found });
+            }
+            for made in found {
+                self.revoke(principal, &made, Some(id)).await?;
+                also_revoked.push(made);
+            }
+        }
+    }
+
+    async fn revoke(&self, principal: &Principal, id: &KeyId, with: Option<&KeyId>) -> Result<ApiKey, AuthError> {
         let (project, now) = (&principal.project, self.shared.clock.now());
-        let entry = AuditEntry::by(principal, project, now, "key.revoked", &json!({ "keyId": id.as_str() }));
+        let mut facts = json!({ "keyId": id.as_str() });
+        if let Some(with) = with {
+            facts["with"] = json!(with.as_str());
+        }
+        let entry = AuditEntry::by(principal, project, now, "key.revoked", &facts);
         let revoked = self.shared.store.revoke_key(project, id, now, Some(&entry)).await;
         let key = revoked?.ok_or(AuthError::NoKey)?;
-        self.shared.keys.invalidate_all();
+        self.shared.keys.forget();
         // A repetition too: the answer of the first revocation may have been lost.
         self.shared.removals.note(Removal::Key(project.clone(), id.clone(), key.revoked_at.unwrap_or(now)));
         Ok(key)
+    }
+
+    /// Valid keys that were made with a key, or with one of those, by id.
+    async fn made_by(&self, principal: &Principal, id: &KeyId) -> Result<Vec<KeyId>, AuthError> {
+        let (keys, now) = (self.shared.store.keys(&principal.project).await?, self.shared.clock.now());
+        let mut of: BTreeMap<&KeyId, Vec<&ApiKey>> = BTreeMap::new();
+        for key in &keys {
+            if let Some(maker) = &key.made_by {
+                of.entry(maker).or_default().push(key);
+            }
+        }
+        let (mut found, mut open, mut seen) = (Vec::new(), vec![id], BTreeSet::from([id]));
+        while let Some(maker) = open.pop() {
+            for key in of.get(maker).into_iter().flatten().filter(|key| seen.insert(&key.id)) {
+                open.push(&key.id);
+                found.extend(key.is_valid(now).then(|| key.id.clone()));
+            }
+        }
+        found.sort();
+        Ok(found)
+    }
+
+    /// Ends all tokens and sockets of a user, of all users of a project, or those that a key has made. Returns the second from
+    /// which tokens are valid again.
+    pub async fn sign_out(&self, principal: &Principal, subject: Subject<'_>) -> Result<Timestamp, AuthError> {
+        if let Subject::Key(key) = subject
+            && self.shared.store.key_named(&principal.project, key).await?.is_none()
+        {
+            return Err(AuthError::NoKey);
+        }
+        Ok(self.shared.cutoffs.sign_out(principal, &principal.project, subject).await?)
+    }
+
+    /// Does the same for all users of a project that the principal may administer.
+    pub async fn sign_out_project(&self, principal: &Principal, id: &ProjectId) -> Result<Timestamp, AuthError> {
+        let project = self.project(principal, id).await?;
+        Ok(self.shared.cutoffs.sign_out(principal, &project.id, Subject::Project).await?)
     }
 
     /// Makes a token for a user of the principal's project.
@@ -113,16 +206,33 @@ impl Auth {
             let reason = "a token needs a scope, and the credential of the request has none of `read`, `chat`, `approve` and `produce`";
             return Err(AuthError::Invalid(reason.into()));
         }
-        let lifetime = lifetime.unwrap_or(TOKEN_LIFETIME);
-        if lifetime.is_zero() || lifetime > MAX_TOKEN_LIFETIME {
-            return Err(AuthError::Invalid(format!(
-                "expiresInSeconds must be from 1 to {}",
-                MAX_TOKEN_LIFETIME.as_secs()
-            )));
+        let longest = project.settings.longest_token();
+        let lifetime = lifetime.unwrap_or(TOKEN_LIFETIME.min(longest));
+        if lifetime.is_zero() || lifetime > longest {
+            let reason =
+                format!("expiresInSeconds must be from 1 to {}, the project's maxTokenSeconds", longest.as_secs());
+            return Err(AuthError::Invalid(reason));
         }
-        let expires_at = self.shared.clock.now().plus(lifetime);
+        let holder = Holder { project: &project.id, user: Some(user), key: principal.key() };
+        self.shared.cutoffs.ready().await?;
+        let issued_at = self.shared.cutoffs.issue_time(holder)?;
+        let expires_at = self.shared.clock.now().plus(lifetime).min(issued_at.plus(longest));
         let expires_at = self.expiry(principal).map_or(expires_at, |ends| ends.min(expires_at));
-        let text = self.token(&principal.project, user, scopes, expires_at).await?;
+        let secret = project.secrets.first().ok_or(AuthError::NoProject)?;
+        let by = self.maker(principal)?.map(|by| by.to_string());
+        let new = tokens::NewToken {
+            audience: tokens::AUDIENCE,
+            project: &project.id,
+            user,
+            scopes,
+            issued_at: Some(issued_at),
+            until: expires_at,
+            born: self.born(),
+            feed: None,
+            by: by.as_deref(),
+        };
+        let text = tokens::sign(secret, &new)?;
+        self.shared.trail.made(principal, MadeToken { user, scopes, expires_at })?;
         Ok(NewToken { text, expires_at })
     }
 
@@ -140,9 +250,14 @@ impl Auth {
             let reason = format!("issuer.issuer is {:?}, which is the ID of a project", issuer.issuer);
             return Err(AuthError::Invalid(reason));
         }
-        let facts = json!({ "settings": serde_json::to_value(&settings).unwrap_or_default() });
-        let entry = |created| {
-            let action = if created { "project.created" } else { "project.changed" };
+        let shown = |settings: &ProjectSettings| serde_json::to_value(settings).unwrap_or_default();
+        let entry = |before: Option<&Project>| {
+            let (action, facts) = match before {
+                None => ("project.created", json!({ "after": shown(&settings) })),
+                Some(before) => {
+                    ("project.changed", json!({ "before": shown(&before.settings), "after": shown(&settings) }))
+                }
+            };
             Some(AuditEntry::by(principal, id, self.shared.clock.now(), action, &facts))
         };
         let change = |project: &mut Project| {
@@ -182,6 +297,29 @@ impl Auth {
     ) -> Result<Vec<(i64, AuditEntry)>, AuthError> {
         Ok(self.shared.store.audit(&principal.project, before, limit.clamp(1, MAX_PAGE)).await?)
     }
+
+    /// Reads a page of the audit of the principal's project, oldest first, of entries with a number above `after`. It ends
+    /// before the first entry that is younger than [`AUDIT_SETTLED`]: one with a smaller number may still appear.
+    pub async fn audit_after(
+        &self,
+        principal: &Principal,
+        after: i64,
+        limit: usize,
+    ) -> StoreResult<Vec<(i64, AuditEntry)>> {
+        let mut page = self.shared.store.audit_after(&principal.project, after, limit.clamp(1, MAX_PAGE)).await?;
+        let now = self.shared.clock.now();
+        // An entry from a clock that was ahead, and was set back since, is not waited for.
+        let young = |at: Timestamp| at.0.abs_diff(now.0) < AUDIT_SETTLED.as_millis() as u64;
+        let settled = page.iter().take_while(|(_, entry)| !young(entry.at)).count();
+        page.truncate(settled);
+        Ok(page)
+    }
+
+    /// Number of the newest entry in the audit of the principal's project; 0 if there is none.
+    pub async fn newest_audit(&self, principal: &Principal) -> Result<i64, AuthError> {
+        let newest = self.shared.store.audit(&principal.project, None, 1).await?;
+        Ok(newest.first().map_or(0, |(number, _)| *number))
+    }
 }
 
 /// Refuses scopes in the settings that no user's token can have, and an empty list.
@@ -203,6 +341,23 @@ fn check(settings: &ProjectSettings) -> Result<(), AuthError> {
     if let Some(days) = grace_days.filter(|days| !(1..=MAX_TRASH_DAYS).contains(days)) {
         let reason = format!("retention.graceDays is {days}, but must be from 1 to {MAX_TRASH_DAYS}");
         return Err(AuthError::Invalid(reason));
+    }
+    if let Some(seconds) = settings.max_token_seconds.filter(|seconds| !(1..=MAX_TOKEN_SECONDS).contains(seconds)) {
+        let reason = format!("maxTokenSeconds is {seconds}, but must be from 1 to {MAX_TOKEN_SECONDS}");
+        return Err(AuthError::Invalid(reason));
+    }
+    if let Some(days) = settings.audit_days.filter(|days| !(1..=MAX_AUDIT_DAYS).contains(days)) {
+        return Err(AuthError::Invalid(format!("auditDays is {days}, but must be from 1 to {MAX_AUDIT_DAYS}")));
+    }
+    if settings.agent_origins.len() > MAX_AGENT_ORIGINS {
+        return Err(AuthError::Invalid(format!("agentOrigins has more than {MAX_AGENT_ORIGINS} origins")));
+    }
+    for origin in &settings.agent_origins {
+        let parsed = reqwest::Url::parse(origin).ok().filter(|url| matches!(url.scheme(), "http" | "https"));
+        if parsed.is_none_or(|url| url.origin().ascii_serialization() != *origin) {
+            let reason = format!("agentOrigins has {origin:?}, which is no origin like https://agents.example");
+            return Err(AuthError::Invalid(reason));
+        }
     }
     if let Some(scopes) = settings.token_scopes {
         check_token_scopes("tokenScopes", scopes)?;

@@ -5,35 +5,42 @@ mod error;
 pub mod fuzzing;
 mod joins;
 mod jwks;
+mod key_memory;
 mod keys;
 mod problem;
 mod projects;
+mod refusals;
 pub mod secret;
+mod standing;
 mod tickets;
 pub mod tokens;
 pub mod watch;
 
-use std::{sync::Arc, time::Duration};
+use std::{net::IpAddr, sync::Arc, time::Duration};
 
 use jsonwebtoken::{Algorithm, DecodingKey};
-use moka::sync::Cache;
 use subtle::ConstantTimeEq;
 
 pub use error::AuthError;
 pub(crate) use error::within;
 pub use joins::{FeedPass, ThreadPass};
-pub use keys::{NewKey, NewToken};
+pub use keys::{Made, NewKey, NewToken, RevokedKey};
+use projects::IssuedBy;
 pub use projects::{ChangedProject, Project, Projects};
 pub use tickets::Ticket;
 
 use jwks::Issuers;
+use key_memory::KeyMemory;
 use secret::{KEY_PREFIX, digest};
 use threadline_core::{
     ApiKey, Born, Credential, DEFAULT_PROJECT, Digest, Principal, ProjectId, Scopes, Timestamp, UserId,
-    limits::{CREDENTIAL_CHECK, KEY_MEMORY, MAX_KEYS_REMEMBERED, TOKEN_LEEWAY},
+    limits::{CREDENTIAL_CHECK, TOKEN_LEEWAY},
 };
-use threadline_engine::Removals;
-use threadline_store::{IdentityStore, StoreClock};
+use threadline_engine::{
+    Removals, Service,
+    credentials::{Cutoffs, Trail},
+};
+use threadline_store::{DynStore, StoreClock};
 use tokens::{ScopeRule, ScopeWords, TokenTime};
 
 use crate::egress::EgressClient;
@@ -51,6 +58,8 @@ pub struct Shown<'a> {
     pub user: Option<&'a str>,
     /// Project id from the header Threadline-Project.
     pub project: Option<&'a str>,
+    /// Address of the caller; `None` if it is not known.
+    pub address: Option<IpAddr>,
 }
 
 /// Authenticates requests. Cheap to clone.
@@ -68,30 +77,29 @@ struct Shared {
     /// Digest of the operator's key; without one, every client that reaches this server (on loopback only) is
     /// authenticated.
     operator: Option<Digest>,
-    store: Arc<dyn IdentityStore>,
+    store: DynStore,
     clock: StoreClock,
-    keys: Cache<Digest, Option<ApiKey>>,
+    keys: KeyMemory,
     projects: Projects,
     removals: Arc<Removals>,
+    cutoffs: Arc<Cutoffs>,
+    trail: Arc<Trail>,
 }
 
 impl Auth {
     /// Starts with the operator's key, if there is one. `outbound` fetches the keys of issuers, and decides at which
-    /// addresses they may be. `removals` are told of revocations and changed settings.
-    pub fn new(
-        operator_key: Option<&str>,
-        store: Arc<dyn IdentityStore>,
-        clock: StoreClock,
-        outbound: EgressClient,
-        removals: Arc<Removals>,
-    ) -> Self {
+    /// addresses they may be. The service over the same store knows the sign-outs, and is told what must be repeated.
+    pub fn new(operator_key: Option<&str>, store: DynStore, outbound: EgressClient, service: &Service) -> Self {
+        let removals = service.removals().clone();
         let shared = Shared {
             operator: operator_key.map(digest),
             projects: Projects::new(store.clone(), removals.clone()),
+            keys: KeyMemory::new(store.clone()),
             store,
-            clock,
-            keys: Cache::builder().max_capacity(MAX_KEYS_REMEMBERED).time_to_live(KEY_MEMORY).build(),
+            clock: service.clock().clone(),
             removals,
+            cutoffs: service.cutoffs().clone(),
+            trail: service.trail().clone(),
         };
         Self {
             shared: Arc::new(shared),
@@ -123,9 +131,9 @@ impl Auth {
         Self { leeway, ..self }
     }
 
-    /// Time by which a token is judged now.
-    fn token_time(&self) -> TokenTime {
-        TokenTime { now: self.shared.clock.now(), leeway: self.leeway }
+    /// Time by which a token of a project with this longest life is judged now.
+    fn token_time(&self, longest: Duration) -> TokenTime {
+        TokenTime { now: self.shared.clock.now(), leeway: self.leeway, longest }
     }
 
     /// True if requests without a credential are authenticated.
@@ -163,7 +171,13 @@ impl Auth {
         }
         match shown.secret {
             Some(secret) if self.is_operator(secret) => self.as_operator(Credential::Operator, project, user).await,
-            Some(secret) if secret.starts_with(KEY_PREFIX) => self.by_key(secret, project, user).await,
+            Some(secret) if secret.starts_with(KEY_PREFIX) => {
+                let principal = self.by_key(secret, project, user).await?;
+                if let Some(key) = principal.key() {
+                    self.shared.trail.used(&principal.project, key, shown.address);
+                }
+                Ok(principal)
+            }
             Some(token) if tokens::is_token(token) => self.by_token(token, project, user).await,
             // Clients are often written with some key in them; in development mode any key is accepted.
             _ if self.is_development() => {
@@ -192,7 +206,7 @@ impl Auth {
             }
             None => ProjectId::new(DEFAULT_PROJECT).map_err(AuthError::BadProject)?,
         };
-        Ok(Principal { project, user, scopes: Scopes::ALL, credential })
+        Ok(Principal { project, user, scopes: Scopes::ALL, credential, ticket: None })
     }
 
     async fn by_key(
@@ -210,19 +224,12 @@ impl Auth {
             return Err(AuthError::OtherProject);
         }
         let credential = Credential::Key { id: key.id, digest, expires_at: key.expires_at };
-        Ok(Principal { project: key.project, user, scopes: key.scopes, credential })
+        Ok(Principal { project: key.project, user, scopes: key.scopes, credential, ticket: None })
     }
 
-    /// Looks up the key of this digest, if it is valid now. Changes made on other nodes appear after [`KEY_MEMORY`].
+    /// Looks up the key of this digest, if it is valid now.
     async fn valid_key(&self, digest: &Digest) -> Result<Option<ApiKey>, AuthError> {
-        let found = match self.shared.keys.get(digest) {
-            Some(found) => found,
-            None => {
-                let found = self.shared.store.key(digest).await?;
-                self.shared.keys.insert(*digest, found.clone());
-                found
-            }
-        };
+        let found = self.shared.keys.by_digest(*digest).await?;
         let now = self.shared.clock.now();
         Ok(found.filter(|key| key.is_valid(now)))
     }
@@ -240,8 +247,7 @@ impl Auth {
         if user.is_some_and(|user| user != verified.user) {
             return Err(AuthError::OtherUser);
         }
-        let credential = Credential::Token { expires_at: verified.expires_at, signer };
-        Ok(Principal { project: owner, user: Some(verified.user), scopes: verified.scopes, credential })
+        self.bearer(owner, verified, signer).await
     }
 
     /// Verifies a token. Returns its project, its content, and which of the project's secrets has signed it.
@@ -249,14 +255,15 @@ impl Auth {
         let said = tokens::look(token)?;
         let algorithm = said.algorithm;
         if let Some(issuer) = &said.iss
-            && let Some((project, settings, default)) = self.shared.projects.of_issuer(issuer, &said.aud.0).await?
+            && let Some(found) = self.shared.projects.of_issuer(issuer, &said.aud.0).await?
         {
             if !matches!(algorithm, Algorithm::RS256 | Algorithm::ES256) {
                 return Err(AuthError::WrongToken("its algorithm is not RS256 or ES256"));
             }
-            let key = self.issuers.key(&settings.jwks_url, said.key_id.as_deref(), algorithm).await?;
-            let rule = ScopeRule { default, words: ScopeWords::Foreign(settings.scopes.as_ref()) };
-            return tokens::verify(token, &key, algorithm, &settings.audience, rule, self.token_time())
+            let IssuedBy { project, issuer, default_scopes: default, longest } = found;
+            let key = self.issuers.key(&issuer.jwks_url, said.key_id.as_deref(), algorithm).await?;
+            let rule = ScopeRule { default, words: ScopeWords::Foreign(issuer.scopes.as_ref()) };
+            return tokens::verify(token, &key, algorithm, &issuer.audience, rule, self.token_time(longest))
                 .map(|verified| (project, verified, None));
         }
         self.verify_ours(token, &said, tokens::AUDIENCE).await
@@ -275,7 +282,7 @@ impl Auth {
         if said.algorithm != Algorithm::HS256 {
             return Err(AuthError::WrongToken("its algorithm is not HS256"));
         }
-        let time = self.token_time();
+        let time = self.token_time(project.settings.longest_token());
         let rule = ScopeRule { default: project.settings.default_scopes(), words: ScopeWords::Ours };
         let sound = |verified: tokens::Verified| {
             let accepted = self.accepts(verified.born);
@@ -295,39 +302,8 @@ impl Auth {
         Err(refused)
     }
 
-    async fn token(
-        &self,
-        project: &ProjectId,
-        user: &UserId,
-        scopes: Scopes,
-        until: Timestamp,
-    ) -> Result<String, AuthError> {
-        let project = self.shared.projects.ensured(project).await?;
-        let secret = project.secrets.first().ok_or(AuthError::NoProject)?;
-        let audience = tokens::AUDIENCE;
-        let (born, project) = (self.born(), &project.id);
-        let new = tokens::NewToken { audience, project, user, scopes, until, born, feed: None, key: None };
-        tokens::sign(secret, &new, self.shared.clock.now())
-    }
-
     /// Makes a ticket with which the principal opens one socket; it expires after a short time.
     pub async fn ticket(&self, principal: &Principal) -> Result<Ticket, AuthError> {
         tickets::issue(self, principal).await
-    }
-
-    /// True if the principal's credential is still valid.
-    pub async fn holds(&self, principal: &Principal) -> Result<bool, AuthError> {
-        let fresh = principal.expires_at().is_none_or(|until| self.shared.clock.now() < until);
-        match &principal.credential {
-            Credential::Key { digest, .. } | Credential::Lent { key: Some((_, digest)), .. } if fresh => {
-                Ok(self.valid_key(digest).await?.is_some_and(|key| self.accepts(key.born)))
-            }
-            // A token ceases to be valid with the secret that signed it.
-            Credential::Token { signer: Some(signer), .. } if fresh => {
-                let project = self.shared.projects.get(&principal.project).await?;
-                Ok(project.is_some_and(|project| project.secrets.iter().any(|secret| digest(secret) == *signer)))
-            }
-            _ => Ok(fresh),
-        }
     }
 }

@@ -13,6 +13,7 @@ impl From<AuthError> for Problem {
             | AuthError::WrongKey
             | AuthError::BornInDevelopment
             | AuthError::WrongToken(_)
+            | AuthError::LongToken(_)
             | AuthError::WrongScope(_)
             | AuthError::WrongTicket
             | AuthError::Over => Self::new(ProblemType::Unauthorized, error.to_string()),

@@ -11,10 +11,10 @@ use threadline_core::{
     limits::{KEY_MEMORY, MAX_TOKEN_SECRETS, PROJECT_MISS_PAUSE},
 };
 use threadline_engine::{Removal, Removals};
-use threadline_store::{IdentityStore, StoreError, StoredProject};
+use threadline_store::{DynStore, StoreError, StoredProject};
 use tokio::{sync::Mutex, time::Instant};
 
-use super::{AuthError, secret};
+use super::{AuthError, secret, tokens};
 
 /// Attempts at a change that other changes overtake, before the change fails.
 const TRIES: usize = 16;
@@ -80,11 +80,22 @@ impl CachedProjects {
 /// Cache of the projects. Cheap to clone. Changes made on other nodes appear after [`KEY_MEMORY`].
 #[derive(Clone)]
 pub struct Projects {
-    store: Arc<dyn IdentityStore>,
+    store: DynStore,
     known: Arc<RwLock<Arc<CachedProjects>>>,
     /// Lock that admits one read of the store at a time.
     looking: Arc<Mutex<()>>,
     removals: Arc<Removals>,
+}
+
+/// Project whose users' tokens an external issuer makes.
+#[derive(Debug)]
+pub(super) struct IssuedBy {
+    pub(super) project: ProjectId,
+    pub(super) issuer: IssuerSettings,
+    /// Scopes of a token that names none.
+    pub(super) default_scopes: Scopes,
+    /// Longest life of a token.
+    pub(super) longest: Duration,
 }
 
 /// Course of a change of a project that does not exist.
@@ -106,7 +117,7 @@ pub struct ChangedProject {
 }
 
 impl Projects {
-    pub(super) fn new(store: Arc<dyn IdentityStore>, removals: Arc<Removals>) -> Self {
+    pub(super) fn new(store: DynStore, removals: Arc<Removals>) -> Self {
         Self { store, known: Arc::default(), looking: Arc::default(), removals }
     }
 
@@ -195,18 +206,20 @@ impl Projects {
         Ok(self.fresh(PROJECT_MISS_PAUSE).await?.all.get(id).cloned())
     }
 
+    /// The project that a token names as its issuer, as last read, whether or not the token is sound.
+    pub(super) fn named_by(&self, token: &str) -> Option<ProjectId> {
+        let said = tokens::is_token(token).then(|| tokens::look(token).ok()).flatten()?;
+        let id = ProjectId::new(said.iss?).ok()?;
+        self.known().all.contains_key(&id).then_some(id)
+    }
+
     /// True if a project has this id, as last read.
     pub(super) async fn is_project(&self, id: &str) -> Result<bool, AuthError> {
         Ok(self.fresh(KEY_MEMORY).await?.has(id))
     }
 
-    /// Looks up the project that names this issuer with one of these audiences, and the scopes of its users' tokens that
-    /// name none. The id of a project names that project, whatever the settings of another one say.
-    pub(super) async fn of_issuer(
-        &self,
-        issuer: &str,
-        audiences: &[String],
-    ) -> Result<Option<(ProjectId, IssuerSettings, Scopes)>, AuthError> {
+    /// Looks up the project that names this issuer with one of these audiences. The id of a project names that project, whatever the settings of another one say.
+    pub(super) async fn of_issuer(&self, issuer: &str, audiences: &[String]) -> Result<Option<IssuedBy>, AuthError> {
         let fits = |found: &&IssuerSettings| found.issuer == issuer && audiences.contains(&found.audience);
         let known = self.fresh(KEY_MEMORY).await?;
         if known.has(issuer) {
@@ -214,7 +227,12 @@ impl Projects {
         }
         let mut named = known.all.values().filter_map(|project| Some((project, project.settings.issuer.as_ref()?)));
         let found = named.find(|(_, settings)| fits(settings));
-        Ok(found.map(|(project, issuer)| (project.id.clone(), issuer.clone(), project.settings.default_scopes())))
+        Ok(found.map(|(project, issuer)| IssuedBy {
+            project: project.id.clone(),
+            issuer: issuer.clone(),
+            default_scopes: project.settings.default_scopes(),
+            longest: project.settings.longest_token(),
+        }))
     }
 
     /// Looks up the project of this id; creates it if absent.
@@ -225,14 +243,19 @@ impl Projects {
         self.change(id, Missing::Create, |_| Ok(()), |_| None).await.map(|changed| changed.project)
     }
 
+    /// Settings of a project, as last read; the defaults for one that is not stored.
+    pub async fn settings(&self, id: &ProjectId) -> Result<ProjectSettings, AuthError> {
+        Ok(self.fresh(KEY_MEMORY).await?.all.get(id).map(|project| project.settings.clone()).unwrap_or_default())
+    }
+
     /// Changes a project, and retries if concurrent changes overtake it. `entry` makes the entry in the audit; its parameter
-    /// is true if the project is created. A change that leaves a project as it is stores nothing.
+    /// is the project before, if it exists. A change that leaves a project as it is stores nothing.
     pub(super) async fn change(
         &self,
         id: &ProjectId,
         missing: Missing,
         change: impl Fn(&mut Project) -> Result<(), AuthError>,
-        entry: impl Fn(bool) -> Option<AuditEntry>,
+        entry: impl Fn(Option<&Project>) -> Option<AuditEntry>,
     ) -> Result<ChangedProject, AuthError> {
         for _ in 0..TRIES {
             let known = self.load().await?;
@@ -256,12 +279,13 @@ impl Projects {
                 return Err(AuthError::Invalid(reason.into()));
             }
             let stored = project.stored()?;
-            if found.is_some_and(|found| found == project) {
+            let before = found;
+            if before.as_ref() == Some(&project) {
                 // The answer of the change that made it so may have been lost.
                 self.removals.note(Removal::Project(StoredProject { version: project.version, ..stored }));
                 return Ok(ChangedProject { project, created });
             }
-            if self.store.put_project(&stored, entry(created).as_ref()).await? {
+            if self.store.put_project(&stored, entry(before.as_ref()).as_ref()).await? {
                 project.version = stored.version;
                 self.removals.note(Removal::Project(stored));
                 project.sealed = self.load().await?.all.get(id).is_some_and(|stored| stored.sealed);

@@ -2,13 +2,17 @@
 
 use serde::{Deserialize, Serialize};
 use threadline_core::{
-    Credential, Digest, KeyId, Principal, ProjectId, Scopes, Timestamp, UserId, limits::TICKET_LIFETIME,
+    Credential, Digest, KeyId, Principal, ProjectId, Scopes, Timestamp, TokenMaker, UserId, limits::TICKET_LIFETIME,
 };
 
 use super::{
     Auth, AuthError,
     secret::{TICKET_PREFIX, digest, generate},
+    tokens::Maker,
 };
+
+/// Maker of a token that was made with the operator's key, in a stored principal.
+const BY_OPERATOR: &str = "op";
 
 /// A ticket with its expiry.
 #[derive(Debug)]
@@ -26,6 +30,8 @@ pub(super) struct Bearer {
     user: Option<String>,
     scopes: String,
     credential: Kept,
+    /// Time of issue of a ticket.
+    ticket: Option<i64>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -33,8 +39,8 @@ enum Kept {
     Development,
     Operator,
     Key { id: String, digest: [u8; 32], expires_at: Option<i64> },
-    Lent { key: Option<(String, [u8; 32])>, expires_at: Option<i64> },
-    Token { expires_at: i64, signer: Option<[u8; 32]> },
+    Lent { key: Option<String>, since: i64, expires_at: Option<i64> },
+    Token { expires_at: i64, signer: Option<[u8; 32]>, by: Option<String>, issued_at: Option<i64> },
 }
 
 impl From<&Principal> for Bearer {
@@ -49,14 +55,22 @@ impl From<&Principal> for Bearer {
                 Credential::Key { id, digest, expires_at } => {
                     Kept::Key { id: id.to_string(), digest: digest.0, expires_at: expires_at.map(|until| until.0) }
                 }
-                Credential::Lent { key, expires_at } => Kept::Lent {
-                    key: key.as_ref().map(|(id, digest)| (id.to_string(), digest.0)),
+                Credential::Lent { key, since, expires_at } => Kept::Lent {
+                    key: key.as_ref().map(ToString::to_string),
+                    since: since.0,
                     expires_at: expires_at.map(|until| until.0),
                 },
-                Credential::Token { expires_at, signer } => {
-                    Kept::Token { expires_at: expires_at.0, signer: signer.map(|signer| signer.0) }
-                }
+                Credential::Token { expires_at, signer, by, issued_at } => Kept::Token {
+                    expires_at: expires_at.0,
+                    signer: signer.map(|signer| signer.0),
+                    by: by.as_ref().map(|by| match by {
+                        TokenMaker::Key(id) => Maker::Key(id.clone()).to_string(),
+                        TokenMaker::Operator => BY_OPERATOR.to_owned(),
+                    }),
+                    issued_at: issued_at.map(|at| at.0),
+                },
             },
+            ticket: principal.ticket.map(|at| at.0),
         }
     }
 }
@@ -75,17 +89,23 @@ impl Bearer {
                     digest: Digest(digest),
                     expires_at: expires_at.map(Timestamp),
                 },
-                Kept::Lent { key: None, expires_at } => {
-                    Credential::Lent { key: None, expires_at: expires_at.map(Timestamp) }
-                }
-                Kept::Lent { key: Some((id, digest)), expires_at } => Credential::Lent {
-                    key: Some((KeyId::new(id).ok()?, Digest(digest))),
+                Kept::Lent { key, since, expires_at } => Credential::Lent {
+                    key: key.map(KeyId::new).transpose().ok()?,
+                    since: Timestamp(since),
                     expires_at: expires_at.map(Timestamp),
                 },
-                Kept::Token { expires_at, signer } => {
-                    Credential::Token { expires_at: Timestamp(expires_at), signer: signer.map(Digest) }
-                }
+                Kept::Token { expires_at, signer, by, issued_at } => Credential::Token {
+                    expires_at: Timestamp(expires_at),
+                    signer: signer.map(Digest),
+                    by: match by.as_deref() {
+                        None => None,
+                        Some(BY_OPERATOR) => Some(TokenMaker::Operator),
+                        Some(by) => Some(TokenMaker::Key(Maker::parse(by)?.key()?)),
+                    },
+                    issued_at: issued_at.map(Timestamp),
+                },
             },
+            ticket: self.ticket.map(Timestamp),
         })
     }
 }
@@ -94,8 +114,11 @@ pub(super) async fn issue(auth: &Auth, principal: &Principal) -> Result<Ticket, 
     let text = generate(TICKET_PREFIX)?;
     let now = auth.shared.clock.now();
     let expires_at = now.plus(TICKET_LIFETIME);
+    // A ticket that was made with a ticket is as old as that one.
+    let made = principal.ticket.map_or_else(|| auth.issue_time(principal), Ok)?;
+    let principal = Principal { ticket: Some(made), ..principal.clone() };
     let bearer =
-        serde_json::to_string(&Bearer::from(principal)).map_err(|error| AuthError::Invalid(error.to_string()))?;
+        serde_json::to_string(&Bearer::from(&principal)).map_err(|error| AuthError::Invalid(error.to_string()))?;
     auth.shared.store.put_ticket(&digest(&text), &bearer, expires_at, now).await?;
     Ok(Ticket { text, expires_at })
 }

@@ -4,12 +4,15 @@
 //! project names in its settings (RS256, ES256). The lookup by `iss` and `aud`, before any verification, selects one of
 //! the two and with it the algorithm: the algorithm in the token must agree.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{collections::BTreeMap, fmt, time::Duration};
 
 use jsonwebtoken::{Algorithm, DecodingKey, EncodingKey, Header, Validation};
 use serde::{Deserialize, Serialize, de::IgnoredAny};
 use serde_json::Value;
-use threadline_core::{Born, FeedCursor, ProjectId, Scopes, Timestamp, UserId, limits::MAX_TOKEN_BYTES};
+use threadline_core::{
+    Born, FeedCursor, KeyId, ProjectId, Scopes, Timestamp, UserId,
+    limits::{ISSUED_AHEAD, MAX_TOKEN_BYTES},
+};
 
 use super::AuthError;
 
@@ -28,10 +31,50 @@ pub(super) struct NewToken<'a> {
     pub(super) project: &'a ProjectId,
     pub(super) user: &'a UserId,
     pub(super) scopes: Scopes,
+    pub(super) issued_at: Option<Timestamp>,
     pub(super) until: Timestamp,
     pub(super) born: Born,
     pub(super) feed: Option<FeedCursor>,
-    pub(super) key: Option<&'a str>,
+    /// Maker of the token: see [`Maker`].
+    pub(super) by: Option<&'a str>,
+}
+
+/// Credential that made a token, as the claim `by` names it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Maker {
+    /// `key:<id>`: an API key of the project.
+    Key(KeyId),
+    /// `op:<16 hex digits>`: the operator's key of this mark.
+    Operator(String),
+}
+
+impl Maker {
+    /// Maker that a claim names.
+    pub(super) fn parse(claim: &str) -> Option<Self> {
+        let (kind, name) = claim.split_once(':')?;
+        match kind {
+            "key" => KeyId::new(name).ok().map(Self::Key),
+            "op" => Some(Self::Operator(name.to_owned())),
+            _ => None,
+        }
+    }
+
+    /// The key, if the maker is one.
+    pub(super) fn key(self) -> Option<KeyId> {
+        match self {
+            Self::Key(id) => Some(id),
+            Self::Operator(_) => None,
+        }
+    }
+}
+
+impl fmt::Display for Maker {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Key(id) => write!(f, "key:{id}"),
+            Self::Operator(mark) => write!(f, "op:{mark}"),
+        }
+    }
 }
 
 /// Content of a token whose signature has not been verified.
@@ -72,11 +115,12 @@ struct Claims {
     sub: Option<String>,
     exp: Option<f64>,
     nbf: Option<f64>,
+    iat: Option<f64>,
     scope: Option<Value>,
     scopes: Option<IgnoredAny>,
     scp: Option<Value>,
     feed: Option<FeedCursor>,
-    key: Option<String>,
+    by: Option<Value>,
     dev: Option<Value>,
 }
 
@@ -85,13 +129,14 @@ struct NewClaims<'a> {
     iss: &'a str,
     aud: &'a str,
     sub: &'a str,
-    iat: i64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    iat: Option<f64>,
     exp: i64,
     scope: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
     feed: Option<FeedCursor>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    key: Option<&'a str>,
+    by: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     dev: Option<bool>,
 }
@@ -102,10 +147,12 @@ pub(super) struct Verified {
     pub(super) user: UserId,
     pub(super) scopes: Scopes,
     pub(super) expires_at: Timestamp,
+    /// Time of issue; `None` if the token does not tell.
+    pub(super) issued_at: Option<Timestamp>,
     /// Position from which the feed is followed; only in a feed's token.
     pub(super) feed: Option<FeedCursor>,
-    /// Key that requested the token; only in a feed's token.
-    pub(super) key: Option<String>,
+    /// Maker of the token; `None` if it names none, and always in an external issuer's token.
+    pub(super) by: Option<Maker>,
     /// Mode of the server that made the token; of an external issuer's token always the default.
     pub(super) born: Born,
 }
@@ -138,6 +185,12 @@ pub(super) const NOT_SIGNED: &str = "its signature, algorithm or audience is inv
 /// Refusal of a token that a server in development mode made.
 pub(super) const BORN_IN_DEVELOPMENT: &str =
     "it was created in development mode, where every caller can create tokens: create it on this server";
+const ISSUED_LATER: &str = "its iat is in the future: set the clock of its issuer";
+const NO_MAKER: &str = "its claim `by` names no key";
+/// Refusal of a token whose maker is no longer valid.
+pub(super) const MAKER_OVER: &str = "the key that created it was revoked or has expired";
+/// Refusal of a token that was issued before a sign-out.
+pub(super) const SIGNED_OUT: &str = "its user was signed out after it was issued";
 const SCOPE_NOT_TEXT: &str = "its `scope` is not a string: name the scopes in one string, separated by spaces";
 const NOT_MAPPED: &str = "the settings of the project (issuer.scopes) map none of its scopes";
 const SCOPES_ELSEWHERE: &str = "it has a claim `scopes` or `scp`: name the scopes in `scope`, separated by spaces";
@@ -166,6 +219,8 @@ pub(super) struct TokenTime {
     pub(super) now: Timestamp,
     /// Largest difference between the clock of the token's issuer and the store's.
     pub(super) leeway: Duration,
+    /// Longest life of a token.
+    pub(super) longest: Duration,
 }
 
 /// Verifies signature, algorithm, audience, times and scopes.
@@ -184,8 +239,18 @@ pub(super) fn verify(
     rules.set_audience(&[audience]);
     let claims =
         jsonwebtoken::decode::<Claims>(token, key, &rules).map_err(|_| AuthError::WrongToken(NOT_SIGNED))?.claims;
-    let moment = |seconds: f64| Timestamp((seconds * 1_000.0) as i64);
+    // The nearest millisecond: most fractions of a second have no exact binary form.
+    let moment = |seconds: f64| Timestamp((seconds * 1_000.0).round() as i64);
     let expires_at = moment(claims.exp.ok_or(AuthError::WrongToken("it has no exp claim"))?);
+    let issued_at = claims.iat.map(moment);
+    // A token from the future would outlive a sign-out.
+    if issued_at.is_some_and(|at| at > time.now.plus(ISSUED_AHEAD)) {
+        return Err(AuthError::WrongToken(ISSUED_LATER));
+    }
+    let longest_end = issued_at.unwrap_or(time.now.plus(time.leeway)).plus(time.longest);
+    if expires_at > longest_end {
+        return Err(AuthError::LongToken(time.longest.as_secs()));
+    }
     let expires_at = expires_at.plus(time.leeway);
     if time.now >= expires_at {
         return Err(AuthError::WrongToken("it has expired"));
@@ -216,7 +281,12 @@ pub(super) fn verify(
     // The claim of an external issuer may mean anything.
     let tried = matches!(rule.words, ScopeWords::Ours) && claims.dev == Some(Value::Bool(true));
     let born = if tried { Born::Development } else { Born::Authenticated };
-    Ok(Verified { user, scopes, expires_at, feed: claims.feed, key: claims.key, born })
+    let by = match (claims.by, rule.words) {
+        (Some(Value::String(by)), ScopeWords::Ours) => Some(Maker::parse(&by).ok_or(AuthError::WrongToken(NO_MAKER))?),
+        (Some(_), ScopeWords::Ours) => return Err(AuthError::WrongToken(NO_MAKER)),
+        _ => None,
+    };
+    Ok(Verified { user, scopes, expires_at, issued_at, feed: claims.feed, by, born })
 }
 
 /// The claim `scope` of an external issuer as one text: most write a string (RFC 8693, section 4.2), some an array.
@@ -239,17 +309,18 @@ fn user_scopes(names: &str) -> Result<Scopes, AuthError> {
 }
 
 /// Signs a token with the project's secret.
-pub(super) fn sign(secret: &str, new: &NewToken<'_>, now: Timestamp) -> Result<String, AuthError> {
+pub(super) fn sign(secret: &str, new: &NewToken<'_>) -> Result<String, AuthError> {
     let scope = new.scopes.to_string();
     let claims = NewClaims {
         iss: new.project.as_str(),
         aud: new.audience,
         sub: new.user.as_str(),
-        iat: now.0.div_euclid(1_000),
+        // In milliseconds, so that a token can be told from one of before a sign-out in the same second.
+        iat: new.issued_at.map(|at| at.0 as f64 / 1_000.0),
         exp: new.until.0.div_euclid(1_000),
         scope: &scope,
         feed: new.feed,
-        key: new.key,
+        by: new.by,
         dev: (new.born == Born::Development).then_some(true),
     };
     let key = EncodingKey::from_secret(secret.as_bytes());

@@ -8,8 +8,9 @@ use tokio::time;
 
 use super::Auth;
 
-/// Completes, once, when a credential ceases to be valid: a token or key at its expiry, a revoked key within
-/// [`CREDENTIAL_CHECK`](threadline_core::limits::CREDENTIAL_CHECK) plus the time for which a node caches keys.
+/// Completes, once, when a credential ceases to be valid: a token or key at its expiry, and within
+/// [`CREDENTIAL_CHECK`](threadline_core::limits::CREDENTIAL_CHECK) plus the time for which a node caches keys after the key was
+/// revoked, or after a sign-out that concerns it.
 pub struct CredentialWatch(Option<BoxFuture<'static, ()>>);
 
 impl Auth {
@@ -28,9 +29,10 @@ impl CredentialWatch {
 
     fn new(auth: Auth, principal: Principal) -> Self {
         match principal.credential {
-            // Both stay valid as long as the server runs.
-            Credential::Development | Credential::Operator => Self(None),
-            Credential::Key { .. } | Credential::Lent { .. } | Credential::Token { .. } => {
+            // Both stay valid as long as the server runs; what a ticket has opened ends with a sign-out.
+            Credential::Development => Self(None),
+            Credential::Operator if principal.ticket.is_none() => Self(None),
+            Credential::Operator | Credential::Key { .. } | Credential::Lent { .. } | Credential::Token { .. } => {
                 Self(Some(Box::pin(until_expired(auth, principal))))
             }
         }

@@ -44,6 +44,9 @@ pub enum Refused {
     /// TLS is not available, so that this machine can make no connection.
     #[error("cannot set up TLS: {0}")]
     NoTls(String),
+    /// The port is that of another kind of service than HTTP.
+    #[error("port {0} is below 1024, and neither 80 nor 443")]
+    Port(u16),
     /// The address, or every address of its name, is neither public nor allowed.
     #[error("{host} is not on the public internet ({what})")]
     Network {
@@ -93,6 +96,10 @@ impl EgressPolicy {
         };
         if let Some(Err(what)) = address.map(|address| self.check(address)) {
             return Err(Refused::Network { host: host.to_owned(), what });
+        }
+        let ports = url.port().filter(|port| matches!(self, Self::Public(_)) && *port < 1_024);
+        if let Some(port) = ports.filter(|port| !matches!(port, 80 | 443)) {
+            return Err(Refused::Port(port));
         }
         Ok(url)
     }

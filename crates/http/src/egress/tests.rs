@@ -90,7 +90,7 @@ fn a_url_is_read_as_the_connection_reads_it() {
         }
     }
     for url in
-        ["https://agents.example/x", "http://8.8.8.8", "http://[2606:4700::1111]:1/", "http://localhost.example/"]
+        ["https://agents.example/x", "http://8.8.8.8", "http://[2606:4700::1111]:1024/", "http://localhost.example/"]
     {
         assert!(public().read(url).is_ok(), "{url}");
     }

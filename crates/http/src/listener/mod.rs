@@ -5,10 +5,16 @@ mod lingering_close;
 mod refusal;
 mod write_timeout;
 
-use std::{io, net::SocketAddr, os::fd::AsRawFd, sync::Arc, time::Duration};
+use std::{
+    io,
+    net::{IpAddr, SocketAddr},
+    os::fd::AsRawFd,
+    sync::Arc,
+    time::Duration,
+};
 
 use axum::Router;
-use hyper::server::conn::http1;
+use hyper::{Request, body::Incoming, server::conn::http1};
 use hyper_util::{
     rt::{TokioIo, TokioTimer},
     service::TowerToHyperService,
@@ -28,6 +34,7 @@ use tokio::{
     time,
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
+use tower::ServiceExt;
 
 use crate::listener::{
     lingering_close::{Connection, LingeringClose},
@@ -51,9 +58,18 @@ pub trait Listener: Send {
         None
     }
 
+    /// Address of the peer of a connection; `None` if it is not known.
+    fn peer(_stream: &Self::Stream) -> Option<IpAddr> {
+        None
+    }
+
     /// Address and port that are bound.
     fn local_addr(&self) -> io::Result<SocketAddr>;
 }
+
+/// Address of the peer of the connection that a request came over. An extension of the request, so no client can set it.
+#[derive(Debug, Clone, Copy)]
+pub struct PeerAddress(pub IpAddr);
 
 impl<L: Listener + Sync> Listener for &L {
     type Stream = L::Stream;
@@ -64,6 +80,10 @@ impl<L: Listener + Sync> Listener for &L {
 
     fn descriptor(stream: &L::Stream) -> Option<i32> {
         L::descriptor(stream)
+    }
+
+    fn peer(stream: &L::Stream) -> Option<IpAddr> {
+        L::peer(stream)
     }
 
     fn local_addr(&self) -> io::Result<SocketAddr> {
@@ -83,6 +103,10 @@ impl Listener for TcpListener {
 
     fn descriptor(stream: &TcpStream) -> Option<i32> {
         Some(stream.as_raw_fd())
+    }
+
+    fn peer(stream: &TcpStream) -> Option<IpAddr> {
+        stream.peer_addr().ok().map(|peer| peer.ip())
     }
 
     fn local_addr(&self) -> io::Result<SocketAddr> {
@@ -208,8 +232,9 @@ pub async fn serve<L: Listener>(listener: L, serving: Serving) {
         };
         let place = Some(places.clone()).filter(|_| !bounds.exceeds_files(L::descriptor(&stream)));
         if let Some(place) = place.and_then(|places| places.try_acquire_owned().ok()) {
+            let peer = L::peer(&stream);
             let stream = LingeringClose::new(stream, Some(place));
-            connections.spawn(serve_one(stream, router.clone(), draining.clone(), timeouts));
+            connections.spawn(serve_one(stream, peer, router.clone(), draining.clone(), timeouts));
             continue;
         }
         if let Some(metrics) = &metrics {
@@ -229,12 +254,19 @@ pub async fn serve<L: Listener>(listener: L, serving: Serving) {
 
 async fn serve_one(
     stream: LingeringClose<impl Connection>,
+    peer: Option<IpAddr>,
     router: Router,
     draining: CancellationToken,
     timeouts: Timeouts,
 ) {
     let io = TokioIo::new(WriteTimeout::new(stream, timeouts.write, timeouts.slowest_read));
-    let service = TowerToHyperService::new(router);
+    let service = router.map_request(move |mut request: Request<Incoming>| {
+        if let Some(peer) = peer {
+            request.extensions_mut().insert(PeerAddress(peer));
+        }
+        request
+    });
+    let service = TowerToHyperService::new(service);
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(timeouts.header)

@@ -1,7 +1,7 @@
 //! Data next to the log: snapshots, annotations and agents.
 
 use async_trait::async_trait;
-use threadline_core::{AgentId, Annotation, NewAnnotation, ProjectId, Seq, ThreadKey};
+use threadline_core::{AgentId, Annotation, AuditEntry, NewAnnotation, ProjectId, Seq, ThreadKey};
 
 use super::MemoryStore;
 use crate::{AgentStore, AnnotationStore, Snapshot, SnapshotStore, StoreResult, Unprojected};
@@ -73,8 +73,16 @@ impl AnnotationStore for MemoryStore {
 
 #[async_trait]
 impl AgentStore for MemoryStore {
-    async fn put_agent(&self, project: &ProjectId, id: &AgentId, definition: &str) -> StoreResult<()> {
-        self.state().agents.insert((project.clone(), id.clone()), definition.to_owned());
+    async fn put_agent(
+        &self,
+        project: &ProjectId,
+        id: &AgentId,
+        definition: &str,
+        entry: Option<&AuditEntry>,
+    ) -> StoreResult<()> {
+        let mut state = self.state();
+        state.agents.insert((project.clone(), id.clone()), definition.to_owned());
+        state.identity.audit.extend(entry.cloned());
         Ok(())
     }
 
@@ -84,7 +92,10 @@ impl AgentStore for MemoryStore {
         Ok(own.map(|((_, id), definition)| (id.clone(), definition.clone())).collect())
     }
 
-    async fn delete_agent(&self, project: &ProjectId, id: &AgentId) -> StoreResult<bool> {
-        Ok(self.state().agents.remove(&(project.clone(), id.clone())).is_some())
+    async fn delete_agent(&self, project: &ProjectId, id: &AgentId, entry: Option<&AuditEntry>) -> StoreResult<bool> {
+        let mut state = self.state();
+        let found = state.agents.remove(&(project.clone(), id.clone())).is_some();
+        state.identity.audit.extend(entry.cloned().filter(|_| found));
+        Ok(found)
     }
 }

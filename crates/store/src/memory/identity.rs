@@ -3,12 +3,14 @@
 use std::collections::BTreeMap;
 
 use async_trait::async_trait;
-use threadline_core::{ApiKey, AuditEntry, Digest, Footprint, KeyId, ListOrder, ProjectId, Timestamp, UserId};
+use threadline_core::{
+    ApiKey, AuditEntry, Cutoff, CutoffKind, Digest, Footprint, KeyId, ListOrder, ProjectId, Timestamp, UserId,
+};
 
 use super::{MemoryStore, Row};
 use crate::{
     DigestKey, ErasureStore, IdentityStore, IdlePage, IdlePlace, SecretForm, SecretName, SecretStore, StoreResult,
-    StoredProject,
+    StoredProject, credentials::log_entry,
 };
 
 #[derive(Debug, Clone, Default)]
@@ -16,7 +18,41 @@ pub(super) struct Identity {
     projects: BTreeMap<ProjectId, StoredProject>,
     keys: BTreeMap<Digest, ApiKey>,
     tickets: BTreeMap<Digest, (String, Timestamp)>,
-    audit: Vec<AuditEntry>,
+    pub(super) cutoffs: BTreeMap<(ProjectId, CutoffKind, Digest), Cutoff>,
+    pub(super) audit: Audit,
+}
+
+/// The audit of all projects, with the numbers of the entries.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Audit {
+    entries: Vec<(i64, AuditEntry)>,
+    newest: i64,
+}
+
+impl Audit {
+    /// Entries of a project, the oldest first.
+    pub(super) fn of(&self, project: &ProjectId) -> impl DoubleEndedIterator<Item = (i64, &AuditEntry)> {
+        let own = self.entries.iter().filter(move |(_, entry)| entry.project == *project);
+        own.map(|(number, entry)| (*number, entry))
+    }
+
+    /// Removes those of the oldest `limit` entries of a project that are older than a time. Returns their number.
+    pub(super) fn forget(&mut self, project: &ProjectId, before: Timestamp, limit: usize) -> usize {
+        let oldest = self.of(project).take(limit).filter(|(_, entry)| entry.at < before);
+        let old: Vec<_> = oldest.map(|(number, _)| number).collect();
+        self.entries.retain(|(number, _)| !old.contains(number));
+        old.len()
+    }
+}
+
+impl Extend<AuditEntry> for Audit {
+    fn extend<T: IntoIterator<Item = AuditEntry>>(&mut self, entries: T) {
+        for entry in entries {
+            log_entry(&entry);
+            self.newest += 1;
+            self.entries.push((self.newest, entry));
+        }
+    }
 }
 
 impl Identity {
@@ -35,7 +71,11 @@ impl Identity {
     }
 
     pub(super) fn record(&mut self, entry: AuditEntry) {
-        self.audit.push(entry);
+        self.audit.extend([entry]);
+    }
+
+    pub(super) fn key_mut(&mut self, project: &ProjectId, id: &KeyId) -> Option<&mut ApiKey> {
+        self.keys.values_mut().find(|key| key.project == *project && key.id == *id)
     }
 }
 
@@ -125,9 +165,8 @@ impl IdentityStore for MemoryStore {
         limit: usize,
     ) -> StoreResult<Vec<(i64, AuditEntry)>> {
         let state = self.state();
-        let numbered = state.identity.audit.iter().enumerate().rev().map(|(index, entry)| (index as i64 + 1, entry));
-        let wanted = numbered
-            .filter(|(number, entry)| entry.project == *project && before.is_none_or(|before| *number < before));
+        let newest_first = state.identity.audit.of(project).rev();
+        let wanted = newest_first.filter(|(number, _)| before.is_none_or(|before| *number < before));
         Ok(wanted.take(limit).map(|(number, entry)| (number, entry.clone())).collect())
     }
 }

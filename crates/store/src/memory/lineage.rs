@@ -23,6 +23,7 @@ impl State {
             threads: Default::default(),
             feeds: Default::default(),
             agents: Default::default(),
+            agent_origins: Default::default(),
             staged: Default::default(),
             trash: Default::default(),
             holds: Default::default(),

@@ -24,6 +24,7 @@ use super::{
 };
 
 mod beside;
+mod credentials;
 mod holds;
 mod identity;
 mod job_table;
@@ -60,6 +61,8 @@ struct State {
     threads: BTreeMap<ThreadKey, Row>,
     feeds: HashMap<(ProjectId, UserId), Feed>,
     agents: BTreeMap<(ProjectId, AgentId), String>,
+    /// Origins of agents, also of deleted ones.
+    agent_origins: BTreeMap<(ProjectId, AgentId), String>,
     staged: HashMap<ThreadKey, transfer::Staged>,
     holds: BTreeMap<ProjectId, RetentionHold>,
     /// Rows in the trash.

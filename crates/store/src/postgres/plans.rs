@@ -3,10 +3,10 @@
 use sqlx::{AssertSqlSafe, Executor, PgConnection, Row};
 
 use super::{OpenError, PgStore, address::Address, append, feed, log, nodes, runs, seal, start, tables, threads};
-use crate::sql::tables::{identity, snapshots};
+use crate::sql::tables::{credentials, identity, snapshots};
 
 /// The hot statements, by name.
-const HOT: [(&str, &str); 64] = [
+const HOT: [(&str, &str); 71] = [
     ("append one", append::ONE),
     ("append a group", append::GROUP),
     ("append a group with ends", append::WIDE),
@@ -55,6 +55,13 @@ const HOT: [(&str, &str); 64] = [
     ("change of a project", identity::CHANGE_PROJECT),
     ("key", identity::KEY),
     ("keys", identity::KEYS),
+    ("key by its id", identity::KEY_NAMED),
+    ("use of a key", credentials::NOTE_USE),
+    ("cutoff", credentials::PUT_CUTOFF),
+    ("cutoffs", credentials::CUTOFFS),
+    ("audit forward", credentials::AUDIT_AFTER),
+    ("origin of an agent", credentials::AGENT_ORIGIN),
+    ("changed origin of an agent", credentials::PUT_AGENT_ORIGIN),
     ("revocation", identity::REVOKE),
     ("ticket made", tables::STATEMENTS.put_ticket),
     ("tickets swept", tables::STATEMENTS.sweep_tickets),

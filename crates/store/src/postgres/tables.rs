@@ -11,6 +11,7 @@ use super::{
 };
 use crate::{
     StoreError, StoreResult,
+    credentials::log_entry,
     sql::{
         secrets::Secrets,
         tables::{Statements, Tables, Value, bound},
@@ -95,7 +96,11 @@ impl Tables for PgStore {
              SELECT * FROM done"
         );
         values.extend(Self::entry(entry));
-        self.change(AssertSqlSafe(text).into_sql_str(), values).await
+        let rows = self.change(AssertSqlSafe(text).into_sql_str(), values).await?;
+        if !rows.is_empty() {
+            log_entry(entry);
+        }
+        Ok(rows)
     }
 }
 

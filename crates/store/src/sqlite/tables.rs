@@ -7,6 +7,7 @@ use threadline_core::AuditEntry;
 use super::{SqliteStore, fetch, rows::text_of};
 use crate::{
     StoreResult,
+    credentials::log_entry,
     sql::{
         pages,
         secrets::Secrets,
@@ -88,16 +89,18 @@ impl Tables for SqliteStore {
         values: Vec<Value>,
         entry: Option<&AuditEntry>,
     ) -> StoreResult<Vec<SqliteRow>> {
-        let (statement, entry) = (bound(text, values), entry.map(Self::entry));
-        self.transact(move |connection| {
+        let (statement, noted) = (bound(text, values), entry.map(Self::entry));
+        let rows = self.transact(move |connection| {
             Box::pin(async move {
                 let rows = fetch::rows(connection, statement).await?;
-                if let Some(entry) = entry.filter(|_| !rows.is_empty()) {
-                    fetch::rows(connection, bound(RECORD, entry)).await?;
+                if let Some(noted) = noted.filter(|_| !rows.is_empty()) {
+                    fetch::rows(connection, bound(RECORD, noted)).await?;
                 }
                 Ok(rows)
             })
-        })
-        .await
+        });
+        let rows = rows.await?;
+        entry.filter(|_| !rows.is_empty()).into_iter().for_each(log_entry);
+        Ok(rows)
     }
 }

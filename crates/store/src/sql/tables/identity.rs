@@ -3,12 +3,13 @@
 
 use async_trait::async_trait;
 use threadline_core::{
-    ApiKey, AuditEntry, Born, Digest, KeyId, ProjectId, Scope, Scopes, Timestamp, limits::TICKET_SWEEP,
+    ApiKey, AuditEntry, Born, Digest, KeyId, KeyUse, ProjectId, Scope, Scopes, Timestamp, limits::TICKET_SWEEP,
 };
 
 use super::Tables;
 use crate::{
     IdentityStore, StoreResult, StoredProject,
+    credentials::log_entry,
     sql::{
         columns::{Cells, Columns},
         corrupt, limit,
@@ -24,17 +25,23 @@ pub(crate) const CHANGE_PROJECT: &str = "\
     UPDATE projects SET version = $2, settings = $3, secrets = $4 WHERE id = $1 AND version + 1 = $2 RETURNING id";
 /// Inserts no row if the digest or the id is taken; waits for a transaction that takes it at this moment.
 const PUT_KEY: &str = "\
-    INSERT INTO api_keys (digest, project, id, scopes, created_at, expires_at, revoked_at, born)
-    VALUES ($1, $2, $3, $4, $5, $6, $7, $8) ON CONFLICT DO NOTHING RETURNING id";
-pub(crate) const KEY: &str =
-    "SELECT project, id, scopes, created_at, expires_at, revoked_at, born FROM api_keys WHERE digest = $1";
-pub(crate) const KEYS: &str =
-    "SELECT project, id, scopes, created_at, expires_at, revoked_at, born FROM api_keys WHERE project = $1 ORDER BY id";
-pub(crate) const ALL_KEYS: &str =
-    "SELECT digest, project, id, scopes, created_at, expires_at, revoked_at, born FROM api_keys ORDER BY project, id";
+    INSERT INTO api_keys (digest, project, id, scopes, created_at, expires_at, revoked_at, born, made_by)
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9) ON CONFLICT DO NOTHING RETURNING id";
+pub(crate) const KEY: &str = "\
+    SELECT project, id, scopes, created_at, expires_at, revoked_at, born, made_by, last_used_at, last_used_from
+    FROM api_keys WHERE digest = $1";
+pub(crate) const KEY_NAMED: &str = "\
+    SELECT project, id, scopes, created_at, expires_at, revoked_at, born, made_by, last_used_at, last_used_from
+    FROM api_keys WHERE project = $1 AND id = $2";
+pub(crate) const KEYS: &str = "\
+    SELECT project, id, scopes, created_at, expires_at, revoked_at, born, made_by, last_used_at, last_used_from
+    FROM api_keys WHERE project = $1 ORDER BY id";
+pub(crate) const ALL_KEYS: &str = "\
+    SELECT digest, project, id, scopes, created_at, expires_at, revoked_at, born, made_by, last_used_at, last_used_from
+    FROM api_keys ORDER BY project, id";
 pub(crate) const REVOKE: &str = "\
     UPDATE api_keys SET revoked_at = $3 WHERE project = $1 AND id = $2 AND revoked_at IS NULL
-    RETURNING project, id, scopes, created_at, expires_at, revoked_at, born";
+    RETURNING project, id, scopes, created_at, expires_at, revoked_at, born, made_by, last_used_at, last_used_from";
 pub(crate) const TAKE_TICKET: &str =
     "DELETE FROM socket_tickets WHERE digest = $1 RETURNING CASE WHEN until > $2 THEN bearer END";
 pub(crate) const RECORD: &str = "INSERT INTO audit (project, at, actor, action, facts) VALUES ($1, $2, $3, $4, $5)";
@@ -67,6 +74,7 @@ impl<S: Tables> IdentityStore for S {
             key.expires_at.map(|at| at.0).into(),
             key.revoked_at.map(|at| at.0).into(),
             key.born.as_str().into(),
+            key.made_by.as_ref().map(ToString::to_string).into(),
         ];
         Ok(!self.recorded(PUT_KEY, values, entry).await?.is_empty())
     }
@@ -109,7 +117,9 @@ impl<S: Tables> IdentityStore for S {
     }
 
     async fn record(&self, entry: &AuditEntry) -> StoreResult<()> {
-        self.changed(RECORD, S::entry(entry)).await.map(drop)
+        self.changed(RECORD, S::entry(entry)).await?;
+        log_entry(entry);
+        Ok(())
     }
 
     async fn audit(
@@ -147,11 +157,16 @@ fn key<R: Cells>(columns: &mut Columns<'_, R>) -> StoreResult<ApiKey> {
         expires_at: columns.maybe_time()?,
         revoked_at: columns.maybe_time()?,
         born: Born::named(&columns.text()?),
+        made_by: columns.maybe_id(KeyId::new)?,
+        last_used: {
+            let (at, from) = (columns.maybe_time()?, columns.maybe_text()?);
+            at.map(|at| KeyUse { at, from })
+        },
     })
 }
 
-/// API keys: project, id, scopes, the times of creation, expiry and revocation, and the mode that made them.
-fn keys<R: Cells>(rows: &[R]) -> StoreResult<Vec<ApiKey>> {
+/// API keys: the columns of [`key`].
+pub(super) fn keys<R: Cells>(rows: &[R]) -> StoreResult<Vec<ApiKey>> {
     each(rows, key)
 }
 
@@ -164,7 +179,7 @@ pub(crate) fn all_keys<R: Cells>(rows: &[R]) -> StoreResult<Vec<(ApiKey, Digest)
 }
 
 /// Entries of the audit: number, project, time, actor, action and facts.
-fn audit<R: Cells>(rows: &[R]) -> StoreResult<Vec<(i64, AuditEntry)>> {
+pub(super) fn audit<R: Cells>(rows: &[R]) -> StoreResult<Vec<(i64, AuditEntry)>> {
     each(rows, |columns| {
         let number = columns.int()?;
         let entry = AuditEntry {

@@ -10,6 +10,7 @@ use crate::StoreResult;
 
 pub(crate) mod agents;
 pub(crate) mod annotations;
+pub(crate) mod credentials;
 pub(crate) mod erasure;
 pub(crate) mod export;
 pub(crate) mod holds;
@@ -26,6 +27,7 @@ pub(crate) enum Value {
     Int(i64),
     MaybeInt(Option<i64>),
     Text(String),
+    MaybeText(Option<String>),
     Bytes(Vec<u8>),
 }
 
@@ -50,6 +52,12 @@ impl From<&str> for Value {
 impl From<String> for Value {
     fn from(text: String) -> Self {
         Self::Text(text)
+    }
+}
+
+impl From<Option<String>> for Value {
+    fn from(text: Option<String>) -> Self {
+        Self::MaybeText(text)
     }
 }
 
@@ -182,12 +190,14 @@ where
     i64: for<'q> Encode<'q, DB> + Type<DB>,
     Option<i64>: for<'q> Encode<'q, DB> + Type<DB>,
     String: for<'q> Encode<'q, DB> + Type<DB>,
+    Option<String>: for<'q> Encode<'q, DB> + Type<DB>,
     Vec<u8>: for<'q> Encode<'q, DB> + Type<DB>,
 {
     values.into_iter().fold(sqlx::query(text), |statement, value| match value {
         Value::Int(number) => statement.bind(number),
         Value::MaybeInt(number) => statement.bind(number),
         Value::Text(text) => statement.bind(text),
+        Value::MaybeText(text) => statement.bind(text),
         Value::Bytes(bytes) => statement.bind(bytes),
     })
 }

@@ -10,6 +10,7 @@ use threadline_core::{
 use super::Tables;
 use crate::{
     Restoration, StoreError, StoreResult, ThreadStore, TrashStore,
+    credentials::log_entry,
     sql::{columns::Columns, corrupt, limit, millis, pages},
 };
 
@@ -56,7 +57,10 @@ impl<S: Tables + ThreadStore> TrashStore for S {
             let state = rows.last().map_or(Ok(0), |row| Columns::new(row).int())?;
             match (state, self.thread(project, id).await?) {
                 (0, _) => return Ok(Restoration::Absent),
-                (1, Some(thread)) => return Ok(Restoration::Restored(Box::new(thread))),
+                (1, Some(thread)) => {
+                    log_entry(entry);
+                    return Ok(Restoration::Restored(Box::new(thread)));
+                }
                 // Another caller may have restored the thread meanwhile, or deleted what has its id.
                 _ => {}
             }

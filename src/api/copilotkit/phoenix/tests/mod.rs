@@ -138,7 +138,7 @@ fn state() -> ApiState {
     let store = Arc::new(MemoryStore::new(clock.clone()));
     let service = Service::start(Ports::alone(store.clone(), clock));
     let outbound = EgressClient::new(EgressPolicy::Anywhere);
-    let auth = Auth::new(None, store, service.clock().clone(), outbound, service.removals().clone());
+    let auth = Auth::new(None, store, outbound, &service);
     let agents = Agents::new(service.clone(), Vec::new()).expect("agents");
     ApiState::new(service, agents, auth)
 }
