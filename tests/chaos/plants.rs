@@ -63,6 +63,8 @@ pub const PLANTS: &[Plant] = &[
     plant("trash-without-the-head", &[Kind::KillNode], |size| size),
     plant("any-role", &[Kind::KillNode], |size| size),
     plant("page-is-believed", &[Kind::KillNode], |size| size),
+    plant("queue-first-come", &[Kind::KillNode], |size| size),
+    plant("fold-unsliced", &[Kind::KillNode], |size| size),
 ];
 
 impl Plant {

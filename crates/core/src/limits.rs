@@ -119,10 +119,25 @@ pub const COMMIT_MAX_BYTES: usize = 16 * 1_024 * 1_024;
 
 /// Largest conversation (messages and state, about) that is folded from a log, in bytes; no model could read it.
 pub const MAX_CONVERSATION_BYTES: usize = 64 * 1_024 * 1_024;
-/// Conversations that one node folds at once; other requests wait.
-pub const MAX_FOLDS: usize = 16;
 /// Bytes of events after which the size of a conversation that is being folded is checked.
 pub const WEIGH_BYTES: usize = 8 * 1_024 * 1_024;
+
+/// Slices of work (folds, scans of logs, searches) that a node does at once, at least: as many as it has cores.
+pub const WORK_SLOTS: usize = 2;
+/// Bytes of events after which work ends its slice and queues again. A slice also ends with [`WORK_SLICE_ROWS`].
+pub const WORK_SLICE_BYTES: usize = 1_024 * 1_024;
+/// Rows of the store after which work ends its slice and queues again. A slice also ends with [`WORK_SLICE_BYTES`].
+pub const WORK_SLICE_ROWS: usize = 500;
+/// Folds, scans and searches of one untrusted client that are done in turns.
+pub const CLIENT_WORK: usize = 2;
+/// Folds, scans and searches of one untrusted client that may wait behind those of [`CLIENT_WORK`].
+pub const CLIENT_WORK_WAITING: usize = 16;
+/// Folds, scans and searches of all keys of a project that are done in turns.
+pub const KEY_WORK: usize = 16;
+/// Folds, scans and searches of one project that may wait for their first slice. A client without any is not refused.
+pub const PROJECT_WORK_WAITING: usize = 256;
+/// Longest wait for a slice.
+pub const WORK_WAIT: Duration = Duration::from_secs(30);
 
 /// Events of a long run after which a snapshot of its thread's projections may be due.
 pub const SNAPSHOT_EVENTS: u64 = 4_096;
@@ -404,8 +419,6 @@ pub const ACK_FIRST: Duration = Duration::from_millis(500);
 /// Longest wait of a runner for an append; the runner's own timeout is 10 s, after which it sends the same append
 /// again.
 pub const INGEST_TIMEOUT: Duration = Duration::from_secs(8);
-/// Searches for cursors in old parts of logs that run at the same time.
-pub const MAX_CURSOR_SCANS: usize = 2;
 /// Events read at once to find the event that a cursor names.
 pub const CURSOR_PAGE: usize = 500;
 /// Runs of old runners that a node remembers.
@@ -414,8 +427,6 @@ pub const MAX_LEGACY_RUNS: u64 = 10_000;
 pub const FEED_BASELINE: usize = 100;
 /// Threads whose shown fields a socket on a feed remembers.
 pub const MAX_REMEMBERED_THREADS: usize = 500;
-/// Suggestions that agents make for one user at the same time.
-pub const MAX_SUGGESTING: usize = 4;
 /// Time for which a node remembers the feed position at which a list was read: the client requests a token for it
 /// afterwards.
 pub const LIST_MEMORY: Duration = Duration::from_secs(60);

@@ -112,11 +112,25 @@ macro_rules! limits {
             BodyMemory,
             /// Bytes of large answers that a node holds at once.
             AnswerMemory,
+            /// Folds, scans and searches of one user that wait.
+            UserWork,
+            /// Folds, scans and searches of one project that wait.
+            ProjectWork,
+            /// Seconds for which a fold, scan or search waits for its next slice.
+            WorkWaitSeconds,
         }
 
         impl Limit {
             /// Every limit, each of them once.
-            pub const ALL: &'static [Self] = &[$(Self::$name,)* Self::Subscriptions, Self::BodyMemory, Self::AnswerMemory];
+            pub const ALL: &'static [Self] = &[
+                $(Self::$name,)*
+                Self::Subscriptions,
+                Self::BodyMemory,
+                Self::AnswerMemory,
+                Self::UserWork,
+                Self::ProjectWork,
+                Self::WorkWaitSeconds,
+            ];
 
             /// Name of the limit in project settings and in refusals.
             pub fn as_str(self) -> &'static str {
@@ -125,6 +139,9 @@ macro_rules! limits {
                     Self::Subscriptions => "subscriptionsPerSocket",
                     Self::BodyMemory => "bodyMemoryBytes",
                     Self::AnswerMemory => "answerMemoryBytes",
+                    Self::UserWork => "userWork",
+                    Self::ProjectWork => "projectWork",
+                    Self::WorkWaitSeconds => "workWaitSeconds",
                 }
             }
         }
@@ -224,8 +241,11 @@ mod tests {
         let names: std::collections::HashSet<_> = Limit::ALL.iter().map(|limit| limit.as_str()).collect();
         assert_eq!(names.len(), Limit::ALL.len());
         for limit in Limit::ALL {
-            // Memory is limited by the node, so its limits are no project settings.
-            let of_a_project = !matches!(limit, Limit::BodyMemory | Limit::AnswerMemory);
+            // Memory and the queue of work are limited by the node, so their limits are no project settings.
+            let of_a_project = !matches!(
+                limit,
+                Limit::BodyMemory | Limit::AnswerMemory | Limit::UserWork | Limit::ProjectWork | Limit::WorkWaitSeconds
+            );
             let setting = format!("{{\"{limit}\":1}}");
             assert_eq!(serde_json::from_str::<ProjectLimits>(&setting).is_ok(), of_a_project, "{limit}");
         }

@@ -1,13 +1,13 @@
 //! Assembly of the engine: its parts, their dependencies, and the listeners of a commit.
 
-use std::sync::Arc;
+use std::{sync::Arc, thread};
 
 use threadline_core::{
     NodeId,
-    limits::{MAX_FOLDS, MAX_LEASE, MIN_LEASE},
+    limits::{MAX_LEASE, MIN_LEASE, WORK_SLOTS},
 };
 use threadline_store::JobKind;
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::watch;
 
 use crate::{
     AgentDefinitions, Annotations, Conversations, Events, Feed, Followers, Ports, Projections, Runs, Service, Threads,
@@ -18,7 +18,7 @@ use crate::{
     directory::Directory,
     health,
     lifecycle::Lifecycle,
-    limits::Quota,
+    limits::{FairQueue, Quota},
     lineage,
     metrics::Metrics,
     nodes,
@@ -38,6 +38,8 @@ impl Service {
         let Ports { store, clock: machine, lock, bus, witness, timing, limits, node_name } = ports;
         let clock = store.clock().clone();
         let (lifecycle, metrics, quota) = (Lifecycle::default(), Metrics::new(), Quota::new(limits));
+        let cores = thread::available_parallelism().map_or(WORK_SLOTS, usize::from);
+        let queue = FairQueue::new(cores.max(WORK_SLOTS), quota.clone());
         let node = NodeId::generate();
         let hub = Arc::new(Hub::new(metrics.clone()));
         let directory = Directory::new(store.clone());
@@ -182,6 +184,7 @@ impl Service {
                 feed_writer: feed_writer.clone(),
                 listeners: listeners.clone(),
                 lifecycle: lifecycle.clone(),
+                queue: queue.clone(),
             }),
         };
         let trash = Trash {
@@ -209,8 +212,7 @@ impl Service {
                 lease: timing.ttl.clamp(MIN_LEASE, MAX_LEASE),
             }),
         };
-        let projections =
-            Projections { directory: directory.clone(), folder, permits: Arc::new(Semaphore::new(MAX_FOLDS)) };
+        let projections = Projections { directory: directory.clone(), folder, queue: queue.clone() };
         let conversations = Conversations {
             clock: clock.clone(),
             threads: threads.clone(),
@@ -225,6 +227,7 @@ impl Service {
                 hub: hub.clone(),
                 metrics: metrics.clone(),
                 lifecycle: lifecycle.clone(),
+                queue: queue.clone(),
             }),
         };
         let feed = Feed {
@@ -255,6 +258,7 @@ impl Service {
             users,
             trash,
             quota,
+            queue,
             hub,
             clock,
             committer,

@@ -48,7 +48,7 @@ use crate::{
     },
     commit::committer,
     lifecycle::Lifecycle,
-    limits::Quota,
+    limits::{FairQueue, Quota},
     metrics::{GaugeSnapshot, Metrics},
     subscription::Hub,
     upkeep::{retention, run_notices},
@@ -70,7 +70,7 @@ pub use crate::{
     health::{Readiness, RedisState},
     nodes::{BeatMeasure, NodeState},
     read::{
-        events::{Events, EventsPage, PageRequest},
+        events::{Backwards, Events, EventsPage, PageRequest},
         feed::{Feed, FeedSlice},
         followers::{Followers, NodeFollowers},
         projections::{Projected, Projections},
@@ -168,6 +168,8 @@ pub struct Service {
     pub trash: Trash,
     /// Quotas of users and projects.
     pub quota: Quota,
+    /// Queue of the work of clients: folds, scans and searches.
+    pub queue: FairQueue,
     hub: Arc<Hub>,
     clock: StoreClock,
     committer: committer::Committer,

@@ -191,7 +191,7 @@ problem_types! {
     /// The socket has as many subscriptions as the limit allows.
     TooManySubscriptions = "too-many-subscriptions", CONFLICT, "Subscription limit exceeded", false,
         "Unsubscribe from a thread that is not needed, or open another socket.";
-    /// The server has no memory left for request bodies or responses.
+    /// The server has no memory left for request bodies or responses, or the request has waited too long for its turn.
     Busy = "busy", SERVICE_UNAVAILABLE, "Server at capacity", true,
         "Wait for the time in Retry-After, then send the same request again. Smaller batches are accepted sooner.";
     /// The server serves as many connections as it can.
@@ -441,8 +441,10 @@ impl From<Limited> for Problem {
     fn from(limited: Limited) -> Self {
         let kind = match limited.limit {
             Limit::Subscriptions => ProblemType::TooManySubscriptions,
-            Limit::BodyMemory | Limit::AnswerMemory => ProblemType::Busy,
-            Limit::UserRequests
+            Limit::BodyMemory | Limit::AnswerMemory | Limit::WorkWaitSeconds => ProblemType::Busy,
+            Limit::UserWork
+            | Limit::ProjectWork
+            | Limit::UserRequests
             | Limit::UserRequestBurst
             | Limit::UserSockets
             | Limit::UserRuns

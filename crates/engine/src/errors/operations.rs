@@ -239,6 +239,7 @@ operation_errors! {
         LogReplaced(replaced: ReplacedLog),
         CursorAhead { epoch: Option<Epoch>, tail: Seq },
         InvalidRequest(detail: String),
+        Limited(limited: Limited),
         Draining,
         Store(error: StoreError),
     }
@@ -253,6 +254,7 @@ operation_errors! {
         LogReplaced(replaced: ReplacedLog),
         CursorAhead { epoch: Option<Epoch>, tail: Seq },
         ConversationTooLarge,
+        Limited(limited: Limited),
         Store(error: StoreError),
     }
     from LookupError { ThreadNotFound, Store(error) }
@@ -338,7 +340,7 @@ operation_errors! {
     from DrainingError { Draining }
 
     /// Error of listing a user's threads.
-    enum ListError { InvalidRequest(detail: String), Store(error: StoreError) }
+    enum ListError { InvalidRequest(detail: String), Limited(limited: Limited), Store(error: StoreError) }
     from InvalidRequestError { InvalidRequest(detail) }
 
     /// Error of reading or following a user's feed.
@@ -383,7 +385,7 @@ from_causes! {
         PageError, CompleteRunError;
     ReplacedLog => LogReplaced: AppendError, DeleteThreadError, EditThreadError, EndRunError, HeartbeatError, MarkReadError,
         PageError, StartError;
-    Limited => Limited: RoomError, SaveError;
+    Limited => Limited: RoomError, SaveError, ProjectionError, ReadError, ListError;
     InvalidMessage => InvalidMessage: SaveError;
     EventError => InvalidEvent: StreamRunError, SaveError;
 }

@@ -6,6 +6,7 @@
 //! by the store, for all nodes.
 
 mod bucket;
+mod fair_queue;
 mod key;
 mod memory_budget;
 
@@ -20,6 +21,7 @@ use std::{
 
 use bucket::{Bucket, Rate};
 use dashmap::DashMap;
+pub use fair_queue::{FairQueue, QueuedWork, SlicePermit, WorkOwner};
 use key::Key;
 pub use memory_budget::{BudgetExceeded, BudgetOwner, BudgetPermit, MemoryBudget};
 use moka::sync::Cache;
@@ -53,8 +55,8 @@ struct Shared {
     projects: OnceLock<ProjectLookup>,
     /// Bounded: if more users than fit are active in turn, some get a full burst again.
     spent: Cache<Key, Arc<Spent>>,
-    /// Number of open sockets and event streams, for keys that have a limit.
-    open: DashMap<Key, u64>,
+    /// Number of permits taken, for keys that have a limit.
+    open: DashMap<(Key, Counted), u64>,
     limited: [AtomicU64; Limit::ALL.len()],
 }
 
@@ -62,6 +64,13 @@ struct Shared {
 struct Spent {
     requests: Bucket,
     bytes: Bucket,
+}
+
+/// Kind of what is counted while it lasts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Counted {
+    Stream,
+    Suggestions,
 }
 
 /// User or project to which a principal's usage is charged, with its quotas.
@@ -97,11 +106,11 @@ pub struct RunQuota {
     pub project: u64,
 }
 
-/// Permit for a socket or an event stream of a user and a project; released when dropped.
+/// Permit for a socket, an event stream or a request for suggestions; released when dropped.
 #[derive(Debug)]
 pub struct StreamPermit {
     quota: Quota,
-    taken: Vec<Key>,
+    taken: Vec<(Key, Counted)>,
 }
 
 impl Drop for StreamPermit {
@@ -230,23 +239,36 @@ impl Quota {
 
     /// Takes a permit for a socket or an event stream.
     pub fn open(&self, principal: &Principal) -> Result<StreamPermit, Limited> {
-        let mut place = StreamPermit { quota: self.clone(), taken: Vec::new() };
-        for Holder { key, quotas } in self.holders(principal) {
-            if quotas.sockets == 0 {
+        self.count(principal, Counted::Stream)
+    }
+
+    /// Takes a permit for a request for suggestions. An agent works for it as for a run, so the limit is that of active
+    /// runs; this node counts it, because nothing of it is stored.
+    pub fn suggest(&self, principal: &Principal) -> Result<StreamPermit, Limited> {
+        self.count(principal, Counted::Suggestions)
+    }
+
+    fn count(&self, principal: &Principal, counted: Counted) -> Result<StreamPermit, Limited> {
+        let mut permit = StreamPermit { quota: self.clone(), taken: Vec::new() };
+        for holder in self.holders(principal) {
+            let (most, limit) = match counted {
+                Counted::Stream => (holder.quotas.sockets, holder.limit(Limit::UserSockets, Limit::ProjectSockets)),
+                Counted::Suggestions => (holder.quotas.runs, holder.limit(Limit::UserRuns, Limit::ProjectRuns)),
+            };
+            if most == 0 {
                 continue;
             }
+            let key = (holder.key, counted);
             let mut count = self.0.open.entry(key.clone()).or_insert(0);
-            if *count >= quotas.sockets {
+            if *count >= most {
                 drop(count);
-                let holder = Holder { key, quotas };
-                let limit = holder.limit(Limit::UserSockets, Limit::ProjectSockets);
-                return Err(self.refuse(limit, quotas.sockets, QUOTA_RETRY));
+                return Err(self.refuse(limit, most, QUOTA_RETRY));
             }
             *count += 1;
             drop(count);
-            place.taken.push(key);
+            permit.taken.push(key);
         }
-        Ok(place)
+        Ok(permit)
     }
 
     /// Allows one more subscription to a socket that has `has` of them, or refuses it.

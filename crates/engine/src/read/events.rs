@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use threadline_core::{
     Epoch, Fence, Judgement, LogSlice, Principal, ReadFrom, Run, RunId, Scope, Seq, ThreadId,
-    limits::{MAX_EVENT_PAGE, MAX_WAIT},
+    limits::{MAX_EVENT_PAGE, MAX_PAGE_BYTES, MAX_WAIT, WORK_SLICE_BYTES},
 };
 use threadline_store::{DynStore, Head, StoreClock, StoreError};
 use tokio::time;
@@ -14,6 +14,7 @@ use crate::{
     authority::require,
     directory::{Attempt, Directory},
     lifecycle::Lifecycle,
+    limits::{FairQueue, QueuedWork, WorkOwner},
     metrics::{GaugeGuard, Metrics},
     records::ThreadRef,
     subscription::{Delivery, EndReason, FollowMethod, Hub, Reader, ReplacedLog, Subscription, TopicRef},
@@ -63,6 +64,44 @@ pub(crate) struct EventDeps {
     pub hub: Arc<Hub>,
     pub metrics: Metrics,
     pub lifecycle: Lifecycle,
+    pub queue: FairQueue,
+}
+
+/// Pages of a log from its end to its beginning, for scans and inspectors. The first page is a page like any other; each
+/// further one is a slice of the queue.
+pub struct Backwards<'a> {
+    events: &'a Events,
+    principal: &'a Principal,
+    thread: &'a ThreadId,
+    limit: usize,
+    before: Seq,
+    epoch: Option<Epoch>,
+    more: bool,
+    work: Option<QueuedWork>,
+}
+
+impl Backwards<'_> {
+    /// The next page, with at most about [`WORK_SLICE_BYTES`] of events; `None` before the first event.
+    pub async fn next(&mut self) -> Result<Option<EventsPage>, ReadError> {
+        if !self.more {
+            return Ok(None);
+        }
+        self.events.deps.lifecycle.refuse_if_draining()?;
+        let queue = &self.events.deps.queue;
+        match &mut self.work {
+            Some(work) => work.go_on().await?,
+            None if self.epoch.is_some() => self.work = Some(queue.begin(WorkOwner::of(self.principal)).await?),
+            None => {}
+        }
+        let from = ReadFrom::Before(self.before);
+        let request = PageRequest { from, limit: self.limit, epoch: self.epoch, run: None, wait: None };
+        let page = self.events.page_of(self.principal, self.thread, request, WORK_SLICE_BYTES).await?;
+        if let Some(work) = &self.work {
+            work.done(page.slice.bytes(), page.slice.0.len());
+        }
+        (self.before, self.epoch, self.more) = (page.cursor, Some(page.epoch), page.has_more);
+        Ok(Some(page))
+    }
 }
 
 impl Events {
@@ -88,7 +127,21 @@ impl Events {
         thread: &ThreadId,
         request: PageRequest,
     ) -> Result<EventsPage, ReadError> {
-        let limit = request.limit.clamp(1, MAX_EVENT_PAGE);
+        self.page_of(principal, thread, request, MAX_PAGE_BYTES).await
+    }
+
+    /// Reads pages of at most `limit` events from the end of the log to its beginning.
+    pub fn backwards<'a>(&'a self, principal: &'a Principal, thread: &'a ThreadId, limit: usize) -> Backwards<'a> {
+        Backwards { events: self, principal, thread, limit, before: Seq::MAX, epoch: None, more: true, work: None }
+    }
+
+    async fn page_of(
+        &self,
+        principal: &Principal,
+        thread: &ThreadId,
+        request: PageRequest,
+        bytes: usize,
+    ) -> Result<EventsPage, ReadError> {
         let request = &request;
         let read = move |thread: Arc<ThreadRef>| async move {
             let Attempt::Done(run) = self.bound(&thread, request.run.as_ref()).await? else {
@@ -112,7 +165,7 @@ impl Events {
             let Attempt::Done(run) = self.bound(&thread, request.run.as_ref()).await? else {
                 return Ok(Attempt::ThreadGone);
             };
-            Ok(self.read(&thread, request.from, limit, request.epoch, run).await?.into())
+            Ok(self.read(&thread, request, bytes, run).await?.into())
         };
         self.deps.directory.with_thread(principal, thread, read).await
     }
@@ -223,17 +276,17 @@ impl Events {
     async fn read(
         &self,
         thread: &ThreadRef,
-        from: ReadFrom,
-        limit: usize,
-        epoch: Option<Epoch>,
+        request: &PageRequest,
+        bytes: usize,
         run: Option<Run>,
     ) -> Result<Option<EventsPage>, ReadError> {
+        let (epoch, limit) = (request.epoch, request.limit.clamp(1, MAX_EVENT_PAGE));
         // The span that the reader may see; a run's events are contiguous.
         let (floor, ceiling) = match &run {
             Some(run) => (run.first_seq - 1, run.last_seq().saturating_add(1)),
             None => (0, Seq::MAX),
         };
-        let from = match from {
+        let from = match request.from {
             ReadFrom::After(seq) => ReadFrom::After(seq.max(floor)),
             ReadFrom::Before(seq) => ReadFrom::Before(seq.min(ceiling)),
         };
@@ -274,7 +327,7 @@ impl Events {
                 ReadFrom::After(_) => slice.0.extend(page_slice.0),
                 ReadFrom::Before(_) => slice.0.splice(0..0, page_slice.0).for_each(drop),
             }
-            if done || slice.count() >= limit as u64 || slice.bytes() >= threadline_core::limits::MAX_PAGE_BYTES {
+            if done || slice.count() >= limit as u64 || slice.bytes() >= bytes {
                 break;
             }
         }

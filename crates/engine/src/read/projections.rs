@@ -8,14 +8,12 @@ use threadline_core::{
     projection::conversation::Conversation,
 };
 use threadline_store::{DynStore, StoreError};
-use tokio::{
-    runtime::{Handle, RuntimeFlavor},
-    sync::{OwnedSemaphorePermit, Semaphore},
-};
+use tokio::runtime::{Handle, RuntimeFlavor};
 
 use crate::{
     ProjectionError,
     directory::{Attempt, Directory},
+    limits::{FairQueue, QueuedWork, WorkOwner},
     metrics::Metrics,
     records::{RunNotice, ThreadRef},
     subscription::ReplacedLog,
@@ -40,8 +38,8 @@ pub struct Projected {
 pub struct Projections {
     pub(crate) directory: Directory,
     pub(crate) folder: Folder,
-    /// Permits for conversations that are being folded; each may be large.
-    pub(crate) permits: Arc<Semaphore>,
+    /// Queue in which conversations are folded.
+    pub(crate) queue: FairQueue,
 }
 
 impl Projections {
@@ -68,10 +66,9 @@ impl Projections {
                 }
                 Judgement::Ahead => return Err(ProjectionError::CursorAhead { epoch: Some(head.epoch), tail }),
             }
-            // A permit, because a conversation may be large.
-            let permit = self.permits.clone().acquire_owned().await.ok().map(Arc::new);
-            let (mut conversation, since) = self.folder.snapshot(thread.key, seq).await?;
-            match self.folder.fold(thread.key, &mut conversation, since, seq, &permit).await? {
+            let mut work = self.queue.begin(WorkOwner::of(principal)).await?;
+            let (mut conversation, since) = self.folder.snapshot(thread.key, seq, Some(&work)).await?;
+            match self.folder.fold(thread.key, &mut conversation, since, seq, Some(&mut work)).await? {
                 Folded::Done => Ok(Attempt::Done(Projected { epoch: head.epoch, seq, conversation })),
                 Folded::TooLarge => Err(ProjectionError::ConversationTooLarge),
                 Folded::Gone => Ok(Attempt::ThreadGone),
@@ -83,17 +80,18 @@ impl Projections {
     /// The beginning of the conversation: after the first events, about `bytes` bytes of them. `None` if this
     /// incarnation of the thread was deleted.
     pub async fn beginning(&self, notice: &RunNotice, bytes: usize) -> Result<Option<Conversation>, ProjectionError> {
-        let place = self.permits.clone().acquire_owned().await.ok().map(Arc::new);
+        let mut work = self.queue.begin(WorkOwner::keys(&notice.project)).await?;
         let Some(head) = self.folder.store.heads(&[notice.key]).await?.pop() else { return Ok(None) };
         let (mut conversation, mut since, mut room) = (Conversation::default(), 0, bytes);
         while since < head.tail && room > 0 {
+            work.go_on().await?;
             self.folder.metrics.store_reads.fold.inc();
             let Some(page) = self.folder.store.page(notice.key, ReadFrom::After(since), usize::MAX).await? else {
                 return Ok(None);
             };
             let Some(last) = page.slice.last_seq() else { return Ok(None) };
             (since, room) = (last, room.saturating_sub(page.slice.bytes()));
-            conversation = folded(conversation, page.slice, &place).await?;
+            conversation = folded(conversation, page.slice, Some(&work)).await?;
         }
         Ok(Some(conversation))
     }
@@ -119,15 +117,28 @@ pub(crate) struct Folder {
 
 impl Folder {
     /// Newest snapshot not beyond `at`, with its seq; an empty conversation at seq 0 if there is none.
-    pub async fn snapshot(&self, key: ThreadKey, at: Seq) -> Result<(Conversation, Seq), StoreError> {
+    pub async fn snapshot(
+        &self,
+        key: ThreadKey,
+        at: Seq,
+        work: Option<&QueuedWork>,
+    ) -> Result<(Conversation, Seq), StoreError> {
         let Some(found) = self.store.snapshot(key, at, Conversation::VERSION).await? else {
             return Ok((Conversation::default(), 0));
         };
         let body = found.body;
+        let permit = work.and_then(|work| {
+            work.done(body.len(), 1);
+            work.permit()
+        });
         let decoded = if body.len() < LARGE {
             Conversation::decode(&body)
         } else {
-            aside(move || Conversation::decode(&body)).await?
+            aside(move || {
+                let _permit = permit;
+                Conversation::decode(&body)
+            })
+            .await?
         };
         // A snapshot that cannot be decoded is ignored: the log is authoritative.
         match decoded {
@@ -139,18 +150,20 @@ impl Folder {
         }
     }
 
-    /// Applies the events after `since`, up to `to`. A page of patches may take long, so pages are folded on a blocking
-    /// thread. A caller that leaves does not stop the work, so the work keeps the permit `place`.
+    /// Applies the events after `since`, up to `to`, in slices of the queue. Background work (`None`) does not queue.
     pub async fn fold(
         &self,
         key: ThreadKey,
         conversation: &mut Conversation,
         mut since: Seq,
         to: Seq,
-        place: &Option<Arc<OwnedSemaphorePermit>>,
-    ) -> Result<Folded, StoreError> {
+        mut work: Option<&mut QueuedWork>,
+    ) -> Result<Folded, ProjectionError> {
         let mut unweighed = 0;
         while since < to {
+            if let Some(work) = &mut work {
+                work.go_on().await?;
+            }
             self.metrics.store_reads.fold.inc();
             let Some(page) = self.store.page(key, ReadFrom::After(since), usize::MAX).await? else {
                 return Ok(Folded::Gone);
@@ -159,7 +172,7 @@ impl Folder {
             let Some(last) = slice.last_seq() else { return Ok(Folded::Gone) };
             since = last;
             unweighed += slice.bytes();
-            *conversation = folded(std::mem::take(conversation), slice, place).await?;
+            *conversation = folded(std::mem::take(conversation), slice, work.as_deref()).await?;
             if unweighed > WEIGH_BYTES {
                 unweighed = 0;
                 if conversation.weight() > MAX_CONVERSATION_BYTES {
@@ -171,15 +184,19 @@ impl Folder {
     }
 }
 
-/// Applies events on a blocking thread.
+/// Applies a page of events on a blocking thread, because a page of patches may take long. A caller that leaves does not
+/// stop that thread, so the thread keeps the permit of its slice.
 async fn folded(
     mut conversation: Conversation,
     events: LogSlice,
-    place: &Option<Arc<OwnedSemaphorePermit>>,
+    work: Option<&QueuedWork>,
 ) -> Result<Conversation, StoreError> {
-    let place = place.clone();
+    let permit = work.and_then(|work| {
+        work.done(events.bytes(), events.0.len());
+        work.permit()
+    });
     aside(move || {
-        let _place = place;
+        let _permit = permit;
         for (_, event, _) in events.events() {
             conversation.observe(event);
         }

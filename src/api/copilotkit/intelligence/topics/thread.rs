@@ -119,34 +119,17 @@ impl ThreadPlane {
     /// under which it was read.
     async fn find(&self, id: &str) -> Result<Option<(Epoch, Seq)>, ReadError> {
         let ThreadPass { principal, thread, .. } = &self.pass;
-        let (mut before, mut epoch) = (Seq::MAX, None);
-        // A cursor without an event requires a search of the complete log. Permits limit such searches, so that they do
-        // not slow down other clients.
-        let mut turn = None;
-        loop {
-            if self.state.http.draining.is_cancelled() {
-                return Err(ReadError::Draining);
-            }
-            let from = ReadFrom::Before(before);
-            let request = PageRequest { from, limit: CURSOR_PAGE, epoch, run: None, wait: None };
-            let page = self.state.service.events.page(principal, thread, request).await?;
-            if before == Seq::MAX
-                && let Some(seq) = event_id::place(id, page.epoch)
-            {
+        let mut pages = self.state.service.events.backwards(principal, thread, CURSOR_PAGE);
+        while let Some(page) = pages.next().await? {
+            if let Some(seq) = event_id::place(id, page.epoch) {
                 return Ok(Some((page.epoch, seq)).filter(|_| seq <= page.tail));
             }
             let found = page.slice.events().filter(|(_, event, _)| event_id::is(text(event), id)).last();
             if let Some((seq, _, _)) = found {
                 return Ok(Some((page.epoch, seq)));
             }
-            if !page.has_more {
-                return Ok(None);
-            }
-            (before, epoch) = (page.cursor, Some(page.epoch));
-            if turn.is_none() {
-                turn = self.state.copilotkit.scans.0.clone().acquire_owned().await.ok();
-            }
         }
+        Ok(None)
     }
 }
 
