@@ -7,11 +7,13 @@ use threadline_core::{
     Limits, Quotas,
     limits::{
         BODY_DEADLINE, BODY_IDLE_TIMEOUT, BODY_MEMORY_BYTES, HEADER_TIMEOUT, MAX_BATCH_BYTES, MAX_CONNECTIONS,
-        MAX_QUOTA, MAX_SUBSCRIPTIONS, SOCKET_IDLE_TIMEOUT, SOCKET_MESSAGE_TIMEOUT, SOCKET_SLOWEST_READ,
-        USER_APPEND_BYTE_BURST, USER_APPEND_BYTES_PER_SECOND, USER_REQUEST_BURST, USER_REQUESTS_PER_SECOND, USER_RUNS,
-        USER_SOCKETS, WRITE_TIMEOUT,
+        MAX_MEMORY_BYTES, MAX_QUOTA, MAX_SUBSCRIPTIONS, MEMORY_PART, MIN_MEMORY_BYTES, SOCKET_IDLE_TIMEOUT,
+        SOCKET_MESSAGE_TIMEOUT, SOCKET_SLOWEST_READ, USER_APPEND_BYTE_BURST, USER_APPEND_BYTES_PER_SECOND,
+        USER_REQUEST_BURST, USER_REQUESTS_PER_SECOND, USER_RUNS, USER_SOCKETS, WRITE_TIMEOUT,
     },
 };
+
+use super::machine;
 
 /// Heading in the help for limits of each connection and each node.
 pub(super) const NODE: &str = "Limits of a node";
@@ -50,9 +52,14 @@ limit_args! {
     NODE body_idle_seconds "limit-body-idle-seconds" "THREADLINE_LIMIT_BODY_IDLE_SECONDS" "SECONDS" BODY_IDLE_TIMEOUT.as_secs(), 1..=3_600;
     /// Timeout for a complete request body (not for a streamed run)
     NODE body_seconds "limit-body-seconds" "THREADLINE_LIMIT_BODY_SECONDS" "SECONDS" BODY_DEADLINE.as_secs(), 1..=86_400;
-    /// Memory for request bodies, at least 16 MiB. When it is exhausted, reading pauses, and after 10 s the response is 503
-    /// `busy`. Each user with a token may use at most an eighth, but at least 16 MiB. The first 16 KiB of each body are not counted
-    NODE body_memory_bytes "limit-body-memory-bytes" "THREADLINE_LIMIT_BODY_MEMORY_BYTES" "BYTES" BODY_MEMORY_BYTES as u64, 16_777_216..=MAX_QUOTA;
+    /// Memory for request bodies, incomplete messages of sockets, large responses and conversations that are being read; 0: a
+    /// quarter of the memory of the container or the machine, between 256 MiB and 4 GiB; less than 64 MiB counts as 64 MiB.
+    /// A project holds up to four times of what is free, a user with a token as much as is free. When a share is used up, its
+    /// owner waits, and after 10 s the response is 503 `busy`. The first 64 KiB of each are not counted
+    NODE memory_bytes "limit-memory-bytes" "THREADLINE_LIMIT_MEMORY_BYTES" "BYTES" 0, 0..=MAX_QUOTA;
+    /// Part of the memory that request bodies may use, at least 32 MiB, shared by the same rule. The first 16 KiB of each body
+    /// are not counted
+    NODE body_memory_bytes "limit-body-memory-bytes" "THREADLINE_LIMIT_BODY_MEMORY_BYTES" "BYTES" BODY_MEMORY_BYTES as u64, 33_554_432..=MAX_QUOTA;
     /// Timeout for a write to a client that makes no progress
     NODE write_seconds "limit-write-seconds" "THREADLINE_LIMIT_WRITE_SECONDS" "SECONDS" WRITE_TIMEOUT.as_secs(), 1..=3_600;
     /// Minimum bytes per second that a client must read during a write; else its connection is closed, a socket with 4008
@@ -60,7 +67,8 @@ limit_args! {
     /// Timeout after which a socket that sends nothing, not even a pong, is closed with 4009; at least 30, since the server
     /// pings every 15 s
     NODE socket_idle_seconds "limit-socket-idle-seconds" "THREADLINE_LIMIT_SOCKET_IDLE_SECONDS" "SECONDS" SOCKET_IDLE_TIMEOUT.as_secs(), 30..=86_400;
-    /// Timeout for a complete message on a socket, from its first byte; else the socket is closed with 4014
+    /// Timeout for a complete message on a socket, from its first byte; else the socket is closed with 4014, as for a message
+    /// of more than 16 KiB that is slower than 16 KiB per second after 5 s
     NODE message_seconds "limit-message-seconds" "THREADLINE_LIMIT_MESSAGE_SECONDS" "SECONDS" SOCKET_MESSAGE_TIMEOUT.as_secs(), 1..=3_600;
     /// Maximum number of subscriptions per socket
     QUOTAS subscriptions_per_socket "limit-subscriptions-per-socket" "THREADLINE_LIMIT_SUBSCRIPTIONS_PER_SOCKET" "NUMBER" MAX_SUBSCRIPTIONS as u64, 1..=1_000_000;
@@ -90,8 +98,17 @@ limit_args! {
     QUOTAS project_append_byte_burst "limit-project-append-byte-burst" "THREADLINE_LIMIT_PROJECT_APPEND_BYTE_BURST" "BYTES" 0, 0..=MAX_QUOTA;
 }
 
-// The least body memory holds one body of the largest kind.
-const _: () = assert!(MAX_BATCH_BYTES == 16_777_216);
+// Of the least body memory an untrusted client may have one body of the largest kind: half.
+const _: () = assert!(2 * MAX_BATCH_BYTES == 33_554_432);
+
+/// Least memory that can be set.
+const LEAST_MEMORY: usize = 4 * MAX_BATCH_BYTES;
+
+/// A part of the memory that this process may have.
+fn default_memory() -> usize {
+    let bytes = machine::memory().and_then(|bytes| usize::try_from(bytes).ok()).unwrap_or(0);
+    (bytes / MEMORY_PART).clamp(MIN_MEMORY_BYTES, MAX_MEMORY_BYTES)
+}
 
 impl LimitArgs {
     /// Limits of the node. In development mode, of the limits of users only those hold that were `set` explicitly;
@@ -104,6 +121,10 @@ impl LimitArgs {
             header: Duration::from_secs(self.header_seconds),
             body_idle: Duration::from_secs(self.body_idle_seconds),
             body: Duration::from_secs(self.body_seconds),
+            memory: match size(self.memory_bytes) {
+                0 => default_memory(),
+                bytes => bytes.max(LEAST_MEMORY),
+            },
             body_memory: size(self.body_memory_bytes),
             write: Duration::from_secs(self.write_seconds),
             slowest_read: size(self.slowest_read_bytes_per_second),

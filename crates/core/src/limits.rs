@@ -74,6 +74,8 @@ pub const MAX_WAIT: Duration = Duration::from_secs(60);
 pub const RING_BATCHES: usize = 256;
 /// Most bytes of events kept in memory per followed thread; [`RING_BATCHES`] holds as well.
 pub const RING_BYTES: usize = 256 * 1_024;
+/// Pause after the events of all followed threads in memory have given way to other uses of it.
+pub const RING_PAUSE: Duration = Duration::from_millis(100);
 /// Time between two reads of the heads of all followed threads, in case a wake-up was lost.
 pub const RECHECK_INTERVAL: Duration = Duration::from_secs(2);
 /// Heads read by one recheck statement.
@@ -385,19 +387,31 @@ pub const WRITE_TIMEOUT: Duration = Duration::from_secs(20);
 pub const WRITE_GRACE: Duration = Duration::from_secs(5);
 /// Time that a client has to answer the close handshake of its socket.
 pub const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
-/// Bytes of request bodies that one node holds at once; further bodies are read no further until memory is free.
+/// Bytes of request bodies that one node holds at once, of the memory that all share; further bodies are read no further
+/// until some is free.
 pub const BODY_MEMORY_BYTES: usize = 256 * 1_024 * 1_024;
 /// Bytes at the beginning of a body that are not counted: small requests continue while large ones wait. The number of
 /// connections bounds them.
 pub const BODY_FREE_BYTES: usize = 16 * 1_024;
-/// Divisor of the memory for bodies and of the memory for answers: an untrusted client holds at most that part, but of
-/// the memory for bodies always enough for one batch.
-pub const UNTRUSTED_SHARE: usize = 8;
-/// Bytes of large answers that one node holds at once, until their clients have read them.
-pub const ANSWER_MEMORY_BYTES: usize = 256 * 1_024 * 1_024;
+/// Memory that a node's requests, responses, messages and folds share: at least this much, and by default a quarter of
+/// the machine's, see [`MEMORY_PART`].
+pub const MIN_MEMORY_BYTES: usize = 256 * 1_024 * 1_024;
+/// Most of the memory that is shared by default.
+pub const MAX_MEMORY_BYTES: usize = 4 * 1_024 * 1_024 * 1_024;
+/// Divisor of the machine's or the container's memory.
+pub const MEMORY_PART: usize = 4;
+/// Memory of a project, as a multiple of what is free: alone it has four fifths. An untrusted client has as much as is
+/// free: alone it has half.
+pub const PROJECT_MEMORY_SHARE: usize = 4;
+/// Bytes of a client that are not counted in the memory.
+pub const MEMORY_FREE_BYTES: usize = 64 * 1_024;
+/// Clients waiting for memory that are tried when some becomes free; the others are tried the next time.
+pub const MEMORY_WAITERS_TRIED: usize = 64;
+/// Bytes of memory that a fold takes at once.
+pub const FOLD_STEP_BYTES: usize = 1_024 * 1_024;
 /// Size in bytes below which an answer is not counted; the number of connections bounds such answers.
 pub const ANSWER_FREE_BYTES: usize = 64 * 1_024;
-/// Longest wait of a body or a large answer for memory.
+/// Longest wait of a body, a large answer or a fold for memory.
 pub const BODY_ROOM_WAIT: Duration = Duration::from_secs(10);
 /// Time that running requests have to end when the server shuts down.
 pub const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
@@ -458,6 +472,15 @@ pub const FRAME_TARGET_BYTES: usize = 64 * 1_024;
 pub const SOCKET_IDLE_TIMEOUT: Duration = Duration::from_secs(60);
 /// Time for a complete message of a socket, from its first byte; else the socket is closed. A ping does not extend it.
 pub const SOCKET_MESSAGE_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Bytes at the beginning of an incomplete message that are not counted as memory; the number of sockets bounds them.
+pub const FRAME_FREE_BYTES: u64 = 16 * 1_024;
+/// Bytes of memory that an incomplete message takes at once.
+pub const FRAME_STEP_BYTES: usize = 64 * 1_024;
+/// Bytes a second at which a message of more than [`FRAME_FREE_BYTES`] must arrive; else its socket is closed.
+pub const SOCKET_SLOWEST_MESSAGE: usize = 16 * 1_024;
+/// Time in which a message may be slower than [`SOCKET_SLOWEST_MESSAGE`].
+pub const SOCKET_SLOWEST_MESSAGE_GRACE: Duration = Duration::from_secs(5);
 
 /// Topics joined over one socket of Phoenix channels. Clients join one each.
 pub const MAX_CHANNELS: usize = 32;

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::limits::{
     BODY_DEADLINE, BODY_IDLE_TIMEOUT, BODY_MEMORY_BYTES, HEADER_TIMEOUT, MAX_CONNECTIONS, MAX_SUBSCRIPTIONS,
-    SOCKET_IDLE_TIMEOUT, SOCKET_MESSAGE_TIMEOUT, SOCKET_SLOWEST_READ, USER_APPEND_BYTE_BURST,
+    MIN_MEMORY_BYTES, SOCKET_IDLE_TIMEOUT, SOCKET_MESSAGE_TIMEOUT, SOCKET_SLOWEST_READ, USER_APPEND_BYTE_BURST,
     USER_APPEND_BYTES_PER_SECOND, USER_REQUEST_BURST, USER_REQUESTS_PER_SECOND, USER_RUNS, USER_SOCKETS, WRITE_TIMEOUT,
 };
 
@@ -21,7 +21,9 @@ pub struct Limits {
     pub body_idle: Duration,
     /// Time in which a complete request body must arrive.
     pub body: Duration,
-    /// Bytes of request bodies held in memory at once.
+    /// Bytes that bodies, messages, responses and folds together hold in memory at once.
+    pub memory: usize,
+    /// Bytes of request bodies among them.
     pub body_memory: usize,
     /// Time that one write to a client may take.
     pub write: Duration,
@@ -49,6 +51,7 @@ impl Default for Limits {
             header: HEADER_TIMEOUT,
             body_idle: BODY_IDLE_TIMEOUT,
             body: BODY_DEADLINE,
+            memory: MIN_MEMORY_BYTES,
             body_memory: BODY_MEMORY_BYTES,
             write: WRITE_TIMEOUT,
             slowest_read: SOCKET_SLOWEST_READ,
@@ -110,8 +113,8 @@ macro_rules! limits {
             Subscriptions,
             /// Bytes of request bodies that a node holds at once.
             BodyMemory,
-            /// Bytes of large answers that a node holds at once.
-            AnswerMemory,
+            /// Bytes that messages of sockets, large answers and folds of a node hold at once.
+            Memory,
             /// Folds, scans and searches of one user that wait.
             UserWork,
             /// Folds, scans and searches of one project that wait.
@@ -126,7 +129,7 @@ macro_rules! limits {
                 $(Self::$name,)*
                 Self::Subscriptions,
                 Self::BodyMemory,
-                Self::AnswerMemory,
+                Self::Memory,
                 Self::UserWork,
                 Self::ProjectWork,
                 Self::WorkWaitSeconds,
@@ -138,7 +141,7 @@ macro_rules! limits {
                     $(Self::$name => $wire,)*
                     Self::Subscriptions => "subscriptionsPerSocket",
                     Self::BodyMemory => "bodyMemoryBytes",
-                    Self::AnswerMemory => "answerMemoryBytes",
+                    Self::Memory => "memoryBytes",
                     Self::UserWork => "userWork",
                     Self::ProjectWork => "projectWork",
                     Self::WorkWaitSeconds => "workWaitSeconds",
@@ -244,7 +247,7 @@ mod tests {
             // Memory and the queue of work are limited by the node, so their limits are no project settings.
             let of_a_project = !matches!(
                 limit,
-                Limit::BodyMemory | Limit::AnswerMemory | Limit::UserWork | Limit::ProjectWork | Limit::WorkWaitSeconds
+                Limit::BodyMemory | Limit::Memory | Limit::UserWork | Limit::ProjectWork | Limit::WorkWaitSeconds
             );
             let setting = format!("{{\"{limit}\":1}}");
             assert_eq!(serde_json::from_str::<ProjectLimits>(&setting).is_ok(), of_a_project, "{limit}");

@@ -18,7 +18,7 @@ use crate::{
     directory::Directory,
     health,
     lifecycle::Lifecycle,
-    limits::{FairQueue, Quota},
+    limits::{FairQueue, MemoryBudget, Quota, RingMemory},
     lineage,
     metrics::Metrics,
     nodes,
@@ -26,7 +26,7 @@ use crate::{
     removals::Removals,
     runs::{self, close, heartbeats, lock_guard, reaper},
     subscription::Hub,
-    upkeep::{clock_guard, feed_writer, jobs, retention, run_notices, snapshots, sweeps},
+    upkeep::{clock_guard, feed_writer, jobs, retention, rings, run_notices, snapshots, sweeps},
     usecases::{annotations, threads, trash, users},
     wakeups,
 };
@@ -39,9 +39,10 @@ impl Service {
         let clock = store.clock().clone();
         let (lifecycle, metrics, quota) = (Lifecycle::default(), Metrics::new(), Quota::new(limits));
         let cores = thread::available_parallelism().map_or(WORK_SLOTS, usize::from);
+        let memory = MemoryBudget::new(limits.memory, limits.body_memory);
         let queue = FairQueue::new(cores.max(WORK_SLOTS), quota.clone());
         let node = NodeId::generate();
-        let hub = Arc::new(Hub::new(metrics.clone()));
+        let hub = Arc::new(Hub::new(metrics.clone(), RingMemory::of(&memory)));
         let directory = Directory::new(store.clone());
         let BusEnd { bus, heard } = bus;
 
@@ -175,6 +176,7 @@ impl Service {
         lifecycle.supervise("health::watch_redis", health::watch_redis(health.clone()));
         lifecycle.supervise("reaper::run", reaper::run(closer.clone(), life()));
         lifecycle.supervise("recheck::run", recheck.run(life()));
+        lifecycle.supervise("rings::run", rings::run(hub.clone(), RingMemory::of(&memory), life()));
         lifecycle.supervise("retention::run", retention::run(retention.clone()));
 
         let threads = Threads {
@@ -212,7 +214,13 @@ impl Service {
                 lease: timing.ttl.clamp(MIN_LEASE, MAX_LEASE),
             }),
         };
-        let projections = Projections { directory: directory.clone(), folder, queue: queue.clone() };
+        let projections = Projections {
+            directory: directory.clone(),
+            folder,
+            queue: queue.clone(),
+            memory: memory.clone(),
+            quota: quota.clone(),
+        };
         let conversations = Conversations {
             clock: clock.clone(),
             threads: threads.clone(),
@@ -259,6 +267,7 @@ impl Service {
             trash,
             quota,
             queue,
+            memory,
             hub,
             clock,
             committer,

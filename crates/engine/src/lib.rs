@@ -48,7 +48,7 @@ use crate::{
     },
     commit::committer,
     lifecycle::Lifecycle,
-    limits::{FairQueue, Quota},
+    limits::{FairQueue, MemoryBudget, Quota},
     metrics::{GaugeSnapshot, Metrics},
     subscription::Hub,
     upkeep::{retention, run_notices},
@@ -170,6 +170,8 @@ pub struct Service {
     pub quota: Quota,
     /// Queue of the work of clients: folds, scans and searches.
     pub queue: FairQueue,
+    /// Memory that requests, responses, messages and folds share.
+    pub memory: MemoryBudget,
     hub: Arc<Hub>,
     clock: StoreClock,
     committer: committer::Committer,
@@ -274,6 +276,7 @@ impl Service {
             store_up: readiness.store == StoreState::Good,
             redis: readiness.redis.map(RedisState::checks),
             draining: readiness.leaving,
+            memory: self.memory.held().map(|(kind, bytes)| (kind.as_str(), bytes)),
         })
     }
 }

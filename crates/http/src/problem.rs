@@ -441,7 +441,7 @@ impl From<Limited> for Problem {
     fn from(limited: Limited) -> Self {
         let kind = match limited.limit {
             Limit::Subscriptions => ProblemType::TooManySubscriptions,
-            Limit::BodyMemory | Limit::AnswerMemory | Limit::WorkWaitSeconds => ProblemType::Busy,
+            Limit::BodyMemory | Limit::Memory | Limit::WorkWaitSeconds => ProblemType::Busy,
             Limit::UserWork
             | Limit::ProjectWork
             | Limit::UserRequests

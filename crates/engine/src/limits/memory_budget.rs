@@ -1,83 +1,342 @@
-//! Memory budgets of a node that all clients share. Each untrusted client (a principal with a user token or lent
-//! access) may hold only a part: a client that keeps its memory blocks itself, and no other client.
+//! Memory of a node that all clients share. What a project or an untrusted client may hold follows from what is free, so
+//! one alone has most of it, many share it evenly, and some is always left for the next. A client that keeps its memory
+//! delays itself, and no other client.
 
-use std::{fmt, sync::Arc};
+use std::{
+    collections::{HashMap, VecDeque},
+    fmt,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicUsize, Ordering::Relaxed},
+    },
+};
 
-use dashmap::DashMap;
-use threadline_core::{Principal, limits::UNTRUSTED_SHARE};
+use threadline_core::{
+    Limit, Principal, ProjectId, UserId,
+    limits::{MEMORY_FREE_BYTES, MEMORY_WAITERS_TRIED, PROJECT_MEMORY_SHARE},
+};
 use tokio::{
-    sync::{OwnedSemaphorePermit, Semaphore},
+    sync::{Notify, oneshot},
     time::{Instant, timeout_at},
 };
 
-use super::key::Key;
-
-/// Budget of bytes that may be held at once. Cheap to clone; the clones share the budget.
+/// Bytes that may be held at once. Cheap to clone; the clones share the budget.
 #[derive(Clone)]
 pub struct MemoryBudget(Arc<Shared>);
 
 struct Shared {
     size: usize,
-    /// Bytes that one untrusted client may hold.
-    part: usize,
-    free: Arc<Semaphore>,
-    /// Only untrusted clients that hold bytes or wait for them.
-    untrusted: DashMap<Key, UntrustedClient>,
+    bodies: usize,
+    pool: Mutex<Pool>,
+    /// Bytes counted in the pool, and bytes of rings.
+    used: AtomicUsize,
+    rings: AtomicUsize,
+    /// Notified once rings must give way.
+    pressed: Notify,
 }
 
-struct UntrustedClient {
-    free: Arc<Semaphore>,
-    held: usize,
+/// Purpose of memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MemoryKind {
+    /// Bodies of requests.
+    Body,
+    /// Incomplete messages of sockets.
+    Frame,
+    /// Large responses.
+    Answer,
+    /// Conversations that are being folded.
+    Fold,
 }
 
-/// Budget owner: an untrusted client with its own part, or the node as a whole (the default).
-#[derive(Debug, Clone, Default)]
-pub struct BudgetOwner(Option<Arc<Key>>);
+impl MemoryKind {
+    /// All kinds, each once.
+    pub const ALL: [Self; 4] = [Self::Body, Self::Frame, Self::Answer, Self::Fold];
 
-impl BudgetOwner {
-    /// Owner for a principal: an untrusted client (a user token or lent access) gets its own part.
-    pub fn of(principal: &Principal) -> Self {
-        let user = principal.user.as_ref().filter(|_| principal.is_untrusted());
-        Self(user.map(|user| Arc::new(Key::User(principal.project.clone(), user.clone()))))
+    /// Name in the metrics.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Body => "body",
+            Self::Frame => "frame",
+            Self::Answer => "answer",
+            Self::Fold => "fold",
+        }
     }
 }
 
-/// The bytes did not become free before the timeout. The number is the limit that was reached, in bytes.
+/// Client within a project: an untrusted one, or all keys together (`None`).
+type Client = (ProjectId, Option<UserId>);
+
+/// Owner of memory: a client in its project, or the node itself (the default).
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+pub struct BudgetOwner(Option<Arc<Client>>);
+
+impl BudgetOwner {
+    /// Owner of a principal's memory.
+    pub fn of(principal: &Principal) -> Self {
+        let user = principal.user.clone().filter(|_| principal.is_untrusted());
+        Self(Some(Arc::new((principal.project.clone(), user))))
+    }
+
+    fn is_untrusted(&self) -> bool {
+        self.0.as_ref().is_some_and(|client| client.1.is_some())
+    }
+
+    /// Bytes that count, of those that this owner holds.
+    fn counted(&self, bytes: usize) -> usize {
+        if self.0.is_some() { bytes.saturating_sub(MEMORY_FREE_BYTES) } else { bytes }
+    }
+}
+
+/// The bytes did not become free before the timeout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct BudgetExceeded(pub usize);
+pub struct BudgetExceeded {
+    /// Limit that was reached.
+    pub limit: Limit,
+    /// Value of the limit, in bytes.
+    pub value: usize,
+}
 
 /// Bytes taken from a [`MemoryBudget`]; released when dropped.
 #[derive(Debug)]
 pub struct BudgetPermit {
     budget: MemoryBudget,
+    kind: MemoryKind,
     owner: BudgetOwner,
-    /// The untrusted client's part, set when the first bytes are requested.
-    part: Option<Arc<Semaphore>>,
     bytes: usize,
+}
+
+/// Held bytes, and the waits for more. Only owners that hold bytes or wait are in it.
+struct Pool {
+    all: Ledger,
+    /// Bodies: a part of all.
+    bodies: Ledger,
+    kinds: [usize; MemoryKind::ALL.len()],
+    holders: HashMap<BudgetOwner, Holder>,
+    /// Owners that wait, in the order in which they are tried.
+    round: VecDeque<BudgetOwner>,
+    newest: u64,
+}
+
+/// Bytes that are shared, and what the projects hold of them.
+struct Ledger {
+    size: usize,
+    used: usize,
+    projects: HashMap<ProjectId, usize>,
+}
+
+#[derive(Default)]
+struct Holder {
+    bytes: usize,
+    /// Bytes of bodies among them.
+    bodies: usize,
+    waiting: VecDeque<Waiter>,
+}
+
+struct Waiter {
+    number: u64,
+    kind: MemoryKind,
+    more: usize,
+    grant: oneshot::Sender<()>,
 }
 
 impl fmt::Debug for MemoryBudget {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Room").field("size", &self.0.size).field("free", &self.free()).finish_non_exhaustive()
+        f.debug_struct("MemoryBudget").field("size", &self.0.size).field("free", &self.free()).finish_non_exhaustive()
     }
 }
 
 impl MemoryBudget {
-    /// Budget of this many bytes. The part of an untrusted client is not smaller than `least`.
-    pub fn new(size: usize, least: usize) -> Self {
-        let size = size.min(Semaphore::MAX_PERMITS);
-        let part = (size / UNTRUSTED_SHARE).max(least).min(size);
-        Self(Arc::new(Shared { size, part, free: Arc::new(Semaphore::new(size)), untrusted: DashMap::new() }))
+    /// Budget of this many bytes, of which bodies hold at most `bodies`.
+    pub fn new(size: usize, bodies: usize) -> Self {
+        Self(Arc::new(Shared {
+            size,
+            bodies,
+            pool: Mutex::new(Pool {
+                all: Ledger::new(size),
+                bodies: Ledger::new(bodies.min(size)),
+                kinds: [0; MemoryKind::ALL.len()],
+                holders: HashMap::new(),
+                round: VecDeque::new(),
+                newest: 0,
+            }),
+            used: AtomicUsize::new(0),
+            rings: AtomicUsize::new(0),
+            pressed: Notify::new(),
+        }))
     }
 
     /// Handle that holds no bytes yet.
-    pub fn place(&self, owner: &BudgetOwner) -> BudgetPermit {
-        BudgetPermit { budget: self.clone(), owner: owner.clone(), part: None, bytes: 0 }
+    pub fn place(&self, kind: MemoryKind, owner: &BudgetOwner) -> BudgetPermit {
+        BudgetPermit { budget: self.clone(), kind, owner: owner.clone(), bytes: 0 }
     }
 
-    /// Bytes that are not held.
+    /// Bytes of the pool.
+    pub fn size(&self) -> usize {
+        self.0.size
+    }
+
+    /// Bytes that are not held. Rings do not count: they give way.
     pub fn free(&self) -> usize {
-        self.0.free.available_permits()
+        self.0.size.saturating_sub(self.0.used.load(Relaxed))
+    }
+
+    /// Bytes held, by kind.
+    pub fn held(&self) -> [(MemoryKind, usize); MemoryKind::ALL.len()] {
+        let kinds = self.pool().kinds;
+        MemoryKind::ALL.map(|kind| (kind, kinds[kind as usize]))
+    }
+
+    /// Bytes of rings.
+    pub fn rings(&self) -> usize {
+        self.0.rings.load(Relaxed)
+    }
+
+    /// True if the rings do not fit beside what is held.
+    pub(super) fn is_short(&self) -> bool {
+        self.0.used.load(Relaxed).saturating_add(self.rings()) > self.0.size
+    }
+
+    pub(super) fn add_ring(&self, bytes: usize) {
+        self.0.rings.fetch_add(bytes, Relaxed);
+    }
+
+    pub(super) fn remove_ring(&self, bytes: usize) {
+        self.0.rings.fetch_sub(bytes, Relaxed);
+    }
+
+    pub(super) async fn pressed(&self) {
+        self.0.pressed.notified().await;
+    }
+
+    fn pool(&self) -> MutexGuard<'_, Pool> {
+        self.0.pool.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Publishes what the pool holds, for readers without its lock.
+    fn note(&self, pool: &Pool) {
+        self.0.used.store(pool.all.used, Relaxed);
+        if self.is_short() {
+            self.0.pressed.notify_one();
+        }
+    }
+}
+
+impl Ledger {
+    fn new(size: usize) -> Self {
+        Self { size, used: 0, projects: HashMap::new() }
+    }
+
+    /// True if an owner of `held` bytes may take `more` now.
+    fn fits(&self, owner: &BudgetOwner, held: usize, more: usize) -> bool {
+        let counted = owner.counted(held.saturating_add(more));
+        let new = counted - owner.counted(held);
+        if new == 0 {
+            return true;
+        }
+        let Some(free) = self.size.checked_sub(self.used).and_then(|free| free.checked_sub(new)) else { return false };
+        let Some(client) = &owner.0 else { return true };
+        let project = self.projects.get(&client.0).copied().unwrap_or(0) + new;
+        project <= free.saturating_mul(PROJECT_MEMORY_SHARE) && (!owner.is_untrusted() || counted <= free)
+    }
+
+    /// Changes what an owner holds.
+    fn change(&mut self, owner: &BudgetOwner, before: usize, after: usize) {
+        let (before, after) = (owner.counted(before), owner.counted(after));
+        if before == after {
+            return;
+        }
+        self.used = self.used - before + after;
+        let Some(client) = &owner.0 else { return };
+        let project = self.projects.entry(client.0.clone()).or_default();
+        *project = *project - before + after;
+        if *project == 0 {
+            self.projects.remove(&client.0);
+        }
+    }
+}
+
+impl Pool {
+    fn fits(&self, kind: MemoryKind, owner: &BudgetOwner, more: usize) -> bool {
+        let (bytes, bodies) = self.holders.get(owner).map_or((0, 0), |holder| (holder.bytes, holder.bodies));
+        self.all.fits(owner, bytes, more) && (kind != MemoryKind::Body || self.bodies.fits(owner, bodies, more))
+    }
+
+    fn add(&mut self, kind: MemoryKind, owner: &BudgetOwner, more: usize) {
+        let holder = self.holders.entry(owner.clone()).or_default();
+        self.all.change(owner, holder.bytes, holder.bytes + more);
+        holder.bytes += more;
+        if kind == MemoryKind::Body {
+            self.bodies.change(owner, holder.bodies, holder.bodies + more);
+            holder.bodies += more;
+        }
+        self.kinds[kind as usize] += more;
+    }
+
+    fn remove(&mut self, kind: MemoryKind, owner: &BudgetOwner, less: usize) {
+        let Some(holder) = self.holders.get_mut(owner) else { return };
+        self.all.change(owner, holder.bytes, holder.bytes - less);
+        holder.bytes -= less;
+        if kind == MemoryKind::Body {
+            self.bodies.change(owner, holder.bodies, holder.bodies - less);
+            holder.bodies -= less;
+        }
+        self.kinds[kind as usize] -= less;
+        if holder.bytes == 0 && holder.waiting.is_empty() {
+            self.holders.remove(owner);
+        }
+    }
+
+    /// Takes the bytes, or queues for them.
+    fn take(&mut self, kind: MemoryKind, owner: &BudgetOwner, more: usize) -> Option<(u64, oneshot::Receiver<()>)> {
+        let waits = self.holders.get(owner).is_some_and(|holder| !holder.waiting.is_empty());
+        if !waits && self.fits(kind, owner, more) {
+            self.add(kind, owner, more);
+            return None;
+        }
+        self.newest += 1;
+        let (number, (grant, granted)) = (self.newest, oneshot::channel());
+        let holder = self.holders.entry(owner.clone()).or_default();
+        holder.waiting.push_back(Waiter { number, kind, more, grant });
+        if !waits {
+            self.round.push_back(owner.clone());
+        }
+        Some((number, granted))
+    }
+
+    /// Grants what fits now. Of many owners that wait only some are tried, the others with the next release.
+    fn grant(&mut self) {
+        for _ in 0..self.round.len().min(MEMORY_WAITERS_TRIED) {
+            let Some(owner) = self.round.pop_front() else { return };
+            while let Some((kind, more)) = self.first(&owner)
+                && self.fits(kind, &owner, more)
+            {
+                self.add(kind, &owner, more);
+                let first = self.holders.get_mut(&owner).and_then(|holder| holder.waiting.pop_front());
+                // The receiver is there: a wait that ends leaves the pool before it drops the receiver.
+                first.map(|waiter| waiter.grant.send(()));
+            }
+            if self.first(&owner).is_some() {
+                self.round.push_back(owner);
+            }
+        }
+    }
+
+    fn first(&self, owner: &BudgetOwner) -> Option<(MemoryKind, usize)> {
+        self.holders.get(owner)?.waiting.front().map(|waiter| (waiter.kind, waiter.more))
+    }
+
+    /// Removes a wait that has ended. False if its bytes were granted meanwhile.
+    fn leave(&mut self, owner: &BudgetOwner, number: u64) -> bool {
+        let Some(holder) = self.holders.get_mut(owner) else { return false };
+        let Some(at) = holder.waiting.iter().position(|waiter| waiter.number == number) else { return false };
+        holder.waiting.remove(at);
+        if holder.waiting.is_empty() {
+            self.round.retain(|waiting| waiting != owner);
+            if holder.bytes == 0 {
+                self.holders.remove(owner);
+            }
+        }
+        true
     }
 }
 
@@ -87,109 +346,97 @@ impl BudgetPermit {
         self.bytes
     }
 
-    /// Most bytes that this owner can ever hold.
+    /// Most bytes that this owner can ever hold, alone.
     pub fn most(&self) -> usize {
-        if self.owner.0.is_some() { self.budget.0.part } else { self.budget.0.size }
+        let size = self.budget.0.size;
+        match &self.owner.0 {
+            None => size,
+            Some(_) if self.owner.is_untrusted() => size / 2,
+            Some(_) => size / (PROJECT_MEMORY_SHARE + 1) * PROJECT_MEMORY_SHARE,
+        }
     }
 
-    /// Takes this many more bytes as soon as they are free. Bytes beyond an untrusted client's part make only that
-    /// client wait.
+    /// Moves all bytes into a permit of their own.
+    pub fn take_over(&mut self) -> Self {
+        let empty = self.budget.place(self.kind, &self.owner);
+        std::mem::replace(self, empty)
+    }
+
+    /// Takes this many more bytes as soon as the owner's share allows it.
     pub async fn take(&mut self, more: usize, until: Instant) -> Result<(), BudgetExceeded> {
-        let (size, most) = (self.budget.0.size, self.most());
-        let permits = u32::try_from(more).map_err(|_| BudgetExceeded(most))?;
-        let own = match self.part() {
-            Some(part) => Some(acquire(part, permits, until).await.ok_or(BudgetExceeded(most))?),
-            None => None,
+        let Self { budget, kind, owner, .. } = &*self;
+        let place = {
+            let mut pool = budget.pool();
+            let place = pool.take(*kind, owner, more);
+            budget.note(&pool);
+            place
         };
-        let all = acquire(self.budget.0.free.clone(), permits, until).await.ok_or(BudgetExceeded(size))?;
-        // The bytes count as held from here on; a future dropped earlier releases the permits itself.
-        own.into_iter().chain([all]).for_each(OwnedSemaphorePermit::forget);
+        if let Some((number, mut granted)) = place {
+            let mut waiting = Waiting { permit: self, number: Some(number), more };
+            if timeout_at(until, &mut granted).await.is_err() {
+                drop(waiting);
+                return Err(self.exceeded());
+            }
+            waiting.number = None;
+        }
         self.bytes += more;
         Ok(())
     }
 
-    /// Releases all bytes held; the handle can take again.
-    pub fn release(&mut self) {
-        let bytes = std::mem::take(&mut self.bytes);
-        self.budget.0.free.add_permits(bytes);
-        if let Some(part) = &self.part {
-            part.add_permits(bytes);
+    fn exceeded(&self) -> BudgetExceeded {
+        match self.kind {
+            MemoryKind::Body => BudgetExceeded { limit: Limit::BodyMemory, value: self.budget.0.bodies },
+            MemoryKind::Frame | MemoryKind::Answer | MemoryKind::Fold => {
+                BudgetExceeded { limit: Limit::Memory, value: self.budget.0.size }
+            }
         }
     }
 
-    fn part(&mut self) -> Option<Arc<Semaphore>> {
-        let key = self.owner.0.as_deref()?;
-        let part = self.part.get_or_insert_with(|| {
-            let new = || UntrustedClient { free: Arc::new(Semaphore::new(self.budget.0.part)), held: 0 };
-            let mut client = self.budget.0.untrusted.entry(key.clone()).or_insert_with(new);
-            client.held += 1;
-            client.free.clone()
-        });
-        Some(part.clone())
+    /// Releases all bytes beyond this many.
+    pub fn shrink(&mut self, bytes: usize) {
+        let less = self.bytes.saturating_sub(bytes);
+        self.bytes -= less;
+        if less > 0 {
+            self.give_back(less);
+        }
     }
-}
 
-async fn acquire(budget: Arc<Semaphore>, permits: u32, until: Instant) -> Option<OwnedSemaphorePermit> {
-    // The semaphore is never closed.
-    timeout_at(until, budget.acquire_many_owned(permits)).await.ok()?.ok()
+    /// Releases all bytes held; the handle can take again.
+    pub fn release(&mut self) {
+        self.shrink(0);
+    }
+
+    fn give_back(&self, bytes: usize) {
+        let mut pool = self.budget.pool();
+        pool.remove(self.kind, &self.owner, bytes);
+        pool.grant();
+        self.budget.note(&pool);
+    }
 }
 
 impl Drop for BudgetPermit {
     fn drop(&mut self) {
         self.release();
-        if let (Some(key), Some(_)) = (&self.owner.0, &self.part) {
-            let untrusted = &self.budget.0.untrusted;
-            if let Some(mut client) = untrusted.get_mut(&**key) {
-                client.held -= 1;
-            }
-            untrusted.remove_if(&**key, |_, client| client.held == 0);
+    }
+}
+
+/// Wait for bytes. A caller that leaves gives it up.
+struct Waiting<'p> {
+    permit: &'p BudgetPermit,
+    /// Number of the wait; `None` once its bytes were taken.
+    number: Option<u64>,
+    more: usize,
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        let Some(number) = self.number else { return };
+        let permit = self.permit;
+        if !permit.budget.pool().leave(&permit.owner, number) {
+            permit.give_back(self.more);
         }
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use tokio::time::Duration;
-
-    use super::*;
-    use crate::limits::tests::{client, key};
-
-    #[tokio::test(start_paused = true)]
-    async fn an_untrusted_client_has_a_share_and_leaves_nothing_behind() {
-        let budget = MemoryBudget::new(UNTRUSTED_SHARE * 100, 0);
-        let soon = || Instant::now() + Duration::from_secs(1);
-        let ann = BudgetOwner::of(&client("p", "ann"));
-        let (mut first, mut second) = (budget.place(&ann), budget.place(&ann));
-        assert_eq!(first.take(60, soon()).await, Ok(()));
-        assert_eq!(second.take(60, soon()).await, Err(BudgetExceeded(100)));
-        // Other owners are not affected.
-        let mut others = Vec::new();
-        for other in [client("p", "bob"), client("q", "ann"), key("p", Some("ann"))] {
-            let mut held = budget.place(&BudgetOwner::of(&other));
-            assert_eq!(held.take(100, soon()).await, Ok(()), "{other:?}");
-            others.push(held);
-        }
-        assert_eq!(others[2].most(), UNTRUSTED_SHARE * 100);
-        // A waiting owner gets its bytes as soon as they are free, and one that left meanwhile keeps none.
-        drop(budget.place(&ann).take(50, soon()));
-        let waiting = tokio::spawn(async move { second.take(60, soon()).await.map(|()| second) });
-        tokio::task::yield_now().await;
-        drop(first);
-        let second = waiting.await.expect("no panic").expect("room");
-        assert_eq!((second.bytes(), budget.free()), (60, UNTRUSTED_SHARE * 100 - 360));
-        drop((second, others));
-        assert_eq!((budget.free(), budget.0.untrusted.len()), (UNTRUSTED_SHARE * 100, 0));
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn memory_taken_by_all_leaves_the_share_of_an_untrusted_client() {
-        let budget = MemoryBudget::new(UNTRUSTED_SHARE * 100, 100);
-        let mut all = budget.place(&BudgetOwner::default());
-        assert_eq!(all.take(UNTRUSTED_SHARE * 100, Instant::now()).await, Ok(()));
-        let mut held = budget.place(&BudgetOwner::of(&client("p", "ann")));
-        let until = Instant::now() + Duration::from_secs(1);
-        assert_eq!(held.take(100, until).await, Err(BudgetExceeded(UNTRUSTED_SHARE * 100)));
-        all.release();
-        assert_eq!(held.take(100, until).await, Ok(()));
-    }
-}
+mod tests;

@@ -4,16 +4,22 @@ use std::sync::Arc;
 
 use threadline_core::{
     Epoch, Judgement, LogSlice, Principal, ReadFrom, Seq, ThreadId, ThreadKey,
-    limits::{MAX_CONVERSATION_BYTES, WEIGH_BYTES},
+    limits::{
+        BODY_ROOM_WAIT, FOLD_STEP_BYTES, MAX_CONVERSATION_BYTES, MEMORY_FREE_BYTES, PAGE_BYTES, QUOTA_RETRY,
+        WEIGH_BYTES,
+    },
     projection::conversation::Conversation,
 };
 use threadline_store::{DynStore, StoreError};
-use tokio::runtime::{Handle, RuntimeFlavor};
+use tokio::{
+    runtime::{Handle, RuntimeFlavor},
+    time::Instant,
+};
 
 use crate::{
     ProjectionError,
     directory::{Attempt, Directory},
-    limits::{FairQueue, QueuedWork, WorkOwner},
+    limits::{BudgetOwner, BudgetPermit, FairQueue, Limited, MemoryBudget, MemoryKind, QueuedWork, Quota, WorkOwner},
     metrics::Metrics,
     records::{RunNotice, ThreadRef},
     subscription::ReplacedLog,
@@ -31,6 +37,15 @@ pub struct Projected {
     pub seq: Seq,
     /// Messages and state up to `seq`.
     pub conversation: Conversation,
+    /// Memory that the conversation holds.
+    _memory: Option<Arc<BudgetPermit>>,
+}
+
+impl Projected {
+    /// The empty conversation of a new log.
+    pub fn empty(epoch: Epoch) -> Self {
+        Self { epoch, seq: 0, conversation: Conversation::default(), _memory: None }
+    }
 }
 
 /// Use cases of projections.
@@ -40,6 +55,33 @@ pub struct Projections {
     pub(crate) folder: Folder,
     /// Queue in which conversations are folded.
     pub(crate) queue: FairQueue,
+    /// Memory that conversations take.
+    pub(crate) memory: MemoryBudget,
+    pub(crate) quota: Quota,
+}
+
+/// Work of a fold, and its memory.
+pub(crate) struct Fold {
+    work: QueuedWork,
+    memory: BudgetPermit,
+    quota: Quota,
+}
+
+impl Fold {
+    /// Continues with a conversation of about this many bytes, which includes the next ones. Memory is waited for without
+    /// a slice.
+    async fn go_on(&mut self, bytes: usize) -> Result<(), Limited> {
+        let more = if bytes > MEMORY_FREE_BYTES { bytes.saturating_sub(self.memory.bytes()) } else { 0 };
+        if more > 0 {
+            let more = more.next_multiple_of(FOLD_STEP_BYTES);
+            if self.memory.take(more, Instant::now()).await.is_err() {
+                self.work.pause();
+                let taken = self.memory.take(more, Instant::now() + BODY_ROOM_WAIT).await;
+                taken.map_err(|full| self.quota.refuse(full.limit, full.value as u64, QUOTA_RETRY))?;
+            }
+        }
+        self.work.go_on().await
+    }
 }
 
 impl Projections {
@@ -66,10 +108,16 @@ impl Projections {
                 }
                 Judgement::Ahead => return Err(ProjectionError::CursorAhead { epoch: Some(head.epoch), tail }),
             }
-            let mut work = self.queue.begin(WorkOwner::of(principal)).await?;
-            let (mut conversation, since) = self.folder.snapshot(thread.key, seq, Some(&work)).await?;
-            match self.folder.fold(thread.key, &mut conversation, since, seq, Some(&mut work)).await? {
-                Folded::Done => Ok(Attempt::Done(Projected { epoch: head.epoch, seq, conversation })),
+            let work = self.queue.begin(WorkOwner::of(principal)).await?;
+            let memory = self.memory.place(MemoryKind::Fold, &BudgetOwner::of(principal));
+            let mut fold = Fold { work, memory, quota: self.quota.clone() };
+            let (mut conversation, since) = self.folder.snapshot(thread.key, seq, Some(&mut fold)).await?;
+            match self.folder.fold(thread.key, &mut conversation, since, seq, Some(&mut fold)).await? {
+                Folded::Done => {
+                    fold.memory.shrink(conversation.weight());
+                    let _memory = Some(Arc::new(fold.memory));
+                    Ok(Attempt::Done(Projected { epoch: head.epoch, seq, conversation, _memory }))
+                }
                 Folded::TooLarge => Err(ProjectionError::ConversationTooLarge),
                 Folded::Gone => Ok(Attempt::ThreadGone),
             }
@@ -121,16 +169,18 @@ impl Folder {
         &self,
         key: ThreadKey,
         at: Seq,
-        work: Option<&QueuedWork>,
-    ) -> Result<(Conversation, Seq), StoreError> {
+        work: Option<&mut Fold>,
+    ) -> Result<(Conversation, Seq), ProjectionError> {
         let Some(found) = self.store.snapshot(key, at, Conversation::VERSION).await? else {
             return Ok((Conversation::default(), 0));
         };
         let body = found.body;
-        let permit = work.and_then(|work| {
-            work.done(body.len(), 1);
-            work.permit()
-        });
+        let mut permit = None;
+        if let Some(fold) = work {
+            fold.go_on(body.len()).await?;
+            fold.work.done(body.len(), 1);
+            permit = fold.work.permit();
+        }
         let decoded = if body.len() < LARGE {
             Conversation::decode(&body)
         } else {
@@ -157,12 +207,13 @@ impl Folder {
         conversation: &mut Conversation,
         mut since: Seq,
         to: Seq,
-        mut work: Option<&mut QueuedWork>,
+        mut work: Option<&mut Fold>,
     ) -> Result<Folded, ProjectionError> {
-        let mut unweighed = 0;
+        // The snapshot's bytes are about what the conversation weighs.
+        let (mut weight, mut unweighed) = (work.as_ref().map_or(0, |fold| fold.memory.bytes()), 0);
         while since < to {
-            if let Some(work) = &mut work {
-                work.go_on().await?;
+            if let Some(fold) = &mut work {
+                fold.go_on(weight + unweighed + PAGE_BYTES).await?;
             }
             self.metrics.store_reads.fold.inc();
             let Some(page) = self.store.page(key, ReadFrom::After(since), usize::MAX).await? else {
@@ -172,11 +223,14 @@ impl Folder {
             let Some(last) = slice.last_seq() else { return Ok(Folded::Gone) };
             since = last;
             unweighed += slice.bytes();
-            *conversation = folded(std::mem::take(conversation), slice, work.as_deref()).await?;
+            *conversation = folded(std::mem::take(conversation), slice, work.as_deref().map(|fold| &fold.work)).await?;
             if unweighed > WEIGH_BYTES {
-                unweighed = 0;
-                if conversation.weight() > MAX_CONVERSATION_BYTES {
+                (weight, unweighed) = (conversation.weight(), 0);
+                if weight > MAX_CONVERSATION_BYTES {
                     return Ok(Folded::TooLarge);
+                }
+                if let Some(fold) = &mut work {
+                    fold.memory.shrink(weight);
                 }
             }
         }

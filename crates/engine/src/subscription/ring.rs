@@ -2,6 +2,7 @@
 
 use std::{collections::VecDeque, sync::Arc};
 
+use crate::limits::{RingBytes, RingMemory};
 use threadline_core::{
     Batch, Generation, LogSlice, Seq,
     limits::{RING_BATCHES, RING_BYTES},
@@ -16,7 +17,7 @@ pub struct Ring {
     /// Generation of the batches.
     generation: Generation,
     batches: VecDeque<Arc<Batch>>,
-    bytes: usize,
+    bytes: RingBytes,
     /// Newest seq that was in the ring before an offer, and was evicted by that offer's newer events.
     displaced: Seq,
 }
@@ -33,14 +34,20 @@ pub enum Behind {
 
 impl Default for Ring {
     fn default() -> Self {
-        Self { known: Generation(0), generation: Generation(0), batches: VecDeque::new(), bytes: 0, displaced: 0 }
+        Self {
+            known: Generation(0),
+            generation: Generation(0),
+            batches: VecDeque::new(),
+            bytes: RingBytes::default(),
+            displaced: 0,
+        }
     }
 }
 
 impl Ring {
     /// An empty ring, after commits of earlier generations of the store may have been lost.
-    pub fn since(known: Generation) -> Self {
-        Self { known, ..Self::default() }
+    pub fn since(known: Generation, memory: RingMemory) -> Self {
+        Self { known, bytes: RingBytes::of(memory), ..Self::default() }
     }
 
     fn end(&self) -> Seq {
@@ -60,7 +67,7 @@ impl Ring {
             if generation < self.generation {
                 return;
             }
-            *self = Self { known: self.known, generation, ..Self::default() };
+            *self = Self { generation, ..Self::since(self.known, self.bytes.memory()) };
         }
         let held = self.end();
         for batch in &slice.0 {
@@ -71,19 +78,30 @@ impl Ring {
             let Some(fresh) = batch.between(end, Seq::MAX) else { continue };
             if fresh.first_seq != end + 1 {
                 self.batches.clear();
-                self.bytes = 0;
+                self.bytes.remove(self.bytes.get());
             }
-            self.bytes += fresh.body.len();
+            self.bytes.add(fresh.body.len());
             self.batches.push_back(fresh);
         }
         // The newest batch stays even if it is larger than the ring.
-        while self.batches.len() > 1 && (self.batches.len() > RING_BATCHES || self.bytes > RING_BYTES) {
+        while self.batches.len() > 1
+            && (self.batches.len() > RING_BATCHES || self.bytes.get() > RING_BYTES || self.bytes.must_give_way())
+        {
             if let Some(oldest) = self.batches.pop_front() {
-                self.bytes -= oldest.body.len();
+                self.bytes.remove(oldest.body.len());
                 if oldest.last_seq <= held {
                     self.displaced = oldest.last_seq;
                 }
             }
+        }
+    }
+
+    /// Drops all but the newest batch, because the memory of the node is short.
+    pub fn give_way(&mut self) {
+        while self.batches.len() > 1
+            && let Some(oldest) = self.batches.pop_front()
+        {
+            self.bytes.remove(oldest.body.len());
         }
     }
 
@@ -185,6 +203,6 @@ mod tests {
             ring.offer(FIRST, FIRST, &slice(seq, seq));
         }
         assert_eq!(ring.batches.len(), RING_BATCHES);
-        assert_eq!(ring.bytes, ring.batches.iter().map(|batch| batch.body.len()).sum::<usize>());
+        assert_eq!(ring.bytes.get(), ring.batches.iter().map(|batch| batch.body.len()).sum::<usize>());
     }
 }

@@ -23,7 +23,7 @@ use threadline_core::{
 };
 use tokio::time::timeout;
 
-use super::{Limited, Quota};
+use super::quota::{Limited, Quota};
 
 /// Cost of a row, in bytes: a slice of rows costs as much as one of bytes.
 const ROW: usize = WORK_SLICE_BYTES.div_ceil(WORK_SLICE_ROWS);
@@ -113,6 +113,11 @@ impl QueuedWork {
     /// Permit of the present slice, for a thread that works for this client.
     pub fn permit(&self) -> Option<Arc<SlicePermit>> {
         self.slice.clone()
+    }
+
+    /// Ends the slice early, for a wait for something else.
+    pub fn pause(&mut self) {
+        self.slice = None;
     }
 
     /// Continues the work. A slice that is used up ends, and this waits for the next one.

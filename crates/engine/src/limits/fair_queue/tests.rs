@@ -10,7 +10,7 @@ use tokio::{
 };
 
 use super::*;
-use crate::limits::tests::{client, key};
+use crate::limits::quota::tests::{client, key};
 
 /// Time that the simulated store takes for a slice.
 const SLICE_TIME: Duration = Duration::from_millis(10);

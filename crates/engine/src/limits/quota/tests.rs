@@ -12,11 +12,11 @@ fn principal(project: &str, user: Option<&str>, credential: Credential) -> Princ
     }
 }
 
-pub(super) fn client(project: &str, user: &str) -> Principal {
+pub(in crate::limits) fn client(project: &str, user: &str) -> Principal {
     principal(project, Some(user), Credential::Token { expires_at: Timestamp(i64::MAX), signer: None })
 }
 
-pub(super) fn key(project: &str, user: Option<&str>) -> Principal {
+pub(in crate::limits) fn key(project: &str, user: Option<&str>) -> Principal {
     principal(project, user, Credential::Operator)
 }
 
