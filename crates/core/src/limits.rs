@@ -60,11 +60,9 @@ pub const MAX_EVENT_PAGE: usize = 10_000;
 pub const PAGE_BYTES: usize = 256 * 1_024;
 /// Bytes of events in one paged answer, regardless of the number of events requested.
 pub const MAX_PAGE_BYTES: usize = 4 * 1_024 * 1_024;
-/// Size in bytes above which a page counts as large (it holds a large event). A large page is delivered only while it
-/// fits into [`LARGE_PAGES_BYTES`].
+/// Size in bytes above which a page counts as large (it holds a large event). A large page is delivered once its
+/// reader's share of the memory has room for it.
 pub const LARGE_PAGE_BYTES: usize = 2 * ROW_BYTES + 1;
-/// Bytes of large pages held at once by all readers of a node: readers stuck at large events use no more.
-pub const LARGE_PAGES_BYTES: usize = 64 * 1_024 * 1_024;
 /// Log rows read by one statement.
 pub const PAGE_ROWS: usize = 512;
 /// Longest wait of a long-poll.

@@ -18,7 +18,7 @@ use crate::{
     directory::Directory,
     health,
     lifecycle::Lifecycle,
-    limits::{FairQueue, MemoryBudget, Quota, RingMemory},
+    limits::{FairQueue, MemoryBudget, Quota},
     lineage,
     metrics::Metrics,
     nodes,
@@ -42,7 +42,7 @@ impl Service {
         let memory = MemoryBudget::new(limits.memory, limits.body_memory);
         let queue = FairQueue::new(cores.max(WORK_SLOTS), quota.clone());
         let node = NodeId::generate();
-        let hub = Arc::new(Hub::new(metrics.clone(), RingMemory::of(&memory)));
+        let hub = Arc::new(Hub::new(metrics.clone(), memory.clone()));
         let directory = Directory::new(store.clone());
         let BusEnd { bus, heard } = bus;
 
@@ -176,7 +176,7 @@ impl Service {
         lifecycle.supervise("health::watch_redis", health::watch_redis(health.clone()));
         lifecycle.supervise("reaper::run", reaper::run(closer.clone(), life()));
         lifecycle.supervise("recheck::run", recheck.run(life()));
-        lifecycle.supervise("rings::run", rings::run(hub.clone(), RingMemory::of(&memory), life()));
+        lifecycle.supervise("rings::run", rings::run(hub.clone(), memory.clone(), life()));
         lifecycle.supervise("retention::run", retention::run(retention.clone()));
 
         let threads = Threads {

@@ -1,22 +1,20 @@
-//! Long folds of some clients, and a small read of another one.
+//! Long folds and large pages of some clients, and small requests of another one.
 
-use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering::SeqCst},
-    },
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use threadline_core::{
-    Clock, Credential, Principal, ProjectId, Timestamp, UserId,
-    limits::{PAGE_BYTES, WORK_SLICE_BYTES},
+    Clock, Credential, Limit, Limits, Principal, ProjectId, Timestamp, UserId,
+    limits::{BODY_ROOM_WAIT, PAGE_BYTES, WORK_SLICE_BYTES},
 };
-use threadline_engine::{CreateThread, Ports, Service};
+use threadline_engine::{
+    CreateThread, Ports, Projected, ProjectionError, Service,
+    subscription::{Delivery, FollowMethod, Subscription},
+};
 use threadline_store::{DynStore, StoreResult, memory::MemoryStore};
 use tokio::{
-    task::JoinSet,
-    time::{sleep, timeout},
+    sync::watch,
+    task::{JoinSet, yield_now},
+    time::{Instant, timeout},
 };
 
 use crate::{
@@ -31,17 +29,17 @@ const READS: usize = WORK_SLICE_BYTES / PAGE_BYTES + 1;
 /// Slices of a long thread.
 const LONG: usize = 6;
 
-/// A store whose reads of the log take a millisecond, and are counted.
+/// A store whose reads of the log are counted, and take the time in which every other task continues.
 #[derive(Default)]
 struct Counted {
-    reads: AtomicUsize,
+    reads: watch::Sender<usize>,
 }
 
 impl Pass for Counted {
     async fn pass<T: Send>(&self, call: Call<'_>, work: impl Future<Output = StoreResult<T>> + Send) -> StoreResult<T> {
         if call.name == "read" {
-            self.reads.fetch_add(1, SeqCst);
-            sleep(Duration::from_millis(1)).await;
+            self.reads.send_modify(|reads| *reads += 1);
+            yield_now().await;
         }
         work.await
     }
@@ -99,16 +97,106 @@ fn a_small_fold_waits_for_a_slice_of_each_other_project_and_not_for_their_thread
         let victim = principal(ATTACKERS, Some(1));
         fill(&service, &victim, 0).await;
         for _ in 0..20 {
-            sleep(Duration::from_millis(17)).await;
-            let before = store.pass.reads.load(SeqCst);
+            let begun = *store.pass.reads.borrow();
+            store.pass.reads.subscribe().wait_for(|reads| *reads > begun + 17).await.expect("the attacks read");
+            let before = *store.pass.reads.borrow();
             let thread = thread_id("u1");
             let fold = service.projections.at(&victim, &thread, None, None);
             timeout(Duration::from_secs(1), fold).await.expect("in time").expect("folded");
             // The slices that are being done, one of each project, and the victim's own read.
-            let (reads, most) = (store.pass.reads.load(SeqCst) - before, (slots + ATTACKERS) * READS + 1);
+            let (reads, most) = (*store.pass.reads.borrow() - before, (slots + ATTACKERS) * READS + 1);
             assert!(reads <= most, "{reads} reads of {most}");
         }
         assert!(!attacks.is_empty(), "the attacks go on");
         attacks.shutdown().await;
     });
+}
+
+/// A fold of a client's own thread.
+async fn folded(service: &Service, principal: &Principal) -> Result<Projected, ProjectionError> {
+    let thread = thread_id(principal.user.as_ref().expect("a user").as_str());
+    service.projections.at(principal, &thread, None, None).await
+}
+
+#[test]
+fn without_memory_a_fold_waits_beside_the_queue_and_others_fold() {
+    run_seed(1, async {
+        let clock = Clock::manual(Timestamp(0));
+        let store = Arc::new(MemoryStore::new(clock.clone())) as DynStore;
+        // A client may have half of it: one conversation of three slices, and not two.
+        let limits = Limits { memory: 8 * WORK_SLICE_BYTES, ..Limits::default() };
+        let service = Service::start(Ports { limits, ..Ports::alone(store, clock) });
+        let (hog, victim) = (principal(0, Some(1)), principal(1, Some(1)));
+        fill(&service, &hog, 3).await;
+        fill(&service, &victim, 1).await;
+        let held = folded(&service, &hog).await.expect("folded");
+        let begun = Instant::now();
+        let mut waits = JoinSet::new();
+        for _ in 0..service.queue.slots() {
+            let (service, hog) = (service.clone(), hog.clone());
+            waits.spawn(async move { folded(&service, &hog).await });
+        }
+        yield_now().await;
+        // The waits hold no slice, and leave memory for others.
+        drop(folded(&service, &victim).await.expect("folded"));
+        assert_eq!(begun.elapsed(), Duration::ZERO);
+        let refused = waits.join_next().await.expect("a wait").expect("no panic").expect_err("no memory");
+        assert!(matches!(&refused, ProjectionError::Limited(limited) if limited.limit == Limit::Memory), "{refused:?}");
+        assert_eq!(begun.elapsed(), BODY_ROOM_WAIT);
+        waits.shutdown().await;
+        // A wait ends with the memory of the conversation that is held.
+        let waiting = tokio::spawn({
+            let (service, hog) = (service.clone(), hog.clone());
+            async move { folded(&service, &hog).await }
+        });
+        yield_now().await;
+        assert!(!waiting.is_finished());
+        drop(held);
+        drop(waiting.await.expect("no panic").expect("folded"));
+        assert_eq!(service.memory.free(), service.memory.size());
+    });
+}
+
+#[test]
+fn a_reader_stuck_at_large_pages_keeps_the_memory_of_its_own_share() {
+    run_seed(1, async {
+        let clock = Clock::manual(Timestamp(0));
+        let store = Arc::new(MemoryStore::new(clock.clone())) as DynStore;
+        let limits = Limits { memory: 32 * WORK_SLICE_BYTES, ..Limits::default() };
+        let service = Service::start(Ports { limits, ..Ports::alone(store, clock) });
+        let large = format!(r#"{{"type":"X","rest":"{}"}}"#, "x".repeat(6 * WORK_SLICE_BYTES));
+        let (hog, victim) = (principal(0, Some(1)), principal(1, Some(1)));
+        let reader = async |principal: &Principal| {
+            let thread = thread_id(principal.user.as_ref().expect("a user").as_str());
+            service.events.subscribe(principal, &thread, 0, None, None, FollowMethod::Socket).await.expect("open")
+        };
+        for principal in [&hog, &victim] {
+            fill(&service, principal, 0).await;
+        }
+        for principal in [&hog, &victim] {
+            let thread = thread_id(principal.user.as_ref().expect("a user").as_str());
+            let batch = events(&[large.as_str()]);
+            service.runs.append(principal, &thread, &run_id("r"), None, batch).await.expect("appended");
+        }
+        let mut stuck = Vec::new();
+        let waiting = loop {
+            let mut late = reader(&hog).await;
+            let wait = Duration::from_secs(60);
+            match timeout(wait, large_page(&mut late)).await {
+                Ok(()) => stuck.push(late),
+                Err(_) => break late,
+            }
+            assert!(stuck.len() < 4, "more than half of the memory");
+        };
+        assert!(!stuck.is_empty());
+        let mut other = reader(&victim).await;
+        timeout(Duration::from_secs(1), large_page(&mut other)).await.expect("in time");
+        drop((stuck, waiting, other));
+        assert_eq!(service.memory.free(), service.memory.size());
+    });
+}
+
+/// Reads up to the large event.
+async fn large_page(reader: &mut Subscription) {
+    while !matches!(reader.next().await, Ok(Some(Delivery::Events(slice))) if slice.bytes() > WORK_SLICE_BYTES) {}
 }

@@ -10,10 +10,7 @@ use threadline_core::{
 use threadline_store::StoreError;
 
 use super::service_error::{ActiveRun, ServiceError};
-use crate::{
-    limits::Limited,
-    subscription::{FollowError, ReplacedLog},
-};
+use crate::{limits::Limited, subscription::ReplacedLog};
 
 macro_rules! operation_errors {
     ($(
@@ -388,15 +385,4 @@ from_causes! {
     Limited => Limited: RoomError, SaveError, ProjectionError, ReadError, ListError;
     InvalidMessage => InvalidMessage: SaveError;
     EventError => InvalidEvent: StreamRunError, SaveError;
-}
-
-impl From<FollowError> for ReadError {
-    fn from(error: FollowError) -> Self {
-        match error {
-            FollowError::Gone => Self::ThreadNotFound,
-            FollowError::LogReplaced(replaced) => Self::LogReplaced(replaced),
-            FollowError::CursorAhead { epoch, tail } => Self::CursorAhead { epoch: Some(epoch), tail },
-            FollowError::Store(error) => Self::Store(error),
-        }
-    }
 }

@@ -1,68 +1,48 @@
 //! Memory of the events that topics keep. They are a cache, so they never wait: they take what is free, and give way.
+//!
+//! Rings belong to the node, not to the projects of their threads. Nobody's share depends on them, so they keep no one
+//! from memory, and all are cut when others need it: a thread that loses its ring is read from the store.
 
 use super::memory_budget::MemoryBudget;
 
-/// Memory that the rings of a node share. By default there is no bound.
-#[derive(Debug, Clone, Default)]
-pub struct RingMemory(Option<MemoryBudget>);
-
-impl RingMemory {
-    /// Memory of the rings: the free part of this budget.
-    pub fn of(budget: &MemoryBudget) -> Self {
-        Self(Some(budget.clone()))
-    }
-
-    /// Waits until rings must give way.
-    pub(crate) async fn pressed(&self) {
-        match &self.0 {
-            Some(budget) => budget.pressed().await,
-            None => std::future::pending().await,
-        }
-    }
-}
-
-/// Bytes of one ring; released when dropped.
+/// Bytes that one ring holds of a budget; released when dropped.
 #[derive(Debug, Default)]
 pub struct RingBytes {
-    memory: RingMemory,
+    memory: MemoryBudget,
     bytes: usize,
 }
 
 impl RingBytes {
-    /// No bytes yet.
-    pub fn of(memory: RingMemory) -> Self {
+    /// Handle for a ring that is empty.
+    pub fn of(memory: MemoryBudget) -> Self {
         Self { memory, bytes: 0 }
     }
 
     /// Memory that the bytes are taken from.
-    pub fn memory(&self) -> RingMemory {
+    pub fn memory(&self) -> MemoryBudget {
         self.memory.clone()
     }
 
-    /// Number of bytes.
+    /// Bytes of the ring now.
     pub fn get(&self) -> usize {
         self.bytes
     }
 
-    /// Counts more bytes.
+    /// Counts an event that the ring takes.
     pub fn add(&mut self, bytes: usize) {
         self.bytes += bytes;
-        if let Some(budget) = &self.memory.0 {
-            budget.add_ring(bytes);
-        }
+        self.memory.add_ring(bytes);
     }
 
-    /// Counts fewer bytes.
+    /// Counts an event that the ring drops.
     pub fn remove(&mut self, bytes: usize) {
         self.bytes -= bytes;
-        if let Some(budget) = &self.memory.0 {
-            budget.remove_ring(bytes);
-        }
+        self.memory.remove_ring(bytes);
     }
 
     /// True if other uses need the memory.
     pub fn must_give_way(&self) -> bool {
-        self.memory.0.as_ref().is_some_and(MemoryBudget::is_short)
+        self.memory.is_short()
     }
 }
 

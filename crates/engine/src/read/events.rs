@@ -14,10 +14,10 @@ use crate::{
     authority::require,
     directory::{Attempt, Directory},
     lifecycle::Lifecycle,
-    limits::{FairQueue, QueuedWork, WorkOwner},
+    limits::{BudgetOwner, Client, FairQueue, QueuedWork},
     metrics::{GaugeGuard, Metrics},
     records::ThreadRef,
-    subscription::{Delivery, EndReason, FollowMethod, Hub, Reader, ReplacedLog, Subscription, TopicRef},
+    subscription::{Delivery, EndReason, FollowError, FollowMethod, Hub, Reader, ReplacedLog, Subscription, TopicRef},
 };
 
 /// A request for a page of a log.
@@ -90,7 +90,7 @@ impl Backwards<'_> {
         let queue = &self.events.deps.queue;
         match &mut self.work {
             Some(work) => work.go_on().await?,
-            None if self.epoch.is_some() => self.work = Some(queue.begin(WorkOwner::of(self.principal)).await?),
+            None if self.epoch.is_some() => self.work = Some(queue.begin(Client::of(self.principal)).await?),
             None => {}
         }
         let from = ReadFrom::Before(self.before);
@@ -149,9 +149,7 @@ impl Events {
             };
             match (request.from, request.wait) {
                 (ReadFrom::After(cursor), Some(wait)) => {
-                    let now = self.deps.clock.now();
-                    let reader = Reader::new(principal, FollowMethod::LongPoll, request.run.as_ref(), now);
-                    match self.wait(&thread, cursor, request.epoch, run, wait, reader).await {
+                    match self.wait(&thread, cursor, request.epoch, run, wait, principal).await {
                         Err(ReadError::ThreadNotFound) => return Ok(Attempt::ThreadGone),
                         waited => waited?,
                     }
@@ -187,11 +185,9 @@ impl Events {
     ) -> Result<Subscription, ReadError> {
         self.may_follow(principal)?;
         self.deps.lifecycle.refuse_if_draining()?;
-        let reader = Reader::new(principal, via, run, self.deps.clock.now());
-        let reader = &reader;
         let open = move |thread: Arc<ThreadRef>| async move {
             let Attempt::Done(run) = self.bound(&thread, run).await? else { return Ok(Attempt::ThreadGone) };
-            match self.open(&thread, after, epoch, run, reader.clone()).await {
+            match self.open(&thread, after, epoch, run, (principal, via)).await {
                 Err(ReadError::ThreadNotFound) => Ok(Attempt::ThreadGone),
                 opened => Ok(Attempt::Done(opened?)),
             }
@@ -226,11 +222,13 @@ impl Events {
         after: Seq,
         epoch: Option<Epoch>,
         run: Option<Run>,
-        reader: Reader,
+        (principal, via): (&Principal, FollowMethod),
     ) -> Result<Subscription, ReadError> {
+        let reader = Reader::new(principal, via, run.as_ref().map(|run| &run.id), self.deps.clock.now());
+        let memory = self.deps.hub.place(&BudgetOwner::of(principal));
         let store = self.deps.store.clone();
         let subscription = Subscription::open(&self.deps.hub, store, thread.key, after, epoch, run).await?;
-        Ok(subscription.shown_as(reader))
+        Ok(subscription.within(memory).shown_as(reader))
     }
 
     async fn bound(&self, thread: &ThreadRef, run: Option<&RunId>) -> Result<Attempt<Option<Run>>, RunLookupError> {
@@ -250,9 +248,9 @@ impl Events {
         epoch: Option<Epoch>,
         run: Option<Run>,
         wait: Duration,
-        reader: Reader,
+        principal: &Principal,
     ) -> Result<(), ReadError> {
-        let mut subscription = self.open(thread, cursor, epoch, run, reader).await?;
+        let mut subscription = self.open(thread, cursor, epoch, run, (principal, FollowMethod::LongPoll)).await?;
         let _waiting = GaugeGuard::new(&self.deps.metrics.following.poll);
         let something = async {
             loop {
@@ -343,5 +341,16 @@ impl Events {
             }
         };
         Ok(Some(EventsPage { epoch: head.epoch, tail: head.tail, slice, cursor, has_more }))
+    }
+}
+
+impl From<FollowError> for ReadError {
+    fn from(error: FollowError) -> Self {
+        match error {
+            FollowError::Gone => Self::ThreadNotFound,
+            FollowError::LogReplaced(replaced) => Self::LogReplaced(replaced),
+            FollowError::CursorAhead { epoch, tail } => Self::CursorAhead { epoch: Some(epoch), tail },
+            FollowError::Store(error) => Self::Store(error),
+        }
     }
 }

@@ -8,12 +8,14 @@ use tokio::sync::watch;
 
 use super::{
     follower::Follower,
-    large::LargePages,
     registry::{Registry, RegistryGuard},
     state::TopicState,
     topic::{Topic, TopicRef},
 };
-use crate::{limits::RingMemory, metrics::Metrics};
+use crate::{
+    limits::{BudgetOwner, BudgetPermit, MemoryBudget, MemoryKind},
+    metrics::Metrics,
+};
 
 /// Project and user of a feed.
 pub type FeedKey = (ProjectId, UserId);
@@ -26,16 +28,15 @@ pub(super) type FeedTopic = RegistryGuard<FeedKey, watch::Sender<FeedCursor>>;
 pub struct Hub {
     threads: Registry<ThreadKey, Topic>,
     feeds: Registry<FeedKey, watch::Sender<FeedCursor>>,
-    large_pages: LargePages,
     metrics: Metrics,
-    memory: RingMemory,
+    memory: MemoryBudget,
     /// Generation of the store since the last reset; 0 before the first.
     known: AtomicI64,
 }
 
 impl Hub {
     /// An empty hub, whose topics count into `metrics`, and take the memory of their events from `memory`.
-    pub fn new(metrics: Metrics, memory: RingMemory) -> Self {
+    pub fn new(metrics: Metrics, memory: MemoryBudget) -> Self {
         Self { metrics, memory, ..Self::default() }
     }
 
@@ -53,8 +54,9 @@ impl Hub {
         }
     }
 
-    pub(super) fn large_pages(&self) -> LargePages {
-        self.large_pages.clone()
+    /// Memory for a large page of a follower.
+    pub(crate) fn place(&self, owner: &BudgetOwner) -> BudgetPermit {
+        self.memory.place(MemoryKind::Answer, owner)
     }
 
     pub(super) fn metrics(&self) -> Metrics {

@@ -2,7 +2,7 @@
 
 use std::{collections::VecDeque, sync::Arc};
 
-use crate::limits::{RingBytes, RingMemory};
+use crate::limits::{MemoryBudget, RingBytes};
 use threadline_core::{
     Batch, Generation, LogSlice, Seq,
     limits::{RING_BATCHES, RING_BYTES},
@@ -46,7 +46,7 @@ impl Default for Ring {
 
 impl Ring {
     /// An empty ring, after commits of earlier generations of the store may have been lost.
-    pub fn since(known: Generation, memory: RingMemory) -> Self {
+    pub fn since(known: Generation, memory: MemoryBudget) -> Self {
         Self { known, bytes: RingBytes::of(memory), ..Self::default() }
     }
 
@@ -134,9 +134,12 @@ impl Ring {
 #[cfg(test)]
 mod tests {
     use bytes::Bytes;
+    use futures_util::FutureExt;
     use threadline_core::{RunId, Timestamp};
+    use tokio::time::Instant;
 
     use super::*;
+    use crate::limits::{BudgetOwner, MemoryKind};
 
     const FIRST: Generation = Generation::FIRST;
 
@@ -204,5 +207,25 @@ mod tests {
         }
         assert_eq!(ring.batches.len(), RING_BATCHES);
         assert_eq!(ring.bytes.get(), ring.batches.iter().map(|batch| batch.body.len()).sum::<usize>());
+    }
+
+    #[test]
+    fn a_ring_gives_way_to_what_others_hold() {
+        let memory = MemoryBudget::new(1_000, 0);
+        let mut ring = Ring::since(FIRST, memory.clone());
+        for seq in 1..=3 {
+            ring.offer(FIRST, FIRST, &slice(seq, seq));
+        }
+        assert_eq!((ring.batches.len(), memory.rings()), (3, ring.bytes.get()));
+        let mut held = memory.place(MemoryKind::Answer, &BudgetOwner::default());
+        let taken = held.take(1_000, Instant::now()).now_or_never();
+        assert_eq!(taken, Some(Ok(())), "a ring keeps nobody from memory");
+        assert!(memory.pressed().now_or_never().is_some());
+        ring.give_way();
+        // The newest batch stays, and the next one takes its place.
+        ring.offer(FIRST, FIRST, &slice(4, 4));
+        assert_eq!((ring.batches.len(), seqs(&ring, 3)), (1, Some((4, 4))));
+        drop((held, ring));
+        assert_eq!(memory.rings(), 0);
     }
 }

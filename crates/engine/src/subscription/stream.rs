@@ -1,16 +1,17 @@
 //! A subscription: a cursor that moves over one log, optionally bounded to one run.
 
-use threadline_core::{Epoch, Generation, Judgement, LogSlice, Run, Seq, ThreadKey};
-use threadline_store::{DynStore, Head, StoreError};
-use tokio::sync::watch;
-
-use super::{
-    Hub, Reader, TopicRef, TopicState,
-    follower::FollowerEntry,
-    large::{LargePagePermit, LargePages},
-    ring::Behind,
+use threadline_core::{
+    Epoch, Generation, Judgement, LogSlice, Run, Seq, ThreadKey,
+    limits::{BODY_ROOM_WAIT, LARGE_PAGE_BYTES},
 };
-use crate::metrics::Metrics;
+use threadline_store::{DynStore, Head, StoreError};
+use tokio::{sync::watch, time::Instant};
+
+use super::{Hub, Reader, TopicRef, TopicState, follower::FollowerEntry, ring::Behind};
+use crate::{
+    limits::{BudgetOwner, BudgetPermit},
+    metrics::Metrics,
+};
 
 /// Item that a subscription delivers, in order.
 #[derive(Debug, Clone)]
@@ -112,10 +113,9 @@ pub struct Subscription {
     live: bool,
     bound: Option<Bound>,
     ended: bool,
-    large_pages: LargePages,
     metrics: Metrics,
-    /// Permits of the page delivered last, if it was large: a reader that requests the next page no longer needs them.
-    permit: Option<LargePagePermit>,
+    /// Memory of the page delivered last, if it was large: a reader that requests the next page no longer needs it.
+    memory: BudgetPermit,
     /// Entry in the topic's list of followers.
     place: Option<FollowerEntry>,
 }
@@ -176,9 +176,8 @@ impl Subscription {
             live: false,
             bound,
             ended: false,
-            large_pages: hub.large_pages(),
             metrics: hub.metrics(),
-            permit: None,
+            memory: hub.place(&BudgetOwner::default()),
             place: None,
         })
     }
@@ -186,6 +185,12 @@ impl Subscription {
     /// Adds the reader to the thread's list of followers. Must be called at most once.
     pub fn shown_as(mut self, reader: Reader) -> Self {
         self.place = Some(self.topic.roll.enter(reader, self.cursor));
+        self
+    }
+
+    /// Takes the memory of large pages from a client's share, instead of the node's.
+    pub(crate) fn within(mut self, memory: BudgetPermit) -> Self {
+        self.memory = memory;
         self
     }
 
@@ -211,7 +216,7 @@ impl Subscription {
 
     /// Waits for the next delivery; `None` after [`Delivery::Ended`]. Dropping the future loses nothing.
     pub async fn next(&mut self) -> Result<Option<Delivery>, StoreError> {
-        self.permit = None;
+        self.memory.release();
         loop {
             if self.ended {
                 return Ok(None);
@@ -283,12 +288,13 @@ impl Subscription {
                     // The log was written in another generation meanwhile: the cursor is judged first.
                     continue;
                 }
-                if let Some(needed) = LargePages::needed(&page).filter(|_| self.permit.is_none()) {
-                    self.permit = self.large_pages.take(needed);
-                    if self.permit.is_none() {
+                let bytes = page.bytes();
+                if bytes > LARGE_PAGE_BYTES && self.memory.bytes() == 0 {
+                    let needed = bytes.min(self.memory.most());
+                    if self.memory.take(needed, Instant::now()).await.is_err() {
                         // The page is dropped while waiting, so that waiting costs no memory; the page is read again.
                         drop(page);
-                        self.permit = self.large_pages.wait(needed).await;
+                        while self.memory.take(needed, Instant::now() + BODY_ROOM_WAIT).await.is_err() {}
                         continue;
                     }
                 }

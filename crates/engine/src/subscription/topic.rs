@@ -12,7 +12,7 @@ use super::{
     ring::{Behind, Ring},
     state::TopicState,
 };
-use crate::{limits::RingMemory, metrics::Metrics};
+use crate::{limits::MemoryBudget, metrics::Metrics};
 
 /// A followed incarnation of a thread: its newest known head and its newest events.
 #[derive(Debug)]
@@ -20,7 +20,7 @@ pub struct Topic {
     key: ThreadKey,
     state: watch::Sender<TopicState>,
     ring: Mutex<Ring>,
-    memory: RingMemory,
+    memory: MemoryBudget,
     filling: tokio::sync::Mutex<()>,
     pub(super) roll: Roll,
 }
@@ -30,7 +30,7 @@ pub type TopicRef = RegistryGuard<ThreadKey, Topic>;
 
 impl Topic {
     /// A topic of which nothing is known yet, in this generation of the store.
-    pub(super) fn new(key: ThreadKey, known: Generation, memory: RingMemory) -> Self {
+    pub(super) fn new(key: ThreadKey, known: Generation, memory: MemoryBudget) -> Self {
         Self {
             key,
             state: watch::Sender::new(TopicState { known, ..TopicState::UNKNOWN }),

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use threadline_core::limits::RING_PAUSE;
 
-use crate::{lifecycle::Lifecycle, limits::RingMemory, subscription::Hub};
+use crate::{lifecycle::Lifecycle, limits::MemoryBudget, subscription::Hub};
 
 /// Loop that cuts the rings of all followed threads when the memory is short.
-pub(crate) async fn run(hub: Arc<Hub>, memory: RingMemory, lifecycle: Lifecycle) {
+pub(crate) async fn run(hub: Arc<Hub>, memory: MemoryBudget, lifecycle: Lifecycle) {
     loop {
         tokio::select! {
             () = memory.pressed() => {}

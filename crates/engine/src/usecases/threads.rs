@@ -15,7 +15,7 @@ use crate::{
     after_commit::Listeners,
     directory::Directory,
     lifecycle::Lifecycle,
-    limits::{FairQueue, WorkOwner},
+    limits::{Client, FairQueue},
     records::{ThreadAt, ThreadRef, acting_user},
     upkeep::feed_writer::FeedWriter,
     usecases::thread_fields::{canonical, check_metadata, check_name, fingerprint, merged},
@@ -191,7 +191,7 @@ impl Threads {
         mut list: ListThreads,
         search: &NameSearch,
     ) -> Result<ThreadPage, ListError> {
-        let mut work = self.deps.queue.begin(WorkOwner::of(principal)).await?;
+        let mut work = self.deps.queue.begin(Client::of(principal)).await?;
         let limit = std::mem::replace(&mut list.limit, MAX_PAGE);
         let (mut found, mut feed_cursor, mut looked_at) = (Vec::new(), None, 0);
         for _ in 0..SEARCH_ROWS / MAX_PAGE {

@@ -4,6 +4,7 @@
 pub mod close;
 mod deadline;
 pub mod driver;
+mod frames;
 pub mod protocol;
 #[cfg(test)]
 mod tests;

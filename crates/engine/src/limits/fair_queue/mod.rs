@@ -15,7 +15,6 @@ use std::sync::{
     atomic::{AtomicUsize, Ordering::Relaxed},
 };
 
-pub use order::WorkOwner;
 use order::{Full, Order, Place};
 use threadline_core::{
     Limit,
@@ -23,7 +22,10 @@ use threadline_core::{
 };
 use tokio::time::timeout;
 
-use super::quota::{Limited, Quota};
+use super::{
+    client::Client,
+    quota::{Limited, Quota},
+};
 
 /// Cost of a row, in bytes: a slice of rows costs as much as one of bytes.
 const ROW: usize = WORK_SLICE_BYTES.div_ceil(WORK_SLICE_ROWS);
@@ -55,7 +57,7 @@ pub struct SlicePermit {
 /// Work in hand, until it and the permits of its slices are dropped.
 struct Begun {
     queue: FairQueue,
-    owner: WorkOwner,
+    owner: Client,
 }
 
 impl FairQueue {
@@ -72,7 +74,7 @@ impl FairQueue {
 
     /// Begins work: returns once its first slice may be done. Refused at once if its owner has too much work waiting,
     /// and after [`WORK_WAIT`].
-    pub async fn begin(&self, owner: WorkOwner) -> Result<QueuedWork, Limited> {
+    pub async fn begin(&self, owner: Client) -> Result<QueuedWork, Limited> {
         let place = self.order().enter(&owner).map_err(|full| match full {
             Full::Client => self.0.quota.refuse(Limit::UserWork, CLIENT_WORK_WAITING as u64, QUOTA_RETRY),
             Full::Project => self.0.quota.refuse(Limit::ProjectWork, PROJECT_WORK_WAITING as u64, QUOTA_RETRY),
@@ -83,7 +85,7 @@ impl FairQueue {
         Ok(QueuedWork { begun, slice })
     }
 
-    async fn wait(&self, owner: &WorkOwner, place: Place, begins: bool) -> Result<(), Limited> {
+    async fn wait(&self, owner: &Client, place: Place, begins: bool) -> Result<(), Limited> {
         let (number, mut granted) = place;
         let mut waiting = Waiting { queue: self, owner, number: Some(number), begins };
         self.order().grant();
@@ -165,7 +167,7 @@ impl Drop for Begun {
 /// Place of a wait in the queue. A caller that leaves gives it up.
 struct Waiting<'q> {
     queue: &'q FairQueue,
-    owner: &'q WorkOwner,
+    owner: &'q Client,
     /// Number of the place; `None` once its slice has begun.
     number: Option<u64>,
     begins: bool,

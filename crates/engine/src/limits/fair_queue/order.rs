@@ -3,36 +3,15 @@
 use std::collections::{HashMap, VecDeque};
 
 use threadline_core::{
-    Principal, ProjectId, UserId,
+    ProjectId, UserId,
     limits::{CLIENT_WORK, CLIENT_WORK_WAITING, KEY_WORK, PROJECT_WORK_WAITING, WORK_SLICE_BYTES},
 };
 use tokio::sync::oneshot;
 
+use crate::limits::client::Client;
+
 /// Repayment of each turn of the round: the cost of a slice of the usual size.
 const SLICE: i64 = WORK_SLICE_BYTES as i64;
-
-/// Client within a project: an untrusted one, or all keys together (`None`).
-type Client = Option<UserId>;
-
-/// Owner of work: a client in its project.
-#[derive(Debug, Clone)]
-pub struct WorkOwner {
-    project: ProjectId,
-    client: Client,
-}
-
-impl WorkOwner {
-    /// Owner of a principal's work.
-    pub fn of(principal: &Principal) -> Self {
-        let client = principal.user.clone().filter(|_| principal.is_untrusted());
-        Self { project: principal.project.clone(), client }
-    }
-
-    /// Owner of work that the node does for a project by itself: the project's keys.
-    pub fn keys(project: &ProjectId) -> Self {
-        Self { project: project.clone(), client: None }
-    }
-}
 
 /// Limit that refuses new work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -58,9 +37,10 @@ pub(super) struct Order {
 #[derive(Default)]
 struct Project {
     balance: i64,
-    clients: HashMap<Client, Works>,
+    /// Work of each untrusted client, and of all keys together.
+    clients: HashMap<Option<UserId>, Works>,
     /// Clients with queued slices, the next one first.
-    round: VecDeque<Client>,
+    round: VecDeque<Option<UserId>>,
     /// Work that has not begun.
     waiting: usize,
 }
@@ -95,12 +75,12 @@ impl Order {
         Self { free, ..Self::default() }
     }
 
-    /// Queues new work.
-    pub fn enter(&mut self, owner: &WorkOwner) -> Result<Place, Full> {
+    /// Queues the first slice of new work, or refuses it.
+    pub fn enter(&mut self, owner: &Client) -> Result<Place, Full> {
         let (ticket, place) = self.ticket(true);
         let project = self.projects.entry(owner.project.clone()).or_default();
-        let works = project.clients.entry(owner.client.clone()).or_default();
-        let is_key = owner.client.is_none();
+        let works = project.clients.entry(owner.user.clone()).or_default();
+        let is_key = !owner.is_untrusted();
         // A client that has no work yet is not refused for what the others of its project have.
         let is_first = works.in_hand == 0;
         let refused = if !is_key && works.waiting.len() >= CLIENT_WORK_WAITING {
@@ -122,7 +102,7 @@ impl Order {
     }
 
     /// Queues the next slice of work in hand.
-    pub fn again(&mut self, owner: &WorkOwner) -> Place {
+    pub fn again(&mut self, owner: &Client) -> Place {
         let (ticket, place) = self.ticket(false);
         self.queue(owner, ticket);
         place
@@ -140,9 +120,9 @@ impl Order {
     }
 
     /// Removes a place whose slice was not begun: it waits, or was granted meanwhile.
-    pub fn leave(&mut self, owner: &WorkOwner, number: u64, begins: bool) {
+    pub fn leave(&mut self, owner: &Client, number: u64, begins: bool) {
         let Some(project) = self.projects.get_mut(&owner.project) else { return };
-        let Some(works) = project.clients.get_mut(&owner.client) else { return };
+        let Some(works) = project.clients.get_mut(&owner.user) else { return };
         if let Some(at) = works.waiting.iter().position(|ticket| ticket.number == number) {
             works.waiting.remove(at);
             project.waiting -= 1;
@@ -151,7 +131,7 @@ impl Order {
         if let Some(at) = works.queued.iter().position(|ticket| ticket.number == number) {
             works.queued.remove(at);
             if works.queued.is_empty() {
-                project.round.retain(|client| *client != owner.client);
+                project.round.retain(|client| *client != owner.user);
             }
             if project.round.is_empty() {
                 self.round.retain(|project| *project != owner.project);
@@ -166,26 +146,26 @@ impl Order {
     }
 
     /// Charges a slice that was done.
-    pub fn charge(&mut self, owner: &WorkOwner, cost: usize) {
+    pub fn charge(&mut self, owner: &Client, cost: usize) {
         let cost = i64::try_from(cost).unwrap_or(i64::MAX);
         let Some(project) = self.projects.get_mut(&owner.project) else { return };
         project.balance = project.balance.saturating_sub(cost);
-        if let Some(works) = project.clients.get_mut(&owner.client) {
+        if let Some(works) = project.clients.get_mut(&owner.user) {
             works.balance = works.balance.saturating_sub(cost);
         }
     }
 
     /// Ends work in hand: the client's next work takes its place.
-    pub fn ended(&mut self, owner: &WorkOwner) {
+    pub fn ended(&mut self, owner: &Client) {
         let Some(project) = self.projects.get_mut(&owner.project) else { return };
-        let Some(works) = project.clients.get_mut(&owner.client) else { return };
+        let Some(works) = project.clients.get_mut(&owner.user) else { return };
         if let Some(next) = works.waiting.pop_front() {
             self.queue(owner, next);
             return;
         }
         works.in_hand -= 1;
         if works.in_hand == 0 {
-            project.clients.remove(&owner.client);
+            project.clients.remove(&owner.user);
         }
         if project.clients.is_empty() {
             self.projects.remove(&owner.project);
@@ -198,12 +178,12 @@ impl Order {
         (Ticket { number, begins, grant }, (number, granted))
     }
 
-    fn queue(&mut self, owner: &WorkOwner, ticket: Ticket) {
+    fn queue(&mut self, owner: &Client, ticket: Ticket) {
         let project = self.projects.entry(owner.project.clone()).or_default();
-        let works = project.clients.entry(owner.client.clone()).or_default();
+        let works = project.clients.entry(owner.user.clone()).or_default();
         works.queued.push_back(ticket);
         if works.queued.len() == 1 {
-            project.round.push_back(owner.client.clone());
+            project.round.push_back(owner.user.clone());
             if project.round.len() == 1 {
                 self.round.push_back(owner.project.clone());
             }

@@ -1,5 +1,8 @@
-use threadline_core::Principal;
-use tokio::{task::JoinSet, time::Duration};
+use threadline_core::{Limit, Principal};
+use tokio::{
+    task::JoinSet,
+    time::{Duration, Instant},
+};
 
 use super::*;
 use crate::limits::quota::tests::{client, key};
