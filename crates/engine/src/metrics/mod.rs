@@ -34,8 +34,6 @@ use prometheus_client::{
 pub use register::GaugeGuard;
 use register::Register;
 
-use crate::limits::MemoryKind;
-
 /// Media type of [`Metrics::text`].
 pub const MEDIA_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
@@ -226,7 +224,7 @@ pub struct GaugeSnapshot {
     /// True while the node is shutting down.
     pub draining: bool,
     /// Bytes of memory held, by kind.
-    pub memory: [(&'static str, usize); MemoryKind::ALL.len()],
+    pub memory: [(&'static str, usize); crate::limits::MemoryKind::ALL.len()],
 }
 
 #[derive(Debug)]
@@ -318,11 +316,7 @@ impl Metrics {
                 commit_queue: all.gauge("commit_queue_appends", "Appends waiting for a group commit"),
                 topics: all.gauge("followed_threads", "Threads followed on this node"),
                 draining: all.gauge("draining", "1 while the node is shutting down"),
-                memory: all.add(
-                    "memory_bytes",
-                    "Bytes of the memory that requests, responses, messages and folds share, by kind",
-                    Family::default(),
-                ),
+                memory: all.add("memory_bytes", "Bytes of the shared memory that are held, by kind", Family::default()),
                 up: all.add("dependency_up", "1 if the dependency responds", Family::default()),
                 durability: all.add(
                     "store_durability",

@@ -154,7 +154,9 @@ async fn without_memory_a_message_is_read_no_further_and_continues_once_there_is
 /// Writes as much as the peer takes within a time. Returns the number of bytes.
 async fn write_for(far: &mut DuplexStream, bytes: &[u8], time: Duration) -> usize {
     let (mut written, until) = (0, Instant::now() + time);
-    while let Ok(Ok(more)) = tokio::time::timeout_at(until, far.write(&bytes[written..])).await {
+    while written < bytes.len()
+        && let Ok(Ok(more)) = tokio::time::timeout_at(until, far.write(&bytes[written..])).await
+    {
         written += more;
     }
     written
