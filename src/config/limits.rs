@@ -9,7 +9,8 @@ use threadline_core::{
         BODY_DEADLINE, BODY_IDLE_TIMEOUT, BODY_MEMORY_BYTES, HEADER_TIMEOUT, MAX_BATCH_BYTES, MAX_CONNECTIONS,
         MAX_MEMORY_BYTES, MAX_QUOTA, MAX_SUBSCRIPTIONS, MEMORY_PART, MIN_MEMORY_BYTES, SOCKET_IDLE_TIMEOUT,
         SOCKET_MESSAGE_TIMEOUT, SOCKET_SLOWEST_READ, USER_APPEND_BYTE_BURST, USER_APPEND_BYTES_PER_SECOND,
-        USER_REQUEST_BURST, USER_REQUESTS_PER_SECOND, USER_RUNS, USER_SOCKETS, WRITE_TIMEOUT,
+        USER_REQUEST_BURST, USER_REQUESTS_PER_SECOND, USER_RUNS, USER_SOCKETS, USER_WORK_BURST, USER_WORK_PER_SECOND,
+        WRITE_TIMEOUT,
     },
 };
 
@@ -84,6 +85,11 @@ limit_args! {
     QUOTAS user_append_bytes_per_second "limit-user-append-bytes-per-second" "THREADLINE_LIMIT_USER_APPEND_BYTES_PER_SECOND" "BYTES" USER_APPEND_BYTES_PER_SECOND, 0..=MAX_QUOTA;
     /// Burst of appended bytes of each user; 0: as many as per second
     QUOTAS user_append_byte_burst "limit-user-append-byte-burst" "THREADLINE_LIMIT_USER_APPEND_BYTE_BURST" "BYTES" USER_APPEND_BYTE_BURST, 0..=MAX_QUOTA;
+    /// Units of work per second of each user. A request is one, and so are 64 KiB of events that it folds, scans or reads, and 200
+    /// rows that it searches. Charged when it is done; what is owed, for at most 60 s, is repaid before the next request
+    QUOTAS user_work_per_second "limit-user-work-per-second" "THREADLINE_LIMIT_USER_WORK_PER_SECOND" "NUMBER" USER_WORK_PER_SECOND, 0..=MAX_QUOTA;
+    /// Burst of units of work of each user; 0: as many as per second
+    QUOTAS user_work_burst "limit-user-work-burst" "THREADLINE_LIMIT_USER_WORK_BURST" "NUMBER" USER_WORK_BURST, 0..=MAX_QUOTA;
     /// Requests per second of each project, frames on sockets included
     QUOTAS project_requests_per_second "limit-project-requests-per-second" "THREADLINE_LIMIT_PROJECT_REQUESTS_PER_SECOND" "NUMBER" 0, 0..=MAX_QUOTA;
     /// Burst of requests of each project; 0: as many as per second
@@ -96,6 +102,10 @@ limit_args! {
     QUOTAS project_append_bytes_per_second "limit-project-append-bytes-per-second" "THREADLINE_LIMIT_PROJECT_APPEND_BYTES_PER_SECOND" "BYTES" 0, 0..=MAX_QUOTA;
     /// Burst of appended bytes of each project; 0: as many as per second
     QUOTAS project_append_byte_burst "limit-project-append-byte-burst" "THREADLINE_LIMIT_PROJECT_APPEND_BYTE_BURST" "BYTES" 0, 0..=MAX_QUOTA;
+    /// Units of work per second of each project, keys included
+    QUOTAS project_work_per_second "limit-project-work-per-second" "THREADLINE_LIMIT_PROJECT_WORK_PER_SECOND" "NUMBER" 0, 0..=MAX_QUOTA;
+    /// Burst of units of work of each project; 0: as many as per second
+    QUOTAS project_work_burst "limit-project-work-burst" "THREADLINE_LIMIT_PROJECT_WORK_BURST" "NUMBER" 0, 0..=MAX_QUOTA;
 }
 
 // Of the least body memory an untrusted client may have one body of the largest kind: half.
@@ -138,6 +148,8 @@ impl LimitArgs {
                 runs: self.user_runs,
                 append_bytes_per_second: self.user_append_bytes_per_second,
                 append_byte_burst: self.user_append_byte_burst,
+                work_per_second: self.user_work_per_second,
+                work_burst: self.user_work_burst,
             },
             development: Quotas {
                 requests_per_second: on_purpose("limit-user-requests-per-second", self.user_requests_per_second),
@@ -149,6 +161,8 @@ impl LimitArgs {
                     self.user_append_bytes_per_second,
                 ),
                 append_byte_burst: on_purpose("limit-user-append-byte-burst", self.user_append_byte_burst),
+                work_per_second: on_purpose("limit-user-work-per-second", self.user_work_per_second),
+                work_burst: on_purpose("limit-user-work-burst", self.user_work_burst),
             },
             project: Quotas {
                 requests_per_second: self.project_requests_per_second,
@@ -157,6 +171,8 @@ impl LimitArgs {
                 runs: self.project_runs,
                 append_bytes_per_second: self.project_append_bytes_per_second,
                 append_byte_burst: self.project_append_byte_burst,
+                work_per_second: self.project_work_per_second,
+                work_burst: self.project_work_burst,
             },
         }
     }

@@ -67,6 +67,7 @@ pub const PLANTS: &[Plant] = &[
     plant("fold-unsliced", &[Kind::KillNode], |size| size),
     plant("ping-free", &[Kind::KillNode], |size| size),
     plant("frame-uncounted", &[Kind::KillNode], |size| size),
+    plant("charge-by-count", &[Kind::KillNode], |size| size),
 ];
 
 impl Plant {

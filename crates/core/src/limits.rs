@@ -138,6 +138,16 @@ pub const KEY_WORK: usize = 16;
 pub const PROJECT_WORK_WAITING: usize = 256;
 /// Longest wait for a slice.
 pub const WORK_WAIT: Duration = Duration::from_secs(30);
+/// Bytes of events or snapshots that are one unit of work, when they are folded, scanned or read from the store.
+pub const WORK_UNIT_BYTES: u64 = 64 * 1_024;
+/// Price of a row that is searched, in bytes: 200 of them are one unit.
+pub const SEARCHED_ROW_BYTES: usize = 328;
+/// Longest time for which work that was done keeps a user or a project from the next.
+pub const MAX_WORK_DEBT: Duration = Duration::from_secs(60);
+/// Cursors of unknown events that a node remembers, with what a scan of their logs has found.
+pub const SCANNED_CURSORS: u64 = 10_000;
+/// Pings a second, and at once, of one socket; one that sends more is read more slowly.
+pub const SOCKET_PINGS: u32 = 10;
 
 /// Events of a long run after which a snapshot of its thread's projections may be due.
 pub const SNAPSHOT_EVENTS: u64 = 4_096;
@@ -671,6 +681,10 @@ pub const RETENTION_AUDIT_IDS: usize = 100;
 pub const USER_REQUESTS_PER_SECOND: u64 = 100;
 /// Requests of an end user that one node accepts at once after a pause.
 pub const USER_REQUEST_BURST: u64 = 500;
+/// Units of work a second of an end user on one node: requests, and what they fold, scan and read.
+pub const USER_WORK_PER_SECOND: u64 = 400;
+/// Units of work of an end user on one node at once after a pause.
+pub const USER_WORK_BURST: u64 = 4_000;
 /// Sockets and event streams that an end user may have open on one node.
 pub const USER_SOCKETS: u64 = 32;
 /// Runs of an end user that may be active, on all nodes together.

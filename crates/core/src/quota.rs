@@ -7,7 +7,8 @@ use serde::{Deserialize, Serialize};
 use super::limits::{
     BODY_DEADLINE, BODY_IDLE_TIMEOUT, BODY_MEMORY_BYTES, HEADER_TIMEOUT, MAX_CONNECTIONS, MAX_SUBSCRIPTIONS,
     MIN_MEMORY_BYTES, SOCKET_IDLE_TIMEOUT, SOCKET_MESSAGE_TIMEOUT, SOCKET_SLOWEST_READ, USER_APPEND_BYTE_BURST,
-    USER_APPEND_BYTES_PER_SECOND, USER_REQUEST_BURST, USER_REQUESTS_PER_SECOND, USER_RUNS, USER_SOCKETS, WRITE_TIMEOUT,
+    USER_APPEND_BYTES_PER_SECOND, USER_REQUEST_BURST, USER_REQUESTS_PER_SECOND, USER_RUNS, USER_SOCKETS,
+    USER_WORK_BURST, USER_WORK_PER_SECOND, WRITE_TIMEOUT,
 };
 
 /// Limits of a node that an operator can set. The defaults are the constants of [`super::limits`].
@@ -80,6 +81,10 @@ pub struct Quotas {
     pub append_bytes_per_second: u64,
     /// Bytes of events appended at once after a pause.
     pub append_byte_burst: u64,
+    /// Units of work a second.
+    pub work_per_second: u64,
+    /// Units of work accepted at once after a pause.
+    pub work_burst: u64,
 }
 
 impl Quotas {
@@ -91,6 +96,8 @@ impl Quotas {
         runs: 0,
         append_bytes_per_second: 0,
         append_byte_burst: 0,
+        work_per_second: 0,
+        work_burst: 0,
     };
     /// Default quotas of an untrusted client.
     pub const STRANGER: Self = Self {
@@ -100,6 +107,8 @@ impl Quotas {
         runs: USER_RUNS,
         append_bytes_per_second: USER_APPEND_BYTES_PER_SECOND,
         append_byte_burst: USER_APPEND_BYTE_BURST,
+        work_per_second: USER_WORK_PER_SECOND,
+        work_burst: USER_WORK_BURST,
     };
 }
 
@@ -187,6 +196,10 @@ limits! {
     UserAppendBytes user_append_bytes_per_second "userAppendBytesPerSecond" user.append_bytes_per_second;
     /// Bytes of events that one user appends at once after a pause.
     UserAppendByteBurst user_append_byte_burst "userAppendByteBurst" user.append_byte_burst;
+    /// Units of work a second of one user: a request is one, and so are 64 KiB that it folds, scans or reads.
+    UserWorkRate user_work_per_second "userWorkPerSecond" user.work_per_second;
+    /// Units of work of one user accepted at once after a pause.
+    UserWorkBurst user_work_burst "userWorkBurst" user.work_burst;
     /// Requests a second of one project, frames of sockets included.
     ProjectRequests project_requests_per_second "projectRequestsPerSecond" project.requests_per_second;
     /// Requests of one project accepted at once after a pause.
@@ -199,6 +212,10 @@ limits! {
     ProjectAppendBytes project_append_bytes_per_second "projectAppendBytesPerSecond" project.append_bytes_per_second;
     /// Bytes of events that one project appends at once after a pause.
     ProjectAppendByteBurst project_append_byte_burst "projectAppendByteBurst" project.append_byte_burst;
+    /// Units of work a second of one project: a request is one, and so are 64 KiB that it folds, scans or reads.
+    ProjectWorkRate project_work_per_second "projectWorkPerSecond" project.work_per_second;
+    /// Units of work of one project accepted at once after a pause.
+    ProjectWorkBurst project_work_burst "projectWorkBurst" project.work_burst;
 }
 
 impl ProjectLimits {
@@ -211,6 +228,8 @@ impl ProjectLimits {
             runs: self.user_runs.unwrap_or(quotas.runs),
             append_bytes_per_second: self.user_append_bytes_per_second.unwrap_or(quotas.append_bytes_per_second),
             append_byte_burst: self.user_append_byte_burst.unwrap_or(quotas.append_byte_burst),
+            work_per_second: self.user_work_per_second.unwrap_or(quotas.work_per_second),
+            work_burst: self.user_work_burst.unwrap_or(quotas.work_burst),
         }
     }
 }

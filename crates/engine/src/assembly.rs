@@ -236,6 +236,7 @@ impl Service {
                 metrics: metrics.clone(),
                 lifecycle: lifecycle.clone(),
                 queue: queue.clone(),
+                quota: quota.clone(),
             }),
         };
         let feed = Feed {

@@ -450,12 +450,16 @@ impl From<Limited> for Problem {
             | Limit::UserRuns
             | Limit::UserAppendBytes
             | Limit::UserAppendByteBurst
+            | Limit::UserWorkRate
+            | Limit::UserWorkBurst
             | Limit::ProjectRequests
             | Limit::ProjectRequestBurst
             | Limit::ProjectSockets
             | Limit::ProjectRuns
             | Limit::ProjectAppendBytes
-            | Limit::ProjectAppendByteBurst => ProblemType::RateLimited,
+            | Limit::ProjectAppendByteBurst
+            | Limit::ProjectWorkRate
+            | Limit::ProjectWorkBurst => ProblemType::RateLimited,
         };
         let facts = json!({ "limit": limited.limit.as_str(), "value": limited.value });
         let problem = Self::new(kind, limited.to_string()).with(facts);

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{
-    intelligence::{acks::Acks, legacy::Legacy, list_positions::ListPositions},
+    intelligence::{acks::Acks, legacy::Legacy, list_positions::ListPositions, scanned_cursors::ScannedCursors},
     phoenix::poll_sessions::PollSessions,
 };
 
@@ -18,4 +18,6 @@ pub struct Node {
     pub polls: PollSessions,
     /// Feed positions of lists that were read a moment ago.
     pub lists: ListPositions,
+    /// Cursors whose logs were scanned a moment ago.
+    pub cursors: ScannedCursors,
 }

@@ -1,13 +1,13 @@
-//! Long folds and large pages of some clients, and small requests of another one.
+//! Long folds and large pages of some clients, small requests of another one, and what each is charged.
 
 use std::{sync::Arc, time::Duration};
 
 use threadline_core::{
-    Clock, Credential, Limit, Limits, Principal, ProjectId, Timestamp, UserId,
-    limits::{BODY_ROOM_WAIT, PAGE_BYTES, WORK_SLICE_BYTES},
+    Clock, Credential, Limit, Limits, Principal, ProjectId, Quotas, ReadFrom, Seq, ThreadId, Timestamp, UserId,
+    limits::{BODY_ROOM_WAIT, CURSOR_PAGE, MAX_EVENT_PAGE, PAGE_BYTES, WORK_SLICE_BYTES, WORK_UNIT_BYTES},
 };
 use threadline_engine::{
-    CreateThread, Ports, Projected, ProjectionError, Service,
+    CreateThread, PageRequest, Ports, Projected, ProjectionError, Service,
     subscription::{Delivery, FollowMethod, Subscription},
 };
 use threadline_store::{DynStore, StoreResult, memory::MemoryStore};
@@ -18,7 +18,7 @@ use tokio::{
 };
 
 use crate::{
-    support::{Rng, events, new_run, numbered, run_id, run_seed, thread_id},
+    support::{Rng, events, new_run, numbered, run_id, run_seed, seeds, thread_id},
     through::{Call, Pass, Through},
 };
 
@@ -208,4 +208,91 @@ fn a_reader_stuck_at_large_pages_keeps_the_memory_of_its_own_share() {
 /// Reads up to the large event.
 async fn large_page(reader: &mut Subscription) {
     while !matches!(reader.next().await, Ok(Some(Delivery::Events(slice))) if slice.bytes() > WORK_SLICE_BYTES) {}
+}
+
+/// Units of work a second of a user in the test of prices: no debt reaches its bound.
+const RATE: u64 = 1_000;
+
+/// Does something with a thread, chosen at random. Returns the bytes of events that this took.
+async fn something(service: &Service, principal: &Principal, thread: &ThreadId, tail: Seq, rng: &mut Rng) -> usize {
+    let page = async |from, limit| {
+        let request = PageRequest { from, limit, epoch: None, run: None, wait: None };
+        service.events.page(principal, thread, request).await.expect("a page").slice.bytes()
+    };
+    let at = rng.below(tail) + 1;
+    match rng.below(4) {
+        0 => page(ReadFrom::After(at), 1 + rng.below(50) as usize).await,
+        1 => page(ReadFrom::Before(at), 1 + rng.below(50) as usize).await,
+        2 => {
+            let mut log = service.events.backwards(principal, thread, CURSOR_PAGE);
+            let mut bytes = 0;
+            while let Some(page) = log.next().await.expect("a page") {
+                bytes += page.slice.bytes();
+            }
+            bytes
+        }
+        _ => {
+            let via = FollowMethod::Socket;
+            let mut reader = service.events.subscribe(principal, thread, at, None, None, via).await.expect("open");
+            let mut bytes = 0;
+            loop {
+                match reader.next().await.expect("a delivery") {
+                    Some(Delivery::Events(slice)) => bytes += slice.bytes(),
+                    Some(Delivery::CaughtUp(_)) => return bytes,
+                    other => panic!("{other:?}"),
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_user_is_charged_for_the_bytes_that_were_done() {
+    for seed in seeds(12) {
+        run_seed(seed, async move {
+            let mut rng = Rng::new(seed);
+            let clock = Clock::manual(Timestamp(0));
+            let store = Arc::new(MemoryStore::new(clock.clone())) as DynStore;
+            let user = Quotas { work_per_second: RATE, work_burst: 1, ..Quotas::NONE };
+            let service =
+                Service::start(Ports { limits: Limits { user, ..Limits::default() }, ..Ports::alone(store, clock) });
+            let (principal, thread) = (principal(0, Some(1)), thread_id("u1"));
+            fill(&service, &principal, 0, OTHER).await;
+            let mut tail = 4;
+            for _ in 0..20 + rng.below(40) {
+                let line = format!(r#"{{"type":"X","rest":"{}"}}"#, "x".repeat(rng.below(40_000) as usize));
+                let count = 1 + rng.below(8);
+                let batch = events(&vec![line; count as usize]);
+                service.runs.append(&principal, &thread, &run_id("r"), None, batch).await.expect("appended");
+                tail += count;
+            }
+            let through = |to| ReadFrom::Before(to + 1);
+            let whole = async |to| {
+                let (mut bytes, mut before) = (0, through(to));
+                loop {
+                    let request =
+                        PageRequest { from: before, limit: MAX_EVENT_PAGE, epoch: None, run: None, wait: None };
+                    let key = Principal::project(principal.project.clone());
+                    let page = service.events.page(&key, &thread, request).await.expect("a page");
+                    bytes += page.slice.bytes();
+                    before = ReadFrom::Before(page.cursor);
+                    if !page.has_more {
+                        return bytes;
+                    }
+                }
+            };
+            let begun = Instant::now();
+            let mut done = 0;
+            for _ in 0..1 + rng.below(6) {
+                let at = rng.below(tail) + 1;
+                service.projections.at(&principal, &thread, Some(at), None).await.expect("folded");
+                done += whole(at).await + something(&service, &principal, &thread, tail, &mut rng).await;
+            }
+            let owes = service.quota.admit(&principal).map_or_else(|limited| limited.wait, |()| Duration::ZERO);
+            // What was repaid while replays were paced, what is owed, and the burst.
+            let units = (begun.elapsed() + owes).as_secs_f64() * RATE as f64 + 1.0;
+            let expected = done as f64 / WORK_UNIT_BYTES as f64;
+            assert!((units - expected).abs() <= 1.0, "{units} units for {expected}");
+        });
+    }
 }

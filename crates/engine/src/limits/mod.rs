@@ -12,5 +12,5 @@ mod ring_memory;
 pub use client::Client;
 pub use fair_queue::{FairQueue, QueuedWork, SlicePermit};
 pub use memory_budget::{BudgetExceeded, BudgetOwner, BudgetPermit, MemoryBudget, MemoryKind};
-pub use quota::{Limited, ProjectLookup, Quota, RunQuota, StreamPermit};
+pub use quota::{Account, Limited, ProjectLookup, Quota, RunQuota, StreamPermit};
 pub use ring_memory::RingBytes;

@@ -14,7 +14,7 @@ use crate::{
     authority::require,
     directory::{Attempt, Directory},
     lifecycle::Lifecycle,
-    limits::{BudgetOwner, Client, FairQueue, QueuedWork},
+    limits::{BudgetOwner, FairQueue, QueuedWork, Quota},
     metrics::{GaugeGuard, Metrics},
     records::ThreadRef,
     subscription::{Delivery, EndReason, FollowError, FollowMethod, Hub, Reader, ReplacedLog, Subscription, TopicRef},
@@ -65,6 +65,7 @@ pub(crate) struct EventDeps {
     pub metrics: Metrics,
     pub lifecycle: Lifecycle,
     pub queue: FairQueue,
+    pub quota: Quota,
 }
 
 /// Pages of a log from its end to its beginning, for scans and inspectors. The first page is a page like any other; each
@@ -90,14 +91,15 @@ impl Backwards<'_> {
         let queue = &self.events.deps.queue;
         match &mut self.work {
             Some(work) => work.go_on().await?,
-            None if self.epoch.is_some() => self.work = Some(queue.begin(Client::of(self.principal)).await?),
+            None if self.epoch.is_some() => self.work = Some(queue.begin(self.principal).await?),
             None => {}
         }
         let from = ReadFrom::Before(self.before);
         let request = PageRequest { from, limit: self.limit, epoch: self.epoch, run: None, wait: None };
         let page = self.events.page_of(self.principal, self.thread, request, WORK_SLICE_BYTES).await?;
-        if let Some(work) = &self.work {
-            work.done(page.slice.bytes(), page.slice.0.len());
+        match &self.work {
+            Some(work) => work.done(page.slice.bytes(), page.slice.0.len()),
+            None => drop(self.events.deps.quota.account(self.principal).charge(page.slice.bytes())),
         }
         (self.before, self.epoch, self.more) = (page.cursor, Some(page.epoch), page.has_more);
         Ok(Some(page))
@@ -127,7 +129,9 @@ impl Events {
         thread: &ThreadId,
         request: PageRequest,
     ) -> Result<EventsPage, ReadError> {
-        self.page_of(principal, thread, request, MAX_PAGE_BYTES).await
+        let page = self.page_of(principal, thread, request, MAX_PAGE_BYTES).await?;
+        self.deps.quota.account(principal).charge(page.slice.bytes());
+        Ok(page)
     }
 
     /// Reads pages of at most `limit` events from the end of the log to its beginning.
@@ -225,10 +229,10 @@ impl Events {
         (principal, via): (&Principal, FollowMethod),
     ) -> Result<Subscription, ReadError> {
         let reader = Reader::new(principal, via, run.as_ref().map(|run| &run.id), self.deps.clock.now());
-        let memory = self.deps.hub.place(&BudgetOwner::of(principal));
+        let (memory, account) = (self.deps.hub.place(&BudgetOwner::of(principal)), self.deps.quota.account(principal));
         let store = self.deps.store.clone();
         let subscription = Subscription::open(&self.deps.hub, store, thread.key, after, epoch, run).await?;
-        Ok(subscription.within(memory).shown_as(reader))
+        Ok(subscription.within(memory, account).shown_as(reader))
     }
 
     async fn bound(&self, thread: &ThreadRef, run: Option<&RunId>) -> Result<Attempt<Option<Run>>, RunLookupError> {

@@ -19,7 +19,7 @@ use tokio::{
 use crate::{
     ProjectionError,
     directory::{Attempt, Directory},
-    limits::{BudgetOwner, BudgetPermit, Client, FairQueue, Limited, MemoryBudget, MemoryKind, QueuedWork, Quota},
+    limits::{BudgetOwner, BudgetPermit, FairQueue, Limited, MemoryBudget, MemoryKind, QueuedWork, Quota},
     metrics::Metrics,
     records::{RunNotice, ThreadRef},
     subscription::ReplacedLog,
@@ -108,7 +108,7 @@ impl Projections {
                 }
                 Judgement::Ahead => return Err(ProjectionError::CursorAhead { epoch: Some(head.epoch), tail }),
             }
-            let work = self.queue.begin(Client::of(principal)).await?;
+            let work = self.queue.begin(principal).await?;
             let memory = self.memory.place(MemoryKind::Fold, &BudgetOwner::of(principal));
             let mut fold = Fold { work, memory, quota: self.quota.clone() };
             let (mut conversation, since) = self.folder.snapshot(thread.key, seq, Some(&mut fold)).await?;
@@ -128,7 +128,7 @@ impl Projections {
     /// The beginning of the conversation: after the first events, about `bytes` bytes of them. `None` if this
     /// incarnation of the thread was deleted.
     pub async fn beginning(&self, notice: &RunNotice, bytes: usize) -> Result<Option<Conversation>, ProjectionError> {
-        let mut work = self.queue.begin(Client::keys(&notice.project)).await?;
+        let mut work = self.queue.begin_for(&notice.project).await?;
         let Some(head) = self.folder.store.heads(&[notice.key]).await?.pop() else { return Ok(None) };
         let (mut conversation, mut since, mut room) = (Conversation::default(), 0, bytes);
         while since < head.tail && room > 0 {

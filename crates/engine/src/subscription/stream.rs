@@ -5,11 +5,14 @@ use threadline_core::{
     limits::{BODY_ROOM_WAIT, LARGE_PAGE_BYTES},
 };
 use threadline_store::{DynStore, Head, StoreError};
-use tokio::{sync::watch, time::Instant};
+use tokio::{
+    sync::watch,
+    time::{Instant, sleep_until},
+};
 
 use super::{Hub, Reader, TopicRef, TopicState, follower::FollowerEntry, ring::Behind};
 use crate::{
-    limits::{BudgetOwner, BudgetPermit},
+    limits::{Account, BudgetOwner, BudgetPermit},
     metrics::Metrics,
 };
 
@@ -116,6 +119,9 @@ pub struct Subscription {
     metrics: Metrics,
     /// Memory of the page delivered last, if it was large: a reader that requests the next page no longer needs it.
     memory: BudgetPermit,
+    /// Account that pages of a replay are charged to, and the time until which the next one must wait.
+    account: Account,
+    rests: Option<Instant>,
     /// Entry in the topic's list of followers.
     place: Option<FollowerEntry>,
 }
@@ -178,6 +184,8 @@ impl Subscription {
             ended: false,
             metrics: hub.metrics(),
             memory: hub.place(&BudgetOwner::default()),
+            account: Account::default(),
+            rests: None,
             place: None,
         })
     }
@@ -188,9 +196,9 @@ impl Subscription {
         self
     }
 
-    /// Takes the memory of large pages from a client's share, instead of the node's.
-    pub(crate) fn within(mut self, memory: BudgetPermit) -> Self {
-        self.memory = memory;
+    /// Takes the memory of large pages from a client's share instead of the node's, and charges replays to its account.
+    pub(crate) fn within(mut self, memory: BudgetPermit, account: Account) -> Self {
+        (self.memory, self.account) = (memory, account);
         self
     }
 
@@ -273,6 +281,15 @@ impl Subscription {
                     };
                     return Ok(Some(Delivery::FellBehind(self.cursor)));
                 }
+                if let Some(until) = self.rests {
+                    tokio::select! {
+                        () = sleep_until(until) => self.rests = None,
+                        changed = self.watch.changed() => if changed.is_err() {
+                            return Ok(self.end(EndReason::ThreadDeleted));
+                        }
+                    }
+                    continue;
+                }
                 let page = match self.page().await {
                     // No later attempt reads these events: the subscription ends, and others of the same client do not.
                     Err(StoreError::Damaged { key, first_seq, last_seq }) => {
@@ -315,7 +332,7 @@ impl Subscription {
 
     /// The next page. A page that is not in memory is read by a separate task: one follower may read for all, and its
     /// own future may not be polled for long, because its client does not read.
-    async fn page(&self) -> Result<Option<(Generation, LogSlice)>, StoreError> {
+    async fn page(&mut self) -> Result<Option<(Generation, LogSlice)>, StoreError> {
         let (generation, cursor) = (self.generation, self.cursor);
         if let Some(slice) = self.topic.in_memory(generation, cursor) {
             self.metrics.following.ring_hits.inc();
@@ -324,7 +341,12 @@ impl Subscription {
         let (topic, store) = (self.topic.clone(), self.store.0.clone());
         let (metrics, known) = (self.metrics.clone(), store.lineage().generation());
         let read = tokio::spawn(async move { topic.page(store.as_ref(), known, generation, cursor, &metrics).await });
-        read.await.map_err(|error| StoreError::Unavailable(format!("a read was cut short: {error}")))?
+        let page = read.await.map_err(|error| StoreError::Unavailable(format!("a read was cut short: {error}")))??;
+        // Live events cost their readers nothing.
+        if let Some((_, slice)) = page.as_ref().filter(|_| !self.live) {
+            self.rests = self.account.charge(slice.bytes());
+        }
+        Ok(page)
     }
 
     /// Moves the cursor over a page; `None` if the page has no event for this reader.

@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 use threadline_core::{
     AgentId, CreatedThread, FeedCursor, ListOrder, ListPosition, NameSearch, NameSource, NewThread, Principal, Seq,
     Thread, ThreadId, ThreadPatch, UserId,
-    limits::{MAX_PAGE, SEARCH_BYTES, SEARCH_ROWS},
+    limits::{MAX_PAGE, SEARCH_BYTES, SEARCH_ROWS, SEARCHED_ROW_BYTES},
 };
 use threadline_store::{DynStore, ListThreads, StoreError, ThreadPage};
 
@@ -15,7 +15,7 @@ use crate::{
     after_commit::Listeners,
     directory::Directory,
     lifecycle::Lifecycle,
-    limits::{Client, FairQueue},
+    limits::FairQueue,
     records::{ThreadAt, ThreadRef, acting_user},
     upkeep::feed_writer::FeedWriter,
     usecases::thread_fields::{canonical, check_metadata, check_name, fingerprint, merged},
@@ -191,13 +191,13 @@ impl Threads {
         mut list: ListThreads,
         search: &NameSearch,
     ) -> Result<ThreadPage, ListError> {
-        let mut work = self.deps.queue.begin(Client::of(principal)).await?;
+        let mut work = self.deps.queue.begin(principal).await?;
         let limit = std::mem::replace(&mut list.limit, MAX_PAGE);
         let (mut found, mut feed_cursor, mut looked_at) = (Vec::new(), None, 0);
         for _ in 0..SEARCH_ROWS / MAX_PAGE {
             work.go_on().await?;
             let page = self.deps.store.list_threads(list.clone()).await?;
-            work.done(0, page.threads.len());
+            work.done(page.threads.len() * SEARCHED_ROW_BYTES, page.threads.len());
             // The cursor of the first page: changes during later reads are reported after it.
             let feed_cursor = *feed_cursor.get_or_insert(page.feed_cursor);
             let last = page.threads.len();

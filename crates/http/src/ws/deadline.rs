@@ -86,6 +86,12 @@ impl<T> MessageDeadline<T> {
         }
     }
 
+    /// True if a message was not complete within the limit. A read without input notices it by itself, but input may
+    /// always be there, and the library may have read it before.
+    pub(super) fn is_overdue(&self) -> bool {
+        self.message.as_ref().is_some_and(|message| message.begun + self.limit <= Instant::now())
+    }
+
     fn observe(&mut self, bytes: &[u8]) {
         if self.frames.observe(bytes) {
             self.message = None;
@@ -158,7 +164,7 @@ impl<T: AsyncRead + Unpin> AsyncRead for MessageDeadline<T> {
         let result = Pin::new(&mut self.inner).poll_read(context, buf);
         if result.is_ready() {
             self.observe(&buf.filled()[before..]);
-            return result;
+            return if self.is_overdue() { Poll::Ready(Err(overdue())) } else { result };
         }
         self.poll_overdue(context)
     }

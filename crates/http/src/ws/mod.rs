@@ -177,6 +177,11 @@ impl<T: AsyncRead + AsyncWrite + Unpin> WebSocket<T> {
         let _ = time::timeout(patience, closing).await;
     }
 
+    /// True if an incomplete message has had its time.
+    fn is_overdue(&self) -> bool {
+        self.0.get_ref().is_overdue()
+    }
+
     /// Restarts the timeout of an incomplete message, because the client was not read meanwhile.
     pub fn restart_deadline(&mut self) {
         self.0.get_mut().restart();

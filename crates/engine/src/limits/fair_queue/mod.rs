@@ -17,14 +17,14 @@ use std::sync::{
 
 use order::{Full, Order, Place};
 use threadline_core::{
-    Limit,
+    Limit, Principal, ProjectId,
     limits::{CLIENT_WORK_WAITING, PROJECT_WORK_WAITING, QUOTA_RETRY, WORK_SLICE_BYTES, WORK_SLICE_ROWS, WORK_WAIT},
 };
 use tokio::time::timeout;
 
 use super::{
     client::Client,
-    quota::{Limited, Quota},
+    quota::{Account, Limited, Quota},
 };
 
 /// Cost of a row, in bytes: a slice of rows costs as much as one of bytes.
@@ -58,6 +58,8 @@ pub struct SlicePermit {
 struct Begun {
     queue: FairQueue,
     owner: Client,
+    /// Account that each slice is charged to, once it was done.
+    account: Account,
 }
 
 impl FairQueue {
@@ -72,15 +74,24 @@ impl FairQueue {
         self.0.slots
     }
 
-    /// Begins work: returns once its first slice may be done. Refused at once if its owner has too much work waiting,
-    /// and after [`WORK_WAIT`].
-    pub async fn begin(&self, owner: Client) -> Result<QueuedWork, Limited> {
+    /// Begins work for a principal: returns once its first slice may be done. Refused at once if its client has too much
+    /// work waiting, and after [`WORK_WAIT`].
+    pub async fn begin(&self, principal: &Principal) -> Result<QueuedWork, Limited> {
+        self.enter(Client::of(principal), self.0.quota.account(principal)).await
+    }
+
+    /// Begins work that the node does for a project by itself: in the turns of the project's keys, and free of charge.
+    pub async fn begin_for(&self, project: &ProjectId) -> Result<QueuedWork, Limited> {
+        self.enter(Client::keys(project), Account::default()).await
+    }
+
+    async fn enter(&self, owner: Client, account: Account) -> Result<QueuedWork, Limited> {
         let place = self.order().enter(&owner).map_err(|full| match full {
             Full::Client => self.0.quota.refuse(Limit::UserWork, CLIENT_WORK_WAITING as u64, QUOTA_RETRY),
             Full::Project => self.0.quota.refuse(Limit::ProjectWork, PROJECT_WORK_WAITING as u64, QUOTA_RETRY),
         })?;
         self.wait(&owner, place, true).await?;
-        let begun = Arc::new(Begun { queue: self.clone(), owner });
+        let begun = Arc::new(Begun { queue: self.clone(), owner, account });
         let slice = Some(Arc::new(SlicePermit::new(begun.clone())));
         Ok(QueuedWork { begun, slice })
     }
@@ -104,7 +115,8 @@ impl FairQueue {
 }
 
 impl QueuedWork {
-    /// Counts what was done in this slice: bytes of events or of a snapshot, and rows of the store.
+    /// Counts what was done in this slice: bytes of events or of a snapshot, or what rows cost; and rows of the store. The
+    /// bytes are charged.
     pub fn done(&self, bytes: usize, rows: usize) {
         if let Some(slice) = &self.slice {
             slice.bytes.fetch_add(bytes, Relaxed);
@@ -128,7 +140,7 @@ impl QueuedWork {
             return Ok(());
         }
         self.slice = None;
-        let Begun { queue, owner } = &*self.begun;
+        let Begun { queue, owner, .. } = &*self.begun;
         let place = queue.order().again(owner);
         queue.wait(owner, place, false).await?;
         self.slice = Some(Arc::new(SlicePermit::new(self.begun.clone())));
@@ -148,7 +160,9 @@ impl SlicePermit {
 
 impl Drop for SlicePermit {
     fn drop(&mut self) {
-        let cost = self.bytes.load(Relaxed).max(self.rows.load(Relaxed).saturating_mul(ROW));
+        let bytes = self.bytes.load(Relaxed);
+        self.begun.account.charge(bytes);
+        let cost = bytes.max(self.rows.load(Relaxed).saturating_mul(ROW));
         let mut order = self.begun.queue.order();
         order.charge(&self.begun.owner, cost);
         order.free += 1;

@@ -34,7 +34,7 @@ impl Simulated {
     /// Does work of this many slices. Returns how many slices others did in the meantime.
     async fn work(self, principal: Principal, slices: usize, bytes: usize) -> Result<u64, Limited> {
         let before = self.slices();
-        let mut work = self.queue.begin(Client::of(&principal)).await?;
+        let mut work = self.queue.begin(&principal).await?;
         let waited = self.slices() - before;
         for _ in 0..slices {
             work.go_on().await?;
@@ -130,7 +130,7 @@ async fn a_project_that_waits_for_too_much_refuses_those_who_wait_already() {
 #[tokio::test(start_paused = true)]
 async fn a_wait_ends() {
     let simulated = Simulated::new(1);
-    let held = simulated.queue.begin(Client::of(&client("p", "ann"))).await.expect("free");
+    let held = simulated.queue.begin(&client("p", "ann")).await.expect("free");
     let permit = held.permit();
     drop(held);
     // The thread that works for a client holds the slot, although the client has left.
@@ -152,7 +152,7 @@ async fn large_slices_are_repaid() {
         for _ in 0..CLIENT_WORK {
             let queue = simulated.queue.clone();
             tasks.spawn(async move {
-                let mut work = queue.begin(Client::of(&client(&format!("p{at}"), "u"))).await.expect("begun");
+                let mut work = queue.begin(&client(&format!("p{at}"), "u")).await.expect("begun");
                 let (begun, mut slices) = (Instant::now(), 0);
                 while begun.elapsed() < SLICE_TIME * 1_000 {
                     work.go_on().await.expect("a slice");

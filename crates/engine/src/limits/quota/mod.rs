@@ -18,7 +18,7 @@ use dashmap::DashMap;
 use moka::sync::Cache;
 use threadline_core::{
     Credential, Limit, Limits, Principal, ProjectId, ProjectLimits, Quotas,
-    limits::{QUOTA_IDLE, QUOTA_KEYS, QUOTA_RETRY},
+    limits::{MAX_WORK_DEBT, QUOTA_IDLE, QUOTA_KEYS, QUOTA_RETRY, WORK_UNIT_BYTES},
 };
 use tokio::time::Instant;
 
@@ -56,10 +56,12 @@ struct Shared {
     limited: [AtomicU64; Limit::ALL.len()],
 }
 
-#[derive(Default)]
+#[derive(Debug, Default)]
 struct Spent {
     requests: Bucket,
     bytes: Bucket,
+    /// Work in bytes: [`WORK_UNIT_BYTES`] are a unit.
+    work: Bucket,
 }
 
 /// Kind of what is counted while it lasts.
@@ -90,6 +92,43 @@ impl Holder {
 
     fn bytes(&self) -> Option<Rate> {
         Rate::new(self.quotas.append_bytes_per_second, self.quotas.append_byte_burst)
+    }
+
+    fn work(&self) -> Option<Rate> {
+        let bytes = |units: u64| units.saturating_mul(WORK_UNIT_BYTES);
+        Rate::new(bytes(self.quotas.work_per_second), bytes(self.quotas.work_burst))
+    }
+
+    fn work_limit(&self) -> Limit {
+        self.limit(Limit::UserWorkRate, Limit::ProjectWorkRate)
+    }
+}
+
+/// Price of work: what a principal's user and project are charged for what was done. Without limits it is free.
+#[derive(Debug, Clone, Default)]
+pub struct Account(Vec<Charged>);
+
+#[derive(Debug, Clone)]
+struct Charged {
+    quota: Quota,
+    spent: Arc<Spent>,
+    rate: Rate,
+    limit: Limit,
+}
+
+impl Account {
+    /// Charges bytes that were folded, scanned or read. Returns the time until which the next must wait.
+    pub fn charge(&self, bytes: usize) -> Option<Instant> {
+        let now = Instant::now();
+        let pauses = self.0.iter().map(|charged| {
+            let wait = charged.spent.work.owe(charged.rate, bytes as u64, MAX_WORK_DEBT, now);
+            if !wait.is_zero() {
+                charged.quota.slow_down(charged.limit);
+            }
+            wait
+        });
+        let pause = pauses.max().unwrap_or_default();
+        (!pause.is_zero()).then(|| now + pause)
     }
 }
 
@@ -158,6 +197,19 @@ impl Quota {
         Limited { limit, value, wait }
     }
 
+    fn slow_down(&self, limit: Limit) {
+        self.0.limited[limit as usize].fetch_add(1, Relaxed);
+    }
+
+    /// Account to which a principal's work is charged.
+    pub fn account(&self, principal: &Principal) -> Account {
+        let charged = self.holders(principal).filter_map(|holder| {
+            let (rate, limit) = (holder.work()?, holder.work_limit());
+            Some(Charged { quota: self.clone(), spent: self.spent(&holder.key), rate, limit })
+        });
+        Account(charged.collect())
+    }
+
     fn limits_of(&self, project: &ProjectId) -> Limits {
         let own = self.0.projects.get().and_then(|lookup| lookup(project));
         own.map_or(self.0.limits, |own| own.over(self.0.limits))
@@ -189,11 +241,16 @@ impl Quota {
     pub fn admit(&self, principal: &Principal) -> Result<(), Limited> {
         let now = Instant::now();
         for holder in self.holders(principal) {
-            let Some(rate) = holder.requests() else { continue };
-            self.spent(&holder.key).requests.take(rate, 1, now).map_err(|wait| {
+            let spent = self.spent(&holder.key);
+            if let Some(rate) = holder.requests() {
                 let limit = holder.limit(Limit::UserRequests, Limit::ProjectRequests);
-                self.refuse(limit, holder.quotas.requests_per_second, wait)
-            })?;
+                let refuse = |wait| self.refuse(limit, holder.quotas.requests_per_second, wait);
+                spent.requests.take(rate, 1, now).map_err(refuse)?;
+            }
+            if let Some(rate) = holder.work() {
+                let refuse = |wait| self.refuse(holder.work_limit(), holder.quotas.work_per_second, wait);
+                spent.work.take(rate, WORK_UNIT_BYTES, now).map_err(refuse)?;
+            }
         }
         Ok(())
     }
@@ -221,13 +278,19 @@ impl Quota {
                 (holder.bytes(), bytes as u64, holder.limit(Limit::UserAppendBytes, Limit::ProjectAppendBytes)),
             ];
             let spent = self.spent(&holder.key);
+            let slow_down = |limit, wait: Duration, pause: &mut Duration| {
+                if !wait.is_zero() {
+                    self.slow_down(limit);
+                    *pause = wait.max(*pause);
+                }
+            };
             for ((rate, amount, limit), bucket) in rates.into_iter().zip([&spent.requests, &spent.bytes]) {
                 let Some(rate) = rate.filter(|_| amount > 0) else { continue };
-                let wait = bucket.charge(rate, amount, now);
-                if !wait.is_zero() {
-                    self.0.limited[limit as usize].fetch_add(1, Relaxed);
-                    pause = pause.max(wait);
-                }
+                slow_down(limit, bucket.charge(rate, amount, now), &mut pause);
+            }
+            if let Some(rate) = holder.work().filter(|_| requests > 0) {
+                let wait = spent.work.owe(rate, requests * WORK_UNIT_BYTES, MAX_WORK_DEBT, now);
+                slow_down(holder.work_limit(), wait, &mut pause);
             }
         }
         (!pause.is_zero()).then(|| now + pause)

@@ -28,6 +28,7 @@ fn quotas(value: u64) -> Quotas {
         runs: value,
         append_bytes_per_second: 1_000 * value,
         append_byte_burst: 2_000 * value,
+        ..Quotas::NONE
     }
 }
 
