@@ -6,11 +6,11 @@ use clap::{Args, value_parser};
 use threadline_core::{
     Limits, Quotas,
     limits::{
-        BODY_DEADLINE, BODY_IDLE_TIMEOUT, BODY_MEMORY_BYTES, HEADER_TIMEOUT, MAX_BATCH_BYTES, MAX_CONNECTIONS,
-        MAX_MEMORY_BYTES, MAX_QUOTA, MAX_SUBSCRIPTIONS, MEMORY_PART, MIN_MEMORY_BYTES, SOCKET_IDLE_TIMEOUT,
-        SOCKET_MESSAGE_TIMEOUT, SOCKET_SLOWEST_READ, USER_APPEND_BYTE_BURST, USER_APPEND_BYTES_PER_SECOND,
-        USER_REQUEST_BURST, USER_REQUESTS_PER_SECOND, USER_RUNS, USER_SOCKETS, USER_WORK_BURST, USER_WORK_PER_SECOND,
-        WRITE_TIMEOUT,
+        ADDRESS_CONNECTIONS, BODY_DEADLINE, BODY_IDLE_TIMEOUT, BODY_MEMORY_BYTES, HEADER_TIMEOUT, MAX_BATCH_BYTES,
+        MAX_CONNECTIONS, MAX_MEMORY_BYTES, MAX_QUOTA, MAX_SUBSCRIPTIONS, MEMORY_PART, MIN_MEMORY_BYTES,
+        SOCKET_IDLE_TIMEOUT, SOCKET_MESSAGE_TIMEOUT, SOCKET_SLOWEST_READ, USER_APPEND_BYTE_BURST,
+        USER_APPEND_BYTES_PER_SECOND, USER_REQUEST_BURST, USER_REQUESTS_PER_SECOND, USER_RUNS, USER_SOCKETS,
+        USER_WORK_BURST, USER_WORK_PER_SECOND, WRITE_TIMEOUT,
     },
 };
 
@@ -47,6 +47,9 @@ macro_rules! limit_args {
 limit_args! {
     /// Maximum number of open connections, sockets included; others get 503
     NODE connections "limit-connections" "THREADLINE_LIMIT_CONNECTIONS" "NUMBER" MAX_CONNECTIONS as u64, 1..=1_000_000;
+    /// Maximum number of open connections of one address, of IPv6 of one /64; others get 503. Addresses of this machine and of
+    /// `--trusted-proxies` are exempt. 0: no limit
+    NODE connections_per_address "limit-connections-per-address" "THREADLINE_LIMIT_CONNECTIONS_PER_ADDRESS" "NUMBER" ADDRESS_CONNECTIONS as u64, 0..=1_000_000;
     /// Timeout for the head of a request, and for an idle connection between requests
     NODE header_seconds "limit-header-seconds" "THREADLINE_LIMIT_HEADER_SECONDS" "SECONDS" HEADER_TIMEOUT.as_secs(), 1..=3_600;
     /// Timeout between two reads of a request body
@@ -128,6 +131,7 @@ impl LimitArgs {
         let on_purpose = |flag: &str, value: u64| if set(flag) { value } else { 0 };
         Limits {
             connections: size(self.connections),
+            connections_per_address: size(self.connections_per_address),
             header: Duration::from_secs(self.header_seconds),
             body_idle: Duration::from_secs(self.body_idle_seconds),
             body: Duration::from_secs(self.body_seconds),

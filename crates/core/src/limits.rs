@@ -356,6 +356,10 @@ pub const MAX_REQUEST_ID_BYTES: usize = 128;
 
 /// Connections served at once by one node.
 pub const MAX_CONNECTIONS: usize = 16_384;
+/// Connections of one address, or of one network of 64 bits of IPv6.
+pub const ADDRESS_CONNECTIONS: usize = 256;
+/// Connections that are left to clients on this machine, such as probes of its health: at most a quarter.
+pub const LOOPBACK_CONNECTIONS: usize = 16;
 /// Connections beyond the limit that are answered at once, with a refusal; more are closed.
 pub const SPARE_CONNECTIONS: usize = 64;
 /// Time that a connection beyond the limit has for its request and the refusal.

@@ -5,10 +5,10 @@ use std::{fmt, time::Duration};
 use serde::{Deserialize, Serialize};
 
 use super::limits::{
-    BODY_DEADLINE, BODY_IDLE_TIMEOUT, BODY_MEMORY_BYTES, HEADER_TIMEOUT, MAX_CONNECTIONS, MAX_SUBSCRIPTIONS,
-    MIN_MEMORY_BYTES, SOCKET_IDLE_TIMEOUT, SOCKET_MESSAGE_TIMEOUT, SOCKET_SLOWEST_READ, USER_APPEND_BYTE_BURST,
-    USER_APPEND_BYTES_PER_SECOND, USER_REQUEST_BURST, USER_REQUESTS_PER_SECOND, USER_RUNS, USER_SOCKETS,
-    USER_WORK_BURST, USER_WORK_PER_SECOND, WRITE_TIMEOUT,
+    ADDRESS_CONNECTIONS, BODY_DEADLINE, BODY_IDLE_TIMEOUT, BODY_MEMORY_BYTES, HEADER_TIMEOUT, MAX_CONNECTIONS,
+    MAX_SUBSCRIPTIONS, MIN_MEMORY_BYTES, SOCKET_IDLE_TIMEOUT, SOCKET_MESSAGE_TIMEOUT, SOCKET_SLOWEST_READ,
+    USER_APPEND_BYTE_BURST, USER_APPEND_BYTES_PER_SECOND, USER_REQUEST_BURST, USER_REQUESTS_PER_SECOND, USER_RUNS,
+    USER_SOCKETS, USER_WORK_BURST, USER_WORK_PER_SECOND, WRITE_TIMEOUT,
 };
 
 /// Limits of a node that an operator can set. The defaults are the constants of [`super::limits`].
@@ -16,6 +16,8 @@ use super::limits::{
 pub struct Limits {
     /// Connections served at once.
     pub connections: usize,
+    /// Connections of one address; 0 is no limit.
+    pub connections_per_address: usize,
     /// Time in which the complete head of a request must arrive.
     pub header: Duration,
     /// Read timeout inside a request body.
@@ -49,6 +51,7 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             connections: MAX_CONNECTIONS,
+            connections_per_address: ADDRESS_CONNECTIONS,
             header: HEADER_TIMEOUT,
             body_idle: BODY_IDLE_TIMEOUT,
             body: BODY_DEADLINE,

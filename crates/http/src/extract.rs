@@ -15,7 +15,7 @@ use threadline_core::{
     AgentId, AnnotationId, IdError, KeyId, Principal, ProjectId, RunId, ThreadId, UserId, json,
     limits::{MAX_JSON_DEPTH, MAX_LEASE, MAX_REQUEST_BYTES, MIN_LEASE},
 };
-use threadline_engine::limits::BudgetOwner;
+use threadline_engine::limits::{BudgetOwner, ConnectionMark};
 
 use crate::{
     HttpState,
@@ -62,6 +62,9 @@ impl<S: AsRef<HttpState> + Send + Sync> FromRequestParts<S> for Caller {
             project: id_header(&parts.headers, PROJECT_HEADER).map_err(AuthError::BadProject)?,
         };
         let principal = state.auth.authenticate(shown).await?;
+        if let Some(connection) = parts.extensions.get::<ConnectionMark>() {
+            connection.is_known();
+        }
         access.check(&principal)?;
         state.quota.admit(&principal)?;
         // The reader of the body takes the budget owner from here.

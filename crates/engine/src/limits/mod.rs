@@ -3,6 +3,7 @@
 
 mod bucket;
 mod client;
+mod connections;
 mod fair_queue;
 mod key;
 mod memory_budget;
@@ -10,6 +11,7 @@ mod quota;
 mod ring_memory;
 
 pub use client::Client;
+pub use connections::{ConnectionMark, ConnectionPlace, ConnectionRefused, Connections, Peer};
 pub use fair_queue::{FairQueue, QueuedWork, SlicePermit};
 pub use memory_budget::{BudgetExceeded, BudgetOwner, BudgetPermit, MemoryBudget, MemoryKind};
 pub use quota::{Account, Limited, ProjectLookup, Quota, RunQuota, StreamPermit};
