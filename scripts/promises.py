@@ -40,9 +40,14 @@ def target(path, name):
         # `contract!` generates `on_sqlite::name` and so on, without the module of the function.
         return program, "::" + name if made_by_macro else "::".join([*inside, name])
     if parts[0] == "crates":
-        return f"-p threadline-{parts[1]} --lib", "::".join([*modules(Path(*parts[3:])), "tests", name])
-    inside = modules(Path(*parts[1:]))
-    return "--lib", "::".join(inside + ([] if inside[-1:] == ["tests"] else ["tests"]) + [name])
+        return f"-p threadline-{parts[1]} --lib", unit(Path(*parts[3:]), name)
+    return "--lib", unit(Path(*parts[1:]), name)
+
+
+def unit(path, name):
+    """Returns the full name of a unit test: a file has a module `tests`, or is one."""
+    inside = modules(path)
+    return "::".join(inside + ([] if inside[-1:] == ["tests"] else ["tests"]) + [name])
 
 
 def main(arguments):

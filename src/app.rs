@@ -8,7 +8,7 @@ use std::{
 };
 
 use futures_util::future::BoxFuture;
-use threadline_core::{Clock, ProjectId, agent::Agent, limits::RECHECK_INTERVAL};
+use threadline_core::{Clock, Limits, ProjectId, agent::Agent, limits::RECHECK_INTERVAL};
 use threadline_engine::{
     Ports, Service,
     cluster::{
@@ -21,7 +21,7 @@ use threadline_engine::{
 };
 use threadline_http::{
     auth::Auth,
-    egress::{EgressClient, EgressPolicy},
+    egress::{EgressClient, EgressPolicy, Network},
     listener::{self, ConnectionBounds, Listener, Serving, Timeouts},
 };
 use threadline_store::{
@@ -90,6 +90,7 @@ pub struct App<L = TcpListener> {
     state: ApiState,
     timeouts: Timeouts,
     naming: Option<TitleSettings>,
+    trusted_proxies: Vec<Network>,
 }
 
 impl App {
@@ -154,6 +155,7 @@ impl App {
             .with_origins(config.origins);
         let mut app = app.with_agent_networks(config.agent_networks).with_token_leeway(config.token_leeway);
         (app.store, app.naming, app.admin) = (Some(store), config.naming, admin);
+        app.trusted_proxies = config.trusted_proxies;
         Ok(app)
     }
 }
@@ -169,7 +171,9 @@ impl<L: Listener> App<L> {
         let projects = auth.projects().clone();
         service.quota.set_projects(Arc::new(move |id| projects.limits(id)));
         let state = ApiState::new(service.clone(), Agents::new(service, agents)?, auth);
-        Ok(Self { listener, admin: None, store: None, state, timeouts, naming: None }.with_agent_networks(Vec::new()))
+        let trusted_proxies = Vec::new();
+        let app = Self { listener, admin: None, store: None, state, timeouts, naming: None, trusted_proxies };
+        Ok(app.with_agent_networks(Vec::new()))
     }
 
     /// Address and port that are bound.
@@ -211,7 +215,7 @@ impl<L: Listener> App<L> {
         shutdown: impl Future<Output = ()>,
         times: DrainTimes,
     ) -> bool {
-        let Self { listener, admin, store, state, timeouts, naming } = self;
+        let Self { listener, admin, store, state, timeouts, naming, trusted_proxies } = self;
         let (service, agents) = (state.service.clone(), state.agents.clone());
         let names = naming.map(|naming| {
             let projects = state.http.auth.projects().clone();
@@ -229,7 +233,7 @@ impl<L: Listener> App<L> {
             connections: open.clone(),
             router: router::router(state),
             draining: service.draining(),
-            bounds: bounds(service.quota.limits().connections),
+            bounds: bounds(service.quota.limits(), trusted_proxies),
             timeouts,
             metrics: Some(service.metrics().clone()),
         };
@@ -268,9 +272,12 @@ impl<L: Listener> App<L> {
 }
 
 /// Connections of the main listener: as many as the limit allows, and as the open files of this process do.
-fn bounds(most: usize) -> ConnectionBounds {
-    let bounds = ConnectionBounds::new(most);
-    rlimit::Resource::NOFILE.get_soft().map_or(bounds, |files| bounds.keeping_files(files))
+fn bounds(limits: &Limits, proxies: Vec<Network>) -> ConnectionBounds {
+    let bounds = ConnectionBounds::new(limits.connections).of_strangers(limits.connections_per_address, proxies);
+    match rlimit::Resource::NOFILE.get_soft() {
+        Ok(files) => bounds.keeping_files(files),
+        Err(_) => bounds,
+    }
 }
 
 /// Name of the machine, or of the container; empty if the system does not tell it. The system is asked, not its /proc, which a

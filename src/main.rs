@@ -139,6 +139,7 @@ async fn start(
         secret_keys,
         agents,
         agent_networks: args.allow_agent_networks,
+        trusted_proxies: args.trusted_proxies,
         limits,
         origins,
         naming: args.generate_thread_names.then(|| match naming_endpoint {

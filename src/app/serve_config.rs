@@ -39,6 +39,8 @@ pub struct ServeConfig {
     pub agents: Vec<Agent>,
     /// Networks, in addition to the public internet, that agents made over the API may be in.
     pub agent_networks: Vec<Network>,
+    /// Proxies whose connections are those of many clients.
+    pub trusted_proxies: Vec<Network>,
     /// Limits of the node, of users and of projects.
     pub limits: Limits,
     /// Origins of web pages that may send requests from browsers.
@@ -71,6 +73,7 @@ impl ServeConfig {
             token_leeway: TOKEN_LEEWAY,
             agents: Vec::new(),
             agent_networks: Vec::new(),
+            trusted_proxies: Vec::new(),
             limits: Limits::default(),
             origins: AllowedOrigins::default(),
             naming: Some(TitleSettings::default()),

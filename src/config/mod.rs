@@ -23,6 +23,7 @@ mod effective;
 mod error;
 mod file;
 mod limits;
+mod machine;
 mod reference;
 mod setting;
 mod settings;

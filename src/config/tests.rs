@@ -54,7 +54,8 @@ fn flags_win_over_the_file_and_the_file_over_defaults() {
     assert_eq!((limits.development.requests_per_second, limits.development.sockets), (7, 0));
     // An empty file and no flags give the defaults.
     let nothing = of(&[], "", &[]).expect("a configuration").limits;
-    assert_eq!(nothing, Limits::default());
+    // The memory follows from that of the machine.
+    assert_eq!(nothing, Limits { memory: nothing.memory, ..Limits::default() });
 }
 
 #[test]

@@ -65,6 +65,11 @@ pub const PLANTS: &[Plant] = &[
     plant("page-is-believed", &[Kind::KillNode], |size| size),
     plant("key-outlived", &[Kind::KillNode], |size| size),
     plant("cutoff-unread", &[Kind::KillNode], |size| size),
+    plant("queue-first-come", &[Kind::KillNode], |size| size),
+    plant("fold-unsliced", &[Kind::KillNode], |size| size),
+    plant("ping-free", &[Kind::KillNode], |size| size),
+    plant("frame-uncounted", &[Kind::KillNode], |size| size),
+    plant("charge-by-count", &[Kind::KillNode], |size| size),
 ];
 
 impl Plant {

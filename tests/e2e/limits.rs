@@ -304,15 +304,15 @@ async fn half_sent_bodies_wait_for_room_and_small_requests_do_not() {
             "POST /v1/threads/t/runs/r/events HTTP/1.1\r\nHost: localhost\r\nContent-Length: {}\r\n\r\n",
             2 * MIB
         );
-        // Two of them, each half sent, take all the room there is.
+        // A few of them, each half sent, take all that a project may hold.
         let half = async || {
             let mut raw = Raw::connect(server.addr).await;
             raw.write(&head).await;
-            raw.write(vec![b' '; MIB + 8 * 1_024]).await;
+            raw.write(vec![b' '; MIB / 2]).await;
             raw
         };
-        let mut half_sent = vec![half().await, half().await];
-        let large = json!([{ "type": "A", "pad": "x".repeat(MIB / 2) }]);
+        let mut half_sent = vec![half().await, half().await, half().await];
+        let large = json!([{ "type": "A", "pad": "x".repeat(MIB) }]);
         let answer = eventually("no room", async || {
             let answer = dev.append("t", "r", 1, large.clone()).await;
             // Until the others have arrived there was room; and one of them may have been refused because of this one.

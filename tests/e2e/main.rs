@@ -22,6 +22,7 @@ mod development;
 mod draining;
 mod equivalence;
 mod exposition;
+mod floods;
 mod harness;
 mod headers;
 mod idempotency;

@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use threadline_core::{Batch, Clock, LogSlice, NewEvents, Seq, ThreadKey, Timestamp, limits::LARGE_PAGES_BYTES};
+use threadline_core::{Batch, Clock, LogSlice, NewEvents, Seq, ThreadKey, Timestamp, limits::MIN_MEMORY_BYTES};
 use threadline_engine::subscription::{Delivery, Hub, Subscription, TopicState};
 use threadline_store::{Append, DynStore, Head, LogStore, RunStore, StartOutcome, StartRun, memory::MemoryStore};
 use tokio::{task::JoinSet, time::timeout};
@@ -230,7 +230,7 @@ fn stuck_readers_of_large_events_share_a_bounded_room() {
         let large = format!("{{\"type\":\"X\",\"pad\":\"{}\"}}", "x".repeat(4 * 1_024 * 1_024));
         bench.append(NewEvents::from_ndjson(large.as_bytes()).expect("valid")).await;
         bench.append_here(1).await;
-        let room = LARGE_PAGES_BYTES / 1_024 / (large.len() / 1_024);
+        let room = MIN_MEMORY_BYTES / large.len();
         let mut served = Vec::new();
         for _ in 0..room {
             let mut reader = bench.open(0).await;

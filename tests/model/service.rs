@@ -4,6 +4,7 @@ mod access;
 mod annotations;
 mod appends;
 mod ending;
+mod fairness;
 mod gate;
 mod lists;
 mod retries;

@@ -60,11 +60,9 @@ pub const MAX_EVENT_PAGE: usize = 10_000;
 pub const PAGE_BYTES: usize = 256 * 1_024;
 /// Bytes of events in one paged answer, regardless of the number of events requested.
 pub const MAX_PAGE_BYTES: usize = 4 * 1_024 * 1_024;
-/// Size in bytes above which a page counts as large (it holds a large event). A large page is delivered only while it
-/// fits into [`LARGE_PAGES_BYTES`].
+/// Size in bytes above which a page counts as large (it holds a large event). A large page is delivered once its
+/// reader's share of the memory has room for it.
 pub const LARGE_PAGE_BYTES: usize = 2 * ROW_BYTES + 1;
-/// Bytes of large pages held at once by all readers of a node: readers stuck at large events use no more.
-pub const LARGE_PAGES_BYTES: usize = 64 * 1_024 * 1_024;
 /// Log rows read by one statement.
 pub const PAGE_ROWS: usize = 512;
 /// Longest wait of a long-poll.
@@ -74,6 +72,8 @@ pub const MAX_WAIT: Duration = Duration::from_secs(60);
 pub const RING_BATCHES: usize = 256;
 /// Most bytes of events kept in memory per followed thread; [`RING_BATCHES`] holds as well.
 pub const RING_BYTES: usize = 256 * 1_024;
+/// Pause after the events of all followed threads in memory have given way to other uses of it.
+pub const RING_PAUSE: Duration = Duration::from_millis(100);
 /// Time between two reads of the heads of all followed threads, in case a wake-up was lost.
 pub const RECHECK_INTERVAL: Duration = Duration::from_secs(2);
 /// Heads read by one recheck statement.
@@ -119,10 +119,35 @@ pub const COMMIT_MAX_BYTES: usize = 16 * 1_024 * 1_024;
 
 /// Largest conversation (messages and state, about) that is folded from a log, in bytes; no model could read it.
 pub const MAX_CONVERSATION_BYTES: usize = 64 * 1_024 * 1_024;
-/// Conversations that one node folds at once; other requests wait.
-pub const MAX_FOLDS: usize = 16;
 /// Bytes of events after which the size of a conversation that is being folded is checked.
 pub const WEIGH_BYTES: usize = 8 * 1_024 * 1_024;
+
+/// Slices of work (folds, scans of logs, searches) that a node does at once, at least: as many as it has cores.
+pub const WORK_SLOTS: usize = 2;
+/// Bytes of events after which work ends its slice and queues again. A slice also ends with [`WORK_SLICE_ROWS`].
+pub const WORK_SLICE_BYTES: usize = 1_024 * 1_024;
+/// Rows of the store after which work ends its slice and queues again. A slice also ends with [`WORK_SLICE_BYTES`].
+pub const WORK_SLICE_ROWS: usize = 500;
+/// Folds, scans and searches of one untrusted client that are done in turns.
+pub const CLIENT_WORK: usize = 2;
+/// Folds, scans and searches of one untrusted client that may wait behind those of [`CLIENT_WORK`].
+pub const CLIENT_WORK_WAITING: usize = 16;
+/// Folds, scans and searches of all keys of a project that are done in turns.
+pub const KEY_WORK: usize = 16;
+/// Folds, scans and searches of one project that may wait for their first slice. A client without any is not refused.
+pub const PROJECT_WORK_WAITING: usize = 256;
+/// Longest wait for a slice.
+pub const WORK_WAIT: Duration = Duration::from_secs(30);
+/// Bytes of events or snapshots that are one unit of work, when they are folded, scanned or read from the store.
+pub const WORK_UNIT_BYTES: u64 = 64 * 1_024;
+/// Price of a row that is searched, in bytes: 200 of them are one unit.
+pub const SEARCHED_ROW_BYTES: usize = 328;
+/// Longest time for which work that was done keeps a user or a project from the next.
+pub const MAX_WORK_DEBT: Duration = Duration::from_secs(60);
+/// Cursors of unknown events that a node remembers, with what a scan of their logs has found.
+pub const SCANNED_CURSORS: u64 = 10_000;
+/// Pings a second, and at once, of one socket; one that sends more is read more slowly.
+pub const SOCKET_PINGS: u32 = 10;
 
 /// Events of a long run after which a snapshot of its thread's projections may be due.
 pub const SNAPSHOT_EVENTS: u64 = 4_096;
@@ -331,6 +356,10 @@ pub const MAX_REQUEST_ID_BYTES: usize = 128;
 
 /// Connections served at once by one node.
 pub const MAX_CONNECTIONS: usize = 16_384;
+/// Connections of one address, or of one network of 64 bits of IPv6.
+pub const ADDRESS_CONNECTIONS: usize = 256;
+/// Connections that are left to clients on this machine, such as probes of its health: at most a quarter.
+pub const LOOPBACK_CONNECTIONS: usize = 16;
 /// Connections beyond the limit that are answered at once, with a refusal; more are closed.
 pub const SPARE_CONNECTIONS: usize = 64;
 /// Time that a connection beyond the limit has for its request and the refusal.
@@ -370,19 +399,31 @@ pub const WRITE_TIMEOUT: Duration = Duration::from_secs(20);
 pub const WRITE_GRACE: Duration = Duration::from_secs(5);
 /// Time that a client has to answer the close handshake of its socket.
 pub const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
-/// Bytes of request bodies that one node holds at once; further bodies are read no further until memory is free.
+/// Bytes of request bodies that one node holds at once, of the memory that all share; further bodies are read no further
+/// until some is free.
 pub const BODY_MEMORY_BYTES: usize = 256 * 1_024 * 1_024;
 /// Bytes at the beginning of a body that are not counted: small requests continue while large ones wait. The number of
 /// connections bounds them.
 pub const BODY_FREE_BYTES: usize = 16 * 1_024;
-/// Divisor of the memory for bodies and of the memory for answers: an untrusted client holds at most that part, but of
-/// the memory for bodies always enough for one batch.
-pub const UNTRUSTED_SHARE: usize = 8;
-/// Bytes of large answers that one node holds at once, until their clients have read them.
-pub const ANSWER_MEMORY_BYTES: usize = 256 * 1_024 * 1_024;
+/// Memory that a node's requests, responses, messages and folds share: at least this much, and by default a quarter of
+/// the machine's, see [`MEMORY_PART`].
+pub const MIN_MEMORY_BYTES: usize = 256 * 1_024 * 1_024;
+/// Most of the memory that is shared by default.
+pub const MAX_MEMORY_BYTES: usize = 4 * 1_024 * 1_024 * 1_024;
+/// Divisor of the machine's or the container's memory.
+pub const MEMORY_PART: usize = 4;
+/// Memory of a project, as a multiple of what is free: alone it has four fifths. An untrusted client has as much as is
+/// free: alone it has half.
+pub const PROJECT_MEMORY_SHARE: usize = 4;
+/// Bytes of a client that are not counted in the memory.
+pub const MEMORY_FREE_BYTES: usize = 64 * 1_024;
+/// Clients waiting for memory that are tried when some becomes free; the others are tried the next time.
+pub const MEMORY_WAITERS_TRIED: usize = 64;
+/// Bytes of memory that a fold takes at once.
+pub const FOLD_STEP_BYTES: usize = 1_024 * 1_024;
 /// Size in bytes below which an answer is not counted; the number of connections bounds such answers.
 pub const ANSWER_FREE_BYTES: usize = 64 * 1_024;
-/// Longest wait of a body or a large answer for memory.
+/// Longest wait of a body, a large answer or a fold for memory.
 pub const BODY_ROOM_WAIT: Duration = Duration::from_secs(10);
 /// Time that running requests have to end when the server shuts down.
 pub const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
@@ -404,8 +445,6 @@ pub const ACK_FIRST: Duration = Duration::from_millis(500);
 /// Longest wait of a runner for an append; the runner's own timeout is 10 s, after which it sends the same append
 /// again.
 pub const INGEST_TIMEOUT: Duration = Duration::from_secs(8);
-/// Searches for cursors in old parts of logs that run at the same time.
-pub const MAX_CURSOR_SCANS: usize = 2;
 /// Events read at once to find the event that a cursor names.
 pub const CURSOR_PAGE: usize = 500;
 /// Runs of old runners that a node remembers.
@@ -414,8 +453,6 @@ pub const MAX_LEGACY_RUNS: u64 = 10_000;
 pub const FEED_BASELINE: usize = 100;
 /// Threads whose shown fields a socket on a feed remembers.
 pub const MAX_REMEMBERED_THREADS: usize = 500;
-/// Suggestions that agents make for one user at the same time.
-pub const MAX_SUGGESTING: usize = 4;
 /// Time for which a node remembers the feed position at which a list was read: the client requests a token for it
 /// afterwards.
 pub const LIST_MEMORY: Duration = Duration::from_secs(60);
@@ -447,6 +484,15 @@ pub const FRAME_TARGET_BYTES: usize = 64 * 1_024;
 pub const SOCKET_IDLE_TIMEOUT: Duration = Duration::from_secs(60);
 /// Time for a complete message of a socket, from its first byte; else the socket is closed. A ping does not extend it.
 pub const SOCKET_MESSAGE_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Bytes at the beginning of an incomplete message that are not counted as memory; the number of sockets bounds them.
+pub const FRAME_FREE_BYTES: u64 = 16 * 1_024;
+/// Bytes of memory that an incomplete message takes at once.
+pub const FRAME_STEP_BYTES: usize = 64 * 1_024;
+/// Bytes a second at which a message of more than [`FRAME_FREE_BYTES`] must arrive; else its socket is closed.
+pub const SOCKET_SLOWEST_MESSAGE: usize = 16 * 1_024;
+/// Time in which a message may be slower than [`SOCKET_SLOWEST_MESSAGE`].
+pub const SOCKET_SLOWEST_MESSAGE_GRACE: Duration = Duration::from_secs(5);
 
 /// Topics joined over one socket of Phoenix channels. Clients join one each.
 pub const MAX_CHANNELS: usize = 32;
@@ -676,6 +722,10 @@ pub const RETENTION_AUDIT_IDS: usize = 100;
 pub const USER_REQUESTS_PER_SECOND: u64 = 100;
 /// Requests of an end user that one node accepts at once after a pause.
 pub const USER_REQUEST_BURST: u64 = 500;
+/// Units of work a second of an end user on one node: requests, and what they fold, scan and read.
+pub const USER_WORK_PER_SECOND: u64 = 400;
+/// Units of work of an end user on one node at once after a pause.
+pub const USER_WORK_BURST: u64 = 4_000;
 /// Sockets and event streams that an end user may have open on one node.
 pub const USER_SOCKETS: u64 = 32;
 /// Runs of an end user that may be active, on all nodes together.

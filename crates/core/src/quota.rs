@@ -5,9 +5,10 @@ use std::{fmt, time::Duration};
 use serde::{Deserialize, Serialize};
 
 use super::limits::{
-    BODY_DEADLINE, BODY_IDLE_TIMEOUT, BODY_MEMORY_BYTES, HEADER_TIMEOUT, MAX_CONNECTIONS, MAX_SUBSCRIPTIONS,
-    SOCKET_IDLE_TIMEOUT, SOCKET_MESSAGE_TIMEOUT, SOCKET_SLOWEST_READ, USER_APPEND_BYTE_BURST,
-    USER_APPEND_BYTES_PER_SECOND, USER_REQUEST_BURST, USER_REQUESTS_PER_SECOND, USER_RUNS, USER_SOCKETS, WRITE_TIMEOUT,
+    ADDRESS_CONNECTIONS, BODY_DEADLINE, BODY_IDLE_TIMEOUT, BODY_MEMORY_BYTES, HEADER_TIMEOUT, MAX_CONNECTIONS,
+    MAX_SUBSCRIPTIONS, MIN_MEMORY_BYTES, SOCKET_IDLE_TIMEOUT, SOCKET_MESSAGE_TIMEOUT, SOCKET_SLOWEST_READ,
+    USER_APPEND_BYTE_BURST, USER_APPEND_BYTES_PER_SECOND, USER_REQUEST_BURST, USER_REQUESTS_PER_SECOND, USER_RUNS,
+    USER_SOCKETS, USER_WORK_BURST, USER_WORK_PER_SECOND, WRITE_TIMEOUT,
 };
 
 /// Limits of a node that an operator can set. The defaults are the constants of [`super::limits`].
@@ -15,13 +16,17 @@ use super::limits::{
 pub struct Limits {
     /// Connections served at once.
     pub connections: usize,
+    /// Connections of one address; 0 is no limit.
+    pub connections_per_address: usize,
     /// Time in which the complete head of a request must arrive.
     pub header: Duration,
     /// Read timeout inside a request body.
     pub body_idle: Duration,
     /// Time in which a complete request body must arrive.
     pub body: Duration,
-    /// Bytes of request bodies held in memory at once.
+    /// Bytes that bodies, messages, responses and folds together hold in memory at once.
+    pub memory: usize,
+    /// Bytes of request bodies among them.
     pub body_memory: usize,
     /// Time that one write to a client may take.
     pub write: Duration,
@@ -46,9 +51,11 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             connections: MAX_CONNECTIONS,
+            connections_per_address: ADDRESS_CONNECTIONS,
             header: HEADER_TIMEOUT,
             body_idle: BODY_IDLE_TIMEOUT,
             body: BODY_DEADLINE,
+            memory: MIN_MEMORY_BYTES,
             body_memory: BODY_MEMORY_BYTES,
             write: WRITE_TIMEOUT,
             slowest_read: SOCKET_SLOWEST_READ,
@@ -77,6 +84,10 @@ pub struct Quotas {
     pub append_bytes_per_second: u64,
     /// Bytes of events appended at once after a pause.
     pub append_byte_burst: u64,
+    /// Units of work a second.
+    pub work_per_second: u64,
+    /// Units of work accepted at once after a pause.
+    pub work_burst: u64,
 }
 
 impl Quotas {
@@ -88,6 +99,8 @@ impl Quotas {
         runs: 0,
         append_bytes_per_second: 0,
         append_byte_burst: 0,
+        work_per_second: 0,
+        work_burst: 0,
     };
     /// Default quotas of an untrusted client.
     pub const STRANGER: Self = Self {
@@ -97,6 +110,8 @@ impl Quotas {
         runs: USER_RUNS,
         append_bytes_per_second: USER_APPEND_BYTES_PER_SECOND,
         append_byte_burst: USER_APPEND_BYTE_BURST,
+        work_per_second: USER_WORK_PER_SECOND,
+        work_burst: USER_WORK_BURST,
     };
 }
 
@@ -110,13 +125,27 @@ macro_rules! limits {
             Subscriptions,
             /// Bytes of request bodies that a node holds at once.
             BodyMemory,
-            /// Bytes of large answers that a node holds at once.
-            AnswerMemory,
+            /// Bytes that messages of sockets, large answers and folds of a node hold at once.
+            Memory,
+            /// Folds, scans and searches of one user that wait.
+            UserWork,
+            /// Folds, scans and searches of one project that wait.
+            ProjectWork,
+            /// Seconds for which a fold, scan or search waits for its next slice.
+            WorkWaitSeconds,
         }
 
         impl Limit {
             /// Every limit, each of them once.
-            pub const ALL: &'static [Self] = &[$(Self::$name,)* Self::Subscriptions, Self::BodyMemory, Self::AnswerMemory];
+            pub const ALL: &'static [Self] = &[
+                $(Self::$name,)*
+                Self::Subscriptions,
+                Self::BodyMemory,
+                Self::Memory,
+                Self::UserWork,
+                Self::ProjectWork,
+                Self::WorkWaitSeconds,
+            ];
 
             /// Name of the limit in project settings and in refusals.
             pub fn as_str(self) -> &'static str {
@@ -124,7 +153,10 @@ macro_rules! limits {
                     $(Self::$name => $wire,)*
                     Self::Subscriptions => "subscriptionsPerSocket",
                     Self::BodyMemory => "bodyMemoryBytes",
-                    Self::AnswerMemory => "answerMemoryBytes",
+                    Self::Memory => "memoryBytes",
+                    Self::UserWork => "userWork",
+                    Self::ProjectWork => "projectWork",
+                    Self::WorkWaitSeconds => "workWaitSeconds",
                 }
             }
         }
@@ -167,6 +199,10 @@ limits! {
     UserAppendBytes user_append_bytes_per_second "userAppendBytesPerSecond" user.append_bytes_per_second;
     /// Bytes of events that one user appends at once after a pause.
     UserAppendByteBurst user_append_byte_burst "userAppendByteBurst" user.append_byte_burst;
+    /// Units of work a second of one user: a request is one, and so are 64 KiB that it folds, scans or reads.
+    UserWorkRate user_work_per_second "userWorkPerSecond" user.work_per_second;
+    /// Units of work of one user accepted at once after a pause.
+    UserWorkBurst user_work_burst "userWorkBurst" user.work_burst;
     /// Requests a second of one project, frames of sockets included.
     ProjectRequests project_requests_per_second "projectRequestsPerSecond" project.requests_per_second;
     /// Requests of one project accepted at once after a pause.
@@ -179,6 +215,10 @@ limits! {
     ProjectAppendBytes project_append_bytes_per_second "projectAppendBytesPerSecond" project.append_bytes_per_second;
     /// Bytes of events that one project appends at once after a pause.
     ProjectAppendByteBurst project_append_byte_burst "projectAppendByteBurst" project.append_byte_burst;
+    /// Units of work a second of one project: a request is one, and so are 64 KiB that it folds, scans or reads.
+    ProjectWorkRate project_work_per_second "projectWorkPerSecond" project.work_per_second;
+    /// Units of work of one project accepted at once after a pause.
+    ProjectWorkBurst project_work_burst "projectWorkBurst" project.work_burst;
 }
 
 impl ProjectLimits {
@@ -191,6 +231,8 @@ impl ProjectLimits {
             runs: self.user_runs.unwrap_or(quotas.runs),
             append_bytes_per_second: self.user_append_bytes_per_second.unwrap_or(quotas.append_bytes_per_second),
             append_byte_burst: self.user_append_byte_burst.unwrap_or(quotas.append_byte_burst),
+            work_per_second: self.user_work_per_second.unwrap_or(quotas.work_per_second),
+            work_burst: self.user_work_burst.unwrap_or(quotas.work_burst),
         }
     }
 }
@@ -224,8 +266,11 @@ mod tests {
         let names: std::collections::HashSet<_> = Limit::ALL.iter().map(|limit| limit.as_str()).collect();
         assert_eq!(names.len(), Limit::ALL.len());
         for limit in Limit::ALL {
-            // Memory is limited by the node, so its limits are no project settings.
-            let of_a_project = !matches!(limit, Limit::BodyMemory | Limit::AnswerMemory);
+            // Memory and the queue of work are limited by the node, so their limits are no project settings.
+            let of_a_project = !matches!(
+                limit,
+                Limit::BodyMemory | Limit::Memory | Limit::UserWork | Limit::ProjectWork | Limit::WorkWaitSeconds
+            );
             let setting = format!("{{\"{limit}\":1}}");
             assert_eq!(serde_json::from_str::<ProjectLimits>(&setting).is_ok(), of_a_project, "{limit}");
         }

@@ -1,13 +1,13 @@
 //! Assembly of the engine: its parts, their dependencies, and the listeners of a commit.
 
-use std::sync::Arc;
+use std::{sync::Arc, thread};
 
 use threadline_core::{
     NodeId,
-    limits::{MAX_FOLDS, MAX_LEASE, MIN_LEASE},
+    limits::{MAX_LEASE, MIN_LEASE, WORK_SLOTS},
 };
 use threadline_store::JobKind;
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::watch;
 
 use crate::{
     AgentDefinitions, Annotations, Conversations, Events, Feed, Followers, Ports, Projections, Runs, Service, Threads,
@@ -23,7 +23,7 @@ use crate::{
     directory::Directory,
     health,
     lifecycle::Lifecycle,
-    limits::Quota,
+    limits::{FairQueue, MemoryBudget, Quota},
     lineage,
     metrics::Metrics,
     nodes,
@@ -31,7 +31,7 @@ use crate::{
     removals::Removals,
     runs::{self, close, heartbeats, lock_guard, reaper},
     subscription::Hub,
-    upkeep::{clock_guard, feed_writer, jobs, retention, run_notices, snapshots, sweeps},
+    upkeep::{clock_guard, feed_writer, jobs, retention, rings, run_notices, snapshots, sweeps},
     usecases::{annotations, threads, trash, users},
     wakeups,
 };
@@ -43,8 +43,11 @@ impl Service {
         let Ports { store, clock: machine, lock, bus, witness, timing, limits, node_name } = ports;
         let clock = store.clock().clone();
         let (lifecycle, metrics, quota) = (Lifecycle::default(), Metrics::new(), Quota::new(limits));
+        let cores = thread::available_parallelism().map_or(WORK_SLOTS, usize::from);
+        let memory = MemoryBudget::new(limits.memory, limits.body_memory);
+        let queue = FairQueue::new(cores.max(WORK_SLOTS), quota.clone());
         let node = NodeId::generate();
-        let hub = Arc::new(Hub::new(metrics.clone()));
+        let hub = Arc::new(Hub::new(metrics.clone(), memory.clone()));
         let directory = Directory::new(store.clone());
         let BusEnd { bus, heard } = bus;
 
@@ -186,6 +189,7 @@ impl Service {
         lifecycle.supervise("health::watch_redis", health::watch_redis(health.clone()));
         lifecycle.supervise("reaper::run", reaper::run(closer.clone(), life()));
         lifecycle.supervise("recheck::run", recheck.run(life()));
+        lifecycle.supervise("rings::run", rings::run(hub.clone(), memory.clone(), life()));
         lifecycle.supervise("retention::run", retention::run(retention.clone()));
 
         let threads = Threads {
@@ -195,6 +199,7 @@ impl Service {
                 feed_writer: feed_writer.clone(),
                 listeners: listeners.clone(),
                 lifecycle: lifecycle.clone(),
+                queue: queue.clone(),
             }),
         };
         let trash = Trash {
@@ -222,8 +227,13 @@ impl Service {
                 lease: timing.ttl.clamp(MIN_LEASE, MAX_LEASE),
             }),
         };
-        let projections =
-            Projections { directory: directory.clone(), folder, permits: Arc::new(Semaphore::new(MAX_FOLDS)) };
+        let projections = Projections {
+            directory: directory.clone(),
+            folder,
+            queue: queue.clone(),
+            memory: memory.clone(),
+            quota: quota.clone(),
+        };
         let conversations = Conversations {
             clock: clock.clone(),
             threads: threads.clone(),
@@ -238,6 +248,8 @@ impl Service {
                 hub: hub.clone(),
                 metrics: metrics.clone(),
                 lifecycle: lifecycle.clone(),
+                queue: queue.clone(),
+                quota: quota.clone(),
             }),
         };
         let feed = Feed {
@@ -268,6 +280,8 @@ impl Service {
             users,
             trash,
             quota,
+            queue,
+            memory,
             hub,
             clock,
             committer,

@@ -49,7 +49,7 @@ use crate::{
     },
     commit::committer,
     lifecycle::Lifecycle,
-    limits::Quota,
+    limits::{FairQueue, MemoryBudget, Quota},
     metrics::{GaugeSnapshot, Metrics},
     subscription::Hub,
     upkeep::{retention, run_notices},
@@ -71,7 +71,7 @@ pub use crate::{
     health::{Readiness, RedisState},
     nodes::{BeatMeasure, NodeState},
     read::{
-        events::{Events, EventsPage, PageRequest},
+        events::{Backwards, Events, EventsPage, PageRequest},
         feed::{Feed, FeedSlice},
         followers::{Followers, NodeFollowers},
         projections::{Projected, Projections},
@@ -169,6 +169,10 @@ pub struct Service {
     pub trash: Trash,
     /// Quotas of users and projects.
     pub quota: Quota,
+    /// Queue of the work of clients: folds, scans and searches.
+    pub queue: FairQueue,
+    /// Memory that requests, responses, messages and folds share.
+    pub memory: MemoryBudget,
     hub: Arc<Hub>,
     clock: StoreClock,
     committer: committer::Committer,
@@ -285,6 +289,7 @@ impl Service {
             store_up: readiness.store == StoreState::Good,
             redis: readiness.redis.map(RedisState::checks),
             draining: readiness.leaving,
+            memory: self.memory.held().map(|(kind, bytes)| (kind.as_str(), bytes)),
         })
     }
 }

@@ -13,10 +13,10 @@ use bytes::{Bytes, BytesMut};
 use futures_util::{Stream, StreamExt, stream};
 use http_body_util::BodyExt;
 use threadline_core::{
-    Limit, Limits, Principal,
+    Limits, Principal,
     limits::{BODY_FREE_BYTES, BODY_ROOM_WAIT, MAX_BATCH_BYTES, QUOTA_RETRY},
 };
-use threadline_engine::limits::{BudgetExceeded, BudgetPermit, MemoryBudget, Quota};
+use threadline_engine::limits::{BudgetExceeded, BudgetOwner, BudgetPermit, MemoryBudget, MemoryKind, Quota};
 use tokio::time::{self, Duration, Instant};
 
 use crate::problem::{Problem, ProblemType};
@@ -34,7 +34,7 @@ pub struct BodyReader {
     pub memory_timeout: Duration,
     limits: Limits,
     quota: Quota,
-    room: MemoryBudget,
+    memory: MemoryBudget,
 }
 
 /// A complete body, with its share of the memory budget of all bodies. The handler must hold it until the request is
@@ -69,16 +69,20 @@ impl Deref for Whole {
 
 impl BodyReader {
     /// Reads within the limits of this node.
-    pub fn new(quota: Quota) -> Self {
+    pub fn new(quota: Quota, memory: MemoryBudget) -> Self {
         let limits = *quota.limits();
-        let room = MemoryBudget::new(limits.body_memory, MAX_BATCH_BYTES);
-        Self { read_timeout: limits.body_idle, memory_timeout: BODY_ROOM_WAIT, limits, quota, room }
+        Self { read_timeout: limits.body_idle, memory_timeout: BODY_ROOM_WAIT, limits, quota, memory }
     }
 
     /// Memory permit for the body of this request, charged to the request's budget owner.
     pub fn place(&self, request: &Request) -> BudgetPermit {
         // Inserted by the extractor that authenticates the request.
-        self.room.place(&request.extensions().get().cloned().unwrap_or_default())
+        self.memory.place(MemoryKind::Body, &request.extensions().get().cloned().unwrap_or_default())
+    }
+
+    /// Memory permit for the messages of a socket.
+    pub fn of_socket(&self, owner: &BudgetOwner) -> BudgetPermit {
+        self.memory.place(MemoryKind::Frame, owner)
     }
 
     /// Reads the complete body, of at most `limit` bytes. Both the read timeout and the timeout of the complete body
@@ -160,7 +164,7 @@ impl BodyReader {
             return Ok(());
         }
         let taken = held.take(wanted, deadline.min(Instant::now() + self.memory_timeout)).await;
-        Ok(taken.map_err(|BudgetExceeded(most)| self.quota.refuse(Limit::BodyMemory, most as u64, QUOTA_RETRY))?)
+        Ok(taken.map_err(|BudgetExceeded { limit, value }| self.quota.refuse(limit, value as u64, QUOTA_RETRY))?)
     }
 }
 
@@ -187,12 +191,17 @@ mod tests {
 
     use super::*;
     use threadline_core::{Credential, ProjectId, Timestamp, UserId};
-    use threadline_engine::limits::BudgetOwner;
 
     const KIB: usize = 1_024;
 
     fn bodies(room: usize) -> BodyReader {
-        BodyReader::new(Quota::new(Limits { body_memory: room, ..Limits::default() }))
+        let limits = Limits { body_memory: room, ..Limits::default() };
+        BodyReader::new(Quota::new(limits), MemoryBudget::new(limits.memory, room))
+    }
+
+    /// Bytes of bodies that are held.
+    fn held_by(bodies: &BodyReader) -> usize {
+        bodies.memory.held()[MemoryKind::Body as usize].1
     }
 
     /// A body of 8 KiB pieces that then stalls, or ends; and the number of bytes read from it.
@@ -231,12 +240,12 @@ mod tests {
             ends.push(end.expect("no panic").expect_err("none is whole"));
         }
         assert!(ends.contains(&ProblemType::Busy) && ends.contains(&ProblemType::BodyTimeout), "{ends:?}");
-        assert_eq!(bodies.room.free(), 1_024 * KIB, "all of it came back");
+        assert_eq!(held_by(&bodies), 0, "all of it came back");
     }
 
     #[tokio::test(start_paused = true)]
     async fn partial_bodies_of_one_client_block_no_other() {
-        let bodies = bodies(2 * MAX_BATCH_BYTES);
+        let bodies = bodies(4 * MAX_BATCH_BYTES);
         let large = |user: &str, ends: bool| {
             let (mut request, _) = pieces(1_536, ends);
             let user = Principal::user(ProjectId::new("p").expect("an id"), UserId::new(user).expect("an id"));
@@ -263,18 +272,18 @@ mod tests {
         for task in half_sent {
             let _ = task.await;
         }
-        assert_eq!(bodies.room.free(), 2 * MAX_BATCH_BYTES, "all of it came back");
+        assert_eq!(held_by(&bodies), 0, "all of it came back");
     }
 
     #[tokio::test(start_paused = true)]
     async fn of_lines_only_what_is_not_complete_is_held() {
         let bodies = bodies(64 * KIB);
-        let free = |bodies: &BodyReader| bodies.room.free() / KIB;
+        let free = |bodies: &BodyReader| 64 - held_by(bodies) / KIB;
         let piece = |ends: &'static str| [vec![b' '; 32 * KIB], ends.into()].concat();
         let pieces = [piece(""), piece(""), piece("\n"), piece(""), piece(""), piece("")];
         let mut data = Body::from_stream(stream::iter(pieces.map(Ok::<_, io::Error>))).into_data_stream();
         let refused = OnceLock::new();
-        let mut place = bodies.room.place(&BudgetOwner::default());
+        let mut place = bodies.memory.place(MemoryKind::Body, &BudgetOwner::default());
         let mut lines = std::pin::pin!(bodies.lines(&mut place, &mut data, &refused));
         let mut left = Vec::new();
         while let Some(Ok(_)) = lines.next().await {

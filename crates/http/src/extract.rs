@@ -15,7 +15,7 @@ use threadline_core::{
     AgentId, AnnotationId, IdError, KeyId, Principal, ProjectId, RunId, ThreadId, UserId, json,
     limits::{MAX_JSON_DEPTH, MAX_LEASE, MAX_REQUEST_BYTES, MIN_LEASE},
 };
-use threadline_engine::limits::BudgetOwner;
+use threadline_engine::limits::{BudgetOwner, ConnectionMark};
 
 use crate::{
     HttpState,
@@ -70,6 +70,9 @@ impl<S: AsRef<HttpState> + Send + Sync> FromRequestParts<S> for Caller {
                 return Err(error.into());
             }
         };
+        if let Some(connection) = parts.extensions.get::<ConnectionMark>() {
+            connection.is_known();
+        }
         access.check(&principal).inspect_err(|error| state.auth.note_refusal(shown, Some(&principal), error))?;
         state.quota.admit(&principal)?;
         // The reader of the body takes the budget owner from here.

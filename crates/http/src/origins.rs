@@ -22,6 +22,7 @@ use threadline_core::{
     AllowedOrigins, Origin,
     limits::{ORIGIN_SHOWN, REFUSED_MESSAGE_BYTES, REFUSED_ORIGIN_QUIET, REFUSED_ORIGINS},
 };
+use threadline_engine::limits::BudgetOwner;
 use tokio::time::Instant;
 
 use crate::{
@@ -80,7 +81,8 @@ async fn close(state: &HttpState, request: Request, protocol: &'static str, deta
     };
     let code = CloseCode::ForbiddenOrigin;
     state.metrics.socket_closed(code.reason());
-    let terms = Terms { protocol, largest: REFUSED_MESSAGE_BYTES, message: state.close };
+    let memory = state.bodies.of_socket(&BudgetOwner::default());
+    let terms = Terms { protocol, largest: REFUSED_MESSAGE_BYTES, message: state.close, memory };
     let reason = code.reason_with(detail);
     let (alive, patience) = (state.connections.token(), state.close);
     upgrade.open(terms, async move |mut socket| {

@@ -191,7 +191,7 @@ problem_types! {
     /// The socket has as many subscriptions as the limit allows.
     TooManySubscriptions = "too-many-subscriptions", CONFLICT, "Subscription limit exceeded", false,
         "Unsubscribe from a thread that is not needed, or open another socket.";
-    /// The server has no memory left for request bodies or responses.
+    /// The server has no memory left for request bodies or responses, or the request has waited too long for its turn.
     Busy = "busy", SERVICE_UNAVAILABLE, "Server at capacity", true,
         "Wait for the time in Retry-After, then send the same request again. Smaller batches are accepted sooner.";
     /// The server serves as many connections as it can.
@@ -441,19 +441,25 @@ impl From<Limited> for Problem {
     fn from(limited: Limited) -> Self {
         let kind = match limited.limit {
             Limit::Subscriptions => ProblemType::TooManySubscriptions,
-            Limit::BodyMemory | Limit::AnswerMemory => ProblemType::Busy,
-            Limit::UserRequests
+            Limit::BodyMemory | Limit::Memory | Limit::WorkWaitSeconds => ProblemType::Busy,
+            Limit::UserWork
+            | Limit::ProjectWork
+            | Limit::UserRequests
             | Limit::UserRequestBurst
             | Limit::UserSockets
             | Limit::UserRuns
             | Limit::UserAppendBytes
             | Limit::UserAppendByteBurst
+            | Limit::UserWorkRate
+            | Limit::UserWorkBurst
             | Limit::ProjectRequests
             | Limit::ProjectRequestBurst
             | Limit::ProjectSockets
             | Limit::ProjectRuns
             | Limit::ProjectAppendBytes
-            | Limit::ProjectAppendByteBurst => ProblemType::RateLimited,
+            | Limit::ProjectAppendByteBurst
+            | Limit::ProjectWorkRate
+            | Limit::ProjectWorkBurst => ProblemType::RateLimited,
         };
         let facts = json!({ "limit": limited.limit.as_str(), "value": limited.value });
         let problem = Self::new(kind, limited.to_string()).with(facts);

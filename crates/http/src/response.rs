@@ -6,10 +6,10 @@ use axum::{
 };
 use bytes::Bytes;
 use threadline_core::{
-    Limit, Principal,
-    limits::{ANSWER_FREE_BYTES, ANSWER_MEMORY_BYTES, BODY_ROOM_WAIT, QUOTA_RETRY},
+    Principal,
+    limits::{ANSWER_FREE_BYTES, BODY_ROOM_WAIT, QUOTA_RETRY},
 };
-use threadline_engine::limits::{BudgetOwner, BudgetPermit, MemoryBudget, Quota};
+use threadline_engine::limits::{BudgetOwner, BudgetPermit, MemoryBudget, MemoryKind, Quota};
 use tokio::time::{Duration, Instant};
 
 use crate::problem::Problem;
@@ -36,9 +36,9 @@ impl AsRef<[u8]> for Owned {
 }
 
 impl ResponseBudget {
-    /// Budget of `ANSWER_MEMORY_BYTES`, all of it free.
-    pub fn new(quota: Quota) -> Self {
-        Self { memory_timeout: BODY_ROOM_WAIT, quota, memory: MemoryBudget::new(ANSWER_MEMORY_BYTES, 0) }
+    /// Responses within the memory of a node.
+    pub fn new(quota: Quota, memory: MemoryBudget) -> Self {
+        Self { memory_timeout: BODY_ROOM_WAIT, quota, memory }
     }
 
     /// Makes a JSON document, and responds with it once memory is available. See [`Self::chunk`].
@@ -59,7 +59,7 @@ impl ResponseBudget {
     where
         F: Future<Output = Result<(Vec<u8>, T), Problem>>,
     {
-        let mut held = self.memory.place(&BudgetOwner::of(principal));
+        let mut held = self.memory.place(MemoryKind::Answer, &BudgetOwner::of(principal));
         let mut deadline = None;
         loop {
             let (bytes, value) = make().await?;
@@ -73,7 +73,7 @@ impl ResponseBudget {
             drop((bytes, value));
             let deadline = *deadline.get_or_insert_with(|| Instant::now() + self.memory_timeout);
             let taken = held.take(wanted, deadline).await;
-            taken.map_err(|full| self.quota.refuse(Limit::AnswerMemory, full.0 as u64, QUOTA_RETRY))?;
+            taken.map_err(|full| self.quota.refuse(full.limit, full.value as u64, QUOTA_RETRY))?;
         }
     }
 }
@@ -86,9 +86,11 @@ mod tests {
 
     use super::*;
     use crate::problem::ProblemType;
-    use threadline_core::{Credential, Limits, ProjectId, Timestamp, UserId};
+    use threadline_core::{Credential, Limits, ProjectId, Timestamp, UserId, limits::MEMORY_FREE_BYTES};
 
-    const PART: usize = ANSWER_MEMORY_BYTES / threadline_core::limits::UNTRUSTED_SHARE;
+    const SIZE: usize = 256 * 1_024 * 1_024;
+    /// Most memory of one untrusted client.
+    const PART: usize = SIZE / 2;
 
     fn stranger(name: &str) -> Principal {
         let user = Principal::user(ProjectId::new("p").expect("an id"), UserId::new(name).expect("an id"));
@@ -110,13 +112,13 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn responses_that_no_client_reads_delay_their_reader_alone() {
-        let budget = ResponseBudget::new(Quota::new(Limits::default()));
+        let budget = ResponseBudget::new(Quota::new(Limits::default()), MemoryBudget::new(SIZE, SIZE));
         let (ann, bob) = (stranger("ann"), stranger("bob"));
         // A response larger than its owner's share is accepted if it is the owner's only one.
         let (stuck, _) = respond(&budget, &ann, PART + 1).await.expect("room");
-        assert_eq!(budget.memory.free(), ANSWER_MEMORY_BYTES - PART);
+        assert_eq!(budget.memory.free(), SIZE - PART + MEMORY_FREE_BYTES);
         let begun = Instant::now();
-        assert_eq!(respond(&budget, &ann, ANSWER_FREE_BYTES).await.err(), Some(ProblemType::Busy));
+        assert_eq!(respond(&budget, &ann, 2 * ANSWER_FREE_BYTES).await.err(), Some(ProblemType::Busy));
         assert_eq!(begun.elapsed().as_secs(), BODY_ROOM_WAIT.as_secs());
         for (who, size) in [(&ann, ANSWER_FREE_BYTES - 1), (&bob, ANSWER_FREE_BYTES)] {
             assert!(respond(&budget, who, size).await.is_ok());
@@ -124,7 +126,7 @@ mod tests {
         // A waiting request is answered once memory is available.
         let waiting = tokio::spawn({
             let (budget, ann) = (budget.clone(), ann.clone());
-            async move { respond(&budget, &ann, ANSWER_FREE_BYTES).await.map(|(_, made)| made) }
+            async move { respond(&budget, &ann, 2 * ANSWER_FREE_BYTES).await.map(|(_, made)| made) }
         });
         tokio::time::sleep(Duration::from_secs(5)).await;
         // The memory is released with the bytes, not with the response.
@@ -133,6 +135,6 @@ mod tests {
         assert!(!waiting.is_finished());
         drop(bytes);
         assert_eq!(waiting.await.expect("no panic"), Ok(2));
-        assert_eq!(budget.memory.free(), ANSWER_MEMORY_BYTES);
+        assert_eq!(budget.memory.free(), SIZE);
     }
 }

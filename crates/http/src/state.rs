@@ -58,8 +58,8 @@ impl HttpState {
         Self {
             auth,
             quota: service.quota.clone(),
-            bodies: BodyReader::new(service.quota.clone()),
-            responses: ResponseBudget::new(service.quota.clone()),
+            bodies: BodyReader::new(service.quota.clone(), service.memory.clone()),
+            responses: ResponseBudget::new(service.quota.clone(), service.memory.clone()),
             draining: service.draining(),
             closing: service.closing(),
             connections: TaskTracker::new(),

@@ -24,7 +24,7 @@ use utoipa_axum::routes;
 
 use session::Session;
 use threadline_core::limits::{MAX_BATCH_BYTES, UNTRUSTED_FRAME_BYTES};
-use threadline_engine::ServiceError;
+use threadline_engine::{ServiceError, limits::BudgetOwner};
 
 use crate::api::ApiState;
 
@@ -71,7 +71,9 @@ pub async fn open(
     let alive = state.http.connections.token();
     // An incomplete message is held until its rest arrives, so messages of an untrusted client must be small.
     let largest = if principal.is_untrusted() { UNTRUSTED_FRAME_BYTES } else { MAX_BATCH_BYTES };
-    let terms = Terms { protocol: PROTOCOL, largest, message: state.http.quota.limits().message };
+    let (message, memory) =
+        (state.http.quota.limits().message, state.http.bodies.of_socket(&BudgetOwner::of(&principal)));
+    let terms = Terms { protocol: PROTOCOL, largest, message, memory };
     let env = SocketEnv::new(&state.http, &principal);
     let mut session = Box::new(Session::new(state, principal));
     Ok(upgrade.open(terms, async move |socket| {

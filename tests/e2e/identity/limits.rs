@@ -150,3 +150,26 @@ async fn partial_bodies_with_a_token_block_no_other() {
     })
     .await;
 }
+
+#[tokio::test]
+async fn a_user_repays_the_work_that_was_done_before_the_next_request() {
+    let options = Options::memory().with_key("secret").with_limits(|limits| {
+        limits.user.work_per_second = 1;
+        limits.user.work_burst = 10;
+    });
+    run(options, async |server: &Server| {
+        let (ann, bob, key) = (token(server, "ann").await, token(server, "bob").await, server.user("ann"));
+        key.thread("t").await;
+        key.run("t", "r").await;
+        let event = json!({ "type": "A", "pad": "x".repeat(100_000) });
+        key.append("t", "r", 1, json!(vec![event; 12])).await.ok(200);
+        // More than a megabyte: 18 units and a request.
+        ann.get("/v1/threads/t/messages").await.ok(200);
+        let refused = ann.get("/v1/threads").await.problem(429, "rate-limited");
+        assert_eq!((&refused["limit"], &refused["value"]), (&json!("userWorkPerSecond"), &json!(1)));
+        for other in [bob, key] {
+            other.get("/v1/threads").await.ok(200);
+        }
+    })
+    .await;
+}

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use axum::{Router, response::Response, routing::get};
 use threadline_core::limits::{MAX_BATCH_BYTES, MAX_CONNECTIONS, SOCKET_MESSAGE_TIMEOUT};
+use threadline_engine::limits::{BudgetOwner, MemoryBudget, MemoryKind};
 use threadline_http::{
     listener::{self, ConnectionBounds, Serving, Timeouts},
     ws::{Terms, Upgrade},
@@ -46,7 +47,8 @@ async fn an_echo_on_our_listener() {
 }
 
 async fn echo(upgrade: Upgrade) -> Response {
-    let terms = Terms { protocol: "echo", largest: MAX_BATCH_BYTES, message: SOCKET_MESSAGE_TIMEOUT };
+    let memory = MemoryBudget::new(2 * MAX_BATCH_BYTES, 0).place(MemoryKind::Frame, &BudgetOwner::default());
+    let terms = Terms { protocol: "echo", largest: MAX_BATCH_BYTES, message: SOCKET_MESSAGE_TIMEOUT, memory };
     upgrade.open(terms, async |mut socket| {
         while let Some(Ok(message)) = socket.recv().await {
             if matches!(message, Message::Text(_) | Message::Binary(_)) && socket.send(message).await.is_err() {

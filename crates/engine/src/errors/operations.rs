@@ -10,10 +10,7 @@ use threadline_core::{
 use threadline_store::StoreError;
 
 use super::service_error::{ActiveRun, ServiceError};
-use crate::{
-    limits::Limited,
-    subscription::{FollowError, ReplacedLog},
-};
+use crate::{limits::Limited, subscription::ReplacedLog};
 
 macro_rules! operation_errors {
     ($(
@@ -239,6 +236,7 @@ operation_errors! {
         LogReplaced(replaced: ReplacedLog),
         CursorAhead { epoch: Option<Epoch>, tail: Seq },
         InvalidRequest(detail: String),
+        Limited(limited: Limited),
         Draining,
         Store(error: StoreError),
     }
@@ -253,6 +251,7 @@ operation_errors! {
         LogReplaced(replaced: ReplacedLog),
         CursorAhead { epoch: Option<Epoch>, tail: Seq },
         ConversationTooLarge,
+        Limited(limited: Limited),
         Store(error: StoreError),
     }
     from LookupError { ThreadNotFound, Store(error) }
@@ -338,7 +337,7 @@ operation_errors! {
     from DrainingError { Draining }
 
     /// Error of listing a user's threads.
-    enum ListError { InvalidRequest(detail: String), Store(error: StoreError) }
+    enum ListError { InvalidRequest(detail: String), Limited(limited: Limited), Store(error: StoreError) }
     from InvalidRequestError { InvalidRequest(detail) }
 
     /// Error of reading or following a user's feed.
@@ -383,18 +382,7 @@ from_causes! {
         PageError, CompleteRunError;
     ReplacedLog => LogReplaced: AppendError, DeleteThreadError, EditThreadError, EndRunError, HeartbeatError, MarkReadError,
         PageError, StartError;
-    Limited => Limited: RoomError, SaveError;
+    Limited => Limited: RoomError, SaveError, ProjectionError, ReadError, ListError;
     InvalidMessage => InvalidMessage: SaveError;
     EventError => InvalidEvent: StreamRunError, SaveError;
-}
-
-impl From<FollowError> for ReadError {
-    fn from(error: FollowError) -> Self {
-        match error {
-            FollowError::Gone => Self::ThreadNotFound,
-            FollowError::LogReplaced(replaced) => Self::LogReplaced(replaced),
-            FollowError::CursorAhead { epoch, tail } => Self::CursorAhead { epoch: Some(epoch), tail },
-            FollowError::Store(error) => Self::Store(error),
-        }
-    }
 }

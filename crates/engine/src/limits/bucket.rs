@@ -55,6 +55,14 @@ impl Bucket {
         })
     }
 
+    /// As [`Self::charge`], but leaves no debt of more than this time.
+    pub fn owe(&self, rate: Rate, amount: u64, most: Duration, now: Instant) -> Duration {
+        self.change(now, |full_at| {
+            let full_at = (full_at + rate.time(amount)).min(now + rate.time(rate.burst) + most);
+            (full_at, wait(rate, full_at, now))
+        })
+    }
+
     fn change<T>(&self, now: Instant, change: impl FnOnce(Instant) -> (Instant, T)) -> T {
         let mut full_at = self.full_at.lock().unwrap_or_else(PoisonError::into_inner);
         let (after, answer) = change(full_at.map_or(now, |full_at| full_at.max(now)));
@@ -95,6 +103,17 @@ mod tests {
         assert_eq!(wait, Duration::from_millis(4_001));
         assert_eq!(bucket.take(rate, 5_000, begun + wait), Ok(()));
         assert_eq!(bucket.charge(rate, 1_000, begun + wait), Duration::from_secs(6));
+    }
+
+    #[test]
+    fn a_debt_is_bounded() {
+        let (bucket, rate, begun) = (Bucket::default(), Rate::new(10, 50).expect("a rate"), Instant::now());
+        let most = Duration::from_secs(60);
+        assert_eq!(bucket.owe(rate, 49, most, begun), Duration::ZERO);
+        assert_eq!(bucket.owe(rate, 100, most, begun), Duration::from_secs(10));
+        assert_eq!(bucket.owe(rate, 1_000_000, most, begun), most + Duration::from_millis(100));
+        assert!(bucket.take(rate, 1, begun + most).is_err());
+        assert!(bucket.take(rate, 1, begun + most + Duration::from_millis(100)).is_ok());
     }
 
     #[test]

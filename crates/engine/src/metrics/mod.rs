@@ -223,6 +223,8 @@ pub struct GaugeSnapshot {
     pub redis: Option<[(&'static str, bool); 3]>,
     /// True while the node is shutting down.
     pub draining: bool,
+    /// Bytes of memory held, by kind.
+    pub memory: [(&'static str, usize); crate::limits::MemoryKind::ALL.len()],
 }
 
 #[derive(Debug)]
@@ -231,6 +233,7 @@ struct LevelGauges {
     commit_queue: Gauge,
     topics: Gauge,
     draining: Gauge,
+    memory: Family<[(&'static str, &'static str); 1], Gauge>,
     up: Family<[(&'static str, &'static str); 1], Gauge>,
     redis: Family<[(&'static str, &'static str); 1], Gauge>,
     durability: Family<[(&'static str, &'static str); 1], Gauge>,
@@ -313,6 +316,7 @@ impl Metrics {
                 commit_queue: all.gauge("commit_queue_appends", "Appends waiting for a group commit"),
                 topics: all.gauge("followed_threads", "Threads followed on this node"),
                 draining: all.gauge("draining", "1 while the node is shutting down"),
+                memory: all.add("memory_bytes", "Bytes of the shared memory that are held, by kind", Family::default()),
                 up: all.add("dependency_up", "1 if the dependency responds", Family::default()),
                 durability: all.add(
                     "store_durability",
@@ -391,6 +395,9 @@ impl Metrics {
         level(&gauges.connections, now.connections);
         level(&gauges.commit_queue, now.commit_queue);
         level(&gauges.topics, now.topics);
+        for (kind, bytes) in now.memory.iter().filter(|(kind, _)| !kind.is_empty()) {
+            level(&gauges.memory.get_or_create(&[("kind", kind)]), *bytes);
+        }
         level(&gauges.draining, now.draining.into());
         level(&gauges.up.get_or_create(&[("dependency", "store")]), now.store_up.into());
         if let Some(checks) = now.redis {

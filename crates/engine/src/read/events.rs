@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use threadline_core::{
     Epoch, Fence, Judgement, LogSlice, Principal, ReadFrom, Run, RunId, Scope, Seq, ThreadId,
-    limits::{MAX_EVENT_PAGE, MAX_WAIT},
+    limits::{MAX_EVENT_PAGE, MAX_PAGE_BYTES, MAX_WAIT, WORK_SLICE_BYTES},
 };
 use threadline_store::{DynStore, Head, StoreClock, StoreError};
 use tokio::time;
@@ -14,9 +14,10 @@ use crate::{
     authority::require,
     directory::{Attempt, Directory},
     lifecycle::Lifecycle,
+    limits::{BudgetOwner, FairQueue, QueuedWork, Quota},
     metrics::{GaugeGuard, Metrics},
     records::ThreadRef,
-    subscription::{Delivery, EndReason, FollowMethod, Hub, Reader, ReplacedLog, Subscription, TopicRef},
+    subscription::{Delivery, EndReason, FollowError, FollowMethod, Hub, Reader, ReplacedLog, Subscription, TopicRef},
 };
 
 /// A request for a page of a log.
@@ -63,6 +64,46 @@ pub(crate) struct EventDeps {
     pub hub: Arc<Hub>,
     pub metrics: Metrics,
     pub lifecycle: Lifecycle,
+    pub queue: FairQueue,
+    pub quota: Quota,
+}
+
+/// Pages of a log from its end to its beginning, for scans and inspectors. The first page is a page like any other; each
+/// further one is a slice of the queue.
+pub struct Backwards<'a> {
+    events: &'a Events,
+    principal: &'a Principal,
+    thread: &'a ThreadId,
+    limit: usize,
+    before: Seq,
+    epoch: Option<Epoch>,
+    more: bool,
+    work: Option<QueuedWork>,
+}
+
+impl Backwards<'_> {
+    /// The next page, with at most about [`WORK_SLICE_BYTES`] of events; `None` before the first event.
+    pub async fn next(&mut self) -> Result<Option<EventsPage>, ReadError> {
+        if !self.more {
+            return Ok(None);
+        }
+        self.events.deps.lifecycle.refuse_if_draining()?;
+        let queue = &self.events.deps.queue;
+        match &mut self.work {
+            Some(work) => work.go_on().await?,
+            None if self.epoch.is_some() => self.work = Some(queue.begin(self.principal).await?),
+            None => {}
+        }
+        let from = ReadFrom::Before(self.before);
+        let request = PageRequest { from, limit: self.limit, epoch: self.epoch, run: None, wait: None };
+        let page = self.events.page_of(self.principal, self.thread, request, WORK_SLICE_BYTES).await?;
+        match &self.work {
+            Some(work) => work.done(page.slice.bytes(), page.slice.0.len()),
+            None => drop(self.events.deps.quota.account(self.principal).charge(page.slice.bytes())),
+        }
+        (self.before, self.epoch, self.more) = (page.cursor, Some(page.epoch), page.has_more);
+        Ok(Some(page))
+    }
 }
 
 impl Events {
@@ -88,7 +129,23 @@ impl Events {
         thread: &ThreadId,
         request: PageRequest,
     ) -> Result<EventsPage, ReadError> {
-        let limit = request.limit.clamp(1, MAX_EVENT_PAGE);
+        let page = self.page_of(principal, thread, request, MAX_PAGE_BYTES).await?;
+        self.deps.quota.account(principal).charge(page.slice.bytes());
+        Ok(page)
+    }
+
+    /// Reads pages of at most `limit` events from the end of the log to its beginning.
+    pub fn backwards<'a>(&'a self, principal: &'a Principal, thread: &'a ThreadId, limit: usize) -> Backwards<'a> {
+        Backwards { events: self, principal, thread, limit, before: Seq::MAX, epoch: None, more: true, work: None }
+    }
+
+    async fn page_of(
+        &self,
+        principal: &Principal,
+        thread: &ThreadId,
+        request: PageRequest,
+        bytes: usize,
+    ) -> Result<EventsPage, ReadError> {
         let request = &request;
         let read = move |thread: Arc<ThreadRef>| async move {
             let Attempt::Done(run) = self.bound(&thread, request.run.as_ref()).await? else {
@@ -96,9 +153,7 @@ impl Events {
             };
             match (request.from, request.wait) {
                 (ReadFrom::After(cursor), Some(wait)) => {
-                    let now = self.deps.clock.now();
-                    let reader = Reader::new(principal, FollowMethod::LongPoll, request.run.as_ref(), now);
-                    match self.wait(&thread, cursor, request.epoch, run, wait, reader).await {
+                    match self.wait(&thread, cursor, request.epoch, run, wait, principal).await {
                         Err(ReadError::ThreadNotFound) => return Ok(Attempt::ThreadGone),
                         waited => waited?,
                     }
@@ -112,7 +167,7 @@ impl Events {
             let Attempt::Done(run) = self.bound(&thread, request.run.as_ref()).await? else {
                 return Ok(Attempt::ThreadGone);
             };
-            Ok(self.read(&thread, request.from, limit, request.epoch, run).await?.into())
+            Ok(self.read(&thread, request, bytes, run).await?.into())
         };
         self.deps.directory.with_thread(principal, thread, read).await
     }
@@ -134,11 +189,9 @@ impl Events {
     ) -> Result<Subscription, ReadError> {
         self.may_follow(principal)?;
         self.deps.lifecycle.refuse_if_draining()?;
-        let reader = Reader::new(principal, via, run, self.deps.clock.now());
-        let reader = &reader;
         let open = move |thread: Arc<ThreadRef>| async move {
             let Attempt::Done(run) = self.bound(&thread, run).await? else { return Ok(Attempt::ThreadGone) };
-            match self.open(&thread, after, epoch, run, reader.clone()).await {
+            match self.open(&thread, after, epoch, run, (principal, via)).await {
                 Err(ReadError::ThreadNotFound) => Ok(Attempt::ThreadGone),
                 opened => Ok(Attempt::Done(opened?)),
             }
@@ -173,11 +226,13 @@ impl Events {
         after: Seq,
         epoch: Option<Epoch>,
         run: Option<Run>,
-        reader: Reader,
+        (principal, via): (&Principal, FollowMethod),
     ) -> Result<Subscription, ReadError> {
+        let reader = Reader::new(principal, via, run.as_ref().map(|run| &run.id), self.deps.clock.now());
+        let (memory, account) = (self.deps.hub.place(&BudgetOwner::of(principal)), self.deps.quota.account(principal));
         let store = self.deps.store.clone();
         let subscription = Subscription::open(&self.deps.hub, store, thread.key, after, epoch, run).await?;
-        Ok(subscription.shown_as(reader))
+        Ok(subscription.within(memory, account).shown_as(reader))
     }
 
     async fn bound(&self, thread: &ThreadRef, run: Option<&RunId>) -> Result<Attempt<Option<Run>>, RunLookupError> {
@@ -197,9 +252,9 @@ impl Events {
         epoch: Option<Epoch>,
         run: Option<Run>,
         wait: Duration,
-        reader: Reader,
+        principal: &Principal,
     ) -> Result<(), ReadError> {
-        let mut subscription = self.open(thread, cursor, epoch, run, reader).await?;
+        let mut subscription = self.open(thread, cursor, epoch, run, (principal, FollowMethod::LongPoll)).await?;
         let _waiting = GaugeGuard::new(&self.deps.metrics.following.poll);
         let something = async {
             loop {
@@ -223,17 +278,17 @@ impl Events {
     async fn read(
         &self,
         thread: &ThreadRef,
-        from: ReadFrom,
-        limit: usize,
-        epoch: Option<Epoch>,
+        request: &PageRequest,
+        bytes: usize,
         run: Option<Run>,
     ) -> Result<Option<EventsPage>, ReadError> {
+        let (epoch, limit) = (request.epoch, request.limit.clamp(1, MAX_EVENT_PAGE));
         // The span that the reader may see; a run's events are contiguous.
         let (floor, ceiling) = match &run {
             Some(run) => (run.first_seq - 1, run.last_seq().saturating_add(1)),
             None => (0, Seq::MAX),
         };
-        let from = match from {
+        let from = match request.from {
             ReadFrom::After(seq) => ReadFrom::After(seq.max(floor)),
             ReadFrom::Before(seq) => ReadFrom::Before(seq.min(ceiling)),
         };
@@ -274,7 +329,7 @@ impl Events {
                 ReadFrom::After(_) => slice.0.extend(page_slice.0),
                 ReadFrom::Before(_) => slice.0.splice(0..0, page_slice.0).for_each(drop),
             }
-            if done || slice.count() >= limit as u64 || slice.bytes() >= threadline_core::limits::MAX_PAGE_BYTES {
+            if done || slice.count() >= limit as u64 || slice.bytes() >= bytes {
                 break;
             }
         }
@@ -290,5 +345,16 @@ impl Events {
             }
         };
         Ok(Some(EventsPage { epoch: head.epoch, tail: head.tail, slice, cursor, has_more }))
+    }
+}
+
+impl From<FollowError> for ReadError {
+    fn from(error: FollowError) -> Self {
+        match error {
+            FollowError::Gone => Self::ThreadNotFound,
+            FollowError::LogReplaced(replaced) => Self::LogReplaced(replaced),
+            FollowError::CursorAhead { epoch, tail } => Self::CursorAhead { epoch: Some(epoch), tail },
+            FollowError::Store(error) => Self::Store(error),
+        }
     }
 }

@@ -4,18 +4,22 @@ use std::sync::Arc;
 
 use threadline_core::{
     Epoch, Judgement, LogSlice, Principal, ReadFrom, Seq, ThreadId, ThreadKey,
-    limits::{MAX_CONVERSATION_BYTES, WEIGH_BYTES},
+    limits::{
+        BODY_ROOM_WAIT, FOLD_STEP_BYTES, MAX_CONVERSATION_BYTES, MEMORY_FREE_BYTES, PAGE_BYTES, QUOTA_RETRY,
+        WEIGH_BYTES,
+    },
     projection::conversation::Conversation,
 };
 use threadline_store::{DynStore, StoreError};
 use tokio::{
     runtime::{Handle, RuntimeFlavor},
-    sync::{OwnedSemaphorePermit, Semaphore},
+    time::Instant,
 };
 
 use crate::{
     ProjectionError,
     directory::{Attempt, Directory},
+    limits::{BudgetOwner, BudgetPermit, FairQueue, Limited, MemoryBudget, MemoryKind, QueuedWork, Quota},
     metrics::Metrics,
     records::{RunNotice, ThreadRef},
     subscription::ReplacedLog,
@@ -33,6 +37,15 @@ pub struct Projected {
     pub seq: Seq,
     /// Messages and state up to `seq`.
     pub conversation: Conversation,
+    /// Memory that the conversation holds.
+    _memory: Option<Arc<BudgetPermit>>,
+}
+
+impl Projected {
+    /// The empty conversation of a new log.
+    pub fn empty(epoch: Epoch) -> Self {
+        Self { epoch, seq: 0, conversation: Conversation::default(), _memory: None }
+    }
 }
 
 /// Use cases of projections.
@@ -40,8 +53,35 @@ pub struct Projected {
 pub struct Projections {
     pub(crate) directory: Directory,
     pub(crate) folder: Folder,
-    /// Permits for conversations that are being folded; each may be large.
-    pub(crate) permits: Arc<Semaphore>,
+    /// Queue in which conversations are folded.
+    pub(crate) queue: FairQueue,
+    /// Memory that conversations take.
+    pub(crate) memory: MemoryBudget,
+    pub(crate) quota: Quota,
+}
+
+/// Work of a fold, and its memory.
+pub(crate) struct Fold {
+    work: QueuedWork,
+    memory: BudgetPermit,
+    quota: Quota,
+}
+
+impl Fold {
+    /// Continues with a conversation of about this many bytes, which includes the next ones. Memory is waited for without
+    /// a slice.
+    async fn go_on(&mut self, bytes: usize) -> Result<(), Limited> {
+        let more = if bytes > MEMORY_FREE_BYTES { bytes.saturating_sub(self.memory.bytes()) } else { 0 };
+        if more > 0 {
+            let more = more.next_multiple_of(FOLD_STEP_BYTES);
+            if self.memory.take(more, Instant::now()).await.is_err() {
+                self.work.pause();
+                let taken = self.memory.take(more, Instant::now() + BODY_ROOM_WAIT).await;
+                taken.map_err(|full| self.quota.refuse(full.limit, full.value as u64, QUOTA_RETRY))?;
+            }
+        }
+        self.work.go_on().await
+    }
 }
 
 impl Projections {
@@ -68,11 +108,16 @@ impl Projections {
                 }
                 Judgement::Ahead => return Err(ProjectionError::CursorAhead { epoch: Some(head.epoch), tail }),
             }
-            // A permit, because a conversation may be large.
-            let permit = self.permits.clone().acquire_owned().await.ok().map(Arc::new);
-            let (mut conversation, since) = self.folder.snapshot(thread.key, seq).await?;
-            match self.folder.fold(thread.key, &mut conversation, since, seq, &permit).await? {
-                Folded::Done => Ok(Attempt::Done(Projected { epoch: head.epoch, seq, conversation })),
+            let work = self.queue.begin(principal).await?;
+            let memory = self.memory.place(MemoryKind::Fold, &BudgetOwner::of(principal));
+            let mut fold = Fold { work, memory, quota: self.quota.clone() };
+            let (mut conversation, since) = self.folder.snapshot(thread.key, seq, Some(&mut fold)).await?;
+            match self.folder.fold(thread.key, &mut conversation, since, seq, Some(&mut fold)).await? {
+                Folded::Done => {
+                    fold.memory.shrink(conversation.weight());
+                    let _memory = Some(Arc::new(fold.memory));
+                    Ok(Attempt::Done(Projected { epoch: head.epoch, seq, conversation, _memory }))
+                }
                 Folded::TooLarge => Err(ProjectionError::ConversationTooLarge),
                 Folded::Gone => Ok(Attempt::ThreadGone),
             }
@@ -83,17 +128,18 @@ impl Projections {
     /// The beginning of the conversation: after the first events, about `bytes` bytes of them. `None` if this
     /// incarnation of the thread was deleted.
     pub async fn beginning(&self, notice: &RunNotice, bytes: usize) -> Result<Option<Conversation>, ProjectionError> {
-        let place = self.permits.clone().acquire_owned().await.ok().map(Arc::new);
+        let mut work = self.queue.begin_for(&notice.project).await?;
         let Some(head) = self.folder.store.heads(&[notice.key]).await?.pop() else { return Ok(None) };
         let (mut conversation, mut since, mut room) = (Conversation::default(), 0, bytes);
         while since < head.tail && room > 0 {
+            work.go_on().await?;
             self.folder.metrics.store_reads.fold.inc();
             let Some(page) = self.folder.store.page(notice.key, ReadFrom::After(since), usize::MAX).await? else {
                 return Ok(None);
             };
             let Some(last) = page.slice.last_seq() else { return Ok(None) };
             (since, room) = (last, room.saturating_sub(page.slice.bytes()));
-            conversation = folded(conversation, page.slice, &place).await?;
+            conversation = folded(conversation, page.slice, Some(&work)).await?;
         }
         Ok(Some(conversation))
     }
@@ -119,15 +165,30 @@ pub(crate) struct Folder {
 
 impl Folder {
     /// Newest snapshot not beyond `at`, with its seq; an empty conversation at seq 0 if there is none.
-    pub async fn snapshot(&self, key: ThreadKey, at: Seq) -> Result<(Conversation, Seq), StoreError> {
+    pub async fn snapshot(
+        &self,
+        key: ThreadKey,
+        at: Seq,
+        work: Option<&mut Fold>,
+    ) -> Result<(Conversation, Seq), ProjectionError> {
         let Some(found) = self.store.snapshot(key, at, Conversation::VERSION).await? else {
             return Ok((Conversation::default(), 0));
         };
         let body = found.body;
+        let mut permit = None;
+        if let Some(fold) = work {
+            fold.go_on(body.len()).await?;
+            fold.work.done(body.len(), 1);
+            permit = fold.work.permit();
+        }
         let decoded = if body.len() < LARGE {
             Conversation::decode(&body)
         } else {
-            aside(move || Conversation::decode(&body)).await?
+            aside(move || {
+                let _permit = permit;
+                Conversation::decode(&body)
+            })
+            .await?
         };
         // A snapshot that cannot be decoded is ignored: the log is authoritative.
         match decoded {
@@ -139,18 +200,21 @@ impl Folder {
         }
     }
 
-    /// Applies the events after `since`, up to `to`. A page of patches may take long, so pages are folded on a blocking
-    /// thread. A caller that leaves does not stop the work, so the work keeps the permit `place`.
+    /// Applies the events after `since`, up to `to`, in slices of the queue. Background work (`None`) does not queue.
     pub async fn fold(
         &self,
         key: ThreadKey,
         conversation: &mut Conversation,
         mut since: Seq,
         to: Seq,
-        place: &Option<Arc<OwnedSemaphorePermit>>,
-    ) -> Result<Folded, StoreError> {
-        let mut unweighed = 0;
+        mut work: Option<&mut Fold>,
+    ) -> Result<Folded, ProjectionError> {
+        // The snapshot's bytes are about what the conversation weighs.
+        let (mut weight, mut unweighed) = (work.as_ref().map_or(0, |fold| fold.memory.bytes()), 0);
         while since < to {
+            if let Some(fold) = &mut work {
+                fold.go_on(weight + unweighed + PAGE_BYTES).await?;
+            }
             self.metrics.store_reads.fold.inc();
             let Some(page) = self.store.page(key, ReadFrom::After(since), usize::MAX).await? else {
                 return Ok(Folded::Gone);
@@ -159,11 +223,14 @@ impl Folder {
             let Some(last) = slice.last_seq() else { return Ok(Folded::Gone) };
             since = last;
             unweighed += slice.bytes();
-            *conversation = folded(std::mem::take(conversation), slice, place).await?;
+            *conversation = folded(std::mem::take(conversation), slice, work.as_deref().map(|fold| &fold.work)).await?;
             if unweighed > WEIGH_BYTES {
-                unweighed = 0;
-                if conversation.weight() > MAX_CONVERSATION_BYTES {
+                (weight, unweighed) = (conversation.weight(), 0);
+                if weight > MAX_CONVERSATION_BYTES {
                     return Ok(Folded::TooLarge);
+                }
+                if let Some(fold) = &mut work {
+                    fold.memory.shrink(weight);
                 }
             }
         }
@@ -171,15 +238,19 @@ impl Folder {
     }
 }
 
-/// Applies events on a blocking thread.
+/// Applies a page of events on a blocking thread, because a page of patches may take long. A caller that leaves does not
+/// stop that thread, so the thread keeps the permit of its slice.
 async fn folded(
     mut conversation: Conversation,
     events: LogSlice,
-    place: &Option<Arc<OwnedSemaphorePermit>>,
+    work: Option<&QueuedWork>,
 ) -> Result<Conversation, StoreError> {
-    let place = place.clone();
+    let permit = work.and_then(|work| {
+        work.done(events.bytes(), events.0.len());
+        work.permit()
+    });
     aside(move || {
-        let _place = place;
+        let _permit = permit;
         for (_, event, _) in events.events() {
             conversation.observe(event);
         }

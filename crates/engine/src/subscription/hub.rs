@@ -8,12 +8,14 @@ use tokio::sync::watch;
 
 use super::{
     follower::Follower,
-    large::LargePages,
     registry::{Registry, RegistryGuard},
     state::TopicState,
     topic::{Topic, TopicRef},
 };
-use crate::metrics::Metrics;
+use crate::{
+    limits::{BudgetOwner, BudgetPermit, MemoryBudget, MemoryKind},
+    metrics::Metrics,
+};
 
 /// Project and user of a feed.
 pub type FeedKey = (ProjectId, UserId);
@@ -26,27 +28,35 @@ pub(super) type FeedTopic = RegistryGuard<FeedKey, watch::Sender<FeedCursor>>;
 pub struct Hub {
     threads: Registry<ThreadKey, Topic>,
     feeds: Registry<FeedKey, watch::Sender<FeedCursor>>,
-    large_pages: LargePages,
     metrics: Metrics,
+    memory: MemoryBudget,
     /// Generation of the store since the last reset; 0 before the first.
     known: AtomicI64,
 }
 
 impl Hub {
-    /// An empty hub, whose topics count into `metrics`.
-    pub fn new(metrics: Metrics) -> Self {
-        Self { metrics, ..Self::default() }
+    /// An empty hub, whose topics count into `metrics`, and take the memory of their events from `memory`.
+    pub fn new(metrics: Metrics, memory: MemoryBudget) -> Self {
+        Self { metrics, memory, ..Self::default() }
     }
 
     /// Joins the topic of a thread. The caller must join before it reads the head, so that no commit is missed in
     /// between.
     pub fn join(&self, key: ThreadKey) -> TopicRef {
         // Read while the registry is locked: a reset finds the topic, or the topic has the reset's generation.
-        self.threads.hold(key, || Topic::new(key, Generation(self.known.load(Ordering::Acquire))))
+        self.threads.hold(key, || Topic::new(key, Generation(self.known.load(Ordering::Acquire)), self.memory.clone()))
     }
 
-    pub(super) fn large_pages(&self) -> LargePages {
-        self.large_pages.clone()
+    /// Drops events in memory that the store has, because the memory of the node is short.
+    pub fn give_way(&self) {
+        for key in self.threads.keys() {
+            self.threads.with(&key, Topic::give_way);
+        }
+    }
+
+    /// Memory for a large page of a follower.
+    pub(crate) fn place(&self, owner: &BudgetOwner) -> BudgetPermit {
+        self.memory.place(MemoryKind::Answer, owner)
     }
 
     pub(super) fn metrics(&self) -> Metrics {

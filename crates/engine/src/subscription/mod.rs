@@ -15,7 +15,6 @@
 mod feed;
 mod follower;
 mod hub;
-mod large;
 mod registry;
 mod ring;
 mod state;

@@ -2,6 +2,7 @@
 
 use std::{collections::VecDeque, sync::Arc};
 
+use crate::limits::{MemoryBudget, RingBytes};
 use threadline_core::{
     Batch, Generation, LogSlice, Seq,
     limits::{RING_BATCHES, RING_BYTES},
@@ -16,7 +17,7 @@ pub struct Ring {
     /// Generation of the batches.
     generation: Generation,
     batches: VecDeque<Arc<Batch>>,
-    bytes: usize,
+    bytes: RingBytes,
     /// Newest seq that was in the ring before an offer, and was evicted by that offer's newer events.
     displaced: Seq,
 }
@@ -33,14 +34,20 @@ pub enum Behind {
 
 impl Default for Ring {
     fn default() -> Self {
-        Self { known: Generation(0), generation: Generation(0), batches: VecDeque::new(), bytes: 0, displaced: 0 }
+        Self {
+            known: Generation(0),
+            generation: Generation(0),
+            batches: VecDeque::new(),
+            bytes: RingBytes::default(),
+            displaced: 0,
+        }
     }
 }
 
 impl Ring {
     /// An empty ring, after commits of earlier generations of the store may have been lost.
-    pub fn since(known: Generation) -> Self {
-        Self { known, ..Self::default() }
+    pub fn since(known: Generation, memory: MemoryBudget) -> Self {
+        Self { known, bytes: RingBytes::of(memory), ..Self::default() }
     }
 
     fn end(&self) -> Seq {
@@ -60,7 +67,7 @@ impl Ring {
             if generation < self.generation {
                 return;
             }
-            *self = Self { known: self.known, generation, ..Self::default() };
+            *self = Self { generation, ..Self::since(self.known, self.bytes.memory()) };
         }
         let held = self.end();
         for batch in &slice.0 {
@@ -71,19 +78,30 @@ impl Ring {
             let Some(fresh) = batch.between(end, Seq::MAX) else { continue };
             if fresh.first_seq != end + 1 {
                 self.batches.clear();
-                self.bytes = 0;
+                self.bytes.remove(self.bytes.get());
             }
-            self.bytes += fresh.body.len();
+            self.bytes.add(fresh.body.len());
             self.batches.push_back(fresh);
         }
         // The newest batch stays even if it is larger than the ring.
-        while self.batches.len() > 1 && (self.batches.len() > RING_BATCHES || self.bytes > RING_BYTES) {
+        while self.batches.len() > 1
+            && (self.batches.len() > RING_BATCHES || self.bytes.get() > RING_BYTES || self.bytes.must_give_way())
+        {
             if let Some(oldest) = self.batches.pop_front() {
-                self.bytes -= oldest.body.len();
+                self.bytes.remove(oldest.body.len());
                 if oldest.last_seq <= held {
                     self.displaced = oldest.last_seq;
                 }
             }
+        }
+    }
+
+    /// Drops all but the newest batch, because the memory of the node is short.
+    pub fn give_way(&mut self) {
+        while self.batches.len() > 1
+            && let Some(oldest) = self.batches.pop_front()
+        {
+            self.bytes.remove(oldest.body.len());
         }
     }
 
@@ -116,9 +134,12 @@ impl Ring {
 #[cfg(test)]
 mod tests {
     use bytes::Bytes;
+    use futures_util::FutureExt;
     use threadline_core::{RunId, Timestamp};
+    use tokio::time::Instant;
 
     use super::*;
+    use crate::limits::{BudgetOwner, MemoryKind};
 
     const FIRST: Generation = Generation::FIRST;
 
@@ -185,6 +206,26 @@ mod tests {
             ring.offer(FIRST, FIRST, &slice(seq, seq));
         }
         assert_eq!(ring.batches.len(), RING_BATCHES);
-        assert_eq!(ring.bytes, ring.batches.iter().map(|batch| batch.body.len()).sum::<usize>());
+        assert_eq!(ring.bytes.get(), ring.batches.iter().map(|batch| batch.body.len()).sum::<usize>());
+    }
+
+    #[test]
+    fn a_ring_gives_way_to_what_others_hold() {
+        let memory = MemoryBudget::new(1_000, 0);
+        let mut ring = Ring::since(FIRST, memory.clone());
+        for seq in 1..=3 {
+            ring.offer(FIRST, FIRST, &slice(seq, seq));
+        }
+        assert_eq!((ring.batches.len(), memory.rings()), (3, ring.bytes.get()));
+        let mut held = memory.place(MemoryKind::Answer, &BudgetOwner::default());
+        let taken = held.take(1_000, Instant::now()).now_or_never();
+        assert_eq!(taken, Some(Ok(())), "a ring keeps nobody from memory");
+        assert!(memory.pressed().now_or_never().is_some());
+        ring.give_way();
+        // The newest batch stays, and the next one takes its place.
+        ring.offer(FIRST, FIRST, &slice(4, 4));
+        assert_eq!((ring.batches.len(), seqs(&ring, 3)), (1, Some((4, 4))));
+        drop((held, ring));
+        assert_eq!(memory.rings(), 0);
     }
 }

@@ -1,16 +1,20 @@
 //! A subscription: a cursor that moves over one log, optionally bounded to one run.
 
-use threadline_core::{Epoch, Generation, Judgement, LogSlice, Run, Seq, ThreadKey};
-use threadline_store::{DynStore, Head, StoreError};
-use tokio::sync::watch;
-
-use super::{
-    Hub, Reader, TopicRef, TopicState,
-    follower::FollowerEntry,
-    large::{LargePagePermit, LargePages},
-    ring::Behind,
+use threadline_core::{
+    Epoch, Generation, Judgement, LogSlice, Run, Seq, ThreadKey,
+    limits::{BODY_ROOM_WAIT, LARGE_PAGE_BYTES},
 };
-use crate::metrics::Metrics;
+use threadline_store::{DynStore, Head, StoreError};
+use tokio::{
+    sync::watch,
+    time::{Instant, sleep_until},
+};
+
+use super::{Hub, Reader, TopicRef, TopicState, follower::FollowerEntry, ring::Behind};
+use crate::{
+    limits::{Account, BudgetOwner, BudgetPermit},
+    metrics::Metrics,
+};
 
 /// Item that a subscription delivers, in order.
 #[derive(Debug, Clone)]
@@ -112,10 +116,12 @@ pub struct Subscription {
     live: bool,
     bound: Option<Bound>,
     ended: bool,
-    large_pages: LargePages,
     metrics: Metrics,
-    /// Permits of the page delivered last, if it was large: a reader that requests the next page no longer needs them.
-    permit: Option<LargePagePermit>,
+    /// Memory of the page delivered last, if it was large: a reader that requests the next page no longer needs it.
+    memory: BudgetPermit,
+    /// Account that pages of a replay are charged to, and the time until which the next one must wait.
+    account: Account,
+    rests: Option<Instant>,
     /// Entry in the topic's list of followers.
     place: Option<FollowerEntry>,
 }
@@ -176,9 +182,10 @@ impl Subscription {
             live: false,
             bound,
             ended: false,
-            large_pages: hub.large_pages(),
             metrics: hub.metrics(),
-            permit: None,
+            memory: hub.place(&BudgetOwner::default()),
+            account: Account::default(),
+            rests: None,
             place: None,
         })
     }
@@ -186,6 +193,12 @@ impl Subscription {
     /// Adds the reader to the thread's list of followers. Must be called at most once.
     pub fn shown_as(mut self, reader: Reader) -> Self {
         self.place = Some(self.topic.roll.enter(reader, self.cursor));
+        self
+    }
+
+    /// Takes the memory of large pages from a client's share instead of the node's, and charges replays to its account.
+    pub(crate) fn within(mut self, memory: BudgetPermit, account: Account) -> Self {
+        (self.memory, self.account) = (memory, account);
         self
     }
 
@@ -211,7 +224,7 @@ impl Subscription {
 
     /// Waits for the next delivery; `None` after [`Delivery::Ended`]. Dropping the future loses nothing.
     pub async fn next(&mut self) -> Result<Option<Delivery>, StoreError> {
-        self.permit = None;
+        self.memory.release();
         loop {
             if self.ended {
                 return Ok(None);
@@ -268,6 +281,15 @@ impl Subscription {
                     };
                     return Ok(Some(Delivery::FellBehind(self.cursor)));
                 }
+                if let Some(until) = self.rests {
+                    tokio::select! {
+                        () = sleep_until(until) => self.rests = None,
+                        changed = self.watch.changed() => if changed.is_err() {
+                            return Ok(self.end(EndReason::ThreadDeleted));
+                        }
+                    }
+                    continue;
+                }
                 let page = match self.page().await {
                     // No later attempt reads these events: the subscription ends, and others of the same client do not.
                     Err(StoreError::Damaged { key, first_seq, last_seq }) => {
@@ -283,12 +305,13 @@ impl Subscription {
                     // The log was written in another generation meanwhile: the cursor is judged first.
                     continue;
                 }
-                if let Some(needed) = LargePages::needed(&page).filter(|_| self.permit.is_none()) {
-                    self.permit = self.large_pages.take(needed);
-                    if self.permit.is_none() {
+                let bytes = page.bytes();
+                if bytes > LARGE_PAGE_BYTES && self.memory.bytes() == 0 {
+                    let needed = bytes.min(self.memory.most());
+                    if self.memory.take(needed, Instant::now()).await.is_err() {
                         // The page is dropped while waiting, so that waiting costs no memory; the page is read again.
                         drop(page);
-                        self.permit = self.large_pages.wait(needed).await;
+                        while self.memory.take(needed, Instant::now() + BODY_ROOM_WAIT).await.is_err() {}
                         continue;
                     }
                 }
@@ -309,7 +332,7 @@ impl Subscription {
 
     /// The next page. A page that is not in memory is read by a separate task: one follower may read for all, and its
     /// own future may not be polled for long, because its client does not read.
-    async fn page(&self) -> Result<Option<(Generation, LogSlice)>, StoreError> {
+    async fn page(&mut self) -> Result<Option<(Generation, LogSlice)>, StoreError> {
         let (generation, cursor) = (self.generation, self.cursor);
         if let Some(slice) = self.topic.in_memory(generation, cursor) {
             self.metrics.following.ring_hits.inc();
@@ -318,7 +341,12 @@ impl Subscription {
         let (topic, store) = (self.topic.clone(), self.store.0.clone());
         let (metrics, known) = (self.metrics.clone(), store.lineage().generation());
         let read = tokio::spawn(async move { topic.page(store.as_ref(), known, generation, cursor, &metrics).await });
-        read.await.map_err(|error| StoreError::Unavailable(format!("a read was cut short: {error}")))?
+        let page = read.await.map_err(|error| StoreError::Unavailable(format!("a read was cut short: {error}")))??;
+        // Live events cost their readers nothing.
+        if let Some((_, slice)) = page.as_ref().filter(|_| !self.live) {
+            self.rests = self.account.charge(slice.bytes());
+        }
+        Ok(page)
     }
 
     /// Moves the cursor over a page; `None` if the page has no event for this reader.

@@ -12,7 +12,7 @@ use super::{
     ring::{Behind, Ring},
     state::TopicState,
 };
-use crate::metrics::Metrics;
+use crate::{limits::MemoryBudget, metrics::Metrics};
 
 /// A followed incarnation of a thread: its newest known head and its newest events.
 #[derive(Debug)]
@@ -20,6 +20,7 @@ pub struct Topic {
     key: ThreadKey,
     state: watch::Sender<TopicState>,
     ring: Mutex<Ring>,
+    memory: MemoryBudget,
     filling: tokio::sync::Mutex<()>,
     pub(super) roll: Roll,
 }
@@ -29,11 +30,12 @@ pub type TopicRef = RegistryGuard<ThreadKey, Topic>;
 
 impl Topic {
     /// A topic of which nothing is known yet, in this generation of the store.
-    pub(super) fn new(key: ThreadKey, known: Generation) -> Self {
+    pub(super) fn new(key: ThreadKey, known: Generation, memory: MemoryBudget) -> Self {
         Self {
             key,
             state: watch::Sender::new(TopicState { known, ..TopicState::UNKNOWN }),
-            ring: Mutex::new(Ring::since(known)),
+            ring: Mutex::new(Ring::since(known, memory.clone())),
+            memory,
             filling: tokio::sync::Mutex::default(),
             roll: Roll::default(),
         }
@@ -68,8 +70,13 @@ impl Topic {
     /// Forgets events and state: in this generation of the store, commits may be missing. Followers wait until the state
     /// is known again.
     pub(super) fn reset(&self, known: Generation) {
-        *self.ring() = Ring::since(known);
+        *self.ring() = Ring::since(known, self.memory.clone());
         self.state.send_modify(|state| state.reset(known));
+    }
+
+    /// Drops events in memory that the store has, because the memory of the node is short.
+    pub(super) fn give_way(&self) {
+        self.ring().give_way();
     }
 
     fn ring(&self) -> std::sync::MutexGuard<'_, Ring> {

@@ -4,6 +4,7 @@ pub(crate) mod clock_guard;
 pub(crate) mod feed_writer;
 pub(crate) mod jobs;
 pub(crate) mod retention;
+pub(crate) mod rings;
 pub(crate) mod run_notices;
 pub(crate) mod snapshots;
 pub(crate) mod sweeps;

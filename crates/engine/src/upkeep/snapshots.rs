@@ -5,10 +5,11 @@ use threadline_core::{
     limits::{COMMIT_QUEUE, SNAPSHOT_EVENTS, SNAPSHOT_MIN_BYTES, SNAPSHOT_SHARE},
     projection::{conversation::Conversation, spacing},
 };
-use threadline_store::{Snapshot, StoreError, Unprojected};
+use threadline_store::{Snapshot, Unprojected};
 use tokio::sync::mpsc;
 
 use crate::{
+    ProjectionError,
     after_commit::{AfterCommit, Commit, RowChange},
     lifecycle::Lifecycle,
     read::projections::{Folded, Folder, aside},
@@ -67,14 +68,14 @@ pub(crate) async fn run(folder: Folder, lifecycle: Lifecycle, mut due: mpsc::Rec
     }
 }
 
-async fn make(folder: &Folder, key: ThreadKey) -> Result<(), StoreError> {
+async fn make(folder: &Folder, key: ThreadKey) -> Result<(), ProjectionError> {
     let Some(lacking) = folder.store.unprojected(key, Conversation::VERSION).await? else { return Ok(()) };
     if !is_due(&lacking) {
         return Ok(());
     }
     let seq = lacking.since + lacking.events;
-    let (mut conversation, since) = folder.snapshot(key, seq).await?;
-    if folder.fold(key, &mut conversation, since, seq, &None).await? != Folded::Done {
+    let (mut conversation, since) = folder.snapshot(key, seq, None).await?;
+    if folder.fold(key, &mut conversation, since, seq, None).await? != Folded::Done {
         return Ok(());
     }
     let body = aside(move || conversation.encode()).await?.into();
@@ -83,5 +84,6 @@ async fn make(folder: &Folder, key: ThreadKey) -> Result<(), StoreError> {
         seqs.into_iter().partition(|(_, version)| *version == Conversation::VERSION);
     let mut dropped = spacing::superfluous(ours.into_iter().map(|(seq, _)| seq), seq);
     dropped.extend(foreign.into_iter().map(|(seq, _)| seq));
-    folder.store.put_snapshot(key, Snapshot { seq, version: Conversation::VERSION, body }, &dropped).await
+    folder.store.put_snapshot(key, Snapshot { seq, version: Conversation::VERSION, body }, &dropped).await?;
+    Ok(())
 }

@@ -81,6 +81,7 @@ impl Conversations {
             Err(ProjectionError::LogReplaced(replaced)) => return Err(CompleteRunError::LogReplaced(replaced)),
             // Without a position, none is ahead.
             Err(ProjectionError::CursorAhead { .. }) => return Err(CompleteRunError::ThreadNotFound),
+            Err(ProjectionError::Limited(limited)) => return Err(CompleteRunError::Limited(limited)),
             Err(ProjectionError::Store(error)) => return Err(error.into()),
         };
         let used: HashSet<&str> = projected.conversation.messages().map(|message| message.id()).collect();

@@ -185,6 +185,7 @@ impl Conversations {
             }
             Err(ProjectionError::ThreadNotFound) => return Err(SaveError::ThreadNotFound),
             Err(ProjectionError::ConversationTooLarge) => return Err(SaveError::ConversationTooLarge),
+            Err(ProjectionError::Limited(limited)) => return Err(limited.into()),
             Err(ProjectionError::Store(error)) => return Err(error.into()),
             Ok(projected) => projected,
         };

@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 use threadline_core::{
     AgentId, CreatedThread, FeedCursor, ListOrder, ListPosition, NameSearch, NameSource, NewThread, Principal, Seq,
     Thread, ThreadId, ThreadPatch, UserId,
-    limits::{MAX_PAGE, SEARCH_BYTES, SEARCH_ROWS},
+    limits::{MAX_PAGE, SEARCH_BYTES, SEARCH_ROWS, SEARCHED_ROW_BYTES},
 };
 use threadline_store::{DynStore, ListThreads, StoreError, ThreadPage};
 
@@ -15,6 +15,7 @@ use crate::{
     after_commit::Listeners,
     directory::Directory,
     lifecycle::Lifecycle,
+    limits::FairQueue,
     records::{ThreadAt, ThreadRef, acting_user},
     upkeep::feed_writer::FeedWriter,
     usecases::thread_fields::{canonical, check_metadata, check_name, fingerprint, merged},
@@ -83,6 +84,7 @@ pub(crate) struct ThreadDeps {
     pub feed_writer: Arc<FeedWriter>,
     pub listeners: Listeners,
     pub lifecycle: Lifecycle,
+    pub queue: FairQueue,
 }
 
 impl Threads {
@@ -177,17 +179,25 @@ impl Threads {
             limit: request.limit.clamp(1, MAX_PAGE),
         };
         match request.search {
-            Some(search) => Ok(self.search(list, &search).await?),
+            Some(search) => self.search(principal, list, &search).await,
             None => Ok(self.deps.store.list_threads(list).await?),
         }
     }
 
-    /// Reads pages of a list and keeps the threads whose name matches.
-    async fn search(&self, mut list: ListThreads, search: &NameSearch) -> Result<ThreadPage, StoreError> {
+    /// Reads pages of a list, each in a slice of the queue, and keeps the threads whose name matches.
+    async fn search(
+        &self,
+        principal: &Principal,
+        mut list: ListThreads,
+        search: &NameSearch,
+    ) -> Result<ThreadPage, ListError> {
+        let mut work = self.deps.queue.begin(principal).await?;
         let limit = std::mem::replace(&mut list.limit, MAX_PAGE);
         let (mut found, mut feed_cursor, mut looked_at) = (Vec::new(), None, 0);
         for _ in 0..SEARCH_ROWS / MAX_PAGE {
+            work.go_on().await?;
             let page = self.deps.store.list_threads(list.clone()).await?;
+            work.done(page.threads.len() * SEARCHED_ROW_BYTES, page.threads.len());
             // The cursor of the first page: changes during later reads are reported after it.
             let feed_cursor = *feed_cursor.get_or_insert(page.feed_cursor);
             let last = page.threads.len();

@@ -11,9 +11,10 @@ use std::{
 use tokio::{
     io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf},
     runtime::Handle,
-    sync::OwnedSemaphorePermit,
     time,
 };
+
+use threadline_engine::limits::ConnectionPlace;
 
 /// Longest time for which input is discarded after the last byte was sent.
 const LINGER: Duration = Duration::from_secs(5);
@@ -23,18 +24,18 @@ pub trait Connection: AsyncRead + AsyncWrite + Unpin + Send + 'static {}
 
 impl<S: AsyncRead + AsyncWrite + Unpin + Send + 'static> Connection for S {}
 
-/// Connection that lingers after its drop, unless its peer has closed it before.
+/// Connection that lingers after its drop, unless its peer has closed it before, or it was cut.
 #[derive(Debug)]
 pub struct LingeringClose<S: Connection> {
     stream: Option<S>,
-    /// Permit of the connection, held until its very end, including the time as a socket.
-    place: Option<OwnedSemaphorePermit>,
+    /// Place of the connection, held until its very end, including the time as a socket.
+    place: Option<ConnectionPlace>,
     ended: bool,
 }
 
 impl<S: Connection> LingeringClose<S> {
-    /// Wraps a connection, with its permit.
-    pub fn new(stream: S, place: Option<OwnedSemaphorePermit>) -> Self {
+    /// Wraps a connection, with its place.
+    pub fn new(stream: S, place: Option<ConnectionPlace>) -> Self {
         Self { stream: Some(stream), place, ended: false }
     }
 
@@ -45,7 +46,8 @@ impl<S: Connection> LingeringClose<S> {
 
 impl<S: Connection> Drop for LingeringClose<S> {
     fn drop(&mut self) {
-        if let Some(stream) = self.stream.take().filter(|_| !self.ended)
+        let is_cut = self.place.as_ref().is_some_and(ConnectionPlace::is_cut);
+        if let Some(stream) = self.stream.take().filter(|_| !self.ended && !is_cut)
             && let Ok(runtime) = Handle::try_current()
         {
             let place = self.place.take();

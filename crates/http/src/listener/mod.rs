@@ -9,16 +9,15 @@ use std::{
     io,
     net::{IpAddr, SocketAddr},
     os::fd::AsRawFd,
-    sync::Arc,
     time::Duration,
 };
 
-use axum::Router;
-use hyper::{Request, body::Incoming, server::conn::http1};
-use hyper_util::{
-    rt::{TokioIo, TokioTimer},
-    service::TowerToHyperService,
+use axum::{
+    Router,
+    http::{Request, StatusCode},
 };
+use hyper::{body::Incoming, server::conn::http1, service::service_fn};
+use hyper_util::rt::{TokioIo, TokioTimer};
 use socket2::{SockRef, TcpKeepalive};
 use threadline_core::{
     Limits,
@@ -27,15 +26,18 @@ use threadline_core::{
         KEPT_FILES, MAX_HEAD_BYTES, MAX_HEADERS, SPARE_CONNECTIONS, WRITE_GRACE,
     },
 };
-use threadline_engine::metrics::Metrics;
+use threadline_engine::{
+    limits::{ConnectionPlace, ConnectionRefused, Connections, Peer},
+    metrics::Metrics,
+};
 use tokio::{
     net::{TcpListener, TcpStream},
-    sync::Semaphore,
     time,
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tower::ServiceExt;
 
+use crate::egress::Network;
 use crate::listener::{
     lingering_close::{Connection, LingeringClose},
     write_timeout::WriteTimeout,
@@ -115,18 +117,46 @@ impl Listener for TcpListener {
 }
 
 /// Connections that a listener takes.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct ConnectionBounds {
     /// Connections served at once, sockets included.
     most: usize,
     /// First file descriptor that is kept back from this listener.
     kept_from: Option<i32>,
+    strangers: Option<Strangers>,
+}
+
+/// Bounds of connections of other machines.
+#[derive(Debug, Clone)]
+struct Strangers {
+    /// Connections of one address; 0 is no limit.
+    per_address: usize,
+    proxies: Vec<Network>,
 }
 
 impl ConnectionBounds {
     /// Takes up to `most` connections.
     pub fn new(most: usize) -> Self {
-        Self { most, kept_from: None }
+        Self { most, kept_from: None, strangers: None }
+    }
+
+    /// Bounds the connections of each other machine, and those on which nobody was authenticated. Proxies are exempt.
+    pub fn of_strangers(self, per_address: usize, proxies: Vec<Network>) -> Self {
+        Self { strangers: Some(Strangers { per_address, proxies }), ..self }
+    }
+
+    fn connections(&self) -> Connections {
+        Connections::new(self.most, self.strangers.as_ref().map_or(0, |strangers| strangers.per_address))
+    }
+
+    fn peer(&self, address: Option<IpAddr>) -> Peer {
+        match (address, &self.strangers) {
+            (Some(address), Some(strangers)) if !Network::Loopback.holds(address) => {
+                let is_proxy = strangers.proxies.iter().any(|network| network.holds(address));
+                if is_proxy { Peer::Proxy } else { Peer::Address(address) }
+            }
+            _ => Peer::Loopback,
+        }
     }
 
     /// Keeps the last [`KEPT_FILES`] of `files`, the number of files that this process may have open, for other uses: at
@@ -138,13 +168,14 @@ impl ConnectionBounds {
 
     /// True if a connection has one of the files that are kept back. A new file gets the lowest free number, so almost
     /// all lower numbers are in use then.
-    fn exceeds_files(self, descriptor: Option<i32>) -> bool {
+    fn exceeds_files(&self, descriptor: Option<i32>) -> bool {
         self.kept_from.zip(descriptor).is_some_and(|(kept_from, number)| number >= kept_from)
     }
 }
 
-/// Name of the limit of connections in the metrics.
+/// Names of the limits of connections in the metrics.
 const CONNECTION_LIMIT: &str = "connections";
+const ADDRESS_LIMIT: &str = "connectionsPerAddress";
 
 /// Timeouts of the server towards its clients.
 #[derive(Debug, Clone, Copy)]
@@ -213,9 +244,9 @@ pub struct Serving {
 pub async fn serve<L: Listener>(listener: L, serving: Serving) {
     let Serving { router, connections, draining, bounds, timeouts, metrics } = serving;
     if let Some(metrics) = &metrics {
-        metrics.know_limits([CONNECTION_LIMIT]);
+        metrics.know_limits([CONNECTION_LIMIT, ADDRESS_LIMIT]);
     }
-    let (places, spare) = (Arc::new(Semaphore::new(bounds.most)), Arc::new(Semaphore::new(SPARE_CONNECTIONS)));
+    let (places, spare) = (bounds.connections(), Connections::new(SPARE_CONNECTIONS, 0));
     loop {
         let accepted = tokio::select! {
             accepted = listener.accept() => accepted,
@@ -230,19 +261,28 @@ pub async fn serve<L: Listener>(listener: L, serving: Serving) {
                 continue;
             }
         };
-        let place = Some(places.clone()).filter(|_| !bounds.exceeds_files(L::descriptor(&stream)));
-        if let Some(place) = place.and_then(|places| places.try_acquire_owned().ok()) {
-            let peer = L::peer(&stream);
-            let stream = LingeringClose::new(stream, Some(place));
-            connections.spawn(serve_one(stream, peer, router.clone(), draining.clone(), timeouts));
-            continue;
-        }
+        let peer = L::peer(&stream);
+        let place = if bounds.exceeds_files(L::descriptor(&stream)) {
+            Err(ConnectionRefused::All)
+        } else {
+            places.enter(bounds.peer(peer))
+        };
+        let refused = match place {
+            Ok(place) => {
+                connections.spawn(serve_one(stream, peer, place, router.clone(), draining.clone(), timeouts));
+                continue;
+            }
+            Err(refused) => refused,
+        };
         if let Some(metrics) = &metrics {
-            metrics.limited(CONNECTION_LIMIT);
+            metrics.limited(match refused {
+                ConnectionRefused::All => CONNECTION_LIMIT,
+                ConnectionRefused::Address => ADDRESS_LIMIT,
+            });
         }
         // Without a spare place the connection is closed at once.
-        if let Ok(place) = spare.clone().try_acquire_owned() {
-            tokio::spawn(refusal::refuse(LingeringClose::new(stream, Some(place))));
+        if let Ok(place) = spare.enter(Peer::Loopback) {
+            tokio::spawn(refusal::refuse(LingeringClose::new(stream, Some(place)), refused));
         }
     }
     drop(listener);
@@ -253,20 +293,36 @@ pub async fn serve<L: Listener>(listener: L, serving: Serving) {
 }
 
 async fn serve_one(
-    stream: LingeringClose<impl Connection>,
+    stream: impl Connection,
     peer: Option<IpAddr>,
+    place: ConnectionPlace,
     router: Router,
     draining: CancellationToken,
     timeouts: Timeouts,
 ) {
+    let mark = place.mark();
+    let stream = LingeringClose::new(stream, Some(place));
     let io = TokioIo::new(WriteTimeout::new(stream, timeouts.write, timeouts.slowest_read));
-    let service = router.map_request(move |mut request: Request<Incoming>| {
+    let service = service_fn(|mut request: Request<Incoming>| {
+        mark.is_served();
+        request.extensions_mut().insert(mark.clone());
         if let Some(peer) = peer {
             request.extensions_mut().insert(PeerAddress(peer));
         }
-        request
+        let answer = router.clone().oneshot(request);
+        let mark = mark.clone();
+        async move {
+            let answer = answer.await;
+            // Only the authenticated get a socket.
+            let is_socket = answer.as_ref().is_ok_and(|answer| answer.status() == StatusCode::SWITCHING_PROTOCOLS);
+            if is_socket {
+                mark.is_known()
+            } else {
+                mark.waits()
+            }
+            answer
+        }
     });
-    let service = TowerToHyperService::new(service);
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(timeouts.header)
@@ -278,6 +334,10 @@ async fn serve_one(
     let mut connection = std::pin::pin!(connection);
     let result = tokio::select! {
         result = connection.as_mut() => result,
+        () = mark.cut() => {
+            tracing::debug!("an unknown connection gives way to others");
+            return;
+        }
         () = draining.cancelled() => {
             connection.as_mut().graceful_shutdown();
             connection.await

@@ -11,6 +11,7 @@ use axum::{
 use hyper::{body::Incoming, server::conn::http1, service::service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use threadline_core::limits::{MAX_HEAD_BYTES, MAX_HEADERS, REFUSAL_RETRY_AFTER, REFUSAL_TIMEOUT};
+use threadline_engine::limits::ConnectionRefused;
 use tokio::time;
 
 use crate::{
@@ -20,7 +21,7 @@ use crate::{
 };
 
 /// Answers the first request of a connection, whose body is not read, and closes the connection.
-pub(super) async fn refuse(stream: LingeringClose<impl Connection>) {
+pub(super) async fn refuse(stream: LingeringClose<impl Connection>, refused: ConnectionRefused) {
     let answer = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(REFUSAL_TIMEOUT)
@@ -28,7 +29,10 @@ pub(super) async fn refuse(stream: LingeringClose<impl Connection>) {
         .max_buf_size(MAX_HEAD_BYTES)
         // Without keep-alive the answer has the header `Connection: close`.
         .keep_alive(false)
-        .serve_connection(TokioIo::new(stream), service_fn(too_many));
+        .serve_connection(
+            TokioIo::new(stream),
+            service_fn(async |_: Request<Incoming>| Ok::<_, Infallible>(too_many(refused).await)),
+        );
     match time::timeout(REFUSAL_TIMEOUT, answer).await {
         Ok(Ok(())) => {}
         Ok(Err(error)) => tracing::debug!(%error, "a refused connection ended early"),
@@ -36,8 +40,12 @@ pub(super) async fn refuse(stream: LingeringClose<impl Connection>) {
     }
 }
 
-async fn too_many(_: Request<Incoming>) -> Result<Response<Body>, Infallible> {
+async fn too_many(refused: ConnectionRefused) -> Response<Body> {
     let wait = u64::try_from(REFUSAL_RETRY_AFTER.as_millis()).unwrap_or(u64::MAX);
-    let problem = Problem::new(ProblemType::TooManyConnections, "the server has reached its limit of open connections");
-    Ok(protect(problem.retry_after(wait).into_response()).await)
+    let detail = match refused {
+        ConnectionRefused::All => "the server has reached its limit of open connections",
+        ConnectionRefused::Address => "this address has reached its limit of open connections",
+    };
+    let problem = Problem::new(ProblemType::TooManyConnections, detail);
+    protect(problem.retry_after(wait).into_response()).await
 }

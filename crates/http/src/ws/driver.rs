@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::FutureExt;
-use threadline_core::Principal;
+use threadline_core::{Principal, limits::SOCKET_PINGS};
 use threadline_engine::{
     close_schedule::CloseTurn,
     metrics::{GaugeGuard, Metrics},
@@ -88,7 +88,7 @@ where
     T: AsyncRead + AsyncWrite + Unpin + Send,
 {
     let _present = GaugeGuard::new(&env.metrics.sockets);
-    let mut driver = Driver { socket, protocol, env, ping: None };
+    let mut driver = Driver { socket, protocol, env, ping: None, pings: Pings::default() };
     let end = driver.serve().await;
     driver.end(end).await;
 }
@@ -100,7 +100,7 @@ where
     T: AsyncRead + AsyncWrite + Unpin + Send,
 {
     let _present = GaugeGuard::new(&env.metrics.sockets);
-    Driver { socket, protocol, env, ping: None }.end(End::Close(code)).await;
+    Driver { socket, protocol, env, ping: None, pings: Pings::default() }.end(End::Close(code)).await;
 }
 
 struct Driver<P, T> {
@@ -109,6 +109,23 @@ struct Driver<P, T> {
     env: SocketEnv,
     /// Ping to be written with the next flush.
     ping: Option<Message>,
+    pings: Pings,
+}
+
+/// Pings of the client: the time at which as many as allowed may come at once again.
+#[derive(Default)]
+struct Pings(Option<Instant>);
+
+impl Pings {
+    fn came(&mut self, now: Instant) {
+        let each = Duration::from_secs(1) / SOCKET_PINGS;
+        self.0 = Some(self.0.map_or(now, |rested| rested.max(now)) + each);
+    }
+
+    /// Time until which a client that pings too often is not read; `None` if it is read now.
+    fn pause(&self, now: Instant) -> Option<Instant> {
+        self.0.and_then(|rested| rested.checked_sub(Duration::from_secs(1))).filter(|until| *until > now)
+    }
 }
 
 impl<P: Protocol, T: AsyncRead + AsyncWrite + Unpin + Send> Driver<P, T> {
@@ -137,13 +154,19 @@ impl<P: Protocol, T: AsyncRead + AsyncWrite + Unpin + Send> Driver<P, T> {
                 heard = Instant::now();
             }
             before = reading;
+            // A pause for pings gives no message its timeout again: else pings would keep half of one alive.
+            let rests = self.pings.pause(Instant::now());
+            if rests.is_some() && self.socket.is_overdue() {
+                return End::Close(CloseCode::MessageTimeout);
+            }
+            let waits = paused.or(rests);
             let turn = tokio::select! {
-                message = self.socket.recv(), if reading == Reading::Open => {
+                message = self.socket.recv(), if reading == Reading::Open && rests.is_none() => {
                     let read = self.read(message).await;
                     heard = Instant::now();
                     read
                 }
-                () = time::sleep_until(paused.unwrap_or(heard)), if paused.is_some() => Ok(()),
+                () = time::sleep_until(waits.unwrap_or(heard)), if waits.is_some() => Ok(()),
                 ready = self.protocol.ready() => ready.map_err(End::Close),
                 _ = beat.tick() => {
                     if paused.is_none() && heard.elapsed() > self.env.idle {
@@ -172,11 +195,12 @@ impl<P: Protocol, T: AsyncRead + AsyncWrite + Unpin + Send> Driver<P, T> {
                 Some(Ok(Message::Binary(_))) if P::BINARY == Binary::Refused => {
                     end = Err(End::Close(CloseCode::BadFrame));
                 }
-                Some(Ok(Message::Binary(_) | Message::Ping(_) | Message::Pong(_) | Message::Frame(_))) => {}
+                Some(Ok(Message::Ping(_) | Message::Pong(_))) => self.pings.came(Instant::now()),
+                Some(Ok(Message::Binary(_) | Message::Frame(_))) => {}
                 Some(Ok(Message::Close(_))) | None => end = Err(End::Gone),
                 Some(Err(error)) => end = Err(read_error(&error).map_or(End::Gone, End::Close)),
             }
-            let more = end.is_ok() && self.protocol.takes_more();
+            let more = end.is_ok() && self.protocol.takes_more() && self.pings.pause(Instant::now()).is_none();
             next = if more { self.socket.recv().now_or_never() } else { None };
         }
         self.protocol.end_turn().await.map_err(End::Close)?;

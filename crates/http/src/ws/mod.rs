@@ -4,6 +4,7 @@
 pub mod close;
 mod deadline;
 pub mod driver;
+mod frames;
 pub mod protocol;
 #[cfg(test)]
 mod tests;
@@ -35,6 +36,7 @@ use close::CloseCode;
 
 use deadline::MessageDeadline;
 use threadline_core::limits::{SOCKET_READ_BUFFER, SOCKET_WRITE_BUFFER};
+use threadline_engine::limits::BudgetPermit;
 
 use crate::problem::Problem;
 
@@ -48,7 +50,7 @@ pub struct Upgrade {
 }
 
 /// Subprotocol of a socket, and limits of its messages.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug)]
 pub struct Terms {
     /// The subprotocol of the socket, if the client requests it.
     pub protocol: &'static str,
@@ -56,6 +58,8 @@ pub struct Terms {
     pub largest: usize,
     /// Timeout of a complete message.
     pub message: Duration,
+    /// Permit for the memory of incomplete messages.
+    pub memory: BudgetPermit,
 }
 
 fn token(headers: &HeaderMap, name: HeaderName, wanted: &str) -> bool {
@@ -105,7 +109,7 @@ impl Upgrade {
         terms: Terms,
         serve: impl FnOnce(WebSocket) -> F + Send + 'static,
     ) -> Response {
-        let on_upgrade = self.on_upgrade;
+        let (on_upgrade, protocol) = (self.on_upgrade, terms.protocol);
         tokio::spawn(async move {
             // A client that disconnected before the switch is not served.
             let Ok(upgraded) = on_upgrade.await else { return };
@@ -118,8 +122,8 @@ impl Upgrade {
         if let Ok(accept) = HeaderValue::from_str(&self.accept) {
             headers.insert(header::SEC_WEBSOCKET_ACCEPT, accept);
         }
-        if self.protocols.iter().any(|asked| asked == terms.protocol) {
-            headers.insert(header::SEC_WEBSOCKET_PROTOCOL, HeaderValue::from_static(terms.protocol));
+        if self.protocols.iter().any(|asked| asked == protocol) {
+            headers.insert(header::SEC_WEBSOCKET_PROTOCOL, HeaderValue::from_static(protocol));
         }
         response
     }
@@ -132,7 +136,7 @@ pub struct WebSocket<T = TokioIo<Upgraded>>(WebSocketStream<MessageDeadline<T>>)
 impl<T: AsyncRead + AsyncWrite + Unpin> WebSocket<T> {
     /// The server's side of a connection after the handshake.
     async fn accepted(io: T, terms: Terms) -> Self {
-        let io = MessageDeadline::new(io, terms.message);
+        let io = MessageDeadline::new(io, terms.message, terms.memory);
         let config = WebSocketConfig::default()
             .read_buffer_size(SOCKET_READ_BUFFER)
             .write_buffer_size(SOCKET_WRITE_BUFFER)
@@ -171,6 +175,11 @@ impl<T: AsyncRead + AsyncWrite + Unpin> WebSocket<T> {
         };
         // A client that does not answer is disconnected.
         let _ = time::timeout(patience, closing).await;
+    }
+
+    /// True if an incomplete message has had its time.
+    fn is_overdue(&self) -> bool {
+        self.0.get_ref().is_overdue()
     }
 
     /// Restarts the timeout of an incomplete message, because the client was not read meanwhile.

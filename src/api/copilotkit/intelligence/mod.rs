@@ -12,6 +12,7 @@ pub mod legacy;
 pub mod list_positions;
 mod lock;
 pub mod reading;
+pub mod scanned_cursors;
 mod sockets;
 mod threads;
 pub mod topics;

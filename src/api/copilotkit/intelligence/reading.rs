@@ -6,11 +6,11 @@ use axum::{Json as Answer, extract::State, response::Response};
 use serde::{Deserialize, Serialize};
 use serde_json::{json, value::RawValue};
 use threadline_core::{
-    Principal, ReadFrom, ThreadId, json as text,
+    Principal, ThreadId, json as text,
     limits::{MAX_EVENT_PAGE, MAX_INSPECTED_BYTES},
     projection::conversation::Conversation,
 };
-use threadline_engine::{PageRequest, ReadError};
+use threadline_engine::ReadError;
 use threadline_http::{
     extract::{Caller, InThread, Params},
     problem::{Problem, ProblemDocument},
@@ -126,20 +126,18 @@ pub async fn events(
 
 /// `{"events": […]}` in the form of the inspector; no events if the thread does not exist.
 pub async fn events_document(state: &ApiState, principal: &Principal, id: &ThreadId) -> Result<Vec<u8>, Problem> {
-    let mut pages = Vec::new();
-    let (mut bytes, mut before, mut epoch, mut more) = (0, u64::MAX, None, true);
-    while more && bytes < MAX_INSPECTED_BYTES {
-        let from = ReadFrom::Before(before);
-        let request = PageRequest { from, limit: MAX_EVENT_PAGE, epoch, run: None, wait: None };
-        let page = match state.service.events.page(principal, id, request).await {
-            Err(ReadError::ThreadNotFound) => break,
-            page => page?,
+    let mut log = state.service.events.backwards(principal, id, MAX_EVENT_PAGE);
+    let (mut pages, mut bytes, mut more) = (Vec::new(), 0, false);
+    while bytes < MAX_INSPECTED_BYTES {
+        let page = match log.next().await {
+            Ok(None) | Err(ReadError::ThreadNotFound) => break,
+            Ok(Some(page)) => page,
+            Err(error) => return Err(error.into()),
         };
-        (before, epoch, more) = (page.cursor, Some(page.epoch), page.has_more);
+        more = page.has_more;
         bytes += page.slice.bytes();
         pages.push(page.slice);
     }
-    let more = more && !pages.is_empty();
     let mut out = Vec::with_capacity(bytes + 128);
     out.extend_from_slice(b"{\"events\":[");
     let begin = out.len();
@@ -175,13 +173,14 @@ pub async fn state_document(state: &ApiState, principal: &Principal, id: &Thread
     let raw = |value: String| RawValue::from_string(value).unwrap_or_default();
     // Pages are read backwards to the newest snapshot, and the deltas on the way are kept.
     let mut after: Vec<Vec<u8>> = Vec::new();
-    let (mut before, mut epoch) = (u64::MAX, None);
+    let mut log = state.service.events.backwards(principal, id, MAX_EVENT_PAGE);
     loop {
-        let from = ReadFrom::Before(before);
-        let request = PageRequest { from, limit: MAX_EVENT_PAGE, epoch, run: None, wait: None };
-        let page = match state.service.events.page(principal, id, request).await {
-            Err(ReadError::ThreadNotFound) => return Ok(raw(json!({ "kind": "no-snapshot" }).to_string())),
-            page => page?,
+        let page = match log.next().await {
+            Ok(None) | Err(ReadError::ThreadNotFound) => {
+                return Ok(raw(json!({ "kind": "no-snapshot" }).to_string()));
+            }
+            Ok(Some(page)) => page,
+            Err(error) => return Err(error.into()),
         };
         let mut found = false;
         let events: Vec<&[u8]> = page.slice.events().map(|(_, event, _)| event).collect();
@@ -199,10 +198,9 @@ pub async fn state_document(state: &ApiState, principal: &Principal, id: &Thread
         if found {
             break;
         }
-        if !page.has_more || after.iter().map(Vec::len).sum::<usize>() > MAX_INSPECTED_BYTES {
+        if after.iter().map(Vec::len).sum::<usize>() > MAX_INSPECTED_BYTES {
             return Ok(raw(json!({ "kind": "no-snapshot" }).to_string()));
         }
-        (before, epoch) = (page.cursor, Some(page.epoch));
     }
     let mut conversation = Conversation::default();
     for event in after.iter().rev() {

@@ -12,7 +12,6 @@ mod runs;
 mod single;
 mod stream;
 mod suggest;
-pub mod suggestion_limit;
 mod threads;
 
 use axum::extract::Request;

@@ -10,19 +10,17 @@ use axum::{
 };
 use futures_util::StreamExt;
 use threadline_core::{
-    Limit, Principal,
+    Principal,
     agent::Agent,
     json as text,
-    limits::{MAX_SUGGESTING, QUOTA_RETRY},
     projection::closing::{Ending, OpenParts},
 };
-use threadline_engine::StoreError;
+use threadline_engine::{StoreError, limits::StreamPermit};
 use threadline_http::{
     extract::{Caller, InAgent},
     problem::{Problem, ProblemDocument},
     sse::{self, EventSource, Farewell},
 };
-use tokio::sync::OwnedSemaphorePermit;
 
 use super::stream::{Telling, write};
 use crate::{
@@ -69,14 +67,10 @@ pub async fn answer(
     agent: &Agent,
     input: ClientInput,
 ) -> Result<Response, Problem> {
-    // Suggestions are no runs and do not count as runs. A principal that may start no run gets no suggestions, and
-    // their number at a time is limited.
+    // Suggestions are no runs and do not count as runs. A principal that may start no run gets no suggestions, and at
+    // most as many at a time as it may have active runs.
     state.service.runs.check_room(principal).await?;
-    let permit = state
-        .copilotkit
-        .suggestions
-        .permit(principal)
-        .ok_or_else(|| state.http.quota.refuse(Limit::UserRuns, MAX_SUGGESTING as u64, QUOTA_RETRY))?;
+    let permit = state.http.quota.suggest(principal)?;
     let place = state.http.quota.open(principal)?;
     let asked = state.agents.ask(principal, agent, input)?;
     let telling = Telling::new(asked.thread.clone(), asked.run.clone(), false);
@@ -89,7 +83,7 @@ struct Suggestions {
     telling: Telling,
     open: OpenParts,
     over: bool,
-    _permit: OwnedSemaphorePermit,
+    _permit: StreamPermit,
 }
 
 impl EventSource for Suggestions {

@@ -11,6 +11,7 @@ use std::{
 use futures_util::{SinkExt, StreamExt};
 use threadline_engine::{
     close_schedule::CloseSchedule,
+    limits::{BudgetOwner, MemoryBudget, MemoryKind},
     metrics::{GaugeSnapshot, Metrics},
 };
 use tokio::{
@@ -172,7 +173,8 @@ async fn serve<const THOROUGH: bool>(buffer: usize, expires: Option<Duration>, r
         close: CLOSE,
         metrics: metrics.clone(),
     };
-    let terms = Terms { protocol: "test", largest: 1 << 20, message: Duration::from_secs(20) };
+    let memory = MemoryBudget::new(1 << 20, 0).place(MemoryKind::Frame, &BudgetOwner::default());
+    let terms = Terms { protocol: "test", largest: 1 << 20, message: Duration::from_secs(20), memory };
     let socket = WebSocket::accepted(near, terms).await;
     let served = tokio::spawn(async move {
         if refused {

@@ -110,3 +110,41 @@ async fn a_partial_message_has_its_time_again_after_a_pause_that_a_flush_outlast
     rest().await;
     assert_eq!(served.turns(), [["hello"]]);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_client_that_pings_too_often_is_read_more_slowly() {
+    let mut served = native().await;
+    for _ in 0..10 {
+        served.client.send(Message::Ping(Default::default())).await.expect("sent");
+    }
+    served.say("first").await;
+    rest().await;
+    assert_eq!(served.turns(), [["first"]]);
+    for _ in 0..50 {
+        served.client.send(Message::Ping(Default::default())).await.expect("sent");
+    }
+    served.say("second").await;
+    let begun = Instant::now();
+    while served.turns().len() < 2 {
+        rest().await;
+    }
+    let seconds = begun.elapsed().as_secs_f64();
+    assert!((4.9..5.1).contains(&seconds), "{seconds}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn pings_that_pause_a_socket_keep_no_half_message_alive() {
+    let mut served = native().await;
+    // The first frame of a text, masked with zeros.
+    tokio::io::AsyncWriteExt::write_all(served.client.get_mut(), &[0x01, 0x82, 0, 0, 0, 0, b'h', b'e'])
+        .await
+        .expect("sent");
+    let begun = Instant::now();
+    while !served.was_closed(CloseCode::MessageTimeout) {
+        for _ in 0..100 {
+            let _ = served.client.send(Message::Ping(Default::default())).await;
+        }
+        sleep(Duration::from_millis(100)).await;
+        assert!(begun.elapsed() < Duration::from_secs(30), "the message has its time again");
+    }
+}

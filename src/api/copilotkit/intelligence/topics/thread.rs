@@ -12,7 +12,7 @@ use serde::Deserialize;
 use serde_json::{Value, json, value::RawValue};
 use threadline_core::{Batch, Epoch, LogSlice, ReadFrom, RunId, Seq, json, limits::CURSOR_PAGE};
 use threadline_engine::{
-    PageRequest, ReadError, StopError, StoreError,
+    EventsPage, PageRequest, ReadError, StopError, StoreError,
     metrics::GaugeGuard,
     subscription::{Delivery, EndReason, FollowMethod, Subscription, TopicState},
 };
@@ -119,34 +119,29 @@ impl ThreadPlane {
     /// under which it was read.
     async fn find(&self, id: &str) -> Result<Option<(Epoch, Seq)>, ReadError> {
         let ThreadPass { principal, thread, .. } = &self.pass;
-        let (mut before, mut epoch) = (Seq::MAX, None);
-        // A cursor without an event requires a search of the complete log. Permits limit such searches, so that they do
-        // not slow down other clients.
-        let mut turn = None;
-        loop {
-            if self.state.http.draining.is_cancelled() {
-                return Err(ReadError::Draining);
-            }
-            let from = ReadFrom::Before(before);
-            let request = PageRequest { from, limit: CURSOR_PAGE, epoch, run: None, wait: None };
-            let page = self.state.service.events.page(principal, thread, request).await?;
-            if before == Seq::MAX
-                && let Some(seq) = event_id::place(id, page.epoch)
-            {
-                return Ok(Some((page.epoch, seq)).filter(|_| seq <= page.tail));
-            }
-            let found = page.slice.events().filter(|(_, event, _)| event_id::is(text(event), id)).last();
-            if let Some((seq, _, _)) = found {
-                return Ok(Some((page.epoch, seq)));
-            }
-            if !page.has_more {
-                return Ok(None);
-            }
-            (before, epoch) = (page.cursor, Some(page.epoch));
-            if turn.is_none() {
-                turn = self.state.copilotkit.scans.0.clone().acquire_owned().await.ok();
-            }
+        let mut pages = self.state.service.events.backwards(principal, thread, CURSOR_PAGE);
+        let Some(newest) = pages.next().await? else { return Ok(None) };
+        let (epoch, tail) = (newest.epoch, newest.tail);
+        if let Some(seq) = event_id::place(id, epoch) {
+            return Ok(Some((epoch, seq)).filter(|_| seq <= tail));
         }
+        let within = |page: &EventsPage| {
+            let found = page.slice.events().filter(|(_, event, _)| event_id::is(text(event), id)).last();
+            found.map(|(seq, _, _)| seq)
+        };
+        if let Some(seq) = within(&newest) {
+            return Ok(Some((epoch, seq)));
+        }
+        let scan = async {
+            while let Some(page) = pages.next().await? {
+                if let Some(seq) = within(&page) {
+                    return Ok::<_, ReadError>(Some(seq));
+                }
+            }
+            Ok(None)
+        };
+        let found = self.state.copilotkit.cursors.find(epoch, tail, id, scan).await?;
+        Ok(found.map(|seq| (epoch, seq)))
     }
 }
 

@@ -13,7 +13,7 @@ fn principal(project: &str, user: Option<&str>, credential: Credential) -> Princ
     }
 }
 
-pub(super) fn client(project: &str, user: &str) -> Principal {
+pub(in crate::limits) fn client(project: &str, user: &str) -> Principal {
     principal(
         project,
         Some(user),
@@ -21,7 +21,7 @@ pub(super) fn client(project: &str, user: &str) -> Principal {
     )
 }
 
-pub(super) fn key(project: &str, user: Option<&str>) -> Principal {
+pub(in crate::limits) fn key(project: &str, user: Option<&str>) -> Principal {
     principal(project, user, Credential::Operator)
 }
 
@@ -33,6 +33,7 @@ fn quotas(value: u64) -> Quotas {
         runs: value,
         append_bytes_per_second: 1_000 * value,
         append_byte_burst: 2_000 * value,
+        ..Quotas::NONE
     }
 }
 

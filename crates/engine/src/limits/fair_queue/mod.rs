@@ -1,0 +1,198 @@
+//! Queue of the work that a node does for its clients beyond single statements: folds of conversations, scans of logs,
+//! searches. Work is done in slices, and queues again after each, so that long work of one client delays the short work
+//! of another by a slice and not by all of it.
+//!
+//! Projects take turns, and within a project its untrusted clients; all keys of a project together count as one more
+//! client. Each turn is one slice. A slice that was larger than usual (an event of megabytes, a large snapshot) is a
+//! debt: its client is passed over until the debt is repaid.
+
+mod order;
+#[cfg(test)]
+mod tests;
+
+use std::sync::{
+    Arc, Mutex, MutexGuard, PoisonError,
+    atomic::{AtomicUsize, Ordering::Relaxed},
+};
+
+use order::{Full, Order, Place};
+use threadline_core::{
+    Limit, Principal, ProjectId,
+    limits::{CLIENT_WORK_WAITING, PROJECT_WORK_WAITING, QUOTA_RETRY, WORK_SLICE_BYTES, WORK_SLICE_ROWS, WORK_WAIT},
+};
+use tokio::time::timeout;
+
+use super::{
+    client::Client,
+    quota::{Account, Limited, Quota},
+};
+
+/// Cost of a row, in bytes: a slice of rows costs as much as one of bytes.
+const ROW: usize = WORK_SLICE_BYTES.div_ceil(WORK_SLICE_ROWS);
+
+/// Queue of a node. Cheap to clone; the clones share the queue.
+#[derive(Clone)]
+pub struct FairQueue(Arc<Shared>);
+
+struct Shared {
+    slots: usize,
+    quota: Quota,
+    order: Mutex<Order>,
+}
+
+/// Work that has begun: its owner has it in hand.
+pub struct QueuedWork {
+    begun: Arc<Begun>,
+    slice: Option<Arc<SlicePermit>>,
+}
+
+/// Permit for a slice; released when dropped. A thread that works for a client keeps a clone, because the client may
+/// leave before the thread is done.
+pub struct SlicePermit {
+    begun: Arc<Begun>,
+    bytes: AtomicUsize,
+    rows: AtomicUsize,
+}
+
+/// Work in hand, until it and the permits of its slices are dropped.
+struct Begun {
+    queue: FairQueue,
+    owner: Client,
+    /// Account that each slice is charged to, once it was done.
+    account: Account,
+}
+
+impl FairQueue {
+    /// Queue of which this many slices are done at once.
+    pub fn new(slots: usize, quota: Quota) -> Self {
+        let order = Mutex::new(Order::new(slots));
+        Self(Arc::new(Shared { slots, quota, order }))
+    }
+
+    /// Number of slices that are done at once.
+    pub fn slots(&self) -> usize {
+        self.0.slots
+    }
+
+    /// Begins work for a principal: returns once its first slice may be done. Refused at once if its client has too much
+    /// work waiting, and after [`WORK_WAIT`].
+    pub async fn begin(&self, principal: &Principal) -> Result<QueuedWork, Limited> {
+        self.enter(Client::of(principal), self.0.quota.account(principal)).await
+    }
+
+    /// Begins work that the node does for a project by itself: in the turns of the project's keys, and free of charge.
+    pub async fn begin_for(&self, project: &ProjectId) -> Result<QueuedWork, Limited> {
+        self.enter(Client::keys(project), Account::default()).await
+    }
+
+    async fn enter(&self, owner: Client, account: Account) -> Result<QueuedWork, Limited> {
+        let place = self.order().enter(&owner).map_err(|full| match full {
+            Full::Client => self.0.quota.refuse(Limit::UserWork, CLIENT_WORK_WAITING as u64, QUOTA_RETRY),
+            Full::Project => self.0.quota.refuse(Limit::ProjectWork, PROJECT_WORK_WAITING as u64, QUOTA_RETRY),
+        })?;
+        self.wait(&owner, place, true).await?;
+        let begun = Arc::new(Begun { queue: self.clone(), owner, account });
+        let slice = Some(Arc::new(SlicePermit::new(begun.clone())));
+        Ok(QueuedWork { begun, slice })
+    }
+
+    async fn wait(&self, owner: &Client, place: Place, begins: bool) -> Result<(), Limited> {
+        let (number, mut granted) = place;
+        let mut waiting = Waiting { queue: self, owner, number: Some(number), begins };
+        self.order().grant();
+        // The sender is dropped only by a grant, or by this wait.
+        if timeout(WORK_WAIT, &mut granted).await.is_ok() {
+            waiting.number = None;
+            return Ok(());
+        }
+        drop(waiting);
+        Err(self.0.quota.refuse(Limit::WorkWaitSeconds, WORK_WAIT.as_secs(), QUOTA_RETRY))
+    }
+
+    fn order(&self) -> MutexGuard<'_, Order> {
+        self.0.order.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl QueuedWork {
+    /// Counts what was done in this slice: bytes of events or of a snapshot, or what rows cost; and rows of the store. The
+    /// bytes are charged.
+    pub fn done(&self, bytes: usize, rows: usize) {
+        if let Some(slice) = &self.slice {
+            slice.bytes.fetch_add(bytes, Relaxed);
+            slice.rows.fetch_add(rows, Relaxed);
+        }
+    }
+
+    /// Permit of the present slice, for a thread that works for this client.
+    pub fn permit(&self) -> Option<Arc<SlicePermit>> {
+        self.slice.clone()
+    }
+
+    /// Ends the slice early, for a wait for something else.
+    pub fn pause(&mut self) {
+        self.slice = None;
+    }
+
+    /// Continues the work. A slice that is used up ends, and this waits for the next one.
+    pub async fn go_on(&mut self) -> Result<(), Limited> {
+        if self.slice.as_ref().is_some_and(|slice| !slice.is_used_up()) {
+            return Ok(());
+        }
+        self.slice = None;
+        let Begun { queue, owner, .. } = &*self.begun;
+        let place = queue.order().again(owner);
+        queue.wait(owner, place, false).await?;
+        self.slice = Some(Arc::new(SlicePermit::new(self.begun.clone())));
+        Ok(())
+    }
+}
+
+impl SlicePermit {
+    fn new(begun: Arc<Begun>) -> Self {
+        Self { begun, bytes: AtomicUsize::new(0), rows: AtomicUsize::new(0) }
+    }
+
+    fn is_used_up(&self) -> bool {
+        self.bytes.load(Relaxed) >= WORK_SLICE_BYTES || self.rows.load(Relaxed) >= WORK_SLICE_ROWS
+    }
+}
+
+impl Drop for SlicePermit {
+    fn drop(&mut self) {
+        let bytes = self.bytes.load(Relaxed);
+        self.begun.account.charge(bytes);
+        let cost = bytes.max(self.rows.load(Relaxed).saturating_mul(ROW));
+        let mut order = self.begun.queue.order();
+        order.charge(&self.begun.owner, cost);
+        order.free += 1;
+        order.grant();
+    }
+}
+
+impl Drop for Begun {
+    fn drop(&mut self) {
+        let mut order = self.queue.order();
+        order.ended(&self.owner);
+        order.grant();
+    }
+}
+
+/// Place of a wait in the queue. A caller that leaves gives it up.
+struct Waiting<'q> {
+    queue: &'q FairQueue,
+    owner: &'q Client,
+    /// Number of the place; `None` once its slice has begun.
+    number: Option<u64>,
+    begins: bool,
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        if let Some(number) = self.number {
+            let mut order = self.queue.order();
+            order.leave(self.owner, number, self.begins);
+            order.grant();
+        }
+    }
+}

@@ -1,0 +1,298 @@
+//! Long folds and large pages of some clients, small requests of another one, and what each is charged.
+
+use std::{sync::Arc, time::Duration};
+
+use threadline_core::{
+    Clock, Credential, Limit, Limits, Principal, ProjectId, Quotas, ReadFrom, Seq, ThreadId, Timestamp, UserId,
+    limits::{BODY_ROOM_WAIT, CURSOR_PAGE, MAX_EVENT_PAGE, PAGE_BYTES, WORK_SLICE_BYTES, WORK_UNIT_BYTES},
+};
+use threadline_engine::{
+    CreateThread, PageRequest, Ports, Projected, ProjectionError, Service,
+    subscription::{Delivery, FollowMethod, Subscription},
+};
+use threadline_store::{DynStore, StoreResult, memory::MemoryStore};
+use tokio::{
+    sync::watch,
+    task::{JoinSet, yield_now},
+    time::{Instant, timeout},
+};
+
+use crate::{
+    support::{Rng, events, new_run, numbered, run_id, run_seed, seeds, thread_id},
+    through::{Call, Pass, Through},
+};
+
+/// Projects whose clients all read long threads.
+const ATTACKERS: usize = 3;
+/// Most reads of the store in a slice: the last page may begin just below the end of the slice.
+const READS: usize = WORK_SLICE_BYTES / PAGE_BYTES + 1;
+/// Slices of a long thread.
+const LONG: usize = 12;
+/// Kinds of large events: one is a part of the conversation, and the other one is not.
+const MESSAGE: &str = "TEXT_MESSAGE_CONTENT";
+const OTHER: &str = "X";
+
+/// A store whose reads of the log are counted, and take the time in which every other task continues.
+#[derive(Default)]
+struct Counted {
+    reads: watch::Sender<usize>,
+}
+
+impl Pass for Counted {
+    async fn pass<T: Send>(&self, call: Call<'_>, work: impl Future<Output = StoreResult<T>> + Send) -> StoreResult<T> {
+        if call.name == "read" {
+            self.reads.send_modify(|reads| *reads += 1);
+            yield_now().await;
+        }
+        work.await
+    }
+}
+
+fn principal(project: usize, user: Option<usize>) -> Principal {
+    let project = ProjectId::new(format!("p{project}")).expect("an id");
+    let user = user.map(|user| UserId::new(format!("u{user}")).expect("an id"));
+    let credential = match user {
+        Some(_) => Credential::Token { expires_at: Timestamp(i64::MAX), signer: None, by: None, issued_at: None },
+        None => Credential::Operator,
+    };
+    Principal { user, credential, ..Principal::project(project) }
+}
+
+/// A thread of each user and each key, with a run that continues, so that no snapshot shortens its folds.
+async fn fill(service: &Service, principal: &Principal, slices: usize, kind: &str) {
+    let create = CreateThread {
+        id: Some(thread_id(principal.user.as_ref().map_or("of-keys", |user| user.as_str()))),
+        user: principal.user.is_none().then(|| UserId::new("someone").expect("an id")),
+        ..CreateThread::default()
+    };
+    let thread = service.threads.create(principal, create).await.expect("created").thread.id;
+    service.runs.start(principal, &thread, new_run("r")).await.expect("started");
+    let begin = r#"{"type":"TEXT_MESSAGE_START","messageId":"m","role":"assistant"}"#;
+    service.runs.append(principal, &thread, &run_id("r"), None, events(&[begin])).await.expect("appended");
+    let delta = "x".repeat(WORK_SLICE_BYTES / 16);
+    let large = format!(r#"{{"type":"{kind}","messageId":"m","delta":"{delta}"}}"#);
+    for _ in 0..slices {
+        let batch = events(&[large.as_str(); 16]);
+        service.runs.append(principal, &thread, &run_id("r"), None, batch).await.expect("appended");
+    }
+    service.runs.append(principal, &thread, &run_id("r"), None, numbered("small", 3)).await.expect("appended");
+}
+
+async fn fold(service: Service, principal: Principal) {
+    let thread = thread_id(principal.user.as_ref().map_or("of-keys", |user| user.as_str()));
+    // Beyond what a client may have waiting, it is refused; whatever is not, folds.
+    while service.projections.at(&principal, &thread, None, None).await.is_ok() {}
+}
+
+#[test]
+fn a_small_fold_waits_for_a_slice_of_each_other_project_and_not_for_their_threads() {
+    run_seed(1, async {
+        let clock = Clock::manual(Timestamp(0));
+        let store = Arc::new(Through::new(Arc::new(MemoryStore::new(clock.clone())), Counted::default()));
+        let service = Service::start(Ports::alone(store.clone() as DynStore, clock));
+        let slots = service.queue.slots();
+        let mut attacks = JoinSet::new();
+        for project in 0..ATTACKERS {
+            for principal in [principal(project, Some(1)), principal(project, Some(2)), principal(project, None)] {
+                fill(&service, &principal, LONG, OTHER).await;
+                for _ in 0..40 {
+                    attacks.spawn(fold(service.clone(), principal.clone()));
+                }
+            }
+        }
+        let victim = principal(ATTACKERS, Some(1));
+        fill(&service, &victim, 0, OTHER).await;
+        let mut rng = Rng::new(1);
+        for _ in 0..40 {
+            let next = *store.pass.reads.borrow() + 1 + rng.below(100) as usize;
+            store.pass.reads.subscribe().wait_for(|reads| *reads > next).await.expect("the attacks read");
+            let before = *store.pass.reads.borrow();
+            let mut reads = store.pass.reads.subscribe();
+            // The slices that are being done, one of each project, and the victim's own read.
+            let most = (slots + ATTACKERS) * READS + 1;
+            let thread = thread_id("u1");
+            tokio::select! {
+                folded = service.projections.at(&victim, &thread, None, None) => drop(folded.expect("folded")),
+                _ = reads.wait_for(|reads| *reads > before + most) => panic!("{most} reads before a small fold"),
+            }
+        }
+        assert!(!attacks.is_empty(), "the attacks go on");
+        attacks.shutdown().await;
+    });
+}
+
+/// A fold of a client's own thread.
+async fn folded(service: &Service, principal: &Principal) -> Result<Projected, ProjectionError> {
+    let thread = thread_id(principal.user.as_ref().expect("a user").as_str());
+    service.projections.at(principal, &thread, None, None).await
+}
+
+#[test]
+fn without_memory_a_fold_waits_beside_the_queue_and_others_fold() {
+    run_seed(1, async {
+        let clock = Clock::manual(Timestamp(0));
+        let store = Arc::new(MemoryStore::new(clock.clone())) as DynStore;
+        // A client may have half of it: one conversation of three slices, and not two.
+        let limits = Limits { memory: 8 * WORK_SLICE_BYTES, ..Limits::default() };
+        let service = Service::start(Ports { limits, ..Ports::alone(store, clock) });
+        let (hog, victim) = (principal(0, Some(1)), principal(1, Some(1)));
+        fill(&service, &hog, 3, MESSAGE).await;
+        fill(&service, &victim, 1, MESSAGE).await;
+        let held = folded(&service, &hog).await.expect("folded");
+        let begun = Instant::now();
+        let mut waits = JoinSet::new();
+        for _ in 0..service.queue.slots() {
+            let (service, hog) = (service.clone(), hog.clone());
+            waits.spawn(async move { folded(&service, &hog).await });
+        }
+        yield_now().await;
+        // The waits hold no slice, and leave memory for others.
+        drop(folded(&service, &victim).await.expect("folded"));
+        assert_eq!(begun.elapsed(), Duration::ZERO);
+        let refused = waits.join_next().await.expect("a wait").expect("no panic").expect_err("no memory");
+        assert!(matches!(&refused, ProjectionError::Limited(limited) if limited.limit == Limit::Memory), "{refused:?}");
+        assert_eq!(begun.elapsed(), BODY_ROOM_WAIT);
+        waits.shutdown().await;
+        // A wait ends with the memory of the conversation that is held.
+        let waiting = tokio::spawn({
+            let (service, hog) = (service.clone(), hog.clone());
+            async move { folded(&service, &hog).await }
+        });
+        yield_now().await;
+        assert!(!waiting.is_finished());
+        drop(held);
+        drop(waiting.await.expect("no panic").expect("folded"));
+        assert_eq!(service.memory.free(), service.memory.size());
+    });
+}
+
+#[test]
+fn a_reader_stuck_at_large_pages_keeps_the_memory_of_its_own_share() {
+    run_seed(1, async {
+        let clock = Clock::manual(Timestamp(0));
+        let store = Arc::new(MemoryStore::new(clock.clone())) as DynStore;
+        let limits = Limits { memory: 32 * WORK_SLICE_BYTES, ..Limits::default() };
+        let service = Service::start(Ports { limits, ..Ports::alone(store, clock) });
+        let large = format!(r#"{{"type":"X","rest":"{}"}}"#, "x".repeat(6 * WORK_SLICE_BYTES));
+        let (hog, victim) = (principal(0, Some(1)), principal(1, Some(1)));
+        let reader = async |principal: &Principal| {
+            let thread = thread_id(principal.user.as_ref().expect("a user").as_str());
+            service.events.subscribe(principal, &thread, 0, None, None, FollowMethod::Socket).await.expect("open")
+        };
+        for principal in [&hog, &victim] {
+            fill(&service, principal, 0, OTHER).await;
+        }
+        for principal in [&hog, &victim] {
+            let thread = thread_id(principal.user.as_ref().expect("a user").as_str());
+            let batch = events(&[large.as_str()]);
+            service.runs.append(principal, &thread, &run_id("r"), None, batch).await.expect("appended");
+        }
+        let mut stuck = Vec::new();
+        let waiting = loop {
+            let mut late = reader(&hog).await;
+            let wait = Duration::from_secs(60);
+            match timeout(wait, large_page(&mut late)).await {
+                Ok(()) => stuck.push(late),
+                Err(_) => break late,
+            }
+            assert!(stuck.len() < 4, "more than half of the memory");
+        };
+        assert!(!stuck.is_empty());
+        let mut other = reader(&victim).await;
+        timeout(Duration::from_secs(1), large_page(&mut other)).await.expect("in time");
+        drop((stuck, waiting, other));
+        assert_eq!(service.memory.free(), service.memory.size());
+    });
+}
+
+/// Reads up to the large event.
+async fn large_page(reader: &mut Subscription) {
+    while !matches!(reader.next().await, Ok(Some(Delivery::Events(slice))) if slice.bytes() > WORK_SLICE_BYTES) {}
+}
+
+/// Units of work a second of a user in the test of prices: no debt reaches its bound.
+const RATE: u64 = 1_000;
+
+/// Does something with a thread, chosen at random. Returns the bytes of events that this took.
+async fn something(service: &Service, principal: &Principal, thread: &ThreadId, tail: Seq, rng: &mut Rng) -> usize {
+    let page = async |from, limit| {
+        let request = PageRequest { from, limit, epoch: None, run: None, wait: None };
+        service.events.page(principal, thread, request).await.expect("a page").slice.bytes()
+    };
+    let at = rng.below(tail) + 1;
+    match rng.below(4) {
+        0 => page(ReadFrom::After(at), 1 + rng.below(50) as usize).await,
+        1 => page(ReadFrom::Before(at), 1 + rng.below(50) as usize).await,
+        2 => {
+            let mut log = service.events.backwards(principal, thread, CURSOR_PAGE);
+            let mut bytes = 0;
+            while let Some(page) = log.next().await.expect("a page") {
+                bytes += page.slice.bytes();
+            }
+            bytes
+        }
+        _ => {
+            let via = FollowMethod::Socket;
+            let mut reader = service.events.subscribe(principal, thread, at, None, None, via).await.expect("open");
+            let mut bytes = 0;
+            loop {
+                match reader.next().await.expect("a delivery") {
+                    Some(Delivery::Events(slice)) => bytes += slice.bytes(),
+                    Some(Delivery::CaughtUp(_)) => return bytes,
+                    other => panic!("{other:?}"),
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_user_is_charged_for_the_bytes_that_were_done() {
+    for seed in seeds(12) {
+        run_seed(seed, async move {
+            let mut rng = Rng::new(seed);
+            let clock = Clock::manual(Timestamp(0));
+            let store = Arc::new(MemoryStore::new(clock.clone())) as DynStore;
+            let user = Quotas { work_per_second: RATE, work_burst: 1, ..Quotas::NONE };
+            let service =
+                Service::start(Ports { limits: Limits { user, ..Limits::default() }, ..Ports::alone(store, clock) });
+            let (principal, thread) = (principal(0, Some(1)), thread_id("u1"));
+            fill(&service, &principal, 0, OTHER).await;
+            let mut tail = 4;
+            for _ in 0..20 + rng.below(40) {
+                let line = format!(r#"{{"type":"X","rest":"{}"}}"#, "x".repeat(rng.below(40_000) as usize));
+                let count = 1 + rng.below(8);
+                let batch = events(&vec![line; count as usize]);
+                service.runs.append(&principal, &thread, &run_id("r"), None, batch).await.expect("appended");
+                tail += count;
+            }
+            let through = |to| ReadFrom::Before(to + 1);
+            let whole = async |to| {
+                let (mut bytes, mut before) = (0, through(to));
+                loop {
+                    let request =
+                        PageRequest { from: before, limit: MAX_EVENT_PAGE, epoch: None, run: None, wait: None };
+                    let key = Principal::project(principal.project.clone());
+                    let page = service.events.page(&key, &thread, request).await.expect("a page");
+                    bytes += page.slice.bytes();
+                    before = ReadFrom::Before(page.cursor);
+                    if !page.has_more {
+                        return bytes;
+                    }
+                }
+            };
+            let begun = Instant::now();
+            let mut done = 0;
+            for _ in 0..1 + rng.below(6) {
+                let at = rng.below(tail) + 1;
+                service.projections.at(&principal, &thread, Some(at), None).await.expect("folded");
+                done += whole(at).await + something(&service, &principal, &thread, tail, &mut rng).await;
+            }
+            let owes = service.quota.admit(&principal).map_or_else(|limited| limited.wait, |()| Duration::ZERO);
+            // What was repaid while replays were paced, what is owed, and the burst.
+            let units = (begun.elapsed() + owes).as_secs_f64() * RATE as f64 + 1.0;
+            let expected = done as f64 / WORK_UNIT_BYTES as f64;
+            assert!((units - expected).abs() <= 1.0, "{units} units for {expected}");
+        });
+    }
+}
