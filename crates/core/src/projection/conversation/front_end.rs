@@ -14,7 +14,7 @@ use super::{
 };
 use crate::event::SERVER_MEMBER;
 
-/// Member of [`SERVER_MEMBER`](crate::event::SERVER_MEMBER) that notes what a run's agent was given.
+/// Member of [`SERVER_MEMBER`] that notes what a run's agent was given.
 pub const GIVEN: &str = "given";
 
 /// Tools and open calls of the front end.
