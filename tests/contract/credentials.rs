@@ -107,7 +107,10 @@ pub async fn the_audit_is_read_forward_and_old_entries_go(env: Env) {
 
 pub async fn the_origin_of_an_agent_is_changed_by_who_saw_it(env: Env) {
     let put = async |origin: &str, seen: Option<&str>| {
-        env.store.put_agent_origin(&project(), &agent("a"), origin, seen).await.expect("answers")
+        env.store
+            .put_agent_origin(&project(), &agent("a"), origin, seen, Some(&entry(&project(), 9)))
+            .await
+            .expect("answers")
     };
     let found = async || env.store.agent_origin(&project(), &agent("a")).await.expect("reads");
     assert_eq!(found().await, None);
@@ -120,5 +123,5 @@ pub async fn the_origin_of_an_agent_is_changed_by_who_saw_it(env: Env) {
     assert!(!env.store.delete_agent(&project(), &agent("a"), Some(&entry(&project(), 3))).await.expect("deletes"));
     assert_eq!(found().await.as_deref(), Some("https://b"), "the origin outlives the agent");
     let audited = env.store.audit_after(&project(), 0, 10).await.expect("reads");
-    assert_eq!(audited.iter().map(|(_, entry)| entry.at.0).collect::<Vec<_>>(), [1, 2]);
+    assert_eq!(audited.iter().map(|(_, entry)| entry.at.0).collect::<Vec<_>>(), [9, 9, 1, 2]);
 }

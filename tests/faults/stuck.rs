@@ -22,7 +22,7 @@ use tokio::{
 };
 
 use crate::{
-    api::{Api, JSON},
+    api::{Api, JSON, Reply},
     raw,
     server::Server,
 };
@@ -304,7 +304,13 @@ async fn produce(api: Api, n: usize, acknowledged: Acknowledged, going: Arc<Atom
         let events: Vec<_> = (seq..seq + 5).map(|n| json!({ "type": "CUSTOM", "n": n })).collect();
         let body = serde_json::to_string(&events).expect("JSON");
         let sent = Instant::now();
-        let receipt = api.post(&format!("{runs}/r/events?producerSeq={seq}"), body).await.done();
+        let receipt = loop {
+            match api.post(&format!("{runs}/r/events?producerSeq={seq}"), body.clone()).await {
+                // A connection that was idle may be closed while the request is being sent; the number makes it repeatable.
+                Reply::Unknown(error) if error.starts_with("reqwest::Error") => {}
+                reply => break reply.done(),
+            }
+        };
         times.push((sent, sent.elapsed()));
         acknowledged[n].fetch_add(1, Ordering::Relaxed);
         assert_eq!(receipt["lastSeq"], seq + 4, "{receipt}");

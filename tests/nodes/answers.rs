@@ -243,6 +243,10 @@ impl Caller {
             entries.retain(|entry| entry["action"] == begins);
             entries.drain(..entries.len().saturating_sub(1));
         }
+        // Entries of all projects have numbers of one sequence.
+        for entry in audit["entries"].as_array_mut().into_iter().flatten() {
+            entry.as_object_mut().expect("an entry").remove("number");
+        }
         view.push(audit);
         comparable(view.into(), id)
     }

@@ -24,7 +24,7 @@ async fn exported(home: &Path) -> (PathBuf, PathBuf, PathBuf) {
             dev.put(&format!("/v1/threads/{thread}/runs/{run}"), events).await.ok(201);
         }
     }
-    dev.put("/v1/agents/a", json!({ "url": "http://127.0.0.1:1/" })).await.ok(200);
+    dev.put("/v1/agents/a", json!({ "url": "http://127.0.0.1:4001/" })).await.ok(200);
     server.stop().await;
     let files = home.join("moved");
     export(&data, &files).done();
@@ -172,12 +172,12 @@ async fn an_agent_that_is_another_one_stays() {
     let (files, _, _) = exported(home.path()).await;
     let data = home.path().join("into");
     let server = Server::in_directory(&data, Options::new(Backend::Sqlite)).await;
-    server.client().put("/v1/agents/a", json!({ "url": "http://127.0.0.1:2/" })).await.ok(200);
+    server.client().put("/v1/agents/a", json!({ "url": "http://127.0.0.1:4002/" })).await.ok(200);
     server.stop().await;
     let error = import(&data, &files).failed();
     assert!(error.contains("rejected: agent a of project default: another agent has this name"), "{error}");
     let server = Server::in_directory(&data, Options::new(Backend::Sqlite)).await;
-    assert_eq!(server.client().get("/v1/agents/a").await.ok(200)["url"], "http://127.0.0.1:2/");
+    assert_eq!(server.client().get("/v1/agents/a").await.ok(200)["url"], "http://127.0.0.1:4002/");
     assert_eq!(server.client().types("bad").await.len(), 6);
     server.stop().await;
 }

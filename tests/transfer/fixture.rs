@@ -200,9 +200,12 @@ async fn make_the_fixture_of_this_release() {
 /// A bit of everything that a store can hold.
 async fn fill(server: &Server) {
     let (alice, bob) = (server.user("alice"), server.user("bob"));
-    alice.put("/v1/agents/trips", json!({ "url": "http://127.0.0.1:1/", "headers": { "X-Key": "k" } })).await.ok(200);
+    alice
+        .put("/v1/agents/trips", json!({ "url": "http://127.0.0.1:4001/", "headers": { "X-Key": "k" } }))
+        .await
+        .ok(200);
     let chat =
-        json!({ "kind": "openai", "baseUrl": "http://127.0.0.1:1/v1", "model": "m", "instructions": "Bri\u{e9}f." });
+        json!({ "kind": "openai", "baseUrl": "http://127.0.0.1:4001/v1", "model": "m", "instructions": "Bri\u{e9}f." });
     alice.put("/v1/agents/chat", chat).await.ok(200);
 
     let whole =

@@ -42,13 +42,15 @@ pub trait CredentialStore: Send + Sync {
     /// Origin of the last definition that an agent of this name had, also of one that was deleted; `None` if none is known.
     async fn agent_origin(&self, project: &ProjectId, id: &AgentId) -> StoreResult<Option<String>>;
 
-    /// Stores the origin of an agent if the stored one is still `seen`. Otherwise returns false, and nothing is changed.
+    /// Stores the origin of an agent if the stored one is still `seen`, and the entry in the audit with the same commit.
+    /// Otherwise returns false, and nothing is changed.
     async fn put_agent_origin(
         &self,
         project: &ProjectId,
         id: &AgentId,
         origin: &str,
         seen: Option<&str>,
+        entry: Option<&AuditEntry>,
     ) -> StoreResult<bool>;
 }
 

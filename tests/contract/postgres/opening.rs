@@ -36,8 +36,8 @@ async fn the_command_line_migrates_and_reports_it() {
         let text = |bytes| String::from_utf8(bytes).expect("text");
         (output.status.code(), text(output.stdout), text(output.stderr))
     };
-    assert_eq!(migrate(&url).await, (Some(0), "The schema was created: version 7.\n".into(), String::new()));
-    assert_eq!(migrate(&url).await, (Some(0), "The schema is up to date: version 7.\n".into(), String::new()));
+    assert_eq!(migrate(&url).await, (Some(0), "The schema was created: version 8.\n".into(), String::new()));
+    assert_eq!(migrate(&url).await, (Some(0), "The schema is up to date: version 8.\n".into(), String::new()));
     let (code, _, error) = migrate("postgres://127.0.0.1:1/none").await;
     assert_eq!(code, Some(1));
     assert!(error.contains("cannot open the database"), "{error}");

@@ -46,13 +46,16 @@ everywhere! {
             .collect();
         let [a, b, c] = ["https://a.example", "https://b.example", "https://c.example"].map(Some);
         assert_eq!(moves, [
-            ("agent.changed", b, c),
-            ("agent.changed", b, b),
-            ("agent.changed", a, b),
-            ("agent.created", a, a),
-            ("agent.deleted", None, a),
-            ("agent.changed", a, a),
+            ("agent.changed", None, c),
+            ("agent.origin-changed", b, c),
+            ("agent.changed", None, b),
+            ("agent.changed", None, b),
+            ("agent.origin-changed", a, b),
             ("agent.created", None, a),
+            ("agent.deleted", None, a),
+            ("agent.changed", None, a),
+            ("agent.created", None, a),
+            ("agent.origin-changed", None, a),
         ]);
     }
 }

@@ -414,8 +414,11 @@ impl<P: Pass> CredentialStore for Through<P> {
         id: &AgentId,
         origin: &str,
         seen: Option<&str>,
+        entry: Option<&AuditEntry>,
     ) -> StoreResult<bool> {
-        self.pass.pass(of("put_agent_origin", None), self.inner.put_agent_origin(project, id, origin, seen)).await
+        self.pass
+            .pass(of("put_agent_origin", None), self.inner.put_agent_origin(project, id, origin, seen, entry))
+            .await
     }
 }
 

@@ -41,13 +41,17 @@ impl AgentDefinitions {
     pub async fn put(&self, principal: &Principal, id: &AgentId, new: NewDefinition<'_>) -> Result<bool, StoreError> {
         let NewDefinition { definition, origin, before, exists } = new;
         let project = &principal.project;
-        // The origin comes first: a node that fails in between has allowed no more than this caller may.
-        if before != Some(origin) && !self.store.put_agent_origin(project, id, origin, before).await? {
+        let now = self.clock.now();
+        // The origin comes first: a node that fails in between has allowed no more than this caller may. Its entry is in the
+        // audit with it, so that a repeated request loses no origin.
+        let facts = json!({ "agentId": id.as_str(), "origin": origin, "originBefore": before });
+        let moved = AuditEntry::by(principal, project, now, "agent.origin-changed", &facts);
+        if before != Some(origin) && !self.store.put_agent_origin(project, id, origin, before, Some(&moved)).await? {
             return Ok(false);
         }
-        let facts = json!({ "agentId": id.as_str(), "origin": origin, "originBefore": before });
+        let facts = json!({ "agentId": id.as_str(), "origin": origin });
         let action = if exists { "agent.changed" } else { "agent.created" };
-        let entry = AuditEntry::by(principal, project, self.clock.now(), action, &facts);
+        let entry = AuditEntry::by(principal, project, now, action, &facts);
         self.store.put_agent(project, id, definition, Some(&entry)).await?;
         Ok(true)
     }
@@ -57,7 +61,7 @@ impl AgentDefinitions {
         let project = &principal.project;
         // An agent of before origins were stored has none yet. One that is stored stays.
         if let Some(origin) = origin {
-            self.store.put_agent_origin(project, id, origin, None).await?;
+            self.store.put_agent_origin(project, id, origin, None, None).await?;
         }
         let facts = json!({ "agentId": id.as_str(), "origin": origin });
         let entry = AuditEntry::by(principal, project, self.clock.now(), "agent.deleted", &facts);

@@ -65,12 +65,14 @@ impl CredentialStore for MemoryStore {
         id: &AgentId,
         origin: &str,
         seen: Option<&str>,
+        entry: Option<&AuditEntry>,
     ) -> StoreResult<bool> {
-        let origins = &mut self.state().agent_origins;
-        let stored = origins.get(&(project.clone(), id.clone()));
+        let mut state = self.state();
+        let stored = state.agent_origins.get(&(project.clone(), id.clone()));
         let fits = stored.is_none_or(|stored| Some(stored.as_str()) == seen);
         if fits {
-            origins.insert((project.clone(), id.clone()), origin.to_owned());
+            state.agent_origins.insert((project.clone(), id.clone()), origin.to_owned());
+            state.identity.audit.extend(entry.cloned());
         }
         Ok(fits)
     }

@@ -101,10 +101,11 @@ impl<S: Tables> CredentialStore for S {
         id: &AgentId,
         origin: &str,
         seen: Option<&str>,
+        entry: Option<&AuditEntry>,
     ) -> StoreResult<bool> {
         // No origin is empty.
         let seen = seen.unwrap_or_default();
         let values = vec![project.as_str().into(), id.as_str().into(), origin.into(), seen.into()];
-        Ok(!self.changed(PUT_AGENT_ORIGIN, values).await?.is_empty())
+        Ok(!self.recorded(PUT_AGENT_ORIGIN, values, entry).await?.is_empty())
     }
 }
