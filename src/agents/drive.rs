@@ -123,12 +123,7 @@ struct AgentEvents;
 impl ReadEvents for AgentEvents {
     fn chunk(&mut self, event: &[u8], batch: &mut BatchBuilder) -> Result<(), EventError> {
         let kind = std::str::from_utf8(event).ok().and_then(|text| json::member(text, "type"));
-        // Decoded only if the name contains escapes.
-        let started = kind.is_some_and(|kind| match kind.contains('\\') {
-            true => json::string(kind).as_deref() == Some("RUN_STARTED"),
-            false => kind == "\"RUN_STARTED\"",
-        });
-        if started { Ok(()) } else { batch.push_line(event) }
+        if kind.is_some_and(|kind| json::is_string(kind, "RUN_STARTED")) { Ok(()) } else { batch.push_line(event) }
     }
 
     fn rest(&mut self, _: &mut BatchBuilder) -> Result<(), EventError> {

@@ -39,10 +39,15 @@ pub(super) fn whole(text: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
+/// JSON without line ends, as events are stored. Valid JSON has them only between tokens.
+pub(super) fn without_line_ends(json: &str) -> String {
+    json.replace(['\r', '\n'], " ")
+}
+
 /// Text of JSON on one line: escapes the characters that JSON leaves as they are and that some readers take for the end of
 /// a line.
 pub(super) fn one_line(json: &str) -> String {
-    let line = json.replace(['\r', '\n'], " ").replace('\u{85}', "\\u0085");
+    let line = without_line_ends(json).replace('\u{85}', "\\u0085");
     line.replace('\u{2028}', "\\u2028").replace('\u{2029}', "\\u2029")
 }
 

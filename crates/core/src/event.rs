@@ -59,9 +59,8 @@ pub enum EventErrorKind {
 pub const SERVER_MEMBER: &str = "threadline";
 
 fn has_server_member(kind: &str, event: &str) -> bool {
-    let starts =
-        kind == "\"RUN_STARTED\"" || kind.contains('\\') && json::string(kind).as_deref() == Some("RUN_STARTED");
-    starts && json::member(event, "metadata").is_some_and(|metadata| json::member(metadata, SERVER_MEMBER).is_some())
+    json::is_string(kind, "RUN_STARTED")
+        && json::member(event, "metadata").is_some_and(|metadata| json::member(metadata, SERVER_MEMBER).is_some())
 }
 
 /// Event that cannot be appended. No event of its batch was appended.

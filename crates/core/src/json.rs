@@ -151,7 +151,7 @@ pub fn member<'a>(object: &'a str, name: &str) -> Option<&'a str> {
 }
 
 /// True if a string token says `text`, which must hold no character that has to be escaped.
-fn is_string(token: &str, text: &str) -> bool {
+pub fn is_string(token: &str, text: &str) -> bool {
     // A token with escapes is longer.
     if token.len() <= text.len() + 2 {
         return token.get(1..token.len().saturating_sub(1)) == Some(text);

@@ -6,7 +6,7 @@ use serde_json::{Value, value::RawValue};
 use sha2::{Digest, Sha256};
 use threadline_core::{hex, json};
 
-use super::super::reading::{Object, items, whole};
+use super::super::reading::{Object, items, whole, without_line_ends};
 
 /// Members that decide what a message says.
 const DECISIVE: [&str; 5] = ["id", "role", "content", "toolCalls", "toolCallId"];
@@ -31,8 +31,7 @@ impl Sent {
             return Err(format!("message {index} is not an object"));
         }
         let role = check(text).map_err(|wrong| format!("message {index} {wrong}"))?;
-        // Stored events are one line; valid JSON has line ends only between tokens.
-        let text = text.replace(['\r', '\n'], " ");
+        let text = without_line_ends(text);
         match json::member(&text, "id") {
             None => {
                 let id = uuid::Uuid::now_v7().to_string();

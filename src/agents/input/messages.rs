@@ -6,6 +6,13 @@ use threadline_core::projection::conversation::{Conversation, Message};
 
 use super::{message::Sent, rules::Window};
 
+/// Message of the log as a JSON object.
+pub(super) fn text_of(message: &Message) -> String {
+    let mut text = Vec::new();
+    message.write_json(&mut text);
+    String::from_utf8_lossy(&text).into_owned()
+}
+
 /// Messages that the conversation lacks.
 pub(super) fn new_to<'a>(conversation: &'a Conversation, sent: &'a [Sent]) -> impl Iterator<Item = &'a Sent> {
     sent.iter().filter(|sent| !conversation.contains(&sent.id))
@@ -57,9 +64,7 @@ impl Array {
     }
 
     fn push_message(&mut self, message: &Message) {
-        let mut text = Vec::new();
-        message.write_json(&mut text);
-        self.push(&String::from_utf8_lossy(&text));
+        self.push(&text_of(message));
     }
 
     fn finish(mut self) -> String {

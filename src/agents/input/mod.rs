@@ -34,7 +34,7 @@ use self::{
     given::MessageSource,
     message::{Sent, canonical},
     messages::{believed, joined, new_to},
-    rules::{Sorted, Window, sort, with_moved},
+    rules::{Sorted, Window, has_history, sort, with_moved},
 };
 pub use self::{
     rules::Ignored,
@@ -43,7 +43,7 @@ pub use self::{
 use super::{
     AgentError, ClientInput,
     interrupts::Answered,
-    reading::{Object, items, whole},
+    reading::{Object, items, whole, without_line_ends},
     source::{RunInput, Trust},
 };
 
@@ -71,6 +71,11 @@ impl<'a> Rules<'a> {
     #[cfg(any(test, feature = "fuzzing"))]
     pub fn untrusted(may: &'a ClientMay) -> Self {
         Self { trust: Trust::Client, may: Some(may), reserved: &[] }
+    }
+
+    /// Rules by which the client's messages are sorted; `None` if its messages are believed.
+    fn referring(self) -> Option<&'a ClientMay> {
+        self.may.filter(|may| may.history == HistorySource::Reference)
     }
 
     /// Rules for a client of this trust.
@@ -125,7 +130,7 @@ pub(super) fn prepare<'a>(
     let mut context = Cow::Borrowed(text_or(&client.context, "[]"));
     let mut tools = Cow::Borrowed(text_or(&client.tools, "[]"));
     let mut ignored = Ignored::default();
-    let history = match rules.may.filter(|may| may.history == HistorySource::Reference) {
+    let history = match rules.referring() {
         Some(may) => {
             let mut sorted = sort(sent, may, conversation).map_err(invalid)?;
             ignored = std::mem::take(&mut sorted.ignored);
@@ -134,7 +139,10 @@ pub(super) fn prepare<'a>(
             }
             History::Log(sorted)
         }
-        None => History::Client { whole: has_history(&sent, conversation), sent },
+        None => {
+            let ids: HashSet<&str> = sent.iter().map(|sent| &*sent.id).collect();
+            History::Client { whole: has_history(conversation, |id| ids.contains(id)), sent }
+        }
     };
     if let Some(may) = rules.may {
         if let Some((name, _)) =
@@ -171,7 +179,7 @@ pub(super) fn said_since(
     conversation: &Conversation,
 ) -> Result<(Vec<String>, Vec<String>), AgentError> {
     let sent = read_messages(&client.messages, conversation).map_err(AgentError::InvalidInput)?;
-    let heard = match rules.may.filter(|may| may.history == HistorySource::Reference) {
+    let heard = match rules.referring() {
         Some(may) => sort(sent, may, conversation).map_err(AgentError::InvalidInput)?.heard,
         None => sent,
     };
@@ -196,16 +204,6 @@ fn read_messages(messages: &[Box<RawValue>], conversation: &Conversation) -> Res
         all.push(message);
     }
     Ok(all)
-}
-
-/// True if a client that is believed sent the history, and not only new messages.
-fn has_history(sent: &[Sent], conversation: &Conversation) -> bool {
-    let known: HashSet<&str> = sent.iter().map(|sent| &*sent.id).filter(|id| conversation.contains(id)).collect();
-    // Some clients send instructions with every request, which do not show that they have the history.
-    let is_said = |role: &str| !matches!(role, "activity" | "system" | "developer");
-    let mut before = conversation.messages().filter(|message| is_said(message.role())).enumerate();
-    !known.is_empty()
-        && before.any(|(at, message)| (at == 0 || message.role() == "assistant") && known.contains(message.id()))
 }
 
 /// Tools that the client may bring, and the number of the others. Fails for a tool that the agent has itself.
@@ -279,7 +277,7 @@ impl Prepared<'_> {
             }
         };
         let state = match self.state {
-            Some(state) => one_line_of(state),
+            Some(state) => without_line_ends(state),
             None => String::from_utf8_lossy(&conversation.state_json()).into_owned(),
         };
         let client = self.client;
@@ -335,11 +333,6 @@ impl Prepared<'_> {
         }
         Ok(batch.finish()?)
     }
-}
-
-/// JSON without line ends, as it is stored; they stand only between tokens.
-fn one_line_of(json: &str) -> String {
-    json.replace(['\r', '\n'], " ")
 }
 
 /// True for null and an empty object, which a new client sends as its state.

@@ -9,12 +9,12 @@ use std::{
 };
 
 use threadline_core::{
-    agent::{ClientMay, HistorySource, SystemMessages, ToolResults},
+    agent::{ClientMay, SystemMessages, ToolResults},
     json,
     projection::conversation::{Conversation, Message},
 };
 
-use super::message::Sent;
+use super::{message::Sent, messages::text_of};
 use crate::agents::reading::whole;
 
 /// Parts of an input that were ignored, by kind.
@@ -71,7 +71,6 @@ pub(super) struct Sorted {
 
 /// Sorts the messages of an untrusted client.
 pub(super) fn sort(messages: Vec<Sent>, may: &ClientMay, conversation: &Conversation) -> Result<Sorted, String> {
-    debug_assert!(may.history == HistorySource::Reference, "other messages are not sorted");
     let mut sorted = Sorted::default();
     let mut answered = HashSet::new();
     let open: HashSet<String> = match may.results {
@@ -126,14 +125,17 @@ impl Sorted {
         if is_instruction(&message.role) {
             return;
         }
-        let edit = message.id_of_edit();
-        if conversation.contains(&edit) && is_edited(&message, conversation) {
-            self.known.insert(edit.clone());
-            self.edits.push((message.id.clone(), edit.clone()));
-            self.heard.push(message.renamed(edit));
-        } else {
-            self.known.insert(message.id.clone());
-            self.heard.push(message);
+        let edit = is_edited(&message, conversation).then(|| message.id_of_edit());
+        match edit.filter(|edit| conversation.contains(edit)) {
+            Some(edit) => {
+                self.known.insert(edit.clone());
+                self.edits.push((message.id.clone(), edit.clone()));
+                self.heard.push(message.renamed(edit));
+            }
+            None => {
+                self.known.insert(message.id.clone());
+                self.heard.push(message);
+            }
         }
     }
 
@@ -163,15 +165,9 @@ impl Sorted {
                 (old, _) => end = old,
             }
         }
-        let has_history = {
-            let mut spoken = said().filter(|(_, message)| !is_instruction(message.role())).map(|(_, message)| message);
-            let edited = |id: &str| self.edits.iter().any(|(old, _)| old == id);
-            let first = spoken.next();
-            first.is_some_and(|first| is_known(first) || edited(first.id()))
-                || spoken.any(|message| message.role() == "assistant" && is_known(message))
-        };
+        let edited: HashSet<&str> = self.edits.iter().map(|(old, _)| &**old).collect();
         let all = conversation.messages().len();
-        let (from, end) = if has_history {
+        let (from, end) = if has_history(conversation, |id| self.known.contains(id) || edited.contains(id)) {
             let last = said().filter(|(_, message)| is_known(message)).last().map(|(at, _)| at + 1);
             let end = end.or(last).unwrap_or(0);
             let from = said().find(|(_, message)| is_known(message)).map(|(at, _)| at);
@@ -181,6 +177,14 @@ impl Sorted {
         };
         Window { from, end, skipped }
     }
+}
+
+/// True if a client that knows these messages has the history, and not only new messages: it knows the first message, or
+/// one of an agent. Some clients send instructions with every request, which do not show that.
+pub(super) fn has_history(conversation: &Conversation, knows: impl Fn(&str) -> bool) -> bool {
+    let is_said = |role: &str| role != "activity" && !is_instruction(role);
+    let mut said = conversation.messages().filter(|message| is_said(message.role())).enumerate();
+    said.any(|(at, message)| (at == 0 || message.role() == "assistant") && knows(message.id()))
 }
 
 /// True for a message of the user that the thread has with other content.
@@ -215,12 +219,6 @@ impl Window {
 /// True for the roles that instruct the model.
 fn is_instruction(role: &str) -> bool {
     matches!(role, "system" | "developer")
-}
-
-fn text_of(message: &Message) -> String {
-    let mut text = Vec::new();
-    message.write_json(&mut text);
-    String::from_utf8_lossy(&text).into_owned()
 }
 
 /// The client's context, a JSON array, with the messages that became context; `None` if there are none.

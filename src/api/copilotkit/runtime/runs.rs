@@ -96,17 +96,12 @@ async fn continued(
     id: RunId,
     input: &ClientInput,
 ) -> Result<RunId, Problem> {
-    let ended = async |id: &RunId| match state.service.runs.get(principal, thread, id).await {
-        Ok(run) => Ok(Some(run.status).filter(|status| !status.is_active())),
+    let status = async |id: &RunId| match state.service.runs.get(principal, thread, id).await {
+        Ok(run) => Ok(Some(run.status)),
         Err(RunLookupError::ThreadNotFound | RunLookupError::RunNotFound) => Ok(None),
         Err(error) => Err(Problem::from(error)),
     };
-    let exists = async |id: &RunId| match state.service.runs.get(principal, thread, id).await {
-        Ok(_) => Ok(true),
-        Err(RunLookupError::ThreadNotFound | RunLookupError::RunNotFound) => Ok(false),
-        Err(error) => Err(Problem::from(error)),
-    };
-    if ended(&id).await?.is_none() {
+    if status(&id).await?.is_none_or(RunStatus::is_active) {
         return Ok(id);
     }
     let said = match answer(input) {
@@ -115,8 +110,8 @@ async fn continued(
             let conversation = state.service.projections.at(principal, thread, None, None).await?.conversation;
             let (news, last) = state.agents.said_since(principal, agent, input, &conversation)?;
             // A request without new content is repeated: it may have begun a continuation before.
-            let said = if news.is_empty() { last } else { news.clone() }.join("\n");
-            if news.is_empty() && !exists(&continuation(&id, &said, 0)).await? {
+            let said = if news.is_empty() { &last } else { &news }.join("\n");
+            if news.is_empty() && status(&continuation(&id, &said, 0)).await?.is_none() {
                 return Ok(id);
             }
             said
@@ -125,7 +120,7 @@ async fn continued(
     for attempt in 0..CONTINUATIONS {
         let next = continuation(&id, &said, attempt);
         // A failed continuation leaves the interrupt open.
-        if ended(&next).await? != Some(RunStatus::Error) {
+        if status(&next).await? != Some(RunStatus::Error) {
             return Ok(next);
         }
     }
