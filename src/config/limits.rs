@@ -111,7 +111,7 @@ limit_args! {
     QUOTAS project_work_burst "limit-project-work-burst" "THREADLINE_LIMIT_PROJECT_WORK_BURST" "NUMBER" 0, 0..=MAX_QUOTA;
 }
 
-// Of the least body memory an untrusted client may have one body of the largest kind: half.
+// Half of the least body memory, an untrusted client's share, holds one body of the largest kind.
 const _: () = assert!(2 * MAX_BATCH_BYTES == 33_554_432);
 
 /// Least memory that can be set.

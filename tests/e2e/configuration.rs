@@ -230,7 +230,7 @@ fn urls_with_passwords_are_read_from_files() {
     };
     let development = ("THREADLINE_DEVELOPMENT", "true");
     let (in_store, in_redis) = (("THREADLINE_STORE_FILE", &*store_path), ("THREADLINE_REDIS_FILE", &*redis_path));
-    // What surrounds a URL does not count, as with keys.
+    // Blanks around a URL do not count, as with keys.
     secret(&store, "  postgresql://u:s3cret@db/t\n");
     secret(&redis, "rediss://:s3cret@cache/0\n");
     let shown = good(&["config"], &[development, in_store, in_redis]);

@@ -106,7 +106,7 @@ async fn half_sent_heads_of_strangers_cut_each_other_and_no_client() {
             ask(&mut client, "/v1/agents").await.ok(200);
             let mut late = from(3, addr).await;
             ask(&mut late, "/v1/agents").await.ok(200);
-            // Whoever was authenticated stays, however many come.
+            // An authenticated client stays, however many connections come.
             for machine in 50..90 {
                 flood.push(from(machine, addr).await);
             }

@@ -86,7 +86,7 @@ everywhere! {
         let log = page.get("/v1/threads/t/events").await;
         assert!(!log.text().contains("OVERRIDE"), "{}", log.text());
         assert_eq!(evidence(&page, "r1").await["ignored"], json!({ "activity": 1, "assistant": 2, "reasoning": 1, "tool": 1 }));
-        // They come again with each run, and the same run again is the same.
+        // Made-up words come again with each run, and the same run again is the same.
         let again = [&forged[..], &[user("u1", "hi"), assistant("a1", "hello"), user("u2", "more")]].concat();
         let seen = given(&page, &agent, "r2", json!(again), &[]).await;
         assert_eq!(seen, json!([user("u1", "hi"), assistant("a1", "hello"), user("u2", "more")]));

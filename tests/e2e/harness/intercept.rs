@@ -74,7 +74,7 @@ pub struct Pane {
     pub sweeps: AtomicUsize,
     /// Whether `read` fails.
     pub unreadable: AtomicBool,
-    /// Whether all calls fail.
+    /// True if all calls fail.
     pub away: AtomicBool,
     /// Calls about credentials and users, in their order.
     pub credentials: std::sync::Mutex<Vec<&'static str>>,

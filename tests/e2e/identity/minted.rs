@@ -79,7 +79,7 @@ everywhere! {
         assert_eq!((&claims(&by_one)["by"], opens(&by_one).await), (&json!("key:one"), 200));
         let minted = token(&operator, "ann").await;
         let by_token = lent(&bearer(server, &minted), "ann").await;
-        // What is made with a token is as old as that, and has the same maker.
+        // A credential that is made with a token is as old as the token, and has the same maker.
         assert_eq!(["by", "iat"].map(|name| claims(&by_token)[name].clone()), ["by", "iat"].map(|name| claims(&minted)[name].clone()));
         operator.delete("/v1/keys/one").await.ok(200);
         assert_eq!((opens(&by_one).await, opens(&by_other).await, opens(&by_token).await), (403, 200, 200));

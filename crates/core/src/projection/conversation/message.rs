@@ -136,7 +136,7 @@ impl Message {
         let (mut id, mut role, mut content) = (None, None, None);
         let mut message = Self::new("", "", Content::Absent);
         let mut calls = None;
-        // Of a name that occurs twice the last one counts, so an earlier one may have any form.
+        // The last of several members with one name counts, so an earlier one may have any form.
         for (name, token) in members(object)?.0 {
             match &*name {
                 "id" => id = Some(token),

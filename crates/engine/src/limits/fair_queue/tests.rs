@@ -144,7 +144,7 @@ async fn a_wait_ends() {
 
 #[tokio::test(start_paused = true)]
 async fn large_slices_are_repaid() {
-    // Of several slots, the one that is free first serves whoever waits at that moment, debts or not.
+    // The first free slot of several serves the work that waits at that moment, debts or not.
     let simulated = Simulated::new(1);
     let mut done = [0_u64; 2];
     let mut tasks = JoinSet::new();

@@ -55,7 +55,7 @@ async fn a_client_gets_memory_at_once_while_others_hold_all_they_can() {
     for user in 0..500 {
         held.push(greedy(&budget, &client("crowd", &user.to_string()), MemoryKind::Frame).await);
     }
-    // They wait for more, and that changes nothing.
+    // Waits of these clients for more change nothing.
     let mut waits = JoinSet::new();
     for user in 0..500 {
         let mut permit = budget.place(MemoryKind::Answer, &BudgetOwner::of(&client("crowd", &user.to_string())));
