@@ -141,7 +141,7 @@ pub async fn eventually<T>(what: &str, mut step: impl AsyncFnMut() -> Option<T>)
             }
         }
     };
-    in_time(PATIENCE, what, repeated).await
+    in_time(2 * PATIENCE, what, repeated).await
 }
 
 /// Asks until the run has ended.

@@ -36,7 +36,7 @@ pub use http::{Answer, Client};
 pub use socket::Socket;
 
 /// How long anything may take before a test fails.
-pub const DEADLINE: Duration = Duration::from_secs(20);
+pub const DEADLINE: Duration = Duration::from_secs(60);
 
 /// What a server stands on.
 #[derive(Clone, Copy)]
