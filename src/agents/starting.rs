@@ -149,7 +149,7 @@ impl Agents {
             let own = conversation.messages().filter(|message| matches!(message.role(), "user" | "tool"));
             let work = Work {
                 agents: self.clone(),
-                principal: principal.clone(),
+                principal: started.named_by(principal),
                 right,
                 agent: agent.clone(),
                 client_messages: own

@@ -48,7 +48,7 @@ pub async fn run_agent(
     let work = async move {
         let start = agents.run(&principal, &thread, &agent, run).await?;
         let stops = waits && start.started.created && agent.on_disconnect == OnDisconnect::Stop;
-        let stop = stops.then(|| (service, principal, thread, start.started.run.id.clone()));
+        let stop = stops.then(|| (service, start.started.named_by(&principal), thread, start.started.run.id.clone()));
         Ok::<_, AgentError>((start, AguiClient { stop }))
     };
     // A result that no caller receives is dropped, and the requester with it.

@@ -6,20 +6,17 @@ use super::{
     directory::{ANNOTATIONS, Directory, Facts, NewFile},
     error::{Damage, TransferError},
     format::{AnnotationFacts, AnnotationLine},
-    manifest::{FileEntry, Threads},
+    manifest::{FileEntry, ThreadName, Threads, name_of},
     reading::Lines,
 };
 use threadline_core::{
-    Epoch, NewAnnotation, ProjectId, ThreadId, ThreadKey,
+    NewAnnotation, ThreadKey,
     limits::{MAX_ANNOTATION_PAGE, MAX_PAGE},
 };
 use threadline_store::TransferStore;
 
-/// Identity of a thread in every store.
-type Id = (ProjectId, ThreadId);
-
-/// Imported threads, with the epochs of their logs.
-pub type Taken = HashMap<Id, Epoch>;
+/// Imported threads: their keys in the store.
+pub type Taken = HashMap<ThreadName, ThreadKey>;
 
 /// Writes the annotations of the exported threads, ordered by project and thread. Returns `None`, and leaves no file,
 /// if there are none.
@@ -30,14 +27,14 @@ pub async fn write(
 ) -> Result<Option<FileEntry>, TransferError> {
     let annotated = annotated(store, threads).await?;
     let (mut file, mut count) = (None, 0);
-    for ((project, id), key) in annotated {
+    for (name, key) in annotated {
         let mut after = 0;
         // The page of a thread that was deleted meanwhile is absent.
         while let Some(page) = store.annotations(key, after, MAX_ANNOTATION_PAGE).await? {
             let Some((last, _)) = page.last() else { break };
             after = *last;
             for (_, annotation) in page {
-                let annotation = AnnotationFacts::of(project.clone(), id.clone(), annotation)?;
+                let annotation = AnnotationFacts::of(name.clone(), annotation)?;
                 let file = match &mut file {
                     Some(file) => file,
                     none => none.insert(NewFile::begin(directory, ANNOTATIONS)?),
@@ -56,16 +53,19 @@ pub async fn write(
 }
 
 /// Finds those exported threads that have annotations.
-async fn annotated(store: &dyn TransferStore, threads: &Threads) -> Result<BTreeMap<Id, ThreadKey>, TransferError> {
+async fn annotated(
+    store: &dyn TransferStore,
+    threads: &Threads,
+) -> Result<BTreeMap<ThreadName, ThreadKey>, TransferError> {
     let (mut found, mut after) = (BTreeMap::new(), None);
     loop {
         let page = store.annotated_threads(after, MAX_PAGE).await?;
         let Some(last) = page.last() else { return Ok(found) };
         after = Some(last.key);
         for thread in page {
-            let id = (thread.project, thread.id);
-            if threads.get(&id).is_some_and(|entry| entry.epoch == thread.epoch) {
-                found.insert(id, thread.key);
+            let name = name_of(&thread.project, &thread.user, &thread.id, thread.claimed);
+            if threads.get(&name).is_some_and(|entry| entry.epoch == thread.epoch) {
+                found.insert(name, thread.key);
             }
         }
     }
@@ -75,8 +75,8 @@ fn open(directory: &Directory, file: &FileEntry) -> Result<Lines<'static>, Damag
     Lines::open(directory, ANNOTATIONS, file.facts())
 }
 
-/// Reads the next annotation and the id of its thread. `None` at the end of an intact file.
-fn next(lines: &mut Lines<'_>) -> Result<Option<(Id, NewAnnotation)>, Damage> {
+/// Reads the next annotation and the name of its thread. `None` at the end of an intact file.
+fn next(lines: &mut Lines<'_>) -> Result<Option<(ThreadName, NewAnnotation)>, Damage> {
     if !lines.advance()? {
         return Ok(None);
     }
@@ -94,21 +94,9 @@ pub async fn put(
     let mut lines = open(directory, file).map_err(TransferError::Damaged)?;
     while next(&mut lines).map_err(TransferError::Damaged)?.is_some() {}
     let mut lines = open(directory, file).map_err(TransferError::Damaged)?;
-    // Annotations are grouped by thread, so that one lookup per thread is enough.
-    let mut newest: Option<(Id, Option<ThreadKey>)> = None;
-    while let Some((id, annotation)) = next(&mut lines).map_err(TransferError::Damaged)? {
-        let known = newest.as_ref().filter(|(same, _)| *same == id).map(|(_, key)| *key);
-        let key = match known {
-            Some(key) => key,
-            None => {
-                let there = store.thread(&id.0, &id.1).await?;
-                let key = there.filter(|there| taken.get(&id) == Some(&there.epoch)).map(|there| there.key);
-                newest = Some((id, key));
-                key
-            }
-        };
-        if let Some(key) = key {
-            store.put_annotation(key, annotation).await?;
+    while let Some((name, annotation)) = next(&mut lines).map_err(TransferError::Damaged)? {
+        if let Some(key) = taken.get(&name) {
+            store.put_annotation(*key, annotation).await?;
         }
     }
     Ok(())

@@ -8,10 +8,10 @@ use std::{
 };
 
 use sha2::{Digest, Sha256};
-use threadline_core::{ProjectId, ThreadId, hex};
+use threadline_core::hex;
 use threadline_store::private;
 
-use super::error::TransferError;
+use super::{error::TransferError, manifest::ThreadName};
 
 /// Manifest of a finished export.
 pub const MANIFEST: &str = "manifest.ndjson";
@@ -129,12 +129,16 @@ fn sync_directory(path: &Path) -> Result<(), TransferError> {
 }
 
 /// File name of a thread: made from a digest of its ids, since ids may not be valid file names.
-pub fn file_of(project: &ProjectId, id: &ThreadId) -> String {
+pub fn file_of((project, id, user): &ThreadName) -> String {
     let mut digest = Sha256::new();
-    // Ids hold no control characters, so that the separator keeps any two pairs distinct.
+    // Ids hold no control characters, so that the separator keeps any two names distinct.
     digest.update(project.as_str());
     digest.update([0]);
     digest.update(id.as_str());
+    if let Some(user) = user {
+        digest.update([0]);
+        digest.update(user.as_str());
+    }
     let name = hex(&digest.finalize()[..16]);
     format!("{THREADS}/{}/{name}.ndjson", &name[..2])
 }

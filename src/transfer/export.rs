@@ -12,7 +12,7 @@ use std::{
 use futures_util::{StreamExt, TryStreamExt, stream};
 use sha2::{Digest, Sha256};
 use threadline_core::{
-    Fence, ReadFrom, Run, RunStatus, Seq, ThreadId, Timestamp, envelope, hex,
+    Fence, ReadFrom, Run, RunStatus, Seq, Thread, ThreadId, Timestamp, envelope, hex,
     limits::{MAX_EVENT_PAGE, MAX_PAGE, TRANSFER_THREADS},
 };
 use threadline_store::{MovedThread, StoreError, TransferStore};
@@ -23,7 +23,7 @@ use super::{
     directory::{AGENTS, Directory, FEEDS, Facts, JOURNAL, NewFile, file_of, json_line},
     error::TransferError,
     format::{AgentFacts, AgentLine, FeedLine, RunFacts, RunLine, ThreadFacts, ThreadLine},
-    manifest::{self, FileEntry, Header, Line, ThreadEntry, Threads},
+    manifest::{self, FileEntry, Header, Line, ThreadEntry, ThreadName, Threads},
     projects,
     selection::{ExportedSecrets, Selection},
 };
@@ -66,7 +66,7 @@ pub async fn export(
         let wanted = page.into_iter().filter(|moved| selection.takes(&moved.thread.id, &moved.thread.user));
         let written = stream::iter(wanted).map(|moved| {
             let (store, directory) = (store.clone(), directory.clone());
-            let former = known.get(&(moved.thread.project.clone(), moved.thread.id.clone())).cloned();
+            let former = known.get(&name(&moved.thread)).cloned();
             one(store, directory, moved, former, &counter)
         });
         let mut written = std::pin::pin!(written.buffer_unordered(TRANSFER_THREADS));
@@ -84,10 +84,10 @@ pub async fn export(
             } else {
                 moved.present += 1;
             }
-            threads.insert((entry.project_id.clone(), entry.thread_id.clone()), entry);
+            threads.insert(entry.name(), entry);
         }
     }
-    let found: HashSet<&ThreadId> = threads.keys().map(|(_, id)| id).collect();
+    let found: HashSet<&ThreadId> = threads.keys().map(|(_, id, _)| id).collect();
     if let Some(missing) = selection.threads.iter().find(|id| !found.contains(id)) {
         return Err(TransferError::NoThread(missing.to_string()));
     }
@@ -107,6 +107,10 @@ pub async fn export(
     manifest::finish(&directory, &header, &threads, others)?;
     progress.clear();
     Ok(moved)
+}
+
+fn name(thread: &Thread) -> ThreadName {
+    manifest::name_of(&thread.project, &thread.user, &thread.id, thread.claimed)
 }
 
 enum Done {
@@ -137,7 +141,7 @@ async fn one(
         }
     }
     let Some(runs) = runs(store.as_ref(), &moved).await? else { return Ok(Done::Gone) };
-    let file = file_of(&thread.project, &thread.id);
+    let file = file_of(&name(thread));
     let mut out = NewFile::begin(&directory, &file)?;
     out.line(&ThreadLine { thread: ThreadFacts::of(&moved)? })?;
     for run in runs {
@@ -161,6 +165,7 @@ async fn one(
         project_id: thread.project.clone(),
         thread_id: thread.id.clone(),
         user_id: thread.user.clone(),
+        claimed: thread.claimed,
         epoch: thread.epoch,
         tail: thread.tail,
         version: thread.version,

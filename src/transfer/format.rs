@@ -8,7 +8,10 @@ use threadline_core::{
 };
 use threadline_store::{MovedThread, StoreError, StoredProject};
 
-use super::selection::ExportedSecrets;
+use super::{
+    manifest::{ThreadName, claimed, is_claimed},
+    selection::ExportedSecrets,
+};
 
 /// Name of the format in the first line of a manifest.
 pub const FORMAT: &str = "threadline-export";
@@ -29,6 +32,9 @@ pub struct ThreadFacts {
     project_id: ProjectId,
     thread_id: ThreadId,
     user_id: UserId,
+    /// Written only for a thread that has not claimed its id; absent: claimed.
+    #[serde(default = "claimed", skip_serializing_if = "is_claimed")]
+    claimed: bool,
     agent_id: Option<AgentId>,
     name: Option<String>,
     name_source: Option<NameSource>,
@@ -66,6 +72,7 @@ impl ThreadFacts {
             project_id: thread.project,
             thread_id: thread.id,
             user_id: thread.user,
+            claimed: thread.claimed,
             agent_id: thread.agent,
             name: thread.name,
             name_source: thread.name_source,
@@ -91,6 +98,7 @@ impl ThreadFacts {
             id: self.thread_id,
             epoch: self.epoch,
             user: self.user_id,
+            claimed: self.claimed,
             agent: self.agent_id,
             name: self.name,
             name_source: self.name_source,
@@ -255,6 +263,9 @@ pub struct AnnotationLine {
 pub struct AnnotationFacts {
     project_id: ProjectId,
     thread_id: ThreadId,
+    /// User who owns the thread, if it has not claimed its id.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    user_id: Option<UserId>,
     annotation_id: AnnotationId,
     r#type: String,
     payload: Box<RawValue>,
@@ -264,15 +275,24 @@ pub struct AnnotationFacts {
 
 impl AnnotationFacts {
     /// Facts of this annotation.
-    pub fn of(project_id: ProjectId, thread_id: ThreadId, annotation: Annotation) -> Result<Self, StoreError> {
+    pub fn of((project_id, thread_id, user_id): ThreadName, annotation: Annotation) -> Result<Self, StoreError> {
         let Annotation { id, kind, payload, occurred_at, at } = annotation;
-        Ok(Self { project_id, thread_id, annotation_id: id, r#type: kind, payload: raw(payload)?, occurred_at, at })
+        Ok(Self {
+            project_id,
+            thread_id,
+            user_id,
+            annotation_id: id,
+            r#type: kind,
+            payload: raw(payload)?,
+            occurred_at,
+            at,
+        })
     }
 
-    /// Builds the id of the thread and the annotation to be stored.
-    pub fn annotation(self) -> Result<((ProjectId, ThreadId), NewAnnotation), AnnotationError> {
+    /// Builds the name of the thread and the annotation to be stored.
+    pub fn annotation(self) -> Result<(ThreadName, NewAnnotation), AnnotationError> {
         let new = NewAnnotation::new(self.annotation_id, self.r#type, Some(&self.payload), self.occurred_at)?;
-        Ok(((self.project_id, self.thread_id), NewAnnotation { at: Some(self.at), ..new }))
+        Ok(((self.project_id, self.thread_id, self.user_id), NewAnnotation { at: Some(self.at), ..new }))
     }
 }
 
@@ -421,7 +441,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_thread_that_was_never_read_is_written_as_before_there_were_markers() {
+    fn a_claimed_thread_that_was_never_read_is_written_as_before_there_were_claims_and_markers() {
         let old = r#"{"thread":{"projectId":"p","threadId":"t","userId":"u","agentId":null,"name":null,"nameSource":null,"archived":false,"metadata":{},"createdAt":"2026-11-21T10:11:15.123Z","updatedAt":"2026-11-21T10:11:15.123Z","lastRunAt":null,"version":2,"createdWith":"","epoch":"0000000000000005","tail":3,"fence":1}}"#;
         let line = |text: &str| serde_json::from_str::<ThreadLine>(text).expect("a line").thread;
         let moved = line(old).thread(None);
@@ -432,6 +452,10 @@ mod tests {
         };
         let rewritten = written(&moved);
         assert!(!rewritten.contains("readSeq"), "{rewritten}");
+        assert!(moved.thread.claimed && !rewritten.contains("claimed"), "{rewritten}");
+        let own = Thread { claimed: false, ..moved.thread.clone() };
+        let text = written(&MovedThread { thread: own, ..moved.clone() });
+        assert!(text.contains("\"claimed\":false") && !line(&text).thread(None).thread.claimed, "{text}");
         for (read_seq, fault) in [(3, None), (4, Some("it was read beyond its tail"))] {
             let thread = Thread { read_seq, ..moved.thread.clone() };
             let text = written(&MovedThread { thread, ..moved.clone() });

@@ -44,6 +44,7 @@ fn entry(data: &[u8]) -> Option<ThreadEntry> {
         project_id: thread.project,
         thread_id: thread.id,
         user_id: thread.user,
+        claimed: true,
         epoch: thread.epoch,
         tail: thread.tail,
         version: thread.version,

@@ -67,15 +67,15 @@ pub async fn import(
     let mut outcomes = std::pin::pin!(outcomes.buffer_unordered(TRANSFER_THREADS));
     let mut taken = annotations::Taken::new();
     while let Some((entry, outcome)) = outcomes.try_next().await? {
-        if !matches!(outcome, Outcome::Refused(_)) {
-            taken.insert((entry.project_id.clone(), entry.thread_id.clone()), entry.epoch);
+        if let Outcome::Done(key) | Outcome::Present(key) = outcome {
+            taken.insert(entry.name(), key);
         }
         match outcome {
-            Outcome::Done => {
+            Outcome::Done(_) => {
                 moved.threads += 1;
                 moved.events += entry.tail;
             }
-            Outcome::Present => moved.present += 1,
+            Outcome::Present(_) => moved.present += 1,
             Outcome::Refused(why) => {
                 let what = format!("thread {} of project {}", entry.thread_id, entry.project_id);
                 refuse(&mut moved, Refusal { what, why });
@@ -94,9 +94,9 @@ pub async fn import(
 
 /// Result for one thread.
 enum Outcome {
-    Done,
+    Done(ThreadKey),
     /// The store already has the thread, unchanged.
-    Present,
+    Present(ThreadKey),
     Refused(String),
 }
 
@@ -113,7 +113,10 @@ async fn one(
     entry: ThreadEntry,
     counter: &Counter<'_>,
 ) -> Result<(ThreadEntry, Outcome), TransferError> {
-    let there = store.thread(&entry.project_id, &entry.thread_id).await?;
+    let there = match store.thread_of(&entry.project_id, &entry.user_id, &entry.thread_id).await? {
+        None if entry.claimed => store.thread_named(&entry.project_id, &entry.thread_id).await?.claimed(),
+        there => there,
+    };
     if there.as_ref().is_some_and(|there| there.epoch != entry.epoch) {
         let why = "another thread with this ID exists, with other events: delete one of the two, or omit this one";
         return Ok((entry, Outcome::Refused(why.to_owned())));
@@ -130,9 +133,9 @@ async fn one(
     let sound = reader.await?;
     let outcome = match (outcome, sound) {
         (Step::Refused(why), _) => Outcome::Refused(why),
-        (Step::Same, Ok(())) => Outcome::Present,
+        (Step::Same(key), Ok(())) => Outcome::Present(key),
         (Step::Staged(key, moved), Ok(())) => match store.publish(key, &moved).await? {
-            Published::Done => Outcome::Done,
+            Published::Done => Outcome::Done(key),
             Published::Taken | Published::Gone => {
                 store.unstage(key).await?;
                 let why = "it was created or imported concurrently: run the command again";
@@ -156,7 +159,7 @@ async fn one(
 enum Step {
     Nothing,
     Staged(ThreadKey, Box<MovedThread>),
-    Same,
+    Same(ThreadKey),
     Refused(String),
 }
 
@@ -178,7 +181,7 @@ async fn compared(
         }
         counter.events(batches.iter().map(|batch| batch.count()).sum());
     }
-    Ok(Step::Same)
+    Ok(Step::Same(key))
 }
 
 async fn staged(

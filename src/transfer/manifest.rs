@@ -49,6 +49,9 @@ pub struct ThreadEntry {
     pub thread_id: ThreadId,
     /// User who owns the thread.
     pub user_id: UserId,
+    /// True if the thread has claimed its id in the project; absent: claimed.
+    #[serde(default = "claimed", skip_serializing_if = "is_claimed")]
+    pub claimed: bool,
     /// Incarnation of its log.
     pub epoch: Epoch,
     /// Number of its events.
@@ -64,6 +67,11 @@ pub struct ThreadEntry {
 }
 
 impl ThreadEntry {
+    /// Name of the thread in the export.
+    pub fn name(&self) -> ThreadName {
+        name_of(&self.project_id, &self.user_id, &self.thread_id, self.claimed)
+    }
+
     /// Expected size and digest of the file.
     pub fn facts(&self) -> Facts {
         Facts { bytes: self.bytes, sha256: self.sha256.clone() }
@@ -126,8 +134,26 @@ pub struct Manifest {
     pub feeds: Option<FileEntry>,
 }
 
-/// Threads by project and id.
-pub type Threads = BTreeMap<(ProjectId, ThreadId), ThreadEntry>;
+/// Name of a thread in an export: its project and id, and its user if it has not claimed the id in the project.
+pub type ThreadName = (ProjectId, ThreadId, Option<UserId>);
+
+/// Threads of an export by their names.
+pub type Threads = BTreeMap<ThreadName, ThreadEntry>;
+
+/// Serialized form of a thread that has claimed its id, as all threads of earlier exports had.
+pub(super) fn is_claimed(claimed: &bool) -> bool {
+    *claimed
+}
+
+/// Value for a thread of an export that does not say whether it has claimed its id.
+pub(super) fn claimed() -> bool {
+    true
+}
+
+/// Name of the thread that has this user, id and claim.
+pub fn name_of(project: &ProjectId, user: &UserId, id: &ThreadId, claimed: bool) -> ThreadName {
+    (project.clone(), id.clone(), (!claimed).then(|| user.clone()))
+}
 
 fn lines(directory: &Directory, name: &str) -> Result<impl Iterator<Item = std::io::Result<Vec<u8>>>, TransferError> {
     let path = directory.at(name);
@@ -170,7 +196,7 @@ pub fn read(directory: &Directory) -> Result<Manifest, TransferError> {
         } else {
             match serde_json::from_slice(&line).map_err(|error| damaged(number, &error))? {
                 Line::Thread(entry) => {
-                    if entry.file != file_of(&entry.project_id, &entry.thread_id) {
+                    if entry.file != file_of(&entry.name()) {
                         return Err(damaged(number, &"the file has an unexpected name"));
                     }
                     events = events.saturating_add(entry.tail);
@@ -210,9 +236,9 @@ pub fn known(directory: &Directory, selection: &Selection) -> Result<Threads, Tr
         }
         for line in lines {
             if let Ok(Line::Thread(entry)) = serde_json::from_slice(&line)
-                && entry.file == file_of(&entry.project_id, &entry.thread_id)
+                && entry.file == file_of(&entry.name())
             {
-                known.insert((entry.project_id.clone(), entry.thread_id.clone()), entry);
+                known.insert(entry.name(), entry);
             }
         }
     }

@@ -70,6 +70,7 @@ pub const PLANTS: &[Plant] = &[
     plant("ping-free", &[Kind::KillNode], |size| size),
     plant("frame-uncounted", &[Kind::KillNode], |size| size),
     plant("charge-by-count", &[Kind::KillNode], |size| size),
+    plant("ids-are-shared", &[Kind::KillNode], |size| size),
 ];
 
 impl Plant {

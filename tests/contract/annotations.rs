@@ -133,7 +133,14 @@ pub async fn annotated_threads_are_listed_in_order(env: Env) {
             env.store.delete_thread(thread.key, None).await.expect("deletes");
         } else if name != "without" {
             let (project, id) = (thread.project, thread.id);
-            wanted.push(AnnotatedThread { key: thread.key, project, id, epoch: thread.epoch });
+            wanted.push(AnnotatedThread {
+                key: thread.key,
+                project,
+                user: thread.user,
+                id,
+                claimed: true,
+                epoch: thread.epoch,
+            });
         }
     }
     for limit in [1, 2, 10] {

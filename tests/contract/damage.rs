@@ -82,12 +82,12 @@ async fn a_read_that_meets_a_damaged_page_ends_the_beats() {
     let dir = env.dir.as_ref().expect("a directory").path().to_owned();
     env.store.shut_down().await;
     let file = dir.join("threadline.db");
-    damage_index(&file, "threads_by_id").await;
+    damage_index(&file, "threads_of_user").await;
 
     let store = SqliteStore::open(&dir, clock()).await.expect("opens");
     store.put_beat(&beat(1)).await.expect("no damage is known");
     let id = threadline_core::ThreadId::new("t").expect("id");
-    let read = store.thread(&project(), &id).await;
+    let read = store.thread_of(&project(), &user("u"), &id).await;
     assert!(matches!(read, Err(StoreError::Corrupt(_))), "{read:?}");
     for _ in 0..2 {
         assert!(

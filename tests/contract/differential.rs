@@ -79,6 +79,10 @@ pub async fn history(seed: u64, steps: usize, other: Env) {
         let at = format!("seed {seed}, step {step}");
         let id = *dice.pick(&ids);
         let thread: Option<Thread> = both!(envs, at, |env| env.get(id).await);
+        let owner = user(if dice.chance(50) { "u" } else { "v" });
+        let of = both!(envs, at, |env| env.store.thread_of(&project(), &owner, &thread_id(id)).await.expect("looks"));
+        both!(envs, at, |env| env.store.thread_named(&project(), &thread_id(id)).await.expect("looks"));
+        let thread = thread.or(of);
         let key = match &thread {
             Some(thread) if !dice.chance(4) => thread.key,
             _ => *dice.pick(&old),
@@ -89,6 +93,7 @@ pub async fn history(seed: u64, steps: usize, other: Env) {
         match dice.roll(27) {
             0 | 1 => {
                 let mut new = new_thread(id, if dice.chance(50) { "u" } else { "v" });
+                new.claimed = dice.chance(60);
                 new.agent = dice.chance(30).then(|| agent("a"));
                 new.name = dice.chance(30).then(|| "näme".into());
                 let CreatedThread { thread: made, .. } =
@@ -198,9 +203,10 @@ pub async fn history(seed: u64, steps: usize, other: Env) {
                 both!(envs, at, |env| env.store.trash(&project(), &keys, before, day).await.expect("trashes"));
             }
             24 => {
+                let who = dice.chance(60).then(|| user(if dice.chance(50) { "u" } else { "v" }));
                 both!(envs, at, |env| env
                     .store
-                    .restore(&project(), &thread_id(id), &crate::trash::entry("thread.restored"))
+                    .restore(&project(), who.as_ref(), &thread_id(id), &crate::trash::entry("thread.restored"))
                     .await
                     .expect("restores"));
             }

@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use threadline_core::{ProjectId, RunId, ThreadId};
+use threadline_core::{ProjectId, RunId, ThreadId, UserId};
 use threadline_engine::cluster::{
     lock::{Acquired, Claim, DynLock, LockName, local::LocalLock, redis::RedisLock},
     redis_connection::RedisConnection,
@@ -45,7 +45,11 @@ fn run_id(run: &str) -> RunId {
 }
 
 fn name(thread: &str) -> LockName {
-    LockName::new(&ProjectId::new("p").expect("id"), &ThreadId::new(thread).expect("id"))
+    LockName::new(
+        &ProjectId::new("p").expect("id"),
+        &UserId::new("u").expect("id"),
+        &ThreadId::new(thread).expect("id"),
+    )
 }
 
 fn claim(thread: &str, run: &str, ttl: Duration) -> Claim {

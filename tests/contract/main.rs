@@ -3,6 +3,7 @@
 mod agents;
 mod annotations;
 mod bus;
+mod claimed;
 mod clocks;
 mod concurrent;
 mod credentials;
@@ -80,6 +81,12 @@ contract! {
         a_deleted_thread_is_purged_in_chunks
         a_recreated_thread_is_a_new_thread
         the_deletion_of_a_requested_thread_is_remembered_for_a_day;
+    claimed:
+        users_have_ids_of_their_own
+        a_claimed_id_is_taken_for_the_project
+        of_concurrent_creations_one_takes_an_id
+        the_trash_keeps_ids_of_users_apart
+        ids_of_users_move_with_their_threads;
     runs:
         a_start_gives_the_thread_to_one_run
         a_start_repeated_is_the_same_run

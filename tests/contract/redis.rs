@@ -6,7 +6,7 @@ use std::{
 };
 
 use threadline_core::{
-    Fence, Generation, ProjectId, RunId, ThreadId, ThreadKey,
+    Fence, Generation, ProjectId, RunId, ThreadId, ThreadKey, UserId,
     limits::{REDIS_PING, REDIS_RETRY, REDIS_TIMEOUT},
 };
 use threadline_engine::cluster::{
@@ -22,7 +22,11 @@ use crate::backing::{Cut, Flow, Proxy, Redis, Way};
 pub const PATIENCE: Duration = Duration::from_secs(15);
 
 pub fn claim(run: &str) -> Claim {
-    let name = LockName::new(&ProjectId::new("p").expect("id"), &ThreadId::new("t").expect("id"));
+    let name = LockName::new(
+        &ProjectId::new("p").expect("id"),
+        &UserId::new("u").expect("id"),
+        &ThreadId::new("t").expect("id"),
+    );
     Claim { name, run: RunId::new(run).expect("id"), ttl: Duration::from_secs(20) }
 }
 
@@ -52,8 +56,8 @@ async fn a_lock_key_has_the_documented_form() {
     let redis = Redis::start(&[]);
     let lock = RedisLock::new(RedisConnection::new(RedisServers::parse(&redis.url()).expect("an address")), "my-app:");
     assert_eq!(lock.acquire(&claim("a")).await.expect("asked"), Acquired::Taken);
-    assert_eq!(redis.command(&["GET", "my-app:p:t"]), "a");
-    let left: u64 = redis.command(&["PTTL", "my-app:p:t"]).parse().expect("a number");
+    assert_eq!(redis.command(&["GET", "my-app:p:u:t"]), "a");
+    let left: u64 = redis.command(&["PTTL", "my-app:p:u:t"]).parse().expect("a number");
     assert!((15_000..=20_000).contains(&left), "{left} ms");
 }
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use threadline_backing::{Redis, RedisCluster};
-use threadline_core::{ProjectId, RunId, ThreadId};
+use threadline_core::{ProjectId, RunId, ThreadId, UserId};
 use threadline_engine::cluster::{
     bus::BusMessage,
     lock::{Acquired, Claim, Lock, LockName, LockState},
@@ -20,7 +20,7 @@ const DOWN_AFTER: Duration = Duration::from_millis(1_000);
 
 fn claim_of(thread: usize) -> Claim {
     let id = ThreadId::new(format!("t{thread}")).expect("id");
-    let name = LockName::new(&ProjectId::new("p").expect("id"), &id);
+    let name = LockName::new(&ProjectId::new("p").expect("id"), &UserId::new("u").expect("id"), &id);
     Claim { name, run: RunId::new("r").expect("id"), ttl: Duration::from_secs(60) }
 }
 
@@ -31,7 +31,7 @@ async fn locks_of_all_masters_are_renewed_and_released_at_once() {
     let claims: Vec<_> = (0..64).map(claim_of).collect();
     assert_eq!(lock.renew(&claims).await.expect("asked"), [true; 64], "a renewal restores");
     let holders: std::collections::HashSet<_> =
-        (0..64).map(|thread| cluster.holder(&format!("lock:p:t{thread}")).port()).collect();
+        (0..64).map(|thread| cluster.holder(&format!("lock:p:u:t{thread}")).port()).collect();
     assert_eq!(holders.len(), 3, "on every master");
     for claim in &claims {
         assert_eq!(lock.acquire(claim).await.expect("asked"), Acquired::Mine);
@@ -52,12 +52,12 @@ async fn a_killed_master_of_a_cluster_is_replaced_and_locks_and_messages_go_on()
     assert_eq!(answered(&lock, "a").await, Acquired::Taken);
     assert_eq!(answered(&other, "b").await, Acquired::Held("a".into()));
     heard_again(&teller, &mut listener, 1).await;
-    let holder = cluster.holder("lock:p:t");
+    let holder = cluster.holder("lock:p:u:t");
     holder.kill();
     assert!(other.acquire(&claim("b")).await.is_err(), "the store decides meanwhile");
     renewed(&lock).await;
     assert_eq!(answered(&other, "b").await, Acquired::Held("a".into()));
-    assert_eq!(cluster.holder("lock:p:t").command(&["GET", "lock:p:t"]), "a");
+    assert_eq!(cluster.holder("lock:p:u:t").command(&["GET", "lock:p:u:t"]), "a");
     heard_again(&teller, &mut listener, 2).await;
     echoes(&teller).await;
     let mut tick = time::interval(TICK);

@@ -67,7 +67,7 @@ async fn a_killed_master_is_replaced_and_locks_and_messages_go_on() {
         }
     };
     time::timeout(PATIENCE, named).await.expect("all sentinels name it");
-    assert_eq!(sentinels.master().command(&["GET", "lock:p:t"]), "a");
+    assert_eq!(sentinels.master().command(&["GET", "lock:p:u:t"]), "a");
     while next(&mut listener).await != BusMessage::Resync {}
     heard_again(&teller, &mut listener, 2).await;
     echoes(&teller).await;

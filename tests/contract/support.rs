@@ -59,6 +59,7 @@ pub fn new_thread(id: &str, owner: &str) -> NewThread {
         metadata: "{}".into(),
         created_with: "digest".into(),
         request: None,
+        claimed: true,
     }
 }
 
@@ -144,7 +145,7 @@ impl Env {
 
     /// [`Env::get`] in another project.
     pub async fn get_of(&self, project: &ProjectId, id: &str) -> Option<Thread> {
-        self.store.thread(project, &thread_id(id)).await.expect("looks")
+        self.store.thread_named(project, &thread_id(id)).await.expect("looks").thread()
     }
 
     /// A new thread with an active run.

@@ -40,7 +40,7 @@ pub async fn a_thread_belongs_to_its_project_and_user(env: Env) {
     let CreatedThread { thread: theirs, created: made } =
         env.store.create_thread(other.clone()).await.expect("creates");
     assert!(made && theirs.key != ours.key && theirs.epoch != ours.epoch);
-    assert_eq!(env.store.thread(&other.project, &thread_id("t")).await.expect("looks"), Some(theirs));
+    assert_eq!(env.store.thread_named(&other.project, &thread_id("t")).await.expect("looks").thread(), Some(theirs));
     assert_eq!(env.get("t").await, Some(ours));
     assert_eq!(env.get("unknown").await, None);
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use threadline_core::{
-    AuditEntry, FeedChange, ListOrder, ListPosition, ProjectId, ReadFrom, ThreadKey, ThreadPatch, Timestamp,
+    AuditEntry, FeedChange, ListOrder, ProjectId, ReadFrom, ThreadKey, ThreadPatch, Timestamp, TrashPosition,
 };
 use threadline_store::{
     CloseOutcome, CloseWhen, JobKind, Packing, Purging, Restoration, RetentionHold, Snapshot, StartOutcome, StopOutcome,
@@ -41,7 +41,7 @@ async fn audited(env: &Env) -> Vec<String> {
 }
 
 async fn restore(env: &Env, id: &str) -> Restoration {
-    env.store.restore(&project(), &thread_id(id), &entry("thread.restored")).await.expect("restores")
+    env.store.restore(&project(), None, &thread_id(id), &entry("thread.restored")).await.expect("restores")
 }
 
 /// The ids in the trash, on one page.
@@ -201,8 +201,10 @@ pub async fn an_id_in_use_is_not_restored(env: Env) {
     assert!(matches!(restore(&env, "t").await, Restoration::Restored(thread) if thread.key == second));
     env.store.delete_thread(second, None).await.expect("deletes");
     assert!(matches!(restore(&env, "t").await, Restoration::Restored(thread) if thread.key == first));
-    let elsewhere =
-        env.store.restore(&ProjectId::new("other").expect("id"), &thread_id("t"), &entry("thread.restored")).await;
+    let elsewhere = env
+        .store
+        .restore(&ProjectId::new("other").expect("id"), None, &thread_id("t"), &entry("thread.restored"))
+        .await;
     assert_eq!(elsewhere.expect("restores"), Restoration::Absent);
     // Many at once: it comes back once.
     env.clock.advance(2 * DAY);
@@ -224,7 +226,7 @@ pub async fn the_trash_is_listed_newest_first(env: Env) {
     env.clock.advance(Duration::from_millis(1));
     trash(&env, &keys[3..]).await;
     for limit in 1..=6 {
-        let (mut found, mut after): (Vec<String>, Option<ListPosition>) = Default::default();
+        let (mut found, mut after): (Vec<String>, Option<TrashPosition>) = Default::default();
         loop {
             let page = env.store.trashed(&project(), after.as_ref(), limit).await.expect("lists");
             assert!(page.threads.len() <= limit && (page.next.is_none() || page.threads.len() == limit));

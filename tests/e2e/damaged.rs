@@ -172,7 +172,7 @@ async fn a_damaged_page_makes_the_node_unready() {
     server.client().thread("t").await;
     server.stop().await;
     let file = data.path().join("threadline.db");
-    damage_index(&file, "threads_by_id").await;
+    damage_index(&file, "threads_of_user").await;
 
     let server = Server::in_directory(data.path(), Options::new(Backend::Sqlite)).await;
     server.client().get("/v1/threads/t").await.problem(500, "internal");

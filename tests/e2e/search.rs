@@ -23,6 +23,7 @@ async fn fill(server: &Server, numbers: impl IntoIterator<Item = usize>, name: i
             metadata: "{}".into(),
             created_with: String::new(),
             request: None,
+            claimed: true,
         };
         server.store.create_thread(new).await.expect("makes");
         // Some at the same moment.

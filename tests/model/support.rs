@@ -3,7 +3,8 @@
 use std::{sync::Arc, time::Duration};
 
 use threadline_core::{
-    Clock, NewEvents, NewThread, Principal, ProjectId, ReadFrom, RunId, Thread, ThreadId, ThreadKey, Timestamp, UserId,
+    Clock, Credential, NewEvents, NewThread, Principal, ProjectId, ReadFrom, RunId, Thread, ThreadId, ThreadKey,
+    Timestamp, UserId,
 };
 use threadline_engine::{CreateThread, Opening, PageRequest, Ports, Service, StartRequest, StartedRun};
 use threadline_store::{DynStore, ThreadStore, memory::MemoryStore};
@@ -77,6 +78,12 @@ pub fn user(name: &str) -> Principal {
     Principal::user(project(), UserId::new(name).expect("id"))
 }
 
+/// An untrusted client of a user.
+pub fn client(name: &str) -> Principal {
+    let credential = Credential::Token { expires_at: Timestamp(i64::MAX), signer: None, by: None, issued_at: None };
+    Principal { credential, ..user(name) }
+}
+
 pub fn run_id(name: &str) -> RunId {
     RunId::new(name).expect("id")
 }
@@ -104,6 +111,7 @@ pub async fn make_thread(store: &MemoryStore, id: &str) -> Thread {
         metadata: "{}".into(),
         created_with: String::new(),
         request: None,
+        claimed: true,
     };
     store.create_thread(new).await.expect("create").thread
 }
@@ -122,6 +130,12 @@ impl Node {
         let store = Arc::new(Intercept::before(Arc::new(MemoryStore::new(clock.clone()))));
         let service = Service::start(Ports::alone(store.clone() as DynStore, clock.clone()));
         Self { service, store, clock, alice: user("alice") }
+    }
+
+    /// A thread of this client, made on this node.
+    pub async fn thread_of(&self, client: &Principal, id: &str) -> ThreadId {
+        let create = CreateThread { id: Some(thread_id(id)), ..CreateThread::default() };
+        self.service.threads.create(client, create).await.expect("create").thread.id
     }
 
     /// Another node over the same store.

@@ -47,7 +47,7 @@ async fn a_second_start_anywhere_is_refused_with_the_facts() {
     let error = b.run("t", options("second")).await.expect_err("held");
     let problem = error.problem("run-active").expect("a 409");
     assert_eq!((problem.status, problem.facts["run"]["runId"].as_str()), (409, Some("first")));
-    let lock = cluster.redis.command(&["GET", "threadline:lock:default:t"]);
+    let lock = cluster.redis.command(&["GET", "threadline:lock:default:dev:t"]);
     assert_eq!(lock, "first");
     producer.finish().await.expect("finishes");
     b.run("t", options("second")).await.expect("free").finish().await.expect("finishes");

@@ -34,7 +34,7 @@ async fn without_redis_runs_continue_starts_are_decided_and_readers_progress() {
     time::sleep(Duration::from_secs(2)).await;
     producer.append(numbered(11..=15)).await.expect("appends");
     in_time(BY_THE_BUS, "the connection to the bus is restored", reader.reads(15)).await;
-    assert_eq!(cluster.redis.command(&["GET", "threadline:lock:default:t"]), "r", "and the lock restored");
+    assert_eq!(cluster.redis.command(&["GET", "threadline:lock:default:dev:t"]), "r", "and the lock restored");
     producer.finish().await.expect("finishes");
     assert_eq!(reader.reconnects, 0);
 }

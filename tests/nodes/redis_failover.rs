@@ -12,7 +12,7 @@ use crate::{
     watched::{get, ready},
 };
 
-const KEY: &str = "threadline:lock:default:t";
+const KEY: &str = "threadline:lock:default:dev:t";
 
 /// Nodes over a Redis with this URL.
 fn nodes(redis: &str, count: usize) -> Cluster {

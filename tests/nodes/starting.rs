@@ -108,7 +108,7 @@ async fn a_node_starts_without_redis_and_uses_it_once_it_is_there() {
     let held = async || {
         runs += 1;
         let producer = client.run("t", options(&format!("r{runs}"))).await.expect("starts");
-        let holder = cluster.redis.command(&["GET", "threadline:lock:default:t"]);
+        let holder = cluster.redis.command(&["GET", "threadline:lock:default:dev:t"]);
         producer.finish().await.expect("finishes");
         (holder == format!("r{runs}")).then_some(())
     };
@@ -125,7 +125,7 @@ async fn redis_over_tls() {
     let client = cluster.client(0);
     make_thread(&client, "t").await;
     let producer = client.run("t", options("r")).await.expect("starts");
-    assert_eq!(redis.command(&["GET", "threadline:lock:default:t"]), "r");
+    assert_eq!(redis.command(&["GET", "threadline:lock:default:dev:t"]), "r");
     producer.finish().await.expect("finishes");
     // Without the authority it is not trusted: the store decides alone, and the log says why.
     let untrusted = Server::start(cluster.command(&cluster.database, &redis.tls_url()));
@@ -144,7 +144,7 @@ async fn sentinels_and_their_master_over_tls() {
     let client = cluster.client(0);
     make_thread(&client, "t").await;
     let producer = client.run("t", options("r")).await.expect("starts");
-    assert_eq!(redis.command(&["GET", "threadline:lock:default:t"]), "r");
+    assert_eq!(redis.command(&["GET", "threadline:lock:default:dev:t"]), "r");
     producer.finish().await.expect("finishes");
     let untrusted = Server::start(cluster.command(&cluster.database, &url));
     assert!(untrusted.said().contains("ertificate"), "{}", untrusted.said());
@@ -165,7 +165,7 @@ async fn nodes_that_name_different_servers_of_a_cluster_over_tls_hear_each_other
     let mut reader = Reader::open(&clients[1], "t");
     reader.caught_up().await;
     let mut producer = clients[0].run("t", options("r")).await.expect("starts");
-    assert_eq!(redis.holder("threadline:lock:default:t").command(&["GET", "threadline:lock:default:t"]), "r");
+    assert_eq!(redis.holder("threadline:lock:default:dev:t").command(&["GET", "threadline:lock:default:dev:t"]), "r");
     // The subscription to the bus may still be in the making. After a recheck the next one is two seconds away.
     let mut appended = 0;
     eventually("two events by the bus", async || {

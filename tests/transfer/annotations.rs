@@ -38,6 +38,7 @@ async fn thread(store: &Store, whose: &str, id: &str) -> ThreadKey {
         metadata: "{}".into(),
         created_with: "digest".into(),
         request: None,
+        claimed: true,
     };
     store.create_thread(new).await.expect("creates").thread.key
 }
@@ -63,7 +64,7 @@ async fn filled() -> Store {
 }
 
 async fn read(store: &Store, whose: &str, id: &str) -> Vec<(u64, Annotation)> {
-    let thread = store.thread(&project(whose), &thread_id(id)).await.expect("reads").expect("is there");
+    let thread = store.thread_named(&project(whose), &thread_id(id)).await.expect("reads").thread().expect("is there");
     store.annotations(thread.key, 0, 1_000).await.expect("reads").expect("is there")
 }
 
@@ -142,7 +143,8 @@ async fn there_is_a_file_only_if_a_thread_of_the_export_has_any() {
     let part = memory();
     assert_eq!(back(&part, &at("all"), &only(&["z", "without"])).await, [""; 0]);
     assert_eq!((read(&part, "p", "z").await.len(), read(&part, "p", "without").await.len()), (2, 0));
-    let key = store.thread(&project("p"), &thread_id("without")).await.expect("reads").expect("is there").key;
+    let key =
+        store.thread_named(&project("p"), &thread_id("without")).await.expect("reads").thread().expect("is there").key;
     assert!(put(&store, key, "late", "1").await);
     assert_eq!(out(&store, &at("all"), &Selection::default()).await.threads, 0);
     assert_eq!(listed("all"), Some(124));
@@ -150,10 +152,11 @@ async fn there_is_a_file_only_if_a_thread_of_the_export_has_any() {
     assert_eq!((read(&part, "p", "z").await.len(), read(&part, "p", "without").await.len()), (2, 1));
     // Nothing is left of those that are gone.
     for id in ["without", "z", "t"] {
-        let key = store.thread(&project("p"), &thread_id(id)).await.expect("reads").expect("is there").key;
+        let key =
+            store.thread_named(&project("p"), &thread_id(id)).await.expect("reads").thread().expect("is there").key;
         assert!(store.delete_thread(key, None).await.expect("deletes"));
     }
-    let key = store.thread(&project("q"), &thread_id("t")).await.expect("reads").expect("is there").key;
+    let key = store.thread_named(&project("q"), &thread_id("t")).await.expect("reads").thread().expect("is there").key;
     assert!(store.delete_thread(key, None).await.expect("deletes"));
     thread(&store, "p", "new").await;
     out(&store, &at("all"), &Selection::default()).await;
@@ -176,9 +179,11 @@ async fn existing_annotations_stay_and_another_thread_gets_none() {
     let mixed = memory();
     let only = Selection { threads: vec![thread_id("without")], user: None };
     back(&mixed, &files, &only).await;
-    let key = mixed.thread(&project("p"), &thread_id("without")).await.expect("reads").expect("is there").key;
+    let key =
+        mixed.thread_named(&project("p"), &thread_id("without")).await.expect("reads").thread().expect("is there").key;
     put(&mixed, key, "own", "1").await;
-    let key = source.thread(&project("p"), &thread_id("without")).await.expect("reads").expect("is there").key;
+    let key =
+        source.thread_named(&project("p"), &thread_id("without")).await.expect("reads").thread().expect("is there").key;
     put(&source, key, "own", "2").await;
     put(&source, key, "theirs", "3").await;
     out(&source, &files, &everything).await;

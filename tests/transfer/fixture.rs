@@ -126,6 +126,9 @@ async fn continues(server: &Server) {
     let (feed, place) = (number(&list, "feedCursor"), after(&list));
     assert!(feed > 5, "{feed}");
     alice.post("/v1/threads", json!({ "threadId": "new" })).await.ok(201);
+    // All threads of earlier releases have claimed their ids.
+    let taken = server.user("newcomer").post("/v1/threads", json!({ "threadId": "sealed" })).await;
+    taken.problem(409, "thread-exists");
     eventually("the feed continues", async || {
         let page = alice.get(&format!("/v1/feed?{place}")).await.ok(200);
         page["entries"].as_array()?.iter().any(|entry| entry["threadId"] == "new").then_some(())
@@ -307,7 +310,7 @@ async fn sealed(server: &Server) {
         alice.ndjson(Method::PUT, &format!("/v1/threads/sealed/runs/r{run}"), talk(run)).await.ok(201);
     }
     let (project, id) = (ProjectId::new("default").expect("id"), ThreadId::new("sealed").expect("id"));
-    let thread = server.store.thread(&project, &id).await.expect("looks").expect("is there");
+    let thread = server.store.thread_named(&project, &id).await.expect("looks").thread().expect("is there");
     eventually("there is a snapshot", async || {
         let snapshots = server.store.snapshot_seqs(thread.key).await.expect("looks");
         (!snapshots.is_empty()).then_some(())

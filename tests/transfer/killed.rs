@@ -131,7 +131,8 @@ async fn only_whole_threads(data: &Path, wanted: &Arc<dyn TransferStore>) {
     let store = SqliteStore::open(data, Clock::system()).await.expect("opens");
     for there in store.all_threads(None, 1_000).await.expect("lists") {
         let thread = there.thread;
-        let original = wanted.thread(&thread.project, &thread.id).await.expect("looks").expect("is there");
+        let original =
+            wanted.thread_named(&thread.project, &thread.id).await.expect("looks").thread().expect("is there");
         assert_eq!((thread.epoch, thread.tail, thread.version), (original.epoch, original.tail, original.version));
     }
     store.close().await;
@@ -184,7 +185,13 @@ async fn an_export_beside_writers_has_the_beginning_of_each_log() {
         transfer::import(copy.clone(), &files, &all, &Progress::silent(), refused).await.expect("imports");
         for there in copy.all_threads(None, 10).await.expect("lists") {
             let thread = there.thread;
-            let original = server.store.thread(&thread.project, &thread.id).await.expect("looks").expect("is there");
+            let original = server
+                .store
+                .thread_named(&thread.project, &thread.id)
+                .await
+                .expect("looks")
+                .thread()
+                .expect("is there");
             let log = async |store: &dyn TransferStore, key| {
                 let (mut events, mut after) = (Vec::new(), 0);
                 loop {

@@ -5,6 +5,7 @@
 mod harness;
 
 mod annotations;
+mod claimed;
 mod command;
 mod cycle;
 mod damage;

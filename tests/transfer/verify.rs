@@ -74,6 +74,7 @@ async fn fill(store: &dyn TransferStore) {
         metadata: "{}".into(),
         created_with: "digest".into(),
         request: None,
+        claimed: true,
     };
     let key = store.create_thread(new("t")).await.expect("creates").thread.key;
     store.create_thread(new("empty")).await.expect("creates");

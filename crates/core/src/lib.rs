@@ -60,5 +60,5 @@ pub use seq::Seq;
 pub use store_error::StoreError;
 pub use thread::{CreatedThread, NameSource, NewThread, Thread, ThreadPatch};
 pub use time::{Clock, Timestamp};
-pub use trash::{TrashPage, TrashedThread};
+pub use trash::{TrashPage, TrashPosition, TrashedThread};
 pub use version::Version;

@@ -34,8 +34,10 @@ pub struct Thread {
     pub key: ThreadKey,
     /// Project that the thread belongs to.
     pub project: ProjectId,
-    /// Id of the thread, unique in its project.
+    /// Id of the thread, unique among those of its user, and among the claimed ones of its project.
     pub id: ThreadId,
+    /// True if no other thread of the project can claim the id: a key made the thread, and not an untrusted client.
+    pub claimed: bool,
     /// Incarnation of the thread's log.
     pub epoch: Epoch,
     /// User who owns the thread.
@@ -82,8 +84,10 @@ pub struct CreatedThread {
 pub struct NewThread {
     /// Project that the thread is to belong to.
     pub project: ProjectId,
-    /// Id of the thread, unique in its project.
+    /// Id of the thread. The user has no other thread of this id.
     pub id: ThreadId,
+    /// True to claim the id in the project, see [`Thread::claimed`].
+    pub claimed: bool,
     /// User who is to own the thread.
     pub user: UserId,
     /// Agent that the thread is made for, if any.
@@ -112,6 +116,7 @@ impl NewThread {
             name_source: self.name_source(),
             project: self.project,
             id: self.id,
+            claimed: self.claimed,
             user: self.user,
             agent: self.agent,
             name: self.name,

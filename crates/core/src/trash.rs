@@ -1,6 +1,6 @@
 //! The trash of a project: threads that retention has taken from their users.
 
-use super::{ListPosition, Thread, Timestamp};
+use super::{Thread, ThreadId, Timestamp, UserId};
 
 /// A thread in the trash.
 #[derive(Debug, Clone, PartialEq)]
@@ -13,14 +13,24 @@ pub struct TrashedThread {
     pub purge_at: Timestamp,
 }
 
+/// Position of a thread in the trash. Threads of several users may have one id, and be put there at one time.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TrashPosition {
+    /// Time at which the thread was put in the trash.
+    pub at: Timestamp,
+    /// Id of the thread.
+    pub id: ThreadId,
+    /// User who owns the thread.
+    pub user: UserId,
+}
+
 /// A page of the trash.
 #[derive(Debug, Clone, Default)]
 pub struct TrashPage {
     /// Threads, those that were put in the trash last first.
     pub threads: Vec<TrashedThread>,
-    /// Position after which the next page begins: a time at which threads were put in the trash, and an id. `None` at the
-    /// end.
-    pub next: Option<ListPosition>,
+    /// Position after which the next page begins; `None` at the end.
+    pub next: Option<TrashPosition>,
 }
 
 impl TrashPage {
@@ -30,7 +40,8 @@ impl TrashPage {
         let more = threads.len() > limit;
         threads.truncate(limit);
         let last = threads.last().filter(|_| more);
-        let next = last.map(|last| ListPosition { at: last.at, id: last.thread.id.clone() });
+        let next =
+            last.map(|last| TrashPosition { at: last.at, id: last.thread.id.clone(), user: last.thread.user.clone() });
         Self { threads, next }
     }
 }

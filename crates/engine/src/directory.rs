@@ -6,8 +6,8 @@ use std::sync::{
 };
 
 use moka::sync::Cache;
-use threadline_core::{Epoch, Judgement, Principal, ProjectId, RunId, Thread, ThreadId, ThreadKey};
-use threadline_store::{DynStore, Head, StoreError};
+use threadline_core::{Epoch, Judgement, Principal, ProjectId, RunId, Thread, ThreadId, ThreadKey, UserId};
+use threadline_store::{DynStore, Head, Named, StoreError};
 
 use crate::{
     LookupError,
@@ -36,12 +36,28 @@ impl<T> From<Option<T>> for Attempt<T> {
     }
 }
 
+/// Reads the thread that an id names for a principal: with a user, that user's; for a whole project, the one that has claimed
+/// the id, else the only one.
+pub(crate) async fn read(store: &DynStore, principal: &Principal, id: &ThreadId) -> Result<Thread, LookupError> {
+    match &principal.user {
+        Some(user) => store.thread_of(&principal.project, user, id).await?.ok_or(LookupError::ThreadNotFound),
+        None => match store.thread_named(&principal.project, id).await? {
+            Named::Absent => Err(LookupError::ThreadNotFound),
+            Named::Thread(thread) => Ok(*thread),
+            Named::Ambiguous => Err(LookupError::ThreadAmbiguous),
+        },
+    }
+}
+
+/// Id of a thread as a principal names it: within a user's threads, or within those of a whole project.
+type Name = (ProjectId, Option<UserId>, ThreadId);
+
 /// Finds threads by id for authorized principals. Caches only facts that never change: the store decides each time if a
 /// thread still exists, and a thread that it reports as deleted must be [forgotten](Directory::forget).
 #[derive(Clone)]
 pub struct Directory {
     store: DynStore,
-    threads: Cache<(ProjectId, ThreadId), Arc<ThreadRef>>,
+    threads: Cache<Name, Arc<ThreadRef>>,
     runs: Cache<(ThreadKey, RunId), RunFacts>,
     forgotten: Arc<AtomicU64>,
 }
@@ -54,30 +70,36 @@ impl Directory {
 
     /// The thread, if it exists and the principal may access it.
     pub async fn find(&self, principal: &Principal, id: &ThreadId) -> Result<Arc<ThreadRef>, LookupError> {
-        let key = (principal.project.clone(), id.clone());
-        let may = |thread: &ThreadRef| principal.may_access(&thread.project, &thread.user);
-        // Only a positive answer may come from the cache: another node may have given the id to another owner.
-        if let Some(thread) = self.threads.get(&key).filter(|thread| may(thread)) {
+        let name = (principal.project.clone(), principal.user.clone(), id.clone());
+        if let Some(thread) = self.threads.get(&name) {
             return Ok(thread);
         }
-        let Some(found) = self.store.thread(&principal.project, id).await? else {
-            self.invalidate(&key);
-            return Err(LookupError::ThreadNotFound);
-        };
-        let thread = self.remember(&found);
-        if may(&thread) { Ok(thread) } else { Err(LookupError::ThreadNotFound) }
+        match read(&self.store, principal, id).await {
+            Ok(found) => Ok(self.remember(&found, principal.user.as_ref())),
+            Err(error) => {
+                if matches!(error, LookupError::ThreadNotFound) {
+                    self.invalidate(&name);
+                }
+                Err(error)
+            }
+        }
     }
 
-    /// Caches a thread that was just read, so that the next lookup needs no read.
-    pub fn remember(&self, found: &Thread) -> Arc<ThreadRef> {
+    /// Caches a thread that was just read for a user, or for a whole project, so that the next lookup needs no read. The
+    /// name of an unclaimed thread is not cached without its user: another thread may get, or claim, the same id.
+    pub fn remember(&self, found: &Thread, user: Option<&UserId>) -> Arc<ThreadRef> {
         let thread = Arc::new(ThreadRef::from(found));
-        self.threads.insert((found.project.clone(), found.id.clone()), thread.clone());
+        if user.is_some() || found.claimed {
+            self.threads.insert((found.project.clone(), user.cloned(), found.id.clone()), thread.clone());
+        }
         thread
     }
 
     /// Removes a thread whose incarnation was deleted.
     pub fn forget(&self, thread: &ThreadRef) {
-        self.invalidate(&(thread.project.clone(), thread.id.clone()));
+        let name = (thread.project.clone(), Some(thread.user.clone()), thread.id.clone());
+        self.threads.invalidate(&name);
+        self.invalidate(&(name.0, None, name.2));
     }
 
     /// Counter of removals: while it stays the same, an earlier lookup is still valid.
@@ -92,8 +114,8 @@ impl Directory {
         self.forgotten.fetch_add(1, Ordering::AcqRel);
     }
 
-    fn invalidate(&self, key: &(ProjectId, ThreadId)) {
-        self.threads.invalidate(key);
+    fn invalidate(&self, name: &Name) {
+        self.threads.invalidate(name);
         self.forgotten.fetch_add(1, Ordering::AcqRel);
     }
 

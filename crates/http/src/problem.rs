@@ -95,7 +95,10 @@ problem_types! {
     /// A new message has the ID of a message that is already in the thread.
     MessageExists = "message-exists", CONFLICT, "Message ID already in use", false,
         "Give each new message an ID of its own, and send only new messages. Nothing was stored.";
-    /// Another thread has this ID.
+    /// Threads of several users have this ID, and the request names no user.
+    ThreadAmbiguous = "thread-ambiguous", CONFLICT, "Thread ID ambiguous", false,
+        "Name the user: send the header Threadline-User. Users' own clients choose such IDs; the threads that API keys create are never ambiguous.";
+    /// The user has another thread of this ID, or, for an API key, another user's thread has claimed it.
     ThreadExists = "thread-exists", CONFLICT, "Thread ID already in use", false,
         "Choose another threadId, or omit it and the server generates one.";
     /// The thread that an earlier request with the same Idempotency-Key created was deleted.
@@ -323,6 +326,7 @@ impl From<ServiceError> for Problem {
         let detail = error.to_string();
         match error {
             ServiceError::ThreadNotFound => Self::new(Type::ThreadNotFound, detail),
+            ServiceError::ThreadAmbiguous => Self::new(Type::ThreadAmbiguous, detail),
             // No facts: the owner of the thread must not be disclosed.
             ServiceError::ThreadExists => Self::new(Type::ThreadExists, detail),
             ServiceError::ThreadDeleted => Self::new(Type::ThreadDeleted, detail),

@@ -286,8 +286,12 @@ fn refuse(operation: &mut Operation, status: &str, description: &str, media_type
 
 /// Completes each operation with the facts that are the same for every route of a kind.
 fn complete(openapi: &mut OpenApi) {
-    for item in openapi.paths.paths.values_mut() {
+    for (path, item) in &mut openapi.paths.paths {
         for operation in operations(item) {
+            // A key that names no user may mean threads of several users.
+            if path.contains("{threadId}") || path.ends_with("/conversations/{name}") {
+                refuse(operation, "409", "Threads of several users have this ID", problem::MEDIA_TYPE);
+            }
             // Any query may have a parameter that the route does not have.
             refuse(operation, "400", "Invalid request", problem::MEDIA_TYPE);
             for response in operation.responses.responses.values_mut() {

@@ -65,7 +65,7 @@ pub use jobs::{Job, JobEnd, JobKind, JobLevel, JobStore, JobSubject, Packing, Pu
 pub use lineage::{GenerationRecord, Lineage, LineageCause, LineageFence, LineageState, LineageStore};
 pub use nodes::{Beat, NewBeat, NodeStore};
 pub use port::{AgentStore, DynStore, FeedStore, LogStore, RunStore, Store, ThreadStore};
-pub use records::{ActiveHead, Append, Appended, FeedPage, Head, ListThreads, LogPage, ThreadPage};
+pub use records::{ActiveHead, Append, Appended, FeedPage, Head, ListThreads, LogPage, Named, ThreadPage};
 pub use runs::{
     ActiveRuns, Claimed, CloseOutcome, CloseWhen, Closing, Committed, Due, HeartbeatRequest, Renewal, Renewed,
     StartOutcome, StartRun, StopOutcome,

@@ -17,7 +17,7 @@ use crate::{
     jobs::{JobStore, Packing, Purging},
     lineage::LineageStore,
     nodes::NodeStore,
-    records::{ActiveHead, Append, Appended, FeedPage, Head, ListThreads, LogPage, ThreadPage},
+    records::{ActiveHead, Append, Appended, FeedPage, Head, ListThreads, LogPage, Named, ThreadPage},
     runs::{
         ActiveRuns, Claimed, CloseOutcome, CloseWhen, Closing, HeartbeatRequest, Renewal, Renewed, StartOutcome,
         StartRun, StopOutcome,
@@ -31,15 +31,20 @@ use crate::{
 /// Threads and their metadata.
 #[async_trait]
 pub trait ThreadStore: Send + Sync {
-    /// Creates a thread. If the id is taken, nothing is changed.
+    /// Creates a thread. Nothing is changed if the user has a thread of this id, or if the new one is to claim the id and
+    /// another user's thread has claimed it: that thread is the answer.
     async fn create_thread(&self, new: NewThread) -> StoreResult<CreatedThread>;
 
-    /// True if a thread of this id that was created with an idempotency key was deleted. Forgotten by
+    /// True if a thread of this id that was created with an idempotency key was deleted. The id is a digest of the key and
+    /// the user, so that no two users have the same. Forgotten by
     /// [`ThreadStore::purge`] once [`threadline_core::limits::REQUEST_KEPT`] has passed.
     async fn was_request_deleted(&self, project: &ProjectId, id: &ThreadId) -> StoreResult<bool>;
 
-    /// The thread of this id; `None` if it does not exist.
-    async fn thread(&self, project: &ProjectId, id: &ThreadId) -> StoreResult<Option<Thread>>;
+    /// The thread that a user has under this id; `None` if there is none.
+    async fn thread_of(&self, project: &ProjectId, user: &UserId, id: &ThreadId) -> StoreResult<Option<Thread>>;
+
+    /// The thread that this id names without a user: the one that has claimed the id, else the only one.
+    async fn thread_named(&self, project: &ProjectId, id: &ThreadId) -> StoreResult<Named>;
 
     /// A page of a user's threads.
     async fn list_threads(&self, list: ListThreads) -> StoreResult<ThreadPage>;

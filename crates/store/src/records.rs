@@ -95,6 +95,42 @@ pub struct ListThreads {
     pub limit: usize,
 }
 
+/// Threads of one id, seen by a caller that names no user.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Named {
+    /// No thread has the id.
+    Absent,
+    /// The thread that has claimed the id, or the only one that has it.
+    Thread(Box<Thread>),
+    /// Threads of several users have the id, and none has claimed it.
+    Ambiguous,
+}
+
+impl Named {
+    /// Answer for an id that these threads have: all of them, or the claimed one and some of the others.
+    pub(crate) fn among(threads: Vec<Thread>) -> Self {
+        let several = threads.len() > 1;
+        match threads.into_iter().max_by_key(|thread| thread.claimed) {
+            None => Self::Absent,
+            Some(thread) if thread.claimed || !several => Self::Thread(Box::new(thread)),
+            Some(_) => Self::Ambiguous,
+        }
+    }
+
+    /// The thread; `None` if there is none, or if it cannot be told which one is meant.
+    pub fn thread(self) -> Option<Thread> {
+        match self {
+            Self::Thread(thread) => Some(*thread),
+            Self::Absent | Self::Ambiguous => None,
+        }
+    }
+
+    /// The thread that has claimed the id; `None` if there is none.
+    pub fn claimed(self) -> Option<Thread> {
+        self.thread().filter(|thread| thread.claimed)
+    }
+}
+
 /// A page of a thread list.
 #[derive(Debug, Clone)]
 pub struct ThreadPage {

@@ -57,7 +57,7 @@ pub struct StagedRow {
 pub enum Staging {
     /// Staged under this key.
     Staged(ThreadKey),
-    /// A thread of this id exists; nothing was changed.
+    /// The user has a thread of this id, or another thread has claimed it; nothing was changed.
     Taken(Box<Thread>),
 }
 
@@ -66,7 +66,7 @@ pub enum Staging {
 pub enum Published {
     /// The thread is visible to all clients.
     Done,
-    /// A thread of this id was created meanwhile; the staged data stays invisible.
+    /// A thread that has the id, as for [`Staging::Taken`], was created meanwhile; the staged data stays invisible.
     Taken,
     /// The staged data was removed: the import was abandoned, or another import replaced the data.
     Gone,
@@ -79,8 +79,12 @@ pub struct AnnotatedThread {
     pub key: ThreadKey,
     /// Project (tenant) of the thread.
     pub project: ProjectId,
-    /// Public id of the thread, unique within the project.
+    /// User who owns the thread.
+    pub user: UserId,
+    /// Public id of the thread.
     pub id: ThreadId,
+    /// True if the thread has claimed its id.
+    pub claimed: bool,
     /// The incarnation of the thread's log.
     pub epoch: Epoch,
 }
@@ -131,7 +135,7 @@ pub trait ExportStore: Send + Sync {
 /// Interface for export and import, in addition to [`Store`].
 #[async_trait]
 pub trait TransferStore: Store + ExportStore {
-    /// Begins to stage a thread, with its first part. Data that was staged under this id before is discarded.
+    /// Begins to stage a thread, with its first part. Data that was staged for this user under this id before is discarded.
     async fn stage(&self, moved: &MovedThread, part: StagedPart) -> StoreResult<Staging>;
 
     /// Stages another part. False, and nothing is changed, if the staged data was removed.

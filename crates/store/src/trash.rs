@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
-use threadline_core::{AuditEntry, ListPosition, ProjectId, Thread, ThreadId, ThreadKey, Timestamp, TrashPage, UserId};
+use threadline_core::{
+    AuditEntry, ProjectId, Thread, ThreadId, ThreadKey, Timestamp, TrashPage, TrashPosition, UserId,
+};
 
 use crate::error::StoreResult;
 
@@ -12,10 +14,12 @@ use crate::error::StoreResult;
 pub enum Restoration {
     /// The thread is back, by this call or by an earlier one.
     Restored(Box<Thread>),
-    /// Another thread has the id.
+    /// Another thread has the id: one of the same user, or one that has claimed it as the thread in the trash would.
     Taken,
     /// No thread of this id is in the trash.
     Absent,
+    /// Threads of several users with this id are in the trash, and no user was named.
+    Ambiguous,
 }
 
 /// Project of which retention would put unusually many threads in the trash: it waits for an approval.
@@ -74,11 +78,18 @@ pub trait TrashStore: Send + Sync {
     ) -> StoreResult<Vec<ThreadKey>>;
 
     /// A page of the trash of a project.
-    async fn trashed(&self, project: &ProjectId, after: Option<&ListPosition>, limit: usize) -> StoreResult<TrashPage>;
+    async fn trashed(&self, project: &ProjectId, after: Option<&TrashPosition>, limit: usize)
+    -> StoreResult<TrashPage>;
 
-    /// Restores the thread of this id that was put in the trash last: its log, its epoch and all cursors are as they were. The
+    /// Restores the thread of this id, and of this user if one is named, that was put in the trash last: its log, its epoch and all cursors are as they were. The
     /// restoration counts as use, and its entry is in the audit with the same commit. A repetition changes nothing.
-    async fn restore(&self, project: &ProjectId, id: &ThreadId, entry: &AuditEntry) -> StoreResult<Restoration>;
+    async fn restore(
+        &self,
+        project: &ProjectId,
+        user: Option<&UserId>,
+        id: &ThreadId,
+        entry: &AuditEntry,
+    ) -> StoreResult<Restoration>;
 
     /// Keys of a user's threads in the trash, up to `limit`.
     async fn trash_of(&self, project: &ProjectId, user: &UserId, limit: usize) -> StoreResult<Vec<ThreadKey>>;

@@ -48,6 +48,7 @@ export type ProblemSlug =
   | "run-fenced"
   | "run-not-found"
   | "store-unavailable"
+  | "thread-ambiguous"
   | "thread-deleted"
   | "thread-exists"
   | "thread-not-found"

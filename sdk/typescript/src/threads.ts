@@ -87,8 +87,8 @@ export class Threads {
   }
 
   /**
-   * Creates a thread. Repeating the call with the same options returns the existing thread; a different thread with the
-   * same id is refused with `thread-exists`.
+   * Creates a thread. Repeating the call with the same options returns the existing thread; a different thread of the
+   * user with the same id is refused with `thread-exists`.
    */
   create(options: NewThread = {}): Promise<Thread> {
     const { signal, threadId = newId(), ...members } = options;

@@ -76,13 +76,14 @@ pub async fn list(
 /// Restores a thread from the trash: its events, its epoch and all cursors are as they were. A retry returns the same
 /// thread. Scope `admin`.
 ///
-/// The restoration counts as use of the thread. If the trash has several threads of this ID, the last one is restored.
+/// The restoration counts as use of the thread. If the trash has several threads of this ID, the last one is restored. If
+/// they belong to several users, the header `Threadline-User` names one.
 #[utoipa::path(post, path = "/v1/trash/{threadId}/restore", tag = "identity", params(("threadId" = String, Path)),
     responses(
     (status = 200, description = "The thread", body = ThreadView),
     (status = 400, description = "Invalid request", body = ProblemDocument),
     (status = 404, description = "No such thread in the trash", body = ProblemDocument),
-    (status = 409, description = "ID in use by another thread", body = ProblemDocument)))]
+    (status = 409, description = "ID in use by another thread, or ambiguous", body = ProblemDocument)))]
 pub async fn restore(
     State(state): State<ApiState>,
     Caller(principal): Caller,

@@ -121,7 +121,7 @@ everywhere! {
         let mut call = agent.call().await;
         let store = &server.intercept().inner;
         let (project, thread) = (ProjectId::new("default").expect("an id"), ThreadId::new("t").expect("an id"));
-        let key = store.thread(&project, &thread).await.expect("a store").expect("a thread").key;
+        let key = store.thread_named(&project, &thread).await.expect("a store").thread().expect("a thread").key;
         let run = store.run(key, &RunId::new("r").expect("an id")).await.expect("a store").expect("a run");
         let events = NewEvents::from_array(br#"[{"type":"FOREIGN"}]"#).expect("events");
         let append = threadline_store::Append { key, fence: run.fence, epoch: None, producer_seq: Some(2), events };

@@ -159,7 +159,7 @@ everywhere! {
         // … while the other's answer is dealt with. (By the store itself: the door would stand at the gate.)
         let store = &server.intercept().inner;
         let (project, thread) = (ProjectId::new("default").expect("an id"), ThreadId::new("t").expect("an id"));
-        let key = store.thread(&project, &thread).await.expect("a store").expect("a thread").key;
+        let key = store.thread_named(&project, &thread).await.expect("a store").thread().expect("a thread").key;
         let started = json!({ "type": "RUN_STARTED", "input": { "resume": [yes("i")] } });
         let events = NewEvents::from_array(json!([started, finished("r2")]).to_string().as_bytes()).expect("events");
         let (run, lease) = (RunId::new("r2").expect("an id"), Duration::from_secs(20));

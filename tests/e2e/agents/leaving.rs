@@ -215,7 +215,8 @@ async fn a_draining_server_reports_how_its_driven_runs_ended() {
     held.write(head).await;
     until(&mut held, "100 Continue").await;
     let (project, id, run) = (ProjectId::new("default"), ThreadId::new("t"), RunId::new("r").expect("an id"));
-    let found = server.store.thread(&project.expect("an id"), &id.expect("an id")).await.expect("a store");
+    let found =
+        server.store.thread_named(&project.expect("an id"), &id.expect("an id")).await.expect("a store").thread();
     let key = found.expect("a thread").key;
     server.drain();
     // AG-UI clients take a clean end for success, and all `data:` for events.

@@ -141,7 +141,7 @@ everywhere! {
 
 async fn key(server: &Server) -> ThreadKey {
     let (project, id) = (ProjectId::new("default").expect("an id"), ThreadId::new("t").expect("an id"));
-    server.store.thread(&project, &id).await.expect("a store").expect("a thread").key
+    server.store.thread_named(&project, &id).await.expect("a store").thread().expect("a thread").key
 }
 
 /// The seqs of the snapshots, once one is as new as this.

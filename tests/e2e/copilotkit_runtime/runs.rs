@@ -126,8 +126,13 @@ async fn a_user_sees_only_their_own_threads() {
         agent.call().await.finish(&said("m", "secret")).await;
         rest(&mut stream).await;
         assert_eq!(rest(&mut super::connect(&eve, json!([])).await).await, [] as [Value; 0]);
-        eve.post("/copilotkit/agent/a/run", input("r2", json!([user("x", "hi")]))).await.problem(409, "thread-exists");
         eve.post("/copilotkit/agent/a/stop/t", json!({})).await.problem(404, "thread-not-found");
+        // Her thread of the same id is another one.
+        let mut hers = run(&eve, "r2", json!([user("x", "hi")])).await;
+        agent.call().await.finish(&said("y", "hello")).await;
+        assert!(!format!("{:?}", rest(&mut hers).await).contains("secret"));
+        let read = rest(&mut super::connect(&ann, json!([])).await).await;
+        assert!(format!("{read:?}").contains("secret") && !format!("{read:?}").contains("hello"), "{read:?}");
         let names = |client: Value| client["agents"].as_object().expect("agents").keys().cloned().collect::<Vec<_>>();
         let info = eve.get("/copilotkit/info").await;
         assert_eq!(names(info.ok(200)), ["a", "demo"]);
@@ -135,6 +140,31 @@ async fn a_user_sees_only_their_own_threads() {
         bearer(server, "wrong").get("/copilotkit/info").await.problem(401, "unauthorized");
         // A project has no list of its own, and a request without a user is refused.
         project.get("/copilotkit/threads?agentId=a").await.problem(400, "invalid-request");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_run_that_a_backend_asked_for_goes_on_if_another_user_has_the_id_as_well() {
+    let options = Options::memory().with_key("secret").with_agent_networks(vec![Network::Loopback]);
+    crate::harness::run(options, async |server: &Server| {
+        // The backend names no user: while one user alone has the ID, this user's thread is meant.
+        let project = server.project();
+        let agent = agent(&project).await;
+        let (ann, eve) = (token(server, "ann").await, token(server, "eve").await);
+        ann.thread("t").await;
+        let mut stream = run(&project, "r", json!([user("u", "hi")])).await;
+        let call = agent.call().await;
+        eve.thread("t").await;
+        project.get("/v1/threads/t").await.problem(409, "thread-ambiguous");
+        call.finish(&said("m", "hello")).await;
+        assert!(format!("{:?}", rest(&mut stream).await).contains("hello"));
+        eventually("the run ends", async || {
+            let run = ann.get("/v1/threads/t/runs/r").await.ok(200);
+            (run["status"] == "finished").then_some(())
+        })
+        .await;
+        eve.get("/v1/threads/t/runs/r").await.problem(404, "run-not-found");
     })
     .await;
 }

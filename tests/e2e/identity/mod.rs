@@ -3,6 +3,7 @@
 mod agent_origins;
 mod audit;
 mod authorship;
+mod claimed;
 mod erasure;
 mod grants;
 mod issuer;

@@ -53,6 +53,8 @@ async fn nothing_is_theirs(server: &Server, ann: &Client, eve: &Client, outsider
     operator.post("/v1/keys", json!({ "keyId": "private-key" })).await.ok(201);
     operator.put("/v1/agents/private-agent", json!({ "url": "https://agents.example/private-url" })).await.ok(200);
     let elsewhere = outsider == Outsider::OtherProject;
+    // A token meets only the ids of its own user: see `a_door_that_creates_answers_a_foreign_id_like_an_absent_one`.
+    let claims = outsider != Outsider::Token;
     let mut before = None;
     // The feed is written after the answer.
     while before.is_none() {
@@ -92,7 +94,9 @@ async fn nothing_is_theirs(server: &Server, ann: &Client, eve: &Client, outsider
             // The ids of another project are nothing to this one: see below.
             ("POST", "/v1/threads" | "/agui/{agentId}") if elsewhere => {}
             ("POST", "/v1/threads") => {
-                eve.post("/v1/threads", json!({ "threadId": "t" })).await.problem(409, "thread-exists");
+                if claims {
+                    eve.post("/v1/threads", json!({ "threadId": "t" })).await.problem(409, "thread-exists");
+                }
                 eve.post("/v1/threads", json!({ "userId": "ann" })).await.problem(400, "invalid-request");
             }
             ("GET", "/v1/socket") => {}
@@ -104,7 +108,9 @@ async fn nothing_is_theirs(server: &Server, ann: &Client, eve: &Client, outsider
             // The names of another project are nothing to this one.
             ("PUT", "/v1/conversations/{name}") if elsewhere => {}
             ("PUT", "/v1/conversations/{name}") => {
-                ask(eve, route, "t", "r").await.problem(409, "thread-exists");
+                if claims {
+                    ask(eve, route, "t", "r").await.problem(409, "thread-exists");
+                }
                 let named = |thread: &str| {
                     let request = eve.request(reqwest::Method::PUT, &route.at(thread, "r")).header("if-match", "*");
                     send(request.json(&json!({ "messages": [] })))
@@ -117,7 +123,7 @@ async fn nothing_is_theirs(server: &Server, ann: &Client, eve: &Client, outsider
                 let answer = eve.post("/copilotkit/agent/demo/connect", json!({ "threadId": "t" })).await;
                 assert_eq!((answer.status, answer.body.len()), (200, 0), "as of a thread that there is not");
             }
-            ("POST", "/copilotkit/agent/{agentId}/run") if !elsewhere => {
+            ("POST", "/copilotkit/agent/{agentId}/run") if claims && !elsewhere => {
                 let input = json!({ "threadId": "t", "messages": [{ "role": "user", "content": "x" }] });
                 eve.post("/copilotkit/agent/demo/run", input.clone()).await.problem(409, "thread-exists");
                 let call = json!({ "method": "agent/run", "params": { "agentId": "demo" }, "body": input });
@@ -170,7 +176,9 @@ async fn nothing_is_theirs(server: &Server, ann: &Client, eve: &Client, outsider
             }
             ("POST", "/agui/{agentId}") => {
                 let input = json!({ "threadId": "t", "messages": [{ "role": "user", "content": "x" }] });
-                eve.post("/agui/demo", input.clone()).await.problem(409, "thread-exists");
+                if claims {
+                    eve.post("/agui/demo", input.clone()).await.problem(409, "thread-exists");
+                }
                 let start = json!({ "agentId": "demo", "input": input });
                 eve.post("/v1/threads/t/runs", start).await.problem(404, "thread-not-found");
             }
@@ -206,7 +214,9 @@ async fn nothing_is_theirs(server: &Server, ann: &Client, eve: &Client, outsider
             ("POST", "/api/threads" | "/api/threads/subscribe") if elsewhere => {}
             ("POST", "/api/threads") => {
                 let mut body = json!({ "threadId": "t", "userId": "eve" });
-                eve.post("/api/threads", body.clone()).await.problem(409, "thread-exists");
+                if claims {
+                    eve.post("/api/threads", body.clone()).await.problem(409, "thread-exists");
+                }
                 body["userId"] = json!("ann");
                 eve.post("/api/threads", body).await.problem(403, "foreign-thread");
             }
@@ -290,6 +300,74 @@ async fn nothing_is_theirs(server: &Server, ann: &Client, eve: &Client, outsider
         eve.post("/v1/threads", json!({ "threadId": "t" })).await.ok(201);
         eve.post("/agui/demo", json!({ "threadId": "t", "messages": [{ "role": "user", "content": "x" }] })).await;
         assert_eq!(Some(state(ann).await), before);
+    }
+}
+
+/// Requests that create a thread of this id: method, path and body. What else they name does not say which thread it is.
+fn creations(id: &str) -> Vec<(&'static str, String, Value)> {
+    let input = json!({ "threadId": id, "messages": [{ "role": "user", "content": "x" }] });
+    let call = json!({ "method": "agent/run", "params": { "agentId": "demo" }, "body": input });
+    vec![
+        ("POST", "/v1/threads".to_owned(), json!({ "threadId": id })),
+        ("POST", "/v1/threads".to_owned(), json!({ "threadId": id, "name": "mine", "metadata": { "a": 1 } })),
+        ("PUT", format!("/v1/conversations/{id}"), json!({ "messages": [] })),
+        ("POST", "/agui/demo".to_owned(), input.clone()),
+        ("POST", "/copilotkit/agent/demo/run".to_owned(), input),
+        ("POST", "/copilotkit".to_owned(), call),
+        ("POST", "/api/threads".to_owned(), json!({ "threadId": id, "userId": "eve" })),
+    ]
+}
+
+/// The text without what is new in every answer: each word with a digit, such as an id, an epoch or a time.
+fn lasting(text: &str) -> String {
+    let is_word = |letter: char| letter.is_alphanumeric() || matches!(letter, '-' | '_');
+    let mut lasting = String::new();
+    for piece in text.split_inclusive(|letter: char| !is_word(letter)) {
+        let word = piece.trim_end_matches(|letter: char| !is_word(letter));
+        lasting.push_str(if word.contains(|letter: char| letter.is_ascii_digit()) { "#" } else { word });
+        lasting.push_str(&piece[word.len()..]);
+    }
+    lasting
+}
+
+everywhere! {
+    async fn a_door_that_creates_answers_a_foreign_id_like_an_absent_one(server: |options| options.with_key("secret")) {
+        let (ann, eve) = (token(server, "ann").await, token(server, "eve").await);
+        // Ids of one length, of Ann's threads and of none: one that she chose, and one that her backend has claimed.
+        let claimed = server.user("ann");
+        for (owner, id) in [(&ann, "chosen"), (&claimed, "backed")] {
+            owner.post("/v1/threads", json!({ "threadId": id, "name": "private" })).await.ok(201);
+            owner.run(id, "r").await;
+            owner.append(id, "r", 1, json!([{ "type": "SECRET" }])).await.ok(200);
+        }
+        let shown = async |id: &str| {
+            let path = format!("/v1/threads/{id}");
+            (ann.get(&path).await.ok(200), ann.get(&format!("{path}/events")).await.ok(200))
+        };
+        let before = (shown("chosen").await, shown("backed").await);
+        let made = async |id: &str, (method, path, body): (&str, String, Value)| {
+            let answer = send(eve.request(method.parse().expect("a method"), &path).json(&body)).await;
+            assert!(matches!(answer.status, 200 | 201), "{method} {path}: {}", answer.text());
+            let mut headers: Vec<_> = answer
+                .headers
+                .iter()
+                .filter(|(name, _)| *name != "date")
+                .map(|(name, value)| format!("{name}: {}", lasting(&String::from_utf8_lossy(value.as_bytes()))))
+                .collect();
+            headers.sort();
+            let own = eve.get(&format!("/v1/threads/{id}")).await.ok(200);
+            assert_eq!(own["userId"], "eve", "{method} {path}");
+            assert_eq!(eve.delete(&format!("/v1/threads/{id}")).await.status, 204);
+            (answer.status, headers.join("\n").replace(id, "ID"), lasting(&answer.text().replace(id, "ID")))
+        };
+        for door in 0..creations("absent").len() {
+            let absent = made("absent", creations("absent").swap_remove(door)).await;
+            for id in ["chosen", "backed"] {
+                let foreign = made(id, creations(id).swap_remove(door)).await;
+                assert_eq!(foreign, absent, "{:?}", creations(id)[door]);
+            }
+        }
+        assert_eq!((shown("chosen").await, shown("backed").await), before);
     }
 }
 

@@ -11,13 +11,15 @@ use threadline_http::{
 
 use crate::{
     harness::{Answer, Client, Options, Server, http::send, raw, run},
-    identity::key,
+    identity::{key, token},
     table::{Body, Route, routes},
 };
 
 const KEY: &str = "secret";
 const BEARER: (&str, &str) = ("Authorization", "Bearer secret");
 const ANN: (&str, &str) = ("Threadline-User", "ann");
+/// Id that two users have given to their threads.
+const AMBIGUOUS: &str = "ambiguous";
 const IMAGE: (&str, &str) = ("Content-Type", "image/png");
 
 /// What takes a server of its own to be had: the tests that have it.
@@ -284,6 +286,13 @@ async fn any_route(server: &Server, route: &Route, seen: &mut Seen) {
             .await,
         );
     }
+    if route.path.contains("{threadId}") || route.path.ends_with("/conversations/{name}") {
+        // A key that names no user may mean either of two. The valid body of some routes names one that has neither.
+        let path = route.at(AMBIGUOUS, "r");
+        for body in if route.body() == Body::None { vec![body] } else { vec![body, b"{}".as_slice()] } {
+            note(raw::exchange(server.addr, &line(&path), &[BEARER], body).await);
+        }
+    }
     if route.path.contains("{runId}") && route.method != "PUT" {
         note(asked(&route.at("t", "none"), &[], br#"[{"type":"X"}]"#).await);
     }
@@ -534,6 +543,9 @@ async fn documented_statuses_occur_and_no_others() {
         let (project, ann) = (server.project(), server.user("ann"));
         ann.thread("t").await;
         ann.run("t", "r").await;
+        for user in ["bob", "cat"] {
+            token(server, user).await.thread(AMBIGUOUS).await;
+        }
         let mut seen = Seen::new();
         let routes = || routes().iter().filter(|route| !route.is_channel());
         for route in routes() {

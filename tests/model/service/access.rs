@@ -10,7 +10,7 @@ use threadline_engine::{
 };
 
 use super::annotations::annotation;
-use crate::support::{Node, complete_run, new_run, numbered, run_id, run_seed, user};
+use crate::support::{Node, client, complete_run, new_run, numbered, run_id, run_seed, user};
 
 fn page(run: Option<&str>, wait: Option<Duration>) -> PageRequest {
     PageRequest { from: ReadFrom::After(0), limit: 10, epoch: None, run: run.map(run_id), wait }
@@ -113,6 +113,45 @@ fn a_caller_without_access_finds_no_thread_in_any_method() {
         let project = Principal::project(before.project);
         node.service.threads.get(&project, &thread).await.expect("the project's own");
         node.service.events.page(&project, &thread, page(Some("r"), None)).await.expect("the project's own");
+    });
+}
+
+#[test]
+fn a_project_that_names_no_user_finds_the_only_thread_of_an_id_or_is_asked_for_the_user() {
+    run_seed(0, async {
+        let node = Node::start();
+        let whole = Principal::project(crate::support::project());
+        let thread = node.thread_of(&client("alice"), "t").await;
+        node.service.runs.start(&client("alice"), &thread, new_run("r")).await.expect("start");
+        let nodes = [node.service.clone(), node.another()];
+        let read = async |service: &Service| service.events.page(&whole, &thread, page(Some("r"), None)).await;
+        for service in &nodes {
+            read(service).await.expect("the only one");
+        }
+        // No node remembers which one was the only one.
+        node.thread_of(&client("bob"), "t").await;
+        for service in &nodes {
+            for (name, error) in everything(service, &whole, &thread).await {
+                assert!(matches!(error, ServiceError::ThreadAmbiguous), "{name}: {error:?}");
+            }
+            service.events.page(&client("alice"), &thread, page(Some("r"), None)).await.expect("the user's own");
+        }
+        // A thread that claims the id has it, also on nodes that have read it, until it is deleted.
+        let cat = user("cat");
+        node.thread_of(&cat, "t").await;
+        for service in &nodes {
+            let error: ServiceError = read(service).await.expect_err("the claimed thread has no run").into();
+            assert!(matches!(error, ServiceError::RunNotFound), "{error:?}");
+        }
+        node.service.threads.delete(&cat, &thread).await.expect("deletes");
+        for service in &nodes {
+            let error: ServiceError = read(service).await.expect_err("several again").into();
+            assert!(matches!(error, ServiceError::ThreadAmbiguous), "{error:?}");
+        }
+        node.service.threads.delete(&client("bob"), &thread).await.expect("deletes");
+        for service in &nodes {
+            read(service).await.expect("the only one again");
+        }
     });
 }
 

@@ -9,7 +9,7 @@ use std::{
 };
 
 use async_trait::async_trait;
-use threadline_core::{FeedCursor, Fence, Generation, RunId, RunStatus, ThreadId};
+use threadline_core::{FeedCursor, Fence, Generation, RunId, RunStatus, ThreadId, UserId};
 use threadline_engine::{
     LockTiming, Ports, Service, StartError,
     cluster::{
@@ -74,7 +74,7 @@ impl Lock for Spy {
 }
 
 fn name(thread: &str) -> LockName {
-    LockName::new(&project(), &thread_id(thread))
+    LockName::new(&project(), &UserId::new("alice").expect("id"), &thread_id(thread))
 }
 
 /// Two nodes over one store, with one lock in front.

@@ -11,11 +11,11 @@ use std::{
 
 use bytes::Bytes;
 use futures_util::{StreamExt, stream};
-use threadline_core::{RunStatus, ThreadId, limits::WRITE_BUFFER_BYTES};
+use threadline_core::{Principal, RunStatus, ThreadId, limits::WRITE_BUFFER_BYTES};
 use threadline_engine::{StreamRunError, StreamedRun};
 use tokio::{sync::mpsc, task::JoinHandle};
 
-use crate::support::{Node, new_run, run_id, run_seed, settle};
+use crate::support::{Node, client, new_run, project, run_id, run_seed, settle};
 
 type Answer = Result<StreamedRun, StreamRunError>;
 
@@ -27,11 +27,15 @@ struct Body {
 
 impl Body {
     fn open(node: &Node, thread: &ThreadId, run: &str, producer_seq: u64) -> Self {
+        Self::of(&node.alice, node, thread, run, producer_seq)
+    }
+
+    fn of(producer: &Principal, node: &Node, thread: &ThreadId, run: &str, producer_seq: u64) -> Self {
         let (pieces, receiver) = mpsc::unbounded_channel();
         let body = stream::unfold(receiver, async |mut receiver| receiver.recv().await.map(|piece| (piece, receiver)));
-        let (runs, alice, thread) = (node.service.runs.clone(), node.alice.clone(), thread.clone());
+        let (runs, producer, thread) = (node.service.runs.clone(), producer.clone(), thread.clone());
         let new = new_run(run);
-        let answer = tokio::spawn(async move { runs.stream(&alice, &thread, new, producer_seq, body).await });
+        let answer = tokio::spawn(async move { runs.stream(&producer, &thread, new, producer_seq, body).await });
         Self { pieces: Some(pieces), answer }
     }
 
@@ -107,6 +111,21 @@ fn the_end_of_the_body_closes_what_is_open() {
         let done = body.end().await.expect("done");
         assert_eq!((done.run.run.status, done.early, done.run.created), (RunStatus::Finished, false, true));
         assert_eq!(node.types(&thread).await, ["TEXT_MESSAGE_START", "TEXT_MESSAGE_END", "RUN_FINISHED"]);
+    });
+}
+
+#[test]
+fn a_stream_goes_on_if_another_user_gives_the_same_id_to_a_thread() {
+    run_seed(0, async {
+        let node = Node::start();
+        let thread = node.thread_of(&client("alice"), "t").await;
+        let body = Body::of(&Principal::project(project()), &node, &thread, "r", 1);
+        body.send("{\"type\":\"A\"}\n");
+        settle().await;
+        node.thread_of(&client("bob"), "t").await;
+        body.send("{\"type\":\"B\"}\n");
+        assert_eq!(body.end().await.expect("done").run.run.status, RunStatus::Finished);
+        assert_eq!(node.types(&thread).await, ["A", "B", "RUN_FINISHED"]);
     });
 }
 

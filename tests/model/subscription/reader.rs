@@ -20,7 +20,7 @@ pub type Seat = Arc<Mutex<Option<Session>>>;
 pub async fn read(world: Arc<World>, node: usize, thread: ThreadId, mut rng: Rng, seat: Seat) {
     let mut resume = None;
     loop {
-        let found = world.raw.thread(&project(), &thread).await.expect("store");
+        let found = world.raw.thread_named(&project(), &thread).await.expect("store").thread();
         if let Some(found) = found
             && let Some((reader, session)) = connect(&world, node, &found, &mut resume, &mut rng).await
         {

@@ -147,7 +147,7 @@ async fn recheck(world: &World, node: usize) {
 }
 
 async fn check_end(world: &World, index: usize, id: &str, seat: &reader::Seat) {
-    let thread = world.raw.thread(&crate::support::project(), &thread_id(id)).await.expect("store");
+    let thread = world.raw.thread_named(&crate::support::project(), &thread_id(id)).await.expect("store").thread();
     let session = seat.lock().expect("lock").clone();
     match (thread, session) {
         (Some(thread), Some(session)) => {

@@ -218,7 +218,7 @@ impl World {
         let newest = |lane: &Arc<Lane>| {
             let id = ThreadId::new(&lane.thread).expect("an id");
             // Calls of the memory store complete at once.
-            let thread = self.store.thread(&project, &id).now_or_never()?.ok()??;
+            let thread = self.store.thread_named(&project, &id).now_or_never()?.ok()?.thread()?;
             self.store.runs(thread.key, None, 1).now_or_never()?.ok()?.pop()
         };
         self.lanes.iter().filter_map(newest).filter(|run| run.status.is_active()).collect()

@@ -5,17 +5,17 @@ use std::{ops::Deref, time::Duration};
 use async_trait::async_trait;
 use threadline_core::{
     AgentId, Annotation, ApiKey, AuditEntry, CreatedThread, Cutoff, Digest, Epoch, FeedHead, Fence, Footprint, KeyId,
-    KeyUse, ListPosition, NewAnnotation, NewThread, Node, ProjectId, ReadFrom, Run, RunId, Seq, Thread, ThreadId,
-    ThreadKey, ThreadPatch, Timestamp, TrashPage, UserId,
+    KeyUse, NewAnnotation, NewThread, Node, ProjectId, ReadFrom, Run, RunId, Seq, Thread, ThreadId, ThreadKey,
+    ThreadPatch, Timestamp, TrashPage, TrashPosition, UserId,
 };
 use threadline_store::{
     ActiveHead, ActiveRuns, AgentStore, AnnotationStore, Append, Appended, Beat, Claimed, CloseOutcome, CloseWhen,
     Closing, CredentialStore, DigestKey, Durability, DynStore, ErasureStore, FeedPage, FeedStore, GenerationRecord,
     Head, HeartbeatRequest, HoldStore, IdentityStore, IdlePage, IdlePlace, Job, JobEnd, JobKind, JobLevel, JobStore,
-    JobSubject, Lineage, LineageCause, LineageFence, LineageStore, ListThreads, LogPage, LogStore, NewBeat, NodeStore,
-    Packing, Purging, PutJob, Renewal, Renewed, Restoration, RetentionHold, RunStore, SecretForm, SecretName,
-    SecretStore, Snapshot, SnapshotStore, StartOutcome, StartRun, StatusStore, StopOutcome, StoreClock, StoreResult,
-    StoreStatus, StoredProject, ThreadPage, ThreadStore, TrashStore, Unprojected,
+    JobSubject, Lineage, LineageCause, LineageFence, LineageStore, ListThreads, LogPage, LogStore, Named, NewBeat,
+    NodeStore, Packing, Purging, PutJob, Renewal, Renewed, Restoration, RetentionHold, RunStore, SecretForm,
+    SecretName, SecretStore, Snapshot, SnapshotStore, StartOutcome, StartRun, StatusStore, StopOutcome, StoreClock,
+    StoreResult, StoreStatus, StoredProject, ThreadPage, ThreadStore, TrashStore, Unprojected,
 };
 
 /// A call of the store.
@@ -96,8 +96,11 @@ impl<P: Pass> ThreadStore for Through<P> {
     async fn was_request_deleted(&self, project: &ProjectId, id: &ThreadId) -> StoreResult<bool> {
         self.pass.pass(of("was_request_deleted", None), self.inner.was_request_deleted(project, id)).await
     }
-    async fn thread(&self, project: &ProjectId, id: &ThreadId) -> StoreResult<Option<Thread>> {
-        self.pass.pass(of("thread", None), self.inner.thread(project, id)).await
+    async fn thread_of(&self, project: &ProjectId, user: &UserId, id: &ThreadId) -> StoreResult<Option<Thread>> {
+        self.pass.pass(of("thread_of", None), self.inner.thread_of(project, user, id)).await
+    }
+    async fn thread_named(&self, project: &ProjectId, id: &ThreadId) -> StoreResult<Named> {
+        self.pass.pass(of("thread_named", None), self.inner.thread_named(project, id)).await
     }
     async fn list_threads(&self, list: ListThreads) -> StoreResult<ThreadPage> {
         self.pass.pass(of("list_threads", None), self.inner.list_threads(list)).await
@@ -233,11 +236,22 @@ impl<P: Pass> TrashStore for Through<P> {
     ) -> StoreResult<Vec<ThreadKey>> {
         self.pass.pass(of("trash", None), self.inner.trash(project, keys, before, grace)).await
     }
-    async fn trashed(&self, project: &ProjectId, after: Option<&ListPosition>, limit: usize) -> StoreResult<TrashPage> {
+    async fn trashed(
+        &self,
+        project: &ProjectId,
+        after: Option<&TrashPosition>,
+        limit: usize,
+    ) -> StoreResult<TrashPage> {
         self.pass.pass(of("trashed", None), self.inner.trashed(project, after, limit)).await
     }
-    async fn restore(&self, project: &ProjectId, id: &ThreadId, entry: &AuditEntry) -> StoreResult<Restoration> {
-        self.pass.pass(of("restore", None), self.inner.restore(project, id, entry)).await
+    async fn restore(
+        &self,
+        project: &ProjectId,
+        user: Option<&UserId>,
+        id: &ThreadId,
+        entry: &AuditEntry,
+    ) -> StoreResult<Restoration> {
+        self.pass.pass(of("restore", None), self.inner.restore(project, user, id, entry)).await
     }
     async fn trash_of(&self, project: &ProjectId, user: &UserId, limit: usize) -> StoreResult<Vec<ThreadKey>> {
         self.pass.pass(of("trash_of", None), self.inner.trash_of(project, user, limit)).await

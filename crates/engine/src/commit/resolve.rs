@@ -103,10 +103,10 @@ async fn resolve_one(pipeline: &Pipeline, request: &Request) -> Result<AppendRec
     Err(StoreError::Unavailable("the thread is changing too fast; send the same append again".into()).into())
 }
 
-/// The thread that has this id now, if it has the same owner.
+/// The thread that the owner has under this id now.
 async fn present(pipeline: &Pipeline, gone: &ThreadRef) -> Result<Option<Arc<ThreadRef>>, StoreError> {
-    let found = pipeline.store.thread(&gone.project, &gone.id).await?.filter(|found| found.user == gone.user);
-    Ok(found.map(|found| pipeline.directory.remember(&found)))
+    let found = pipeline.store.thread_of(&gone.project, &gone.user, &gone.id).await?;
+    Ok(found.map(|found| pipeline.directory.remember(&found, Some(&gone.user))))
 }
 
 fn receipt(head: &Head, run: &Run, first_seq: Seq, count: u64, from: u64) -> AppendReceipt {

@@ -64,31 +64,31 @@ operation_errors! {
     /// Refusal of new work by a node that shuts down.
     enum DrainingError { Draining }
     /// Error of reading a thread, and of every operation's first step.
-    enum LookupError { ThreadNotFound, Store(error: StoreError) }
+    enum LookupError { ThreadNotFound, ThreadAmbiguous, Store(error: StoreError) }
     /// Error of reading a list that is stored beside the log of a thread.
-    enum PageError { ThreadNotFound, LogReplaced(replaced: ReplacedLog), Store(error: StoreError) }
-    from LookupError { ThreadNotFound, Store(error) }
+    enum PageError { ThreadNotFound, ThreadAmbiguous, LogReplaced(replaced: ReplacedLog), Store(error: StoreError) }
+    from LookupError { ThreadNotFound, ThreadAmbiguous, Store(error) }
 
     /// Error of reading a run and of watching it.
-    enum RunLookupError { ThreadNotFound, RunNotFound, Store(error: StoreError) }
-    from LookupError { ThreadNotFound, Store(error) }
+    enum RunLookupError { ThreadNotFound, ThreadAmbiguous, RunNotFound, Store(error: StoreError) }
+    from LookupError { ThreadNotFound, ThreadAmbiguous, Store(error) }
 
     /// Error of stopping a run.
-    enum StopError { ThreadNotFound, RunNotFound, LogReplaced(replaced: ReplacedLog), Store(error: StoreError) }
-    from LookupError { ThreadNotFound, Store(error) }
+    enum StopError { ThreadNotFound, ThreadAmbiguous, RunNotFound, LogReplaced(replaced: ReplacedLog), Store(error: StoreError) }
+    from LookupError { ThreadNotFound, ThreadAmbiguous, Store(error) }
 
     /// Error of ending or releasing a run.
     enum EndRunError {
         Forbidden(scope: Scope),
         RunNotYours,
-        ThreadNotFound,
+        ThreadNotFound, ThreadAmbiguous,
         RunNotFound,
         RunDriven { thread: ThreadId, run: Box<Run> },
         LogReplaced(replaced: ReplacedLog),
         Store(error: StoreError),
     }
-    from LookupError { ThreadNotFound, Store(error) }
-    from RunLookupError { ThreadNotFound, RunNotFound, Store(error) }
+    from LookupError { ThreadNotFound, ThreadAmbiguous, Store(error) }
+    from RunLookupError { ThreadNotFound, ThreadAmbiguous, RunNotFound, Store(error) }
     from ForbiddenError { Forbidden(scope) }
     from NotYoursError { RunNotYours }
 
@@ -96,20 +96,20 @@ operation_errors! {
     enum FinishError {
         Forbidden(scope: Scope),
         RunNotYours,
-        ThreadNotFound,
+        ThreadNotFound, ThreadAmbiguous,
         RunNotFound,
         RunDriven { thread: ThreadId, run: Box<Run> },
         ProducerSeqGap { expected: u64 },
         LogReplaced(replaced: ReplacedLog),
         Store(error: StoreError),
     }
-    from EndRunError { Forbidden(scope), RunNotYours, ThreadNotFound, RunNotFound, RunDriven { thread, run }, LogReplaced(replaced), Store(error) }
+    from EndRunError { Forbidden(scope), RunNotYours, ThreadNotFound, ThreadAmbiguous, RunNotFound, RunDriven { thread, run }, LogReplaced(replaced), Store(error) }
 
     /// Error of a heartbeat.
     enum HeartbeatError {
         Forbidden(scope: Scope),
         RunNotYours,
-        ThreadNotFound,
+        ThreadNotFound, ThreadAmbiguous,
         RunNotFound,
         RunDriven { thread: ThreadId, run: Box<Run> },
         RunFenced(run: Box<Run>),
@@ -117,16 +117,16 @@ operation_errors! {
         LogReplaced(replaced: ReplacedLog),
         Store(error: StoreError),
     }
-    from LookupError { ThreadNotFound, Store(error) }
-    from RunLookupError { ThreadNotFound, RunNotFound, Store(error) }
-    from EndRunError { Forbidden(scope), RunNotYours, ThreadNotFound, RunNotFound, RunDriven { thread, run }, LogReplaced(replaced), Store(error) }
+    from LookupError { ThreadNotFound, ThreadAmbiguous, Store(error) }
+    from RunLookupError { ThreadNotFound, ThreadAmbiguous, RunNotFound, Store(error) }
+    from EndRunError { Forbidden(scope), RunNotYours, ThreadNotFound, ThreadAmbiguous, RunNotFound, RunDriven { thread, run }, LogReplaced(replaced), Store(error) }
 
     /// Error of comparing events with those that a run has stored.
     enum CompareError { ThreadNotFound, ProducerSeqConflict { producer_seq: u64 }, Store(error: StoreError) }
 
     /// Error of an append.
     enum AppendError {
-        ThreadNotFound,
+        ThreadNotFound, ThreadAmbiguous,
         RunNotFound,
         RunDriven { thread: ThreadId, run: Box<Run> },
         RunFenced(run: Box<Run>),
@@ -140,11 +140,11 @@ operation_errors! {
         RunNotYours,
         Store(error: StoreError),
     }
-    from EndRunError { Forbidden(scope), RunNotYours, ThreadNotFound, RunNotFound, RunDriven { thread, run }, LogReplaced(replaced), Store(error) }
-    from LookupError { ThreadNotFound, Store(error) }
+    from EndRunError { Forbidden(scope), RunNotYours, ThreadNotFound, ThreadAmbiguous, RunNotFound, RunDriven { thread, run }, LogReplaced(replaced), Store(error) }
+    from LookupError { ThreadNotFound, ThreadAmbiguous, Store(error) }
     from HeartbeatError {
         Forbidden(scope), RunNotYours,
-        ThreadNotFound, RunNotFound, RunDriven { thread, run }, RunFenced(run), Draining, LogReplaced(replaced),
+        ThreadNotFound, ThreadAmbiguous, RunNotFound, RunDriven { thread, run }, RunFenced(run), Draining, LogReplaced(replaced),
         Store(error),
     }
     from InvalidRequestError { InvalidRequest(detail) }
@@ -154,7 +154,7 @@ operation_errors! {
     /// Error of starting a run.
     enum StartError {
         Forbidden(scope: Scope),
-        ThreadNotFound,
+        ThreadNotFound, ThreadAmbiguous,
         RunActive(active: Box<ActiveRun>),
         RunDriven { thread: ThreadId, run: Box<Run> },
         ProducerSeqConflict { producer_seq: u64 },
@@ -163,7 +163,7 @@ operation_errors! {
         LogReplaced(replaced: ReplacedLog),
         Store(error: StoreError),
     }
-    from LookupError { ThreadNotFound, Store(error) }
+    from LookupError { ThreadNotFound, ThreadAmbiguous, Store(error) }
     from CompareError { ThreadNotFound, ProducerSeqConflict { producer_seq }, Store(error) }
     from DrainingError { Draining }
     from RoomError { Limited(limited), Store(error) }
@@ -171,7 +171,7 @@ operation_errors! {
 
     /// Error of appending a complete run.
     enum CompleteRunError {
-        ThreadNotFound,
+        ThreadNotFound, ThreadAmbiguous,
         RunActive(active: Box<ActiveRun>),
         RunDriven { thread: ThreadId, run: Box<Run> },
         ProducerSeqConflict { producer_seq: u64 },
@@ -184,19 +184,19 @@ operation_errors! {
         Store(error: StoreError),
     }
     from StartError {
-        Forbidden(scope), ThreadNotFound, RunActive(active), RunDriven { thread, run },
+        Forbidden(scope), ThreadNotFound, ThreadAmbiguous, RunActive(active), RunDriven { thread, run },
         ProducerSeqConflict { producer_seq }, Limited(limited), Draining, LogReplaced(replaced), Store(error),
     }
     from DrainingError { Draining }
     from ForbiddenError { Forbidden(scope) }
-    from LookupError { ThreadNotFound, Store(error) }
+    from LookupError { ThreadNotFound, ThreadAmbiguous, Store(error) }
 
     /// Error of the check whether a user and a project may have one more active run.
     enum RoomError { Limited(limited: Limited), Store(error: StoreError) }
 
     /// Error of a run that is sent as one stream.
     enum StreamRunError {
-        ThreadNotFound,
+        ThreadNotFound, ThreadAmbiguous,
         RunNotFound,
         RunActive(active: Box<ActiveRun>),
         RunDriven { thread: ThreadId, run: Box<Run> },
@@ -213,16 +213,16 @@ operation_errors! {
         RunNotYours,
         Store(error: StoreError),
     }
-    from RunLookupError { ThreadNotFound, RunNotFound, Store(error) }
-    from EndRunError { Forbidden(scope), RunNotYours, ThreadNotFound, RunNotFound, RunDriven { thread, run }, LogReplaced(replaced), Store(error) }
+    from RunLookupError { ThreadNotFound, ThreadAmbiguous, RunNotFound, Store(error) }
+    from EndRunError { Forbidden(scope), RunNotYours, ThreadNotFound, ThreadAmbiguous, RunNotFound, RunDriven { thread, run }, LogReplaced(replaced), Store(error) }
     from StartError {
         Forbidden(scope),
-        ThreadNotFound, RunActive(active), RunDriven { thread, run }, ProducerSeqConflict { producer_seq },
+        ThreadNotFound, ThreadAmbiguous, RunActive(active), RunDriven { thread, run }, ProducerSeqConflict { producer_seq },
         Limited(limited), Draining, LogReplaced(replaced), Store(error),
     }
     from AppendError {
         Forbidden(scope), RunNotYours,
-        ThreadNotFound, RunNotFound, RunDriven { thread, run }, RunFenced(run), ProducerSeqGap { expected },
+        ThreadNotFound, ThreadAmbiguous, RunNotFound, RunDriven { thread, run }, RunFenced(run), ProducerSeqGap { expected },
         ProducerSeqConflict { producer_seq }, InvalidRequest(detail), Draining, OutcomeUnknown, LogReplaced(replaced),
         Store(error),
     }
@@ -231,7 +231,7 @@ operation_errors! {
     /// Error of reading or following events.
     enum ReadError {
         Forbidden(scope: Scope),
-        ThreadNotFound,
+        ThreadNotFound, ThreadAmbiguous,
         RunNotFound,
         LogReplaced(replaced: ReplacedLog),
         CursorAhead { epoch: Option<Epoch>, tail: Seq },
@@ -240,27 +240,26 @@ operation_errors! {
         Draining,
         Store(error: StoreError),
     }
-    from LookupError { ThreadNotFound, Store(error) }
-    from RunLookupError { ThreadNotFound, RunNotFound, Store(error) }
+    from LookupError { ThreadNotFound, ThreadAmbiguous, Store(error) }
+    from RunLookupError { ThreadNotFound, ThreadAmbiguous, RunNotFound, Store(error) }
     from DrainingError { Draining }
     from ForbiddenError { Forbidden(scope) }
 
     /// Error of computing a conversation from the events.
     enum ProjectionError {
-        ThreadNotFound,
+        ThreadNotFound, ThreadAmbiguous,
         LogReplaced(replaced: ReplacedLog),
         CursorAhead { epoch: Option<Epoch>, tail: Seq },
         ConversationTooLarge,
         Limited(limited: Limited),
         Store(error: StoreError),
     }
-    from LookupError { ThreadNotFound, Store(error) }
+    from LookupError { ThreadNotFound, ThreadAmbiguous, Store(error) }
 
     /// Error of saving a conversation.
     enum SaveError {
         Forbidden(scope: Scope),
-        ThreadNotFound,
-        ThreadExists,
+        ThreadNotFound, ThreadAmbiguous, ThreadExists,
         ThreadDeleted,
         ConversationTooLarge,
         ConversationChanged { version: Option<Version> },
@@ -277,16 +276,16 @@ operation_errors! {
         LogReplaced(replaced: ReplacedLog),
         Store(error: StoreError),
     }
-    from LookupError { ThreadNotFound, Store(error) }
+    from LookupError { ThreadNotFound, ThreadAmbiguous, Store(error) }
     from DrainingError { Draining }
     from StartError {
         Forbidden(scope),
-        ThreadNotFound, RunActive(active), RunDriven { thread, run }, ProducerSeqConflict { producer_seq },
+        ThreadNotFound, ThreadAmbiguous, RunActive(active), RunDriven { thread, run }, ProducerSeqConflict { producer_seq },
         Limited(limited), Draining, LogReplaced(replaced), Store(error),
     }
-    from CreateThreadError { ThreadExists, ThreadDeleted, InvalidRequest(detail), Draining, Store(error) }
+    from CreateThreadError { ThreadAmbiguous, ThreadExists, ThreadDeleted, InvalidRequest(detail), Draining, Store(error) }
     from EditThreadError {
-        ThreadNotFound, InvalidRequest(detail), Draining, LogReplaced(replaced), Store(error),
+        ThreadNotFound, ThreadAmbiguous, InvalidRequest(detail), Draining, LogReplaced(replaced), Store(error),
     }
     from ForbiddenError { Forbidden(scope) }
 
@@ -295,7 +294,7 @@ operation_errors! {
 
     /// Error of creating a thread.
     enum CreateThreadError {
-        ThreadExists,
+        ThreadAmbiguous, ThreadExists,
         ThreadDeleted,
         InvalidRequest(detail: String),
         Draining,
@@ -306,34 +305,34 @@ operation_errors! {
 
     /// Error of editing a thread.
     enum EditThreadError {
-        ThreadNotFound,
+        ThreadNotFound, ThreadAmbiguous,
         InvalidRequest(detail: String),
         Draining,
         LogReplaced(replaced: ReplacedLog),
         Store(error: StoreError),
     }
-    from LookupError { ThreadNotFound, Store(error) }
+    from LookupError { ThreadNotFound, ThreadAmbiguous, Store(error) }
     from DrainingError { Draining }
     from InvalidRequestError { InvalidRequest(detail) }
 
     /// Error of moving a thread's read mark.
     enum MarkReadError {
-        ThreadNotFound,
+        ThreadNotFound, ThreadAmbiguous,
         CursorAhead { epoch: Option<Epoch>, tail: Seq },
         Draining,
         LogReplaced(replaced: ReplacedLog),
         Store(error: StoreError),
     }
-    from LookupError { ThreadNotFound, Store(error) }
+    from LookupError { ThreadNotFound, ThreadAmbiguous, Store(error) }
     from DrainingError { Draining }
 
     /// Error of writing an annotation.
-    enum ChangeThreadError { ThreadNotFound, Draining, Store(error: StoreError) }
-    from LookupError { ThreadNotFound, Store(error) }
+    enum ChangeThreadError { ThreadNotFound, ThreadAmbiguous, Draining, Store(error: StoreError) }
+    from LookupError { ThreadNotFound, ThreadAmbiguous, Store(error) }
     from DrainingError { Draining }
 
     /// Error of deleting a thread.
-    enum DeleteThreadError { ThreadNotFound, Draining, LogReplaced(replaced: ReplacedLog), Store(error: StoreError) }
+    enum DeleteThreadError { ThreadNotFound, ThreadAmbiguous, Draining, LogReplaced(replaced: ReplacedLog), Store(error: StoreError) }
     from DrainingError { Draining }
 
     /// Error of listing a user's threads.
@@ -356,7 +355,7 @@ operation_errors! {
     from DrainingError { Draining }
 
     /// Error of restoring a thread from the trash.
-    enum RestoreError { ThreadNotFound, ThreadExists, Draining, Store(error: StoreError) }
+    enum RestoreError { ThreadNotFound, ThreadAmbiguous, ThreadExists, Draining, Store(error: StoreError) }
     from DrainingError { Draining }
 
     /// Error of approving a sweep of retention.

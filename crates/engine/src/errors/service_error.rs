@@ -14,7 +14,11 @@ pub enum ServiceError {
     /// The thread does not exist for this principal: unknown and foreign threads look the same.
     #[error("the thread does not exist")]
     ThreadNotFound,
-    /// Another thread has this id, under any owner.
+    /// Threads of several users have this id, none has claimed it, and the request names no user.
+    #[error("threads of several users have this ID: name the user, with the header Threadline-User")]
+    ThreadAmbiguous,
+    /// The user has another thread of this id, or another user's thread has claimed it. Untrusted clients claim no id, so
+    /// that they never learn of another user's.
     #[error("another thread has this ID")]
     ThreadExists,
     /// The thread that an earlier request with the same idempotency key created was deleted.

@@ -24,6 +24,7 @@ use tokio::{
 use crate::{
     LookupError,
     cluster::bus::{Channel, DynBus, Hint, Question},
+    directory,
     subscription::{Follower, Hub},
 };
 
@@ -127,8 +128,7 @@ impl Followers {
     /// Lists the followers of a thread: this node first, then the other nodes that answer within [`CENSUS_WAIT`].
     pub async fn list(&self, principal: &Principal, thread: &ThreadId) -> Result<Vec<NodeFollowers>, LookupError> {
         // Reads the store, not the cache: a deleted thread must not be found.
-        let found = self.store.thread(&principal.project, thread).await?;
-        let found = found.filter(|thread| principal.may_access_thread(thread)).ok_or(LookupError::ThreadNotFound)?;
+        let found = directory::read(&self.store, principal, thread).await?;
         let mut nodes = vec![self.census.here(found.key)];
         if self.census.bus.has_others() {
             nodes.extend(self.census.others(found.key, CENSUS_WAIT).await);

@@ -67,7 +67,7 @@ impl LockGuard {
 
     /// Checks the lock before a start. Refuses the start if the lock's run is active.
     pub async fn enter(&self, thread: &ThreadRef, run: &RunId, lease: Duration) -> Result<LockToken, StartError> {
-        let name = LockName::new(&thread.project, &thread.id);
+        let name = LockName::new(&thread.project, &thread.user, &thread.id);
         let claim = Claim { name, run: run.clone(), ttl: lease };
         let holder = match self.lock.acquire(&claim).await {
             Ok(Acquired::Taken) => return Ok(LockToken { claim, taken: true }),
@@ -195,7 +195,7 @@ impl AfterCommit for LockGuard {
         let thread = commit.thread;
         let held = self.held().remove(&thread.key).map(|held| held.claim.run);
         if let Some(run) = commit.slice.0.last().map(|batch| batch.run.clone()).or(held) {
-            self.free(LockName::new(&thread.project, &thread.id), run);
+            self.free(LockName::new(&thread.project, &thread.user, &thread.id), run);
         }
     }
 

@@ -66,11 +66,12 @@ impl Runs {
         let handle = RunHandle {
             runs: self.clone(),
             writer: Writer::Producer,
-            principal: principal.clone(),
+            // Another user may give the same id to a thread while the body arrives.
+            principal: run.named_by(principal),
             thread: thread.clone(),
             run: run.run.id.clone(),
         };
-        let (found, _) = self.find(Writer::Producer, principal, thread.into(), &handle.run).await?;
+        let (found, _) = self.find(Writer::Producer, &handle.principal, thread.into(), &handle.run).await?;
         let topic = self.deps.hub.join(found.key);
         let policy = WritePolicy {
             heartbeat: self.beat(lease),
@@ -105,7 +106,7 @@ impl Runs {
             WriteExit::HistoryLost { expected } => return Err(AppendError::ProducerSeqGap { expected }.into()),
             WriteExit::Refused(error) => return Err(error.into()),
         };
-        run.run = self.get(principal, thread, &handle.run).await?;
+        run.run = self.get(&handle.principal, thread, &handle.run).await?;
         Ok(StreamedRun { run, early })
     }
 }

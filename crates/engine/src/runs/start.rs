@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use threadline_core::{
-    AgentId, Author, Epoch, NewEvents, Principal, Run, RunId, Scope, Seq, ThreadId, limits::COMPLETE_RUN_WAIT,
+    AgentId, Author, Epoch, NewEvents, Principal, Run, RunId, Scope, Seq, ThreadId, UserId, limits::COMPLETE_RUN_WAIT,
 };
 use threadline_store::{Head, StartOutcome, StartRun, StoreError};
 use tokio::time;
@@ -58,6 +58,8 @@ pub enum Opening {
 pub struct StartedRun {
     /// State of the run after the start.
     pub run: Run,
+    /// User who owns the thread.
+    pub owner: UserId,
     /// Incarnation of the log.
     pub epoch: Epoch,
     /// Cursor from which all events of the run are followed.
@@ -66,6 +68,14 @@ pub struct StartedRun {
     pub created: bool,
     /// Right to write into a run that this node drives. Granted once, with the new run and not with a repetition.
     pub right: Option<DriveRight>,
+}
+
+impl StartedRun {
+    /// The principal, as one that names the thread's user: the id means this thread for as long as the run lasts, also
+    /// for a whole project and if another user gives the same id to a thread.
+    pub fn named_by(&self, principal: &Principal) -> Principal {
+        Principal { user: Some(self.owner.clone()), ..principal.clone() }
+    }
 }
 
 /// Tail that the thread must have for a start.
@@ -166,7 +176,7 @@ impl Runs {
         let tail = ExpectTail::At(tail);
         let mut started = self.start_expecting(principal, thread, &id, &request, tail, driven).await?;
         if let Some(started) = started.as_mut().filter(|started| started.created) {
-            started.right = Some(DriveRight::new(self.clone(), principal.clone(), thread.clone(), id));
+            started.right = Some(DriveRight::new(self.clone(), started.named_by(principal), thread.clone(), id));
         }
         Ok(started)
     }
@@ -283,7 +293,10 @@ impl Runs {
                     let (head, slice) = (&committed.head, &committed.slice);
                     self.deps.listeners.committed(&Commit { thread, head, slice, row: RowChange::Changed });
                     count_started(&self.deps.metrics, &committed, predecessor_end);
-                    return Ok(StartAttempt::Run((started(committed.run, &committed.head, true), committed.head)));
+                    return Ok(StartAttempt::Run((
+                        started(thread, committed.run, &committed.head, true),
+                        committed.head,
+                    )));
                 }
                 StartOutcome::Exists(run, head) => {
                     if let Opening::Complete(events) = &request.opening {
@@ -292,7 +305,7 @@ impl Runs {
                         }
                         self.check_same(thread, &run, events).await?;
                     }
-                    return Ok(StartAttempt::Run((started(run, &head, false), head)));
+                    return Ok(StartAttempt::Run((started(thread, run, &head, false), head)));
                 }
                 StartOutcome::RunActive(run, head) => {
                     return Err(StartError::RunActive(Box::new(ActiveRun::new(run, head.epoch))));
@@ -324,6 +337,7 @@ impl Runs {
     }
 }
 
-fn started(run: Run, head: &Head, created: bool) -> StartedRun {
-    StartedRun { cursor: run.first_seq - 1, epoch: head.epoch, run, created, right: None }
+fn started(thread: &ThreadRef, run: Run, head: &Head, created: bool) -> StartedRun {
+    let owner = thread.user.clone();
+    StartedRun { cursor: run.first_seq - 1, owner, epoch: head.epoch, run, created, right: None }
 }

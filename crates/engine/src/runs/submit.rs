@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use threadline_core::{Fence, NewEvents, Principal, RunId, Scope, ThreadId};
+use threadline_core::{Fence, NewEvents, Principal, RunId, Scope, ThreadId, UserId};
 
 use crate::{
     EndRunError, Runs, authority,
@@ -30,6 +30,11 @@ impl RunRef {
     /// Id of the thread that the run belongs to.
     pub fn thread_id(&self) -> &ThreadId {
         &self.thread.id
+    }
+
+    /// User who owns the thread.
+    pub fn user(&self) -> &UserId {
+        &self.thread.user
     }
 
     /// Id of the run to append to.

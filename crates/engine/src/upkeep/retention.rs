@@ -227,7 +227,7 @@ fn entry(project: &ProjectId, at: Timestamp, action: &str, facts: &Value) -> Aud
 
 async fn archive(retention: &Retention, thread: &Thread, before: Timestamp) -> Result<(), StoreError> {
     // The thread may have been used again since it was found.
-    let Some(now) = retention.store.thread(&thread.project, &thread.id).await? else { return Ok(()) };
+    let Some(now) = retention.store.thread_of(&thread.project, &thread.user, &thread.id).await? else { return Ok(()) };
     if now.key != thread.key || now.active_run.is_some() || now.last_run_at.unwrap_or(now.updated_at) >= before {
         return Ok(());
     }

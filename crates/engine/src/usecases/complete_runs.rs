@@ -77,6 +77,7 @@ impl Conversations {
         let projected = match self.projections.at(principal, id, None, None).await {
             Ok(projected) => projected,
             Err(ProjectionError::ThreadNotFound) => return Err(CompleteRunError::ThreadNotFound),
+            Err(ProjectionError::ThreadAmbiguous) => return Err(CompleteRunError::ThreadAmbiguous),
             Err(ProjectionError::ConversationTooLarge) => return Err(CompleteRunError::ConversationTooLarge),
             Err(ProjectionError::LogReplaced(replaced)) => return Err(CompleteRunError::LogReplaced(replaced)),
             // Without a position, none is ahead.

@@ -142,6 +142,7 @@ impl Conversations {
         match self.threads.get(principal, id).await {
             Ok(_) => return Ok(false),
             Err(LookupError::ThreadNotFound) => {}
+            Err(LookupError::ThreadAmbiguous) => return Err(SaveError::ThreadAmbiguous),
             Err(LookupError::Store(error)) => return Err(error.into()),
         }
         if matches!(save.condition, Condition::Version(_) | Condition::Exists) {
@@ -158,10 +159,11 @@ impl Conversations {
         };
         match self.threads.create(principal, create).await {
             Ok(made) => Ok(made.created),
-            // A concurrent request created the thread: of the same principal, or of another owner.
+            // A concurrent request created the thread, or another user's thread has claimed the id.
             Err(CreateThreadError::ThreadExists) => match self.threads.get(principal, id).await {
                 Ok(_) => Ok(false),
                 Err(LookupError::ThreadNotFound) => Err(SaveError::ThreadExists),
+                Err(LookupError::ThreadAmbiguous) => Err(SaveError::ThreadAmbiguous),
                 Err(LookupError::Store(error)) => Err(error.into()),
             },
             Err(error) => Err(error.into()),
@@ -184,6 +186,7 @@ impl Conversations {
                 return Ok(SaveAttempt::Again);
             }
             Err(ProjectionError::ThreadNotFound) => return Err(SaveError::ThreadNotFound),
+            Err(ProjectionError::ThreadAmbiguous) => return Err(SaveError::ThreadAmbiguous),
             Err(ProjectionError::ConversationTooLarge) => return Err(SaveError::ConversationTooLarge),
             Err(ProjectionError::Limited(limited)) => return Err(limited.into()),
             Err(ProjectionError::Store(error)) => return Err(error.into()),

@@ -13,7 +13,7 @@ use threadline_store::{DynStore, ListThreads, StoreError, ThreadPage};
 use crate::{
     CreateThreadError, DeleteThreadError, EditThreadError, ListError, LookupError, MarkReadError, RunNotice,
     after_commit::Listeners,
-    directory::Directory,
+    directory::{self, Directory},
     lifecycle::Lifecycle,
     limits::FairQueue,
     records::{ThreadAt, ThreadRef, acting_user},
@@ -105,6 +105,8 @@ impl Threads {
         let new = NewThread {
             project: principal.project.clone(),
             id: create.id.unwrap_or_else(ThreadId::generate),
+            // An untrusted client meets the ids of its own user only, and takes none from others.
+            claimed: !principal.is_untrusted(),
             user,
             agent: create.agent,
             name: create.name,
@@ -128,7 +130,7 @@ impl Threads {
         }
         if created {
             // The thread's first run usually follows.
-            self.deps.directory.remember(&thread);
+            self.deps.directory.remember(&thread, principal.user.as_ref());
             self.deps.feed_writer.mark(&thread.project, &thread.user);
         }
         Ok(CreatedThread { thread, created })
@@ -145,15 +147,17 @@ impl Threads {
         match self.get(principal, id).await {
             Err(LookupError::ThreadNotFound) => {}
             Ok(thread) => return Ok(thread),
+            Err(LookupError::ThreadAmbiguous) => return Err(CreateThreadError::ThreadAmbiguous),
             Err(LookupError::Store(error)) => return Err(error.into()),
         }
         let create = CreateThread { id: Some(id.clone()), agent: agent.cloned(), ..CreateThread::default() };
         match self.create(principal, create).await {
             Ok(made) => Ok(made.thread),
-            // A concurrent request created the thread: of the same principal, or of another owner.
+            // A concurrent request created the thread, or another user's thread has claimed the id.
             Err(CreateThreadError::ThreadExists) => match self.get(principal, id).await {
                 Ok(thread) => Ok(thread),
                 Err(LookupError::ThreadNotFound) => Err(CreateThreadError::ThreadExists),
+                Err(LookupError::ThreadAmbiguous) => Err(CreateThreadError::ThreadAmbiguous),
                 Err(LookupError::Store(error)) => Err(error.into()),
             },
             Err(error) => Err(error),
@@ -162,8 +166,7 @@ impl Threads {
 
     /// Reads a thread from the store.
     pub async fn get(&self, principal: &Principal, id: &ThreadId) -> Result<Thread, LookupError> {
-        let thread = self.deps.store.thread(&principal.project, id).await?;
-        thread.filter(|thread| principal.may_access_thread(thread)).ok_or(LookupError::ThreadNotFound)
+        directory::read(&self.deps.store, principal, id).await
     }
 
     /// A page of a user's threads. A page of a search may be short, or empty, and still have a next page: names are
@@ -288,7 +291,7 @@ impl Threads {
 
     /// Reads the thread of a run; `None` if this incarnation of the thread was deleted.
     pub async fn of_run(&self, notice: &RunNotice) -> Result<Option<Thread>, StoreError> {
-        let thread = self.deps.store.thread(&notice.project, &notice.thread).await?;
+        let thread = self.deps.store.thread_of(&notice.project, &notice.user, &notice.thread).await?;
         Ok(thread.filter(|thread| thread.key == notice.key))
     }
 
@@ -351,6 +354,7 @@ impl Threads {
                 let again = self.deps.store.was_deleted(&principal.project, user, at.id).await?;
                 if again { Ok(()) } else { Err(DeleteThreadError::ThreadNotFound) }
             }
+            Err(LookupError::ThreadAmbiguous) => Err(DeleteThreadError::ThreadAmbiguous),
             Err(LookupError::Store(error)) => Err(error.into()),
         }
     }

@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use serde_json::json;
-use threadline_core::{AuditEntry, ListPosition, Principal, ProjectId, Thread, ThreadId, TrashPage, limits::MAX_PAGE};
+use threadline_core::{AuditEntry, Principal, ProjectId, Thread, ThreadId, TrashPage, TrashPosition, limits::MAX_PAGE};
 use threadline_store::{DynStore, JobKind, JobSubject, PutJob, Restoration, RetentionHold, StoreClock, StoreError};
 
 use crate::{ApproveError, RestoreError, lifecycle::Lifecycle, upkeep::feed_writer::FeedWriter};
@@ -28,21 +28,28 @@ impl Trash {
     pub async fn list(
         &self,
         principal: &Principal,
-        after: Option<&ListPosition>,
+        after: Option<&TrashPosition>,
         limit: usize,
     ) -> Result<TrashPage, StoreError> {
         self.deps.store.trashed(&principal.project, after, limit.clamp(1, MAX_PAGE)).await
     }
 
-    /// Restores the thread of this id that was put in the trash last. A repeated call returns the same thread.
+    /// Restores the thread of this id, and of the principal's user if it has one, that was put in the trash last. A repeated
+    /// call returns the same thread.
     pub async fn restore(&self, principal: &Principal, id: &ThreadId) -> Result<Thread, RestoreError> {
         self.deps.lifecycle.refuse_if_draining()?;
         let (store, project) = (&self.deps.store, &principal.project);
         let facts = json!({ "threadId": id.as_str() });
         let entry = AuditEntry::by(principal, project, self.deps.clock.now(), "thread.restored", &facts);
-        let thread = match store.restore(project, id, &entry).await? {
+        let mut outcome = store.restore(project, principal.user.as_ref(), id, &entry).await?;
+        // In development mode every caller has a user, and sees to the whole project nevertheless.
+        if outcome == Restoration::Absent && principal.user.is_some() && principal.acts_for_project() {
+            outcome = store.restore(project, None, id, &entry).await?;
+        }
+        let thread = match outcome {
             Restoration::Restored(thread) => *thread,
             Restoration::Taken => return Err(RestoreError::ThreadExists),
+            Restoration::Ambiguous => return Err(RestoreError::ThreadAmbiguous),
             Restoration::Absent => return Err(RestoreError::ThreadNotFound),
         };
         self.deps.feed_writer.mark(project, &thread.user);

@@ -3,7 +3,9 @@
 mod text;
 
 use axum::http::HeaderMap;
-use threadline_core::{Epoch, FeedCursor, Generation, ListOrder, ListPosition, ReadFrom, Seq, ThreadId, Timestamp};
+use threadline_core::{
+    Epoch, FeedCursor, Generation, ListOrder, ListPosition, ReadFrom, Seq, ThreadId, Timestamp, TrashPosition, UserId,
+};
 use threadline_engine::ListCursor;
 
 pub use text::{Cursor, CursorError, CursorKind};
@@ -149,13 +151,18 @@ pub fn read_position(text: &str, order: ListOrder) -> Result<ListPosition, Probl
 }
 
 /// Cursor of the next page of the trash.
-pub fn write_trashed(position: &ListPosition) -> String {
-    write_thread(CursorKind::Trash, position)
+pub fn write_trashed(TrashPosition { at, id, user }: &TrashPosition) -> String {
+    // Ids hold no control characters.
+    let extra = format!("{id}\n{user}");
+    Cursor { extra, ..Cursor::new(CursorKind::Trash, Epoch::NONE, at.0.cast_unsigned()) }.to_string()
 }
 
 /// Position in the trash.
-pub fn read_trashed(text: &str) -> Result<ListPosition, Problem> {
-    read_thread(text, CursorKind::Trash)
+pub fn read_trashed(text: &str) -> Result<TrashPosition, Problem> {
+    let Cursor { position, extra, .. } = read(text, &[CursorKind::Trash])?;
+    let ids = extra.split_once('\n').and_then(|(id, user)| Some((ThreadId::new(id).ok()?, UserId::new(user).ok()?)));
+    let (id, user) = ids.ok_or_else(|| refused(text, CursorError::Damaged))?;
+    Ok(TrashPosition { at: Timestamp(position.cast_signed()), id, user })
 }
 
 fn write_thread(kind: CursorKind, ListPosition { at, id }: &ListPosition) -> String {

@@ -4,7 +4,7 @@
 -- $2 limit bigint
 -- example: 0, 10
 
-SELECT t.key, t.project, t.id, h.epoch FROM annotated n
+SELECT t.key, t.project, t.user_id, t.id, t.claimed, h.epoch FROM annotated n
 CROSS JOIN LATERAL (SELECT * FROM heads WHERE heads.key = n.key OFFSET 0) AS h
 CROSS JOIN LATERAL (SELECT * FROM threads WHERE threads.key = h.key OFFSET 0) AS t
 WHERE n.key > $1::bigint

@@ -1,4 +1,4 @@
--- Stages an imported thread with the first part of its rows. A thread staged under the id before becomes a tombstone.
+-- Stages an imported thread with the first part of its rows. A thread staged for the user under the id before becomes a tombstone.
 -- The feed owes a staged thread no position. $2 is not used, so that the parameters of a part are numbered as in
 -- stage_more.sql.
 -- Caller: stage in src/postgres/transfer.rs
@@ -42,24 +42,25 @@
 -- $38 created_with text
 -- $39 read_seq bigint
 -- $40 timeout bigint: STAGING_TIMEOUT in ms
--- example: NULL, NULL, '{1}', '{r}', '{NULL}', '{2}', '{NULL}', '{NULL}', '{NULL}', '{1}', '{1}', '{0}', '{0}', '{NULL}', '{NULL}', '{NULL}', '{NULL}', '{1}', '{1}', '{1}', '{0}', '{3}', '{"\\x7b7d0a"}', '{0}', NULL, 'p', 't', 'u', NULL, NULL, NULL, FALSE, '{}', 0, 0, NULL, 1, '{}', 0, 3600000
+-- $41 claimed boolean
+-- example: NULL, NULL, '{1}', '{r}', '{NULL}', '{2}', '{NULL}', '{NULL}', '{NULL}', '{1}', '{1}', '{0}', '{0}', '{NULL}', '{NULL}', '{NULL}', '{NULL}', '{1}', '{1}', '{1}', '{0}', '{3}', '{"\\x7b7d0a"}', '{0}', NULL, 'p', 't', 'u', NULL, NULL, NULL, FALSE, '{}', 0, 0, NULL, 1, '{}', 0, 3600000, TRUE
 
 WITH
 -- <fragment now>
 c AS MATERIALIZED (SELECT coalesce($1::bigint, (extract(epoch FROM clock_timestamp()) * 1000)::bigint) AS now)
 -- </fragment>
 , forgotten AS (
-  UPDATE threads AS t SET deleted = 1 WHERE t.deleted = 3 AND t.project = $26::text AND t.id = $27::text
+  UPDATE threads AS t SET deleted = 1 WHERE t.deleted = 3 AND t.project = $26::text AND t.id = $27::text AND t.user_id = $28::text
   RETURNING t.key, t.sort_at
 ), overdue AS (
   UPDATE jobs AS j SET due_at = f.sort_at FROM forgotten f WHERE j.kind = 'purge' AND j.ref = f.key::text
 ), place AS (
   INSERT INTO threads (
     project, id, user_id, agent, name, name_source, archived, metadata, created_at, updated_at, last_run_at, version,
-    fed_version, created_with, read_seq, sort_at, deleted
+    fed_version, created_with, read_seq, sort_at, deleted, claimed
   )
-  SELECT $26, $27, $28::text, $29::text, $30::text, $31::bigint, $32::boolean, $33::text, $34::bigint, $35::bigint,
-    $36::bigint, $37::bigint, $37, $38::text, $39::bigint, c.now, 3
+  SELECT $26, $27, $28, $29::text, $30::text, $31::bigint, $32::boolean, $33::text, $34::bigint, $35::bigint,
+    $36::bigint, $37::bigint, $37, $38::text, $39::bigint, c.now, 3, $41::boolean
   FROM c
   WHERE $2::bigint IS NULL
   RETURNING key

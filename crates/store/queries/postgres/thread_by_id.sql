@@ -1,13 +1,14 @@
--- Reads a thread, its head and its active run.
--- Caller: thread in src/postgres/threads.rs
+-- Reads the thread that a user has under an id, its head and its active run.
+-- Caller: thread_of in src/postgres/threads.rs
 -- $1 project text
--- $2 thread text: id of the thread
--- example: 'p', 't'
+-- $2 user text
+-- $3 thread text: id of the thread
+-- example: 'p', 'u', 't'
 
 SELECT
   -- <fragment thread_columns>
   t.project, t.id, t.user_id, t.agent, t.name, t.name_source, t.archived, t.metadata, t.created_at, t.updated_at,
-  t.last_run_at, t.version, t.created_with, t.read_seq
+  t.last_run_at, t.version, t.created_with, t.read_seq, t.claimed
   -- </fragment>
   ,
   -- <fragment head_columns>
@@ -25,4 +26,4 @@ CROSS JOIN LATERAL (SELECT * FROM heads WHERE heads.key = t.key OFFSET 0) AS h
 LEFT JOIN LATERAL (SELECT * FROM runs WHERE runs.key = h.key AND runs.fence = h.fence AND h.active OFFSET 0) AS r
   ON TRUE
 -- </fragment>
-WHERE t.project = $1 AND t.id = $2 AND t.deleted = 0
+WHERE t.project = $1 AND t.user_id = $2 AND t.id = $3 AND t.deleted = 0

@@ -4,13 +4,14 @@
 -- $1 project text
 -- $2 at bigint: of the last thread of the page before
 -- $3 id text: of the last thread of the page before
--- $4 limit bigint
--- example: 'p', 9223372036854775807, '', 10
+-- $4 user text: of the last thread of the page before
+-- $5 limit bigint
+-- example: 'p', 9223372036854775807, '', '', 10
 
 SELECT t.trashed_at, t.purge_at,
   -- <fragment thread_columns>
   t.project, t.id, t.user_id, t.agent, t.name, t.name_source, t.archived, t.metadata, t.created_at, t.updated_at,
-  t.last_run_at, t.version, t.created_with, t.read_seq
+  t.last_run_at, t.version, t.created_with, t.read_seq, t.claimed
   -- </fragment>
   ,
   -- <fragment head_columns>
@@ -25,5 +26,5 @@ SELECT t.trashed_at, t.purge_at,
 FROM threads t
 CROSS JOIN LATERAL (SELECT * FROM heads WHERE heads.key = -t.key OFFSET 0) AS h
 LEFT JOIN runs r ON FALSE
-WHERE t.project = $1 AND t.deleted = 4 AND t.trashed_at <= $2 AND (t.trashed_at < $2 OR t.id > $3)
-ORDER BY t.trashed_at DESC, t.id LIMIT $4
+WHERE t.project = $1 AND t.deleted = 4 AND t.trashed_at <= $2 AND (t.trashed_at < $2 OR (t.id, t.user_id) > ($3, $4))
+ORDER BY t.trashed_at DESC, t.id, t.user_id LIMIT $5

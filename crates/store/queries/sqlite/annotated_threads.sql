@@ -4,7 +4,7 @@
 -- ?2 limit integer
 -- example: 0, 10
 
-SELECT t.key, t.project, t.id, h.epoch FROM heads h
+SELECT t.key, t.project, t.user, t.id, t.claimed, h.epoch FROM heads h
 CROSS JOIN threads t ON t.key = h.key
 WHERE h.key > ?1 AND EXISTS (SELECT 1 FROM annotations a WHERE a.key = h.key)
 ORDER BY h.key LIMIT ?2

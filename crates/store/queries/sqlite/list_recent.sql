@@ -12,7 +12,7 @@
 SELECT t.sort_at,
   -- <fragment thread_columns>
   t.project, t.id, t.user, t.agent, t.name, t.name_source, t.archived, t.metadata, t.created_at, t.updated_at,
-  t.last_run_at, t.version, t.created_with, t.read_seq
+  t.last_run_at, t.version, t.created_with, t.read_seq, t.claimed
   -- </fragment>
   ,
   -- <fragment head_columns>

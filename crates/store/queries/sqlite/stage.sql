@@ -15,11 +15,12 @@
 -- ?13 created_with text
 -- ?14 now integer: the time
 -- ?15 read_seq integer
--- example: 'p', 't', 'u', NULL, NULL, NULL, 0, '{}', 0, 0, NULL, 1, '{}', 0, 0
+-- ?16 claimed integer
+-- example: 'p', 't', 'u', NULL, NULL, NULL, 0, '{}', 0, 0, NULL, 1, '{}', 0, 0, 1
 
 INSERT INTO threads (
   project, id, user, agent, name, name_source, archived, metadata, created_at, updated_at, last_run_at, version,
-  fed_version, created_with, sort_at, read_seq, deleted
+  fed_version, created_with, sort_at, read_seq, claimed, deleted
 )
-VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?12, ?13, ?14, ?15, 3)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?12, ?13, ?14, ?15, ?16, 3)
 RETURNING key

@@ -1,13 +1,14 @@
--- Reads a thread, its head and its active run.
--- Caller: thread in src/sqlite/threads.rs
+-- Reads the thread that a user has under an id, its head and its active run.
+-- Caller: thread_of in src/sqlite/threads.rs
 -- ?1 project text
--- ?2 thread text: id of the thread
--- example: 'p', 't'
+-- ?2 user text
+-- ?3 thread text: id of the thread
+-- example: 'p', 'u', 't'
 
 SELECT
   -- <fragment thread_columns>
   t.project, t.id, t.user, t.agent, t.name, t.name_source, t.archived, t.metadata, t.created_at, t.updated_at,
-  t.last_run_at, t.version, t.created_with, t.read_seq
+  t.last_run_at, t.version, t.created_with, t.read_seq, t.claimed
   -- </fragment>
   ,
   -- <fragment head_columns>
@@ -24,4 +25,4 @@ CROSS JOIN heads h ON h.key = t.key
 -- <fragment with_active_run>
 LEFT JOIN runs r ON r.key = h.key AND r.fence = h.fence AND h.run IS NOT NULL
 -- </fragment>
-WHERE t.project = ?1 AND t.id = ?2 AND t.deleted = 0
+WHERE t.project = ?1 AND t.user = ?2 AND t.id = ?3 AND t.deleted = 0

@@ -19,14 +19,15 @@ use threadline_core::{
 use super::{
     ActiveHead, ActiveRuns, Append, Appended, Claimed, CloseOutcome, CloseWhen, Closing, Committed, Due, FeedImage,
     FeedPage, FeedStore, GenerationRecord, Head, HeartbeatRequest, JobKind, Lineage, LineageFence, ListThreads,
-    LogPage, LogStore, Packing, Purging, Renewal, Renewed, RetentionHold, RunStore, Snapshot, StartOutcome, StartRun,
-    StopOutcome, StoreClock, StoreResult, ThreadPage, ThreadStore, segment::LogRow,
+    LogPage, LogStore, Named, Packing, Purging, Renewal, Renewed, RetentionHold, RunStore, Snapshot, StartOutcome,
+    StartRun, StopOutcome, StoreClock, StoreResult, ThreadPage, ThreadStore, segment::LogRow,
 };
 
 mod beside;
 mod credentials;
 mod holds;
 mod identity;
+mod ids;
 mod job_table;
 mod jobs;
 mod lineage;
@@ -57,7 +58,7 @@ struct State {
     lineage: Lineage,
     generations: Vec<GenerationRecord>,
     last_key: i64,
-    ids: HashMap<(ProjectId, ThreadId), ThreadKey>,
+    ids: ids::Ids,
     threads: BTreeMap<ThreadKey, Row>,
     feeds: HashMap<(ProjectId, UserId), Feed>,
     agents: BTreeMap<(ProjectId, AgentId), String>,
@@ -124,6 +125,25 @@ impl MemoryStore {
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+}
+
+impl State {
+    /// Threads of all users that have an id.
+    fn named(&self, project: &ProjectId, id: &ThreadId) -> Vec<&Row> {
+        self.ids.all(project, id).filter_map(|key| self.threads.get(&key)).collect()
+    }
+
+    /// The thread that a user has under an id.
+    fn own(&self, project: &ProjectId, user: &UserId, id: &ThreadId) -> Option<&Row> {
+        self.threads.get(&self.ids.of(project, user, id)?)
+    }
+
+    /// The thread that keeps a user from having another one under an id: the user's own, or the one that has claimed the
+    /// id, if the new one is to claim it too.
+    fn taken(&self, project: &ProjectId, user: &UserId, id: &ThreadId, claims: bool) -> Option<&Row> {
+        let claimed = || self.named(project, id).into_iter().find(|row| claims && row.thread.claimed);
+        self.own(project, user, id).or_else(claimed)
     }
 }
 
@@ -302,15 +322,14 @@ impl ThreadStore for MemoryStore {
     async fn create_thread(&self, new: NewThread) -> StoreResult<CreatedThread> {
         let now = self.clock.now();
         let state = &mut *self.state();
-        let id = (new.project.clone(), new.id.clone());
-        if let Some(row) = state.ids.get(&id).and_then(|key| state.threads.get(key)) {
+        if let Some(row) = state.taken(&new.project, &new.user, &new.id, new.claimed) {
             return Ok(CreatedThread { thread: row.snapshot(), created: false });
         }
         state.last_key += 1;
         let key = ThreadKey(state.last_key);
         let requested = new.request.is_some();
         let thread = new.made(key, Epoch::generate(), now);
-        state.ids.insert(id, key);
+        state.ids.insert(&thread);
         state.threads.insert(key, Row { requested, ..Row::new(thread.clone(), state.lineage.generation) });
         Ok(CreatedThread { thread, created: true })
     }
@@ -319,10 +338,12 @@ impl ThreadStore for MemoryStore {
         Ok(self.state().deleted_requests.contains_key(&(project.clone(), id.clone())))
     }
 
-    async fn thread(&self, project: &ProjectId, id: &ThreadId) -> StoreResult<Option<Thread>> {
-        let state = self.state();
-        let key = state.ids.get(&(project.clone(), id.clone()));
-        Ok(key.and_then(|key| state.threads.get(key)).map(Row::snapshot))
+    async fn thread_of(&self, project: &ProjectId, user: &UserId, id: &ThreadId) -> StoreResult<Option<Thread>> {
+        Ok(self.state().own(project, user, id).map(Row::snapshot))
+    }
+
+    async fn thread_named(&self, project: &ProjectId, id: &ThreadId) -> StoreResult<Named> {
+        Ok(Named::among(self.state().named(project, id).into_iter().map(Row::snapshot).collect()))
     }
 
     async fn list_threads(&self, list: ListThreads) -> StoreResult<ThreadPage> {
@@ -394,11 +415,11 @@ impl ThreadStore for MemoryStore {
             return Ok(false);
         }
         let Some(row) = state.threads.remove(&key) else { return Ok(false) };
+        state.ids.remove(&row.thread);
         let Thread { project, id, user, .. } = row.thread;
         if row.requested {
             state.deleted_requests.insert((project.clone(), id.clone()), self.clock.now());
         }
-        state.ids.remove(&(project.clone(), id.clone()));
         state.feeds.entry((project, user)).or_default().deleted.insert(key, id);
         state.jobs.put_anew(JobKind::Purge, key, now);
         Ok(true)
@@ -772,10 +793,9 @@ impl FeedStore for MemoryStore {
 
     async fn was_deleted(&self, project: &ProjectId, user: &UserId, id: &ThreadId) -> StoreResult<bool> {
         let state = self.state();
-        let own = state.ids.get(&(project.clone(), id.clone())).and_then(|key| state.threads.get(key));
         let feed = state.feeds.get(&(project.clone(), user.clone()));
         let fed = feed.and_then(|feed| feed.entries.get(feed.newest.get(id)?));
-        Ok(own.is_none_or(|row| row.thread.user != *user)
+        Ok(state.own(project, user, id).is_none()
             && (feed.is_some_and(|feed| feed.deleted.iter().any(|(_, deleted)| deleted == id))
                 || fed.is_some_and(|(_, key)| key.is_none())))
     }

@@ -7,7 +7,8 @@ use std::{
 
 use async_trait::async_trait;
 use threadline_core::{
-    AgentId, ApiKey, Clock, Digest, Epoch, FeedHead, LogHistory, ProjectId, RunId, ThreadKey, Timestamp, UserId,
+    AgentId, ApiKey, Clock, Digest, Epoch, FeedHead, LogHistory, ProjectId, RunId, Thread, ThreadKey, Timestamp,
+    UserId,
     limits::{PACK_FIRST_LOOK, STAGING_TIMEOUT},
 };
 
@@ -66,7 +67,9 @@ impl ExportStore for MemoryStore {
         let annotated = rows.map(|row| AnnotatedThread {
             key: row.thread.key,
             project: row.thread.project.clone(),
+            user: row.thread.user.clone(),
             id: row.thread.id.clone(),
+            claimed: row.thread.claimed,
             epoch: row.thread.epoch,
         });
         Ok(annotated.take(limit).collect())
@@ -106,11 +109,13 @@ impl TransferStore for MemoryStore {
     async fn stage(&self, moved: &MovedThread, part: StagedPart) -> StoreResult<Staging> {
         let state = &mut *self.state();
         let thread = &moved.thread;
-        let id = (thread.project.clone(), thread.id.clone());
-        if let Some(row) = state.ids.get(&id).and_then(|key| state.threads.get(key)) {
+        if let Some(row) = state.taken(&thread.project, &thread.user, &thread.id, thread.claimed) {
             return Ok(Staging::Taken(Box::new(row.snapshot())));
         }
-        state.staged.retain(|_, staged| staged.row.thread.id != id.1 || staged.row.thread.project != id.0);
+        let same = |staged: &Thread| {
+            (&staged.project, &staged.user, &staged.id) == (&thread.project, &thread.user, &thread.id)
+        };
+        state.staged.retain(|_, staged| !same(&staged.row.thread));
         state.last_key += 1;
         let key = ThreadKey(state.last_key);
         let mut row = Row::new(thread.clone(), state.lineage.generation);
@@ -131,13 +136,13 @@ impl TransferStore for MemoryStore {
     async fn publish(&self, key: ThreadKey, moved: &MovedThread) -> StoreResult<Published> {
         let now = self.clock.now();
         let state = &mut *self.state();
-        let id = (moved.thread.project.clone(), moved.thread.id.clone());
-        if state.ids.contains_key(&id) {
+        let thread = &moved.thread;
+        if state.taken(&thread.project, &thread.user, &thread.id, thread.claimed).is_some() {
             return Ok(Published::Taken);
         }
         let Some(mut staged) = state.staged.remove(&key) else { return Ok(Published::Gone) };
         if staged.row.log.last().map_or(0, |last| last.last_seq) != moved.thread.tail {
-            return Err(StoreError::Corrupt(format!("the log of thread {} was not staged whole", id.1)));
+            return Err(StoreError::Corrupt(format!("the log of thread {} was not staged whole", thread.id)));
         }
         if let Some(active) = &moved.thread.active_run
             && let Some(run) = staged.row.runs.get_mut(&active.fence)
@@ -147,7 +152,7 @@ impl TransferStore for MemoryStore {
         // The feed owes the thread a position, unless an imported feed has one: see `put_feed`.
         staged.row.fed_version = -staged.row.thread.version;
         staged.row.generation = state.lineage.generation;
-        state.ids.insert(id, key);
+        state.ids.insert(&staged.row.thread);
         state.threads.insert(key, staged.row);
         state.jobs.put(JobKind::Pack, key, now.plus(PACK_FIRST_LOOK));
         Ok(Published::Done)
@@ -177,8 +182,8 @@ impl TransferStore for MemoryStore {
         };
         (feed.entries, feed.newest) = (BTreeMap::new(), HashMap::new());
         for (pos, id) in image.entries {
-            let key = state.ids.get(&(project.clone(), id.clone()));
-            let row = key.and_then(|key| state.threads.get_mut(key)).filter(|row| row.thread.user == *user);
+            let key = state.ids.of(project, user, &id);
+            let row = key.and_then(|key| state.threads.get_mut(&key));
             feed.newest.insert(id.clone(), pos);
             feed.entries.insert(pos, (id, row.as_ref().map(|row| row.thread.key)));
             if let Some(row) = row {

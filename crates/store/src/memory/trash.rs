@@ -1,14 +1,14 @@
 //! The trash: rows beside the threads.
 
-use std::time::Duration;
+use std::{collections::BTreeSet, time::Duration};
 
 use async_trait::async_trait;
 use threadline_core::{
-    AuditEntry, ListOrder, ListPosition, ProjectId, ThreadId, ThreadKey, Timestamp, TrashPage, TrashedThread, UserId,
+    AuditEntry, ListOrder, ProjectId, ThreadId, ThreadKey, Timestamp, TrashPage, TrashPosition, TrashedThread, UserId,
 };
 
 use super::{MemoryStore, Row};
-use crate::{JobKind, JobSubject, Restoration, StoreResult, TrashStore};
+use crate::{JobKind, JobSubject, Named, Restoration, StoreResult, TrashStore};
 
 impl Row {
     /// Time left until a thread in the trash is purged.
@@ -53,7 +53,7 @@ impl TrashStore for MemoryStore {
             if row.requested {
                 state.deleted_requests.insert(id.clone(), now);
             }
-            state.ids.remove(&id);
+            state.ids.remove(&row.thread);
             let feed = state.feeds.entry((id.0, row.thread.user.clone())).or_default();
             feed.deleted.insert(*key, id.1);
             state.jobs.put_anew(JobKind::Purge, *key, now.plus(grace));
@@ -65,32 +65,61 @@ impl TrashStore for MemoryStore {
         Ok(done)
     }
 
-    async fn trashed(&self, project: &ProjectId, after: Option<&ListPosition>, limit: usize) -> StoreResult<TrashPage> {
+    async fn trashed(
+        &self,
+        project: &ProjectId,
+        after: Option<&TrashPosition>,
+        limit: usize,
+    ) -> StoreResult<TrashPage> {
         let state = self.state();
-        let place = |at: Timestamp, id: &ThreadId| (std::cmp::Reverse(at), id.clone());
+        let place = |at: Timestamp, id: &ThreadId, user: &UserId| (std::cmp::Reverse(at), id.clone(), user.clone());
+        let place_of = |trashed: &TrashedThread| place(trashed.at, &trashed.thread.id, &trashed.thread.user);
         let behind = |trashed: &TrashedThread| {
-            after.is_none_or(|after| place(trashed.at, &trashed.thread.id) > place(after.at, &after.id))
+            after.is_none_or(|after| place_of(trashed) > place(after.at, &after.id, &after.user))
         };
         let own = state.trash.values().filter(|row| row.thread.project == *project);
         let mut threads: Vec<_> = own.filter_map(Row::trashed_thread).filter(behind).collect();
-        threads.sort_by_key(|trashed| place(trashed.at, &trashed.thread.id));
+        threads.sort_by_key(place_of);
         Ok(TrashPage::of(threads, limit))
     }
 
-    async fn restore(&self, project: &ProjectId, id: &ThreadId, entry: &AuditEntry) -> StoreResult<Restoration> {
+    async fn restore(
+        &self,
+        project: &ProjectId,
+        user: Option<&UserId>,
+        id: &ThreadId,
+        entry: &AuditEntry,
+    ) -> StoreResult<Restoration> {
         let now = self.clock.now();
         let state = &mut *self.state();
         let own = (project.clone(), id.clone());
-        let there = state.ids.get(&own).and_then(|key| state.threads.get(key));
+        let same = |row: &Row| row.thread.project == *project && row.thread.id == *id;
+        let user = match user {
+            Some(user) => user.clone(),
+            None => {
+                let users: BTreeSet<_> =
+                    state.trash.values().filter(|row| same(row)).map(|row| row.thread.user.clone()).collect();
+                match (users.len(), users.into_iter().next()) {
+                    (1, Some(user)) => user,
+                    (0, _) => match Named::among(state.named(project, id).into_iter().map(Row::snapshot).collect()) {
+                        Named::Absent => return Ok(Restoration::Absent),
+                        Named::Ambiguous => return Ok(Restoration::Ambiguous),
+                        Named::Thread(thread) => thread.user,
+                    },
+                    _ => return Ok(Restoration::Ambiguous),
+                }
+            }
+        };
+        let there = state.own(project, &user, id);
         if let Some(row) = there.filter(|row| row.restored_at.is_some()) {
             return Ok(Restoration::Restored(Box::new(row.snapshot())));
         }
-        let taken = there.is_some();
-        let same = state.trash.iter().filter(|(_, row)| row.thread.project == *project && row.thread.id == *id);
-        let Some(key) = same.max_by_key(|(key, row)| (row.trashed, **key)).map(|(key, _)| *key) else {
+        let trashed = state.trash.iter().filter(|(_, row)| same(row) && row.thread.user == user);
+        let Some((key, row)) = trashed.max_by_key(|(key, row)| (row.trashed, **key)) else {
             return Ok(Restoration::Absent);
         };
-        if taken {
+        let key = *key;
+        if state.taken(project, &user, id, row.thread.claimed).is_some() {
             return Ok(Restoration::Taken);
         }
         let Some(mut row) = state.trash.remove(&key) else { return Ok(Restoration::Absent) };
@@ -102,7 +131,7 @@ impl TrashStore for MemoryStore {
         state.deleted_requests.remove(&own);
         state.feeds.entry((own.0.clone(), thread.user.clone())).or_default().deleted.remove(&key);
         state.jobs.all.remove(&(JobKind::Purge, JobSubject::Thread(key)));
-        state.ids.insert(own, key);
+        state.ids.insert(&thread);
         state.threads.insert(key, row);
         Ok(Restoration::Restored(Box::new(thread)))
     }

@@ -12,7 +12,7 @@ use threadline_core::limits::PG_MIGRATION_TIMEOUT;
 use super::{address::Address, open_error::OpenError};
 
 /// The steps, oldest first. A step that was released is never changed again.
-const STEPS: [&str; 8] = [
+const STEPS: [&str; 9] = [
     include_str!("../../../../migrations/postgres/0001_initial.sql"),
     include_str!("../../../../migrations/postgres/0002_identity.sql"),
     include_str!("../../../../migrations/postgres/0003_annotations.sql"),
@@ -21,6 +21,7 @@ const STEPS: [&str; 8] = [
     include_str!("../../../../migrations/postgres/0006_nodes.sql"),
     include_str!("../../../../migrations/postgres/0007_trust.sql"),
     include_str!("../../../../migrations/postgres/0008_credentials.sql"),
+    include_str!("../../../../migrations/postgres/0009_claimed.sql"),
 ];
 
 /// Key of the advisory lock: "threadli" as a number.

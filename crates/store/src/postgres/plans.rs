@@ -6,7 +6,7 @@ use super::{OpenError, PgStore, address::Address, append, feed, log, nodes, runs
 use crate::sql::tables::{credentials, identity, snapshots};
 
 /// The hot statements, by name.
-const HOT: [(&str, &str); 71] = [
+const HOT: [(&str, &str); 74] = [
     ("append one", append::ONE),
     ("append a group", append::GROUP),
     ("append a group with ends", append::WIDE),
@@ -26,6 +26,8 @@ const HOT: [(&str, &str); 71] = [
     ("claim of due runs", runs::CLAIM_DUE),
     ("active runs", runs::ACTIVE_RUNS),
     ("thread", threads::BY_ID),
+    ("thread without a user", threads::NAMED),
+    ("thread that has an id", threads::TAKEN),
     ("list, recent", threads::LIST_RECENT),
     ("list, created", threads::LIST_CREATED),
     ("create", threads::CREATE),
@@ -73,6 +75,7 @@ const HOT: [(&str, &str); 71] = [
     ("restore", tables::STATEMENTS.restore),
     ("discard", tables::STATEMENTS.discard),
     ("trash of a user", tables::STATEMENTS.trash_of),
+    ("users of an id in the trash", tables::STATEMENTS.trashed_users),
     ("footprint", tables::STATEMENTS.footprint),
     ("footprint, rest", tables::STATEMENTS.footprint_rest),
     ("forget some", tables::STATEMENTS.forget_some),

@@ -40,6 +40,7 @@ pub(super) const STATEMENTS: Statements = Statements {
     trash: text_of(include_str!("../../queries/postgres/trash.sql")),
     count_idle: text_of(include_str!("../../queries/postgres/count_idle.sql")),
     trash_page: text_of(include_str!("../../queries/postgres/trash_page.sql")),
+    trashed_users: "SELECT DISTINCT user_id FROM threads WHERE project = $1 AND id = $2 AND deleted = 4 LIMIT 2",
     restore: text_of(include_str!("../../queries/postgres/restore.sql")),
     discard: text_of(include_str!("../../queries/postgres/discard.sql")),
     trash_of: "SELECT key FROM threads WHERE deleted = 4 AND project = $1 AND user_id = $2 LIMIT $3",

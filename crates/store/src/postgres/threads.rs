@@ -5,7 +5,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use sqlx::query;
 use threadline_core::{
-    CreatedThread, Epoch, ListOrder, NewThread, ProjectId, Seq, Thread, ThreadId, ThreadKey, ThreadPatch,
+    CreatedThread, Epoch, ListOrder, NewThread, ProjectId, Seq, Thread, ThreadId, ThreadKey, ThreadPatch, UserId,
     limits::{FORGOTTEN_REQUESTS, PG_RACES, PURGE_ROWS, REQUEST_KEPT, STAGING_TIMEOUT},
 };
 
@@ -14,9 +14,12 @@ use super::{
     fetch::{Rows, Statement},
     rows::{self, Columns, text_of},
 };
-use crate::{ListThreads, Purging, StoreError, StoreResult, ThreadPage, ThreadStore, sql::pages};
+use crate::{ListThreads, Named, Purging, StoreError, StoreResult, ThreadPage, ThreadStore, sql::pages};
 
 pub(super) const BY_ID: &str = text_of(include_str!("../../queries/postgres/thread_by_id.sql"));
+
+pub(super) const NAMED: &str = text_of(include_str!("../../queries/postgres/thread_named.sql"));
+pub(super) const TAKEN: &str = text_of(include_str!("../../queries/postgres/thread_taken.sql"));
 
 pub(super) const BY_KEY: &str = text_of(include_str!("../../queries/postgres/thread_by_key.sql"));
 
@@ -51,6 +54,18 @@ impl PgStore {
         Ok(rows.first().map(|row| Columns::new(row).thread()).transpose()?.flatten())
     }
 
+    /// The thread that keeps a user from having another one under an id.
+    pub(super) async fn taken(
+        &self,
+        project: &ProjectId,
+        user: &UserId,
+        id: &ThreadId,
+        claims: bool,
+    ) -> StoreResult<Option<Thread>> {
+        let taken = query(TAKEN).bind(project.as_str()).bind(user.as_str()).bind(id.as_str()).bind(claims);
+        self.one(taken).await
+    }
+
     /// Removes a chunk of the rows left of a deleted thread. True if there are more.
     async fn purge_thread(&self, key: i64, rows: usize) -> StoreResult<bool> {
         for text in [PURGE_LOG, PURGE_RUNS, PURGE_ANNOTATIONS] {
@@ -80,14 +95,15 @@ impl ThreadStore for PgStore {
                 .bind(&new.metadata)
                 .bind(&new.created_with)
                 .bind(epoch.to_i64())
-                .bind(new.request.as_deref());
+                .bind(new.request.as_deref())
+                .bind(new.claimed);
             if let Some(row) = self.write(create).await?.first() {
                 let mut columns = Columns::new(row);
                 let (key, now) = (ThreadKey(columns.int()?), columns.time()?);
                 return Ok(CreatedThread { thread: new.made(key, epoch, now), created: true });
             }
             // The id is taken, unless its thread was deleted meanwhile.
-            if let Some(thread) = self.thread(&new.project, &new.id).await? {
+            if let Some(thread) = self.taken(&new.project, &new.user, &new.id, new.claimed).await? {
                 return Ok(CreatedThread { thread, created: false });
             }
         }
@@ -99,8 +115,12 @@ impl ThreadStore for PgStore {
         Ok(!rows.is_empty())
     }
 
-    async fn thread(&self, project: &ProjectId, id: &ThreadId) -> StoreResult<Option<Thread>> {
-        self.one(query(BY_ID).bind(project.as_str()).bind(id.as_str())).await
+    async fn thread_of(&self, project: &ProjectId, user: &UserId, id: &ThreadId) -> StoreResult<Option<Thread>> {
+        self.one(query(BY_ID).bind(project.as_str()).bind(user.as_str()).bind(id.as_str())).await
+    }
+
+    async fn thread_named(&self, project: &ProjectId, id: &ThreadId) -> StoreResult<Named> {
+        pages::named(&self.read_rows(query(NAMED).bind(project.as_str()).bind(id.as_str())).await?)
     }
 
     async fn list_threads(&self, list: ListThreads) -> StoreResult<ThreadPage> {

@@ -14,8 +14,7 @@ use super::{
     rows::{self, Columns, text_of},
 };
 use crate::{
-    ExportStore, FeedImage, MovedThread, Published, StagedPart, Staging, StoreError, StoreResult, ThreadStore,
-    TransferStore,
+    ExportStore, FeedImage, MovedThread, Published, StagedPart, Staging, StoreError, StoreResult, TransferStore,
     sql::{corrupt, crc},
 };
 
@@ -108,7 +107,7 @@ impl PgStore {
 impl TransferStore for PgStore {
     async fn stage(&self, moved: &MovedThread, part: StagedPart) -> StoreResult<Staging> {
         let thread = &moved.thread;
-        if let Some(taken) = self.thread(&thread.project, &thread.id).await? {
+        if let Some(taken) = self.taken(&thread.project, &thread.user, &thread.id, thread.claimed).await? {
             return Ok(Staging::Taken(Box::new(taken)));
         }
         let stage = part_arguments(query(STAGE).bind(self.now()).bind(None::<i64>), part)
@@ -126,7 +125,8 @@ impl TransferStore for PgStore {
             .bind(thread.version)
             .bind(thread.created_with.clone())
             .bind(rows::to_i64(thread.read_seq))
-            .bind(rows::millis(STAGING_TIMEOUT));
+            .bind(rows::millis(STAGING_TIMEOUT))
+            .bind(thread.claimed);
         let rows = self.write(stage).await?;
         let row = rows.first().ok_or_else(|| corrupt("a staged thread without a key"))?;
         Ok(Staging::Staged(ThreadKey(Columns::new(row).int()?)))
@@ -139,7 +139,7 @@ impl TransferStore for PgStore {
 
     async fn publish(&self, key: ThreadKey, moved: &MovedThread) -> StoreResult<Published> {
         let thread = &moved.thread;
-        if self.thread(&thread.project, &thread.id).await?.is_some() {
+        if self.taken(&thread.project, &thread.user, &thread.id, thread.claimed).await?.is_some() {
             return Ok(Published::Taken);
         }
         let staged = self.read_rows(query(STAGED).bind(key.0)).await?;

@@ -1,6 +1,6 @@
 //! Decoding of stored annotations.
 
-use threadline_core::{Annotation, AnnotationId, Epoch, ProjectId, ThreadId, ThreadKey};
+use threadline_core::{Annotation, AnnotationId, Epoch, ProjectId, ThreadId, ThreadKey, UserId};
 
 use super::{
     columns::{Cells, Columns},
@@ -27,13 +27,15 @@ pub(crate) fn annotations<R: Cells>(rows: &[R]) -> StoreResult<Option<Vec<(u64, 
     Ok((!rows.is_empty()).then_some(found))
 }
 
-/// Threads that have annotations: key, project, id and epoch.
+/// Threads that have annotations: key, project, user, id, whether it is claimed, and epoch.
 pub(crate) fn threads<R: Cells>(rows: &[R]) -> StoreResult<Vec<AnnotatedThread>> {
     each(rows, |columns| {
         Ok(AnnotatedThread {
             key: ThreadKey(columns.int()?),
             project: columns.id(ProjectId::new)?,
+            user: columns.id(UserId::new)?,
             id: columns.id(ThreadId::new)?,
+            claimed: columns.flag()?,
             epoch: Epoch::from_i64(columns.int()?),
         })
     })

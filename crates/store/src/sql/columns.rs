@@ -215,7 +215,7 @@ impl<'r, R: Cells> Columns<'r, R> {
     /// `None` if an outer join found none.
     pub(crate) fn thread(&mut self) -> StoreResult<Option<Thread>> {
         let Some(project) = self.maybe_id(ProjectId::new)? else {
-            self.next += 40;
+            self.next += 41;
             return Ok(None);
         };
         let (id, user) = (self.id(ThreadId::new)?, self.id(UserId::new)?);
@@ -226,7 +226,7 @@ impl<'r, R: Cells> Columns<'r, R> {
         let metadata = self.text()?;
         let (created_at, updated_at, last_run_at) = (self.time()?, self.time()?, self.maybe_time()?);
         let (version, created_with) = (self.int()?, self.text()?);
-        let read_seq = self.count()?;
+        let (read_seq, claimed) = (self.count()?, self.flag()?);
         let Some((head, _)) = self.head()? else {
             return Err(corrupt(format_args!("thread {id} has no head")));
         };
@@ -235,6 +235,7 @@ impl<'r, R: Cells> Columns<'r, R> {
             key: head.key,
             project,
             id,
+            claimed,
             epoch: head.epoch,
             user,
             agent,

@@ -13,7 +13,7 @@ use super::{
     corrupt, crc,
 };
 use crate::{
-    ActiveRuns, Claimed, Due, FeedImage, FeedPage, Head, IdlePage, IdlePlace, LogPage, MovedThread, Renewed,
+    ActiveRuns, Claimed, Due, FeedImage, FeedPage, Head, IdlePage, IdlePlace, LogPage, MovedThread, Named, Renewed,
     StoreError, StoreResult, ThreadPage, damage, segment::LogRow,
 };
 
@@ -83,6 +83,11 @@ pub(crate) fn log_rows<R: Cells>(
         }
     }
     Ok(head.map(|head| (head, log)))
+}
+
+/// The threads of one id, for a caller that names no user.
+pub(crate) fn named<R: Cells>(rows: &[R]) -> StoreResult<Named> {
+    Ok(Named::among(each(rows, Columns::thread)?.into_iter().flatten().collect()))
 }
 
 /// True between two batches between which events are missing.

@@ -37,6 +37,7 @@ pub(super) const STATEMENTS: Statements = Statements {
     trash: text_of(include_str!("../../queries/sqlite/trash.sql")),
     count_idle: text_of(include_str!("../../queries/sqlite/count_idle.sql")),
     trash_page: text_of(include_str!("../../queries/sqlite/trash_page.sql")),
+    trashed_users: "SELECT DISTINCT user FROM threads WHERE project = $1 AND id = $2 AND deleted = 4 LIMIT 2",
     restore: text_of(include_str!("../../queries/sqlite/restore.sql")),
     discard: text_of(include_str!("../../queries/sqlite/discard.sql")),
     trash_of: "SELECT key FROM threads WHERE deleted = 4 AND project = $1 AND user = $2 LIMIT $3",

@@ -29,6 +29,7 @@ async fn started(store: &SqliteStore, id: &str) -> (ThreadKey, threadline_core::
         metadata: "{}".into(),
         created_with: String::new(),
         request: None,
+        claimed: true,
     };
     let CreatedThread { thread, .. } = store.create_thread(new).await.expect("creates");
     let start = StartRun {
@@ -75,6 +76,9 @@ async fn hot_statements_never_scan() {
         runs::HEARTBEAT,
         runs::ACTIVE,
         runs::START,
+        threads::BY_ID,
+        threads::NAMED,
+        threads::TAKEN,
         threads::LIST_RECENT,
         threads::LIST_CREATED,
         threads::MARK,
@@ -125,6 +129,7 @@ async fn hot_statements_never_scan() {
         tables::STATEMENTS.restore,
         tables::STATEMENTS.discard,
         tables::STATEMENTS.trash_of,
+        tables::STATEMENTS.trashed_users,
     ];
     let mut steps = Vec::new();
     for statement in statements.iter().flat_map(|text| text.split(';')) {
@@ -146,6 +151,8 @@ async fn hot_statements_never_scan() {
             "SCAN v VIRTUAL",
             "SCAN page",
             "SCAN own",
+            "SCAN one",
+            "SCAN two",
             "SCAN w",
             "SCAN e",
             "SCAN CONSTANT ROW",

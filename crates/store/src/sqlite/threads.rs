@@ -6,6 +6,7 @@ use async_trait::async_trait;
 use sqlx::{SqliteConnection, query};
 use threadline_core::{
     CreatedThread, Epoch, ListOrder, NewThread, ProjectId, Seq, Thread, ThreadId, ThreadKey, ThreadPatch, Timestamp,
+    UserId,
     limits::{FORGOTTEN_REQUESTS, PURGE_ROWS, REQUEST_KEPT, STAGING_TIMEOUT},
 };
 
@@ -14,9 +15,11 @@ use super::{
     fetch::{self, Work},
     rows::{self, Columns, text_of},
 };
-use crate::{ListThreads, Purging, StoreResult, ThreadPage, ThreadStore, sql::pages};
+use crate::{ListThreads, Named, Purging, StoreResult, ThreadPage, ThreadStore, sql::pages};
 
 pub(super) const BY_ID: &str = text_of(include_str!("../../queries/sqlite/thread_by_id.sql"));
+pub(super) const NAMED: &str = text_of(include_str!("../../queries/sqlite/thread_named.sql"));
+pub(super) const TAKEN: &str = text_of(include_str!("../../queries/sqlite/thread_taken.sql"));
 const BY_KEY: &str = text_of(include_str!("../../queries/sqlite/thread_by_key.sql"));
 
 pub(super) const LIST_RECENT: &str = text_of(include_str!("../../queries/sqlite/list_recent.sql"));
@@ -53,8 +56,7 @@ impl ThreadStore for SqliteStore {
         let clock = self.inner.clock.clone();
         self.transact(move |connection| {
             Box::pin(async move {
-                let taken = query(BY_ID).bind(new.project.as_str()).bind(new.id.as_str());
-                if let Some(thread) = one(connection, taken).await? {
+                if let Some(thread) = taken(connection, &new.project, &new.user, &new.id, new.claimed).await? {
                     return Ok(CreatedThread { thread, created: false });
                 }
                 let (now, epoch) = (clock.now(), Epoch::generate());
@@ -69,7 +71,8 @@ impl ThreadStore for SqliteStore {
                     .bind(now.0)
                     .bind(&new.created_with)
                     .bind(epoch.to_i64())
-                    .bind(&new.request);
+                    .bind(&new.request)
+                    .bind(new.claimed);
                 let row = fetch::row(connection, insert).await?.ok_or_else(|| corrupt("a new head without a key"))?;
                 let thread = new.made(ThreadKey(Columns::new(&row).int()?), epoch, now);
                 Ok(CreatedThread { thread, created: true })
@@ -83,9 +86,15 @@ impl ThreadStore for SqliteStore {
         Ok(!rows.is_empty())
     }
 
-    async fn thread(&self, project: &ProjectId, id: &ThreadId) -> StoreResult<Option<Thread>> {
-        let rows = self.read_rows(query(BY_ID).bind(project.as_str()).bind(id.as_str())).await?;
+    async fn thread_of(&self, project: &ProjectId, user: &UserId, id: &ThreadId) -> StoreResult<Option<Thread>> {
+        let by_id = query(BY_ID).bind(project.as_str()).bind(user.as_str()).bind(id.as_str());
+        let rows = self.read_rows(by_id).await?;
         Ok(rows.first().map(|row| Columns::new(row).thread()).transpose()?.flatten())
+    }
+
+    async fn thread_named(&self, project: &ProjectId, id: &ThreadId) -> StoreResult<Named> {
+        let rows = self.read_rows(query(NAMED).bind(project.as_str()).bind(id.as_str())).await?;
+        pages::named(&rows)
     }
 
     async fn list_threads(&self, list: ListThreads) -> StoreResult<ThreadPage> {
@@ -175,6 +184,17 @@ impl ThreadStore for SqliteStore {
         })
         .await
     }
+}
+
+/// The thread that keeps a user from having another one under an id.
+pub(super) async fn taken(
+    connection: &mut SqliteConnection,
+    project: &ProjectId,
+    user: &UserId,
+    id: &ThreadId,
+    claims: bool,
+) -> Work<Option<Thread>> {
+    one(connection, query(TAKEN).bind(project.as_str()).bind(user.as_str()).bind(id.as_str()).bind(claims)).await
 }
 
 /// Removes a chunk of the remaining rows of a deleted thread.

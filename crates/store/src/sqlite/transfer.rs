@@ -14,7 +14,7 @@ use super::{
     fetch::{self, Work},
     rows::{self, Columns, text_of},
     tables,
-    threads::{BY_ID, one},
+    threads::taken,
 };
 use crate::{
     FeedImage, MovedThread, Published, StagedPart, Staging, StoreResult, TransferStore,
@@ -24,8 +24,9 @@ use crate::{
 /// `deleted > 0` is the condition of the partial index. Beyond it the statements read only tombstones.
 pub(super) const FORGET: &str = "\
     UPDATE jobs SET due_at = ?3 WHERE kind = 'purge' AND ref IN (
-      SELECT CAST(key AS TEXT) FROM threads WHERE deleted > 0 AND deleted <> 4 AND deleted = 3 AND project = ?1 AND id = ?2);
-    UPDATE threads SET deleted = 1 WHERE deleted > 0 AND deleted <> 4 AND deleted = 3 AND project = ?1 AND id = ?2";
+      SELECT CAST(key AS TEXT) FROM threads WHERE deleted > 0 AND deleted <> 4 AND deleted = 3 AND project = ?1 AND id = ?2 AND user = ?4);
+    UPDATE threads SET deleted = 1
+    WHERE deleted > 0 AND deleted <> 4 AND deleted = 3 AND project = ?1 AND id = ?2 AND ?3 > 0 AND user = ?4";
 const UNSTAGE: &str = "\
     UPDATE jobs SET due_at = ?2 WHERE kind = 'purge' AND ref = CAST(?1 AS TEXT)
       AND EXISTS (SELECT 1 FROM threads WHERE key = ?1 AND deleted = 3);
@@ -103,10 +104,10 @@ async fn stage(
 ) -> Work<Staging> {
     let thread = moved.thread;
     let id = |text| query(text).bind(thread.project.as_str()).bind(thread.id.as_str());
-    if let Some(taken) = one(connection, id(BY_ID)).await? {
+    if let Some(taken) = taken(connection, &thread.project, &thread.user, &thread.id, thread.claimed).await? {
         return Ok(Staging::Taken(Box::new(taken)));
     }
-    fetch::run(connection, id(FORGET).bind(now.0)).await?;
+    fetch::run(connection, id(FORGET).bind(now.0).bind(thread.user.as_str())).await?;
     let insert = id(STAGE)
         .bind(thread.user.as_str())
         .bind(thread.agent.as_ref().map(|agent| agent.as_str()))
@@ -120,7 +121,8 @@ async fn stage(
         .bind(thread.version)
         .bind(&thread.created_with)
         .bind(now.0)
-        .bind(rows::to_i64(thread.read_seq));
+        .bind(rows::to_i64(thread.read_seq))
+        .bind(thread.claimed);
     let row = fetch::row(connection, insert).await?.ok_or_else(|| corrupt("a staged thread without a key"))?;
     let key = Columns::new(&row).int()?;
     fetch::run(connection, query(STAGE_JOB).bind(key).bind(now.plus(STAGING_TIMEOUT).0)).await?;
@@ -132,8 +134,7 @@ async fn stage(
 
 async fn publish(connection: &mut SqliteConnection, key: i64, moved: MovedThread, now: Timestamp) -> Work<Published> {
     let thread = moved.thread;
-    let taken = query(BY_ID).bind(thread.project.as_str()).bind(thread.id.as_str());
-    if one(connection, taken).await?.is_some() {
+    if taken(connection, &thread.project, &thread.user, &thread.id, thread.claimed).await?.is_some() {
         return Ok(Published::Taken);
     }
     let Some(row) = fetch::row(connection, query(WHOLE).bind(key)).await? else { return Ok(Published::Gone) };

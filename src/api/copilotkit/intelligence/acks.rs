@@ -9,10 +9,11 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use threadline_core::{ProjectId, RunId, ThreadId, limits::ACK_FIRST};
+use threadline_core::{Principal, ProjectId, RunId, ThreadId, UserId, limits::ACK_FIRST};
 use tokio::{sync::watch, time};
 
-type Name = (ProjectId, ThreadId, RunId);
+/// Run of a thread, whose owner both sides act for: two users may have threads of one id.
+type Name = (ProjectId, Option<UserId>, ThreadId, RunId);
 type Waiting = HashMap<Name, watch::Sender<()>>;
 
 /// Ends of runs that are not acknowledged yet. Cheap to clone.
@@ -25,27 +26,31 @@ pub struct UnackedFrame {
     name: Name,
 }
 
+fn name(owner: &Principal, thread: &ThreadId, run: &RunId) -> Name {
+    (owner.project.clone(), owner.user.clone(), thread.clone(), run.clone())
+}
+
 impl Acks {
     fn waiting(&self) -> MutexGuard<'_, Waiting> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Withholds the end of this run from clients until the result is dropped.
-    pub fn hold(&self, project: &ProjectId, thread: &ThreadId, run: &RunId) -> UnackedFrame {
-        let name = (project.clone(), thread.clone(), run.clone());
+    pub fn hold(&self, owner: &Principal, thread: &ThreadId, run: &RunId) -> UnackedFrame {
+        let name = name(owner, thread, run);
         self.waiting().insert(name.clone(), watch::Sender::new(()));
         UnackedFrame { acks: self.clone(), name }
     }
 
     /// Waits until the end of this run may be sent to clients: no longer than [`ACK_FIRST`], and not at all if no
     /// runner waits for an acknowledgement.
-    pub async fn given(&self, project: &ProjectId, thread: &ThreadId, run: &RunId) {
+    pub async fn given(&self, owner: &Principal, thread: &ThreadId, run: &RunId) {
         let waiting = {
             let waiting = self.waiting();
             if waiting.is_empty() {
                 return;
             }
-            waiting.get(&(project.clone(), thread.clone(), run.clone())).map(watch::Sender::subscribe)
+            waiting.get(&name(owner, thread, run)).map(watch::Sender::subscribe)
         };
         if let Some(mut waiting) = waiting {
             // A runner that does not read its acknowledgement must not keep the end from clients.
@@ -67,16 +72,18 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn an_end_waits_for_its_acknowledgement_but_not_for_ever() {
         let acks = Acks::default();
-        let (project, thread) = (ProjectId::new("p").expect("id"), ThreadId::new("t").expect("id"));
+        let of = |user| Principal::user(ProjectId::new("p").expect("id"), UserId::new(user).expect("id"));
+        let (owner, thread) = (of("u"), ThreadId::new("t").expect("id"));
         let run = RunId::new("r").expect("id");
         let begun = time::Instant::now();
-        acks.given(&project, &thread, &run).await;
-        let held = acks.hold(&project, &thread, &run);
-        acks.given(&project, &thread, &RunId::new("s").expect("id")).await;
+        acks.given(&owner, &thread, &run).await;
+        let held = acks.hold(&owner, &thread, &run);
+        acks.given(&owner, &thread, &RunId::new("s").expect("id")).await;
+        acks.given(&of("other"), &thread, &run).await;
         assert_eq!(begun.elapsed().as_millis(), 0);
-        acks.given(&project, &thread, &run).await;
+        acks.given(&owner, &thread, &run).await;
         assert_eq!(begun.elapsed(), ACK_FIRST);
-        let waits = acks.given(&project, &thread, &run);
+        let waits = acks.given(&owner, &thread, &run);
         tokio::pin!(waits);
         assert!(futures_util::poll!(&mut waits).is_pending());
         drop(held);

@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 use threadline_core::{Credential, Principal, Thread, ThreadId, UserId};
-use threadline_engine::LookupError;
+use threadline_engine::{LookupError, ServiceError};
 use threadline_http::problem::{Problem, ProblemType};
 use utoipa::{IntoParams, ToSchema};
 
@@ -44,22 +44,14 @@ pub fn user(principal: Principal, named: Option<UserId>) -> Result<Principal, Pr
 }
 
 /// Reads a thread, and makes the principal of the request: that of the named user, or of the credential. The holder of
-/// the project's key receives an error that says so if the thread belongs to another user.
+/// the project's key receives an error that says so if another user's thread has claimed the id.
 pub async fn thread(
     state: &ApiState,
     principal: Principal,
     named: Option<UserId>,
     id: &ThreadId,
 ) -> Result<(Thread, Principal), Problem> {
-    let holder = holder(principal);
-    let thread = state.service.threads.get(&holder, id).await?;
-    match named {
-        Some(named) if named != thread.user => {
-            Err(Problem::new(ProblemType::ForeignThread, "the thread belongs to another user"))
-        }
-        Some(named) => Ok((thread, Principal { user: Some(named), ..holder })),
-        None => Ok((thread, holder)),
-    }
+    existing(state, principal, named, id).await?.ok_or_else(|| ServiceError::ThreadNotFound.into())
 }
 
 /// Reads a thread as [`thread`] does; `None` if the thread does not exist.
@@ -69,9 +61,20 @@ pub async fn existing(
     named: Option<UserId>,
     id: &ThreadId,
 ) -> Result<Option<(Thread, Principal)>, Problem> {
-    match state.service.threads.get(&holder(principal.clone()), id).await {
-        Err(LookupError::ThreadNotFound) => Ok(None),
+    let foreign = || Problem::new(ProblemType::ForeignThread, "the thread belongs to another user");
+    let threads = &state.service.threads;
+    let holder = holder(principal);
+    let user = holder.user.clone().or_else(|| named.clone());
+    let acting = Principal { user, ..holder.clone() };
+    match threads.get(&acting, id).await {
+        Ok(thread) if named.is_some_and(|named| named != thread.user) => Err(foreign()),
+        Ok(thread) => Ok(Some((thread, acting))),
+        Err(LookupError::ThreadNotFound) if acting == holder || holder.is_untrusted() => Ok(None),
+        Err(LookupError::ThreadNotFound) => match threads.get(&holder, id).await {
+            Ok(thread) if thread.claimed => Err(foreign()),
+            Ok(_) | Err(LookupError::ThreadNotFound | LookupError::ThreadAmbiguous) => Ok(None),
+            Err(error) => Err(error.into()),
+        },
         Err(error) => Err(error.into()),
-        Ok(_) => thread(state, principal, named, id).await.map(Some),
     }
 }

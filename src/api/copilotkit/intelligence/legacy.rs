@@ -3,11 +3,11 @@
 //! duplicated.
 
 use moka::sync::Cache;
-use threadline_core::{ProjectId, RunId, ThreadId, limits::MAX_LEGACY_RUNS};
+use threadline_core::{Principal, ProjectId, RunId, ThreadId, UserId, limits::MAX_LEGACY_RUNS};
 
 /// Runs of old runners that this node has seen. On a node that has not seen the run, a second RUN_STARTED is refused
 /// instead.
-pub struct Legacy(Cache<(ProjectId, ThreadId, RunId), ()>);
+pub struct Legacy(Cache<(ProjectId, Option<UserId>, ThreadId, RunId), ()>);
 
 impl Default for Legacy {
     fn default() -> Self {
@@ -17,12 +17,12 @@ impl Default for Legacy {
 
 impl Legacy {
     /// Records that the run's events arrive one by one.
-    pub fn note(&self, project: &ProjectId, thread: &ThreadId, run: &RunId) {
-        self.0.insert((project.clone(), thread.clone(), run.clone()), ());
+    pub fn note(&self, owner: &Principal, thread: &ThreadId, run: &RunId) {
+        self.0.insert((owner.project.clone(), owner.user.clone(), thread.clone(), run.clone()), ());
     }
 
     /// True if the run was recorded.
-    pub fn is(&self, project: &ProjectId, thread: &ThreadId, run: &RunId) -> bool {
-        self.0.contains_key(&(project.clone(), thread.clone(), run.clone()))
+    pub fn is(&self, owner: &Principal, thread: &ThreadId, run: &RunId) -> bool {
+        self.0.contains_key(&(owner.project.clone(), owner.user.clone(), thread.clone(), run.clone()))
     }
 }

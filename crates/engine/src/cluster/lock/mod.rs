@@ -13,7 +13,7 @@
 use std::{fmt, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
-use threadline_core::{ProjectId, RunId, ThreadId};
+use threadline_core::{ProjectId, RunId, ThreadId, UserId};
 
 pub mod local;
 pub mod redis;
@@ -31,11 +31,11 @@ pub type LockResult<T> = Result<T, LockError>;
 pub struct LockName(String);
 
 impl LockName {
-    /// Name of the lock of this thread.
-    pub fn new(project: &ProjectId, thread: &ThreadId) -> Self {
-        // The project ends at the first colon.
-        let project = project.as_str().replace('%', "%25").replace(':', "%3A");
-        Self(format!("{project}:{thread}"))
+    /// Name of the lock of this thread. Two users may have threads of one id.
+    pub fn new(project: &ProjectId, user: &UserId, thread: &ThreadId) -> Self {
+        // The project ends at the first colon, the user at the second one.
+        let part = |id: &str| id.replace('%', "%25").replace(':', "%3A");
+        Self(format!("{}:{}:{thread}", part(project.as_str()), part(user.as_str())))
     }
 }
 
@@ -124,11 +124,14 @@ mod tests {
 
     #[test]
     fn no_two_threads_share_a_name() {
-        let name = |project: &str, thread: &str| {
-            LockName::new(&ProjectId::new(project).expect("id"), &ThreadId::new(thread).expect("id")).to_string()
+        let name = |project: &str, user: &str, thread: &str| {
+            let (project, user) = (ProjectId::new(project).expect("id"), UserId::new(user).expect("id"));
+            LockName::new(&project, &user, &ThreadId::new(thread).expect("id")).to_string()
         };
-        assert_eq!(name("p", "t"), "p:t");
-        assert_ne!(name("a:b", "c"), name("a", "b:c"));
-        assert_ne!(name("a%3Ab", "c"), name("a:b", "c"));
+        assert_eq!(name("p", "u", "t"), "p:u:t");
+        assert_ne!(name("p", "u", "t"), name("p", "v", "t"));
+        assert_ne!(name("a:b", "u", "c"), name("a", "u", "b:c"));
+        assert_ne!(name("a", "b:c", "d"), name("a", "b", "c:d"));
+        assert_ne!(name("a%3Ab", "u", "c"), name("a:b", "u", "c"));
     }
 }

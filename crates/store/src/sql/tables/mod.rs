@@ -118,10 +118,12 @@ pub(crate) struct Statements {
     pub(crate) trash: &'static str,
     /// Counts idle threads: `$1` project, `$2` before, `$3` bound.
     pub(crate) count_idle: &'static str,
-    /// Reads a page of the trash: `$1` project, `$2` and `$3` position, `$4` limit.
+    /// Reads a page of the trash: `$1` project, `$2`, `$3` and `$4` position, `$5` limit.
     pub(crate) trash_page: &'static str,
-    /// Restores a thread, and answers in its last row with what has the id: `$1` now, `$2` project, `$3` thread, and of the
-    /// entry in the audit `$4` actor, `$5` action, `$6` facts.
+    /// Finds users who have a thread in the trash under an id, up to two: `$1` project, `$2` thread.
+    pub(crate) trashed_users: &'static str,
+    /// Restores a thread, and answers in its last row with what has the id: `$1` now, `$2` project, `$3` thread, `$4` user,
+    /// and of the entry in the audit `$5` actor, `$6` action, `$7` facts.
     pub(crate) restore: &'static str,
     /// Makes a tombstone of a thread in the trash, and answers with a row if it did: `$1` now, `$2` key, `$3` early.
     pub(crate) discard: &'static str,

@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use threadline_core::{
-    AuditEntry, ListPosition, ProjectId, ThreadId, ThreadKey, Timestamp, TrashPage, TrashedThread, UserId,
+    AuditEntry, ProjectId, ThreadId, ThreadKey, Timestamp, TrashPage, TrashPosition, TrashedThread, UserId,
 };
 
-use super::Tables;
+use super::{Tables, Value};
 use crate::{
-    Restoration, StoreError, StoreResult, ThreadStore, TrashStore,
+    Named, Restoration, StoreError, StoreResult, ThreadStore, TrashStore,
     credentials::log_entry,
     sql::{columns::Columns, corrupt, limit, millis, pages},
 };
@@ -35,9 +35,11 @@ impl<S: Tables + ThreadStore> TrashStore for S {
         Ok(keys)
     }
 
-    async fn trashed(&self, project: &ProjectId, after: Option<&ListPosition>, most: usize) -> StoreResult<TrashPage> {
-        let (at, id) = after.map_or((i64::MAX, ""), |after| (after.at.0, after.id.as_str()));
-        let values = vec![project.as_str().into(), at.into(), id.into(), limit(most).saturating_add(1).into()];
+    async fn trashed(&self, project: &ProjectId, after: Option<&TrashPosition>, most: usize) -> StoreResult<TrashPage> {
+        let position = after.map(|after| (after.at.0, after.id.as_str(), after.user.as_str()));
+        let (at, id, user) = position.unwrap_or((i64::MAX, "", ""));
+        let most_rows = limit(most).saturating_add(1);
+        let values = vec![project.as_str().into(), at.into(), id.into(), user.into(), most_rows.into()];
         let rows = self.found(S::STATEMENTS.trash_page, values).await?;
         let threads = pages::each(&rows, |columns| {
             let (at, purge_at) = (columns.time()?, columns.time()?);
@@ -48,14 +50,39 @@ impl<S: Tables + ThreadStore> TrashStore for S {
         Ok(TrashPage::of(threads, most))
     }
 
-    async fn restore(&self, project: &ProjectId, id: &ThreadId, entry: &AuditEntry) -> StoreResult<Restoration> {
+    async fn restore(
+        &self,
+        project: &ProjectId,
+        user: Option<&UserId>,
+        id: &ThreadId,
+        entry: &AuditEntry,
+    ) -> StoreResult<Restoration> {
+        let user = match user {
+            Some(user) => user.clone(),
+            None => {
+                let rows =
+                    self.found(S::STATEMENTS.trashed_users, vec![project.as_str().into(), id.as_str().into()]).await?;
+                let mut users = pages::each(&rows, |columns| columns.id(UserId::new))?;
+                match (users.pop(), users.is_empty()) {
+                    (Some(user), true) => user,
+                    (Some(_), false) => return Ok(Restoration::Ambiguous),
+                    // An earlier call may have restored the thread.
+                    (None, _) => match self.thread_named(project, id).await? {
+                        Named::Absent => return Ok(Restoration::Absent),
+                        Named::Ambiguous => return Ok(Restoration::Ambiguous),
+                        Named::Thread(thread) => thread.user,
+                    },
+                }
+            }
+        };
         for _ in 0..LOOKS {
-            let mut values = vec![self.time().into(), project.as_str().into(), id.as_str().into()];
+            let mut values: Vec<Value> =
+                vec![self.time().into(), project.as_str().into(), id.as_str().into(), user.as_str().into()];
             // The project and the time of the entry are those of the restoration.
             values.extend(Self::entry(entry).split_off(2));
             let rows = self.changed(S::STATEMENTS.restore, values).await?;
             let state = rows.last().map_or(Ok(0), |row| Columns::new(row).int())?;
-            match (state, self.thread(project, id).await?) {
+            match (state, self.thread_of(project, &user, id).await?) {
                 (0, _) => return Ok(Restoration::Absent),
                 (1, Some(thread)) => {
                     log_entry(entry);
@@ -65,7 +92,8 @@ impl<S: Tables + ThreadStore> TrashStore for S {
                 _ => {}
             }
         }
-        match self.thread(project, id).await? {
+        let claimed = self.thread_named(project, id).await?.claimed();
+        match self.thread_of(project, &user, id).await?.or(claimed) {
             Some(_) => Ok(Restoration::Taken),
             None => Err(StoreError::Unavailable("the thread is restored and deleted all the time".to_owned())),
         }

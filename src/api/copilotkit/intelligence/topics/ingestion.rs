@@ -69,17 +69,19 @@ impl RunnerPlane {
         let (topic, fence) = service.events.watch_run(&self.principal, &thread, &run).await?;
         let found = service.runs.get(&self.principal, &thread, &run).await?;
         // Before anything is noted about the run: only its author or a key writes into it, and none into a driven one.
-        service.runs.look_up(&self.principal, &thread, &run).await?;
+        let looked_up = service.runs.look_up(&self.principal, &thread, &run).await?;
+        // The thread's user from here on: another user's thread may get the same id while the run goes on.
+        let principal = Principal { user: Some(looked_up.user().clone()), ..self.principal.clone() };
         if evicted(found.status, found.error_code.as_deref()) {
             return Err(Refusal::Evicted);
         }
         let legacy = self.state.copilotkit.legacy.clone();
-        if found.producer_seq > 0 && legacy.is(&self.principal.project, &thread, &run) {
+        if found.producer_seq > 0 && legacy.is(&principal, &thread, &run) {
             return Err(Refusal::LegacyRunner);
         }
         let producing = Producing {
             state: self.state.clone(),
-            principal: self.principal.clone(),
+            principal,
             thread,
             run,
             known: (found.producer_seq == 0).then(ThreadCursor::default),
@@ -163,7 +165,7 @@ impl ChannelHandler for Producing {
             return Err(refused("unknown_event")).into();
         }
         if event == SINGLE {
-            self.legacy.note(&self.principal.project, &self.thread, &self.run);
+            self.legacy.note(&self.principal, &self.thread, &self.run);
         }
         let Some(events) = event_id::events_of(event, payload) else {
             return Err(Refusal::Invalid("events is not an array".into()).for_runner()).into();
@@ -181,7 +183,7 @@ impl ChannelHandler for Producing {
         if events.len() == pushes.len()
             && let Ok(ids) = self.check_all(&events)
         {
-            self.legacy.note(&self.principal.project, &self.thread, &self.run);
+            self.legacy.note(&self.principal, &self.thread, &self.run);
             let last = self.put(&events, &ids).await;
             let mut replies: Vec<ChannelReply> = events.iter().skip(1).map(|_| last.result.clone().into()).collect();
             replies.push(last);
@@ -222,7 +224,7 @@ impl Producing {
     async fn put(&mut self, events: &[&RawValue], ids: &[u128]) -> ChannelReply {
         // Clients that wait for the end of the run see it only after the runner knows that it is stored.
         let ends = events.iter().any(|event| is_terminal(event.get()));
-        let held = ends.then(|| self.state.copilotkit.acks.hold(&self.principal.project, &self.thread, &self.run));
+        let held = ends.then(|| self.state.copilotkit.acks.hold(&self.principal, &self.thread, &self.run));
         let took = time::timeout(INGEST_TIMEOUT, self.take(events, ids)).await;
         let result = match took {
             Ok(Ok(())) => Ok(json!({})),
@@ -270,7 +272,7 @@ impl Producing {
     /// Fails a run whose agent was started twice: the events of both executions are mixed, and the runner ignores
     /// replies. Events that the executions still send are refused as late.
     async fn end_twice(&self) {
-        self.legacy.note(&self.principal.project, &self.thread, &self.run);
+        self.legacy.note(&self.principal, &self.thread, &self.run);
         let message = "The runner lost its connection and restarted the run.".to_owned();
         let (runs, code) = (&self.state.service.runs, "legacy-runner".to_owned());
         if let Err(error) = runs.fail(&self.principal, &self.thread, &self.run, Some(code), Some(message)).await {

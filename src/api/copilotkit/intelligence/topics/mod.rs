@@ -98,7 +98,8 @@ impl From<ServiceError> for Refusal {
             ServiceError::Draining => Self::Draining,
             ServiceError::InvalidEvent(error) => Self::Invalid(error.to_string()),
             ServiceError::Limited(limited) => Self::Limited(limited.to_string()),
-            error @ (ServiceError::ThreadExists
+            error @ (ServiceError::ThreadAmbiguous
+            | ServiceError::ThreadExists
             | ServiceError::ThreadDeleted
             | ServiceError::RetentionNotHeld
             | ServiceError::ConversationTooLarge

@@ -380,7 +380,7 @@ impl Following {
 
     async fn deliver(&mut self, slice: &LogSlice, pushes: &mut Vec<Push>) {
         for batch in &slice.0 {
-            self.state.copilotkit.acks.given(&self.pass.principal.project, &self.pass.thread, &batch.run).await;
+            self.state.copilotkit.acks.given(&self.pass.principal, &self.pass.thread, &batch.run).await;
         }
         let epoch = self.subscription.epoch();
         let event = "ag_ui_event";

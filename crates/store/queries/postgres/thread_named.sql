@@ -1,0 +1,32 @@
+-- Reads the threads that an id names without a user, their heads and their active runs: the claimed one, and up to two others,
+-- which are enough to tell whether there is only one.
+-- Caller: thread_named in src/postgres/threads.rs
+-- $1 project text
+-- $2 thread text: id of the threads
+-- example: 'p', 't'
+
+SELECT
+  -- <fragment thread_columns>
+  t.project, t.id, t.user_id, t.agent, t.name, t.name_source, t.archived, t.metadata, t.created_at, t.updated_at,
+  t.last_run_at, t.version, t.created_with, t.read_seq, t.claimed
+  -- </fragment>
+  ,
+  -- <fragment head_columns>
+  h.key, h.epoch, h.tail, h.fence, CASE WHEN h.active THEN h.run END, h.producer_seq, h.lease_until, h.stop_at,
+  h.finishing, h.generation, h.prior_epoch, h.prior_tail
+  -- </fragment>
+  ,
+  -- <fragment run_columns>
+  r.fence, r.id, r.agent, r.status, r.error_code, r.error_message, r.usage, r.first_seq, r.producer_seq, r.started_at,
+  r.ended_at, r.stop_at, r.driven, r.author, r.asked_by
+  -- </fragment>
+FROM (
+  SELECT * FROM (SELECT * FROM threads WHERE project = $1 AND id = $2 AND deleted = 0 AND claimed LIMIT 1) AS one
+  UNION ALL
+  SELECT * FROM (SELECT * FROM threads WHERE project = $1 AND id = $2 AND deleted = 0 AND NOT claimed LIMIT 2) AS two
+) AS t
+-- <fragment with_head_and_run>
+CROSS JOIN LATERAL (SELECT * FROM heads WHERE heads.key = t.key OFFSET 0) AS h
+LEFT JOIN LATERAL (SELECT * FROM runs WHERE runs.key = h.key AND runs.fence = h.fence AND h.active OFFSET 0) AS r
+  ON TRUE
+-- </fragment>

@@ -1,0 +1,34 @@
+-- Reads the thread that keeps a user from having another one under an id: the user's own, or the one that has claimed the id, if
+-- the new one is to claim it too.
+-- Caller: taken in src/postgres/threads.rs
+-- $1 project text
+-- $2 user text
+-- $3 thread text: id of the thread
+-- $4 claims boolean: whether the new thread is to claim the id
+-- example: 'p', 'u', 't', TRUE
+
+SELECT
+  -- <fragment thread_columns>
+  t.project, t.id, t.user_id, t.agent, t.name, t.name_source, t.archived, t.metadata, t.created_at, t.updated_at,
+  t.last_run_at, t.version, t.created_with, t.read_seq, t.claimed
+  -- </fragment>
+  ,
+  -- <fragment head_columns>
+  h.key, h.epoch, h.tail, h.fence, CASE WHEN h.active THEN h.run END, h.producer_seq, h.lease_until, h.stop_at,
+  h.finishing, h.generation, h.prior_epoch, h.prior_tail
+  -- </fragment>
+  ,
+  -- <fragment run_columns>
+  r.fence, r.id, r.agent, r.status, r.error_code, r.error_message, r.usage, r.first_seq, r.producer_seq, r.started_at,
+  r.ended_at, r.stop_at, r.driven, r.author, r.asked_by
+  -- </fragment>
+FROM threads t
+-- <fragment with_head_and_run>
+CROSS JOIN LATERAL (SELECT * FROM heads WHERE heads.key = t.key OFFSET 0) AS h
+LEFT JOIN LATERAL (SELECT * FROM runs WHERE runs.key = h.key AND runs.fence = h.fence AND h.active OFFSET 0) AS r
+  ON TRUE
+-- </fragment>
+WHERE t.key = coalesce(
+    (SELECT key FROM threads WHERE project = $1 AND user_id = $2 AND id = $3 AND deleted = 0),
+    (SELECT key FROM threads WHERE project = $1 AND id = $3 AND deleted = 0 AND claimed AND $4::boolean)
+  )

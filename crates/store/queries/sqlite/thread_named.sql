@@ -1,0 +1,31 @@
+-- Reads the threads that an id names without a user, their heads and their active runs: the claimed one, and up to two others,
+-- which are enough to tell whether there is only one.
+-- Caller: thread_named in src/sqlite/threads.rs
+-- ?1 project text
+-- ?2 thread text: id of the threads
+-- example: 'p', 't'
+
+SELECT
+  -- <fragment thread_columns>
+  t.project, t.id, t.user, t.agent, t.name, t.name_source, t.archived, t.metadata, t.created_at, t.updated_at,
+  t.last_run_at, t.version, t.created_with, t.read_seq, t.claimed
+  -- </fragment>
+  ,
+  -- <fragment head_columns>
+  h.key, h.epoch, h.tail, h.fence, h.run, h.producer_seq, h.lease_until, h.stop_at, h.finishing, h.generation,
+  h.prior_epoch, h.prior_tail
+  -- </fragment>
+  ,
+  -- <fragment run_columns>
+  r.fence, r.id, r.agent, r.status, r.error_code, r.error_message, r.usage, r.first_seq, r.producer_seq, r.started_at,
+  r.ended_at, r.stop_at, r.driven, r.author, r.asked_by
+  -- </fragment>
+FROM (
+  SELECT * FROM (SELECT * FROM threads WHERE project = ?1 AND id = ?2 AND deleted = 0 AND claimed = 1 LIMIT 1) AS one
+  UNION ALL
+  SELECT * FROM (SELECT * FROM threads WHERE project = ?1 AND id = ?2 AND deleted = 0 AND claimed = 0 LIMIT 2) AS two
+) AS t
+CROSS JOIN heads h ON h.key = t.key
+-- <fragment with_active_run>
+LEFT JOIN runs r ON r.key = h.key AND r.fence = h.fence AND h.run IS NOT NULL
+-- </fragment>

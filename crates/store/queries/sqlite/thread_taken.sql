@@ -1,0 +1,33 @@
+-- Reads the thread that keeps a user from having another one under an id: the user's own, or the one that has claimed the id, if
+-- the new one is to claim it too.
+-- Caller: taken in src/sqlite/threads.rs
+-- ?1 project text
+-- ?2 user text
+-- ?3 thread text: id of the thread
+-- ?4 claims integer: whether the new thread is to claim the id
+-- example: 'p', 'u', 't', 1
+
+SELECT
+  -- <fragment thread_columns>
+  t.project, t.id, t.user, t.agent, t.name, t.name_source, t.archived, t.metadata, t.created_at, t.updated_at,
+  t.last_run_at, t.version, t.created_with, t.read_seq, t.claimed
+  -- </fragment>
+  ,
+  -- <fragment head_columns>
+  h.key, h.epoch, h.tail, h.fence, h.run, h.producer_seq, h.lease_until, h.stop_at, h.finishing, h.generation,
+  h.prior_epoch, h.prior_tail
+  -- </fragment>
+  ,
+  -- <fragment run_columns>
+  r.fence, r.id, r.agent, r.status, r.error_code, r.error_message, r.usage, r.first_seq, r.producer_seq, r.started_at,
+  r.ended_at, r.stop_at, r.driven, r.author, r.asked_by
+  -- </fragment>
+FROM threads t
+CROSS JOIN heads h ON h.key = t.key
+-- <fragment with_active_run>
+LEFT JOIN runs r ON r.key = h.key AND r.fence = h.fence AND h.run IS NOT NULL
+-- </fragment>
+WHERE t.key = coalesce(
+    (SELECT key FROM threads WHERE project = ?1 AND user = ?2 AND id = ?3 AND deleted = 0),
+    (SELECT key FROM threads WHERE project = ?1 AND id = ?3 AND deleted = 0 AND claimed = 1 AND ?4)
+  )
