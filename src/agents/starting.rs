@@ -82,6 +82,16 @@ impl Agents {
         place: &mut Option<OwnedSemaphorePermit>,
     ) -> Result<Option<AgentStart>, AgentError> {
         let service = &self.shared.service;
+        // A repeated request concerns the same run, which itself may have opened the interrupts. It needs no permit, and
+        // a server that starts no further run answers it.
+        let exists = async || service.runs.get(principal, thread, id).await.is_ok();
+        // These refusals come before the thread is folded: they are for a server that has no room for such work.
+        if self.shared.resting.is_cancelled() && !exists().await {
+            return Err(ServiceError::Draining.into());
+        }
+        if place.is_none() && self.places.available_permits() == 0 && !exists().await {
+            return Err(self.is_busy());
+        }
         let before = match service.projections.at(principal, thread, None, None).await {
             Err(ProjectionError::ThreadNotFound) if request.makes_thread => None,
             before => Some(before?),
@@ -92,23 +102,16 @@ impl Agents {
         let (input, given) = prepared.complete(thread, id, conversation);
         check_context(agent, &input)?;
         let first = prepared.first_events(thread, id, conversation, &given.evidence(agent, &input))?;
-        // A repeated request concerns the same run, which itself may have opened the interrupts. It needs no permit, and
-        // a server that starts no further run answers it.
-        let exists = async || service.runs.get(principal, thread, id).await.is_ok();
         if let Err(breach) = prepared.answered.check(conversation)
             && !exists().await
         {
             return Err(AgentError::Interrupts(breach));
         }
-        if self.shared.resting.is_cancelled() && !exists().await {
-            return Err(ServiceError::Draining.into());
-        }
         if place.is_none() {
             *place = self.places.clone().try_acquire_owned().ok();
         }
         if place.is_none() && !exists().await {
-            service.metrics().limited(RUN_LIMIT);
-            return Err(AgentError::Busy);
+            return Err(self.is_busy());
         }
         let (epoch, tail) = match &before {
             Some(before) => (before.epoch, before.seq),
@@ -164,6 +167,11 @@ impl Agents {
             self.shared.tasks.spawn(work.run(input));
         }
         Ok(Some(AgentStart { started, ignored: prepared.ignored }))
+    }
+
+    fn is_busy(&self) -> AgentError {
+        self.shared.service.metrics().limited(RUN_LIMIT);
+        AgentError::Busy
     }
 
     /// Ids of the messages of an input that the thread would store, and of those of the user and of tools at its end.

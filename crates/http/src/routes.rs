@@ -48,7 +48,7 @@ pub enum Access {
 impl Access {
     pub const READ: Self = Self::needs(Scope::Read);
     pub const CHAT: Self = Self::needs(Scope::Chat);
-    /// A conversation with an agent, of which the caller sees the answer.
+    /// Writes whose response shows what others wrote: a run of an agent, a thread as CopilotKit's clients read it.
     pub const CONVERSE: Self = Self::All(Scopes::of(&[Scope::Read, Scope::Chat]));
     pub const PRODUCE: Self = Self::needs(Scope::Produce);
     /// Writes that are the user's own words, or events of any role: their content decides.

@@ -157,7 +157,7 @@ async fn a_run_that_a_backend_asked_for_goes_on_if_another_user_has_the_id_as_we
         let call = agent.call().await;
         eve.thread("t").await;
         project.get("/v1/threads/t").await.problem(409, "thread-ambiguous");
-        call.finish(&said("m", "hello")).await;
+        call.finish(&[&said("m", "hello")[..], &[finished("r")]].concat()).await;
         assert!(format!("{:?}", rest(&mut stream).await).contains("hello"));
         eventually("the run ends", async || {
             let run = ann.get("/v1/threads/t/runs/r").await.ok(200);

@@ -27,10 +27,11 @@ pub use joining::{feed_token, join_code};
 pub fn routes(routes: Routes<ApiState>) -> Routes<ApiState> {
     routes
         .route(Access::READ, routes!(threads::list))
-        .route(Access::CHAT, routes!(threads::create))
+        .route(Access::CONVERSE, routes!(threads::create))
         .route(Access::READ, routes!(joining::subscribe))
         .route(Access::READ, routes!(threads::get))
-        .route(Access::CHAT, routes!(threads::edit, threads::delete))
+        .route(Access::CONVERSE, routes!(threads::edit))
+        .route(Access::CHAT, routes!(threads::delete))
         .route(Access::READ, routes!(reading::messages))
         .route(Access::READ, routes!(joining::connect))
         .route(Access::READ, routes!(joining::code))
