@@ -13,7 +13,7 @@ use threadline_core::{
 };
 use threadline_engine::{ServiceError, limits::Limited, subscription::ReplacedLog};
 
-use crate::{etag::etag, view::ProblemRun};
+use crate::{etag::etag, view::problem_run};
 
 /// Media type of a problem document.
 pub const MEDIA_TYPE: &str = "application/problem+json";
@@ -359,7 +359,7 @@ impl From<ServiceError> for Problem {
                 let wait = u64::try_from(COMPLETE_RUN_WAIT.as_millis()).unwrap_or(u64::MAX) / 10;
                 Self::new(Type::RunActive, detail)
                     .with(json!({
-                        "run": ProblemRun::new(&active.run),
+                        "run": problem_run(&active.run),
                         "epoch": active.epoch.to_string(),
                         "cursor": active.cursor,
                         "tail": active.tail,
@@ -367,7 +367,7 @@ impl From<ServiceError> for Problem {
                     .retry_after(wait)
             }
             ServiceError::RunFenced(run) => {
-                Self::new(Type::RunFenced, detail).with(json!({ "run": ProblemRun::new(&run) }))
+                Self::new(Type::RunFenced, detail).with(json!({ "run": problem_run(&run) }))
             }
             ServiceError::Forbidden(scope) => {
                 Self::new(Type::Forbidden, detail).with(json!({ "scope": scope.as_str() }))
@@ -377,7 +377,7 @@ impl From<ServiceError> for Problem {
             ServiceError::RunDriven { thread, run } => {
                 let agent = run.agent.as_ref().map(|agent| agent.as_str());
                 Self::new(Type::RunDriven, detail)
-                    .with(json!({ "threadId": thread.as_str(), "agentId": agent, "run": ProblemRun::new(&run) }))
+                    .with(json!({ "threadId": thread.as_str(), "agentId": agent, "run": problem_run(&run) }))
             }
             ServiceError::ProducerSeqGap { expected } => {
                 Self::new(Type::ProducerSeqGap, detail).with(json!({ "expected": expected }))

@@ -1,7 +1,7 @@
 //! Views of threads, runs and the feed, as the native API sends them.
 
 use serde::Serialize;
-use serde_json::value::RawValue;
+use serde_json::{Value, json, value::RawValue};
 use threadline_core::{FeedChange, FeedEntry, NameSource, Principal, Run, RunStatus, Scope, Thread, Timestamp};
 use threadline_engine::{AppendReceipt, StartedRun};
 use utoipa::ToSchema;
@@ -165,40 +165,16 @@ impl RunView {
     }
 }
 
-/// A run in a problem. Problems reach callers without the scope `read`: who wrote and asked, usage and the words of an
-/// error are left out.
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ProblemRun<'a> {
-    run_id: &'a str,
-    agent_id: Option<&'a str>,
-    status: RunStatus,
-    error_code: Option<&'a str>,
-    first_seq: u64,
-    last_seq: u64,
-    producer_seq: u64,
-    started_at: Timestamp,
-    ended_at: Option<Timestamp>,
-    lease_until: Option<Timestamp>,
-    stop_requested: bool,
-}
+/// Members of a run that no problem shows: problems reach callers without the scope `read`.
+const NOT_IN_PROBLEMS: [&str; 4] = ["author", "askedBy", "errorMessage", "usage"];
 
-impl<'a> ProblemRun<'a> {
-    pub fn new(run: &'a Run) -> Self {
-        Self {
-            run_id: run.id.as_str(),
-            agent_id: run.agent.as_ref().map(|agent| agent.as_str()),
-            status: run.status,
-            error_code: run.error_code.as_deref(),
-            first_seq: run.first_seq,
-            last_seq: run.last_seq(),
-            producer_seq: run.producer_seq,
-            started_at: run.started_at,
-            ended_at: run.ended_at,
-            lease_until: run.lease_until,
-            stop_requested: run.stop_requested_at.is_some(),
-        }
+/// A run as problems show it.
+pub fn problem_run(run: &Run) -> Value {
+    let mut view = json!(RunView::new(run));
+    if let Some(members) = view.as_object_mut() {
+        members.retain(|name, _| !NOT_IN_PROBLEMS.contains(&name.as_str()));
     }
+    view
 }
 
 /// A started or appended run.
