@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Makes the secrets of docker-compose.yml, each in a file that only its owner can read: deploy/secrets.sh [DIRECTORY]. Files that
-# are there stay: the database keeps the password with which it was made. Keep a copy of secret-key apart from the backups.
+# Writes the secrets of docker-compose.yml, each to a file that only its owner can read: deploy/secrets.sh [DIRECTORY]. Existing
+# files stay: the database keeps the password with which it was created. Keep a copy of secret-key apart from the backups.
 set -euo pipefail
 umask 077
 directory=${1:-$(dirname "$0")/secrets}

@@ -14,10 +14,10 @@ from collections import deque
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
-# From what users run to what no user meets. A package that is reached in several ways has the first.
+# From what users run to what no user runs. A package that is reached in several ways has the first.
 REACHES = ("runtime", "build", "test")
 KINDS = {"Cargo.lock": "cargo", "package-lock.json": "npm", "requirements.txt": "pip"}
-# Lock files of other package managers: nobody would notice what is in them.
+# Lock files of other package managers, which this script cannot read.
 OTHERS = {"yarn.lock", "pnpm-lock.yaml", "npm-shrinkwrap.json", "bun.lock", "uv.lock", "poetry.lock", "Pipfile.lock",
           "mix.lock", "go.sum", "Gemfile.lock"}
 CRATES = "registry+https://github.com/rust-lang/crates.io-index"
@@ -27,7 +27,7 @@ PROGRAM = "threadline"
 
 
 class Invalid(Exception):
-    """A lock file that lets something in unseen."""
+    """A lock file that cannot be checked, or has a package that must not be there."""
 
 
 @dataclass

@@ -91,7 +91,7 @@ def packages_differ(packages, known):
             if package.direct and (why.strip() in ("", OPEN) or why.startswith("for ")):
                 yield f"{REVIEWED}: {kind} {key} is needed by {min(package.direct)}: write why in place of {why!r}"
             elif not package.direct and why != computed:
-                yield f"{REVIEWED}: {kind} {key} is there {computed!r}, not {why!r}: scripts/supply.py --add"
+                yield f"{REVIEWED}: {kind} {key} has the reason {why!r} instead of {computed!r}: scripts/supply.py --add"
         for key in sorted(set(listed) - set(of)):
             yield f"{REVIEWED}: {kind} {key} is in no lock file any more: scripts/supply.py --add"
     for table in sorted(set(known) - {"locks", *packages.of}):

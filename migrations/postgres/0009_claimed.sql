@@ -1,14 +1,14 @@
--- Ids of threads in the space of their user: false for a thread that an untrusted client made, which meets only ids of its own
--- user. A claimed thread has its id in the whole project, as all threads before this step.
+-- Claims of ids: false for a thread that an untrusted client created, whose id is unique among those of its user. A claimed id is
+-- also unique among the claimed ids of the project, and so are the ids of all threads from before this step.
 ALTER TABLE threads ADD COLUMN claimed boolean NOT NULL DEFAULT TRUE;
 CREATE UNIQUE INDEX threads_of_user ON threads (project, user_id, id) WHERE deleted = 0;
 CREATE UNIQUE INDEX threads_claimed ON threads (project, id) WHERE deleted = 0 AND claimed;
--- For a caller that names no user: the only thread of an id is found, or that there are several.
+-- Index for callers that name no user: it finds the only thread with an id, or that there are several.
 CREATE INDEX threads_unclaimed ON threads (project, id) WHERE deleted = 0 AND NOT claimed;
--- A program before this step names the index in its creation, and takes the first thread of an id for the only one.
+-- Programs before this step name the dropped index when they create threads, and take the first thread with an id for the only one.
 DROP INDEX threads_by_id;
 UPDATE threadline_schema SET min_reader = 9;
 
--- Threads of several users with one id may be put in the trash at one time.
+-- Positions in the trash have the user, since threads of several users with one id may be put there at one time.
 DROP INDEX threads_trash;
 CREATE INDEX threads_trash ON threads (project, trashed_at DESC, id, user_id) WHERE deleted = 4;

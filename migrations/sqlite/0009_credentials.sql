@@ -1,5 +1,5 @@
--- Key with which a key was made, and the last use that a node has noted. NULL: the operator or a program before this step made
--- it, or no use was noted.
+-- Key with which a key was created (NULL: the operator or a program before this step created it), and the last use that a node has
+-- noted (NULL: none).
 ALTER TABLE api_keys ADD COLUMN made_by TEXT;
 ALTER TABLE api_keys ADD COLUMN last_used_at INTEGER;
 ALTER TABLE api_keys ADD COLUMN last_used_from TEXT;
@@ -15,11 +15,11 @@ CREATE TABLE cutoffs (
   actor      TEXT    NOT NULL,
   PRIMARY KEY (project, kind, subject)
 ) WITHOUT ROWID;
--- The server reads what is new, and old rows are removed.
+-- The server reads new rows by this index, and removes old ones.
 CREATE INDEX cutoffs_at ON cutoffs (at);
 
--- Origin (scheme, host and port) of the last definition of an agent. The row stays when the agent is deleted, so that its name
--- cannot be given to another origin by making it anew.
+-- Origin (scheme, host and port) of the last definition of an agent. The row stays when the agent is deleted, so that a new
+-- agent of this name cannot have another origin.
 CREATE TABLE agent_origins (
   project TEXT NOT NULL,
   id      TEXT NOT NULL,

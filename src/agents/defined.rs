@@ -38,13 +38,13 @@ impl Agents {
         }
         let stored = others.iter().find(|(other, _)| other == id).map(|(_, stored)| stored);
         let (seen, origin) = (self.shared.service.agents.origin(principal, id).await?, address_origin(&agent));
-        // An agent of before origins were stored has one only in its definition.
+        // An agent from before origins were stored has one only in its definition.
         let before = seen.clone().or_else(|| stored_origin(id, stored?));
         let moves = before.as_ref().is_some_and(|before| *before != origin);
         if moves && !principal.scopes.contains(Scope::Admin) && !free.contains(&origin) {
             return Err(AgentError::OtherOrigin(id.clone()));
         }
-        // A deployment that repeats itself changes nothing, and is not in the audit.
+        // A repeated deployment changes nothing, and is not in the audit.
         if stored == Some(&text) && seen.as_ref() == Some(&origin) {
             return Ok((agent, Origin::Api));
         }

@@ -64,10 +64,10 @@ pub struct Definition {
     /// Clients that may answer the agent's interrupts: `user` (by default) or `backend`.
     #[serde(default)]
     pub approvals: Approvals,
-    /// Input that untrusted clients may bring.
+    /// Input that untrusted clients may supply.
     #[serde(default, alias = "client_may", skip_serializing_if = "is_default")]
     pub client_may: ClientMay,
-    /// Names of the agent's own tools, which no untrusted client may bring.
+    /// Names of the agent's own tools, which no untrusted client may supply.
     #[serde(default, alias = "reserved_tools", skip_serializing_if = "Vec::is_empty")]
     pub reserved_tools: Vec<String>,
     /// Parts of a run's input that are kept with the run: `digest` (by default) or `full`.

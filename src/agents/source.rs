@@ -88,9 +88,9 @@ impl RunInput {
 /// see: it must hold nothing of the agent's address, headers or answer.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AgentFailure {
-    /// No connection to the agent was possible, it answered with a status other than 2xx, or not with an event stream. One
-    /// answer for all three, so that nobody finds out what listens at an address. The server's log has the difference.
-    #[error("cannot reach the agent, or it answers with no event stream: the server's log has the details")]
+    /// No connection to the agent was possible, it answered with a status other than 2xx, or not with an event stream. All
+    /// three are one error, which does not show what listens at an address. The server's log has the cause.
+    #[error("cannot reach the agent, or it does not answer with an event stream: see the server's log")]
     Unreachable,
     /// The port of the agent's address is that of another kind of service.
     #[error("the agent's address has a port below 1024 that is neither 80 nor 443")]

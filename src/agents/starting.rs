@@ -85,7 +85,7 @@ impl Agents {
         // A repeated request concerns the same run, which itself may have opened the interrupts. It needs no permit, and
         // a server that starts no further run answers it.
         let exists = async || service.runs.get(principal, thread, id).await.is_ok();
-        // These refusals come before the thread is folded: they are for a server that has no room for such work.
+        // A server without room for runs refuses before it folds the thread.
         if self.shared.resting.is_cancelled() && !exists().await {
             return Err(ServiceError::Draining.into());
         }

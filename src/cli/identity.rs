@@ -167,7 +167,7 @@ pub struct AuditArgs {
     /// Maximum number of entries, the newest first
     #[arg(long, value_name = "N", default_value_t = DEFAULT_PAGE, value_parser = RangedU64ValueParser::<usize>::new().range(1..))]
     limit: usize,
-    /// Show new entries as they come, from 5 seconds after they were written
+    /// Show new entries, 5 seconds after they were written
     #[arg(long, conflicts_with = "limit")]
     follow: bool,
     /// With --follow: begin after the entry with this number [default: only new entries]
@@ -284,7 +284,7 @@ fn show_entry(out: &mut impl Write, entry: &Value) -> io::Result<()> {
     writeln!(out, "{at}  {actor}  {action}  {}", shown(&entry["facts"].to_string(), usize::MAX))
 }
 
-/// Shows the entries after a number as they come, until the user presses Ctrl-C.
+/// Shows the entries after a number, and new ones, until the user presses Ctrl-C.
 async fn follow(client: &Client, after: Option<i64>, out: &mut impl Write) -> Result<(), CliError> {
     let mut after = match after {
         Some(after) => after,

@@ -108,7 +108,7 @@ async fn renew(store: &dyn TransferStore, out: &mut impl Write) -> Result<(), Cl
         action: "secrets.renewed".to_owned(),
         facts,
     };
-    // With the root of digests the subjects of earlier sign-outs may be lost: they become one of each project.
+    // The subjects of earlier sign-outs may be lost with the root of digests, so their projects are signed out.
     let cutoffs = store.cutoffs(Timestamp(i64::MIN)).await.map_err(told)?;
     for project in cutoffs.into_iter().map(|cutoff| cutoff.project).collect::<BTreeSet<_>>() {
         sign_out(store, &project, store.clock().now(), "operator").await.map_err(told)?;

@@ -48,7 +48,7 @@ pub struct VerifyArgs {
     /// File that holds the URL of a Postgres database, if no place is named
     #[arg(long, env = "THREADLINE_STORE_FILE", value_name = "FILE")]
     pub store_file: Option<PathBuf>,
-    /// The data directory, if neither is named
+    /// The data directory, if neither DIR|URL nor --store-file is given
     #[arg(long, env = "THREADLINE_DATA", default_value = "./data", value_name = "DIR")]
     pub data: PathBuf,
     /// Verify only threads that were used at this time (RFC 3339) or later

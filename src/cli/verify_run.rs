@@ -1,4 +1,4 @@
-//! `threadline verify-run`: is what an agent was given in a run what the log holds?
+//! `threadline verify-run`: compares what an agent was given in a run with the log.
 
 use std::{io::Write, process::ExitCode};
 
@@ -49,7 +49,7 @@ pub async fn run(connect: &ConnectArgs, args: &VerifyRunArgs, out: &mut impl Wri
             printed => report(printed.map_err(CliError::from)),
         },
         Ok(None) => report(Err(CliError::NoEvidence(format!(
-            "run {:?} has no evidence: the server notes what an agent was given in the runs that it drives",
+            "run {:?} has no evidence: only runs that the server drives have it",
             args.run
         )))),
         Err(error) => report(Err(error)),

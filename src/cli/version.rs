@@ -1,4 +1,4 @@
-//! `threadline version`: which program this is, and what it was built from.
+//! `threadline version`: the version, and the bill of materials.
 
 use std::io::Write;
 
@@ -9,7 +9,7 @@ use super::error::CliError;
 /// Bill of materials, made from the lock files by `scripts/sbom.py`, which `make lint` compares.
 const SBOM: &str = include_str!("../../supply/threadline.cdx.json");
 
-/// Part of the answer that is asked for.
+/// Requested part of the output.
 #[derive(Debug, Clone, Args)]
 pub struct VersionArgs {
     /// Print the software bill of materials (CycloneDX, JSON): every package that this program contains or was built with

@@ -47,7 +47,7 @@ macro_rules! limit_args {
 limit_args! {
     /// Maximum number of open connections, sockets included; others get 503
     NODE connections "limit-connections" "THREADLINE_LIMIT_CONNECTIONS" "NUMBER" MAX_CONNECTIONS as u64, 1..=1_000_000;
-    /// Maximum number of open connections of one address, of IPv6 of one /64; others get 503. Addresses of this machine and of
+    /// Maximum number of open connections of one address, for IPv6 of one /64; others get 503. Addresses of this machine and of
     /// `--trusted-proxies` are exempt. 0: no limit
     NODE connections_per_address "limit-connections-per-address" "THREADLINE_LIMIT_CONNECTIONS_PER_ADDRESS" "NUMBER" ADDRESS_CONNECTIONS as u64, 0..=1_000_000;
     /// Timeout for the head of a request, and for an idle connection between requests
@@ -58,8 +58,8 @@ limit_args! {
     NODE body_seconds "limit-body-seconds" "THREADLINE_LIMIT_BODY_SECONDS" "SECONDS" BODY_DEADLINE.as_secs(), 1..=86_400;
     /// Memory for request bodies, incomplete messages of sockets, large responses and conversations that are being read; 0: a
     /// quarter of the memory of the container or the machine, between 256 MiB and 4 GiB; less than 64 MiB counts as 64 MiB.
-    /// A project holds up to four times of what is free, a user with a token as much as is free. When a share is used up, its
-    /// owner waits, and after 10 s the response is 503 `busy`. The first 64 KiB of each are not counted
+    /// A project may hold four times the memory that is free, a user with a token as much as is free. Beyond its share, a
+    /// client waits, and after 10 s gets 503 `busy`. The first 64 KiB of each client are not counted
     NODE memory_bytes "limit-memory-bytes" "THREADLINE_LIMIT_MEMORY_BYTES" "BYTES" 0, 0..=MAX_QUOTA;
     /// Part of the memory that request bodies may use, at least 32 MiB, shared by the same rule. The first 16 KiB of each body
     /// are not counted
@@ -71,8 +71,8 @@ limit_args! {
     /// Timeout after which a socket that sends nothing, not even a pong, is closed with 4009; at least 30, since the server
     /// pings every 15 s
     NODE socket_idle_seconds "limit-socket-idle-seconds" "THREADLINE_LIMIT_SOCKET_IDLE_SECONDS" "SECONDS" SOCKET_IDLE_TIMEOUT.as_secs(), 30..=86_400;
-    /// Timeout for a complete message on a socket, from its first byte; else the socket is closed with 4014, as for a message
-    /// of more than 16 KiB that is slower than 16 KiB per second after 5 s
+    /// Timeout for a complete message on a socket, from its first byte. Beyond it, the socket is closed with 4014; so is one
+    /// with a message of more than 16 KiB that arrives more slowly than 16 KiB per second after 5 s
     NODE message_seconds "limit-message-seconds" "THREADLINE_LIMIT_MESSAGE_SECONDS" "SECONDS" SOCKET_MESSAGE_TIMEOUT.as_secs(), 1..=3_600;
     /// Maximum number of subscriptions per socket
     QUOTAS subscriptions_per_socket "limit-subscriptions-per-socket" "THREADLINE_LIMIT_SUBSCRIPTIONS_PER_SOCKET" "NUMBER" MAX_SUBSCRIPTIONS as u64, 1..=1_000_000;
@@ -88,8 +88,8 @@ limit_args! {
     QUOTAS user_append_bytes_per_second "limit-user-append-bytes-per-second" "THREADLINE_LIMIT_USER_APPEND_BYTES_PER_SECOND" "BYTES" USER_APPEND_BYTES_PER_SECOND, 0..=MAX_QUOTA;
     /// Burst of appended bytes of each user; 0: as many as per second
     QUOTAS user_append_byte_burst "limit-user-append-byte-burst" "THREADLINE_LIMIT_USER_APPEND_BYTE_BURST" "BYTES" USER_APPEND_BYTE_BURST, 0..=MAX_QUOTA;
-    /// Units of work per second of each user. A request is one, and so are 64 KiB of events that it folds, scans or reads, and 200
-    /// rows that it searches. Charged when it is done; what is owed, for at most 60 s, is repaid before the next request
+    /// Units of work per second of each user. A request is one, and so are 64 KiB of events that it folds, scans, reads or
+    /// replays, and 200 rows that it searches. Work is charged afterwards; a debt delays the next request, for at most 60 s
     QUOTAS user_work_per_second "limit-user-work-per-second" "THREADLINE_LIMIT_USER_WORK_PER_SECOND" "NUMBER" USER_WORK_PER_SECOND, 0..=MAX_QUOTA;
     /// Burst of units of work of each user; 0: as many as per second
     QUOTAS user_work_burst "limit-user-work-burst" "THREADLINE_LIMIT_USER_WORK_BURST" "NUMBER" USER_WORK_BURST, 0..=MAX_QUOTA;

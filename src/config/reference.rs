@@ -55,8 +55,8 @@ table `[agents.NAME]`:
 | `on_disconnect` | | `continue` (default) or `stop`: what happens to a run when its requester disconnects |
 | `idle_timeout_seconds` | | timeout without a byte from the agent; default 120 |
 | `approvals` | | `user` (default): every client with the scope `approve` answers the agent's interrupts; `backend`: only API keys do |
-| `client_may` | | the input that untrusted clients may bring: a table with the members below |
-| `reserved_tools` | | names of the agent's own tools: an untrusted client that brings a tool of such a name gets 400 |
+| `client_may` | | the input that untrusted clients may supply: a table with the members below |
+| `reserved_tools` | | names of the agent's own tools: an untrusted client that supplies a tool with such a name gets 400 |
 | `record` | | `digest` (default): each run keeps digests of the tools and the context that the agent was given; `full`: it keeps them whole, up to 64 KiB each, and readers of the thread see them |
 | `names_threads` | ag-ui, openai | `true` if the agent generates the names of its threads, in requests next to their runs ([names.md](names.md)) |
 
@@ -65,11 +65,11 @@ Members of `client_may`, which [ag-ui.md](ag-ui.md#input-of-untrusted-clients) e
 | key | default | other values |
 |---|---|---|
 | `for` | `untrusted`: users' tokens, pages with lent access, and every client in development mode | `all`: API keys as well, for a backend that forwards what its users send |
-| `history` | `reference`: messages that are sent again refer to the stored ones | `replace`: messages of every role are believed, as those of an API key are |
+| `history` | `reference`: messages that are sent again refer to the stored ones | `replace`: messages of every role are trusted, as those of an API key are |
 | `system` | `context`: new messages of role `system` or `developer` become context | `keep`: they are stored and given to the agent; `ignore` |
 | `state` | `true`: the client's state replaces the thread's | `false`: it is ignored |
 | `tools` | `true`: the front end's tools are handed to the agent | `false`, or a list of names |
-| `results` | `own`: results are accepted for calls of tools that the client had brought to the run which made the call | `any`: for every open call |
+| `results` | `own`: results are accepted for calls of tools that the client had supplied to the run which made the call | `any`: for every open call |
 ";
 
 const LIMITS: &str = "

@@ -153,8 +153,8 @@ pub struct ServeArgs {
     /// separated by commas
     #[arg(long, env = "THREADLINE_ALLOW_AGENT_NETWORKS", value_name = "NETWORKS", value_delimiter = ',')]
     pub allow_agent_networks: Vec<Network>,
-    /// Proxies and load balancers in front of the server, as networks: private, or like 10.1.0.0/16, separated by commas. Their
-    /// connections are those of many clients, so the limits of an address and of unknown connections do not hold for them
+    /// Proxies and load balancers in front of the server, as networks: private, or like 10.1.0.0/16, separated by commas. They
+    /// connect for many clients, so the limits of an address and of unauthenticated connections do not apply to them
     #[arg(long, env = "THREADLINE_TRUSTED_PROXIES", value_name = "NETWORKS", value_delimiter = ',')]
     pub trusted_proxies: Vec<Network>,
     /// Generate names for threads without one: true or false. A project can disable it in its settings

@@ -110,7 +110,7 @@ async fn put_project(store: &dyn TransferStore, project: &StoredProject) -> Resu
     Ok(store.put_project(&StoredProject { secrets, ..project.clone() }, None).await?)
 }
 
-/// Ends all tokens of a project that were issued up to a time. Of an import it comes before the secrets, with which tokens are
+/// Ends all tokens of a project that were issued up to a time. In an import it comes before the secrets, with which tokens become
 /// valid again.
 pub async fn sign_out(
     store: &dyn TransferStore,

@@ -1,4 +1,4 @@
-//! Ids of threads are in the space of their user, unless they are claimed for the project.
+//! Ids of threads are unique per user, and claimed ids are unique in the project.
 
 use std::time::Duration;
 

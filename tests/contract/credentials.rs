@@ -1,4 +1,4 @@
-//! Sign-outs, uses of keys, origins of agents, and the audit for those who follow it.
+//! Sign-outs, uses of keys, origins of agents, and the audit for readers that follow it.
 
 use threadline_core::{
     ApiKey, AuditEntry, Born, Cutoff, CutoffKind, Digest, KeyId, KeyUse, ProjectId, Scopes, Timestamp,

@@ -368,7 +368,7 @@ async fn what_was_deleted_and_revoked_stays_so_after_a_loss_of_commits() {
     let thread = |id: &str| format!("SELECT count(*) FROM threads WHERE id = '{id}' AND deleted = 0");
     let revoked = "SELECT count(*) FROM api_keys WHERE revoked_at IS NOT NULL";
     let set = "SELECT count(*) FROM projects WHERE settings LIKE '%77%'";
-    // Of the user who was signed out, and of the one who was erased.
+    // Cutoffs of the user who was signed out, and of the one who was erased.
     let signed_out = "SELECT count(*) FROM cutoffs";
     let state = |ask: &dyn Fn(&str) -> i64| {
         let threads = [thread("deleted"), thread("kept"), thread("private")].map(|sql| ask(&sql));

@@ -131,7 +131,7 @@ async fn a_claimed_id_is_imported_once_and_ids_of_users_always() {
     for (owner, _) in &OWNERS[..2] {
         assert_eq!(found(&store, owner).await, Some((false, vec![format!("\"{owner}\"")])));
     }
-    // One user's threads alone.
+    // Selection of one user's threads.
     let store = memory();
     assert_eq!(back(&store, &files, &Selection { user: Some(user("bob")), ..Selection::default() }).await, [""; 0]);
     assert_eq!(all(&store).await.iter().map(Option::is_some).collect::<Vec<_>>(), [false, true, false]);

@@ -95,7 +95,7 @@ async fn keys_and_projects_go_through_every_store() {
             let there = store.key(&digest(n)).await.expect("reads");
             assert!(there.is_some() && there == source.key(&digest(n)).await.expect("reads"), "{n}");
         }
-        // A sign-out of whomever has become one of the project, since its subject has no name here.
+        // Every sign-out has become one of the project, since its subject has no name here.
         let cutoffs = store.cutoffs(Timestamp(i64::MIN)).await.expect("reads");
         let [Cutoff { project: of, kind: CutoffKind::Project, not_before, .. }] = &cutoffs[..] else {
             panic!("{cutoffs:?}");

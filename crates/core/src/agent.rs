@@ -21,9 +21,9 @@ pub struct Agent {
     pub names_threads: bool,
     /// Clients that may answer the agent's interrupts.
     pub approvals: Approvals,
-    /// Input that untrusted clients may bring to a run.
+    /// Input that untrusted clients may supply to a run.
     pub client_may: ClientMay,
-    /// Names of tools that the agent has itself. A client's input must not bring tools of these names.
+    /// Names of the agent's own tools. A client's input must not supply tools with these names.
     pub reserved_tools: Vec<String>,
     /// Parts of a run's input that are kept with the run.
     pub record: Record,
@@ -76,7 +76,7 @@ pub enum Approvals {
     Backend,
 }
 
-/// Input that untrusted clients may bring to a run of an agent. What a client may not bring is ignored, and counted.
+/// Input that untrusted clients may supply to a run of an agent. Other input is ignored, and counted.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 pub struct ClientMay {
@@ -91,7 +91,7 @@ pub struct ClientMay {
     pub state: bool,
     /// Tools of the front end that are handed to the agent.
     pub tools: ClientTools,
-    /// Tool calls whose results the client may bring.
+    /// Tool calls whose results the client may supply.
     pub results: ToolResults,
 }
 
@@ -121,7 +121,7 @@ pub enum HistorySource {
     /// The log. A message that the client sends again refers to the stored one.
     #[default]
     Reference,
-    /// The client, whose messages of every role are believed, as those of a key are.
+    /// The client, whose messages of every role are trusted, as those of a key are.
     Replace,
 }
 
@@ -138,11 +138,11 @@ pub enum SystemMessages {
     Ignore,
 }
 
-/// Tool calls whose results an untrusted client may bring.
+/// Tool calls whose results an untrusted client may supply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ToolResults {
-    /// Open calls of tools that the client had brought to the run which made the call.
+    /// Open calls of tools that the client had supplied to the run which made the call.
     #[default]
     Own,
     /// Open calls of all tools.

@@ -83,7 +83,7 @@ impl ApiKey {
 pub enum CutoffKind {
     /// One user of a project.
     User,
-    /// All that one key of a project has made tokens for.
+    /// All holders of tokens that one key of a project has made.
     Key,
     /// All users of a project.
     Project,
@@ -263,7 +263,7 @@ pub struct AuditEntry {
     pub project: ProjectId,
     /// Time of the action.
     pub at: Timestamp,
-    /// Actor: `operator`, `development`, `key:<id>`, `user`, `retention`, `clock` or `node`.
+    /// Actor: `operator`, `development`, `key:<id>`, `user`, `retention`, `clock`, `store` or `node`.
     pub actor: String,
     /// Action by its stable name, such as `key.revoked`.
     pub action: String,

@@ -72,7 +72,7 @@ pub const MAX_WAIT: Duration = Duration::from_secs(60);
 pub const RING_BATCHES: usize = 256;
 /// Most bytes of events kept in memory per followed thread; [`RING_BATCHES`] holds as well.
 pub const RING_BYTES: usize = 256 * 1_024;
-/// Pause after the events of all followed threads in memory have given way to other uses of it.
+/// Pause after the rings of all followed threads were cut for other uses of the memory.
 pub const RING_PAUSE: Duration = Duration::from_millis(100);
 /// Time between two reads of the heads of all followed threads, in case a wake-up was lost.
 pub const RECHECK_INTERVAL: Duration = Duration::from_secs(2);
@@ -128,11 +128,11 @@ pub const WORK_SLOTS: usize = 2;
 pub const WORK_SLICE_BYTES: usize = 1_024 * 1_024;
 /// Rows of the store after which work ends its slice and queues again. A slice also ends with [`WORK_SLICE_BYTES`].
 pub const WORK_SLICE_ROWS: usize = 500;
-/// Folds, scans and searches of one untrusted client that are done in turns.
+/// Folds, scans and searches of one untrusted client that may have begun.
 pub const CLIENT_WORK: usize = 2;
 /// Folds, scans and searches of one untrusted client that may wait behind those of [`CLIENT_WORK`].
 pub const CLIENT_WORK_WAITING: usize = 16;
-/// Folds, scans and searches of all keys of a project that are done in turns.
+/// Folds, scans and searches of all keys of a project that may have begun.
 pub const KEY_WORK: usize = 16;
 /// Folds, scans and searches of one project that may wait for their first slice. A client without any is not refused.
 pub const PROJECT_WORK_WAITING: usize = 256;
@@ -142,11 +142,11 @@ pub const WORK_WAIT: Duration = Duration::from_secs(30);
 pub const WORK_UNIT_BYTES: u64 = 64 * 1_024;
 /// Price of a row that is searched, in bytes: 200 of them are one unit.
 pub const SEARCHED_ROW_BYTES: usize = 328;
-/// Longest time for which work that was done keeps a user or a project from the next.
+/// Longest time for which a debt of work delays the next request of a user or a project.
 pub const MAX_WORK_DEBT: Duration = Duration::from_secs(60);
 /// Cursors of unknown events that a node remembers, with what a scan of their logs has found.
 pub const SCANNED_CURSORS: u64 = 10_000;
-/// Pings a second, and at once, of one socket; one that sends more is read more slowly.
+/// Pings a second of one socket, and pings at once after a pause; a socket that sends more is read more slowly.
 pub const SOCKET_PINGS: u32 = 10;
 
 /// Events of a long run after which a snapshot of its thread's projections may be due.
@@ -356,9 +356,9 @@ pub const MAX_REQUEST_ID_BYTES: usize = 128;
 
 /// Connections served at once by one node.
 pub const MAX_CONNECTIONS: usize = 16_384;
-/// Connections of one address, or of one network of 64 bits of IPv6.
+/// Connections of one address, or of one IPv6 network of 64 bits.
 pub const ADDRESS_CONNECTIONS: usize = 256;
-/// Connections that are left to clients on this machine, such as probes of its health: at most a quarter.
+/// Connections reserved for clients on this machine, such as health probes; at most a quarter of all connections.
 pub const LOOPBACK_CONNECTIONS: usize = 16;
 /// Connections beyond the limit that are answered at once, with a refusal; more are closed.
 pub const SPARE_CONNECTIONS: usize = 64;
@@ -399,21 +399,21 @@ pub const WRITE_TIMEOUT: Duration = Duration::from_secs(20);
 pub const WRITE_GRACE: Duration = Duration::from_secs(5);
 /// Time that a client has to answer the close handshake of its socket.
 pub const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
-/// Bytes of request bodies that one node holds at once, of the memory that all share; further bodies are read no further
-/// until some is free.
+/// Bytes of request bodies that one node holds at once, a part of the shared memory; beyond it, bodies are read no
+/// further until some is free.
 pub const BODY_MEMORY_BYTES: usize = 256 * 1_024 * 1_024;
 /// Bytes at the beginning of a body that are not counted: small requests continue while large ones wait. The number of
 /// connections bounds them.
 pub const BODY_FREE_BYTES: usize = 16 * 1_024;
-/// Memory that a node's requests, responses, messages and folds share: at least this much, and by default a quarter of
-/// the machine's, see [`MEMORY_PART`].
+/// Least memory that a node's requests, responses, messages and folds share by default, which is a quarter of the
+/// machine's, see [`MEMORY_PART`].
 pub const MIN_MEMORY_BYTES: usize = 256 * 1_024 * 1_024;
 /// Most of the memory that is shared by default.
 pub const MAX_MEMORY_BYTES: usize = 4 * 1_024 * 1_024 * 1_024;
 /// Divisor of the machine's or the container's memory.
 pub const MEMORY_PART: usize = 4;
-/// Memory of a project, as a multiple of what is free: alone it has four fifths. An untrusted client has as much as is
-/// free: alone it has half.
+/// Most memory of a project, as a multiple of the free memory: alone it gets four fifths. An untrusted client may have
+/// as much as is free: alone it gets half.
 pub const PROJECT_MEMORY_SHARE: usize = 4;
 /// Bytes of a client that are not counted in the memory.
 pub const MEMORY_FREE_BYTES: usize = 64 * 1_024;
@@ -633,9 +633,9 @@ pub const MAX_TOKEN_SECONDS: u64 = 30 * 24 * 3_600;
 /// Longest time by which a token may be issued in the future: the clock of its issuer may be wrong, but a token from
 /// the future would outlive a sign-out.
 pub const ISSUED_AHEAD: Duration = Duration::from_secs(10);
-/// Time between two looks for the sign-outs of other nodes.
+/// Time between two reads of the sign-outs of other nodes.
 pub const CUTOFF_LOOK: Duration = Duration::from_secs(5);
-/// Time before the last look from which sign-outs are read again: another node's commit may have been slow, and its
+/// Time before the last read from which sign-outs are read again: another node's commit may have been slow, and its
 /// clock behind.
 pub const CUTOFF_OVERLAP: Duration = Duration::from_secs(120);
 /// Secrets of a project with which tokens may be signed: the newest, and the one before it.
@@ -668,7 +668,7 @@ pub const TRAIL_FLUSH: Duration = Duration::from_secs(1);
 pub const TRAIL_SUM: Duration = Duration::from_secs(60);
 /// Tokens of a key within [`TRAIL_SUM`] that have an entry each in the audit log.
 pub const TRAIL_TOKENS: u64 = 10;
-/// Entries of the audit log that a node keeps while the store is away; later ones are lost.
+/// Entries of the audit log that a node keeps while the store is unavailable; later ones are lost.
 pub const TRAIL_ENTRIES_KEPT: usize = 10_000;
 /// Groups of refusals in one entry of the audit log; the others are one sum.
 pub const TRAIL_GROUPS: usize = 100;
@@ -680,10 +680,10 @@ pub const AUDIT_DAYS: u32 = 400;
 pub const MAX_AUDIT_DAYS: u32 = 36_500;
 /// Old entries of the audit log removed by one statement.
 pub const AUDIT_SWEEP: usize = 1_000;
-/// Age at which an entry of the audit log is given to those who follow the log: entries of several nodes may be
+/// Age at which an entry of the audit log is sent to readers that follow the log: entries of several nodes may be
 /// committed in another order than that of their numbers.
 pub const AUDIT_SETTLED: Duration = Duration::from_secs(5);
-/// Time between two reads of the audit log for one who follows it.
+/// Time between two reads of the audit log for a reader that follows it.
 pub const AUDIT_POLL: Duration = Duration::from_secs(1);
 /// Origins in a project's list.
 pub const MAX_AGENT_ORIGINS: usize = 100;

@@ -214,7 +214,7 @@ impl Credential {
         match self {
             Self::Operator => Self::Lent { key: None, since, expires_at: None },
             Self::Key { id, expires_at, .. } => Self::Lent { key: Some(id.clone()), since, expires_at: *expires_at },
-            // In development mode no client is untrusted. A page keeps the credential that it has itself.
+            // Development mode has no authentication, and a page with a credential keeps it.
             Self::Development | Self::Lent { .. } | Self::Token { .. } => self.clone(),
         }
     }

@@ -34,7 +34,7 @@ pub struct Thread {
     pub key: ThreadKey,
     /// Project that the thread belongs to.
     pub project: ProjectId,
-    /// Id of the thread, unique among those of its user, and among the claimed ones of its project.
+    /// Id of the thread, unique among the threads of its user, and among the claimed ids of its project.
     pub id: ThreadId,
     /// True if no other thread of the project can claim the id: a key made the thread, and not an untrusted client.
     pub claimed: bool,

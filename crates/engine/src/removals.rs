@@ -24,7 +24,7 @@ pub enum Removal {
     User(ProjectId, UserId),
     /// An API key was revoked at this time.
     Key(ProjectId, KeyId, Timestamp),
-    /// A user, or all that a key has made tokens for, or a complete project was signed out.
+    /// A user, the tokens of a key, or a complete project was signed out.
     Cutoff(Cutoff),
     /// A project has these settings and secrets now.
     Project(StoredProject),

@@ -97,7 +97,7 @@ problem_types! {
         "Give each new message an ID of its own, and send only new messages. Nothing was stored.";
     /// Threads of several users have this ID, and the request names no user.
     ThreadAmbiguous = "thread-ambiguous", CONFLICT, "Thread ID ambiguous", false,
-        "Name the user: send the header Threadline-User. Users' own clients choose such IDs; the threads that API keys create are never ambiguous.";
+        "Name the user in the header Threadline-User. IDs of threads that API keys create are never ambiguous.";
     /// The user has another thread of this ID, or, for an API key, another user's thread has claimed it.
     ThreadExists = "thread-exists", CONFLICT, "Thread ID already in use", false,
         "Choose another threadId, or omit it and the server generates one.";
@@ -178,7 +178,7 @@ problem_types! {
         "Create the project with PUT /v1/projects/{projectId} and the operator's key.";
     /// Retention of the project does not wait for an approval.
     RetentionNotHeld = "retention-not-held", CONFLICT, "Retention not waiting", false,
-        "Nothing is to approve. Look for the newest `retention.held` of the project in GET /v1/audit: retention asks again with its next pass, if it has to wait.";
+        "There is nothing to approve. Look for the newest `retention.held` of the project in GET /v1/audit: retention asks again with its next pass, if it has to wait.";
     /// The project has no API key with this ID.
     KeyNotFound = "key-not-found", NOT_FOUND, "API key not found", false,
         "List the keys with GET /v1/keys.";
@@ -194,7 +194,7 @@ problem_types! {
     /// The socket has as many subscriptions as the limit allows.
     TooManySubscriptions = "too-many-subscriptions", CONFLICT, "Subscription limit exceeded", false,
         "Unsubscribe from a thread that is not needed, or open another socket.";
-    /// The server has no memory left for request bodies or responses, or the request has waited too long for its turn.
+    /// The server has no memory or no place left for the request, or the request has waited too long in a queue.
     Busy = "busy", SERVICE_UNAVAILABLE, "Server at capacity", true,
         "Wait for the time in Retry-After, then send the same request again. Smaller batches are accepted sooner.";
     /// The server serves as many connections as it can.

@@ -1,5 +1,4 @@
-//! Credentials that can be taken back, and are seen: sign-outs, the last uses of keys, origins of agents, the audit for those who
-//! follow it.
+//! Sign-outs, the last uses of keys, origins of agents, and the audit for readers that follow it.
 
 use async_trait::async_trait;
 use threadline_core::{AgentId, ApiKey, AuditEntry, Cutoff, CutoffKind, KeyId, KeyUse, ProjectId, Timestamp};

@@ -103,7 +103,7 @@ export interface Appended {
   readonly leaseUntil: string | null;
 }
 
-/** Input that untrusted clients may bring to a run of an agent. What they may not bring is ignored. */
+/** Input that untrusted clients may supply to a run of an agent. Other input is ignored. */
 export interface ClientMay {
   /** Clients that the rules concern: untrusted ones, or keys as well. */
   readonly for: "untrusted" | "all";
@@ -130,9 +130,9 @@ export interface Agent {
   readonly namesThreads: boolean;
   /** Clients that may answer the agent's interrupts: all with the scope `approve`, or only keys. */
   readonly approvals: "user" | "backend";
-  /** Input that untrusted clients may bring to a run. */
+  /** Input that untrusted clients may supply to a run. */
   readonly clientMay: ClientMay;
-  /** Names of the agent's own tools, which no untrusted client may bring. */
+  /** Names of the agent's own tools, which no untrusted client may supply. */
   readonly reservedTools: readonly string[];
   /** Parts of a run's input that are kept with the run. */
   readonly record: "digest" | "full";

@@ -64,7 +64,7 @@ pub struct Evidence {
 pub enum Believed {
     /// The application, with its key.
     Key,
-    /// A client that is not believed.
+    /// A client that is not trusted.
     Client,
 }
 

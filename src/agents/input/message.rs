@@ -63,7 +63,7 @@ impl Sent {
         Object(&self.text).text("toolCallId")
     }
 
-    /// True if both messages have this content: texts and media, whatever else their parts hold. Clients drop what their
+    /// True if both messages have the same texts and media, whatever else their parts hold. Clients drop members that their
     /// schemas do not describe.
     pub fn says(&self, other: &str) -> bool {
         said(&whole(&self.text)) == said(&whole(other))

@@ -18,7 +18,7 @@ pub(super) fn new_to<'a>(conversation: &'a Conversation, sent: &'a [Sent]) -> im
     sent.iter().filter(|sent| !conversation.contains(&sent.id))
 }
 
-/// Messages of a client that is believed, with the history before them if it does not have it.
+/// Messages of a trusted client, with the history before them if the client does not have it.
 pub(super) fn believed(sent: &[Sent], whole: bool, conversation: &Conversation) -> String {
     let mut all = Array::default();
     if !whole {

@@ -3,7 +3,7 @@
 //! A client may send the complete conversation, as AG-UI clients do, or only new messages. If it sends the first
 //! message of the thread, or one by an agent, it has the history. Otherwise the history precedes its messages.
 //!
-//! A client with a key is believed: with the history, the agent receives its messages unchanged. What an untrusted
+//! A client with a key is trusted: with the history, the agent receives its messages unchanged. What an untrusted
 //! client sends again refers to the log, and what it may not say is ignored, see `rules`. In both cases only new messages
 //! are stored, in the run's RUN_STARTED.
 
@@ -55,25 +55,25 @@ const MEMBERS: [&str; 9] =
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Rules<'a> {
     pub trust: Trust,
-    /// Input that the client may bring; `None` if the client is believed.
+    /// Input that the client may supply; `None` if the client is trusted.
     may: Option<&'a ClientMay>,
-    /// Names of tools that the client must not bring.
+    /// Names of tools that the client must not supply.
     reserved: &'a [String],
 }
 
 impl<'a> Rules<'a> {
-    /// Rules for a client that is believed.
+    /// Rules for a trusted client.
     pub fn believed() -> Self {
         Self { trust: Trust::Key, may: None, reserved: &[] }
     }
 
-    /// Rules for an untrusted client that may bring this.
+    /// Rules for an untrusted client that may supply this.
     #[cfg(any(test, feature = "fuzzing"))]
     pub fn untrusted(may: &'a ClientMay) -> Self {
         Self { trust: Trust::Client, may: Some(may), reserved: &[] }
     }
 
-    /// Rules by which the client's messages are sorted; `None` if its messages are believed.
+    /// Rules by which the client's messages are sorted; `None` if its messages are trusted.
     fn referring(self) -> Option<&'a ClientMay> {
         self.may.filter(|may| may.history == HistorySource::Reference)
     }
@@ -171,8 +171,8 @@ fn text_or<'a>(value: &'a Option<Box<RawValue>>, default: &'a str) -> &'a str {
     value.as_ref().map_or(default, |value| value.get())
 }
 
-/// Ids of the messages of an input that the thread would store, and of those of the user and of tools at its end: what the
-/// client has said since, and what it has said last, which a repeated request says again.
+/// Ids of the messages of an input that the thread would store, and of those of the user and of tools at its end: new messages,
+/// and the client's last ones, which a repeated request sends again.
 pub(super) fn said_since(
     client: &ClientInput,
     rules: Rules<'_>,
@@ -206,7 +206,7 @@ fn read_messages(messages: &[Box<RawValue>], conversation: &Conversation) -> Res
     Ok(all)
 }
 
-/// Tools that the client may bring, and the number of the others. Fails for a tool that the agent has itself.
+/// Tools that the client may supply, and the number of the others. Fails for a tool that the agent has itself.
 fn keep_tools<'a>(list: Cow<'a, str>, may: &ClientMay, reserved: &[String]) -> Result<(Cow<'a, str>, usize), String> {
     let readable = whole(&list).into_owned();
     let tools = items(&readable);

@@ -1,7 +1,7 @@
 //! Rules for the input of untrusted clients: what of it is stored, what refers to the log, what is ignored.
 //!
-//! Nothing is refused that stock clients send, because they send everything again with each run: what a client may not
-//! say is ignored, and counted.
+//! Stock clients send everything again with each run, so nothing that they send is refused: what a client may not say is
+//! ignored, and counted.
 
 use std::{
     collections::{BTreeMap, HashSet},
@@ -55,9 +55,9 @@ impl fmt::Display for Ignored {
 /// Messages of an input, sorted by the rules.
 #[derive(Debug, Default)]
 pub(super) struct Sorted {
-    /// Messages that the conversation lacks and takes, in order.
+    /// New messages that the conversation takes, in order.
     pub taken: Vec<Sent>,
-    /// Every message of the user and of tools that counts: taken ones, and ones that are known.
+    /// Messages of the user and of tools that count: taken ones, and known ones.
     pub heard: Vec<Sent>,
     /// Ids of known messages that the client sent, without those that hold instructions.
     pub known: HashSet<String>,

@@ -1,4 +1,4 @@
-//! Comparison of the evidence of a run with the log: is what the agent was given what the log holds?
+//! Comparison of the evidence of a run with the log.
 
 use std::fmt;
 

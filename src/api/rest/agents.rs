@@ -33,10 +33,10 @@ pub struct AgentView {
     /// Clients that may answer the agent's interrupts: `user` or `backend`.
     #[schema(value_type = String, example = "user")]
     approvals: Approvals,
-    /// Input that untrusted clients may bring to a run.
+    /// Input that untrusted clients may supply to a run.
     #[schema(value_type = Object)]
     client_may: ClientMay,
-    /// Names of the agent's own tools, which no untrusted client may bring.
+    /// Names of the agent's own tools, which no untrusted client may supply.
     reserved_tools: Vec<String>,
     /// Parts of a run's input that are kept with the run: `digest` or `full`.
     #[schema(value_type = String, example = "digest")]

@@ -36,9 +36,9 @@ pub struct AuditParams {
     /// `nextCursor` of the page before. Not together with `after`.
     cursor: Option<String>,
     /// Only entries with a greater `number`, the oldest first. Entries of the last 5 seconds are left out: several nodes write
-    /// the log, and one with a smaller number may still appear.
+    /// the log, and an entry with a smaller number may still appear.
     after: Option<i64>,
-    /// With `true` the response is a live stream (SSE) of the entries after `after`; without `after`, of those that are new.
+    /// With `true` the response is a live stream (SSE) of the entries after `after`; without `after`, of new entries.
     #[serde(default)]
     follow: bool,
 }
@@ -76,14 +76,14 @@ impl AuditView {
 #[serde(rename_all = "camelCase")]
 pub struct AuditPage {
     entries: Vec<AuditView>,
-    /// Cursor of the next page; always null with `after`, where `number` of the last entry has the place.
+    /// Cursor of the next page; always null with `after`, where the `number` of the last entry is the next `after`.
     next_cursor: Option<String>,
 }
 
 /// Reads the audit log of the project, newest first, or follows it: keys, tokens, sign-outs, agents, settings, secrets,
 /// erased users, retention, and refused requests. Scope `admin`.
 ///
-/// Tokens above 10 of one key in a minute are one entry, and so are the refused requests of a node and minute.
+/// Beyond 10 tokens of one key in a minute, one entry sums the others. One entry sums the refused requests of a node in a minute.
 #[utoipa::path(get, path = "/v1/audit", tag = "identity",
     params(AuditParams,
         ("Last-Event-ID" = Option<String>, Header, description = "With `follow`: the `number` of the last entry seen")),

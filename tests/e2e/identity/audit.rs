@@ -69,7 +69,7 @@ everywhere! {
     async fn the_audit_is_followed_without_a_gap(server: |options| options.with_key("secret")) {
         let operator = server.project();
         operator.post("/v1/keys", json!({ "keyId": "one" })).await.ok(201);
-        // Young entries are given later, when none with a smaller number can appear.
+        // Young entries are sent later, when none with a smaller number can appear.
         let young = operator.get("/v1/audit?after=0").await.ok(200);
         let follow = |path: &str| operator.request(reqwest::Method::GET, path);
         let mut all = Events::open(follow("/v1/audit?after=0&follow=true")).await;

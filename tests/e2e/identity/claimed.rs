@@ -1,4 +1,4 @@
-//! Ids of threads are in the space of their user, and keys claim them for the project.
+//! Ids of threads are unique per user, and keys claim them for the project.
 
 use serde_json::{Value, json};
 
@@ -88,7 +88,7 @@ everywhere! {
         server.user("ann").post("/v1/threads", json!({ "threadId": "chat", "name": "hers" })).await.ok(200);
         let other = server.user("ann").post("/v1/threads", json!({ "threadId": "chat", "name": "other" })).await;
         other.problem(409, "thread-exists");
-        // The platform of CopilotKit's runtime tells its key alone.
+        // CopilotKit's API tells only the holder of the key.
         project.get("/api/threads/chat?userId=dan").await.problem(403, "foreign-thread");
         project.post("/api/threads", json!({ "threadId": "chat", "userId": "dan" })).await.problem(409, "thread-exists");
         let shown = project.get("/api/threads/chat?userId=bob").await.ok(200);

@@ -58,7 +58,7 @@ everywhere! {
         }
         let open = ann.request(reqwest::Method::GET, &format!("/v1/socket?ticket={ticket}"));
         send(open).await.problem(401, "unauthorized");
-        // All that others made is as before.
+        // Keys and tokens of other makers stay valid.
         safe.get("/v1/threads/t").await.ok(200);
         bearer(server, &by_operator).get("/v1/threads/t").await.ok(200);
     }

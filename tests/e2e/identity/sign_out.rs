@@ -76,7 +76,7 @@ everywhere! {
         own.send(json!({ "id": "1", "ping": {} })).await;
         own.frame("pong").await;
         for_ann.get("/v1/threads/t").await.ok(200);
-        // Who may not administer the project signs nobody out.
+        // Sign-outs need the scope `admin`.
         backend.post("/v1/users/ann/sign-out", json!({})).await.problem(403, "forbidden");
         bearer(server, &new).post("/v1/users/bob/sign-out", json!({})).await.problem(403, "forbidden");
     }
@@ -125,7 +125,7 @@ async fn equal_seconds_fast_clocks_and_tokens_without_a_time_of_issue() {
         let secret = secret(server).await;
         let (now, exact) = (server.clock.now().0 / 1_000, server.clock.now().0);
         let of = |user: &str, issued_at: Value| signed(&secret, user, issued_at, now + 60);
-        // From a clock that is too fast a token is not taken, so that it cannot outlive the next sign-out.
+        // A token from a clock that is too fast is refused, so that it cannot outlive the next sign-out.
         assert_eq!(status(server, &of("ann", json!(now + 10))).await, 200);
         let ahead = bearer(server, &of("ann", json!(now + 11))).get("/v1/threads").await.problem(401, "unauthorized");
         assert!(text(&ahead, "detail").contains("future"), "{ahead}");
@@ -141,8 +141,8 @@ async fn equal_seconds_fast_clocks_and_tokens_without_a_time_of_issue() {
             assert_eq!(status(server, &of("ann", issued_at.clone())).await, 200, "{issued_at}");
         }
         assert_eq!(status(server, &of_bob).await, 200, "nobody has signed bob out");
-        // A token of the same moment, made after the sign-out, is dated after it, and the next sign-out ends it, whomever the one
-        // before concerned.
+        // A token of the same moment, made after the sign-out, is dated after it, and the next sign-out ends it, whichever
+        // subject the one before had.
         for (path, round) in [("/v1/users/ann/sign-out", 1), ("/v1/projects/default/sign-out", 2)] {
             let made = token(&server.project(), "ann").await;
             assert_eq!(claims(&made)["iat"], second(exact + round));
@@ -215,7 +215,7 @@ async fn while_the_store_is_away_the_last_known_sign_outs_and_keys_hold() {
             ["cutoffs", "key_named", "projects"].map(|name| calls.iter().filter(|call| **call == name).count())
         };
         let before = asked();
-        // Until the node has asked for everything once more, in vain.
+        // The node has asked for everything once more, in vain.
         eventually("the memories end", async || {
             assert_eq!((status(server, &ann).await, status(server, &lost).await), (401, 401));
             // The store itself is missing here, not the credential.
@@ -262,7 +262,7 @@ async fn a_user_is_signed_out_before_their_data_is_erased() {
             |name: &str| calls.iter().position(|call| *call == name).unwrap_or_else(|| panic!("{name}: {calls:?}"));
         assert!(at("put_cutoff") < at("footprint") && at("put_cutoff") < at("delete_thread"), "{calls:?}");
         assert_eq!(status(server, &ann).await, 401);
-        // Nothing names the user.
+        // The audit does not name the user.
         let audit = server.project().get("/v1/audit").await;
         assert!(!audit.text().contains("\"ann\""), "{}", audit.text());
     })

@@ -80,7 +80,7 @@ async fn fill(service: &Service, principal: &Principal, slices: usize, kind: &st
 
 async fn fold(service: Service, principal: Principal) {
     let thread = thread_id(principal.user.as_ref().map_or("of-keys", |user| user.as_str()));
-    // Beyond what a client may have waiting, it is refused; whatever is not, folds.
+    // A client is refused once it has as much waiting as it may have.
     while service.projections.at(&principal, &thread, None, None).await.is_ok() {}
 }
 

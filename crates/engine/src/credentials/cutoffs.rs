@@ -1,5 +1,5 @@
-//! Sign-outs, as this node knows them. All of them are in memory, so no request reads the store to find out; while the store is
-//! away, the last known ones hold.
+//! Sign-outs, as this node knows them. All of them are in memory, so no request reads the store for them; while the
+//! store is unavailable, the last known ones stay in force.
 
 use std::{
     collections::BTreeMap,
@@ -76,7 +76,7 @@ struct Known {
     not_before: BTreeMap<Digest, Timestamp>,
     /// Latest of these times.
     latest: Option<Timestamp>,
-    /// Time of the last successful look at the store; `None` before the first.
+    /// Time of the last successful read of the store; `None` before the first.
     looked: Option<Timestamp>,
 }
 
@@ -97,7 +97,7 @@ pub struct Cutoffs {
     removals: Arc<Removals>,
     digests: OnceLock<DigestKey>,
     known: RwLock<Known>,
-    /// Lock that admits one look at the store at a time.
+    /// Lock that admits one read of the store at a time.
     looking: Mutex<()>,
 }
 
@@ -263,7 +263,7 @@ pub(crate) async fn run(cutoffs: Arc<Cutoffs>, lifecycle: Lifecycle) {
             Ok(()) => fails = Duration::ZERO,
             Err(error) => {
                 fails += CUTOFF_LOOK;
-                tracing::warn!(%error, seconds = fails.as_secs(), "cannot read the sign-outs; the last known ones hold");
+                tracing::warn!(%error, seconds = fails.as_secs(), "cannot read the sign-outs; the last known ones stay in force");
             }
         }
     }

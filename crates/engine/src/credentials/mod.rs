@@ -1,4 +1,4 @@
-//! Credentials that can be taken back, and are seen: sign-outs, and what the audit log and the keys show of their use.
+//! Sign-outs, and the record of the use of credentials in the audit log and on keys.
 
 pub(crate) mod cutoffs;
 pub(crate) mod sweep;

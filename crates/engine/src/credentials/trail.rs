@@ -1,5 +1,5 @@
 //! Trail of credentials: tokens that were made, requests that were refused, and last uses of keys. A request notes them in
-//! memory, and a task writes them behind; a crash loses what was noted since the last write.
+//! memory, and a task writes them later; a crash loses what was noted since the last write.
 
 use std::{
     collections::BTreeMap,

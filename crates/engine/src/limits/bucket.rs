@@ -55,7 +55,7 @@ impl Bucket {
         })
     }
 
-    /// As [`Self::charge`], but leaves no debt of more than this time.
+    /// Charges like [`Self::charge`], but leaves no debt of more than this time.
     pub fn owe(&self, rate: Rate, amount: u64, most: Duration, now: Instant) -> Duration {
         self.change(now, |full_at| {
             let full_at = (full_at + rate.time(amount)).min(now + rate.time(rate.burst) + most);

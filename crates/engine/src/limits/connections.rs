@@ -1,7 +1,7 @@
-//! Connections of a listener: how many are open, from which addresses, and which of them nobody has authenticated on.
+//! Connections of a listener: their number, their addresses, and which of them are unknown.
 //!
-//! A flood of connections must not keep others out, and an address alone shows no intent: so unknown connections are cut
-//! and not refused, the one first that has waited longest for the head of a request. A flood of them cuts itself.
+//! A flood of connections must not keep others out, and an address alone shows no intent. So a full listener cuts the
+//! unknown connection that has waited longest for the head of a request, and accepts the new one.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -31,7 +31,7 @@ pub enum Peer {
 pub enum ConnectionRefused {
     /// The listener has as many connections as it may have.
     All,
-    /// The address of the client has.
+    /// The address of the client has as many as it may have.
     Address,
 }
 
@@ -74,7 +74,7 @@ struct Marked {
     cut: CancellationToken,
 }
 
-/// Address that counts for a client: of IPv6 the network of 64 bits, which every client has for itself.
+/// Address that counts for a client: for IPv6 the network of 64 bits, since every client has such a network.
 fn counted(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() & !u128::from(u64::MAX)).into(),
@@ -89,8 +89,8 @@ impl Connections {
         Self(Arc::new(Shared { most, per_address, table: Mutex::default() }))
     }
 
-    /// Takes a connection, or refuses it. Machines with an address leave some places to this one, and may lose the
-    /// unknown connection that has waited longest.
+    /// Takes a connection, or refuses it. Clients on other machines leave some places to this one. If no place is left,
+    /// the unknown connection that has waited longest is cut.
     pub fn enter(&self, peer: Peer) -> Result<ConnectionPlace, ConnectionRefused> {
         let Shared { most, per_address, .. } = *self.0;
         let address = match peer {
@@ -167,7 +167,7 @@ impl ConnectionPlace {
         self.0.clone()
     }
 
-    /// True if the connection was cut: its peer is owed nothing.
+    /// True if the connection was cut: its peer gets no response.
     pub fn is_cut(&self) -> bool {
         self.0.0.cut.is_cancelled()
     }
@@ -191,7 +191,7 @@ impl ConnectionMark {
         self.change(|table, marked| table.waits(marked.number, &marked.cut));
     }
 
-    /// Notes that somebody was authenticated on the connection: from now on it is not cut.
+    /// Notes that a request on the connection was authenticated: from now on the connection is not cut.
     pub fn is_known(&self) {
         self.change(|table, marked| {
             table.is_served(marked.number);

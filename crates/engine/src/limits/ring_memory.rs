@@ -1,7 +1,7 @@
 //! Memory of the events that topics keep. They are a cache, so they never wait: they take what is free, and give way.
 //!
-//! Rings belong to the node, not to the projects of their threads. Nobody's share depends on them, so they keep no one
-//! from memory, and all are cut when others need it: a thread that loses its ring is read from the store.
+//! Rings belong to the node, not to the projects of their threads. No client's share depends on them, so they take
+//! memory from no client, and all are cut when clients need it: a thread that loses its ring is read from the store.
 
 use super::memory_budget::MemoryBudget;
 

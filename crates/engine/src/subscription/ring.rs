@@ -219,7 +219,7 @@ mod tests {
         assert_eq!((ring.batches.len(), memory.rings()), (3, ring.bytes.get()));
         let mut held = memory.place(MemoryKind::Answer, &BudgetOwner::default());
         let taken = held.take(1_000, Instant::now()).now_or_never();
-        assert_eq!(taken, Some(Ok(())), "a ring keeps nobody from memory");
+        assert_eq!(taken, Some(Ok(())), "a ring takes memory from no client");
         assert!(memory.pressed().now_or_never().is_some());
         ring.give_way();
         // The newest batch stays, and the next one takes its place.

@@ -59,7 +59,7 @@ impl AgentDefinitions {
     /// Deletes an agent of this origin. False if there was none.
     pub async fn delete(&self, principal: &Principal, id: &AgentId, origin: Option<&str>) -> Result<bool, StoreError> {
         let project = &principal.project;
-        // An agent of before origins were stored has none yet. One that is stored stays.
+        // An agent from before origins were stored has none yet. A stored origin stays.
         if let Some(origin) = origin {
             self.store.put_agent_origin(project, id, origin, None, None).await?;
         }

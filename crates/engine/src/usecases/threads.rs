@@ -105,7 +105,7 @@ impl Threads {
         let new = NewThread {
             project: principal.project.clone(),
             id: create.id.unwrap_or_else(ThreadId::generate),
-            // An untrusted client meets the ids of its own user only, and takes none from others.
+            // Ids of untrusted clients are unique per user: a creation takes none from other users.
             claimed: !principal.is_untrusted(),
             user,
             agent: create.agent,

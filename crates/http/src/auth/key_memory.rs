@@ -24,8 +24,8 @@ struct Remembered {
     at: Instant,
 }
 
-/// Keys by their digests and by their ids. Changes made on other nodes appear after [`KEY_MEMORY`]; while the store is away,
-/// the last known state holds. Cheap to clone.
+/// Keys by their digests and by their ids. Changes made on other nodes appear after [`KEY_MEMORY`]; while the store is
+/// unavailable, the last known state stays in force. Cheap to clone.
 #[derive(Clone)]
 pub(super) struct KeyMemory {
     store: DynStore,

@@ -45,7 +45,7 @@ pub struct NewToken {
     pub expires_at: threadline_core::Timestamp,
 }
 
-/// Course of a revocation for the keys that were made with the key.
+/// Treatment of the keys that were made with a revoked key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Made {
     /// The keys stay valid.
@@ -126,7 +126,7 @@ impl Auth {
     pub async fn revoke_key(&self, principal: &Principal, id: &KeyId, made: Made) -> Result<RevokedKey, AuthError> {
         let key = self.revoke(principal, id, None).await?;
         let mut also_revoked = Vec::new();
-        // Another node may have made a key with one of these a moment ago, so the last look is one that finds nothing.
+        // Another node may have made a key with one of these a moment ago, so the loop ends only once it finds none.
         loop {
             let found = self.made_by(principal, id).await?;
             if made == Made::Stay || found.is_empty() {
@@ -174,7 +174,7 @@ impl Auth {
         Ok(found)
     }
 
-    /// Ends all tokens and sockets of a user, of all users of a project, or those that a key has made. Returns the second from
+    /// Ends all tokens and sockets of a user, of all users of a project, or those that a key has made. Returns the time from
     /// which tokens are valid again.
     pub async fn sign_out(&self, principal: &Principal, subject: Subject<'_>) -> Result<Timestamp, AuthError> {
         if let Subject::Key(key) = subject
@@ -185,7 +185,7 @@ impl Auth {
         Ok(self.shared.cutoffs.sign_out(principal, &principal.project, subject).await?)
     }
 
-    /// Does the same for all users of a project that the principal may administer.
+    /// Ends all tokens and sockets of all users of a project that the principal may administer.
     pub async fn sign_out_project(&self, principal: &Principal, id: &ProjectId) -> Result<Timestamp, AuthError> {
         let project = self.project(principal, id).await?;
         Ok(self.shared.cutoffs.sign_out(principal, &project.id, Subject::Project).await?)

@@ -88,7 +88,7 @@ struct Shared {
 
 impl Auth {
     /// Starts with the operator's key, if there is one. `outbound` fetches the keys of issuers, and decides at which
-    /// addresses they may be. The service over the same store knows the sign-outs, and is told what must be repeated.
+    /// addresses they may be. The service over the same store knows the sign-outs, and repeats removals.
     pub fn new(operator_key: Option<&str>, store: DynStore, outbound: EgressClient, service: &Service) -> Self {
         let removals = service.removals().clone();
         let shared = Shared {

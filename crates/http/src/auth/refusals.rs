@@ -19,7 +19,7 @@ impl Auth {
             }
             (None, Some(secret)) => match self.shared.keys.remembered(&digest(secret)) {
                 Some(key) => (key.project, Refused::Key(key.id)),
-                // A token says itself whose it is, and the project can do something about it.
+                // A token names its project, which can act on the refusal.
                 None => (self.shared.projects.named_by(secret).unwrap_or(default), by_address),
             },
             (None, None) => (default, by_address),

@@ -15,8 +15,8 @@ impl Auth {
         Ok(self.shared.cutoffs.issue_time(Holder::of(principal))?)
     }
 
-    /// Mark of an operator's key in the tokens that are made with it. Whoever has a token cannot find the key out by trying:
-    /// the mark also depends on a secret of the store.
+    /// Mark of an operator's key in the tokens that are made with it. Trying keys against the mark
+    /// of a token is futile, since the mark also depends on a secret of the store.
     pub(super) fn operator_mark(&self) -> Result<Option<String>, AuthError> {
         let Some(operator) = self.shared.operator else { return Ok(None) };
         let mark = self.shared.store.digest_key("operator")?.digest(&[&hex(&operator.0)]);

@@ -315,7 +315,7 @@ pub(super) fn sign(secret: &str, new: &NewToken<'_>) -> Result<String, AuthError
         iss: new.project.as_str(),
         aud: new.audience,
         sub: new.user.as_str(),
-        // In milliseconds, so that a token can be told from one of before a sign-out in the same second.
+        // Milliseconds distinguish the token from one that was issued before a sign-out in the same second.
         iat: new.issued_at.map(|at| at.0 as f64 / 1_000.0),
         exp: new.until.0.div_euclid(1_000),
         scope: &scope,

@@ -140,7 +140,7 @@ impl ConnectionBounds {
         Self { most, kept_from: None, strangers: None }
     }
 
-    /// Bounds the connections of each other machine, and those on which nobody was authenticated. Proxies are exempt.
+    /// Bounds the connections of each other machine, and all unknown ones. Proxies are exempt.
     pub fn of_strangers(self, per_address: usize, proxies: Vec<Network>) -> Self {
         Self { strangers: Some(Strangers { per_address, proxies }), ..self }
     }

@@ -24,8 +24,8 @@ impl Default for ScannedCursors {
 }
 
 impl ScannedCursors {
-    /// Position of the event with this id in a log, remembered or found by the scan. Scans for one cursor at the same
-    /// time are one; if it fails or is given up, the next caller scans.
+    /// Position of the event with this id in a log, remembered or found by the scan. Concurrent scans for one cursor
+    /// are one; if it fails or is given up, the next caller scans.
     pub async fn find<E>(
         &self,
         epoch: Epoch,

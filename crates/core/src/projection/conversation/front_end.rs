@@ -1,4 +1,4 @@
-//! Tool calls that wait for the front end: calls of tools that it had brought to the run which made the call.
+//! Tool calls that wait for the front end: calls of tools that it had supplied to the run which made the call.
 //!
 //! The RUN_STARTED of a run names these tools: in its metadata, if the server drives the run, and else in `input.tools`, as
 //! AG-UI has it. A run without them has no tools of the front end.
@@ -20,9 +20,9 @@ pub const GIVEN: &str = "given";
 /// Tools and open calls of the front end.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(super) struct FrontEnd {
-    /// Names of the tools that were brought to the run in progress.
+    /// Names of the tools that it supplied to the run in progress.
     tools: BTreeSet<Box<str>>,
-    /// Calls without a result, of tools that were brought to the run which made the call: id and tool.
+    /// Calls without a result, of tools that it had supplied to the run which made the call: id and tool.
     calls: BTreeMap<Box<str>, Box<str>>,
 }
 
@@ -36,7 +36,7 @@ impl FrontEnd {
     /// stay.
     pub(super) fn run_started(&mut self, metadata: Option<&str>, input: Option<&str>) {
         let given = metadata.and_then(|metadata| last(last(metadata, SERVER_MEMBER)?, GIVEN));
-        // Tools that a key has brought are the application's own.
+        // Tools that a key has supplied are the application's own.
         let given = given.filter(|given| last(given, "trust") == Some("\"client\""));
         let names = given.and_then(|given| elements(last(given, "tools")?)).into_iter().flatten();
         let brought = input.and_then(|input| elements(last(input, "tools")?)).into_iter().flatten();

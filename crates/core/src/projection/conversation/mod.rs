@@ -193,7 +193,7 @@ impl Conversation {
         self.interrupts.settled.iter().map(|id| &**id)
     }
 
-    /// True if a tool call has no result, and its tool is one that the front end had brought to the run which made the
+    /// True if a tool call has no result, and its tool is one that the front end had supplied to the run which made the
     /// call.
     pub fn awaits_front_end(&self, tool_call_id: &str) -> bool {
         self.messages.call(tool_call_id).is_some_and(|call| self.front_end.awaits(tool_call_id, &call.name))

@@ -2,9 +2,9 @@
 //! searches. Work is done in slices, and queues again after each, so that long work of one client delays the short work
 //! of another by a slice and not by all of it.
 //!
-//! Projects take turns, and within a project its untrusted clients; all keys of a project together count as one more
-//! client. Each turn is one slice. A slice that was larger than usual (an event of megabytes, a large snapshot) is a
-//! debt: its client is passed over until the debt is repaid.
+//! Slices are granted round robin over projects, and within a project over its untrusted clients; all keys of a project
+//! together count as one more client. A slice that was larger than usual (an event of megabytes, a large snapshot)
+//! leaves a debt: its client is passed over until the debt is repaid.
 
 mod order;
 #[cfg(test)]
@@ -40,7 +40,7 @@ struct Shared {
     order: Mutex<Order>,
 }
 
-/// Work that has begun: its owner has it in hand.
+/// Work that has begun.
 pub struct QueuedWork {
     begun: Arc<Begun>,
     slice: Option<Arc<SlicePermit>>,
@@ -54,7 +54,7 @@ pub struct SlicePermit {
     rows: AtomicUsize,
 }
 
-/// Work in hand, until it and the permits of its slices are dropped.
+/// Work that has begun, until it and the permits of its slices are dropped.
 struct Begun {
     queue: FairQueue,
     owner: Client,
@@ -80,7 +80,7 @@ impl FairQueue {
         self.enter(Client::of(principal), self.0.quota.account(principal)).await
     }
 
-    /// Begins work that the node does for a project by itself: in the turns of the project's keys, and free of charge.
+    /// Begins work that the node does for a project by itself: queued like work of the project's keys, and free of charge.
     pub async fn begin_for(&self, project: &ProjectId) -> Result<QueuedWork, Limited> {
         self.enter(Client::keys(project), Account::default()).await
     }

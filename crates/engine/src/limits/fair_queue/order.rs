@@ -10,7 +10,7 @@ use tokio::sync::oneshot;
 
 use crate::limits::client::Client;
 
-/// Repayment of each turn of the round: the cost of a slice of the usual size.
+/// Repayment in each round: the cost of a slice of the usual size.
 const SLICE: i64 = WORK_SLICE_BYTES as i64;
 
 /// Limit that refuses new work.
@@ -50,9 +50,9 @@ struct Project {
 struct Works {
     balance: i64,
     in_hand: usize,
-    /// Next slices of work in hand.
+    /// Next slices of work that has begun.
     queued: VecDeque<Ticket>,
-    /// Work beyond what the client may have in hand.
+    /// Work that waits until other work of the client has ended.
     waiting: VecDeque<Ticket>,
 }
 
@@ -101,7 +101,7 @@ impl Order {
         Ok(place)
     }
 
-    /// Queues the next slice of work in hand.
+    /// Queues the next slice of work that has begun.
     pub fn again(&mut self, owner: &Client) -> Place {
         let (ticket, place) = self.ticket(false);
         self.queue(owner, ticket);
@@ -155,7 +155,7 @@ impl Order {
         }
     }
 
-    /// Ends work in hand: the client's next work takes its place.
+    /// Ends work that has begun: the client's next work takes its place.
     pub fn ended(&mut self, owner: &Client) {
         let Some(project) = self.projects.get_mut(&owner.project) else { return };
         let Some(works) = project.clients.get_mut(&owner.user) else { return };
@@ -190,7 +190,7 @@ impl Order {
         }
     }
 
-    /// Takes the next ticket. Each turn repays debts, so the loop ends.
+    /// Takes the next ticket. Each round repays debts, so the loop ends.
     fn next(&mut self) -> Option<Ticket> {
         loop {
             let id = self.round.pop_front()?;
@@ -225,7 +225,7 @@ impl Project {
 
 #[cfg(test)]
 impl Order {
-    /// True if nothing is known of anyone.
+    /// True if no project has work or a debt.
     pub fn is_empty(&self) -> bool {
         self.projects.is_empty() && self.round.is_empty()
     }

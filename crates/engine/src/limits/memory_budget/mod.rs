@@ -1,6 +1,6 @@
-//! Memory of a node that all clients share. What a project or an untrusted client may hold follows from what is free, so
-//! one alone has most of it, many share it evenly, and some is always left for the next. A client that keeps its memory
-//! delays itself, and no other client.
+//! Memory of a node that all clients share. The share of a project or an untrusted client depends on the free memory:
+//! one alone gets most of it, many get equal shares, and some is always left for the next. A client that keeps its
+//! memory delays itself, and no other client.
 
 mod budget;
 mod owner;

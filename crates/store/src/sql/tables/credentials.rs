@@ -1,4 +1,4 @@
-//! Sign-outs, uses of keys, origins of agents, and the audit for those who follow it.
+//! Sign-outs, uses of keys, origins of agents, and the audit for readers that follow it.
 
 use async_trait::async_trait;
 use threadline_core::{AgentId, ApiKey, AuditEntry, Cutoff, CutoffKind, Digest, KeyId, KeyUse, ProjectId, Timestamp};

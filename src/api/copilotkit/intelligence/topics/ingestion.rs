@@ -70,7 +70,7 @@ impl RunnerPlane {
         let found = service.runs.get(&self.principal, &thread, &run).await?;
         // Before anything is noted about the run: only its author or a key writes into it, and none into a driven one.
         let looked_up = service.runs.look_up(&self.principal, &thread, &run).await?;
-        // The thread's user from here on: another user's thread may get the same id while the run goes on.
+        // The thread's user from here on: another user's thread may get the same id during the run.
         let principal = Principal { user: Some(looked_up.user().clone()), ..self.principal.clone() };
         if evicted(found.status, found.error_code.as_deref()) {
             return Err(Refusal::Evicted);
