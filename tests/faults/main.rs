@@ -14,6 +14,7 @@ mod full;
 mod kills;
 mod leaving;
 mod load;
+mod neighbour;
 mod order;
 mod private;
 mod producers;

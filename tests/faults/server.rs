@@ -36,12 +36,17 @@ pub struct Server {
 
 /// A command line of the server in development mode on a data directory; `under` comes before it (strace and the like).
 pub fn command(data: &Path, under: &[&str]) -> Command {
-    let mut words = under.iter().copied().chain([BINARY, "serve", "--listen", "127.0.0.1:0", "--data"]);
+    listening("127.0.0.1:0", data, under)
+}
+
+/// A command line like that of [`command`], on another address of this machine, or on all of them.
+pub fn listening(address: &str, data: &Path, under: &[&str]) -> Command {
+    let mut words = under.iter().copied().chain([BINARY, "serve", "--listen", address, "--data"]);
     let mut command = Command::new(words.next().expect("a word"));
     command
         .args(words)
         .arg(data)
-        .env("THREADLINE_LISTEN", "127.0.0.1:0")
+        .env("THREADLINE_LISTEN", address)
         .env("THREADLINE_DATA", data)
         .env("NO_COLOR", "1")
         // Who wants a node to linger says so.
@@ -131,8 +136,22 @@ impl Server {
 
     /// Resident memory in KiB.
     pub fn rss_kib(&self) -> u64 {
+        self.memory_kib("VmRSS:")
+    }
+
+    /// Most resident memory in KiB since [`Self::forget_most_rss`].
+    pub fn most_rss_kib(&self) -> u64 {
+        self.memory_kib("VmHWM:")
+    }
+
+    /// Has the kernel measure the most resident memory from now on.
+    pub fn forget_most_rss(&self) {
+        fs::write(format!("/proc/{}/clear_refs", self.pid), "5").expect("the process is ours");
+    }
+
+    fn memory_kib(&self, name: &str) -> u64 {
         let status = fs::read_to_string(format!("/proc/{}/status", self.pid)).expect("running");
-        let line = status.lines().find(|line| line.starts_with("VmRSS:")).expect("a line VmRSS");
+        let line = status.lines().find(|line| line.starts_with(name)).expect("a line of that name");
         line.split_whitespace().nth(1).and_then(|kib| kib.parse().ok()).expect("a number")
     }
 
@@ -175,8 +194,9 @@ fn listen(from: impl Read + Send + 'static, lines: Lines, found: mpsc::Sender<St
     thread::spawn(move || {
         let mut found = Some(found);
         for line in BufReader::new(from).lines().map_while(Result::ok) {
-            if let Some(at) = line.find("http://127.0.0.1:") {
+            if let Some(at) = ["http://127.0.0.1:", "http://0.0.0.0:"].iter().find_map(|url| line.find(url)) {
                 let url: String = line[at..].chars().take_while(|c| !c.is_whitespace() && *c != '"').collect();
+                let url = url.replace("0.0.0.0", "127.0.0.1");
                 if let Some(found) = found.take() {
                     let _ = found.send(url.trim_end_matches(['/', ',', '.', ')']).to_owned());
                 }

@@ -178,9 +178,13 @@ impl Service {
         lifecycle.supervise("sweeps::run", sweeps::run(store.clone(), clock.clone(), life()));
         lifecycle.supervise("cutoffs::run", cutoffs::run(cutoffs.clone(), life()));
         lifecycle.supervise("trail::run", trail::run(trail.clone(), life()));
-        let sweep =
-            CredentialSweep { store: store.clone(), guard, cutoffs: cutoffs.clone(), lifecycle: lifecycle.clone() };
-        lifecycle.supervise("credentials::sweep", sweep::run(sweep));
+        let credential_sweep = Arc::new(CredentialSweep {
+            store: store.clone(),
+            guard,
+            cutoffs: cutoffs.clone(),
+            lifecycle: lifecycle.clone(),
+        });
+        lifecycle.supervise("credentials::sweep", sweep::run(credential_sweep.clone()));
         lifecycle.supervise("snapshots::run", snapshots::run(folder.clone(), life(), unprojected));
         lifecycle.supervise("nodes::run", nodes::run(node_beats));
         lifecycle.supervise("steps::run", nodes::steps::run(steps));
@@ -288,6 +292,7 @@ impl Service {
             health,
             notices,
             retention,
+            credential_sweep,
             removals,
             cutoffs,
             trail,

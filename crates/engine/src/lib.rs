@@ -179,6 +179,7 @@ pub struct Service {
     health: Arc<health::Health>,
     notices: Arc<run_notices::RunNotices>,
     retention: Arc<retention::Retention>,
+    credential_sweep: Arc<credentials::sweep::CredentialSweep>,
     removals: Arc<Removals>,
     cutoffs: Arc<credentials::Cutoffs>,
     trail: Arc<credentials::Trail>,
@@ -210,6 +211,11 @@ impl Service {
     /// Runs one pass of retention now, without waiting for the loop.
     pub async fn retain(&self) -> Result<(), StoreError> {
         retention::sweep_all(&self.retention).await
+    }
+
+    /// Removes old sign-outs and old entries of the audit log now, without waiting for the loop.
+    pub async fn sweep_credentials(&self) -> Result<(), StoreError> {
+        self.credential_sweep.once().await
     }
 
     /// The store's clock: the only time that other nodes share.

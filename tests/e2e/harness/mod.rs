@@ -285,6 +285,11 @@ impl Server {
         self.service.retain().await.expect("retention");
     }
 
+    /// Has the node remove old sign-outs and old entries of the audit log now.
+    pub async fn sweep_credentials(&self) {
+        self.service.sweep_credentials().await.expect("the sweep");
+    }
+
     /// Has the node write now what it has noted about credentials.
     pub async fn sum_trail(&self) {
         self.service.trail().sum().await.expect("the sums");

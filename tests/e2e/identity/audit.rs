@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use threadline_core::Scope;
 
 use super::{bearer, key};
-use crate::harness::{Options, Server, everywhere, number, run, sse::Events, text};
+use crate::harness::{Client, Options, Server, everywhere, number, run, sse::Events, text};
 
 async fn entries(server: &Server, action: &str) -> Vec<Value> {
     let audit = server.project().get("/v1/audit?limit=500").await.ok(200);
@@ -62,6 +62,39 @@ everywhere! {
         assert_eq!((before, after), (&json!(60), &json!(90)));
         let created = entries.iter().find(|entry| entry["action"] == "project.created").expect("an entry");
         assert_eq!(created["facts"]["after"]["maxTokenSeconds"], 60);
+    }
+}
+
+everywhere! {
+    async fn entries_are_kept_for_the_days_that_their_project_says(server: |options| {
+        options.with_key("secret").with_manual_clock()
+    }) {
+        const DAY: u64 = 24 * 3_600;
+        let operator = server.project();
+        operator.put("/v1/projects/p", json!({ "auditDays": 2 })).await.ok(201);
+        operator.put("/v1/projects/q", json!({})).await.ok(201);
+        let (in_p, in_q) = (key(server, "p", &[Scope::Admin]).await, key(server, "q", &[Scope::Admin]).await);
+        let actions = async |admin: &Client| {
+            let audit = admin.get("/v1/audit").await.ok(200);
+            let entries = audit["entries"].as_array().expect("entries").iter();
+            entries.map(|entry| text(entry, "action").to_owned()).collect::<Vec<_>>()
+        };
+        server.pass(DAY);
+        in_p.post("/v1/users/ann/sign-out", json!({})).await.ok(200);
+        server.pass(DAY);
+        server.sweep_credentials().await;
+        assert_eq!(actions(&in_p).await, ["user.signed-out", "key.created", "project.created"], "none is older");
+        server.pass(1);
+        server.sweep_credentials().await;
+        assert_eq!(actions(&in_p).await, ["user.signed-out"]);
+        assert_eq!(actions(&in_q).await, ["key.created", "project.created"]);
+        // Another number of days holds for the entries that are there; the change is the newest of them.
+        operator.put("/v1/projects/q", json!({ "auditDays": 1 })).await.ok(200);
+        operator.put("/v1/projects/p", json!({ "auditDays": 9 })).await.ok(200);
+        server.pass(DAY);
+        server.sweep_credentials().await;
+        assert_eq!(actions(&in_p).await, ["project.changed", "user.signed-out"]);
+        assert_eq!(actions(&in_q).await, ["project.changed"]);
     }
 }
 

@@ -20,7 +20,7 @@ pub(crate) struct CredentialSweep {
 }
 
 /// Loop of the removals.
-pub(crate) async fn run(sweep: CredentialSweep) {
+pub(crate) async fn run(sweep: Arc<CredentialSweep>) {
     tokio::select! {
         () = time::sleep(RETENTION_FIRST) => {}
         () = sweep.lifecycle.stopped() => return,
