@@ -85,7 +85,7 @@ impl Agents {
         // A repeated request concerns the same run, which itself may have opened the interrupts. It needs no permit, and
         // a server that starts no further run answers it.
         let exists = async || service.runs.get(principal, thread, id).await.is_ok();
-        // A server without room for runs refuses before it folds the thread.
+        // Refusals for lack of room come before the fold of the thread.
         if self.shared.resting.is_cancelled() && !exists().await {
             return Err(ServiceError::Draining.into());
         }
