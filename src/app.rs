@@ -18,6 +18,7 @@ use threadline_engine::{
         redis_servers::{AddressError, RedisServers},
         witness::RedisWitness,
     },
+    limits::{Space, SpaceProbe},
 };
 use threadline_http::{
     auth::Auth,
@@ -131,6 +132,10 @@ impl App {
             timing: config.timing,
             limits: config.limits,
             node_name: machine_name(),
+            space: match &config.store {
+                StoreChoice::Sqlite(data) => Some(space_of(data.clone())),
+                StoreChoice::Postgres(_) => None,
+            },
             ..Ports::alone(store.clone(), clock)
         };
         match (redis, installation) {
@@ -284,6 +289,15 @@ fn bounds(limits: &Limits, proxies: Vec<Network>) -> ConnectionBounds {
 /// service manager may hide.
 fn machine_name() -> String {
     nix::unistd::gethostname().ok().and_then(|name| name.into_string().ok()).unwrap_or_default()
+}
+
+/// Measures the file system of a data directory.
+fn space_of(data: PathBuf) -> SpaceProbe {
+    Arc::new(move || {
+        let found = nix::sys::statvfs::statvfs(&data)?;
+        let bytes = |blocks: u64| blocks.saturating_mul(found.fragment_size());
+        Ok(Space { free: bytes(found.blocks_available()), total: bytes(found.blocks()) })
+    })
 }
 
 /// Copies a data directory to a new one while a server has it open. Returns the size of the copy in bytes.

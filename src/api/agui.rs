@@ -69,7 +69,8 @@ pub fn routes(routes: Routes<ApiState>) -> Routes<ApiState> {
     (status = 415, description = "Unsupported media type", body = ProblemDocument),
     (status = 416, description = "Last-Event-ID is beyond the end of the log", body = ProblemDocument),
     (status = 422, description = "Invalid messages or state, or conversation too large", body = ProblemDocument),
-    (status = 429, description = "Too many active runs", body = ProblemDocument)))]
+    (status = 429, description = "Too many active runs", body = ProblemDocument),
+    (status = 507, description = "Storage full", body = ProblemDocument)))]
 pub async fn run(
     State(state): State<ApiState>,
     Caller(principal): Caller,

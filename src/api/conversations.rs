@@ -208,7 +208,8 @@ impl SavedView {
         body = ProblemDocument),
     (status = 412, description = "Conversation version mismatch", body = ProblemDocument),
     (status = 413, description = "Request body too large", body = ProblemDocument),
-    (status = 422, description = "Invalid message, or conversation too large", body = ProblemDocument)))]
+    (status = 422, description = "Invalid message, or conversation too large", body = ProblemDocument),
+    (status = 507, description = "Storage full", body = ProblemDocument)))]
 pub async fn save(
     State(state): State<ApiState>,
     Caller(principal): Caller,

@@ -10,7 +10,7 @@ use threadline_core::{
         MAX_CONNECTIONS, MAX_MEMORY_BYTES, MAX_QUOTA, MAX_SUBSCRIPTIONS, MEMORY_PART, MIN_MEMORY_BYTES,
         SOCKET_IDLE_TIMEOUT, SOCKET_MESSAGE_TIMEOUT, SOCKET_SLOWEST_READ, USER_APPEND_BYTE_BURST,
         USER_APPEND_BYTES_PER_SECOND, USER_REQUEST_BURST, USER_REQUESTS_PER_SECOND, USER_RUNS, USER_SOCKETS,
-        USER_WORK_BURST, USER_WORK_PER_SECOND, WRITE_TIMEOUT,
+        USER_STORED_BYTES, USER_THREADS, USER_WORK_BURST, USER_WORK_PER_SECOND, WRITE_TIMEOUT,
     },
 };
 
@@ -93,6 +93,11 @@ limit_args! {
     QUOTAS user_work_per_second "limit-user-work-per-second" "THREADLINE_LIMIT_USER_WORK_PER_SECOND" "NUMBER" USER_WORK_PER_SECOND, 0..=MAX_QUOTA;
     /// Burst of units of work of each user; 0: as many as per second
     QUOTAS user_work_burst "limit-user-work-burst" "THREADLINE_LIMIT_USER_WORK_BURST" "NUMBER" USER_WORK_BURST, 0..=MAX_QUOTA;
+    /// Maximum number of bytes of events that each user has stored, counted over all nodes; then 507 `storage-full`. Ending a run
+    /// and deleting threads remain possible
+    QUOTAS user_stored_bytes "limit-user-stored-bytes" "THREADLINE_LIMIT_USER_STORED_BYTES" "BYTES" USER_STORED_BYTES, 0..=MAX_QUOTA;
+    /// Maximum number of threads of each user, those in the trash included; then 507 `storage-full`
+    QUOTAS user_threads "limit-user-threads" "THREADLINE_LIMIT_USER_THREADS" "NUMBER" USER_THREADS, 0..=MAX_QUOTA;
     /// Requests per second of each project, frames on sockets included
     QUOTAS project_requests_per_second "limit-project-requests-per-second" "THREADLINE_LIMIT_PROJECT_REQUESTS_PER_SECOND" "NUMBER" 0, 0..=MAX_QUOTA;
     /// Burst of requests of each project; 0: as many as per second
@@ -109,6 +114,10 @@ limit_args! {
     QUOTAS project_work_per_second "limit-project-work-per-second" "THREADLINE_LIMIT_PROJECT_WORK_PER_SECOND" "NUMBER" 0, 0..=MAX_QUOTA;
     /// Burst of units of work of each project; 0: as many as per second
     QUOTAS project_work_burst "limit-project-work-burst" "THREADLINE_LIMIT_PROJECT_WORK_BURST" "NUMBER" 0, 0..=MAX_QUOTA;
+    /// Maximum number of bytes of events that each project has stored, keys included; then 507 `storage-full`
+    QUOTAS project_stored_bytes "limit-project-stored-bytes" "THREADLINE_LIMIT_PROJECT_STORED_BYTES" "BYTES" 0, 0..=MAX_QUOTA;
+    /// Maximum number of threads of each project, those in the trash included; then 507 `storage-full`
+    QUOTAS project_threads "limit-project-threads" "THREADLINE_LIMIT_PROJECT_THREADS" "NUMBER" 0, 0..=MAX_QUOTA;
 }
 
 // Half of the least body memory, an untrusted client's share, holds one body of the largest kind.
@@ -154,6 +163,8 @@ impl LimitArgs {
                 append_byte_burst: self.user_append_byte_burst,
                 work_per_second: self.user_work_per_second,
                 work_burst: self.user_work_burst,
+                stored_bytes: self.user_stored_bytes,
+                threads: self.user_threads,
             },
             development: Quotas {
                 requests_per_second: on_purpose("limit-user-requests-per-second", self.user_requests_per_second),
@@ -167,6 +178,8 @@ impl LimitArgs {
                 append_byte_burst: on_purpose("limit-user-append-byte-burst", self.user_append_byte_burst),
                 work_per_second: on_purpose("limit-user-work-per-second", self.user_work_per_second),
                 work_burst: on_purpose("limit-user-work-burst", self.user_work_burst),
+                stored_bytes: on_purpose("limit-user-stored-bytes", self.user_stored_bytes),
+                threads: on_purpose("limit-user-threads", self.user_threads),
             },
             project: Quotas {
                 requests_per_second: self.project_requests_per_second,
@@ -177,6 +190,8 @@ impl LimitArgs {
                 append_byte_burst: self.project_append_byte_burst,
                 work_per_second: self.project_work_per_second,
                 work_burst: self.project_work_burst,
+                stored_bytes: self.project_stored_bytes,
+                threads: self.project_threads,
             },
         }
     }

@@ -73,7 +73,7 @@ Members of `client_may`, which [ag-ui.md](ag-ui.md#input-of-untrusted-clients) e
 ";
 
 const LIMITS: &str = "
-A request beyond a limit is rejected with 429 and `Retry-After`; the problem document has the name and the value of the limit.
+A request beyond a limit is rejected with 429 and `Retry-After`, beyond one of stored data with 507; the problem document has the name and the value of the limit.
 Sockets and streamed runs are not rejected for their rate: the server reads them no faster than the limits allow.
 
 - **Scope.** An end user with a token is an untrusted client: the limits of users apply to each of them, and those of projects to

@@ -73,6 +73,7 @@ pub const PLANTS: &[Plant] = &[
     plant("unknown-connection-kept", &[Kind::KillNode], |size| size),
     plant("address-uncounted", &[Kind::KillNode], |size| size),
     plant("ids-are-shared", &[Kind::KillNode], |size| size),
+    plant("purge-keeps-usage", &[Kind::KillNode], |size| size),
 ];
 
 impl Plant {

@@ -35,6 +35,7 @@ mod support;
 mod threads;
 mod transfer;
 mod trash;
+mod usage;
 
 use threadline_backing as backing;
 
@@ -201,6 +202,14 @@ contract! {
         the_trash_is_not_exported
         retention_waits_until_a_number_is_approved
         no_run_and_no_event_gets_into_the_trash;
+    usage:
+        sums_are_added_for_users_and_their_project
+        nodes_that_add_at_once_lose_nothing
+        a_purge_subtracts_what_it_removes
+        a_count_corrects_a_sum
+        sums_are_due_once_a_day
+        nothing_is_counted_of_an_erased_user
+        a_pass_over_the_sums_is_a_job_of_the_store;
     transfer:
         a_thread_moves_as_it_is
         a_requested_stop_is_transferred_with_its_run

@@ -1,16 +1,20 @@
 //! What Prometheus and people read: the text is strictly OpenMetrics, every metric is explained in OPERATIONS.md, and
 //! the alarms name none that does not exist.
 
-use std::{collections::BTreeSet, fs, io::Write, path::Path, process};
+use std::{collections::BTreeSet, fs, io::Write, path::Path, process, sync::Arc};
 
 use serde_json::{Value, json};
 
-use crate::harness::{Backend, Options, Server, run};
+use threadline_engine::limits::Space;
+
+use crate::harness::{Backend, Options, Server, eventually, run};
 
 /// The text of a server that has been used in every way that leaves a mark.
 async fn text() -> String {
     let mut text = String::new();
-    run(Options::new(Backend::Production), async |server: &Server| {
+    let space = Space { free: 1 << 40, total: 1 << 41 };
+    let options = Options { space: Some(Arc::new(move || Ok(space))), ..Options::new(Backend::Production) };
+    run(options, async |server: &Server| {
         let dev = server.client();
         dev.thread("t").await;
         dev.run("t", "r").await;
@@ -20,7 +24,11 @@ async fn text() -> String {
         socket.closed().await;
         dev.get("/v1/threads/t/events").await.ok(200);
         dev.get("/v1/threads/none").await.problem(404, "thread-not-found");
-        text = dev.get("/metrics").await.text().to_owned();
+        text = eventually("the disk is measured", async || {
+            let text = dev.get("/metrics").await.text().to_owned();
+            text.contains("threadline_storage_free_bytes{").then_some(text)
+        })
+        .await;
     })
     .await;
     text

@@ -44,6 +44,7 @@ mod search;
 mod slow_readers;
 mod socket;
 mod socket_limits;
+mod storage;
 mod stream_run;
 mod subscriptions;
 mod table;

@@ -32,6 +32,7 @@ mod store_error;
 pub mod thread;
 pub mod time;
 pub mod trash;
+pub mod usage;
 pub mod version;
 
 pub use annotation::{Annotation, AnnotationError, NewAnnotation};
@@ -61,4 +62,5 @@ pub use store_error::StoreError;
 pub use thread::{CreatedThread, NameSource, NewThread, Thread, ThreadPatch};
 pub use time::{Clock, Timestamp};
 pub use trash::{TrashPage, TrashPosition, TrashedThread};
+pub use usage::{Usage, UsageOwner};
 pub use version::Version;

@@ -210,6 +210,27 @@ pub const JOB_BACKOFF: Duration = Duration::from_secs(60);
 pub const JOB_BACKOFF_MAX: Duration = Duration::from_secs(3_600);
 /// Time between two tries of a parked job.
 pub const JOB_PARKED: Duration = Duration::from_secs(24 * 3_600);
+/// Time between two writes of what a node has committed to the sums of stored data.
+pub const USAGE_FLUSH: Duration = Duration::from_secs(5);
+/// Users whose sums a node holds between two writes. Beyond them the sums of further users are not held: the count finds what
+/// is missing.
+pub const USAGE_HELD: usize = 100_000;
+/// Sums of users that one statement adds to.
+pub const USAGE_CHUNK: usize = 500;
+/// Age of a sum that a node has read, up to which it is used without reading it again.
+pub const USAGE_FRESH: Duration = Duration::from_secs(5);
+/// Age of the last count of a sum from which the sum is counted again.
+pub const USAGE_AGE: Duration = Duration::from_secs(24 * 3_600);
+/// Time after which a new sum is counted for the first time.
+pub const USAGE_FIRST_COUNT: Duration = Duration::from_secs(300);
+/// Time between two passes over the sums that are due for a count.
+pub const USAGE_INTERVAL: Duration = Duration::from_secs(60);
+/// Sums that a pass takes at once.
+pub const USAGE_BATCH: usize = 100;
+/// Threads of a user that one statement of a count reads.
+pub const USAGE_THREADS: usize = 500;
+/// Pause of counting while commits arrive, as a multiple of the time that the last sum took.
+pub const USAGE_REST: u32 = 8;
 /// Number up to which parked jobs are counted.
 pub const JOB_COUNT: u64 = 1_000;
 /// Time between two measurements of the jobs.
@@ -726,6 +747,26 @@ pub const USER_REQUEST_BURST: u64 = 500;
 pub const USER_WORK_PER_SECOND: u64 = 400;
 /// Units of work of an end user on one node at once after a pause.
 pub const USER_WORK_BURST: u64 = 4_000;
+/// Bytes of events that an end user may have stored.
+pub const USER_STORED_BYTES: u64 = 1_024 * 1_024 * 1_024;
+/// Threads that an end user may have stored, those in the trash included.
+pub const USER_THREADS: u64 = 10_000;
+/// Largest append with which a run may end although the storage is full.
+pub const STORAGE_CLOSING_BYTES: usize = 64 * 1_024;
+/// Percent of a file system below which untrusted clients store nothing more in a data directory, if that is less than
+/// [`STORAGE_LOW_BYTES`].
+pub const STORAGE_LOW_PERCENT: u64 = 10;
+/// Free bytes below which untrusted clients store nothing more in a data directory, if that is less than
+/// [`STORAGE_LOW_PERCENT`].
+pub const STORAGE_LOW_BYTES: u64 = 2 * 1_024 * 1_024 * 1_024;
+/// Percent of a file system below which nobody stores anything more in a data directory, if that is less than
+/// [`STORAGE_FULL_BYTES`].
+pub const STORAGE_FULL_PERCENT: u64 = 5;
+/// Free bytes below which nobody stores anything more in a data directory, if that is less than
+/// [`STORAGE_FULL_PERCENT`].
+pub const STORAGE_FULL_BYTES: u64 = 1_024 * 1_024 * 1_024;
+/// Time between two looks at the free bytes of the file system.
+pub const STORAGE_CHECK: Duration = Duration::from_secs(2);
 /// Sockets and event streams that an end user may have open on one node.
 pub const USER_SOCKETS: u64 = 32;
 /// Runs of an end user that may be active, on all nodes together.

@@ -8,7 +8,7 @@ use super::limits::{
     ADDRESS_CONNECTIONS, BODY_DEADLINE, BODY_IDLE_TIMEOUT, BODY_MEMORY_BYTES, HEADER_TIMEOUT, MAX_CONNECTIONS,
     MAX_SUBSCRIPTIONS, MIN_MEMORY_BYTES, SOCKET_IDLE_TIMEOUT, SOCKET_MESSAGE_TIMEOUT, SOCKET_SLOWEST_READ,
     USER_APPEND_BYTE_BURST, USER_APPEND_BYTES_PER_SECOND, USER_REQUEST_BURST, USER_REQUESTS_PER_SECOND, USER_RUNS,
-    USER_SOCKETS, USER_WORK_BURST, USER_WORK_PER_SECOND, WRITE_TIMEOUT,
+    USER_SOCKETS, USER_STORED_BYTES, USER_THREADS, USER_WORK_BURST, USER_WORK_PER_SECOND, WRITE_TIMEOUT,
 };
 
 /// Limits of a node that an operator can set. The defaults are the constants of [`super::limits`].
@@ -88,6 +88,10 @@ pub struct Quotas {
     pub work_per_second: u64,
     /// Units of work accepted at once after a pause.
     pub work_burst: u64,
+    /// Bytes of events stored.
+    pub stored_bytes: u64,
+    /// Threads stored, those in the trash included.
+    pub threads: u64,
 }
 
 impl Quotas {
@@ -101,6 +105,8 @@ impl Quotas {
         append_byte_burst: 0,
         work_per_second: 0,
         work_burst: 0,
+        stored_bytes: 0,
+        threads: 0,
     };
     /// Default quotas of an untrusted client.
     pub const STRANGER: Self = Self {
@@ -112,6 +118,8 @@ impl Quotas {
         append_byte_burst: USER_APPEND_BYTE_BURST,
         work_per_second: USER_WORK_PER_SECOND,
         work_burst: USER_WORK_BURST,
+        stored_bytes: USER_STORED_BYTES,
+        threads: USER_THREADS,
     };
 }
 
@@ -133,6 +141,8 @@ macro_rules! limits {
             ProjectWork,
             /// Seconds for which a fold, scan or search waits for its next slice.
             WorkWaitSeconds,
+            /// Free bytes of the file system with the data.
+            StorageFree,
         }
 
         impl Limit {
@@ -145,6 +155,7 @@ macro_rules! limits {
                 Self::UserWork,
                 Self::ProjectWork,
                 Self::WorkWaitSeconds,
+                Self::StorageFree,
             ];
 
             /// Name of the limit in project settings and in refusals.
@@ -157,6 +168,7 @@ macro_rules! limits {
                     Self::UserWork => "userWork",
                     Self::ProjectWork => "projectWork",
                     Self::WorkWaitSeconds => "workWaitSeconds",
+                    Self::StorageFree => "storageFreeBytes",
                 }
             }
         }
@@ -203,6 +215,10 @@ limits! {
     UserWorkRate user_work_per_second "userWorkPerSecond" user.work_per_second;
     /// Units of work of one user accepted at once after a pause.
     UserWorkBurst user_work_burst "userWorkBurst" user.work_burst;
+    /// Bytes of events that one user may have stored.
+    UserStoredBytes user_stored_bytes "userStoredBytes" user.stored_bytes;
+    /// Threads that one user may have stored, those in the trash included.
+    UserThreads user_threads "userThreads" user.threads;
     /// Requests a second of one project, frames of sockets included.
     ProjectRequests project_requests_per_second "projectRequestsPerSecond" project.requests_per_second;
     /// Requests of one project accepted at once after a pause.
@@ -219,6 +235,10 @@ limits! {
     ProjectWorkRate project_work_per_second "projectWorkPerSecond" project.work_per_second;
     /// Units of work of one project accepted at once after a pause.
     ProjectWorkBurst project_work_burst "projectWorkBurst" project.work_burst;
+    /// Bytes of events that one project may have stored.
+    ProjectStoredBytes project_stored_bytes "projectStoredBytes" project.stored_bytes;
+    /// Threads that one project may have stored, those in the trash included.
+    ProjectThreads project_threads "projectThreads" project.threads;
 }
 
 impl ProjectLimits {
@@ -233,6 +253,8 @@ impl ProjectLimits {
             append_byte_burst: self.user_append_byte_burst.unwrap_or(quotas.append_byte_burst),
             work_per_second: self.user_work_per_second.unwrap_or(quotas.work_per_second),
             work_burst: self.user_work_burst.unwrap_or(quotas.work_burst),
+            stored_bytes: self.user_stored_bytes.unwrap_or(quotas.stored_bytes),
+            threads: self.user_threads.unwrap_or(quotas.threads),
         }
     }
 }
@@ -266,10 +288,15 @@ mod tests {
         let names: std::collections::HashSet<_> = Limit::ALL.iter().map(|limit| limit.as_str()).collect();
         assert_eq!(names.len(), Limit::ALL.len());
         for limit in Limit::ALL {
-            // Memory and the queue of work are limited by the node, so their limits are no project settings.
+            // Memory, the queue of work and the free storage are limits of the node, so they are no project settings.
             let of_a_project = !matches!(
                 limit,
-                Limit::BodyMemory | Limit::Memory | Limit::UserWork | Limit::ProjectWork | Limit::WorkWaitSeconds
+                Limit::BodyMemory
+                    | Limit::Memory
+                    | Limit::UserWork
+                    | Limit::ProjectWork
+                    | Limit::WorkWaitSeconds
+                    | Limit::StorageFree
             );
             let setting = format!("{{\"{limit}\":1}}");
             assert_eq!(serde_json::from_str::<ProjectLimits>(&setting).is_ok(), of_a_project, "{limit}");

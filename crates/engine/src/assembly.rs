@@ -23,7 +23,7 @@ use crate::{
     directory::Directory,
     health,
     lifecycle::Lifecycle,
-    limits::{FairQueue, MemoryBudget, Quota},
+    limits::{FairQueue, MemoryBudget, Quota, StoredBytes, free_space},
     lineage,
     metrics::Metrics,
     nodes,
@@ -31,7 +31,7 @@ use crate::{
     removals::Removals,
     runs::{self, close, heartbeats, lock_guard, reaper},
     subscription::Hub,
-    upkeep::{clock_guard, feed_writer, jobs, retention, rings, run_notices, snapshots, sweeps},
+    upkeep::{clock_guard, feed_writer, jobs, retention, rings, run_notices, snapshots, sweeps, usage},
     usecases::{annotations, threads, trash, users},
     wakeups,
 };
@@ -40,12 +40,14 @@ impl Service {
     /// Starts the background tasks. Must be called inside a tokio runtime. No other function knows all parts of the
     /// engine.
     pub fn start(ports: Ports) -> Self {
-        let Ports { store, clock: machine, lock, bus, witness, timing, limits, node_name } = ports;
+        let Ports { store, clock: machine, lock, bus, witness, timing, limits, node_name, space } = ports;
         let clock = store.clock().clone();
         let (lifecycle, metrics, quota) = (Lifecycle::default(), Metrics::new(), Quota::new(limits));
         let cores = thread::available_parallelism().map_or(WORK_SLOTS, usize::from);
         let memory = MemoryBudget::new(limits.memory, limits.body_memory);
         let queue = FairQueue::new(cores.max(WORK_SLOTS), quota.clone());
+        let free = free_space::FreeSpace::default();
+        let stored = StoredBytes::new(store.clone(), quota.clone(), free.clone());
         let node = NodeId::generate();
         let hub = Arc::new(Hub::new(metrics.clone(), memory.clone()));
         let directory = Directory::new(store.clone());
@@ -71,6 +73,7 @@ impl Service {
                 Box::new(wakeups::TellOthers(bus.clone())),
                 Box::new(lock_guard.clone()),
                 Box::new(LogCounters(metrics.clone())),
+                Box::new(stored.clone()),
                 Box::new(snapshots),
                 Box::new(notices.clone()),
                 Box::new(feed_writer.clone()),
@@ -145,6 +148,7 @@ impl Service {
             commits,
             guard: guard.clone(),
             retention: retention.clone(),
+            stored: stored.clone(),
         });
         let (in_store, counts, life) = (store.clone(), metrics.clone(), lifecycle.clone());
         let node_beats =
@@ -176,6 +180,10 @@ impl Service {
         }
         lifecycle.supervise("jobs::measure", jobs::measure(job_work));
         lifecycle.supervise("sweeps::run", sweeps::run(store.clone(), clock.clone(), life()));
+        lifecycle.supervise("usage::run", usage::run(store.clone(), stored.clone(), life()));
+        if let Some(space) = space {
+            lifecycle.supervise("free_space::run", free_space::run(free, space, life()));
+        }
         lifecycle.supervise("cutoffs::run", cutoffs::run(cutoffs.clone(), life()));
         lifecycle.supervise("trail::run", trail::run(trail.clone(), life()));
         let credential_sweep = Arc::new(CredentialSweep {
@@ -204,6 +212,7 @@ impl Service {
                 listeners: listeners.clone(),
                 lifecycle: lifecycle.clone(),
                 queue: queue.clone(),
+                stored: stored.clone(),
             }),
         };
         let trash = Trash {
@@ -225,6 +234,7 @@ impl Service {
                 feed_writer,
                 hub: hub.clone(),
                 quota: quota.clone(),
+                stored: stored.clone(),
                 metrics: metrics.clone(),
                 listeners: listeners.clone(),
                 lifecycle: lifecycle.clone(),
@@ -268,6 +278,7 @@ impl Service {
             deps: Arc::new(annotations::AnnotationDeps {
                 store: store.clone(),
                 directory,
+                stored: stored.clone(),
                 lifecycle: lifecycle.clone(),
             }),
         };
@@ -284,6 +295,7 @@ impl Service {
             users,
             trash,
             quota,
+            stored,
             queue,
             memory,
             hub,

@@ -49,7 +49,7 @@ use crate::{
     },
     commit::committer,
     lifecycle::Lifecycle,
-    limits::{FairQueue, MemoryBudget, Quota},
+    limits::{FairQueue, MemoryBudget, Quota, SpaceProbe, StoredBytes},
     metrics::{GaugeSnapshot, Metrics},
     subscription::Hub,
     upkeep::{retention, run_notices},
@@ -116,6 +116,8 @@ pub struct Ports {
     pub limits: Limits,
     /// Name of the machine, for people.
     pub node_name: String,
+    /// Space of the file system with the data, if the store is on one of this machine.
+    pub space: Option<SpaceProbe>,
 }
 
 /// Lease and renewal of run locks.
@@ -138,7 +140,7 @@ impl Ports {
     pub fn alone(store: DynStore, clock: Clock) -> Self {
         let (lock, bus) = (Arc::new(LocalLock::default()), LocalBus::default().join());
         let (timing, limits, node_name) = (LockTiming::default(), Limits::default(), String::new());
-        Self { store, clock, lock, bus, witness: None, timing, limits, node_name }
+        Self { store, clock, lock, bus, witness: None, timing, limits, node_name, space: None }
     }
 }
 
@@ -169,6 +171,8 @@ pub struct Service {
     pub trash: Trash,
     /// Quotas of users and projects.
     pub quota: Quota,
+    /// Sums of what users and projects have stored.
+    pub stored: StoredBytes,
     /// Queue of the work of clients: folds, scans and searches.
     pub queue: FairQueue,
     /// Memory that requests, responses, messages and folds share.
@@ -245,6 +249,9 @@ impl Service {
         self.drain();
         self.lifecycle.stopping.cancel();
         self.lifecycle.join().await;
+        if let Err(error) = self.stored.flush().await {
+            tracing::warn!(%error, "cannot write how much was stored; the daily count finds it");
+        }
     }
 
     /// State of this node, at most a moment old.
@@ -296,6 +303,7 @@ impl Service {
             redis: readiness.redis.map(RedisState::checks),
             draining: readiness.leaving,
             memory: self.memory.held().map(|(kind, bytes)| (kind.as_str(), bytes)),
+            storage_free: self.stored.free(),
         })
     }
 }

@@ -191,6 +191,9 @@ problem_types! {
     /// A limit of the user, the project or the node is reached.
     RateLimited = "rate-limited", TOO_MANY_REQUESTS, "Rate limit exceeded", true,
         "Wait for the time in Retry-After, then send the same request again.";
+    /// The user or the project has stored as much as the limit allows, or the server has little space left for its data.
+    StorageFull = "storage-full", INSUFFICIENT_STORAGE, "Storage full", false,
+        "Delete threads, or have an admin raise `limit` in the settings of the project (0: no limit). Reading, deleting, and ending or stopping a run remain possible. With `storageFreeBytes`, the operator has to make space.";
     /// The socket has as many subscriptions as the limit allows.
     TooManySubscriptions = "too-many-subscriptions", CONFLICT, "Subscription limit exceeded", false,
         "Unsubscribe from a thread that is not needed, or open another socket.";
@@ -446,6 +449,11 @@ impl From<Limited> for Problem {
         let kind = match limited.limit {
             Limit::Subscriptions => ProblemType::TooManySubscriptions,
             Limit::BodyMemory | Limit::Memory | Limit::WorkWaitSeconds => ProblemType::Busy,
+            Limit::UserStoredBytes
+            | Limit::UserThreads
+            | Limit::ProjectStoredBytes
+            | Limit::ProjectThreads
+            | Limit::StorageFree => ProblemType::StorageFull,
             Limit::UserWork
             | Limit::ProjectWork
             | Limit::UserRequests

@@ -25,6 +25,9 @@ pub enum JobKind {
     Retention,
     /// Stands for a step of the store's clock: put when the step is noticed. Until it is due, retention does nothing.
     ClockStep,
+    /// Counts what users and projects have stored, those whose last count is a day old: put at the start of a node, and due
+    /// again after each pass.
+    Usage,
 }
 
 /// Subject of a job.
@@ -34,7 +37,7 @@ pub enum JobSubject {
     Thread(ThreadKey),
     /// A project: of retention.
     Project(ProjectId),
-    /// The store as a whole: of a step of its clock.
+    /// The store as a whole: of a step of its clock, and of the counts.
     Store,
 }
 
@@ -69,7 +72,7 @@ pub enum PutJob {
 
 impl JobKind {
     /// All kinds, in no particular order.
-    pub const ALL: [Self; 5] = [Self::Seal, Self::Pack, Self::Purge, Self::Retention, Self::ClockStep];
+    pub const ALL: [Self; 6] = [Self::Seal, Self::Pack, Self::Purge, Self::Retention, Self::ClockStep, Self::Usage];
 
     /// Stable name of the kind, in the store and in metrics.
     pub fn name(self) -> &'static str {
@@ -79,6 +82,7 @@ impl JobKind {
             Self::Purge => "purge",
             Self::Retention => "retention",
             Self::ClockStep => "clock-step",
+            Self::Usage => "usage",
         }
     }
 
@@ -87,7 +91,7 @@ impl JobKind {
         match self {
             Self::Seal | Self::Pack | Self::Purge => Some(JobSubject::Thread(ThreadKey(text.parse().ok()?))),
             Self::Retention => Some(JobSubject::Project(ProjectId::new(text).ok()?)),
-            Self::ClockStep => Some(JobSubject::Store),
+            Self::ClockStep | Self::Usage => Some(JobSubject::Store),
         }
     }
 }

@@ -52,6 +52,7 @@ pub mod sqlite;
 pub mod status;
 pub mod transfer;
 pub mod trash;
+pub mod usage;
 pub mod verification;
 
 pub use annotations::AnnotationStore;
@@ -77,4 +78,5 @@ pub use transfer::{
     AnnotatedThread, ExportStore, FeedImage, MovedThread, Published, StagedPart, StagedRow, Staging, TransferStore,
 };
 pub use trash::{HoldStore, Restoration, RetentionHold, TrashStore};
+pub use usage::UsageStore;
 pub use verification::{KeyedTable, ListedThread, StoredEntry, VerifyStore};

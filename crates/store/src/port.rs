@@ -26,6 +26,7 @@ use crate::{
     snapshots::SnapshotStore,
     status::StatusStore,
     trash::{HoldStore, TrashStore},
+    usage::UsageStore,
 };
 
 /// Threads and their metadata.
@@ -223,6 +224,7 @@ pub trait Store:
     + JobStore
     + TrashStore
     + HoldStore
+    + UsageStore
     + StatusStore
 {
 }
@@ -243,10 +245,7 @@ impl<T> Store for T where
         + JobStore
         + TrashStore
         + HoldStore
-        + HoldStore
-        + TrashStore
-        + HoldStore
-        + HoldStore
+        + UsageStore
         + StatusStore
 {
 }

@@ -47,6 +47,7 @@ export type ProblemSlug =
   | "run-exists"
   | "run-fenced"
   | "run-not-found"
+  | "storage-full"
   | "store-unavailable"
   | "thread-ambiguous"
   | "thread-deleted"

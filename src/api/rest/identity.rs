@@ -5,8 +5,8 @@ use std::time::Duration;
 use axum::{Json as Answer, extract::State, http::StatusCode};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use threadline_core::{Credential, ProjectSettings, Scopes, UserId};
-use threadline_engine::Erasure;
+use threadline_core::{Credential, ProjectSettings, Scopes, Usage, UsageOwner, UserId};
+use threadline_engine::{Erasure, ServiceError};
 use threadline_http::{
     auth::{AuthError, ChangedProject, Project},
     extract::{Caller, InProject, InUser, Json},
@@ -116,13 +116,38 @@ pub struct ProjectView {
     /// `sealed` if the secrets of the project's tokens are encrypted in the store, `unsealed` if it has them in clear text.
     #[schema(example = "sealed")]
     secrets: &'static str,
+    /// Data that the project has stored, as known to this node; absent in the list of projects.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    usage: Option<UsageView>,
+}
+
+/// Amount of stored data of an owner.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct UsageView {
+    /// Bytes of events, uncompressed.
+    bytes: u64,
+    /// Threads, those in the trash included.
+    threads: u64,
+}
+
+impl From<Usage> for UsageView {
+    fn from(usage: Usage) -> Self {
+        Self { bytes: usage.stored_bytes(), threads: usage.stored_threads() }
+    }
 }
 
 impl ProjectView {
     fn new(project: &Project) -> Self {
         let secrets = if project.sealed { "sealed" } else { "unsealed" };
-        Self { project_id: project.id.to_string(), settings: project.settings.clone(), secrets }
+        Self { project_id: project.id.to_string(), settings: project.settings.clone(), secrets, usage: None }
     }
+}
+
+/// A project, and what it has stored.
+async fn whole_view(state: &ApiState, project: &Project) -> Result<ProjectView, Problem> {
+    let usage = state.service.stored.held(&UsageOwner::project(&project.id)).await.map_err(ServiceError::from)?;
+    Ok(ProjectView { usage: Some(usage.into()), ..ProjectView::new(project) })
 }
 
 /// All projects.
@@ -150,7 +175,8 @@ pub async fn get_project(
     Caller(principal): Caller,
     InProject(id): InProject,
 ) -> Result<Answer<ProjectView>, Problem> {
-    Ok(Answer(ProjectView::new(&state.http.auth.project(&principal, &id).await?)))
+    let project = state.http.auth.project(&principal, &id).await?;
+    Ok(Answer(whole_view(&state, &project).await?))
 }
 
 /// Creates a project, or replaces its settings. For the operator.
@@ -175,7 +201,7 @@ pub async fn put_project(
 ) -> Result<(StatusCode, Answer<ProjectView>), Problem> {
     let ChangedProject { project, created } = state.http.auth.put_project(&principal, &id, settings).await?;
     let status = if created { StatusCode::CREATED } else { StatusCode::OK };
-    Ok((status, Answer(ProjectView::new(&project))))
+    Ok((status, Answer(whole_view(&state, &project).await?)))
 }
 
 /// A secret.

@@ -112,7 +112,8 @@ pub struct StreamParams {
     (status = 413, description = "Request body too large", body = ProblemDocument),
     (status = 415, description = "Unsupported media type", body = ProblemDocument),
     (status = 422, description = "Invalid event; the run was ended", body = ProblemDocument),
-    (status = 429, description = "Too many active runs", body = ProblemDocument)))]
+    (status = 429, description = "Too many active runs", body = ProblemDocument),
+    (status = 507, description = "Storage full", body = ProblemDocument)))]
 pub async fn start(
     State(state): State<ApiState>,
     Caller(principal): Caller,
@@ -224,7 +225,8 @@ pub struct WholeParams {
     (status = 409, description = "Active run conflict, or run driven by the server", body = ProblemDocument),
     (status = 413, description = "Request body too large", body = ProblemDocument),
     (status = 415, description = "Unsupported media type", body = ProblemDocument),
-    (status = 422, description = "Invalid event, or run stored with other events", body = ProblemDocument)))]
+    (status = 422, description = "Invalid event, or run stored with other events", body = ProblemDocument),
+    (status = 507, description = "Storage full", body = ProblemDocument)))]
 pub async fn append_complete_run(
     State(state): State<ApiState>,
     Caller(principal): Caller,
@@ -317,7 +319,8 @@ pub struct AppendParams {
     (status = 409, description = "Run already ended, run driven by the server, or gap in producerSeq", body = ProblemDocument),
     (status = 413, description = "Request body too large", body = ProblemDocument),
     (status = 415, description = "Unsupported media type", body = ProblemDocument),
-    (status = 422, description = "Invalid event, or conflicting producerSeq", body = ProblemDocument)))]
+    (status = 422, description = "Invalid event, or conflicting producerSeq", body = ProblemDocument),
+    (status = 507, description = "Storage full", body = ProblemDocument)))]
 pub async fn append(
     State(state): State<ApiState>,
     Caller(principal): Caller,

@@ -51,7 +51,8 @@ pub struct CreateBody {
     (status = 401, description = "Authentication required", body = ProblemDocument),
     (status = 409, description = "ID already in use", body = ProblemDocument),
     (status = 410, description = "Thread created with this Idempotency-Key and deleted", body = ProblemDocument),
-    (status = 413, description = "Request body too large", body = ProblemDocument)))]
+    (status = 413, description = "Request body too large", body = ProblemDocument),
+    (status = 507, description = "Storage full", body = ProblemDocument)))]
 pub async fn create(
     State(state): State<ApiState>,
     Caller(principal): Caller,

@@ -29,7 +29,7 @@ fn joins(node: &Value, found: &mut Vec<String>) {
 }
 
 /// Changes of several threads at once, which may walk over a table that has only a few rows. As it grows, Postgres looks again.
-const GROUPS: [&str; 8] = [
+const GROUPS: [&str; 9] = [
     "append a group",
     "append a group with ends",
     "heartbeat",
@@ -38,6 +38,7 @@ const GROUPS: [&str; 8] = [
     "claim of due runs",
     "take jobs",
     "trash",
+    "sums added",
 ];
 
 async fn check(url: &str, when: &str) {
@@ -103,6 +104,7 @@ async fn hot_statements_use_an_index() {
         INSERT INTO api_keys SELECT sha256(n::text::bytea), 'p' || n % 100, 'k' || n, '', 0 FROM generate_series(1, 2000) n;
         INSERT INTO socket_tickets SELECT sha256(n::text::bytea), '', n FROM generate_series(1, 20000) n;
         INSERT INTO audit (project, at, actor, action, facts) SELECT 'p' || n % 100, n, '', '', '{}' FROM generate_series(1, 20000) n;
+        INSERT INTO usage SELECT 'p' || n % 10, 'u' || n, n, 1, n FROM generate_series(1, 20000) n;
         INSERT INTO feed_entries SELECT 'p', user_id, id, key, key FROM threads ON CONFLICT DO NOTHING;
         VACUUM ANALYZE";
     for statement in many.split(';') {

@@ -23,6 +23,7 @@ use threadline_core::{
 use threadline_engine::{
     Ports, Service,
     cluster::{bus, lock::redis::RedisLock, redis_connection::RedisConnection, redis_servers::RedisServers},
+    limits::SpaceProbe,
 };
 use threadline_http::{
     egress::{EgressClient, EgressPolicy, Lookup, Network},
@@ -70,6 +71,8 @@ pub struct Options {
     pub naming: Option<TitleSettings>,
     /// The steps of a shutdown after [`Server::leave`].
     pub drain: DrainTimes,
+    /// What measures the file system with the data.
+    pub space: Option<SpaceProbe>,
 }
 
 impl Options {
@@ -91,6 +94,7 @@ impl Options {
             intercept: false,
             naming: Some(TitleSettings::default()),
             drain: DrainTimes::default(),
+            space: None,
         }
     }
 
@@ -205,11 +209,11 @@ impl Server {
 
     pub async fn over(store: DynStore, options: Options) -> Self {
         let Options { clock, key, patience, limits, origins, agents, agent_networks, lookup, agent_runs, .. } = options;
-        let (naming, drain) = (options.naming, options.drain);
+        let (naming, drain, space) = (options.naming, options.drain, options.space);
         let intercept = options.intercept.then(|| Arc::new(Intercept::new(store.clone(), Pane::default())));
         let store = intercept.clone().map_or(store, |intercept| intercept as DynStore);
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
-        let mut ports = Ports { limits, ..Ports::alone(store.clone(), clock.clone()) };
+        let mut ports = Ports { limits, space, ..Ports::alone(store.clone(), clock.clone()) };
         if let Backend::Production = options.backend {
             // Keys and channels of its own.
             let (redis, name) =
@@ -283,6 +287,11 @@ impl Server {
     /// Has retention do its work now.
     pub async fn retain(&self) {
         self.service.retain().await.expect("retention");
+    }
+
+    /// Has the node write now what it has stored for whom.
+    pub async fn write_sums(&self) {
+        self.service.stored.flush().await.expect("the sums");
     }
 
     /// Has the node remove old sign-outs and old entries of the audit log now.

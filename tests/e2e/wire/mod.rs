@@ -7,6 +7,7 @@ mod statuses;
 
 use std::{path::Path, process::Output, time::Duration};
 
+pub use statuses::STORING;
 use tokio::{process::Command, time};
 
 /// Runs a script with the Python that `scripts/setup.sh test` has made, and gives what it printed.

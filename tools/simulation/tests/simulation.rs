@@ -119,6 +119,7 @@ async fn serve(world: Arc<World>, node: usize) -> turmoil::Result {
         timing,
         limits: Limits::default(),
         node_name: node.to_string(),
+        space: None,
     };
     let app = App::over(port, ports, Some(KEY), Vec::new())?;
     // Timeouts of clients are shorter than usual, because a seed simulates only seconds.

@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use threadline_core::{
     AgentId, Annotation, ApiKey, AuditEntry, CreatedThread, Cutoff, Digest, Epoch, FeedHead, Fence, Footprint, KeyId,
     KeyUse, NewAnnotation, NewThread, Node, ProjectId, ReadFrom, Run, RunId, Seq, Thread, ThreadId, ThreadKey,
-    ThreadPatch, Timestamp, TrashPage, TrashPosition, UserId,
+    ThreadPatch, Timestamp, TrashPage, TrashPosition, Usage, UsageOwner, UserId,
 };
 use threadline_store::{
     ActiveHead, ActiveRuns, AgentStore, AnnotationStore, Append, Appended, Beat, Claimed, CloseOutcome, CloseWhen,
@@ -15,7 +15,7 @@ use threadline_store::{
     JobSubject, Lineage, LineageCause, LineageFence, LineageStore, ListThreads, LogPage, LogStore, Named, NewBeat,
     NodeStore, Packing, Purging, PutJob, Renewal, Renewed, Restoration, RetentionHold, RunStore, SecretForm,
     SecretName, SecretStore, Snapshot, SnapshotStore, StartOutcome, StartRun, StatusStore, StopOutcome, StoreClock,
-    StoreResult, StoreStatus, StoredProject, ThreadPage, ThreadStore, TrashStore, Unprojected,
+    StoreResult, StoreStatus, StoredProject, ThreadPage, ThreadStore, TrashStore, Unprojected, UsageStore,
 };
 
 /// A call of the store.
@@ -393,6 +393,22 @@ impl<P: Pass> AgentStore for Through<P> {
     }
     async fn delete_agent(&self, project: &ProjectId, id: &AgentId, entry: Option<&AuditEntry>) -> StoreResult<bool> {
         self.pass.pass(of("delete_agent", None), self.inner.delete_agent(project, id, entry)).await
+    }
+}
+
+#[async_trait]
+impl<P: Pass> UsageStore for Through<P> {
+    async fn usage(&self, owner: &UsageOwner) -> StoreResult<Option<Usage>> {
+        self.pass.pass(of("usage", None), self.inner.usage(owner)).await
+    }
+    async fn add_usage(&self, added: &[(ProjectId, UserId, Usage)]) -> StoreResult<Vec<(UsageOwner, Usage)>> {
+        self.pass.pass(of("add_usage", None), self.inner.add_usage(added)).await
+    }
+    async fn due_usage(&self, age: Duration, limit: usize) -> StoreResult<Vec<UsageOwner>> {
+        self.pass.pass(of("due_usage", None), self.inner.due_usage(age, limit)).await
+    }
+    async fn count_usage(&self, owner: &UsageOwner) -> StoreResult<Usage> {
+        self.pass.pass(of("count_usage", None), self.inner.count_usage(owner)).await
     }
 }
 

@@ -138,8 +138,10 @@ operation_errors! {
         LogReplaced(replaced: ReplacedLog),
         Forbidden(scope: Scope),
         RunNotYours,
+        Limited(limited: Limited),
         Store(error: StoreError),
     }
+    from RoomError { Limited(limited), Store(error) }
     from EndRunError { Forbidden(scope), RunNotYours, ThreadNotFound, ThreadAmbiguous, RunNotFound, RunDriven { thread, run }, LogReplaced(replaced), Store(error) }
     from LookupError { ThreadNotFound, ThreadAmbiguous, Store(error) }
     from HeartbeatError {
@@ -224,7 +226,7 @@ operation_errors! {
         Forbidden(scope), RunNotYours,
         ThreadNotFound, ThreadAmbiguous, RunNotFound, RunDriven { thread, run }, RunFenced(run), ProducerSeqGap { expected },
         ProducerSeqConflict { producer_seq }, InvalidRequest(detail), Draining, OutcomeUnknown, LogReplaced(replaced),
-        Store(error),
+        Limited(limited), Store(error),
     }
     from InvalidRequestError { InvalidRequest(detail) }
 
@@ -283,7 +285,9 @@ operation_errors! {
         ThreadNotFound, ThreadAmbiguous, RunActive(active), RunDriven { thread, run }, ProducerSeqConflict { producer_seq },
         Limited(limited), Draining, LogReplaced(replaced), Store(error),
     }
-    from CreateThreadError { ThreadAmbiguous, ThreadExists, ThreadDeleted, InvalidRequest(detail), Draining, Store(error) }
+    from CreateThreadError {
+        ThreadAmbiguous, ThreadExists, ThreadDeleted, InvalidRequest(detail), Limited(limited), Draining, Store(error),
+    }
     from EditThreadError {
         ThreadNotFound, ThreadAmbiguous, InvalidRequest(detail), Draining, LogReplaced(replaced), Store(error),
     }
@@ -297,11 +301,13 @@ operation_errors! {
         ThreadAmbiguous, ThreadExists,
         ThreadDeleted,
         InvalidRequest(detail: String),
+        Limited(limited: Limited),
         Draining,
         Store(error: StoreError),
     }
     from DrainingError { Draining }
     from InvalidRequestError { InvalidRequest(detail) }
+    from RoomError { Limited(limited), Store(error) }
 
     /// Error of editing a thread.
     enum EditThreadError {
@@ -327,7 +333,8 @@ operation_errors! {
     from DrainingError { Draining }
 
     /// Error of writing an annotation.
-    enum ChangeThreadError { ThreadNotFound, ThreadAmbiguous, Draining, Store(error: StoreError) }
+    enum ChangeThreadError { ThreadNotFound, ThreadAmbiguous, Limited(limited: Limited), Draining, Store(error: StoreError) }
+    from RoomError { Limited(limited), Store(error) }
     from LookupError { ThreadNotFound, ThreadAmbiguous, Store(error) }
     from DrainingError { Draining }
 

@@ -11,6 +11,7 @@ mod jobs;
 mod lineage;
 mod process;
 mod register;
+mod snapshot;
 #[cfg(test)]
 mod tests;
 
@@ -33,6 +34,7 @@ use prometheus_client::{
 };
 pub use register::GaugeGuard;
 use register::Register;
+pub use snapshot::GaugeSnapshot;
 
 /// Media type of [`Metrics::text`].
 pub const MEDIA_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -208,30 +210,12 @@ pub struct Names {
     pub dropped: Counter,
 }
 
-/// Values read on demand, for each output of the metrics.
-#[derive(Debug, Default, Clone, Copy)]
-pub struct GaugeSnapshot {
-    /// Open connections, sockets included.
-    pub connections: usize,
-    /// Appends that wait for a group commit.
-    pub commit_queue: usize,
-    /// Threads with followers on this node.
-    pub topics: usize,
-    /// True if the store responds.
-    pub store_up: bool,
-    /// Checks of Redis by their names, with their results; `None` if Redis is not configured.
-    pub redis: Option<[(&'static str, bool); 3]>,
-    /// True while the node is shutting down.
-    pub draining: bool,
-    /// Bytes of memory held, by kind.
-    pub memory: [(&'static str, usize); crate::limits::MemoryKind::ALL.len()],
-}
-
 #[derive(Debug)]
 struct LevelGauges {
     connections: Gauge,
     commit_queue: Gauge,
     topics: Gauge,
+    storage_free: Family<[(&'static str, &'static str); 1], Gauge>,
     draining: Gauge,
     memory: Family<[(&'static str, &'static str); 1], Gauge>,
     up: Family<[(&'static str, &'static str); 1], Gauge>,
@@ -315,6 +299,11 @@ impl Metrics {
                 connections: all.gauge("connections", "Open connections, sockets included"),
                 commit_queue: all.gauge("commit_queue_appends", "Appends waiting for a group commit"),
                 topics: all.gauge("followed_threads", "Threads followed on this node"),
+                storage_free: all.add(
+                    "storage_free_bytes",
+                    "Free bytes of the file system with the data directory",
+                    Family::default(),
+                ),
                 draining: all.gauge("draining", "1 while the node is shutting down"),
                 memory: all.add("memory_bytes", "Bytes of the shared memory that are held, by kind", Family::default()),
                 up: all.add("dependency_up", "1 if the dependency responds", Family::default()),
@@ -397,6 +386,12 @@ impl Metrics {
         level(&gauges.topics, now.topics);
         for (kind, bytes) in now.memory.iter().filter(|(kind, _)| !kind.is_empty()) {
             level(&gauges.memory.get_or_create(&[("kind", kind)]), *bytes);
+        }
+        if let Some(bytes) = now.storage_free {
+            level(
+                &gauges.storage_free.get_or_create(&[("directory", "data")]),
+                usize::try_from(bytes).unwrap_or(usize::MAX),
+            );
         }
         level(&gauges.draining, now.draining.into());
         level(&gauges.up.get_or_create(&[("dependency", "store")]), now.store_up.into());

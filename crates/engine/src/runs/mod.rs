@@ -35,7 +35,7 @@ use crate::{
     },
     directory::{Attempt, Directory},
     lifecycle::Lifecycle,
-    limits::Quota,
+    limits::{Quota, StoredBytes},
     metrics::Metrics,
     records::{ThreadAt, ThreadRef},
     runs::{
@@ -78,6 +78,7 @@ pub(crate) struct RunDeps {
     pub feed_writer: Arc<FeedWriter>,
     pub hub: Arc<Hub>,
     pub quota: Quota,
+    pub stored: StoredBytes,
     pub metrics: Metrics,
     pub listeners: Listeners,
     pub lifecycle: Lifecycle,
@@ -122,6 +123,10 @@ impl Runs {
             authority::may_produce(principal, Some(&events))?;
         }
         let (thread, fence) = self.find(writer, principal, at, run).await?;
+        // A run of the server goes on to its end, within its own limits.
+        if writer == Writer::Producer {
+            self.check_append(principal, &thread, run, producer_seq, &events).await?;
+        }
         let (reply, receipt) = oneshot::channel();
         let reply = CommitReply::one(reply);
         let request = Request { thread, run: run.clone(), fence, epoch: at.epoch, producer_seq, events, reply };

@@ -217,6 +217,7 @@ impl Runs {
         tail: ExpectTail,
         deadline: time::Instant,
     ) -> Result<StartAttempt, StartError> {
+        self.check_storage(principal, thread, id).await?;
         if !matches!(request.opening, Opening::Complete(_)) {
             return self.start_locked(principal, thread, id, request, tail).await;
         }

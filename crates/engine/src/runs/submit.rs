@@ -20,6 +20,8 @@ pub struct RunRef {
     thread: Arc<ThreadRef>,
     run: RunId,
     fence: Fence,
+    /// Principal whose storage the appends fill.
+    principal: Arc<Principal>,
     /// True if the principal may answer interrupts with the events that it appends.
     answers: bool,
     /// Value of [`Directory::forgotten`](crate::directory::Directory::forgotten) at the time of the lookup.
@@ -49,7 +51,7 @@ impl Runs {
         let as_of = self.deps.directory.forgotten();
         let (thread, fence) = self.find(Writer::Producer, principal, thread.into(), run).await?;
         let answers = principal.scopes.contains(Scope::Approve);
-        Ok(RunRef { thread, run: run.clone(), fence, answers, as_of })
+        Ok(RunRef { thread, run: run.clone(), fence, principal: Arc::new(principal.clone()), answers, as_of })
     }
 
     /// True if a new lookup of the run would give the same result.
@@ -66,6 +68,9 @@ impl Runs {
             && let Err(denied) = authority::refuse_answers(&events)
         {
             return reply.send(Err(denied.into()));
+        }
+        if let Err(refused) = self.check_append(&run.principal, &run.thread, &run.run, producer_seq, &events).await {
+            return reply.send(Err(refused.into()));
         }
         let (thread, fence, run) = (run.thread.clone(), run.fence, run.run.clone());
         // A request that is not queued is dropped, and its drop sends the answer.

@@ -9,7 +9,7 @@ use threadline_core::{
     ProjectId, ThreadKey,
     limits::{
         JOB_BATCH, JOB_INTERVAL, JOB_LEVELS_INTERVAL, JOB_SLICE, JOB_TRIES, PACK_ACTIVE, PACK_IDLE, PACK_REST,
-        PURGE_ROWS, RETENTION_INTERVAL, SEAL_REST,
+        PURGE_ROWS, RETENTION_INTERVAL, SEAL_REST, USAGE_AGE, USAGE_BATCH, USAGE_INTERVAL, USAGE_REST,
     },
 };
 use threadline_store::{DynStore, Job, JobEnd, JobKind, JobSubject, Packing, Purging, StoreResult};
@@ -18,6 +18,7 @@ use tokio::time::{self, Instant};
 use crate::{
     commit::pipeline::CommitCount,
     lifecycle::Lifecycle,
+    limits::StoredBytes,
     metrics::Metrics,
     upkeep::{
         clock_guard::ClockGuard,
@@ -34,6 +35,7 @@ pub(crate) struct JobWork {
     pub commits: CommitCount,
     pub guard: Arc<ClockGuard>,
     pub retention: Arc<Retention>,
+    pub stored: StoredBytes,
 }
 
 /// Loop that carries out the jobs of a kind. Kinds have a loop each, so that none waits for a long job of another.
@@ -73,6 +75,7 @@ async fn carry_out(work: &JobWork, job: &Job) -> JobEnd {
         // The job has held retention back by waiting, and has no other work.
         (JobKind::ClockStep, _) => Ok(JobEnd::Done),
         (JobKind::Retention, JobSubject::Project(project)) => retain(work, project).await,
+        (JobKind::Usage, _) => count_usage(work).await,
         (JobKind::Seal | JobKind::Pack | JobKind::Purge | JobKind::Retention, _) => Ok(JobEnd::Done),
     };
     match done {
@@ -177,6 +180,27 @@ async fn retain(work: &JobWork, project: &ProjectId) -> StoreResult<JobEnd> {
         Swept::Partly => JobEnd::Later(Duration::ZERO),
         Swept::NoRetention => JobEnd::Done,
     })
+}
+
+/// Counts the sums of stored data whose last count is old.
+async fn count_usage(work: &JobWork) -> StoreResult<JobEnd> {
+    let slice = Slice::begin();
+    // Sums that this node has not written would count twice.
+    work.stored.flush().await?;
+    loop {
+        let due = work.store.due_usage(USAGE_AGE, USAGE_BATCH).await?;
+        for owner in &due {
+            let (begun, commits) = (Instant::now(), work.commits.load(Ordering::Relaxed));
+            work.stored.count(owner).await?;
+            rest(work, begun, commits, USAGE_REST).await;
+            if slice.is_over(work) {
+                return Ok(JobEnd::Later(Duration::ZERO));
+            }
+        }
+        if due.len() < USAGE_BATCH {
+            return Ok(JobEnd::Later(USAGE_INTERVAL));
+        }
+    }
 }
 
 /// Loop that measures how far behind the jobs are.

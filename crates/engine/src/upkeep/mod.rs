@@ -8,3 +8,4 @@ pub(crate) mod rings;
 pub(crate) mod run_notices;
 pub(crate) mod snapshots;
 pub(crate) mod sweeps;
+pub(crate) mod usage;

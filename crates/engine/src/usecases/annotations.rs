@@ -9,6 +9,7 @@ use crate::{
     ChangeThreadError, ListCursor, Page, PageError,
     directory::{Attempt, Directory},
     lifecycle::Lifecycle,
+    limits::{StoredBytes, Storing},
     records::ThreadRef,
 };
 
@@ -22,6 +23,7 @@ pub struct Annotations {
 pub(crate) struct AnnotationDeps {
     pub store: Arc<dyn AnnotationStore>,
     pub directory: Directory,
+    pub stored: StoredBytes,
     pub lifecycle: Lifecycle,
 }
 
@@ -34,6 +36,7 @@ impl Annotations {
         annotation: NewAnnotation,
     ) -> Result<bool, ChangeThreadError> {
         self.deps.lifecycle.refuse_if_draining()?;
+        self.deps.stored.admit(principal, Storing::Words).await?;
         let annotation = &annotation;
         let put = move |thread: Arc<ThreadRef>| async move {
             Ok(self.deps.store.put_annotation(thread.key, annotation.clone()).await?.into())

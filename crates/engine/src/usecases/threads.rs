@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::{Map, Value};
 use threadline_core::{
     AgentId, CreatedThread, FeedCursor, ListOrder, ListPosition, NameSearch, NameSource, NewThread, Principal, Seq,
-    Thread, ThreadId, ThreadPatch, UserId,
+    Thread, ThreadId, ThreadPatch, Usage, UserId,
     limits::{MAX_PAGE, SEARCH_BYTES, SEARCH_ROWS, SEARCHED_ROW_BYTES},
 };
 use threadline_store::{DynStore, ListThreads, StoreError, ThreadPage};
@@ -15,7 +15,7 @@ use crate::{
     after_commit::Listeners,
     directory::{self, Directory},
     lifecycle::Lifecycle,
-    limits::FairQueue,
+    limits::{FairQueue, StoredBytes, Storing},
     records::{ThreadAt, ThreadRef, acting_user},
     upkeep::feed_writer::FeedWriter,
     usecases::thread_fields::{canonical, check_metadata, check_name, fingerprint, merged},
@@ -85,6 +85,7 @@ pub(crate) struct ThreadDeps {
     pub listeners: Listeners,
     pub lifecycle: Lifecycle,
     pub queue: FairQueue,
+    pub stored: StoredBytes,
 }
 
 impl Threads {
@@ -119,7 +120,16 @@ impl Threads {
         if requested && self.deps.store.was_request_deleted(&project, &id).await? {
             return Err(CreateThreadError::ThreadDeleted);
         }
+        if let Err(refused) = self.deps.stored.admit(principal, Storing::Thread).await
+            // A repeated request gets the same answer as before.
+            && self.deps.store.thread_of(&project, &user, &id).await?.is_none()
+        {
+            return Err(refused.into());
+        }
         let CreatedThread { thread, created } = self.deps.store.create_thread(new).await?;
+        if created {
+            self.deps.stored.note(&thread.project, &thread.user, Usage { bytes: 0, threads: 1 });
+        }
         // The thread may have been deleted between the two statements.
         if created && requested && self.deps.store.was_request_deleted(&project, &id).await? {
             self.deps.store.delete_thread(thread.key, None).await?;

@@ -1,4 +1,5 @@
--- Removes the rest of a feed. Locks purged tombstones first, then the feed's head, in the order of the pump. The head
+-- Removes the rest of a feed, and the sum of the user's stored data. Locks purged tombstones first, then the feed's head, in
+-- the order of the pump, and then the sums. The head
 -- must be the one in the statement's snapshot: a pump that the statement waited for has put entries that the snapshot
 -- lacks, and positions that would be given twice. In this case no part of the feed is removed. Returns whether all of
 -- it is.
@@ -22,6 +23,12 @@ WITH seen AS MATERIALIZED (
   RETURNING f.head
 ), entries AS (
   DELETE FROM feed_entries AS e USING head WHERE e.project = $1 AND e.user_id = $2
+), spent AS (
+  DELETE FROM usage AS u WHERE u.project = $1 AND u.owner = $2 AND (SELECT count(*) FROM head) >= 0
+  RETURNING u.bytes, u.threads
+), rest AS (
+  UPDATE usage AS u SET bytes = u.bytes - s.bytes, threads = u.threads - s.threads FROM spent s
+  WHERE u.project = $1 AND u.owner = ''
 )
 SELECT (SELECT count(*) FROM seen) = (SELECT count(*) FROM head)
   AND (SELECT count(*) FROM dead) = (

@@ -1,4 +1,4 @@
--- Removes the last rows of a deleted thread. Applies only once no row is left that another node is still removing.
+-- Removes the last rows of a deleted thread, and takes the thread from the sums of its user and its project. Applies only once no row is left that another node is still removing.
 -- The tombstone stays until the feed has the deletion; then the pump removes it. The jobs go with the tombstone: a pump
 -- that the statement waited for may have changed it, so that neither part applies, and the next step finds it.
 -- Caller: purge_thread in src/postgres/threads.rs
@@ -18,14 +18,21 @@ WITH empty AS MATERIALIZED (
 ), fed AS (
   DELETE FROM threads t USING empty e
   WHERE t.key = e.key AND t.deleted = 1 AND t.version = t.fed_version
-  RETURNING t.key
+  RETURNING t.key, t.project, t.user_id
 ), left_over AS (
   UPDATE threads AS t SET deleted = 2 FROM empty e
   WHERE t.key = e.key AND t.deleted = 1 AND t.version > t.fed_version
-  RETURNING t.key
+  RETURNING t.key, t.project, t.user_id
 ), buried AS (
-  SELECT key FROM fed UNION ALL SELECT key FROM left_over
+  SELECT key, project, user_id FROM fed UNION ALL SELECT key, project, user_id FROM left_over
 ), jobs_gone AS (
   DELETE FROM jobs j USING buried b WHERE j.kind = ANY ('{seal,pack,purge}'::text[]) AND j.ref = b.key::text
+), spent AS (
+  INSERT INTO usage AS u (project, owner, bytes, threads, checked_at)
+  SELECT b.project, o.owner, 0, -1, 0 FROM buried b
+  CROSS JOIN LATERAL (VALUES (b.user_id), ('')) AS o (owner)
+  ORDER BY o.owner = ''
+  ON CONFLICT (project, owner)
+  DO UPDATE SET bytes = u.bytes + excluded.bytes, threads = u.threads + excluded.threads
 )
 SELECT count(*) FROM buried

@@ -63,9 +63,16 @@ c AS MATERIALIZED (SELECT coalesce($1::bigint, (extract(epoch FROM clock_timesta
     $36::bigint, $37::bigint, $37, $38::text, $39::bigint, c.now, 3, $41::boolean
   FROM c
   WHERE $2::bigint IS NULL
-  RETURNING key
+  RETURNING key, project, user_id
 ), queued AS (
   INSERT INTO jobs (kind, ref, due_at) SELECT 'purge', place.key::text, c.now + $40::bigint FROM place CROSS JOIN c
+), counted AS (
+  INSERT INTO usage AS u (project, owner, bytes, threads, checked_at)
+  SELECT place.project, o.owner, (SELECT coalesce(sum(raw), 0) FROM unnest($22::bigint[]) AS raw), 1, 0 FROM place
+  CROSS JOIN LATERAL (VALUES (place.user_id), ('')) AS o (owner)
+  ORDER BY o.owner = ''
+  ON CONFLICT (project, owner)
+  DO UPDATE SET bytes = u.bytes + excluded.bytes, threads = u.threads + excluded.threads
 ),
 -- <fragment part>
 brought AS (

@@ -32,7 +32,15 @@ WITH
 c AS MATERIALIZED (SELECT coalesce($1::bigint, (extract(epoch FROM clock_timestamp()) * 1000)::bigint) AS now)
 -- </fragment>
 , place AS (
-  UPDATE threads AS t SET sort_at = c.now FROM c WHERE t.key = $2::bigint AND t.deleted = 3 RETURNING t.key
+  UPDATE threads AS t SET sort_at = c.now FROM c WHERE t.key = $2::bigint AND t.deleted = 3
+  RETURNING t.key, t.project, t.user_id
+), counted AS (
+  INSERT INTO usage AS u (project, owner, bytes, threads, checked_at)
+  SELECT place.project, o.owner, (SELECT coalesce(sum(raw), 0) FROM unnest($22::bigint[]) AS raw), 0, 0 FROM place
+  CROSS JOIN LATERAL (VALUES (place.user_id), ('')) AS o (owner)
+  ORDER BY o.owner = ''
+  ON CONFLICT (project, owner)
+  DO UPDATE SET bytes = u.bytes + excluded.bytes, threads = u.threads + excluded.threads
 ),
 -- <fragment part>
 brought AS (

@@ -235,7 +235,9 @@ impl ErasureStore for MemoryStore {
     }
 
     async fn forget_user(&self, project: &ProjectId, user: &UserId) -> StoreResult<()> {
-        self.state().feeds.remove(&(project.clone(), user.clone()));
+        let state = &mut *self.state();
+        state.feeds.remove(&(project.clone(), user.clone()));
+        state.forget_usage(project, user);
         Ok(())
     }
 }

@@ -31,6 +31,7 @@ impl State {
             identity: Default::default(),
             nodes: Default::default(),
             jobs: Default::default(),
+            usage: Default::default(),
         }
     }
 

@@ -33,8 +33,10 @@ mod jobs;
 mod lineage;
 mod nodes;
 mod status;
+mod sums;
 mod transfer;
 mod trash;
+mod usage;
 
 pub use lineage::MemoryImage;
 
@@ -73,6 +75,7 @@ struct State {
     identity: identity::Identity,
     nodes: BTreeMap<NodeId, Node>,
     jobs: job_table::Jobs,
+    usage: sums::Sums,
 }
 
 /// A thread with its head, its runs and its log.
@@ -416,6 +419,8 @@ impl ThreadStore for MemoryStore {
         }
         let Some(row) = state.threads.remove(&key) else { return Ok(false) };
         state.ids.remove(&row.thread);
+        // The rows are gone at once.
+        state.charge(&row.thread, -row.usage());
         let Thread { project, id, user, .. } = row.thread;
         if row.requested {
             state.deleted_requests.insert((project.clone(), id.clone()), self.clock.now());

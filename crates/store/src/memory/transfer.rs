@@ -153,6 +153,7 @@ impl TransferStore for MemoryStore {
         staged.row.fed_version = -staged.row.thread.version;
         staged.row.generation = state.lineage.generation;
         state.ids.insert(&staged.row.thread);
+        state.charge(&staged.row.thread, staged.row.usage());
         state.threads.insert(key, staged.row);
         state.jobs.put(JobKind::Pack, key, now.plus(PACK_FIRST_LOOK));
         Ok(Published::Done)

@@ -145,7 +145,11 @@ impl TrashStore for MemoryStore {
     async fn discard(&self, key: ThreadKey, early: bool) -> StoreResult<bool> {
         let now = self.clock.now();
         let state = &mut *self.state();
-        let due = state.trash.get(&key).is_some_and(|row| early || row.left_in_trash(now).is_zero());
-        Ok(due && state.trash.remove(&key).is_some())
+        if !state.trash.get(&key).is_some_and(|row| early || row.left_in_trash(now).is_zero()) {
+            return Ok(false);
+        }
+        let Some(row) = state.trash.remove(&key) else { return Ok(false) };
+        state.charge(&row.thread, -row.usage());
+        Ok(true)
     }
 }

@@ -3,10 +3,10 @@
 use sqlx::{AssertSqlSafe, Executor, PgConnection, Row};
 
 use super::{OpenError, PgStore, address::Address, append, feed, log, nodes, runs, seal, start, tables, threads};
-use crate::sql::tables::{credentials, identity, snapshots};
+use crate::sql::tables::{credentials, identity, snapshots, usage};
 
 /// The hot statements, by name.
-const HOT: [(&str, &str); 74] = [
+const HOT: [(&str, &str); 80] = [
     ("append one", append::ONE),
     ("append a group", append::GROUP),
     ("append a group with ends", append::WIDE),
@@ -80,6 +80,12 @@ const HOT: [(&str, &str); 74] = [
     ("footprint, rest", tables::STATEMENTS.footprint_rest),
     ("forget some", tables::STATEMENTS.forget_some),
     ("forget", tables::STATEMENTS.forget),
+    ("sum of stored data", usage::USAGE),
+    ("sums added", tables::STATEMENTS.add_usage),
+    ("count of stored data", tables::STATEMENTS.count_usage),
+    ("corrected sum", tables::STATEMENTS.correct_usage),
+    ("corrected sum of a project", tables::STATEMENTS.correct_project),
+    ("sums to count", tables::STATEMENTS.due_usage),
     ("beat", nodes::BEAT),
 ];
 

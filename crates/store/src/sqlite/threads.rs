@@ -33,6 +33,9 @@ pub(super) const MARK: &str = text_of(include_str!("../../queries/sqlite/mark_re
 
 pub(super) const DELETE: &str = text_of(include_str!("../../queries/sqlite/delete_thread.sql"));
 
+/// Adds rows of a thread to the sums of stored data, or subtracts them.
+const CHARGE: &str = text_of(include_str!("../../queries/sqlite/charge_thread.sql"));
+
 const DELETED_REQUEST: &str = "SELECT at FROM deleted_requests WHERE project = ? AND thread = ?";
 const OLD_REQUEST: &str = "SELECT at FROM deleted_requests WHERE at <= ? LIMIT 1";
 const FORGET_REQUESTS: &str = "\
@@ -197,9 +200,14 @@ pub(super) async fn taken(
     one(connection, query(TAKEN).bind(project.as_str()).bind(user.as_str()).bind(id.as_str()).bind(claims)).await
 }
 
-/// Removes a chunk of the remaining rows of a deleted thread.
+/// Adds bytes and threads to the sums of a thread's user and project.
+pub(super) async fn charge(connection: &mut SqliteConnection, key: i64, bytes: i64, threads: i64) -> Work<()> {
+    fetch::run(connection, query(CHARGE).bind(key).bind(bytes).bind(threads)).await
+}
+
+/// Removes a chunk of the remaining rows of a deleted thread, and takes them from the sums.
 async fn purge(connection: &mut SqliteConnection, key: i64, rows: usize, now: Timestamp) -> Work<Purging> {
-    const LOG: &str = "DELETE FROM log WHERE rowid IN (SELECT rowid FROM log WHERE key = ?1 LIMIT ?2)";
+    const LOG: &str = "DELETE FROM log WHERE rowid IN (SELECT rowid FROM log WHERE key = ?1 LIMIT ?2) RETURNING raw";
     const RUNS: &str = "DELETE FROM runs WHERE key = ?1 AND fence IN (SELECT fence FROM runs WHERE key = ?1 LIMIT ?2)";
     const ANNOTATIONS: &str =
         "DELETE FROM annotations WHERE rowid IN (SELECT rowid FROM annotations WHERE key = ?1 LIMIT ?2)";
@@ -225,11 +233,23 @@ async fn purge(connection: &mut SqliteConnection, key: i64, rows: usize, now: Ti
         _ => return Ok(Purging::Done),
     }
     let limit = rows::limit(rows);
-    for text in [LOG, RUNS, ANNOTATIONS] {
+    let gone = fetch::rows(connection, query(LOG).bind(key).bind(limit)).await?;
+    if !gone.is_empty() {
+        let mut bytes = 0;
+        for row in &gone {
+            bytes += Columns::new(row).int()?;
+        }
+        charge(connection, key, -bytes, 0).await?;
+    }
+    if gone.len() >= rows {
+        return Ok(Purging::More);
+    }
+    for text in [RUNS, ANNOTATIONS] {
         if fetch::change(connection, query(text).bind(key).bind(limit)).await? >= rows as u64 {
             return Ok(Purging::More);
         }
     }
+    charge(connection, key, 0, -1).await?;
     fetch::run(connection, query(REST).bind(key)).await?;
     Ok(Purging::Done)
 }

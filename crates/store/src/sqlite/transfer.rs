@@ -14,7 +14,7 @@ use super::{
     fetch::{self, Work},
     rows::{self, Columns, text_of},
     tables,
-    threads::taken,
+    threads::{charge, taken},
 };
 use crate::{
     FeedImage, MovedThread, Published, StagedPart, Staging, StoreResult, TransferStore,
@@ -81,6 +81,8 @@ async fn put(connection: &mut SqliteConnection, key: i64, part: StagedPart, now:
     if !part.rows.is_empty() {
         let mut bodies = Vec::with_capacity(part.rows.iter().map(|row| row.row.body.len()).sum());
         let mut list = Vec::with_capacity(part.rows.len());
+        let raw = part.rows.iter().map(|staged| rows::limit(staged.raw)).sum();
+        charge(connection, key, raw, 0).await?;
         for staged in part.rows {
             let (row, offset) = (staged.row, bodies.len() + 1);
             bodies.extend_from_slice(&row.body);
@@ -125,6 +127,7 @@ async fn stage(
         .bind(thread.claimed);
     let row = fetch::row(connection, insert).await?.ok_or_else(|| corrupt("a staged thread without a key"))?;
     let key = Columns::new(&row).int()?;
+    charge(connection, key, 0, 1).await?;
     fetch::run(connection, query(STAGE_JOB).bind(key).bind(now.plus(STAGING_TIMEOUT).0)).await?;
     if !put(connection, key, part, now).await? {
         return Err(corrupt("what was just staged is gone").into());

@@ -47,7 +47,8 @@ pub struct Annotated {
     (status = 400, description = "Invalid request", body = ProblemDocument),
     (status = 403, description = "Thread of another user", body = ProblemDocument),
     (status = 404, description = "Thread not found", body = ProblemDocument),
-    (status = 413, description = "Request body too large", body = ProblemDocument)))]
+    (status = 413, description = "Request body too large", body = ProblemDocument),
+    (status = 507, description = "Storage full", body = ProblemDocument)))]
 pub async fn annotate(
     State(state): State<ApiState>,
     Caller(principal): Caller,

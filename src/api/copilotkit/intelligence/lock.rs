@@ -64,7 +64,8 @@ pub struct Lock {
     (status = 403, description = "Thread of another user", body = ProblemDocument),
     (status = 404, description = "Thread not found", body = ProblemDocument),
     (status = 409, description = "Lock held by an active run", body = ProblemDocument),
-    (status = 413, description = "Request body too large", body = ProblemDocument)))]
+    (status = 413, description = "Request body too large", body = ProblemDocument),
+    (status = 507, description = "Storage full", body = ProblemDocument)))]
 pub async fn acquire(
     State(state): State<ApiState>,
     Caller(principal): Caller,

@@ -87,7 +87,8 @@ pub struct NewThreadBody {
     (status = 201, description = "Created", body = OneThread),
     (status = 400, description = "Invalid request", body = ProblemDocument),
     (status = 409, description = "ID already in use", body = ProblemDocument),
-    (status = 413, description = "Request body too large", body = ProblemDocument)))]
+    (status = 413, description = "Request body too large", body = ProblemDocument),
+    (status = 507, description = "Storage full", body = ProblemDocument)))]
 pub async fn create(
     State(state): State<ApiState>,
     Caller(principal): Caller,

@@ -45,6 +45,7 @@ const CONTINUATIONS: usize = 16;
     (status = 200, description = "The events of the run until it ends", content((String = "text/event-stream"))),
     (status = 400, description = "Invalid request", body = ProblemDocument),
     (status = 404, description = "Agent not found", body = ProblemDocument),
+    (status = 507, description = "Storage full", body = ProblemDocument),
     (status = 409, description = "Active run conflict, or run ID already in use", body = ProblemDocument),
     (status = 413, description = "Request body too large", body = ProblemDocument),
     (status = 415, description = "Unsupported media type", body = ProblemDocument),

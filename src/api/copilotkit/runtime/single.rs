@@ -63,6 +63,7 @@ pub struct CallParams {
 #[utoipa::path(post, path = "/copilotkit", tag = "copilotkit", request_body = Call, responses(
     (status = 200, description = "The response of the named route", content(
         (serde_json::Value = "application/json"), (String = "text/event-stream"))),
+    (status = 507, description = "Storage full", body = ProblemDocument),
     (status = 400, description = "Invalid request", body = ProblemDocument),
     (status = 404, description = "Agent, thread or resource not found", body = ProblemDocument),
     (status = 409, description = "Active run conflict, or run ID already in use", body = ProblemDocument),

@@ -17,7 +17,7 @@ use std::{
 use dashmap::DashMap;
 use moka::sync::Cache;
 use threadline_core::{
-    Credential, Limit, Limits, Principal, ProjectId, ProjectLimits, Quotas,
+    Credential, Limit, Limits, Principal, ProjectId, ProjectLimits, Quotas, UsageOwner,
     limits::{MAX_WORK_DEBT, QUOTA_IDLE, QUOTA_KEYS, QUOTA_RETRY, WORK_UNIT_BYTES},
 };
 use tokio::time::Instant;
@@ -32,7 +32,7 @@ pub type ProjectLookup = Arc<dyn Fn(&ProjectId) -> Option<ProjectLimits> + Send 
 
 /// Refusal because a limit was reached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("the limit {limit} of {value} is reached")]
+#[error("{}", self.text())]
 pub struct Limited {
     /// Limit that was reached.
     pub limit: Limit,
@@ -40,6 +40,24 @@ pub struct Limited {
     pub value: u64,
     /// Time after which the client may retry.
     pub wait: Duration,
+}
+
+impl Limited {
+    fn text(&self) -> String {
+        let Self { limit, value, .. } = self;
+        match limit {
+            Limit::StorageFree => format!("fewer than {value} bytes are free where the server stores its data"),
+            _ => format!("the limit {limit} of {value} is reached"),
+        }
+    }
+}
+
+/// Limits of what a user or a project may have stored, those that there are.
+#[derive(Debug)]
+pub(crate) struct StoredQuota {
+    pub owner: UsageOwner,
+    pub bytes: Option<(Limit, u64)>,
+    pub threads: Option<(Limit, u64)>,
 }
 
 /// Quotas of a node. Cheap to clone; the clones share their counts.
@@ -334,6 +352,22 @@ impl Quota {
     pub fn subscribe(&self, principal: &Principal, has: usize) -> Result<(), Limited> {
         let most = self.limits_of(&principal.project).subscriptions;
         if has < most { Ok(()) } else { Err(self.refuse(Limit::Subscriptions, most as u64, Duration::ZERO)) }
+    }
+
+    /// Limits of what the principal's user and project may have stored.
+    pub(crate) fn stored(&self, principal: &Principal) -> impl Iterator<Item = StoredQuota> + use<> {
+        let quotas = self.holders(principal).filter_map(|holder| {
+            let Quotas { stored_bytes, threads, .. } = holder.quotas;
+            let set = |limit, most| (most > 0).then_some((limit, most));
+            let bytes = set(holder.limit(Limit::UserStoredBytes, Limit::ProjectStoredBytes), stored_bytes);
+            let threads = set(holder.limit(Limit::UserThreads, Limit::ProjectThreads), threads);
+            let owner = match holder.key {
+                Key::User(project, user) => UsageOwner { project, user: Some(user) },
+                Key::Project(project) => UsageOwner { project, user: None },
+            };
+            (bytes.is_some() || threads.is_some()).then_some(StoredQuota { owner, bytes, threads })
+        });
+        quotas.collect::<Vec<_>>().into_iter()
     }
 
     /// Number of runs that a principal may have active; `None` if there is no limit to count for.

@@ -19,6 +19,7 @@ pub(crate) mod jobs;
 pub(crate) mod secrets;
 pub(crate) mod snapshots;
 pub(crate) mod trash;
+pub(crate) mod usage;
 pub(crate) mod verify;
 
 /// A value of a statement.
@@ -129,6 +130,16 @@ pub(crate) struct Statements {
     pub(crate) discard: &'static str,
     /// Finds the threads of a user in the trash: `$1` project, `$2` user, `$3` limit.
     pub(crate) trash_of: &'static str,
+    /// Adds to sums of stored data, and answers with the changed ones: `$1` now, `$2` a JSON array, `$3` age of a new row's count.
+    pub(crate) add_usage: &'static str,
+    /// Counts a page of a user's threads and their bytes: `$1` project, `$2` user, `$3` after, `$4` limit.
+    pub(crate) count_usage: &'static str,
+    /// Corrects the sum of a user: `$1` now, `$2` project, `$3` user, `$4` bytes, `$5` threads.
+    pub(crate) correct_usage: &'static str,
+    /// Corrects the sum of a project: `$1` now, `$2` project, `$3` bytes, `$4` threads.
+    pub(crate) correct_project: &'static str,
+    /// Finds sums to count: `$1` now, `$2` age, `$3` limit.
+    pub(crate) due_usage: &'static str,
     /// Reads a page of the threads of all projects: `$1` after, `$2` limit.
     pub(crate) all_threads: &'static str,
     /// Reads a page of the threads that have annotations: `$1` after, `$2` limit.

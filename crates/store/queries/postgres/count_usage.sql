@@ -1,0 +1,14 @@
+-- Counts a page of the threads of a user, in whatever state: their number, the bytes of their events, and the last key.
+-- Caller: count_usage in src/sql/tables/usage.rs
+-- $1 project text
+-- $2 user text
+-- $3 after bigint: key after which the page begins
+-- $4 limit bigint
+-- example: 'p', 'u', 0, 100
+
+WITH own AS MATERIALIZED (
+  SELECT key FROM threads
+  WHERE project = $1::text AND user_id = $2::text AND deleted <> 2 AND key > $3::bigint ORDER BY key LIMIT $4::bigint
+)
+SELECT count(*), coalesce(sum(l.raw), 0)::bigint, coalesce(max(own.key), 0) FROM own
+CROSS JOIN LATERAL (SELECT sum(raw) AS raw FROM log WHERE log.key = own.key) AS l

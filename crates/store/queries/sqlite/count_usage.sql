@@ -1,0 +1,12 @@
+-- Counts a page of the threads of a user, in whatever state: their number, the bytes of their events, and the last key.
+-- Caller: count_usage in src/sql/tables/usage.rs
+-- ?1 project text
+-- ?2 user text
+-- ?3 after integer: key after which the page begins
+-- ?4 limit integer
+-- example: 'p', 'u', 0, 100
+
+WITH own AS MATERIALIZED (
+  SELECT key FROM threads WHERE project = ?1 AND user = ?2 AND deleted <> 2 AND key > ?3 ORDER BY key LIMIT ?4
+)
+SELECT count(*), coalesce(sum((SELECT sum(raw) FROM log WHERE log.key = own.key)), 0), coalesce(max(key), 0) FROM own
