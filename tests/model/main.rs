@@ -9,5 +9,6 @@ mod reads;
 mod service;
 mod subscription;
 mod support;
+mod turns;
 
 use threadline_testkit::{seeds, through};
