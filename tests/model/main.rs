@@ -2,6 +2,7 @@
 //!
 //! A test that fails prints its seed; `THREADLINE_SEED=<seed>` runs that one alone.
 
+mod forks;
 mod lease;
 mod matrix;
 mod probe;
