@@ -7,6 +7,7 @@
 //! - *Answers*: an answer may be lost after the commit, and a statement that was given up may be carried out at any later time.
 //! - *Nodes*: a node dies, is paused for any time and wakes with all that it had in memory, drains, or loses a task. NODE_TTL
 //!   passes at any time; each node that runs beats during it, if the database is there.
+//! - *Failover*: the store goes back to what a standby had got of it, once. Each node adopts this when it comes to it.
 //! - *Agents*: they log text and tool calls, and end their runs in each way. Each call is counted by run and attempt.
 //! - *People*: they start, stop, queue, edit, move, cancel, hold, release, revoke, and answer; each may be late.
 //!
@@ -18,7 +19,7 @@
 //! Faults and requests are counted, and each scope (`scopes.rs`) turns on some of them; it has to reach what it is for.
 //!
 //! What is not: durations, appends whose answer is lost (`lease.rs`), runs of producers whose lease expires (there, too),
-//! `recovery: continue`, several threads, deletion, forks (`forks.rs`), and histories that lose commits.
+//! `recovery: continue`, several threads, deletion, and forks (`forks.rs`).
 //!
 //! Negative controls: every other [`Design`] lacks one rule, and a test demands that the checker finds what this breaks.
 //! Every property is broken by one of them.
@@ -38,7 +39,7 @@ use stateright::{Model, Property};
 use self::{
     drivers::Step,
     interrupts::Asker,
-    nodes::{Driver, Life, Node},
+    nodes::{Life, Node},
     people::Change,
     planted::Design,
     promises::Condition,
@@ -64,6 +65,7 @@ const SAID: u32 = 1 << 14;
 const AGAIN: u32 = 1 << 15;
 const VAIN: u32 = 1 << 16;
 const EDITED: u32 = 1 << 17;
+const HOLE: u32 = 1 << 11;
 
 /// The indices of `Unanswered` and `Abandon` are those of statements under way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,6 +75,8 @@ enum Fault {
     Drain(u8),
     Panic(u8, u8),
     Away,
+    /// A standby takes over that has not got the newest commits.
+    Failover,
     Unanswered(usize),
     Abandon(usize),
 }
@@ -127,6 +131,8 @@ struct Spent {
 struct State {
     store: Store,
     database: bool,
+    /// What a standby has got, once that is all that it will get.
+    replica: Option<Box<Store>>,
     nodes: [Node; 2],
     wires: Vec<Wire>,
     /// Calls that the agent got, by run and attempt.
@@ -148,6 +154,8 @@ enum Action {
     Promote(u8),
     Exit(u8),
     Enforce(u8),
+    Adopt(u8),
+    Copy,
     Drive(u8, u8, Step),
     Tick,
     Back,
@@ -175,10 +183,11 @@ impl State {
         self.wrong |= if tool { AGAIN } else { 0 };
     }
 
-    fn append(&mut self, run: u8, driver: Driver, kind: Kind) -> bool {
+    fn append(&mut self, run: u8, node: u8, kind: Kind) -> bool {
+        let driver = self.nodes[usize::from(node)].drivers[usize::from(run)];
         let turn = self.store.turns[usize::from(run)];
         let stored = self.store.append(run, driver.fence, driver.attempt, kind);
-        let old = turn.is_none_or(|turn| turn.attempt != driver.attempt);
+        let old = turn.is_none_or(|turn| turn.attempt != driver.attempt || turn.driver != Some(node));
         self.wrong |= if stored && old { OLD_APPEND } else { 0 };
         stored
     }
@@ -203,6 +212,8 @@ impl Scope {
 
     fn choices(&self, s: &State, actions: &mut Vec<Action>) {
         people::actions(self, s, actions);
+        let copies = self.kinds.contains(&Fault::Failover) && s.store.generation == 0 && s.replica.is_none();
+        actions.extend(copies.then_some(Action::Copy));
         if s.database {
             let open = |slot: usize| self.answers && s.store.questions[slot].is_some_and(|q| q.settled.is_none());
             actions.extend((0..QUESTIONS).filter(|slot| open(*slot)).map(|slot| Action::Answer(slot as u8)));
@@ -225,6 +236,8 @@ impl Scope {
             Action::Scan(node, run) => self.scan(s, node, run)?,
             Action::Promote(node) => self.promote(s, node)?,
             Action::Exit(node) => self.exit(s, node)?,
+            Action::Adopt(node) => self.adopt(s, node)?,
+            Action::Copy => s.replica = Some(Box::new(s.store.clone())),
             Action::Enforce(node) => self.enforce(s, node)?,
             Action::Drive(node, run, step) => self.drive(s, node, run, step)?,
             Action::Look(question) => self.look(s, Some(question), question % self.nodes)?,
@@ -266,6 +279,7 @@ impl Model for Scope {
         vec![State {
             store: Store::default(),
             database: true,
+            replica: None,
             nodes: [Node::new(), Node::new()],
             wires: Vec::new(),
             calls: Default::default(),

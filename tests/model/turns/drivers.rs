@@ -40,13 +40,13 @@ impl Scope {
     pub fn drive(&self, s: &mut State, node: u8, run: u8, step: Step) -> Option<()> {
         let (at, slot) = (usize::from(node), usize::from(run));
         let driver = s.nodes[at].drivers[slot];
-        let marks = self.marks(s, run);
+        let (marks, works) = (self.marks(s, run), self.works(s, node));
         match step {
             Step::Mark => {
                 let before = self.design != MarkAfterCall && driver.stage == Stage::Ready;
                 let after = self.design == MarkAfterCall && driver.stage == Stage::Called;
                 let marked = s.store.turns[slot].is_some_and(|turn| turn.called);
-                if !s.database || !marks || !self.calls || !(before || after && !marked) {
+                if !works || !marks || !self.calls || !(before || after && !marked) {
                     return None;
                 }
                 if !s.store.mark(run, driver.fence) {
@@ -62,16 +62,19 @@ impl Scope {
                 s.call(run, driver.attempt);
             }
             Step::Say(kind) => {
-                let said = s.store.of(run).any(|entry| entry.attempt == driver.attempt && entry.kind == kind);
-                (s.database && self.says(kind) && driver.stage == Stage::Called && !said).then_some(())?;
-                if !s.append(run, driver, kind) {
+                let bit = if kind == Kind::Text { 1 } else { 2 };
+                let said = driver.said & bit != 0;
+                (works && self.says(kind) && driver.stage == Stage::Called && !said).then_some(())?;
+                if s.append(run, node, kind) {
+                    s.nodes[at].drivers[slot].said |= bit;
+                } else {
                     s.nodes[at].forget(run);
                 }
             }
             Step::End(kind) => {
                 let ready = if self.calls { Stage::Called } else { Stage::Ready };
                 let stage = driver.stage == ready || driver.stage == Stage::Called;
-                (s.database && stage && self.ends(s, run, kind)).then_some(())?;
+                (works && stage && self.ends(s, run, kind)).then_some(())?;
                 let fresh = self.design == CloseByFreshFence && s.store.head.active == Some(run);
                 let fence = if fresh { s.store.head.fence } else { driver.fence };
                 let opens = if kind == Kind::Interrupted { self.opens } else { 0 };
@@ -82,7 +85,7 @@ impl Scope {
             }
             Step::HandOver => {
                 let drives = !matches!(driver.stage, Stage::Unknown | Stage::Expected | Stage::Ending);
-                (s.database && s.nodes[at].leaving && drives).then_some(())?;
+                (works && s.nodes[at].leaving && drives).then_some(())?;
                 s.nodes[at].forget(run);
                 if let Some(turn) = s.store.turns[slot].as_mut().filter(|turn| turn.fence == driver.fence) {
                     turn.driver = None;

@@ -34,6 +34,8 @@ pub struct Driver {
     pub stage: Stage,
     pub attempt: u8,
     pub fence: u8,
+    /// What it appended and was acknowledged, as bits.
+    pub said: u8,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -47,6 +49,8 @@ pub struct Node {
     /// It was paused for so long that others may take it for lost.
     pub late: bool,
     pub knows: u8,
+    /// The history that it has adopted.
+    pub generation: u8,
     pub drivers: [Driver; RUNS],
 }
 
@@ -60,7 +64,7 @@ impl Node {
     }
 
     fn drives(&mut self, run: u8, stage: Stage, attempt: u8, fence: u8) {
-        self.drivers[usize::from(run)] = Driver { stage, attempt, fence };
+        self.drivers[usize::from(run)] = Driver { stage, attempt, fence, said: 0 };
     }
 
     fn expects(&mut self, run: u8) {
@@ -79,15 +83,31 @@ impl Node {
 /// NODE_TTL passes: each running node beats, if the database lets it.
 pub fn tick(s: &mut State) {
     for node in &mut s.nodes {
-        let beats = s.database && node.life == Life::Running;
+        let runs = node.life == Life::Running && node.generation == s.store.generation;
+        let beats = s.database && runs;
         (node.fresh, node.in_time) = (beats, beats);
-        node.late = node.life != Life::Running || node.late && !beats;
+        node.late = !runs || node.late && !beats;
     }
 }
 
 impl Scope {
     pub fn works(&self, s: &State, node: u8) -> bool {
-        s.database && s.nodes[usize::from(node)].life == Life::Running
+        let me = &s.nodes[usize::from(node)];
+        s.database && me.life == Life::Running && me.generation == s.store.generation
+    }
+
+    /// A node finds that commits were lost, and compares each run that it drives.
+    pub fn adopt(&self, s: &mut State, node: u8) -> Option<()> {
+        let (me, store) = (&mut s.nodes[usize::from(node)], &s.store);
+        (me.generation != store.generation).then(|| me.generation = store.generation)?;
+        for (run, driver) in me.drivers.iter_mut().enumerate() {
+            let same = store.head.active == Some(run as u8) && store.head.fence == driver.fence;
+            let all = driver.said & !store.said(run as u8, driver.attempt) == 0;
+            if !(same && all || self.design == ContinueUncompared) {
+                *driver = Driver::default();
+            }
+        }
+        Some(())
     }
 
     /// A client's start comes to a node, for the first time or again.
@@ -114,7 +134,8 @@ impl Scope {
             _ => {}
         }
         let knows = sender.knows;
-        s.wires.push(Wire { node, run, statement, awaited: true, answer: None, knows, question: None });
+        let generation = s.store.generation;
+        s.wires.push(Wire { node, run, statement, awaited: true, answer: None, knows, question: None, generation });
         Some(())
     }
 
@@ -183,7 +204,7 @@ impl Scope {
         match turn.driver {
             None if s.store.runs[usize::from(run)]?.author != Author::Agent => return None,
             None => lost = false,
-            Some(driver) if driver == node => _ = (self.design != NoOwnScan).then_some(())?,
+            Some(driver) if driver == node => (self.design != NoOwnScan).then_some(())?,
             Some(driver) => {
                 let other = &s.nodes[usize::from(driver)];
                 let dead = !other.fresh || other.leaving && self.design == LeavingIsDead;
@@ -314,20 +335,21 @@ pub fn ends(run: u8, fence: u8, attempt: u8, kind: Kind) -> Finish {
 /// All that nodes may do by themselves.
 pub fn actions(scope: &Scope, s: &State, actions: &mut Vec<Action>) {
     for node in (0..scope.nodes).filter(|node| s.nodes[usize::from(*node)].life == Life::Running) {
-        let me = &s.nodes[usize::from(node)];
+        let (me, works) = (&s.nodes[usize::from(node)], scope.works(s, node));
+        actions.extend((me.generation != s.store.generation).then_some(Action::Adopt(node)));
         for run in 0..scope.runs {
             if me.drivers[usize::from(run)].stage != Stage::Unknown {
                 actions.extend(STEPS.map(|step| Action::Drive(node, run, step)));
-            } else if s.database && s.store.head.active == Some(run) {
+            } else if works && s.store.head.active == Some(run) {
                 actions.push(Action::Scan(node, run));
             }
         }
-        if s.database && s.store.head.active.is_none() && s.store.head.queued > 0 {
+        if works && s.store.head.active.is_none() && s.store.head.queued > 0 {
             actions.push(Action::Promote(node));
         }
-        actions.extend((s.database && !me.fresh).then_some(Action::Beat(node)));
+        actions.extend((works && !me.fresh).then_some(Action::Beat(node)));
         actions.extend((me.knows != s.revoked).then_some(Action::Learn(node)));
         actions.extend(me.leaving.then_some(Action::Exit(node)));
-        actions.extend((s.database && s.store.head.stop).then_some(Action::Enforce(node)));
+        actions.extend((works && s.store.head.stop).then_some(Action::Enforce(node)));
     }
 }

@@ -4,7 +4,7 @@ use super::{
     Action, Fault, Scope, Spent, State,
     nodes::{Life, Stage, tick},
     planted::Design::*,
-    store::{Finish, Hold, RUNS},
+    store::{Finish, Hold, RUNS, Store},
     wire::{Edit, Statement, Wire},
 };
 
@@ -47,7 +47,7 @@ impl Scope {
                 let last = list.pop().filter(|_| !list.is_empty())?;
                 list.insert(0, last);
             }
-            Change::Edit(run) => _ = list.contains(&run).then_some(())?,
+            Change::Edit(run) => list.contains(&run).then_some(())?,
             Change::Hold => held = Some(Hold::Hand),
             Change::Release => held = None,
         }
@@ -59,7 +59,8 @@ impl Scope {
         items[..list.len()].copy_from_slice(&list);
         let edit = Statement::Edit(Edit { queue: head.queue, items, new, edited, gone, held });
         let (awaited, answer, knows, question) = (false, None, 0, None);
-        s.wires.push(Wire { node, run: u8::MAX, statement: edit, awaited, answer, knows, question });
+        let generation = s.store.generation;
+        s.wires.push(Wire { node, run: u8::MAX, statement: edit, awaited, answer, knows, question, generation });
         s.spent.changes += 1;
         Some(())
     }
@@ -102,6 +103,19 @@ impl Scope {
                 }
             }
             Fault::Away => s.database = s.database.then_some(false)?,
+            Fault::Failover => {
+                let generation = s.store.generation + 1;
+                s.store = Store { generation, ..*s.replica.take()? };
+                let there = |run: &usize| s.store.runs[*run].is_some() || s.store.turns[*run].is_some();
+                s.accepted = (0..RUNS).filter(there).map(|run| 1 << run).sum();
+                for wire in std::mem::take(&mut s.wires) {
+                    if wire.answer.is_some() {
+                        s.wires.push(wire);
+                    } else if wire.awaited {
+                        self.gives_up(s, wire);
+                    }
+                }
+            }
             Fault::Unanswered(index) => {
                 s.wires.get(index).filter(|wire| wire.awaited)?;
                 self.commit(s, index, true)?;
@@ -154,6 +168,7 @@ pub fn actions(scope: &Scope, s: &State, actions: &mut Vec<Action>) {
                     let runs = |node| (0..scope.runs).map(move |run| Action::Fail(Fault::Panic(node, run)));
                     actions.extend((0..scope.nodes).flat_map(runs));
                 }
+                Fault::Failover => actions.push(Action::Fail(Fault::Failover)),
                 Fault::Away => actions.push(Action::Fail(Fault::Away)),
                 Fault::Unanswered(_) => {
                     actions.extend((0..s.wires.len()).map(|index| Action::Fail(Fault::Unanswered(index))));

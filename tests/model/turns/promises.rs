@@ -3,8 +3,8 @@
 use stateright::Property;
 
 use super::{
-    AGAIN, CANCELLED, EDITED, FREE, HELD, JUMPED, OLD_APPEND, OLD_CLOSE, ORDER, OVER, REVOKED, SAID, SETTLED, SHRUNK,
-    Scope, State, TWICE, VAIN, WRONGED,
+    AGAIN, CANCELLED, EDITED, FREE, HELD, HOLE, JUMPED, OLD_APPEND, OLD_CLOSE, ORDER, OVER, REVOKED, SAID, SETTLED,
+    SHRUNK, Scope, State, TWICE, VAIN, WRONGED,
     interrupts::Asker,
     store::{Author, Hold, Kind},
 };
@@ -15,7 +15,7 @@ macro_rules! never {
     ($($name:literal: $bit:ident,)*) => { [$(($name, |_, s| s.wrong & $bit == 0)),*] };
 }
 
-const NEVER: [(&str, Condition); 17] = never! {
+const NEVER: [(&str, Condition); 18] = never! {
     "no live node loses a run as the store was away": WRONGED,
     "the log only grows": SHRUNK,
     "an item begins once": TWICE,
@@ -26,6 +26,7 @@ const NEVER: [(&str, Condition); 17] = never! {
     "no item begins for a key that is known to be revoked": REVOKED,
     "no start jumps a queue that moves": JUMPED,
     "an end leaves no queue that moves behind": FREE,
+    "a run that ends has all that was acknowledged to its driver": HOLE,
     "no old driver ends a run": OLD_CLOSE,
     "nothing of an attempt after the next one began": OLD_APPEND,
     "no run begins over an open interrupt": OVER,

@@ -1,19 +1,18 @@
-//! What is checked: the design as it is in scopes that are small in different ways, and each planted design in the
-//! smallest of them that shows what it breaks.
+//! What is checked: the design as it is, in scopes that are small in different ways.
 
 use std::time::Instant;
 
 use stateright::{Checker, HasDiscoveries, Model};
 
 use super::{
-    Fault::{self, Abandon, Away, Die, Drain, Panic, Pause, Unanswered},
+    Fault::{self, Abandon, Away, Die, Drain, Failover, Panic, Pause, Unanswered},
     Scope, State,
     nodes::{Life, Stage},
-    planted::Design::{self, *},
+    planted::Design::*,
     store::{Author, Hold, Kind},
 };
 
-const SCOPE: Scope = Scope {
+pub const SCOPE: Scope = Scope {
     design: Whole,
     nodes: 2,
     runs: 1,
@@ -41,13 +40,13 @@ const SCOPE: Scope = Scope {
     reaches: &[],
 };
 
-const LOSSES: &[Fault] = &[Die(0), Pause(0), Panic(0, 0), Unanswered(0), Abandon(0)];
+pub const LOSSES: &[Fault] = &[Die(0), Pause(0), Panic(0, 0), Unanswered(0), Abandon(0)];
 
 fn ended(s: &State, run: usize) -> Option<Kind> {
     s.store.runs[run].and_then(|run| run.ended)
 }
 
-const DRIVEN: Scope = Scope {
+pub const DRIVEN: Scope = Scope {
     asks: 2,
     faults: 2,
     kinds: LOSSES,
@@ -70,7 +69,7 @@ const DRIVEN: Scope = Scope {
     ..SCOPE
 };
 
-const ONCE: Scope = Scope {
+pub const ONCE: Scope = Scope {
     once: true,
     tools: false,
     reaches: &[
@@ -81,14 +80,14 @@ const ONCE: Scope = Scope {
     ..DRIVEN
 };
 
-const APPROVED: Scope = Scope {
+pub const APPROVED: Scope = Scope {
     approved: true,
     once: false,
     reaches: &[("what was approved is not repeated", |_, s| ended(s, 0) == Some(Kind::Unsafe))],
     ..ONCE
 };
 
-const OUTAGE: Scope = Scope {
+pub const OUTAGE: Scope = Scope {
     faults: 3,
     kinds: &[Away, Pause(0)],
     calls: true,
@@ -99,7 +98,27 @@ const OUTAGE: Scope = Scope {
     ..SCOPE
 };
 
-const DRAINED: Scope = Scope {
+pub const FAILED_OVER: Scope = Scope {
+    asks: 2,
+    faults: 2,
+    kinds: &[Failover, Pause(0)],
+    calls: true,
+    text: true,
+    reaches: &[
+        ("a driver goes on", |_, s| {
+            s.store.generation == 1 && s.store.of(0).filter(|entry| entry.attempt == 1).count() == 3
+        }),
+        ("a driver has to stop, and another attempt ends", |_, s| {
+            s.store.generation == 1
+                && s.calls[0][0] == 1
+                && s.store.of(0).any(|e| e.attempt == 2 && e.kind == Kind::Finished)
+        }),
+        ("a run begins again that was lost", |_, s| s.store.generation == 1 && s.calls[0][0] == 2),
+    ],
+    ..SCOPE
+};
+
+pub const DRAINED: Scope = Scope {
     faults: 2,
     kinds: &[Drain(0), Die(0), Pause(0), Unanswered(0)],
     calls: true,
@@ -117,7 +136,7 @@ const DRAINED: Scope = Scope {
     ..SCOPE
 };
 
-const DOOMED: Scope = Scope {
+pub const DOOMED: Scope = Scope {
     faults: 4,
     kinds: &[Panic(0, 0), Die(0)],
     calls: true,
@@ -125,7 +144,7 @@ const DOOMED: Scope = Scope {
     ..SCOPE
 };
 
-const QUEUE: Scope = Scope {
+pub const QUEUE: Scope = Scope {
     nodes: 1,
     runs: 3,
     asks: 1,
@@ -149,7 +168,7 @@ const QUEUE: Scope = Scope {
     ..SCOPE
 };
 
-const QUEUE_LOST: Scope = Scope {
+pub const QUEUE_LOST: Scope = Scope {
     nodes: 2,
     runs: 2,
     asked: 2,
@@ -166,7 +185,7 @@ const QUEUE_LOST: Scope = Scope {
     ..QUEUE
 };
 
-const QUEUE_KILLED: Scope = Scope {
+pub const QUEUE_KILLED: Scope = Scope {
     asked: 1,
     asks: 1,
     stops: 0,
@@ -178,7 +197,7 @@ const QUEUE_KILLED: Scope = Scope {
     ..QUEUE_LOST
 };
 
-const BESIDE: Scope = Scope {
+pub const BESIDE: Scope = Scope {
     nodes: 2,
     changes: 2,
     edits: false,
@@ -192,7 +211,7 @@ const BESIDE: Scope = Scope {
     ..QUEUE
 };
 
-const REVOKED: Scope = Scope {
+pub const REVOKED: Scope = Scope {
     nodes: 2,
     runs: 3,
     changes: 2,
@@ -215,7 +234,7 @@ const REVOKED: Scope = Scope {
     ..QUEUE
 };
 
-const ASKED: Scope = Scope {
+pub const ASKED: Scope = Scope {
     runs: 3,
     faults: 1,
     kinds: LOSSES,
@@ -232,7 +251,7 @@ const ASKED: Scope = Scope {
     ..SCOPE
 };
 
-const ASKED_AGAIN: Scope = Scope {
+pub const ASKED_AGAIN: Scope = Scope {
     runs: 3,
     kinds: LOSSES,
     faults: 1,
@@ -243,7 +262,7 @@ const ASKED_AGAIN: Scope = Scope {
     ..SCOPE
 };
 
-const PRODUCED: Scope = Scope {
+pub const PRODUCED: Scope = Scope {
     runs: 4,
     interrupted: 2,
     opens: 1,
@@ -262,7 +281,7 @@ const PRODUCED: Scope = Scope {
     ..SCOPE
 };
 
-const ANSWERED_BESIDE: Scope = Scope {
+pub const ANSWERED_BESIDE: Scope = Scope {
     runs: 3,
     interrupted: 1,
     opens: 1,
@@ -277,7 +296,7 @@ const ANSWERED_BESIDE: Scope = Scope {
     ..SCOPE
 };
 
-const QUEUED_ASKED: Scope = Scope {
+pub const QUEUED_ASKED: Scope = Scope {
     nodes: 1,
     runs: 4,
     items: 2,
@@ -310,6 +329,7 @@ holds! {
     what_may_be_called_once_is_called_once: ONCE, 20_000;
     an_approved_call_is_not_repeated: APPROVED, 20_000;
     an_outage_takes_no_run_from_a_live_node: OUTAGE, 8_000;
+    a_loss_of_commits_leaves_one_driver: FAILED_OVER, 100_000;
     a_node_that_leaves_hands_over: DRAINED, 50_000;
     a_question_that_fails_again_and_again_ends: DOOMED, 1_800;
     items_begin_in_the_order_last_committed: QUEUE, 70_000;
@@ -322,66 +342,4 @@ holds! {
     an_answer_waits_for_no_producer_for_ever: ANSWERED_BESIDE, 250;
     producers_settle_their_own_interrupts: PRODUCED, 1_900;
     an_answer_comes_before_the_queue: QUEUED_ASKED, 900;
-}
-
-/// Searches level by level, so that the trace it prints is a shortest one.
-fn breaks(scope: Scope, design: Design, property: &'static str) {
-    let begun = Instant::now();
-    let scope = Scope { design, reaches: &[], ..scope };
-    for depth in 4..=18 {
-        let search = scope.checker().target_max_depth(depth).finish_when(HasDiscoveries::AnyOf([property].into()));
-        let checker = search.spawn_bfs().join();
-        if let Some(path) = checker.discovery(property) {
-            let (states, trace) = (checker.unique_state_count(), path.into_actions());
-            return println!("{design:?} breaks {property:?}: {trace:?}, in {states} states, {:?}", begun.elapsed());
-        }
-    }
-    panic!("{design:?} was not found to break {property:?}");
-}
-
-macro_rules! controls {
-    ($($test:ident: $design:ident in $scope:ident breaks $property:literal;)*) => {
-        $(#[test] fn $test() { breaks($scope, $design, $property); })*
-    };
-}
-
-controls! {
-    with_a_turn_that_only_its_starter_drives: DriveIfCreated in DRIVEN breaks "what is accepted ends";
-    with_nodes_that_leave_their_own_turns_alone: NoOwnScan in DRIVEN breaks "what is accepted ends";
-    with_a_takeover_that_keeps_the_fence: TakeKeepsFence in DRIVEN breaks "nothing of an attempt after the next one began";
-    with_a_driver_that_closes_by_a_fresh_fence: CloseByFreshFence in DRIVEN breaks "no old driver ends a run";
-    with_a_mark_after_the_call: MarkAfterCall in ONCE breaks "what may be called once is called once";
-    with_a_takeover_that_clears_what_it_did_not_read: TakeClearsCalled in ONCE breaks "what may be called once is called once";
-    with_a_retry_after_a_tool_call: RetryBlind in DRIVEN breaks "no attempt calls that began after a logged tool call";
-    with_a_retry_of_what_was_approved: RetryApproved in APPROVED breaks "what may be called once is called once";
-    without_supersession: NoSupersede in DRIVEN breaks "the fold shows one attempt";
-    with_a_takeover_that_forgets_the_record: TakeForgetsRecord in DRIVEN breaks "the rows of a run stand under its record, and together";
-    with_starts_that_do_not_know_their_retry: StartTwice in DRIVEN breaks "an item begins once";
-    with_runs_that_begin_again: StartTwice in DRIVEN breaks "one terminal each, and nothing after it";
-    with_a_takeover_that_removes: TakeRemoves in DRIVEN breaks "the log only grows";
-    without_a_budget: NoBudget in DOOMED breaks "attempts that come to nothing are counted";
-    with_judges_that_were_late_themselves: JudgeAfterOutage in OUTAGE breaks "no live node loses a run as the store was away";
-    with_nodes_that_are_lost_while_they_leave: LeavingIsDead in DRAINED breaks "no live node loses a run as the store was away";
-    with_entries_that_outlive_their_task: EntryOutlivesTask in QUEUE_LOST breaks "what is accepted ends";
-    with_a_driver_that_shows_its_record: DriverShowsRecord in DRIVEN breaks "nobody but the driver writes to a driven run";
-    with_begins_that_compare_no_version: QueueUnversioned in QUEUE breaks "items begin in the order last committed";
-    with_begins_of_what_was_cancelled: QueueUnversioned in QUEUE breaks "no item begins that was cancelled";
-    with_begins_of_what_was_edited_since: QueueUnversioned in QUEUE breaks "an item begins as it was last edited";
-    with_a_number_of_items_from_an_old_list: QueueUnversioned in QUEUE breaks "as many items are queued as the head says";
-    with_changes_that_compare_no_version: QueueUnversioned in QUEUE breaks "nothing accepted is swallowed";
-    with_a_stop_that_empties_the_queue: StopClears in QUEUE breaks "nothing accepted is swallowed";
-    with_a_stop_that_keeps_the_version: StopKeepsVersion in QUEUE breaks "no item begins in a held queue";
-    with_items_of_revoked_keys: BeginRevoked in REVOKED breaks "no item begins for a key that is known to be revoked";
-    with_the_next_turn_in_a_second_commit: NextInSecondCommit in QUEUE breaks "an end leaves no queue that moves behind";
-    with_starts_that_jump_the_queue: StartJumps in BESIDE breaks "no start jumps a queue that moves";
-    with_a_hold_of_an_empty_queue: HoldOutlivesQueue in QUEUE breaks "a hold of a stop or an error holds something";
-    with_items_that_have_run_before: EnqueueOverEnded in QUEUE_LOST breaks "what a node decides by the store as it is gets through";
-    with_interrupts_that_hold_by_themselves: InterruptHolds in QUEUED_ASKED breaks "what a node decides by the store as it is gets through";
-    with_any_run_settling: FinishSettles in PRODUCED breaks "an interrupt is open until its answer";
-    with_a_check_outside_of_the_head: CheckOutsideHead in PRODUCED breaks "no run begins over an open interrupt";
-    with_random_ids_of_answering_runs: RandomResumeId in ASKED_AGAIN breaks "no run begins over an open interrupt";
-    with_two_runs_for_one_answer: RandomResumeId in ASKED_AGAIN breaks "one run answers, and whoever answered is told of it";
-    with_a_number_of_interrupts_that_stays: SettleUncounted in ASKED breaks "as many interrupts wait as the head says";
-    with_derived_ids_that_clients_may_take: IdsInOneSpace in ANSWERED_BESIDE breaks "what a node decides by the store as it is gets through";
-    with_starts_that_bring_answers: ResumeBringsAnswers in ASKED breaks "the first answer is the one that the agent gets";
 }

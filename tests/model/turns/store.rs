@@ -158,6 +158,8 @@ pub enum Answer {
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Store {
+    /// Of the store's history; another one begins when commits are lost.
+    pub generation: u8,
     pub head: Head,
     pub runs: [Option<Run>; RUNS],
     pub turns: [Option<Turn>; RUNS],
@@ -215,8 +217,9 @@ impl Store {
         if !same || head.stop {
             return Answer::Refused(head.fence != take.fence);
         }
-        let record = if design == TakeForgetsRecord { head.fence + 1 } else { head.record() };
-        self.head.fence += u8::from(design != TakeKeepsFence);
+        let next = self.next_fence(design);
+        let record = if design == TakeForgetsRecord { next } else { head.record() };
+        self.head.fence = if design == TakeKeepsFence { head.fence } else { next };
         self.head.taken = Some((self.head.fence, record));
         if design == TakeRemoves {
             self.log.retain(|entry| entry.run != take.run || entry.kind == Kind::Started);
@@ -309,6 +312,13 @@ impl Store {
         self.questions.iter().flatten().filter(|question| question.settled.is_none())
     }
 
+    /// What an attempt has logged, as bits.
+    pub fn said(&self, run: u8, attempt: u8) -> u8 {
+        let of = self.of(run).filter(|entry| entry.attempt == attempt);
+        of.map(|entry| u8::from(entry.kind == Kind::Text) | u8::from(entry.kind == Kind::Tool) << 1)
+            .fold(0, |a, b| a | b)
+    }
+
     pub fn of(&self, run: u8) -> impl DoubleEndedIterator<Item = &Entry> {
         self.log.iter().filter(move |entry| entry.run == run)
     }
@@ -320,8 +330,14 @@ impl Store {
         self.head.tail += 1;
     }
 
+    /// The generation is in the upper bits, so that no fence of a lost history comes back.
+    fn next_fence(&self, design: Design) -> u8 {
+        let least = if design == FencesRepeat { 0 } else { self.generation << 4 };
+        self.head.fence.max(least) + 1
+    }
+
     fn begin(&mut self, design: Design, run: u8, begun: Run, node: u8) -> u8 {
-        let (record, driven) = (self.head.fence + 1, begun.author == Author::Agent);
+        let (record, driven) = (self.next_fence(design), begun.author == Author::Agent);
         let fence = record + u8::from(driven && design != DriverShowsRecord);
         (self.head.fence, self.head.taken) = (fence, driven.then_some((fence, record)));
         (self.head.active, self.head.stop) = (Some(run), false);

@@ -1,8 +1,9 @@
 //! Statements under way between a node and the database, and what each commit is judged by.
 
 use super::{
-    CANCELLED, EDITED, FREE, HELD, JUMPED, OLD_CLOSE, ORDER, OVER, REVOKED, SAID, SETTLED, SHRUNK, Scope, State, TWICE,
-    nodes::Life,
+    CANCELLED, EDITED, FREE, HELD, HOLE, JUMPED, OLD_CLOSE, ORDER, OVER, REVOKED, SAID, SETTLED, SHRUNK, Scope, State,
+    TWICE,
+    nodes::{Life, Stage},
     planted::Design::*,
     store::{Answer, Author, Finish, Hold, RUNS, Start, Store, Take, Turn},
 };
@@ -39,6 +40,7 @@ pub struct Wire {
     pub knows: u8,
     /// The interrupt whose answer it follows.
     pub question: Option<u8>,
+    pub generation: u8,
 }
 
 impl Scope {
@@ -67,7 +69,9 @@ impl Scope {
         Some(())
     }
 
-    pub fn deliver(&self, s: &mut State, wire: Wire) {
+    /// An answer of a history that was lost means nothing to a node that has adopted another one.
+    pub fn deliver(&self, s: &mut State, mut wire: Wire) {
+        wire.answer = wire.answer.filter(|_| wire.generation == s.nodes[usize::from(wire.node)].generation);
         self.take_in(s, wire);
         if let Some(question) = wire.question {
             self.told(s, question, wire);
@@ -82,7 +86,7 @@ impl Scope {
         Some(())
     }
 
-    fn gives_up(&self, s: &mut State, wire: Wire) {
+    pub fn gives_up(&self, s: &mut State, wire: Wire) {
         self.deliver(s, Wire { answer: None, ..wire });
     }
 
@@ -152,6 +156,9 @@ impl State {
                 && after.runs[usize::from(finish.run)].is_some_and(|run| run.ended.is_some());
             let (head, turn) = (after.head, before.turns[usize::from(finish.run)]);
             is(ended && head.active.is_none() && head.held.is_none() && head.waiting == 0 && head.queued > 0, FREE);
+            let driver = self.nodes[usize::from(wire.node)].drivers[usize::from(finish.run)];
+            let ends = ended && finish.attempt > 0 && driver.stage == Stage::Ending;
+            is(ends && driver.said & !after.said(finish.run, finish.attempt) != 0, HOLE);
             is(ended && finish.attempt > 0 && turn.is_some_and(|turn| turn.attempt != finish.attempt), OLD_CLOSE);
         }
         for (old, new) in before.questions.iter().zip(&after.questions) {
