@@ -12,9 +12,9 @@
 //! - *People*: they start, stop, queue, edit, move, cancel, hold, release, revoke, and answer; each may be late.
 //!
 //! Nothing has to happen except what goes on by itself (`Scope::progress`). That goes on until it can go no further, and
-//! then all that was accepted has to have ended, or has to wait for a person. What goes on by itself comes to an end: it
-//! changes the store, or it was decided by a store that has changed since. A decision by the store as it is that the
-//! store then refuses would be repeated for ever, and is a fault of the design, too.
+//! then all that was accepted has to have ended, or has to wait for a person. What goes on by itself comes to an end
+//! (`endings.rs`): a decision by the store as it is, which the store then refuses, would be repeated for ever, and is a
+//! fault of the design, too.
 //!
 //! Faults and requests are counted, and each scope (`scopes.rs`) turns on some of them; it has to reach what it is for.
 //!
@@ -25,6 +25,7 @@
 //! Every property is broken by one of them.
 
 mod drivers;
+mod endings;
 mod interrupts;
 mod nodes;
 mod people;
