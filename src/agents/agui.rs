@@ -15,6 +15,10 @@ use super::{
 /// following that run would feed the run with itself forever.
 pub const RUN_HEADER: &str = "threadline-run-id";
 
+/// Header with the mark of the thread: the same in all runs of a thread, and another one for a thread of another user or
+/// project that has the same id.
+pub const THREAD_HEADER: &str = "threadline-thread";
+
 /// Runs an agent: `POST` of the input, answered by an event stream.
 ///
 /// The request is sent at the first poll, and the answer is not read ahead of the polling, except what a connection
@@ -41,6 +45,10 @@ pub fn run(
     let request = match HeaderValue::from_bytes(input.run_id.as_str().as_bytes()) {
         Ok(run) => request.header(RUN_HEADER, run),
         Err(_) => request,
+    };
+    let request = match &input.thread_mark {
+        Some(mark) => request.header(THREAD_HEADER, mark.as_str()),
+        None => request,
     };
     Call { request, secrets, idle }.events()
 }

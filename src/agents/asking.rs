@@ -2,32 +2,43 @@
 
 use futures_util::{StreamExt, stream};
 use threadline_core::{Principal, RunId, ThreadId, agent::Agent, projection::conversation::Conversation};
-use threadline_engine::ServiceError;
+use threadline_engine::{ProjectionError, ServiceError};
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::{
     AgentError, Agents, ClientInput, Origin, RUN_LIMIT, agent_span,
     input::{self, Rules, fold_into_one},
-    source::{EventStream, RunInput, Trust},
+    source::{EventStream, RunInput, ThreadMark, Trust},
     source_over,
     starting::{check_approval, check_context},
 };
 
 impl Agents {
     /// Sends a request to an agent outside of any thread; nothing is stored.
-    pub fn ask(&self, principal: &Principal, agent: &Agent, mut client: ClientInput) -> Result<Asked, AgentError> {
+    pub async fn ask(
+        &self,
+        principal: &Principal,
+        agent: &Agent,
+        mut client: ClientInput,
+    ) -> Result<Asked, AgentError> {
         if self.shared.resting.is_cancelled() {
             return Err(ServiceError::Draining.into());
         }
         check_approval(principal, agent, &client)?;
         let rules = Rules::of(agent, Trust::of(principal));
-        if rules.trust == Trust::Client {
-            client.messages = fold_into_one(client.messages);
-        }
         let thread = client.thread_id.take().unwrap_or_else(ThreadId::generate);
         let run = client.run_id.take().unwrap_or_else(RunId::generate);
-        let input = outside(&thread, &run, &client, rules)?;
+        let bytes = client.bytes();
+        let prepare = || {
+            if rules.trust == Trust::Client {
+                client.messages = fold_into_one(std::mem::take(&mut client.messages));
+            }
+            outside(&thread, &run, &client, rules)
+        };
+        let queue = &self.shared.service.queue;
+        let mut input = queue.process(principal, bytes, prepare).await.map_err(ProjectionError::from)??;
         check_context(agent, &input)?;
+        input.thread_mark = principal.user.as_ref().map(|user| ThreadMark::of(&principal.project, user, &thread));
         let Ok(place) = self.places.clone().try_acquire_owned() else {
             self.shared.service.metrics().limited(RUN_LIMIT);
             return Err(AgentError::Busy);

@@ -38,6 +38,16 @@ pub struct ClientInput {
     pub rest: Unknown,
 }
 
+impl ClientInput {
+    /// Bytes of its JSON values.
+    pub fn bytes(&self) -> usize {
+        let values = [&self.state, &self.tools, &self.context, &self.forwarded_props, &self.resume];
+        let messages = self.messages.iter().chain(values.into_iter().flatten());
+        messages.map(|value| value.get().len()).sum::<usize>()
+            + self.rest.iter().map(|(name, value)| name.len() + value.get().len()).sum::<usize>()
+    }
+}
+
 // Implemented by hand: `#[serde(flatten)]` would parse unknown members, and lose numbers that no Rust type can hold.
 impl<'de> Deserialize<'de> for ClientInput {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {

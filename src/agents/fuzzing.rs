@@ -54,6 +54,7 @@ pub(crate) fn openai_stream(data: &[u8]) {
         forwarded_props: "{}".to_owned(),
         resume: None,
         rest: Vec::new(),
+        thread_mark: None,
     };
     let chunks: Vec<_> = data.split(|byte| *byte == b'\n').collect();
     for event in openai::events_of(&input, &chunks) {

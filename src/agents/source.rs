@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::stream::BoxStream;
-use threadline_core::{Principal, RunId, ThreadId, json::quoted};
+use sha2::{Digest, Sha256};
+use threadline_core::{Principal, ProjectId, RunId, ThreadId, UserId, hex, json::quoted};
 
 use super::client_input::Unknown;
 
@@ -36,6 +37,29 @@ pub struct RunInput {
     pub resume: Option<String>,
     /// Members unknown to AG-UI's current schema.
     pub rest: Unknown,
+    /// Mark of the thread; `None` for a request on behalf of no user.
+    pub thread_mark: Option<ThreadMark>,
+}
+
+/// Text that stands for one thread of all users and projects. An agent that remembers conversations needs it, since threads of
+/// several users may have one id.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ThreadMark(String);
+
+impl ThreadMark {
+    /// Mark of the thread that a user has under this id: 32 hexadecimal digits.
+    pub fn of(project: &ProjectId, user: &UserId, thread: &ThreadId) -> Self {
+        let mut hash = Sha256::new();
+        for part in [project.as_str(), user.as_str(), thread.as_str()] {
+            hash.update((part.len() as u64).to_be_bytes());
+            hash.update(part);
+        }
+        Self(hex(&hash.finalize()[..16]))
+    }
+
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
 }
 
 /// Trust of an agent in the client: decides whether the client's context counts as the application's own statement.

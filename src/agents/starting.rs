@@ -17,7 +17,7 @@ use super::{
     AgentError, Agents, ClientInput, RUN_LIMIT,
     approval::{self, ApprovalError},
     input::{self, Ignored, Rules},
-    source::{RunInput, Trust},
+    source::{RunInput, ThreadMark, Trust},
     work::Work,
 };
 
@@ -98,10 +98,16 @@ impl Agents {
         };
         let nothing = Conversation::default();
         let conversation = before.as_ref().map_or(&nothing, |before| &before.conversation);
-        let prepared = input::prepare(&request.input, Rules::of(agent, Trust::of(principal)), conversation)?;
-        let (input, given) = prepared.complete(thread, id, conversation);
-        check_context(agent, &input)?;
-        let first = prepared.first_events(thread, id, conversation, &given.evidence(agent, &input))?;
+        let prepare = || -> Result<_, AgentError> {
+            let prepared = input::prepare(&request.input, Rules::of(agent, Trust::of(principal)), conversation)?;
+            let (input, given) = prepared.complete(thread, id, conversation);
+            check_context(agent, &input)?;
+            let first = prepared.first_events(thread, id, conversation, &given.evidence(agent, &input))?;
+            Ok((prepared, input, first))
+        };
+        let bytes = request.input.bytes();
+        let prepared = service.queue.process(principal, bytes, prepare).await.map_err(ProjectionError::from)?;
+        let (prepared, mut input, first) = prepared?;
         if let Err(breach) = prepared.answered.check(conversation)
             && !exists().await
         {
@@ -141,7 +147,8 @@ impl Agents {
         }
         if !started.created {
             let first = service.events.first_of(principal, thread, &started.run, started.epoch).await?;
-            if !prepared.is_heard_by(first.as_deref()) {
+            let is_heard = || prepared.is_heard_by(first.as_deref());
+            if !service.queue.process(principal, bytes, is_heard).await.map_err(ProjectionError::from)? {
                 return Err(AgentError::RunUsed(started.run.id));
             }
         }
@@ -150,6 +157,7 @@ impl Agents {
                 service.metrics().input_ignored(kind, number);
             }
             let own = conversation.messages().filter(|message| matches!(message.role(), "user" | "tool"));
+            input.thread_mark = Some(ThreadMark::of(&principal.project, &started.owner, thread));
             let work = Work {
                 agents: self.clone(),
                 principal: started.named_by(principal),
@@ -175,14 +183,16 @@ impl Agents {
     }
 
     /// Ids of the messages of an input that the thread would store, and of those of the user and of tools at its end.
-    pub fn said_since(
+    pub async fn said_since(
         &self,
         principal: &Principal,
         agent: &Agent,
         input: &ClientInput,
         conversation: &Conversation,
     ) -> Result<(Vec<String>, Vec<String>), AgentError> {
-        input::said_since(input, Rules::of(agent, Trust::of(principal)), conversation)
+        let said = || input::said_since(input, Rules::of(agent, Trust::of(principal)), conversation);
+        let queue = &self.shared.service.queue;
+        queue.process(principal, input.bytes(), said).await.map_err(ProjectionError::from)?
     }
 
     /// Refuses an answer of an untrusted client in a thread where an agent whose interrupts the application answers has

@@ -82,7 +82,7 @@ pub async fn run(
     if Representation::of(request.headers())? != Representation::Json {
         return Err(Problem::new(ProblemType::UnsupportedMediaType, "send a RunAgentInput as application/json"));
     }
-    let bytes = state.http.bodies.read_appended(request, &principal).await?;
+    let bytes = state.http.appended_body(request, &principal).await?;
     let mut input: ClientInput = parse_json(&bytes)?;
     drop(bytes);
     let (agent, _) = state.agents.get(&principal, &agent).await?;

@@ -217,7 +217,7 @@ pub async fn save(
     request: Request,
 ) -> Result<Response, Problem> {
     let condition = condition(request.headers())?;
-    let body = state.http.bodies.read(request, MAX_DOCUMENT_BYTES).await?;
+    let body = state.http.body(request, MAX_DOCUMENT_BYTES).await?;
     let SaveBody { messages, metadata, agent_id } = parse_json(&body)?;
     let messages = messages
         .ok_or_else(|| Problem::invalid("messages is missing: send all messages of the conversation, or []"))?;

@@ -60,7 +60,7 @@ pub const SERVER_MEMBER: &str = "threadline";
 
 fn has_server_member(kind: &str, event: &str) -> bool {
     json::is_string(kind, "RUN_STARTED")
-        && json::member(event, "metadata").is_some_and(|metadata| json::member(metadata, SERVER_MEMBER).is_some())
+        && json::members(event, "metadata").any(|metadata| json::member(metadata, SERVER_MEMBER).is_some())
 }
 
 /// Event that cannot be appended. No event of its batch was appended.

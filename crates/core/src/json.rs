@@ -251,8 +251,18 @@ pub fn disguised(object: &str, names: &[&str]) -> Option<String> {
     None
 }
 
+/// Values of all members of this name, in order: decoders differ in which one counts.
+pub fn members<'a>(object: &'a str, name: &str) -> impl Iterator<Item = &'a str> {
+    entries(object).filter(move |(key, _)| is_string(key, name)).map(|(_, value)| value)
+}
+
 /// Tokens of the names in an object, in order.
 fn keys(object: &str) -> impl Iterator<Item = &str> {
+    entries(object).map(|(key, _)| key)
+}
+
+/// Tokens of the names in an object, with the texts of their values, in order.
+fn entries(object: &str) -> impl Iterator<Item = (&str, &str)> {
     let text = object.as_bytes();
     let begin = skip_blank(text, 0);
     let mut at = if text.get(begin) == Some(&b'{') { skip_blank(text, begin + 1) } else { text.len() };
@@ -261,10 +271,12 @@ fn keys(object: &str) -> impl Iterator<Item = &str> {
             return None;
         }
         let end = string_end(text, at);
-        let key = object.get(at..end);
-        at = skip_blank(text, value_end(text, skip_blank(text, skip_blank(text, end) + 1)));
+        let key = object.get(at..end)?;
+        let start = skip_blank(text, skip_blank(text, end) + 1);
+        let value_end = value_end(text, start);
+        at = skip_blank(text, value_end);
         at = if text.get(at) == Some(&b',') { skip_blank(text, at + 1) } else { text.len() };
-        key
+        Some((key, object.get(start..value_end)?))
     })
 }
 

@@ -128,6 +128,14 @@ pub const WORK_SLOTS: usize = 2;
 pub const WORK_SLICE_BYTES: usize = 1_024 * 1_024;
 /// Rows of the store after which work ends its slice and queues again. A slice also ends with [`WORK_SLICE_BYTES`].
 pub const WORK_SLICE_ROWS: usize = 500;
+/// Size in bytes from which a body takes long to read: it is read on a thread that has no other tasks, and an input of an
+/// agent waits for its turn among the work of all clients.
+pub const LONG_INPUT_BYTES: usize = 128 * 1_024;
+/// Events that a fold applies in one step. A slice of work has at most these and one step's more.
+pub const FOLD_EVENTS: usize = 5_000;
+/// Time since its authentication after which a request whose body has arrived is authenticated again, so that nobody
+/// holds a request open beyond the end of a credential.
+pub const BODY_RECHECK: Duration = Duration::from_millis(100);
 /// Folds, scans and searches of one untrusted client that may have begun.
 pub const CLIENT_WORK: usize = 2;
 /// Folds, scans and searches of one untrusted client that may wait behind those of [`CLIENT_WORK`].

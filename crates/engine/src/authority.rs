@@ -115,6 +115,11 @@ pub(crate) fn said(events: &NewEvents) -> Option<Vec<String>> {
     };
     for line in lines(events) {
         let event: Said<'_> = serde_json::from_slice(line).ok()?;
+        // Clients that ignore case would read another role or message.
+        if json::disguised(std::str::from_utf8(line).ok()?, &["type", "messageId", "role", "delta", "input"]).is_some()
+        {
+            return None;
+        }
         let by_user = event.role.as_deref() == Some("user");
         match (&*event.kind, event.message_id.as_deref()) {
             ("RUN_STARTED", _) => {
@@ -144,7 +149,8 @@ fn spoken(message: &str) -> Option<Spoken<'_>> {
     let spoken: Spoken<'_> = serde_json::from_str(message).ok()?;
     let is_text = json::member(message, "content").is_none_or(|content| content.starts_with(['"', '[']));
     let plain = json::disguised(message, &["id", "role", "content", "toolCalls", "toolCallId"]).is_none();
-    (spoken.role == "user" && is_text && plain).then_some(spoken)
+    let calls = json::member(message, "toolCalls").is_some();
+    (spoken.role == "user" && is_text && plain && !calls).then_some(spoken)
 }
 
 #[cfg(test)]

@@ -13,8 +13,8 @@ use bytes::{Bytes, BytesMut};
 use futures_util::{Stream, StreamExt, stream};
 use http_body_util::BodyExt;
 use threadline_core::{
-    Limits, Principal,
-    limits::{BODY_FREE_BYTES, BODY_ROOM_WAIT, MAX_BATCH_BYTES, QUOTA_RETRY},
+    Limits,
+    limits::{BODY_FREE_BYTES, BODY_ROOM_WAIT, QUOTA_RETRY},
 };
 use threadline_engine::limits::{BudgetExceeded, BudgetOwner, BudgetPermit, MemoryBudget, MemoryKind, Quota};
 use tokio::time::{self, Duration, Instant};
@@ -97,6 +97,7 @@ impl BodyReader {
         let mut held = self.place(&request);
         let mut body = request.into_body();
         let deadline = Instant::now() + self.limits.body;
+        let mut patience = self.memory_timeout;
         loop {
             let memory_timeout = deadline.min(Instant::now() + self.read_timeout);
             let frame = time::timeout_at(memory_timeout, body.frame()).await.map_err(|_| {
@@ -110,7 +111,7 @@ impl BodyReader {
                 discard(body.into_data_stream());
                 return Err(too_large());
             }
-            if let Err(problem) = self.make_room(&mut held, size, deadline).await {
+            if let Err(problem) = self.make_room(&mut held, size, deadline, &mut patience).await {
                 discard(body.into_data_stream());
                 return Err(problem);
             }
@@ -120,16 +121,6 @@ impl BodyReader {
             }
             whole.extend_from_slice(&data);
         }
-    }
-
-    /// Reads a body of events, or of messages for an agent; its bytes count as appended by this principal.
-    pub async fn read_appended(&self, request: Request, principal: &Principal) -> Result<Whole, Problem> {
-        let is_counted = request.extensions().get::<Whole>().is_some();
-        let whole = self.read(request, MAX_BATCH_BYTES).await?;
-        if !is_counted {
-            self.quota.append(principal, whole.len())?;
-        }
-        Ok(whole)
     }
 
     /// Chunks of a body that is processed line by line. Memory is held only for the incomplete line. If no memory is
@@ -147,7 +138,8 @@ impl BodyReader {
                 place.release();
                 held = chunk.len() - end - 1;
             }
-            let made = self.make_room(place, held, Instant::now() + self.memory_timeout).await;
+            let (deadline, mut patience) = (Instant::now() + self.memory_timeout, self.memory_timeout);
+            let made = self.make_room(place, held, deadline, &mut patience).await;
             let chunk = made.map(|()| chunk).map_err(|problem| {
                 // No other code sets it.
                 let _ = refused.set(problem);
@@ -157,13 +149,22 @@ impl BodyReader {
         })
     }
 
-    /// Takes memory for a body that has reached this size, in bytes.
-    async fn make_room(&self, held: &mut BudgetPermit, size: usize, deadline: Instant) -> Result<(), Problem> {
+    /// Takes memory for a body that has reached this size, in bytes. `patience` is the time that the body may still wait,
+    /// over all of its waits.
+    async fn make_room(
+        &self,
+        held: &mut BudgetPermit,
+        size: usize,
+        deadline: Instant,
+        patience: &mut Duration,
+    ) -> Result<(), Problem> {
         let wanted = size.saturating_sub(BODY_FREE_BYTES).saturating_sub(held.bytes());
         if wanted == 0 {
             return Ok(());
         }
-        let taken = held.take(wanted, deadline.min(Instant::now() + self.memory_timeout)).await;
+        let begun = Instant::now();
+        let taken = held.take(wanted, deadline.min(begun + *patience)).await;
+        *patience = patience.saturating_sub(begun.elapsed());
         Ok(taken.map_err(|BudgetExceeded { limit, value }| self.quota.refuse(limit, value as u64, QUOTA_RETRY))?)
     }
 }
@@ -190,7 +191,7 @@ mod tests {
     use axum::body::Body;
 
     use super::*;
-    use threadline_core::{Credential, ProjectId, Timestamp, UserId};
+    use threadline_core::{Credential, Principal, ProjectId, Timestamp, UserId, limits::MAX_BATCH_BYTES};
 
     const KIB: usize = 1_024;
 

@@ -13,9 +13,10 @@ use base64::{
 use serde::de::DeserializeOwned;
 use threadline_core::{
     AgentId, AnnotationId, IdError, KeyId, Principal, ProjectId, RunId, ThreadId, UserId, json,
-    limits::{MAX_JSON_DEPTH, MAX_LEASE, MAX_REQUEST_BYTES, MIN_LEASE},
+    limits::{LONG_INPUT_BYTES, MAX_JSON_DEPTH, MAX_LEASE, MAX_REQUEST_BYTES, MIN_LEASE},
 };
-use threadline_engine::limits::{BudgetOwner, ConnectionMark};
+use threadline_engine::limits::{BudgetOwner, ConnectionMark, in_place};
+use tokio::time::Instant;
 
 use crate::{
     HttpState,
@@ -37,6 +38,13 @@ const CHANNEL_BEARER: &str = "base64url.bearer.phx.";
 /// Authenticated principal, with the permission that the route requires.
 #[derive(Debug, Clone)]
 pub struct Caller(pub Principal);
+
+/// Principal of a request, and the time of its authentication.
+#[derive(Debug, Clone)]
+pub(crate) struct Presented {
+    pub principal: Principal,
+    pub at: Instant,
+}
 
 /// Principal of an inner request, authenticated and counted with the request that it came in. An extension of the
 /// request, so no client can set it.
@@ -75,7 +83,8 @@ impl<S: AsRef<HttpState> + Send + Sync> FromRequestParts<S> for Caller {
         }
         access.check(&principal).inspect_err(|error| state.auth.note_refusal(shown, Some(&principal), error))?;
         state.quota.admit(&principal)?;
-        // The reader of the body takes the budget owner from here.
+        // The reader of the body takes these from here.
+        parts.extensions.insert(Presented { principal: principal.clone(), at: Instant::now() });
         parts.extensions.insert(BudgetOwner::of(&principal));
         Ok(Self(principal))
     }
@@ -129,7 +138,7 @@ impl<T: DeserializeOwned + Default, S: AsRef<HttpState> + Send + Sync> FromReque
     type Rejection = Problem;
 
     async fn from_request(request: Request, state: &S) -> Result<Self, Problem> {
-        let bytes = state.as_ref().bodies.read(request, MAX_REQUEST_BYTES).await?;
+        let bytes = state.as_ref().body(request, MAX_REQUEST_BYTES).await?;
         parse_json(&bytes).map(Self)
     }
 }
@@ -146,7 +155,8 @@ pub fn parse_json<T: DeserializeOwned + Default>(bytes: &[u8]) -> Result<T, Prob
     if !bytes.trim_ascii_start().starts_with(b"{") {
         return Err(Problem::invalid("the body is not a JSON object"));
     }
-    serde_json::from_slice(bytes).map_err(|error| Problem::invalid(format!("invalid body: {error}")))
+    let parse = || serde_json::from_slice(bytes).map_err(|error| Problem::invalid(format!("invalid body: {error}")));
+    if bytes.len() < LONG_INPUT_BYTES { parse() } else { in_place(parse) }
 }
 
 /// Parameters of the query string.

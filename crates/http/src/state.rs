@@ -2,9 +2,10 @@
 
 use std::{sync::Arc, time::Duration};
 
+use axum::extract::Request;
 use threadline_core::{
     AllowedOrigins, Principal,
-    limits::{CLOSE_TIMEOUT, HEARTBEAT_INTERVAL},
+    limits::{BODY_RECHECK, CLOSE_TIMEOUT, HEARTBEAT_INTERVAL, MAX_BATCH_BYTES},
 };
 use threadline_engine::{Service, close_schedule::CloseSchedule, limits::Quota, metrics::Metrics};
 use threadline_store::StoreClock;
@@ -12,7 +13,8 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{
     auth::{Auth, AuthError},
-    body::BodyReader,
+    body::{BodyReader, Whole},
+    extract::Presented,
     origins::RefusedOrigins,
     problem::Problem,
     response::ResponseBudget,
@@ -70,6 +72,31 @@ impl HttpState {
             metrics: service.metrics().clone(),
             clock: service.clock().clone(),
         }
+    }
+
+    /// Reads a complete body of at most `limit` bytes. Fails if the credential of the request has ended meanwhile: a body
+    /// that arrives slowly would carry a request beyond a revocation.
+    pub async fn body(&self, request: Request, limit: usize) -> Result<Whole, Problem> {
+        let presented = request.extensions().get::<Presented>().cloned();
+        let whole = self.bodies.read(request, limit).await?;
+        match presented {
+            Some(Presented { principal, at })
+                if at.elapsed() >= BODY_RECHECK && !self.auth.holds(&principal).await? =>
+            {
+                Err(AuthError::Over.into())
+            }
+            _ => Ok(whole),
+        }
+    }
+
+    /// Reads a body of events, or of messages for an agent; its bytes count as appended by this principal.
+    pub async fn appended_body(&self, request: Request, principal: &Principal) -> Result<Whole, Problem> {
+        let is_counted = request.extensions().get::<Whole>().is_some();
+        let whole = self.body(request, MAX_BATCH_BYTES).await?;
+        if !is_counted {
+            self.quota.append(principal, whole.len())?;
+        }
+        Ok(whole)
     }
 
     /// Reads a page for a principal. A request that waits is a stream with one response: it holds a stream permit, and

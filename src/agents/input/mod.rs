@@ -206,6 +206,17 @@ fn read_messages(messages: &[Box<RawValue>], conversation: &Conversation) -> Res
     Ok(all)
 }
 
+/// True if an agent may take a name for that of its own tool.
+fn same_tool(own: &str, name: &str) -> bool {
+    let letters = |name: &str| plain(name).chars().filter(|letter| letter.is_alphanumeric()).collect::<String>();
+    own == name || letters(own) == letters(name)
+}
+
+/// Beginning of a text, for an error.
+fn cut(text: &str) -> String {
+    text.chars().take(40).collect()
+}
+
 /// Tools that the client may supply, and the number of the others. Fails for a tool that the agent has itself.
 fn keep_tools<'a>(list: Cow<'a, str>, may: &ClientMay, reserved: &[String]) -> Result<(Cow<'a, str>, usize), String> {
     let readable = whole(&list).into_owned();
@@ -214,7 +225,14 @@ fn keep_tools<'a>(list: Cow<'a, str>, may: &ClientMay, reserved: &[String]) -> R
     if let Some(found) = tools.iter().find_map(|tool| json::disguised(tool.0, &["name", "description", "parameters"])) {
         return Err(format!("a tool has a member {found:?} twice, or not written as AG-UI defines it"));
     }
-    if let Some(taken) = tools.iter().map(name).find(|name| reserved.contains(name)) {
+    if let Some(other) = tools.iter().find(|tool| !tool.0.starts_with('{') || name(tool).is_empty()) {
+        return Err(format!("a tool is no object with a name: {}", cut(other.0)));
+    }
+    // Agents may read a name without blanks, in another case, or in the form of OpenAI's API.
+    let is_reserved = |name: &str| reserved.iter().any(|own| same_tool(own, name));
+    let nested = |tool: &Object<'_>| json::string_member(json::member(tool.0, "function")?, "name");
+    let names = tools.iter().flat_map(|tool| [Some(name(tool)), nested(tool)]).flatten();
+    if let Some(taken) = names.into_iter().find(|name| is_reserved(name)) {
         return Err(format!("tool {taken:?} is one of the agent's own tools"));
     }
     let kept: Vec<_> = tools.iter().filter(|tool| may.tools.allow(&name(tool))).map(|tool| tool.0).collect();
@@ -293,6 +311,7 @@ impl Prepared<'_> {
             forwarded_props: text_or(&client.forwarded_props, "{}").to_owned(),
             resume: client.resume.as_ref().map(|resume| resume.get().to_owned()),
             rest: client.rest.clone(),
+            thread_mark: None,
         };
         (input, Given { source, state_from_client: self.state.is_some(), moved, ignored: self.ignored.clone() })
     }

@@ -35,7 +35,7 @@ use crate::{
 /// The events, and the body that they came in.
 async fn read_events(state: &ApiState, principal: &Principal, request: Request) -> Result<(NewEvents, Whole), Problem> {
     let content = Representation::of(request.headers())?;
-    let bytes = state.http.bodies.read_appended(request, principal).await?;
+    let bytes = state.http.appended_body(request, principal).await?;
     let events = match content {
         Representation::Json => NewEvents::from_array(&bytes),
         Representation::Ndjson => NewEvents::from_ndjson(&bytes),
@@ -127,7 +127,7 @@ pub async fn start(
     let derived = key.run(&principal);
     if Representation::of(request.headers())? == Representation::Json {
         let form = StreamFormat::accepted(request.headers())?;
-        let bytes = state.http.bodies.read_appended(request, &principal).await?;
+        let bytes = state.http.appended_body(request, &principal).await?;
         let mut start: StartBody = parse_json(&bytes)?;
         let named = start.run_id.take().or(params.run_id.take());
         let in_input = start.input.as_ref().is_some_and(|input| input.run_id.is_some());

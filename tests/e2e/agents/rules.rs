@@ -195,6 +195,17 @@ everywhere! {
         let reserved = json!({ "threadId": "t", "tools": [{ "name": "pay", "description": "d", "parameters": {} }] });
         let refused = page.post("/agui/a", reserved).await.problem(400, "invalid-request");
         assert!(text(&refused, "detail").contains("\"pay\""), "{refused}");
+        // An agent may read these as the name of its own tool.
+        for tool in [
+            json!({ "name": "Pay " }),
+            json!({ "name": "p_a-y\u{0}" }),
+            json!({ "type": "function", "function": { "name": "pay" } }),
+            json!({ "name": "x", "function": { "name": "pay" } }),
+            json!("pay"),
+            json!([{ "name": "pay" }]),
+        ] {
+            page.post("/agui/a", json!({ "threadId": "t", "tools": [tool] })).await.problem(400, "invalid-request");
+        }
     }
 }
 
@@ -466,5 +477,26 @@ everywhere! {
         }
         let stored = messages(&page).await["messages"].clone();
         assert!(!stored.to_string().contains("OVERRIDE") && stored[0] == user("q", "hi"), "{stored}");
+    }
+}
+
+everywhere! {
+    async fn threads_of_one_id_have_marks_of_their_own_for_the_agent(server: |options| with_agents(options)) {
+        let (ann, agent) = page_and_agent(server, json!({})).await;
+        let made = server.project().post("/v1/tokens", json!({ "userId": "eve" })).await.ok(201);
+        let eve = bearer(server, text(&made, "token"));
+        let mut marks = Vec::new();
+        for (client, id) in [(&ann, "r1"), (&eve, "r1"), (&ann, "r2")] {
+            let input = json!({ "threadId": "t", "runId": id, "messages": [user(id, "hi")] });
+            let asked = tokio::spawn(send(client.request(Method::POST, "/agui/a").json(&input)));
+            let call = agent.call().await;
+            let mark = call.head.lines().find_map(|line| line.strip_prefix("threadline-thread: ")).expect("a mark");
+            assert!(mark.len() == 32 && mark.bytes().all(|byte| byte.is_ascii_hexdigit()), "{mark}");
+            marks.push(mark.to_owned());
+            call.finish(&[finished(id)]).await;
+            assert_eq!(asked.await.expect("answered").status, 200);
+            ended(client, id).await;
+        }
+        assert!(marks[0] == marks[2] && marks[0] != marks[1], "{marks:?}");
     }
 }

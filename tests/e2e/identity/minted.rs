@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use serde_json::{Value, json};
-use threadline_core::Scope;
+use threadline_core::{Scope, limits::BODY_RECHECK};
 
 use super::bearer;
-use crate::harness::{Client, Options, Server, Socket, everywhere, http::send, run, sse::Events, text};
+use crate::harness::{Client, Options, Server, Socket, everywhere, http::send, raw::Raw, run, sse::Events, text};
 
 /// A key with this id, made by a client.
 async fn made(server: &Server, by: &Client, id: &str) -> Client {
@@ -247,4 +247,46 @@ async fn a_key_is_not_made_with_one_that_was_revoked_meanwhile() {
     assert!(keys["keys"].as_array().expect("keys").iter().all(|key| !key["revokedAt"].is_null()), "{keys}");
     one.stop().await;
     two.stop().await;
+}
+
+/// A request that was authenticated, and whose body the server waits for.
+async fn held(server: &Server, bearer: &str, line: &str, length: usize) -> Raw {
+    let mut held = Raw::connect(server.addr).await;
+    let head = format!(
+        "{line} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {bearer}\r\nContent-Type: application/json\r\n\
+         Content-Length: {length}\r\nExpect: 100-continue\r\n\r\n"
+    );
+    held.write(head).await;
+    let answer = held.beginning().await;
+    assert!(answer.starts_with("HTTP/1.1 100"), "{answer}");
+    held
+}
+
+everywhere! {
+    async fn a_request_whose_body_comes_after_a_revocation_is_not_carried_out(server: |options| options.with_key("secret")) {
+        let operator = server.project();
+        let key = operator.post("/v1/keys", json!({ "keyId": "stolen", "scopes": ["read", "chat", "tokens"] })).await.ok(201);
+        let key = text(&key, "key").to_owned();
+        let minted = token(&bearer(server, &key), "ann").await;
+        let of_bob = token(&operator, "bob").await;
+        let thread = json!({ "threadId": "late" }).to_string();
+        let wish = json!({ "userId": "ann" }).to_string();
+        let late = [
+            (held(server, &minted, "POST /v1/threads", thread.len()).await, &thread),
+            (held(server, &key, "POST /v1/tokens", wish.len()).await, &wish),
+            (held(server, &of_bob, "POST /v1/threads", thread.len()).await, &thread),
+        ];
+        operator.delete("/v1/keys/stolen").await.ok(200);
+        operator.delete("/v1/users/bob").await.ok(200);
+        // A body that comes within this time is not suspicious.
+        tokio::time::sleep(BODY_RECHECK).await;
+        for (mut held, body) in late {
+            held.write(body).await;
+            held.answer().await.problem(401, "unauthorized");
+        }
+        for user in ["ann", "bob"] {
+            let threads = operator.get(&format!("/v1/threads?userId={user}")).await.ok(200);
+            assert_eq!(threads["threads"], json!([]), "{user}");
+        }
+    }
 }

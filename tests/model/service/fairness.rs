@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use threadline_core::{
     Clock, Credential, Limit, Limits, Principal, ProjectId, Quotas, ReadFrom, Seq, ThreadId, Timestamp, UserId,
-    limits::{BODY_ROOM_WAIT, CURSOR_PAGE, MAX_EVENT_PAGE, PAGE_BYTES, WORK_SLICE_BYTES, WORK_UNIT_BYTES},
+    limits::{BODY_ROOM_WAIT, CURSOR_PAGE, FOLD_EVENTS, MAX_EVENT_PAGE, PAGE_BYTES, WORK_SLICE_BYTES, WORK_UNIT_BYTES},
 };
 use threadline_engine::{
     CreateThread, PageRequest, Ports, Projected, ProjectionError, Service,
@@ -118,6 +118,33 @@ fn a_small_fold_waits_for_a_slice_of_each_other_project_and_not_for_their_thread
         }
         assert!(!attacks.is_empty(), "the attacks go on");
         attacks.shutdown().await;
+    });
+}
+
+#[test]
+fn a_commit_of_many_small_events_takes_several_turns() {
+    run_seed(1, async {
+        let clock = Clock::manual(Timestamp(0));
+        let service = Service::start(Ports::alone(Arc::new(MemoryStore::new(clock.clone())) as DynStore, clock));
+        let victim = principal(1, Some(1));
+        fill(&service, &victim, 0, OTHER).await;
+        let mut dense = JoinSet::new();
+        for user in 0..service.queue.slots() {
+            let hog = principal(0, Some(user));
+            fill(&service, &hog, 0, OTHER).await;
+            let thread = thread_id(hog.user.as_ref().expect("a user").as_str());
+            let batch = numbered("dense", 12 * FOLD_EVENTS);
+            service.runs.append(&hog, &thread, &run_id("r"), None, batch).await.expect("appended");
+            let service = service.clone();
+            dense.spawn(async move { folded(&service, &hog).await.map(|_| ()) });
+        }
+        yield_now().await;
+        folded(&service, &victim).await.expect("folded");
+        while dense.try_join_next().is_some() {}
+        assert!(!dense.is_empty(), "a small fold waited for all events of two commits");
+        while let Some(done) = dense.join_next().await {
+            done.expect("no panic").expect("folded");
+        }
     });
 }
 

@@ -14,7 +14,7 @@ pub(crate) mod stored_bytes;
 
 pub use client::Client;
 pub use connections::{ConnectionMark, ConnectionPlace, ConnectionRefused, Connections, Peer};
-pub use fair_queue::{FairQueue, QueuedWork, SlicePermit};
+pub use fair_queue::{FairQueue, QueuedWork, SlicePermit, in_place};
 pub use free_space::{Space, SpaceProbe};
 pub use memory_budget::{BudgetExceeded, BudgetOwner, BudgetPermit, MemoryBudget, MemoryKind};
 pub use quota::{Account, Limited, ProjectLookup, Quota, RunQuota, StreamPermit};

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use threadline_core::{
     Epoch, Judgement, LogSlice, Principal, ReadFrom, Seq, ThreadId, ThreadKey,
     limits::{
-        BODY_ROOM_WAIT, FOLD_STEP_BYTES, MAX_CONVERSATION_BYTES, MEMORY_FREE_BYTES, PAGE_BYTES, QUOTA_RETRY,
-        WEIGH_BYTES,
+        BODY_ROOM_WAIT, FOLD_EVENTS, FOLD_STEP_BYTES, MAX_CONVERSATION_BYTES, MEMORY_FREE_BYTES, PAGE_BYTES,
+        QUOTA_RETRY, WEIGH_BYTES, WORK_SLICE_ROWS,
     },
     projection::conversation::Conversation,
 };
@@ -221,9 +221,17 @@ impl Folder {
             };
             let slice = page.slice.between(since, to + 1);
             let Some(last) = slice.last_seq() else { return Ok(Folded::Gone) };
-            since = last;
             unweighed += slice.bytes();
-            *conversation = folded(std::mem::take(conversation), slice, work.as_deref().map(|fold| &fold.work)).await?;
+            // A page of many small events takes several turns.
+            while since < last {
+                let step = slice.between(since, (since + FOLD_EVENTS as u64 + 1).min(last + 1));
+                since = step.last_seq().unwrap_or(last);
+                *conversation =
+                    folded(std::mem::take(conversation), step, work.as_deref().map(|fold| &fold.work)).await?;
+                if let Some(fold) = work.as_mut().filter(|_| since < last) {
+                    fold.go_on(weight + unweighed + PAGE_BYTES).await?;
+                }
+            }
             if unweighed > WEIGH_BYTES {
                 (weight, unweighed) = (conversation.weight(), 0);
                 if weight > MAX_CONVERSATION_BYTES {
@@ -246,7 +254,9 @@ async fn folded(
     work: Option<&QueuedWork>,
 ) -> Result<Conversation, StoreError> {
     let permit = work.and_then(|work| {
-        work.done(events.bytes(), events.0.len());
+        // Many small events take as long as many rows.
+        let rows = usize::try_from(events.count()).unwrap_or(usize::MAX).saturating_mul(WORK_SLICE_ROWS) / FOLD_EVENTS;
+        work.done(events.bytes(), rows.max(events.0.len()));
         work.permit()
     });
     aside(move || {

@@ -118,7 +118,7 @@ pub async fn send(state: &ApiState, token: &str, mut request: Request) -> Respon
     }
     request.extensions_mut().insert(BudgetOwner::of(&session.principal));
     let most = if session.principal.is_untrusted() { UNTRUSTED_FRAME_BYTES } else { CHANNEL_FRAME_BYTES };
-    let lines = match state.http.bodies.read(request, most).await {
+    let lines = match state.http.body(request, most).await {
         Ok(lines) => lines,
         Err(problem) => return refused(problem),
     };

@@ -50,6 +50,6 @@ async fn read(state: &ApiState, principal: &Principal, request: Request) -> Resu
     if Representation::of(request.headers())? != Representation::Json {
         return Err(Problem::new(ProblemType::UnsupportedMediaType, "send a RunAgentInput as application/json"));
     }
-    let bytes = state.http.bodies.read_appended(request, principal).await?;
+    let bytes = state.http.appended_body(request, principal).await?;
     parse_json(&bytes)
 }

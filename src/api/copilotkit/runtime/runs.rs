@@ -109,7 +109,7 @@ async fn continued(
         Some(answer) => answer,
         None => {
             let conversation = state.service.projections.at(principal, thread, None, None).await?.conversation;
-            let (news, last) = state.agents.said_since(principal, agent, input, &conversation)?;
+            let (news, last) = state.agents.said_since(principal, agent, input, &conversation).await?;
             // A request without new content is repeated: it may have begun a continuation before.
             let said = if news.is_empty() { &last } else { &news }.join("\n");
             if news.is_empty() && status(&continuation(&id, &said, 0)).await?.is_none() {

@@ -80,7 +80,7 @@ pub async fn call(
     if Representation::of(&headers)? != Representation::Json {
         return Err(Problem::new(ProblemType::UnsupportedMediaType, "send application/json"));
     }
-    let whole = state.http.bodies.read_appended(request, &principal).await?;
+    let whole = state.http.appended_body(request, &principal).await?;
     let call: Call = parse_json(&whole)?;
     let (method, uri) = call.target()?;
     let body = whole.inner(call.body.map_or_else(Bytes::new, |body| body.get().to_owned().into()));

@@ -72,7 +72,7 @@ pub async fn answer(
     state.service.runs.check_room(principal).await?;
     let permit = state.http.quota.suggest(principal)?;
     let place = state.http.quota.open(principal)?;
-    let asked = state.agents.ask(principal, agent, input)?;
+    let asked = state.agents.ask(principal, agent, input).await?;
     let telling = Telling::new(asked.thread.clone(), asked.run.clone(), false);
     let followed = Suggestions { asked, telling, open: OpenParts::default(), over: false, _permit: permit };
     Ok(sse::response(followed, None, place, &state.http, principal))

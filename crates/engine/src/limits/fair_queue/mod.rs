@@ -18,9 +18,15 @@ use std::sync::{
 use order::{Full, Order, Place};
 use threadline_core::{
     Limit, Principal, ProjectId,
-    limits::{CLIENT_WORK_WAITING, PROJECT_WORK_WAITING, QUOTA_RETRY, WORK_SLICE_BYTES, WORK_SLICE_ROWS, WORK_WAIT},
+    limits::{
+        CLIENT_WORK_WAITING, LONG_INPUT_BYTES, PROJECT_WORK_WAITING, QUOTA_RETRY, WORK_SLICE_BYTES, WORK_SLICE_ROWS,
+        WORK_WAIT,
+    },
 };
-use tokio::time::timeout;
+use tokio::{
+    runtime::{Handle, RuntimeFlavor},
+    time::timeout,
+};
 
 use super::{
     client::Client,
@@ -85,6 +91,22 @@ impl FairQueue {
         self.enter(Client::keys(project), Account::default()).await
     }
 
+    /// Does work over this many bytes that a client has sent. Short work is done at once. Long work waits for its turn, is
+    /// charged, and blocks no other task of its thread.
+    pub async fn process<T>(
+        &self,
+        principal: &Principal,
+        bytes: usize,
+        work: impl FnOnce() -> T,
+    ) -> Result<T, Limited> {
+        if bytes < LONG_INPUT_BYTES {
+            return Ok(work());
+        }
+        let queued = self.begin(principal).await?;
+        queued.done(bytes, 0);
+        Ok(in_place(work))
+    }
+
     async fn enter(&self, owner: Client, account: Account) -> Result<QueuedWork, Limited> {
         let place = self.order().enter(&owner).map_err(|full| match full {
             Full::Client => self.0.quota.refuse(Limit::UserWork, CLIENT_WORK_WAITING as u64, QUOTA_RETRY),
@@ -111,6 +133,15 @@ impl FairQueue {
 
     fn order(&self) -> MutexGuard<'_, Order> {
         self.0.order.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Runs long work on this thread, whose other tasks move to another one. On a runtime of one thread, which only tests have,
+/// they wait.
+pub fn in_place<T>(work: impl FnOnce() -> T) -> T {
+    match Handle::current().runtime_flavor() {
+        RuntimeFlavor::CurrentThread => work(),
+        _ => tokio::task::block_in_place(work),
     }
 }
 

@@ -200,3 +200,17 @@ async fn clients_that_leave_at_any_time_leave_nothing_behind() {
         assert!(simulated.is_at_rest());
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn long_inputs_wait_for_their_turn_and_short_ones_do_not() {
+    let simulated = Simulated::new(1);
+    let hog = tokio::spawn(simulated.clone().work(client("a", "hog"), 5, WORK_SLICE_BYTES));
+    settle().await;
+    let (victim, begun) = (client("b", "victim"), Instant::now());
+    assert!(simulated.queue.process(&victim, LONG_INPUT_BYTES - 1, || ()).await.is_ok());
+    assert_eq!(begun.elapsed(), Duration::ZERO);
+    assert!(simulated.queue.process(&victim, LONG_INPUT_BYTES, || ()).await.is_ok());
+    assert!(!begun.elapsed().is_zero() && begun.elapsed() <= SLICE_TIME, "{:?}", begun.elapsed());
+    hog.await.expect("no panic").expect("its turns");
+    assert!(simulated.is_at_rest());
+}
