@@ -157,10 +157,12 @@ fn comparable(value: Value, id: &str) -> Value {
                 !name.ends_with("At") && !name.ends_with("Until") && !name.ends_with("poch") && !name.ends_with("ursor")
             })
             .filter(|(name, _)| {
-                // A repetition of a save says that it appended nothing; the feed is written in the background.
+                // A repetition of a save says that it appended nothing. The feed is written in the background, and the
+                // usage of a project is counted there: it has what was written behind a lost answer after a day.
+                let behind = ["feedEntries", "usage"];
                 let other =
                     ["at", "instance", "threadId", "requestId", "ticket", "key", "secret", "outcome", "appended"];
-                name != "feedEntries" && !other.contains(&name.as_str())
+                !behind.contains(&name.as_str()) && !other.contains(&name.as_str())
             })
             .map(|(name, value)| (name, comparable(value, id)))
             .collect(),
