@@ -1,6 +1,9 @@
 //! Long folds and large pages of some clients, small requests of another one, and what each is charged.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
 
 use threadline_core::{
     Clock, Credential, Limit, Limits, Principal, ProjectId, Quotas, ReadFrom, Seq, ThreadId, Timestamp, UserId,
@@ -126,25 +129,36 @@ fn a_commit_of_many_small_events_takes_several_turns() {
     run_seed(1, async {
         let clock = Clock::manual(Timestamp(0));
         let service = Service::start(Ports::alone(Arc::new(MemoryStore::new(clock.clone())) as DynStore, clock));
-        let victim = principal(1, Some(1));
-        fill(&service, &victim, 0, OTHER).await;
-        let mut dense = JoinSet::new();
-        for user in 0..service.queue.slots() {
-            let hog = principal(0, Some(user));
-            fill(&service, &hog, 0, OTHER).await;
-            let thread = thread_id(hog.user.as_ref().expect("a user").as_str());
-            let batch = numbered("dense", 12 * FOLD_EVENTS);
-            service.runs.append(&hog, &thread, &run_id("r"), None, batch).await.expect("appended");
-            let service = service.clone();
-            dense.spawn(async move { folded(&service, &hog).await.map(|_| ()) });
+        let (hog, victim) = (principal(0, Some(1)), principal(1, Some(1)));
+        for client in [&hog, &victim] {
+            fill(&service, client, 0, OTHER).await;
         }
-        yield_now().await;
-        folded(&service, &victim).await.expect("folded");
-        while dense.try_join_next().is_some() {}
-        assert!(!dense.is_empty(), "a small fold waited for all events of two commits");
-        while let Some(done) = dense.join_next().await {
-            done.expect("no panic").expect("folded");
+        let batch = numbered("dense", 4 * FOLD_EVENTS);
+        service.runs.append(&hog, &thread_id("u1"), &run_id("r"), None, batch).await.expect("appended");
+        // Both wait for one slice, the dense thread first.
+        let mut held = Vec::new();
+        for slot in 0..service.queue.slots() {
+            let project = ProjectId::new(format!("h{slot}")).expect("an id");
+            held.push(service.queue.begin_for(&project).await.expect("a slice"));
         }
+        let (order, mut done) = (Arc::new(Mutex::new(Vec::new())), JoinSet::new());
+        // Just below the tail, where a snapshot may be already.
+        for (client, at) in [(hog, Some(4 * FOLD_EVENTS as Seq)), (victim, None)] {
+            let (service, order) = (service.clone(), order.clone());
+            done.spawn(async move {
+                service.projections.at(&client, &thread_id("u1"), at, None).await.expect("folded");
+                order.lock().expect("no panic").push(client.project);
+            });
+            for _ in 0..20 {
+                yield_now().await;
+            }
+        }
+        held.pop();
+        while let Some(done) = done.join_next().await {
+            done.expect("no panic");
+        }
+        let order = order.lock().expect("no panic").iter().map(|project| project.to_string()).collect::<Vec<_>>();
+        assert_eq!(order, ["p1", "p0"], "the small fold waits for a slice and not for a commit");
     });
 }
 
