@@ -13,7 +13,7 @@ use bytes::{Bytes, BytesMut};
 use futures_util::{Stream, StreamExt, stream};
 use http_body_util::BodyExt;
 use threadline_core::{
-    Limits,
+    Limits, Principal,
     limits::{BODY_FREE_BYTES, BODY_ROOM_WAIT, QUOTA_RETRY},
 };
 use threadline_engine::limits::{BudgetExceeded, BudgetOwner, BudgetPermit, MemoryBudget, MemoryKind, Quota};
@@ -35,6 +35,13 @@ pub struct BodyReader {
     limits: Limits,
     quota: Quota,
     memory: MemoryBudget,
+}
+
+/// Principal of a request, and the time of its authentication.
+#[derive(Debug, Clone)]
+pub(crate) struct Presented {
+    pub principal: Principal,
+    pub at: Instant,
 }
 
 /// A complete body, with its share of the memory budget of all bodies. The handler must hold it until the request is

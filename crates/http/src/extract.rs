@@ -21,6 +21,7 @@ use tokio::time::Instant;
 use crate::{
     HttpState,
     auth::{AuthError, Shown},
+    body::Presented,
     listener::PeerAddress,
     problem::Problem,
     routes::Access,
@@ -38,13 +39,6 @@ const CHANNEL_BEARER: &str = "base64url.bearer.phx.";
 /// Authenticated principal, with the permission that the route requires.
 #[derive(Debug, Clone)]
 pub struct Caller(pub Principal);
-
-/// Principal of a request, and the time of its authentication.
-#[derive(Debug, Clone)]
-pub(crate) struct Presented {
-    pub principal: Principal,
-    pub at: Instant,
-}
 
 /// Principal of an inner request, authenticated and counted with the request that it came in. An extension of the
 /// request, so no client can set it.

@@ -13,8 +13,7 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{
     auth::{Auth, AuthError},
-    body::{BodyReader, Whole},
-    extract::Presented,
+    body::{BodyReader, Presented, Whole},
     origins::RefusedOrigins,
     problem::Problem,
     response::ResponseBudget,
