@@ -1,4 +1,4 @@
--- What users and projects have stored. Of a project with all its users, `owner` is empty, as the id of no user is. Nodes
+-- Sums of stored data of users and projects. Of a project with all its users, `owner` is empty, as the id of no user is. Nodes
 -- rewrite the rows where they stand (HOT). Locks are taken by users first, then by projects.
 CREATE TABLE usage (
   project    text COLLATE "C" NOT NULL,

@@ -1,4 +1,4 @@
--- What users and projects have stored. Of a project with all its users, `owner` is empty, as the id of no user is.
+-- Sums of stored data of users and projects. Of a project with all its users, `owner` is empty, as the id of no user is.
 CREATE TABLE usage (
   project    TEXT    NOT NULL,
   owner      TEXT    NOT NULL,

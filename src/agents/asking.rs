@@ -2,7 +2,7 @@
 
 use futures_util::{StreamExt, stream};
 use threadline_core::{Principal, RunId, ThreadId, agent::Agent, projection::conversation::Conversation};
-use threadline_engine::{ProjectionError, ServiceError};
+use threadline_engine::ServiceError;
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::{
@@ -35,8 +35,7 @@ impl Agents {
             }
             outside(&thread, &run, &client, rules)
         };
-        let queue = &self.shared.service.queue;
-        let mut input = queue.process(principal, bytes, prepare).await.map_err(ProjectionError::from)??;
+        let mut input = self.process(principal, bytes, prepare).await??;
         check_context(agent, &input)?;
         input.thread_mark = principal.user.as_ref().map(|user| ThreadMark::of(&principal.project, user, &thread));
         let Ok(place) = self.places.clone().try_acquire_owned() else {

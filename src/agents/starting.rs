@@ -106,8 +106,7 @@ impl Agents {
             Ok((prepared, input, first))
         };
         let bytes = request.input.bytes();
-        let prepared = service.queue.process(principal, bytes, prepare).await.map_err(ProjectionError::from)?;
-        let (prepared, mut input, first) = prepared?;
+        let (prepared, mut input, first) = self.process(principal, bytes, prepare).await??;
         if let Err(breach) = prepared.answered.check(conversation)
             && !exists().await
         {
@@ -148,7 +147,7 @@ impl Agents {
         if !started.created {
             let first = service.events.first_of(principal, thread, &started.run, started.epoch).await?;
             let is_heard = || prepared.is_heard_by(first.as_deref());
-            if !service.queue.process(principal, bytes, is_heard).await.map_err(ProjectionError::from)? {
+            if !self.process(principal, bytes, is_heard).await? {
                 return Err(AgentError::RunUsed(started.run.id));
             }
         }
@@ -177,6 +176,17 @@ impl Agents {
         Ok(Some(AgentStart { started, ignored: prepared.ignored }))
     }
 
+    /// Does work over an input of this many bytes, in its turn if that is much.
+    pub(super) async fn process<T>(
+        &self,
+        principal: &Principal,
+        bytes: usize,
+        work: impl FnOnce() -> T,
+    ) -> Result<T, AgentError> {
+        let done = self.shared.service.queue.process(principal, bytes, work).await;
+        Ok(done.map_err(ProjectionError::from)?)
+    }
+
     fn is_busy(&self) -> AgentError {
         self.shared.service.metrics().limited(RUN_LIMIT);
         AgentError::Busy
@@ -191,8 +201,7 @@ impl Agents {
         conversation: &Conversation,
     ) -> Result<(Vec<String>, Vec<String>), AgentError> {
         let said = || input::said_since(input, Rules::of(agent, Trust::of(principal)), conversation);
-        let queue = &self.shared.service.queue;
-        queue.process(principal, input.bytes(), said).await.map_err(ProjectionError::from)?
+        self.process(principal, input.bytes(), said).await?
     }
 
     /// Refuses an answer of an untrusted client in a thread where an agent whose interrupts the application answers has

@@ -16,12 +16,12 @@ use threadline_core::{
     limits::{MAX_CONDITION_TAGS, MAX_DOCUMENT_BYTES},
     projection::conversation::Draft,
 };
-use threadline_engine::{Condition, Outcome, Save, Saved, ServiceError, ThreadAt};
+use threadline_engine::{Condition, Outcome, Save, Saved, ServiceError, ThreadAt, limits::in_place};
 use threadline_http::{
     etag::etag,
     extract::{Caller, InThread, Params, parse_json},
     precondition::Precondition,
-    problem::{Problem, ProblemDocument, ProblemType},
+    problem::{Problem, ProblemDocument},
     routes::{Access, Routes},
 };
 use utoipa::{IntoParams, ToSchema};
@@ -221,13 +221,8 @@ pub async fn save(
     let SaveBody { messages, metadata, agent_id } = parse_json(&body)?;
     let messages = messages
         .ok_or_else(|| Problem::invalid("messages is missing: send all messages of the conversation, or []"))?;
-    // A large list and its digests take time, so another thread reads it.
-    let drafts = tokio::task::spawn_blocking(move || Draft::list(messages.get())).await;
-    let drafts = drafts.map_err(|error| {
-        tracing::error!(%error, "cannot read a conversation");
-        Problem::new(ProblemType::Internal, "see the server's log")
-    })?;
-    let messages = drafts.map_err(ServiceError::from)?;
+    // A large list and its digests take time.
+    let messages = in_place(|| Draft::list(messages.get())).map_err(ServiceError::from)?;
     let save = Save { messages, metadata, agent: agent_id, condition };
     let saved = state.service.conversations.save(&principal, &name, save).await?;
     let status = if saved.created { StatusCode::CREATED } else { StatusCode::OK };

@@ -175,7 +175,7 @@ pub async fn ids_of_users_move_with_their_threads(env: Env) {
     let annotated = env.store.annotated_threads(None, 10).await.expect("lists");
     let annotated: Vec<_> = annotated.iter().map(|thread| (thread.user.as_str(), thread.claimed)).collect();
     assert_eq!(annotated, claimed);
-    // What is taken is not staged; the thread of another user is, also while one is staged.
+    // A taken thread is not staged; one of another user is, also while one is staged.
     let moved = |owner: &str, claimed| {
         let mut moved = all[0].clone();
         (moved.thread.user, moved.thread.claimed) = (user(owner), claimed);

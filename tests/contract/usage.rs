@@ -137,7 +137,7 @@ pub async fn a_count_corrects_a_sum(env: Env) {
     // A sum of which nothing was ever added.
     let (_, lost) = env.filled("w", "carl", 5).await;
     assert_eq!(env.store.count_usage(&of_user("carl")).await.expect("counts"), usage(lost, 1));
-    // Nothing is left of a user who has nothing.
+    // A user who has nothing has no row.
     assert_eq!(env.store.count_usage(&of_user("nobody")).await.expect("counts"), Usage::NONE);
     assert_eq!(env.sums("nobody").await, [None, Some(usage(bytes + more + others + lost, 4))]);
 }

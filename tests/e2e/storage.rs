@@ -44,7 +44,7 @@ fn said(id: &str) -> Value {
     ])
 }
 
-/// What the project has stored, as an admin sees it.
+/// Usage of the project, as an admin sees it.
 async fn usage(server: &Server) -> (u64, u64) {
     let project = server.project().get("/v1/projects/default").await.ok(200);
     (number(&project["usage"], "bytes"), number(&project["usage"], "threads"))
@@ -87,7 +87,7 @@ everywhere! {
         let append = json!({ "threadId": "u", "runId": "q", "producerSeq": 1, "events": whole });
         socket.send(json!({ "id": "1", "append": append })).await;
         socket.problem("1", 507, "storage-full").await;
-        // What was stored is answered again.
+        // A stored append gets its receipt again.
         ann.append("t", "r", 2, large()).await.ok(200);
         assert_eq!(ann.types("t").await, ["A", "A"]);
         // A key stores for the same user, and other users are free.
@@ -161,7 +161,7 @@ everywhere! {
         ann.post("/v1/threads", json!({ "threadId": "a" })).await.ok(200);
         ann.put("/v1/threads/a/runs/r", said("m")).await.ok(201);
         server.user("ann").thread("by-key").await;
-        // Its backend has made the user's third one, so the end of one is not enough.
+        // The backend has made the user's third thread, so the end of one is not enough.
         for thread in ["a", "b"] {
             assert_eq!(ann.delete(&format!("/v1/threads/{thread}")).await.status, 204);
         }
@@ -215,7 +215,7 @@ everywhere! {
         assert!(answer.text().contains("RUN_FINISHED"), "{}", answer.text());
         assert!(usage(server).await.0 > 100);
         full(&ann.post("/v1/threads/t/runs", json!({ "runId": "next" })).await, "userStoredBytes", 10);
-        // Nobody reads the sums but an admin.
+        // Sums are shown to admins only.
         ann.get("/v1/projects/default").await.problem(403, "forbidden");
     }
 }
@@ -302,7 +302,7 @@ async fn a_disk_that_fills_up_refuses_untrusted_clients_first() {
         });
         full(&refused.await, "storageFreeBytes", GIB);
         full(&backend.post("/v1/threads/t/runs", json!({})).await, "storageFreeBytes", GIB);
-        // What makes space and what ends a run pass.
+        // Requests that make space or end a run pass.
         ann.act("t", "r", "stop").await.ok(202);
         ann.act("t", "r", "finish").await.ok(200);
         backend.act("by-key", "r", "heartbeat").await.ok(200);

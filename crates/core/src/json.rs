@@ -126,28 +126,7 @@ fn value_end(text: &[u8], start: usize) -> usize {
 /// JSON; for any other text the result is arbitrary. If a name occurs twice the last one counts, as `JSON.parse` has
 /// it.
 pub fn member<'a>(object: &'a str, name: &str) -> Option<&'a str> {
-    let text = object.as_bytes();
-    let mut found = None;
-    let mut at = skip_blank(text, 0);
-    if text.get(at) != Some(&b'{') {
-        return None;
-    }
-    at = skip_blank(text, at + 1);
-    while text.get(at) == Some(&b'"') {
-        let key_end = string_end(text, at);
-        let key = &object[at..key_end];
-        let start = skip_blank(text, skip_blank(text, key_end) + 1);
-        let end = value_end(text, start);
-        if is_string(key, name) {
-            found = object.get(start..end);
-        }
-        at = skip_blank(text, end);
-        if text.get(at) != Some(&b',') {
-            break;
-        }
-        at = skip_blank(text, at + 1);
-    }
-    found
+    members(object, name).last()
 }
 
 /// True if a string token says `text`, which must hold no character that has to be escaped.

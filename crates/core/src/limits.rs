@@ -131,7 +131,7 @@ pub const WORK_SLICE_ROWS: usize = 500;
 /// Size in bytes from which a body takes long to read: it is read on a thread that has no other tasks, and an input of an
 /// agent waits for its turn among the work of all clients.
 pub const LONG_INPUT_BYTES: usize = 128 * 1_024;
-/// Events that a fold applies in one step. A slice of work has at most these and one step's more.
+/// Events that a fold reads at once. A slice of work has at most these and one page more.
 pub const FOLD_EVENTS: usize = 5_000;
 /// Time since its authentication after which a request whose body has arrived is authenticated again, so that nobody
 /// holds a request open beyond the end of a credential.

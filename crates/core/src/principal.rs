@@ -274,6 +274,12 @@ impl Principal {
         matches!(self.credential, Credential::Token { .. } | Credential::Lent { .. })
     }
 
+    /// The principal, limited to one user.
+    #[must_use]
+    pub fn for_user(self, user: UserId) -> Self {
+        Self { user: Some(user), ..self }
+    }
+
     /// True for a caller with a key, who speaks for the application. Always false in development mode, where a page
     /// stands for the page of a user.
     pub fn has_key(&self) -> bool {

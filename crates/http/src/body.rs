@@ -104,6 +104,7 @@ impl BodyReader {
         let mut held = self.place(&request);
         let mut body = request.into_body();
         let deadline = Instant::now() + self.limits.body;
+        // Time for which the body may still wait for memory, over all of its waits.
         let mut patience = self.memory_timeout;
         loop {
             let memory_timeout = deadline.min(Instant::now() + self.read_timeout);
@@ -118,10 +119,12 @@ impl BodyReader {
                 discard(body.into_data_stream());
                 return Err(too_large());
             }
-            if let Err(problem) = self.make_room(&mut held, size, deadline, &mut patience).await {
+            let begun = Instant::now();
+            if let Err(problem) = self.make_room(&mut held, size, deadline.min(begun + patience)).await {
                 discard(body.into_data_stream());
                 return Err(problem);
             }
+            patience = patience.saturating_sub(begun.elapsed());
             if whole.is_empty() && body.is_end_stream() {
                 // One piece: nothing to copy.
                 return Ok(Whole::new(data, held));
@@ -145,8 +148,7 @@ impl BodyReader {
                 place.release();
                 held = chunk.len() - end - 1;
             }
-            let (deadline, mut patience) = (Instant::now() + self.memory_timeout, self.memory_timeout);
-            let made = self.make_room(place, held, deadline, &mut patience).await;
+            let made = self.make_room(place, held, Instant::now() + self.memory_timeout).await;
             let chunk = made.map(|()| chunk).map_err(|problem| {
                 // No other code sets it.
                 let _ = refused.set(problem);
@@ -156,22 +158,13 @@ impl BodyReader {
         })
     }
 
-    /// Takes memory for a body that has reached this size, in bytes. `patience` is the time that the body may still wait,
-    /// over all of its waits.
-    async fn make_room(
-        &self,
-        held: &mut BudgetPermit,
-        size: usize,
-        deadline: Instant,
-        patience: &mut Duration,
-    ) -> Result<(), Problem> {
+    /// Takes memory for a body that has reached this size, in bytes, and waits for it until then.
+    async fn make_room(&self, held: &mut BudgetPermit, size: usize, until: Instant) -> Result<(), Problem> {
         let wanted = size.saturating_sub(BODY_FREE_BYTES).saturating_sub(held.bytes());
         if wanted == 0 {
             return Ok(());
         }
-        let begun = Instant::now();
-        let taken = held.take(wanted, deadline.min(begun + *patience)).await;
-        *patience = patience.saturating_sub(begun.elapsed());
+        let taken = held.take(wanted, until).await;
         Ok(taken.map_err(|BudgetExceeded { limit, value }| self.quota.refuse(limit, value as u64, QUOTA_RETRY))?)
     }
 }

@@ -71,7 +71,7 @@ pub struct Options {
     pub naming: Option<TitleSettings>,
     /// The steps of a shutdown after [`Server::leave`].
     pub drain: DrainTimes,
-    /// What measures the file system with the data.
+    /// Probe of the file system with the data.
     pub space: Option<SpaceProbe>,
 }
 

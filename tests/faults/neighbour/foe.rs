@@ -1,4 +1,4 @@
-//! What one task of an attack does, once or for as long as it is let.
+//! One task of an attack: its requests, sent once or until the attack ends.
 
 use std::{
     collections::VecDeque,
@@ -106,7 +106,7 @@ impl Foe {
             Ok(stream) => stream,
             Err(status) => return counts.answer(status),
         };
-        // Of a text that continues, masked with zeros.
+        // The first frame of a text that continues, masked with zeros.
         let mut half = vec![0x01, 0xff];
         half.extend((HALF as u64).to_be_bytes());
         half.extend([0; 4]);
@@ -198,7 +198,7 @@ async fn pongs(from: &mut BufReader<OwnedReadHalf>, counts: &Counts) -> io::Resu
 
 /// An address of this machine that is no loopback.
 fn own_address() -> IpAddr {
-    // Nothing is sent: the system only chooses the address to send from.
+    // Connecting a UDP socket sends nothing: the system only chooses the address to send from.
     let address = UdpSocket::bind("0.0.0.0:0").and_then(|socket| {
         socket.connect("203.0.113.1:9")?;
         Ok(socket.local_addr()?.ip())

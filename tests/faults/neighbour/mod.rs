@@ -35,7 +35,7 @@ struct Latencies {
     most: Duration,
 }
 
-/// What an attack came to.
+/// Result of an attack.
 struct Measured {
     attack: Attack,
     back_end: BackEnd,

@@ -14,6 +14,7 @@ pub(crate) mod stored_bytes;
 
 pub use client::Client;
 pub use connections::{ConnectionMark, ConnectionPlace, ConnectionRefused, Connections, Peer};
+pub(crate) use fair_queue::has_one_thread;
 pub use fair_queue::{FairQueue, QueuedWork, SlicePermit, in_place};
 pub use free_space::{Space, SpaceProbe};
 pub use memory_budget::{BudgetExceeded, BudgetOwner, BudgetPermit, MemoryBudget, MemoryKind};

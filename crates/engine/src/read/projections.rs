@@ -11,15 +11,14 @@ use threadline_core::{
     projection::conversation::Conversation,
 };
 use threadline_store::{DynStore, StoreError};
-use tokio::{
-    runtime::{Handle, RuntimeFlavor},
-    time::Instant,
-};
+use tokio::time::Instant;
 
 use crate::{
     ProjectionError,
     directory::{Attempt, Directory},
-    limits::{BudgetOwner, BudgetPermit, FairQueue, Limited, MemoryBudget, MemoryKind, QueuedWork, Quota},
+    limits::{
+        BudgetOwner, BudgetPermit, FairQueue, Limited, MemoryBudget, MemoryKind, QueuedWork, Quota, has_one_thread,
+    },
     metrics::Metrics,
     records::{RunNotice, ThreadRef},
     subscription::ReplacedLog,
@@ -216,22 +215,14 @@ impl Folder {
                 fold.go_on(weight + unweighed + PAGE_BYTES).await?;
             }
             self.metrics.store_reads.fold.inc();
-            let Some(page) = self.store.page(key, ReadFrom::After(since), usize::MAX).await? else {
+            let Some(page) = self.store.page(key, ReadFrom::After(since), FOLD_EVENTS).await? else {
                 return Ok(Folded::Gone);
             };
             let slice = page.slice.between(since, to + 1);
             let Some(last) = slice.last_seq() else { return Ok(Folded::Gone) };
+            since = last;
             unweighed += slice.bytes();
-            // A page of many small events takes several turns.
-            while since < last {
-                let step = slice.between(since, (since + FOLD_EVENTS as u64 + 1).min(last + 1));
-                since = step.last_seq().unwrap_or(last);
-                *conversation =
-                    folded(std::mem::take(conversation), step, work.as_deref().map(|fold| &fold.work)).await?;
-                if let Some(fold) = work.as_mut().filter(|_| since < last) {
-                    fold.go_on(weight + unweighed + PAGE_BYTES).await?;
-                }
-            }
+            *conversation = folded(std::mem::take(conversation), slice, work.as_deref().map(|fold| &fold.work)).await?;
             if unweighed > WEIGH_BYTES {
                 (weight, unweighed) = (conversation.weight(), 0);
                 if weight > MAX_CONVERSATION_BYTES {
@@ -273,7 +264,7 @@ async fn folded(
 /// have, the work runs in place: the end of a blocking thread has no place in simulated time, so the order of events
 /// would differ between two runs of a simulation.
 pub(crate) async fn aside<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, StoreError> {
-    if Handle::current().runtime_flavor() == RuntimeFlavor::CurrentThread {
+    if has_one_thread() {
         return Ok(work());
     }
     let done = tokio::task::spawn_blocking(work).await;

@@ -74,7 +74,7 @@ impl StartedRun {
     /// The principal, as one that names the thread's user: the id means this thread for as long as the run lasts, also
     /// for a whole project and if another user gives the same id to a thread.
     pub fn named_by(&self, principal: &Principal) -> Principal {
-        Principal { user: Some(self.owner.clone()), ..principal.clone() }
+        principal.clone().for_user(self.owner.clone())
     }
 }
 

@@ -13,8 +13,8 @@ use threadline_core::{Principal, ProjectId, RunId, ThreadId, UserId, limits::ACK
 use tokio::{sync::watch, time};
 
 /// Run of a thread, whose owner both sides act for: two users may have threads of one id.
-type Name = (ProjectId, Option<UserId>, ThreadId, RunId);
-type Waiting = HashMap<Name, watch::Sender<()>>;
+pub(super) type RunName = (ProjectId, Option<UserId>, ThreadId, RunId);
+type Waiting = HashMap<RunName, watch::Sender<()>>;
 
 /// Ends of runs that are not acknowledged yet. Cheap to clone.
 #[derive(Debug, Clone, Default)]
@@ -23,10 +23,10 @@ pub struct Acks(Arc<Mutex<Waiting>>);
 /// Pending acknowledgement. Dropping it means that the acknowledgement was sent.
 pub struct UnackedFrame {
     acks: Acks,
-    name: Name,
+    name: RunName,
 }
 
-fn name(owner: &Principal, thread: &ThreadId, run: &RunId) -> Name {
+pub(super) fn run_name(owner: &Principal, thread: &ThreadId, run: &RunId) -> RunName {
     (owner.project.clone(), owner.user.clone(), thread.clone(), run.clone())
 }
 
@@ -37,7 +37,7 @@ impl Acks {
 
     /// Withholds the end of this run from clients until the result is dropped.
     pub fn hold(&self, owner: &Principal, thread: &ThreadId, run: &RunId) -> UnackedFrame {
-        let name = name(owner, thread, run);
+        let name = run_name(owner, thread, run);
         self.waiting().insert(name.clone(), watch::Sender::new(()));
         UnackedFrame { acks: self.clone(), name }
     }
@@ -50,7 +50,7 @@ impl Acks {
             if waiting.is_empty() {
                 return;
             }
-            waiting.get(&name(owner, thread, run)).map(watch::Sender::subscribe)
+            waiting.get(&run_name(owner, thread, run)).map(watch::Sender::subscribe)
         };
         if let Some(mut waiting) = waiting {
             // A runner that does not read its acknowledgement must not keep the end from clients.

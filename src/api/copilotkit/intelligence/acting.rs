@@ -38,7 +38,7 @@ pub fn user(principal: Principal, named: Option<UserId>) -> Result<Principal, Pr
             Err(Problem::new(ProblemType::ForeignThread, "userId names another user than the credential"))
         }
         (Some(_), _) => Ok(holder),
-        (None, Some(named)) => Ok(Principal { user: Some(named), ..holder }),
+        (None, Some(named)) => Ok(holder.for_user(named)),
         (None, None) => Err(Problem::invalid("userId is missing")),
     }
 }

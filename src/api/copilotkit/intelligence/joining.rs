@@ -80,7 +80,7 @@ pub async fn code(
     Params(asked): Params<ForUser>,
 ) -> Result<Answer<JoinCode>, Problem> {
     let (thread, principal) = acting::thread(&state, principal, asked.user_id, &id).await?;
-    let principal = Principal { user: Some(thread.user), ..principal };
+    let principal = principal.for_user(thread.user);
     let join_token = feed_token(&state, &principal).await?;
     Ok(Answer(JoinCode { join_token, join_code: join_code(&state, &principal).await? }))
 }
@@ -113,7 +113,7 @@ pub async fn connect(
     let Some((thread, principal)) = found.filter(|(thread, _)| thread.tail > 0 || thread.active_run.is_some()) else {
         return Ok(StatusCode::NO_CONTENT.into_response());
     };
-    let principal = Principal { user: Some(thread.user), ..principal };
+    let principal = principal.for_user(thread.user);
     Ok(Answer(Connected {
         join_token: state.http.auth.thread_token(&principal, &thread.id).await?,
         thread_id: thread.id.to_string(),

@@ -3,11 +3,13 @@
 //! duplicated.
 
 use moka::sync::Cache;
-use threadline_core::{Principal, ProjectId, RunId, ThreadId, UserId, limits::MAX_LEGACY_RUNS};
+use threadline_core::{Principal, RunId, ThreadId, limits::MAX_LEGACY_RUNS};
+
+use super::acks::{RunName, run_name};
 
 /// Runs of old runners that this node has seen. On a node that has not seen the run, a second RUN_STARTED is refused
 /// instead.
-pub struct Legacy(Cache<(ProjectId, Option<UserId>, ThreadId, RunId), ()>);
+pub struct Legacy(Cache<RunName, ()>);
 
 impl Default for Legacy {
     fn default() -> Self {
@@ -18,11 +20,11 @@ impl Default for Legacy {
 impl Legacy {
     /// Records that the run's events arrive one by one.
     pub fn note(&self, owner: &Principal, thread: &ThreadId, run: &RunId) {
-        self.0.insert((owner.project.clone(), owner.user.clone(), thread.clone(), run.clone()), ());
+        self.0.insert(run_name(owner, thread, run), ());
     }
 
     /// True if the run was recorded.
     pub fn is(&self, owner: &Principal, thread: &ThreadId, run: &RunId) -> bool {
-        self.0.contains_key(&(owner.project.clone(), owner.user.clone(), thread.clone(), run.clone()))
+        self.0.contains_key(&run_name(owner, thread, run))
     }
 }

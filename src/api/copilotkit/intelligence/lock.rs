@@ -74,7 +74,7 @@ pub async fn acquire(
 ) -> Result<Answer<Acquired>, Problem> {
     let lease = lease("ttlSeconds", body.ttl_seconds)?;
     let (thread, principal) = acting::thread(&state, principal, body.user_id, &id).await?;
-    let principal = threadline_core::Principal { user: Some(thread.user), ..principal };
+    let principal = principal.for_user(thread.user);
     let mut start = StartRequest { run: body.run_id, agent: body.agent_id, lease, ..StartRequest::default() };
     let started = loop {
         let started = state.service.runs.start(&principal, &id, start.clone()).await?;

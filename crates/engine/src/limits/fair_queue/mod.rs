@@ -139,10 +139,12 @@ impl FairQueue {
 /// Runs long work on this thread, whose other tasks move to another one. On a runtime of one thread, which only tests have,
 /// they wait.
 pub fn in_place<T>(work: impl FnOnce() -> T) -> T {
-    match Handle::current().runtime_flavor() {
-        RuntimeFlavor::CurrentThread => work(),
-        _ => tokio::task::block_in_place(work),
-    }
+    if has_one_thread() { work() } else { tokio::task::block_in_place(work) }
+}
+
+/// True on a runtime of one thread.
+pub(crate) fn has_one_thread() -> bool {
+    Handle::current().runtime_flavor() == RuntimeFlavor::CurrentThread
 }
 
 impl QueuedWork {

@@ -71,7 +71,7 @@ impl RunnerPlane {
         // Before anything is noted about the run: only its author or a key writes into it, and none into a driven one.
         let looked_up = service.runs.look_up(&self.principal, &thread, &run).await?;
         // The thread's user from here on: another user's thread may get the same id during the run.
-        let principal = Principal { user: Some(looked_up.user().clone()), ..self.principal.clone() };
+        let principal = self.principal.clone().for_user(looked_up.user().clone());
         if evicted(found.status, found.error_code.as_deref()) {
             return Err(Refusal::Evicted);
         }
