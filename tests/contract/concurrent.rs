@@ -125,7 +125,7 @@ pub async fn a_batch_commits_beside_a_concurrent_close(env: Env) {
             batch.push(append(key, fence, 1, events([1])));
         }
         let (closed, gone) = (batch[3].key, batch[6].key);
-        batch[8].fence = threadline_core::Fence(99);
+        batch[8].fence = threadline_core::Fence(99).into();
         let head = env.head(closed).await;
         let close = {
             let env = env.clone();

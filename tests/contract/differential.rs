@@ -144,7 +144,7 @@ pub async fn history(seed: u64, steps: usize, other: Env) {
                     let fence = Fence(head.fence.0 - i64::from(dice.chance(8)));
                     batch.push(Append {
                         key: thread.key,
-                        fence,
+                        fence: fence.into(),
                         epoch: None,
                         producer_seq,
                         events: some_events(&mut dice),
@@ -164,8 +164,8 @@ pub async fn history(seed: u64, steps: usize, other: Env) {
                 let lease = dice.chance(40).then(|| Duration::from_millis(dice.roll(60_000)));
                 let fence = Fence(fence.0 - i64::from(dice.chance(20)));
                 let beats = [
-                    HeartbeatRequest { key, fence, lease, epoch: None },
-                    HeartbeatRequest { key: *dice.pick(&old), fence, lease: None, epoch: None },
+                    HeartbeatRequest { key, fence: fence.into(), lease, epoch: None },
+                    HeartbeatRequest { key: *dice.pick(&old), fence: fence.into(), lease: None, epoch: None },
                 ];
                 both!(envs, at, |env| env.store.heartbeat(&beats).await.expect("beats"));
             }

@@ -158,10 +158,10 @@ pub async fn a_batch_of_many_threads_fails_only_for_the_stale(env: Env) {
         batch.push(append(key, fence, 1, events([1, 2])));
     }
     // One fenced, one with a gap, one repeated, one ended, one gone, one of a thread that never was.
-    batch[3].fence = Fence(batch[3].fence.0 + 1);
+    batch[3].fence.run.0 += 1;
     batch[7].producer_seq = Some(2);
     env.append(batch[11].clone()).await.expect("appended");
-    env.append(append(batch[13].key, batch[13].fence, None, finished())).await.expect("ends");
+    env.append(append(batch[13].key, batch[13].fence.run, None, finished())).await.expect("ends");
     env.store.delete_thread(batch[17].key, None).await.expect("deletes");
     batch[19].key = ThreadKey(123_456);
     batch[23].events = finished();
@@ -180,7 +180,7 @@ pub async fn a_batch_of_many_threads_fails_only_for_the_stale(env: Env) {
     // All of them stale: nothing is written, and the next one works.
     let stale: Vec<_> = batch.iter().map(|a| append(a.key, Fence(77), None, events([5]))).collect();
     assert!(env.store.append(&stale).await.expect("appends").iter().all(Option::is_none));
-    assert!(env.append(append(batch[0].key, batch[0].fence, 3, events([3]))).await.is_some());
+    assert!(env.append(append(batch[0].key, batch[0].fence.run, 3, events([3]))).await.is_some());
 }
 
 pub async fn a_thread_named_twice_in_a_batch_is_taken_in_order(env: Env) {

@@ -32,7 +32,7 @@ pub async fn a_write_that_requires_another_epoch_changes_nothing(env: Env) {
     }
     let end = |epoch| Closing { epoch, ..closing(&before.0, Some(run_error())) };
     assert!(matches!(env.store.close(key, end(wrong), CloseWhen::Always).await, Ok(CloseOutcome::Missed)));
-    let beat = |epoch| HeartbeatRequest { key, fence, lease: None, epoch };
+    let beat = |epoch| HeartbeatRequest { key, fence: fence.into(), lease: None, epoch };
     assert_eq!(env.store.heartbeat(&[beat(wrong)]).await.expect("answers"), [None]);
     for run in ["r", "none"] {
         let stop = env.store.request_stop(key, &run_id(run), wrong).await.expect("answers");

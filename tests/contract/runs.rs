@@ -308,7 +308,7 @@ pub async fn a_heartbeat_extends_the_lease(env: Env) {
     let (a, a_fence) = env.running("a", "r").await;
     let (b, b_fence) = env.running("b", "r").await;
     env.clock.advance(Duration::from_secs(5));
-    let beat = |key, fence| HeartbeatRequest { key, fence, lease: None, epoch: None };
+    let beat = |key, fence: Fence| HeartbeatRequest { key, fence: fence.into(), lease: None, epoch: None };
     let beats = [beat(b, Fence(b_fence.0 + 1)), beat(a, a_fence), beat(threadline_core::ThreadKey(99), a_fence)];
     let answers = env.store.heartbeat(&beats).await.expect("beats");
     assert_eq!((&answers[0], &answers[2]), (&None, &None));
@@ -328,7 +328,7 @@ pub async fn a_heartbeat_extends_the_lease(env: Env) {
 pub async fn a_lease_can_be_made_shorter(env: Env) {
     let (key, fence) = env.running("t", "r").await;
     let short = Duration::from_secs(2);
-    let beats = [Some(short), None].map(|lease| HeartbeatRequest { key, fence, lease, epoch: None });
+    let beats = [Some(short), None].map(|lease| HeartbeatRequest { key, fence: fence.into(), lease, epoch: None });
     let answers = env.store.heartbeat(&beats).await.expect("beats");
     assert_eq!(answers.len(), 2);
     for answer in answers {
@@ -408,8 +408,12 @@ pub async fn a_run_is_counted_exactly_while_it_is_active(env: Env) {
             }
             9 => drop(env.store.release(key, head.fence, None).await.expect("answers")),
             10 => {
-                let beat =
-                    HeartbeatRequest { key, fence: head.fence, lease: dice.chance(50).then_some(lease), epoch: None };
+                let beat = HeartbeatRequest {
+                    key,
+                    fence: head.write_fence(),
+                    lease: dice.chance(50).then_some(lease),
+                    epoch: None,
+                };
                 env.store.heartbeat(&[beat]).await.expect("answers");
             }
             _ => env.clock.advance(lease / 2),

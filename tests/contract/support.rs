@@ -78,7 +78,7 @@ pub fn finished() -> NewEvents {
 }
 
 pub fn append(key: ThreadKey, fence: Fence, producer_seq: impl Into<Option<u64>>, events: NewEvents) -> Append {
-    Append { key, fence, epoch: None, producer_seq: producer_seq.into(), events }
+    Append { key, fence: fence.into(), epoch: None, producer_seq: producer_seq.into(), events }
 }
 
 pub fn start_run(key: ThreadKey, run: &str) -> StartRun {
@@ -99,7 +99,7 @@ pub fn start_run(key: ThreadKey, run: &str) -> StartRun {
 
 pub fn closing(head: &Head, events: Option<NewEvents>) -> Closing {
     Closing {
-        fence: head.fence,
+        fence: head.write_fence(),
         tail: head.tail,
         epoch: None,
         status: if events.is_some() { RunStatus::Error } else { RunStatus::Abandoned },

@@ -240,7 +240,7 @@ pub async fn a_deleted_thread_is_gone_at_once(env: Env) {
     assert!(matches!(env.store.start(start_run(key, "r")).await, Ok(StartOutcome::ThreadGone)));
     assert!(!env.store.release(key, fence, None).await.expect("release"));
     assert!(!env.store.seal(key).await.expect("seals"));
-    let beat = threadline_store::HeartbeatRequest { key, fence, lease: None, epoch: None };
+    let beat = threadline_store::HeartbeatRequest { key, fence: fence.into(), lease: None, epoch: None };
     assert_eq!(env.store.heartbeat(&[beat]).await.expect("beats"), [None]);
     use threadline_store::{CloseOutcome, CloseWhen, StopOutcome};
     let stop = env.store.request_stop(key, &run_id("r"), None).await.expect("stop");

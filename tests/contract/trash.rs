@@ -84,7 +84,7 @@ pub async fn a_thread_in_the_trash_is_gone_and_comes_back_as_it_was(env: Env) {
     assert!(matches!(close, CloseOutcome::Gone), "{close:?}");
     let stop = env.store.request_stop(key, &run_id("r"), None).await.expect("stop");
     assert!(matches!(stop, StopOutcome::Gone), "{stop:?}");
-    let beat = threadline_store::HeartbeatRequest { key, fence: head.fence, lease: None, epoch: None };
+    let beat = threadline_store::HeartbeatRequest { key, fence: head.write_fence(), lease: None, epoch: None };
     assert_eq!(env.store.heartbeat(&[beat]).await.expect("beats"), [None]);
     assert_eq!(env.store.run(key, &run_id("r")).await.expect("reads"), None);
     assert!(env.store.runs(key, None, 10).await.expect("reads").is_empty());

@@ -45,7 +45,7 @@ impl Bench {
     }
 
     async fn append(&mut self, events: NewEvents) -> LogSlice {
-        let append = Append { key: self.key, fence: self.head.fence, epoch: None, producer_seq: None, events };
+        let append = Append { key: self.key, fence: self.head.write_fence(), epoch: None, producer_seq: None, events };
         let done = self.raw.append(std::slice::from_ref(&append)).await.expect("append").remove(0).expect("appended");
         let batch = Batch::new(done.first_seq, done.head.tail, done.run, done.at, append.events.body().clone());
         self.head = done.head;

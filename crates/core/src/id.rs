@@ -214,6 +214,33 @@ impl Fence {
     }
 }
 
+/// Number that a driver of a run gets, above those of the run's earlier drivers. The store refuses a driver that carries
+/// an old one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct DriverFence(pub i64);
+
+impl DriverFence {
+    /// The number of a run that the server does not drive: whoever may write into the run carries it.
+    pub const NONE: Self = Self(0);
+}
+
+/// Fences that a write carries: those of its run, and of the run's driver. A write is refused if either is not that of the
+/// active run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct WriteFence {
+    /// Fence of the run.
+    pub run: Fence,
+    /// Fence of the run's driver.
+    pub driver: DriverFence,
+}
+
+impl From<Fence> for WriteFence {
+    /// A write into a run that the server does not drive.
+    fn from(run: Fence) -> Self {
+        Self { run, driver: DriverFence::NONE }
+    }
+}
+
 /// One incarnation of a thread's log. Opaque to clients: epochs may be compared for equality only.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Epoch(i64);

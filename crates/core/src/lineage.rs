@@ -7,7 +7,7 @@
 
 use std::fmt;
 
-use crate::{Epoch, seq::Seq};
+use crate::{DriverFence, Epoch, seq::Seq};
 
 /// Number of a generation of a store's history, from 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -20,6 +20,12 @@ impl Generation {
     /// Lowest fence of a run that starts in this generation, less one: no fence is given in two generations.
     pub fn fence_floor(self) -> i64 {
         (self.0 - 1) << FENCE_BITS
+    }
+
+    /// Fence of the first driver of a run that starts in this generation. The pair of a run's fence and its driver's is
+    /// given once.
+    pub fn driver_fence(self, driven: bool) -> DriverFence {
+        if driven { DriverFence(self.fence_floor() + 1) } else { DriverFence::NONE }
     }
 
     /// Lowest thread key in this generation, less one: no key is given in two generations.

@@ -1,8 +1,9 @@
 //! Records of threads, logs and feeds, as the store answers them.
 
 use threadline_core::{
-    AgentId, Epoch, FeedCursor, FeedEntry, FeedHead, Fence, Generation, ListOrder, ListPosition, LogHistory, LogSlice,
-    NewEvents, PriorEpoch, ProjectId, ReadFrom, RunId, Seq, Thread, ThreadKey, Timestamp, UserId,
+    AgentId, DriverFence, Epoch, FeedCursor, FeedEntry, FeedHead, Fence, Generation, ListOrder, ListPosition,
+    LogHistory, LogSlice, NewEvents, PriorEpoch, ProjectId, ReadFrom, RunId, Seq, Thread, ThreadKey, Timestamp, UserId,
+    WriteFence,
 };
 
 use crate::{StoreError, StoreResult, damage};
@@ -18,6 +19,8 @@ pub struct Head {
     pub tail: Seq,
     /// Fence of the newest run, active or not.
     pub fence: Fence,
+    /// Fence of the newest run's driver.
+    pub driver: DriverFence,
     /// State of the active run; `None` while no run is active.
     pub active: Option<ActiveHead>,
     /// Generation in which the head was last changed.
@@ -27,6 +30,11 @@ pub struct Head {
 }
 
 impl Head {
+    /// Fences that a write into the newest run carries.
+    pub fn write_fence(&self) -> WriteFence {
+        WriteFence { run: self.fence, driver: self.driver }
+    }
+
     /// The history of the log, by which cursors are judged.
     pub fn history(&self) -> LogHistory {
         LogHistory { epoch: self.epoch, generation: self.generation, prior: self.prior }
@@ -51,8 +59,8 @@ pub struct ActiveHead {
 pub struct Append {
     /// Key of the thread that gets the events.
     pub key: ThreadKey,
-    /// Fence of the run that appends.
-    pub fence: Fence,
+    /// Fences of the run that appends, and of its driver.
+    pub fence: WriteFence,
     /// Epoch that the log must have; `None` for any.
     pub epoch: Option<Epoch>,
     /// producer_seq of the first event; `None` appends after the run's newest event.

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use threadline_core::{
-    AgentId, Author, Epoch, Fence, LogSlice, NewEvents, ProjectId, Run, RunId, RunStatus, Seq, ThreadId, ThreadKey,
-    UserId,
+    AgentId, Author, Epoch, LogSlice, NewEvents, ProjectId, Run, RunId, RunStatus, Seq, ThreadId, ThreadKey, UserId,
+    WriteFence,
 };
 
 use crate::records::Head;
@@ -12,8 +12,8 @@ use crate::records::Head;
 /// End of the active run, by compare-and-set on the head's fence and tail.
 #[derive(Debug, Clone)]
 pub struct Closing {
-    /// The fence that the head must have.
-    pub fence: Fence,
+    /// The fences that the head must have.
+    pub fence: WriteFence,
     /// The tail that the head must have: no event was appended since the closers were computed.
     pub tail: Seq,
     /// Epoch that the log must have; `None` for any.
@@ -127,8 +127,8 @@ pub enum StopOutcome {
 pub struct HeartbeatRequest {
     /// Key of the run's thread.
     pub key: ThreadKey,
-    /// Fence of the run, which must be the active one.
-    pub fence: Fence,
+    /// Fences of the run, which must be the active one, and of its driver.
+    pub fence: WriteFence,
     /// A new lease length; `None` keeps the present one.
     pub lease: Option<Duration>,
     /// Epoch that the log must have; `None` for any.

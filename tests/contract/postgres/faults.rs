@@ -40,7 +40,7 @@ async fn a_locked_head_delays_no_other_thread() {
     };
     let beats: Vec<_> = running
         .iter()
-        .map(|(key, fence)| HeartbeatRequest { key: *key, fence: *fence, lease: None, epoch: None })
+        .map(|(key, fence)| HeartbeatRequest { key: *key, fence: (*fence).into(), lease: None, epoch: None })
         .collect();
     let beating = async {
         let before = env.head(running[0].0).await.active.expect("active").lease_until;

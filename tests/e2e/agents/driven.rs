@@ -122,9 +122,9 @@ everywhere! {
         let store = &server.intercept().inner;
         let (project, thread) = (ProjectId::new("default").expect("an id"), ThreadId::new("t").expect("an id"));
         let key = store.thread_named(&project, &thread).await.expect("a store").thread().expect("a thread").key;
-        let run = store.run(key, &RunId::new("r").expect("an id")).await.expect("a store").expect("a run");
+        let fence = store.heads(&[key]).await.expect("a store")[0].write_fence();
         let events = NewEvents::from_array(br#"[{"type":"FOREIGN"}]"#).expect("events");
-        let append = threadline_store::Append { key, fence: run.fence, epoch: None, producer_seq: Some(2), events };
+        let append = threadline_store::Append { key, fence, epoch: None, producer_seq: Some(2), events };
         assert!(store.append(&[append]).await.expect("a store")[0].is_some());
         let begun = std::time::Instant::now();
         call.say(&said("m", "one")).await;

@@ -285,7 +285,8 @@ impl Writer {
     }
 
     async fn append(&mut self, writing: Writing, fence: Fence, lines: &[String]) -> Writing {
-        let append = Append { key: writing.key, fence, epoch: None, producer_seq: None, events: events(lines) };
+        let append =
+            Append { key: writing.key, fence: fence.into(), epoch: None, producer_seq: None, events: events(lines) };
         let done = self.world.raw.append(std::slice::from_ref(&append)).await.expect("append");
         let done = done.into_iter().next().flatten().expect("the append was refused");
         let (tail, body) = (done.head.tail, append.events.body().clone());
@@ -303,7 +304,7 @@ impl Writer {
             .then(|| NewEvents::from_ndjson(b"{\"code\":\"lease-expired\",\"type\":\"RUN_ERROR\"}").expect("events"));
         let status = if events.is_some() { RunStatus::Error } else { RunStatus::Abandoned };
         let (tail, error_code, error_message) = (writing.tail, None, None);
-        let closing = Closing { fence, tail, epoch: None, events, status, error_code, error_message };
+        let closing = Closing { fence: fence.into(), tail, epoch: None, events, status, error_code, error_message };
         let CloseOutcome::Closed(done) =
             self.world.raw.close(writing.key, closing, CloseWhen::Always).await.expect("close")
         else {

@@ -46,7 +46,7 @@ pub async fn only_say(store: &DynStore, batch: &[Append]) -> StoreResult<Vec<Opt
         let run = store.runs(append.key, None, 1).await?.pop();
         let good = |run: &threadline_core::Run| {
             run.status.is_active()
-                && run.fence == append.fence
+                && run.fence == append.fence.run
                 && append.producer_seq.is_none_or(|seq| seq == run.producer_seq + 1)
         };
         answers.push(head.zip(run.filter(good)).map(|(mut head, run)| {
@@ -70,9 +70,9 @@ pub async fn with_any_fence(store: &DynStore, batch: &[Append]) -> StoreResult<V
     for append in &mut batch {
         if let Some(head) = store.heads(&[append.key]).await?.pop()
             && head.active.is_some()
-            && head.fence != append.fence
+            && head.write_fence() != append.fence
         {
-            (append.fence, append.producer_seq) = (head.fence, None);
+            (append.fence, append.producer_seq) = (head.write_fence(), None);
         }
     }
     store.append(&batch).await

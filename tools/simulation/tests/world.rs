@@ -195,7 +195,7 @@ impl World {
             .appends
             .iter()
             .map(|append| {
-                format!(" {}/{}+{:?}x{}", append.key.0, append.fence.0, append.producer_seq, append.events.count())
+                format!(" {}/{}+{:?}x{}", append.key.0, append.fence.run.0, append.producer_seq, append.events.count())
             })
             .collect();
         let fate = match (done, answered) {

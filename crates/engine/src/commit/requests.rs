@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use threadline_core::{Epoch, Fence, NewEvents, RunId};
+use threadline_core::{Epoch, NewEvents, RunId, WriteFence};
 use threadline_store::StoreError;
 use tokio::sync::{mpsc, oneshot};
 
@@ -15,7 +15,7 @@ type Answer = Result<AppendReceipt, AppendError>;
 pub(crate) struct Request {
     pub thread: Arc<ThreadRef>,
     pub run: RunId,
-    pub fence: Fence,
+    pub fence: WriteFence,
     /// Epoch that the log must have; `None` for any.
     pub epoch: Option<Epoch>,
     pub producer_seq: Option<u64>,

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use threadline_core::{
-    NewEvents, ReadFrom, Run, RunStatus, Seq, ThreadKey, lines,
+    NewEvents, ReadFrom, Run, RunStatus, Seq, ThreadKey, WriteFence, lines,
     projection::closing::{Ending, OpenParts},
 };
 use threadline_store::{Append, DynStore, Head, StoreError, segment::join_bodies};
@@ -57,7 +57,7 @@ async fn resolve_one(pipeline: &Pipeline, request: &Request) -> Result<AppendRec
             if run.driven {
                 return Err(AppendError::RunDriven { thread: thread.id.clone(), run: Box::new(run) });
             }
-            fence = run.fence;
+            fence = run.fence.into();
             continue;
         };
         let from = producer_seq.unwrap_or(run.producer_seq + 1);
@@ -85,6 +85,9 @@ async fn resolve_one(pipeline: &Pipeline, request: &Request) -> Result<AppendRec
         if !run.status.is_active() || run.stop_overdue(pipeline.clock.bound()) {
             return Err(AppendError::RunFenced(Box::new(run)));
         }
+        if is_displaced(&pipeline.store, thread.key, fence).await? {
+            return Err(AppendError::RunFenced(Box::new(run)));
+        }
         if from > run.producer_seq + 1 {
             return Err(AppendError::ProducerSeqGap { expected: run.producer_seq + 1 });
         }
@@ -101,6 +104,12 @@ async fn resolve_one(pipeline: &Pipeline, request: &Request) -> Result<AppendRec
         }
     }
     Err(StoreError::Unavailable("the thread is changing too fast; send the same append again".into()).into())
+}
+
+/// True if the run has another driver by now, or another run has followed.
+async fn is_displaced(store: &DynStore, key: ThreadKey, fence: WriteFence) -> Result<bool, StoreError> {
+    let head = store.heads(&[key]).await?.pop();
+    Ok(head.is_some_and(|head| head.write_fence() != fence))
 }
 
 /// The thread that the owner has under this id now.

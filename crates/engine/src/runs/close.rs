@@ -1,7 +1,7 @@
 //! Ends runs on behalf of their producers: by compare-and-set, with a new read after a miss.
 
 use threadline_core::{
-    Epoch, Fence, NewEvents, ReadFrom, Run, RunId, RunStatus, Seq, ThreadId,
+    Epoch, NewEvents, ReadFrom, Run, RunId, RunStatus, Seq, ThreadId, WriteFence,
     event::cut,
     lines,
     projection::closing::{Ending, OpenParts},
@@ -120,7 +120,7 @@ impl Closer {
             Ending::Finished => (None, None),
         };
         Ok(Some(Closing {
-            fence: head.fence,
+            fence: head.write_fence(),
             tail: head.tail,
             epoch: None,
             events: (!silent).then(|| parts.0.closers(thread.id.as_str(), run.id.as_str(), &ending)),
@@ -143,12 +143,12 @@ impl Closer {
     /// Ends a run. Returns the run afterwards, also if it had ended before; `None` if the thread was deleted, or its log
     /// has another epoch than the one that is named.
     /// [`CloseReason::Due`] ends the run only if it is due at that moment, by the store's clock. A run that lacks events
-    /// of its producer stays active.
+    /// of its producer stays active, and so does one that has another driver than the one whose fence is given.
     pub async fn close(
         &self,
         thread: &ThreadRef,
         id: &RunId,
-        fence: Fence,
+        fence: WriteFence,
         epoch: Option<Epoch>,
         reason: &CloseReason,
     ) -> Result<Option<Run>, StoreError> {
@@ -159,7 +159,7 @@ impl Closer {
             if epoch.is_some_and(|epoch| epoch != head.epoch) {
                 return Ok(None);
             }
-            if head.fence != fence || head.active.is_none() || !run.status.is_active() {
+            if head.write_fence() != fence || head.active.is_none() || !run.status.is_active() {
                 return Ok(Some(run));
             }
             if reason.lacks_events(&run) {

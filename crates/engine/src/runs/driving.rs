@@ -2,7 +2,7 @@
 
 use std::{fmt, sync::Arc};
 
-use threadline_core::{Fence, Principal, Run, RunId, ThreadId};
+use threadline_core::{DriverFence, Fence, Principal, Run, RunId, ThreadId, WriteFence};
 
 use crate::{
     EndRunError, LookupError, Runs, authority,
@@ -18,19 +18,19 @@ use crate::{
 };
 
 impl Runs {
-    /// Thread and fence of a run, for a caller that may write into the run.
+    /// Thread of a run and fences of its writes, for a caller that may write into the run.
     pub(crate) async fn find(
         &self,
         writer: Writer,
         principal: &Principal,
         thread: ThreadAt<'_>,
         run: &RunId,
-    ) -> Result<(Arc<ThreadRef>, Fence), EndRunError> {
+    ) -> Result<(Arc<ThreadRef>, WriteFence), EndRunError> {
         self.with_run(writer, principal, thread, run, |thread, fence| async move { Ok(Attempt::Done((thread, fence))) })
             .await
     }
 
-    /// Runs an operation on the thread and the run's fence, for a writer that may write into the run. Like
+    /// Runs an operation on the thread with the fences of its writes, for a writer that may write into the run. Like
     /// [`Directory::with_thread`](crate::directory::Directory::with_thread), it runs once more if the thread was deleted.
     pub(crate) async fn with_run<T, E, F>(
         &self,
@@ -38,7 +38,7 @@ impl Runs {
         principal: &Principal,
         at: ThreadAt<'_>,
         run: &RunId,
-        operation: impl Fn(Arc<ThreadRef>, Fence) -> F,
+        operation: impl Fn(Arc<ThreadRef>, WriteFence) -> F,
     ) -> Result<T, E>
     where
         E: From<LookupError> + From<EndRunError>,
@@ -62,13 +62,13 @@ impl Runs {
             if writer == Writer::Producer {
                 authority::owns(principal, &facts).map_err(EndRunError::from)?;
             }
-            operation(thread, facts.fence).await
+            operation(thread, WriteFence { run: facts.fence, driver: writer.fence() }).await
         };
         self.deps.directory.with_thread(principal, at.id, attempt).await
     }
 }
 
-/// Right to write into one run that the server drives. Only [`Runs::start`] grants it, once per run.
+/// Right to write into one run that the server drives. Only [`Runs::start_driven`] grants it, once per run.
 #[derive(Clone)]
 pub struct DriveRight(RunHandle);
 
@@ -79,8 +79,8 @@ impl fmt::Debug for DriveRight {
 }
 
 impl DriveRight {
-    pub(crate) fn new(runs: Runs, principal: Principal, thread: ThreadId, run: RunId) -> Self {
-        Self(RunHandle { runs, writer: Writer::Driver, principal, thread, run })
+    pub(crate) fn new(runs: Runs, principal: Principal, thread: ThreadId, run: RunId, fence: DriverFence) -> Self {
+        Self(RunHandle { runs, writer: Writer::Driver(fence), principal, thread, run })
     }
 
     /// Id of the thread that the run belongs to.

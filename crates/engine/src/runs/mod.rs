@@ -18,7 +18,7 @@ pub(crate) mod writer;
 use std::{sync::Arc, time::Duration};
 
 use threadline_core::{
-    NewEvents, Principal, Run, RunId,
+    NewEvents, Principal, Run, RunId, WriteFence,
     limits::{MAX_LEASE, MIN_LEASE, STREAM_HEARTBEAT},
 };
 use threadline_store::{DynStore, HeartbeatRequest, StopOutcome};
@@ -166,7 +166,7 @@ impl Runs {
         lease: Option<Duration>,
     ) -> Result<Run, HeartbeatError> {
         let lease = lease.map(|lease| lease.clamp(MIN_LEASE, MAX_LEASE));
-        let beat = move |thread: Arc<ThreadRef>, fence| async move {
+        let beat = move |thread: Arc<ThreadRef>, fence: WriteFence| async move {
             let beat = HeartbeatRequest { key: thread.key, fence, lease, epoch: at.epoch };
             let alive = self.deps.heartbeats.beat(beat).await?;
             if alive.is_none() && at.epoch.is_some() {
@@ -220,7 +220,7 @@ impl Runs {
         run: &RunId,
         reason: &CloseReason,
     ) -> Result<Run, EndRunError> {
-        let close = move |thread: Arc<ThreadRef>, fence| async move {
+        let close = move |thread: Arc<ThreadRef>, fence: WriteFence| async move {
             let closed = self.deps.closer.close(&thread, run, fence, at.epoch, reason).await?;
             if closed.is_none() && at.epoch.is_some() {
                 self.deps.directory.head_at::<EndRunError>(thread.key, at.epoch).await?;
@@ -265,8 +265,8 @@ impl Runs {
         run: &RunId,
     ) -> Result<Run, EndRunError> {
         let at = thread.into();
-        let release = move |thread: Arc<ThreadRef>, fence| async move {
-            let released = self.deps.store.release(thread.key, fence, at.epoch).await?;
+        let release = move |thread: Arc<ThreadRef>, fence: WriteFence| async move {
+            let released = self.deps.store.release(thread.key, fence.run, at.epoch).await?;
             if !released && at.epoch.is_some() {
                 self.deps.directory.head_at::<EndRunError>(thread.key, at.epoch).await?;
             }

@@ -44,7 +44,7 @@ async fn reap(closer: &Closer, due: Due) {
         let Some(run) = closer.store.runs(due.key, None, 1).await?.pop() else { return Ok(None) };
         let (project, user, id) = (project.clone(), due.user, id.clone());
         let thread = ThreadRef { key: due.key, epoch: head.epoch, project, user, id };
-        closer.close(&thread, &run.id, run.fence, None, &CloseReason::Due).await
+        closer.close(&thread, &run.id, head.write_fence(), None, &CloseReason::Due).await
     };
     match ended.await {
         Ok(Some(run)) if !run.status.is_active() => {

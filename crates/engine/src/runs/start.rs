@@ -3,7 +3,8 @@
 use std::{sync::Arc, time::Duration};
 
 use threadline_core::{
-    AgentId, Author, Epoch, NewEvents, Principal, Run, RunId, Scope, Seq, ThreadId, UserId, limits::COMPLETE_RUN_WAIT,
+    AgentId, Author, DriverFence, Epoch, NewEvents, Principal, Run, RunId, Scope, Seq, ThreadId, UserId,
+    limits::COMPLETE_RUN_WAIT,
 };
 use threadline_store::{Head, StartOutcome, StartRun, StoreError};
 use tokio::time;
@@ -68,6 +69,8 @@ pub struct StartedRun {
     pub created: bool,
     /// Right to write into a run that this node drives. Granted once, with the new run and not with a repetition.
     pub right: Option<DriveRight>,
+    /// Fence of the run's driver.
+    driver: DriverFence,
 }
 
 impl StartedRun {
@@ -176,7 +179,8 @@ impl Runs {
         let tail = ExpectTail::At(tail);
         let mut started = self.start_expecting(principal, thread, &id, &request, tail, driven).await?;
         if let Some(started) = started.as_mut().filter(|started| started.created) {
-            started.right = Some(DriveRight::new(self.clone(), started.named_by(principal), thread.clone(), id));
+            let named = started.named_by(principal);
+            started.right = Some(DriveRight::new(self.clone(), named, thread.clone(), id, started.driver));
         }
         Ok(started)
     }
@@ -340,5 +344,6 @@ impl Runs {
 
 fn started(thread: &ThreadRef, run: Run, head: &Head, created: bool) -> StartedRun {
     let owner = thread.user.clone();
-    StartedRun { cursor: run.first_seq - 1, owner, epoch: head.epoch, run, created, right: None }
+    let (epoch, driver) = (head.epoch, head.driver);
+    StartedRun { cursor: run.first_seq - 1, owner, epoch, run, created, driver, right: None }
 }

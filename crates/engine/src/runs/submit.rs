@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use threadline_core::{Fence, NewEvents, Principal, RunId, Scope, ThreadId, UserId};
+use threadline_core::{NewEvents, Principal, RunId, Scope, ThreadId, UserId, WriteFence};
 
 use crate::{
     EndRunError, Runs, authority,
@@ -19,7 +19,7 @@ use crate::{
 pub struct RunRef {
     thread: Arc<ThreadRef>,
     run: RunId,
-    fence: Fence,
+    fence: WriteFence,
     /// Principal whose storage the appends fill.
     principal: Arc<Principal>,
     /// True if the principal may answer interrupts with the events that it appends.

@@ -11,7 +11,8 @@
 -- $7 bodies bytea[]: NDJSON each
 -- $8 crcs bigint[]: CRC-32C of each body
 -- $9 epochs bigint[]: that each log must have, or NULL
--- example: NULL, '{1}', '{1}', '{NULL}', '{2}', 10000, '{"\\x7b7d0a7b7d0a"}', '{0}', '{NULL}'
+-- $10 driver_fences bigint[]: of the driver of each run, 0 if it has none
+-- example: NULL, '{1}', '{1}', '{NULL}', '{2}', 10000, '{"\\x7b7d0a7b7d0a"}', '{0}', '{NULL}', '{0}'
 
 WITH
 -- <fragment clock>
@@ -23,8 +24,8 @@ c AS MATERIALIZED (
 , locked AS MATERIALIZED (
   SELECT v.*, h.place
   FROM unnest(
-    $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $7::bytea[], $8::bigint[], $9::bigint[]
-  ) AS v (key, fence, pseq, n, body, crc, epoch)
+    $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $7::bytea[], $8::bigint[], $9::bigint[], $10::bigint[]
+  ) AS v (key, fence, pseq, n, body, crc, epoch, driver)
   CROSS JOIN LATERAL (
     SELECT h.ctid AS place FROM heads h WHERE h.key = v.key FOR NO KEY UPDATE SKIP LOCKED
   ) AS h
@@ -40,7 +41,8 @@ c AS MATERIALIZED (
   CROSS JOIN c
   WHERE h.ctid = l.place AND h.generation = c.generation
     -- <fragment fits>
-    AND h.fence = l.fence AND h.active AND h.producer_seq + 1 = coalesce(l.pseq, h.producer_seq + 1)
+    AND h.fence = l.fence AND h.driver_fence = l.driver AND h.active
+    AND h.producer_seq + 1 = coalesce(l.pseq, h.producer_seq + 1)
     AND (l.epoch IS NULL OR h.epoch = l.epoch)
     AND (h.stop_at IS NULL OR h.stop_at > c.now - $6::bigint)
     -- </fragment>

@@ -20,7 +20,8 @@
 -- $17 crcs bigint[]: CRC-32C of each body, or NULL
 -- $18 cut_crcs bigint[]
 -- $19 epochs bigint[]: that each log must have, or NULL
--- example: NULL, '{1}', '{1}', '{NULL}', '{2}', 10000, '{NULL}', '{2}', '{4}', '{NULL}', '{NULL}', '{NULL}', '{1,1}', '{2,1}', '{1,1}', '{"\\x7b7d0a","\\x7b7d0a"}', '{NULL}', '{0,0}', '{NULL}'
+-- $20 driver_fences bigint[]: of the driver of each run, 0 if it has none
+-- example: NULL, '{1}', '{1}', '{NULL}', '{2}', 10000, '{NULL}', '{2}', '{4}', '{NULL}', '{NULL}', '{NULL}', '{1,1}', '{2,1}', '{1,1}', '{"\\x7b7d0a","\\x7b7d0a"}', '{NULL}', '{0,0}', '{NULL}', '{0}'
 
 WITH
 -- <fragment clock>
@@ -33,8 +34,8 @@ c AS MATERIALIZED (
   SELECT v.*
   FROM unnest(
     $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $7::bytea[], $8::bigint[], $9::bigint[], $10::text[],
-    $11::text[], $12::text[], $17::bigint[], $19::bigint[]
-  ) AS v (key, fence, pseq, n, body, status, stopped, code, message, usage, crc, epoch)
+    $11::text[], $12::text[], $17::bigint[], $19::bigint[], $20::bigint[]
+  ) AS v (key, fence, pseq, n, body, status, stopped, code, message, usage, crc, epoch, driver)
   CROSS JOIN LATERAL (SELECT h.key FROM heads h WHERE h.key = v.key FOR NO KEY UPDATE SKIP LOCKED) AS h
 ), up AS (
   UPDATE heads AS h
@@ -54,7 +55,8 @@ c AS MATERIALIZED (
   CROSS JOIN c
   WHERE h.key = l.key
     -- <fragment fits>
-    AND h.fence = l.fence AND h.active AND h.producer_seq + 1 = coalesce(l.pseq, h.producer_seq + 1)
+    AND h.fence = l.fence AND h.driver_fence = l.driver AND h.active
+    AND h.producer_seq + 1 = coalesce(l.pseq, h.producer_seq + 1)
     AND (l.epoch IS NULL OR h.epoch = l.epoch)
     AND (h.stop_at IS NULL OR h.stop_at > c.now - $6::bigint)
     -- </fragment>

@@ -9,7 +9,8 @@
 -- $7 body bytea: the events as NDJSON
 -- $8 crc bigint: CRC-32C of the body
 -- $9 epoch bigint: that the log must have, or NULL
--- example: NULL, 1, 1, NULL, 2, 10000, '\x7b7d0a7b7d0a', 0, NULL
+-- $10 driver_fence bigint: of the driver of the run, 0 if it has none
+-- example: NULL, 1, 1, NULL, 2, 10000, '\x7b7d0a7b7d0a', 0, NULL, 0
 
 WITH
 -- <fragment clock>
@@ -33,7 +34,7 @@ c AS MATERIALIZED (
     tail = h.tail + $5::bigint, producer_seq = h.producer_seq + $5::bigint,
     lease_until = greatest(h.lease_until, c.now + h.lease_ms)
   FROM c
-  WHERE h.key = $2::bigint AND h.fence = $3::bigint AND h.active
+  WHERE h.key = $2::bigint AND h.fence = $3::bigint AND h.driver_fence = $10::bigint AND h.active
     AND h.producer_seq + 1 = coalesce($4::bigint, h.producer_seq + 1)
     AND ($9::bigint IS NULL OR h.epoch = $9)
     AND (h.stop_at IS NULL OR h.stop_at > c.now - $6::bigint)

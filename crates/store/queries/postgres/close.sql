@@ -16,7 +16,8 @@
 -- $14 crcs bigint[]: CRC-32C of each body
 -- $15 epoch bigint: that the log must have, or NULL
 -- $16 bound bigint: the latest time by which $5 is judged
--- example: NULL, 1, 1, 0, FALSE, 10000, 0, 3, NULL, NULL, '{}', '{}', '{}', '{}', NULL, 0
+-- $17 driver_fence bigint: of the driver of the run, 0 if it has none
+-- example: NULL, 1, 1, 0, FALSE, 10000, 0, 3, NULL, NULL, '{}', '{}', '{}', '{}', NULL, 0, 0
 
 WITH
 -- <fragment clock>
@@ -39,7 +40,7 @@ c AS MATERIALIZED (
     -- </fragment>
     tail = h.tail + $7::bigint, producer_seq = h.producer_seq + $7, active = FALSE
   FROM c
-  WHERE h.key = $2::bigint AND h.active AND h.fence = $3::bigint AND h.tail = $4::bigint
+  WHERE h.key = $2::bigint AND h.active AND h.fence = $3::bigint AND h.driver_fence = $17::bigint AND h.tail = $4::bigint
     AND ($15::bigint IS NULL OR h.epoch = $15)
     AND (NOT $5::boolean OR least(h.lease_until, h.stop_at + $6::bigint) <= least(c.now, $16::bigint))
   RETURNING h.*, c.now
@@ -67,8 +68,8 @@ c AS MATERIALIZED (
 )
 SELECT h.at,
   -- <fragment head_columns>
-  h.key, h.epoch, h.tail, h.fence, CASE WHEN h.active THEN h.run END, h.producer_seq, h.lease_until, h.stop_at,
-  h.finishing, h.generation, h.prior_epoch, h.prior_tail
+  h.key, h.epoch, h.tail, h.fence, h.driver_fence, CASE WHEN h.active THEN h.run END, h.producer_seq, h.lease_until,
+  h.stop_at, h.finishing, h.generation, h.prior_epoch, h.prior_tail
   -- </fragment>
   ,
   -- <fragment run_columns>

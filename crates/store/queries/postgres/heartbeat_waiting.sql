@@ -6,7 +6,8 @@
 -- $3 fences bigint[]
 -- $4 leases bigint[]: in ms, or NULL for the present one
 -- $5 epochs bigint[]: that each log must have, or NULL
--- example: NULL, '{1}', '{1}', '{NULL}', '{NULL}'
+-- $6 driver_fences bigint[]: of the driver of each run, 0 if it has none
+-- example: NULL, '{1}', '{1}', '{NULL}', '{NULL}', '{0}'
 
 WITH
 -- <fragment clock>
@@ -17,7 +18,8 @@ c AS MATERIALIZED (
 -- </fragment>
 , locked AS MATERIALIZED (
   SELECT v.*
-  FROM unnest($2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[]) AS v (key, fence, lease, epoch)
+  FROM unnest($2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[])
+    AS v (key, fence, lease, epoch, driver)
   CROSS JOIN LATERAL (SELECT h.key FROM heads h WHERE h.key = v.key FOR NO KEY UPDATE) AS h
 )
 , up AS (
@@ -33,7 +35,8 @@ SET
     lease_ms = coalesce(l.lease, h.lease_ms),
     lease_until = CASE WHEN l.lease IS NULL THEN greatest(h.lease_until, c.now + h.lease_ms) ELSE c.now + l.lease END
 FROM locked l CROSS JOIN c
-WHERE h.key = l.key AND h.fence = l.fence AND h.active AND (l.epoch IS NULL OR h.epoch = l.epoch)
+WHERE h.key = l.key AND h.fence = l.fence AND h.driver_fence = l.driver AND h.active
+  AND (l.epoch IS NULL OR h.epoch = l.epoch)
     -- </fragment>
 RETURNING h.*, l.lease
 ), sooner AS (
@@ -43,7 +46,7 @@ RETURNING h.*, l.lease
 )
 SELECT
   -- <fragment head_columns>
-  h.key, h.epoch, h.tail, h.fence, CASE WHEN h.active THEN h.run END, h.producer_seq, h.lease_until, h.stop_at,
-  h.finishing, h.generation, h.prior_epoch, h.prior_tail
+  h.key, h.epoch, h.tail, h.fence, h.driver_fence, CASE WHEN h.active THEN h.run END, h.producer_seq, h.lease_until,
+  h.stop_at, h.finishing, h.generation, h.prior_epoch, h.prior_tail
   -- </fragment>
 FROM up h

@@ -10,8 +10,8 @@
 
 SELECT 0::bigint,
   -- <fragment head_columns>
-  h.key, h.epoch, h.tail, h.fence, CASE WHEN h.active THEN h.run END, h.producer_seq, h.lease_until, h.stop_at,
-  h.finishing, h.generation, h.prior_epoch, h.prior_tail
+  h.key, h.epoch, h.tail, h.fence, h.driver_fence, CASE WHEN h.active THEN h.run END, h.producer_seq, h.lease_until,
+  h.stop_at, h.finishing, h.generation, h.prior_epoch, h.prior_tail
   -- </fragment>
   , NULL::bytea, NULL::bigint
 FROM heads h

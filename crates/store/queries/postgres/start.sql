@@ -29,7 +29,8 @@
 -- $26 look bigint: PACK_FIRST_LOOK in ms
 -- $27 author text
 -- $28 asked_by text
--- example: NULL, 1, 'r', NULL, 30000, 0, NULL, NULL, NULL, NULL, NULL, NULL, 0, NULL, NULL, NULL, '{}', '{}', '{}', '{}', NULL, TRUE, '{}', NULL, 0, 660000, 'agent:a', 'user:u'
+-- $29 closing_driver bigint: fence of the driver of the run to close, or NULL
+-- example: NULL, 1, 'r', NULL, 30000, 0, NULL, NULL, NULL, NULL, NULL, NULL, 0, NULL, NULL, NULL, '{}', '{}', '{}', '{}', NULL, TRUE, '{}', NULL, 0, 660000, 'agent:a', 'user:u', NULL
 
 WITH
 -- <fragment clock>
@@ -51,12 +52,14 @@ c AS MATERIALIZED (
     at = CASE WHEN h.at > c.now AND h.at <= c.now + 3600000 THEN h.at ELSE c.now END,
     -- </fragment>
     tail = h.tail + $6::bigint + $13::bigint, fence = greatest(h.fence, (c.generation - 1) << 32) + 1,
+    driver_fence = CASE WHEN $22::boolean THEN ((c.generation - 1) << 32) + 1 ELSE 0 END,
     active = $7::bigint IS NULL, run = $3::text,
     producer_seq = $6, lease_ms = $5::bigint, lease_until = c.now + $5, stop_at = NULL, finishing = FALSE
   FROM c
   WHERE h.key = $2::bigint
     AND CASE WHEN $11::bigint IS NULL THEN NOT h.active
-        ELSE h.active AND h.fence = $11 AND h.tail = $12::bigint AND (h.finishing OR h.lease_until <= least(c.now, $25::bigint)) END
+        ELSE h.active AND h.fence = $11 AND h.driver_fence = $29::bigint AND h.tail = $12::bigint
+          AND (h.finishing OR h.lease_until <= least(c.now, $25::bigint)) END
     AND ($21::bigint IS NULL OR h.tail = $21) AND ($24::bigint IS NULL OR h.epoch = $24)
     AND NOT EXISTS (SELECT 1 FROM runs WHERE key = $2 AND id = $3)
   RETURNING h.*, c.now
@@ -110,8 +113,8 @@ c AS MATERIALIZED (
 )
 SELECT (SELECT id FROM closed), h.at,
   -- <fragment head_columns>
-  h.key, h.epoch, h.tail, h.fence, CASE WHEN h.active THEN h.run END, h.producer_seq, h.lease_until, h.stop_at,
-  h.finishing, h.generation, h.prior_epoch, h.prior_tail
+  h.key, h.epoch, h.tail, h.fence, h.driver_fence, CASE WHEN h.active THEN h.run END, h.producer_seq, h.lease_until,
+  h.stop_at, h.finishing, h.generation, h.prior_epoch, h.prior_tail
   -- </fragment>
   ,
   -- <fragment run_columns>

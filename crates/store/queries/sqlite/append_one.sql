@@ -11,7 +11,8 @@
 -- ?8 body blob: the events as NDJSON
 -- ?9 crc integer: CRC-32C of the body
 -- ?10 epoch integer: that the log must have, or NULL
--- example: 2, 0, 1, 1, NULL, 0, 6, x'7b7d0a7b7d0a', 0, NULL
+-- ?11 driver_fence integer: of the driver of the run, 0 if it has none
+-- example: 2, 0, 1, 1, NULL, 0, 6, x'7b7d0a7b7d0a', 0, NULL, 0
 
 BEGIN IMMEDIATE;
 UPDATE heads AS h
@@ -19,11 +20,12 @@ SET tail = tail + ?1, producer_seq = producer_seq + ?1, lease_until = max(lease_
   -- <fragment log_time>
   at = CASE WHEN h.at > ?2 AND h.at <= ?2 + 3600000 THEN h.at ELSE ?2 END
   -- </fragment>
-WHERE key = ?3 AND fence = ?4 AND run IS NOT NULL AND producer_seq + 1 = coalesce(?5, producer_seq + 1)
+WHERE key = ?3 AND fence = ?4 AND driver_fence = ?11 AND run IS NOT NULL
+  AND producer_seq + 1 = coalesce(?5, producer_seq + 1)
   AND coalesce(stop_at > ?6, TRUE) AND epoch = coalesce(?10, epoch)
 RETURNING
   -- <fragment head_returned>
-  key, epoch, tail, fence, run, producer_seq, lease_until, stop_at, finishing, generation, prior_epoch,
+  key, epoch, tail, fence, driver_fence, run, producer_seq, lease_until, stop_at, finishing, generation, prior_epoch,
   prior_tail
   -- </fragment>
   , at

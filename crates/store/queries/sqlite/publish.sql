@@ -16,10 +16,10 @@
 UPDATE threads SET deleted = 0, sort_at = coalesce(last_run_at, updated_at), fed_version = -version WHERE key = ?1;
 INSERT INTO heads (
   -- <fragment head_returned>
-  key, epoch, tail, fence, run, producer_seq, lease_until, stop_at, finishing, generation, prior_epoch,
+  key, epoch, tail, fence, driver_fence, run, producer_seq, lease_until, stop_at, finishing, generation, prior_epoch,
   prior_tail
   -- </fragment>
   )
-VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, (SELECT max(generation) FROM lineage), NULL, NULL);
+VALUES (?1, ?2, ?3, ?4, 0, ?5, ?6, ?7, ?8, ?9, (SELECT max(generation) FROM lineage), NULL, NULL);
 INSERT INTO turns (key, run, project, user, agent, at, check_at)
 SELECT key, ?5, project, user, ?10, ?11, ?7 FROM threads WHERE key = ?1 AND ?5 IS NOT NULL

@@ -8,9 +8,10 @@ use std::{
 
 use async_trait::async_trait;
 use threadline_core::{
-    AgentId, Annotation, Clock, CreatedThread, Epoch, FeedChange, FeedCursor, FeedEntry, FeedHead, Fence, Generation,
-    ListOrder, ListPosition, LogHistory, LogSlice, NewEvents, NewThread, Node, NodeId, PriorEpoch, ProjectId, ReadFrom,
-    Run, RunId, RunStatus, Seq, Terminal, Thread, ThreadId, ThreadKey, ThreadPatch, Timestamp, UserId,
+    AgentId, Annotation, Clock, CreatedThread, DriverFence, Epoch, FeedChange, FeedCursor, FeedEntry, FeedHead, Fence,
+    Generation, ListOrder, ListPosition, LogHistory, LogSlice, NewEvents, NewThread, Node, NodeId, PriorEpoch,
+    ProjectId, ReadFrom, Run, RunId, RunStatus, Seq, Terminal, Thread, ThreadId, ThreadKey, ThreadPatch, Timestamp,
+    UserId, WriteFence,
     limits::{
         CLOCK_STEP, PACK_FIRST_LOOK, PAGE_BYTES, REAP_CLAIM, RELEASE_GRACE, RENEW_CHUNK, REQUEST_KEPT, STOP_GRACE,
     },
@@ -92,6 +93,8 @@ struct Row {
     prior: Option<PriorEpoch>,
     fed_version: i64,
     fence: Fence,
+    /// Fence of the newest run's driver.
+    driver: DriverFence,
     lease: Duration,
     /// Time of the newest events.
     newest: Option<Timestamp>,
@@ -162,6 +165,7 @@ impl Row {
             prior: None,
             fed_version: 0,
             fence: Fence(0),
+            driver: DriverFence::NONE,
             lease: Duration::ZERO,
             newest: None,
             check_at: Timestamp(0),
@@ -185,7 +189,8 @@ impl Row {
             producer_seq: run.producer_seq,
         });
         let Thread { key, epoch, tail, .. } = self.thread;
-        Head { key, epoch, tail, fence: self.fence, active, generation: self.generation, prior: self.prior }
+        let (fence, driver, generation, prior) = (self.fence, self.driver, self.generation, self.prior);
+        Head { key, epoch, tail, fence, driver, active, generation, prior }
     }
 
     /// Notes the generation of a change of the head: the first one in a generation gives the log another epoch.
@@ -193,6 +198,10 @@ impl Row {
         let LogHistory { epoch, generation, prior } =
             self.head().history().entering(lineage.generation, lineage.nonce, self.thread.tail);
         (self.thread.epoch, self.generation, self.prior) = (epoch, generation, prior);
+    }
+
+    fn write_fence(&self) -> WriteFence {
+        WriteFence { run: self.fence, driver: self.driver }
     }
 
     fn snapshot(&self) -> Thread {
@@ -257,7 +266,7 @@ impl Row {
     }
 
     fn matches(&self, closing: &Closing) -> bool {
-        self.fence == closing.fence
+        self.write_fence() == closing.fence
             && self.thread.tail == closing.tail
             && self.has(closing.epoch)
             && self.active().is_some()
@@ -485,6 +494,7 @@ impl RunStore for MemoryStore {
         }
         row.enter(state.lineage);
         row.fence = Fence(row.fence.0.max(state.lineage.generation.fence_floor()) + 1);
+        row.driver = state.lineage.generation.driver_fence(start.driven);
         (row.lease, row.check_at) = (start.lease, now.plus(start.lease));
         let run = Run {
             id: start.run,
@@ -543,12 +553,13 @@ impl RunStore for MemoryStore {
         let mut answers = Vec::with_capacity(beats.len());
         for beat in beats {
             let row = state.threads.get_mut(&beat.key);
-            let row = row.filter(|row| row.fence == beat.fence && row.has(beat.epoch) && row.active().is_some());
+            let row =
+                row.filter(|row| row.write_fence() == beat.fence && row.has(beat.epoch) && row.active().is_some());
             answers.push(row.and_then(|row| {
                 row.enter(state.lineage);
                 row.lease = beat.lease.unwrap_or(row.lease);
                 let until = now.plus(row.lease);
-                let run = row.runs.get_mut(&beat.fence)?;
+                let run = row.runs.get_mut(&beat.fence.run)?;
                 // A producer may request a shorter lease; without one, a lease is only ever extended.
                 run.lease_until = if beat.lease.is_some() { Some(until) } else { run.lease_until.max(Some(until)) };
                 if beat.lease.is_some() {
@@ -588,7 +599,7 @@ impl RunStore for MemoryStore {
         let until = self.clock.now().plus(RELEASE_GRACE);
         let state = &mut *self.state();
         let row = state.threads.get_mut(&key);
-        let row = row.filter(|row| row.fence == fence && row.has(epoch) && row.active().is_some());
+        let row = row.filter(|row| row.write_fence() == fence.into() && row.has(epoch) && row.active().is_some());
         let Some(row) = row else { return Ok(false) };
         if let Some(run) = row.runs.get_mut(&fence) {
             run.status = RunStatus::Finishing;
@@ -675,7 +686,7 @@ impl LogStore for MemoryStore {
         let mut answers = Vec::with_capacity(batch.len());
         for append in batch {
             let row = state.threads.get_mut(&append.key).filter(|row| {
-                row.fence == append.fence
+                row.write_fence() == append.fence
                     && row.has(append.epoch)
                     && row.active().is_some_and(|run| {
                         !run.stop_overdue(now) && append.producer_seq.is_none_or(|seq| seq == run.producer_seq + 1)
@@ -692,10 +703,10 @@ impl LogStore for MemoryStore {
                     }
                 } else {
                     let until = now.plus(row.lease);
-                    let run = row.runs.get_mut(&append.fence)?;
+                    let run = row.runs.get_mut(&append.fence.run)?;
                     run.lease_until = run.lease_until.max(Some(until));
                 }
-                let run = row.runs.get(&append.fence)?;
+                let run = row.runs.get(&append.fence.run)?;
                 Some(Appended {
                     first_seq,
                     at: row.newest.unwrap_or(now),

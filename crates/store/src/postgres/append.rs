@@ -77,6 +77,11 @@ fn epochs(group: &[&Append]) -> Vec<Option<i64>> {
     group.iter().map(|append| append.epoch.map(Epoch::to_i64)).collect()
 }
 
+/// Fences of the drivers of a group's runs.
+fn drivers(group: &[&Append]) -> Vec<i64> {
+    group.iter().map(|append| append.fence.driver.0).collect()
+}
+
 fn count(append: &Append) -> i64 {
     append.events.count() as i64
 }
@@ -86,7 +91,7 @@ fn group_arguments<'a>(text: &'static str, group: &[&'a Append], now: Option<i64
     query(text)
         .bind(now)
         .bind(group.iter().map(|append| append.key.0).collect::<Vec<_>>())
-        .bind(group.iter().map(|append| append.fence.0).collect::<Vec<_>>())
+        .bind(group.iter().map(|append| append.fence.run.0).collect::<Vec<_>>())
         .bind(group.iter().map(|append| producer_seq(append)).collect::<Vec<_>>())
         .bind(group.iter().map(|append| count(append)).collect::<Vec<_>>())
         .bind(rows::millis(STOP_GRACE))
@@ -126,6 +131,7 @@ fn wide<'a>(group: &[&'a Append], now: Option<i64>) -> Statement<'a> {
         .bind(row_crcs(group))
         .bind(pieces.crcs)
         .bind(epochs(group))
+        .bind(drivers(group))
 }
 
 fn statement<'a>(group: &[&'a Append], now: Option<i64>) -> Statement<'a> {
@@ -133,15 +139,16 @@ fn statement<'a>(group: &[&'a Append], now: Option<i64>) -> Statement<'a> {
         [only] if is_narrow(only) => query(ONE)
             .bind(now)
             .bind(only.key.0)
-            .bind(only.fence.0)
+            .bind(only.fence.run.0)
             .bind(producer_seq(only))
             .bind(count(only))
             .bind(rows::millis(STOP_GRACE))
             .bind(row(only))
             .bind(row(only).map(crc))
-            .bind(only.epoch.map(Epoch::to_i64)),
+            .bind(only.epoch.map(Epoch::to_i64))
+            .bind(only.fence.driver.0),
         many if many.iter().all(|append| is_narrow(append)) => {
-            group_arguments(GROUP, many, now).bind(row_crcs(many)).bind(epochs(many))
+            group_arguments(GROUP, many, now).bind(row_crcs(many)).bind(epochs(many)).bind(drivers(many))
         }
         many => wide(many, now),
     }

@@ -40,9 +40,10 @@ impl PgStore {
         let statement = query(text)
             .bind(self.now())
             .bind(beats.iter().map(|beat| beat.key.0).collect::<Vec<_>>())
-            .bind(beats.iter().map(|beat| beat.fence.0).collect::<Vec<_>>())
+            .bind(beats.iter().map(|beat| beat.fence.run.0).collect::<Vec<_>>())
             .bind(beats.iter().map(|beat| beat.lease.map(rows::millis)).collect::<Vec<_>>())
-            .bind(beats.iter().map(|beat| beat.epoch.map(Epoch::to_i64)).collect::<Vec<_>>());
+            .bind(beats.iter().map(|beat| beat.epoch.map(Epoch::to_i64)).collect::<Vec<_>>())
+            .bind(beats.iter().map(|beat| beat.fence.driver.0).collect::<Vec<_>>());
         let mut active = HashMap::new();
         for row in &self.write_once(statement).await? {
             let head = Columns::new(row).head().map_err(|error| Failure { error, kind: Kind::Refused })?;

@@ -3,7 +3,7 @@
 
 use sqlx::query;
 use threadline_core::{
-    Author, Epoch, Fence, LogSlice, NewEvents, Run, RunId, ThreadKey, Timestamp,
+    Author, Epoch, LogSlice, NewEvents, Run, RunId, ThreadKey, Timestamp, WriteFence,
     limits::{PACK_FIRST_LOOK, PG_RACES, STOP_GRACE},
 };
 
@@ -94,7 +94,7 @@ impl PgStore {
             .bind(texts(&end, |end| &end.code))
             .bind(texts(&end, |end| &end.message))
             .bind(texts(&end, |end| &end.usage))
-            .bind(closing.map(|closing| closing.fence.0))
+            .bind(closing.map(|closing| closing.fence.run.0))
             .bind(closing.map(|closing| rows::to_i64(closing.tail)))
             .bind(count(closers))
             .bind(close.as_ref().map(|end| end.status.to_i64()))
@@ -111,7 +111,8 @@ impl PgStore {
             .bind(self.bound())
             .bind(rows::millis(PACK_FIRST_LOOK))
             .bind(start.author.as_ref().map(Author::as_str))
-            .bind(start.asked_by.as_ref().map(Author::as_str));
+            .bind(start.asked_by.as_ref().map(Author::as_str))
+            .bind(closing.map(|closing| closing.fence.driver.0));
         let rows = match self.write_once(statement).await {
             // Another start of the same id was first.
             Err(failure) if failure.kind == Kind::Duplicate => return Ok(None),
@@ -176,7 +177,7 @@ impl PgStore {
         let statement = query(CLOSE)
             .bind(self.now())
             .bind(key.0)
-            .bind(closing.fence.0)
+            .bind(closing.fence.run.0)
             .bind(rows::to_i64(closing.tail))
             .bind(when == CloseWhen::IfDue)
             .bind(rows::millis(STOP_GRACE))
@@ -189,7 +190,8 @@ impl PgStore {
             .bind(pieces.bodies)
             .bind(pieces.crcs)
             .bind(closing.epoch.map(Epoch::to_i64))
-            .bind(self.bound());
+            .bind(self.bound())
+            .bind(closing.fence.driver.0);
         let rows = self.write(statement).await?;
         if let Some(row) = rows.first() {
             let (head, run, at) = committed(Columns::new(row))?;
@@ -201,8 +203,8 @@ impl PgStore {
     }
 }
 
-fn matches(head: &Head, fence: Fence, tail: u64) -> bool {
-    head.fence == fence && head.tail == tail
+fn matches(head: &Head, fence: WriteFence, tail: u64) -> bool {
+    head.write_fence() == fence && head.tail == tail
 }
 
 /// The time, the head and the run that a commit left behind.

@@ -142,7 +142,8 @@ mod tests {
                         key: append.key,
                         epoch: Epoch::generate(),
                         tail: 1,
-                        fence: append.fence,
+                        fence: append.fence.run,
+                        driver: append.fence.driver,
                         active: None,
                         generation: Generation::FIRST,
                         prior: None,
@@ -161,7 +162,7 @@ mod tests {
         let events = NewEvents::from_ndjson(b"{\"type\":\"X\"}\n").expect("events");
         let append = |key| Append {
             key: ThreadKey(key),
-            fence: Fence(1),
+            fence: Fence(1).into(),
             epoch: None,
             producer_seq: None,
             events: events.clone(),

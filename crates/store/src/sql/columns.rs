@@ -2,8 +2,8 @@
 
 use sqlx::Row;
 use threadline_core::{
-    AgentId, Author, Epoch, FeedHead, Fence, Generation, IdError, LogHistory, NameSource, PriorEpoch, ProjectId, Run,
-    RunId, RunStatus, Thread, ThreadId, ThreadKey, Timestamp, UserId,
+    AgentId, Author, DriverFence, Epoch, FeedHead, Fence, Generation, IdError, LogHistory, NameSource, PriorEpoch,
+    ProjectId, Run, RunId, RunStatus, Thread, ThreadId, ThreadKey, Timestamp, UserId, WriteFence,
 };
 
 use super::{append::appended, corrupt};
@@ -122,15 +122,16 @@ impl<'r, R: Cells> Columns<'r, R> {
     /// A head and the id of its active run, from the fragment `head_columns`; `None` if an outer join found none.
     pub(crate) fn head(&mut self) -> StoreResult<Option<(Head, Option<RunId>)>> {
         let Some(key) = self.maybe_int()? else {
-            self.next += 11;
+            self.next += 12;
             return Ok(None);
         };
         let (epoch, tail, fence) = (Epoch::from_i64(self.int()?), self.count()?, Fence(self.int()?));
+        let driver = DriverFence(self.int()?);
         let run = self.maybe_id(RunId::new)?;
         let active = self.active()?;
         let (generation, prior) = (Generation(self.int()?), self.prior()?);
         let active = run.as_ref().map(|_| active);
-        let head = Head { key: ThreadKey(key), epoch, tail, fence, active, generation, prior };
+        let head = Head { key: ThreadKey(key), epoch, tail, fence, driver, active, generation, prior };
         Ok(Some((head, run)))
     }
 
@@ -140,8 +141,8 @@ impl<'r, R: Cells> Columns<'r, R> {
         let (run, active) = (self.id(RunId::new)?, self.flag()?);
         let state = self.active()?;
         let (generation, prior) = (Generation(self.int()?), self.prior()?);
-        let (key, fence, producer_seq) = (append.key, append.fence, state.producer_seq);
-        let head = Head { key, epoch, tail, fence, active: active.then_some(state), generation, prior };
+        let (key, producer_seq, WriteFence { run: fence, driver }) = (append.key, state.producer_seq, append.fence);
+        let head = Head { key, epoch, tail, fence, driver, active: active.then_some(state), generation, prior };
         appended(append, head, producer_seq, run, at)
     }
 
@@ -215,7 +216,7 @@ impl<'r, R: Cells> Columns<'r, R> {
     /// `None` if an outer join found none.
     pub(crate) fn thread(&mut self) -> StoreResult<Option<Thread>> {
         let Some(project) = self.maybe_id(ProjectId::new)? else {
-            self.next += 41;
+            self.next += 42;
             return Ok(None);
         };
         let (id, user) = (self.id(ThreadId::new)?, self.id(UserId::new)?);

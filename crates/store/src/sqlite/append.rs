@@ -104,13 +104,14 @@ async fn one(connection: &mut SqliteConnection, append: &Append, now: Timestamp)
         .bind(count)
         .bind(now.0)
         .bind(append.key.0)
-        .bind(append.fence.0)
+        .bind(append.fence.run.0)
         .bind(append.producer_seq.map(super::rows::to_i64))
         .bind(overdue(now))
         .bind(body.len() as i64)
         .bind(body.to_vec())
         .bind(crc(body))
-        .bind(append.epoch.map(Epoch::to_i64));
+        .bind(append.epoch.map(Epoch::to_i64))
+        .bind(append.fence.driver.0);
     let Some(row) = fetch::row(connection, statement).await? else { return Ok(None) };
     let mut columns = Columns::new(&row);
     match columns.head()? {
@@ -122,7 +123,7 @@ async fn one(connection: &mut SqliteConnection, append: &Append, now: Timestamp)
 async fn group(connection: &mut SqliteConnection, batch: &[Append], now: Timestamp) -> Work<Vec<Option<Appended>>> {
     let wanted = batch.iter().map(|append| {
         let (producer_seq, epoch) = (append.producer_seq.map(super::rows::to_i64), append.epoch.map(Epoch::to_i64));
-        json!([append.key.0, append.fence.0, producer_seq, append.events.count(), epoch])
+        json!([append.key.0, append.fence.run.0, producer_seq, append.events.count(), epoch, append.fence.driver.0])
     });
     let wanted = Value::Array(wanted.collect()).to_string();
     let mut heads = HashMap::with_capacity(batch.len());
@@ -151,7 +152,7 @@ async fn group(connection: &mut SqliteConnection, batch: &[Append], now: Timesta
         }
         entries.push(Entry {
             key: append.key,
-            fence: append.fence,
+            fence: append.fence.run,
             tail: answer.head.tail,
             producer_seq: answer.producer_seq,
             stop_requested_at,

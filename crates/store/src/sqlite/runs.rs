@@ -55,7 +55,10 @@ fn has(head: &Head, epoch: Option<Epoch>) -> bool {
 }
 
 fn matches(head: &Head, closing: &Closing) -> bool {
-    head.active.is_some() && head.fence == closing.fence && head.tail == closing.tail && has(head, closing.epoch)
+    head.active.is_some()
+        && head.write_fence() == closing.fence
+        && head.tail == closing.tail
+        && has(head, closing.epoch)
 }
 
 /// Moves the head over the first events of a run that continues.
@@ -154,6 +157,7 @@ async fn start(connection: &mut SqliteConnection, start: StartRun, now: Timestam
     } else if start.at.is_some_and(|at| at != head.tail) {
         return Ok(StartOutcome::TailMismatch(head));
     }
+    let driver = head.generation.driver_fence(start.driven);
     let run = Run {
         id: start.run,
         fence: Fence(head.fence.0.max(head.generation.fence_floor()) + 1),
@@ -183,9 +187,10 @@ async fn start(connection: &mut SqliteConnection, start: StartRun, now: Timestam
         .bind(rows::millis(start.lease))
         .bind(now.plus(start.lease).0)
         .bind(run.author.as_ref().map(Author::as_str))
-        .bind(run.asked_by.as_ref().map(Author::as_str));
+        .bind(run.asked_by.as_ref().map(Author::as_str))
+        .bind(driver.0);
     fetch::run(connection, begin).await?;
-    head.fence = run.fence;
+    (head.fence, head.driver) = (run.fence, driver);
     head.active = Some(ActiveHead {
         lease_until: now.plus(start.lease),
         stop_requested_at: None,
@@ -255,7 +260,7 @@ impl RunStore for SqliteStore {
                     rest = later;
                     let list = round.iter().map(|beat| {
                         let (lease, epoch) = (beat.lease.map(rows::millis), beat.epoch.map(Epoch::to_i64));
-                        json!([beat.key.0, beat.fence.0, lease, epoch])
+                        json!([beat.key.0, beat.fence.run.0, lease, epoch, beat.fence.driver.0])
                     });
                     let list = Value::Array(list.collect()).to_string();
                     let mut active = HashMap::new();

@@ -53,7 +53,7 @@ async fn started(store: &SqliteStore, id: &str) -> (ThreadKey, threadline_core::
 
 fn append(key: ThreadKey, fence: threadline_core::Fence, text: &str) -> Append {
     let events = NewEvents::from_ndjson(text.as_bytes()).expect("events");
-    Append { key, fence, epoch: None, producer_seq: None, events }
+    Append { key, fence: fence.into(), epoch: None, producer_seq: None, events }
 }
 
 async fn pragma(store: &SqliteStore, text: String) {
