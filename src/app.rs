@@ -256,10 +256,11 @@ impl<L: Listener> App<L> {
             }
             tracing::info!("shutting down: no new requests, closing streams and sockets");
             service.drain();
-            // Runs of agents may take long: they are ended, with an event in the log for their followers.
+            // Runs of agents may take long: they are handed over, or end with an event in the log for their followers.
             agents.leave();
         };
-        tokio::join!(serving, ending);
+        let recovery = agents.recover_runs();
+        tokio::join!(serving, ending, recovery);
         agents.stop().await;
         if let Some(names) = names {
             names.stop().await;

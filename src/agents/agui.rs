@@ -7,13 +7,16 @@ use threadline_core::agent::Secret;
 use threadline_http::egress::EgressClient;
 
 use super::{
-    http::{self, Call},
+    http::{self, Call, IDEMPOTENCY_KEY},
     source::{AgentFailure, EventStream, RunInput},
 };
 
 /// Header sent once with a run, so that a Threadline to which the agent's address leads back recognises its own run:
 /// following that run would feed the run with itself forever.
 pub const RUN_HEADER: &str = "threadline-run-id";
+
+/// Header with the number of the attempt, from 1: an agent may be called again after the loss of a node.
+pub const ATTEMPT_HEADER: &str = "threadline-attempt";
 
 /// Header with the mark of the thread: the same in all runs of a thread, and another one for a thread of another user or
 /// project that has the same id.
@@ -48,6 +51,10 @@ pub fn run(
     };
     let request = match &input.thread_mark {
         Some(mark) => request.header(THREAD_HEADER, mark.as_str()),
+        None => request,
+    };
+    let request = match &input.call {
+        Some(call) => request.header(IDEMPOTENCY_KEY, &call.key).header(ATTEMPT_HEADER, call.attempt),
         None => request,
     };
     Call { request, secrets, idle }.events()

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, time::Duration};
 use serde::{Deserialize, Serialize};
 use threadline_core::{
     AgentId,
-    agent::{Agent, AgentKind, Approvals, ClientMay, OnDisconnect, Record, Secret},
+    agent::{Agent, AgentKind, Approvals, ClientMay, OnDisconnect, Record, Recovery, Secret},
     limits::{AGENT_IDLE_TIMEOUT, MAX_AGENT_IDLE_TIMEOUT},
 };
 
@@ -73,6 +73,13 @@ pub struct Definition {
     /// Parts of a run's input that are kept with the run: `digest` (by default) or `full`.
     #[serde(default, skip_serializing_if = "is_default")]
     pub record: Record,
+    /// Policy for a run whose node is lost while the agent answers: `retry` (by default) or `none`.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub recovery: Recovery,
+    /// True if the agent's tool calls may be carried out twice, so that a run with a tool call is retried as well; false by
+    /// default.
+    #[serde(default, alias = "tools_repeatable", skip_serializing_if = "std::ops::Not::not")]
+    pub tools_repeatable: bool,
 }
 
 fn is_default<T: Default + PartialEq>(value: &T) -> bool {
@@ -94,6 +101,7 @@ impl Definition {
         let (on_disconnect, kind) = (self.on_disconnect, self.kind);
         let (names_threads, approvals, record) = (self.names_threads, self.approvals, self.record);
         let (client_may, reserved_tools) = (self.client_may, self.reserved_tools);
+        let (recovery, tools_repeatable) = (self.recovery, self.tools_repeatable);
         let foreign = |names: &[(&str, bool)], of: &str| match names.iter().find(|(_, set)| *set) {
             Some((name, _)) => Err(format!("{name} is not available for an agent of kind {of}")),
             None => Ok(()),
@@ -159,6 +167,8 @@ impl Definition {
             client_may,
             reserved_tools,
             record,
+            recovery,
+            tools_repeatable,
         })
     }
 }

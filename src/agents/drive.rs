@@ -23,15 +23,24 @@ pub(super) struct Drive {
     pub policy: WritePolicy,
     /// Ids of messages of users and of results of tools, under which the agent must not write.
     pub client_messages: HashSet<String>,
+    /// True if another node goes on with the run when this one shuts down.
+    pub hands_over: bool,
 }
 
 impl Drive {
     /// Drives the run to its end, and records in the log how it ended.
     pub async fn run(self, stream: EventStream, topic: TopicRef) {
-        let Self { right, fence, next, policy, client_messages } = self;
+        let Self { right, fence, next, policy, client_messages, hands_over } = self;
         let mut messages = ForeignMessages { ids: client_messages, last: String::new() };
         let said = stream.and_then(move |event| future::ready(messages.check(&event).map(|()| event)));
         let exit = right.writer(topic, fence, next, policy).drive(said, &mut AgentEvents).await;
+        if hands_over && matches!(exit, WriteExit::Leaving) {
+            tracing::debug!("handing an agent's run over");
+            if let Err(error) = right.give_up().await {
+                tracing::warn!(%error, "cannot hand an agent's run over: another node takes it over later");
+            }
+            return;
+        }
         tracing::debug!(?exit, "an agent's run has ended");
         if let Some(end) = RunEnd::of(exit) {
             end.record(&right).await;
@@ -117,13 +126,20 @@ impl ForeignMessages {
 }
 
 /// Events of an agent: each chunk is one. RUN_STARTED is skipped: the run already has one, with the messages that the
-/// agent received, and clients refuse a second one.
+/// agent received, and clients refuse a second one. So are CUSTOM events with names that only the server gives.
 struct AgentEvents;
+
+/// True if the name of a CUSTOM event begins with `threadline.`.
+fn is_reserved(event: &[u8]) -> bool {
+    let name = std::str::from_utf8(event).ok().and_then(|text| json::string_member(text, "name"));
+    name.is_some_and(|name| name.starts_with("threadline."))
+}
 
 impl ReadEvents for AgentEvents {
     fn chunk(&mut self, event: &[u8], batch: &mut BatchBuilder) -> Result<(), EventError> {
         let kind = std::str::from_utf8(event).ok().and_then(|text| json::member(text, "type"));
-        if kind.is_some_and(|kind| json::is_string(kind, "RUN_STARTED")) { Ok(()) } else { batch.push_line(event) }
+        let is = |name| kind.is_some_and(|kind| json::is_string(kind, name));
+        if is("RUN_STARTED") || (is("CUSTOM") && is_reserved(event)) { Ok(()) } else { batch.push_line(event) }
     }
 
     fn rest(&mut self, _: &mut BatchBuilder) -> Result<(), EventError> {

@@ -55,6 +55,7 @@ pub(crate) fn openai_stream(data: &[u8]) {
         resume: None,
         rest: Vec::new(),
         thread_mark: None,
+        call: None,
     };
     let chunks: Vec<_> = data.split(|byte| *byte == b'\n').collect();
     for event in openai::events_of(&input, &chunks) {

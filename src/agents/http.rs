@@ -21,6 +21,9 @@ use super::{
     sse::{Decoder, TooLarge},
 };
 
+/// Header with which an agent recognises a repeated call of the same run.
+pub(super) const IDEMPOTENCY_KEY: &str = "idempotency-key";
+
 /// Prepares a request to an agent.
 pub(super) fn post(outbound: &EgressClient, url: &str) -> Result<RequestBuilder, AgentFailure> {
     outbound.request(Method::POST, url).map_err(|refused| {

@@ -17,10 +17,12 @@ pub mod input;
 pub mod interrupts;
 pub mod openai;
 mod reading;
+mod recovery;
 pub mod source;
 mod span;
 mod sse;
 mod starting;
+mod superseding;
 mod work;
 
 #[cfg(test)]
@@ -161,7 +163,7 @@ impl Agents {
         self.shared.tasks.wait().await;
     }
 
-    /// Starts the shutdown of active runs: an agent's run cannot move to another node.
+    /// Starts the shutdown of active runs: another node, or the next process, goes on with those whose agent allows it.
     pub fn leave(&self) {
         self.shared.resting.cancel();
         self.shared.leaving.cancel();

@@ -39,6 +39,24 @@ pub struct RunInput {
     pub rest: Unknown,
     /// Mark of the thread; `None` for a request on behalf of no user.
     pub thread_mark: Option<ThreadMark>,
+    /// Call of the agent, if it is one of a run.
+    pub call: Option<AgentCall>,
+}
+
+/// Call of an agent for a run. A run may take several: an agent is called at least once.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AgentCall {
+    /// Value of the header `Idempotency-Key`, the same in all calls of the run.
+    pub key: String,
+    /// Number of the attempt, from 1.
+    pub attempt: u64,
+}
+
+impl AgentCall {
+    /// First call of a run.
+    pub fn first() -> Self {
+        Self { key: RunId::generate().to_string(), attempt: 1 }
+    }
 }
 
 /// Text that stands for one thread of all users and projects. An agent that remembers conversations needs it, since threads of

@@ -1,7 +1,5 @@
 //! Starts of runs: the input is built from the log, and the run starts only if the log still ends there.
 
-use std::time::Duration;
-
 use threadline_core::{
     Epoch, Principal, RunId, Scope, ThreadId,
     agent::{Agent, AgentKind, Approvals},
@@ -17,7 +15,7 @@ use super::{
     AgentError, Agents, ClientInput, RUN_LIMIT,
     approval::{self, ApprovalError},
     input::{self, Ignored, Rules},
-    source::{RunInput, ThreadMark, Trust},
+    source::{AgentCall, RunInput, ThreadMark, Trust},
     work::Work,
 };
 
@@ -28,14 +26,21 @@ const START_TRIES: usize = 16;
 pub struct AgentRun {
     /// Id of the run; generated if absent.
     pub id: Option<RunId>,
-    /// Lease of the run, after which it ends without an event.
-    pub lease: Option<Duration>,
     /// Epoch that the thread's log must have; `None` for any.
     pub epoch: Option<Epoch>,
     /// Input that the client sent.
     pub input: ClientInput,
     /// True if a missing thread is created: for APIs whose clients choose ids and never create threads.
     pub makes_thread: bool,
+}
+
+/// Facts of a run from one try to start it to the next.
+struct Pending {
+    /// True if the input answers an interrupt.
+    answers: bool,
+    call: AgentCall,
+    /// Permit of the run.
+    place: Option<OwnedSemaphorePermit>,
 }
 
 /// Run that an agent was asked for.
@@ -57,21 +62,21 @@ impl Agents {
         agent: &Agent,
         mut request: AgentRun,
     ) -> Result<AgentStart, AgentError> {
-        if check_approval(principal, agent, &request.input)? && principal.is_untrusted() {
+        let answers = check_approval(principal, agent, &request.input)?;
+        if answers && principal.is_untrusted() {
             self.check_askers(principal, thread).await?;
         }
         let id = request.id.take().unwrap_or_else(RunId::generate);
-        let mut place = None;
+        let mut pending = Pending { answers, call: AgentCall::first(), place: None };
         for _ in 0..START_TRIES {
-            if let Some(start) = self.start(principal, thread, agent, &id, &request, &mut place).await? {
+            if let Some(start) = self.start(principal, thread, agent, &id, &request, &mut pending).await? {
                 return Ok(start);
             }
         }
         Err(StoreError::Unavailable("other runs were appended to the thread at the same time".into()).into())
     }
 
-    /// Starts a run with what the log holds now; `None` if other events were appended meanwhile. `place` keeps the permit
-    /// of the run from one try to the next.
+    /// Starts a run with what the log holds now; `None` if other events were appended meanwhile.
     async fn start(
         &self,
         principal: &Principal,
@@ -79,7 +84,7 @@ impl Agents {
         agent: &Agent,
         id: &RunId,
         request: &AgentRun,
-        place: &mut Option<OwnedSemaphorePermit>,
+        pending: &mut Pending,
     ) -> Result<Option<AgentStart>, AgentError> {
         let service = &self.shared.service;
         // A repeated request concerns the same run, which itself may have opened the interrupts. It needs no permit, and
@@ -89,7 +94,7 @@ impl Agents {
         if self.shared.resting.is_cancelled() && !exists().await {
             return Err(ServiceError::Draining.into());
         }
-        if place.is_none() && self.places.available_permits() == 0 && !exists().await {
+        if pending.place.is_none() && self.places.available_permits() == 0 && !exists().await {
             return Err(self.is_busy());
         }
         let before = match service.projections.at(principal, thread, None, None).await {
@@ -102,20 +107,21 @@ impl Agents {
             let prepared = input::prepare(&request.input, Rules::of(agent, Trust::of(principal)), conversation)?;
             let (input, given) = prepared.complete(thread, id, conversation);
             check_context(agent, &input)?;
+            let kept = input::keep(&input, &pending.call, given.is_from_log(), pending.answers);
             let first = prepared.first_events(thread, id, conversation, &given.evidence(agent, &input))?;
-            Ok((prepared, input, first))
+            Ok((prepared, input, kept, first))
         };
         let bytes = request.input.bytes();
-        let (prepared, mut input, first) = self.process(principal, bytes, prepare).await??;
+        let (prepared, mut input, kept, first) = self.process(principal, bytes, prepare).await??;
         if let Err(breach) = prepared.answered.check(conversation)
             && !exists().await
         {
             return Err(AgentError::Interrupts(breach));
         }
-        if place.is_none() {
-            *place = self.places.clone().try_acquire_owned().ok();
+        if pending.place.is_none() {
+            pending.place = self.places.clone().try_acquire_owned().ok();
         }
-        if place.is_none() && !exists().await {
+        if pending.place.is_none() && !exists().await {
             return Err(self.is_busy());
         }
         let (epoch, tail) = match &before {
@@ -129,9 +135,9 @@ impl Agents {
         let start = StartRequest {
             run: Some(id.clone()),
             agent: Some(agent.id.clone()),
-            lease: request.lease,
+            lease: None,
             epoch: request.epoch.or(Some(epoch)),
-            opening: Opening::Driven(first),
+            opening: Opening::Driven { first, input: Some(kept.into()) },
         };
         let mut started = match service.runs.start_driven(principal, thread, start, tail).await {
             // The client asked for no epoch: the store has lost what was read.
@@ -157,6 +163,7 @@ impl Agents {
             }
             let own = conversation.messages().filter(|message| matches!(message.role(), "user" | "tool"));
             input.thread_mark = Some(ThreadMark::of(&principal.project, &started.owner, thread));
+            input.call = Some(pending.call.clone());
             let work = Work {
                 agents: self.clone(),
                 principal: started.named_by(principal),
@@ -168,8 +175,8 @@ impl Agents {
                     .map(Into::into)
                     .collect(),
                 next: started.run.producer_seq + 1,
-                beat: service.runs.beat(request.lease),
-                place: place.take(),
+                answers: pending.answers,
+                place: pending.place.take(),
             };
             self.shared.tasks.spawn(work.run(input));
         }

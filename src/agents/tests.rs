@@ -85,6 +85,7 @@ pub(super) fn input() -> RunInput {
     RunInput {
         rest: Vec::new(),
         thread_mark: None,
+        call: None,
         thread_id: ThreadId::new("thread").expect("an id"),
         run_id: RunId::new("run").expect("an id"),
         parent_run_id: None,

@@ -1,15 +1,19 @@
-//! Tasks that drive started runs.
+//! Tasks that drive runs.
 
-use std::{collections::HashSet, time::Duration};
+use std::collections::HashSet;
 
-use threadline_core::{Principal, agent::Agent};
+use threadline_core::{
+    Principal,
+    agent::{Agent, Recovery},
+    limits::DRIVEN_BEAT,
+};
 use threadline_engine::{DriveRight, Resent, WritePolicy, metrics::GaugeGuard};
 use tokio::sync::OwnedSemaphorePermit;
 use tracing::Instrument;
 
 use super::{Agents, drive::Drive, source::RunInput, span::agent_span};
 
-/// A started run, before its driver.
+/// An attempt of a run, before its driver.
 pub(super) struct Work {
     pub agents: Agents,
     pub principal: Principal,
@@ -19,7 +23,8 @@ pub(super) struct Work {
     pub client_messages: HashSet<String>,
     /// producer_seq of the agent's first event.
     pub next: u64,
-    pub beat: Duration,
+    /// True if the run answers an interrupt.
+    pub answers: bool,
     /// Permit of the run, released at its end.
     #[allow(dead_code)]
     pub place: Option<OwnedSemaphorePermit>,
@@ -39,29 +44,42 @@ impl Work {
             match service.events.watch_run(&self.principal, self.right.thread(), self.right.run()).await {
                 Ok(watched) => watched,
                 Err(error) => {
-                    tracing::warn!(%error, "cannot start a run of an agent");
-                    // If this fails as well, the run's lease expires.
-                    let message = "The server could not read the thread.".to_owned();
-                    let _ = self.right.fail("agent-not-started".to_owned(), message).await;
+                    tracing::warn!(%error, "cannot follow a run of an agent");
                     return;
                 }
             };
+        if self.is_called_once() {
+            match self.right.mark_called().await {
+                Ok(true) => {}
+                Ok(false) => return,
+                Err(error) => {
+                    tracing::warn!(%error, "cannot note the call of an agent");
+                    return;
+                }
+            }
+        }
         let stream = self.agents.source(&self.agent, &input);
         drop(input);
         let drive = Drive {
-            right: self.right.clone(),
             fence,
             next: self.next,
             client_messages: self.client_messages,
             policy: WritePolicy {
-                heartbeat: self.beat,
+                heartbeat: DRIVEN_BEAT,
                 lease: None,
                 silence: None,
                 store_timeout: self.agents.store_timeout,
                 resent: Resent::Never,
                 leaving: self.agents.shared.leaving.clone(),
             },
+            hands_over: self.agent.recovery != Recovery::None,
+            right: self.right,
         };
         drive.run(stream, topic).await;
+    }
+
+    /// True if the agent must not be called again in silence: its effects may happen before it says anything.
+    fn is_called_once(&self) -> bool {
+        self.agent.recovery == Recovery::None || (self.answers && !self.agent.tools_repeatable)
     }
 }

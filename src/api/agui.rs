@@ -101,7 +101,7 @@ pub async fn run(
             Err(error) => return Err(error.into()),
         }
     }
-    let run = AgentRun { id: Some(id.clone()), lease: None, epoch: None, input, makes_thread: seen.is_none() };
+    let run = AgentRun { id: Some(id.clone()), epoch: None, input, makes_thread: seen.is_none() };
     let started = run_agent(&state, &principal, &thread, agent, run, true).await;
     let (start, mut requester) = started.map_err(|problem| problem.of_request(repeatable))?;
     let AgentStart { started, ignored } = start;

@@ -35,6 +35,7 @@ mod support;
 mod threads;
 mod transfer;
 mod trash;
+mod turns;
 mod usage;
 
 use threadline_backing as backing;
@@ -112,6 +113,15 @@ contract! {
         a_run_starts_with_its_first_events
         a_run_keeps_its_token_usage
         run_records_are_kept_and_paged;
+    turns:
+        a_turn_that_is_given_up_is_claimed_once
+        turns_of_a_lost_node_are_claimed
+        a_node_claims_turns_of_its_own_that_it_has_lost
+        a_takeover_displaces_the_driver_before
+        a_takeover_needs_the_log_that_it_has_seen
+        of_concurrent_takeovers_one_succeeds
+        a_turn_ends_with_its_run
+        nobody_writes_into_a_driven_run_without_the_fence_of_its_driver;
     preconditions:
         a_write_that_requires_another_epoch_changes_nothing
         the_epoch_before_names_the_same_thread_but_not_the_same_log;

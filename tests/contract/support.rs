@@ -2,13 +2,14 @@
 
 use std::{sync::Arc, time::Duration};
 
+use bytes::Bytes;
 use tempfile::TempDir;
 use threadline_core::{
-    AgentId, Author, Clock, CreatedThread, Fence, ListOrder, NewEvents, NewThread, ProjectId, ReadFrom, Run, RunId,
+    AgentId, Author, Clock, CreatedThread, Fence, ListOrder, NewEvents, NewThread, NodeId, ProjectId, ReadFrom, Run, RunId,
     RunStatus, Seq, Thread, ThreadId, ThreadKey, Timestamp, UserId,
 };
 use threadline_store::{
-    Append, Appended, CloseOutcome, CloseWhen, Closing, Committed, Head, JobEnd, JobKind, ListThreads, Purging,
+    Append, Appended, CloseOutcome, CloseWhen, Closing, Committed, Head, JobEnd, JobKind, ListThreads, NewTurn, Purging,
     StartOutcome, StartRun, TransferStore, memory::MemoryStore, postgres::PgStore, sqlite::SqliteStore,
 };
 
@@ -86,7 +87,7 @@ pub fn start_run(key: ThreadKey, run: &str) -> StartRun {
         key,
         run: run_id(run),
         agent: None,
-        driven: false,
+        turn: None,
         author: Some(Author::stored("agent:a")),
         asked_by: Some(Author::stored("user:u")),
         lease: LEASE,
@@ -95,6 +96,11 @@ pub fn start_run(key: ThreadKey, run: &str) -> StartRun {
         at: None,
         epoch: None,
     }
+}
+
+/// Turn of a run that node 1 drives.
+pub fn turn() -> NewTurn {
+    NewTurn { driver: NodeId(1), input: Some(Bytes::from_static(b"input")) }
 }
 
 pub fn closing(head: &Head, events: Option<NewEvents>) -> Closing {

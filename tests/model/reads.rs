@@ -31,7 +31,7 @@ impl Bench {
             key,
             run: run_id("r"),
             agent: None,
-            driven: false,
+            turn: None,
             author: None,
             asked_by: None,
             lease,

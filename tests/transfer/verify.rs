@@ -85,7 +85,7 @@ async fn fill(store: &dyn TransferStore) {
             key,
             run: RunId::new(run).expect("id"),
             agent: None,
-            driven: false,
+            turn: None,
             author: None,
             asked_by: None,
             lease: Duration::from_secs(3_600),

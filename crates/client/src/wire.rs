@@ -122,6 +122,11 @@ impl RunStatus {
     }
 }
 
+/// Attempt of a run whose answer names none.
+fn first_attempt() -> u64 {
+    1
+}
+
 /// Run of a thread.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -139,6 +144,12 @@ pub struct Run {
     /// Caller that asked for the run, in the same form.
     #[serde(default)]
     pub asked_by: Option<String>,
+    /// Number of the run's present attempt, from 1.
+    #[serde(default = "first_attempt")]
+    pub attempt: u64,
+    /// True if the server drives the run.
+    #[serde(default)]
+    pub driven: bool,
     /// State of the run.
     pub status: RunStatus,
     /// `code` of the run's RUN_ERROR, if it has one.

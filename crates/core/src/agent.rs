@@ -27,6 +27,10 @@ pub struct Agent {
     pub reserved_tools: Vec<String>,
     /// Parts of a run's input that are kept with the run.
     pub record: Record,
+    /// Policy for a run whose node is lost.
+    pub recovery: Recovery,
+    /// True if the agent's tool calls may be carried out twice.
+    pub tools_repeatable: bool,
 }
 
 /// Protocol of an agent, with its settings.
@@ -52,6 +56,18 @@ pub enum AgentKind {
     },
     /// Built-in demo agent: scripted, without any network.
     Demo,
+}
+
+/// Policy for a run whose node is lost while the agent answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Recovery {
+    /// The run ends with an error. The agent is called once at most.
+    None,
+    /// The half answer is superseded, and another node calls the agent with the same input again. A run that has logged a
+    /// tool call, or that answers an interrupt, ends with an error instead.
+    #[default]
+    Retry,
 }
 
 /// Policy for a run whose requester disconnects while it waits for the run's events.

@@ -366,6 +366,18 @@ pub const NODE_BEAT_TIMEOUT: Duration = Duration::from_secs(2);
 /// Age of a node's last beat from which the node counts as lost: longer than the pause between two beats of a node that
 /// is just ready.
 pub const NODE_TTL: Duration = Duration::from_secs(7);
+/// Age of a node's last beat from which other nodes take over the runs that it drives. A node judges so only after its own
+/// beats have come in time for as long.
+pub const DRIVER_TTL: Duration = Duration::from_secs(4);
+/// Pause between two looks for runs without a driver.
+pub const TURN_INTERVAL: Duration = Duration::from_secs(1);
+/// Lease of a run that the server drives. Its node shows that it is alive by beats, so that the lease only ends a run whose
+/// task hangs.
+pub const DRIVEN_LEASE: Duration = Duration::from_secs(3_600);
+/// Interval of the heartbeats that keep this lease.
+pub const DRIVEN_BEAT: Duration = Duration::from_secs(900);
+/// Attempts of a run in a row that were lost before one of their events was kept, after which the run ends.
+pub const MAX_FUTILE_ATTEMPTS: u64 = 3;
 /// Age of its last committed beat from which a node is not ready.
 pub const READY_BEAT_AGE: Duration = Duration::from_secs(5);
 /// Time for which the row of a node that has ended is kept.

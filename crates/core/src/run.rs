@@ -59,6 +59,8 @@ pub struct Run {
     pub author: Option<Author>,
     /// Caller that asked for the run, in the same form.
     pub asked_by: Option<Author>,
+    /// Number of the run's present attempt, from 1: a run that the server drives gets a new one with each driver.
+    pub attempt: u64,
     /// State of the run.
     pub status: RunStatus,
     /// `code` of the run's RUN_ERROR, if it has one.
@@ -128,6 +130,7 @@ mod tests {
             driven: false,
             author: None,
             asked_by: None,
+            attempt: 1,
             status: RunStatus::Error,
             error_code: Some("c".into()),
             error_message: Some("m".into()),

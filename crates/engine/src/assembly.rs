@@ -29,7 +29,7 @@ use crate::{
     nodes,
     read::{events, feed, followers, projections, recheck},
     removals::Removals,
-    runs::{self, close, heartbeats, lock_guard, reaper},
+    runs::{self, close, heartbeats, lock_guard, reaper, turns},
     subscription::Hub,
     upkeep::{clock_guard, feed_writer, jobs, retention, rings, run_notices, snapshots, sweeps, usage},
     usecases::{annotations, threads, trash, users},
@@ -153,6 +153,7 @@ impl Service {
         let (in_store, counts, life) = (store.clone(), metrics.clone(), lifecycle.clone());
         let node_beats =
             Arc::new(nodes::NodeBeats::new(in_store, machine, counts, life, node, node_name, steps.clone()));
+        let beats_of_node = node_beats.clone();
         let health = Arc::new(health::Health {
             store: store.clone(),
             beats: node_beats.clone(),
@@ -231,6 +232,7 @@ impl Service {
                 heartbeats,
                 closer,
                 lock_guard,
+                turns: Arc::new(turns::Turns::new(node, beats_of_node)),
                 feed_writer,
                 hub: hub.clone(),
                 quota: quota.clone(),

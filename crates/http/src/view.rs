@@ -113,7 +113,7 @@ pub struct RunView {
     started_at: Timestamp,
     #[schema(required, value_type = Option<String>)]
     ended_at: Option<Timestamp>,
-    /// The expiry of the lease; null once the run has ended.
+    /// The expiry of the lease; null once the run has ended, and for a run that the server drives.
     #[schema(required, value_type = Option<String>)]
     lease_until: Option<Timestamp>,
     stop_requested: bool,
@@ -124,6 +124,11 @@ pub struct RunView {
     /// The caller that asked for the run, in the same form.
     #[schema(required, example = "user:ann")]
     asked_by: Option<String>,
+    /// The number of the present attempt, from 1. A run that the server drives gets a new attempt when another node takes it
+    /// over.
+    attempt: u64,
+    /// Whether the server drives the run: then nobody else writes into it.
+    driven: bool,
 }
 
 impl RunView {
@@ -133,6 +138,8 @@ impl RunView {
             agent_id: run.agent.as_ref().map(ToString::to_string),
             author: run.author.as_ref().map(ToString::to_string),
             asked_by: run.asked_by.as_ref().map(ToString::to_string),
+            attempt: run.attempt,
+            driven: run.driven,
             status: run.status,
             error_code: run.error_code.clone(),
             error_message: run.error_message.clone(),
@@ -142,7 +149,7 @@ impl RunView {
             producer_seq: run.producer_seq,
             started_at: run.started_at,
             ended_at: run.ended_at,
-            lease_until: run.lease_until,
+            lease_until: run.lease_until.filter(|_| !run.driven),
             stop_requested: run.stop_requested_at.is_some(),
         }
     }

@@ -52,6 +52,7 @@ pub mod sqlite;
 pub mod status;
 pub mod transfer;
 pub mod trash;
+pub mod turns;
 pub mod usage;
 pub mod verification;
 
@@ -78,5 +79,6 @@ pub use transfer::{
     AnnotatedThread, ExportStore, FeedImage, MovedThread, Published, StagedPart, StagedRow, Staging, TransferStore,
 };
 pub use trash::{HoldStore, Restoration, RetentionHold, TrashStore};
+pub use turns::{Before, ClaimTurns, NewTurn, TakeTurn, Turn, TurnStore};
 pub use usage::UsageStore;
 pub use verification::{KeyedTable, ListedThread, StoredEntry, VerifyStore};

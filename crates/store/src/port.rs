@@ -26,6 +26,7 @@ use crate::{
     snapshots::SnapshotStore,
     status::StatusStore,
     trash::{HoldStore, TrashStore},
+    turns::TurnStore,
     usage::UsageStore,
 };
 
@@ -210,6 +211,7 @@ pub trait AgentStore: Send + Sync {
 pub trait Store:
     ThreadStore
     + RunStore
+    + TurnStore
     + LogStore
     + FeedStore
     + SnapshotStore
@@ -231,6 +233,7 @@ pub trait Store:
 impl<T> Store for T where
     T: ThreadStore
         + RunStore
+        + TurnStore
         + LogStore
         + FeedStore
         + SnapshotStore

@@ -7,7 +7,7 @@ use threadline_core::{
     WriteFence,
 };
 
-use crate::records::Head;
+use crate::{records::Head, turns::NewTurn};
 
 /// End of the active run, by compare-and-set on the head's fence and tail.
 #[derive(Debug, Clone)]
@@ -37,8 +37,8 @@ pub struct StartRun {
     pub run: RunId,
     /// Agent of the run; a thread without an agent takes it over.
     pub agent: Option<AgentId>,
-    /// True if the server drives the run.
-    pub driven: bool,
+    /// Turn of a run that the server drives; `None` for the run of a producer.
+    pub turn: Option<NewTurn>,
     /// Author of the run.
     pub author: Option<Author>,
     /// Caller that asked for the run.

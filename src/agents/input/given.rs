@@ -133,6 +133,11 @@ pub struct Given {
 }
 
 impl Given {
+    /// True if the log gives the messages of the input.
+    pub fn is_from_log(&self) -> bool {
+        self.source.is_some()
+    }
+
     /// Builds the evidence of an input, as JSON.
     pub fn evidence(self, agent: &Agent, input: &RunInput) -> String {
         let instructions = match &agent.kind {

@@ -8,6 +8,7 @@
 //! are stored, in the run's RUN_STARTED.
 
 mod given;
+mod kept;
 mod message;
 mod messages;
 mod rules;
@@ -29,7 +30,11 @@ use threadline_core::{
     projection::conversation::{Conversation, GIVEN},
 };
 
-pub(super) use self::{given::Given, transcript::fold_into_one};
+pub(super) use self::{
+    given::Given,
+    kept::{Rebuilt, keep, rebuilt},
+    transcript::fold_into_one,
+};
 use self::{
     given::MessageSource,
     message::{Sent, canonical},
@@ -312,6 +317,7 @@ impl Prepared<'_> {
             resume: client.resume.as_ref().map(|resume| resume.get().to_owned()),
             rest: client.rest.clone(),
             thread_mark: None,
+            call: None,
         };
         (input, Given { source, state_from_client: self.state.is_some(), moved, ignored: self.ignored.clone() })
     }

@@ -22,7 +22,7 @@ use threadline_core::agent::Secret;
 use threadline_http::egress::EgressClient;
 
 use super::{
-    http::{self, Call, Piece},
+    http::{self, Call, IDEMPOTENCY_KEY, Piece},
     source::{AgentFailure, EventStream, RunInput},
 };
 
@@ -57,6 +57,9 @@ pub fn run(
         };
         value.set_sensitive(true);
         request = request.header(AUTHORIZATION, value);
+    }
+    if let Some(call) = &input.call {
+        request = request.header(IDEMPOTENCY_KEY, &call.key);
     }
     let secrets: Vec<_> = api_key.cloned().into_iter().collect();
     let answer = Answer::new(input, model, calls, secrets.clone());

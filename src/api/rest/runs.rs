@@ -53,7 +53,7 @@ pub struct StartBody {
     /// The agent of the run. With `input`, this agent produces it.
     #[schema(value_type = Option<String>)]
     agent_id: Option<AgentId>,
-    /// The lease in seconds, 1 to 3600. Default 20.
+    /// The lease in seconds, 1 to 3600. Default 20. Not with `input`: the server keeps the runs that it drives.
     lease_seconds: Option<u64>,
     /// AG-UI's RunAgentInput, complete or with only the new `messages`: Threadline then calls the agent.
     #[schema(value_type = Option<Object>, example = json!({ "messages": [{ "role": "user", "content": "Hello" }] }))]
@@ -133,10 +133,12 @@ pub async fn start(
         let in_input = start.input.as_ref().is_some_and(|input| input.run_id.is_some());
         start.run_id = if in_input { named } else { named.or(derived) };
         if start.input.is_some() {
+            if start.lease_seconds.or(params.lease_seconds).is_some() {
+                return Err(Problem::invalid("leaseSeconds is not available with input: the server drives the run, and keeps it"));
+            }
             let request = AgentRequest {
                 agent: start.agent_id.or(params.agent_id),
                 run: start.run_id,
-                lease: lease_seconds(start.lease_seconds.or(params.lease_seconds))?,
                 epoch,
                 input: start.input.unwrap_or_default(),
             };

@@ -1,7 +1,5 @@
 //! Answers to starts of runs, and runs that an agent produces.
 
-use std::time::Duration;
-
 use axum::{
     Json as Answer,
     http::StatusCode,
@@ -24,7 +22,6 @@ use crate::{
 pub(super) struct AgentRequest {
     pub agent: Option<AgentId>,
     pub run: Option<RunId>,
-    pub lease: Option<Duration>,
     pub epoch: Option<Epoch>,
     pub input: ClientInput,
 }
@@ -42,7 +39,7 @@ pub(super) async fn hand_over(
     request: AgentRequest,
     form: StreamFormat,
 ) -> Result<Response, Problem> {
-    let AgentRequest { agent, run: named, lease, epoch, mut input } = request;
+    let AgentRequest { agent, run: named, epoch, mut input } = request;
     let Some(agent) = agent else { return Err(Problem::invalid("input requires agentId")) };
     if input.thread_id.take().is_some_and(|named| named != thread) {
         return Err(Problem::invalid("input.threadId names another thread than the path"));
@@ -54,7 +51,7 @@ pub(super) async fn hand_over(
     let is_named = named.is_some();
     let id = named.unwrap_or_else(RunId::generate);
     let (agent, _) = state.agents.get(principal, &agent).await?;
-    let run = AgentRun { id: Some(id.clone()), lease, epoch, input, makes_thread: false };
+    let run = AgentRun { id: Some(id.clone()), epoch, input, makes_thread: false };
     let waits = form == StreamFormat::Sse;
     if waits {
         state.service.events.may_follow(principal)?;

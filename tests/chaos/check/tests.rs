@@ -44,6 +44,8 @@ fn record(run: &str, first: u64, count: u64, began: Micros, ended: Micros, code:
         agent_id: None,
         author: None,
         asked_by: None,
+        attempt: 1,
+        driven: false,
         status: if code.is_some() { RunStatus::Error } else { RunStatus::Finished },
         error_code: code.map(str::to_owned),
         error_message: None,

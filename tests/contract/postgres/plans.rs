@@ -29,7 +29,7 @@ fn joins(node: &Value, found: &mut Vec<String>) {
 }
 
 /// Changes of several threads at once, which may walk over a table that has only a few rows. As it grows, Postgres looks again.
-const GROUPS: [&str; 9] = [
+const GROUPS: [&str; 10] = [
     "append a group",
     "append a group with ends",
     "heartbeat",
@@ -39,6 +39,7 @@ const GROUPS: [&str; 9] = [
     "take jobs",
     "trash",
     "sums added",
+    "claim of turns",
 ];
 
 async fn check(url: &str, when: &str) {

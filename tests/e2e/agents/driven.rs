@@ -2,7 +2,7 @@
 
 use reqwest::Method;
 use serde_json::{Value, json};
-use threadline_core::{NewEvents, ProjectId, RunId, ThreadId};
+use threadline_core::{NewEvents, ProjectId, ThreadId};
 use threadline_http::egress::Network;
 
 use super::{agent, ask, ended, finished, said, types_of, user};

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use threadline::titles::TitleSettings;
 use threadline_core::{
     AgentId,
-    agent::{Agent, AgentKind, Approvals, ClientMay, OnDisconnect, Record, Secret},
+    agent::{Agent, AgentKind, Approvals, ClientMay, OnDisconnect, Record, Recovery, Secret},
     limits::NAMING_TIMEOUT,
 };
 
@@ -41,6 +41,8 @@ fn endpoint_at(url: &str) -> Agent {
         client_may: ClientMay::default(),
         reserved_tools: Vec::new(),
         record: Record::default(),
+        recovery: Recovery::default(),
+        tools_repeatable: false,
     }
 }
 

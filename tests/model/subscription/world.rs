@@ -265,7 +265,7 @@ impl Writer {
             key: writing.key,
             run: run_id(&format!("r{}", self.made)),
             agent: None,
-            driven: false,
+            turn: None,
             author: None,
             asked_by: None,
             lease: Duration::from_secs(3_600),

@@ -4,18 +4,18 @@ use std::{ops::Deref, time::Duration};
 
 use async_trait::async_trait;
 use threadline_core::{
-    AgentId, Annotation, ApiKey, AuditEntry, CreatedThread, Cutoff, Digest, Epoch, FeedHead, Fence, Footprint, KeyId,
-    KeyUse, NewAnnotation, NewThread, Node, ProjectId, ReadFrom, Run, RunId, Seq, Thread, ThreadId, ThreadKey,
+    AgentId, Annotation, ApiKey, AuditEntry, CreatedThread, Cutoff, Digest, DriverFence, Epoch, FeedHead, Fence, Footprint, KeyId,
+    KeyUse, NewAnnotation, NewThread, Node, NodeId, ProjectId, ReadFrom, Run, RunId, Seq, Thread, ThreadId, ThreadKey,
     ThreadPatch, Timestamp, TrashPage, TrashPosition, Usage, UsageOwner, UserId,
 };
 use threadline_store::{
-    ActiveHead, ActiveRuns, AgentStore, AnnotationStore, Append, Appended, Beat, Claimed, CloseOutcome, CloseWhen,
-    Closing, CredentialStore, DigestKey, Durability, DynStore, ErasureStore, FeedPage, FeedStore, GenerationRecord,
+    ActiveHead, ActiveRuns, AgentStore, AnnotationStore, Append, Appended, Beat, ClaimTurns, Claimed, CloseOutcome, CloseWhen,
+    Closing, Committed, CredentialStore, DigestKey, Durability, DynStore, ErasureStore, FeedPage, FeedStore, GenerationRecord,
     Head, HeartbeatRequest, HoldStore, IdentityStore, IdlePage, IdlePlace, Job, JobEnd, JobKind, JobLevel, JobStore,
     JobSubject, Lineage, LineageCause, LineageFence, LineageStore, ListThreads, LogPage, LogStore, Named, NewBeat,
     NodeStore, Packing, Purging, PutJob, Renewal, Renewed, Restoration, RetentionHold, RunStore, SecretForm,
     SecretName, SecretStore, Snapshot, SnapshotStore, StartOutcome, StartRun, StatusStore, StopOutcome, StoreClock,
-    StoreResult, StoreStatus, StoredProject, ThreadPage, ThreadStore, TrashStore, Unprojected, UsageStore,
+    StoreResult, StoreStatus, StoredProject, TakeTurn, ThreadPage, ThreadStore, TrashStore, Turn, TurnStore, Unprojected, UsageStore,
 };
 
 /// A call of the store.
@@ -164,6 +164,25 @@ impl<P: Pass> RunStore for Through<P> {
     }
     async fn runs(&self, key: ThreadKey, before: Option<Fence>, limit: usize) -> StoreResult<Vec<Run>> {
         self.pass.pass(of("runs", key), self.inner.runs(key, before, limit)).await
+    }
+}
+
+#[async_trait]
+impl<P: Pass> TurnStore for Through<P> {
+    async fn claim_turns(&self, claim: &ClaimTurns) -> StoreResult<Vec<Turn>> {
+        self.pass.pass(of("claim_turns", None), self.inner.claim_turns(claim)).await
+    }
+    async fn turns_of(&self, node: NodeId) -> StoreResult<Vec<(ThreadKey, RunId)>> {
+        self.pass.pass(of("turns_of", None), self.inner.turns_of(node)).await
+    }
+    async fn take_turn(&self, take: TakeTurn) -> StoreResult<Option<Committed>> {
+        self.pass.pass(of("take_turn", take.key), self.inner.take_turn(take)).await
+    }
+    async fn mark_called(&self, key: ThreadKey, run: &RunId, driver: DriverFence) -> StoreResult<bool> {
+        self.pass.pass(of("mark_called", key), self.inner.mark_called(key, run, driver)).await
+    }
+    async fn leave_turn(&self, key: ThreadKey, run: &RunId, driver: DriverFence) -> StoreResult<()> {
+        self.pass.pass(of("leave_turn", key), self.inner.leave_turn(key, run, driver)).await
     }
 }
 

@@ -146,6 +146,18 @@ impl OpenParts {
         if !self.any {
             events.push(json!({ "type": "RUN_STARTED", "threadId": thread, "runId": run }));
         }
+        events.extend(self.part_closers(matches!(ending, Ending::Error { .. })));
+        events.push(match ending {
+            Ending::Finished => json!({ "type": "RUN_FINISHED", "threadId": thread, "runId": run }),
+            Ending::Error { code, message } => json!({ "type": "RUN_ERROR", "message": message, "code": code }),
+        });
+        NewEvents::from_values(&events)
+    }
+
+    /// Events that close the open parts of a run that goes on, newest first. `failed` is true for a run that ends with
+    /// an error.
+    pub fn part_closers(&self, failed: bool) -> Vec<Value> {
+        let mut events = Vec::with_capacity(self.open.len() + 1);
         for Part { kind, id, owner } in self.open.iter().rev() {
             let mut closer = json!({ "type": kind.end });
             if let Some(owner) = owner {
@@ -154,18 +166,14 @@ impl OpenParts {
             if let Some(member) = kind.id {
                 closer[member] = json!(id);
             }
-            if *kind == SUBAGENT && matches!(ending, Ending::Error { .. }) {
+            if *kind == SUBAGENT && failed {
                 closer["type"] = json!("SUBAGENT_ERROR");
                 // The run's message is not repeated: it may be long, and the subagents many.
                 closer["message"] = json!("The run ended with an error.");
             }
             events.push(closer);
         }
-        events.push(match ending {
-            Ending::Finished => json!({ "type": "RUN_FINISHED", "threadId": thread, "runId": run }),
-            Ending::Error { code, message } => json!({ "type": "RUN_ERROR", "message": message, "code": code }),
-        });
-        NewEvents::from_values(&events)
+        events
     }
 }
 

@@ -12,6 +12,7 @@ mod lineage;
 mod process;
 mod register;
 mod snapshot;
+mod takeovers;
 #[cfg(test)]
 mod tests;
 
@@ -26,6 +27,7 @@ use std::{
 pub use histogram::Histogram;
 pub use http::Http;
 pub use lineage::LineageCounts;
+pub use takeovers::Takeovers;
 use process::Process;
 use prometheus_client::{
     encoding::text,
@@ -70,6 +72,8 @@ pub struct Counts {
     pub clock_steps: Counter,
     /// Changes of the store's history.
     pub lineage: LineageCounts,
+    /// Runs of agents that this node has taken over.
+    pub takeovers: Takeovers,
     /// Followers of threads and feeds, and their deliveries.
     pub following: Following,
     /// Resyncs received from the bus.
@@ -285,6 +289,7 @@ impl Metrics {
             jobs: jobs::JobLevels::new(&mut all),
             clock_steps: all.counter("clock_steps", "Times that the store's clock was set, as this node noticed"),
             lineage: LineageCounts::new(&mut all),
+            takeovers: Takeovers::new(&mut all),
             following: Following::new(&mut all),
             bus_resyncs: all.counter("bus_resyncs", "Resynchronizations after hints of other nodes may have been lost"),
             store_reads: StoreReads::new(&mut all),

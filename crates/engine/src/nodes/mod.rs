@@ -9,7 +9,7 @@ use std::{
 use threadline_core::{
     Clock, Generation, Node, NodeId, Timestamp,
     limits::{
-        CLOCK_ERROR, MAX_LISTED_NODES, NODE_BEAT_TIMEOUT, NODE_RETENTION, NODE_TTL, READY_BEAT_AGE, READY_TIMEOUT,
+        CLOCK_ERROR, DRIVER_TTL, MAX_LISTED_NODES, NODE_BEAT_TIMEOUT, NODE_RETENTION, NODE_TTL, READY_BEAT_AGE, READY_TIMEOUT,
         TIMER_DELAY,
     },
 };
@@ -23,6 +23,10 @@ use crate::{cluster::witness::WitnessedBeat, lifecycle::Lifecycle, metrics::Metr
 
 /// Beats in a row after which a node that was not ready is ready again: one may be the last of a store that fails.
 const RECOVERY: u32 = 2;
+
+/// Longest pause between two acknowledged beats of a node that judges others: at the end of a longer one, the store may have
+/// answered nobody.
+const BEAT_PAUSE: Duration = Duration::from_millis(DRIVER_TTL.as_millis() as u64 / 2);
 
 /// Longest beat whose answer is compared with this node's clock: the error of the skew is half of it.
 const MEASURABLE: Duration = Duration::from_millis(2 * CLOCK_ERROR.as_millis() as u64);
@@ -96,6 +100,8 @@ struct Pulse {
     measure: Option<BeatMeasure>,
     /// Acknowledged beats since the last failure, none of them late.
     in_a_row: u32,
+    /// Time of the first of the latest beats between which there was no pause that could make another node look lost.
+    in_time_since: Option<Instant>,
     /// Reason of the last failure since the node was ready.
     failure: Option<StoreState>,
     /// True from the loss of the store until enough beats in a row are acknowledged.
@@ -103,7 +109,14 @@ struct Pulse {
 }
 
 impl Pulse {
-    const NEW: Self = Self { acknowledged: None, measure: None, in_a_row: 0, failure: None, lost: false };
+    const NEW: Self = Self { acknowledged: None, measure: None, in_a_row: 0, in_time_since: None, failure: None, lost: false };
+
+    /// True if the beats of this node came in time for so long that an old beat of another node is that node's own fault.
+    fn may_judge(&self, now: Instant) -> bool {
+        self.state(now) == StoreState::Good
+            && self.acknowledged.is_some_and(|at| now.duration_since(at) <= BEAT_PAUSE)
+            && self.in_time_since.is_some_and(|since| now.duration_since(since) >= DRIVER_TTL)
+    }
 
     /// True once a beat has succeeded or failed.
     fn has_result(&self) -> bool {
@@ -125,6 +138,10 @@ impl Pulse {
         if late || (self.acknowledged.is_none() && self.failure.is_some()) {
             (self.lost, self.in_a_row) = (true, 0);
         }
+        if self.acknowledged.is_none_or(|at| now.duration_since(at) > BEAT_PAUSE) {
+            self.in_time_since = None;
+        }
+        self.in_time_since.get_or_insert(now);
         self.in_a_row += 1;
         (self.acknowledged, self.measure) = (Some(now), Some(measure));
         if !self.lost || self.in_a_row >= RECOVERY {
@@ -139,7 +156,7 @@ impl Pulse {
 
     /// The store has refused a beat.
     fn fail(&mut self, why: StoreState) {
-        (self.in_a_row, self.failure) = (0, Some(why));
+        (self.in_a_row, self.in_time_since, self.failure) = (0, None, Some(why));
         // A store that is read-only or damaged refuses the next write as well; one that does not answer may do so in time.
         self.lost |= matches!(why, StoreState::ReadOnly | StoreState::Corrupt | StoreState::LineageChanging);
     }
@@ -175,6 +192,11 @@ impl NodeBeats {
         // After the timeout the state is `Starting`. The sender lives as long as `self`.
         let _ = time::timeout(READY_TIMEOUT, pulse.wait_for(Pulse::has_result)).await;
         pulse.borrow().state(Instant::now())
+    }
+
+    /// True if an old beat of another node proves that the node is lost: this node's own beats came in time for as long.
+    pub fn may_judge(&self) -> bool {
+        self.pulse.borrow().may_judge(Instant::now())
     }
 
     /// Latest beat that the store has acknowledged.

@@ -2,7 +2,8 @@
 
 use std::{fmt, sync::Arc};
 
-use threadline_core::{DriverFence, Fence, Principal, Run, RunId, ThreadId, WriteFence};
+use threadline_core::{DriverFence, Fence, Principal, Run, RunId, ThreadId, ThreadKey, WriteFence};
+use threadline_store::{StoreError, Turn};
 
 use crate::{
     EndRunError, LookupError, Runs, authority,
@@ -12,6 +13,7 @@ use crate::{
         close::CloseReason,
         run_handle::RunHandle,
         run_writer::{RunWriter, WritePolicy},
+        turns::HeldTurn,
         writer::Writer,
     },
     subscription::TopicRef,
@@ -68,9 +70,17 @@ impl Runs {
     }
 }
 
-/// Right to write into one run that the server drives. Only [`Runs::start_driven`] grants it, once per run.
+/// Right to write into one run that the server drives, as its present driver: the start of the run grants it, and each
+/// takeover. Once the last copy is dropped, a run that is still active is taken over.
 #[derive(Clone)]
-pub struct DriveRight(RunHandle);
+pub struct DriveRight {
+    handle: RunHandle,
+    key: ThreadKey,
+    /// Number of the attempt, from 1.
+    attempt: u64,
+    fence: DriverFence,
+    _held: Arc<HeldTurn>,
+}
 
 impl fmt::Debug for DriveRight {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -79,32 +89,56 @@ impl fmt::Debug for DriveRight {
 }
 
 impl DriveRight {
-    pub(crate) fn new(runs: Runs, principal: Principal, thread: ThreadId, run: RunId, fence: DriverFence) -> Self {
-        Self(RunHandle { runs, writer: Writer::Driver(fence), principal, thread, run })
+    /// Right of the first driver, granted with the start of the run.
+    pub(crate) fn first(runs: Runs, principal: Principal, thread: &ThreadRef, run: RunId, fence: DriverFence, held: HeldTurn) -> Self {
+        let handle = RunHandle { runs, writer: Writer::Driver(fence), principal, thread: thread.id.clone(), run };
+        Self { handle, key: thread.key, attempt: 1, fence, _held: Arc::new(held) }
+    }
+
+    /// Right of the driver of a further attempt.
+    pub(crate) fn taken(runs: Runs, principal: Principal, turn: &Turn, fence: DriverFence, held: HeldTurn) -> Self {
+        let (thread, run) = (turn.thread.clone(), turn.run.clone());
+        let handle = RunHandle { runs, writer: Writer::Driver(fence), principal, thread, run };
+        Self { handle, key: turn.key, attempt: turn.attempt + 1, fence, _held: Arc::new(held) }
     }
 
     /// Id of the thread that the run belongs to.
     pub fn thread(&self) -> &ThreadId {
-        &self.0.thread
+        &self.handle.thread
     }
 
     /// Id of the run that the right covers.
     pub fn run(&self) -> &RunId {
-        &self.0.run
+        &self.handle.run
+    }
+
+    /// Number of the attempt, from 1.
+    pub fn attempt(&self) -> u64 {
+        self.attempt
     }
 
     /// Writes a source's events into the run; `next` is the producer_seq of the first one. `topic` is the run's thread.
     pub fn writer(&self, topic: TopicRef, fence: Fence, next: u64, policy: WritePolicy) -> RunWriter {
-        RunWriter::new(self.0.clone(), topic, fence, next, policy)
+        RunWriter::new(self.handle.clone(), topic, fence, next, policy)
+    }
+
+    /// Notes that the agent is called from now on. False if another node drives the run by now, or the run has ended.
+    pub async fn mark_called(&self) -> Result<bool, StoreError> {
+        self.handle.runs.deps.store.mark_called(self.key, self.run(), self.fence).await
+    }
+
+    /// Gives the run up: another node, or a later process, goes on with it.
+    pub async fn give_up(self) -> Result<(), StoreError> {
+        self.handle.runs.deps.store.leave_turn(self.key, self.run(), self.fence).await
     }
 
     /// [`Runs::finish`] for the driver.
     pub async fn finish(&self) -> Result<Run, EndRunError> {
-        self.0.end(&CloseReason::Finished { producer_seq: 0 }).await
+        self.handle.end(&CloseReason::Finished { producer_seq: 0 }).await
     }
 
     /// [`Runs::fail`] for the driver.
     pub async fn fail(&self, code: String, message: String) -> Result<Run, EndRunError> {
-        self.0.end(&CloseReason::failed(Some(code), Some(message))).await
+        self.handle.end(&CloseReason::failed(Some(code), Some(message))).await
     }
 }

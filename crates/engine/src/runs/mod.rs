@@ -13,6 +13,7 @@ pub(crate) mod run_writer;
 pub(crate) mod start;
 pub(crate) mod submit;
 pub(crate) mod thread_watch;
+pub(crate) mod turns;
 pub(crate) mod writer;
 
 use std::{sync::Arc, time::Duration};
@@ -42,6 +43,7 @@ use crate::{
         close::{CloseReason, Closer},
         heartbeats::Heartbeats,
         lock_guard::LockGuard,
+        turns::Turns,
         writer::Writer,
     },
     subscription::{Hub, ReplacedLog, TopicState},
@@ -75,6 +77,7 @@ pub(crate) struct RunDeps {
     pub heartbeats: Heartbeats,
     pub closer: Closer,
     pub lock_guard: Arc<LockGuard>,
+    pub turns: Arc<Turns>,
     pub feed_writer: Arc<FeedWriter>,
     pub hub: Arc<Hub>,
     pub quota: Quota,

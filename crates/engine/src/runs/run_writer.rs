@@ -8,7 +8,7 @@ use std::{mem, pin::pin, time::Duration};
 use bytes::Bytes;
 use futures_util::{Stream, StreamExt, future::OptionFuture};
 use threadline_core::{
-    EventError, Fence, NewEvents, RunStatus,
+    EventError, Fence, NewEvents, RunStatus, WriteFence,
     event::BatchBuilder,
     limits::{WRITE_BUFFER_BYTES, WRITE_RETRY},
 };
@@ -81,7 +81,7 @@ pub enum WriteExit<E> {
     Terminal,
     /// A stop was requested.
     Stopped,
-    /// The run has ended without the writer, or its thread was deleted.
+    /// The run has ended without the writer, has another driver, or its thread was deleted.
     Ended,
     /// The source failed, with its error.
     SourceFailed(E),
@@ -144,7 +144,8 @@ impl RunWriter {
                 if state.stop_requested(self.fence) {
                     return WriteExit::Stopped;
                 }
-                if self.policy.resent == Resent::Never && state.has_ended(self.fence) {
+                let fence = WriteFence { run: self.fence, driver: self.run.writer.fence() };
+                if self.policy.resent == Resent::Never && (state.has_ended(self.fence) || state.is_displaced(fence)) {
                     return WriteExit::Ended;
                 }
             }

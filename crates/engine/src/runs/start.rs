@@ -2,11 +2,12 @@
 
 use std::{sync::Arc, time::Duration};
 
+use bytes::Bytes;
 use threadline_core::{
-    AgentId, Author, DriverFence, Epoch, NewEvents, Principal, Run, RunId, Scope, Seq, ThreadId, UserId,
-    limits::COMPLETE_RUN_WAIT,
+    AgentId, Author, Epoch, NewEvents, Principal, Run, RunId, Scope, Seq, ThreadId, UserId,
+    limits::{COMPLETE_RUN_WAIT, DRIVEN_LEASE},
 };
-use threadline_store::{Head, StartOutcome, StartRun, StoreError};
+use threadline_store::{Head, NewTurn, StartOutcome, StartRun, StoreError};
 use tokio::time;
 
 use crate::{
@@ -47,8 +48,14 @@ pub enum Opening {
     /// No events: the producer appends them later.
     #[default]
     Open,
-    /// The first events of a run that this node drives, stored in the commit that starts the run.
-    Driven(NewEvents),
+    /// A run that this node drives.
+    Driven {
+        /// First events of the run, stored in the commit that starts it.
+        first: NewEvents,
+        /// Input with which the agent is called, opaque to the engine, for the node that takes the run over; `None` if it is
+        /// not kept.
+        input: Option<Bytes>,
+    },
     /// All events of the run. Events without a terminal event are closed by RUN_FINISHED. Waits up to
     /// [`COMPLETE_RUN_WAIT`] while another run is active.
     Complete(NewEvents),
@@ -69,8 +76,6 @@ pub struct StartedRun {
     pub created: bool,
     /// Right to write into a run that this node drives. Granted once, with the new run and not with a repetition.
     pub right: Option<DriveRight>,
-    /// Fence of the run's driver.
-    driver: DriverFence,
 }
 
 impl StartedRun {
@@ -102,11 +107,15 @@ pub(crate) enum StartAttempt<T = StartedRun> {
 }
 
 impl Opening {
+    fn is_driven(&self) -> bool {
+        matches!(self, Self::Driven { .. })
+    }
+
     /// Events to store together with the start.
     fn events(&self) -> Option<&NewEvents> {
         match self {
             Self::Open => None,
-            Self::Driven(events) | Self::Complete(events) => Some(events),
+            Self::Driven { first: events, .. } | Self::Complete(events) => Some(events),
         }
     }
 }
@@ -153,7 +162,7 @@ impl Runs {
         self.deps.lifecycle.refuse_if_draining()?;
         match &request.opening {
             Opening::Open => authority::may_produce(principal, None)?,
-            Opening::Driven(_) => authority::require(principal, Scope::Chat)?,
+            Opening::Driven { .. } => authority::require(principal, Scope::Chat)?,
             Opening::Complete(events) => authority::may_produce(principal, Some(events))?,
         }
         let id = request.run.take().unwrap_or_else(RunId::generate);
@@ -177,12 +186,7 @@ impl Runs {
         authority::require(principal, Scope::Chat)?;
         let id = request.run.take().unwrap_or_else(RunId::generate);
         let tail = ExpectTail::At(tail);
-        let mut started = self.start_expecting(principal, thread, &id, &request, tail, driven).await?;
-        if let Some(started) = started.as_mut().filter(|started| started.created) {
-            let named = started.named_by(principal);
-            started.right = Some(DriveRight::new(self.clone(), named, thread.clone(), id, started.driver));
-        }
-        Ok(started)
+        self.start_expecting(principal, thread, &id, &request, tail, driven).await
     }
 
     async fn start_expecting<T>(
@@ -247,10 +251,15 @@ impl Runs {
         request: &StartRequest,
         tail: ExpectTail,
     ) -> Result<StartAttempt, StartError> {
+        // The turn is held before the store may commit it.
+        let held = request.opening.is_driven().then(|| self.deps.turns.hold(thread.key, id));
         let token = self.deps.lock_guard.enter(thread, id, self.lease(request.lease)).await?;
         match self.try_start(principal, thread, id, request, tail).await {
-            Ok(StartAttempt::Run((started, head))) if started.created => {
+            Ok(StartAttempt::Run((mut started, head))) if started.created => {
                 self.deps.lock_guard.commit(thread, token, &head);
+                let named = started.named_by(principal);
+                started.right =
+                    held.map(|held| DriveRight::first(self.clone(), named, thread, id.clone(), head.driver, held));
                 Ok(StartAttempt::Run(started))
             }
             // The run may have begun: then the lock is right; else the lock expires.
@@ -265,6 +274,14 @@ impl Runs {
         }
     }
 
+    /// Turn of a run that this node drives.
+    fn turn(&self, opening: &Opening) -> Option<NewTurn> {
+        match opening {
+            Opening::Driven { input, .. } => Some(NewTurn { driver: self.deps.turns.node(), input: input.clone() }),
+            Opening::Open | Opening::Complete(_) => None,
+        }
+    }
+
     /// Asks the store to start the run, and ends a predecessor whose lease has expired in the same commit.
     async fn try_start(
         &self,
@@ -275,19 +292,18 @@ impl Runs {
         tail: ExpectTail,
     ) -> Result<StartAttempt<(StartedRun, Head)>, StartError> {
         let mut closing = None;
-        let driven = matches!(request.opening, Opening::Driven(_));
         let asked_by = principal.author();
-        let author = request.agent.as_ref().filter(|_| driven).map_or_else(|| asked_by.clone(), Author::agent);
+        let author = request.agent.as_ref().filter(|_| request.opening.is_driven()).map_or_else(|| asked_by.clone(), Author::agent);
         for _ in 0..START_TRIES {
             let predecessor_end = closing.as_ref().map(PredecessorEnd::of);
             let start = StartRun {
                 key: thread.key,
                 run: id.clone(),
                 agent: request.agent.clone(),
-                driven,
+                turn: self.turn(&request.opening),
                 author: Some(author.clone()),
                 asked_by: Some(asked_by.clone()),
-                lease: self.lease(request.lease),
+                lease: if request.opening.is_driven() { DRIVEN_LEASE } else { self.lease(request.lease) },
                 closing: closing.take(),
                 events: request.opening.events().cloned(),
                 at: if let ExpectTail::At(seq) = tail { Some(seq) } else { None },
@@ -344,6 +360,5 @@ impl Runs {
 
 fn started(thread: &ThreadRef, run: Run, head: &Head, created: bool) -> StartedRun {
     let owner = thread.user.clone();
-    let (epoch, driver) = (head.epoch, head.driver);
-    StartedRun { cursor: run.first_seq - 1, owner, epoch, run, created, driver, right: None }
+    StartedRun { cursor: run.first_seq - 1, owner, epoch: head.epoch, run, created, right: None }
 }

@@ -1,6 +1,6 @@
 //! State of a thread for which followers wake.
 
-use threadline_core::{Fence, Generation, LogHistory, Seq};
+use threadline_core::{DriverFence, Fence, Generation, LogHistory, Seq, WriteFence};
 use threadline_store::Head;
 
 use crate::cluster::bus::ThreadNews;
@@ -21,6 +21,8 @@ pub struct TopicState {
     pub tail: Seq,
     /// Fence of the newest run known.
     pub fence: Fence,
+    /// Newest driver known of that run.
+    pub driver: DriverFence,
     /// True while that run is active.
     pub active: bool,
     /// True if a stop of that run was requested.
@@ -40,6 +42,7 @@ impl TopicState {
         resets: 0,
         tail: 0,
         fence: Fence(-1),
+        driver: DriverFence::NONE,
         active: true,
         stop_requested: false,
         gone: false,
@@ -63,6 +66,7 @@ impl TopicState {
             resets: 0,
             tail: head.tail,
             fence: head.fence,
+            driver: head.driver,
             active: head.active.is_some(),
             stop_requested: head.active.as_ref().is_some_and(|active| active.stop_requested_at.is_some()),
             gone: false,
@@ -94,8 +98,10 @@ impl TopicState {
         self.history = self.history.or(news.history);
         self.tail = self.tail.max(news.tail);
         if news.fence > self.fence {
-            (self.fence, self.active, self.stop_requested) = (news.fence, news.active, news.stop_requested);
+            (self.fence, self.driver) = (news.fence, news.driver);
+            (self.active, self.stop_requested) = (news.active, news.stop_requested);
         } else if news.fence == self.fence {
+            self.driver = self.driver.max(news.driver);
             self.active &= news.active;
             self.stop_requested |= news.stop_requested;
         }
@@ -112,6 +118,11 @@ impl TopicState {
         self.gone || self.fence > fence || (self.fence == fence && !self.active)
     }
 
+    /// True if the run is known to have another driver than the one with these fences.
+    pub fn is_displaced(&self, fence: WriteFence) -> bool {
+        self.fence == fence.run && self.driver > fence.driver
+    }
+
     /// True if a stop of the run with this fence is known to be requested.
     pub fn stop_requested(&self, fence: Fence) -> bool {
         self.fence == fence && self.stop_requested
@@ -122,7 +133,9 @@ impl From<&ThreadNews> for TopicState {
     fn from(news: &ThreadNews) -> Self {
         let ThreadNews { generation, tail, fence, active, stop_requested, gone } = *news;
         let known = if gone { Self::GONE.known } else { generation };
-        Self { known, generation, history: None, resets: 0, tail, fence, active, stop_requested, gone, lost: false }
+        let driver = DriverFence::NONE;
+        let (history, resets, lost) = (None, 0, false);
+        Self { known, generation, history, resets, tail, fence, driver, active, stop_requested, gone, lost }
     }
 }
 
@@ -146,6 +159,7 @@ mod tests {
             resets: 0,
             tail,
             fence: Fence(fence),
+            driver: DriverFence::NONE,
             active,
             stop_requested,
             gone: false,

@@ -11,7 +11,7 @@ use threadline_core::{
     AgentId, EventError, NewEvents, Principal, RunId, Scope, Seq, ThreadId, Version,
     json::quoted,
     limits::{COMPLETE_RUN_WAIT, MAX_EVENT_BYTES},
-    projection::conversation::{Conversation, Draft},
+    projection::conversation::{Conversation, Draft, message_snapshots},
 };
 use threadline_store::{Head, StoreClock, StoreError};
 use tokio::time;
@@ -374,40 +374,22 @@ async fn replacing(thread: &ThreadRef, save: Arc<Save>, projected: Projected) ->
     let run = based(save.messages.last(), projected.seq);
     let (start, end) = frame(thread, &run);
     let texts: Vec<_> = save.messages.iter().map(Draft::text).collect();
-    let whole = snapshot(&texts.join(","));
-    if whole.len() > MAX_EVENT_BYTES {
-        return Err(SaveError::ReplacementTooLarge);
-    }
+    let list = texts.join(",");
     let count = save.messages.len();
     let snapshots = aside(move || {
-        let becomes = |events: &[String]| {
-            let mut conversation = projected.conversation.clone();
-            events.iter().for_each(|event| conversation.observe(event.as_bytes()));
+        let is_reached = |conversation: &Conversation| {
             conversation.messages().len() == count && conversation.in_common(&save.messages) == count
         };
-        let snapshots = vec![whole.clone()];
-        if becomes(&snapshots) {
-            return snapshots;
-        }
-        // A snapshot keeps repeated messages at their place, and reasoning as long as the snapshot has none. So a first
-        // snapshot removes all but one message, with the id of the first new message, which is replaced in place.
-        let first = save.messages.first().map_or("-", Draft::id);
-        let only = |role: &str| snapshot(&format!("{{\"id\":{},\"role\":\"{role}\",\"content\":\"\"}}", quoted(first)));
-        vec![only("reasoning"), only("system"), whole]
+        message_snapshots(&projected.conversation, &list, save.messages.first().map(Draft::id), is_reached)
     })
     .await?;
+    if snapshots.iter().any(|snapshot| snapshot.len() > MAX_EVENT_BYTES) {
+        return Err(SaveError::ReplacementTooLarge);
+    }
     let input =
         format!("{start},\"state\":{{}},\"messages\":[],\"tools\":[],\"context\":[],\"forwardedProps\":{{}}}}}}");
     let lines: Vec<_> = [input].into_iter().chain(snapshots).chain([end]).collect();
     Ok((run, events(&lines)?, count))
-}
-
-fn snapshot(messages: &str) -> String {
-    // The snapshot is authoritative for all activities: those that are absent are removed.
-    format!(
-        "{{\"type\":\"MESSAGES_SNAPSHOT\",\"messages\":[{messages}],\
-         \"metadata\":{{\"@ag-ui/client\":{{\"authoritativeActivityTypes\":null}}}}}}"
-    )
 }
 
 /// RUN_STARTED up to the ids of its input, and RUN_FINISHED.

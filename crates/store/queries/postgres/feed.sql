@@ -23,7 +23,7 @@ SELECT
   ,
   -- <fragment run_columns>
   r.fence, r.id, r.agent, r.status, r.error_code, r.error_message, r.usage, r.first_seq, r.producer_seq, r.started_at,
-  r.ended_at, r.stop_at, r.driven, r.author, r.asked_by
+  r.ended_at, r.stop_at, r.driven, r.author, r.asked_by, r.attempt
   -- </fragment>
 FROM feed_heads f
 LEFT JOIN (

@@ -17,10 +17,10 @@ SELECT c.now,
   ,
   -- <fragment run_columns>
   r.fence, r.id, r.agent, r.status, r.error_code, r.error_message, r.usage, r.first_seq, r.producer_seq, r.started_at,
-  r.ended_at, r.stop_at, r.driven, r.author, r.asked_by
+  r.ended_at, r.stop_at, r.driven, r.author, r.asked_by, r.attempt
   -- </fragment>
   , a.fence, a.id, a.agent, a.status, a.error_code, a.error_message, a.usage, a.first_seq, a.producer_seq,
-    a.started_at, a.ended_at, a.stop_at, a.driven, a.author, a.asked_by
+    a.started_at, a.ended_at, a.stop_at, a.driven, a.author, a.asked_by, a.attempt
 FROM c
 CROSS JOIN heads h
 LEFT JOIN runs r ON r.key = h.key AND r.id = $3::text

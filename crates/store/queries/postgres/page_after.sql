@@ -17,7 +17,7 @@ SELECT 0::bigint,
 FROM heads h
 WHERE h.key = $1::bigint
 UNION ALL
-SELECT 1, p.first_seq, p.last_seq, p.at, p.fence, r.id, NULL, NULL, NULL, NULL, NULL, NULL, NULL, p.body, p.crc
+SELECT 1, p.first_seq, p.last_seq, p.at, p.fence, NULL, r.id, NULL, NULL, NULL, NULL, NULL, NULL, NULL, p.body, p.crc
 FROM (
   SELECT w.*,
     sum(w.raw) OVER (ORDER BY w.first_seq ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) - w.raw AS before

@@ -19,38 +19,39 @@
 -- $15 run_driven boolean[]
 -- $16 run_authors text[]
 -- $17 run_asked_by text[]
--- $18 first_seqs bigint[]: of rows of the log
--- $19 last_seqs bigint[]
--- $20 log_fences bigint[]: NULL for a segment
--- $21 times bigint[]
--- $22 raws bigint[]: bytes of the events
--- $23 bodies bytea[]
--- $24 crcs bigint[]: CRC-32C of the bodies
--- $25 sealed bigint: seq up to which the rows are sealed, or NULL
--- $26 project text
--- $27 thread text: id of the thread
--- $28 user text
--- $29 agent text
--- $30 name text
--- $31 name_source bigint
--- $32 archived boolean
--- $33 metadata text
--- $34 created_at bigint
--- $35 updated_at bigint
--- $36 last_run_at bigint
--- $37 version bigint
--- $38 created_with text
--- $39 read_seq bigint
--- $40 timeout bigint: STAGING_TIMEOUT in ms
--- $41 claimed boolean
--- example: NULL, NULL, '{1}', '{r}', '{NULL}', '{2}', '{NULL}', '{NULL}', '{NULL}', '{1}', '{1}', '{0}', '{0}', '{NULL}', '{NULL}', '{NULL}', '{NULL}', '{1}', '{1}', '{1}', '{0}', '{3}', '{"\\x7b7d0a"}', '{0}', NULL, 'p', 't', 'u', NULL, NULL, NULL, FALSE, '{}', 0, 0, NULL, 1, '{}', 0, 3600000, TRUE
+-- $18 run_attempts bigint[]
+-- $19 first_seqs bigint[]: of rows of the log
+-- $20 last_seqs bigint[]
+-- $21 log_fences bigint[]: NULL for a segment
+-- $22 times bigint[]
+-- $23 raws bigint[]: bytes of the events
+-- $24 bodies bytea[]
+-- $25 crcs bigint[]: CRC-32C of the bodies
+-- $26 sealed bigint: seq up to which the rows are sealed, or NULL
+-- $27 project text
+-- $28 thread text: id of the thread
+-- $29 user text
+-- $30 agent text
+-- $31 name text
+-- $32 name_source bigint
+-- $33 archived boolean
+-- $34 metadata text
+-- $35 created_at bigint
+-- $36 updated_at bigint
+-- $37 last_run_at bigint
+-- $38 version bigint
+-- $39 created_with text
+-- $40 read_seq bigint
+-- $41 timeout bigint: STAGING_TIMEOUT in ms
+-- $42 claimed boolean
+-- example: NULL, NULL, '{1}', '{r}', '{NULL}', '{2}', '{NULL}', '{NULL}', '{NULL}', '{1}', '{1}', '{0}', '{0}', '{NULL}', '{NULL}', '{NULL}', '{NULL}', '{1}', '{1}', '{1}', '{1}', '{0}', '{3}', '{"\\x7b7d0a"}', '{0}', NULL, 'p', 't', 'u', NULL, NULL, NULL, FALSE, '{}', 0, 0, NULL, 1, '{}', 0, 3600000, TRUE
 
 WITH
 -- <fragment now>
 c AS MATERIALIZED (SELECT coalesce($1::bigint, (extract(epoch FROM clock_timestamp()) * 1000)::bigint) AS now)
 -- </fragment>
 , forgotten AS (
-  UPDATE threads AS t SET deleted = 1 WHERE t.deleted = 3 AND t.project = $26::text AND t.id = $27::text AND t.user_id = $28::text
+  UPDATE threads AS t SET deleted = 1 WHERE t.deleted = 3 AND t.project = $27::text AND t.id = $28::text AND t.user_id = $29::text
   RETURNING t.key, t.sort_at
 ), overdue AS (
   UPDATE jobs AS j SET due_at = f.sort_at FROM forgotten f WHERE j.kind = 'purge' AND j.ref = f.key::text
@@ -59,16 +60,16 @@ c AS MATERIALIZED (SELECT coalesce($1::bigint, (extract(epoch FROM clock_timesta
     project, id, user_id, agent, name, name_source, archived, metadata, created_at, updated_at, last_run_at, version,
     fed_version, created_with, read_seq, sort_at, deleted, claimed
   )
-  SELECT $26, $27, $28, $29::text, $30::text, $31::bigint, $32::boolean, $33::text, $34::bigint, $35::bigint,
-    $36::bigint, $37::bigint, $37, $38::text, $39::bigint, c.now, 3, $41::boolean
+  SELECT $27, $28, $29, $30::text, $31::text, $32::bigint, $33::boolean, $34::text, $35::bigint, $36::bigint,
+    $37::bigint, $38::bigint, $38, $39::text, $40::bigint, c.now, 3, $42::boolean
   FROM c
   WHERE $2::bigint IS NULL
   RETURNING key, project, user_id
 ), queued AS (
-  INSERT INTO jobs (kind, ref, due_at) SELECT 'purge', place.key::text, c.now + $40::bigint FROM place CROSS JOIN c
+  INSERT INTO jobs (kind, ref, due_at) SELECT 'purge', place.key::text, c.now + $41::bigint FROM place CROSS JOIN c
 ), counted AS (
   INSERT INTO usage AS u (project, owner, bytes, threads, checked_at)
-  SELECT place.project, o.owner, (SELECT coalesce(sum(raw), 0) FROM unnest($22::bigint[]) AS raw), 1, 0 FROM place
+  SELECT place.project, o.owner, (SELECT coalesce(sum(raw), 0) FROM unnest($23::bigint[]) AS raw), 1, 0 FROM place
   CROSS JOIN LATERAL (VALUES (place.user_id), ('')) AS o (owner)
   ORDER BY o.owner = ''
   ON CONFLICT (project, owner)
@@ -77,18 +78,18 @@ c AS MATERIALIZED (SELECT coalesce($1::bigint, (extract(epoch FROM clock_timesta
 -- <fragment part>
 brought AS (
   INSERT INTO runs (key, fence, id, agent, status, error_code, error_message, usage, first_seq, producer_seq,
-                    started_at, ended_at, stop_at, driven, author, asked_by)
+                    started_at, ended_at, stop_at, driven, author, asked_by, attempt)
   SELECT place.key, r.*
   FROM place CROSS JOIN unnest($3::bigint[], $4::text[], $5::text[], $6::bigint[], $7::text[], $8::text[], $9::text[],
     $10::bigint[], $11::bigint[], $12::bigint[], $13::bigint[], $14::bigint[], $15::boolean[],
-    $16::text[], $17::text[]) AS r
+    $16::text[], $17::text[], $18::bigint[]) AS r
 ), put AS (
   INSERT INTO log (key, first_seq, last_seq, fence, at, raw, body, crc)
   SELECT place.key, l.*
-  FROM place CROSS JOIN unnest($18::bigint[], $19::bigint[], $20::bigint[], $21::bigint[], $22::bigint[], $23::bytea[],
-    $24::bigint[]) AS l
+  FROM place CROSS JOIN unnest($19::bigint[], $20::bigint[], $21::bigint[], $22::bigint[], $23::bigint[], $24::bytea[],
+    $25::bigint[]) AS l
 ), decided AS (
-  INSERT INTO sealing AS s (key, upto) SELECT place.key, $25 FROM place WHERE $25::bigint IS NOT NULL
+  INSERT INTO sealing AS s (key, upto) SELECT place.key, $26 FROM place WHERE $26::bigint IS NOT NULL
   ON CONFLICT (key) DO UPDATE SET upto = greatest(s.upto, excluded.upto)
 )
 SELECT key FROM place

@@ -22,7 +22,7 @@
 -- $19 bodies bytea[]
 -- $20 older bigint[]: 1 for the rows of the closed run, else 0
 -- $21 at bigint: the tail that the head must have, or NULL
--- $22 driven boolean: whether the server drives the run
+-- $22 driver text: node that drives the run, or NULL
 -- $23 crcs bigint[]: CRC-32C of each body
 -- $24 epoch bigint: that the log must have, or NULL
 -- $25 bound bigint: the latest time by which the lease of the closed run is judged
@@ -30,7 +30,8 @@
 -- $27 author text
 -- $28 asked_by text
 -- $29 closing_driver bigint: fence of the driver of the run to close, or NULL
--- example: NULL, 1, 'r', NULL, 30000, 0, NULL, NULL, NULL, NULL, NULL, NULL, 0, NULL, NULL, NULL, '{}', '{}', '{}', '{}', NULL, TRUE, '{}', NULL, 0, 660000, 'agent:a', 'user:u', NULL
+-- $30 input bytea: that the agent of the run is called with, or NULL
+-- example: NULL, 1, 'r', NULL, 30000, 0, NULL, NULL, NULL, NULL, NULL, NULL, 0, NULL, NULL, NULL, '{}', '{}', '{}', '{}', NULL, '0123456789abcdef', '{}', NULL, 0, 660000, 'agent:a', 'user:u', NULL, '\x7b7d'
 
 WITH
 -- <fragment clock>
@@ -52,7 +53,7 @@ c AS MATERIALIZED (
     at = CASE WHEN h.at > c.now AND h.at <= c.now + 3600000 THEN h.at ELSE c.now END,
     -- </fragment>
     tail = h.tail + $6::bigint + $13::bigint, fence = greatest(h.fence, (c.generation - 1) << 32) + 1,
-    driver_fence = CASE WHEN $22::boolean THEN ((c.generation - 1) << 32) + 1 ELSE 0 END,
+    driver_fence = CASE WHEN $22::text IS NOT NULL THEN ((c.generation - 1) << 32) + 1 ELSE 0 END,
     active = $7::bigint IS NULL, run = $3::text,
     producer_seq = $6, lease_ms = $5::bigint, lease_until = c.now + $5, stop_at = NULL, finishing = FALSE
   FROM c
@@ -77,7 +78,7 @@ c AS MATERIALIZED (
     driven, author, asked_by
   )
   SELECT up.key, up.fence, up.run, $4::text, coalesce($7, 0), $8::text, $9::text, $10::text, up.tail + 1 - $6,
-    CASE WHEN up.active THEN 0 ELSE $6 END, up.now, CASE WHEN up.active THEN NULL ELSE up.now END, $22::boolean,
+    CASE WHEN up.active THEN 0 ELSE $6 END, up.now, CASE WHEN up.active THEN NULL ELSE up.now END, nullif($22 IS NOT NULL, FALSE),
     $27::text, $28::text
   FROM up
   RETURNING r.*
@@ -96,8 +97,11 @@ c AS MATERIALIZED (
   WHERE t.key = $2
   RETURNING t.key, t.project, t.user_id
 ), turned AS (
-  INSERT INTO turns (key, run, project, user_id, agent, at, check_at)
-  SELECT up.key, up.run, t.project, t.user_id, $4, up.now, up.lease_until
+  INSERT INTO turns (
+    key, run, project, user_id, agent, at, check_at, driven, driver, driver_fence, attempt_seq, input
+  )
+  SELECT up.key, up.run, t.project, t.user_id, $4, up.now, up.lease_until, $22 IS NOT NULL, $22, up.driver_fence,
+    up.tail + 1, $30::bytea
   FROM up
   CROSS JOIN touched t
   WHERE up.active
@@ -119,7 +123,7 @@ SELECT (SELECT id FROM closed), h.at,
   ,
   -- <fragment run_columns>
   r.fence, r.id, r.agent, r.status, r.error_code, r.error_message, r.usage, r.first_seq, r.producer_seq, r.started_at,
-  r.ended_at, r.stop_at, r.driven, r.author, r.asked_by
+  r.ended_at, r.stop_at, r.driven, r.author, r.asked_by, r.attempt
   -- </fragment>
 FROM up h
 CROSS JOIN begun r

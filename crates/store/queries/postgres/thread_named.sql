@@ -18,7 +18,7 @@ SELECT
   ,
   -- <fragment run_columns>
   r.fence, r.id, r.agent, r.status, r.error_code, r.error_message, r.usage, r.first_seq, r.producer_seq, r.started_at,
-  r.ended_at, r.stop_at, r.driven, r.author, r.asked_by
+  r.ended_at, r.stop_at, r.driven, r.author, r.asked_by, r.attempt
   -- </fragment>
 FROM (
   SELECT * FROM (SELECT * FROM threads WHERE project = $1 AND id = $2 AND deleted = 0 AND claimed LIMIT 1) AS one

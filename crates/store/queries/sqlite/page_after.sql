@@ -29,6 +29,6 @@ FROM heads h
 WHERE h.key = ?1
 UNION ALL
 -- <fragment rows_of_page>
-SELECT 1, l.first_seq, l.last_seq, l.at, l.fence, r.id, NULL, NULL, NULL, NULL, NULL, NULL, NULL, l.body, l.crc
+SELECT 1, l.first_seq, l.last_seq, l.at, l.fence, NULL, r.id, NULL, NULL, NULL, NULL, NULL, NULL, NULL, l.body, l.crc
 FROM page CROSS JOIN log l ON l.rowid = page.row LEFT JOIN runs r ON r.key = ?1 AND r.fence = l.fence
 -- </fragment>

@@ -37,6 +37,7 @@ mod status;
 mod sums;
 mod transfer;
 mod trash;
+mod turns;
 mod usage;
 
 pub use lineage::MemoryImage;
@@ -101,6 +102,8 @@ struct Row {
     /// Time at which the reaper looks at the active run.
     check_at: Timestamp,
     runs: BTreeMap<Fence, Run>,
+    /// Turn of the active run, if the server drives it.
+    turn: Option<turns::Driven>,
     log: Vec<LogRow>,
     /// Seq up to which sealing and packing have decided.
     decided: Seq,
@@ -170,6 +173,7 @@ impl Row {
             newest: None,
             check_at: Timestamp(0),
             runs: BTreeMap::new(),
+            turn: None,
             log: Vec::new(),
             decided: 0,
             snapshots: BTreeMap::new(),
@@ -232,6 +236,7 @@ impl Row {
             (run.status, run.error_code, run.error_message) = (status, code, message);
             (run.ended_at, run.lease_until) = (Some(now), None);
         }
+        self.turn = None;
         self.touch_run(now);
     }
 
@@ -494,15 +499,16 @@ impl RunStore for MemoryStore {
         }
         row.enter(state.lineage);
         row.fence = Fence(row.fence.0.max(state.lineage.generation.fence_floor()) + 1);
-        row.driver = state.lineage.generation.driver_fence(start.driven);
+        row.driver = state.lineage.generation.driver_fence(start.turn.is_some());
         (row.lease, row.check_at) = (start.lease, now.plus(start.lease));
         let run = Run {
             id: start.run,
             fence: row.fence,
             agent: start.agent,
-            driven: start.driven,
+            driven: start.turn.is_some(),
             author: start.author,
             asked_by: start.asked_by,
+            attempt: 1,
             status: RunStatus::Running,
             error_code: None,
             error_message: None,
@@ -517,8 +523,10 @@ impl RunStore for MemoryStore {
         row.thread.agent = row.thread.agent.take().or_else(|| run.agent.clone());
         row.runs.insert(row.fence, run);
         row.touch_run(now);
+        row.turn = start.turn.map(|turn| turns::Driven::new(turn, row.thread.tail + 1));
         if let Some(events) = &start.events {
             slice.0.extend(row.push(events, now).0);
+            row.attempt_begins();
             if let Some(terminal) = events.terminal() {
                 row.end_by(terminal, now);
             }

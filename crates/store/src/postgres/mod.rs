@@ -56,6 +56,7 @@ mod status;
 mod tables;
 mod threads;
 mod transfer;
+mod turns;
 
 /// A store in a PostgreSQL database. Cheap to clone; the clones share everything.
 #[derive(Debug, Clone)]

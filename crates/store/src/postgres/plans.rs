@@ -2,11 +2,11 @@
 
 use sqlx::{AssertSqlSafe, Executor, PgConnection, Row};
 
-use super::{OpenError, PgStore, address::Address, append, feed, log, nodes, runs, seal, start, tables, threads};
+use super::{OpenError, PgStore, address::Address, append, feed, log, nodes, runs, seal, start, tables, threads, turns};
 use crate::sql::tables::{credentials, identity, snapshots, usage};
 
 /// The hot statements, by name.
-const HOT: [(&str, &str); 80] = [
+const HOT: [(&str, &str); 83] = [
     ("append one", append::ONE),
     ("append a group", append::GROUP),
     ("append a group with ends", append::WIDE),
@@ -25,6 +25,9 @@ const HOT: [(&str, &str); 80] = [
     ("release", runs::RELEASE),
     ("claim of due runs", runs::CLAIM_DUE),
     ("active runs", runs::ACTIVE_RUNS),
+    ("claim of turns", turns::CLAIM),
+    ("takeover", turns::TAKE),
+    ("turns of a node", crate::sql::turns::OF),
     ("thread", threads::BY_ID),
     ("thread without a user", threads::NAMED),
     ("thread that has an id", threads::TAKEN),

@@ -34,12 +34,12 @@ pub(super) struct Look {
     pub(super) active: Option<Run>,
 }
 
-fn count(events: Option<&NewEvents>) -> i64 {
+pub(super) fn count(events: Option<&NewEvents>) -> i64 {
     events.map_or(0, |events| events.count() as i64)
 }
 
 /// Events that a commit put into the log: the older run's events, then the newer one's.
-fn slice(head: &Head, at: Timestamp, parts: [(Option<&NewEvents>, Option<&RunId>); 2]) -> StoreResult<LogSlice> {
+pub(super) fn slice(head: &Head, at: Timestamp, parts: [(Option<&NewEvents>, Option<&RunId>); 2]) -> StoreResult<LogSlice> {
     let events: u64 = parts.iter().filter_map(|(events, _)| *events).map(|events| events.count() as u64).sum();
     let mut first_seq = (head.tail + 1).checked_sub(events).ok_or_else(|| corrupt("a tail below its own events"))?;
     let mut slice = LogSlice::default();
@@ -105,14 +105,15 @@ impl PgStore {
             .bind(pieces.bodies)
             .bind(older)
             .bind(start.at.map(rows::to_i64))
-            .bind(start.driven.then_some(true))
+            .bind(start.turn.as_ref().map(|turn| turn.driver.to_string()))
             .bind(pieces.crcs)
             .bind(start.epoch.map(Epoch::to_i64))
             .bind(self.bound())
             .bind(rows::millis(PACK_FIRST_LOOK))
             .bind(start.author.as_ref().map(Author::as_str))
             .bind(start.asked_by.as_ref().map(Author::as_str))
-            .bind(closing.map(|closing| closing.fence.driver.0));
+            .bind(closing.map(|closing| closing.fence.driver.0))
+            .bind(start.turn.as_ref().and_then(|turn| turn.input.as_ref()).map(|input| input.to_vec()));
         let rows = match self.write_once(statement).await {
             // Another start of the same id was first.
             Err(failure) if failure.kind == Kind::Duplicate => return Ok(None),
@@ -208,7 +209,7 @@ fn matches(head: &Head, fence: WriteFence, tail: u64) -> bool {
 }
 
 /// The time, the head and the run that a commit left behind.
-fn committed<R: Cells>(mut columns: Columns<'_, R>) -> StoreResult<(Head, Run, Timestamp)> {
+pub(super) fn committed<R: Cells>(mut columns: Columns<'_, R>) -> StoreResult<(Head, Run, Timestamp)> {
     let at = columns.time()?;
     let (head, _) = columns.head()?.ok_or_else(|| corrupt("a commit without a head"))?;
     let run = columns.run(&head)?.ok_or_else(|| corrupt("a commit without a run"))?;

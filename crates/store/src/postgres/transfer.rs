@@ -54,7 +54,8 @@ fn part_arguments(statement: Statement<'static>, part: StagedPart) -> Statement<
         .bind(maybe(|run| run.stop_requested_at.map(|at| at.0)))
         .bind(runs.iter().map(|run| run.driven.then_some(true)).collect::<Vec<_>>())
         .bind(texts(|run| run.author.as_ref().map(Author::as_str)))
-        .bind(texts(|run| run.asked_by.as_ref().map(Author::as_str)));
+        .bind(texts(|run| run.asked_by.as_ref().map(Author::as_str)))
+        .bind(numbers(|run| rows::to_i64(run.attempt)));
     let log = &part.rows;
     statement
         .bind(log.iter().map(|staged| rows::to_i64(staged.row.first_seq)).collect::<Vec<_>>())

@@ -111,6 +111,10 @@ impl<'r, R: Cells> Columns<'r, R> {
         self.must(R::bytes).map(<[u8]>::to_vec)
     }
 
+    pub(crate) fn maybe_bytes(&mut self) -> StoreResult<Option<Vec<u8>>> {
+        Ok(self.take(R::bytes)?.map(<[u8]>::to_vec))
+    }
+
     pub(crate) fn id<T>(&mut self, parse: impl Fn(&'r str) -> Result<T, IdError>) -> StoreResult<T> {
         parse(self.must(R::text)?).map_err(corrupt)
     }
@@ -178,7 +182,7 @@ impl<'r, R: Cells> Columns<'r, R> {
     /// outer join found none.
     pub(crate) fn run(&mut self, head: &Head) -> StoreResult<Option<Run>> {
         let Some(fence) = self.maybe_int()? else {
-            self.next += 14;
+            self.next += 15;
             return Ok(None);
         };
         let id = self.id(RunId::new)?;
@@ -201,6 +205,7 @@ impl<'r, R: Cells> Columns<'r, R> {
             driven: self.maybe_flag()?.unwrap_or(false),
             author: self.author()?,
             asked_by: self.author()?,
+            attempt: self.maybe_int()?.map_or(Ok(1), seq)?,
         };
         if let Some(active) = head.active.as_ref().filter(|_| head.fence == run.fence) {
             overlay(&mut run, active);
@@ -216,7 +221,7 @@ impl<'r, R: Cells> Columns<'r, R> {
     /// `None` if an outer join found none.
     pub(crate) fn thread(&mut self) -> StoreResult<Option<Thread>> {
         let Some(project) = self.maybe_id(ProjectId::new)? else {
-            self.next += 42;
+            self.next += 43;
             return Ok(None);
         };
         let (id, user) = (self.id(ThreadId::new)?, self.id(UserId::new)?);

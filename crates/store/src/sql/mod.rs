@@ -14,6 +14,7 @@ pub(super) mod queries;
 pub(super) mod seal;
 pub(super) mod secrets;
 pub(super) mod tables;
+pub(super) mod turns;
 
 /// CRC-32C of a body as it is stored.
 pub(super) fn crc(body: &[u8]) -> i64 {

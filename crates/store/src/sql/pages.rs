@@ -32,7 +32,7 @@ impl Cap {
 }
 
 /// The head and log rows in order, from two kinds of rows that the first column distinguishes: 0 is a head; others have
-/// `first_seq, last_seq, at, fence, run` in the place of the head's first columns, and the body in the last column.
+/// `first_seq, last_seq, at, fence, NULL, run` in the place of the head's first columns, and the body in the last column.
 /// `None` if the thread is gone. A row whose checksum is wrong ends the rows, seen from the cursor; if it is the first, it is
 /// the answer.
 pub(crate) fn log_rows<R: Cells>(
@@ -55,12 +55,13 @@ pub(crate) fn log_rows<R: Cells>(
             (None, _) => None,
             (Some(fence), Some((same, run))) if fence == *same => Some(run.clone()),
             (Some(fence), _) => {
+                columns.maybe_int()?;
                 let run = columns.id(RunId::new)?;
                 newest_run = Some((fence, run.clone()));
                 Some(run)
             }
         };
-        let mut columns = Columns::new(row).skip(13);
+        let mut columns = Columns::new(row).skip(14);
         let (body, stored) = (columns.bytes()?, columns.maybe_int()?);
         if stored.is_some_and(|stored| stored != crc(&body)) {
             damaged.push((first_seq, last_seq));

@@ -57,6 +57,7 @@ mod tables;
 mod tests;
 mod threads;
 mod transfer;
+mod turns;
 mod witness;
 mod writer;
 

@@ -17,6 +17,7 @@ use super::{
     fetch::{self, Work},
     leases,
     rows::{self, Columns, text_of},
+    turns,
 };
 use crate::{
     ActiveHead, ActiveRuns, Claimed, CloseOutcome, CloseWhen, Closing, Committed, Head, HeartbeatRequest, Renewal,
@@ -39,9 +40,9 @@ pub(super) const ACTIVE_RUNS: &str = text_of(include_str!("../../queries/sqlite/
 const _: () = assert!(PACK_FIRST_LOOK.as_millis() == 660_000);
 
 /// A head, a run of it, and the time of the newest events.
-type Look = (Head, Option<Run>, Option<Timestamp>);
+pub(super) type Look = (Head, Option<Run>, Option<Timestamp>);
 
-async fn look(connection: &mut SqliteConnection, text: fetch::Statement<'_>) -> Work<Option<Look>> {
+pub(super) async fn look(connection: &mut SqliteConnection, text: fetch::Statement<'_>) -> Work<Option<Look>> {
     let Some(row) = fetch::row(connection, text).await? else { return Ok(None) };
     let mut columns = Columns::new(&row);
     let Some((head, _)) = columns.head()? else { return Ok(None) };
@@ -157,14 +158,15 @@ async fn start(connection: &mut SqliteConnection, start: StartRun, now: Timestam
     } else if start.at.is_some_and(|at| at != head.tail) {
         return Ok(StartOutcome::TailMismatch(head));
     }
-    let driver = head.generation.driver_fence(start.driven);
+    let driver = head.generation.driver_fence(start.turn.is_some());
     let run = Run {
         id: start.run,
         fence: Fence(head.fence.0.max(head.generation.fence_floor()) + 1),
         agent: start.agent,
-        driven: start.driven,
+        driven: start.turn.is_some(),
         author: start.author,
         asked_by: start.asked_by,
+        attempt: 1,
         status: RunStatus::Running,
         error_code: None,
         error_message: None,
@@ -202,6 +204,9 @@ async fn start(connection: &mut SqliteConnection, start: StartRun, now: Timestam
         Some((events, Some(terminal))) => change.end(Some(events), End::by(terminal, false)).await?,
         Some((events, None)) => change.append(events).await?,
         None => {}
+    }
+    if let Some(turn) = start.turn.filter(|_| change.head.active.is_some()) {
+        turns::drive(change.connection, &change.head, &change.run, turn).await?;
     }
     Ok(StartOutcome::Started(Committed { run: change.run, head: change.head, slice: change.slice }))
 }

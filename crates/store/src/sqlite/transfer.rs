@@ -65,6 +65,7 @@ fn run_item(run: &Run) -> Value {
         run.driven.then_some(1),
         run.author.as_ref().map(Author::as_str),
         run.asked_by.as_ref().map(Author::as_str),
+        run.attempt,
     ])
 }
 

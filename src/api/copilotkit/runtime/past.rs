@@ -207,6 +207,7 @@ mod tests {
             driven: false,
             author: None,
             asked_by: None,
+            attempt: 1,
             status: RunStatus::Running,
             error_code: None,
             error_message: None,

@@ -29,6 +29,7 @@ mod interrupts;
 mod list;
 mod message;
 mod patch;
+mod replacing;
 mod snapshot;
 mod stored;
 mod text;
@@ -51,6 +52,7 @@ pub use self::{
     document::{Draft, InvalidMessage, MessageError},
     front_end::GIVEN,
     message::Message,
+    replacing::message_snapshots,
 };
 use crate::limits::{PATCH_WORK, PATCH_WORK_PER_BYTE};
 

@@ -1,0 +1,47 @@
+//! Rows of turns.
+
+use bytes::Bytes;
+use threadline_core::{AgentId, DriverFence, NodeId, ProjectId, RunId, ThreadId, ThreadKey, UserId};
+
+use super::{
+    columns::{Cells, Columns},
+    pages::each,
+};
+use crate::{Before, StoreResult, Turn};
+
+/// The statements, the same on both databases but for their parameters.
+pub(crate) const OF: &str = "\
+    SELECT key, run FROM turns WHERE driver = $1 AND driven = TRUE AND check_at IS NOT NULL ORDER BY key";
+pub(crate) const MARK: &str = "UPDATE turns SET called = TRUE WHERE key = $1 AND run = $2 AND driver_fence = $3 RETURNING key";
+pub(crate) const LEAVE: &str = "UPDATE turns SET driver = NULL WHERE key = $1 AND run = $2 AND driver_fence = $3";
+
+/// Claimed turns. Each row ends with the driver before.
+pub(crate) fn claimed<R: Cells>(rows: &[R], node: NodeId) -> StoreResult<Vec<Turn>> {
+    let node = node.to_string();
+    each(rows, |columns| {
+        Ok(Turn {
+            key: ThreadKey(columns.int()?),
+            project: columns.id(ProjectId::new)?,
+            user: columns.id(UserId::new)?,
+            thread: columns.id(ThreadId::new)?,
+            run: columns.id(RunId::new)?,
+            agent: columns.maybe_id(AgentId::new)?,
+            driver: DriverFence(columns.int()?),
+            attempt: columns.count()?,
+            attempt_seq: columns.count()?,
+            futile: columns.count()?,
+            called: columns.flag()?,
+            input: columns.maybe_bytes()?.map(Bytes::from),
+            before: match columns.maybe_text()? {
+                None => Before::HandedOver,
+                Some(before) if before == node => Before::TaskLost,
+                Some(_) => Before::NodeLost,
+            },
+        })
+    })
+}
+
+/// Keys and runs.
+pub(crate) fn driven<R: Cells>(rows: &[R]) -> StoreResult<Vec<(ThreadKey, RunId)>> {
+    each(rows, |columns: &mut Columns<'_, R>| Ok((ThreadKey(columns.int()?), columns.id(RunId::new)?)))
+}

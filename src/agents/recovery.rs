@@ -1,0 +1,260 @@
+//! Recovery of runs: a run whose driver is gone is driven further by this node, with the same input, or ends with a reason.
+//!
+//! The agent is called at least once, and the log has one live attempt at a time.
+
+use std::{collections::HashSet, time::Duration};
+
+use threadline_core::{
+    Principal,
+    agent::{Agent, Recovery},
+    json,
+    limits::TURN_INTERVAL,
+    projection::closing::OpenParts,
+};
+use threadline_engine::{ClaimedTurn, ProjectionError, StoreError, TurnState};
+use tokio::{sync::OwnedSemaphorePermit, time};
+
+use super::{
+    AgentError, Agents,
+    input::{self, Rebuilt},
+    source::{RunInput, ThreadMark},
+    superseding::{NextAttempt, superseding},
+    work::Work,
+};
+
+/// Most turns that one look claims.
+const CLAIMS: usize = 64;
+/// Takeovers of a run that may be overtaken by events of its driver before, until the next look.
+const TAKE_TRIES: usize = 8;
+/// First events of a run that are read for its evidence: RUN_STARTED, and the STATE_SNAPSHOT of the client's state.
+const OPENING: usize = 2;
+/// Most tool calls that an error names.
+const NAMED_CALLS: usize = 8;
+
+/// Way on for a run whose driver is gone.
+enum Next {
+    /// Another attempt.
+    Attempt(Box<Attempt>),
+    /// The run ends with RUN_ERROR: its code and message.
+    End(&'static str, String),
+}
+
+/// Next attempt of a run.
+struct Attempt {
+    agent: Agent,
+    input: RunInput,
+    answers: bool,
+    client_messages: HashSet<String>,
+    /// Events that supersede the attempt before.
+    events: Option<threadline_core::NewEvents>,
+    futile: u64,
+}
+
+/// What the log has of a run.
+#[derive(Default)]
+struct Logged {
+    open: OpenParts,
+    /// The run's first events.
+    first: Vec<String>,
+    /// True if the attempt before has said something.
+    said: bool,
+    /// Tool calls that the attempt before has begun, by name.
+    calls: Vec<String>,
+}
+
+impl Logged {
+    fn observe(&mut self, is_of_attempt: bool, event: &[u8]) {
+        self.open.observe(event);
+        if self.first.len() < OPENING {
+            self.first.push(String::from_utf8_lossy(event).into_owned());
+        }
+        if !is_of_attempt {
+            return;
+        }
+        self.said = true;
+        let Ok(text) = std::str::from_utf8(event) else { return };
+        let kind = json::string_member(text, "type").unwrap_or_default();
+        if !matches!(kind.as_str(), "TOOL_CALL_START" | "TOOL_CALL_CHUNK") {
+            return;
+        }
+        if let Some(name) = json::string_member(text, "toolCallName").filter(|name| !self.calls.contains(name)) {
+            self.calls.push(name);
+        }
+    }
+}
+
+impl Agents {
+    /// Looks for runs without a driver, and drives them, until this node starts no further run.
+    pub async fn recover_runs(&self) {
+        let mut ticks = time::interval(TURN_INTERVAL);
+        ticks.set_missed_tick_behavior(time::MissedTickBehavior::Delay);
+        loop {
+            tokio::select! {
+                _ = ticks.tick() => {}
+                () = self.shared.resting.cancelled() => return,
+            }
+            let free = self.places.available_permits().min(CLAIMS);
+            if free == 0 {
+                continue;
+            }
+            let claimed = match self.shared.service.runs.claim_turns(free).await {
+                Ok(claimed) => claimed,
+                Err(error) => {
+                    tracing::debug!(%error, "cannot look for runs without a driver; retrying");
+                    continue;
+                }
+            };
+            for turn in claimed {
+                // A turn that is dropped is claimed again.
+                let Ok(place) = self.places.clone().try_acquire_owned() else { break };
+                let agents = self.clone();
+                self.shared.tasks.spawn(async move { agents.recover(turn, place).await });
+            }
+        }
+    }
+
+    async fn recover(&self, mut turn: ClaimedTurn, place: OwnedSemaphorePermit) {
+        let (run, thread) = (turn.turn().run.clone(), turn.thread().clone());
+        tracing::info!(%run, %thread, reason = turn.turn().before.reason(), "taking over an agent's run");
+        match self.next_driver(&mut turn, place).await {
+            Ok(Some((work, input))) => work.run(input).await,
+            Ok(None) => {}
+            Err(error) => tracing::warn!(%error, %run, %thread, "cannot take over an agent's run; retrying"),
+        }
+    }
+
+    /// Work of the next attempt; `None` if the run has ended, or another node drives it.
+    async fn next_driver(
+        &self,
+        turn: &mut ClaimedTurn,
+        place: OwnedSemaphorePermit,
+    ) -> Result<Option<(Work, RunInput)>, StoreError> {
+        let principal = turn.principal();
+        for tried in 0..TAKE_TRIES {
+            let Some(state) = turn.look().await? else { return Ok(None) };
+            if state.run.stop_requested_at.is_some() {
+                return turn.stop(&state).await.map(|()| None);
+            }
+            let attempt = match self.next(turn, &state, &principal).await? {
+                Next::Attempt(attempt) => *attempt,
+                Next::End(code, message) => return turn.fail(&state, code, message).await.map(|()| None),
+            };
+            if tried == 0 {
+                self.pause(attempt.futile).await;
+            }
+            let Some((right, run)) = turn.take(&state, attempt.events, attempt.futile).await? else { continue };
+            let work = Work {
+                agents: self.clone(),
+                principal,
+                right,
+                agent: attempt.agent,
+                client_messages: attempt.client_messages,
+                next: run.producer_seq + 1,
+                answers: attempt.answers,
+                place: Some(place),
+            };
+            return Ok(Some((work, attempt.input)));
+        }
+        Ok(None)
+    }
+
+    /// Waits before an attempt that follows futile ones: 2 s, then 8 s.
+    async fn pause(&self, futile: u64) {
+        let seconds = match futile {
+            0 | 1 => return,
+            2 => 2,
+            _ => 8,
+        };
+        tokio::select! {
+            () = time::sleep(Duration::from_secs(seconds)) => {}
+            () = self.shared.resting.cancelled() => {}
+        }
+    }
+
+    async fn next(&self, turn: &ClaimedTurn, state: &TurnState, principal: &Principal) -> Result<Next, StoreError> {
+        let end = |code, message: &str| Ok(Next::End(code, message.to_owned()));
+        let Some(id) = &turn.turn().agent else { return end("agent-gone", "The run names no agent.") };
+        let agent = match self.get(principal, id).await {
+            Ok((agent, _)) => agent,
+            Err(AgentError::NotFound(_)) => return end("agent-gone", "The agent of the run was removed."),
+            Err(error) => return Err(StoreError::Unavailable(error.to_string())),
+        };
+        let mut logged = Logged::default();
+        let from = turn.turn().attempt_seq;
+        turn.events(state, |seq, event| logged.observe(seq >= from, event)).await?;
+        let called = logged.said || turn.turn().called;
+        if called && agent.recovery == Recovery::None {
+            return end("agent-lost", "The server that ran the agent was lost, and the agent is called once at most.");
+        }
+        let Some(rebuilt) = self.rebuild(turn, state, principal, &logged.first).await? else {
+            return end("agent-lost", "The server that ran the agent was lost, and the input of the run cannot be read.");
+        };
+        if called && rebuilt.answers && !agent.tools_repeatable {
+            let message = "The server that ran the agent was lost after an interrupt was answered: what was approved may have \
+                           been done.";
+            return end("recovery-unsafe", message);
+        }
+        if !logged.calls.is_empty() && !agent.tools_repeatable {
+            let calls = logged.calls.iter().take(NAMED_CALLS).map(String::as_str).collect::<Vec<_>>().join(", ");
+            let message = format!("The server that ran the agent was lost after these tools were called: {calls}.");
+            return Ok(Next::End("recovery-unsafe", threadline_core::event::cut(message)));
+        }
+        let futile = turn.futile(false);
+        if turn.is_exhausted(futile) {
+            return end("recovery-exhausted", "The servers that ran the agent were lost again and again.");
+        }
+        let Rebuilt { input, answers, conversation } = rebuilt;
+        let events = if logged.said {
+            let now = match self.shared.service.projections.at(principal, turn.thread(), Some(state.tail), Some(state.epoch)).await {
+                Ok(projected) => projected.conversation.clone(),
+                Err(error) => return unprojected(error),
+            };
+            let next = NextAttempt {
+                number: turn.turn().attempt + 1,
+                reason: turn.turn().before.reason(),
+                superseded: (from, state.tail),
+            };
+            match superseding(next, &logged.open, now, &conversation) {
+                Ok(events) => Some(events),
+                Err(_) => return end("recovery-too-large", "The half answer cannot be taken back: the conversation is too large."),
+            }
+        } else {
+            None
+        };
+        let own = conversation.messages().filter(|message| matches!(message.role(), "user" | "tool"));
+        let client_messages = own.map(|message| message.id().to_owned()).collect();
+        Ok(Next::Attempt(Box::new(Attempt { agent, input, answers, client_messages, events, futile })))
+    }
+
+    /// The input that the agent was called with; `None` if it was not kept, or cannot be read.
+    async fn rebuild(
+        &self,
+        turn: &ClaimedTurn,
+        state: &TurnState,
+        principal: &Principal,
+        first: &[String],
+    ) -> Result<Option<Rebuilt>, StoreError> {
+        let Some(kept) = turn.input() else { return Ok(None) };
+        let at = state.run.first_seq - 1;
+        let before = match self.shared.service.projections.at(principal, turn.thread(), Some(at), Some(state.epoch)).await {
+            Ok(projected) => projected.conversation.clone(),
+            Err(ProjectionError::ConversationTooLarge) => return Ok(None),
+            Err(error) => return Err(StoreError::Unavailable(error.to_string())),
+        };
+        let attempt = turn.turn().attempt + 1;
+        let rebuilt = input::rebuilt(kept, attempt, turn.thread(), &turn.turn().run, before, first);
+        Ok(rebuilt.map(|mut rebuilt| {
+            rebuilt.input.thread_mark = Some(ThreadMark::of(&principal.project, turn.owner(), turn.thread()));
+            rebuilt
+        }))
+    }
+}
+
+fn unprojected(error: ProjectionError) -> Result<Next, StoreError> {
+    match error {
+        ProjectionError::ConversationTooLarge => {
+            Ok(Next::End("recovery-too-large", "The half answer cannot be taken back: the conversation is too large.".to_owned()))
+        }
+        error => Err(StoreError::Unavailable(error.to_string())),
+    }
+}
