@@ -114,7 +114,6 @@ pub fn agent_run(word: &str) -> StartRun {
     let message = json!({ "id": RunId::generate().to_string(), "role": "user", "content": word });
     StartRun {
         agent_id: Some("demo".into()),
-        lease_seconds: Some(LEASE.as_secs()),
         input: Some(json!({ "messages": [message] })),
         ..StartRun::default()
     }

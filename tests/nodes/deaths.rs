@@ -9,10 +9,33 @@ use std::{
 };
 
 use nix::sys::signal::Signal;
-use threadline_client::RunStatus;
+use threadline_client::{Client, RunStatus};
 use tokio::time::{self, Instant};
 
 use crate::cluster::*;
+
+/// By when a run whose node was lost is driven by another one: the age of a beat, and 3 s.
+const TAKEN_OVER: Duration = Duration::from_secs(4 + 3);
+
+/// The second attempt of a run has begun.
+async fn second_attempt(client: &Client, thread: &str, run: &str) {
+    eventually("another attempt", async || {
+        let now = client.run_record(thread, run).await.ok()?;
+        (now.attempt == 2).then_some(())
+    })
+    .await;
+}
+
+/// The second attempt has said some words.
+async fn speaks_again(reader: &mut Reader) {
+    let words = |seen: &[String]| {
+        let after = seen.iter().skip_while(|line| !line.contains("threadline.attempt"));
+        after.filter(|line| kind(line) == "TEXT_MESSAGE_CONTENT").count()
+    };
+    while words(&reader.seen) < 10 {
+        reader.reads(reader.seen.len() + 1).await;
+    }
+}
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_producer_continues_at_another_node_when_its_own_is_killed() {
@@ -40,7 +63,7 @@ async fn a_producer_continues_at_another_node_when_its_own_is_killed() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn runs_of_a_killed_node_are_ended_by_another() {
+async fn runs_of_a_killed_node_are_taken_over_or_ended_by_another() {
     let mut cluster = Cluster::start(2);
     let (a, b) = (cluster.client(0), cluster.client(1));
     make_thread(&a, "agent").await;
@@ -52,13 +75,21 @@ async fn runs_of_a_killed_node_are_ended_by_another() {
     in_time(PATIENCE, "the agent speaks", reader.reads(8)).await;
     cluster.nodes[0].kill();
     let killed = Instant::now();
-    for (thread, run) in [("agent", run.as_str()), ("producer", "r")] {
-        let record = in_time(ENDED, "another node ends it", ended(&b, thread, run)).await;
-        println!("{thread} was ended after {:?}", killed.elapsed());
-        assert_eq!((record.status, record.error_code.as_deref()), (RunStatus::Error, Some("lease-expired")));
-        let log = log(&b, thread).await;
-        assert_eq!(log.last().map(|line| kind(line)).as_deref(), Some("RUN_ERROR"));
-    }
+    let record = in_time(ENDED, "another node ends it", ended(&b, "producer", "r")).await;
+    assert_eq!((record.status, record.error_code.as_deref()), (RunStatus::Error, Some("lease-expired")));
+    assert_eq!(log(&b, "producer").await.last().map(|line| kind(line)).as_deref(), Some("RUN_ERROR"));
+    in_time(TAKEN_OVER, "another node takes it over", second_attempt(&b, "agent", &run)).await;
+    println!("the agent's run was taken over after {:?}", killed.elapsed());
+    in_time(PATIENCE, "the agent speaks again", speaks_again(&mut reader)).await;
+    b.stop("agent", &run).await.expect("stops");
+    let record = in_time(PATIENCE, "the answer ends", ended(&b, "agent", &run)).await;
+    assert_eq!((record.status, record.attempt), (RunStatus::Stopped, 2));
+    let log = log(&b, "agent").await;
+    let attempts = log.iter().filter(|line| line.contains("threadline.attempt")).count();
+    assert_eq!((attempts, log.last().map(|line| kind(line)).as_deref()), (1, Some("RUN_FINISHED")));
+    // Of the two attempts the conversation has the second.
+    let messages = b.messages("agent", None).await.expect("messages").messages;
+    assert_eq!(messages.iter().filter(|said| said["role"] == "assistant").count(), 1);
     // The thread is free, and its lock blocks no run.
     b.run("agent", options("next")).await.expect("starts").finish().await.expect("finishes");
 }
@@ -72,21 +103,23 @@ async fn a_node_that_was_paused_is_fenced_when_it_resumes() {
     let mut reader = Reader::open(&b, "t");
     in_time(PATIENCE, "the agent speaks", reader.reads(8)).await;
     cluster.nodes[0].signal(Signal::SIGSTOP);
-    let record = in_time(ENDED, "the other node ends it", ended(&b, "t", &run)).await;
-    assert_eq!(record.error_code.as_deref(), Some("lease-expired"));
-    let mut next = b.run("t", options("next")).await.expect("starts");
-    next.append(numbered(1..=3)).await.expect("appends");
-    let before = log(&b, "t").await.len();
-    // It wakes in the middle of a run that is not its own any more, with words of the old one in its hands.
+    in_time(TAKEN_OVER, "the other node takes it over", second_attempt(&b, "t", &run)).await;
+    // It wakes in the middle of an attempt that is not its own any more, with words of the old one in its hands.
     cluster.nodes[0].signal(Signal::SIGCONT);
-    time::sleep(Duration::from_secs(1)).await;
-    next.append(numbered(4..=6)).await.expect("still the only writer");
-    next.finish().await.expect("finishes");
+    in_time(PATIENCE, "the agent speaks again", speaks_again(&mut reader)).await;
+    b.stop("t", &run).await.expect("stops");
+    let record = in_time(PATIENCE, "the answer ends", ended(&b, "t", &run)).await;
+    assert_eq!((record.status, record.attempt), (RunStatus::Stopped, 2));
     let log = log(&b, "t").await;
-    assert_eq!(log.len(), before + 4);
-    assert!(log[before - 3..].iter().all(|line| line.starts_with("next ")), "nothing of the old run came in");
+    let at = log.iter().position(|line| line.contains("threadline.attempt")).expect("the second attempt");
+    // One whole answer of the demo, and nothing of the first attempt in it.
+    let after = |name: &str| log[at..].iter().filter(|line| kind(line) == name).count();
+    assert_eq!((after("TEXT_MESSAGE_START"), after("TEXT_MESSAGE_END"), after("RUN_FINISHED")), (1, 1, 1));
+    let mut next = b.run("t", options("next")).await.expect("starts");
+    next.append(numbered(1..=3)).await.expect("the only writer");
+    next.finish().await.expect("finishes");
     // And it serves again.
-    assert_eq!(self::log(&a, "t").await, log);
+    assert_eq!(self::log(&a, "t").await, self::log(&b, "t").await);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -127,9 +127,7 @@ async fn an_agents_run_outlives_a_short_outage_of_the_database() {
     let cluster = Cluster::over(postgres.fresh_database(), 1);
     let a = cluster.client(0);
     make_thread(&a, "t").await;
-    let mut start = agent_run("Hello");
-    start.lease_seconds = Some(30);
-    let run = a.start_run("t", &start).await.expect("starts").run.run_id;
+    let run = a.start_run("t", &agent_run("Hello")).await.expect("starts").run.run_id;
     time::sleep(Duration::from_millis(300)).await;
     postgres.kill();
     postgres.restart();

@@ -25,7 +25,7 @@ everywhere! {
             let run = &problem["run"];
             assert_eq!((&run["runId"], &run["agentId"], &problem["cursor"]), (&json!("r1"), &json!("a"), &json!(0)));
             assert_eq!(run["startedAt"], started["run"]["startedAt"]);
-            assert!(run["leaseUntil"].is_string(), "{problem}");
+            assert_eq!((&run["leaseUntil"], &run["driven"]), (&Value::Null, &json!(true)), "{problem}");
         }
         call.say(&said("m", "x")).await;
         call.finish(&[finished("r1")]).await;

@@ -10,7 +10,7 @@ use tokio::{
     time,
 };
 
-use super::{agent, ask, finished, said, user};
+use super::{agent, ask, ended, finished, said, user, whole};
 use crate::harness::{Backend, Options, Server, eventually, soon};
 
 const DELAY: Duration = Duration::from_secs(1);
@@ -117,7 +117,7 @@ async fn a_departing_node_starts_no_agent_and_lets_active_runs_end() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn runs_that_do_not_end_in_time_end_with_server_stopped() {
+async fn runs_that_do_not_end_in_time_are_handed_over() {
     let directory = tempfile::tempdir().expect("a directory");
     let times = DrainTimes { runs: Duration::from_millis(500), ..DrainTimes::default() };
     let options = Options { backend: Backend::Sqlite, ..departing(times) };
@@ -126,12 +126,15 @@ async fn runs_that_do_not_end_in_time_end_with_server_stopped() {
     dev.thread("t").await;
     let agent = agent(&dev).await;
     dev.post("/v1/threads/t/runs", ask("r", json!([user("u0", "hi")]))).await.ok(201);
-    let _call = agent.call().await;
+    let mut call = agent.call().await;
+    call.say(&said("a0", "half")[..2]).await;
     server.leave();
     soon(server.draining()).await;
     server.stop().await;
     let server = Server::in_directory(directory.path(), Options::new(Backend::Sqlite)).await;
-    let run = server.client().get("/v1/threads/t/runs/r").await.ok(200);
-    assert_eq!((&run["status"], &run["errorCode"]), (&json!("error"), &json!("server-stopped")));
+    let dev = server.client();
+    agent.call().await.finish(&whole("r", "a0", "all of it")).await;
+    let run = ended(&dev, "r").await;
+    assert_eq!((&run["status"], &run["attempt"]), (&json!("finished"), &json!(2)));
     server.stop().await;
 }

@@ -2,11 +2,11 @@
 
 use serde_json::json;
 
-use super::{agent, agui, ask, ended, finished, said, start, types_of, user, whole};
+use super::{agent, agent_that, agui, ask, ended, finished, said, start, types_of, user, whole};
 use crate::harness::{
     Backend, Options, Server, eventually, everywhere,
     http::{open, send},
-    number, soon,
+    soon, text,
 };
 
 everywhere! {
@@ -97,13 +97,13 @@ everywhere! {
 }
 
 #[tokio::test]
-async fn a_stopping_server_ends_every_driven_run_in_its_log() {
+async fn a_stopping_server_ends_the_runs_of_agents_that_are_called_once() {
     let directory = tempfile::tempdir().expect("a directory");
     let server = Server::in_directory(directory.path(), Options::new(Backend::Sqlite)).await;
     let dev = server.client();
     dev.thread("t").await;
     dev.thread("u").await;
-    let agent = agent(&dev).await;
+    let agent = agent_that(&dev, json!({ "recovery": "none" })).await;
     dev.post("/v1/threads/t/runs", ask("r", json!([user("u", "hi")]))).await.ok(201);
     let mut call = agent.call().await;
     call.say(&said("m", "one")[..2]).await;
@@ -130,22 +130,14 @@ async fn a_stopping_server_ends_every_driven_run_in_its_log() {
 }
 
 everywhere! {
-    async fn a_short_lease_is_kept_while_the_agent_thinks(server: |options| options.with_manual_clock()) {
+    async fn a_run_that_the_server_drives_takes_no_lease(server) {
         let dev = server.client();
         dev.thread("t").await;
-        let agent = agent(&dev).await;
+        let _agent = agent(&dev).await;
         let mut body = ask("r", json!([]));
         body["leaseSeconds"] = json!(1);
-        send(start(&dev, body)).await.ok(201);
-        let call = agent.call().await;
-        let begun = std::time::Instant::now();
-        let run = async || dev.get("/v1/threads/t/runs/r").await.ok(200);
-        let before = run().await["leaseUntil"].clone();
-        server.clock.advance(std::time::Duration::from_millis(900));
-        eventually("a sign of life", async || (run().await["leaseUntil"] != before).then_some(())).await;
-        assert!(begun.elapsed().as_secs() < 6, "a lease of 1 s needs a quicker beat: {:?}", begun.elapsed());
-        call.finish(&[finished("r")]).await;
-        let run = ended(&dev, "r").await;
-        assert_eq!((&run["status"], number(&run, "producerSeq")), (&json!("finished"), 2));
+        let problem = send(start(&dev, body)).await.problem(400, "invalid-request");
+        assert!(text(&problem, "detail").starts_with("leaseSeconds is not available with input"), "{problem}");
+        dev.get("/v1/threads/t/runs/r").await.problem(404, "run-not-found");
     }
 }

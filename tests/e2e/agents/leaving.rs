@@ -205,7 +205,7 @@ async fn a_draining_server_reports_how_its_driven_runs_ended() {
     let mut server = Server::start(Options::memory()).await;
     let dev = server.client();
     dev.thread("t").await;
-    let agent = agent_that(&dev, json!({ "onDisconnect": "stop" })).await;
+    let agent = agent_that(&dev, json!({ "onDisconnect": "stop", "recovery": "none" })).await;
     // Followers are disconnected; a pending request keeps the server in its drain.
     let response = open(agui(&dev, "r", json!([user("u", "hi")]))).await;
     let mut call = agent.call().await;

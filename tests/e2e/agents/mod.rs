@@ -16,6 +16,7 @@ mod interrupts;
 mod leaving;
 mod pace;
 mod projections;
+mod recovery;
 mod rules;
 mod waiting;
 

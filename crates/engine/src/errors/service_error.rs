@@ -56,7 +56,7 @@ pub enum ServiceError {
     #[error("the thread has no run with this ID")]
     RunNotFound,
     /// Another run holds the thread.
-    #[error("run {:?}{} holds the thread{}", .0.run.id.as_str(), .0.run.agent.as_ref().map_or_else(String::new, |agent| format!(" of agent {:?}", agent.as_str())), .0.run.lease_until.map_or_else(String::new, |until| format!(" until {until}")))]
+    #[error("run {:?}{} holds the thread{}", .0.run.id.as_str(), .0.run.agent.as_ref().map_or_else(String::new, |agent| format!(" of agent {:?}", agent.as_str())), .0.run.lease_until.filter(|_| !.0.run.driven).map_or_else(String::new, |until| format!(" until {until}")))]
     RunActive(Box<ActiveRun>),
     /// The run has ended, possibly by the server, and accepts no new events.
     #[error("run {:?} has ended and accepts no new events", .0.id.as_str())]
