@@ -6,7 +6,7 @@ ALTER TABLE runs ADD COLUMN attempt bigint;
 
 -- A driven turn can be taken over: the node that drives it (NULL: none), the fence of that driver, the number of its
 -- attempt and the seq of the attempt's first event, the number of attempts in a row that were lost without an event that is
--- kept, whether the agent was called, and the input that the agent is called with. A run that is active now has no input,
+-- kept, whether the agent was called, and the input that the agent is called with, sealed like a secret. A run that is active now has none,
 -- and ends with its lease.
 ALTER TABLE turns ADD COLUMN driven boolean NOT NULL DEFAULT FALSE;
 ALTER TABLE turns ADD COLUMN driver text COLLATE "C";
@@ -15,7 +15,7 @@ ALTER TABLE turns ADD COLUMN attempt bigint NOT NULL DEFAULT 1;
 ALTER TABLE turns ADD COLUMN attempt_seq bigint NOT NULL DEFAULT 0;
 ALTER TABLE turns ADD COLUMN futile bigint NOT NULL DEFAULT 0;
 ALTER TABLE turns ADD COLUMN called boolean NOT NULL DEFAULT FALSE;
-ALTER TABLE turns ADD COLUMN input bytea;
+ALTER TABLE turns ADD COLUMN input text;
 CREATE INDEX turns_driver ON turns (driver, key) WHERE driven AND check_at IS NOT NULL;
 
 -- A program before this step writes without these.

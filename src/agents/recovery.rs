@@ -11,7 +11,7 @@ use threadline_core::{
     limits::TURN_INTERVAL,
     projection::closing::OpenParts,
 };
-use threadline_engine::{ClaimedTurn, ProjectionError, StoreError, TurnState};
+use threadline_engine::{self as engine, ClaimedTurn, ProjectionError, StoreError, TurnState};
 use tokio::{sync::OwnedSemaphorePermit, time};
 
 use super::{
@@ -142,7 +142,13 @@ impl Agents {
             if tried == 0 {
                 self.pause(attempt.futile).await;
             }
-            let Some((right, run)) = turn.take(&state, attempt.events, attempt.futile).await? else { continue };
+            let Some(taken) = turn.take(&state, attempt.events, attempt.futile).await? else { continue };
+            let engine::NextAttempt { right, run, called } = taken;
+            // The driver before was perhaps alive when the turn was claimed, and has called the agent since.
+            if let Some((code, message)) = second_call(&attempt.agent, attempt.answers).filter(|_| called) {
+                let ended = right.fail(code.to_owned(), message.to_owned()).await;
+                return ended.map(|_| None).map_err(|error| StoreError::Unavailable(error.to_string()));
+            }
             let work = Work {
                 agents: self.clone(),
                 principal,
@@ -182,17 +188,15 @@ impl Agents {
         let mut logged = Logged::default();
         let from = turn.turn().attempt_seq;
         turn.events(state, |seq, event| logged.observe(seq >= from, event)).await?;
-        let called = logged.said || turn.turn().called;
-        if called && agent.recovery == Recovery::None {
-            return end("agent-lost", "The server that ran the agent was lost, and the agent is called once at most.");
-        }
         let Some(rebuilt) = self.rebuild(turn, state, principal, &logged.first).await? else {
-            return end("agent-lost", "The server that ran the agent was lost, and the input of the run cannot be read.");
+            return end(
+                "agent-lost",
+                "The server that ran the agent was lost, and the input of the run cannot be read.",
+            );
         };
-        if called && rebuilt.answers && !agent.tools_repeatable {
-            let message = "The server that ran the agent was lost after an interrupt was answered: what was approved may have \
-                           been done.";
-            return end("recovery-unsafe", message);
+        let called = logged.said || turn.turn().called;
+        if let Some((code, message)) = second_call(&agent, rebuilt.answers).filter(|_| called) {
+            return end(code, message);
         }
         if !logged.calls.is_empty() && !agent.tools_repeatable {
             let calls = logged.calls.iter().take(NAMED_CALLS).map(String::as_str).collect::<Vec<_>>().join(", ");
@@ -205,7 +209,13 @@ impl Agents {
         }
         let Rebuilt { input, answers, conversation } = rebuilt;
         let events = if logged.said {
-            let now = match self.shared.service.projections.at(principal, turn.thread(), Some(state.tail), Some(state.epoch)).await {
+            let now = match self
+                .shared
+                .service
+                .projections
+                .at(principal, turn.thread(), Some(state.tail), Some(state.epoch))
+                .await
+            {
                 Ok(projected) => projected.conversation.clone(),
                 Err(error) => return unprojected(error),
             };
@@ -216,7 +226,12 @@ impl Agents {
             };
             match superseding(next, &logged.open, now, &conversation) {
                 Ok(events) => Some(events),
-                Err(_) => return end("recovery-too-large", "The half answer cannot be taken back: the conversation is too large."),
+                Err(_) => {
+                    return end(
+                        "recovery-too-large",
+                        "The half answer cannot be taken back: the conversation is too large.",
+                    );
+                }
             }
         } else {
             None
@@ -236,11 +251,12 @@ impl Agents {
     ) -> Result<Option<Rebuilt>, StoreError> {
         let Some(kept) = turn.input() else { return Ok(None) };
         let at = state.run.first_seq - 1;
-        let before = match self.shared.service.projections.at(principal, turn.thread(), Some(at), Some(state.epoch)).await {
-            Ok(projected) => projected.conversation.clone(),
-            Err(ProjectionError::ConversationTooLarge) => return Ok(None),
-            Err(error) => return Err(StoreError::Unavailable(error.to_string())),
-        };
+        let before =
+            match self.shared.service.projections.at(principal, turn.thread(), Some(at), Some(state.epoch)).await {
+                Ok(projected) => projected.conversation.clone(),
+                Err(ProjectionError::ConversationTooLarge) => return Ok(None),
+                Err(error) => return Err(StoreError::Unavailable(error.to_string())),
+            };
         let attempt = turn.turn().attempt + 1;
         let rebuilt = input::rebuilt(kept, attempt, turn.thread(), &turn.turn().run, before, first);
         Ok(rebuilt.map(|mut rebuilt| {
@@ -250,11 +266,24 @@ impl Agents {
     }
 }
 
+/// End of a run whose agent was called, and must not be called a second time in silence: its code and message; `None` if the
+/// agent allows it.
+pub(super) fn second_call(agent: &Agent, answers: bool) -> Option<(&'static str, &'static str)> {
+    if agent.recovery == Recovery::None {
+        let message = "The server that ran the agent was lost, and the agent is called once at most.";
+        return Some(("agent-lost", message));
+    }
+    let message =
+        "The server that ran the agent was lost after an interrupt was answered: what was approved may have been done.";
+    (answers && !agent.tools_repeatable).then_some(("recovery-unsafe", message))
+}
+
 fn unprojected(error: ProjectionError) -> Result<Next, StoreError> {
     match error {
-        ProjectionError::ConversationTooLarge => {
-            Ok(Next::End("recovery-too-large", "The half answer cannot be taken back: the conversation is too large.".to_owned()))
-        }
+        ProjectionError::ConversationTooLarge => Ok(Next::End(
+            "recovery-too-large",
+            "The half answer cannot be taken back: the conversation is too large.".to_owned(),
+        )),
         error => Err(StoreError::Unavailable(error.to_string())),
     }
 }

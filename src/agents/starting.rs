@@ -137,7 +137,7 @@ impl Agents {
             agent: Some(agent.id.clone()),
             lease: None,
             epoch: request.epoch.or(Some(epoch)),
-            opening: Opening::Driven { first, input: Some(kept.into()) },
+            opening: Opening::Driven { first, input: Some(kept) },
         };
         let mut started = match service.runs.start_driven(principal, thread, start, tail).await {
             // The client asked for no epoch: the store has lost what was read.

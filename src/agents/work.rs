@@ -11,7 +11,7 @@ use threadline_engine::{DriveRight, Resent, WritePolicy, metrics::GaugeGuard};
 use tokio::sync::OwnedSemaphorePermit;
 use tracing::Instrument;
 
-use super::{Agents, drive::Drive, source::RunInput, span::agent_span};
+use super::{Agents, drive::Drive, recovery, source::RunInput, span::agent_span};
 
 /// An attempt of a run, before its driver.
 pub(super) struct Work {
@@ -48,7 +48,7 @@ impl Work {
                     return;
                 }
             };
-        if self.is_called_once() {
+        if recovery::second_call(&self.agent, self.answers).is_some() {
             match self.right.mark_called().await {
                 Ok(true) => {}
                 Ok(false) => return,
@@ -76,10 +76,5 @@ impl Work {
             right: self.right,
         };
         drive.run(stream, topic).await;
-    }
-
-    /// True if the agent must not be called again in silence: its effects may happen before it says anything.
-    fn is_called_once(&self) -> bool {
-        self.agent.recovery == Recovery::None || (self.answers && !self.agent.tools_repeatable)
     }
 }

@@ -119,6 +119,7 @@ contract! {
         a_node_claims_turns_of_its_own_that_it_has_lost
         a_takeover_displaces_the_driver_before
         a_takeover_needs_the_log_that_it_has_seen
+        a_takeover_tells_of_a_call_that_the_claim_did_not_see
         of_concurrent_takeovers_one_succeeds
         a_turn_ends_with_its_run
         nobody_writes_into_a_driven_run_without_the_fence_of_its_driver;

@@ -2,15 +2,14 @@
 
 use std::{sync::Arc, time::Duration};
 
-use bytes::Bytes;
 use tempfile::TempDir;
 use threadline_core::{
-    AgentId, Author, Clock, CreatedThread, Fence, ListOrder, NewEvents, NewThread, NodeId, ProjectId, ReadFrom, Run, RunId,
-    RunStatus, Seq, Thread, ThreadId, ThreadKey, Timestamp, UserId,
+    AgentId, Author, Clock, CreatedThread, Fence, ListOrder, NewEvents, NewThread, NodeId, ProjectId, ReadFrom, Run,
+    RunId, RunStatus, Seq, Thread, ThreadId, ThreadKey, Timestamp, UserId,
 };
 use threadline_store::{
-    Append, Appended, CloseOutcome, CloseWhen, Closing, Committed, Head, JobEnd, JobKind, ListThreads, NewTurn, Purging,
-    StartOutcome, StartRun, TransferStore, memory::MemoryStore, postgres::PgStore, sqlite::SqliteStore,
+    Append, Appended, CloseOutcome, CloseWhen, Closing, Committed, Head, JobEnd, JobKind, ListThreads, NewTurn,
+    Purging, StartOutcome, StartRun, TransferStore, memory::MemoryStore, postgres::PgStore, sqlite::SqliteStore,
 };
 
 use crate::backing::postgres::Postgres;
@@ -100,7 +99,7 @@ pub fn start_run(key: ThreadKey, run: &str) -> StartRun {
 
 /// Turn of a run that node 1 drives.
 pub fn turn() -> NewTurn {
-    NewTurn { driver: NodeId(1), input: Some(Bytes::from_static(b"input")) }
+    NewTurn { driver: NodeId(1), input: Some("input".to_owned()) }
 }
 
 pub fn closing(head: &Head, events: Option<NewEvents>) -> Closing {

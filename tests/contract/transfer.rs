@@ -64,8 +64,13 @@ async fn eventful(env: &Env, id: &str) -> ThreadKey {
     env.close(key, closing(&env.head(key).await, None)).await;
     assert!(abandoned.fence > fence);
     let used = ndjson("{\"type\":\"RUN_FINISHED\",\"usage\":[{\"model\":\"m\"}]}");
-    env.started(StartRun { events: Some(used), agent: Some(agent("a")), turn: Some(turn()), ..start_run(key, "whole") })
-        .await;
+    env.started(StartRun {
+        events: Some(used),
+        agent: Some(agent("a")),
+        turn: Some(turn()),
+        ..start_run(key, "whole")
+    })
+    .await;
     env.clock.advance(Duration::from_secs(1));
     let patch = ThreadPatch {
         name: Some(Some(("N \u{e9}".into(), NameSource::Title))),

@@ -26,7 +26,8 @@ async fn driven(env: &Env, id: &str, run: &str) -> (ThreadKey, Run, WriteFence) 
 }
 
 async fn begin(env: &Env, key: ThreadKey, run: &str) -> (Run, WriteFence) {
-    let start = StartRun { turn: Some(turn()), agent: Some(agent("a")), events: Some(events(1..=2)), ..start_run(key, run) };
+    let start =
+        StartRun { turn: Some(turn()), agent: Some(agent("a")), events: Some(events(1..=2)), ..start_run(key, run) };
     let started = env.started(start).await;
     assert!(started.run.driven && started.run.attempt == 1);
     (started.run, started.head.write_fence())
@@ -38,7 +39,7 @@ fn take(turn: &Turn, fence: WriteFence, tail: u64, node: u64) -> TakeTurn {
 }
 
 async fn taken(env: &Env, take: TakeTurn) -> Option<Committed> {
-    env.store.take_turn(take).await.expect("takes")
+    env.store.take_turn(take).await.expect("takes").map(|taken| taken.committed)
 }
 
 async fn write(env: &Env, key: ThreadKey, fence: WriteFence) -> bool {
@@ -60,7 +61,7 @@ pub async fn a_turn_that_is_given_up_is_claimed_once(env: Env) {
     assert!(found.is_empty());
     assert_eq!((turn.key, &turn.run, turn.before, turn.driver), (key, &run.id, Before::HandedOver, fence.driver));
     assert_eq!((turn.attempt, turn.attempt_seq, turn.futile, turn.called), (1, 3, 0, false));
-    assert_eq!((turn.input.as_deref(), turn.agent), (Some(&b"input"[..]), Some(agent("a"))));
+    assert_eq!((turn.input.as_deref(), turn.agent), (Some("input"), Some(agent("a"))));
     assert_eq!((turn.project, turn.user, turn.thread), (project(), user("u"), thread_id("t")));
     if env.dir.is_none() {
         assert!(claimed(&env, ClaimTurns { judges: false, ..claim(3) }).await.is_empty());
@@ -146,6 +147,15 @@ pub async fn a_takeover_needs_the_log_that_it_has_seen(env: Env) {
     assert!(taken(&env, take(&turn, head.write_fence(), 4, 3)).await.is_none(), "it has ended");
     assert_eq!(env.store.turns_of(NodeId(2)).await.expect("reads"), []);
     assert!(claimed(&env, ClaimTurns { own: vec![key], ..claim(2) }).await.is_empty());
+}
+
+pub async fn a_takeover_tells_of_a_call_that_the_claim_did_not_see(env: Env) {
+    let (key, run, fence) = driven(&env, "t", "r").await;
+    env.store.leave_turn(key, &run.id, fence.driver).await.expect("leaves");
+    let turn = claimed(&env, claim(2)).await.pop().expect("a turn");
+    assert!(env.store.mark_called(key, &run.id, fence.driver).await.expect("marks"), "the driver before is alive");
+    let taken = env.store.take_turn(take(&turn, fence, 2, 2)).await.expect("takes").expect("is taken");
+    assert_eq!((turn.called, taken.called), (false, true));
 }
 
 pub async fn of_concurrent_takeovers_one_succeeds(env: Env) {

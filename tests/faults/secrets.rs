@@ -154,6 +154,15 @@ async fn neither_the_files_nor_the_log_hold_a_secret() {
         };
         tokio::time::timeout(PATIENCE, over).await.unwrap_or_else(|_| panic!("{agent}: {}", server.said()));
     }
+    // The agent never answers, so that the input of its run is kept.
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let url = format!("http://{}/", silent.local_addr().expect("an address"));
+    operator.done(Method::PUT, "/v1/agents/silent", json!({ "url": url })).await;
+    ann.post("/v1/threads", json!({ "threadId": "thread-of-silent" })).await;
+    let forwarded = json!({ "token": planted("forwarded") });
+    let input = json!({ "messages": [{ "id": "m", "role": "user", "content": "Hello" }], "forwardedProps": forwarded });
+    let run = json!({ "runId": "r", "agentId": "silent", "input": input });
+    ann.post("/v1/threads/thread-of-silent/runs", run).await;
     let ticket = text(&ann.post("/v1/socket-tickets", json!({})).await, "ticket");
     let address = server.url.replace("http://", "ws://");
     let socket = connect_async(format!("{address}/v1/socket?ticket={ticket}")).await.expect("connects");
@@ -180,6 +189,7 @@ async fn neither_the_files_nor_the_log_hold_a_secret() {
         planted("query"),
         planted("openai"),
         planted("instructions"),
+        planted("forwarded"),
         fs::read_to_string(data.join("secret.key"))
             .expect("a key")
             .split_once(':')

@@ -112,11 +112,7 @@ pub fn options(run: &str) -> RunOptions {
 /// A run of the demo agent, which says what this word asks it for.
 pub fn agent_run(word: &str) -> StartRun {
     let message = json!({ "id": RunId::generate().to_string(), "role": "user", "content": word });
-    StartRun {
-        agent_id: Some("demo".into()),
-        input: Some(json!({ "messages": [message] })),
-        ..StartRun::default()
-    }
+    StartRun { agent_id: Some("demo".into()), input: Some(json!({ "messages": [message] })), ..StartRun::default() }
 }
 
 /// Events that carry their own numbers.

@@ -415,8 +415,7 @@ impl Agent {
     /// The next call, for a run that this starts.
     async fn call(&mut self, client: &Client, thread: &str) -> (String, mpsc::UnboundedSender<Value>) {
         make_thread(client, thread).await;
-        let start =
-            StartRun { agent_id: Some("told".into()), ..agent_run("Hello") };
+        let start = StartRun { agent_id: Some("told".into()), ..agent_run("Hello") };
         let run = client.start_run(thread, &start).await.expect("starts").run.run_id;
         (run, in_time(PATIENCE, "a call", self.calls.recv()).await.expect("a call"))
     }

@@ -86,7 +86,7 @@ pub use crate::{
         run_writer::{ReadEvents, Resent, RunWriter, Silence, SilentLease, WriteExit, WritePolicy},
         start::{Opening, StartRequest, StartedRun},
         submit::RunRef,
-        turns::{ClaimedTurn, TurnState},
+        turns::{ClaimedTurn, NextAttempt, TurnState},
     },
     store_status::StoreState,
     usecases::{

@@ -79,6 +79,6 @@ pub use transfer::{
     AnnotatedThread, ExportStore, FeedImage, MovedThread, Published, StagedPart, StagedRow, Staging, TransferStore,
 };
 pub use trash::{HoldStore, Restoration, RetentionHold, TrashStore};
-pub use turns::{Before, ClaimTurns, NewTurn, TakeTurn, Turn, TurnStore};
+pub use turns::{Before, ClaimTurns, NewTurn, TakeTurn, Taken, Turn, TurnStore};
 pub use usage::UsageStore;
 pub use verification::{KeyedTable, ListedThread, StoredEntry, VerifyStore};

@@ -5,7 +5,6 @@
 //! driver before: only [`TurnStore::take_turn`] gives the run another driver's fence, by compare-and-set on the head.
 
 use async_trait::async_trait;
-use bytes::Bytes;
 use threadline_core::{
     AgentId, DriverFence, NewEvents, NodeId, ProjectId, RunId, Seq, ThreadId, ThreadKey, UserId, WriteFence,
 };
@@ -17,8 +16,8 @@ use crate::{error::StoreResult, runs::Committed};
 pub struct NewTurn {
     /// Node that drives the run.
     pub driver: NodeId,
-    /// Input that the agent is called with, opaque to the store; `None` if it is not kept.
-    pub input: Option<Bytes>,
+    /// Input that the agent is called with, opaque to the store and stored like a secret; `None` if it is not kept.
+    pub input: Option<String>,
 }
 
 /// Claim of turns without a driver.
@@ -85,8 +84,8 @@ pub struct Turn {
     pub futile: u64,
     /// True if [`TurnStore::mark_called`] was committed for an attempt of the run.
     pub called: bool,
-    /// Input that the agent is called with; `None` if it is not kept.
-    pub input: Option<Bytes>,
+    /// Input that the agent is called with; `None` if it is not kept, or cannot be opened with the keys of this process.
+    pub input: Option<String>,
     /// Driver before the claim.
     pub before: Before,
 }
@@ -110,6 +109,15 @@ pub struct TakeTurn {
     pub futile: u64,
 }
 
+/// Effect of a takeover.
+#[derive(Debug, Clone)]
+pub struct Taken {
+    /// The run and the head, which has the fence of the new driver, and the events.
+    pub committed: Committed,
+    /// True if [`TurnStore::mark_called`] was committed before. A claim may not have seen it: the driver before was alive.
+    pub called: bool,
+}
+
 /// Turns of driven runs.
 #[async_trait]
 pub trait TurnStore: Send + Sync {
@@ -119,9 +127,9 @@ pub trait TurnStore: Send + Sync {
     /// Threads and runs whose turns a node drives.
     async fn turns_of(&self, node: NodeId) -> StoreResult<Vec<(ThreadKey, RunId)>>;
 
-    /// Begins the next attempt of a run under the fence of another driver, which the head of the answer has. `None`: the
-    /// head is not as expected, or a stop was requested, and nothing was changed.
-    async fn take_turn(&self, take: TakeTurn) -> StoreResult<Option<Committed>>;
+    /// Begins the next attempt of a run under the fence of another driver. `None`: the head is not as expected, or a stop
+    /// was requested, and nothing was changed.
+    async fn take_turn(&self, take: TakeTurn) -> StoreResult<Option<Taken>>;
 
     /// Notes that the agent is called. False if the run has another driver by now, or has ended.
     async fn mark_called(&self, key: ThreadKey, run: &RunId, driver: DriverFence) -> StoreResult<bool>;

@@ -5,7 +5,7 @@
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
-use threadline_core::{RunId, ThreadId, json, limits::MAX_BATCH_BYTES, projection::conversation::Conversation};
+use threadline_core::{RunId, ThreadId, json, projection::conversation::Conversation};
 
 use super::{
     given::{Believed, StateSource, rebuild},
@@ -15,9 +15,6 @@ use crate::agents::{
     client_input::Unknown,
     source::{AgentCall, RunInput, Trust},
 };
-
-/// zstd level: an input is written once, and rarely read.
-const LEVEL: i32 = 1;
 
 /// Parts of an input that the log does not have.
 #[derive(Debug, Serialize, Deserialize)]
@@ -52,8 +49,8 @@ pub struct Rebuilt {
     pub conversation: Conversation,
 }
 
-/// Bytes that keep an input. `from_log` is true if the log gives its messages; `answers`, if it answers an interrupt.
-pub fn keep(input: &RunInput, call: &AgentCall, from_log: bool, answers: bool) -> Vec<u8> {
+/// Text that keeps an input. `from_log` is true if the log gives its messages; `answers`, if it answers an interrupt.
+pub fn keep(input: &RunInput, call: &AgentCall, from_log: bool, answers: bool) -> String {
     let kept = Kept {
         key: call.key.clone(),
         parent_run_id: input.parent_run_id.clone(),
@@ -65,23 +62,21 @@ pub fn keep(input: &RunInput, call: &AgentCall, from_log: bool, answers: bool) -
         messages: (!from_log).then(|| input.messages.clone()),
         answers,
     };
-    // Neither step can fail: the texts are JSON, and the compressor has a buffer of the right size.
-    let text = serde_json::to_vec(&kept).unwrap_or_default();
-    zstd::bulk::compress(&text, LEVEL).unwrap_or_default()
+    // Serializing cannot fail: all parts are texts.
+    serde_json::to_string(&kept).unwrap_or_default()
 }
 
 /// Builds an input again from the conversation before its run and the first events of the run. `None` if what was kept, or the
 /// evidence, cannot be read.
 pub fn rebuilt(
-    kept: &[u8],
+    kept: &str,
     attempt: u64,
     thread: &ThreadId,
     run: &RunId,
     mut before: Conversation,
     events: &[String],
 ) -> Option<Rebuilt> {
-    let text = zstd::bulk::decompress(kept, 4 * MAX_BATCH_BYTES).ok()?;
-    let kept: Kept = serde_json::from_slice(&text).ok()?;
+    let kept: Kept = serde_json::from_str(kept).ok()?;
     let events: Vec<&str> = events.iter().map(String::as_str).collect();
     let evidence = evidence(events.get(..1)?)?;
     let new: Vec<&RawValue> = json::member(events[0], "input")

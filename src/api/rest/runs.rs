@@ -134,7 +134,9 @@ pub async fn start(
         start.run_id = if in_input { named } else { named.or(derived) };
         if start.input.is_some() {
             if start.lease_seconds.or(params.lease_seconds).is_some() {
-                return Err(Problem::invalid("leaseSeconds is not available with input: the server drives the run, and keeps it"));
+                return Err(Problem::invalid(
+                    "leaseSeconds is not available with input: the server drives the run, and keeps it",
+                ));
             }
             let request = AgentRequest {
                 agent: start.agent_id.or(params.agent_id),

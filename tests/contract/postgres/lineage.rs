@@ -107,8 +107,10 @@ async fn a_promoted_standby_that_lags_is_adopted_once_before_it_takes_a_write() 
     let append = fs::read_to_string(queries().join("append_one.sql")).expect("a file");
     let mut session = session(&pair.promoted()).await;
     execute(&mut session, &format!("PREPARE append AS {append}")).await;
-    let again =
-        format!("EXECUTE append (NULL, {}, {}, NULL, 1, 10000, '\\x7b7d', NULL, NULL, 0)", before.key.0, before.fence.0);
+    let again = format!(
+        "EXECUTE append (NULL, {}, {}, NULL, 1, 10000, '\\x7b7d', NULL, NULL, 0)",
+        before.key.0, before.fence.0
+    );
     let refused = session.execute(AssertSqlSafe(again.clone())).await.expect_err("refused");
     assert_eq!(refused.as_database_error().and_then(|error| error.code()).as_deref(), Some("TL001"), "{refused}");
 

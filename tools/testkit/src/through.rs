@@ -4,18 +4,19 @@ use std::{ops::Deref, time::Duration};
 
 use async_trait::async_trait;
 use threadline_core::{
-    AgentId, Annotation, ApiKey, AuditEntry, CreatedThread, Cutoff, Digest, DriverFence, Epoch, FeedHead, Fence, Footprint, KeyId,
-    KeyUse, NewAnnotation, NewThread, Node, NodeId, ProjectId, ReadFrom, Run, RunId, Seq, Thread, ThreadId, ThreadKey,
-    ThreadPatch, Timestamp, TrashPage, TrashPosition, Usage, UsageOwner, UserId,
+    AgentId, Annotation, ApiKey, AuditEntry, CreatedThread, Cutoff, Digest, DriverFence, Epoch, FeedHead, Fence,
+    Footprint, KeyId, KeyUse, NewAnnotation, NewThread, Node, NodeId, ProjectId, ReadFrom, Run, RunId, Seq, Thread,
+    ThreadId, ThreadKey, ThreadPatch, Timestamp, TrashPage, TrashPosition, Usage, UsageOwner, UserId,
 };
 use threadline_store::{
-    ActiveHead, ActiveRuns, AgentStore, AnnotationStore, Append, Appended, Beat, ClaimTurns, Claimed, CloseOutcome, CloseWhen,
-    Closing, Committed, CredentialStore, DigestKey, Durability, DynStore, ErasureStore, FeedPage, FeedStore, GenerationRecord,
-    Head, HeartbeatRequest, HoldStore, IdentityStore, IdlePage, IdlePlace, Job, JobEnd, JobKind, JobLevel, JobStore,
-    JobSubject, Lineage, LineageCause, LineageFence, LineageStore, ListThreads, LogPage, LogStore, Named, NewBeat,
-    NodeStore, Packing, Purging, PutJob, Renewal, Renewed, Restoration, RetentionHold, RunStore, SecretForm,
-    SecretName, SecretStore, Snapshot, SnapshotStore, StartOutcome, StartRun, StatusStore, StopOutcome, StoreClock,
-    StoreResult, StoreStatus, StoredProject, TakeTurn, ThreadPage, ThreadStore, TrashStore, Turn, TurnStore, Unprojected, UsageStore,
+    ActiveHead, ActiveRuns, AgentStore, AnnotationStore, Append, Appended, Beat, ClaimTurns, Claimed, CloseOutcome,
+    CloseWhen, Closing, CredentialStore, DigestKey, Durability, DynStore, ErasureStore, FeedPage, FeedStore,
+    GenerationRecord, Head, HeartbeatRequest, HoldStore, IdentityStore, IdlePage, IdlePlace, Job, JobEnd, JobKind,
+    JobLevel, JobStore, JobSubject, Lineage, LineageCause, LineageFence, LineageStore, ListThreads, LogPage, LogStore,
+    Named, NewBeat, NodeStore, Packing, Purging, PutJob, Renewal, Renewed, Restoration, RetentionHold, RunStore,
+    SecretForm, SecretName, SecretStore, Snapshot, SnapshotStore, StartOutcome, StartRun, StatusStore, StopOutcome,
+    StoreClock, StoreResult, StoreStatus, StoredProject, TakeTurn, Taken, ThreadPage, ThreadStore, TrashStore, Turn,
+    TurnStore, Unprojected, UsageStore,
 };
 
 /// A call of the store.
@@ -175,7 +176,7 @@ impl<P: Pass> TurnStore for Through<P> {
     async fn turns_of(&self, node: NodeId) -> StoreResult<Vec<(ThreadKey, RunId)>> {
         self.pass.pass(of("turns_of", None), self.inner.turns_of(node)).await
     }
-    async fn take_turn(&self, take: TakeTurn) -> StoreResult<Option<Committed>> {
+    async fn take_turn(&self, take: TakeTurn) -> StoreResult<Option<Taken>> {
         self.pass.pass(of("take_turn", take.key), self.inner.take_turn(take)).await
     }
     async fn mark_called(&self, key: ThreadKey, run: &RunId, driver: DriverFence) -> StoreResult<bool> {

@@ -27,7 +27,6 @@ use std::{
 pub use histogram::Histogram;
 pub use http::Http;
 pub use lineage::LineageCounts;
-pub use takeovers::Takeovers;
 use process::Process;
 use prometheus_client::{
     encoding::text,
@@ -37,6 +36,7 @@ use prometheus_client::{
 pub use register::GaugeGuard;
 use register::Register;
 pub use snapshot::GaugeSnapshot;
+pub use takeovers::Takeovers;
 
 /// Media type of [`Metrics::text`].
 pub const MEDIA_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";

@@ -9,8 +9,8 @@ use std::{
 use threadline_core::{
     Clock, Generation, Node, NodeId, Timestamp,
     limits::{
-        CLOCK_ERROR, DRIVER_TTL, MAX_LISTED_NODES, NODE_BEAT_TIMEOUT, NODE_RETENTION, NODE_TTL, READY_BEAT_AGE, READY_TIMEOUT,
-        TIMER_DELAY,
+        CLOCK_ERROR, DRIVER_TTL, MAX_LISTED_NODES, NODE_BEAT_TIMEOUT, NODE_RETENTION, NODE_TTL, READY_BEAT_AGE,
+        READY_TIMEOUT, TIMER_DELAY,
     },
 };
 use threadline_store::{Beat, DynStore, LineageCause, NewBeat, StoreError};
@@ -109,7 +109,8 @@ struct Pulse {
 }
 
 impl Pulse {
-    const NEW: Self = Self { acknowledged: None, measure: None, in_a_row: 0, in_time_since: None, failure: None, lost: false };
+    const NEW: Self =
+        Self { acknowledged: None, measure: None, in_a_row: 0, in_time_since: None, failure: None, lost: false };
 
     /// True if the beats of this node came in time for so long that an old beat of another node is that node's own fault.
     fn may_judge(&self, now: Instant) -> bool {

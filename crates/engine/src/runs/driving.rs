@@ -90,7 +90,14 @@ impl fmt::Debug for DriveRight {
 
 impl DriveRight {
     /// Right of the first driver, granted with the start of the run.
-    pub(crate) fn first(runs: Runs, principal: Principal, thread: &ThreadRef, run: RunId, fence: DriverFence, held: HeldTurn) -> Self {
+    pub(crate) fn first(
+        runs: Runs,
+        principal: Principal,
+        thread: &ThreadRef,
+        run: RunId,
+        fence: DriverFence,
+        held: HeldTurn,
+    ) -> Self {
         let handle = RunHandle { runs, writer: Writer::Driver(fence), principal, thread: thread.id.clone(), run };
         Self { handle, key: thread.key, attempt: 1, fence, _held: Arc::new(held) }
     }

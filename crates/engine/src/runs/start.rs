@@ -2,7 +2,6 @@
 
 use std::{sync::Arc, time::Duration};
 
-use bytes::Bytes;
 use threadline_core::{
     AgentId, Author, Epoch, NewEvents, Principal, Run, RunId, Scope, Seq, ThreadId, UserId,
     limits::{COMPLETE_RUN_WAIT, DRIVEN_LEASE},
@@ -54,7 +53,7 @@ pub enum Opening {
         first: NewEvents,
         /// Input with which the agent is called, opaque to the engine, for the node that takes the run over; `None` if it is
         /// not kept.
-        input: Option<Bytes>,
+        input: Option<String>,
     },
     /// All events of the run. Events without a terminal event are closed by RUN_FINISHED. Waits up to
     /// [`COMPLETE_RUN_WAIT`] while another run is active.
@@ -293,7 +292,11 @@ impl Runs {
     ) -> Result<StartAttempt<(StartedRun, Head)>, StartError> {
         let mut closing = None;
         let asked_by = principal.author();
-        let author = request.agent.as_ref().filter(|_| request.opening.is_driven()).map_or_else(|| asked_by.clone(), Author::agent);
+        let author = request
+            .agent
+            .as_ref()
+            .filter(|_| request.opening.is_driven())
+            .map_or_else(|| asked_by.clone(), Author::agent);
         for _ in 0..START_TRIES {
             let predecessor_end = closing.as_ref().map(PredecessorEnd::of);
             let start = StartRun {

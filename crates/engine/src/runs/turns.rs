@@ -9,12 +9,11 @@ use std::{
     time::Duration,
 };
 
-use bytes::Bytes;
 use threadline_core::{
     Epoch, NewEvents, NodeId, Principal, ReadFrom, Run, RunId, Seq, ThreadId, ThreadKey, UserId, WriteFence,
     limits::MAX_FUTILE_ATTEMPTS,
 };
-use threadline_store::{Before, ClaimTurns, StoreError, TakeTurn, Turn};
+use threadline_store::{Before, ClaimTurns, StoreError, TakeTurn, Taken, Turn};
 use tokio::time::Instant;
 
 use crate::{
@@ -101,6 +100,17 @@ pub struct ClaimedTurn {
     held: Option<HeldTurn>,
 }
 
+/// The next attempt of a run, in the hands of this node.
+#[derive(Debug)]
+pub struct NextAttempt {
+    /// Right to write into the run.
+    pub right: DriveRight,
+    /// The run, with the events that supersede the attempt before.
+    pub run: Run,
+    /// True if the driver before noted a call of the agent, perhaps after the claim.
+    pub called: bool,
+}
+
 /// The run of a claimed turn, as it is now.
 #[derive(Debug, Clone)]
 pub struct TurnState {
@@ -150,8 +160,8 @@ impl ClaimedTurn {
     }
 
     /// Input that was kept for the agent.
-    pub fn input(&self) -> Option<&Bytes> {
-        self.turn.input.as_ref()
+    pub fn input(&self) -> Option<&str> {
+        self.turn.input.as_deref()
     }
 
     /// The driver's principal: whatever happens to the credential that asked for the run, the run goes on.
@@ -208,7 +218,7 @@ impl ClaimedTurn {
         state: &TurnState,
         events: Option<NewEvents>,
         futile: u64,
-    ) -> Result<Option<(DriveRight, Run)>, StoreError> {
+    ) -> Result<Option<NextAttempt>, StoreError> {
         let deps = &self.runs.deps;
         let take = TakeTurn {
             key: self.turn.key,
@@ -219,14 +229,14 @@ impl ClaimedTurn {
             events,
             futile,
         };
-        let Some(taken) = deps.store.take_turn(take).await? else { return Ok(None) };
+        let Some(Taken { committed: taken, called }) = deps.store.take_turn(take).await? else { return Ok(None) };
         let (head, slice) = (&taken.head, &taken.slice);
         let thread = self.thread_ref(head.epoch);
         deps.listeners.committed(&Commit { thread: &thread, head, slice, row: RowChange::Changed });
         deps.metrics.takeovers.count(self.turn.before);
         let Some(held) = self.held.take() else { return Ok(None) };
         let right = DriveRight::taken(self.runs.clone(), self.principal(), &self.turn, head.driver, held);
-        Ok(Some((right, taken.run)))
+        Ok(Some(NextAttempt { right, run: taken.run, called }))
     }
 
     /// Ends the run with an error.

@@ -30,8 +30,8 @@
 -- $27 author text
 -- $28 asked_by text
 -- $29 closing_driver bigint: fence of the driver of the run to close, or NULL
--- $30 input bytea: that the agent of the run is called with, or NULL
--- example: NULL, 1, 'r', NULL, 30000, 0, NULL, NULL, NULL, NULL, NULL, NULL, 0, NULL, NULL, NULL, '{}', '{}', '{}', '{}', NULL, '0123456789abcdef', '{}', NULL, 0, 660000, 'agent:a', 'user:u', NULL, '\x7b7d'
+-- $30 input text: that the agent of the run is called with, sealed, or NULL
+-- example: NULL, 1, 'r', NULL, 30000, 0, NULL, NULL, NULL, NULL, NULL, NULL, 0, NULL, NULL, NULL, '{}', '{}', '{}', '{}', NULL, '0123456789abcdef', '{}', NULL, 0, 660000, 'agent:a', 'user:u', NULL, '{}'
 
 WITH
 -- <fragment clock>
@@ -101,7 +101,7 @@ c AS MATERIALIZED (
     key, run, project, user_id, agent, at, check_at, driven, driver, driver_fence, attempt_seq, input
   )
   SELECT up.key, up.run, t.project, t.user_id, $4, up.now, up.lease_until, $22 IS NOT NULL, $22, up.driver_fence,
-    up.tail + 1, $30::bytea
+    up.tail + 1, $30::text
   FROM up
   CROSS JOIN touched t
   WHERE up.active

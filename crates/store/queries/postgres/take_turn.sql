@@ -58,8 +58,9 @@ c AS MATERIALIZED (
     futile = $13::bigint
   FROM up
   WHERE t.key = $2 AND t.run = $3
+  RETURNING t.called
 )
-SELECT h.at,
+SELECT mine.called, h.at,
   -- <fragment head_columns>
   h.key, h.epoch, h.tail, h.fence, h.driver_fence, CASE WHEN h.active THEN h.run END, h.producer_seq, h.lease_until,
   h.stop_at, h.finishing, h.generation, h.prior_epoch, h.prior_tail
@@ -71,3 +72,4 @@ SELECT h.at,
   -- </fragment>
 FROM up h
 CROSS JOIN begun r
+CROSS JOIN mine

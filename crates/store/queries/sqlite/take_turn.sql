@@ -1,4 +1,5 @@
--- Gives the active run another driver, inside a transaction that has found the head as expected.
+-- Gives the active run another driver, inside a transaction that has found the head as expected. Answers whether the agent
+-- was called.
 -- Caller: take in src/sqlite/turns.rs
 -- ?1 key integer
 -- ?2 run text: id of the run
@@ -19,3 +20,4 @@ UPDATE runs SET attempt = coalesce(attempt, 1) + 1 WHERE key = ?1 AND fence = ?3
 UPDATE threads SET version = version + 1 WHERE key = ?1;
 UPDATE turns SET driver = ?9, driver_fence = ?8, attempt = attempt + 1, attempt_seq = ?5 + 1, futile = ?10
 WHERE key = ?1 AND run = ?2
+RETURNING called

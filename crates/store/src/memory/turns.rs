@@ -1,11 +1,10 @@
 //! Turns of driven runs.
 
 use async_trait::async_trait;
-use bytes::Bytes;
 use threadline_core::{DriverFence, NodeId, RunId, Seq, ThreadKey, limits::DRIVER_TTL};
 
 use super::{MemoryStore, Row};
-use crate::{Before, ClaimTurns, Committed, NewTurn, StoreResult, TakeTurn, Turn, TurnStore};
+use crate::{Before, ClaimTurns, Committed, NewTurn, StoreResult, TakeTurn, Taken, Turn, TurnStore};
 
 /// Turn of an active run that the server drives. The run has the number of the attempt, the row the driver's fence.
 #[derive(Debug, Clone)]
@@ -14,7 +13,7 @@ pub(super) struct Driven {
     attempt_seq: Seq,
     futile: u64,
     called: bool,
-    input: Option<Bytes>,
+    input: Option<String>,
 }
 
 impl Driven {
@@ -84,11 +83,12 @@ impl TurnStore for MemoryStore {
 
     async fn turns_of(&self, node: NodeId) -> StoreResult<Vec<(ThreadKey, RunId)>> {
         let state = self.state();
-        let driven = state.threads.iter().filter(|(_, row)| row.turn.as_ref().is_some_and(|turn| turn.driver == Some(node)));
+        let driven =
+            state.threads.iter().filter(|(_, row)| row.turn.as_ref().is_some_and(|turn| turn.driver == Some(node)));
         Ok(driven.filter_map(|(key, row)| Some((*key, row.active()?.id.clone()))).collect())
     }
 
-    async fn take_turn(&self, take: TakeTurn) -> StoreResult<Option<Committed>> {
+    async fn take_turn(&self, take: TakeTurn) -> StoreResult<Option<Taken>> {
         let now = self.clock.now();
         let state = &mut *self.state();
         let Some(row) = state.threads.get_mut(&take.key) else { return Ok(None) };
@@ -101,15 +101,17 @@ impl TurnStore for MemoryStore {
         let slice = take.events.as_ref().map(|events| row.push(events, now)).unwrap_or_default();
         row.attempt_begins();
         row.thread.version += 1;
+        let mut called = false;
         if let Some(turn) = &mut row.turn {
             (turn.driver, turn.futile) = (Some(take.driver), take.futile);
+            called = turn.called;
         }
         let lease = row.lease;
         let Some(run) = row.runs.get_mut(&take.fence.run) else { return Ok(None) };
         run.attempt += 1;
         run.lease_until = run.lease_until.max(Some(now.plus(lease)));
         let run = run.clone();
-        Ok(Some(Committed { run, head: row.head(), slice }))
+        Ok(Some(Taken { committed: Committed { run, head: row.head(), slice }, called }))
     }
 
     async fn mark_called(&self, key: ThreadKey, run: &RunId, driver: DriverFence) -> StoreResult<bool> {

@@ -2,7 +2,9 @@
 
 use sqlx::{AssertSqlSafe, Executor, PgConnection, Row};
 
-use super::{OpenError, PgStore, address::Address, append, feed, log, nodes, runs, seal, start, tables, threads, turns};
+use super::{
+    OpenError, PgStore, address::Address, append, feed, log, nodes, runs, seal, start, tables, threads, turns,
+};
 use crate::sql::tables::{credentials, identity, snapshots, usage};
 
 /// The hot statements, by name.

@@ -17,7 +17,8 @@ use super::{
 };
 use crate::{
     ActiveHead, ActiveRuns, Claimed, CloseOutcome, CloseWhen, Closing, HeartbeatRequest, Renewal, Renewed, RunStore,
-    StartOutcome, StartRun, StopOutcome, StoreError, StoreResult, sql::pages,
+    StartOutcome, StartRun, StopOutcome, StoreError, StoreResult,
+    sql::{pages, turns},
 };
 
 pub(super) const BY_ID: &str = text_of(include_str!("../../queries/postgres/run_by_id.sql"));
@@ -71,7 +72,8 @@ impl PgStore {
 
 #[async_trait]
 impl RunStore for PgStore {
-    async fn start(&self, start: StartRun) -> StoreResult<StartOutcome> {
+    async fn start(&self, mut start: StartRun) -> StoreResult<StartOutcome> {
+        turns::seal(&self.inner.secrets, &mut start)?;
         self.start_run(&start).await
     }
 

@@ -39,7 +39,11 @@ pub(super) fn count(events: Option<&NewEvents>) -> i64 {
 }
 
 /// Events that a commit put into the log: the older run's events, then the newer one's.
-pub(super) fn slice(head: &Head, at: Timestamp, parts: [(Option<&NewEvents>, Option<&RunId>); 2]) -> StoreResult<LogSlice> {
+pub(super) fn slice(
+    head: &Head,
+    at: Timestamp,
+    parts: [(Option<&NewEvents>, Option<&RunId>); 2],
+) -> StoreResult<LogSlice> {
     let events: u64 = parts.iter().filter_map(|(events, _)| *events).map(|events| events.count() as u64).sum();
     let mut first_seq = (head.tail + 1).checked_sub(events).ok_or_else(|| corrupt("a tail below its own events"))?;
     let mut slice = LogSlice::default();
@@ -113,7 +117,7 @@ impl PgStore {
             .bind(start.author.as_ref().map(Author::as_str))
             .bind(start.asked_by.as_ref().map(Author::as_str))
             .bind(closing.map(|closing| closing.fence.driver.0))
-            .bind(start.turn.as_ref().and_then(|turn| turn.input.as_ref()).map(|input| input.to_vec()));
+            .bind(start.turn.as_ref().and_then(|turn| turn.input.as_deref()));
         let rows = match self.write_once(statement).await {
             // Another start of the same id was first.
             Err(failure) if failure.kind == Kind::Duplicate => return Ok(None),

@@ -10,7 +10,7 @@ use super::{
     rows::{self, Columns, text_of},
     start::{committed, count, slice},
 };
-use crate::{ClaimTurns, Committed, StoreResult, TakeTurn, Turn, TurnStore, sql::turns};
+use crate::{ClaimTurns, Committed, StoreResult, TakeTurn, Taken, Turn, TurnStore, sql::turns};
 
 pub(super) const CLAIM: &str = text_of(include_str!("../../queries/postgres/claim_turns.sql"));
 pub(super) const TAKE: &str = text_of(include_str!("../../queries/postgres/take_turn.sql"));
@@ -25,14 +25,14 @@ impl TurnStore for PgStore {
             .bind(rows::millis(DRIVER_TTL))
             .bind(claim.own.iter().map(|key| key.0).collect::<Vec<_>>())
             .bind(rows::limit(claim.limit));
-        turns::claimed(&self.write(statement).await?, claim.node)
+        turns::claimed(&self.write(statement).await?, claim.node, &self.inner.secrets)
     }
 
     async fn turns_of(&self, node: NodeId) -> StoreResult<Vec<(ThreadKey, RunId)>> {
         turns::driven(&self.read_rows(query(turns::OF).bind(node.to_string())).await?)
     }
 
-    async fn take_turn(&self, take: TakeTurn) -> StoreResult<Option<Committed>> {
+    async fn take_turn(&self, take: TakeTurn) -> StoreResult<Option<Taken>> {
         let events = take.events.as_ref();
         let mut pieces = Pieces::default();
         if let Some(events) = events {
@@ -54,9 +54,11 @@ impl TurnStore for PgStore {
             .bind(rows::to_i64(take.futile));
         let rows = self.write(statement).await?;
         let Some(row) = rows.first() else { return Ok(None) };
-        let (head, run, at) = committed(Columns::new(row))?;
+        let mut columns = Columns::new(row);
+        let called = columns.flag()?;
+        let (head, run, at) = committed(columns)?;
         let slice = slice(&head, at, [(None, None), (events, Some(&run.id))])?;
-        Ok(Some(Committed { run, head, slice }))
+        Ok(Some(Taken { committed: Committed { run, head, slice }, called }))
     }
 
     async fn mark_called(&self, key: ThreadKey, run: &RunId, driver: DriverFence) -> StoreResult<bool> {

@@ -86,8 +86,11 @@ mod tests {
         for (name, text) in writing {
             // Each of the two changes one column, on which no other statement relies: when the reaper looks, and who drives.
             let column = |file: &str, column: &str| {
-                let changes = text.split("UPDATE turns").skip(1).map(|rest| rest.trim_start_matches(" AS t").trim_start());
-                name.ends_with(file) && changes.clone().count() == 1 && changes.clone().all(|text| text.starts_with(column))
+                let changes =
+                    text.split("UPDATE turns").skip(1).map(|rest| rest.trim_start_matches(" AS t").trim_start());
+                name.ends_with(file)
+                    && changes.clone().count() == 1
+                    && changes.clone().all(|text| text.starts_with(column))
             };
             let alone = column("/claim_due.sql", "SET check_at =") || column("/claim_turns.sql", "SET driver =");
             assert!(writes(&text, "heads") || alone, "{name} changes turns without their head");

@@ -14,6 +14,11 @@ pub(crate) fn of_project(project: &str) -> Place<'_> {
     Place { table: "projects", project, row: "", column: "secrets" }
 }
 
+/// Place of the input of a driven run.
+pub(crate) fn of_turn(turn: &str) -> Place<'_> {
+    Place { table: "turns", project: "", row: turn, column: "input" }
+}
+
 /// Place of an agent's definition.
 pub(crate) fn of_agent<'a>(project: &'a str, agent: &'a str) -> Place<'a> {
     Place { table: "agents", project, row: agent, column: "definition" }

@@ -1,22 +1,48 @@
 //! Rows of turns.
 
-use bytes::Bytes;
 use threadline_core::{AgentId, DriverFence, NodeId, ProjectId, RunId, ThreadId, ThreadKey, UserId};
 
 use super::{
     columns::{Cells, Columns},
     pages::each,
+    secrets::{Secrets, of_turn},
 };
-use crate::{Before, StoreResult, Turn};
+use crate::{Before, StartRun, StoreResult, Turn};
 
 /// The statements, the same on both databases but for their parameters.
 pub(crate) const OF: &str = "\
     SELECT key, run FROM turns WHERE driver = $1 AND driven = TRUE AND check_at IS NOT NULL ORDER BY key";
-pub(crate) const MARK: &str = "UPDATE turns SET called = TRUE WHERE key = $1 AND run = $2 AND driver_fence = $3 RETURNING key";
+pub(crate) const MARK: &str =
+    "UPDATE turns SET called = TRUE WHERE key = $1 AND run = $2 AND driver_fence = $3 RETURNING key";
 pub(crate) const LEAVE: &str = "UPDATE turns SET driver = NULL WHERE key = $1 AND run = $2 AND driver_fence = $3";
 
+/// Seals the input of a driven run before its start is stored.
+pub(crate) fn seal(secrets: &Secrets, start: &mut StartRun) -> StoreResult<()> {
+    if let Some(input) = start.turn.as_mut().and_then(|turn| turn.input.as_mut()) {
+        *input = secrets.seal(of_turn(&place(start.key, &start.run)), input)?;
+    }
+    Ok(())
+}
+
+/// Row of a turn, as the place of its input names it.
+fn place(key: ThreadKey, run: &RunId) -> String {
+    format!("{}/{run}", key.0)
+}
+
 /// Claimed turns. Each row ends with the driver before.
-pub(crate) fn claimed<R: Cells>(rows: &[R], node: NodeId) -> StoreResult<Vec<Turn>> {
+pub(crate) fn claimed<R: Cells>(rows: &[R], node: NodeId, secrets: &Secrets) -> StoreResult<Vec<Turn>> {
+    let mut turns = read(rows, node)?;
+    for turn in &mut turns {
+        let opened = turn.input.take().map(|stored| secrets.open(of_turn(&place(turn.key, &turn.run)), &stored));
+        turn.input = opened.transpose().unwrap_or_else(|error| {
+            tracing::error!(%error, run = %turn.run, thread = %turn.thread, "cannot open the input of a run");
+            None
+        });
+    }
+    Ok(turns)
+}
+
+fn read<R: Cells>(rows: &[R], node: NodeId) -> StoreResult<Vec<Turn>> {
     let node = node.to_string();
     each(rows, |columns| {
         Ok(Turn {
@@ -31,7 +57,7 @@ pub(crate) fn claimed<R: Cells>(rows: &[R], node: NodeId) -> StoreResult<Vec<Tur
             attempt_seq: columns.count()?,
             futile: columns.count()?,
             called: columns.flag()?,
-            input: columns.maybe_bytes()?.map(Bytes::from),
+            input: columns.maybe_text()?,
             before: match columns.maybe_text()? {
                 None => Before::HandedOver,
                 Some(before) if before == node => Before::TaskLost,

@@ -22,7 +22,7 @@ use super::{
 use crate::{
     ActiveHead, ActiveRuns, Claimed, CloseOutcome, CloseWhen, Closing, Committed, Head, HeartbeatRequest, Renewal,
     Renewed, RunStore, StartOutcome, StartRun, StopOutcome, StoreResult,
-    sql::{append::End, pages},
+    sql::{self, append::End, pages},
 };
 
 const BY_ID: &str = text_of(include_str!("../../queries/sqlite/run_by_id.sql"));
@@ -233,7 +233,8 @@ async fn close(
 
 #[async_trait]
 impl RunStore for SqliteStore {
-    async fn start(&self, run: StartRun) -> StoreResult<StartOutcome> {
+    async fn start(&self, mut run: StartRun) -> StoreResult<StartOutcome> {
+        sql::turns::seal(&self.inner.secrets, &mut run)?;
         let clock = self.inner.clock.clone();
         self.transact(move |connection| Box::pin(async move { start(connection, run, clock.now()).await })).await
     }

@@ -9,10 +9,10 @@ use super::{
     SqliteStore,
     append::{self, Entry},
     fetch::{self, Work},
-    rows::{self, text_of},
+    rows::{self, Columns, text_of},
     runs::{ACTIVE, look},
 };
-use crate::{ClaimTurns, Committed, Head, NewTurn, StoreResult, TakeTurn, Turn, TurnStore, sql::turns};
+use crate::{ClaimTurns, Committed, Head, NewTurn, StoreResult, TakeTurn, Taken, Turn, TurnStore, sql::turns};
 
 const CLAIM: &str = text_of(include_str!("../../queries/sqlite/claim_turns.sql"));
 pub(super) const TAKE: &str = text_of(include_str!("../../queries/sqlite/take_turn.sql"));
@@ -28,16 +28,18 @@ pub(super) async fn drive(connection: &mut SqliteConnection, head: &Head, run: &
         .bind(turn.driver.to_string())
         .bind(head.driver.0)
         .bind(rows::to_i64(head.tail + 1))
-        .bind(turn.input.map(|input| input.to_vec()))
+        .bind(turn.input)
         .bind(head.key.0)
         .bind(run.id.as_str());
     fetch::run(connection, drive).await
 }
 
-async fn take(connection: &mut SqliteConnection, take: TakeTurn, now: Timestamp) -> Work<Option<Committed>> {
+async fn take(connection: &mut SqliteConnection, take: TakeTurn, now: Timestamp) -> Work<Option<Taken>> {
     let found = look(connection, query(ACTIVE).bind(take.key.0)).await?;
     let Some((mut head, Some(mut run), newest)) = found else { return Ok(None) };
-    let Some(active) = head.active.as_mut().filter(|active| active.stop_requested_at.is_none()) else { return Ok(None) };
+    let Some(active) = head.active.as_mut().filter(|active| active.stop_requested_at.is_none()) else {
+        return Ok(None);
+    };
     let events = take.events.as_ref();
     let count = events.map_or(0, |events| events.count() as u64);
     active.producer_seq += count;
@@ -60,7 +62,8 @@ async fn take(connection: &mut SqliteConnection, take: TakeTurn, now: Timestamp)
         .bind(head.driver.0)
         .bind(take.driver.to_string())
         .bind(rows::to_i64(take.futile));
-    fetch::run(connection, begin).await?;
+    let rows = fetch::rows(connection, begin).await?;
+    let called = rows.first().map_or(Ok(false), |row| Columns::new(row).flag())?;
     if events.is_some() {
         let entry = Entry {
             key: take.key,
@@ -74,7 +77,7 @@ async fn take(connection: &mut SqliteConnection, take: TakeTurn, now: Timestamp)
         };
         append::write(connection, entry, now).await?;
     }
-    Ok(Some(Committed { run, head, slice }))
+    Ok(Some(Taken { committed: Committed { run, head, slice }, called }))
 }
 
 #[async_trait]
@@ -94,14 +97,14 @@ impl TurnStore for SqliteStore {
                 Box::pin(async move { fetch::rows(connection, claim).await })
             })
             .await?;
-        turns::claimed(&rows, claim.node)
+        turns::claimed(&rows, claim.node, &self.inner.secrets)
     }
 
     async fn turns_of(&self, node: NodeId) -> StoreResult<Vec<(ThreadKey, RunId)>> {
         turns::driven(&self.read_rows(query(turns::OF).bind(node.to_string())).await?)
     }
 
-    async fn take_turn(&self, turn: TakeTurn) -> StoreResult<Option<Committed>> {
+    async fn take_turn(&self, turn: TakeTurn) -> StoreResult<Option<Taken>> {
         let clock = self.inner.clock.clone();
         self.transact(move |connection| Box::pin(async move { take(connection, turn, clock.now()).await })).await
     }
