@@ -68,6 +68,10 @@ export interface Run {
   readonly author: string | null;
   /** Caller that asked for the run, in the same form. */
   readonly askedBy: string | null;
+  /** Number of the present attempt, from 1: a run that the server drives gets a new one when another node takes it over. */
+  readonly attempt: number;
+  /** True if the server drives the run: then nobody else writes into it. */
+  readonly driven: boolean;
   readonly status: RunStatus;
   readonly errorCode: string | null;
   readonly errorMessage: string | null;
@@ -80,7 +84,7 @@ export interface Run {
   readonly producerSeq: number;
   readonly startedAt: string;
   readonly endedAt: string | null;
-  /** Time until which the run may be silent; null once it has ended. */
+  /** Time until which the run may be silent; null once it has ended, and for a run that the server drives. */
   readonly leaseUntil: string | null;
   readonly stopRequested: boolean;
 }
@@ -136,6 +140,10 @@ export interface Agent {
   readonly reservedTools: readonly string[];
   /** Parts of a run's input that are kept with the run. */
   readonly record: "digest" | "full";
+  /** What happens to a run whose server is lost while the agent answers. */
+  readonly recovery: "retry" | "none";
+  /** True if the agent's tool calls may be carried out twice. */
+  readonly toolsRepeatable: boolean;
   /** Where the agent was defined. */
   readonly origin: "built-in" | "configuration" | "api";
   /** The URL to which runs are sent; visible only to the project. */

@@ -46,6 +46,8 @@ test("the agents to which runs can be delegated", async () => {
       },
       reservedTools: [],
       record: "digest",
+      recovery: "retry",
+      toolsRepeatable: false,
       origin: "built-in",
     },
   ]);

@@ -4,7 +4,7 @@ use axum::{Json as Answer, extract::State, http::StatusCode};
 use serde::Serialize;
 use threadline_core::{
     Principal,
-    agent::{Agent, AgentKind, Approvals, ClientMay, OnDisconnect, Record},
+    agent::{Agent, AgentKind, Approvals, ClientMay, OnDisconnect, Record, Recovery},
 };
 use threadline_http::{
     extract::{Caller, InAgent, Json},
@@ -41,6 +41,11 @@ pub struct AgentView {
     /// Parts of a run's input that are kept with the run: `digest` or `full`.
     #[schema(value_type = String, example = "digest")]
     record: Record,
+    /// What happens to a run whose server is lost while the agent answers: `retry` or `none`.
+    #[schema(value_type = String, example = "retry")]
+    recovery: Recovery,
+    /// If true, the agent's tool calls may be carried out twice.
+    tools_repeatable: bool,
     /// `built-in`, `configuration` or `api`.
     #[schema(example = "api")]
     origin: &'static str,
@@ -77,6 +82,8 @@ impl AgentView {
             client_may: agent.client_may.clone(),
             reserved_tools: agent.reserved_tools.clone(),
             record: agent.record,
+            recovery: agent.recovery,
+            tools_repeatable: agent.tools_repeatable,
             origin: match origin {
                 Origin::BuiltIn => "built-in",
                 Origin::Configuration => "configuration",

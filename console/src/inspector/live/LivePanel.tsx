@@ -96,7 +96,7 @@ function Lock({ thread, log }: { readonly thread: Thread; readonly log: ThreadLo
 
 function Holder({ run, log }: { readonly run: Run; readonly log: ThreadLog }) {
   const now = useTicks(TICK_MS);
-  const { runId, agentId, startedAt, leaseUntil, producerSeq, stopRequested, status } = run;
+  const { runId, agentId, startedAt, leaseUntil, producerSeq, stopRequested, status, attempt, driven } = run;
   const left = leaseUntil === null ? null : Date.parse(leaseUntil) - now;
   return (
     <>
@@ -116,9 +116,11 @@ function Holder({ run, log }: { readonly run: Run; readonly log: ThreadLog }) {
           </time>{" "}
           ({duration(Math.max(0, now - Date.parse(startedAt)))})
         </dd>
-        <dt>Lease</dt>
+        <dt>{driven ? "Driver" : "Lease"}</dt>
         <dd>
-          {leaseUntil === null || left === null ? (
+          {driven ? (
+            `the server, attempt ${attempt}`
+          ) : leaseUntil === null || left === null ? (
             "none"
           ) : (
             <>
