@@ -45,7 +45,7 @@ use source::{EventStream, RunInput};
 use threadline_core::{
     AgentId, Principal,
     agent::{Agent, AgentKind},
-    limits::{AGENT_STORE_TIMEOUT, MAX_AGENT_RUNS},
+    limits::{AGENT_STORE_TIMEOUT, MAX_AGENT_RUNS, TAKEOVERS_AT_ONCE},
 };
 use threadline_engine::Service;
 use threadline_http::egress::{EgressClient, EgressPolicy};
@@ -89,6 +89,8 @@ struct Shared {
     resting: CancellationToken,
     /// Cancelled once active runs must end.
     leaving: CancellationToken,
+    /// Takeovers that may fold conversations at once.
+    takeovers: Semaphore,
 }
 
 impl Agents {
@@ -102,7 +104,8 @@ impl Agents {
         // A failure must appear at the start, not with the first run.
         open.prepare()?;
         let (tasks, resting, leaving) = Default::default();
-        let shared = Shared { service, configured, open, tasks, resting, leaving };
+        let takeovers = Semaphore::new(TAKEOVERS_AT_ONCE);
+        let shared = Shared { service, configured, open, tasks, resting, leaving, takeovers };
         let guarded = EgressClient::new(EgressPolicy::Public(Vec::new()));
         let places = Arc::new(Semaphore::new(MAX_AGENT_RUNS));
         Ok(Self { shared: Arc::new(shared), guarded, places, store_timeout: AGENT_STORE_TIMEOUT })

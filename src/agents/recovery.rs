@@ -116,7 +116,12 @@ impl Agents {
     async fn recover(&self, mut turn: ClaimedTurn, place: OwnedSemaphorePermit) {
         let (run, thread) = (turn.turn().run.clone(), turn.thread().clone());
         tracing::info!(%run, %thread, reason = turn.turn().before.reason(), "taking over an agent's run");
-        match self.next_driver(&mut turn, place).await {
+        self.pause(turn.futile(false)).await;
+        // The semaphore is never closed.
+        let Ok(folding) = self.shared.takeovers.acquire().await else { return };
+        let next = self.next_driver(&mut turn, place).await;
+        drop(folding);
+        match next {
             Ok(Some((work, input))) => work.run(input).await,
             Ok(None) => {}
             Err(error) => tracing::warn!(%error, %run, %thread, "cannot take over an agent's run; retrying"),
@@ -130,7 +135,7 @@ impl Agents {
         place: OwnedSemaphorePermit,
     ) -> Result<Option<(Work, RunInput)>, StoreError> {
         let principal = turn.principal();
-        for tried in 0..TAKE_TRIES {
+        for _ in 0..TAKE_TRIES {
             let Some(state) = turn.look().await? else { return Ok(None) };
             if state.run.stop_requested_at.is_some() {
                 return turn.stop(&state).await.map(|()| None);
@@ -139,9 +144,6 @@ impl Agents {
                 Next::Attempt(attempt) => *attempt,
                 Next::End(code, message) => return turn.fail(&state, code, message).await.map(|()| None),
             };
-            if tried == 0 {
-                self.pause(attempt.futile).await;
-            }
             let Some(taken) = turn.take(&state, attempt.events, attempt.futile).await? else { continue };
             let engine::NextAttempt { right, run, called } = taken;
             // The driver before was perhaps alive when the turn was claimed, and has called the agent since.

@@ -82,7 +82,7 @@ async fn serve(
         router,
         connections: TaskTracker::new(),
         draining,
-        bounds: ConnectionBounds::new(ADMIN_CONNECTIONS),
+        bounds: ConnectionBounds::new(ADMIN_CONNECTIONS).of_strangers(0, Vec::new()),
         timeouts: Timeouts { drain: WAITING_DRAIN, ..timeouts },
         metrics: None,
     };

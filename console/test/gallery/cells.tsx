@@ -111,6 +111,8 @@ const run = (status: Run["status"], more: Partial<Run> = {}): Run => {
     errorMessage: null,
     author: null,
     askedBy: null,
+    attempt: 1,
+    driven: false,
     usage: null,
     firstSeq: 3,
     lastSeq: 42,

@@ -371,11 +371,13 @@ pub const NODE_TTL: Duration = Duration::from_secs(7);
 pub const DRIVER_TTL: Duration = Duration::from_secs(4);
 /// Pause between two looks for runs without a driver.
 pub const TURN_INTERVAL: Duration = Duration::from_secs(1);
-/// Lease of a run that the server drives. Its node shows that it is alive by beats, so that the lease only ends a run whose
-/// task hangs.
-pub const DRIVEN_LEASE: Duration = Duration::from_secs(3_600);
+/// Lease of a run that the server drives. Its node shows that it is alive by beats, so that the lease only ends a run that
+/// no server has taken over for as long.
+pub const DRIVEN_LEASE: Duration = Duration::from_secs(30 * 24 * 3_600);
 /// Interval of the heartbeats that keep this lease.
 pub const DRIVEN_BEAT: Duration = Duration::from_secs(900);
+/// Runs whose conversations one node folds at once, to take them over.
+pub const TAKEOVERS_AT_ONCE: usize = 8;
 /// Attempts of a run in a row that were lost before one of their events was kept, after which the run ends.
 pub const MAX_FUTILE_ATTEMPTS: u64 = 3;
 /// Age of its last committed beat from which a node is not ready.
