@@ -139,6 +139,7 @@ const thread = (more: Partial<Thread> = {}): Thread => ({
   readSeq: 42,
   epoch: "e",
   activeRun: null,
+  lastRun: null,
   ...more,
 });
 
