@@ -43,7 +43,7 @@ pub enum ThreadStatus {
     Running,
     /// No run is active, and the last one ended with an error, or without an event.
     Failed,
-    /// Neither of both.
+    /// No run is active, and the last one finished or was stopped, or there was none.
     Idle,
 }
 
