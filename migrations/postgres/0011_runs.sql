@@ -18,5 +18,18 @@ ALTER TABLE turns ADD COLUMN called boolean NOT NULL DEFAULT FALSE;
 ALTER TABLE turns ADD COLUMN input text;
 CREATE INDEX turns_driver ON turns (driver, key) WHERE driven AND check_at IS NOT NULL;
 
+-- The newest run of a thread: its status (that of `runs`; 0 while it is active), its id and its error code; NULL: there was
+-- none. Start and end of a run write them with `last_run_at`, which is the time of its end once it has ended.
+ALTER TABLE threads ADD COLUMN last_status bigint;
+ALTER TABLE threads ADD COLUMN last_run text COLLATE "C";
+ALTER TABLE threads ADD COLUMN last_error text;
+UPDATE threads AS t SET last_status = r.status, last_run = r.id, last_error = r.error_code
+FROM (SELECT DISTINCT ON (key) key, status, id, error_code FROM runs ORDER BY key, fence DESC) AS r
+WHERE r.key = t.key;
+-- For lists of threads whose last run failed: error or abandoned. Only a failure puts an entry here. Active runs are found by
+-- `turns_active`.
+CREATE INDEX threads_failed ON threads (project, user_id, sort_at DESC, id) WHERE deleted = 0 AND last_status IN (3, 5);
+CREATE INDEX threads_failed_created ON threads (project, user_id, created_at, id) WHERE deleted = 0 AND last_status IN (3, 5);
+
 -- A program before this step writes without these.
 UPDATE threadline_schema SET min_reader = 11;

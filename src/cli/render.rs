@@ -5,7 +5,7 @@
 //! ```
 
 use super::output::{short_id, shown};
-use threadline_client::{Run, Thread};
+use threadline_client::{LastRun, RunStatus, Thread};
 use threadline_core::{Seq, json};
 
 /// Most characters of an event's content on its line.
@@ -64,15 +64,17 @@ fn what(kind: &str, payload: &str) -> String {
     }
 }
 
-/// State of a thread in one or two words.
+/// State of a thread in one or two words: that of its active run, or of a last run that failed.
 pub(super) fn state(thread: &Thread) -> String {
-    let run = thread
-        .active_run
-        .as_ref()
-        .map(|run: &Run| if run.stop_requested { "stopping".to_owned() } else { run.status.as_str().to_owned() });
+    let failed = |run: &&LastRun| matches!(run.status, RunStatus::Error | RunStatus::Abandoned);
+    let run = match &thread.active_run {
+        Some(run) if run.stop_requested => Some("stopping"),
+        Some(run) => Some(run.status.as_str()),
+        None => thread.last_run.as_ref().filter(failed).map(|run| run.status.as_str()),
+    };
     match (run, thread.archived) {
         (Some(run), true) => format!("{run}, archived"),
-        (Some(run), false) => run,
+        (Some(run), false) => run.to_owned(),
         (None, true) => "archived".to_owned(),
         (None, false) => "-".to_owned(),
     }

@@ -3,10 +3,10 @@
 use std::io::{self, BufWriter, Write};
 
 use clap::{
-    Args,
+    Args, ValueEnum,
     builder::{NonEmptyStringValueParser, RangedU64ValueParser},
 };
-use threadline_client::{Client, Thread, ThreadQuery};
+use threadline_client::{Client, Thread, ThreadQuery, ThreadStatus};
 use threadline_core::limits::{DEFAULT_PAGE, MAX_PAGE};
 
 use super::{
@@ -28,6 +28,7 @@ Examples:
   threadline threads
   threadline threads --all --limit 1000
   threadline threads --search lisbon
+  threadline threads --status failed
   threadline threads --agent support --json | jq -r .threadId")]
 pub struct ThreadsArgs {
     /// Include archived threads
@@ -36,6 +37,9 @@ pub struct ThreadsArgs {
     /// Only the threads of this agent
     #[arg(long, value_name = "AGENT")]
     pub agent: Option<String>,
+    /// Only threads in this state: a run is active, the last run failed, or neither
+    #[arg(long, value_name = "STATE")]
+    pub status: Option<Status>,
     /// Only threads whose name contains this text, ignoring case and accents
     #[arg(long, value_name = "TEXT", value_parser = NonEmptyStringValueParser::new())]
     pub search: Option<String>,
@@ -48,6 +52,24 @@ pub struct ThreadsArgs {
     pub limit: usize,
 }
 
+/// State of the threads to list.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub enum Status {
+    Running,
+    Failed,
+    Idle,
+}
+
+impl From<Status> for ThreadStatus {
+    fn from(status: Status) -> Self {
+        match status {
+            Status::Running => Self::Running,
+            Status::Failed => Self::Failed,
+            Status::Idle => Self::Idle,
+        }
+    }
+}
+
 /// Lists threads on stdout.
 pub async fn run(connect: &ConnectArgs, args: &ThreadsArgs) -> Result<(), CliError> {
     list(&connect.client()?, args, &mut BufWriter::new(io::stdout().lock())).await
@@ -58,6 +80,7 @@ pub async fn list(client: &Client, args: &ThreadsArgs, out: &mut impl Write) -> 
     let mut query = ThreadQuery {
         include_archived: args.all,
         agent_id: args.agent.clone(),
+        status: args.status.map(Into::into),
         search: args.search.clone(),
         ..ThreadQuery::default()
     };

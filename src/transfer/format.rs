@@ -112,6 +112,7 @@ impl ThreadFacts {
             tail: self.tail,
             read_seq: self.read_seq,
             active_run,
+            last_run: None,
         };
         MovedThread { thread, fence: Fence(self.fence) }
     }

@@ -164,6 +164,10 @@ impl<'n> ThreadFile<'n> {
         if events != thread.tail {
             return Err(lines.damage(format_args!("the runs have {events} events, the thread has {}", thread.tail)));
         }
+        // The row of a thread says of its runs what they say themselves.
+        if let Some(newest) = runs.first() {
+            moved.thread.last_run_at = Some(newest.ended_at.unwrap_or(newest.started_at));
+        }
         moved.thread.active_run = runs.first().filter(|run| run.status.is_active()).cloned();
         Ok(Self { lines, moved, runs, spans, ahead, next: 1 })
     }

@@ -100,3 +100,21 @@ thread-2  Name of thread-2  -           7  -    2026-11-21 10:11:15
         out.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON")["threadId"].clone()).collect();
     assert_eq!(ids, ["thread-0", "thread-1", "thread-2", "thread-3", "thread-4"]);
 }
+
+#[tokio::test]
+async fn threads_are_listed_by_state_and_show_a_failure() {
+    let list = async |request: axum::extract::Request| {
+        let mut thread = thread_json("t");
+        thread["lastRun"] =
+            json!({"runId": "r", "status": "abandoned", "errorCode": null, "endedAt": "2026-11-21T10:11:15.123Z"});
+        thread["name"] = json!(request.uri().query());
+        Json(json!({"threads": [thread], "nextCursor": null, "feedCursor": 0, "feedEpoch": "e"}))
+    };
+    let server = Server::start(Router::new().route("/v1/threads", get(list))).await;
+    let mut out = Vec::new();
+    threads::list(&server.client(), &threads_args(" --status failed"), &mut out).await.expect("listed");
+    let out = String::from_utf8(out).expect("text");
+    assert!(out.contains("status=failed") && out.contains("  abandoned  "), "{out}");
+    let refused = Cli::try_parse_from(["threadline", "threads", "--status", "broken"]).expect_err("no such state");
+    assert!(refused.to_string().contains("running, failed, idle"), "{refused}");
+}

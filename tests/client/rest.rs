@@ -13,7 +13,7 @@ use futures_util::{StreamExt, stream};
 use serde_json::{Value, json, value::RawValue};
 use threadline_client::{
     Client, ClientConfig, ClientError, CreateThread, EventBody, EventQuery, FeedEntry, FeedQuery, PatchThread,
-    RunStatus, StreamRun, ThreadOrder, ThreadQuery,
+    RunStatus, StreamRun, ThreadOrder, ThreadQuery, ThreadStatus,
 };
 use tokio::sync::mpsc;
 
@@ -75,6 +75,7 @@ async fn threads() {
     let query = ThreadQuery {
         include_archived: true,
         agent_id: Some("a&b".into()),
+        status: Some(ThreadStatus::Failed),
         order: ThreadOrder::Created,
         limit: Some(2),
         cursor: Some("c1".into()),
@@ -83,7 +84,7 @@ async fn threads() {
     };
     let page = server.client().list_threads(&query).await.expect("a page");
     assert_eq!((page.next_cursor.as_deref(), page.feed_cursor, &*page.feed_epoch), (Some("c2"), 9, "e"));
-    let line = "GET /v1/threads?order=created&includeArchived=true&agentId=a%26b&search=Caf%C3%A9&limit=2&cursor=c1";
+    let line = "GET /v1/threads?order=created&includeArchived=true&agentId=a%26b&status=failed&search=Caf%C3%A9&limit=2&cursor=c1";
     assert_eq!(sent.recv().await.expect("a request").0, line);
 }
 

@@ -167,5 +167,5 @@ pub fn run_json(status: &str, producer_seq: u64, stop_requested: bool) -> Value 
 pub fn thread_json(id: &str) -> Value {
     json!({"threadId": id, "name": format!("Name of {id}"), "nameSource": "auto", "agentId": null, "userId": "dev",
            "archived": false, "metadata": {}, "createdAt": "2026-11-21T10:11:15.123Z",
-           "updatedAt": "2026-11-21T10:11:15.123Z", "lastRunAt": null, "tail": 7, "epoch": "e", "activeRun": null})
+           "updatedAt": "2026-11-21T10:11:15.123Z", "lastRunAt": null, "tail": 7, "epoch": "e", "activeRun": null, "lastRun": null})
 }

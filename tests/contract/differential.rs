@@ -4,7 +4,9 @@
 
 use std::time::Duration;
 
-use threadline_core::{CreatedThread, Epoch, Fence, ListOrder, NameSource, ReadFrom, Thread, ThreadKey, ThreadPatch};
+use threadline_core::{
+    CreatedThread, Epoch, Fence, ListOrder, NameSource, ReadFrom, Thread, ThreadKey, ThreadPatch, ThreadStatus,
+};
 use threadline_store::{Append, CloseWhen, HeartbeatRequest, ListThreads, StartOutcome, StartRun};
 
 use crate::support::*;
@@ -241,12 +243,15 @@ async fn compare(envs: &(Env, Env), dice: &mut Dice, at: &str, keys: &[ThreadKey
             let mut after = None;
             let limit = 1 + dice.roll(3) as usize;
             let agent = dice.chance(20).then(|| agent("a"));
+            let status = [None, Some(ThreadStatus::Running), Some(ThreadStatus::Failed), Some(ThreadStatus::Idle)];
+            let status = status[dice.roll(4) as usize];
             loop {
                 let list = ListThreads {
                     user: user(name),
                     order,
                     after: after.clone(),
                     agent: agent.clone(),
+                    status,
                     include_archived: limit == 2,
                     ..list(limit)
                 };

@@ -15,6 +15,7 @@ mod erasure;
 mod feed;
 mod identity;
 mod jobs;
+mod last_run;
 mod lineage;
 mod lock;
 mod log;
@@ -83,6 +84,14 @@ contract! {
         a_deleted_thread_is_purged_in_chunks
         a_recreated_thread_is_a_new_thread
         the_deletion_of_a_requested_thread_is_remembered_for_a_day;
+    last_run:
+        the_row_follows_the_newest_run
+        runs_that_end_in_one_commit_end_each_in_its_row
+        a_taken_turn_stays_the_newest_run
+        the_feed_reports_start_and_end_with_the_state
+        lists_are_filtered_by_status
+        a_filtered_list_repeats_and_skips_no_thread_that_stays
+        an_imported_thread_has_the_state_of_its_newest_run;
     claimed:
         users_have_ids_of_their_own
         a_claimed_id_is_taken_for_the_project

@@ -254,6 +254,7 @@ pub fn list(limit: usize) -> ListThreads {
         user: user("u"),
         include_archived: false,
         agent: None,
+        status: None,
         order: ListOrder::Recent,
         after: None,
         limit,

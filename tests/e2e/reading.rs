@@ -318,7 +318,7 @@ everywhere! {
         dev.run("b", "r").await;
         next("b", &|entry| entry["thread"]["activeRun"]["runId"] == "r").await;
         dev.act("b", "r", "finish").await.ok(200);
-        next("b", &|entry| entry["thread"]["activeRun"].is_null()).await;
+        next("b", &|entry| entry["thread"]["activeRun"].is_null() && entry["thread"]["lastRun"]["status"] == "finished").await;
         dev.delete("/v1/threads/c").await;
         let last = next("c", &|entry| entry["type"] == "delete" && entry.get("thread").is_none()).await;
         let page = dev.get("/v1/feed?limit=2").await.ok(200);

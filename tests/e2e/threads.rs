@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::harness::{after, everywhere, number, text};
+use crate::harness::{after, eventually, everywhere, number, text};
 
 fn ids(page: &Value) -> Vec<String> {
     page["threads"].as_array().expect("threads").iter().map(|thread| text(thread, "threadId").to_owned()).collect()
@@ -83,6 +83,79 @@ everywhere! {
         dev.patch("/v1/threads/t1", json!({ "archived": false })).await.ok(200);
         assert!(all("").await.contains(&"t1".to_owned()));
         dev.get("/v1/threads?cursor=nonsense").await.problem(400, "invalid-cursor");
+    }
+}
+
+everywhere! {
+    async fn the_last_run_stands_on_the_thread_and_selects_it(server: |options| options.with_manual_clock()) {
+        let dev = server.client();
+        for id in ["new", "runs", "failed", "abandoned", "stopped", "finished", "again"] {
+            let made = dev.post("/v1/threads", json!({ "threadId": id, "agentId": "a" })).await.ok(201);
+            assert!(made["lastRun"].is_null(), "{made}");
+            server.pass(1);
+        }
+        let failure = json!([{ "type": "RUN_ERROR", "message": "no", "code": "broken" }]);
+        for id in ["runs", "failed", "stopped", "finished", "again"] {
+            dev.put(&format!("/v1/threads/{id}/runs/first"), failure.clone()).await.ok(201);
+        }
+        for id in ["runs", "stopped", "finished", "again", "abandoned"] {
+            let lease = if id == "abandoned" { 1 } else { 600 };
+            let start = json!({ "runId": "second", "leaseSeconds": lease });
+            dev.post(&format!("/v1/threads/{id}/runs"), start).await.ok(201);
+            let shown = dev.get(&format!("/v1/threads/{id}")).await.ok(200);
+            let running = json!({ "runId": "second", "status": "running", "errorCode": null, "endedAt": null });
+            assert_eq!((&shown["lastRun"], &shown["activeRun"]["runId"]), (&running, &json!("second")));
+        }
+        server.pass(1);
+        dev.act("stopped", "second", "stop").await.ok(202);
+        for (id, end) in [("stopped", json!([{ "type": "RUN_FINISHED" }])), ("again", failure)] {
+            dev.append(id, "second", 1, end).await.ok(200);
+        }
+        dev.act("finished", "second", "finish").await.ok(200);
+        server.pass(2);
+        let last = async |id: &str| dev.get(&format!("/v1/threads/{id}")).await.ok(200)["lastRun"].clone();
+        eventually("the reaper ends what nobody ended", async || {
+            (last("abandoned").await["status"] == "abandoned").then_some(())
+        })
+        .await;
+        // Exactly what the record of the newest run says, wherever the thread is shown.
+        let list = dev.get("/v1/threads").await.ok(200);
+        let feed = async || {
+            let feed = dev.get("/v1/feed?limit=500").await.ok(200);
+            feed["entries"].as_array().expect("entries").iter().map(|entry| entry["thread"].clone()).collect::<Vec<_>>()
+        };
+        for thread in list["threads"].as_array().expect("threads") {
+            let id = text(thread, "threadId");
+            let newest = &dev.get(&format!("/v1/threads/{id}/runs?limit=1")).await.ok(200)["runs"][0];
+            for member in ["runId", "status", "errorCode", "endedAt"] {
+                assert_eq!(thread["lastRun"][member], newest[member], "{member} of {id}");
+            }
+            eventually("the feed has it", async || {
+                feed().await.iter().any(|fed| fed["threadId"] == id && fed["lastRun"] == thread["lastRun"]).then_some(())
+            })
+            .await;
+        }
+        assert_eq!((last("failed").await["status"].clone(), last("failed").await["errorCode"].clone()), (json!("error"), json!("broken")));
+        let found = async |query: &str| {
+            let (mut found, mut cursor) = (Vec::new(), String::new());
+            loop {
+                let page = dev.get(&format!("/v1/threads?order=created&limit=1&{query}{cursor}")).await.ok(200);
+                found.extend(ids(&page));
+                let Some(next) = page["nextCursor"].as_str() else { return found };
+                cursor = format!("&cursor={next}");
+            }
+        };
+        assert_eq!(found("status=running").await, ["runs"]);
+        assert_eq!(found("status=failed").await, ["failed", "abandoned", "again"]);
+        assert_eq!(found("status=idle").await, ["new", "stopped", "finished"]);
+        assert_eq!(found("status=failed&agentId=a&includeArchived=true").await.len(), 3);
+        assert_eq!(found("status=failed&agentId=b").await, [""; 0]);
+        dev.patch("/v1/threads/again", json!({ "name": "Caf\u{e9}" })).await.ok(200);
+        assert_eq!(found("status=failed&search=cafe").await, ["again"]);
+        assert_eq!(found("status=idle&search=cafe").await, [""; 0]);
+        for bad in ["waiting", "FAILED", "", "running,failed"] {
+            dev.get(&format!("/v1/threads?status={bad}")).await.problem(400, "invalid-request");
+        }
     }
 }
 

@@ -86,6 +86,7 @@ async fn data_of_every_earlier_release_opens_with_the_same_bytes() {
         let (moment, then) = placed(&release, data.path());
         let server = server_at(data.path(), moment).await;
         assert_same(&server, &then).await;
+        last_runs(&server).await;
         continues(&server).await;
         server.stop().await;
         // And once more, now that this release has written to it: what had ended is as it was.
@@ -109,9 +110,33 @@ async fn a_database_of_every_earlier_release_opens_with_the_same_bytes() {
         let (moment, then) = answers(&fixture);
         let server = server_on(&url, moment).await;
         assert_same(&server, &then).await;
+        last_runs(&server).await;
         continues(&server).await;
         server.stop().await;
     }
+}
+
+/// Every thread has the state of its newest run, which the migration took from the runs.
+async fn last_runs(server: &Server) {
+    let mut statuses = std::collections::BTreeSet::new();
+    for user in USERS {
+        let user = server.user(user);
+        let list = user.get("/v1/threads?includeArchived=true").await.ok(200);
+        for thread in list["threads"].as_array().expect("threads") {
+            let id = crate::seen::escaped(thread["threadId"].as_str().expect("an id"));
+            let newest = &user.get(&format!("/v1/threads/{id}/runs?limit=1")).await.ok(200)["runs"][0];
+            for member in ["runId", "status", "errorCode", "endedAt"] {
+                assert_eq!(thread["lastRun"][member], newest[member], "{member} of {id}");
+            }
+            statuses.insert(newest["status"].to_string());
+        }
+        let failed = user.get("/v1/threads?includeArchived=true&status=failed").await.ok(200);
+        let failed = failed["threads"].as_array().expect("threads").len();
+        let ended_badly =
+            |thread: &&Value| ["error", "abandoned"].iter().any(|status| thread["lastRun"]["status"] == *status);
+        assert_eq!(list["threads"].as_array().expect("threads").iter().filter(ended_badly).count(), failed);
+    }
+    assert!(statuses.len() > 3, "{statuses:?}");
 }
 
 /// Pending work continues: retries find their events, the active runs take more, and abandoned runs are ended.

@@ -18,7 +18,7 @@ use crate::{
 };
 
 /// Damages, as statements for SQLite and for Postgres, each with the kind of its finding.
-const DAMAGES: [(&str, &str, &str); 17] = [
+const DAMAGES: [(&str, &str, &str); 18] = [
     ("log-gap", "DELETE FROM log WHERE first_seq = 4", ""),
     ("head-differs-from-log", "UPDATE heads SET tail = tail + 1", ""),
     ("run-differs-from-log", "UPDATE runs SET producer_seq = 2 WHERE id = 's'", ""),
@@ -48,6 +48,7 @@ const DAMAGES: [(&str, &str, &str); 17] = [
     ("log-times", "UPDATE log SET at = at - 5000 WHERE first_seq = 4", ""),
     ("log-times", "UPDATE log SET at = at + 7200000 WHERE first_seq = 7", ""),
     ("turns-differ-from-head", "DELETE FROM turns", ""),
+    ("last-run-differs-from-record", "UPDATE threads SET last_run = 'x', last_status = 3 WHERE id = 'empty'", ""),
     (
         "turn-without-thread",
         "INSERT INTO turns (key, run, project, user, at) VALUES (99, 'x', 'p', 'u', 0)",

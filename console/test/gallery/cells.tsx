@@ -141,6 +141,7 @@ const thread = (more: Partial<Thread> = {}): Thread => ({
   readSeq: 42,
   epoch: "e",
   activeRun: null,
+  lastRun: null,
   ...more,
 });
 

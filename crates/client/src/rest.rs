@@ -21,6 +21,8 @@ pub struct ThreadQuery {
     pub include_archived: bool,
     /// Id of an agent: only threads of this agent; `None` for all.
     pub agent_id: Option<String>,
+    /// State of the threads; `None` for all.
+    pub status: Option<ThreadStatus>,
     /// Id of a user: only threads of this user. For a principal that is a complete project; `None` for all.
     pub user_id: Option<String>,
     /// Text that a thread's name must contain, regardless of the case and the accents of its letters. A page of a
@@ -32,6 +34,28 @@ pub struct ThreadQuery {
     pub limit: Option<usize>,
     /// End of the previous page ([`ThreadPage::next_cursor`]); `None` for the first page.
     pub cursor: Option<String>,
+}
+
+/// State of a thread, by its newest run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ThreadStatus {
+    /// A run is active.
+    Running,
+    /// No run is active, and the last one ended with an error, or without an event.
+    Failed,
+    /// No run is active, and the last one finished or was stopped, or there was none.
+    Idle,
+}
+
+impl ThreadStatus {
+    /// Name of the state on the wire.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Running => "running",
+            Self::Failed => "failed",
+            Self::Idle => "idle",
+        }
+    }
 }
 
 /// Order of a list of threads.
@@ -147,6 +171,7 @@ impl Client {
         put(&mut url, "order", Some(order));
         put(&mut url, "includeArchived", query.include_archived.then_some("true"));
         put(&mut url, "agentId", query.agent_id.as_deref());
+        put(&mut url, "status", query.status.map(ThreadStatus::as_str));
         put(&mut url, "userId", query.user_id.as_deref());
         put(&mut url, "search", query.search.as_deref());
         put(&mut url, "limit", query.limit.map(|n| n.to_string()).as_deref());

@@ -43,6 +43,24 @@ pub struct Thread {
     pub epoch: String,
     /// Run that holds the thread; `None` if no run is active.
     pub active_run: Option<Run>,
+    /// State of the newest run, active or not; `None` if the thread had no run. Absent in answers of servers 0.1.0, and
+    /// then `None`.
+    #[serde(default)]
+    pub last_run: Option<LastRun>,
+}
+
+/// State of a thread's newest run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct LastRun {
+    /// Id of the run.
+    pub run_id: String,
+    /// State of the run.
+    pub status: RunStatus,
+    /// `code` of the run's RUN_ERROR, if it has one.
+    pub error_code: Option<String>,
+    /// Time at which the run ended; `None` while it is active.
+    pub ended_at: Option<String>,
 }
 
 /// Messages of a thread as of an event.

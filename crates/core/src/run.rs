@@ -33,6 +33,11 @@ impl RunStatus {
         matches!(self, Self::Running | Self::Finishing)
     }
 
+    /// True if the run ended without an answer: with RUN_ERROR, or without an event.
+    pub fn is_failure(self) -> bool {
+        matches!(self, Self::Error | Self::Abandoned)
+    }
+
     /// Number that the store keeps for this state.
     pub fn to_i64(self) -> i64 {
         self as i64
@@ -114,6 +119,26 @@ impl Run {
     /// it can append nothing.
     pub fn stop_overdue(&self, now: Timestamp) -> bool {
         self.stop_requested_at.is_some_and(|asked| asked.plus(STOP_GRACE) <= now)
+    }
+}
+
+/// State of a thread's newest run, active or not, as the thread's row has it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LastRun {
+    /// Id of the run.
+    pub id: RunId,
+    /// State of the run.
+    pub status: RunStatus,
+    /// `code` of the run's RUN_ERROR, if it has one.
+    pub error_code: Option<String>,
+    /// Time at which the run ended; `None` while it is active.
+    pub ended_at: Option<Timestamp>,
+}
+
+impl From<&Run> for LastRun {
+    fn from(run: &Run) -> Self {
+        let Run { id, status, error_code, ended_at, .. } = run;
+        Self { id: id.clone(), status: *status, error_code: error_code.clone(), ended_at: *ended_at }
     }
 }
 

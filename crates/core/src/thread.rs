@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{AgentId, Epoch, ProjectId, Run, ThreadId, ThreadKey, Timestamp, UserId};
+use super::{AgentId, Epoch, LastRun, ProjectId, Run, ThreadId, ThreadKey, Timestamp, UserId};
 use crate::seq::Seq;
 
 /// Source of a thread's name.
@@ -68,6 +68,30 @@ pub struct Thread {
     pub read_seq: Seq,
     /// Run that holds the thread; `None` if no run is active.
     pub active_run: Option<Run>,
+    /// State of the newest run, which is the active one if there is one; `None` if the thread had no run.
+    pub last_run: Option<LastRun>,
+}
+
+/// State of a thread, by its newest run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum ThreadStatus {
+    /// A run is active.
+    Running,
+    /// No run is active, and the last one failed ([`RunStatus::is_failure`](crate::RunStatus::is_failure)).
+    Failed,
+    /// Neither: the last run finished or was stopped, or there was none.
+    Idle,
+}
+
+impl Thread {
+    /// State of the thread, by its newest run.
+    pub fn status(&self) -> ThreadStatus {
+        match &self.last_run {
+            _ if self.active_run.is_some() => ThreadStatus::Running,
+            Some(last) if last.status.is_failure() => ThreadStatus::Failed,
+            _ => ThreadStatus::Idle,
+        }
+    }
 }
 
 /// Thread after a request to create it.
@@ -130,6 +154,7 @@ impl NewThread {
             tail: 0,
             read_seq: 0,
             active_run: None,
+            last_run: None,
         }
     }
 }

@@ -2,7 +2,9 @@
 
 use serde::Serialize;
 use serde_json::{Value, json, value::RawValue};
-use threadline_core::{FeedChange, FeedEntry, NameSource, Principal, Run, RunStatus, Scope, Thread, Timestamp};
+use threadline_core::{
+    FeedChange, FeedEntry, LastRun, NameSource, Principal, Run, RunStatus, Scope, Thread, Timestamp,
+};
 use threadline_engine::{AppendReceipt, StartedRun};
 use utoipa::ToSchema;
 
@@ -38,6 +40,9 @@ pub struct ThreadView {
     epoch: String,
     #[schema(required)]
     active_run: Option<RunView>,
+    /// The newest run, active or not; null if the thread had no run.
+    #[schema(required)]
+    last_run: Option<LastRunView>,
 }
 
 impl ThreadView {
@@ -58,6 +63,7 @@ impl ThreadView {
             read_seq: thread.read_seq,
             epoch: thread.epoch.to_string(),
             active_run: thread.active_run.as_ref().map(RunView::new),
+            last_run: thread.last_run.as_ref().map(LastRunView::new),
         }
     }
 
@@ -78,8 +84,30 @@ impl ThreadView {
             last_run_at: None,
             read_seq: 0,
             active_run: None,
+            last_run: None,
             ..self
         }
+    }
+}
+
+/// The state of a thread's newest run.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct LastRunView {
+    run_id: String,
+    #[schema(value_type = String, example = "error")]
+    status: RunStatus,
+    /// The `code` of its RUN_ERROR, if it has one.
+    #[schema(required)]
+    error_code: Option<String>,
+    /// The time at which it ended; null while it is active.
+    #[schema(required, value_type = Option<String>)]
+    ended_at: Option<Timestamp>,
+}
+
+impl LastRunView {
+    fn new(LastRun { id, status, error_code, ended_at }: &LastRun) -> Self {
+        Self { run_id: id.to_string(), status: *status, error_code: error_code.clone(), ended_at: *ended_at }
     }
 }
 

@@ -2,8 +2,8 @@
 
 use threadline_core::{
     AgentId, DriverFence, Epoch, FeedCursor, FeedEntry, FeedHead, Fence, Generation, ListOrder, ListPosition,
-    LogHistory, LogSlice, NewEvents, PriorEpoch, ProjectId, ReadFrom, RunId, Seq, Thread, ThreadKey, Timestamp, UserId,
-    WriteFence,
+    LogHistory, LogSlice, NewEvents, PriorEpoch, ProjectId, ReadFrom, RunId, Seq, Thread, ThreadKey, ThreadStatus,
+    Timestamp, UserId, WriteFence,
 };
 
 use crate::{StoreError, StoreResult, damage};
@@ -95,6 +95,8 @@ pub struct ListThreads {
     pub include_archived: bool,
     /// Limits the list to threads of this agent.
     pub agent: Option<AgentId>,
+    /// Limits the list to threads in this state.
+    pub status: Option<ThreadStatus>,
     /// Sort order of the list.
     pub order: ListOrder,
     /// Position after which the page begins; `None` for the first page.

@@ -18,12 +18,15 @@ import type {
   Thread,
   ThreadPage,
   ThreadState,
+  ThreadStatus,
   ThreadSubscriptions,
 } from "./types.js";
 
 export interface ListOptions extends ReadOptions {
   /** Only threads of this agent. */
   readonly agentId?: string;
+  /** Only threads in this state. */
+  readonly status?: ThreadStatus;
   /**
    * Only threads whose name contains this text, ignoring case and accents. A page may be short or empty and still have a
    * `nextCursor`: one request checks 10,000 names.

@@ -56,6 +56,24 @@ export interface Thread {
   /** The incarnation of the log. Cursors are valid only within their epoch. */
   readonly epoch: string;
   readonly activeRun: Run | null;
+  /** The newest run, active or not; null if there was none. */
+  readonly lastRun: LastRun | null;
+}
+
+/**
+ * State of a thread, by its newest run: a run is active; none is active and the last one ended with the status `error` or
+ * `abandoned`; or neither.
+ */
+export type ThreadStatus = "running" | "failed" | "idle";
+
+/** State of a thread's newest run. */
+export interface LastRun {
+  readonly runId: string;
+  readonly status: RunStatus;
+  /** `code` of its RUN_ERROR, if it has one. */
+  readonly errorCode: string | null;
+  /** Time at which it ended; null while it is active. */
+  readonly endedAt: string | null;
 }
 
 export type RunStatus = "running" | "finishing" | "finished" | "error" | "stopped" | "abandoned";

@@ -7,6 +7,7 @@ import {
   ProblemError,
   Threadline,
   ThreadlineError,
+  type ThreadStatus,
 } from "../src/index.js";
 import { Proxy } from "./harness/proxy.js";
 import { Server } from "./harness/server.js";
@@ -133,6 +134,28 @@ describe("threads", () => {
       cursor = page.nextCursor ?? undefined;
     } while (cursor);
     expect(seen).toEqual(["page-0", "page-1", "page-2", "page-3", "page-4"]);
+  });
+
+  test("threads by the state of their newest run", async () => {
+    const user = new Threadline({ url: server.url, user: "states" });
+    for (const threadId of ["idle", "runs", "failed"]) await user.threads.create({ threadId });
+    const failure = [{ type: "A" }, { type: "RUN_ERROR", message: "no", code: "broken" }];
+    await user.thread("failed").putRun("r", failure);
+    const lastRuns = async (status: ThreadStatus) =>
+      (await user.threads.list({ status })).threads.map(({ threadId, lastRun }) => ({ threadId, ...lastRun }));
+    await user.thread("runs").run(async (run) => {
+      await run.append([{ type: "A" }]);
+      await run.flush();
+      const running = { threadId: "runs", runId: run.runId, status: "running", errorCode: null, endedAt: null };
+      expect(await lastRuns("running")).toEqual([running]);
+    });
+    expect(await lastRuns("failed")).toMatchObject([
+      { threadId: "failed", runId: "r", status: "error", errorCode: "broken" },
+    ]);
+    expect(await lastRuns("running")).toEqual([]);
+    expect(await lastRuns("idle")).toMatchObject([{ threadId: "runs", status: "finished" }, { threadId: "idle" }]);
+    const unknown = await caught(user.threads.list({ status: "waiting" as ThreadStatus }));
+    expect(isProblem(unknown, "invalid-request")).toBe(true);
   });
 
   test("the demo agent's output can be read at every seq", async () => {

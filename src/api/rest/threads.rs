@@ -9,7 +9,7 @@ use axum::{
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 use threadline_core::{
-    AgentId, ListOrder, NameSearch, Seq, ThreadId, UserId,
+    AgentId, ListOrder, NameSearch, Seq, ThreadId, ThreadStatus, UserId,
     limits::{DEFAULT_PAGE, MAX_NAME_BYTES},
 };
 use threadline_engine::{CreateThread, CreatedThread, EditThread, ListRequest, ThreadAt};
@@ -85,6 +85,14 @@ enum Order {
     Created,
 }
 
+#[derive(Debug, Clone, Copy, Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+enum Status {
+    Running,
+    Failed,
+    Idle,
+}
+
 /// Filter, order and page of a thread list.
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -96,6 +104,10 @@ pub struct ListParams {
     /// Only threads of this agent.
     #[param(value_type = Option<String>)]
     agent_id: Option<AgentId>,
+    /// Only threads in this state. `running`: a run is active. `failed`: no run is active, and the last one ended with
+    /// status `error` or `abandoned`. `idle`: all others.
+    #[param(inline)]
+    status: Option<Status>,
     /// Only threads whose name contains this text, ignoring case and accents: 1 to 1024 bytes, not counting
     /// surrounding white space. A page may be short or empty and still have a `nextCursor`: one request searches
     /// 10,000 names.
@@ -142,12 +154,18 @@ pub async fn list(
         Order::Recent => ListOrder::Recent,
         Order::Created => ListOrder::Created,
     };
+    let status = params.status.map(|status| match status {
+        Status::Running => ThreadStatus::Running,
+        Status::Failed => ThreadStatus::Failed,
+        Status::Idle => ThreadStatus::Idle,
+    });
     let after = params.cursor.as_deref().map(|cursor| read_position(cursor, order)).transpose()?;
     let search = params.search.as_deref().map(read_search).transpose()?;
     let request = ListRequest {
         user: params.user_id,
         include_archived: params.include_archived,
         agent: params.agent_id,
+        status,
         search,
         order,
         after,

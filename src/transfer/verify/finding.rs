@@ -39,6 +39,8 @@ pub enum FindingKind {
     RunNotOver,
     /// A run has events after its terminal event.
     RunContinuesAfterItsEnd,
+    /// The row of a thread has another state of its newest run than the record of that run.
+    LastRunDiffersFromRecord,
     /// The records of a thread's runs cannot be decoded.
     RunUnreadable,
     /// The table `turns` does not have exactly the active run of a head.
@@ -75,6 +77,7 @@ impl FindingKind {
             Self::RunWithoutEnd => "run-without-end",
             Self::RunNotOver => "run-not-over",
             Self::RunContinuesAfterItsEnd => "run-continues-after-its-end",
+            Self::LastRunDiffersFromRecord => "last-run-differs-from-record",
             Self::RunUnreadable => "run-unreadable",
             Self::TurnsDifferFromHead => "turns-differ-from-head",
             Self::TurnWithoutThread => "turn-without-thread",

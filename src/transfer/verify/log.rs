@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use memchr::memmem;
 use threadline_core::{
-    NewEvents, ReadFrom, Run, RunId, RunStatus, Seq, Timestamp,
+    LastRun, NewEvents, ReadFrom, Run, RunId, RunStatus, Seq, Timestamp,
     limits::{MAX_LOG_AHEAD, MAX_PAGE},
 };
 use threadline_store::{MovedThread, StoreError, VerifyStore};
@@ -165,7 +165,7 @@ impl<'t> Look<'t> {
 
     /// Compares the records of the runs with the log. Runs of which a part could not be read are left out.
     async fn compare(&mut self, store: &dyn VerifyStore) -> Result<(), StoreError> {
-        let mut before = None;
+        let (mut before, mut newest) = (None, None);
         loop {
             let thread = (self.moved.thread.project.clone(), self.moved.thread.id.clone());
             let page = store.runs(self.moved.thread.key, before, MAX_PAGE).await;
@@ -178,9 +178,18 @@ impl<'t> Look<'t> {
             let Some(last) = runs.last() else { break };
             before = Some(last.fence);
             for run in runs {
+                if run.fence == self.moved.fence {
+                    newest = Some(LastRun::from(&run));
+                }
                 let seen = self.runs.remove(&run.id);
                 self.compare_run(&run, seen);
             }
+        }
+        let thread = &self.moved.thread;
+        // The record of an active run may have changed since the thread was read.
+        if thread.active_run.is_none() && thread.last_run != newest {
+            let detail = format!("the row of the thread has {:?}, the record {newest:?}", thread.last_run);
+            self.find(FindingKind::LastRunDiffersFromRecord, detail);
         }
         for (run, seen) in std::mem::take(&mut self.runs) {
             let Seen { first_seq, last_seq, .. } = seen;

@@ -294,3 +294,54 @@ async fn quota_and_reaper_beside(others: i64) {
     }
     assert_eq!(ask(&url, "SELECT count(*) FROM turns WHERE check_at > 0").await, others + 5);
 }
+
+#[tokio::test]
+async fn lists_by_status_visit_no_threads_in_another_state() {
+    lists_by_status_beside(50_000).await;
+}
+
+#[tokio::test]
+#[ignore = "takes minutes: make test-full"]
+async fn lists_by_status_visit_none_of_a_million_threads_in_another_state() {
+    lists_by_status_beside(1_000_000).await;
+}
+
+/// Checks the rows that lists of five running and of thirty failed threads visit beside so many idle threads of the same
+/// user. A list of idle threads visits its page, and what it leaves out on the way.
+async fn lists_by_status_beside(others: i64) {
+    let url = Postgres::shared().fresh_database();
+    let (env, store) = node(&url, &clock()).await;
+    let mut own = store.connection().await.expect("connects");
+    execute(&mut own, "SET statement_timeout = 0").await;
+    // The newest, or the oldest, of which no list is to go through the others.
+    let now = env.clock.now().0;
+    let rows = format!(
+        "INSERT INTO threads (project, id, user_id, created_at, updated_at, sort_at, created_with, metadata, last_status, last_run)
+          SELECT 'p', 'x' || n, 'u', {now} + n, {now} + n, {now} + n, '', '{{}}', 2, 'r' FROM generate_series(1, {others}) n;
+        INSERT INTO heads (key, epoch, tail, fence) SELECT key, 1, 0, 1 FROM threads;
+        INSERT INTO runs (key, fence, id, status, first_seq, producer_seq, started_at, ended_at)
+          SELECT key, 1, 'r', 2, 1, 0, 0, 0 FROM threads"
+    );
+    for statement in rows.split(';') {
+        execute(&mut own, statement).await;
+    }
+    for n in 0..35 {
+        let (key, fence) = env.running(&format!("t{n}"), "r").await;
+        if n < 30 {
+            env.append(append(key, fence, None, run_error())).await.expect("ends");
+        }
+    }
+    execute(&mut own, "VACUUM ANALYZE threads, heads, runs, turns").await;
+    let (first, last) = (i64::MAX, i64::MIN);
+    for (name, arguments, wanted) in [
+        ("list_running", format!("'p', 'u', FALSE, NULL, {first}, '', 10, TRUE"), 15..=40),
+        ("list_running", format!("'p', 'u', FALSE, NULL, {last}, '', 10, FALSE"), 15..=40),
+        ("list_recent_failed", format!("'p', 'u', FALSE, NULL, {first}, '', 10"), 20..=40),
+        ("list_created_failed", format!("'p', 'u', FALSE, NULL, {last}, '', 10"), 20..=40),
+        ("list_recent", format!("'p', 'u', FALSE, NULL, {first}, '', 10, TRUE"), 20..=40),
+        ("list_created", format!("'p', 'u', FALSE, NULL, {last}, '', 10, TRUE"), 20..=80),
+        ("list_recent", format!("'p', 'u', FALSE, NULL, {first}, '', 10, FALSE"), 20..=40),
+    ] {
+        check_visited(&mut own, name, &arguments, wanted).await;
+    }
+}

@@ -297,3 +297,16 @@ everywhere! {
         send(request).await.problem(403, "forbidden");
     }
 }
+
+everywhere! {
+    async fn a_token_that_cannot_read_is_shown_no_last_run(server: |options| options.with_key("secret")) {
+        let body = json!({ "userId": "ann", "scopes": ["chat"] });
+        let made = server.project().post("/v1/tokens", body).await.ok(201);
+        let ann = server.user("ann");
+        ann.thread("t").await;
+        ann.put("/v1/threads/t/runs/r", json!([{ "type": "RUN_ERROR", "message": "no" }])).await.ok(201);
+        let named = bearer(server, text(&made, "token")).patch("/v1/threads/t", json!({ "name": "N" })).await.ok(200);
+        assert_eq!((&named["threadId"], &named["tail"], &named["lastRun"]), (&json!("t"), &json!(1), &Value::Null));
+        assert_eq!(ann.get("/v1/threads/t").await.ok(200)["lastRun"]["status"], "error");
+    }
+}

@@ -194,6 +194,7 @@ async fn names(store: &threadline_store::DynStore) -> Vec<String> {
         user: threadline_core::UserId::new("dev").expect("an id"),
         include_archived: true,
         agent: None,
+        status: None,
         order: Default::default(),
         after: None,
         limit: 100,

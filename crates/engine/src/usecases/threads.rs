@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::{Map, Value};
 use threadline_core::{
     AgentId, CreatedThread, FeedCursor, ListOrder, ListPosition, NameSearch, NameSource, NewThread, Principal, Seq,
-    Thread, ThreadId, ThreadPatch, Usage, UserId,
+    Thread, ThreadId, ThreadPatch, ThreadStatus, Usage, UserId,
     limits::{MAX_PAGE, SEARCH_BYTES, SEARCH_ROWS, SEARCHED_ROW_BYTES},
 };
 use threadline_store::{DynStore, ListThreads, StoreError, ThreadPage};
@@ -61,6 +61,8 @@ pub struct ListRequest {
     pub include_archived: bool,
     /// Restricts the page to threads of this agent.
     pub agent: Option<AgentId>,
+    /// Restricts the page to threads in this state.
+    pub status: Option<ThreadStatus>,
     /// Restricts the page to threads whose name matches.
     pub search: Option<NameSearch>,
     /// Order of the page and its cursor.
@@ -187,6 +189,7 @@ impl Threads {
             user: acting_user(principal, request.user)?,
             include_archived: request.include_archived,
             agent: request.agent,
+            status: request.status,
             order: request.order,
             after: request.after,
             limit: request.limit.clamp(1, MAX_PAGE),

@@ -156,6 +156,7 @@ impl Users {
                 user: user.clone(),
                 include_archived: true,
                 agent: None,
+                status: None,
                 order: ListOrder::Created,
                 after: None,
                 limit: MAX_PAGE,

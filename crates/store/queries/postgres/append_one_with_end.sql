@@ -81,7 +81,8 @@ put AS (
   WHERE up.status IS NOT NULL AND r.key = up.key AND r.fence = up.fence AND r.key = ($2::bigint[])[1]
 ), touched AS (
   UPDATE threads AS t
-  SET last_run_at = up.now, sort_at = up.now, version = t.version + 1
+  SET last_run_at = up.now, sort_at = up.now, version = t.version + 1,
+    last_status = CASE WHEN up.stop_at IS NULL THEN up.status ELSE up.stopped END, last_error = up.code
   FROM up
   WHERE up.status IS NOT NULL AND t.key = up.key AND t.key = ($2::bigint[])[1]
 ), gone AS (

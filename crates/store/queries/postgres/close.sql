@@ -57,7 +57,10 @@ c AS MATERIALIZED (
   WHERE r.key = $2 AND r.fence = $3
   RETURNING r.*
 ), touched AS (
-  UPDATE threads AS t SET last_run_at = up.now, sort_at = up.now, version = t.version + 1 FROM up WHERE t.key = $2
+  UPDATE threads AS t
+  SET last_run_at = up.now, sort_at = up.now, version = t.version + 1, last_status = $8, last_error = $9
+  FROM up
+  WHERE t.key = $2
 ), gone AS (
   DELETE FROM turns AS t USING up WHERE t.key = $2 AND t.run = up.run
 ), queued AS (

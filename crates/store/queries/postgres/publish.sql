@@ -1,4 +1,4 @@
--- Makes a staged thread visible: it gets its head, and a turn if a run is active.
+-- Makes a staged thread visible: it gets its head, a turn if a run is active, and in its row the state of its newest run.
 -- Caller: publish in src/postgres/transfer.rs
 -- $1 now bigint: the time of a manual clock, or NULL for the database's
 -- $2 key bigint
@@ -24,7 +24,10 @@ c AS MATERIALIZED (
 -- </fragment>
 , there AS (
   UPDATE threads AS t
-  SET deleted = 0, sort_at = coalesce(t.last_run_at, t.updated_at), fed_version = -t.version
+  SET deleted = 0, sort_at = coalesce(t.last_run_at, t.updated_at), fed_version = -t.version,
+    (last_status, last_run, last_error) = (
+      SELECT r.status, r.id, r.error_code FROM runs r WHERE r.key = $2 ORDER BY r.fence DESC LIMIT 1
+    )
   WHERE t.key = $2::bigint AND t.deleted = 3
   RETURNING t.key, t.project, t.user_id
 ), turned AS (

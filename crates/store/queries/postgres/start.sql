@@ -91,7 +91,8 @@ c AS MATERIALIZED (
   RETURNING r.id
 ), touched AS (
   UPDATE threads AS t
-  SET agent = coalesce(t.agent, $4), last_run_at = up.now, sort_at = up.now,
+  SET agent = coalesce(t.agent, $4), last_run_at = up.now, sort_at = up.now, last_status = coalesce($7, 0),
+    last_run = up.run, last_error = $8,
     version = t.version + 1 + ($7 IS NOT NULL)::int + ($11 IS NOT NULL)::int
   FROM up
   WHERE t.key = $2

@@ -1,4 +1,4 @@
--- Makes a staged thread visible: it gets its head, and a turn if a run is active.
+-- Makes a staged thread visible: it gets its head, a turn if a run is active, and in its row the state of its newest run.
 -- Caller: publish in src/sqlite/transfer.rs
 -- ?1 key integer
 -- ?2 epoch integer
@@ -13,7 +13,12 @@
 -- ?11 now integer: the time
 -- example: 1, 7, 1, 1, NULL, 0, 0, NULL, 0, NULL, 0
 
-UPDATE threads SET deleted = 0, sort_at = coalesce(last_run_at, updated_at), fed_version = -version WHERE key = ?1;
+UPDATE threads
+SET deleted = 0, sort_at = coalesce(last_run_at, updated_at), fed_version = -version,
+  (last_status, last_run, last_error) = (
+    SELECT status, id, error_code FROM runs WHERE key = ?1 ORDER BY fence DESC LIMIT 1
+  )
+WHERE key = ?1;
 INSERT INTO heads (
   -- <fragment head_returned>
   key, epoch, tail, fence, driver_fence, run, producer_seq, lease_until, stop_at, finishing, generation, prior_epoch,

@@ -9,4 +9,5 @@
 UPDATE heads SET finishing = 1, lease_until = min(lease_until, ?3)
 WHERE key = ?1 AND fence = ?2 AND driver_fence = 0 AND run IS NOT NULL AND epoch = coalesce(?4, epoch);
 UPDATE threads SET version = version + 1 WHERE key = ?1 AND changes() = 1;
-UPDATE turns SET check_at = min(check_at, ?3) WHERE key = ?1 AND place IS NULL AND changes() = 1
+UPDATE turns SET check_at = min(check_at, (SELECT lease_until FROM heads WHERE key = ?1))
+WHERE key = ?1 AND place IS NULL AND changes() = 1

@@ -19,7 +19,10 @@ VALUES (?1, ?2, ?3, ?4, 0, ?5, 0, ?6, ?7, ?10, ?11);
 UPDATE heads
 SET fence = ?2, driver_fence = ?12, run = ?3, producer_seq = 0, lease_ms = ?8, lease_until = ?9, stop_at = NULL, finishing = 0
 WHERE key = ?1;
-UPDATE threads SET agent = coalesce(agent, ?4), last_run_at = ?6, sort_at = ?6, version = version + 1 WHERE key = ?1;
+UPDATE threads
+SET agent = coalesce(agent, ?4), last_run_at = ?6, sort_at = ?6, version = version + 1, last_status = 0, last_run = ?3,
+  last_error = NULL
+WHERE key = ?1;
 -- 660000: PACK_FIRST_LOOK.
 INSERT OR IGNORE INTO jobs (kind, ref, due_at)
 SELECT 'pack', CAST(key AS TEXT), last_run_at + 660000 FROM threads WHERE key = ?1;

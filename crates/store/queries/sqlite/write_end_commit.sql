@@ -29,8 +29,10 @@ WHERE place IS NULL AND key IN (SELECT value ->> 0 FROM jsonb_each(?1) WHERE val
 INSERT OR IGNORE INTO jobs (kind, ref, due_at)
 SELECT 'seal', CAST(value ->> 0 AS TEXT), ?3 FROM jsonb_each(?1)
 WHERE value ->> 8 IS NOT NULL AND (value ->> 3) / 256 > ((value ->> 3) - (value ->> 11)) / 256;
-UPDATE threads AS t SET last_run_at = ?3, sort_at = ?3, version = version + 1
-FROM (SELECT value ->> 0 AS k FROM jsonb_each(?1) WHERE value ->> 8 IS NOT NULL) AS v
+UPDATE threads AS t
+SET last_run_at = ?3, sort_at = ?3, version = version + 1, last_status = v.status, last_error = v.code
+FROM (SELECT value ->> 0 AS k, value ->> 8 AS status, value ->> 9 AS code
+      FROM jsonb_each(?1) WHERE value ->> 8 IS NOT NULL) AS v
 WHERE t.key = v.k
 -- </fragment>
 ;

@@ -9,7 +9,7 @@ use std::{
 use async_trait::async_trait;
 use threadline_core::{
     AgentId, Annotation, Clock, CreatedThread, DriverFence, Epoch, FeedChange, FeedCursor, FeedEntry, FeedHead, Fence,
-    Generation, ListOrder, ListPosition, LogHistory, LogSlice, NewEvents, NewThread, Node, NodeId, PriorEpoch,
+    Generation, LastRun, ListOrder, ListPosition, LogHistory, LogSlice, NewEvents, NewThread, Node, NodeId, PriorEpoch,
     ProjectId, ReadFrom, Run, RunId, RunStatus, Seq, Terminal, Thread, ThreadId, ThreadKey, ThreadPatch, Timestamp,
     UserId, WriteFence,
     limits::{
@@ -209,7 +209,8 @@ impl Row {
     }
 
     fn snapshot(&self) -> Thread {
-        Thread { active_run: self.active().cloned(), ..self.thread.clone() }
+        let last_run = self.runs.values().next_back().map(LastRun::from);
+        Thread { active_run: self.active().cloned(), last_run, ..self.thread.clone() }
     }
 
     /// Appends events of the newest run to the log.
@@ -375,6 +376,7 @@ impl ThreadStore for MemoryStore {
             .filter(|row| row.thread.project == list.project && row.thread.user == list.user)
             .filter(|row| list.include_archived || !row.thread.archived)
             .filter(|row| list.agent.is_none() || row.thread.agent == list.agent)
+            .filter(|row| list.status.is_none_or(|status| row.snapshot().status() == status))
             .map(|row| (row.sort_at(list.order), row))
             .collect();
         let before = |a: (Timestamp, &ThreadId), b: (Timestamp, &ThreadId)| match list.order {

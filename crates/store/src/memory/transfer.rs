@@ -119,7 +119,7 @@ impl TransferStore for MemoryStore {
         state.last_key += 1;
         let key = ThreadKey(state.last_key);
         let mut row = Row::new(thread.clone(), state.lineage.generation);
-        (row.thread.key, row.thread.active_run, row.fence) = (key, None, moved.fence);
+        (row.thread.key, row.thread.active_run, row.thread.last_run, row.fence) = (key, None, None, moved.fence);
         let mut staged = Staged { row, touched: Timestamp(0) };
         staged.put(part, &self.clock);
         state.staged.insert(key, staged);

@@ -8,7 +8,7 @@ use super::{
 use crate::sql::tables::{credentials, identity, snapshots, usage};
 
 /// The hot statements, by name.
-const HOT: [(&str, &str); 83] = [
+const HOT: [(&str, &str); 86] = [
     ("append one", append::ONE),
     ("append a group", append::GROUP),
     ("append a group with ends", append::WIDE),
@@ -35,6 +35,9 @@ const HOT: [(&str, &str); 83] = [
     ("thread that has an id", threads::TAKEN),
     ("list, recent", threads::LIST_RECENT),
     ("list, created", threads::LIST_CREATED),
+    ("list, recent, failed", threads::LIST_RECENT_FAILED),
+    ("list, created, failed", threads::LIST_CREATED_FAILED),
+    ("list, running", threads::LIST_RUNNING),
     ("create", threads::CREATE),
     ("thread by key", threads::BY_KEY),
     ("edit", threads::EDIT),

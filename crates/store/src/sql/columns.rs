@@ -2,8 +2,8 @@
 
 use sqlx::Row;
 use threadline_core::{
-    AgentId, Author, DriverFence, Epoch, FeedHead, Fence, Generation, IdError, LogHistory, NameSource, PriorEpoch,
-    ProjectId, Run, RunId, RunStatus, Thread, ThreadId, ThreadKey, Timestamp, UserId, WriteFence,
+    AgentId, Author, DriverFence, Epoch, FeedHead, Fence, Generation, IdError, LastRun, LogHistory, NameSource,
+    PriorEpoch, ProjectId, Run, RunId, RunStatus, Thread, ThreadId, ThreadKey, Timestamp, UserId, WriteFence,
 };
 
 use super::{append::appended, corrupt};
@@ -188,7 +188,7 @@ impl<'r, R: Cells> Columns<'r, R> {
             id,
             fence: Fence(fence),
             agent,
-            status: RunStatus::from_i64(status).ok_or_else(|| corrupt(format_args!("run status {status}")))?,
+            status: run_status(status)?,
             error_code: self.maybe_text()?,
             error_message: self.maybe_text()?,
             usage: self.maybe_text()?,
@@ -217,7 +217,7 @@ impl<'r, R: Cells> Columns<'r, R> {
     /// `None` if an outer join found none.
     pub(crate) fn thread(&mut self) -> StoreResult<Option<Thread>> {
         let Some(project) = self.maybe_id(ProjectId::new)? else {
-            self.next += 43;
+            self.next += 46;
             return Ok(None);
         };
         let (id, user) = (self.id(ThreadId::new)?, self.id(UserId::new)?);
@@ -229,10 +229,21 @@ impl<'r, R: Cells> Columns<'r, R> {
         let (created_at, updated_at, last_run_at) = (self.time()?, self.time()?, self.maybe_time()?);
         let (version, created_with) = (self.int()?, self.text()?);
         let (read_seq, claimed) = (self.count()?, self.flag()?);
+        let (last_status, last_id, last_error) = (self.maybe_int()?, self.maybe_id(RunId::new)?, self.maybe_text()?);
         let Some((head, _)) = self.head()? else {
             return Err(corrupt(format_args!("thread {id} has no head")));
         };
         let active_run = self.run(&head)?;
+        // The head of an active run has its newer state.
+        let last_run = match (&active_run, last_status.zip(last_id)) {
+            (Some(active), _) => Some(LastRun::from(active)),
+            (None, None) => None,
+            (None, Some((status, id))) => {
+                let status = run_status(status)?;
+                let ended_at = last_run_at.filter(|_| !status.is_active());
+                Some(LastRun { id, status, error_code: last_error, ended_at })
+            }
+        };
         Ok(Some(Thread {
             key: head.key,
             project,
@@ -253,8 +264,13 @@ impl<'r, R: Cells> Columns<'r, R> {
             tail: head.tail,
             read_seq,
             active_run,
+            last_run,
         }))
     }
+}
+
+fn run_status(number: i64) -> StoreResult<RunStatus> {
+    RunStatus::from_i64(number).ok_or_else(|| corrupt(format_args!("run status {number}")))
 }
 
 /// A number that is never negative.

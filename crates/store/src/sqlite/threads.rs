@@ -5,8 +5,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use sqlx::{SqliteConnection, query};
 use threadline_core::{
-    CreatedThread, Epoch, ListOrder, NewThread, ProjectId, Seq, Thread, ThreadId, ThreadKey, ThreadPatch, Timestamp,
-    UserId,
+    CreatedThread, Epoch, ListOrder, NewThread, ProjectId, Seq, Thread, ThreadId, ThreadKey, ThreadPatch, ThreadStatus,
+    Timestamp, UserId,
     limits::{FORGOTTEN_REQUESTS, PURGE_ROWS, REQUEST_KEPT, STAGING_TIMEOUT},
 };
 
@@ -24,6 +24,9 @@ const BY_KEY: &str = text_of(include_str!("../../queries/sqlite/thread_by_key.sq
 
 pub(super) const LIST_RECENT: &str = text_of(include_str!("../../queries/sqlite/list_recent.sql"));
 pub(super) const LIST_CREATED: &str = text_of(include_str!("../../queries/sqlite/list_created.sql"));
+pub(super) const LIST_RECENT_FAILED: &str = text_of(include_str!("../../queries/sqlite/list_recent_failed.sql"));
+pub(super) const LIST_CREATED_FAILED: &str = text_of(include_str!("../../queries/sqlite/list_created_failed.sql"));
+pub(super) const LIST_RUNNING: &str = text_of(include_str!("../../queries/sqlite/list_running.sql"));
 
 const CREATE: &str = text_of(include_str!("../../queries/sqlite/create_thread.sql"));
 
@@ -103,9 +106,15 @@ impl ThreadStore for SqliteStore {
     async fn list_threads(&self, list: ListThreads) -> StoreResult<ThreadPage> {
         // The feed's position is read before the page: a change in between is reported again, never missed.
         let feed_cursor = self.feed_head(&list.project, &list.user).await?.cursor();
-        let (text, start) = match list.order {
-            ListOrder::Recent => (LIST_RECENT, i64::MAX),
-            ListOrder::Created => (LIST_CREATED, i64::MIN),
+        let recent = list.order == ListOrder::Recent;
+        let start = if recent { i64::MAX } else { i64::MIN };
+        // The last parameter of the statement, if it has one more than the others.
+        let (text, last) = match (list.status, recent) {
+            (None | Some(ThreadStatus::Idle), true) => (LIST_RECENT, Some(list.status.is_some())),
+            (None | Some(ThreadStatus::Idle), false) => (LIST_CREATED, Some(list.status.is_some())),
+            (Some(ThreadStatus::Failed), true) => (LIST_RECENT_FAILED, None),
+            (Some(ThreadStatus::Failed), false) => (LIST_CREATED_FAILED, None),
+            (Some(ThreadStatus::Running), _) => (LIST_RUNNING, Some(recent)),
         };
         let statement = query(text)
             .bind(list.project.as_str())
@@ -115,6 +124,10 @@ impl ThreadStore for SqliteStore {
             .bind(list.after.as_ref().map_or(start, |after| after.at.0))
             .bind(list.after.as_ref().map_or("", |after| after.id.as_str()))
             .bind(rows::limit(list.limit).saturating_add(1));
+        let statement = match last {
+            Some(flag) => statement.bind(flag),
+            None => statement,
+        };
         let rows = self.read_rows(statement).await?;
         pages::thread_page(&rows, list.limit, feed_cursor)
     }
