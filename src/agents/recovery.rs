@@ -33,7 +33,7 @@ const NAMED_CALLS: usize = 8;
 
 /// Way on for a run whose driver is gone.
 enum Next {
-    /// Another attempt.
+    /// The run goes on with another attempt.
     Attempt(Box<Attempt>),
     /// The run ends with RUN_ERROR: its code and message.
     End(&'static str, String),
@@ -50,7 +50,7 @@ struct Attempt {
     futile: u64,
 }
 
-/// What the log has of a run.
+/// Events of a run, as far as recovery needs them.
 #[derive(Default)]
 struct Logged {
     open: OpenParts,

@@ -20,7 +20,7 @@ pub(super) const ATTEMPT: &str = "threadline.attempt";
 pub(super) struct NextAttempt {
     /// Number of the attempt.
     pub number: u64,
-    /// What became of the driver before.
+    /// Fate of the driver before.
     pub reason: &'static str,
     /// Seqs of the first and of the last event of the attempt before.
     pub superseded: (Seq, Seq),

@@ -155,8 +155,8 @@ pub struct RunFacts {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     asked_by: Option<String>,
     /// Absent in exports from before runs had attempts.
-    #[serde(default = "first_attempt", skip_serializing_if = "is_first_attempt")]
-    attempt: u64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    attempt: Option<u64>,
     status: RunStatus,
     error_code: Option<String>,
     error_message: Option<String>,
@@ -169,14 +169,6 @@ pub struct RunFacts {
     stop_requested_at: Option<Timestamp>,
 }
 
-fn first_attempt() -> u64 {
-    1
-}
-
-fn is_first_attempt(attempt: &u64) -> bool {
-    *attempt == 1
-}
-
 impl RunFacts {
     /// Facts of this run.
     pub fn of(run: Run) -> Result<Self, StoreError> {
@@ -187,7 +179,7 @@ impl RunFacts {
             driven: run.driven,
             author: run.author.map(|author| author.to_string()),
             asked_by: run.asked_by.map(|author| author.to_string()),
-            attempt: run.attempt,
+            attempt: Some(run.attempt).filter(|attempt| *attempt > 1),
             status: run.status,
             error_code: run.error_code,
             error_message: run.error_message,
@@ -210,7 +202,7 @@ impl RunFacts {
             driven: self.driven,
             author: self.author.as_deref().map(Author::stored),
             asked_by: self.asked_by.as_deref().map(Author::stored),
-            attempt: self.attempt,
+            attempt: self.attempt.unwrap_or(1),
             status: self.status,
             error_code: self.error_code,
             error_message: self.error_message,

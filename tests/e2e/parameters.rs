@@ -71,12 +71,10 @@ everywhere! {
         dev.thread("t").await;
         dev.run("t", "held").await;
         let runs = "/v1/threads/t/runs";
-        let input = json!({ "messages": [{ "role": "user", "content": "hi" }] });
         for lease in [0, 3_601, u64::from(u32::MAX)] {
             let refused = [
                 dev.post(runs, json!({ "runId": "r", "leaseSeconds": lease })).await,
                 dev.post(&format!("{runs}?leaseSeconds={lease}"), json!({ "runId": "r" })).await,
-                dev.post(runs, json!({ "runId": "r", "agentId": "demo", "input": input, "leaseSeconds": lease })).await,
                 dev.ndjson(reqwest::Method::POST, &format!("{runs}?runId=r&leaseSeconds={lease}"), "{\"type\":\"A\"}\n").await,
                 dev.post("/v1/threads/t/runs/held/heartbeat", json!({ "leaseSeconds": lease })).await,
             ];

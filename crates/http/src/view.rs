@@ -155,7 +155,7 @@ pub struct RunView {
     /// The number of the present attempt, from 1. A run that the server drives gets a new attempt when another node takes it
     /// over.
     attempt: u64,
-    /// Whether the server drives the run: then nobody else writes into it.
+    /// True if the server drives the run: then nobody else writes into it.
     driven: bool,
 }
 

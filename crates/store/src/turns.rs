@@ -11,7 +11,7 @@ use threadline_core::{
 
 use crate::{error::StoreResult, runs::Committed};
 
-/// What a start says of the turn of a run that the server drives.
+/// Turn of a run that the server drives, as a start puts it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewTurn {
     /// Node that drives the run.

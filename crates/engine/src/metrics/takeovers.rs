@@ -1,4 +1,4 @@
-//! Metrics of takeovers.
+//! Metrics of runs that were taken over.
 
 use prometheus_client::metrics::{counter::Counter, family::Family};
 use threadline_store::Before;

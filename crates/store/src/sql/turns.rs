@@ -1,4 +1,4 @@
-//! Rows of turns.
+//! Rows of turns, which both databases answer alike.
 
 use threadline_core::{AgentId, DriverFence, NodeId, ProjectId, RunId, ThreadId, ThreadKey, UserId};
 
@@ -67,7 +67,7 @@ fn read<R: Cells>(rows: &[R], node: NodeId) -> StoreResult<Vec<Turn>> {
     })
 }
 
-/// Keys and runs.
+/// Keys of threads, each with its run.
 pub(crate) fn driven<R: Cells>(rows: &[R]) -> StoreResult<Vec<(ThreadKey, RunId)>> {
     each(rows, |columns: &mut Columns<'_, R>| Ok((ThreadKey(columns.int()?), columns.id(RunId::new)?)))
 }
