@@ -110,7 +110,12 @@ Three nodes on ports ${nodes[*]}, Postgres on $pg, Redis on $redis, and the bala
   $program run chat "Hello"        # on one node
   $program tail chat               # from another
 
-Kill a node and see that the others continue: kill -9 ${node_pids[0]}. Ctrl-C ends everything.
+Kill a node and see that the others continue, also with the answer of an agent that the node was driving:
+
+  $program run chat "long" --url http://127.0.0.1:${nodes[0]}
+  kill -9 ${node_pids[0]}                   # in the middle of the answer
+
+Ctrl-C ends everything.
 TEXT
   # The script waits for the balancer, because nodes may be killed.
   wait "${pids[-1]}"
@@ -179,9 +184,25 @@ more() { tail -n1 "$work/balanced.ndjson" | grep -q RUN_FINISHED && tail -n1 "$w
   cmp -s "$work/socket.ndjson" "$work/balanced.ndjson" && [ "$(wc -l <"$work/balanced.ndjson")" -gt "$(wc -l <"$work/log.ndjson")" ]; }
 until_ready "the readers after the restart" more; ok "readers reconnected and missed no event"
 
-# Reads do not fail when a node is killed.
+# An answer goes on when the node that drives it is killed.
+api "$THREADLINE_URL/v1/threads" -d '{"threadId":"answer"}' >/dev/null
+question='{"runId":"long","agentId":"demo","input":{"messages":[{"id":"q","role":"user","content":"long"}]}}'
+api "http://127.0.0.1:$n2/v1/threads/answer/runs" -d "$question" >/dev/null
+answer() { api "$THREADLINE_URL/v1/threads/answer/events?limit=10000"; }
+speaks() { answer | grep -q TEXT_MESSAGE_CONTENT; }
+until_ready "the answer" speaks
+# Reads do not fail meanwhile.
 kill -KILL "${node_pids[1]}"
+killed=$(date +%s%N)
 wait "${node_pids[1]}" 2>/dev/null || true
+second() { api "$THREADLINE_URL/v1/threads/answer/runs/long" | grep -q '"attempt":2'; }
+until_ready "another node" second
+taken=$((($(date +%s%N) - killed) / 1000000))
+[ "$taken" -le 8000 ] || { echo "the run was taken over after $taken ms" >&2; false; }
+ok "the answer of the killed node was taken over after $taken ms"
+speaks_again() { answer | tr '{' '\n' | sed -n '/threadline.attempt/,$p' | grep -q TEXT_MESSAGE_CONTENT; }
+until_ready "the second attempt" speaks_again
+api -X POST "$THREADLINE_URL/v1/threads/answer/runs/long/stop" >/dev/null
 for try in $(seq 20); do api "$THREADLINE_URL/v1/threads/run" >/dev/null; done
 ok "reads continue when a node is killed"
 echo "all $passed checks passed"
