@@ -22,7 +22,6 @@ pub mod source;
 mod span;
 mod sse;
 mod starting;
-mod superseding;
 mod work;
 
 #[cfg(test)]

@@ -9,7 +9,10 @@ use threadline_core::{
     agent::{Agent, Recovery},
     json,
     limits::TURN_INTERVAL,
-    projection::closing::OpenParts,
+    projection::{
+        closing::OpenParts,
+        superseding::{NextAttempt, superseding},
+    },
 };
 use threadline_engine::{self as engine, ClaimedTurn, ProjectionError, StoreError, TurnState};
 use tokio::{sync::OwnedSemaphorePermit, time};
@@ -18,7 +21,6 @@ use super::{
     AgentError, Agents,
     input::{self, Rebuilt},
     source::{RunInput, ThreadMark},
-    superseding::{NextAttempt, superseding},
     work::Work,
 };
 

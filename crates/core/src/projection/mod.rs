@@ -4,3 +4,4 @@ pub mod closing;
 pub mod conversation;
 pub mod resuming;
 pub mod spacing;
+pub mod superseding;

@@ -3,7 +3,8 @@
 //! attempts.
 
 use serde_json::json;
-use threadline_core::{
+
+use crate::{
     EventError, NewEvents, Seq,
     event::BatchBuilder,
     projection::{
@@ -13,11 +14,11 @@ use threadline_core::{
 };
 
 /// Name of the CUSTOM event that names an attempt.
-pub(super) const ATTEMPT: &str = "threadline.attempt";
+pub const ATTEMPT: &str = "threadline.attempt";
 
 /// Next attempt of a run, as the log names it.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct NextAttempt {
+pub struct NextAttempt {
     /// Number of the attempt.
     pub number: u64,
     /// Fate of the driver before.
@@ -28,7 +29,7 @@ pub(super) struct NextAttempt {
 
 /// Events that supersede an attempt. `open` has the run's events so far, `now` is the conversation after them, and `kept` the
 /// conversation that they leave. Fails if a list of messages is larger than an event.
-pub(super) fn superseding(
+pub fn superseding(
     next: NextAttempt,
     open: &OpenParts,
     mut now: Conversation,
