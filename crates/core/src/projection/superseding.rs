@@ -2,11 +2,15 @@
 //! back to what they were. All are standard events of AG-UI, so that every client folds to the same without knowing of
 //! attempts.
 
+use std::collections::HashSet;
+
 use serde_json::json;
 
 use crate::{
     EventError, NewEvents, Seq,
     event::BatchBuilder,
+    json::string_member,
+    limits::MAX_OPEN_BYTES,
     projection::{
         closing::OpenParts,
         conversation::{Conversation, message_snapshots},
@@ -55,11 +59,143 @@ pub fn superseding(
     if now.messages_json() != messages {
         let list = String::from_utf8_lossy(&messages);
         let list = list.strip_prefix('[').and_then(|list| list.strip_suffix(']')).unwrap_or_default();
-        let first = kept.messages().next().map(|message| message.id());
         let is_reached = |reached: &Conversation| reached.messages_json() == messages;
-        for snapshot in message_snapshots(&now, list, first, is_reached) {
+        for snapshot in message_snapshots(&now, list, is_reached) {
             push(snapshot, &mut now)?;
         }
     }
     batch.finish()
+}
+
+/// Subagents that the attempts of a run have begun. Clients refuse a subagent that begins twice in a run, and an agent that is
+/// called again may give its subagents the same ids.
+#[derive(Debug, Default)]
+pub struct BegunSubagents {
+    ids: HashSet<Box<str>>,
+    /// Bytes of the ids.
+    bytes: usize,
+}
+
+impl BegunSubagents {
+    /// Takes in one event of an attempt, as JSON text.
+    pub fn observe(&mut self, event: &[u8]) {
+        let Some((kind, id)) = of_subagent(event) else { return };
+        if kind == "SUBAGENT_STARTED" && self.bytes + id.len() <= MAX_OPEN_BYTES && self.ids.insert(id.as_str().into())
+        {
+            self.bytes += id.len();
+        }
+    }
+
+    /// True if an event of a later attempt begins or ends one of these subagents. Clients accept what belongs to a
+    /// subagent without such events.
+    pub fn is_repeated(&self, event: &[u8]) -> bool {
+        !self.ids.is_empty() && of_subagent(event).is_some_and(|(_, id)| self.ids.contains(id.as_str()))
+    }
+}
+
+/// Kind and id of a subagent's begin or end.
+fn of_subagent(event: &[u8]) -> Option<(String, String)> {
+    let event = std::str::from_utf8(event).ok()?;
+    let kind = string_member(event, "type").filter(|kind| kind.starts_with("SUBAGENT_"))?;
+    Some((kind, string_member(event, "subagentRunId")?))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Value;
+
+    use super::*;
+
+    const OPENING: [&str; 2] = [
+        r#"{"type":"RUN_STARTED","threadId":"t","runId":"r","input":{"messages":[{"id":"u","role":"user","content":"hi"}]}}"#,
+        r#"{"type":"STATE_SNAPSHOT","snapshot":{"n":1}}"#,
+    ];
+
+    fn fold(events: &[&str]) -> Conversation {
+        let mut conversation = Conversation::default();
+        events.iter().for_each(|event| conversation.observe(event.as_bytes()));
+        conversation
+    }
+
+    /// Events that supersede `said`, said after the opening.
+    fn after(said: &[&str]) -> Result<Vec<Value>, EventError> {
+        let mut open = OpenParts::default();
+        OPENING.iter().chain(said).for_each(|event| open.observe(event.as_bytes()));
+        let next = NextAttempt { number: 2, reason: "node-lost", superseded: (3, 2 + said.len() as Seq) };
+        let events = superseding(next, &open, fold(&[&OPENING, said].concat()), &fold(&OPENING))?;
+        let mut all = fold(&[&OPENING, said].concat());
+        let lines = events.body().split(|byte| *byte == b'\n');
+        let values =
+            lines.inspect(|line| all.observe(line)).map(|line| serde_json::from_slice(line).expect("JSON")).collect();
+        let kept = fold(&OPENING);
+        assert_eq!((all.messages_json(), all.state_json()), (kept.messages_json(), kept.state_json()));
+        Ok(values)
+    }
+
+    fn types(events: &[Value]) -> Vec<&str> {
+        events.iter().filter_map(|event| event["type"].as_str()).collect()
+    }
+
+    #[test]
+    fn what_is_in_no_fold_is_closed_and_named() {
+        let events = after(&[r#"{"type":"STEP_STARTED","stepName":"s"}"#]).expect("fits");
+        let value = json!({ "attempt": 2, "reason": "node-lost", "superseded": [3, 3] });
+        let named = json!({ "type": "CUSTOM", "name": ATTEMPT, "value": value });
+        assert_eq!(events, [json!({ "type": "STEP_FINISHED", "stepName": "s" }), named]);
+    }
+
+    #[test]
+    fn messages_and_state_are_taken_back() {
+        let events = after(&[
+            r#"{"type":"TEXT_MESSAGE_START","messageId":"a","role":"assistant"}"#,
+            r#"{"type":"TEXT_MESSAGE_CONTENT","messageId":"a","delta":"half"}"#,
+            r#"{"type":"STATE_DELTA","delta":[{"op":"replace","path":"/n","value":2}]}"#,
+        ])
+        .expect("fits");
+        assert_eq!(types(&events), ["TEXT_MESSAGE_END", "CUSTOM", "STATE_SNAPSHOT", "MESSAGES_SNAPSHOT"]);
+        assert_eq!(events[3]["messages"], json!([{ "id": "u", "role": "user", "content": "hi" }]));
+    }
+
+    #[test]
+    fn activities_and_reasoning_are_taken_back_in_clients_that_keep_them() {
+        for said in [
+            r#"{"type":"ACTIVITY_SNAPSHOT","messageId":"v","activityType":"x","content":{}}"#,
+            r#"{"type":"REASONING_MESSAGE_CHUNK","messageId":"v","delta":"x"}"#,
+            r#"{"type":"ACTIVITY_SNAPSHOT","messageId":"u","activityType":"x","content":{}}"#,
+        ] {
+            let events = after(&[said]).expect("fits");
+            assert_eq!(
+                types(&events),
+                ["CUSTOM", "MESSAGES_SNAPSHOT", "MESSAGES_SNAPSHOT", "MESSAGES_SNAPSHOT"],
+                "{said}"
+            );
+            let roles: Vec<_> =
+                events[2]["messages"].as_array().expect("a list").iter().map(|message| &message["role"]).collect();
+            assert_eq!(roles, ["activity", "reasoning", "system"]);
+        }
+    }
+
+    #[test]
+    fn a_conversation_that_no_event_can_hold_is_an_error() {
+        let long = "x".repeat(crate::limits::MAX_EVENT_BYTES / 2);
+        let begun = |id: &str| format!(r#"{{"type":"TEXT_MESSAGE_CHUNK","messageId":"{id}","delta":"{long}"}}"#);
+        let (one, other) = (begun("1"), begun("2"));
+        let kept = [OPENING[0], &one, &other];
+        let now = [kept[0], kept[1], kept[2], r#"{"type":"TEXT_MESSAGE_CHUNK","messageId":"3","delta":"x"}"#];
+        let next = NextAttempt { number: 2, reason: "node-lost", superseded: (4, 4) };
+        assert!(superseding(next, &OpenParts::default(), fold(&now), &fold(&kept)).is_err());
+    }
+
+    #[test]
+    fn a_subagent_is_repeated_by_its_begin_and_its_end() {
+        let mut begun = BegunSubagents::default();
+        let (start, end) =
+            (r#"{"type":"SUBAGENT_STARTED","subagentRunId":"a"}"#, r#"{"type":"SUBAGENT_ERROR","subagentRunId":"a"}"#);
+        begun.observe(br#"{"type":"SUBAGENT_FINISHED","subagentRunId":"a"}"#);
+        assert!(!begun.is_repeated(start.as_bytes()));
+        begun.observe(start.as_bytes());
+        assert!(begun.is_repeated(start.as_bytes()) && begun.is_repeated(end.as_bytes()));
+        assert!(!begun.is_repeated(br#"{"type":"SUBAGENT_STARTED","subagentRunId":"b"}"#));
+        assert!(!begun.is_repeated(br#"{"type":"STEP_STARTED","stepName":"s","subagentRunId":"a"}"#));
+    }
 }

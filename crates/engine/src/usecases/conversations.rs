@@ -380,7 +380,7 @@ async fn replacing(thread: &ThreadRef, save: Arc<Save>, projected: Projected) ->
         let is_reached = |conversation: &Conversation| {
             conversation.messages().len() == count && conversation.in_common(&save.messages) == count
         };
-        message_snapshots(&projected.conversation, &list, save.messages.first().map(Draft::id), is_reached)
+        message_snapshots(&projected.conversation, &list, is_reached)
     })
     .await?;
     if snapshots.iter().any(|snapshot| snapshot.len() > MAX_EVENT_BYTES) {
