@@ -3,7 +3,9 @@
 use std::{collections::HashSet, future};
 
 use futures_util::TryStreamExt;
-use threadline_core::{EventError, Fence, event::BatchBuilder, json, limits::WRITE_RETRY};
+use threadline_core::{
+    EventError, Fence, event::BatchBuilder, json, limits::WRITE_RETRY, projection::superseding::BegunSubagents,
+};
 use threadline_engine::{
     AppendError, DriveRight, EndRunError, ReadEvents, WriteExit, WritePolicy, subscription::TopicRef,
 };
@@ -23,6 +25,8 @@ pub(super) struct Drive {
     pub policy: WritePolicy,
     /// Ids of messages of users and of results of tools, under which the agent must not write.
     pub client_messages: HashSet<String>,
+    /// Subagents of the attempts before.
+    pub begun: BegunSubagents,
     /// True if another node goes on with the run when this one shuts down.
     pub hands_over: bool,
 }
@@ -30,10 +34,10 @@ pub(super) struct Drive {
 impl Drive {
     /// Drives the run to its end, and records in the log how it ended.
     pub async fn run(self, stream: EventStream, topic: TopicRef) {
-        let Self { right, fence, next, policy, client_messages, hands_over } = self;
+        let Self { right, fence, next, policy, client_messages, begun, hands_over } = self;
         let mut messages = ForeignMessages { ids: client_messages, last: String::new() };
         let said = stream.and_then(move |event| future::ready(messages.check(&event).map(|()| event)));
-        let exit = right.writer(topic, fence, next, policy).drive(said, &mut AgentEvents).await;
+        let exit = right.writer(topic, fence, next, policy).drive(said, &mut AgentEvents { begun }).await;
         if hands_over && matches!(exit, WriteExit::Leaving) {
             tracing::debug!("handing an agent's run over");
             if let Err(error) = right.give_up().await {
@@ -126,8 +130,11 @@ impl ForeignMessages {
 }
 
 /// Events of an agent: each chunk is one. RUN_STARTED is skipped: the run already has one, with the messages that the
-/// agent received, and clients refuse a second one. So are CUSTOM events with names that only the server gives.
-struct AgentEvents;
+/// agent received, and clients refuse a second one. So are CUSTOM events with names that only the server gives, and begins
+/// and ends of subagents that an attempt before has begun.
+struct AgentEvents {
+    begun: BegunSubagents,
+}
 
 /// True if the name of a CUSTOM event begins with `threadline.`.
 fn is_reserved(event: &[u8]) -> bool {
@@ -139,7 +146,10 @@ impl ReadEvents for AgentEvents {
     fn chunk(&mut self, event: &[u8], batch: &mut BatchBuilder) -> Result<(), EventError> {
         let kind = std::str::from_utf8(event).ok().and_then(|text| json::member(text, "type"));
         let is = |name| kind.is_some_and(|kind| json::is_string(kind, name));
-        if is("RUN_STARTED") || (is("CUSTOM") && is_reserved(event)) { Ok(()) } else { batch.push_line(event) }
+        if is("RUN_STARTED") || (is("CUSTOM") && is_reserved(event)) || self.begun.is_repeated(event) {
+            return Ok(());
+        }
+        batch.push_line(event)
     }
 
     fn rest(&mut self, _: &mut BatchBuilder) -> Result<(), EventError> {

@@ -11,7 +11,7 @@ use threadline_core::{
     limits::TURN_INTERVAL,
     projection::{
         closing::OpenParts,
-        superseding::{NextAttempt, superseding},
+        superseding::{BegunSubagents, NextAttempt, superseding},
     },
 };
 use threadline_engine::{self as engine, ClaimedTurn, ProjectionError, StoreError, TurnState};
@@ -47,6 +47,7 @@ struct Attempt {
     input: RunInput,
     answers: bool,
     client_messages: HashSet<String>,
+    begun: BegunSubagents,
     /// Events that supersede the attempt before.
     events: Option<threadline_core::NewEvents>,
     futile: u64,
@@ -56,6 +57,7 @@ struct Attempt {
 #[derive(Default)]
 struct Logged {
     open: OpenParts,
+    begun: BegunSubagents,
     /// The run's first events.
     first: Vec<String>,
     /// True if the attempt before has said something.
@@ -67,6 +69,7 @@ struct Logged {
 impl Logged {
     fn observe(&mut self, is_of_attempt: bool, event: &[u8]) {
         self.open.observe(event);
+        self.begun.observe(event);
         if self.first.len() < OPENING {
             self.first.push(String::from_utf8_lossy(event).into_owned());
         }
@@ -159,6 +162,7 @@ impl Agents {
                 right,
                 agent: attempt.agent,
                 client_messages: attempt.client_messages,
+                begun: attempt.begun,
                 next: run.producer_seq + 1,
                 answers: attempt.answers,
                 place: Some(place),
@@ -242,7 +246,8 @@ impl Agents {
         };
         let own = conversation.messages().filter(|message| matches!(message.role(), "user" | "tool"));
         let client_messages = own.map(|message| message.id().to_owned()).collect();
-        Ok(Next::Attempt(Box::new(Attempt { agent, input, answers, client_messages, events, futile })))
+        let begun = logged.begun;
+        Ok(Next::Attempt(Box::new(Attempt { agent, input, answers, client_messages, begun, events, futile })))
     }
 
     /// The input that the agent was called with; `None` if it was not kept, or cannot be read.

@@ -4,7 +4,7 @@ use threadline_core::{
     Epoch, Principal, RunId, Scope, ThreadId,
     agent::{Agent, AgentKind, Approvals},
     limits::{MAX_CLIENT_CONTEXT_BYTES, MAX_PAGE},
-    projection::conversation::Conversation,
+    projection::{conversation::Conversation, superseding::BegunSubagents},
 };
 use threadline_engine::{
     Opening, PageError, ProjectionError, ServiceError, StartError, StartRequest, StartedRun, StoreError,
@@ -174,6 +174,7 @@ impl Agents {
                     .chain(prepared.own_messages())
                     .map(Into::into)
                     .collect(),
+                begun: BegunSubagents::default(),
                 next: started.run.producer_seq + 1,
                 answers: pending.answers,
                 place: pending.place.take(),

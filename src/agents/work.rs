@@ -6,6 +6,7 @@ use threadline_core::{
     Principal,
     agent::{Agent, Recovery},
     limits::DRIVEN_BEAT,
+    projection::superseding::BegunSubagents,
 };
 use threadline_engine::{DriveRight, Resent, WritePolicy, metrics::GaugeGuard};
 use tokio::sync::OwnedSemaphorePermit;
@@ -21,6 +22,8 @@ pub(super) struct Work {
     pub agent: Agent,
     /// Ids of messages of users and of results of tools, under which the agent must not write.
     pub client_messages: HashSet<String>,
+    /// Subagents of the attempts before.
+    pub begun: BegunSubagents,
     /// producer_seq of the agent's first event.
     pub next: u64,
     /// True if the run answers an interrupt.
@@ -64,6 +67,7 @@ impl Work {
             fence,
             next: self.next,
             client_messages: self.client_messages,
+            begun: self.begun,
             policy: WritePolicy {
                 heartbeat: DRIVEN_BEAT,
                 lease: None,

@@ -77,6 +77,24 @@ async fn a_half_answer_is_superseded_and_the_agent_gets_the_same_input_again() {
 }
 
 #[tokio::test]
+async fn a_subagent_that_the_next_attempt_begins_again_begins_once_for_clients() {
+    let begin = |id: &str| json!({ "type": "SUBAGENT_STARTED", "subagentRunId": id, "name": "n" });
+    let end = |id: &str| json!({ "type": "SUBAGENT_FINISHED", "subagentRunId": id });
+    let (_directory, server, agent, _) = restarted(json!({}), &[begin("s")]).await;
+    let dev = server.client();
+    let mut events = vec![begin("s"), begin("other"), end("other"), end("s")];
+    events.extend(whole("r", "a0", "hello"));
+    agent.call().await.finish(&events).await;
+    assert_eq!(ended(&dev, "r").await["status"], "finished");
+    let events = events_of(&dev, "r").await;
+    let of_subagents = events.iter().filter(|event| text(event, "type").starts_with("SUBAGENT_"));
+    let named: Vec<_> = of_subagents.map(|event| (text(event, "type"), text(event, "subagentRunId"))).collect();
+    let (started, finished) = ("SUBAGENT_STARTED", "SUBAGENT_FINISHED");
+    assert_eq!(named, [(started, "s"), (finished, "s"), (started, "other"), (finished, "other")]);
+    server.stop().await;
+}
+
+#[tokio::test]
 async fn a_question_of_which_the_agent_has_said_nothing_is_asked_again_without_a_trace() {
     let (_directory, server, agent, _) = restarted(json!({}), &[]).await;
     let dev = server.client();
