@@ -2,6 +2,7 @@
 // `{"messages", "state", "interrupts", "error", "seen"}`, where `seen` counts the events before the one that the
 // client refused. `node fold.mjs old` takes the client of the time before 1.0, `node fold.mjs threadline` this
 // repository's own package, which refuses nothing; a case may have a `start` there, and the line has more to compare.
+// For a case with `from`, the line also has `cuts`: messages and state after that many events, and after each one more.
 
 import { createInterface } from "node:readline";
 import { Observable } from "rxjs";
@@ -13,6 +14,12 @@ for (const level of ["log", "warn", "error", "info", "debug"]) console[level] = 
 class Replay extends AbstractAgent {
   events = [];
   seen = 0;
+  from = Infinity;
+  cuts = [];
+
+  cut() {
+    if (this.seen >= this.from) this.cuts[this.seen - this.from] = [JSON.stringify(this.messages), JSON.stringify(this.state)];
+  }
 
   run() {
     return new Observable((subscriber) => {
@@ -21,19 +28,22 @@ class Replay extends AbstractAgent {
           // The reducer works off a queue, which an error would clear: let it catch up before each event.
           await new Promise((resolve) => setImmediate(resolve));
           if (subscriber.closed) return;
+          this.cut();
           subscriber.next(event);
           if (subscriber.closed) return;
           this.seen += 1;
         }
         await new Promise((resolve) => setImmediate(resolve));
+        this.cut();
         subscriber.complete();
       })();
     });
   }
 }
 
-async function fold({ events }) {
+async function fold({ events, from }) {
   const agent = new Replay({ threadId: "t" });
+  if (from !== undefined) agent.from = from;
   const runs = [];
   for (const event of events) {
     if (event.type === "RUN_STARTED" || runs.length === 0) runs.push([]);
@@ -50,8 +60,8 @@ async function fold({ events }) {
       break;
     }
   }
-  const { messages, state, seen } = agent;
-  return { messages, state, interrupts: agent.pendingInterrupts ?? [], error, seen };
+  const { messages, state, seen, cuts } = agent;
+  return { messages, state, interrupts: agent.pendingInterrupts ?? [], error, seen, cuts };
 }
 
 function foldOurs({ events, start }) {

@@ -8,5 +8,6 @@ mod generate;
 mod node;
 mod package;
 mod stored;
+mod superseding;
 
 use threadline_testkit::rng;

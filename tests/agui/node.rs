@@ -42,6 +42,8 @@ pub struct Outcome {
     pub error: Option<String>,
     /// The events before that one, in the run that it ended.
     pub seen: usize,
+    /// Messages and state after each event, from the number of events that the case names.
+    pub cuts: Vec<(Json, Json)>,
     /// Of our package: the tool calls without a result, and how many deltas it could not apply.
     pub pending: Vec<String>,
     pub skipped: u64,
@@ -59,6 +61,8 @@ struct Line<'a> {
     interrupts: &'a RawValue,
     error: Option<String>,
     seen: usize,
+    #[serde(default)]
+    cuts: Vec<(String, String)>,
     #[serde(default)]
     pending: Vec<String>,
     #[serde(default)]
@@ -115,6 +119,7 @@ fn outcome(line: &str) -> Outcome {
         interrupts: json(line.interrupts.get()),
         error: line.error,
         seen: line.seen,
+        cuts: line.cuts.iter().map(|(messages, state)| (json(messages), json(state))).collect(),
         pending: line.pending,
         skipped: line.skipped,
         skipped_numbers: line.skipped_numbers,

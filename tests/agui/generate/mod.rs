@@ -1,5 +1,6 @@
 //! Random streams of AG-UI 1.0 events that a client accepts, nearly always.
 
+pub mod attempts;
 mod chunks;
 mod messages;
 
