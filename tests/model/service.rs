@@ -3,6 +3,7 @@
 mod access;
 mod annotations;
 mod appends;
+mod drivers;
 mod ending;
 mod fairness;
 mod gate;

@@ -24,6 +24,17 @@ impl Course {
         self.pulse.state(now)
     }
 
+    /// Beats of which each comes a second after the one before.
+    fn beats(&mut self, seconds: std::ops::RangeInclusive<u64>) {
+        for second in seconds {
+            self.succeeds(second);
+        }
+    }
+
+    fn may_judge(&self, seconds: u64) -> bool {
+        self.pulse.may_judge(self.at(seconds))
+    }
+
     fn state(&self, seconds: u64) -> StoreState {
         self.pulse.state(self.at(seconds))
     }
@@ -97,6 +108,45 @@ fn a_store_that_refuses_writes_makes_a_node_unready_at_once() {
         assert_eq!(course.state(0), why);
         assert_eq!(course.succeeds(1), why);
         assert_eq!(course.succeeds(2), StoreState::Good);
+    }
+}
+
+#[test]
+fn a_node_judges_others_once_its_own_beats_were_in_time_as_long_as_theirs_must_be() {
+    let ttl = DRIVER_TTL.as_secs();
+    let mut course = Course::new();
+    assert!(!course.may_judge(0));
+    course.beats(0..=ttl - 1);
+    assert!(!course.may_judge(ttl - 1));
+    course.beats(ttl..=ttl);
+    assert!(course.may_judge(ttl));
+    // The store refuses a beat: others may have met the same.
+    course.pulse.fail(StoreState::Unreachable);
+    assert!(!course.may_judge(ttl));
+    course.beats(ttl + 1..=2 * ttl);
+    assert!(!course.may_judge(2 * ttl));
+    course.beats(2 * ttl + 1..=2 * ttl + 1);
+    assert!(course.may_judge(2 * ttl + 1));
+}
+
+#[test]
+fn a_node_judges_nobody_by_an_outage_that_it_shared() {
+    let ttl = DRIVER_TTL.as_secs();
+    for outage in [3, 4, 6, 60] {
+        let mut course = Course::new();
+        course.beats(0..=20);
+        assert!(course.may_judge(20));
+        // The store neither commits nor refuses the next beat.
+        assert!(!course.may_judge(20 + outage), "{outage}");
+        course.pulse.delay(StoreState::CommitsNothing);
+        let back = 20 + outage;
+        // Its answer makes the node ready, in the case of the short ones, but others may get theirs later.
+        for seconds in back..back + ttl {
+            course.succeeds(seconds);
+            assert!(!course.may_judge(seconds), "{outage} {seconds}");
+        }
+        course.succeeds(back + ttl);
+        assert!(course.may_judge(back + ttl), "{outage}");
     }
 }
 
