@@ -74,6 +74,13 @@ pub const PLANTS: &[Plant] = &[
     plant("address-uncounted", &[Kind::KillNode], |size| size),
     plant("ids-are-shared", &[Kind::KillNode], |size| size),
     plant("purge-keeps-usage", &[Kind::KillNode], |size| size),
+    plant("take-keeps-fence", &[Kind::KillNode], |size| size),
+    plant("late-driver-closes", &[Kind::KillNode], |size| size),
+    plant("retry-after-tool", &[Kind::KillNode], |size| size),
+    plant("retry-approved", &[Kind::KillNode], |size| size),
+    plant("no-supersede", &[Kind::KillNode], |size| size),
+    plant("swallow-start", &[Kind::KillNode], |size| size),
+    plant("dead-by-own-outage", &[Kind::KillNode], |size| size),
 ];
 
 impl Plant {
