@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use threadline_core::{AgentId, Run, RunStatus, ThreadId};
-use threadline_engine::{ClaimedTurn, DriveRight, Opening, Service, StartRequest};
+use threadline_engine::{ClaimedTurn, DriveRight, NextAttempt, Opening, Service, StartRequest};
 
 use crate::support::{Node, events, new_run, run_id, run_seed};
 
@@ -40,7 +40,8 @@ fn a_displaced_driver_ends_nothing() {
         // A claim alone displaces nobody, but who has given up has nothing more to give.
         assert!(claimed(&other).await.is_none());
         let state = turn.look().await.expect("looks").expect("is active");
-        let (second, run) = turn.take(&state, None, 0).await.expect("takes").expect("nobody else did");
+        let NextAttempt { right: second, run, .. } =
+            turn.take(&state, None, 0).await.expect("takes").expect("nobody else did");
         assert_eq!((run.attempt, second.attempt()), (2, 2));
 
         let failed = first.fail("store-unavailable".into(), "no".into()).await.expect("is answered");
