@@ -13,8 +13,9 @@ use crate::{Before, StartRun, StoreResult, Turn};
 pub(crate) const OF: &str = "\
     SELECT key, run FROM turns WHERE driver = $1 AND driven = TRUE AND check_at IS NOT NULL ORDER BY key";
 pub(crate) const MARK: &str =
-    "UPDATE turns SET called = TRUE WHERE key = $1 AND run = $2 AND driver_fence = $3 RETURNING key";
-pub(crate) const LEAVE: &str = "UPDATE turns SET driver = NULL WHERE key = $1 AND run = $2 AND driver_fence = $3";
+    "UPDATE turns SET called = TRUE WHERE key = $1 AND run = $2 AND driven = TRUE AND driver_fence = $3 RETURNING key";
+pub(crate) const LEAVE: &str =
+    "UPDATE turns SET driver = NULL WHERE key = $1 AND run = $2 AND driven = TRUE AND driver_fence = $3";
 
 /// Seals the input of a driven run before its start is stored.
 pub(crate) fn seal(secrets: &Secrets, start: &mut StartRun) -> StoreResult<()> {

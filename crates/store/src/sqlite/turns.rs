@@ -77,6 +77,10 @@ async fn take(connection: &mut SqliteConnection, take: TakeTurn, now: Timestamp)
         };
         append::write(connection, entry, now).await?;
     }
+    // The statement alone knows the length of the lease, which it has extended.
+    if let Some((after, Some(extended), _)) = look(connection, query(ACTIVE).bind(take.key.0)).await? {
+        (head, run) = (after, extended);
+    }
     Ok(Some(Taken { committed: Committed { run, head, slice }, called }))
 }
 
