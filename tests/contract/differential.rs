@@ -5,9 +5,12 @@
 use std::time::Duration;
 
 use threadline_core::{
-    CreatedThread, Epoch, Fence, ListOrder, NameSource, ReadFrom, Thread, ThreadKey, ThreadPatch, ThreadStatus,
+    CreatedThread, DriverFence, Epoch, Fence, ListOrder, NameSource, NodeId, ReadFrom, RunId, Thread, ThreadKey,
+    ThreadPatch, ThreadStatus, WriteFence, limits::DRIVER_TTL,
 };
-use threadline_store::{Append, CloseWhen, HeartbeatRequest, ListThreads, StartOutcome, StartRun};
+use threadline_store::{
+    Append, ClaimTurns, CloseWhen, Head, HeartbeatRequest, ListThreads, NewTurn, StartOutcome, StartRun, TakeTurn,
+};
 
 use crate::support::*;
 
@@ -69,6 +72,22 @@ fn some_events(dice: &mut Dice) -> threadline_core::NewEvents {
     ndjson(&lines.join("\n"))
 }
 
+/// Nodes that drive runs.
+const NODES: [NodeId; 3] = [NodeId(1), NodeId(2), NodeId(3)];
+
+/// Fences of a writer, now and then those of one before.
+fn write_fence(dice: &mut Dice, head: &Head, stale: u64) -> WriteFence {
+    let WriteFence { run, driver } = head.write_fence();
+    let driver = DriverFence(driver.0 - i64::from(driver.0 > 0 && dice.chance(stale)));
+    WriteFence { run: Fence(run.0 - i64::from(dice.chance(stale))), driver }
+}
+
+/// The active run of a thread, now and then none.
+async fn active_run(dice: &mut Dice, env: &Env, key: ThreadKey) -> Option<RunId> {
+    let runs = env.store.runs(key, None, 100).await.expect("runs");
+    runs.into_iter().find(|run| run.status.is_active()).map(|run| run.id).filter(|_| dice.chance(90))
+}
+
 pub async fn history(seed: u64, steps: usize, other: Env) {
     let memory = threadline_store::memory::MemoryStore::new(other.clock.clone());
     let clock = other.clock.clone();
@@ -92,7 +111,7 @@ pub async fn history(seed: u64, steps: usize, other: Env) {
         let head = both!(envs, at, |env| env.store.heads(&[key]).await.expect("heads")).pop();
         let fence = head.as_ref().map_or(Fence(1), |head| head.fence);
         let run = *dice.pick(&runs);
-        match dice.roll(27) {
+        match dice.roll(33) {
             0 | 1 => {
                 let mut new = new_thread(id, if dice.chance(50) { "u" } else { "v" });
                 new.claimed = dice.chance(60);
@@ -123,7 +142,14 @@ pub async fn history(seed: u64, steps: usize, other: Env) {
                 });
                 let first = dice.chance(30).then(|| if dice.chance(70) { finished() } else { events([1, 2]) });
                 let lease = Duration::from_millis(dice.roll(30_000));
-                let start = StartRun { closing, events: first, lease, agent: Some(agent("a")), ..start_run(key, run) };
+                // A start with all events of a run has no driver.
+                let is_open = first.as_ref().is_none_or(|first| first.terminal().is_none());
+                let turn = (is_open && dice.chance(50)).then(|| {
+                    let input = dice.chance(70).then(|| "{\"é\":1}".to_owned());
+                    NewTurn { driver: *dice.pick(&NODES), input }
+                });
+                let agent = Some(agent("a"));
+                let start = StartRun { closing, events: first, lease, agent, turn, ..start_run(key, run) };
                 let outcome = both!(envs, at, |env| env.store.start(start.clone()).await.expect("starts"));
                 if let StartOutcome::Started(started) = outcome {
                     assert!(started.head.fence > fence || head.is_none(), "{at}");
@@ -137,16 +163,16 @@ pub async fn history(seed: u64, steps: usize, other: Env) {
                     }
                     let Some(thread) = both!(envs, at, |env| env.get(id).await) else { continue };
                     let head = envs.0.head(thread.key).await;
-                    let next = head.active.map_or(1, |active| active.producer_seq + 1);
+                    let next = head.active.as_ref().map_or(1, |active| active.producer_seq + 1);
                     let producer_seq = match dice.roll(8) {
                         0 => Some(dice.roll(6)),
                         1 | 2 => None,
                         _ => Some(next),
                     };
-                    let fence = Fence(head.fence.0 - i64::from(dice.chance(8)));
+                    let fence = write_fence(&mut dice, &head, 8);
                     batch.push(Append {
                         key: thread.key,
-                        fence: fence.into(),
+                        fence,
                         epoch: None,
                         producer_seq,
                         events: some_events(&mut dice),
@@ -164,10 +190,10 @@ pub async fn history(seed: u64, steps: usize, other: Env) {
             }
             14 => {
                 let lease = dice.chance(40).then(|| Duration::from_millis(dice.roll(60_000)));
-                let fence = Fence(fence.0 - i64::from(dice.chance(20)));
+                let fence = head.as_ref().map_or(fence.into(), |head| write_fence(&mut dice, head, 20));
                 let beats = [
-                    HeartbeatRequest { key, fence: fence.into(), lease, epoch: None },
-                    HeartbeatRequest { key: *dice.pick(&old), fence: fence.into(), lease: None, epoch: None },
+                    HeartbeatRequest { key, fence, lease, epoch: None },
+                    HeartbeatRequest { key: *dice.pick(&old), fence, lease: None, epoch: None },
                 ];
                 both!(envs, at, |env| env.store.heartbeat(&beats).await.expect("beats"));
             }
@@ -211,6 +237,51 @@ pub async fn history(seed: u64, steps: usize, other: Env) {
                     .restore(&project(), who.as_ref(), &thread_id(id), &crate::trash::entry("thread.restored"))
                     .await
                     .expect("restores"));
+            }
+            27 => {
+                // On SQLite all other nodes have ended.
+                let judges = envs.1.dir.is_some() || dice.chance(60);
+                let own = old.iter().copied().filter(|_| dice.chance(20)).collect();
+                // With a smaller limit, each store has a choice.
+                let claim = ClaimTurns { node: *dice.pick(&NODES), judges, own, limit: 100 };
+                both!(envs, at, |env| {
+                    let mut claimed = env.store.claim_turns(&claim).await.expect("claims");
+                    claimed.sort_by_key(|turn| turn.key);
+                    claimed
+                });
+            }
+            28 | 29 => {
+                let Some(head) = &head else { continue };
+                let taken = TakeTurn {
+                    key,
+                    run: active_run(&mut dice, &envs.0, key).await.unwrap_or(run_id(run)),
+                    fence: write_fence(&mut dice, head, 10),
+                    tail: head.tail - u64::from(head.tail > 0 && dice.chance(10)),
+                    driver: *dice.pick(&NODES),
+                    events: dice.chance(60).then(|| events([1, 2])),
+                    futile: dice.roll(4),
+                };
+                // A takeover follows a claim, which only a driven run has.
+                if head.driver != DriverFence::NONE {
+                    both!(envs, at, |env| env.store.take_turn(taken.clone()).await.expect("takes"));
+                }
+            }
+            30 | 31 => {
+                let Some(head) = &head else { continue };
+                let (WriteFence { driver, .. }, marks) = (write_fence(&mut dice, head, 20), dice.chance(60));
+                let run = active_run(&mut dice, &envs.0, key).await.unwrap_or(run_id(run));
+                if marks {
+                    both!(envs, at, |env| env.store.mark_called(key, &run, driver).await.expect("marks"));
+                } else {
+                    both!(envs, at, |env| env.store.leave_turn(key, &run, driver).await.expect("leaves"));
+                }
+            }
+            32 => {
+                // Nodes that beat are alive, until they stop. SQLite does not ask for that.
+                for node in NODES.into_iter().filter(|_| dice.chance(40) && envs.1.dir.is_none()) {
+                    both!(envs, at, |env| env.store.put_beat(&crate::nodes::beat(node.0)).await.expect("beats").number);
+                }
+                clock.advance(DRIVER_TTL / 2);
             }
             _ => {
                 let cursor = dice.roll(head.map_or(1, |head| head.tail) + 3);
@@ -287,6 +358,13 @@ async fn compare(envs: &(Env, Env), dice: &mut Dice, at: &str, keys: &[ThreadKey
         claimed.due.sort_by_key(|due| due.key);
         claimed
     });
+    for node in NODES {
+        both!(envs, at, |env| {
+            let mut driven = env.store.turns_of(node).await.expect("reads");
+            driven.sort();
+            driven
+        });
+    }
     for key in keys {
         both!(envs, at, |env| env.store.runs(*key, None, 100).await.expect("runs"));
         both!(envs, at, |env| env.store.annotations(*key, 0, 100).await.expect("reads"));
