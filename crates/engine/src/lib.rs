@@ -86,7 +86,7 @@ pub use crate::{
         run_writer::{ReadEvents, Resent, RunWriter, Silence, SilentLease, WriteExit, WritePolicy},
         start::{Opening, StartRequest, StartedRun},
         submit::RunRef,
-        turns::{ClaimedTurn, NextAttempt, TurnState},
+        takeover::{ClaimedTurn, NextAttempt, TurnState},
     },
     store_status::StoreState,
     usecases::{

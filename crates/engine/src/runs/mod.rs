@@ -12,6 +12,7 @@ pub(crate) mod run_handle;
 pub(crate) mod run_writer;
 pub(crate) mod start;
 pub(crate) mod submit;
+pub(crate) mod takeover;
 pub(crate) mod thread_watch;
 pub(crate) mod turns;
 pub(crate) mod writer;
