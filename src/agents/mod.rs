@@ -18,6 +18,7 @@ pub mod interrupts;
 pub mod openai;
 mod reading;
 mod recovery;
+mod repetition;
 pub mod source;
 mod span;
 mod sse;

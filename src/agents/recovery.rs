@@ -6,7 +6,7 @@ use std::{collections::HashSet, time::Duration};
 
 use threadline_core::{
     Principal,
-    agent::{Agent, Recovery},
+    agent::Agent,
     json,
     limits::TURN_INTERVAL,
     projection::{
@@ -20,6 +20,7 @@ use tokio::{sync::OwnedSemaphorePermit, time};
 use super::{
     AgentError, Agents,
     input::{self, Rebuilt},
+    repetition,
     source::{RunInput, ThreadMark},
     work::Work,
 };
@@ -152,7 +153,7 @@ impl Agents {
             let Some(taken) = turn.take(&state, attempt.events, attempt.futile).await? else { continue };
             let engine::NextAttempt { right, run, called } = taken;
             // The driver before was perhaps alive when the turn was claimed, and has called the agent since.
-            if let Some((code, message)) = second_call(&attempt.agent, attempt.answers).filter(|_| called) {
+            if let Some((code, message)) = repetition::second_call(&attempt.agent, attempt.answers).filter(|_| called) {
                 let ended = right.fail(code.to_owned(), message.to_owned()).await;
                 return ended.map(|_| None).map_err(|error| StoreError::Unavailable(error.to_string()));
             }
@@ -203,7 +204,7 @@ impl Agents {
             );
         };
         let called = logged.said || turn.turn().called;
-        if let Some((code, message)) = second_call(&agent, rebuilt.answers).filter(|_| called) {
+        if let Some((code, message)) = repetition::second_call(&agent, rebuilt.answers).filter(|_| called) {
             return end(code, message);
         }
         if !logged.calls.is_empty() && !agent.tools_repeatable {
@@ -273,18 +274,6 @@ impl Agents {
             rebuilt
         }))
     }
-}
-
-/// End of a run whose agent was called, and must not be called a second time in silence: its code and message; `None` if the
-/// agent allows it.
-pub(super) fn second_call(agent: &Agent, answers: bool) -> Option<(&'static str, &'static str)> {
-    if agent.recovery == Recovery::None {
-        let message = "The server that ran the agent was lost, and the agent is called once at most.";
-        return Some(("agent-lost", message));
-    }
-    let message =
-        "The server that ran the agent was lost after an interrupt was answered: what was approved may have been done.";
-    (answers && !agent.tools_repeatable).then_some(("recovery-unsafe", message))
 }
 
 fn unprojected(error: ProjectionError) -> Result<Next, StoreError> {

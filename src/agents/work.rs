@@ -12,7 +12,7 @@ use threadline_engine::{DriveRight, Resent, WritePolicy, metrics::GaugeGuard};
 use tokio::sync::OwnedSemaphorePermit;
 use tracing::Instrument;
 
-use super::{Agents, drive::Drive, recovery, source::RunInput, span::agent_span};
+use super::{Agents, drive::Drive, repetition, source::RunInput, span::agent_span};
 
 /// An attempt of a run, before its driver.
 pub(super) struct Work {
@@ -51,7 +51,7 @@ impl Work {
                     return;
                 }
             };
-        if recovery::second_call(&self.agent, self.answers).is_some() {
+        if repetition::second_call(&self.agent, self.answers).is_some() {
             match self.right.mark_called().await {
                 Ok(true) => {}
                 Ok(false) => return,

@@ -26,6 +26,7 @@ use super::{
 
 mod beside;
 mod credentials;
+mod driven;
 mod holds;
 mod identity;
 mod ids;
@@ -103,7 +104,7 @@ struct Row {
     check_at: Timestamp,
     runs: BTreeMap<Fence, Run>,
     /// Turn of the active run, if the server drives it.
-    turn: Option<turns::Driven>,
+    turn: Option<driven::Driven>,
     log: Vec<LogRow>,
     /// Seq up to which sealing and packing have decided.
     decided: Seq,
@@ -525,7 +526,7 @@ impl RunStore for MemoryStore {
         row.thread.agent = row.thread.agent.take().or_else(|| run.agent.clone());
         row.runs.insert(row.fence, run);
         row.touch_run(now);
-        row.turn = start.turn.map(|turn| turns::Driven::new(turn, row.thread.tail + 1));
+        row.turn = start.turn.map(|turn| driven::Driven::new(turn, row.thread.tail + 1));
         if let Some(events) = &start.events {
             slice.0.extend(row.push(events, now).0);
             row.attempt_begins();

@@ -1,26 +1,10 @@
 //! Turns of driven runs.
 
 use async_trait::async_trait;
-use threadline_core::{DriverFence, NodeId, RunId, Seq, ThreadKey, limits::DRIVER_TTL};
+use threadline_core::{DriverFence, NodeId, RunId, ThreadKey, limits::DRIVER_TTL};
 
-use super::{MemoryStore, Row};
-use crate::{Before, ClaimTurns, Committed, NewTurn, StoreResult, TakeTurn, Taken, Turn, TurnStore};
-
-/// Turn of an active run that the server drives. The run has the number of the attempt, the row the driver's fence.
-#[derive(Debug, Clone)]
-pub(super) struct Driven {
-    driver: Option<NodeId>,
-    attempt_seq: Seq,
-    futile: u64,
-    called: bool,
-    input: Option<String>,
-}
-
-impl Driven {
-    pub(super) fn new(turn: NewTurn, attempt_seq: Seq) -> Self {
-        Self { driver: Some(turn.driver), attempt_seq, futile: 0, called: false, input: turn.input }
-    }
-}
+use super::{MemoryStore, Row, driven::Driven};
+use crate::{Before, ClaimTurns, Committed, StoreResult, TakeTurn, Taken, Turn, TurnStore};
 
 impl Row {
     /// The next event of the log is the first one of the present attempt.
