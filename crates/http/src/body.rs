@@ -16,7 +16,7 @@ use threadline_core::{
     Limits, Principal,
     limits::{BODY_FREE_BYTES, BODY_ROOM_WAIT, QUOTA_RETRY},
 };
-use threadline_engine::limits::{BudgetExceeded, BudgetOwner, BudgetPermit, MemoryBudget, MemoryKind, Quota};
+use threadline_engine::limits::{BudgetExceeded, BudgetOwner, BudgetPermit, Limited, MemoryBudget, MemoryKind, Quota};
 use tokio::time::{self, Duration, Instant};
 
 use crate::problem::{Problem, ProblemType};
@@ -63,6 +63,39 @@ impl Whole {
     }
 }
 
+/// Effect of a quota of bytes that is used up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Charge {
+    /// The body is refused.
+    Refuses,
+    /// The body passes: a heartbeat or a stop is small, and must not wait for what its user has appended.
+    Passes,
+}
+
+/// Bytes of a body that have arrived. They are charged whatever becomes of the request: also if the body is too large, stays
+/// incomplete or holds nothing that the route takes.
+struct Received<'r> {
+    quota: &'r Quota,
+    /// Principal that pays; `None` if nobody is charged, or once the bytes were charged.
+    payer: Option<Principal>,
+    bytes: usize,
+}
+
+impl Received<'_> {
+    /// Charges a complete body, or refuses it.
+    fn charge(mut self) -> Result<(), Limited> {
+        self.payer.take().map_or(Ok(()), |payer| self.quota.append(&payer, self.bytes))
+    }
+}
+
+impl Drop for Received<'_> {
+    fn drop(&mut self) {
+        if let Some(payer) = self.payer.take() {
+            self.quota.note_bytes(&payer, self.bytes);
+        }
+    }
+}
+
 /// The rest of a body cannot be read, or was refused.
 #[derive(Debug)]
 pub struct BrokenOff;
@@ -92,14 +125,24 @@ impl BodyReader {
         self.memory.place(MemoryKind::Frame, owner)
     }
 
-    /// Reads the complete body, of at most `limit` bytes. Both the read timeout and the timeout of the complete body
-    /// end the request. While no memory is available, the body is read no further.
-    pub async fn read(&self, mut request: Request, limit: usize) -> Result<Whole, Problem> {
-        let too_large = || Problem::new(ProblemType::TooLarge, format!("the body exceeds the limit of {limit} bytes"));
-        // An inner request comes with its body.
+    /// Reads the complete body, of at most `limit` bytes, and charges it to the request's principal. Both the read timeout and
+    /// the timeout of the complete body end the request. While no memory is available, the body is read no further.
+    pub async fn read(&self, mut request: Request, limit: usize, charge: Charge) -> Result<Whole, Problem> {
+        // An inner request comes with its body, which was charged.
         if let Some(whole) = request.extensions_mut().remove::<Whole>() {
-            return if whole.len() > limit { Err(too_large()) } else { Ok(whole) };
+            return if whole.len() > limit { Err(too_large(limit)) } else { Ok(whole) };
         }
+        let payer = request.extensions().get().map(|Presented { principal, .. }| principal.clone());
+        let mut received = Received { quota: &self.quota, payer, bytes: 0 };
+        let whole = self.receive(request, limit, &mut received.bytes).await?;
+        match charge {
+            Charge::Refuses => received.charge()?,
+            Charge::Passes => drop(received),
+        }
+        Ok(whole)
+    }
+
+    async fn receive(&self, request: Request, limit: usize, received: &mut usize) -> Result<Whole, Problem> {
         let mut whole = BytesMut::new();
         let mut held = self.place(&request);
         let mut body = request.into_body();
@@ -114,10 +157,11 @@ impl BodyReader {
             let Some(frame) = frame else { return Ok(Whole::new(whole.freeze(), held)) };
             let frame = frame.map_err(|error| Problem::invalid(format!("the body was cut off: {error}")))?;
             let Ok(data) = frame.into_data() else { continue };
+            *received += data.len();
             let size = whole.len() + data.len();
             if size > limit {
                 discard(body.into_data_stream());
-                return Err(too_large());
+                return Err(too_large(limit));
             }
             let begun = Instant::now();
             if let Err(problem) = self.make_room(&mut held, size, deadline.min(begun + patience)).await {
@@ -167,6 +211,10 @@ impl BodyReader {
         let taken = held.take(wanted, until).await;
         Ok(taken.map_err(|BudgetExceeded { limit, value }| self.quota.refuse(limit, value as u64, QUOTA_RETRY))?)
     }
+}
+
+fn too_large(limit: usize) -> Problem {
+    Problem::new(ProblemType::TooLarge, format!("the body exceeds the limit of {limit} bytes"))
 }
 
 /// Reads the rest of a body without storing it, for a short time, while the response is sent.
@@ -226,7 +274,9 @@ mod tests {
             let (body, read) = pieces(120, false);
             reads.push(read);
             let bodies = bodies.clone();
-            tasks.spawn(async move { bodies.read(body, 1_024 * KIB).await.map_err(|problem| problem.kind) });
+            tasks.spawn(async move {
+                bodies.read(body, 1_024 * KIB, Charge::Refuses).await.map_err(|problem| problem.kind)
+            });
         }
         time::sleep(Duration::from_secs(1)).await;
         let held: usize = reads.iter().map(|read| read.load(SeqCst)).sum();
@@ -235,7 +285,7 @@ mod tests {
         assert!(held <= most && held > 1_024 * KIB, "{held} of {most}");
         // A small body passes all the same.
         let (small, _) = pieces(2, true);
-        assert_eq!(bodies.read(small, 64 * KIB).await.map(|whole| whole.len()).ok(), Some(16 * KIB));
+        assert_eq!(bodies.read(small, 64 * KIB, Charge::Refuses).await.map(|whole| whole.len()).ok(), Some(16 * KIB));
         let mut ends = Vec::new();
         while let Some(end) = tasks.join_next().await {
             ends.push(end.expect("no panic").expect_err("none is whole"));
@@ -261,7 +311,9 @@ mod tests {
             };
             request.extensions_mut().insert(BudgetOwner::of(&token));
             let bodies = bodies.clone();
-            async move { bodies.read(request, MAX_BATCH_BYTES).await.map(|_| ()).map_err(|problem| problem.kind) }
+            async move {
+                bodies.read(request, MAX_BATCH_BYTES, Charge::Refuses).await.map(|_| ()).map_err(|problem| problem.kind)
+            }
         };
         let half_sent: Vec<_> = (0..3).map(|_| tokio::spawn(large("ann", false))).collect();
         time::sleep(Duration::from_secs(1)).await;
@@ -299,15 +351,54 @@ mod tests {
     async fn a_body_continues_as_soon_as_there_is_room() {
         let bodies = bodies(64 * KIB);
         let (first, _) = pieces(8, true);
-        let held = bodies.read(first, 64 * KIB).await.expect("whole");
+        let held = bodies.read(first, 64 * KIB, Charge::Refuses).await.expect("whole");
         let (second, _) = pieces(8, true);
         let waiting = tokio::spawn({
             let bodies = bodies.clone();
-            async move { bodies.read(second, 64 * KIB).await.map(|whole| whole.len()).ok() }
+            async move { bodies.read(second, 64 * KIB, Charge::Refuses).await.map(|whole| whole.len()).ok() }
         });
         time::sleep(Duration::from_secs(5)).await;
         assert!(!waiting.is_finished());
         drop(held);
         assert_eq!(waiting.await.expect("no panic"), Some(64 * KIB));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn bytes_are_charged_whatever_becomes_of_the_body() {
+        let principal = Principal::user(ProjectId::new("p").expect("an id"), UserId::new("ann").expect("an id"));
+        let reads = |limit: usize, charge: Charge, count: usize, ends: bool| {
+            let mut limits = Limits::default();
+            limits.project.append_bytes_per_second = 8 * KIB as u64;
+            let bodies = BodyReader::new(Quota::new(limits), MemoryBudget::new(limits.memory, limits.body_memory));
+            let principal = principal.clone();
+            async move {
+                let mut results = Vec::new();
+                for _ in 0..2 {
+                    let (mut request, _) = pieces(count, ends);
+                    request.extensions_mut().insert(Presented { principal: principal.clone(), at: Instant::now() });
+                    let read = time::timeout(Duration::from_millis(1), bodies.read(request, limit, charge)).await;
+                    results.push(read.map(|read| read.map(|whole| whole.len()).map_err(|problem| problem.kind)).ok());
+                }
+                let (mut small, _) = pieces(1, true);
+                small.extensions_mut().insert(Presented { principal, at: Instant::now() });
+                let last = bodies.read(small, 64 * KIB, Charge::Refuses).await.map_err(|problem| problem.kind);
+                (results, last.map(|whole| whole.len()))
+            }
+        };
+        let refused = Err(ProblemType::RateLimited);
+        for (limit, charge, count, ends, expected) in [
+            (64 * KIB, Charge::Refuses, 4, true, [Some(Ok(32 * KIB)), Some(Err(ProblemType::RateLimited))]),
+            (64 * KIB, Charge::Passes, 4, true, [Some(Ok(32 * KIB)), Some(Ok(32 * KIB))]),
+            (16 * KIB, Charge::Refuses, 4, true, [Some(Err(ProblemType::TooLarge)), Some(Err(ProblemType::TooLarge))]),
+            // The client goes away.
+            (64 * KIB, Charge::Refuses, 4, false, [None, None]),
+        ] {
+            assert_eq!(
+                reads(limit, charge, count, ends).await,
+                (expected.to_vec(), refused),
+                "{limit} {charge:?} {ends}"
+            );
+        }
+        assert_eq!(reads(64 * KIB, Charge::Refuses, 0, true).await.1, Ok(8 * KIB));
     }
 }

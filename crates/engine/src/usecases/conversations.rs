@@ -230,8 +230,6 @@ impl Conversations {
         } else {
             return Err(SaveError::ConversationDiverged { stored, common, version: now });
         };
-        let bytes = steps.iter().map(|(_, events, _)| events.body().len()).sum();
-        self.runs.deps.quota.append(principal, bytes)?;
         let carried = self.carry_out(principal, &thread, save, steps, now, deadline).await?;
         let saved = |(version, appended)| SaveAttempt::Done(Saved { outcome, version, created: false, appended });
         Ok(carried.map_or(SaveAttempt::Again, saved))

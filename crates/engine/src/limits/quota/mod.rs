@@ -275,12 +275,24 @@ impl Quota {
 
     /// Charges appended bytes of a request, or refuses them with the time to wait.
     pub fn append(&self, principal: &Principal, bytes: usize) -> Result<(), Limited> {
+        let exceeded = self.take_bytes(principal, bytes);
+        exceeded.map_err(|(limit, value, wait)| self.refuse(limit, value, wait))
+    }
+
+    /// Charges bytes of a request that is not refused for them: it is no append, or has failed already.
+    pub fn note_bytes(&self, principal: &Principal, bytes: usize) {
+        // A budget that is used up is repaid first; nobody is refused.
+        let _ = self.take_bytes(principal, bytes);
+    }
+
+    /// Fails with the limit that was reached, its value and the time to wait.
+    fn take_bytes(&self, principal: &Principal, bytes: usize) -> Result<(), (Limit, u64, Duration)> {
         let now = Instant::now();
         for holder in self.holders(principal) {
             let Some(rate) = holder.bytes() else { continue };
             self.spent(&holder.key).bytes.take(rate, bytes as u64, now).map_err(|wait| {
                 let limit = holder.limit(Limit::UserAppendBytes, Limit::ProjectAppendBytes);
-                self.refuse(limit, holder.quotas.append_bytes_per_second, wait)
+                (limit, holder.quotas.append_bytes_per_second, wait)
             })?;
         }
         Ok(())
