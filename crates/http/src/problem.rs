@@ -395,7 +395,10 @@ impl From<ServiceError> for Problem {
             ServiceError::CursorAhead { epoch, tail } => Self::new(Type::CursorAhead, detail)
                 .with(json!({ "epoch": epoch.map(|epoch| epoch.to_string()), "tail": tail })),
             ServiceError::InvalidEvent(error) => match error.kind {
-                EventErrorKind::EventTooLarge | EventErrorKind::BatchTooLarge | EventErrorKind::TooMany => {
+                EventErrorKind::EventTooLarge
+                | EventErrorKind::BatchTooLarge
+                | EventErrorKind::TooMany
+                | EventErrorKind::TooManyValues => {
                     Self::new(Type::TooLarge, detail).with(json!({ "index": error.index }))
                 }
                 EventErrorKind::NotUtf8
