@@ -345,7 +345,7 @@ impl From<ServiceError> for Problem {
             ServiceError::ReplacementTooLarge => Self::new(Type::TooLarge, detail),
             ServiceError::InvalidMessage(flawed) => {
                 let kind = match flawed.flaw {
-                    MessageError::TooLarge | MessageError::TooMany => Type::TooLarge,
+                    MessageError::TooLarge | MessageError::TooMany | MessageError::TooManyValues => Type::TooLarge,
                     MessageError::NotList
                     | MessageError::NotObject
                     | MessageError::NoRole

@@ -20,6 +20,7 @@ use crate::{
     CreateThread, CreateThreadError, EditThread, LookupError, Opening, Projected, ProjectionError, Projections, Runs,
     SaveError, StartRequest, Threads, authority,
     errors::{ActiveRun, ForbiddenError},
+    limits::BudgetPermit,
     read::projections::aside,
     records::ThreadRef,
     runs::{
@@ -60,6 +61,8 @@ pub struct Save {
     pub agent: Option<AgentId>,
     /// Precondition of the save.
     pub condition: Condition,
+    /// Memory that the messages take.
+    pub room: Arc<BudgetPermit>,
 }
 
 /// Effect of a save.
