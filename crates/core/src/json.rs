@@ -3,28 +3,15 @@
 //! Payloads are kept byte for byte, so they are never parsed into values and written again. `serde_json`'s raw values
 //! are checked for syntax but not for depth, hence [`depth`].
 
-use memchr::{memchr_iter, memchr2};
-use serde::{
-    Deserialize, Deserializer,
-    de::{Error, SeqAccess, Visitor},
+mod items;
+mod tree;
+
+use memchr::memchr2;
+
+pub use self::{
+    items::{AtMost, has_more_items},
+    tree::{event_weight, is_too_dense, memory, memory_of_members, weight},
 };
-use serde_json::{Map, Value};
-
-use crate::limits::MAX_TREE_BYTES;
-
-/// Bytes of a value in an array, without what it points to.
-const VALUE: usize = size_of::<Value>();
-/// Bytes of a member in a map: its hash, its name and its value.
-const MEMBER: usize = size_of::<(u64, String)>() + VALUE;
-/// Elements for which an array makes room at first, and members for which a map does.
-const FIRST_ELEMENTS: usize = 4;
-const FIRST_MEMBERS: usize = 3;
-/// Bytes by which an allocator rounds the text of a string up, at most.
-const ROUNDED: usize = 16;
-/// Shortest text whose tree can exceed [`MAX_TREE_BYTES`]: no three bytes add more than an empty object in an array.
-const DENSEST: usize = MAX_TREE_BYTES / (2 * VALUE + FIRST_MEMBERS * (MEMBER + INDEX) + 3) * 3 - 1_024;
-/// Bytes of the index of a map for each member.
-const INDEX: usize = 20;
 
 /// Word of eight equal bytes.
 const fn eight(byte: u8) -> u64 {
@@ -100,103 +87,6 @@ pub fn depth(text: &[u8], limit: usize) -> usize {
         at += 1;
     }
     deepest
-}
-
-/// Memory that a JSON text may take as a tree of [`Value`]s, from above, in bytes. Found without a parse: brackets, commas
-/// and colons are counted, so those in strings only make it larger.
-pub fn weight(text: &[u8]) -> usize {
-    let count = |byte| memchr_iter(byte, text).count();
-    // Vectors double when they grow: each further element may have an empty place beside it.
-    VALUE
-        + text.len()
-        + count(b'"') * ROUNDED / 2
-        + count(b',') * 2 * VALUE
-        + count(b':') * (2 * (MEMBER + INDEX) - 2 * VALUE)
-        + count(b'[') * FIRST_ELEMENTS * VALUE
-        + count(b'{') * FIRST_MEMBERS * (MEMBER + INDEX)
-}
-
-/// Memory that an event may take in a conversation, from above. An event without nested values brings only texts.
-pub fn event_weight(event: &[u8]) -> usize {
-    let is_nested = |rest: &[u8]| memchr2(b'{', b'[', rest).is_some();
-    if event.get(1..).is_some_and(is_nested) { weight(event) } else { event.len() }
-}
-
-/// True if a text could exceed [`MAX_TREE_BYTES`] as a tree.
-pub fn is_too_dense(text: &str) -> bool {
-    text.len() > DENSEST && weight(text.as_bytes()) > MAX_TREE_BYTES
-}
-
-/// Memory that a value points to, in bytes (about): without the value itself.
-pub fn memory(value: &Value) -> usize {
-    match value {
-        Value::Null | Value::Bool(_) | Value::Number(_) => 0,
-        Value::String(text) => text.capacity(),
-        Value::Array(values) => values.capacity() * VALUE + values.iter().map(memory).sum::<usize>(),
-        Value::Object(members) => memory_of_members(members),
-    }
-}
-
-/// Memory that the members of an object take; see [`memory`].
-pub fn memory_of_members(members: &Map<String, Value>) -> usize {
-    if members.is_empty() {
-        return 0;
-    }
-    // The table has a power of two of places, of which seven eighths are used.
-    let room = match members.len() {
-        0..=FIRST_MEMBERS => FIRST_MEMBERS,
-        4..=7 => 7,
-        more => (more * 8).div_ceil(7).next_power_of_two() / 8 * 7,
-    };
-    room * (MEMBER + INDEX) + members.iter().map(|(name, value)| name.capacity() + memory(value)).sum::<usize>()
-}
-
-/// True if an array has more than `most` items. `array` must be valid JSON; for any other text the result is arbitrary.
-pub fn has_more_items(array: &str, most: usize) -> bool {
-    let text = array.as_bytes();
-    let (mut at, mut depth, mut commas) = (0, 0usize, 0);
-    while at < text.len() && commas < most {
-        match text[at] {
-            b'"' => {
-                at = string_end(text, at);
-                continue;
-            }
-            b'{' | b'[' => depth += 1,
-            b'}' | b']' => depth = depth.saturating_sub(1),
-            b',' if depth == 1 => commas += 1,
-            _ => {}
-        }
-        at += 1;
-    }
-    let is_empty = || array.trim_ascii().strip_prefix('[').is_some_and(|rest| rest.trim_ascii_start().starts_with(']'));
-    commas >= most && !is_empty()
-}
-
-/// Items of an array, of which there are at most `N`: a longer array is refused while it is read.
-#[derive(Debug, Default)]
-pub struct AtMost<T, const N: usize>(pub Vec<T>);
-
-impl<'de, T: Deserialize<'de>, const N: usize> Deserialize<'de> for AtMost<T, N> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Items<T, const N: usize>(std::marker::PhantomData<T>);
-        impl<'de, T: Deserialize<'de>, const N: usize> Visitor<'de> for Items<T, N> {
-            type Value = AtMost<T, N>;
-            fn expecting(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-                out.write_str("an array")
-            }
-            fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Self::Value, A::Error> {
-                let mut all = Vec::new();
-                while let Some(item) = items.next_element()? {
-                    if all.len() == N {
-                        return Err(A::Error::custom(format_args!("an array has more than {N} items")));
-                    }
-                    all.push(item);
-                }
-                Ok(AtMost(all))
-            }
-        }
-        deserializer.deserialize_seq(Items(std::marker::PhantomData))
-    }
 }
 
 fn skip_blank(text: &[u8], mut at: usize) -> usize {
@@ -423,53 +313,6 @@ mod tests {
             }
         }
         assert_eq!(look("{\"a\":[[[[]]]]}", "type", 2).depth, 3);
-    }
-
-    #[test]
-    fn a_tree_takes_no_more_than_was_estimated() {
-        let wide: Vec<String> = (0..5_000).map(|n| format!("\"k{n}\":{n}")).collect();
-        let mut shapes = vec![format!("{{{}}}", wide.join(",")), "[".repeat(100) + &"]".repeat(100)];
-        for item in
-            ["0", "\"\"", "\"é\\u00e9\"", "{}", "[]", "[0]", "[[]]", "{\"a\":0}", "{\"a\":{\"b\":[null]}}", "-1.5e300"]
-        {
-            for count in [1, 2, 3, 4, 5, 8, 9, 15, 16, 17, 1_000, 4_097] {
-                let items = vec![item; count].join(",");
-                let members: Vec<String> = (0..count).map(|n| format!("\"{n}\":{item}")).collect();
-                shapes.extend([format!("[{items}]"), format!("[[{items}]]"), format!("{{{}}}", members.join(","))]);
-            }
-        }
-        for text in shapes {
-            let value: Value = serde_json::from_str(&text).expect("JSON");
-            let (taken, estimate) = (VALUE + memory(&value), weight(text.as_bytes()));
-            assert!(taken <= estimate, "{taken} of {estimate}: {}", &text[..text.len().min(60)]);
-            assert!(estimate < 20 * taken + 2_000, "{estimate} for {taken}: {}", &text[..text.len().min(60)]);
-        }
-        assert_eq!(event_weight(b"{\"a\":\"b, c: d\"}"), 15);
-        assert!(event_weight(b"{\"a\":[0]}") > 500);
-    }
-
-    #[test]
-    fn only_dense_texts_are_too_dense() {
-        let text = |item: &str, bytes: usize| format!("[{}]", vec![item; bytes / (item.len() + 1)].join(","));
-        for item in ["0", "{}", "[]", "{\"a\":0}", "\"\""] {
-            let dense = text(item, 8 << 20);
-            assert!(is_too_dense(&dense) && weight(dense.as_bytes()) > MAX_TREE_BYTES, "{item}");
-            let small = text(item, DENSEST - 8);
-            assert!(!is_too_dense(&small) && weight(small.as_bytes()) <= MAX_TREE_BYTES, "{item}");
-        }
-        assert!(!is_too_dense(&text("\"Some words, and more of them: a sentence as people write it.\"", 16 << 20)));
-    }
-
-    #[test]
-    fn items_are_counted_up_to_a_limit() {
-        for (array, items) in [("[]", 0), (" [ ] ", 0), ("[1]", 1), (r#"["a,b",[1,2],{"a":[3,4]}]"#, 3), ("[[],[]]", 2)]
-        {
-            for most in 0..5 {
-                assert_eq!(has_more_items(array, most), items > most, "{array} {most}");
-            }
-        }
-        assert_eq!(serde_json::from_str::<AtMost<u8, 2>>("[1,2]").map(|all| all.0).ok(), Some(vec![1, 2]));
-        assert!(serde_json::from_str::<AtMost<u8, 2>>("[1,2,3]").is_err());
     }
 
     #[test]

@@ -5,6 +5,8 @@
 //! were set explicitly apply. Each node counts for itself: N nodes allow up to N times as much. Only runs are counted
 //! by the store, for all nodes.
 
+mod account;
+
 use std::{
     fmt,
     sync::{
@@ -22,6 +24,8 @@ use threadline_core::{
 };
 use tokio::time::Instant;
 
+pub use self::account::Account;
+use self::account::Charged;
 use super::{
     bucket::{Bucket, Rate},
     key::Key,
@@ -119,34 +123,6 @@ impl Holder {
 
     fn work_limit(&self) -> Limit {
         self.limit(Limit::UserWorkRate, Limit::ProjectWorkRate)
-    }
-}
-
-/// Price of work: what a principal's user and project are charged for what was done. Without limits it is free.
-#[derive(Debug, Clone, Default)]
-pub struct Account(Vec<Charged>);
-
-#[derive(Debug, Clone)]
-struct Charged {
-    quota: Quota,
-    spent: Arc<Spent>,
-    rate: Rate,
-    limit: Limit,
-}
-
-impl Account {
-    /// Charges bytes that were folded, scanned or read. Returns the time until which the next must wait.
-    pub fn charge(&self, bytes: usize) -> Option<Instant> {
-        let now = Instant::now();
-        let pauses = self.0.iter().map(|charged| {
-            let wait = charged.spent.work.owe(charged.rate, bytes as u64, MAX_WORK_DEBT, now);
-            if !wait.is_zero() {
-                charged.quota.slow_down(charged.limit);
-            }
-            wait
-        });
-        let pause = pauses.max().unwrap_or_default();
-        (!pause.is_zero()).then(|| now + pause)
     }
 }
 
