@@ -4,10 +4,14 @@ use std::{collections::HashSet, fmt};
 
 use serde::{
     Deserialize, Deserializer,
-    de::{MapAccess, Visitor},
+    de::{Error, MapAccess, Visitor},
 };
 use serde_json::value::RawValue;
-use threadline_core::{RunId, ThreadId};
+use threadline_core::{
+    RunId, ThreadId,
+    json::{AtMost, has_more_items},
+    limits::{MAX_INPUT_ITEMS, MAX_INPUT_MESSAGES},
+};
 
 /// Members unknown to AG-UI's current schema, in their order, each byte for byte.
 pub type Unknown = Vec<(String, Box<RawValue>)>;
@@ -71,13 +75,21 @@ impl<'de> Visitor<'de> for Members {
                 "threadId" => input.thread_id = map.next_value()?,
                 "runId" => input.run_id = map.next_value()?,
                 "parentRunId" => input.parent_run_id = map.next_value()?,
-                "messages" => input.messages = map.next_value()?,
+                "messages" => input.messages = map.next_value::<AtMost<_, MAX_INPUT_MESSAGES>>()?.0,
                 "state" => input.state = map.next_value()?,
                 "tools" => input.tools = map.next_value()?,
                 "context" => input.context = map.next_value()?,
                 "forwardedProps" => input.forwarded_props = map.next_value()?,
                 "resume" => input.resume = map.next_value()?,
+                _ if input.rest.len() == MAX_INPUT_ITEMS => {
+                    return Err(A::Error::custom(format_args!("more than {MAX_INPUT_ITEMS} unknown members")));
+                }
                 _ => input.rest.push((name, map.next_value()?)),
+            }
+        }
+        for (name, list) in [("tools", &input.tools), ("context", &input.context), ("resume", &input.resume)] {
+            if list.as_ref().is_some_and(|list| has_more_items(list.get(), MAX_INPUT_ITEMS)) {
+                return Err(A::Error::custom(format_args!("{name} has more than {MAX_INPUT_ITEMS} items")));
             }
         }
         let mut later = HashSet::new();
@@ -111,6 +123,25 @@ mod tests {
         assert_eq!(rest, expected);
         assert!(input.parent_run_id.is_none() && input.tools.is_none());
         assert_eq!(input.messages[0].get(), r#"{"id":"\udfff"}"#);
+    }
+
+    #[test]
+    fn the_numbers_of_items_are_bounded() {
+        let list = |item: &str, count: usize| format!("[{}]", vec![item; count].join(","));
+        for (name, most) in [
+            ("messages", MAX_INPUT_MESSAGES),
+            ("tools", MAX_INPUT_ITEMS),
+            ("context", MAX_INPUT_ITEMS),
+            ("resume", MAX_INPUT_ITEMS),
+        ] {
+            let text = |count| format!("{{\"{name}\":{}}}", list("{\"a\":[1,2]}", count));
+            assert!(read(&text(most)).is_ok(), "{name}");
+            assert!(read(&text(most + 1)).is_err(), "{name}");
+        }
+        let unknown = |count| format!("{{{}}}", vec!["\"x\":0"; count].join(","));
+        assert!(read(&unknown(MAX_INPUT_ITEMS)).is_ok() && read(&unknown(MAX_INPUT_ITEMS + 1)).is_err());
+        // A state may be a list of any length.
+        assert!(read(&format!("{{\"state\":{}}}", list("0", 2 * MAX_INPUT_MESSAGES))).is_ok());
     }
 
     #[test]

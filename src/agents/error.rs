@@ -2,7 +2,7 @@
 
 use threadline_core::{
     AgentId, EventError, EventErrorKind, RunId,
-    limits::{MAX_CLIENT_CONTEXT_BYTES, MAX_EVENT_BYTES},
+    limits::{MAX_CLIENT_CONTEXT_BYTES, MAX_EVENT_BYTES, MAX_TREE_BYTES},
 };
 use threadline_engine::{ServiceError, StoreError};
 
@@ -18,7 +18,9 @@ pub enum AgentError {
     #[error("invalid input: {0}")]
     InvalidInput(String),
     /// The client's input for the agent does not fit into an event.
-    #[error("the new messages and the state must not exceed {MAX_EVENT_BYTES} bytes each")]
+    #[error(
+        "the new messages and the state must not exceed {MAX_EVENT_BYTES} bytes each, nor have so many values that they take more than {MAX_TREE_BYTES} bytes as a tree"
+    )]
     TooLarge,
     /// The `context` of an untrusted client exceeds the limit for OpenAI-compatible agents.
     #[error(
@@ -71,7 +73,9 @@ impl From<StoreError> for AgentError {
 impl From<EventError> for AgentError {
     fn from(error: EventError) -> Self {
         match error.kind {
-            EventErrorKind::EventTooLarge | EventErrorKind::BatchTooLarge => Self::TooLarge,
+            EventErrorKind::EventTooLarge | EventErrorKind::BatchTooLarge | EventErrorKind::TooManyValues => {
+                Self::TooLarge
+            }
             kind => Self::InvalidInput(kind.to_string()),
         }
     }

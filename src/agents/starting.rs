@@ -3,7 +3,7 @@
 use threadline_core::{
     Epoch, Principal, RunId, Scope, ThreadId,
     agent::{Agent, AgentKind, Approvals},
-    limits::{MAX_CLIENT_CONTEXT_BYTES, MAX_PAGE},
+    limits::{INPUT_COPIES, LONG_INPUT_BYTES, MAX_CLIENT_CONTEXT_BYTES, MAX_PAGE},
     projection::{conversation::Conversation, superseding::BegunSubagents},
 };
 use threadline_engine::{
@@ -66,6 +66,11 @@ impl Agents {
         if answers && principal.is_untrusted() {
             self.check_askers(principal, thread).await?;
         }
+        // Held until the run has begun: its driver keeps only the request to the agent.
+        let bytes = request.input.bytes();
+        let bytes = if bytes < LONG_INPUT_BYTES { 0 } else { bytes * INPUT_COPIES };
+        let room = self.shared.service.projections.room(principal, bytes).await;
+        let _room = room.map_err(ProjectionError::from)?;
         let id = request.id.take().unwrap_or_else(RunId::generate);
         let mut pending = Pending { answers, call: AgentCall::first(), place: None };
         for _ in 0..START_TRIES {

@@ -13,7 +13,10 @@ use axum::{
     response::Response,
 };
 use serde_json::json;
-use threadline_core::{ReadFrom, RunId, ThreadId, limits::RUN_END_TIMEOUT};
+use threadline_core::{
+    ReadFrom, RunId, ThreadId,
+    limits::{MAX_BATCH_BYTES, RUN_END_TIMEOUT},
+};
 use threadline_engine::{
     PageRequest, ReadError, StoreError,
     subscription::{Delivery, EndReason, FollowMethod, Subscription},
@@ -82,7 +85,7 @@ pub async fn run(
     if Representation::of(request.headers())? != Representation::Json {
         return Err(Problem::new(ProblemType::UnsupportedMediaType, "send a RunAgentInput as application/json"));
     }
-    let bytes = state.http.appended_body(request, &principal).await?;
+    let bytes = state.http.body(request, MAX_BATCH_BYTES).await?;
     let mut input: ClientInput = parse_json(&bytes)?;
     drop(bytes);
     let (agent, _) = state.agents.get(&principal, &agent).await?;

@@ -1,6 +1,6 @@
 //! API of conversations as documents: the complete list of messages under a name.
 
-use std::io::Write;
+use std::{io::Write, sync::Arc};
 
 use axum::{
     Json as Answer,
@@ -12,11 +12,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, value::RawValue};
 use threadline_core::{
     AgentId, Epoch, Seq, ThreadId, Version,
-    json::quoted,
-    limits::{MAX_CONDITION_TAGS, MAX_DOCUMENT_BYTES},
+    json::{self, quoted},
+    limits::{MAX_CONDITION_TAGS, MAX_DOCUMENT_BYTES, MAX_METADATA_BYTES, MAX_REQUEST_BYTES},
     projection::conversation::Draft,
 };
-use threadline_engine::{Condition, Outcome, Save, Saved, ServiceError, ThreadAt, limits::in_place};
+use threadline_engine::{Condition, Outcome, Save, Saved, ServiceError, ThreadAt};
 use threadline_http::{
     etag::etag,
     extract::{Caller, InThread, Params, parse_json},
@@ -158,7 +158,7 @@ pub struct SaveBody {
     messages: Option<Box<RawValue>>,
     /// Changes of the thread's metadata, a merge patch (RFC 7396).
     #[schema(value_type = Option<Object>)]
-    metadata: Option<Map<String, Value>>,
+    metadata: Option<Box<RawValue>>,
     /// The agent of a new thread, and of the appended run.
     #[schema(value_type = Option<String>)]
     agent_id: Option<AgentId>,
@@ -221,13 +221,28 @@ pub async fn save(
     let SaveBody { messages, metadata, agent_id } = parse_json(&body)?;
     let messages = messages
         .ok_or_else(|| Problem::invalid("messages is missing: send all messages of the conversation, or []"))?;
-    // A large list and its digests take time.
-    let messages = in_place(|| Draft::list(messages.get())).map_err(ServiceError::from)?;
-    let save = Save { messages, metadata, agent: agent_id, condition };
+    let metadata = metadata.as_deref().map(merge_patch).transpose()?;
+    // A large list, its trees and its digests take memory and time.
+    let service = &state.service;
+    let mut room = service.projections.room(&principal, body.len() + json::weight(messages.get().as_bytes())).await?;
+    let read = || Draft::list(messages.get());
+    let drafts = service.queue.process(&principal, body.len(), read).await?.map_err(ServiceError::from)?;
+    drop((messages, body));
+    room.shrink(drafts.iter().map(Draft::weight).sum());
+    let save = Save { messages: drafts, metadata, agent: agent_id, condition, room: Arc::new(room) };
     let saved = state.service.conversations.save(&principal, &name, save).await?;
     let status = if saved.created { StatusCode::CREATED } else { StatusCode::OK };
     let response = (status, Answer(SavedView::new(name, &saved))).into_response();
     Ok(tagged(response, &etag(saved.version)))
+}
+
+/// Reads a merge patch of metadata. One that is larger than the body of every other request is refused unread.
+fn merge_patch(patch: &RawValue) -> Result<Map<String, Value>, Problem> {
+    let text = patch.get();
+    if text.len() > MAX_REQUEST_BYTES {
+        return Err(Problem::invalid(format!("metadata exceeds {MAX_METADATA_BYTES} bytes of JSON")));
+    }
+    serde_json::from_str(text).map_err(|error| Problem::invalid(format!("invalid metadata: {error}")))
 }
 
 /// Deletes a conversation, its thread and all of its log permanently. A retry by its user gets the same response.

@@ -84,9 +84,9 @@ limit_args! {
     QUOTAS user_sockets "limit-user-sockets" "THREADLINE_LIMIT_USER_SOCKETS" "NUMBER" USER_SOCKETS, 0..=MAX_QUOTA;
     /// Maximum number of active runs of each user, counted over all nodes
     QUOTAS user_runs "limit-user-runs" "THREADLINE_LIMIT_USER_RUNS" "NUMBER" USER_RUNS, 0..=MAX_QUOTA;
-    /// Appended bytes per second of each user
+    /// Bytes per second that each user sends: bodies of requests, refused ones included, and appended events of sockets
     QUOTAS user_append_bytes_per_second "limit-user-append-bytes-per-second" "THREADLINE_LIMIT_USER_APPEND_BYTES_PER_SECOND" "BYTES" USER_APPEND_BYTES_PER_SECOND, 0..=MAX_QUOTA;
-    /// Burst of appended bytes of each user; 0: as many as per second
+    /// Burst of these bytes of each user; 0: as many as per second
     QUOTAS user_append_byte_burst "limit-user-append-byte-burst" "THREADLINE_LIMIT_USER_APPEND_BYTE_BURST" "BYTES" USER_APPEND_BYTE_BURST, 0..=MAX_QUOTA;
     /// Units of work per second of each user. A request is one, and so are 64 KiB of events that it folds, scans, reads or
     /// replays, and 200 rows that it searches. Work is charged afterwards; a debt delays the next request, for at most 60 s
@@ -106,9 +106,9 @@ limit_args! {
     QUOTAS project_sockets "limit-project-sockets" "THREADLINE_LIMIT_PROJECT_SOCKETS" "NUMBER" 0, 0..=MAX_QUOTA;
     /// Maximum number of active runs of each project, counted over all nodes
     QUOTAS project_runs "limit-project-runs" "THREADLINE_LIMIT_PROJECT_RUNS" "NUMBER" 0, 0..=MAX_QUOTA;
-    /// Appended bytes per second of each project
+    /// Bytes per second that the users and keys of each project send
     QUOTAS project_append_bytes_per_second "limit-project-append-bytes-per-second" "THREADLINE_LIMIT_PROJECT_APPEND_BYTES_PER_SECOND" "BYTES" 0, 0..=MAX_QUOTA;
-    /// Burst of appended bytes of each project; 0: as many as per second
+    /// Burst of these bytes of each project; 0: as many as per second
     QUOTAS project_append_byte_burst "limit-project-append-byte-burst" "THREADLINE_LIMIT_PROJECT_APPEND_BYTE_BURST" "BYTES" 0, 0..=MAX_QUOTA;
     /// Units of work per second of each project, keys included
     QUOTAS project_work_per_second "limit-project-work-per-second" "THREADLINE_LIMIT_PROJECT_WORK_PER_SECOND" "NUMBER" 0, 0..=MAX_QUOTA;

@@ -104,6 +104,29 @@ async fn appended_bytes() {
     .await;
 }
 
+#[tokio::test]
+async fn bytes_of_a_refused_body() {
+    let options = Options::memory().with_limits(|limits| limits.development.append_bytes_per_second = 1_000);
+    run(options, async |server: &Server| {
+        let pad = "x".repeat(60_000);
+        let bodies = [
+            ("unknown", json!({ "messages": [], "unknown": pad }), 400),
+            ("role", json!({ "messages": [{ "role": "", "content": pad }] }), 422),
+            ("unchanged", json!({ "messages": [{ "role": "user", "content": pad }] }), 201),
+        ];
+        for (user, body, status) in bodies {
+            let client = server.user(user);
+            let answer = client.put(&format!("/v1/conversations/{user}"), body).await;
+            assert_eq!(answer.status, status, "{user}");
+            let again = client.put(&format!("/v1/conversations/{user}"), json!({ "messages": [] })).await;
+            refused(&again, "userAppendBytesPerSecond", 1_000);
+            // What is no input passes, and pays.
+            client.post("/v1/threads", json!({ "threadId": format!("{user}-2"), "name": "n" })).await.ok(201);
+        }
+    })
+    .await;
+}
+
 async fn no_socket(client: &Client) -> Value {
     match Socket::connect(handshake(client)).await {
         Err(tungstenite::Error::Http(response)) => {

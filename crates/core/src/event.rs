@@ -10,7 +10,8 @@ use serde_json::value::RawValue;
 use super::{
     json,
     limits::{
-        MAX_BATCH_BYTES, MAX_BATCH_EVENTS, MAX_ERROR_TEXT_BYTES, MAX_EVENT_BYTES, MAX_JSON_DEPTH, MAX_USAGE_BYTES,
+        MAX_BATCH_BYTES, MAX_BATCH_EVENTS, MAX_ERROR_TEXT_BYTES, MAX_EVENT_BYTES, MAX_JSON_DEPTH, MAX_TREE_BYTES,
+        MAX_USAGE_BYTES,
     },
 };
 
@@ -38,6 +39,9 @@ pub enum EventErrorKind {
     /// The event is longer than [`MAX_EVENT_BYTES`].
     #[error("the event exceeds {MAX_EVENT_BYTES} bytes")]
     EventTooLarge,
+    /// The event has so many values that it could take more than [`MAX_TREE_BYTES`] of memory.
+    #[error("an event has too many values: as a tree it would take more than {MAX_TREE_BYTES} bytes")]
+    TooManyValues,
     /// The batch is longer than [`MAX_BATCH_BYTES`].
     #[error("the batch exceeds {MAX_BATCH_BYTES} bytes")]
     BatchTooLarge,
@@ -299,6 +303,9 @@ impl BatchBuilder {
         }
         if depth > MAX_JSON_DEPTH {
             return Err(self.error(EventErrorKind::TooDeep));
+        }
+        if json::is_too_dense(event) {
+            return Err(self.error(EventErrorKind::TooManyValues));
         }
         let kind = member.filter(|token| token.starts_with('"') && token.len() > 2);
         let Some(kind) = kind else {

@@ -3,7 +3,15 @@
 //! Payloads are kept byte for byte, so they are never parsed into values and written again. `serde_json`'s raw values
 //! are checked for syntax but not for depth, hence [`depth`].
 
+mod items;
+mod tree;
+
 use memchr::memchr2;
+
+pub use self::{
+    items::{AtMost, has_more_items},
+    tree::{event_weight, is_too_dense, memory, memory_of_members, weight},
+};
 
 /// Word of eight equal bytes.
 const fn eight(byte: u8) -> u64 {

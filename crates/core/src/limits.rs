@@ -28,6 +28,9 @@ pub const MAX_BATCH_BYTES: usize = 16 * 1_024 * 1_024;
 pub const MAX_BATCH_EVENTS: usize = 100_000;
 /// Largest producerSeq: the largest whole number that every JSON reader keeps.
 pub const MAX_PRODUCER_SEQ: u64 = (1 << 53) - 1;
+/// Most memory that one event, or one message or state of a client's input, may take as a tree, about (see
+/// [`json::weight`](crate::json::weight)): JSON of many small values takes a hundred times its bytes.
+pub const MAX_TREE_BYTES: usize = 256 * 1_024 * 1_024;
 /// Deepest nesting of an event or a request body.
 pub const MAX_JSON_DEPTH: usize = 128;
 /// Largest JSON body that is not events (create, rename, …), in bytes.
@@ -119,6 +122,8 @@ pub const COMMIT_MAX_BYTES: usize = 16 * 1_024 * 1_024;
 
 /// Largest conversation (messages and state, about) that is folded from a log, in bytes; no model could read it.
 pub const MAX_CONVERSATION_BYTES: usize = 64 * 1_024 * 1_024;
+/// Most memory that such a conversation may take.
+pub const MAX_CONVERSATION_MEMORY: usize = 2 * MAX_TREE_BYTES;
 /// Bytes of events after which the size of a conversation that is being folded is checked.
 pub const WEIGH_BYTES: usize = 8 * 1_024 * 1_024;
 
@@ -572,6 +577,16 @@ pub const MAX_AGENT_RUNS: usize = 4_096;
 pub const MAX_AGENTS: usize = 1_000;
 /// Largest definition of an agent, in bytes of JSON.
 pub const MAX_AGENT_BYTES: usize = 64 * 1_024;
+
+/// Most messages in one input of an agent. A client whose thread has more sends only the new ones.
+pub const MAX_INPUT_MESSAGES: usize = 10_000;
+/// Most tools, entries of `context`, answers to interrupts, and members unknown to AG-UI, in one input of an agent.
+pub const MAX_INPUT_ITEMS: usize = 1_000;
+/// Memory that the start of an agent's run takes for each byte of its input: the input, what is built from it for the log,
+/// for the agent and for a takeover.
+pub const INPUT_COPIES: usize = 6;
+/// Largest state that the demo agent reads; a larger one it only adds to.
+pub const DEMO_STATE_BYTES: usize = 64 * 1_024;
 
 /// Largest `context` that a page may give a model, in bytes of JSON. A caller with a key may give more.
 pub const MAX_CLIENT_CONTEXT_BYTES: usize = 64 * 1_024;

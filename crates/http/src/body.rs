@@ -16,7 +16,7 @@ use threadline_core::{
     Limits, Principal,
     limits::{BODY_FREE_BYTES, BODY_ROOM_WAIT, QUOTA_RETRY},
 };
-use threadline_engine::limits::{BudgetExceeded, BudgetOwner, BudgetPermit, MemoryBudget, MemoryKind, Quota};
+use threadline_engine::limits::{BudgetExceeded, BudgetOwner, BudgetPermit, Limited, MemoryBudget, MemoryKind, Quota};
 use tokio::time::{self, Duration, Instant};
 
 use crate::problem::{Problem, ProblemType};
@@ -63,6 +63,39 @@ impl Whole {
     }
 }
 
+/// Effect of a quota of bytes that is used up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Charge {
+    /// The body is refused.
+    Refuses,
+    /// The body passes: a heartbeat or a stop is small, and must not wait for what its user has appended.
+    Passes,
+}
+
+/// Bytes of a body that have arrived. They are charged whatever becomes of the request: also if the body is too large, stays
+/// incomplete or holds nothing that the route takes.
+struct Received<'r> {
+    quota: &'r Quota,
+    /// Principal that pays; `None` if nobody is charged, or once the bytes were charged.
+    payer: Option<Principal>,
+    bytes: usize,
+}
+
+impl Received<'_> {
+    /// Charges a complete body, or refuses it.
+    fn charge(mut self) -> Result<(), Limited> {
+        self.payer.take().map_or(Ok(()), |payer| self.quota.append(&payer, self.bytes))
+    }
+}
+
+impl Drop for Received<'_> {
+    fn drop(&mut self) {
+        if let Some(payer) = self.payer.take() {
+            self.quota.note_bytes(&payer, self.bytes);
+        }
+    }
+}
+
 /// The rest of a body cannot be read, or was refused.
 #[derive(Debug)]
 pub struct BrokenOff;
@@ -92,14 +125,24 @@ impl BodyReader {
         self.memory.place(MemoryKind::Frame, owner)
     }
 
-    /// Reads the complete body, of at most `limit` bytes. Both the read timeout and the timeout of the complete body
-    /// end the request. While no memory is available, the body is read no further.
-    pub async fn read(&self, mut request: Request, limit: usize) -> Result<Whole, Problem> {
-        let too_large = || Problem::new(ProblemType::TooLarge, format!("the body exceeds the limit of {limit} bytes"));
-        // An inner request comes with its body.
+    /// Reads the complete body, of at most `limit` bytes, and charges it to the request's principal. Both the read timeout and
+    /// the timeout of the complete body end the request. While no memory is available, the body is read no further.
+    pub async fn read(&self, mut request: Request, limit: usize, charge: Charge) -> Result<Whole, Problem> {
+        // An inner request comes with its body, which was charged.
         if let Some(whole) = request.extensions_mut().remove::<Whole>() {
-            return if whole.len() > limit { Err(too_large()) } else { Ok(whole) };
+            return if whole.len() > limit { Err(too_large(limit)) } else { Ok(whole) };
         }
+        let payer = request.extensions().get().map(|Presented { principal, .. }| principal.clone());
+        let mut received = Received { quota: &self.quota, payer, bytes: 0 };
+        let whole = self.receive(request, limit, &mut received.bytes).await?;
+        match charge {
+            Charge::Refuses => received.charge()?,
+            Charge::Passes => drop(received),
+        }
+        Ok(whole)
+    }
+
+    async fn receive(&self, request: Request, limit: usize, received: &mut usize) -> Result<Whole, Problem> {
         let mut whole = BytesMut::new();
         let mut held = self.place(&request);
         let mut body = request.into_body();
@@ -114,10 +157,11 @@ impl BodyReader {
             let Some(frame) = frame else { return Ok(Whole::new(whole.freeze(), held)) };
             let frame = frame.map_err(|error| Problem::invalid(format!("the body was cut off: {error}")))?;
             let Ok(data) = frame.into_data() else { continue };
+            *received += data.len();
             let size = whole.len() + data.len();
             if size > limit {
                 discard(body.into_data_stream());
-                return Err(too_large());
+                return Err(too_large(limit));
             }
             let begun = Instant::now();
             if let Err(problem) = self.make_room(&mut held, size, deadline.min(begun + patience)).await {
@@ -169,6 +213,10 @@ impl BodyReader {
     }
 }
 
+fn too_large(limit: usize) -> Problem {
+    Problem::new(ProblemType::TooLarge, format!("the body exceeds the limit of {limit} bytes"))
+}
+
 /// Reads the rest of a body without storing it, for a short time, while the response is sent.
 pub fn discard(mut body: BodyDataStream) {
     tokio::spawn(async move {
@@ -179,135 +227,4 @@ pub fn discard(mut body: BodyDataStream) {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::{
-        io,
-        sync::{
-            Arc,
-            atomic::{AtomicUsize, Ordering::SeqCst},
-        },
-    };
-
-    use axum::body::Body;
-
-    use super::*;
-    use threadline_core::{Credential, Principal, ProjectId, Timestamp, UserId, limits::MAX_BATCH_BYTES};
-
-    const KIB: usize = 1_024;
-
-    fn bodies(room: usize) -> BodyReader {
-        let limits = Limits { body_memory: room, ..Limits::default() };
-        BodyReader::new(Quota::new(limits), MemoryBudget::new(limits.memory, room))
-    }
-
-    /// Bytes of bodies that are held.
-    fn held_by(bodies: &BodyReader) -> usize {
-        bodies.memory.held()[MemoryKind::Body as usize].1
-    }
-
-    /// A body of 8 KiB pieces that then stalls, or ends; and the number of bytes read from it.
-    fn pieces(count: usize, ends: bool) -> (Request, Arc<AtomicUsize>) {
-        let read = Arc::new(AtomicUsize::new(0));
-        let counted = read.clone();
-        let pieces = stream::iter(0..count).map(move |_| {
-            counted.fetch_add(8 * KIB, SeqCst);
-            Ok::<_, io::Error>(Bytes::from_static(&[b' '; 8 * KIB]))
-        });
-        let rest = if ends { stream::empty().left_stream() } else { stream::pending().right_stream() };
-        (Request::new(Body::from_stream(pieces.chain(rest))), read)
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn half_sent_bodies_cost_no_more_than_the_room() {
-        let bodies = bodies(1_024 * KIB);
-        let mut reads = Vec::new();
-        let mut tasks = tokio::task::JoinSet::new();
-        for _ in 0..60 {
-            let (body, read) = pieces(120, false);
-            reads.push(read);
-            let bodies = bodies.clone();
-            tasks.spawn(async move { bodies.read(body, 1_024 * KIB).await.map_err(|problem| problem.kind) });
-        }
-        time::sleep(Duration::from_secs(1)).await;
-        let held: usize = reads.iter().map(|read| read.load(SeqCst)).sum();
-        // Besides the budget, each body holds its free bytes, and one piece that waits for memory.
-        let most = 1_024 * KIB + 60 * (BODY_FREE_BYTES + 8 * KIB);
-        assert!(held <= most && held > 1_024 * KIB, "{held} of {most}");
-        // A small body passes all the same.
-        let (small, _) = pieces(2, true);
-        assert_eq!(bodies.read(small, 64 * KIB).await.map(|whole| whole.len()).ok(), Some(16 * KIB));
-        let mut ends = Vec::new();
-        while let Some(end) = tasks.join_next().await {
-            ends.push(end.expect("no panic").expect_err("none is whole"));
-        }
-        assert!(ends.contains(&ProblemType::Busy) && ends.contains(&ProblemType::BodyTimeout), "{ends:?}");
-        assert_eq!(held_by(&bodies), 0, "all of it came back");
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn partial_bodies_of_one_client_block_no_other() {
-        let bodies = bodies(4 * MAX_BATCH_BYTES);
-        let large = |user: &str, ends: bool| {
-            let (mut request, _) = pieces(1_536, ends);
-            let user = Principal::user(ProjectId::new("p").expect("an id"), UserId::new(user).expect("an id"));
-            let token = Principal {
-                credential: Credential::Token {
-                    expires_at: Timestamp(i64::MAX),
-                    signer: None,
-                    by: None,
-                    issued_at: None,
-                },
-                ..user
-            };
-            request.extensions_mut().insert(BudgetOwner::of(&token));
-            let bodies = bodies.clone();
-            async move { bodies.read(request, MAX_BATCH_BYTES).await.map(|_| ()).map_err(|problem| problem.kind) }
-        };
-        let half_sent: Vec<_> = (0..3).map(|_| tokio::spawn(large("ann", false))).collect();
-        time::sleep(Duration::from_secs(1)).await;
-        let begun = Instant::now();
-        assert_eq!(large("bob", true).await, Ok(()));
-        assert_eq!(begun.elapsed(), Duration::ZERO, "it did not wait");
-        assert_eq!(large("ann", true).await, Err(ProblemType::Busy));
-        half_sent.iter().for_each(tokio::task::JoinHandle::abort);
-        for task in half_sent {
-            let _ = task.await;
-        }
-        assert_eq!(held_by(&bodies), 0, "all of it came back");
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn of_lines_only_what_is_not_complete_is_held() {
-        let bodies = bodies(64 * KIB);
-        let free = |bodies: &BodyReader| 64 - held_by(bodies) / KIB;
-        let piece = |ends: &'static str| [vec![b' '; 32 * KIB], ends.into()].concat();
-        let pieces = [piece(""), piece(""), piece("\n"), piece(""), piece(""), piece("")];
-        let mut data = Body::from_stream(stream::iter(pieces.map(Ok::<_, io::Error>))).into_data_stream();
-        let refused = OnceLock::new();
-        let mut place = bodies.memory.place(MemoryKind::Body, &BudgetOwner::default());
-        let mut lines = std::pin::pin!(bodies.lines(&mut place, &mut data, &refused));
-        let mut left = Vec::new();
-        while let Some(Ok(_)) = lines.next().await {
-            left.push(free(&bodies));
-        }
-        // 32, then 64 of which 16 are free; the line ends; again, and the third piece finds no memory.
-        assert_eq!(left, [48, 16, 64, 48, 16]);
-        assert_eq!(refused.get().map(|problem| problem.kind), Some(ProblemType::Busy));
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_body_continues_as_soon_as_there_is_room() {
-        let bodies = bodies(64 * KIB);
-        let (first, _) = pieces(8, true);
-        let held = bodies.read(first, 64 * KIB).await.expect("whole");
-        let (second, _) = pieces(8, true);
-        let waiting = tokio::spawn({
-            let bodies = bodies.clone();
-            async move { bodies.read(second, 64 * KIB).await.map(|whole| whole.len()).ok() }
-        });
-        time::sleep(Duration::from_secs(5)).await;
-        assert!(!waiting.is_finished());
-        drop(held);
-        assert_eq!(waiting.await.expect("no panic"), Some(64 * KIB));
-    }
-}
+mod tests;

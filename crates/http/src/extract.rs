@@ -21,7 +21,7 @@ use tokio::time::Instant;
 use crate::{
     HttpState,
     auth::{AuthError, Shown},
-    body::Presented,
+    body::{Charge, Presented},
     listener::PeerAddress,
     problem::Problem,
     routes::Access,
@@ -132,7 +132,7 @@ impl<T: DeserializeOwned + Default, S: AsRef<HttpState> + Send + Sync> FromReque
     type Rejection = Problem;
 
     async fn from_request(request: Request, state: &S) -> Result<Self, Problem> {
-        let bytes = state.as_ref().body(request, MAX_REQUEST_BYTES).await?;
+        let bytes = state.as_ref().read_body(request, MAX_REQUEST_BYTES, Charge::Passes).await?;
         parse_json(&bytes).map(Self)
     }
 }

@@ -7,7 +7,7 @@ use axum::{
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 use threadline_core::{
-    EventErrorKind, Limit,
+    EventErrorKind as EventKind, Limit,
     limits::{COMPLETE_RUN_WAIT, DRAIN_RETRY_AFTER},
     projection::conversation::MessageError,
 };
@@ -345,7 +345,7 @@ impl From<ServiceError> for Problem {
             ServiceError::ReplacementTooLarge => Self::new(Type::TooLarge, detail),
             ServiceError::InvalidMessage(flawed) => {
                 let kind = match flawed.flaw {
-                    MessageError::TooLarge | MessageError::TooMany => Type::TooLarge,
+                    MessageError::TooLarge | MessageError::TooMany | MessageError::TooManyValues => Type::TooLarge,
                     MessageError::NotList
                     | MessageError::NotObject
                     | MessageError::NoRole
@@ -395,18 +395,18 @@ impl From<ServiceError> for Problem {
             ServiceError::CursorAhead { epoch, tail } => Self::new(Type::CursorAhead, detail)
                 .with(json!({ "epoch": epoch.map(|epoch| epoch.to_string()), "tail": tail })),
             ServiceError::InvalidEvent(error) => match error.kind {
-                EventErrorKind::EventTooLarge | EventErrorKind::BatchTooLarge | EventErrorKind::TooMany => {
+                EventKind::EventTooLarge | EventKind::BatchTooLarge | EventKind::TooMany | EventKind::TooManyValues => {
                     Self::new(Type::TooLarge, detail).with(json!({ "index": error.index }))
                 }
-                EventErrorKind::NotUtf8
-                | EventErrorKind::NotJson(_)
-                | EventErrorKind::NotArray
-                | EventErrorKind::NotObject
-                | EventErrorKind::NoType
-                | EventErrorKind::TooDeep
-                | EventErrorKind::Empty
-                | EventErrorKind::AfterTerminal
-                | EventErrorKind::ReservedMember => Self::new(Type::InvalidEvent, detail)
+                EventKind::NotUtf8
+                | EventKind::NotJson(_)
+                | EventKind::NotArray
+                | EventKind::NotObject
+                | EventKind::NoType
+                | EventKind::TooDeep
+                | EventKind::Empty
+                | EventKind::AfterTerminal
+                | EventKind::ReservedMember => Self::new(Type::InvalidEvent, detail)
                     .with(json!({ "index": error.index, "reason": error.kind.to_string() })),
             },
             ServiceError::InvalidRequest(detail) => Self::invalid(detail),

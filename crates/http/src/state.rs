@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use axum::extract::Request;
 use threadline_core::{
     AllowedOrigins, Principal,
-    limits::{BODY_RECHECK, CLOSE_TIMEOUT, HEARTBEAT_INTERVAL, MAX_BATCH_BYTES},
+    limits::{BODY_RECHECK, CLOSE_TIMEOUT, HEARTBEAT_INTERVAL},
 };
 use threadline_engine::{Service, close_schedule::CloseSchedule, limits::Quota, metrics::Metrics};
 use threadline_store::StoreClock;
@@ -13,7 +13,7 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{
     auth::{Auth, AuthError},
-    body::{BodyReader, Presented, Whole},
+    body::{BodyReader, Charge, Presented, Whole},
     origins::RefusedOrigins,
     problem::Problem,
     response::ResponseBudget,
@@ -73,11 +73,16 @@ impl HttpState {
         }
     }
 
-    /// Reads a complete body of at most `limit` bytes. Fails if the credential of the request has ended meanwhile: a body
-    /// that arrives slowly would carry a request beyond a revocation.
+    /// Reads a complete body of at most `limit` bytes, which are charged to the request's principal.
     pub async fn body(&self, request: Request, limit: usize) -> Result<Whole, Problem> {
+        self.read_body(request, limit, Charge::Refuses).await
+    }
+
+    /// Reads a complete body. Fails if the credential of the request has ended meanwhile: a body that arrives slowly would
+    /// carry a request beyond a revocation.
+    pub(crate) async fn read_body(&self, request: Request, limit: usize, charge: Charge) -> Result<Whole, Problem> {
         let presented = request.extensions().get::<Presented>().cloned();
-        let whole = self.bodies.read(request, limit).await?;
+        let whole = self.bodies.read(request, limit, charge).await?;
         match presented {
             Some(Presented { principal, at })
                 if at.elapsed() >= BODY_RECHECK && !self.auth.holds(&principal).await? =>
@@ -86,16 +91,6 @@ impl HttpState {
             }
             _ => Ok(whole),
         }
-    }
-
-    /// Reads a body of events, or of messages for an agent; its bytes count as appended by this principal.
-    pub async fn appended_body(&self, request: Request, principal: &Principal) -> Result<Whole, Problem> {
-        let is_counted = request.extensions().get::<Whole>().is_some();
-        let whole = self.body(request, MAX_BATCH_BYTES).await?;
-        if !is_counted {
-            self.quota.append(principal, whole.len())?;
-        }
-        Ok(whole)
     }
 
     /// Reads a page for a principal. A request that waits is a stream with one response: it holds a stream permit, and

@@ -1,6 +1,7 @@
 //! State of the demo: a small plan that grows from run to run.
 
 use serde_json::{Value, json};
+use threadline_core::{json::member, limits::DEMO_STATE_BYTES};
 
 use super::super::reading::whole;
 
@@ -13,12 +14,20 @@ pub(super) struct Plan {
     state: Value,
     /// Number of steps from earlier runs.
     earlier: usize,
+    /// True if the state is so large that only the plan in it is read and written.
+    is_large: bool,
 }
 
 impl Plan {
     /// Continues from a state, if it has this shape, and adds these steps.
     pub(super) fn go_on(state: &str, steps: &[&str]) -> Self {
-        let mut state = serde_json::from_str(&whole(state)).unwrap_or(Value::Null);
+        let is_large = state.len() > DEMO_STATE_BYTES && state.trim_ascii_start().starts_with('{');
+        let read = |text: &str| match text.len() {
+            0..=DEMO_STATE_BYTES => serde_json::from_str(&whole(text)).unwrap_or(Value::Null),
+            _ => Value::Null,
+        };
+        let mut state =
+            if is_large { json!({ "plan": member(state, "plan").map_or(Value::Null, read) }) } else { read(state) };
         if !state.is_object() {
             state = json!({});
         }
@@ -30,13 +39,17 @@ impl Plan {
         all.extend(steps.iter().map(|text| json!({ "text": text, "done": false })));
         let runs = plan["runs"].as_u64().unwrap_or(0).saturating_add(1);
         state["plan"] = json!({ "steps": all, "progress": 0, "runs": runs });
-        let mut plan = Self { state, earlier };
+        let mut plan = Self { state, earlier, is_large };
         plan.state["plan"]["progress"] = plan.progress().into();
         plan
     }
 
-    /// STATE_SNAPSHOT event of the current state.
+    /// STATE_SNAPSHOT event of the current state; of a large one, the STATE_DELTA that puts the plan into it.
     pub(super) fn snapshot(&self) -> Value {
+        if self.is_large {
+            let add = json!({ "op": "add", "path": "/plan", "value": self.state["plan"] });
+            return json!({ "type": "STATE_DELTA", "delta": [add] });
+        }
         json!({ "type": "STATE_SNAPSHOT", "snapshot": self.state })
     }
 
@@ -106,6 +119,18 @@ mod tests {
         assert_eq!(given_up["delta"][1]["value"], 66);
         assert!(second.close_open_step(true).is_some() && second.close_open_step(true).is_none());
         assert_eq!(second.snapshot()["snapshot"]["plan"]["runs"], 2);
+    }
+
+    #[test]
+    fn of_a_large_state_only_the_plan_is_touched() {
+        let pad = "x".repeat(DEMO_STATE_BYTES);
+        let first = Plan::go_on(&json!({ "pad": pad }).to_string(), &["a"]).snapshot();
+        assert_eq!((&first["type"], &first["delta"][0]["op"]), (&json!("STATE_DELTA"), &json!("add")));
+        let plan = &first["delta"][0]["value"];
+        let second = Plan::go_on(&json!({ "pad": pad, "plan": plan }).to_string(), &["b"]);
+        assert_eq!((second.steps().len(), second.earlier), (2, 1));
+        let anew = Plan::go_on(&json!([pad]).to_string(), &["c"]).snapshot();
+        assert_eq!((&anew["type"], &anew["snapshot"]["plan"]["runs"]), (&json!("STATE_SNAPSHOT"), &json!(1)));
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Input of the demo: the last message of the user, or the results for which it waited.
 
 use serde_json::Value;
+use threadline_core::limits::DEMO_STATE_BYTES;
 
 use super::super::{
     reading::{Object, items, whole},
@@ -92,7 +93,9 @@ impl Said {
 
 impl Tool {
     fn read(tool: Object<'_>) -> Option<Self> {
-        let parameters = tool.raw("parameters").and_then(|schema| serde_json::from_str(schema).ok());
+        // A larger schema is no example for anyone.
+        let schema = tool.raw("parameters").filter(|schema| schema.len() <= DEMO_STATE_BYTES);
+        let parameters = schema.and_then(|schema| serde_json::from_str(schema).ok());
         Some(Self { name: tool.text("name")?, parameters: parameters.unwrap_or_default() })
     }
 }

@@ -30,6 +30,9 @@ impl Sent {
         if !text.starts_with('{') {
             return Err(format!("message {index} is not an object"));
         }
+        if json::is_too_dense(text) {
+            return Err(format!("message {index} has too many values"));
+        }
         let role = check(text).map_err(|wrong| format!("message {index} {wrong}"))?;
         let text = without_line_ends(text);
         match json::member(&text, "id") {

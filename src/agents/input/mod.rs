@@ -21,13 +21,13 @@ use std::{
     fmt::Write,
 };
 
-use serde_json::{Value, value::RawValue};
+use serde_json::value::RawValue;
 use threadline_core::{
     NewEvents, RunId, ThreadId,
     agent::{Agent, ClientMay, HistorySource, RuleSubject},
     event::{BatchBuilder, SERVER_MEMBER},
     json::{self, plain},
-    projection::conversation::{Conversation, GIVEN},
+    projection::conversation::{Conversation, GIVEN, is_same_value},
 };
 
 pub(super) use self::{
@@ -160,7 +160,10 @@ pub(super) fn prepare<'a>(
         ignored.count("tools", dropped);
     }
     let state = client.state.as_ref().map(|state| state.get()).filter(|state| !is_empty(state));
-    let mut state = state.filter(|state| !same(state.as_bytes(), &conversation.state_json()));
+    if state.is_some_and(json::is_too_dense) {
+        return Err(AgentError::TooLarge);
+    }
+    let mut state = state.filter(|state| !is_same_value(state, &String::from_utf8_lossy(&conversation.state_json())));
     if rules.may.is_some_and(|may| !may.state) {
         ignored.count("state", usize::from(state.take().is_some()));
     }
@@ -268,7 +271,7 @@ impl Prepared<'_> {
             (Some(other), History::Log(_)) => message.says(other),
             (None, _) => !self.news.contains(&message.id),
         };
-        self.heard().iter().all(is_stored) && (self.answered.is_empty() || same(resume.as_bytes(), answered.as_bytes()))
+        self.heard().iter().all(is_stored) && (self.answered.is_empty() || is_same_value(resume, answered))
     }
 
     /// Messages that count, of those that the client sent.
@@ -364,11 +367,6 @@ impl Prepared<'_> {
 fn is_empty(state: &str) -> bool {
     state == "null"
         || state.strip_prefix('{').and_then(|rest| rest.strip_suffix('}')).is_some_and(|s| s.trim().is_empty())
-}
-
-fn same(one: &[u8], other: &[u8]) -> bool {
-    let value = |text| serde_json::from_slice::<Value>(text).ok();
-    one == other || value(one).is_some_and(|one| Some(one) == value(other))
 }
 
 fn read<'a, T: serde::Deserialize<'a>>(text: &'a str) -> Option<T> {

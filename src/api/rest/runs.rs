@@ -9,7 +9,10 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use serde::{Deserialize, Serialize};
-use threadline_core::{AgentId, NewEvents, Principal, RunId, limits::DEFAULT_PAGE};
+use threadline_core::{
+    AgentId, NewEvents, RunId,
+    limits::{DEFAULT_PAGE, MAX_BATCH_BYTES},
+};
 use threadline_engine::{Opening, ServiceError, StartRequest, ThreadAt};
 use threadline_http::{
     auth::AuthError,
@@ -33,9 +36,9 @@ use crate::{
 };
 
 /// The events, and the body that they came in.
-async fn read_events(state: &ApiState, principal: &Principal, request: Request) -> Result<(NewEvents, Whole), Problem> {
+async fn read_events(state: &ApiState, request: Request) -> Result<(NewEvents, Whole), Problem> {
     let content = Representation::of(request.headers())?;
-    let bytes = state.http.appended_body(request, principal).await?;
+    let bytes = state.http.body(request, MAX_BATCH_BYTES).await?;
     let events = match content {
         Representation::Json => NewEvents::from_array(&bytes),
         Representation::Ndjson => NewEvents::from_ndjson(&bytes),
@@ -127,7 +130,7 @@ pub async fn start(
     let derived = key.run(&principal);
     if Representation::of(request.headers())? == Representation::Json {
         let form = StreamFormat::accepted(request.headers())?;
-        let bytes = state.http.appended_body(request, &principal).await?;
+        let bytes = state.http.body(request, MAX_BATCH_BYTES).await?;
         let mut start: StartBody = parse_json(&bytes)?;
         let named = start.run_id.take().or(params.run_id.take());
         let in_input = start.input.as_ref().is_some_and(|input| input.run_id.is_some());
@@ -239,7 +242,7 @@ pub async fn append_complete_run(
     Params(params): Params<WholeParams>,
     request: Request,
 ) -> Result<Response, Problem> {
-    let (events, _body) = read_events(&state, &principal, request).await?;
+    let (events, _body) = read_events(&state, request).await?;
     let start = StartRequest { run: Some(run), agent: params.agent_id, epoch, ..StartRequest::default() };
     Ok(answer(&state.service.conversations.append_run(&principal, &thread, start, events).await?, &principal))
 }
@@ -333,7 +336,7 @@ pub async fn append(
     Params(params): Params<AppendParams>,
     request: Request,
 ) -> Result<Answer<ReceiptView>, Problem> {
-    let (events, _body) = read_events(&state, &principal, request).await?;
+    let (events, _body) = read_events(&state, request).await?;
     let at = ThreadAt { id: &thread, epoch };
     let receipt = state.service.runs.append(&principal, at, &run, params.producer_seq, events).await?;
     Ok(Answer(ReceiptView::new(&receipt)))

@@ -2,7 +2,7 @@
 
 use reqwest::Method;
 use serde_json::{Value, json};
-use threadline_core::limits::{MAX_BATCH_BYTES, MAX_JSON_DEPTH};
+use threadline_core::limits::{MAX_BATCH_BYTES, MAX_INPUT_ITEMS, MAX_JSON_DEPTH};
 
 use super::{agent, ended, events_of, finished, messages, user};
 use crate::harness::{Client, everywhere, http::send};
@@ -118,12 +118,18 @@ everywhere! {
     async fn very_many_members_and_messages_are_taken_at_the_pace_of_their_bytes(server) {
         let dev = server.client();
         let agent = agent(&dev).await;
-        let members: String = (0..80_000).map(|at| format!(",\"m{}\":0", at / 2)).collect();
-        let resume: Vec<_> = (0..15_000).map(|at| json!({ "interruptId": at.to_string(), "status": "cancelled" })).collect();
-        let body = format!(r#"{{"threadId":"t","runId":"r","messages":[],"resume":{}{members}}}"#, json!(resume));
-        let asked = tokio::spawn(send(raw(&dev, body)));
+        let body = |answers: usize, members: usize| {
+            let answer = |at: usize| json!({ "interruptId": at.to_string(), "status": "cancelled" });
+            let resume: Vec<_> = (0..answers).map(answer).collect();
+            let members: String = (0..members).map(|at| format!(",\"m{}\":0", at / 2)).collect();
+            format!(r#"{{"threadId":"t","runId":"r","messages":[],"resume":{}{members}}}"#, json!(resume))
+        };
+        for (answers, members) in [(15_000, 0), (0, 80_000)] {
+            assert_eq!(send(raw(&dev, body(answers, members))).await.status, 400, "{answers} {members}");
+        }
+        let asked = tokio::spawn(send(raw(&dev, body(MAX_INPUT_ITEMS, MAX_INPUT_ITEMS))));
         let call = agent.call().await;
-        assert_eq!(call.body.matches("\"m").count(), 40_001, "the last of each, and the messages");
+        assert_eq!(call.body.matches("\"m").count(), MAX_INPUT_ITEMS / 2 + 1, "the last of each, and the messages");
         call.finish(&[finished("r")]).await;
         assert_eq!(asked.await.expect("answered").status, 200);
         let many: Vec<Value> = (0..6_000).map(|at| user(&format!("u{at}"), "x")).collect();

@@ -5,12 +5,17 @@ use std::{
     time::Duration,
 };
 
+use serde_json::Value;
 use threadline_core::{
     Clock, Credential, Limit, Limits, Principal, ProjectId, Quotas, ReadFrom, Seq, ThreadId, Timestamp, UserId,
-    limits::{BODY_ROOM_WAIT, CURSOR_PAGE, FOLD_EVENTS, MAX_EVENT_PAGE, PAGE_BYTES, WORK_SLICE_BYTES, WORK_UNIT_BYTES},
+    limits::{
+        BODY_ROOM_WAIT, CURSOR_PAGE, FOLD_EVENTS, MAX_EVENT_PAGE, MAX_TREE_BYTES, MIN_MEMORY_BYTES, PAGE_BYTES,
+        WORK_SLICE_BYTES, WORK_UNIT_BYTES,
+    },
 };
 use threadline_engine::{
     CreateThread, PageRequest, Ports, Projected, ProjectionError, Service,
+    limits::MemoryKind,
     subscription::{Delivery, FollowMethod, Subscription},
 };
 use threadline_store::{DynStore, StoreResult, memory::MemoryStore};
@@ -203,6 +208,47 @@ fn without_memory_a_fold_waits_beside_the_queue_and_others_fold() {
         assert!(!waiting.is_finished());
         drop(held);
         drop(waiting.await.expect("no panic").expect("folded"));
+        assert_eq!(service.memory.free(), service.memory.size());
+    });
+}
+
+#[test]
+fn a_state_of_many_small_values_takes_the_memory_of_its_tree() {
+    run_seed(1, async {
+        const NUMBERS: usize = 400_000;
+        let clock = Clock::manual(Timestamp(0));
+        let store = Arc::new(MemoryStore::new(clock.clone())) as DynStore;
+        let limits = Limits { memory: MIN_MEMORY_BYTES, ..Limits::default() };
+        let service = Service::start(Ports { limits, ..Ports::alone(store, clock) });
+        let (hog, victim) = (principal(0, Some(1)), principal(1, Some(1)));
+        for principal in [&hog, &victim] {
+            fill(&service, principal, 0, OTHER).await;
+        }
+        let state = format!(r#"{{"type":"STATE_SNAPSHOT","snapshot":[{}]}}"#, vec!["0"; NUMBERS].join(","));
+        let batch = events(&[state.as_str()]);
+        service.runs.append(&hog, &thread_id("u1"), &run_id("r"), None, batch).await.expect("appended");
+        let taken = || service.memory.held()[MemoryKind::Fold as usize].1;
+        let tree = NUMBERS * size_of::<Value>();
+        let first = folded(&service, &hog).await.expect("folded");
+        assert!((tree..3 * tree).contains(&taken()), "{} bytes for a tree of {tree}", taken());
+        // As many as fit into the half of one client, whatever it asks for.
+        let mut held = vec![first];
+        let refused = loop {
+            match folded(&service, &hog).await {
+                Ok(another) => held.push(another),
+                Err(refused) => break refused,
+            }
+            assert!(held.len() * tree <= MIN_MEMORY_BYTES / 2, "{} trees of {tree}", held.len());
+        };
+        assert!(matches!(&refused, ProjectionError::Limited(limited) if limited.limit == Limit::Memory), "{refused:?}");
+        let begun = Instant::now();
+        drop(folded(&service, &victim).await.expect("folded"));
+        assert_eq!(begun.elapsed(), Duration::ZERO);
+        // What a client sends shares this memory, and one piece of work takes no more than there is.
+        let refused = service.projections.room(&hog, MAX_TREE_BYTES).await.expect_err("no memory");
+        assert_eq!(refused.limit, Limit::Memory);
+        drop(held);
+        drop(service.projections.room(&hog, MAX_TREE_BYTES).await.expect("memory"));
         assert_eq!(service.memory.free(), service.memory.size());
     });
 }

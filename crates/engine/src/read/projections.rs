@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use threadline_core::{
-    Epoch, Judgement, LogSlice, Principal, ReadFrom, Seq, ThreadId, ThreadKey,
+    Epoch, Judgement, LogSlice, Principal, ReadFrom, Seq, ThreadId, ThreadKey, json,
     limits::{
-        BODY_ROOM_WAIT, FOLD_EVENTS, FOLD_STEP_BYTES, MAX_CONVERSATION_BYTES, MEMORY_FREE_BYTES, PAGE_BYTES,
-        QUOTA_RETRY, WEIGH_BYTES, WORK_SLICE_ROWS,
+        BODY_ROOM_WAIT, FOLD_EVENTS, FOLD_STEP_BYTES, MAX_CONVERSATION_BYTES, MAX_CONVERSATION_MEMORY,
+        MEMORY_FREE_BYTES, PAGE_BYTES, QUOTA_RETRY, WEIGH_BYTES, WORK_SLICE_ROWS,
     },
     projection::conversation::Conversation,
 };
@@ -18,6 +18,7 @@ use crate::{
     directory::{Attempt, Directory},
     limits::{
         BudgetOwner, BudgetPermit, FairQueue, Limited, MemoryBudget, MemoryKind, QueuedWork, Quota, has_one_thread,
+        in_place,
     },
     metrics::Metrics,
     records::{RunNotice, ThreadRef},
@@ -72,7 +73,8 @@ impl Fold {
     async fn go_on(&mut self, bytes: usize) -> Result<(), Limited> {
         let more = if bytes > MEMORY_FREE_BYTES { bytes.saturating_sub(self.memory.bytes()) } else { 0 };
         if more > 0 {
-            let more = more.next_multiple_of(FOLD_STEP_BYTES);
+            let room = self.memory.most_at_once().saturating_sub(self.memory.bytes());
+            let more = more.next_multiple_of(FOLD_STEP_BYTES).min(room);
             if self.memory.take(more, Instant::now()).await.is_err() {
                 self.work.pause();
                 let taken = self.memory.take(more, Instant::now() + BODY_ROOM_WAIT).await;
@@ -113,7 +115,7 @@ impl Projections {
             let (mut conversation, since) = self.folder.snapshot(thread.key, seq, Some(&mut fold)).await?;
             match self.folder.fold(thread.key, &mut conversation, since, seq, Some(&mut fold)).await? {
                 Folded::Done => {
-                    fold.memory.shrink(conversation.weight());
+                    fold.memory.shrink(weigh(&conversation, fold.memory.bytes()));
                     let _memory = Some(Arc::new(fold.memory));
                     Ok(Attempt::Done(Projected { epoch: head.epoch, seq, conversation, _memory }))
                 }
@@ -122,6 +124,17 @@ impl Projections {
             }
         };
         self.directory.with_thread(principal, thread, project).await
+    }
+
+    /// Takes memory for work over what a client has sent, of about this many bytes, and waits for it. Held until it is
+    /// dropped.
+    pub async fn room(&self, principal: &Principal, bytes: usize) -> Result<BudgetPermit, Limited> {
+        let mut room = self.memory.place(MemoryKind::Fold, &BudgetOwner::of(principal));
+        if bytes > MEMORY_FREE_BYTES {
+            let taken = room.take(bytes.min(room.most_at_once()), Instant::now() + BODY_ROOM_WAIT).await;
+            taken.map_err(|full| self.quota.refuse(full.limit, full.value as u64, QUOTA_RETRY))?;
+        }
+        Ok(room)
     }
 
     /// The beginning of the conversation: after the first events, about `bytes` bytes of them. `None` if this
@@ -176,7 +189,7 @@ impl Folder {
         let body = found.body;
         let mut permit = None;
         if let Some(fold) = work {
-            fold.go_on(body.len()).await?;
+            fold.go_on(json::weight(&body)).await?;
             fold.work.done(body.len(), 1);
             permit = fold.work.permit();
         }
@@ -208,7 +221,7 @@ impl Folder {
         to: Seq,
         mut work: Option<&mut Fold>,
     ) -> Result<Folded, ProjectionError> {
-        // The snapshot's bytes are about what the conversation weighs.
+        // The memory that was taken for the snapshot is at least what the conversation weighs.
         let (mut weight, mut unweighed) = (work.as_ref().map_or(0, |fold| fold.memory.bytes()), 0);
         while since < to {
             if let Some(fold) = &mut work {
@@ -221,11 +234,15 @@ impl Folder {
             let slice = page.slice.between(since, to + 1);
             let Some(last) = slice.last_seq() else { return Ok(Folded::Gone) };
             since = last;
-            unweighed += slice.bytes();
+            // Small events can be large trees, so memory is taken for a page before it is applied.
+            unweighed += slice.events().map(|(_, event, _)| json::event_weight(event)).sum::<usize>();
+            if let Some(fold) = &mut work {
+                fold.go_on(weight + unweighed).await?;
+            }
             *conversation = folded(std::mem::take(conversation), slice, work.as_deref().map(|fold| &fold.work)).await?;
             if unweighed > WEIGH_BYTES {
-                (weight, unweighed) = (conversation.weight(), 0);
-                if weight > MAX_CONVERSATION_BYTES {
+                (weight, unweighed) = (weigh(conversation, weight + unweighed), 0);
+                if weight > MAX_CONVERSATION_MEMORY || conversation.size() > MAX_CONVERSATION_BYTES {
                     return Ok(Folded::TooLarge);
                 }
                 if let Some(fold) = &mut work {
@@ -235,6 +252,11 @@ impl Folder {
         }
         Ok(Folded::Done)
     }
+}
+
+/// Memory that a conversation takes, which is about `expected`. The walk over a large one delays no other task.
+fn weigh(conversation: &Conversation, expected: usize) -> usize {
+    if expected < WEIGH_BYTES { conversation.weight() } else { in_place(|| conversation.weight()) }
 }
 
 /// Applies a page of events on a blocking thread, because a page of patches may take long. A caller that leaves does not

@@ -20,6 +20,7 @@ use crate::{
     CreateThread, CreateThreadError, EditThread, LookupError, Opening, Projected, ProjectionError, Projections, Runs,
     SaveError, StartRequest, Threads, authority,
     errors::{ActiveRun, ForbiddenError},
+    limits::BudgetPermit,
     read::projections::aside,
     records::ThreadRef,
     runs::{
@@ -60,6 +61,8 @@ pub struct Save {
     pub agent: Option<AgentId>,
     /// Precondition of the save.
     pub condition: Condition,
+    /// Memory that the messages take.
+    pub room: Arc<BudgetPermit>,
 }
 
 /// Effect of a save.
@@ -230,8 +233,6 @@ impl Conversations {
         } else {
             return Err(SaveError::ConversationDiverged { stored, common, version: now });
         };
-        let bytes = steps.iter().map(|(_, events, _)| events.body().len()).sum();
-        self.runs.deps.quota.append(principal, bytes)?;
         let carried = self.carry_out(principal, &thread, save, steps, now, deadline).await?;
         let saved = |(version, appended)| SaveAttempt::Done(Saved { outcome, version, created: false, appended });
         Ok(carried.map_or(SaveAttempt::Again, saved))

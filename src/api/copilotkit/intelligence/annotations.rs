@@ -60,8 +60,8 @@ pub async fn annotate(
     let annotation = NewAnnotation::new(id.clone(), body.r#type, body.payload.as_deref(), occurred_at)
         .map_err(|error| Problem::invalid(error.to_string()))?;
     let (_, principal) = acting::thread(&state, principal, body.user_id, &thread).await?;
-    // Annotations use storage as events do, so the quota counts them as events.
-    state.http.quota.append(&principal, annotation.payload.len())?;
+    // Annotations use storage as events do, so a quota of bytes that is used up refuses them. The body has paid.
+    state.http.quota.append(&principal, 0)?;
     let new = state.service.annotations.put(&principal, &thread, annotation).await?;
     Ok(Answer(Annotated { id: id.into(), duplicate: !new }))
 }

@@ -15,7 +15,7 @@ mod suggest;
 mod threads;
 
 use axum::extract::Request;
-use threadline_core::Principal;
+use threadline_core::limits::MAX_BATCH_BYTES;
 use threadline_http::{
     extract::parse_json,
     negotiation::Representation,
@@ -46,10 +46,10 @@ pub fn routes(routes: Routes<ApiState>) -> Routes<ApiState> {
 }
 
 /// Reads a RunAgentInput from the body. Fails if the content type is not JSON.
-async fn read(state: &ApiState, principal: &Principal, request: Request) -> Result<ClientInput, Problem> {
+async fn read(state: &ApiState, request: Request) -> Result<ClientInput, Problem> {
     if Representation::of(request.headers())? != Representation::Json {
         return Err(Problem::new(ProblemType::UnsupportedMediaType, "send a RunAgentInput as application/json"));
     }
-    let bytes = state.http.appended_body(request, principal).await?;
+    let bytes = state.http.body(request, MAX_BATCH_BYTES).await?;
     parse_json(&bytes)
 }

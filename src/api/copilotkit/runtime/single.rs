@@ -10,7 +10,7 @@ use axum::{
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
-use threadline_core::{AgentId, ThreadId};
+use threadline_core::{AgentId, ThreadId, limits::MAX_BATCH_BYTES};
 use threadline_http::{
     extract::{Caller, parse_json},
     negotiation::Representation,
@@ -80,7 +80,7 @@ pub async fn call(
     if Representation::of(&headers)? != Representation::Json {
         return Err(Problem::new(ProblemType::UnsupportedMediaType, "send application/json"));
     }
-    let whole = state.http.appended_body(request, &principal).await?;
+    let whole = state.http.body(request, MAX_BATCH_BYTES).await?;
     let call: Call = parse_json(&whole)?;
     let (method, uri) = call.target()?;
     let body = whole.inner(call.body.map_or_else(Bytes::new, |body| body.get().to_owned().into()));

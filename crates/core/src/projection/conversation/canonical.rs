@@ -21,6 +21,17 @@ pub(super) fn write_message(json: &str, out: &mut Vec<u8>) {
     }
 }
 
+/// True if two JSON texts have the same value, whatever the order of their members and the form of their numbers. Both must
+/// be valid and not deep.
+pub fn is_same_value(one: &str, other: &str) -> bool {
+    let form = |text| {
+        let mut form = Vec::new();
+        Reader { text, at: 0 }.value(&mut form);
+        form
+    };
+    one == other || form(one) == form(other)
+}
+
 /// True if all numbers of a JSON value keep their value when they are read into a tree and written again.
 pub(super) fn numbers_are_kept(json: &str) -> bool {
     let mut reader = Reader { text: json, at: 0 };

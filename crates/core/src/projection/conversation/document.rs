@@ -12,8 +12,8 @@ use super::{
 };
 use crate::{
     hex,
-    json::{depth, disguised, quoted},
-    limits::{MAX_DOCUMENT_MESSAGE_BYTES, MAX_DOCUMENT_MESSAGES, MAX_JSON_DEPTH},
+    json::{depth, disguised, has_more_items, is_too_dense, quoted},
+    limits::{MAX_DOCUMENT_MESSAGE_BYTES, MAX_DOCUMENT_MESSAGES, MAX_JSON_DEPTH, MAX_TREE_BYTES},
 };
 
 /// Deepest nesting of a message, which lies three levels deep in the event that carries it: the event, its input, the
@@ -63,6 +63,9 @@ pub enum MessageError {
     /// The message is larger than [`MAX_DOCUMENT_MESSAGE_BYTES`].
     #[error("the message exceeds {MAX_DOCUMENT_MESSAGE_BYTES} bytes")]
     TooLarge,
+    /// The message has so many values that it could take more than [`MAX_TREE_BYTES`] of memory.
+    #[error("too many values: as a tree the message would take more than {MAX_TREE_BYTES} bytes")]
+    TooManyValues,
     /// The message would be read back as another one.
     #[error(
         "unsupported value: numbers must be below 1e308, and an unpaired surrogate may occur only in content and arguments"
@@ -83,10 +86,10 @@ pub struct InvalidMessage {
 impl Draft {
     /// Reads `[message, …]`, whose JSON syntax was checked before. Fails with the first message that cannot be stored.
     pub fn list(json: &str) -> Result<Vec<Self>, InvalidMessage> {
-        let messages = elements(json).ok_or(InvalidMessage { index: 0, flaw: MessageError::NotList })?;
-        if messages.len() > MAX_DOCUMENT_MESSAGES {
+        if has_more_items(json, MAX_DOCUMENT_MESSAGES) && json.starts_with('[') {
             return Err(InvalidMessage { index: MAX_DOCUMENT_MESSAGES, flaw: MessageError::TooMany });
         }
+        let messages = elements(json).ok_or(InvalidMessage { index: 0, flaw: MessageError::NotList })?;
         let mut drafts: Vec<Self> = Vec::with_capacity(messages.len());
         for (index, message) in messages.into_iter().enumerate() {
             let draft = Self::read(message, index, drafts.last().map_or([0; 32], |before| before.chain));
@@ -98,6 +101,9 @@ impl Draft {
     fn read(text: &str, index: usize, before: [u8; 32]) -> Result<Self, MessageError> {
         if text.len() > MAX_DOCUMENT_MESSAGE_BYTES {
             return Err(MessageError::TooLarge);
+        }
+        if is_too_dense(text) {
+            return Err(MessageError::TooManyValues);
         }
         if depth(text.as_bytes(), MESSAGE_DEPTH) > MESSAGE_DEPTH {
             return Err(MessageError::TooDeep);
@@ -140,6 +146,11 @@ impl Draft {
         let is_by_user =
             message.role() == "user" && disguised(&text, &["id", "role", "content", "toolCalls"]).is_none();
         Ok(Self { text, id, has_own_id, is_by_user, digest, chain })
+    }
+
+    /// Memory that the draft takes, in bytes (about).
+    pub fn weight(&self) -> usize {
+        size_of::<Self>() + self.text.capacity() + self.id.capacity()
     }
 
     /// The message as it is to be stored: a JSON object with its id.
@@ -284,6 +295,8 @@ mod tests {
         assert_eq!(flaw("{}"), (0, MessageError::NotList));
         let deep = format!(r#"{{"role":"user","a":{}{}}}"#, "[".repeat(MESSAGE_DEPTH), "]".repeat(MESSAGE_DEPTH));
         assert_eq!(at(&deep), (1, MessageError::TooDeep));
+        let dense = format!(r#"{{"role":"user","a":[{}]}}"#, vec!["{}"; 1 << 20].join(","));
+        assert_eq!(at(&dense), (1, MessageError::TooManyValues));
         let many = vec!["{}"; MAX_DOCUMENT_MESSAGES + 1].join(",");
         assert_eq!(flaw(&format!("[{many}]")), (MAX_DOCUMENT_MESSAGES, MessageError::TooMany));
         let twice = drafts(r#"[{"id":"a","role":"user"},{"id":"a","role":"user"}]"#);

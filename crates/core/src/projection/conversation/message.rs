@@ -11,6 +11,7 @@ use super::{
     patch,
     text::{self, Text, Wtf8, write_string},
 };
+use crate::json::{memory, memory_of_members};
 
 /// Message of a conversation. `Serialize` gives the AG-UI JSON object; properties that Threadline does not know are
 /// kept.
@@ -50,8 +51,25 @@ pub(super) struct ToolCall {
 }
 
 impl Message {
-    /// Size of the message in memory, in bytes (about).
+    /// Memory that the message takes, in bytes (about), with its places in the list and in the index of ids.
     pub(super) fn weight(&self) -> usize {
+        const INDEXED: usize = 128;
+        let content = match &self.content {
+            Content::Absent => 0,
+            Content::Text(text) => text.len(),
+            Content::Json(value, _) => memory(value),
+        };
+        let calls = self.tool_calls.iter().flatten().map(|call| {
+            let members = memory_of_members(&call.rest) + memory_of_members(&call.function);
+            INDEXED + size_of::<ToolCall>() + 2 * call.id.len() + call.name.len() + call.arguments.len() + members
+        });
+        let exact = self.exact.as_ref().map_or(0, |text| text.len());
+        let texts = 2 * self.id.len() + self.role.len() + content + exact;
+        INDEXED + size_of::<Self>() + texts + memory_of_members(&self.rest) + calls.sum::<usize>()
+    }
+
+    /// Size of the message as text, in bytes (about).
+    pub(super) fn size(&self) -> usize {
         const OWN: usize = 128;
         let members = |map: &Map<String, Value>| map.iter().map(|(name, value)| name.len() + patch::size(value)).sum();
         let rest: usize = members(&self.rest);

@@ -41,6 +41,13 @@ use std::collections::HashSet;
 
 use serde_json::{Map, Value};
 
+pub use self::{
+    canonical::is_same_value,
+    document::{Draft, InvalidMessage, MessageError},
+    front_end::GIVEN,
+    message::Message,
+    replacing::message_snapshots,
+};
 use self::{
     chunks::Lanes,
     event::{Event, required},
@@ -48,13 +55,10 @@ use self::{
     interrupts::Interrupts,
     list::List,
 };
-pub use self::{
-    document::{Draft, InvalidMessage, MessageError},
-    front_end::GIVEN,
-    message::Message,
-    replacing::message_snapshots,
+use crate::{
+    json::memory,
+    limits::{PATCH_WORK, PATCH_WORK_PER_BYTE},
 };
-use crate::limits::{PATCH_WORK, PATCH_WORK_PER_BYTE};
 
 /// Conversation as of the events of a thread that were observed so far.
 ///
@@ -212,9 +216,15 @@ impl Conversation {
         calls.filter(|call| !answered.contains(&*call.id)).map(|call| call.id.to_string()).collect()
     }
 
-    /// Size of the conversation in memory, in bytes (about). Walks over all messages.
+    /// Size of the conversation as text, in bytes (about). Walks over all messages.
+    pub fn size(&self) -> usize {
+        self.state_size + self.messages().map(Message::size).sum::<usize>()
+    }
+
+    /// Memory that the conversation takes, in bytes (about). Walks over all values.
     pub fn weight(&self) -> usize {
-        self.state_size + self.messages().map(Message::weight).sum::<usize>()
+        let interrupts: usize = self.interrupts.open.iter().map(memory).sum();
+        memory(&self.state) + interrupts + self.messages().map(Message::weight).sum::<usize>()
     }
 
     /// Encodes the complete conversation for storage, including the parts that a run in progress has open.

@@ -1,6 +1,9 @@
 //! Bytes taken from a memory budget.
 
-use threadline_core::{Limit, limits::PROJECT_MEMORY_SHARE};
+use threadline_core::{
+    Limit,
+    limits::{MAX_BATCH_BYTES, PROJECT_MEMORY_SHARE},
+};
 use tokio::time::{Instant, timeout_at};
 
 use super::{
@@ -47,6 +50,13 @@ impl BudgetPermit {
             Some(_) if self.owner.is_untrusted() => size / 2,
             Some(_) => size / (PROJECT_MEMORY_SHARE + 1) * PROJECT_MEMORY_SHARE,
         }
+    }
+
+    /// Most bytes that a single piece of work takes of this owner's memory: what would take more takes this much, and is
+    /// then its owner's only large work. The bodies of the request and of another one still fit beside it.
+    pub fn most_at_once(&self) -> usize {
+        let most = self.most();
+        most.saturating_sub(2 * MAX_BATCH_BYTES).max(most / 4 * 3)
     }
 
     /// Moves all bytes into a permit of their own.

@@ -5,6 +5,8 @@
 //! were set explicitly apply. Each node counts for itself: N nodes allow up to N times as much. Only runs are counted
 //! by the store, for all nodes.
 
+mod account;
+
 use std::{
     fmt,
     sync::{
@@ -22,6 +24,8 @@ use threadline_core::{
 };
 use tokio::time::Instant;
 
+pub use self::account::Account;
+use self::account::Charged;
 use super::{
     bucket::{Bucket, Rate},
     key::Key,
@@ -119,34 +123,6 @@ impl Holder {
 
     fn work_limit(&self) -> Limit {
         self.limit(Limit::UserWorkRate, Limit::ProjectWorkRate)
-    }
-}
-
-/// Price of work: what a principal's user and project are charged for what was done. Without limits it is free.
-#[derive(Debug, Clone, Default)]
-pub struct Account(Vec<Charged>);
-
-#[derive(Debug, Clone)]
-struct Charged {
-    quota: Quota,
-    spent: Arc<Spent>,
-    rate: Rate,
-    limit: Limit,
-}
-
-impl Account {
-    /// Charges bytes that were folded, scanned or read. Returns the time until which the next must wait.
-    pub fn charge(&self, bytes: usize) -> Option<Instant> {
-        let now = Instant::now();
-        let pauses = self.0.iter().map(|charged| {
-            let wait = charged.spent.work.owe(charged.rate, bytes as u64, MAX_WORK_DEBT, now);
-            if !wait.is_zero() {
-                charged.quota.slow_down(charged.limit);
-            }
-            wait
-        });
-        let pause = pauses.max().unwrap_or_default();
-        (!pause.is_zero()).then(|| now + pause)
     }
 }
 
@@ -275,12 +251,24 @@ impl Quota {
 
     /// Charges appended bytes of a request, or refuses them with the time to wait.
     pub fn append(&self, principal: &Principal, bytes: usize) -> Result<(), Limited> {
+        let exceeded = self.take_bytes(principal, bytes);
+        exceeded.map_err(|(limit, value, wait)| self.refuse(limit, value, wait))
+    }
+
+    /// Charges bytes of a request that is not refused for them: it is no append, or has failed already.
+    pub fn note_bytes(&self, principal: &Principal, bytes: usize) {
+        // A budget that is used up is repaid first; nobody is refused.
+        let _ = self.take_bytes(principal, bytes);
+    }
+
+    /// Fails with the limit that was reached, its value and the time to wait.
+    fn take_bytes(&self, principal: &Principal, bytes: usize) -> Result<(), (Limit, u64, Duration)> {
         let now = Instant::now();
         for holder in self.holders(principal) {
             let Some(rate) = holder.bytes() else { continue };
             self.spent(&holder.key).bytes.take(rate, bytes as u64, now).map_err(|wait| {
                 let limit = holder.limit(Limit::UserAppendBytes, Limit::ProjectAppendBytes);
-                self.refuse(limit, holder.quotas.append_bytes_per_second, wait)
+                (limit, holder.quotas.append_bytes_per_second, wait)
             })?;
         }
         Ok(())

@@ -1,0 +1,36 @@
+//! Account of a client's work.
+
+use std::sync::Arc;
+
+use threadline_core::{Limit, limits::MAX_WORK_DEBT};
+use tokio::time::Instant;
+
+use super::{Quota, Rate, Spent};
+
+/// Price of work: what a principal's user and project are charged for what was done. Without limits it is free.
+#[derive(Debug, Clone, Default)]
+pub struct Account(pub(super) Vec<Charged>);
+
+#[derive(Debug, Clone)]
+pub(super) struct Charged {
+    pub quota: Quota,
+    pub spent: Arc<Spent>,
+    pub rate: Rate,
+    pub limit: Limit,
+}
+
+impl Account {
+    /// Charges bytes that were folded, scanned or read. Returns the time until which the next must wait.
+    pub fn charge(&self, bytes: usize) -> Option<Instant> {
+        let now = Instant::now();
+        let pauses = self.0.iter().map(|charged| {
+            let wait = charged.spent.work.owe(charged.rate, bytes as u64, MAX_WORK_DEBT, now);
+            if !wait.is_zero() {
+                charged.quota.slow_down(charged.limit);
+            }
+            wait
+        });
+        let pause = pauses.max().unwrap_or_default();
+        (!pause.is_zero()).then(|| now + pause)
+    }
+}
