@@ -25,11 +25,8 @@ use threadline_core::{
 use tokio::time::Instant;
 
 pub use self::account::Account;
-use self::account::Charged;
-use super::{
-    bucket::{Bucket, Rate},
-    key::Key,
-};
+use self::account::{Charged, Counts, Spent};
+use super::{bucket::Rate, key::Key};
 
 /// Looks up the limits that a project has of its own. Each request calls the lookup, so it must be fast.
 pub type ProjectLookup = Arc<dyn Fn(&ProjectId) -> Option<ProjectLimits> + Send + Sync>;
@@ -75,15 +72,7 @@ struct Shared {
     spent: Cache<Key, Arc<Spent>>,
     /// Number of permits taken, for keys that have a limit.
     open: DashMap<(Key, Counted), u64>,
-    limited: [AtomicU64; Limit::ALL.len()],
-}
-
-#[derive(Debug, Default)]
-struct Spent {
-    requests: Bucket,
-    bytes: Bucket,
-    /// Work in bytes: [`WORK_UNIT_BYTES`] are a unit.
-    work: Bucket,
+    limited: Arc<Counts>,
 }
 
 /// Kind of what is counted while it lasts.
@@ -166,7 +155,7 @@ impl Quota {
             projects: OnceLock::new(),
             spent: Cache::builder().max_capacity(QUOTA_KEYS).time_to_idle(QUOTA_IDLE).build(),
             open: DashMap::new(),
-            limited: [const { AtomicU64::new(0) }; Limit::ALL.len()],
+            limited: Arc::new([const { AtomicU64::new(0) }; Limit::ALL.len()]),
         }))
     }
 
@@ -199,7 +188,7 @@ impl Quota {
     pub fn account(&self, principal: &Principal) -> Account {
         let charged = self.holders(principal).filter_map(|holder| {
             let (rate, limit) = (holder.work()?, holder.work_limit());
-            Some(Charged { quota: self.clone(), spent: self.spent(&holder.key), rate, limit })
+            Some(Charged { limited: self.0.limited.clone(), spent: self.spent(&holder.key), rate, limit })
         });
         Account(charged.collect())
     }
