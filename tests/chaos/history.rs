@@ -30,7 +30,7 @@ pub enum What {
     /// A run with this lease, in seconds.
     Start { lease: u64 },
     /// A run that an agent does.
-    Agent { lease: u64 },
+    Agent,
     /// Events `from ..` of the run, counted from 1. The last one may be the run's terminal event.
     Append { from: u64, count: u64, terminal: bool },
     /// All events of a run at once.

@@ -34,12 +34,11 @@ pub async fn agent(world: Arc<World>, thread: String, name: String, stream: u64)
 async fn ask(caller: &mut Caller, thread: &str, run: &str) -> bool {
     let words = ["Hello", "Tell me something long", "Reason about error handling", "help"];
     let said = words[caller.rng.between(0, words.len() as u64 - 1) as usize];
-    let lease = caller.rng.between(3, 5);
     let input = json!({ "messages": [{ "id": format!("m-{run}"), "role": "user", "content": said }] });
     let start = StartRun {
         run_id: Some(run.to_owned()),
         agent_id: Some("demo".to_owned()),
-        lease_seconds: Some(lease),
+        lease_seconds: None,
         input: Some(input),
         epoch: None,
     };
@@ -47,7 +46,7 @@ async fn ask(caller: &mut Caller, thread: &str, run: &str) -> bool {
     loop {
         let client = caller.client();
         let request = client.start_run(thread, &start);
-        match caller.ask(thread, run, What::Agent { lease }, request, |_| (0, false, None)).await {
+        match caller.ask(thread, run, What::Agent, request, |_| (0, false, None)).await {
             Answer::Done(_) => return true,
             Answer::Refused(slug) if slug == "run-active" => {}
             Answer::Refused(slug) => {

@@ -38,7 +38,8 @@ const JOBS: [&str; 9] = [
 ];
 
 /// Has the thread unused for long.
-const UNUSED: &str = "UPDATE threads SET sort_at = 1, created_at = 1, last_run_at = 1 WHERE key = KEY";
+const UNUSED: &str = "UPDATE threads SET sort_at = 1, created_at = 1, last_run_at = 1 WHERE key = KEY;
+    UPDATE runs SET started_at = 1, ended_at = 1 WHERE key = KEY";
 /// Makes a job due that was claimed or put back.
 const DUE_AGAIN: &str = "UPDATE jobs SET due_at = 0 WHERE kind = 'KIND' AND ref IN ('KEY', 'ID')";
 

@@ -55,9 +55,8 @@ pub(super) fn check(
 
 /// A run whose beginning was acknowledged is there; one that was only ever refused is not.
 fn check_start(name: &str, run: &str, requests: &[&Request], log: &Log, losses: &Losses, found: &mut Found) {
-    let begins = |what: &What| {
-        matches!(what, What::Start { .. } | What::Agent { .. } | What::Whole { .. } | What::Stream { .. })
-    };
+    let begins =
+        |what: &What| matches!(what, What::Start { .. } | What::Agent | What::Whole { .. } | What::Stream { .. });
     let mut starts = requests.iter().filter(|request| begins(&request.what)).peekable();
     if starts.peek().is_none() {
         return;

@@ -47,7 +47,7 @@ pub(super) fn check(
 /// The lease that a run was given.
 fn lease(requests: &[&Request]) -> Option<Micros> {
     requests.iter().find_map(|request| match request.what {
-        What::Start { lease } | What::Agent { lease } | What::Stream { lease, .. } => Some(lease * SECOND),
+        What::Start { lease } | What::Stream { lease, .. } => Some(lease * SECOND),
         _ => None,
     })
 }

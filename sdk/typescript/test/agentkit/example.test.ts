@@ -33,7 +33,8 @@ beforeAll(async () => {
 afterAll(async () => {
   await browser?.close();
   await program?.end("SIGTERM");
-  rmSync(data, { recursive: true, force: true });
+  // What the example has started may write for a moment more.
+  rmSync(data, { recursive: true, force: true, maxRetries: 50, retryDelay: 100 });
 });
 
 /** Another device, which shares nothing with other pages. */
