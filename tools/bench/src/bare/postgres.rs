@@ -33,7 +33,8 @@ pub(super) async fn commit(connection: &mut PgConnection, group: &mut [Request])
         .bind(STOP_GRACE.as_millis() as i64)
         .bind(group.iter().map(|request| &request.body[..]).collect::<Vec<_>>())
         .bind(all(None::<i64>))
-        .bind(all(None::<i64>));
+        .bind(all(None::<i64>))
+        .bind(all(Some(0i64)));
     let committed = statement.fetch_all(connection).await?.len();
     if committed == group.len() {
         return Ok(());
@@ -79,7 +80,8 @@ impl Commits {
             .bind(STOP_GRACE.as_millis() as i64)
             .bind(body.as_bytes())
             .bind(None::<i64>)
-            .bind(None::<i64>);
+            .bind(None::<i64>)
+            .bind(0i64);
         statement.fetch_one(&mut self.connection).await?;
         Ok(())
     }
@@ -113,14 +115,16 @@ impl Commits {
             .bind(Vec::<i64>::new())
             // … starts at any tail of the log, for a producer.
             .bind(no_number)
-            .bind(false)
+            .bind(no_text)
             .bind(Vec::<i64>::new())
             .bind(no_number)
             // … is judged at any time, and puts the job of a run.
             .bind(i64::MAX)
             .bind(i64::try_from(PACK_FIRST_LOOK.as_millis()).unwrap_or(i64::MAX))
             .bind("operator")
-            .bind("operator");
+            .bind("operator")
+            .bind(no_number)
+            .bind(no_text);
         statement.fetch_one(&mut self.connection).await?;
         Ok(())
     }
