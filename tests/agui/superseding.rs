@@ -100,7 +100,7 @@ impl Case {
     }
 }
 
-/// What the server makes of the first events, for each number of them.
+/// Messages and state that the server projects from the first events, for each number of them.
 fn prefixes(events: &[String]) -> Vec<(Json, Json)> {
     let mut conversation = Conversation::default();
     let mut seen = vec![(messages(&conversation), state(&conversation))];
@@ -236,7 +236,7 @@ fn superseded_runs_are_as_if_the_first_attempt_had_not_been_for_the_older_client
     assert!(compared.refused < cases.len() / 8, "{compared:?}");
 }
 
-/// What a first attempt leaves, each alone and all together.
+/// Parts that a first attempt leaves, each alone and all together.
 #[test]
 fn every_part_that_an_attempt_leaves_is_superseded_for_both_clients() {
     let parts: [(&str, Vec<Value>); 12] = [

@@ -53,7 +53,7 @@ pub async fn the_row_follows_the_newest_run(env: Env) {
 
     step();
     let fence = env.start(key, "stops").await.fence;
-    // Nothing of the run before is left.
+    // The new run replaces every field of the run before.
     assert_eq!(shown(&env, "t").await.last_run, last("stops", RunStatus::Running, None, None));
     let asked = env.store.request_stop(key, &run_id("stops"), None).await.expect("asks");
     assert!(matches!(asked, StopOutcome::Asked(..)), "{asked:?}");

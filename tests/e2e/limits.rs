@@ -120,7 +120,7 @@ async fn bytes_of_a_refused_body() {
             assert_eq!(answer.status, status, "{user}");
             let again = client.put(&format!("/v1/conversations/{user}"), json!({ "messages": [] })).await;
             refused(&again, "userAppendBytesPerSecond", 1_000);
-            // What is no input passes, and pays.
+            // A body that holds no input passes, and its bytes count.
             client.post("/v1/threads", json!({ "threadId": format!("{user}-2"), "name": "n" })).await.ok(201);
         }
     })

@@ -87,7 +87,7 @@ async fn runs_of_a_killed_node_are_taken_over_or_ended_by_another() {
     let log = log(&b, "agent").await;
     let attempts = log.iter().filter(|line| line.contains("threadline.attempt")).count();
     assert_eq!((attempts, log.last().map(|line| kind(line)).as_deref()), (1, Some("RUN_FINISHED")));
-    // Of the two attempts the conversation has the second.
+    // The conversation has the second of the two attempts.
     let messages = b.messages("agent", None).await.expect("messages").messages;
     assert_eq!(messages.iter().filter(|said| said["role"] == "assistant").count(), 1);
     // The thread is free, and its lock blocks no run.
@@ -104,7 +104,7 @@ async fn a_node_that_was_paused_is_fenced_when_it_resumes() {
     in_time(PATIENCE, "the agent speaks", reader.reads(8)).await;
     cluster.nodes[0].signal(Signal::SIGSTOP);
     in_time(TAKEN_OVER, "the other node takes it over", second_attempt(&b, "t", &run)).await;
-    // It wakes in the middle of an attempt that is not its own any more, with words of the old one in its hands.
+    // The node wakes in the middle of an attempt that is no longer its own, with unwritten words of the old one.
     cluster.nodes[0].signal(Signal::SIGCONT);
     in_time(PATIENCE, "the agent speaks again", speaks_again(&mut reader)).await;
     b.stop("t", &run).await.expect("stops");

@@ -244,7 +244,7 @@ fn a_state_of_many_small_values_takes_the_memory_of_its_tree() {
         let begun = Instant::now();
         drop(folded(&service, &victim).await.expect("folded"));
         assert_eq!(begun.elapsed(), Duration::ZERO);
-        // What a client sends shares this memory, and one piece of work takes no more than there is.
+        // Requests share this memory, and one piece of work takes no more than there is.
         let refused = service.projections.room(&hog, MAX_TREE_BYTES).await.expect_err("no memory");
         assert_eq!(refused.limit, Limit::Memory);
         drop(held);

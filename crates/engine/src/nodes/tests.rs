@@ -140,7 +140,7 @@ fn a_node_judges_nobody_by_an_outage_that_it_shared() {
         assert!(!course.may_judge(20 + outage), "{outage}");
         course.pulse.delay(StoreState::CommitsNothing);
         let back = 20 + outage;
-        // Its answer makes the node ready, in the case of the short ones, but others may get theirs later.
+        // The answer to that beat makes the node ready after a short outage; other nodes may get theirs later.
         for seconds in back..back + ttl {
             course.succeeds(seconds);
             assert!(!course.may_judge(seconds), "{outage} {seconds}");

@@ -33,7 +33,7 @@ beforeAll(async () => {
 afterAll(async () => {
   await browser?.close();
   await program?.end("SIGTERM");
-  // What the example has started may write for a moment more.
+  // Processes that the example has started may write for a moment more.
   rmSync(data, { recursive: true, force: true, maxRetries: 50, retryDelay: 100 });
 });
 
