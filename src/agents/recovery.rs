@@ -235,12 +235,7 @@ impl Agents {
             };
             match superseding(next, &logged.open, now, &conversation) {
                 Ok(events) => Some(events),
-                Err(_) => {
-                    return end(
-                        "recovery-too-large",
-                        "The half answer cannot be taken back: the conversation is too large.",
-                    );
-                }
+                Err(_) => return Ok(too_large()),
             }
         } else {
             None
@@ -278,10 +273,12 @@ impl Agents {
 
 fn unprojected(error: ProjectionError) -> Result<Next, StoreError> {
     match error {
-        ProjectionError::ConversationTooLarge => Ok(Next::End(
-            "recovery-too-large",
-            "The half answer cannot be taken back: the conversation is too large.".to_owned(),
-        )),
+        ProjectionError::ConversationTooLarge => Ok(too_large()),
         error => Err(StoreError::Unavailable(error.to_string())),
     }
+}
+
+fn too_large() -> Next {
+    let text = "The half answer cannot be taken back: the conversation is too large.";
+    Next::End("recovery-too-large", text.to_owned())
 }

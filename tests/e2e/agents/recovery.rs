@@ -7,6 +7,18 @@ use threadline_store::{RunStore, StatusStore, StopOutcome, ThreadStore, sqlite::
 use super::*;
 use crate::harness::{Backend, Options, Server, agent::Call, intercept::Failing};
 
+/// A server whose agent has been called for run `r` and has said nothing.
+async fn driving() -> (tempfile::TempDir, Server, FakeAgent, Call) {
+    let directory = tempfile::tempdir().expect("a directory");
+    let server = Server::in_directory(directory.path(), Options::new(Backend::Sqlite)).await;
+    let dev = server.client();
+    dev.thread("t").await;
+    let agent = agent(&dev).await;
+    dev.post("/v1/threads/t/runs", ask("r", json!([user("u", "hi")]))).await.ok(201);
+    let call = agent.call().await;
+    (directory, server, agent, call)
+}
+
 /// A server that stops while the agent is in the middle of run `r`, and the one after it.
 async fn restarted(definition: Value, said: &[Value]) -> (tempfile::TempDir, Server, FakeAgent, Call) {
     let directory = tempfile::tempdir().expect("a directory");
@@ -159,14 +171,8 @@ async fn a_run_that_was_approved_is_not_repeated_in_silence() {
 
 #[tokio::test]
 async fn a_run_whose_agent_was_removed_ends_with_the_reason() {
-    let directory = tempfile::tempdir().expect("a directory");
-    let server = Server::in_directory(directory.path(), Options::new(Backend::Sqlite)).await;
-    let dev = server.client();
-    dev.thread("t").await;
-    let agent = agent(&dev).await;
-    dev.post("/v1/threads/t/runs", ask("r", json!([user("u", "hi")]))).await.ok(201);
-    let _call = agent.call().await;
-    dev.delete("/v1/agents/a").await;
+    let (directory, server, _agent, _call) = driving().await;
+    server.client().delete("/v1/agents/a").await;
     server.stop().await;
     let server = Server::in_directory(directory.path(), Options::new(Backend::Sqlite)).await;
     assert_eq!(ended(&server.client(), "r").await["errorCode"], "agent-gone");
@@ -193,13 +199,7 @@ async fn a_question_whose_start_was_committed_without_an_answer_is_asked() {
 
 #[tokio::test]
 async fn a_run_whose_stop_was_requested_meanwhile_stops() {
-    let directory = tempfile::tempdir().expect("a directory");
-    let server = Server::in_directory(directory.path(), Options::new(Backend::Sqlite)).await;
-    let dev = server.client();
-    dev.thread("t").await;
-    let agent = agent(&dev).await;
-    dev.post("/v1/threads/t/runs", ask("r", json!([user("u", "hi")]))).await.ok(201);
-    let _call = agent.call().await;
+    let (directory, server, agent, _call) = driving().await;
     server.stop().await;
     let store = SqliteStore::open(directory.path(), Clock::system()).await.expect("opens");
     let (project, id) = (ProjectId::new("default").expect("id"), ThreadId::new("t").expect("id"));
