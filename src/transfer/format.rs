@@ -113,8 +113,9 @@ impl ThreadFacts {
             read_seq: self.read_seq,
             active_run,
             last_run: None,
+            open_interrupts: 0,
         };
-        MovedThread { thread, fence: Fence(self.fence) }
+        MovedThread { thread, fence: Fence(self.fence), interrupts: None }
     }
 
     /// Finds an inconsistency in the facts.

@@ -12,9 +12,10 @@ use std::{
 use serde::de::DeserializeOwned;
 use sha2::{Digest, Sha256};
 use threadline_core::{
-    Batch, Run, RunId, Seq, Timestamp,
+    Author, Batch, NewEvents, Run, RunId, RunStatus, Seq, Terminal, Timestamp,
     event::BatchBuilder,
     hex,
+    interrupt::{self, RunCommit},
     limits::{MAX_EVENT_BYTES, ROW_BYTES},
 };
 use threadline_store::MovedThread;
@@ -113,13 +114,21 @@ fn fault(run: &Run, moved: &MovedThread, above: Option<&Run>) -> Option<&'static
     }
 }
 
+/// Run of a thread, as far as its events concern it.
+struct Span {
+    first: Seq,
+    last: Seq,
+    status: RunStatus,
+    author: Option<Author>,
+}
+
 /// Reader of a thread's file, positioned after its runs.
 pub struct ThreadFile<'n> {
     lines: Lines<'n>,
     pub moved: MovedThread,
     /// Runs of the thread, newest first.
     pub runs: Vec<Run>,
-    spans: HashMap<RunId, (Seq, Seq)>,
+    spans: HashMap<RunId, Span>,
     /// True if the current line is an event.
     ahead: bool,
     next: Seq,
@@ -155,7 +164,9 @@ impl<'n> ThreadFile<'n> {
             if let Some(fault) = fault(&run, &moved, runs.last()) {
                 return Err(lines.damage(fault));
             }
-            if spans.insert(run.id.clone(), (run.first_seq, run.last_seq())).is_some() {
+            let span =
+                Span { first: run.first_seq, last: run.last_seq(), status: run.status, author: run.author.clone() };
+            if spans.insert(run.id.clone(), span).is_some() {
                 return Err(lines.damage("an earlier line has a run with this ID"));
             }
             events = events.saturating_add(run.producer_seq);
@@ -189,7 +200,7 @@ impl<'n> ThreadFile<'n> {
                 return Err(self.lines.damage(format_args!("seq {}, but expected {}", event.seq, self.next)));
             }
             let span = self.spans.get(&event.run_id);
-            if span.is_none_or(|(first, last)| event.seq < *first || event.seq > *last) {
+            if span.is_none_or(|span| event.seq < span.first || event.seq > span.last) {
                 return Err(self.lines.damage(format_args!("seq {} is not an event of its run", event.seq)));
             }
             let text = event.event.get();
@@ -204,7 +215,28 @@ impl<'n> ThreadFile<'n> {
         }
         let Some((run, at)) = shared else { return Ok(None) };
         let events = batch.finish().map_err(|error| self.lines.damage(error.kind))?;
+        self.note_interrupts(&run, at, &events);
         Ok(Some(Arc::new(Batch::new(first, self.next - 1, run, at, events.body().clone()))))
+    }
+
+    /// Notes what the events that were read last do to the open interrupts of the thread.
+    fn note_interrupts(&mut self, run: &RunId, at: Timestamp, events: &NewEvents) {
+        let Some(span) = self.spans.get(run) else { return };
+        let seq = self.next - 1;
+        let requested = match events.terminal() {
+            Some(Terminal::Finished { interrupts, .. }) => interrupts.as_deref(),
+            Some(Terminal::Error { .. }) | None => None,
+        };
+        let commit = RunCommit {
+            run,
+            author: span.author.as_ref(),
+            answers: events.answers(),
+            status: if seq == span.last { span.status } else { RunStatus::Running },
+            requested,
+            seq,
+            at,
+        };
+        self.moved.interrupts = interrupt::after(self.moved.interrupts.as_deref(), &commit);
     }
 
     /// Moves the runs out.

@@ -64,8 +64,15 @@ fn some_events(dice: &mut Dice) -> threadline_core::NewEvents {
     let mut lines: Vec<String> = (0..count)
         .map(|n| format!("{{\"type\":\"X\",\"n\":{n},\"pad\":\"{}\"}}", "é\\n".repeat(dice.roll(20) as usize)))
         .collect();
+    if dice.chance(10) {
+        lines.insert(0, crate::interrupts::answers(&[*dice.pick(&["i", "j"]), *dice.pick(&["k", "é"])]).to_string());
+    }
     match dice.roll(12) {
-        0 => lines.push("{\"type\":\"RUN_FINISHED\"}".into()),
+        0 => lines.push(if dice.chance(50) {
+            crate::interrupts::requests(&["i", *dice.pick(&["j", "k", "é"])]).to_string()
+        } else {
+            "{\"type\":\"RUN_FINISHED\"}".into()
+        }),
         1 => lines.push("{\"type\":\"RUN_ERROR\",\"message\":\"it \\\"broke\\\"\"}".into()),
         _ => {}
     }
@@ -109,6 +116,7 @@ pub async fn history(seed: u64, steps: usize, other: Env) {
             _ => *dice.pick(&old),
         };
         let head = both!(envs, at, |env| env.store.heads(&[key]).await.expect("heads")).pop();
+        both!(envs, at, |env| env.store.open_interrupts(&[key]).await.expect("interrupts"));
         let fence = head.as_ref().map_or(Fence(1), |head| head.fence);
         let run = *dice.pick(&runs);
         match dice.roll(33) {
@@ -140,7 +148,7 @@ pub async fn history(seed: u64, steps: usize, other: Env) {
                     closing.tail += u64::from(stale);
                     closing
                 });
-                let first = dice.chance(30).then(|| if dice.chance(70) { finished() } else { events([1, 2]) });
+                let first = dice.chance(30).then(|| if dice.chance(40) { finished() } else { some_events(&mut dice) });
                 let lease = Duration::from_millis(dice.roll(30_000));
                 // A start with all events of a run has no driver.
                 let is_open = first.as_ref().is_none_or(|first| first.terminal().is_none());

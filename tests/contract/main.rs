@@ -14,6 +14,7 @@ mod differential;
 mod erasure;
 mod feed;
 mod identity;
+mod interrupts;
 mod jobs;
 mod last_run;
 mod lineage;
@@ -92,6 +93,13 @@ contract! {
         lists_are_filtered_by_status
         a_filtered_list_repeats_and_skips_no_thread_that_stays
         an_imported_thread_has_the_state_of_its_newest_run;
+    interrupts:
+        an_interrupt_is_open_until_a_run_that_answers_it_has_ended
+        a_run_that_another_one_closes_settles_by_its_end
+        runs_of_one_commit_change_each_its_own_thread
+        a_row_lists_a_bounded_number_of_interrupts
+        threads_that_wait_are_listed_in_every_order
+        a_deleted_thread_has_no_open_interrupt;
     claimed:
         users_have_ids_of_their_own
         a_claimed_id_is_taken_for_the_project

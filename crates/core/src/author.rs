@@ -25,6 +25,11 @@ impl Author {
         Self(text.into())
     }
 
+    /// Id of the agent, if the server drove the run for one.
+    pub fn agent_id(&self) -> Option<&str> {
+        self.0.strip_prefix("agent:")
+    }
+
     /// Text of the author.
     pub fn as_str(&self) -> &str {
         &self.0

@@ -15,6 +15,7 @@ pub mod feed;
 mod hex;
 pub mod id;
 pub mod identity;
+pub mod interrupt;
 pub mod json;
 pub mod limits;
 pub mod lineage;
@@ -49,6 +50,7 @@ pub use identity::{
     ApiKey, AuditEntry, Born, Cutoff, CutoffKind, DEFAULT_PROJECT, Digest, Footprint, IssuerSettings, KeyUse,
     ProjectSettings, Retention,
 };
+pub use interrupt::OpenInterrupt;
 pub use lineage::{Generation, Judgement, LogHistory, PriorEpoch};
 pub use lines::lines;
 pub use node::{Node, NodeId};

@@ -600,6 +600,19 @@ pub const MAX_NOTED_TOOL_BYTES: usize = 64 * 1_024;
 pub const MAX_OPEN_INTERRUPTS: usize = 256;
 /// Most bytes of JSON, about, of the interrupts in [`MAX_OPEN_INTERRUPTS`].
 pub const MAX_OPEN_INTERRUPT_BYTES: usize = 1_024 * 1_024;
+/// Largest interrupt that a thread's row lists whole, in bytes of JSON.
+pub const MAX_LISTED_INTERRUPT_BYTES: usize = 8 * 1_024;
+/// Bytes of JSON of the interrupts in a thread's row beyond which an interrupt is cut, and beyond which the row lists no
+/// further ones of later runs.
+pub const MAX_OPEN_INTERRUPTS_BYTES: usize = 64 * 1_024;
+/// Most threads in a page of an inbox.
+pub const MAX_INBOX_PAGE: usize = 100;
+/// Threads whose interrupts are read at once for a page of an inbox.
+pub const INBOX_CHUNK: usize = 10;
+/// Bytes of interrupts after which a page of an inbox ends.
+pub const INBOX_BYTES: usize = 1_024 * 1_024;
+/// Longest text in an interrupt that is cut, in bytes.
+pub const MAX_INTERRUPT_SUMMARY_BYTES: usize = 256;
 /// Interrupts of a thread, no longer open, that are distinguished from unknown ones.
 pub const MAX_SETTLED_INTERRUPTS: usize = 256;
 /// Open messages, tool calls and steps of one run that its closer remembers; of more it closes only these.

@@ -70,24 +70,29 @@ pub struct Thread {
     pub active_run: Option<Run>,
     /// State of the newest run, which is the active one if there is one; `None` if the thread had no run.
     pub last_run: Option<LastRun>,
+    /// Number of interrupts that wait for an answer, see [`interrupt`](crate::interrupt).
+    pub open_interrupts: u64,
 }
 
-/// State of a thread, by its newest run.
+/// State of a thread, by its newest run and its open interrupts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ThreadStatus {
     /// A run is active.
     Running,
-    /// No run is active, and the last one failed ([`RunStatus::is_failure`](crate::RunStatus::is_failure)).
+    /// No run is active, and an interrupt is open.
+    Waiting,
+    /// No run is active, no interrupt is open, and the last run failed ([`RunStatus::is_failure`](crate::RunStatus::is_failure)).
     Failed,
-    /// Neither: the last run finished or was stopped, or there was none.
+    /// None of these: the last run finished or was stopped, or there was none.
     Idle,
 }
 
 impl Thread {
-    /// State of the thread, by its newest run.
+    /// State of the thread, by its newest run and its open interrupts.
     pub fn status(&self) -> ThreadStatus {
         match &self.last_run {
             _ if self.active_run.is_some() => ThreadStatus::Running,
+            _ if self.open_interrupts > 0 => ThreadStatus::Waiting,
             Some(last) if last.status.is_failure() => ThreadStatus::Failed,
             _ => ThreadStatus::Idle,
         }
@@ -155,6 +160,7 @@ impl NewThread {
             read_seq: 0,
             active_run: None,
             last_run: None,
+            open_interrupts: 0,
         }
     }
 }

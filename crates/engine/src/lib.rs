@@ -93,6 +93,7 @@ pub use crate::{
         agents::{AgentDefinitions, NewDefinition},
         annotations::Annotations,
         conversations::{Condition, Conversations, Outcome, Save, Saved},
+        inbox::{InboxPage, InboxRequest},
         threads::{CreateThread, EditThread, ListRequest, Threads},
         trash::Trash,
         users::{Erasure, Users},

@@ -1,5 +1,7 @@
 //! Errors on the wire: RFC 9457 problem documents. One closed list of types, one exhaustive mapping.
 
+mod store;
+
 use axum::{
     http::{HeaderValue, StatusCode, header},
     response::{IntoResponse, Response},
@@ -74,6 +76,9 @@ problem_types! {
     /// An end user's token writes into a run of another author.
     RunNotYours = "run-not-yours", FORBIDDEN, "Run of another author", false,
         "Start a run of your own, or write with an API key. A user's token writes only into runs that the same user has started.";
+    /// The events of an end user's token answer an interrupt of an agent that the server drives.
+    InterruptNotYours = "interrupt-not-yours", FORBIDDEN, "Interrupt of an agent", false,
+        "Start a run of the agent with the answer in `resume`: POST /v1/threads/{threadId}/runs with `agentId` and `input`, or POST /agui/{agentId}.";
     /// The thread has no run with this ID.
     RunNotFound = "run-not-found", NOT_FOUND, "Run not found", false,
         "Start the run first, or list the runs of the thread with GET /v1/threads/{threadId}/runs.";
@@ -376,6 +381,7 @@ impl From<ServiceError> for Problem {
                 Self::new(Type::Forbidden, detail).with(json!({ "scope": scope.as_str() }))
             }
             ServiceError::RunNotYours => Self::new(Type::RunNotYours, detail),
+            ServiceError::InterruptNotYours => Self::new(Type::InterruptNotYours, detail),
             ServiceError::MessageExists(id) => Self::new(Type::MessageExists, detail).with(json!({ "messageId": id })),
             ServiceError::RunDriven { thread, run } => {
                 let agent = run.agent.as_ref().map(|agent| agent.as_str());
@@ -389,8 +395,8 @@ impl From<ServiceError> for Problem {
                 Self::new(Type::ProducerSeqConflict, detail).with(json!({ "producerSeq": producer_seq }))
             }
             ServiceError::LogReplaced(ReplacedLog { epoch, tail, common_up_to: common }) => {
-                let log = json!({ "epoch": epoch.map(|epoch| epoch.to_string()), "tail": tail, "commonUpTo": common });
-                Self::new(Type::LogReplaced, detail).with(log)
+                Self::new(Type::LogReplaced, detail)
+                    .with(json!({ "epoch": epoch.map(|epoch| epoch.to_string()), "tail": tail, "commonUpTo": common }))
             }
             ServiceError::CursorAhead { epoch, tail } => Self::new(Type::CursorAhead, detail)
                 .with(json!({ "epoch": epoch.map(|epoch| epoch.to_string()), "tail": tail })),
@@ -416,28 +422,7 @@ impl From<ServiceError> for Problem {
                 Self::new(Type::Draining, detail).retry_after(wait)
             }
             ServiceError::OutcomeUnknown => Self::outcome_unknown(detail),
-            ServiceError::Store(threadline_engine::StoreError::Unavailable(reason)) => {
-                tracing::warn!(reason, "store unavailable");
-                Self::new(Type::StoreUnavailable, "the store failed; see the server's log").retry_after(1_000)
-            }
-            ServiceError::Store(threadline_engine::StoreError::Fenced("standby")) => {
-                let detail = "the store is a standby: no node serves requests from it until it is promoted";
-                Self::new(Type::StoreUnavailable, detail).retry_after(1_000)
-            }
-            ServiceError::Store(threadline_engine::StoreError::Fenced(cause)) => {
-                let detail =
-                    format!("the history of the store has changed ({cause}), and this node has not adopted it yet");
-                Self::new(Type::LineageChanging, detail).retry_after(1_000)
-            }
-            ServiceError::Store(threadline_engine::StoreError::Corrupt(reason)) => {
-                tracing::error!(reason, "the store is corrupt");
-                Self::new(Type::Internal, "see the server's log")
-            }
-            ServiceError::Store(threadline_engine::StoreError::Damaged { key, first_seq, last_seq }) => {
-                tracing::error!(key = key.0, first_seq, last_seq, "a row of a log is damaged or missing");
-                let detail = format!("events {first_seq} to {last_seq} are damaged on the disk, or missing there");
-                Self::new(Type::LogDamaged, detail).with(json!({ "firstSeq": first_seq, "lastSeq": last_seq }))
-            }
+            ServiceError::Store(error) => Self::of_store(error),
         }
     }
 }

@@ -43,6 +43,8 @@ pub struct ThreadView {
     /// The newest run, active or not; null if the thread had no run.
     #[schema(required)]
     last_run: Option<LastRunView>,
+    /// Number of interrupts that wait for an answer; `GET /v1/interrupts` lists them.
+    open_interrupts: u64,
 }
 
 impl ThreadView {
@@ -64,6 +66,7 @@ impl ThreadView {
             epoch: thread.epoch.to_string(),
             active_run: thread.active_run.as_ref().map(RunView::new),
             last_run: thread.last_run.as_ref().map(LastRunView::new),
+            open_interrupts: thread.open_interrupts,
         }
     }
 
@@ -85,6 +88,7 @@ impl ThreadView {
             read_seq: 0,
             active_run: None,
             last_run: None,
+            open_interrupts: 0,
             ..self
         }
     }

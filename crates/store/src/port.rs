@@ -4,8 +4,8 @@ use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use threadline_core::{
-    AgentId, AuditEntry, CreatedThread, Epoch, FeedHead, Fence, NewThread, ProjectId, ReadFrom, Run, RunId, Seq,
-    Thread, ThreadId, ThreadKey, ThreadPatch, UserId,
+    AgentId, AuditEntry, CreatedThread, Epoch, FeedHead, Fence, NewThread, OpenInterrupt, ProjectId, ReadFrom, Run,
+    RunId, Seq, Thread, ThreadId, ThreadKey, ThreadPatch, UserId,
 };
 
 use crate::{
@@ -50,6 +50,9 @@ pub trait ThreadStore: Send + Sync {
 
     /// A page of a user's threads.
     async fn list_threads(&self, list: ListThreads) -> StoreResult<ThreadPage>;
+
+    /// Open interrupts of these threads, oldest first. A thread without any, or that is gone, is left out.
+    async fn open_interrupts(&self, keys: &[ThreadKey]) -> StoreResult<Vec<(ThreadKey, Vec<OpenInterrupt>)>>;
 
     /// Changes a thread if its version is still `version`, and its log has, or had before, the epoch that is named;
     /// `None` if not, or if the thread was deleted.

@@ -30,6 +30,9 @@ pub struct MovedThread {
     pub thread: Thread,
     /// Fence of the thread's newest run.
     pub fence: Fence,
+    /// Open interrupts, as an import finds them in the log, see [`threadline_core::interrupt::after`]. An export has
+    /// none.
+    pub interrupts: Option<String>,
 }
 
 /// A part of a thread that is staged.

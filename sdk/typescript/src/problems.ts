@@ -27,6 +27,7 @@ export type ProblemSlug =
   | "invalid-message"
   | "invalid-request"
   | "issuer-unavailable"
+  | "interrupt-not-yours"
   | "key-exists"
   | "key-not-found"
   | "lineage-changing"

@@ -6,6 +6,7 @@ mod audit;
 pub mod events;
 pub(super) mod feed;
 mod identity;
+mod interrupts;
 mod keys;
 pub mod meta;
 pub(super) mod projections;
@@ -35,6 +36,7 @@ pub fn routes(routes: Routes<ApiState>) -> Routes<ApiState> {
     monitoring(routes)
         .route(Access::Public, routes!(meta::problem))
         .route(Access::READ, routes!(threads::list))
+        .route(Access::READ, routes!(interrupts::list))
         .route(Access::CHAT, routes!(threads::create))
         .route(Access::READ, routes!(threads::get))
         .route(Access::CHAT, routes!(threads::edit, threads::delete))

@@ -89,6 +89,7 @@ enum Order {
 #[serde(rename_all = "lowercase")]
 enum Status {
     Running,
+    Waiting,
     Failed,
     Idle,
 }
@@ -104,8 +105,8 @@ pub struct ListParams {
     /// Only threads of this agent.
     #[param(value_type = Option<String>)]
     agent_id: Option<AgentId>,
-    /// Only threads in this state. `running`: a run is active. `failed`: no run is active, and the last one ended with
-    /// status `error` or `abandoned`. `idle`: all others.
+    /// Only threads in this state. `running`: a run is active. `waiting`: no run is active, and an interrupt is open.
+    /// `failed`: neither, and the last run ended with status `error` or `abandoned`. `idle`: all others.
     #[param(inline)]
     status: Option<Status>,
     /// Only threads whose name contains this text, ignoring case and accents: 1 to 1024 bytes, not counting
@@ -156,6 +157,7 @@ pub async fn list(
     };
     let status = params.status.map(|status| match status {
         Status::Running => ThreadStatus::Running,
+        Status::Waiting => ThreadStatus::Waiting,
         Status::Failed => ThreadStatus::Failed,
         Status::Idle => ThreadStatus::Idle,
     });

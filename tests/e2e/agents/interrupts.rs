@@ -9,10 +9,16 @@ use threadline_http::egress::Network;
 use threadline_store::{StartOutcome, StartRun};
 
 use super::{agent, agui, ask, ended, events_of, finished, messages, said, user};
-use crate::harness::{
-    Client, everywhere,
-    http::{open, send},
-    soon,
+use crate::{
+    harness::{
+        Client,
+        agent::FakeAgent,
+        eventually, everywhere,
+        http::{open, send},
+        socket::Socket,
+        soon, text,
+    },
+    identity::bearer,
 };
 
 /// The end of a run that waits for answers to these.
@@ -39,10 +45,33 @@ fn answer(client: &Client, run: &str, resume: Value) -> reqwest::RequestBuilder 
         .json(&json!({ "threadId": "t", "runId": run, "messages": [], "resume": resume }))
 }
 
-/// The open interrupts, as a client that loads the thread now sees them.
+/// The open interrupts, as a client that loads the thread now sees them. The thread's row and the inbox say the same.
 async fn open_now(client: &Client) -> Vec<String> {
     let interrupts = messages(client).await["interrupts"].clone();
-    interrupts.as_array().expect("a list").iter().map(|one| one["id"].as_str().expect("an id").to_owned()).collect()
+    let id = |one: &Value| one["id"].as_str().expect("an id").to_owned();
+    let open: Vec<_> = interrupts.as_array().expect("a list").iter().map(id).collect();
+    let thread = client.get("/v1/threads/t").await.ok(200);
+    assert_eq!(thread["openInterrupts"], json!(open.len()));
+    if thread["activeRun"].is_null() {
+        let listed = inbox(client, "").await;
+        assert_eq!(listed.iter().map(|one| id(&one["interrupt"])).collect::<Vec<_>>(), open);
+        assert_eq!(
+            listed.iter().map(|one| one["interrupt"].clone()).collect::<Vec<_>>(),
+            *interrupts.as_array().expect("a list")
+        );
+    }
+    open
+}
+
+/// All pages of the inbox.
+async fn inbox(client: &Client, query: &str) -> Vec<Value> {
+    let (mut found, mut path) = (Vec::new(), format!("/v1/interrupts?limit=2{query}"));
+    loop {
+        let page = client.get(&path).await.ok(200);
+        found.extend(page["interrupts"].as_array().expect("a list").iter().cloned());
+        let Some(next) = page["nextCursor"].as_str() else { return found };
+        path = format!("/v1/interrupts?limit=2{query}&cursor={next}");
+    }
 }
 
 everywhere! {
@@ -224,5 +253,105 @@ everywhere! {
         agent.call().await.finish(&[finished("r7")]).await;
         ended(&dev, "r7").await;
         assert_eq!(open_now(&dev).await, [""; 0]);
+    }
+}
+
+everywhere! {
+    async fn the_inbox_lists_what_waits_over_all_threads_of_a_user(server: |options| options.with_key("secret").with_agent_networks(vec![Network::Loopback])) {
+        let ann = server.user("ann");
+        let agent = agent(&server.project()).await;
+        for id in ["t0", "t1", "t2", "t3"] {
+            ann.post("/v1/threads", json!({ "threadId": id, "name": id })).await.ok(201);
+            let ask = json!({ "agentId": "a", "runId": "r", "input": { "messages": [user("u", "hi")] } });
+            ann.post(&format!("/v1/threads/{id}/runs"), ask).await.ok(201);
+            let end = if id == "t2" { finished("r") } else { waiting("r", &["i", "k"]) };
+            agent.call().await.finish(&[end]).await;
+            eventually("the run has ended", async || ann.get(&format!("/v1/threads/{id}")).await.ok(200)["activeRun"].is_null().then_some(())).await;
+        }
+        ann.put("/v1/threads/t4/runs/r", json!([waiting("r", &["own"])])).await.problem(404, "thread-not-found");
+        ann.post("/v1/threads", json!({ "threadId": "t4", "agentId": "b" })).await.ok(201);
+        ann.put("/v1/threads/t4/runs/r", json!([{ "type": "RUN_STARTED" }, waiting("r", &["own"])])).await.ok(201);
+        let bob = server.user("bob");
+        bob.post("/v1/threads", json!({ "threadId": "bobs" })).await.ok(201);
+        bob.put("/v1/threads/bobs/runs/r", json!([waiting("r", &["i"])])).await.ok(201);
+
+        let all = inbox(&ann, "").await;
+        let place = |one: &Value| format!("{} {}", one["threadId"].as_str().expect("an id"), one["interrupt"]["id"].as_str().expect("an id"));
+        assert_eq!(all.iter().map(place).collect::<Vec<_>>(), ["t4 own", "t3 i", "t3 k", "t1 i", "t1 k", "t0 i", "t0 k"]);
+        let (own, asked) = (&all[0], &all[1]);
+        assert_eq!((&own["agentId"], &own["author"]), (&json!("b"), &json!("operator")));
+        let thread = ann.get("/v1/threads/t3").await.ok(200);
+        let mut expected = json!({
+            "threadId": "t3", "threadName": "t3", "userId": "ann", "agentId": "a", "runId": "r", "author": "agent:a",
+            "seq": thread["tail"], "epoch": thread["epoch"], "interrupt": waiting("r", &["i"])["outcome"]["interrupts"][0],
+        });
+        expected["openedAt"] = asked["openedAt"].clone();
+        assert_eq!(*asked, expected);
+        assert_eq!(asked["openedAt"], thread["lastRunAt"]);
+        assert_eq!(inbox(&ann, "&agentId=b").await.iter().map(place).collect::<Vec<_>>(), ["t4 own"]);
+        assert_eq!(inbox(&server.project(), "&userId=bob").await.iter().map(place).collect::<Vec<_>>(), ["bobs i"]);
+        server.project().get("/v1/interrupts").await.problem(400, "invalid-request");
+        ann.get("/v1/interrupts?cursor=x").await.problem(400, "invalid-cursor");
+
+        // The list and the feed count them.
+        let listed = ann.get("/v1/threads?status=waiting").await.ok(200);
+        let counts: Vec<_> = listed["threads"].as_array().expect("a list").iter().map(|thread| thread["openInterrupts"].clone()).collect();
+        assert_eq!(counts, [1, 2, 2, 2].map(|count| json!(count)));
+        let page = ann.get("/v1/interrupts").await.ok(200);
+        let since = format!("after={}&epoch={}", page["feedCursor"], text(&page, "feedEpoch"));
+        let resume = json!({ "agentId": "a", "runId": "r2", "input": { "resume": [yes("i"), no("k")] } });
+        ann.post("/v1/threads/t3/runs", resume).await.ok(201);
+        agent.call().await.finish(&[finished("r2")]).await;
+        eventually("the feed has the change", async || {
+            let feed = ann.get(&format!("/v1/feed?{since}")).await.ok(200);
+            let entries = feed["entries"].as_array().expect("a list").clone();
+            entries.iter().any(|entry| entry["thread"]["threadId"] == "t3" && entry["thread"]["openInterrupts"] == 0).then_some(())
+        })
+        .await;
+        // A thread that is archived or deleted waits for nobody.
+        ann.patch("/v1/threads/t1", json!({ "archived": true })).await.ok(200);
+        assert_eq!(ann.delete("/v1/threads/t4").await.status, 204);
+        assert_eq!(inbox(&ann, "").await.iter().map(place).collect::<Vec<_>>(), ["t0 i", "t0 k"]);
+    }
+}
+
+everywhere! {
+    async fn a_token_settles_no_interrupt_of_an_agent_by_a_run_of_its_own(server: |options| options.with_key("secret").with_agent_networks(vec![Network::Loopback])) {
+        let agent = FakeAgent::start().await;
+        server.project().put("/v1/agents/a", json!({ "url": agent.url, "approvals": "backend" })).await.ok(200);
+        let scopes = json!({ "userId": "dev", "scopes": ["read", "chat", "produce", "approve"] });
+        let made = server.project().post("/v1/tokens", scopes).await.ok(201);
+        let page = bearer(server, text(&made, "token"));
+        page.thread("t").await;
+        page.post("/v1/threads/t/runs", ask("r1", json!([user("u1", "hi")]))).await.ok(201);
+        agent.call().await.finish(&[waiting("r1", &["i"])]).await;
+        ended(&page, "r1").await;
+        let answers = |ids: &[&str]| {
+            let resume: Vec<_> = ids.iter().map(|id| yes(id)).collect();
+            json!({ "type": "RUN_STARTED", "input": { "resume": resume } })
+        };
+        // In each form in which a run can be pushed.
+        let whole = json!([answers(&["i"]), finished("whole")]);
+        page.put("/v1/threads/t/runs/whole", whole.clone()).await.problem(403, "interrupt-not-yours");
+        page.get("/v1/threads/t/runs/whole").await.problem(404, "run-not-found");
+        page.post("/v1/threads/t/runs", json!({ "runId": "pushed" })).await.ok(201);
+        page.post("/v1/threads/t/runs/pushed/events", json!([answers(&["i"])])).await.problem(403, "interrupt-not-yours");
+        let mut socket = Socket::open(&page).await;
+        let append = json!({ "threadId": "t", "runId": "pushed", "producerSeq": 1, "events": [answers(&["unknown"])] });
+        socket.send(json!({ "id": "1", "append": append })).await;
+        socket.problem("1", 403, "interrupt-not-yours").await;
+        page.act("t", "pushed", "finish").await.ok(200);
+        assert_eq!(open_now(&page).await, ["i"]);
+
+        // An interrupt of its own is its own to answer, and a repeated request changes nothing.
+        page.put("/v1/threads/t/runs/asks", json!([waiting("asks", &["own"])])).await.ok(201);
+        let own = json!([answers(&["own"]), finished("own")]);
+        page.put("/v1/threads/t/runs/own", own.clone()).await.ok(201);
+        page.put("/v1/threads/t/runs/own", own).await.ok(200);
+        assert_eq!(open_now(&page).await, ["i"]);
+        // The backend answers as it likes.
+        let backend = server.user("dev");
+        backend.put("/v1/threads/t/runs/whole", whole.clone()).await.ok(201);
+        assert_eq!(open_now(&page).await, [""; 0]);
     }
 }

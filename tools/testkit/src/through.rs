@@ -5,8 +5,8 @@ use std::{ops::Deref, time::Duration};
 use async_trait::async_trait;
 use threadline_core::{
     AgentId, Annotation, ApiKey, AuditEntry, CreatedThread, Cutoff, Digest, DriverFence, Epoch, FeedHead, Fence,
-    Footprint, KeyId, KeyUse, NewAnnotation, NewThread, Node, NodeId, ProjectId, ReadFrom, Run, RunId, Seq, Thread,
-    ThreadId, ThreadKey, ThreadPatch, Timestamp, TrashPage, TrashPosition, Usage, UsageOwner, UserId,
+    Footprint, KeyId, KeyUse, NewAnnotation, NewThread, Node, NodeId, OpenInterrupt, ProjectId, ReadFrom, Run, RunId,
+    Seq, Thread, ThreadId, ThreadKey, ThreadPatch, Timestamp, TrashPage, TrashPosition, Usage, UsageOwner, UserId,
 };
 use threadline_store::{
     ActiveHead, ActiveRuns, AgentStore, AnnotationStore, Append, Appended, Beat, ClaimTurns, Claimed, CloseOutcome,
@@ -105,6 +105,9 @@ impl<P: Pass> ThreadStore for Through<P> {
     }
     async fn list_threads(&self, list: ListThreads) -> StoreResult<ThreadPage> {
         self.pass.pass(of("list_threads", None), self.inner.list_threads(list)).await
+    }
+    async fn open_interrupts(&self, keys: &[ThreadKey]) -> StoreResult<Vec<(ThreadKey, Vec<OpenInterrupt>)>> {
+        self.pass.pass(of("open_interrupts", None), self.inner.open_interrupts(keys)).await
     }
     async fn edit_thread(
         &self,

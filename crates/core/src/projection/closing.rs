@@ -261,7 +261,7 @@ mod tests {
             open.observe(format!(r#"{{"type":"{kind}":"{long}"}}"#).as_bytes());
         }
         let closers = open.closers("t", "r", &Ending::Finished);
-        assert_eq!(closers.terminal(), Some(&Terminal::Finished { usage: None }));
+        assert_eq!(closers.terminal(), Some(&Terminal::Finished { usage: None, interrupts: None }));
         assert_eq!(closers.count(), MAX_OPEN_PARTS + 1);
     }
 

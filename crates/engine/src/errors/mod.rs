@@ -4,11 +4,11 @@ mod conversion;
 mod operations;
 mod service_error;
 
+pub(crate) use operations::{AnswerError, CompareError, ForbiddenError, NotYoursError};
 pub use operations::{
     AppendError, ApproveError, ChangeThreadError, CompleteRunError, CreateThreadError, DeleteThreadError,
     DrainingError, EditThreadError, EndRunError, EraseError, FeedError, FinishError, HeartbeatError,
     InvalidRequestError, ListError, LookupError, MarkReadError, PageError, ProjectionError, ReadError, RestoreError,
     RoomError, RunLookupError, SaveError, StartError, StopError, StreamRunError,
 };
-pub(crate) use operations::{CompareError, ForbiddenError, NotYoursError};
 pub use service_error::{ActiveRun, ServiceError};

@@ -61,6 +61,8 @@ operation_errors! {
     enum ForbiddenError { Forbidden(scope: Scope) }
     /// Refusal of an untrusted client that writes into a run of another author.
     enum NotYoursError { RunNotYours }
+    /// Refusal of an untrusted client whose events answer an interrupt of an agent.
+    enum AnswerError { InterruptNotYours, Store(error: StoreError) }
     /// Refusal of new work by a node that shuts down.
     enum DrainingError { Draining }
     /// Error of reading a thread, and of every operation's first step.
@@ -138,9 +140,11 @@ operation_errors! {
         LogReplaced(replaced: ReplacedLog),
         Forbidden(scope: Scope),
         RunNotYours,
+        InterruptNotYours,
         Limited(limited: Limited),
         Store(error: StoreError),
     }
+    from AnswerError { InterruptNotYours, Store(error) }
     from RoomError { Limited(limited), Store(error) }
     from EndRunError { Forbidden(scope), RunNotYours, ThreadNotFound, ThreadAmbiguous, RunNotFound, RunDriven { thread, run }, LogReplaced(replaced), Store(error) }
     from LookupError { ThreadNotFound, ThreadAmbiguous, Store(error) }
@@ -156,6 +160,7 @@ operation_errors! {
     /// Error of starting a run.
     enum StartError {
         Forbidden(scope: Scope),
+        InterruptNotYours,
         ThreadNotFound, ThreadAmbiguous,
         RunActive(active: Box<ActiveRun>),
         RunDriven { thread: ThreadId, run: Box<Run> },
@@ -165,6 +170,7 @@ operation_errors! {
         LogReplaced(replaced: ReplacedLog),
         Store(error: StoreError),
     }
+    from AnswerError { InterruptNotYours, Store(error) }
     from LookupError { ThreadNotFound, ThreadAmbiguous, Store(error) }
     from CompareError { ThreadNotFound, ProducerSeqConflict { producer_seq }, Store(error) }
     from DrainingError { Draining }
@@ -178,6 +184,7 @@ operation_errors! {
         RunDriven { thread: ThreadId, run: Box<Run> },
         ProducerSeqConflict { producer_seq: u64 },
         Forbidden(scope: Scope),
+        InterruptNotYours,
         MessageExists(message: String),
         ConversationTooLarge,
         Limited(limited: Limited),
@@ -186,7 +193,7 @@ operation_errors! {
         Store(error: StoreError),
     }
     from StartError {
-        Forbidden(scope), ThreadNotFound, ThreadAmbiguous, RunActive(active), RunDriven { thread, run },
+        Forbidden(scope), InterruptNotYours, ThreadNotFound, ThreadAmbiguous, RunActive(active), RunDriven { thread, run },
         ProducerSeqConflict { producer_seq }, Limited(limited), Draining, LogReplaced(replaced), Store(error),
     }
     from DrainingError { Draining }
@@ -213,17 +220,18 @@ operation_errors! {
         LogReplaced(replaced: ReplacedLog),
         Forbidden(scope: Scope),
         RunNotYours,
+        InterruptNotYours,
         Store(error: StoreError),
     }
     from RunLookupError { ThreadNotFound, ThreadAmbiguous, RunNotFound, Store(error) }
     from EndRunError { Forbidden(scope), RunNotYours, ThreadNotFound, ThreadAmbiguous, RunNotFound, RunDriven { thread, run }, LogReplaced(replaced), Store(error) }
     from StartError {
-        Forbidden(scope),
+        Forbidden(scope), InterruptNotYours,
         ThreadNotFound, ThreadAmbiguous, RunActive(active), RunDriven { thread, run }, ProducerSeqConflict { producer_seq },
         Limited(limited), Draining, LogReplaced(replaced), Store(error),
     }
     from AppendError {
-        Forbidden(scope), RunNotYours,
+        Forbidden(scope), RunNotYours, InterruptNotYours,
         ThreadNotFound, ThreadAmbiguous, RunNotFound, RunDriven { thread, run }, RunFenced(run), ProducerSeqGap { expected },
         ProducerSeqConflict { producer_seq }, InvalidRequest(detail), Draining, OutcomeUnknown, LogReplaced(replaced),
         Limited(limited), Store(error),
@@ -276,12 +284,13 @@ operation_errors! {
         Limited(limited: Limited),
         Draining,
         LogReplaced(replaced: ReplacedLog),
+        InterruptNotYours,
         Store(error: StoreError),
     }
     from LookupError { ThreadNotFound, ThreadAmbiguous, Store(error) }
     from DrainingError { Draining }
     from StartError {
-        Forbidden(scope),
+        Forbidden(scope), InterruptNotYours,
         ThreadNotFound, ThreadAmbiguous, RunActive(active), RunDriven { thread, run }, ProducerSeqConflict { producer_seq },
         Limited(limited), Draining, LogReplaced(replaced), Store(error),
     }
@@ -385,7 +394,7 @@ from_causes! {
         LookupError, RunLookupError, EndRunError, HeartbeatError, CompareError, AppendError, StartError, RoomError,
         StreamRunError, ReadError, ProjectionError, SaveError, CreateThreadError, EditThreadError, MarkReadError,
         ChangeThreadError, DeleteThreadError, StopError, ListError, FeedError, EraseError, RestoreError, ApproveError,
-        PageError, CompleteRunError;
+        PageError, CompleteRunError, AnswerError;
     ReplacedLog => LogReplaced: AppendError, DeleteThreadError, EditThreadError, EndRunError, HeartbeatError, MarkReadError,
         PageError, StartError;
     Limited => Limited: RoomError, SaveError, ProjectionError, ReadError, ListError;

@@ -75,6 +75,9 @@ pub enum ServiceError {
     /// The run has another author, and an end user's token writes into runs of its user only.
     #[error("the run has another author: a user's token writes only into runs that the same user has started")]
     RunNotYours,
+    /// The events of an end user's token answer an interrupt of an agent that the server drives.
+    #[error("the events answer an interrupt of an agent of the server: only a run of that agent can answer it")]
+    InterruptNotYours,
     /// The thread has a message with this id.
     #[error("the thread has a message with the ID {0:?}")]
     MessageExists(String),

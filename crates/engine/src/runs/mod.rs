@@ -1,5 +1,6 @@
 //! Use cases of runs: start, append, heartbeat, end.
 
+mod answers;
 pub(crate) mod close;
 pub(crate) mod driving;
 pub(crate) mod heartbeats;
@@ -129,6 +130,7 @@ impl Runs {
         let (thread, fence) = self.find(writer, principal, at, run).await?;
         // A run of the server goes on to its end, within its own limits.
         if writer == Writer::Producer {
+            self.check_answers(principal, thread.key, run, &events).await?;
             self.check_append(principal, &thread, run, producer_seq, &events).await?;
         }
         let (reply, receipt) = oneshot::channel();

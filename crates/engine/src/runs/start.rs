@@ -225,9 +225,10 @@ impl Runs {
         deadline: time::Instant,
     ) -> Result<StartAttempt, StartError> {
         self.check_storage(principal, thread, id).await?;
-        if !matches!(request.opening, Opening::Complete(_)) {
+        let Opening::Complete(events) = &request.opening else {
             return self.start_locked(principal, thread, id, request, tail).await;
-        }
+        };
+        self.check_answers(principal, thread.key, id, events).await?;
         let mut watch = ThreadWatch::new(&self.deps.hub, thread.key);
         loop {
             match self.try_start(principal, thread, id, request, tail).await {

@@ -4,6 +4,7 @@ pub(crate) mod agents;
 pub(crate) mod annotations;
 mod complete_runs;
 pub(crate) mod conversations;
+pub(crate) mod inbox;
 mod thread_fields;
 pub(crate) mod threads;
 pub(crate) mod trash;

@@ -21,7 +21,9 @@
 -- $18 cut_crcs bigint[]
 -- $19 epochs bigint[]: that each log must have, or NULL
 -- $20 driver_fences bigint[]: of the driver of each run, 0 if it has none
--- example: NULL, '{1}', '{1}', '{NULL}', '{2}', 10000, '{NULL}', '{2}', '{4}', '{NULL}', '{NULL}', '{NULL}', '{1,1}', '{2,1}', '{1,1}', '{"\\x7b7d0a","\\x7b7d0a"}', '{NULL}', '{0,0}', '{NULL}', '{0}'
+-- $21 answers text[]: ids of the interrupts that each batch answers, a JSON array, or NULL
+-- $22 requested text[]: interrupts that each run requests at its end, or NULL
+-- example: NULL, '{1}', '{1}', '{NULL}', '{2}', 10000, '{NULL}', '{2}', '{4}', '{NULL}', '{NULL}', '{NULL}', '{1,1}', '{2,1}', '{1,1}', '{"\\x7b7d0a","\\x7b7d0a"}', '{NULL}', '{0,0}', '{NULL}', '{0}', '{NULL}', '{NULL}'
 
 WITH
 -- <fragment clock>
@@ -34,8 +36,10 @@ c AS MATERIALIZED (
   SELECT v.*
   FROM unnest(
     $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $7::bytea[], $8::bigint[], $9::bigint[], $10::text[],
-    $11::text[], $12::text[], $17::bigint[], $19::bigint[], $20::bigint[]
-  ) AS v (key, fence, pseq, n, body, status, stopped, code, message, usage, crc, epoch, driver)
+    $11::text[], $12::text[], $17::bigint[], $19::bigint[], $20::bigint[], $21::text[], $22::text[]
+  ) AS v (
+    key, fence, pseq, n, body, status, stopped, code, message, usage, crc, epoch, driver, answers, requested
+  )
   CROSS JOIN LATERAL (SELECT h.key FROM heads h WHERE h.key = v.key FOR NO KEY UPDATE) AS h
 ), up AS (
   UPDATE heads AS h
@@ -60,7 +64,8 @@ c AS MATERIALIZED (
     AND (l.epoch IS NULL OR h.epoch = l.epoch)
     AND (h.stop_at IS NULL OR h.stop_at > c.now - $6::bigint)
     -- </fragment>
-  RETURNING h.*, c.now, l.n, l.body, l.status, l.stopped, l.code, l.message, l.usage, l.crc
+  RETURNING h.*, c.now, l.n, l.body, l.status, l.stopped, l.code, l.message, l.usage, l.crc,
+    l.answers, l.requested
 ),
 -- <fragment put_group>
 put AS (
@@ -79,12 +84,24 @@ put AS (
     ended_at = up.now
   FROM up
   WHERE up.status IS NOT NULL AND r.key = up.key AND r.fence = up.fence AND r.key = ($2::bigint[])[1]
+  RETURNING r.key, r.status, r.author
 ), touched AS (
   UPDATE threads AS t
   SET last_run_at = up.now, sort_at = up.now, version = t.version + 1,
-    last_status = CASE WHEN up.stop_at IS NULL THEN up.status ELSE up.stopped END, last_error = up.code
+    last_status = CASE WHEN up.stop_at IS NULL THEN up.status ELSE up.stopped END, last_error = up.code,
+    interrupts = CASE
+      WHEN t.interrupts IS NOT NULL OR up.requested IS NOT NULL THEN threadline_interrupts(
+        t.interrupts, up.run, ended.author, up.answers, ended.status, up.requested, up.tail, up.at
+      )
+    END
   FROM up
-  WHERE up.status IS NOT NULL AND t.key = up.key AND t.key = ($2::bigint[])[1]
+  JOIN ended ON ended.key = up.key
+  WHERE t.key = up.key AND t.key = ($2::bigint[])[1]
+), answering AS (
+  UPDATE threads AS t
+  SET interrupts = threadline_interrupts(t.interrupts, up.run, NULL, up.answers, NULL, NULL, 0, 0)
+  FROM up
+  WHERE up.status IS NULL AND up.answers IS NOT NULL AND t.key = up.key AND t.interrupts IS NOT NULL AND t.key = ($2::bigint[])[1]
 ), gone AS (
   DELETE FROM turns AS t USING up WHERE up.status IS NOT NULL AND t.key = ($2::bigint[])[1] AND t.run = up.run
 ), queued AS (

@@ -58,7 +58,10 @@ c AS MATERIALIZED (
   RETURNING r.*
 ), touched AS (
   UPDATE threads AS t
-  SET last_run_at = up.now, sort_at = up.now, version = t.version + 1, last_status = $8, last_error = $9
+  SET last_run_at = up.now, sort_at = up.now, version = t.version + 1, last_status = $8, last_error = $9,
+    interrupts = CASE
+      WHEN t.interrupts IS NOT NULL THEN threadline_interrupts(t.interrupts, up.run, NULL, NULL, $8, NULL, 0, 0)
+    END
   FROM up
   WHERE t.key = $2
 ), gone AS (

@@ -1,5 +1,5 @@
--- Lists threads of a user whose last run failed, in the order of their creation. The condition is that of the index
--- `threads_failed_created`.
+-- Lists threads of a user whose last run failed and that wait for no answer, in the order of their creation. The
+-- condition on `last_status` is that of the index `threads_failed_created`.
 -- Caller: list_threads in src/postgres/threads.rs
 -- $1 project text
 -- $2 user text
@@ -13,7 +13,8 @@
 SELECT t.created_at,
   -- <fragment thread_columns>
   t.project, t.id, t.user_id, t.agent, t.name, t.name_source, t.archived, t.metadata, t.created_at, t.updated_at,
-  t.last_run_at, t.version, t.created_with, t.read_seq, t.claimed, t.last_status, t.last_run, t.last_error
+  t.last_run_at, t.version, t.created_with, t.read_seq, t.claimed, t.last_status, t.last_run, t.last_error,
+  (SELECT count(*) FROM jsonb_object_keys(t.interrupts))
   -- </fragment>
   ,
   -- <fragment head_columns>
@@ -36,5 +37,5 @@ WHERE
   t.project = $1 AND t.user_id = $2 AND t.deleted = 0 AND ($3 OR NOT t.archived) AND ($4::text IS NULL OR t.agent = $4)
   -- </fragment>
   AND t.created_at >= $5 AND (t.created_at > $5 OR t.id > $6)
-  AND t.last_status IN (3, 5)
+  AND t.last_status IN (3, 5) AND t.interrupts IS NULL
 ORDER BY t.created_at, t.id LIMIT $7

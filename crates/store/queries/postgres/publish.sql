@@ -13,7 +13,8 @@
 -- $11 finishing boolean
 -- $12 agent text: of the active run
 -- $13 look bigint: PACK_FIRST_LOOK in ms
--- example: NULL, 1, 7, 1, 1, FALSE, NULL, 0, 0, NULL, FALSE, NULL, 660000
+-- $14 interrupts text: that are open, or NULL
+-- example: NULL, 1, 7, 1, 1, FALSE, NULL, 0, 0, NULL, FALSE, NULL, 660000, NULL
 
 WITH
 -- <fragment clock>
@@ -24,7 +25,7 @@ c AS MATERIALIZED (
 -- </fragment>
 , there AS (
   UPDATE threads AS t
-  SET deleted = 0, sort_at = coalesce(t.last_run_at, t.updated_at), fed_version = -t.version,
+  SET deleted = 0, sort_at = coalesce(t.last_run_at, t.updated_at), fed_version = -t.version, interrupts = $14::text::jsonb,
     (last_status, last_run, last_error) = (
       SELECT r.status, r.id, r.error_code FROM runs r WHERE r.key = $2 ORDER BY r.fence DESC LIMIT 1
     )

@@ -31,7 +31,9 @@
 -- $28 asked_by text
 -- $29 closing_driver bigint: fence of the driver of the run to close, or NULL
 -- $30 input text: that the agent of the run is called with, sealed, or NULL
--- example: NULL, 1, 'r', NULL, 30000, 0, NULL, NULL, NULL, NULL, NULL, NULL, 0, NULL, NULL, NULL, '{}', '{}', '{}', '{}', NULL, '0123456789abcdef', '{}', NULL, 0, 660000, 'agent:a', 'user:u', NULL, '{}'
+-- $31 answers text: ids of the interrupts that the run answers, a JSON array, or NULL
+-- $32 requested text: interrupts that a run which is appended complete requests, or NULL
+-- example: NULL, 1, 'r', NULL, 30000, 0, NULL, NULL, NULL, NULL, NULL, NULL, 0, NULL, NULL, NULL, '{}', '{}', '{}', '{}', NULL, '0123456789abcdef', '{}', NULL, 0, 660000, 'agent:a', 'user:u', NULL, '{}', NULL, NULL
 
 WITH
 -- <fragment clock>
@@ -93,8 +95,18 @@ c AS MATERIALIZED (
   UPDATE threads AS t
   SET agent = coalesce(t.agent, $4), last_run_at = up.now, sort_at = up.now, last_status = coalesce($7, 0),
     last_run = up.run, last_error = $8,
-    version = t.version + 1 + ($7 IS NOT NULL)::int + ($11 IS NOT NULL)::int
+    version = t.version + 1 + ($7 IS NOT NULL)::int + ($11 IS NOT NULL)::int,
+    interrupts = CASE
+      WHEN t.interrupts IS NOT NULL OR $32::text IS NOT NULL THEN threadline_interrupts(
+        CASE
+          WHEN $11 IS NULL THEN t.interrupts
+          ELSE threadline_interrupts(t.interrupts, closed.id, NULL, NULL, $14, NULL, 0, 0)
+        END,
+        up.run, $27, $31::text, $7, $32, up.tail, up.at
+      )
+    END
   FROM up
+  LEFT JOIN closed ON TRUE
   WHERE t.key = $2
   RETURNING t.key, t.project, t.user_id
 ), turned AS (

@@ -7,13 +7,14 @@
 -- ?5 at integer: of the last thread of the page before
 -- ?6 id text: of the last thread of the page before
 -- ?7 limit integer
--- ?8 idle integer: only threads without an active run whose last run did not fail
+-- ?8 idle integer: only threads without an active run and without open interrupts whose last run did not fail
 -- example: 'p', 'u', 0, NULL, 9223372036854775807, '', 10, 0
 
 SELECT t.sort_at,
   -- <fragment thread_columns>
   t.project, t.id, t.user, t.agent, t.name, t.name_source, t.archived, t.metadata, t.created_at, t.updated_at,
-  t.last_run_at, t.version, t.created_with, t.read_seq, t.claimed, t.last_status, t.last_run, t.last_error
+  t.last_run_at, t.version, t.created_with, t.read_seq, t.claimed, t.last_status, t.last_run, t.last_error,
+  (SELECT count(*) FROM json_each(t.interrupts))
   -- </fragment>
   ,
   -- <fragment head_columns>
@@ -35,5 +36,5 @@ WHERE
   t.project = ?1 AND t.user = ?2 AND t.deleted = 0 AND (?3 OR t.archived = 0) AND (?4 IS NULL OR t.agent = ?4)
   -- </fragment>
   AND t.sort_at <= ?5 AND (t.sort_at < ?5 OR t.id > ?6)
-  AND (?8 = 0 OR coalesce(t.last_status, 2) IN (2, 4))
+  AND (?8 = 0 OR coalesce(t.last_status, 2) IN (2, 4) AND t.interrupts IS NULL)
 ORDER BY t.sort_at DESC, t.id LIMIT ?7

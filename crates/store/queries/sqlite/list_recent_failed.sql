@@ -1,4 +1,5 @@
--- Lists threads of a user whose last run failed, the most recent first. The condition is that of the index `threads_failed`.
+-- Lists threads of a user whose last run failed and that wait for no answer, the most recent first. The condition
+-- on `last_status` is that of the index `threads_failed`.
 -- Caller: list_threads in src/sqlite/threads.rs
 -- ?1 project text
 -- ?2 user text
@@ -12,7 +13,8 @@
 SELECT t.sort_at,
   -- <fragment thread_columns>
   t.project, t.id, t.user, t.agent, t.name, t.name_source, t.archived, t.metadata, t.created_at, t.updated_at,
-  t.last_run_at, t.version, t.created_with, t.read_seq, t.claimed, t.last_status, t.last_run, t.last_error
+  t.last_run_at, t.version, t.created_with, t.read_seq, t.claimed, t.last_status, t.last_run, t.last_error,
+  (SELECT count(*) FROM json_each(t.interrupts))
   -- </fragment>
   ,
   -- <fragment head_columns>
@@ -34,5 +36,5 @@ WHERE
   t.project = ?1 AND t.user = ?2 AND t.deleted = 0 AND (?3 OR t.archived = 0) AND (?4 IS NULL OR t.agent = ?4)
   -- </fragment>
   AND t.sort_at <= ?5 AND (t.sort_at < ?5 OR t.id > ?6)
-  AND t.last_status IN (3, 5)
+  AND t.last_status IN (3, 5) AND t.interrupts IS NULL
 ORDER BY t.sort_at DESC, t.id LIMIT ?7

@@ -1,20 +1,21 @@
 -- Makes a staged thread visible: it gets its head, a turn if a run is active, and in its row the state of its newest run.
 -- Caller: publish in src/sqlite/transfer.rs
 -- ?1 key integer
--- ?2 epoch integer
--- ?3 tail integer: of the log
--- ?4 fence integer
--- ?5 run text: of the active run, or NULL
--- ?6 producer_seq integer: of the active run
--- ?7 lease_until integer: at most now
--- ?8 stop_at integer: time of its stop request
--- ?9 finishing integer
--- ?10 agent text: of the active run
--- ?11 now integer: the time
--- example: 1, 7, 1, 1, NULL, 0, 0, NULL, 0, NULL, 0
+-- ?2 interrupts text: that are open, or NULL
+-- ?3 epoch integer
+-- ?4 tail integer: of the log
+-- ?5 fence integer
+-- ?6 run text: of the active run, or NULL
+-- ?7 producer_seq integer: of the active run
+-- ?8 lease_until integer: at most now
+-- ?9 stop_at integer: time of its stop request
+-- ?10 finishing integer
+-- ?11 agent text: of the active run
+-- ?12 now integer: the time
+-- example: 1, NULL, 7, 1, 1, NULL, 0, 0, NULL, 0, NULL, 0
 
 UPDATE threads
-SET deleted = 0, sort_at = coalesce(last_run_at, updated_at), fed_version = -version,
+SET deleted = 0, sort_at = coalesce(last_run_at, updated_at), fed_version = -version, interrupts = ?2,
   (last_status, last_run, last_error) = (
     SELECT status, id, error_code FROM runs WHERE key = ?1 ORDER BY fence DESC LIMIT 1
   )
@@ -25,6 +26,6 @@ INSERT INTO heads (
   prior_tail
   -- </fragment>
   )
-VALUES (?1, ?2, ?3, ?4, 0, ?5, ?6, ?7, ?8, ?9, (SELECT max(generation) FROM lineage), NULL, NULL);
+VALUES (?1, ?3, ?4, ?5, 0, ?6, ?7, ?8, ?9, ?10, (SELECT max(generation) FROM lineage), NULL, NULL);
 INSERT INTO turns (key, run, project, user, agent, at, check_at)
-SELECT key, ?5, project, user, ?10, ?11, ?7 FROM threads WHERE key = ?1 AND ?5 IS NOT NULL
+SELECT key, ?6, project, user, ?11, ?12, ?8 FROM threads WHERE key = ?1 AND ?6 IS NOT NULL

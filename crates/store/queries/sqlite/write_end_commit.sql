@@ -4,7 +4,7 @@
 -- ?1 entries text: rows [key, fence, first_seq, last_seq, offset, length, crc, at, status, code, …] as `pack` makes them
 -- ?2 bodies blob: the bodies of all entries, one after the other
 -- ?3 now integer: the time
--- example: '[[1,1,1,2,1,6,0,0],[1,1,3,2,7,null,null,0,2,null,null,2,null,null]]', x'7b7d0a7b7d0a', 0
+-- example: '[[1,1,1,2,1,6,0,0],[1,1,3,2,7,null,null,0,2,null,null,2,null,null,null,null]]', x'7b7d0a7b7d0a', 0
 
 -- <fragment put_rows>
 INSERT INTO log (key, first_seq, last_seq, fence, at, raw, body, crc)
@@ -30,8 +30,32 @@ INSERT OR IGNORE INTO jobs (kind, ref, due_at)
 SELECT 'seal', CAST(value ->> 0 AS TEXT), ?3 FROM jsonb_each(?1)
 WHERE value ->> 8 IS NOT NULL AND (value ->> 3) / 256 > ((value ->> 3) - (value ->> 11)) / 256;
 UPDATE threads AS t
-SET last_run_at = ?3, sort_at = ?3, version = version + 1, last_status = v.status, last_error = v.code
-FROM (SELECT value ->> 0 AS k, value ->> 8 AS status, value ->> 9 AS code
+SET last_run_at = ?3, sort_at = ?3, version = version + 1, last_status = v.status, last_error = v.code,
+  interrupts = CASE
+    WHEN t.interrupts IS NOT NULL OR v.requested IS NOT NULL THEN (
+      -- What `threadline_interrupts` does on Postgres. 256 and 65536: MAX_OPEN_INTERRUPTS and MAX_OPEN_INTERRUPTS_BYTES.
+      WITH run AS (SELECT id, author FROM runs r WHERE r.key = v.k AND r.fence = v.f), kept AS (
+        SELECT i.key AS id,
+          CASE WHEN v.status IN (3, 5) AND i.value ->> 'answeredIn' = run.id THEN json_remove(i.value, '$.answeredIn')
+            ELSE i.value END AS value
+        FROM run
+        CROSS JOIN json_each(t.interrupts) AS i
+        WHERE NOT (v.status IN (2, 4) AND (coalesce(i.value ->> 'answeredIn' = run.id, 0)
+          OR i.key IN (SELECT value FROM json_each(v.answers))))
+      ), added AS (
+        SELECT q.key AS id,
+          json_set(q.value, '$.run', run.id, '$.author', run.author, '$.seq', v.tail, '$.at', v.at) AS value
+        FROM run
+        CROSS JOIN json_each(v.requested) AS q
+        WHERE q.key NOT IN (SELECT id FROM kept)
+          AND (SELECT count(*) < 256 AND coalesce(sum(octet_length(value ->> 'body')), 0) < 65536 FROM kept)
+      )
+      SELECT json_group_object(id, json(value)) FROM (SELECT * FROM kept UNION ALL SELECT * FROM added)
+      HAVING count(*) > 0
+    )
+  END
+FROM (SELECT value ->> 0 AS k, value ->> 1 AS f, value ->> 3 AS tail, value ->> 7 AS at, value ->> 8 AS status,
+             value ->> 9 AS code, value ->> 14 AS requested, value ->> 15 AS answers
       FROM jsonb_each(?1) WHERE value ->> 8 IS NOT NULL) AS v
 WHERE t.key = v.k
 -- </fragment>

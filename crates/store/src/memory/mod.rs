@@ -9,9 +9,9 @@ use std::{
 use async_trait::async_trait;
 use threadline_core::{
     AgentId, Annotation, Clock, CreatedThread, DriverFence, Epoch, FeedChange, FeedCursor, FeedEntry, FeedHead, Fence,
-    Generation, LastRun, ListOrder, ListPosition, LogHistory, LogSlice, NewEvents, NewThread, Node, NodeId, PriorEpoch,
-    ProjectId, ReadFrom, Run, RunId, RunStatus, Seq, Terminal, Thread, ThreadId, ThreadKey, ThreadPatch, Timestamp,
-    UserId, WriteFence,
+    Generation, LastRun, ListOrder, ListPosition, LogHistory, LogSlice, NewEvents, NewThread, Node, NodeId,
+    OpenInterrupt, PriorEpoch, ProjectId, ReadFrom, Run, RunId, RunStatus, Seq, Terminal, Thread, ThreadId, ThreadKey,
+    ThreadPatch, Timestamp, UserId, WriteFence, interrupt,
     limits::{
         CLOCK_STEP, PACK_FIRST_LOOK, PAGE_BYTES, REAP_CLAIM, RELEASE_GRACE, RENEW_CHUNK, REQUEST_KEPT, STOP_GRACE,
     },
@@ -30,6 +30,7 @@ mod driven;
 mod holds;
 mod identity;
 mod ids;
+mod interrupts;
 mod job_table;
 mod jobs;
 mod lineage;
@@ -110,6 +111,8 @@ struct Row {
     decided: Seq,
     snapshots: BTreeMap<Seq, Snapshot>,
     annotations: Vec<Annotation>,
+    /// Open interrupts, see [`threadline_core::interrupt::after`].
+    interrupts: Option<String>,
 }
 
 #[derive(Debug, Clone, Default)]
@@ -179,6 +182,7 @@ impl Row {
             decided: 0,
             snapshots: BTreeMap::new(),
             annotations: Vec::new(),
+            interrupts: None,
         }
     }
 
@@ -211,7 +215,8 @@ impl Row {
 
     fn snapshot(&self) -> Thread {
         let last_run = self.runs.values().next_back().map(LastRun::from);
-        Thread { active_run: self.active().cloned(), last_run, ..self.thread.clone() }
+        let open_interrupts = self.open_interrupts();
+        Thread { active_run: self.active().cloned(), last_run, open_interrupts, ..self.thread.clone() }
     }
 
     /// Appends events of the newest run to the log.
@@ -251,7 +256,7 @@ impl Row {
     fn end_by(&mut self, terminal: &Terminal, now: Timestamp) {
         let stopped = self.active().is_some_and(|run| run.stop_requested_at.is_some());
         let used = match terminal.clone() {
-            Terminal::Finished { usage } => {
+            Terminal::Finished { usage, .. } => {
                 let status = if stopped { RunStatus::Stopped } else { RunStatus::Finished };
                 self.end(status, None, None, now);
                 usage
@@ -269,6 +274,7 @@ impl Row {
     fn close(&mut self, closing: &Closing, now: Timestamp) -> LogSlice {
         let slice = closing.events.as_ref().map(|events| self.push(events, now)).unwrap_or_default();
         self.end(closing.status, closing.error_code.clone(), closing.error_message.clone(), now);
+        self.note_interrupts(None);
         slice
     }
 
@@ -392,6 +398,12 @@ impl ThreadStore for MemoryStore {
         rows.truncate(list.limit);
         let next = rows.last().filter(|_| more).map(|row| ListPosition { at: row.0, id: row.1.thread.id.clone() });
         Ok(ThreadPage { threads: rows.into_iter().map(|row| row.1.snapshot()).collect(), next, feed_cursor })
+    }
+
+    async fn open_interrupts(&self, keys: &[ThreadKey]) -> StoreResult<Vec<(ThreadKey, Vec<OpenInterrupt>)>> {
+        let state = self.state();
+        let rows = keys.iter().filter_map(|key| state.threads.get(key));
+        Ok(rows.filter_map(|row| Some((row.thread.key, interrupt::stored(row.interrupts.as_deref()?)?))).collect())
     }
 
     async fn edit_thread(
@@ -533,6 +545,7 @@ impl RunStore for MemoryStore {
             if let Some(terminal) = events.terminal() {
                 row.end_by(terminal, now);
             }
+            row.note_interrupts(Some(events));
         }
         state.jobs.put(JobKind::Pack, start.key, now.plus(PACK_FIRST_LOOK));
         if closed || row.passed_segment() {
@@ -717,6 +730,7 @@ impl LogStore for MemoryStore {
                     let run = row.runs.get_mut(&append.fence.run)?;
                     run.lease_until = run.lease_until.max(Some(until));
                 }
+                row.note_interrupts(Some(&append.events));
                 let run = row.runs.get(&append.fence.run)?;
                 Some(Appended {
                     first_seq,

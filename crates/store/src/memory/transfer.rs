@@ -50,7 +50,8 @@ impl ExportStore for MemoryStore {
         let state = self.state();
         let mut rows: Vec<_> = state.threads.values().filter(|row| Some(row.thread.key) > after).collect();
         rows.sort_by_key(|row| row.thread.key);
-        let moved = rows.into_iter().map(|row| MovedThread { thread: row.snapshot(), fence: row.fence });
+        let moved =
+            rows.into_iter().map(|row| MovedThread { thread: row.snapshot(), fence: row.fence, interrupts: None });
         Ok(moved.take(limit).collect())
     }
 
@@ -152,6 +153,7 @@ impl TransferStore for MemoryStore {
         // The feed owes the thread a position, unless an imported feed has one: see `put_feed`.
         staged.row.fed_version = -staged.row.thread.version;
         staged.row.generation = state.lineage.generation;
+        staged.row.interrupts.clone_from(&moved.interrupts);
         state.ids.insert(&staged.row.thread);
         state.charge(&staged.row.thread, staged.row.usage());
         state.threads.insert(key, staged.row);

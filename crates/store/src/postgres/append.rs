@@ -65,7 +65,7 @@ fn row(append: &Append) -> Option<&[u8]> {
 }
 
 fn is_narrow(append: &Append) -> bool {
-    append.events.terminal().is_none() && row(append).is_some()
+    append.events.terminal().is_none() && append.events.answers().is_none() && row(append).is_some()
 }
 
 fn producer_seq(append: &Append) -> Option<i64> {
@@ -132,6 +132,8 @@ fn wide<'a>(group: &[&'a Append], now: Option<i64>) -> Statement<'a> {
         .bind(pieces.crcs)
         .bind(epochs(group))
         .bind(drivers(group))
+        .bind(group.iter().map(|append| append.events.answers()).collect::<Vec<_>>())
+        .bind(ends.iter().map(|end| end.as_ref()?.interrupts.as_deref().map(str::to_owned)).collect::<Vec<_>>())
 }
 
 fn statement<'a>(group: &[&'a Append], now: Option<i64>) -> Statement<'a> {

@@ -117,7 +117,9 @@ impl PgStore {
             .bind(start.author.as_ref().map(Author::as_str))
             .bind(start.asked_by.as_ref().map(Author::as_str))
             .bind(closing.map(|closing| closing.fence.driver.0))
-            .bind(start.turn.as_ref().and_then(|turn| turn.input.as_deref()));
+            .bind(start.turn.as_ref().and_then(|turn| turn.input.as_deref()))
+            .bind(own.and_then(NewEvents::answers))
+            .bind(texts(&end, |end| &end.interrupts));
         let rows = match self.write_once(statement).await {
             // Another start of the same id was first.
             Err(failure) if failure.kind == Kind::Duplicate => return Ok(None),

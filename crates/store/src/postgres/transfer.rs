@@ -162,7 +162,8 @@ impl TransferStore for PgStore {
             .bind(active.and_then(|run| run.stop_requested_at).map(|at| at.0))
             .bind(active.is_some_and(|run| run.status == RunStatus::Finishing))
             .bind(active.and_then(|run| run.agent.as_ref()).map(ToString::to_string))
-            .bind(rows::millis(PACK_FIRST_LOOK));
+            .bind(rows::millis(PACK_FIRST_LOOK))
+            .bind(moved.interrupts.as_deref());
         match self.write_once(publish).await {
             Ok(rows) if rows.is_empty() => Ok(Published::Gone),
             Ok(_) => Ok(Published::Done),

@@ -14,24 +14,28 @@ pub(crate) struct End {
     pub(crate) code: Option<String>,
     pub(crate) message: Option<String>,
     pub(crate) usage: Option<String>,
+    /// Interrupts that the end requests, see [`threadline_core::interrupt::requested`].
+    pub(crate) interrupts: Option<String>,
 }
 
 impl End {
     /// The end that the run's own terminal event describes.
     pub(crate) fn by(terminal: &Terminal, stopped: bool) -> Self {
         match terminal.clone() {
-            Terminal::Finished { usage } => {
+            Terminal::Finished { usage, interrupts } => {
                 let status = if stopped { RunStatus::Stopped } else { RunStatus::Finished };
-                Self { status, code: None, message: None, usage }
+                Self { status, code: None, message: None, usage, interrupts }
             }
-            Terminal::Error { code, message, usage } => Self { status: RunStatus::Error, code, message, usage },
+            Terminal::Error { code, message, usage } => {
+                Self { status: RunStatus::Error, code, message, usage, interrupts: None }
+            }
         }
     }
 
     /// The end that a closing describes.
     pub(crate) fn closing(closing: &Closing) -> Self {
         let (code, message) = (closing.error_code.clone(), closing.error_message.clone());
-        Self { status: closing.status, code, message, usage: None }
+        Self { status: closing.status, code, message, usage: None, interrupts: None }
     }
 }
 

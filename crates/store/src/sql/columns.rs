@@ -217,7 +217,7 @@ impl<'r, R: Cells> Columns<'r, R> {
     /// `None` if an outer join found none.
     pub(crate) fn thread(&mut self) -> StoreResult<Option<Thread>> {
         let Some(project) = self.maybe_id(ProjectId::new)? else {
-            self.next += 46;
+            self.next += 47;
             return Ok(None);
         };
         let (id, user) = (self.id(ThreadId::new)?, self.id(UserId::new)?);
@@ -230,6 +230,7 @@ impl<'r, R: Cells> Columns<'r, R> {
         let (version, created_with) = (self.int()?, self.text()?);
         let (read_seq, claimed) = (self.count()?, self.flag()?);
         let (last_status, last_id, last_error) = (self.maybe_int()?, self.maybe_id(RunId::new)?, self.maybe_text()?);
+        let open_interrupts = self.count()?;
         let Some((head, _)) = self.head()? else {
             return Err(corrupt(format_args!("thread {id} has no head")));
         };
@@ -265,6 +266,7 @@ impl<'r, R: Cells> Columns<'r, R> {
             read_seq,
             active_run,
             last_run,
+            open_interrupts,
         }))
     }
 }

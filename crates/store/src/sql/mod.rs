@@ -8,6 +8,7 @@ pub(super) mod annotations;
 pub(super) mod append;
 pub(super) mod columns;
 pub(super) mod lineage;
+pub(crate) mod lists;
 pub(super) mod nodes;
 pub(super) mod pages;
 pub(super) mod queries;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use threadline_core::{
     AgentId, Batch, Epoch, FeedChange, FeedCursor, FeedEntry, FeedHead, Fence, Footprint, ListPosition, LogSlice,
-    ProjectId, ReadFrom, Run, RunId, Seq, ThreadId, ThreadKey, Timestamp, UserId,
+    OpenInterrupt, ProjectId, ReadFrom, Run, RunId, Seq, ThreadId, ThreadKey, Timestamp, UserId, interrupt,
     limits::{PAGE_BYTES, PAGE_ROWS},
 };
 
@@ -190,7 +190,7 @@ pub(crate) fn moved_threads<R: Cells>(rows: &[R]) -> StoreResult<Vec<MovedThread
     each(rows, |columns| {
         let fence = Fence(columns.int()?);
         let thread = columns.thread()?.ok_or_else(|| corrupt("a listed thread without columns"))?;
-        Ok(MovedThread { thread, fence })
+        Ok(MovedThread { thread, fence, interrupts: None })
     })
 }
 
@@ -270,4 +270,16 @@ pub(crate) fn runs<R: Cells>(rows: &[R]) -> StoreResult<Vec<Run>> {
         }
     }
     Ok(runs)
+}
+
+/// Open interrupts of threads, from rows of a key and the stored text.
+pub(crate) fn open_interrupts<R: Cells>(rows: &[R]) -> StoreResult<Vec<(ThreadKey, Vec<OpenInterrupt>)>> {
+    let mut open = Vec::with_capacity(rows.len());
+    for row in rows {
+        let mut columns = Columns::new(row);
+        let (key, text) = (ThreadKey(columns.int()?), columns.text()?);
+        let interrupts = interrupt::stored(&text);
+        open.push((key, interrupts.ok_or_else(|| corrupt(format_args!("open interrupts of thread {}", key.0)))?));
+    }
+    Ok(open)
 }

@@ -32,6 +32,7 @@ pub const GROUP: &str = text_of(include_str!("../../queries/sqlite/append_group.
 pub const WRITE_COMMIT: &str = text_of(include_str!("../../queries/sqlite/write_commit.sql"));
 pub(super) const WRITE_END_COMMIT: &str = text_of(include_str!("../../queries/sqlite/write_end_commit.sql"));
 pub(super) const WRITE_AND_END: &str = text_of(include_str!("../../queries/sqlite/write_and_end.sql"));
+pub(super) const ANSWERING: &str = text_of(include_str!("../../queries/sqlite/answering.sql"));
 
 /// Rows that a commit writes after the head was moved: events, or the end of the run, or both.
 pub(super) struct Entry<'e> {
@@ -78,6 +79,8 @@ pub(super) fn pack(entries: &[Entry<'_>]) -> (String, Vec<u8>) {
                 json!(entry.producer_seq),
                 json!(entry.stop_requested_at.map(|at| at.0)),
                 json!(end.usage),
+                json!(end.interrupts),
+                json!(entry.events.and_then(NewEvents::answers)),
             ]);
             list.push(Value::Array(item));
         }
@@ -91,10 +94,28 @@ pub(super) async fn write(connection: &mut SqliteConnection, entry: Entry<'_>, n
     fetch::run(connection, query(WRITE_AND_END).bind(list).bind(bodies).bind(now.0)).await
 }
 
+/// Marks the open interrupts that a run answers by its events. A run that ends with them has settled them instead.
+pub(super) async fn answering(
+    connection: &mut SqliteConnection,
+    key: ThreadKey,
+    events: &NewEvents,
+    run: &RunId,
+) -> Work<()> {
+    match events.answers().filter(|_| events.terminal().is_none()) {
+        Some(answers) => fetch::run(connection, query(ANSWERING).bind(key.0).bind(answers).bind(run.as_str())).await,
+        None => Ok(()),
+    }
+}
+
 /// Time limit of stop requests: a run whose stop was requested at or before it can append nothing more, and will be
 /// closed for its producer.
 fn overdue(now: Timestamp) -> i64 {
     now.minus(STOP_GRACE).0
+}
+
+/// True if the append changes nothing but the head and the log, and fits into a row.
+fn is_narrow(events: &NewEvents) -> bool {
+    events.terminal().is_none() && events.answers().is_none() && events.body().len() <= ROW_BYTES
 }
 
 async fn one(connection: &mut SqliteConnection, append: &Append, now: Timestamp) -> Work<Option<Appended>> {
@@ -145,6 +166,7 @@ async fn group(connection: &mut SqliteConnection, batch: &[Append], now: Timesta
     let mut entries = Vec::with_capacity(batch.len());
     for (append, answer) in batch.iter().zip(&mut answers) {
         let Some(answer) = answer else { continue };
+        answering(connection, append.key, &append.events, &answer.run).await?;
         let stop_requested_at = answer.head.active.as_ref().and_then(|active| active.stop_requested_at);
         let end = append.events.terminal().map(|terminal| End::by(terminal, stop_requested_at.is_some()));
         if end.is_some() {
@@ -181,9 +203,7 @@ impl GroupCommit for SqliteStore {
                 let now = clock.now();
                 match batch.as_slice() {
                     [] => Ok(Vec::new()),
-                    [only] if only.events.terminal().is_none() && only.events.body().len() <= ROW_BYTES => {
-                        Ok(vec![one(connection, only, now).await?])
-                    }
+                    [only] if is_narrow(&only.events) => Ok(vec![one(connection, only, now).await?]),
                     many => group(connection, many, now).await,
                 }
             })

@@ -87,6 +87,7 @@ impl Change<'_> {
             active.producer_seq = count;
         }
         self.slice.0.extend(LogSlice::of(events, first_seq, &self.run.id, self.at).0);
+        append::answering(self.connection, self.head.key, events, &self.run.id).await?;
         let (tail, key) = (rows::to_i64(self.head.tail), self.head.key.0);
         let first = query(FIRST).bind(tail).bind(rows::to_i64(count)).bind(self.at.0).bind(key);
         fetch::run(self.connection, first).await?;

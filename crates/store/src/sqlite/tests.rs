@@ -79,11 +79,15 @@ async fn hot_statements_never_scan() {
         threads::BY_ID,
         threads::NAMED,
         threads::TAKEN,
-        threads::LIST_RECENT,
-        threads::LIST_CREATED,
-        threads::LIST_RECENT_FAILED,
-        threads::LIST_CREATED_FAILED,
-        threads::LIST_RUNNING,
+        threads::LISTS.recent,
+        threads::LISTS.created,
+        threads::LISTS.recent_failed,
+        threads::LISTS.created_failed,
+        threads::LISTS.recent_waiting,
+        threads::LISTS.created_waiting,
+        threads::LISTS.running,
+        threads::OPEN_INTERRUPTS,
+        append::ANSWERING,
         threads::MARK,
         feed::DIRTY,
         feed::PAGE,
@@ -154,6 +158,11 @@ async fn hot_statements_never_scan() {
             "SCAN jsonb_each",
             "SCAN json_each",
             "SCAN v VIRTUAL",
+            "SCAN i VIRTUAL",
+            "SCAN q VIRTUAL",
+            "SCAN run",
+            "SCAN kept",
+            "SCAN added",
             "SCAN page",
             "SCAN own",
             "SCAN one",
@@ -168,7 +177,7 @@ async fn hot_statements_never_scan() {
         let swept = ["threads_dirty", "threads_deleted"].iter().any(|index| step.contains(index));
         let scan = !swept && step.starts_with("SCAN") && !allowed.iter().any(|prefix| step.starts_with(prefix));
         let paged = statement.contains("feed_heads")
-            || [tables::STATEMENTS.idle, threads::LIST_RUNNING].contains(&statement)
+            || [tables::STATEMENTS.idle, threads::LISTS.running].contains(&statement)
             || statement.contains("deleted = 0, key");
         let sort = step.contains("TEMP B-TREE") && !paged;
         assert!(!scan && !sort && !step.contains("AUTOMATIC"), "{step}\n  in {statement}");

@@ -5,7 +5,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use sqlx::{SqliteConnection, query};
 use threadline_core::{
-    CreatedThread, Epoch, ListOrder, NewThread, ProjectId, Seq, Thread, ThreadId, ThreadKey, ThreadPatch, ThreadStatus,
+    CreatedThread, Epoch, NewThread, OpenInterrupt, ProjectId, Seq, Thread, ThreadId, ThreadKey, ThreadPatch,
     Timestamp, UserId,
     limits::{FORGOTTEN_REQUESTS, PURGE_ROWS, REQUEST_KEPT, STAGING_TIMEOUT},
 };
@@ -15,20 +15,29 @@ use super::{
     fetch::{self, Work},
     rows::{self, Columns, text_of},
 };
-use crate::{ListThreads, Named, Purging, StoreResult, ThreadPage, ThreadStore, sql::pages};
+use crate::{
+    ListThreads, Named, Purging, StoreResult, ThreadPage, ThreadStore,
+    sql::{lists::ListStatements, pages},
+};
 
 pub(super) const BY_ID: &str = text_of(include_str!("../../queries/sqlite/thread_by_id.sql"));
 pub(super) const NAMED: &str = text_of(include_str!("../../queries/sqlite/thread_named.sql"));
 pub(super) const TAKEN: &str = text_of(include_str!("../../queries/sqlite/thread_taken.sql"));
 const BY_KEY: &str = text_of(include_str!("../../queries/sqlite/thread_by_key.sql"));
 
-pub(super) const LIST_RECENT: &str = text_of(include_str!("../../queries/sqlite/list_recent.sql"));
-pub(super) const LIST_CREATED: &str = text_of(include_str!("../../queries/sqlite/list_created.sql"));
-pub(super) const LIST_RECENT_FAILED: &str = text_of(include_str!("../../queries/sqlite/list_recent_failed.sql"));
-pub(super) const LIST_CREATED_FAILED: &str = text_of(include_str!("../../queries/sqlite/list_created_failed.sql"));
-pub(super) const LIST_RUNNING: &str = text_of(include_str!("../../queries/sqlite/list_running.sql"));
+pub(super) const LISTS: ListStatements = ListStatements {
+    recent: text_of(include_str!("../../queries/sqlite/list_recent.sql")),
+    created: text_of(include_str!("../../queries/sqlite/list_created.sql")),
+    recent_failed: text_of(include_str!("../../queries/sqlite/list_recent_failed.sql")),
+    created_failed: text_of(include_str!("../../queries/sqlite/list_created_failed.sql")),
+    recent_waiting: text_of(include_str!("../../queries/sqlite/list_recent_waiting.sql")),
+    created_waiting: text_of(include_str!("../../queries/sqlite/list_created_waiting.sql")),
+    running: text_of(include_str!("../../queries/sqlite/list_running.sql")),
+};
 
 const CREATE: &str = text_of(include_str!("../../queries/sqlite/create_thread.sql"));
+
+pub(super) const OPEN_INTERRUPTS: &str = text_of(include_str!("../../queries/sqlite/open_interrupts.sql"));
 
 const EDIT: &str = text_of(include_str!("../../queries/sqlite/edit_thread.sql"));
 
@@ -103,19 +112,15 @@ impl ThreadStore for SqliteStore {
         pages::named(&rows)
     }
 
+    async fn open_interrupts(&self, keys: &[ThreadKey]) -> StoreResult<Vec<(ThreadKey, Vec<OpenInterrupt>)>> {
+        let list = serde_json::json!(keys.iter().map(|key| key.0).collect::<Vec<_>>()).to_string();
+        pages::open_interrupts(&self.read_rows(query(OPEN_INTERRUPTS).bind(list)).await?)
+    }
+
     async fn list_threads(&self, list: ListThreads) -> StoreResult<ThreadPage> {
         // The feed's position is read before the page: a change in between is reported again, never missed.
         let feed_cursor = self.feed_head(&list.project, &list.user).await?.cursor();
-        let recent = list.order == ListOrder::Recent;
-        let start = if recent { i64::MAX } else { i64::MIN };
-        // The last parameter of the statement, if it has one more than the others.
-        let (text, last) = match (list.status, recent) {
-            (None | Some(ThreadStatus::Idle), true) => (LIST_RECENT, Some(list.status.is_some())),
-            (None | Some(ThreadStatus::Idle), false) => (LIST_CREATED, Some(list.status.is_some())),
-            (Some(ThreadStatus::Failed), true) => (LIST_RECENT_FAILED, None),
-            (Some(ThreadStatus::Failed), false) => (LIST_CREATED_FAILED, None),
-            (Some(ThreadStatus::Running), _) => (LIST_RUNNING, Some(recent)),
-        };
+        let (text, start, last) = LISTS.of(&list);
         let statement = query(text)
             .bind(list.project.as_str())
             .bind(list.user.as_str())
@@ -128,8 +133,7 @@ impl ThreadStore for SqliteStore {
             Some(flag) => statement.bind(flag),
             None => statement,
         };
-        let rows = self.read_rows(statement).await?;
-        pages::thread_page(&rows, list.limit, feed_cursor)
+        pages::thread_page(&self.read_rows(statement).await?, list.limit, feed_cursor)
     }
 
     async fn edit_thread(

@@ -153,6 +153,7 @@ async fn publish(connection: &mut SqliteConnection, key: i64, moved: MovedThread
     let active = thread.active_run.as_ref();
     let publish = query(PUBLISH)
         .bind(key)
+        .bind(&moved.interrupts)
         .bind(thread.epoch.to_i64())
         .bind(rows::to_i64(thread.tail))
         .bind(moved.fence.0)

@@ -124,6 +124,8 @@ impl Commits {
             .bind("operator")
             .bind("operator")
             .bind(no_number)
+            .bind(no_text)
+            .bind(no_text)
             .bind(no_text);
         statement.fetch_one(&mut self.connection).await?;
         Ok(())

@@ -90,7 +90,9 @@ impl From<ServiceError> for Refusal {
             ServiceError::RunNotFound => Self::NoRun,
             ServiceError::RunFenced(_) => Self::Evicted,
             ServiceError::RunDriven { .. } => Self::Driven,
-            ServiceError::Forbidden(_) | ServiceError::RunNotYours => Self::Unauthorized,
+            ServiceError::Forbidden(_) | ServiceError::RunNotYours | ServiceError::InterruptNotYours => {
+                Self::Unauthorized
+            }
             ServiceError::Store(error) => {
                 tracing::warn!(%error, "store unavailable; the client retries");
                 Self::Unavailable

@@ -3,15 +3,18 @@
 //! An event is one JSON object with a `type`. The payload is kept byte for byte; only CR and LF outside strings become
 //! spaces, so that one event is one line.
 
+mod builder;
+
 use bytes::{Bytes, BytesMut};
-use memchr::{memchr, memchr_iter, memchr2};
+use memchr::{memchr, memchr_iter};
 use serde_json::value::RawValue;
+
+pub use builder::BatchBuilder;
 
 use super::{
     json,
     limits::{
         MAX_BATCH_BYTES, MAX_BATCH_EVENTS, MAX_ERROR_TEXT_BYTES, MAX_EVENT_BYTES, MAX_JSON_DEPTH, MAX_TREE_BYTES,
-        MAX_USAGE_BYTES,
     },
 };
 
@@ -62,11 +65,6 @@ pub enum EventErrorKind {
 /// Member of the `metadata` of RUN_STARTED that only the server writes.
 pub const SERVER_MEMBER: &str = "threadline";
 
-fn has_server_member(kind: &str, event: &str) -> bool {
-    json::is_string(kind, "RUN_STARTED")
-        && json::members(event, "metadata").any(|metadata| json::member(metadata, SERVER_MEMBER).is_some())
-}
-
 /// Event that cannot be appended. No event of its batch was appended.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("event {index}: {kind}")]
@@ -84,6 +82,8 @@ pub enum Terminal {
     Finished {
         /// `usage` of the event, a JSON array; `None` if absent, no array, or larger than [`MAX_USAGE_BYTES`].
         usage: Option<String>,
+        /// Interrupts that the event requests, see [`interrupt::requested`].
+        interrupts: Option<String>,
     },
     /// The run ended with RUN_ERROR.
     Error {
@@ -101,6 +101,7 @@ pub enum Terminal {
 pub struct NewEvents {
     body: Bytes,
     count: usize,
+    answers: Option<Box<str>>,
     terminal: Option<Terminal>,
 }
 
@@ -122,8 +123,7 @@ impl NewEvents {
         let Some(mut rest) = array.get().trim_ascii_start().strip_prefix('[') else {
             return Err(EventError { index: 0, kind: EventErrorKind::NotArray });
         };
-        let mut batch =
-            BatchBuilder { body: BytesMut::with_capacity(rest.len().min(MAX_BATCH_BYTES)), ..Default::default() };
+        let mut batch = BatchBuilder::with_capacity(rest.len());
         loop {
             rest = rest.trim_ascii_start();
             if rest.is_empty() || rest.starts_with(']') {
@@ -155,7 +155,7 @@ impl NewEvents {
             let pushed = batch.push_any(json::look(&event.to_string(), "type", MAX_JSON_DEPTH));
             debug_assert_eq!(pushed, Ok(()), "our own events are valid");
         }
-        Self { body: batch.body.freeze(), count: batch.count, terminal: batch.terminal }
+        batch.into_events()
     }
 
     /// Number of events, at least 1.
@@ -173,6 +173,11 @@ impl NewEvents {
         self.terminal.as_ref()
     }
 
+    /// Ids of the interrupts that a RUN_STARTED among the events answers, see [`interrupt::answered`].
+    pub fn answers(&self) -> Option<&str> {
+        self.answers.as_deref()
+    }
+
     /// First `n` events as lines; all of them if there are no more.
     pub fn head(&self, n: usize) -> &[u8] {
         if n >= self.count { &self.body } else { &self.body[..self.offset(n).saturating_sub(1)] }
@@ -183,6 +188,7 @@ impl NewEvents {
         (n < self.count).then(|| Self {
             body: self.body.slice(self.offset(n)..),
             count: self.count - n,
+            answers: self.answers.clone(),
             terminal: self.terminal.clone(),
         })
     }
@@ -211,16 +217,17 @@ impl NewEvents {
             return parts.pop();
         }
         let mut body = BytesMut::with_capacity(parts.iter().map(|part| part.body.len() + 1).sum());
-        let (mut count, mut terminal) = (0, None);
+        let (mut count, mut answers, mut terminal) = (0, None, None);
         for part in parts {
             if !body.is_empty() {
                 body.extend_from_slice(b"\n");
             }
             body.extend_from_slice(&part.body);
             count += part.count;
+            answers = part.answers.or(answers);
             terminal = part.terminal;
         }
-        Some(Self { body: body.freeze(), count, terminal })
+        Some(Self { body: body.freeze(), count, answers, terminal })
     }
 
     fn offset(&self, event: usize) -> usize {
@@ -229,156 +236,6 @@ impl NewEvents {
             n => memchr_iter(b'\n', &self.body).nth(n - 1).map_or(self.body.len(), |at| at + 1),
         }
     }
-}
-
-/// Gathers events into a batch, for producers that send them one by one.
-#[derive(Debug, Default)]
-pub struct BatchBuilder {
-    body: BytesMut,
-    count: usize,
-    terminal: Option<Terminal>,
-}
-
-impl BatchBuilder {
-    /// Adds a line of NDJSON; a blank line is skipped. Fails if the event is refused, or the batch would exceed its
-    /// limits.
-    pub fn push_line(&mut self, line: &[u8]) -> Result<(), EventError> {
-        match self.read_line(line)? {
-            Some(text) => self.push_valid(json::look(text, "type", MAX_JSON_DEPTH)),
-            None => Ok(()),
-        }
-    }
-
-    /// Adds a line that the server has written, now or before an export: the member reserved for it is allowed. Fails
-    /// like [`BatchBuilder::push_line`].
-    pub fn push_server_line(&mut self, line: &[u8]) -> Result<(), EventError> {
-        match self.read_line(line)? {
-            Some(text) => self.push_any(json::look(text, "type", MAX_JSON_DEPTH)),
-            None => Ok(()),
-        }
-    }
-
-    /// Text of a line of NDJSON; `None` if it is blank.
-    fn read_line<'a>(&self, line: &'a [u8]) -> Result<Option<&'a str>, EventError> {
-        let text = std::str::from_utf8(line).map_err(|_| self.error(EventErrorKind::NotUtf8))?.trim();
-        if text.is_empty() {
-            return Ok(None);
-        }
-        // No size check comes before the syntax check, on purpose: the caller bounds the line.
-        serde_json::from_str::<&RawValue>(text)
-            .map_err(|error| self.error(EventErrorKind::NotJson(error.to_string())))?;
-        Ok(Some(text))
-    }
-
-    /// Adds one event whose JSON syntax was checked before. Fails like [`BatchBuilder::push_line`].
-    pub fn push_raw(&mut self, event: &RawValue) -> Result<(), EventError> {
-        self.push_valid(json::look(event.get(), "type", MAX_JSON_DEPTH))
-    }
-
-    /// Adds one event of a client, after a look at it.
-    fn push_valid(&mut self, look: json::Look<'_>) -> Result<(), EventError> {
-        if look.member.is_some_and(|kind| has_server_member(kind, look.text)) {
-            return Err(self.error(EventErrorKind::ReservedMember));
-        }
-        self.push_any(look)
-    }
-
-    /// Adds one event of valid syntax, after a look at it.
-    fn push_any(&mut self, look: json::Look<'_>) -> Result<(), EventError> {
-        let json::Look { text: event, depth, member } = look;
-        if self.terminal.is_some() {
-            return Err(self.error(EventErrorKind::AfterTerminal));
-        }
-        if event.len() > MAX_EVENT_BYTES {
-            return Err(self.error(EventErrorKind::EventTooLarge));
-        }
-        if self.count == MAX_BATCH_EVENTS {
-            return Err(self.error(EventErrorKind::TooMany));
-        }
-        if self.body.len() + event.len() + 1 > MAX_BATCH_BYTES {
-            return Err(self.error(EventErrorKind::BatchTooLarge));
-        }
-        if !event.starts_with('{') {
-            return Err(self.error(EventErrorKind::NotObject));
-        }
-        if depth > MAX_JSON_DEPTH {
-            return Err(self.error(EventErrorKind::TooDeep));
-        }
-        if json::is_too_dense(event) {
-            return Err(self.error(EventErrorKind::TooManyValues));
-        }
-        let kind = member.filter(|token| token.starts_with('"') && token.len() > 2);
-        let Some(kind) = kind else {
-            return Err(self.error(EventErrorKind::NoType));
-        };
-        self.terminal = terminal(kind, event);
-        if self.count > 0 {
-            self.body.extend_from_slice(b"\n");
-        }
-        let start = self.body.len();
-        self.body.extend_from_slice(event.as_bytes());
-        // Valid JSON has CR and LF only between tokens, so no string is changed.
-        let mut at = start;
-        while let Some(found) = memchr2(b'\r', b'\n', &self.body[at..]) {
-            at += found;
-            self.body[at] = b' ';
-        }
-        self.count += 1;
-        Ok(())
-    }
-
-    /// Number of events gathered so far.
-    pub fn count(&self) -> usize {
-        self.count
-    }
-
-    /// Bytes gathered so far, newlines included.
-    pub fn len(&self) -> usize {
-        self.body.len()
-    }
-
-    /// True if no event was gathered.
-    pub fn is_empty(&self) -> bool {
-        self.count == 0
-    }
-
-    /// True if the last event ends the run.
-    pub fn is_terminal(&self) -> bool {
-        self.terminal.is_some()
-    }
-
-    /// Ends the batch. Fails with [`EventErrorKind::Empty`] if there is no event.
-    pub fn finish(self) -> Result<NewEvents, EventError> {
-        if self.count == 0 {
-            return Err(self.error(EventErrorKind::Empty));
-        }
-        Ok(NewEvents { body: self.body.freeze(), count: self.count, terminal: self.terminal })
-    }
-
-    fn error(&self, kind: EventErrorKind) -> EventError {
-        EventError { index: self.count, kind }
-    }
-}
-
-fn terminal(kind: &str, event: &str) -> Option<Terminal> {
-    // Most events cost little: only the two names below are decoded any further.
-    let decoded = if kind.contains('\\') { json::string(kind) } else { None };
-    match decoded.as_deref().unwrap_or(&kind[1..kind.len() - 1]) {
-        "RUN_FINISHED" => Some(Terminal::Finished { usage: usage(event) }),
-        "RUN_ERROR" => Some(Terminal::Error {
-            code: json::string_member(event, "code").map(cut),
-            message: json::string_member(event, "message").map(cut),
-            usage: usage(event),
-        }),
-        _ => None,
-    }
-}
-
-/// Usage of the run, as AG-UI 1.0 has it in terminal events: a list with an entry per provider and model.
-fn usage(event: &str) -> Option<String> {
-    json::member(event, "usage")
-        .filter(|list| list.starts_with('[') && list.len() <= MAX_USAGE_BYTES)
-        .map(str::to_owned)
 }
 
 /// Cuts a text to [`MAX_ERROR_TEXT_BYTES`] at a character boundary.
@@ -390,6 +247,7 @@ pub fn cut(mut text: String) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::limits::MAX_USAGE_BYTES;
 
     fn kind(result: Result<NewEvents, EventError>) -> (usize, EventErrorKind) {
         let error = result.expect_err("should be refused");
@@ -480,7 +338,7 @@ mod tests {
     #[test]
     fn a_terminal_event_says_what_the_run_has_used() {
         let usage = |event: &str| match NewEvents::from_ndjson(event.as_bytes()).expect("valid").terminal() {
-            Some(Terminal::Finished { usage } | Terminal::Error { usage, .. }) => usage.clone(),
+            Some(Terminal::Finished { usage, .. } | Terminal::Error { usage, .. }) => usage.clone(),
             None => None,
         };
         let event = r#"{"type":"RUN_FINISHED","usage":[{"model":"m","inputTokens":7}]}"#;

@@ -1,0 +1,40 @@
+-- Lists threads of a user that wait for the answer to an interrupt, in the order of their creation.
+-- Caller: list_threads in src/postgres/threads.rs
+-- $1 project text
+-- $2 user text
+-- $3 include_archived boolean
+-- $4 agent text: or NULL for all
+-- $5 at bigint: of the last thread of the page before
+-- $6 id text: of the last thread of the page before
+-- $7 limit bigint
+-- example: 'p', 'u', FALSE, NULL, -9223372036854775808, '', 10
+
+SELECT t.created_at,
+  -- <fragment thread_columns>
+  t.project, t.id, t.user_id, t.agent, t.name, t.name_source, t.archived, t.metadata, t.created_at, t.updated_at,
+  t.last_run_at, t.version, t.created_with, t.read_seq, t.claimed, t.last_status, t.last_run, t.last_error,
+  (SELECT count(*) FROM jsonb_object_keys(t.interrupts))
+  -- </fragment>
+  ,
+  -- <fragment head_columns>
+  h.key, h.epoch, h.tail, h.fence, h.driver_fence, CASE WHEN h.active THEN h.run END, h.producer_seq, h.lease_until,
+  h.stop_at, h.finishing, h.generation, h.prior_epoch, h.prior_tail
+  -- </fragment>
+  ,
+  -- <fragment run_columns>
+  r.fence, r.id, r.agent, r.status, r.error_code, r.error_message, r.usage, r.first_seq, r.producer_seq, r.started_at,
+  r.ended_at, r.stop_at, r.driven, r.author, r.asked_by, r.attempt
+  -- </fragment>
+FROM threads t
+-- <fragment with_head_and_run>
+CROSS JOIN LATERAL (SELECT * FROM heads WHERE heads.key = t.key OFFSET 0) AS h
+LEFT JOIN LATERAL (SELECT * FROM runs WHERE runs.key = h.key AND runs.fence = h.fence AND h.active OFFSET 0) AS r
+  ON TRUE
+-- </fragment>
+WHERE
+  -- <fragment listed>
+  t.project = $1 AND t.user_id = $2 AND t.deleted = 0 AND ($3 OR NOT t.archived) AND ($4::text IS NULL OR t.agent = $4)
+  -- </fragment>
+  AND t.created_at >= $5 AND (t.created_at > $5 OR t.id > $6)
+  AND t.interrupts IS NOT NULL AND t.last_status <> 0
+ORDER BY t.created_at, t.id LIMIT $7

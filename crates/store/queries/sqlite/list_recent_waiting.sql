@@ -1,0 +1,39 @@
+-- Lists threads of a user that wait for the answer to an interrupt, the most recent first.
+-- Caller: list_threads in src/sqlite/threads.rs
+-- ?1 project text
+-- ?2 user text
+-- ?3 include_archived integer
+-- ?4 agent text: or NULL for all
+-- ?5 at integer: of the last thread of the page before
+-- ?6 id text: of the last thread of the page before
+-- ?7 limit integer
+-- example: 'p', 'u', 0, NULL, 9223372036854775807, '', 10
+
+SELECT t.sort_at,
+  -- <fragment thread_columns>
+  t.project, t.id, t.user, t.agent, t.name, t.name_source, t.archived, t.metadata, t.created_at, t.updated_at,
+  t.last_run_at, t.version, t.created_with, t.read_seq, t.claimed, t.last_status, t.last_run, t.last_error,
+  (SELECT count(*) FROM json_each(t.interrupts))
+  -- </fragment>
+  ,
+  -- <fragment head_columns>
+  h.key, h.epoch, h.tail, h.fence, h.driver_fence, h.run, h.producer_seq, h.lease_until, h.stop_at, h.finishing, h.generation,
+  h.prior_epoch, h.prior_tail
+  -- </fragment>
+  ,
+  -- <fragment run_columns>
+  r.fence, r.id, r.agent, r.status, r.error_code, r.error_message, r.usage, r.first_seq, r.producer_seq, r.started_at,
+  r.ended_at, r.stop_at, r.driven, r.author, r.asked_by, r.attempt
+  -- </fragment>
+FROM threads t
+CROSS JOIN heads h ON h.key = t.key
+-- <fragment with_active_run>
+LEFT JOIN runs r ON r.key = h.key AND r.fence = h.fence AND h.run IS NOT NULL
+-- </fragment>
+WHERE
+  -- <fragment listed>
+  t.project = ?1 AND t.user = ?2 AND t.deleted = 0 AND (?3 OR t.archived = 0) AND (?4 IS NULL OR t.agent = ?4)
+  -- </fragment>
+  AND t.sort_at <= ?5 AND (t.sort_at < ?5 OR t.id > ?6)
+  AND t.interrupts IS NOT NULL AND t.last_status <> 0
+ORDER BY t.sort_at DESC, t.id LIMIT ?7
