@@ -22,6 +22,9 @@ pub enum CliError {
     /// The run ended in RUN_ERROR.
     #[error("the run failed: {0}")]
     Run(String),
+    /// The thread has no open interrupt of an agent.
+    #[error("thread {0} waits for no answer (`threadline interrupts` lists those that do)")]
+    NothingWaits(String),
     /// The run holds no evidence of its agent's input.
     #[error("{0}")]
     NoEvidence(String),

@@ -10,6 +10,7 @@ mod error;
 mod following;
 pub mod health;
 pub mod identity;
+pub mod interrupts;
 pub mod lineage;
 pub mod nodes;
 mod output;
@@ -37,6 +38,7 @@ pub use config::ConfigArgs;
 pub use connect::ConnectArgs;
 pub use error::{CliError, FAILED, MISUSED, report};
 pub use health::HealthArgs;
+pub use interrupts::{AnswerArgs, InterruptsArgs};
 pub use lineage::LineageArgs;
 pub use run::RunArgs;
 pub use secrets::SecretsArgs;
@@ -130,6 +132,10 @@ pub enum Command {
     Tail(TailArgs),
     /// List threads
     Threads(ThreadsArgs),
+    /// List what waits for an answer, over all threads
+    Interrupts(InterruptsArgs),
+    /// Answer the open interrupts of a thread, and print the agent's response
+    Answer(AnswerArgs),
     /// Check server health (exit code 1 when not ready)
     Health(HealthArgs),
     /// Export threads to files

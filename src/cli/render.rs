@@ -70,6 +70,7 @@ pub(super) fn state(thread: &Thread) -> String {
     let run = match &thread.active_run {
         Some(run) if run.stop_requested => Some("stopping"),
         Some(run) => Some(run.status.as_str()),
+        None if thread.open_interrupts > 0 => Some("waiting"),
         None => thread.last_run.as_ref().filter(failed).map(|run| run.status.as_str()),
     };
     match (run, thread.archived) {

@@ -7,7 +7,7 @@ use std::{
 
 use clap::Args;
 use serde_json::json;
-use threadline_client::{Client, CreateThread, StartRun, TailItem, TailOptions};
+use threadline_client::{Client, CreateThread, StartRun, StartedRun, TailItem, TailOptions};
 use threadline_core::{RunId, json as peek};
 
 use super::{
@@ -67,8 +67,20 @@ pub async fn say(
         ..StartRun::default()
     };
     let started = client.start_run(&args.thread, &start).await?;
+    follow(client, &args.thread, started, id, out, interrupted).await
+}
+
+/// Shows a run that was started until it has ended.
+pub(super) async fn follow(
+    client: &Client,
+    thread: &str,
+    started: StartedRun,
+    id: String,
+    out: &mut impl Write,
+    interrupted: impl Future<Output = ()>,
+) -> Result<(), CliError> {
     let options = TailOptions { after: started.cursor, epoch: Some(started.epoch), run: Some(id) };
-    let mut tail = client.tail(&args.thread, options);
+    let mut tail = client.tail(thread, options);
     let mut interrupted = pin!(interrupted);
     let mut failed = None;
     loop {
@@ -100,7 +112,7 @@ fn show(event: &str, out: &mut impl Write) -> io::Result<Option<String>> {
         "TEXT_MESSAGE_END" => writeln!(out)?,
         "TOOL_CALL_START" => note(&format!("[{}]", text("toolCallName"))),
         "RUN_FINISHED" if peek::member(event, "outcome").is_some_and(|outcome| outcome.contains("\"interrupt\"")) => {
-            note("the agent has an open interrupt (see GET /v1/threads/{threadId}/messages)");
+            note("the agent waits for an answer (threadline interrupts)");
         }
         "RUN_ERROR" => return Ok(Some(format!("{}: {}", text("code"), text("message")))),
         _ => {}

@@ -37,7 +37,7 @@ pub struct ThreadsArgs {
     /// Only the threads of this agent
     #[arg(long, value_name = "AGENT")]
     pub agent: Option<String>,
-    /// Only threads in this state: a run is active, the last run failed, or neither
+    /// Only threads in this state: a run is active, an interrupt is open, the last run failed, or none of these
     #[arg(long, value_name = "STATE")]
     pub status: Option<Status>,
     /// Only threads whose name contains this text, ignoring case and accents
@@ -56,6 +56,7 @@ pub struct ThreadsArgs {
 #[derive(Debug, Clone, Copy, ValueEnum)]
 pub enum Status {
     Running,
+    Waiting,
     Failed,
     Idle,
 }
@@ -64,6 +65,7 @@ impl From<Status> for ThreadStatus {
     fn from(status: Status) -> Self {
         match status {
             Status::Running => Self::Running,
+            Status::Waiting => Self::Waiting,
             Status::Failed => Self::Failed,
             Status::Idle => Self::Idle,
         }

@@ -116,5 +116,5 @@ async fn threads_are_listed_by_state_and_show_a_failure() {
     let out = String::from_utf8(out).expect("text");
     assert!(out.contains("status=failed") && out.contains("  abandoned  "), "{out}");
     let refused = Cli::try_parse_from(["threadline", "threads", "--status", "broken"]).expect_err("no such state");
-    assert!(refused.to_string().contains("running, failed, idle"), "{refused}");
+    assert!(refused.to_string().contains("running, waiting, failed, idle"), "{refused}");
 }

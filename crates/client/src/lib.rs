@@ -53,10 +53,10 @@ pub use frame::{
 };
 pub use http::{Client, ClientConfig};
 pub use producer::{Producer, RunOptions};
-pub use rest::{EventQuery, FeedQuery, StartRun, StreamRun, ThreadOrder, ThreadQuery, ThreadStatus};
+pub use rest::{EventQuery, FeedQuery, InboxQuery, StartRun, StreamRun, ThreadOrder, ThreadQuery, ThreadStatus};
 pub use socket::{Socket, SocketReader, SocketWriter};
 pub use tail::{Tail, TailItem, TailOptions};
 pub use wire::{
-    Appended, CreateThread, Envelope, EventPage, FeedEntry, FeedPage, LastRun, Messages, PatchThread, Readiness, Run,
-    RunPage, RunStatus, StartedRun, Thread, ThreadPage, ThreadState,
+    Appended, CreateThread, Envelope, EventPage, FeedEntry, FeedPage, InboxPage, LastRun, Messages, OpenInterrupt,
+    PatchThread, Readiness, Run, RunPage, RunStatus, StartedRun, Thread, ThreadPage, ThreadState,
 };

@@ -2,8 +2,11 @@
 
 use std::time::Duration;
 
+use clap::Parser;
 use reqwest::Method;
 use serde_json::{Value, json};
+use threadline::cli::{Cli, Command, interrupts};
+use threadline_client::{ClientConfig, ThreadQuery, ThreadStatus};
 use threadline_core::{NewEvents, ProjectId, RunId, ThreadId};
 use threadline_http::egress::Network;
 use threadline_store::{StartOutcome, StartRun};
@@ -353,5 +356,54 @@ everywhere! {
         let backend = server.user("dev");
         backend.put("/v1/threads/t/runs/whole", whole.clone()).await.ok(201);
         assert_eq!(open_now(&page).await, [""; 0]);
+    }
+}
+
+/// The parsed command line.
+fn command(line: &str) -> Command {
+    Cli::try_parse_from(format!("threadline {line}").split(' ')).expect("a command line").command
+}
+
+everywhere! {
+    async fn the_command_line_lists_what_waits_and_answers_it(server) {
+        let dev = server.client();
+        let agent = agent(&dev).await;
+        let client = threadline_client::Client::new(ClientConfig::new(format!("http://{}", server.addr))).expect("a client");
+        let listed = async |line: &str| {
+            let Command::Interrupts(args) = command(line) else { panic!("not interrupts") };
+            let mut out = Vec::new();
+            interrupts::list(&client, &args, &mut out).await.expect("listed");
+            String::from_utf8(out).expect("text")
+        };
+        assert_eq!(listed("interrupts").await, "");
+        dev.thread("t").await;
+        dev.post("/v1/threads/t/runs", ask("r1", json!([user("u1", "hi")]))).await.ok(201);
+        let mut end = waiting("r1", &["i", "k"]);
+        end["outcome"]["interrupts"][0]["message"] = json!("Send\u{1b}[2J it?");
+        agent.call().await.finish(&[end]).await;
+        ended(&dev, "r1").await;
+        let lines = listed("interrupts").await;
+        assert!(lines.lines().next().is_some_and(|line| line.starts_with("t  a  ") && line.ends_with("  Send\\u{1b}[2J it?")), "{lines}");
+        assert_eq!(lines.lines().count(), 2);
+        let page = client.list_threads(&ThreadQuery { status: Some(ThreadStatus::Waiting), ..ThreadQuery::default() }).await.expect("a page");
+        assert_eq!(page.threads[0].open_interrupts, 2);
+        let one: Value = serde_json::from_str(listed("interrupts --json --agent a --limit 1").await.lines().last().expect("lines")).expect("JSON");
+        assert_eq!((text(&one, "threadId"), &one["interrupt"]["id"]), ("t", &json!("k")));
+
+        let Command::Answer(args) = command(r#"answer t --payload {"approved":true}"#) else { panic!("not answer") };
+        let mut out = Vec::new();
+        let (answered, ()) = tokio::join!(interrupts::settle(&client, &args, &mut out, std::future::pending()), async {
+            let mut call = agent.call().await;
+            assert_eq!(call.input()["resume"], json!([yes("i"), yes("k")]));
+            call.say(&said("a1", "Sent.")).await;
+            call.finish(&[finished("r2")]).await;
+        });
+        answered.expect("answered");
+        assert_eq!(String::from_utf8(out).expect("text"), "Sent.\n");
+        assert_eq!(listed("interrupts").await, "");
+        let refused = interrupts::settle(&client, &args, &mut Vec::new(), std::future::pending()).await;
+        assert_eq!(refused.expect_err("nothing waits").to_string(), "thread t waits for no answer (`threadline interrupts` lists those that do)");
+        assert!(Cli::try_parse_from(["threadline", "answer", "t", "--payload", "{"]).is_err());
+        assert!(Cli::try_parse_from(["threadline", "answer", "t", "--payload", "{}", "--cancel"]).is_err());
     }
 }
