@@ -73,7 +73,7 @@ pub struct Definition {
     /// Parts of a run's input that are kept with the run: `digest` (by default) or `full`.
     #[serde(default, skip_serializing_if = "is_default")]
     pub record: Record,
-    /// Policy for a run whose node is lost while the agent answers: `retry` (by default) or `none`.
+    /// Policy for a run whose node is lost while the agent answers: `retry` (by default), `continue` or `none`.
     #[serde(default, skip_serializing_if = "is_default")]
     pub recovery: Recovery,
     /// True if the agent's tool calls may be carried out twice, so that a run with a tool call is retried as well; false by
