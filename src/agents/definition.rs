@@ -223,6 +223,9 @@ mod tests {
         let found = found.expect("ok");
         assert!(found.client_may.tools.allow("map") && !found.client_may.tools.allow("pay") && found.client_may.state);
         assert_eq!((found.reserved_tools, found.record), (vec!["pay".to_owned()], Record::Full));
+        let found = agent(r#"{"url":"http://x","recovery":"continue","tools_repeatable":true}"#).expect("ok");
+        assert_eq!((found.recovery, found.tools_repeatable), (Recovery::Continue, true));
+        assert_eq!(agent(r#"{"url":"http://x"}"#).map(|agent| agent.recovery), Ok(Recovery::Retry));
         assert_eq!(agent(r#"{"kind":"demo"}"#).map(|agent| agent.kind), Ok(AgentKind::Demo));
     }
 
@@ -244,6 +247,7 @@ mod tests {
             (r#"{"kind":"demo","namesThreads":true}"#, "namesThreads is not available"),
             (r#"{"url":"http://x","namesThreads":"yes"}"#, "expected a boolean"),
             (r#"{"kind":"magic"}"#, "unknown variant"),
+            (r#"{"url":"http://x","recovery":"always"}"#, "unknown variant"),
             (r#"{"uri":"http://x"}"#, "unknown field"),
             (r#"{"url":"http://x","clientMay":{"role":"system"}}"#, "unknown field"),
             (r#"{"url":"http://x","clientMay":{"history":"none"}}"#, "unknown variant"),
