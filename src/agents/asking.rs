@@ -52,7 +52,11 @@ impl Agents {
     /// `origin` is the place where the agent is defined: agents of the configuration may have any address. Dropping the
     /// stream ends the request.
     pub fn consult(&self, agent: &Agent, origin: Origin, client: ClientInput) -> Result<EventStream, AgentError> {
-        let input = outside(&ThreadId::generate(), &RunId::generate(), &client, Rules::believed())?;
+        let mut input = outside(&ThreadId::generate(), &RunId::generate(), &client, Rules::believed())?;
+        // The server's own request may speak in the server's name.
+        if let Some(own) = &client.forwarded_props {
+            own.get().clone_into(&mut input.forwarded_props);
+        }
         let outbound = if origin == Origin::Configuration { &self.shared.open } else { &self.guarded };
         Ok(source_over(outbound, agent, &input))
     }

@@ -73,7 +73,7 @@ pub struct Definition {
     /// Parts of a run's input that are kept with the run: `digest` (by default) or `full`.
     #[serde(default, skip_serializing_if = "is_default")]
     pub record: Record,
-    /// Policy for a run whose node is lost while the agent answers: `retry` (by default) or `none`.
+    /// Policy for a run whose node is lost while the agent answers: `retry` (by default), `continue` or `none`.
     #[serde(default, skip_serializing_if = "is_default")]
     pub recovery: Recovery,
     /// True if the agent's tool calls may be carried out twice, so that a run with a tool call is retried as well; false by
@@ -223,6 +223,9 @@ mod tests {
         let found = found.expect("ok");
         assert!(found.client_may.tools.allow("map") && !found.client_may.tools.allow("pay") && found.client_may.state);
         assert_eq!((found.reserved_tools, found.record), (vec!["pay".to_owned()], Record::Full));
+        let found = agent(r#"{"url":"http://x","recovery":"continue","tools_repeatable":true}"#).expect("ok");
+        assert_eq!((found.recovery, found.tools_repeatable), (Recovery::Continue, true));
+        assert_eq!(agent(r#"{"url":"http://x"}"#).map(|agent| agent.recovery), Ok(Recovery::Retry));
         assert_eq!(agent(r#"{"kind":"demo"}"#).map(|agent| agent.kind), Ok(AgentKind::Demo));
     }
 
@@ -244,6 +247,7 @@ mod tests {
             (r#"{"kind":"demo","namesThreads":true}"#, "namesThreads is not available"),
             (r#"{"url":"http://x","namesThreads":"yes"}"#, "expected a boolean"),
             (r#"{"kind":"magic"}"#, "unknown variant"),
+            (r#"{"url":"http://x","recovery":"always"}"#, "unknown variant"),
             (r#"{"uri":"http://x"}"#, "unknown field"),
             (r#"{"url":"http://x","clientMay":{"role":"system"}}"#, "unknown field"),
             (r#"{"url":"http://x","clientMay":{"history":"none"}}"#, "unknown variant"),

@@ -56,6 +56,7 @@ pub(crate) fn openai_stream(data: &[u8]) {
         rest: Vec::new(),
         thread_mark: None,
         call: None,
+        continuation: None,
     };
     let chunks: Vec<_> = data.split(|byte| *byte == b'\n').collect();
     for event in openai::events_of(&input, &chunks) {

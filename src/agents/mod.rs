@@ -10,11 +10,13 @@ pub mod demo;
 mod drive;
 mod error;
 mod events;
+mod forwarded;
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) mod fuzzing;
 pub mod http;
 pub mod input;
 pub mod interrupts;
+mod logged;
 pub mod openai;
 mod reading;
 mod recovery;

@@ -2,16 +2,15 @@
 //!
 //! The agent is called at least once, and the log has one live attempt at a time.
 
-use std::{collections::HashSet, time::Duration};
+use std::{borrow::Cow, collections::HashSet, time::Duration};
 
 use threadline_core::{
     Principal,
-    agent::Agent,
-    json,
+    agent::{Agent, Recovery},
     limits::TURN_INTERVAL,
     projection::{
-        closing::OpenParts,
-        superseding::{BegunSubagents, NextAttempt, superseding},
+        conversation::{Conversation, Kept},
+        superseding::{BegunSubagents, Continued, NextAttempt, superseding},
     },
 };
 use threadline_engine::{self as engine, ClaimedTurn, ProjectionError, StoreError, TurnState};
@@ -20,8 +19,9 @@ use tokio::{sync::OwnedSemaphorePermit, time};
 use super::{
     AgentError, Agents,
     input::{self, Rebuilt},
+    logged::Logged,
     repetition,
-    source::{RunInput, ThreadMark},
+    source::{Continuation, RunInput, ThreadMark},
     work::Work,
 };
 
@@ -29,10 +29,6 @@ use super::{
 const CLAIMS: usize = 64;
 /// Takeovers of a run that may be overtaken by events of its driver before, until the next look.
 const TAKE_TRIES: usize = 8;
-/// First events of a run that are read for its evidence: RUN_STARTED, and the STATE_SNAPSHOT of the client's state.
-const OPENING: usize = 2;
-/// Most tool calls that an error names.
-const NAMED_CALLS: usize = 8;
 
 /// Way on for a run whose driver is gone.
 enum Next {
@@ -52,41 +48,6 @@ struct Attempt {
     /// Events that supersede the attempt before.
     events: Option<threadline_core::NewEvents>,
     futile: u64,
-}
-
-/// Events of a run, as far as recovery needs them.
-#[derive(Default)]
-struct Logged {
-    open: OpenParts,
-    begun: BegunSubagents,
-    /// The run's first events.
-    first: Vec<String>,
-    /// True if the attempt before has said something.
-    said: bool,
-    /// Tool calls that the attempt before has begun, by name.
-    calls: Vec<String>,
-}
-
-impl Logged {
-    fn observe(&mut self, is_of_attempt: bool, event: &[u8]) {
-        self.open.observe(event);
-        self.begun.observe(event);
-        if self.first.len() < OPENING {
-            self.first.push(String::from_utf8_lossy(event).into_owned());
-        }
-        if !is_of_attempt {
-            return;
-        }
-        self.said = true;
-        let Ok(text) = std::str::from_utf8(event) else { return };
-        let kind = json::string_member(text, "type").unwrap_or_default();
-        if !matches!(kind.as_str(), "TOOL_CALL_START" | "TOOL_CALL_CHUNK") {
-            return;
-        }
-        if let Some(name) = json::string_member(text, "toolCallName").filter(|name| !self.calls.contains(name)) {
-            self.calls.push(name);
-        }
-    }
 }
 
 impl Agents {
@@ -207,17 +168,20 @@ impl Agents {
         if let Some((code, message)) = repetition::second_call(&agent, rebuilt.answers).filter(|_| called) {
             return end(code, message);
         }
-        if !logged.calls.is_empty() && !agent.tools_repeatable {
-            let calls = logged.calls.iter().take(NAMED_CALLS).map(String::as_str).collect::<Vec<_>>().join(", ");
-            let message = format!("The server that ran the agent was lost after these tools were called: {calls}.");
-            return Ok(Next::End("recovery-unsafe", threadline_core::event::cut(message)));
+        let continues = agent.recovery == Recovery::Continue;
+        if let Some(message) = logged.calls_in_doubt().filter(|_| !continues && !agent.tools_repeatable) {
+            return Ok(Next::End("recovery-unsafe", message));
         }
-        let futile = turn.futile(false);
-        if turn.is_exhausted(futile) {
-            return end("recovery-exhausted", "The servers that ran the agent were lost again and again.");
-        }
-        let Rebuilt { input, answers, conversation } = rebuilt;
-        let events = if logged.said {
+        let left = if logged.continued {
+            match self.shared.service.projections.at(principal, turn.thread(), Some(from - 1), Some(state.epoch)).await
+            {
+                Ok(left) => Some(left),
+                Err(error) => return unprojected(error),
+            }
+        } else {
+            None
+        };
+        let now = if logged.said {
             let now = match self
                 .shared
                 .service
@@ -228,22 +192,12 @@ impl Agents {
                 Ok(projected) => projected.conversation.clone(),
                 Err(error) => return unprojected(error),
             };
-            let next = NextAttempt {
-                number: turn.turn().attempt + 1,
-                reason: turn.turn().before.reason(),
-                superseded: (from, state.tail),
-            };
-            match superseding(next, &logged.open, now, &conversation) {
-                Ok(events) => Some(events),
-                Err(_) => return Ok(too_large()),
-            }
+            Some(now)
         } else {
             None
         };
-        let own = conversation.messages().filter(|message| matches!(message.role(), "user" | "tool"));
-        let client_messages = own.map(|message| message.id().to_owned()).collect();
-        let begun = logged.begun;
-        Ok(Next::Attempt(Box::new(Attempt { agent, input, answers, client_messages, begun, events, futile })))
+        let left = left.as_ref().map(|left| &left.conversation);
+        Ok(after(turn, state, agent, rebuilt, logged, left, now))
     }
 
     /// The input that the agent was called with; `None` if it was not kept, or cannot be read.
@@ -269,6 +223,52 @@ impl Agents {
             rebuilt
         }))
     }
+}
+
+/// The attempt after a lost one. `left` is the conversation that earlier attempts have left, if they were continued, and `now`
+/// the one after the lost attempt, if that has said something.
+fn after(
+    turn: &ClaimedTurn,
+    state: &TurnState,
+    agent: Agent,
+    rebuilt: Rebuilt,
+    logged: Logged,
+    left: Option<&Conversation>,
+    now: Option<Conversation>,
+) -> Next {
+    let Rebuilt { mut input, answers, conversation } = rebuilt;
+    let continues = agent.recovery == Recovery::Continue;
+    let before = left.unwrap_or(&conversation);
+    let kept = now.as_ref().filter(|_| continues).map(|now| now.keep(before, &logged.open, &logged.begun));
+    let futile = turn.futile(kept.as_ref().is_some_and(|kept| !kept.ids.is_empty()));
+    if turn.is_exhausted(futile) {
+        let message = "The servers that ran the agent were lost again and again.";
+        return Next::End("recovery-exhausted", message.to_owned());
+    }
+    let (left, ids, unverified) = match kept {
+        Some(Kept { conversation, ids, unverified }) => (Cow::Owned(conversation), ids, unverified),
+        None => (Cow::Borrowed(before), Vec::new(), if continues { logged.begun } else { Vec::new() }),
+    };
+    let given = (continues || logged.continued).then(|| {
+        input::continue_with(&mut input, &conversation, &left);
+        input::evidence_of(&input)
+    });
+    let number = turn.turn().attempt + 1;
+    let next = NextAttempt {
+        number,
+        reason: turn.turn().before.reason(),
+        superseded: (turn.turn().attempt_seq, state.tail),
+        continued: given.as_ref().map(|given| Continued { kept: &ids, unverified: &unverified, given }),
+    };
+    let events = match now.map(|now| superseding(next, &logged.open, now, &left)).transpose() {
+        Ok(events) => events,
+        Err(_) => return too_large(),
+    };
+    let own = left.messages().filter(|message| matches!(message.role(), "user" | "tool"));
+    let client_messages = own.map(|message| message.id().to_owned()).collect();
+    input.continuation = continues.then_some(Continuation { attempt: number, unverified });
+    let begun = logged.begun_subagents;
+    Next::Attempt(Box::new(Attempt { agent, input, answers, client_messages, begun, events, futile }))
 }
 
 fn unprojected(error: ProjectionError) -> Result<Next, StoreError> {

@@ -4,10 +4,13 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::stream::BoxStream;
+use serde::Serialize;
 use sha2::{Digest, Sha256};
-use threadline_core::{Principal, ProjectId, RunId, ThreadId, UserId, hex, json::quoted};
+use threadline_core::{
+    Principal, ProjectId, RunId, ThreadId, UserId, hex, json::quoted, projection::conversation::UnverifiedCall,
+};
 
-use super::client_input::Unknown;
+use super::{client_input::Unknown, forwarded};
 
 /// Events of one run of an agent, in order, each a JSON text that is not yet validated. Dropping the stream ends the
 /// request.
@@ -41,6 +44,25 @@ pub struct RunInput {
     pub thread_mark: Option<ThreadMark>,
     /// Call of the agent, if it is one of a run.
     pub call: Option<AgentCall>,
+    /// Loss of the attempt before, if the agent is to continue it.
+    pub continuation: Option<Continuation>,
+}
+
+/// Loss of an attempt, for the agent that is to continue it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Continuation {
+    /// Number of the new attempt.
+    pub attempt: u64,
+    /// Tool calls that were begun and have no result: it is unknown if they were carried out.
+    pub unverified: Vec<UnverifiedCall>,
+}
+
+impl Continuation {
+    /// Serializes the loss to JSON.
+    pub fn to_json(&self) -> String {
+        // Serializing cannot fail: the loss holds only texts and numbers.
+        serde_json::to_string(self).unwrap_or_default()
+    }
 }
 
 /// Call of an agent for a run. A run may take several: an agent is called at least once.
@@ -114,7 +136,12 @@ impl RunInput {
         member("messages", &self.messages);
         member("tools", &self.tools);
         member("context", &self.context);
-        member("forwardedProps", &self.forwarded_props);
+        match &self.continuation {
+            Some(continuation) => {
+                member("forwardedProps", &forwarded::with_continuation(&self.forwarded_props, continuation));
+            }
+            None => member("forwardedProps", &self.forwarded_props),
+        }
         if let Some(resume) = &self.resume {
             member("resume", resume);
         }

@@ -86,6 +86,7 @@ pub(super) fn input() -> RunInput {
         rest: Vec::new(),
         thread_mark: None,
         call: None,
+        continuation: None,
         thread_id: ThreadId::new("thread").expect("an id"),
         run_id: RunId::new("run").expect("an id"),
         parent_run_id: None,

@@ -10,7 +10,7 @@ use super::{
     connect::ConnectArgs,
     error::{CliError, FAILED, report},
 };
-use crate::agents::input::{Verdict, Verdicts, evidence, verify};
+use crate::agents::input::{Attempts, Verdict, Verdicts, evidence, verify};
 
 /// Number of a run's first events that the server writes: RUN_STARTED and STATE_SNAPSHOT.
 const FIRST_EVENTS: usize = 2;
@@ -45,7 +45,7 @@ pub async fn run(connect: &ConnectArgs, args: &VerifyRunArgs, out: &mut impl Wri
     let compared = async { compare(&connect.client()?, args).await };
     match compared.await {
         Ok(Some(found)) => match print(&found, out) {
-            Ok(()) if found.parts.iter().any(|(_, verdict)| *verdict == Verdict::Different) => ExitCode::from(FAILED),
+            Ok(()) if is_different(&found) => ExitCode::from(FAILED),
             printed => report(printed.map_err(CliError::from)),
         },
         Ok(None) => report(Err(CliError::NoEvidence(format!(
@@ -61,23 +61,37 @@ pub async fn compare(client: &Client, args: &VerifyRunArgs) -> Result<Option<Ver
     let record = client.run_record(&args.thread, &args.run).await?;
     let mut before = Conversation::default();
     let mut query = EventQuery { limit: Some(MAX_PAGE), ..EventQuery::default() };
-    let mut first: Vec<Envelope> = Vec::new();
+    // Later attempts have evidence of their own, if they continue others.
+    let needed = if record.attempt > 1 { usize::MAX } else { FIRST_EVENTS };
+    let mut own: Vec<Envelope> = Vec::new();
     loop {
         let page = client.events(&args.thread, &query).await?;
+        let mut is_past = false;
         for envelope in page.events {
             if envelope.seq < record.first_seq {
                 before.observe(envelope.event.get().as_bytes());
-            } else if *envelope.run_id == *args.run && first.len() < FIRST_EVENTS {
-                first.push(envelope);
+            } else if *envelope.run_id == *args.run && own.len() < needed {
+                own.push(envelope);
+            } else {
+                is_past = true;
             }
         }
-        if !page.has_more || first.len() == FIRST_EVENTS {
+        if !page.has_more || is_past {
             break;
         }
         query = EventQuery { cursor: Some(page.next_cursor), limit: query.limit, ..EventQuery::default() };
     }
-    let first: Vec<&str> = first.iter().map(|envelope| envelope.event.get()).collect();
-    Ok(evidence(&first).map(|found| verify(found, &before, &first)))
+    let first: Vec<&str> = own.iter().take(FIRST_EVENTS).map(|envelope| envelope.event.get()).collect();
+    Ok(evidence(&first).map(|found| {
+        let mut attempts = Attempts::new(&found, &before, &first);
+        own.iter().for_each(|envelope| attempts.observe(envelope.seq, envelope.event.get()));
+        Verdicts { attempts: attempts.found, ..verify(found, &before, &first) }
+    }))
+}
+
+fn is_different(found: &Verdicts) -> bool {
+    let of_attempts = found.attempts.iter().flat_map(|attempt| &attempt.parts);
+    found.parts.iter().chain(of_attempts).any(|(_, verdict)| *verdict == Verdict::Different)
 }
 
 fn print(found: &Verdicts, out: &mut impl Write) -> std::io::Result<()> {
@@ -95,6 +109,10 @@ fn print(found: &Verdicts, out: &mut impl Write) -> std::io::Result<()> {
     }
     for (kind, number) in &evidence.ignored {
         writeln!(out, "ignored: {kind}={number}")?;
+    }
+    for attempt in &found.attempts {
+        let parts = attempt.parts.iter().map(|(part, verdict)| format!("{part} {verdict}")).collect::<Vec<_>>();
+        writeln!(out, "attempt {}, which continued the one before: {}", attempt.attempt, parts.join(", "))?;
     }
     out.flush()
 }

@@ -1,5 +1,5 @@
 //! A run that was superseded: the clients, old and new, accept its second attempt, and build what they would have built
-//! without the first one.
+//! without the first one, or with what is kept of it.
 
 use std::collections::HashSet;
 
@@ -8,8 +8,8 @@ use threadline_core::{
     Seq,
     projection::{
         closing::OpenParts,
-        conversation::Conversation,
-        superseding::{BegunSubagents, NextAttempt, superseding},
+        conversation::{Conversation, message_snapshots},
+        superseding::{BegunSubagents, Continued, NextAttempt, superseding},
     },
 };
 
@@ -28,9 +28,23 @@ const RUNS: u64 = 250;
 /// earlier run without knowing its author, whom the snapshot between the attempts then names.
 const OF_AUTHORS: [&str; 2] = ["does not match", "A tool call belongs to the message that carries it"];
 
+/// What becomes of the first attempt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Way {
+    /// All of it is superseded.
+    Retry,
+    /// Complete messages and calls with a result are kept.
+    Continue,
+}
+
+const WAYS: [Way; 2] = [Way::Retry, Way::Continue];
+
 /// A run whose first attempt was lost, with all that the second one needs.
 struct Case {
     what: String,
+    way: Way,
+    /// The conversation that is left of the first attempt.
+    left: Conversation,
     /// Events before the first attempt.
     opened: Vec<String>,
     /// Events of the first attempt.
@@ -47,21 +61,34 @@ fn is(event: &str, kind: &str) -> bool {
 
 impl Case {
     /// The case, with a second attempt that is made of what is known by then.
-    fn new(what: String, opened: Vec<String>, first: Vec<String>, second: impl FnOnce(&Self) -> Vec<String>) -> Self {
+    fn new(
+        what: String,
+        way: Way,
+        opened: Vec<String>,
+        first: Vec<String>,
+        second: impl FnOnce(&Self) -> Vec<String>,
+    ) -> Self {
         let run = opened.iter().rposition(|event| is(event, "RUN_STARTED")).expect("a run");
         let (mut open, mut begun) = (OpenParts::default(), BegunSubagents::default());
         for event in opened[run..].iter().chain(&first) {
             open.observe(event.as_bytes());
             begun.observe(event.as_bytes());
         }
-        let kept = fold(&opened);
-        let mut now = kept.clone();
+        let before = fold(&opened);
+        let mut now = before.clone();
         first.iter().for_each(|event| now.observe(event.as_bytes()));
         let (from, to) = (opened.len() as Seq + 1, (opened.len() + first.len()) as Seq);
-        let next = NextAttempt { number: 2, reason: "node-lost", superseded: (from, to) };
-        let events = superseding(next, &open, now, &kept).expect("small");
+        let kept = now.keep(&before, &open, &[]);
+        let given = json!({});
+        let continued = Continued { kept: &kept.ids, unverified: &kept.unverified, given: &given };
+        let (left, continued) = match way {
+            Way::Retry => (before, None),
+            Way::Continue => (kept.conversation, Some(continued)),
+        };
+        let next = NextAttempt { number: 2, reason: "node-lost", superseded: (from, to), continued };
+        let events = superseding(next, &open, now, &left).expect("small");
         let between = std::str::from_utf8(events.body()).expect("UTF-8").lines().map(str::to_owned).collect();
-        let mut case = Self { what, opened, first, between, second: Vec::new() };
+        let mut case = Self { what, way, left, opened, first, between, second: Vec::new() };
         let second = second(&case);
         case.second = second.into_iter().map(|event| (event.clone(), !begun.is_repeated(event.as_bytes()))).collect();
         case
@@ -82,15 +109,36 @@ impl Case {
         self.superseded().into_iter().chain(second).collect()
     }
 
-    /// The run as if the first attempt had not been. A snapshot names the authors of the messages that it has.
+    /// What the second attempt finds, as if the first one had not been. A snapshot names the authors of the messages that it has.
+    fn found(&self) -> Vec<String> {
+        let snapshots = match self.way {
+            Way::Retry => self.snapshot().cloned().into_iter().collect(),
+            Way::Continue => {
+                let [messages, state] = [self.left.messages_json(), self.left.state_json()];
+                let [list, state] = [&messages, &state].map(|text| std::str::from_utf8(text).expect("UTF-8"));
+                let is_reached = |reached: &Conversation| reached.messages_json() == messages;
+                let mut all = message_snapshots(&fold(&self.opened), &list[1..list.len() - 1], is_reached);
+                all.push(format!("{{\"type\":\"STATE_SNAPSHOT\",\"snapshot\":{state}}}"));
+                all
+            }
+        };
+        [self.opened.clone(), snapshots].concat()
+    }
+
+    /// The run as if the first attempt had not been.
     fn alone(&self) -> Vec<String> {
         let second = self.second.iter().map(|(event, _)| event.clone());
-        self.opened.iter().chain(self.snapshot()).cloned().chain(second).collect()
+        self.found().into_iter().chain(second).collect()
+    }
+
+    /// Messages and state that the second attempt finds.
+    fn left(&self) -> (Json, Json) {
+        (messages(&self.left), state(&self.left))
     }
 
     /// For each event of the second attempt, the lengths of the log and of the run alone behind it.
     fn cuts(&self) -> Vec<(usize, usize)> {
-        let alone = self.opened.len() + usize::from(self.snapshot().is_some());
+        let alone = self.found().len();
         let mut logged = self.superseded().len();
         let cut = |(at, (_, is_logged)): (usize, &(String, bool))| {
             logged += usize::from(*is_logged);
@@ -156,7 +204,7 @@ fn assert_superseded(client: Client, cases: &[Case]) -> Compared {
             continue;
         }
         compared.cases += 1;
-        assert_eq!(theirs(whole, superseded), ours[from], "after what supersedes in {}", text());
+        assert_eq!(theirs(whole, superseded), case.left(), "after what supersedes in {}", text());
         for (logged, at) in case.cuts() {
             if theirs(alone, at) == ours_alone[at] {
                 compared.cuts += 1;
@@ -173,7 +221,7 @@ fn assert_folded(cases: &[Case]) {
     for case in cases {
         let (whole, alone) = (prefixes(&case.whole()), prefixes(&case.alone()));
         let text = || format!("{}:\n{}", case.what, case.whole().join("\n"));
-        assert_eq!(whole[case.superseded().len()], whole[case.opened.len()], "after what supersedes in {}", text());
+        assert_eq!(whole[case.superseded().len()], case.left(), "after what supersedes in {}", text());
         for (logged, at) in case.cuts() {
             assert_eq!(whole[logged], alone[at], "after {logged} events of {}", text());
         }
@@ -188,7 +236,7 @@ fn has_twice(conversation: &Conversation) -> bool {
     conversation.messages().any(|message| !ids.insert(message.id().to_owned()))
 }
 
-fn generated() -> Vec<Case> {
+fn generated(way: Way) -> Vec<Case> {
     let seed = seed();
     let mut cases = Vec::new();
     for number in 0..RUNS {
@@ -202,8 +250,8 @@ fn generated() -> Vec<Case> {
         if first.is_empty() {
             continue;
         }
-        let what = format!("run {number} of seed {seed}");
-        cases.push(Case::new(what, opened, first, |case| {
+        let what = format!("run {number} of seed {seed}, {way:?}");
+        let case = Case::new(what, way, opened, first, |case| {
             let second = if number % 2 == 0 {
                 attempts().again()
             } else {
@@ -211,15 +259,27 @@ fn generated() -> Vec<Case> {
                 attempts()
                     .otherwise(snapshot.as_ref().and_then(|event| event["messages"].as_array().map(Vec::as_slice)))
             };
-            without_accidents(&mut fold(&case.opened), second)
-        }));
+            without_accidents(&mut case.left.clone(), second)
+        });
+        if !has_twice(&case.left) {
+            cases.push(case);
+        }
     }
     cases
 }
 
 #[test]
 fn superseded_runs_are_as_if_the_first_attempt_had_not_been() {
-    let cases = generated();
+    agree_with_the_client(Way::Retry);
+}
+
+#[test]
+fn continued_runs_are_as_if_only_what_is_kept_had_been_said() {
+    agree_with_the_client(Way::Continue);
+}
+
+fn agree_with_the_client(way: Way) {
+    let cases = generated(way);
     assert_folded(&cases);
     let compared = assert_superseded(Client::New, &cases);
     println!("1.0: {compared:?} of {}", cases.len());
@@ -229,7 +289,16 @@ fn superseded_runs_are_as_if_the_first_attempt_had_not_been() {
 
 #[test]
 fn superseded_runs_are_as_if_the_first_attempt_had_not_been_for_the_older_client() {
-    let cases = generated();
+    agree_with_the_older_client(Way::Retry);
+}
+
+#[test]
+fn continued_runs_are_as_if_only_what_is_kept_had_been_said_for_the_older_client() {
+    agree_with_the_older_client(Way::Continue);
+}
+
+fn agree_with_the_older_client(way: Way) {
+    let cases = generated(way);
     let compared = assert_superseded(Client::Old, &cases);
     println!("0.0.59: {compared:?} of {}", cases.len());
     assert!(compared.cases > cases.len() / 10 && compared.cuts > 5 * compared.cases, "{compared:?}");
@@ -340,7 +409,7 @@ fn every_part_that_an_attempt_leaves_is_superseded_for_both_clients() {
     history.extend(user.clone());
     let all: Vec<_> = parts.iter().flat_map(|(_, part)| part.clone()).collect();
     let mut cases = Vec::new();
-    for opened in [&bare, &user, &history] {
+    for (way, opened) in WAYS.into_iter().flat_map(|way| [&bare, &user, &history].map(|opened| (way, opened))) {
         for (what, part) in parts.iter().cloned().chain([("everything", all.clone())]) {
             for length in 1..=part.len() {
                 let (first, opened) = (part[..length].to_vec(), opened.iter().map(event).collect());
@@ -352,7 +421,8 @@ fn every_part_that_an_attempt_leaves_is_superseded_for_both_clients() {
                 for second in [said("n"), same] {
                     let second = second.iter().chain([&end]).map(event).collect::<Vec<_>>();
                     let first = first.iter().map(event).collect();
-                    cases.push(Case::new(format!("{what} up to {length}"), Vec::clone(&opened), first, |_| second));
+                    let what = format!("{what} up to {length}, {way:?}");
+                    cases.push(Case::new(what, way, Vec::clone(&opened), first, |_| second));
                 }
             }
         }

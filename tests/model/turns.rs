@@ -19,7 +19,7 @@
 //! Faults and requests are counted, and each scope (`scopes.rs`) turns on some of them; it has to reach what it is for.
 //!
 //! What is not: durations, appends whose answer is lost (`lease.rs`), runs of producers whose lease expires (there, too),
-//! `recovery: continue`, several threads, deletion, and forks (`forks.rs`).
+//! what the fold keeps of a continued attempt (`tests/agui`), several threads, deletion, and forks (`forks.rs`).
 //!
 //! Negative controls: every other [`Design`] lacks one rule, and a test demands that the checker finds what this breaks.
 //! Every property is broken by one of them.
@@ -65,6 +65,7 @@ const SETTLED: u32 = 1 << 13;
 const SAID: u32 = 1 << 14;
 const AGAIN: u32 = 1 << 15;
 const VAIN: u32 = 1 << 16;
+const UNTOLD: u32 = 1 << 18;
 const EDITED: u32 = 1 << 17;
 const HOLE: u32 = 1 << 11;
 
@@ -97,6 +98,8 @@ struct Scope {
     calls: bool,
     text: bool,
     tools: bool,
+    /// `recovery` is `continue`. Calls have no results.
+    continues: bool,
     /// `recovery` is `none`.
     once: bool,
     /// The first run answers interrupts of before.
@@ -176,12 +179,17 @@ enum Action {
 }
 
 impl State {
-    fn call(&mut self, run: u8, attempt: u8) {
+    /// The agent is called; `told` are the attempts whose tool calls it is told of, if it continues.
+    fn call(&mut self, run: u8, attempt: u8, told: Option<u8>) {
         let calls = &mut self.calls[usize::from(run)];
         calls[usize::from(attempt).min(4) - 1] += 1;
         // A process that was paused may call late; what counts is what its attempt began after.
-        let tool = self.store.of(run).any(|entry| entry.kind == Kind::Tool && entry.attempt < attempt);
-        self.wrong |= if tool { AGAIN } else { 0 };
+        let mut tools = self.store.of(run).filter(|entry| entry.kind == Kind::Tool && entry.attempt < attempt);
+        self.wrong |= match told {
+            Some(told) if tools.any(|entry| told & 1 << entry.attempt == 0) => UNTOLD,
+            None if tools.next().is_some() => AGAIN,
+            _ => 0,
+        };
     }
 
     fn append(&mut self, run: u8, node: u8, kind: Kind) -> bool {

@@ -9,7 +9,8 @@ use std::{
 };
 
 use nix::sys::signal::Signal;
-use threadline_client::{Client, RunStatus};
+use serde_json::{Value, json};
+use threadline_client::{Client, RunStatus, StartRun};
 use tokio::time::{self, Instant};
 
 use crate::cluster::*;
@@ -92,6 +93,40 @@ async fn runs_of_a_killed_node_are_taken_over_or_ended_by_another() {
     assert_eq!(messages.iter().filter(|said| said["role"] == "assistant").count(), 1);
     // The thread is free, and its lock blocks no run.
     b.run("agent", options("next")).await.expect("starts").finish().await.expect("finishes");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_run_that_continues_keeps_what_its_killed_node_had_completed() {
+    let mut cluster = Cluster::start(2);
+    let (a, b) = (cluster.client(0), cluster.client(1));
+    make_thread(&a, "t").await;
+    let definition = json!({ "kind": "demo", "recovery": "continue" });
+    let made = reqwest::Client::builder().no_proxy().build().expect("a client");
+    let made = made.put(format!("{}/v1/agents/steps", cluster.nodes[0].url)).json(&definition).send().await;
+    assert!(made.expect("an answer").status().is_success());
+    let mut reader = Reader::open(&b, "t");
+    let start = StartRun { agent_id: Some("steps".into()), ..agent_run("some words") };
+    let run = a.start_run("t", &start).await.expect("starts").run.run_id;
+    // Reasoning and a tool call with its result come before the answer.
+    let answers = async {
+        while !reader.seen.iter().any(|line| kind(line) == "TEXT_MESSAGE_CONTENT") {
+            reader.reads(reader.seen.len() + 1).await;
+        }
+    };
+    in_time(PATIENCE, "the agent answers", answers).await;
+    cluster.nodes[0].kill();
+    let record = in_time(PATIENCE, "another node goes on", ended(&b, "t", &run)).await;
+    assert_eq!((record.status, record.attempt), (RunStatus::Finished, 2));
+    let log = log(&b, "t").await;
+    let named = log.iter().find(|line| line.contains("threadline.attempt")).expect("the second attempt");
+    let named: Value = serde_json::from_str(&named[named.find('{').expect("an event")..]).expect("JSON");
+    assert_eq!((&named["value"]["reason"], &named["value"]["unverified"]), (&json!("node-lost"), &json!([])));
+    let kept = named["value"]["kept"].as_array().expect("ids").clone();
+    let messages = b.messages("t", None).await.expect("messages").messages;
+    let ids: Vec<_> = messages.iter().map(|message| message["id"].clone()).collect();
+    assert_eq!((kept.len(), &kept[..]), (3, &ids[1..4]), "{ids:?}");
+    let answers = messages.iter().filter(|said| said["role"] == "assistant" && said["content"].is_string());
+    assert_eq!(answers.count(), 1);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -68,6 +68,10 @@ pub enum Recovery {
     /// tool call, or that answers an interrupt, ends with an error instead.
     #[default]
     Retry,
+    /// Messages that are complete and tool calls that have a result are kept, and another node calls the agent again with
+    /// them, and with the calls of which it is unknown if they were carried out. A run that answers an interrupt ends with
+    /// an error instead.
+    Continue,
 }
 
 /// Policy for a run whose requester disconnects while it waits for the run's events.

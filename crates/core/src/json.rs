@@ -249,7 +249,7 @@ fn keys(object: &str) -> impl Iterator<Item = &str> {
 }
 
 /// Tokens of the names in an object, with the texts of their values, in order.
-fn entries(object: &str) -> impl Iterator<Item = (&str, &str)> {
+pub fn entries(object: &str) -> impl Iterator<Item = (&str, &str)> {
     let text = object.as_bytes();
     let begin = skip_blank(text, 0);
     let mut at = if text.get(begin) == Some(&b'{') { skip_blank(text, begin + 1) } else { text.len() };

@@ -159,7 +159,7 @@ export interface Agent {
   /** Parts of a run's input that are kept with the run. */
   readonly record: "digest" | "full";
   /** What happens to a run whose server is lost while the agent answers. */
-  readonly recovery: "retry" | "none";
+  readonly recovery: "retry" | "continue" | "none";
   /** True if the agent's tool calls may be carried out twice. */
   readonly toolsRepeatable: boolean;
   /** Where the agent was defined. */

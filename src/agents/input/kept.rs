@@ -13,6 +13,7 @@ use super::{
 };
 use crate::agents::{
     client_input::Unknown,
+    forwarded,
     source::{AgentCall, RunInput, Trust},
 };
 
@@ -105,11 +106,13 @@ pub fn rebuilt(
             Believed::Key => Trust::Key,
             Believed::Client => Trust::Client,
         },
-        forwarded_props: kept.forwarded_props,
+        // An earlier release has kept what it handed on.
+        forwarded_props: forwarded::of_client(&kept.forwarded_props).0.into_owned(),
         resume: kept.resume,
         rest: kept.rest,
         thread_mark: None,
         call: Some(AgentCall { key: kept.key, attempt }),
+        continuation: None,
     };
     Some(Rebuilt { input, answers: kept.answers, conversation: before })
 }

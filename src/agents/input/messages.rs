@@ -55,19 +55,19 @@ pub(super) fn joined_texts<'a>(
 
 /// JSON array in the making.
 #[derive(Default)]
-struct Array(String);
+pub(super) struct Array(String);
 
 impl Array {
-    fn push(&mut self, element: &str) {
+    pub fn push(&mut self, element: &str) {
         self.0.push(if self.0.is_empty() { '[' } else { ',' });
         self.0.push_str(element);
     }
 
-    fn push_message(&mut self, message: &Message) {
+    pub fn push_message(&mut self, message: &Message) {
         self.push(&text_of(message));
     }
 
-    fn finish(mut self) -> String {
+    pub fn finish(mut self) -> String {
         if self.0.is_empty() {
             self.0.push('[');
         }

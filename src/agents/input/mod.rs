@@ -7,6 +7,7 @@
 //! client sends again refers to the log, and what it may not say is ignored, see `rules`. In both cases only new messages
 //! are stored, in the run's RUN_STARTED.
 
+mod continued;
 mod given;
 mod kept;
 mod message;
@@ -30,7 +31,13 @@ use threadline_core::{
     projection::conversation::{Conversation, GIVEN, is_same_value},
 };
 
+pub use self::{
+    continued::{AttemptVerdicts, Attempts},
+    rules::Ignored,
+    verify::{Verdict, Verdicts, evidence, verify},
+};
 pub(super) use self::{
+    continued::{continue_with, evidence_of},
     given::Given,
     kept::{Rebuilt, keep, rebuilt},
     transcript::fold_into_one,
@@ -41,12 +48,8 @@ use self::{
     messages::{believed, joined, new_to},
     rules::{Sorted, Window, has_history, sort, with_moved},
 };
-pub use self::{
-    rules::Ignored,
-    verify::{Verdict, Verdicts, evidence, verify},
-};
 use super::{
-    AgentError, ClientInput,
+    AgentError, ClientInput, forwarded,
     interrupts::Answered,
     reading::{Object, items, whole, without_line_ends},
     source::{RunInput, Trust},
@@ -103,6 +106,7 @@ pub(super) struct Prepared<'a> {
     state: Option<&'a str>,
     tools: Cow<'a, str>,
     context: Cow<'a, str>,
+    forwarded_props: Cow<'a, str>,
     /// Interrupts that the client answers.
     pub(super) answered: Answered,
     /// Parts of the input that were ignored.
@@ -159,6 +163,8 @@ pub(super) fn prepare<'a>(
         tools = kept;
         ignored.count("tools", dropped);
     }
+    let (forwarded_props, dropped) = forwarded::of_client(text_or(&client.forwarded_props, "{}"));
+    ignored.count("forwardedProps", dropped);
     let state = client.state.as_ref().map(|state| state.get()).filter(|state| !is_empty(state));
     if state.is_some_and(json::is_too_dense) {
         return Err(AgentError::TooLarge);
@@ -172,7 +178,8 @@ pub(super) fn prepare<'a>(
         History::Log(sorted) => new_to(conversation, &sorted.taken),
     };
     let news = fresh.filter(|sent| !sent.nameless).map(|sent| sent.id.clone()).collect();
-    Ok(Prepared { client, trust: rules.trust, history, news, state, tools, context, answered, ignored })
+    let trust = rules.trust;
+    Ok(Prepared { client, trust, history, news, state, tools, context, forwarded_props, answered, ignored })
 }
 
 fn text_or<'a>(value: &'a Option<Box<RawValue>>, default: &'a str) -> &'a str {
@@ -316,11 +323,12 @@ impl Prepared<'_> {
             tools: self.tools.clone().into_owned(),
             context: self.context.clone().into_owned(),
             trust: self.trust,
-            forwarded_props: text_or(&client.forwarded_props, "{}").to_owned(),
+            forwarded_props: self.forwarded_props.clone().into_owned(),
             resume: client.resume.as_ref().map(|resume| resume.get().to_owned()),
             rest: client.rest.clone(),
             thread_mark: None,
             call: None,
+            continuation: None,
         };
         (input, Given { source, state_from_client: self.state.is_some(), moved, ignored: self.ignored.clone() })
     }

@@ -22,8 +22,9 @@ use crate::agents::reading::whole;
 pub struct Ignored(BTreeMap<&'static str, usize>);
 
 impl Ignored {
-    /// Kinds that can be ignored, and their names: a role of messages, `state`, or `tools`.
-    pub const KINDS: [&str; 7] = ["activity", "assistant", "reasoning", "state", "system", "tool", "tools"];
+    /// Kinds that can be ignored, and their names: a role of messages, or a member of the input.
+    pub const KINDS: [&str; 8] =
+        ["activity", "assistant", "forwardedProps", "reasoning", "state", "system", "tool", "tools"];
 
     pub(super) fn count(&mut self, kind: &'static str, number: usize) {
         if number > 0 {

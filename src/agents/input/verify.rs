@@ -9,7 +9,10 @@ use threadline_core::{
     projection::conversation::{Conversation, GIVEN},
 };
 
-use super::given::{Evidence, MessageSource, StateSource, digest, rebuild};
+use super::{
+    continued::AttemptVerdicts,
+    given::{Evidence, StateSource, digest, rebuild},
+};
 
 /// Result for one part of an input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,6 +45,8 @@ pub struct Verdicts {
     pub evidence: Evidence,
     /// Each part of the input with its result, in a fixed order.
     pub parts: [(&'static str, Verdict); 4],
+    /// Results for the attempts that continue others.
+    pub attempts: Vec<AttemptVerdicts>,
 }
 
 /// Evidence in the RUN_STARTED among the first events of a run; `None` if there is none.
@@ -64,13 +69,7 @@ pub fn verify(evidence: Evidence, before: &Conversation, first: &[&str]) -> Verd
         verdict => verdict,
     };
     let of_kind = |kind: &str| first.iter().find(|event| json::member(event, "type") == Some(kind)).copied();
-    let started = of_kind("\"RUN_STARTED\"").and_then(|event| json::member(event, "input"));
-    let new: Vec<&RawValue> = started
-        .and_then(|input| json::member(input, "messages"))
-        .and_then(|messages| serde_json::from_str(messages).ok())
-        .unwrap_or_default();
-    let rebuilt = |source: &MessageSource| rebuild(source, &new, before);
-    let messages = folded(evidence.messages.log.as_ref().map(rebuilt), &evidence.digests.messages);
+    let messages = folded(messages_of(&evidence, before, first), &evidence.digests.messages);
     let state = match evidence.state {
         StateSource::Thread => Some(String::from_utf8_lossy(&before.state_json()).into_owned()),
         StateSource::Client => {
@@ -82,7 +81,18 @@ pub fn verify(evidence: Evidence, before: &Conversation, first: &[&str]) -> Verd
     let tools = verdict(recorded.and_then(|recorded| recorded.tools.clone()), &evidence.digests.tools);
     let context = verdict(recorded.and_then(|recorded| recorded.context.clone()), &evidence.digests.context);
     let parts = [("messages", messages), ("state", state), ("tools", tools), ("context", context)];
-    Verdicts { evidence, parts }
+    Verdicts { evidence, parts, attempts: Vec::new() }
+}
+
+/// Messages of the input, built again; `None` if they are not kept.
+pub(super) fn messages_of(evidence: &Evidence, before: &Conversation, first: &[&str]) -> Option<String> {
+    let started = first.iter().find(|event| json::member(event, "type") == Some("\"RUN_STARTED\""));
+    let new: Vec<&RawValue> = started
+        .and_then(|event| json::member(event, "input"))
+        .and_then(|input| json::member(input, "messages"))
+        .and_then(|messages| serde_json::from_str(messages).ok())
+        .unwrap_or_default();
+    evidence.messages.log.as_ref().map(|source| rebuild(source, &new, before))
 }
 
 #[cfg(test)]

@@ -179,6 +179,8 @@ impl Answer {
                     id = events::new_id();
                 }
                 self.close_reasoning();
+                // A message that goes on to call tools has said its text, which a recovery then keeps.
+                self.close_text(None);
                 self.push(&events::tool_start(&id, name, &self.message));
                 self.calls.push(ToolCall { index, endpoint_id: endpoint_id.to_owned(), id: id.clone() });
                 id
@@ -233,6 +235,12 @@ impl Answer {
     /// Closes all open parts of the answer.
     fn close(&mut self, cut: Option<&str>) {
         self.close_reasoning();
+        self.close_text(cut);
+        let ends: Vec<_> = self.calls.iter().map(|call| events::tool_end(&call.id)).collect();
+        self.push_all(&ends);
+    }
+
+    fn close_text(&mut self, cut: Option<&str>) {
         if std::mem::take(&mut self.text_open) {
             let mut event = events::text_end(&self.message);
             if let Some(reason) = cut {
@@ -240,8 +248,6 @@ impl Answer {
             }
             self.push(&event);
         }
-        let ends: Vec<_> = self.calls.iter().map(|call| events::tool_end(&call.id)).collect();
-        self.push_all(&ends);
     }
 
     fn close_reasoning(&mut self) {

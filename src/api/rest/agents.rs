@@ -41,7 +41,7 @@ pub struct AgentView {
     /// Parts of a run's input that are kept with the run: `digest` or `full`.
     #[schema(value_type = String, example = "digest")]
     record: Record,
-    /// Policy for a run whose server is lost while the agent answers: `retry` or `none`.
+    /// Policy for a run whose server is lost while the agent answers: `retry`, `continue` or `none`.
     #[schema(value_type = String, example = "retry")]
     recovery: Recovery,
     /// If true, the agent's tool calls may be carried out twice.

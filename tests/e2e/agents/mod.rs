@@ -3,6 +3,7 @@
 mod again;
 mod busy;
 mod context;
+mod continuing;
 mod definitions;
 mod departing;
 mod driven;

@@ -20,7 +20,7 @@ async fn driving() -> (tempfile::TempDir, Server, FakeAgent, Call) {
 }
 
 /// A server that stops while the agent is in the middle of run `r`, and the one after it.
-async fn restarted(definition: Value, said: &[Value]) -> (tempfile::TempDir, Server, FakeAgent, Call) {
+pub(super) async fn restarted(definition: Value, said: &[Value]) -> (tempfile::TempDir, Server, FakeAgent, Call) {
     let directory = tempfile::tempdir().expect("a directory");
     let server = Server::in_directory(directory.path(), Options::new(Backend::Sqlite)).await;
     let dev = server.client();
@@ -43,12 +43,12 @@ async fn restarted(definition: Value, said: &[Value]) -> (tempfile::TempDir, Ser
     (directory, server, agent, call)
 }
 
-fn header<'a>(call: &'a Call, name: &str) -> &'a str {
+pub(super) fn header<'a>(call: &'a Call, name: &str) -> &'a str {
     call.head.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_default()
 }
 
 /// A tool call of an agent.
-fn called(id: &str) -> Vec<Value> {
+pub(super) fn called(id: &str) -> Vec<Value> {
     vec![
         json!({ "type": "TOOL_CALL_START", "toolCallId": id, "toolCallName": "pay" }),
         json!({ "type": "TOOL_CALL_ARGS", "toolCallId": id, "delta": "{}" }),

@@ -59,7 +59,7 @@ impl Scope {
                 let ready = if marks && self.design != MarkAfterCall { Stage::Marked } else { Stage::Ready };
                 (self.calls && driver.stage == ready).then_some(())?;
                 s.nodes[at].drivers[slot].stage = Stage::Called;
-                s.call(run, driver.attempt);
+                s.call(run, driver.attempt, self.continues.then_some(driver.told));
             }
             Step::Say(kind) => {
                 let bit = if kind == Kind::Text { 1 } else { 2 };

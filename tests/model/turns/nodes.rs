@@ -36,6 +36,8 @@ pub struct Driver {
     pub fence: u8,
     /// What it appended and was acknowledged, as bits.
     pub said: u8,
+    /// Attempts whose tool calls its agent is told of, as bits.
+    pub told: u8,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -64,7 +66,7 @@ impl Node {
     }
 
     fn drives(&mut self, run: u8, stage: Stage, attempt: u8, fence: u8) {
-        self.drivers[usize::from(run)] = Driver { stage, attempt, fence, said: 0 };
+        self.drivers[usize::from(run)] = Driver { stage, attempt, fence, said: 0, told: 0 };
     }
 
     fn expects(&mut self, run: u8) {
@@ -169,6 +171,7 @@ impl Scope {
                     node.forget(wire.run);
                 } else {
                     node.drives(wire.run, Stage::Ready, take.attempt, fence);
+                    node.drivers[usize::from(wire.run)].told = take.told;
                 }
             }
             (Statement::Finish(finish), Some(Answer::Ended(next))) => {
@@ -219,14 +222,16 @@ impl Scope {
             .of(run)
             .any(|entry| entry.attempt == turn.attempt && entry.kind != Kind::Started && entry.kind != Kind::Attempt);
         let tool = s.store.of(run).any(|entry| entry.kind == Kind::Tool);
-        let futile = if lost && !logged { turn.futile + 1 } else { 0 };
+        // Of an attempt that is continued, calls without a result are not kept; its texts are.
+        let kept = if self.continues { s.store.said(run, turn.attempt) & 1 != 0 } else { logged };
+        let futile = if lost && !kept { turn.futile + 1 } else { 0 };
         let approved = self.approved || s.store.runs[usize::from(run)]?.resumes.is_some();
         let end = if head.stop {
             Some(Kind::Stopped)
         } else if self.once && (turn.called || logged) {
             Some(Kind::AgentLost)
         } else if approved && (turn.called || logged) && self.design != RetryApproved
-            || tool && self.design != RetryBlind
+            || tool && !self.continues && self.design != RetryBlind
         {
             Some(Kind::Unsafe)
         } else if futile >= self.budget && self.design != NoBudget {
@@ -241,10 +246,18 @@ impl Scope {
             }
             None => {
                 let attempt = turn.attempt + 1;
-                Statement::Take(Take { run, fence, tail, attempt, futile, supersedes: logged })
+                let told = if self.continues { self.in_doubt(&s.store, run, turn.attempt) } else { 0 };
+                Statement::Take(Take { run, fence, tail, attempt, futile, supersedes: logged, told })
             }
         };
         self.send(s, node, run, statement)
+    }
+
+    /// Attempts whose tool calls are in doubt: those that the newest takeover names, and the lost one.
+    fn in_doubt(&self, store: &Store, run: u8, lost: u8) -> u8 {
+        let named = store.of(run).rev().find(|entry| entry.kind == Kind::Attempt).map_or(0, |entry| entry.told);
+        let own = if store.said(run, lost) & 2 == 0 { 0 } else { 1 << lost };
+        if self.design == ContinueForgets { own } else { named | own }
     }
 
     /// What begins next, and what is dropped since it may not begin any more.

@@ -8,8 +8,8 @@ use self::Design::*;
 use super::{
     Scope,
     scopes::{
-        ANSWERED_BESIDE, APPROVED, ASKED, ASKED_AGAIN, BESIDE, DOOMED, DRAINED, DRIVEN, FAILED_OVER, ONCE, OUTAGE,
-        PRODUCED, QUEUE, QUEUE_LOST, QUEUED_ASKED, REVOKED,
+        ANSWERED_BESIDE, APPROVED, ASKED, ASKED_AGAIN, BESIDE, CONTINUED, DOOMED, DRAINED, DRIVEN, FAILED_OVER, ONCE,
+        OUTAGE, PRODUCED, QUEUE, QUEUE_LOST, QUEUED_ASKED, REVOKED,
     },
 };
 
@@ -24,6 +24,7 @@ pub enum Design {
     MarkAfterCall,      // `called` is written after the call
     TakeClearsCalled,   // a takeover clears `called` by what it read, and does not look at what it overwrote
     RetryBlind,         // a run is tried again after it has logged a tool call
+    ContinueForgets,    // an agent that continues is told of the calls of the lost attempt alone
     RetryApproved,      // a run that answers interrupts is tried again after it was called
     NoSupersede,        // a takeover writes nothing about what the attempt before it has logged
     TakeForgetsRecord,  // rows after a takeover show the fence of the attempt
@@ -85,6 +86,7 @@ controls! {
     with_a_takeover_that_clears_what_it_did_not_read: TakeClearsCalled in ONCE breaks "what may be called once is called once";
     with_a_retry_after_a_tool_call: RetryBlind in DRIVEN breaks "no attempt calls that began after a logged tool call";
     with_a_retry_of_what_was_approved: RetryApproved in APPROVED breaks "what may be called once is called once";
+    with_attempts_that_forget_calls_in_doubt: ContinueForgets in CONTINUED breaks "an agent that continues knows of each call in doubt";
     without_supersession: NoSupersede in DRIVEN breaks "the fold shows one attempt";
     with_a_takeover_that_forgets_the_record: TakeForgetsRecord in DRIVEN breaks "the rows of a run stand under its record, and together";
     with_starts_that_do_not_know_their_retry: StartTwice in DRIVEN breaks "an item begins once";

@@ -4,7 +4,7 @@ use stateright::Property;
 
 use super::{
     AGAIN, CANCELLED, EDITED, FREE, HELD, HOLE, JUMPED, OLD_APPEND, OLD_CLOSE, ORDER, OVER, REVOKED, SAID, SETTLED,
-    SHRUNK, Scope, State, TWICE, VAIN, WRONGED,
+    SHRUNK, Scope, State, TWICE, UNTOLD, VAIN, WRONGED,
     interrupts::Asker,
     store::{Author, Hold, Kind},
 };
@@ -15,7 +15,7 @@ macro_rules! never {
     ($($name:literal: $bit:ident,)*) => { [$(($name, |_, s| s.wrong & $bit == 0)),*] };
 }
 
-const NEVER: [(&str, Condition); 18] = never! {
+const NEVER: [(&str, Condition); 19] = never! {
     "no live node loses a run as the store was away": WRONGED,
     "the log only grows": SHRUNK,
     "an item begins once": TWICE,
@@ -33,6 +33,7 @@ const NEVER: [(&str, Condition); 18] = never! {
     "an interrupt is open until its answer": SETTLED,
     "the first answer is the one that the agent gets": SAID,
     "no attempt calls that began after a logged tool call": AGAIN,
+    "an agent that continues knows of each call in doubt": UNTOLD,
     "what a node decides by the store as it is gets through": VAIN,
 };
 
@@ -59,7 +60,7 @@ const ALWAYS: [(&str, Condition); 10] = [
         let of = |run| s.store.of(run).rev().take_while(|entry| entry.kind != Kind::Attempt);
         let shown =
             |run| of(run).filter(|entry| matches!(entry.kind, Kind::Text | Kind::Tool)).map(|entry| entry.attempt);
-        (0..m.runs).all(|run| shown(run).min() == shown(run).max())
+        m.continues || (0..m.runs).all(|run| shown(run).min() == shown(run).max())
     }),
     ("nobody but the driver writes to a driven run", |_, s| {
         let Some(run) = s.store.head.active else { return true };

@@ -23,6 +23,7 @@ pub const SCOPE: Scope = Scope {
     calls: false,
     text: false,
     tools: false,
+    continues: false,
     once: false,
     approved: false,
     budget: 3,
@@ -67,6 +68,19 @@ pub const DRIVEN: Scope = Scope {
         }),
     ],
     ..SCOPE
+};
+
+pub const CONTINUED: Scope = Scope {
+    asks: 1,
+    continues: true,
+    reaches: &[
+        ("a call is in doubt, and the next attempt ends the run", |_, s| {
+            ended(s, 0) == Some(Kind::Finished) && s.store.log.iter().any(|entry| entry.told != 0)
+        }),
+        ("two calls are in doubt", |_, s| s.store.log.iter().any(|entry| entry.told.count_ones() == 2)),
+        ("a third attempt calls", |_, s| s.calls[0][2] == 1),
+    ],
+    ..DRIVEN
 };
 
 pub const ONCE: Scope = Scope {
@@ -326,6 +340,7 @@ macro_rules! holds {
 
 holds! {
     a_question_is_driven_to_its_end: DRIVEN, 100_000;
+    an_agent_that_continues_knows_of_calls_in_doubt: CONTINUED, 80_000;
     what_may_be_called_once_is_called_once: ONCE, 20_000;
     an_approved_call_is_not_repeated: APPROVED, 20_000;
     an_outage_takes_no_run_from_a_live_node: OUTAGE, 8_000;

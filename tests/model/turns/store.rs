@@ -83,13 +83,15 @@ pub enum Kind {
     Exhausted,
 }
 
-/// `attempt` is that of the process that wrote the row, which no column of the log says; closers have none.
+/// `attempt` is that of the process that wrote the row, which no column of the log says; closers have none. `told` are, of a
+/// takeover that continues, the attempts whose tool calls are in doubt, as bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Entry {
     pub run: u8,
     pub record: u8,
     pub attempt: u8,
     pub kind: Kind,
+    pub told: u8,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -123,6 +125,8 @@ pub struct Take {
     pub attempt: u8,
     pub futile: u8,
     pub supersedes: bool,
+    /// Attempts whose tool calls are in doubt, as bits, if the agent continues.
+    pub told: u8,
 }
 
 /// The end of a run by its driver (`attempt`) or by a closer (0), and the begin of the next turn in the same commit.
@@ -226,6 +230,7 @@ impl Store {
         }
         if take.supersedes && design != NoSupersede {
             self.write(take.run, take.attempt, Kind::Attempt);
+            self.log.last_mut().expect("was written").told = take.told;
         }
         let fence = self.head.fence;
         let Some(turn) = &mut self.turns[usize::from(take.run)] else { return Answer::Refused(true) };
@@ -326,7 +331,7 @@ impl Store {
     // What follows are parts of statements.
 
     fn write(&mut self, run: u8, attempt: u8, kind: Kind) {
-        self.log.push(Entry { run, record: self.head.record(), attempt, kind });
+        self.log.push(Entry { run, record: self.head.record(), attempt, kind, told: 0 });
         self.head.tail += 1;
     }
 

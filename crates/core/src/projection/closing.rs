@@ -37,6 +37,7 @@ struct Kind {
 
 const STEP: Kind = Kind { start: "STEP_STARTED", end: "STEP_FINISHED", id: Some("stepName") };
 const SUBAGENT: Kind = Kind { start: "SUBAGENT_STARTED", end: "SUBAGENT_FINISHED", id: Some("subagentRunId") };
+const REASONING: Kind = Kind { start: "REASONING_MESSAGE_START", end: "REASONING_MESSAGE_END", id: Some("messageId") };
 const TEXT: Kind = Kind { start: "TEXT_MESSAGE_START", end: "TEXT_MESSAGE_END", id: Some("messageId") };
 
 const KINDS: [Kind; 8] = [
@@ -45,7 +46,7 @@ const KINDS: [Kind; 8] = [
     STEP,
     SUBAGENT,
     Kind { start: "REASONING_START", end: "REASONING_END", id: Some("messageId") },
-    Kind { start: "REASONING_MESSAGE_START", end: "REASONING_MESSAGE_END", id: Some("messageId") },
+    REASONING,
     Kind { start: "THINKING_START", end: "THINKING_END", id: None },
     Kind { start: "THINKING_TEXT_MESSAGE_START", end: "THINKING_TEXT_MESSAGE_END", id: None },
 ];
@@ -133,6 +134,12 @@ impl OpenParts {
         for part in self.open.iter_mut().filter(|part| which(part)) {
             self.bytes -= part.owner.take().map_or(0, |owner| owner.len());
         }
+    }
+
+    /// Ids of the messages of text and of reasoning that are open.
+    pub fn messages(&self) -> impl Iterator<Item = &str> {
+        let is_message = |part: &&Part| part.kind == TEXT || part.kind == REASONING;
+        self.open.iter().filter(is_message).map(|part| part.id.as_str())
     }
 
     /// Events that close the open parts, and then the run. `thread` and `run` are used if the run has no RUN_STARTED of

@@ -4,7 +4,8 @@
 
 use std::collections::HashSet;
 
-use serde_json::json;
+use serde::Serialize;
+use serde_json::{Value, json};
 
 use crate::{
     EventError, NewEvents, Seq,
@@ -13,7 +14,7 @@ use crate::{
     limits::MAX_OPEN_BYTES,
     projection::{
         closing::OpenParts,
-        conversation::{Conversation, message_snapshots},
+        conversation::{Conversation, UnverifiedCall, message_snapshots},
     },
 };
 
@@ -22,47 +23,80 @@ pub const ATTEMPT: &str = "threadline.attempt";
 
 /// Next attempt of a run, as the log names it.
 #[derive(Debug, Clone, Copy)]
-pub struct NextAttempt {
+pub struct NextAttempt<'a> {
     /// Number of the attempt.
     pub number: u64,
     /// Fate of the driver before.
     pub reason: &'static str,
     /// Seqs of the first and of the last event of the attempt before.
     pub superseded: (Seq, Seq),
+    /// Facts of an attempt that continues the one before; `None` for one that begins anew.
+    pub continued: Option<Continued<'a>>,
+}
+
+/// Facts of an attempt that continues the one before.
+#[derive(Debug, Clone, Copy, Serialize)]
+pub struct Continued<'a> {
+    /// Ids of the messages that stay of the attempt before.
+    pub kept: &'a [String],
+    /// Calls of all attempts before that were begun and have no result.
+    pub unverified: &'a [UnverifiedCall],
+    /// Evidence of what the agent is given.
+    pub given: &'a Value,
+}
+
+/// Value of the CUSTOM event that names an attempt.
+#[derive(Serialize)]
+struct Named<'a> {
+    attempt: u64,
+    reason: &'a str,
+    superseded: [Seq; 2],
+    #[serde(flatten)]
+    continued: Option<Continued<'a>>,
+    /// Newest event of those that supersede: up to it, the log holds what the agent is given.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    through: Option<Seq>,
 }
 
 /// Events that supersede an attempt. `open` has the run's events so far, `now` is the conversation after them, and `kept` the
 /// conversation that they leave. Fails if a list of messages is larger than an event.
 pub fn superseding(
-    next: NextAttempt,
+    next: NextAttempt<'_>,
     open: &OpenParts,
     mut now: Conversation,
     kept: &Conversation,
 ) -> Result<NewEvents, EventError> {
     let mut batch = BatchBuilder::default();
-    let mut push = |event: String, now: &mut Conversation| {
-        now.observe(event.as_bytes());
-        batch.push_line(event.as_bytes())
-    };
-    for closer in open.part_closers(false) {
-        push(closer.to_string(), &mut now)?;
+    let closers = open.part_closers(false);
+    for closer in &closers {
+        let closer = closer.to_string();
+        now.observe(closer.as_bytes());
+        batch.push_line(closer.as_bytes())?;
     }
-    let NextAttempt { number, reason, superseded: (from, to) } = next;
-    let value = json!({ "attempt": number, "reason": reason, "superseded": [from, to] });
-    push(json!({ "type": "CUSTOM", "name": ATTEMPT, "value": value }).to_string(), &mut now)?;
+    // Of the CUSTOM event a conversation takes in no more than that it is one.
+    now.observe(json!({ "type": "CUSTOM", "name": ATTEMPT }).to_string().as_bytes());
+    let mut snapshots = Vec::new();
     let state = kept.state_json();
     if now.state_json() != state {
         let state = String::from_utf8_lossy(&state);
-        push(format!("{{\"type\":\"STATE_SNAPSHOT\",\"snapshot\":{state}}}"), &mut now)?;
+        let snapshot = format!("{{\"type\":\"STATE_SNAPSHOT\",\"snapshot\":{state}}}");
+        now.observe(snapshot.as_bytes());
+        snapshots.push(snapshot);
     }
     let messages = kept.messages_json();
-    if now.messages_json() != messages {
+    // A chunk without an id would continue what the attempt before has begun.
+    if now.messages_json() != messages || now.has_open_chunks() {
         let list = String::from_utf8_lossy(&messages);
         let list = list.strip_prefix('[').and_then(|list| list.strip_suffix(']')).unwrap_or_default();
         let is_reached = |reached: &Conversation| reached.messages_json() == messages;
-        for snapshot in message_snapshots(&now, list, is_reached) {
-            push(snapshot, &mut now)?;
-        }
+        snapshots.extend(message_snapshots(&now, list, is_reached));
+    }
+    let NextAttempt { number, reason, superseded: (from, to), continued } = next;
+    let through = continued.is_some().then(|| to + (closers.len() + 1 + snapshots.len()) as Seq);
+    let value = Named { attempt: number, reason, superseded: [from, to], continued, through };
+    batch.push_line(json!({ "type": "CUSTOM", "name": ATTEMPT, "value": value }).to_string().as_bytes())?;
+    for snapshot in snapshots {
+        batch.push_line(snapshot.as_bytes())?;
     }
     batch.finish()
 }
@@ -121,7 +155,8 @@ mod tests {
     fn after(said: &[&str]) -> Result<Vec<Value>, EventError> {
         let mut open = OpenParts::default();
         OPENING.iter().chain(said).for_each(|event| open.observe(event.as_bytes()));
-        let next = NextAttempt { number: 2, reason: "node-lost", superseded: (3, 2 + said.len() as Seq) };
+        let next =
+            NextAttempt { number: 2, reason: "node-lost", superseded: (3, 2 + said.len() as Seq), continued: None };
         let events = superseding(next, &open, fold(&[&OPENING, said].concat()), &fold(&OPENING))?;
         let mut all = fold(&[&OPENING, said].concat());
         let lines = events.body().split(|byte| *byte == b'\n');
@@ -157,6 +192,32 @@ mod tests {
     }
 
     #[test]
+    fn what_stays_is_named_with_the_end_of_the_takeover() {
+        let said = [
+            r#"{"type":"TEXT_MESSAGE_CHUNK","messageId":"a","delta":"whole"}"#,
+            r#"{"type":"TOOL_CALL_START","toolCallId":"c","toolCallName":"f"}"#,
+            r#"{"type":"STATE_DELTA","delta":[{"op":"replace","path":"/n","value":2}]}"#,
+        ];
+        let all = [&OPENING[..], &said].concat();
+        let mut open = OpenParts::default();
+        all.iter().for_each(|event| open.observe(event.as_bytes()));
+        let kept = fold(&all).keep(&fold(&OPENING), &open, &[]);
+        let continued = Continued { kept: &kept.ids, unverified: &kept.unverified, given: &json!({ "count": 2 }) };
+        let next = NextAttempt { number: 2, reason: "node-lost", superseded: (3, 5), continued: Some(continued) };
+        let events = superseding(next, &open, fold(&all), &kept.conversation).expect("fits");
+        let mut after = fold(&all);
+        let lines = events.body().split(|byte| *byte == b'\n').inspect(|line| after.observe(line));
+        let events: Vec<Value> = lines.map(|line| serde_json::from_slice(line).expect("JSON")).collect();
+        assert_eq!(types(&events), ["TOOL_CALL_END", "CUSTOM", "MESSAGES_SNAPSHOT"]);
+        let unverified = json!([{ "toolCallId": "c", "name": "f", "arguments": "" }]);
+        let value = json!({ "attempt": 2, "reason": "node-lost", "superseded": [3, 5], "kept": ["a"],
+            "unverified": unverified, "given": { "count": 2 }, "through": 8 });
+        assert_eq!(events[1]["value"], value);
+        let messages: Vec<_> = after.messages().map(|message| message.id()).collect();
+        assert_eq!((messages, after.state_json()), (vec!["u", "a"], b"{\"n\":2}".to_vec()));
+    }
+
+    #[test]
     fn activities_and_reasoning_are_taken_back_in_clients_that_keep_them() {
         for said in [
             r#"{"type":"ACTIVITY_SNAPSHOT","messageId":"v","activityType":"x","content":{}}"#,
@@ -182,7 +243,7 @@ mod tests {
         let (one, other) = (begun("1"), begun("2"));
         let kept = [OPENING[0], &one, &other];
         let now = [kept[0], kept[1], kept[2], r#"{"type":"TEXT_MESSAGE_CHUNK","messageId":"3","delta":"x"}"#];
-        let next = NextAttempt { number: 2, reason: "node-lost", superseded: (4, 4) };
+        let next = NextAttempt { number: 2, reason: "node-lost", superseded: (4, 4), continued: None };
         assert!(superseding(next, &OpenParts::default(), fold(&now), &fold(&kept)).is_err());
     }
 

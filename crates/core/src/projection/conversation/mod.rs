@@ -26,6 +26,7 @@ mod document;
 mod event;
 mod front_end;
 mod interrupts;
+mod keeping;
 mod list;
 mod message;
 mod patch;
@@ -45,19 +46,22 @@ pub use self::{
     canonical::is_same_value,
     document::{Draft, InvalidMessage, MessageError},
     front_end::GIVEN,
+    keeping::UnverifiedCall,
     message::Message,
     replacing::message_snapshots,
 };
 use self::{
-    chunks::Lanes,
+    chunks::{Kind, Lanes},
     event::{Event, required},
     front_end::FrontEnd,
     interrupts::Interrupts,
+    keeping::Lost,
     list::List,
 };
 use crate::{
     json::memory,
     limits::{PATCH_WORK, PATCH_WORK_PER_BYTE},
+    projection::closing::OpenParts,
 };
 
 /// Conversation as of the events of a thread that were observed so far.
@@ -84,6 +88,17 @@ pub struct Conversation {
     /// Number of reasoning messages from THINKING_* events so far, and the one that is open.
     thoughts: u64,
     thinking: Option<String>,
+}
+
+/// Parts of a lost attempt that stay.
+#[derive(Debug)]
+pub struct Kept {
+    /// Conversation without what is superseded: its messages and its state alone.
+    pub conversation: Conversation,
+    /// Ids of the messages that the attempt has added, and that stay.
+    pub ids: Vec<String>,
+    /// Calls that have no result, of those that were begun.
+    pub unverified: Vec<UnverifiedCall>,
 }
 
 impl Default for Conversation {
@@ -203,6 +218,27 @@ impl Conversation {
     /// call.
     pub fn awaits_front_end(&self, tool_call_id: &str) -> bool {
         self.messages.call(tool_call_id).is_some_and(|call| self.front_end.awaits(tool_call_id, &call.name))
+    }
+
+    /// Parts of an attempt that stay. `before` is the conversation before the attempt, and `open` has the run's events so far.
+    /// `begun` are calls that the attempt has begun, or that had no result before it. The conversation lacks those that were
+    /// superseded before, or that a snapshot of the agent has removed since.
+    pub fn keep(&self, before: &Self, open: &OpenParts, begun: &[UnverifiedCall]) -> Kept {
+        let chunks = self.lanes.iter().filter(|(_, stream)| stream.kind != Kind::Tool);
+        let streams = chunks.map(|(_, stream)| stream.id.as_str());
+        let open = open.messages().chain(streams).chain(self.thinking.as_deref()).collect();
+        let lost = Lost::new(&self.messages, &before.messages, open);
+        let messages = lost.kept();
+        let added = messages.iter().filter(|message| !before.contains(message.id()));
+        let ids = added.map(|message| message.id().to_owned()).collect();
+        let (state, state_size) = (self.state.clone(), self.state_size);
+        let conversation = Self { messages: List::of(messages), state, state_size, ..Self::default() };
+        Kept { conversation, ids, unverified: lost.unverified(begun) }
+    }
+
+    /// True if chunks without an id may continue a stream.
+    pub(crate) fn has_open_chunks(&self) -> bool {
+        !self.lanes.is_empty()
     }
 
     /// Ids of the tool calls that have no result message, in the order of the messages.

@@ -1,3 +1,5 @@
+mod keeping;
+
 use serde_json::json;
 
 use super::*;
