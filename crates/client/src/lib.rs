@@ -36,6 +36,7 @@ mod follow;
 mod frame;
 mod http;
 mod identity;
+mod inbox;
 mod parse;
 mod producer;
 mod rest;
@@ -52,11 +53,12 @@ pub use frame::{
     TailMark, event_array,
 };
 pub use http::{Client, ClientConfig};
+pub use inbox::{InboxPage, InboxQuery, OpenInterrupt};
 pub use producer::{Producer, RunOptions};
-pub use rest::{EventQuery, FeedQuery, InboxQuery, StartRun, StreamRun, ThreadOrder, ThreadQuery, ThreadStatus};
+pub use rest::{EventQuery, FeedQuery, StartRun, StreamRun, ThreadOrder, ThreadQuery, ThreadStatus};
 pub use socket::{Socket, SocketReader, SocketWriter};
 pub use tail::{Tail, TailItem, TailOptions};
 pub use wire::{
-    Appended, CreateThread, Envelope, EventPage, FeedEntry, FeedPage, InboxPage, LastRun, Messages, OpenInterrupt,
-    PatchThread, Readiness, Run, RunPage, RunStatus, StartedRun, Thread, ThreadPage, ThreadState,
+    Appended, CreateThread, Envelope, EventPage, FeedEntry, FeedPage, LastRun, Messages, PatchThread, Readiness, Run,
+    RunPage, RunStatus, StartedRun, Thread, ThreadPage, ThreadState,
 };

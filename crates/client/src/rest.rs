@@ -9,8 +9,8 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use super::{
-    Appended, Client, ClientError, CreateThread, EventBody, EventPage, FeedPage, InboxPage, Messages, PatchThread,
-    Readiness, Run, RunPage, StartedRun, Thread, ThreadPage, ThreadState,
+    Appended, Client, ClientError, CreateThread, EventBody, EventPage, FeedPage, Messages, PatchThread, Readiness, Run,
+    RunPage, StartedRun, Thread, ThreadPage, ThreadState,
 };
 use threadline_core::Seq;
 
@@ -59,19 +59,6 @@ impl ThreadStatus {
             Self::Idle => "idle",
         }
     }
-}
-
-/// Filter and page of an inbox.
-#[derive(Debug, Clone, Default)]
-pub struct InboxQuery {
-    /// Only threads of this agent.
-    pub agent_id: Option<String>,
-    /// User whose threads are looked at, if the client acts for a whole project.
-    pub user_id: Option<String>,
-    /// Most threads whose interrupts are on the page; `None` for the server's default.
-    pub limit: Option<usize>,
-    /// End of the previous page ([`InboxPage::next_cursor`]); `None` for the first page.
-    pub cursor: Option<String>,
 }
 
 /// Order of a list of threads.
@@ -190,16 +177,6 @@ impl Client {
         put(&mut url, "status", query.status.map(ThreadStatus::as_str));
         put(&mut url, "userId", query.user_id.as_deref());
         put(&mut url, "search", query.search.as_deref());
-        put(&mut url, "limit", query.limit.map(|n| n.to_string()).as_deref());
-        put(&mut url, "cursor", query.cursor.as_deref());
-        self.json(self.request(Method::GET, url)).await
-    }
-
-    /// Reads a page of the interrupts that wait for an answer, over all of the user's threads.
-    pub async fn list_interrupts(&self, query: &InboxQuery) -> Result<InboxPage, ClientError> {
-        let mut url = self.url(&["interrupts"])?;
-        put(&mut url, "agentId", query.agent_id.as_deref());
-        put(&mut url, "userId", query.user_id.as_deref());
         put(&mut url, "limit", query.limit.map(|n| n.to_string()).as_deref());
         put(&mut url, "cursor", query.cursor.as_deref());
         self.json(self.request(Method::GET, url)).await
