@@ -14,7 +14,7 @@ use threadline_core::{
         superseding::{BegunSubagents, NextAttempt, superseding},
     },
 };
-use threadline_engine::{self as engine, ClaimedTurn, ProjectionError, StoreError, TurnState};
+use threadline_engine::{self as engine, ClaimedTurn, HeldConversation, ProjectionError, StoreError, TurnState};
 use tokio::{sync::OwnedSemaphorePermit, time};
 
 use super::{
@@ -197,11 +197,16 @@ impl Agents {
         let mut logged = Logged::default();
         let from = turn.turn().attempt_seq;
         turn.events(state, |seq, event| logged.observe(seq >= from, event)).await?;
-        let Some(rebuilt) = self.rebuild(turn, state, principal, &logged.first).await? else {
-            return end(
-                "agent-lost",
-                "The server that ran the agent was lost, and the input of the run cannot be read.",
-            );
+        // The conversation is held until the next attempt is decided on.
+        let (rebuilt, found) = match self.rebuild(turn, state, principal, &logged.first).await {
+            Ok(Some(rebuilt)) => rebuilt,
+            Ok(None) => {
+                return end(
+                    "agent-lost",
+                    "The server that ran the agent was lost, and the input of the run cannot be read.",
+                );
+            }
+            Err(error) => return unprojected(error),
         };
         let called = logged.said || turn.turn().called;
         if let Some((code, message)) = repetition::second_call(&agent, rebuilt.answers).filter(|_| called) {
@@ -216,16 +221,19 @@ impl Agents {
         if turn.is_exhausted(futile) {
             return end("recovery-exhausted", "The servers that ran the agent were lost again and again.");
         }
-        let Rebuilt { input, answers, conversation } = rebuilt;
+        let Rebuilt { input, answers } = rebuilt;
         let events = if logged.said {
-            let now = match self
+            if !found.leaves_room() {
+                return Ok(too_large());
+            }
+            let mut now = match self
                 .shared
                 .service
                 .projections
                 .at(principal, turn.thread(), Some(state.tail), Some(state.epoch))
                 .await
             {
-                Ok(projected) => projected.conversation.clone(),
+                Ok(projected) => projected.conversation,
                 Err(error) => return unprojected(error),
             };
             let next = NextAttempt {
@@ -233,40 +241,38 @@ impl Agents {
                 reason: turn.turn().before.reason(),
                 superseded: (from, state.tail),
             };
-            match superseding(next, &logged.open, now, &conversation) {
+            match now.change(|now| superseding(next, &logged.open, now, &found)) {
                 Ok(events) => Some(events),
                 Err(_) => return Ok(too_large()),
             }
         } else {
             None
         };
-        let own = conversation.messages().filter(|message| matches!(message.role(), "user" | "tool"));
+        let own = found.messages().filter(|message| matches!(message.role(), "user" | "tool"));
         let client_messages = own.map(|message| message.id().to_owned()).collect();
         let begun = logged.begun;
         Ok(Next::Attempt(Box::new(Attempt { agent, input, answers, client_messages, begun, events, futile })))
     }
 
-    /// The input that the agent was called with; `None` if it was not kept, or cannot be read.
+    /// The input that the agent was called with, and the conversation that it found; `None` if the input was not kept, or cannot
+    /// be read.
     async fn rebuild(
         &self,
         turn: &ClaimedTurn,
         state: &TurnState,
         principal: &Principal,
         first: &[String],
-    ) -> Result<Option<Rebuilt>, StoreError> {
+    ) -> Result<Option<(Rebuilt, HeldConversation)>, ProjectionError> {
         let Some(kept) = turn.input() else { return Ok(None) };
         let at = state.run.first_seq - 1;
-        let before =
-            match self.shared.service.projections.at(principal, turn.thread(), Some(at), Some(state.epoch)).await {
-                Ok(projected) => projected.conversation.clone(),
-                Err(ProjectionError::ConversationTooLarge) => return Ok(None),
-                Err(error) => return Err(StoreError::Unavailable(error.to_string())),
-            };
+        let projections = &self.shared.service.projections;
+        let mut found = projections.at(principal, turn.thread(), Some(at), Some(state.epoch)).await?.conversation;
         let attempt = turn.turn().attempt + 1;
-        let rebuilt = input::rebuilt(kept, attempt, turn.thread(), &turn.turn().run, before, first);
+        let rebuilt =
+            found.change(|found| input::rebuilt(kept, attempt, turn.thread(), &turn.turn().run, found, first));
         Ok(rebuilt.map(|mut rebuilt| {
             rebuilt.input.thread_mark = Some(ThreadMark::of(&principal.project, turn.owner(), turn.thread()));
-            rebuilt
+            (rebuilt, found)
         }))
     }
 }
@@ -279,6 +285,6 @@ fn unprojected(error: ProjectionError) -> Result<Next, StoreError> {
 }
 
 fn too_large() -> Next {
-    let text = "The half answer cannot be taken back: the conversation is too large.";
+    let text = "The server that ran the agent was lost, and the conversation is too large to go on or to take the half answer back.";
     Next::End("recovery-too-large", text.to_owned())
 }

@@ -59,7 +59,7 @@ impl Case {
         first.iter().for_each(|event| now.observe(event.as_bytes()));
         let (from, to) = (opened.len() as Seq + 1, (opened.len() + first.len()) as Seq);
         let next = NextAttempt { number: 2, reason: "node-lost", superseded: (from, to) };
-        let events = superseding(next, &open, now, &kept).expect("small");
+        let events = superseding(next, &open, &mut now, &kept).expect("small");
         let between = std::str::from_utf8(events.body()).expect("UTF-8").lines().map(str::to_owned).collect();
         let mut case = Self { what, opened, first, between, second: Vec::new() };
         let second = second(&case);

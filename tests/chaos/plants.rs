@@ -68,6 +68,7 @@ pub const PLANTS: &[Plant] = &[
     plant("queue-first-come", &[Kind::KillNode], |size| size),
     plant("fold-unsliced", &[Kind::KillNode], |size| size),
     plant("long-step-in-every-slot", &[Kind::KillNode], |size| size),
+    plant("tree-unbounded", &[Kind::KillNode], |size| size),
     plant("ping-free", &[Kind::KillNode], |size| size),
     plant("frame-uncounted", &[Kind::KillNode], |size| size),
     plant("charge-by-count", &[Kind::KillNode], |size| size),

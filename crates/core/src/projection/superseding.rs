@@ -31,12 +31,12 @@ pub struct NextAttempt {
     pub superseded: (Seq, Seq),
 }
 
-/// Events that supersede an attempt. `open` has the run's events so far, `now` is the conversation after them, and `kept` the
-/// conversation that they leave. Fails if a list of messages is larger than an event.
+/// Events that supersede an attempt, and that `now` takes in. `open` has the run's events so far, `now` is the conversation after
+/// them, and `kept` the conversation that they leave. Fails if a list of messages is larger than an event.
 pub fn superseding(
     next: NextAttempt,
     open: &OpenParts,
-    mut now: Conversation,
+    now: &mut Conversation,
     kept: &Conversation,
 ) -> Result<NewEvents, EventError> {
     let mut batch = BatchBuilder::default();
@@ -45,23 +45,23 @@ pub fn superseding(
         batch.push_line(event.as_bytes())
     };
     for closer in open.part_closers(false) {
-        push(closer.to_string(), &mut now)?;
+        push(closer.to_string(), now)?;
     }
     let NextAttempt { number, reason, superseded: (from, to) } = next;
     let value = json!({ "attempt": number, "reason": reason, "superseded": [from, to] });
-    push(json!({ "type": "CUSTOM", "name": ATTEMPT, "value": value }).to_string(), &mut now)?;
+    push(json!({ "type": "CUSTOM", "name": ATTEMPT, "value": value }).to_string(), now)?;
     let state = kept.state_json();
     if now.state_json() != state {
         let state = String::from_utf8_lossy(&state);
-        push(format!("{{\"type\":\"STATE_SNAPSHOT\",\"snapshot\":{state}}}"), &mut now)?;
+        push(format!("{{\"type\":\"STATE_SNAPSHOT\",\"snapshot\":{state}}}"), now)?;
     }
     let messages = kept.messages_json();
     if now.messages_json() != messages {
         let list = String::from_utf8_lossy(&messages);
         let list = list.strip_prefix('[').and_then(|list| list.strip_suffix(']')).unwrap_or_default();
         let is_reached = |reached: &Conversation| reached.messages_json() == messages;
-        for snapshot in message_snapshots(&now, list, is_reached) {
-            push(snapshot, &mut now)?;
+        for snapshot in message_snapshots(now, list, is_reached) {
+            push(snapshot, now)?;
         }
     }
     batch.finish()
@@ -122,7 +122,7 @@ mod tests {
         let mut open = OpenParts::default();
         OPENING.iter().chain(said).for_each(|event| open.observe(event.as_bytes()));
         let next = NextAttempt { number: 2, reason: "node-lost", superseded: (3, 2 + said.len() as Seq) };
-        let events = superseding(next, &open, fold(&[&OPENING, said].concat()), &fold(&OPENING))?;
+        let events = superseding(next, &open, &mut fold(&[&OPENING, said].concat()), &fold(&OPENING))?;
         let mut all = fold(&[&OPENING, said].concat());
         let lines = events.body().split(|byte| *byte == b'\n');
         let values =
@@ -183,7 +183,7 @@ mod tests {
         let kept = [OPENING[0], &one, &other];
         let now = [kept[0], kept[1], kept[2], r#"{"type":"TEXT_MESSAGE_CHUNK","messageId":"3","delta":"x"}"#];
         let next = NextAttempt { number: 2, reason: "node-lost", superseded: (4, 4) };
-        assert!(superseding(next, &OpenParts::default(), fold(&now), &fold(&kept)).is_err());
+        assert!(superseding(next, &OpenParts::default(), &mut fold(&now), &fold(&kept)).is_err());
     }
 
     #[test]
