@@ -2,11 +2,12 @@
 
 use futures_util::{StreamExt, stream};
 use threadline_core::{Principal, RunId, ThreadId, agent::Agent, projection::conversation::Conversation};
-use threadline_engine::ServiceError;
+use threadline_engine::{ProjectionError, ServiceError};
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::{
     AgentError, Agents, ClientInput, Origin, RUN_LIMIT, agent_span,
+    client_input::room_for,
     input::{self, Rules, fold_into_one},
     source::{EventStream, RunInput, ThreadMark, Trust},
     source_over,
@@ -29,6 +30,14 @@ impl Agents {
         let thread = client.thread_id.take().unwrap_or_else(ThreadId::generate);
         let run = client.run_id.take().unwrap_or_else(RunId::generate);
         let bytes = client.bytes();
+        // Until the request to the agent is made.
+        let _room = match client.room.take() {
+            Some(room) => room,
+            None => {
+                let room = room_for(&self.shared.service.projections, principal, bytes).await;
+                room.map_err(ProjectionError::from)?
+            }
+        };
         let prepare = || {
             if rules.trust == Trust::Client {
                 client.messages = fold_into_one(std::mem::take(&mut client.messages));

@@ -8,9 +8,13 @@ use serde::{
 };
 use serde_json::value::RawValue;
 use threadline_core::{
-    RunId, ThreadId,
+    Principal, RunId, ThreadId,
     json::{AtMost, has_more_items},
-    limits::{MAX_INPUT_ITEMS, MAX_INPUT_MESSAGES},
+    limits::{INPUT_COPIES, LONG_INPUT_BYTES, MAX_INPUT_ITEMS, MAX_INPUT_MESSAGES},
+};
+use threadline_engine::{
+    Projections,
+    limits::{BudgetPermit, Limited},
 };
 
 /// Members unknown to AG-UI's current schema, in their order, each byte for byte.
@@ -40,6 +44,14 @@ pub struct ClientInput {
     pub resume: Option<Box<RawValue>>,
     /// All other members: forwarded to the agent and never stored.
     pub rest: Unknown,
+    /// Memory of the input, and of what is built from it; `None` until some was taken.
+    pub room: Option<BudgetPermit>,
+}
+
+/// Takes memory for an input of this many bytes as JSON, and waits for it. Held until the run has begun: its driver keeps
+/// only the request to the agent. Small inputs take none.
+pub async fn room_for(projections: &Projections, principal: &Principal, bytes: usize) -> Result<BudgetPermit, Limited> {
+    projections.room(principal, if bytes < LONG_INPUT_BYTES { 0 } else { bytes * INPUT_COPIES }).await
 }
 
 impl ClientInput {

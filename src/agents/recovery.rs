@@ -5,7 +5,7 @@
 use std::{borrow::Cow, collections::HashSet, time::Duration};
 
 use threadline_core::{
-    Principal,
+    Principal, Seq,
     agent::{Agent, Recovery},
     limits::TURN_INTERVAL,
     projection::{
@@ -13,7 +13,7 @@ use threadline_core::{
         superseding::{BegunSubagents, Continued, NextAttempt, superseding},
     },
 };
-use threadline_engine::{self as engine, ClaimedTurn, ProjectionError, StoreError, TurnState};
+use threadline_engine::{self as engine, ClaimedTurn, HeldConversation, ProjectionError, StoreError, TurnState};
 use tokio::{sync::OwnedSemaphorePermit, time};
 
 use super::{
@@ -158,11 +158,16 @@ impl Agents {
         let mut logged = Logged::default();
         let from = turn.turn().attempt_seq;
         turn.events(state, |seq, event| logged.observe(seq >= from, event)).await?;
-        let Some(rebuilt) = self.rebuild(turn, state, principal, &logged.first).await? else {
-            return end(
-                "agent-lost",
-                "The server that ran the agent was lost, and the input of the run cannot be read.",
-            );
+        // The conversation is held until the next attempt is decided on.
+        let (rebuilt, found) = match self.rebuild(turn, state, principal, &logged.first).await {
+            Ok(Some(rebuilt)) => rebuilt,
+            Ok(None) => {
+                return end(
+                    "agent-lost",
+                    "The server that ran the agent was lost, and the input of the run cannot be read.",
+                );
+            }
+            Err(error) => return unprojected(error),
         };
         let called = logged.said || turn.turn().called;
         if let Some((code, message)) = repetition::second_call(&agent, rebuilt.answers).filter(|_| called) {
@@ -172,74 +177,74 @@ impl Agents {
         if let Some(message) = logged.calls_in_doubt().filter(|_| !continues && !agent.tools_repeatable) {
             return Ok(Next::End("recovery-unsafe", message));
         }
-        let left = if logged.continued {
-            match self.shared.service.projections.at(principal, turn.thread(), Some(from - 1), Some(state.epoch)).await
-            {
-                Ok(left) => Some(left),
-                Err(error) => return unprojected(error),
-            }
-        } else {
-            None
+        if (logged.continued || logged.said) && !found.leaves_room() {
+            return Ok(too_large());
+        }
+        let projections = &self.shared.service.projections;
+        let at = async |seq: Option<Seq>| {
+            let Some(seq) = seq else { return Ok(None) };
+            let projected = projections.at(principal, turn.thread(), Some(seq), Some(state.epoch)).await?;
+            Ok::<_, ProjectionError>(Some(projected.conversation))
         };
-        let now = if logged.said {
-            let now = match self
-                .shared
-                .service
-                .projections
-                .at(principal, turn.thread(), Some(state.tail), Some(state.epoch))
-                .await
-            {
-                Ok(projected) => projected.conversation.clone(),
-                Err(error) => return unprojected(error),
-            };
-            Some(now)
-        } else {
-            None
+        let left = match at(logged.continued.then(|| from - 1)).await {
+            Ok(left) => left,
+            Err(error) => return unprojected(error),
         };
-        let left = left.as_ref().map(|left| &left.conversation);
-        Ok(after(turn, state, agent, rebuilt, logged, left, now))
+        let now = match at(logged.said.then_some(state.tail)).await {
+            Ok(now) => now,
+            Err(error) => return unprojected(error),
+        };
+        Ok(after(turn, state, agent, rebuilt, logged, Conversations { found: &found, left: left.as_deref(), now }))
     }
 
-    /// The input that the agent was called with; `None` if it was not kept, or cannot be read.
+    /// The input that the agent was called with, and the conversation that it found; `None` if the input was not kept, or
+    /// cannot be read.
     async fn rebuild(
         &self,
         turn: &ClaimedTurn,
         state: &TurnState,
         principal: &Principal,
         first: &[String],
-    ) -> Result<Option<Rebuilt>, StoreError> {
+    ) -> Result<Option<(Rebuilt, HeldConversation)>, ProjectionError> {
         let Some(kept) = turn.input() else { return Ok(None) };
         let at = state.run.first_seq - 1;
-        let before =
-            match self.shared.service.projections.at(principal, turn.thread(), Some(at), Some(state.epoch)).await {
-                Ok(projected) => projected.conversation.clone(),
-                Err(ProjectionError::ConversationTooLarge) => return Ok(None),
-                Err(error) => return Err(StoreError::Unavailable(error.to_string())),
-            };
+        let projections = &self.shared.service.projections;
+        let mut found = projections.at(principal, turn.thread(), Some(at), Some(state.epoch)).await?.conversation;
         let attempt = turn.turn().attempt + 1;
-        let rebuilt = input::rebuilt(kept, attempt, turn.thread(), &turn.turn().run, before, first);
+        let rebuilt =
+            found.change(|found| input::rebuilt(kept, attempt, turn.thread(), &turn.turn().run, found, first));
         Ok(rebuilt.map(|mut rebuilt| {
             rebuilt.input.thread_mark = Some(ThreadMark::of(&principal.project, turn.owner(), turn.thread()));
-            rebuilt
+            (rebuilt, found)
         }))
     }
 }
 
-/// The attempt after a lost one. `left` is the conversation that earlier attempts have left, if they were continued, and `now`
-/// the one after the lost attempt, if that has said something.
+/// Conversations of a run whose driver is gone.
+struct Conversations<'c> {
+    /// What the agent found when it was first called.
+    found: &'c Conversation,
+    /// What earlier attempts have left, if they were continued.
+    left: Option<&'c Conversation>,
+    /// What the thread has after the lost attempt, if that has said something.
+    now: Option<HeldConversation>,
+}
+
+/// The attempt after a lost one.
 fn after(
     turn: &ClaimedTurn,
     state: &TurnState,
     agent: Agent,
     rebuilt: Rebuilt,
     logged: Logged,
-    left: Option<&Conversation>,
-    now: Option<Conversation>,
+    conversations: Conversations<'_>,
 ) -> Next {
-    let Rebuilt { mut input, answers, conversation } = rebuilt;
+    let Rebuilt { mut input, answers } = rebuilt;
+    let Conversations { found, left, now } = conversations;
     let continues = agent.recovery == Recovery::Continue;
-    let before = left.unwrap_or(&conversation);
-    let kept = now.as_ref().filter(|_| continues).map(|now| now.keep(before, &logged.open, &logged.begun));
+    let before = left.unwrap_or(found);
+    let kept =
+        now.as_ref().filter(|_| continues).map(|now| now.process(|now| now.keep(before, &logged.open, &logged.begun)));
     let futile = turn.futile(kept.as_ref().is_some_and(|kept| !kept.ids.is_empty()));
     if turn.is_exhausted(futile) {
         let message = "The servers that ran the agent were lost again and again.";
@@ -250,7 +255,7 @@ fn after(
         None => (Cow::Borrowed(before), Vec::new(), if continues { logged.begun } else { Vec::new() }),
     };
     let given = (continues || logged.continued).then(|| {
-        input::continue_with(&mut input, &conversation, &left);
+        input::continue_with(&mut input, found, &left);
         input::evidence_of(&input)
     });
     let number = turn.turn().attempt + 1;
@@ -260,7 +265,8 @@ fn after(
         superseded: (turn.turn().attempt_seq, state.tail),
         continued: given.as_ref().map(|given| Continued { kept: &ids, unverified: &unverified, given }),
     };
-    let events = match now.map(|now| superseding(next, &logged.open, now, &left)).transpose() {
+    let superseding = |now: &mut Conversation| superseding(next, &logged.open, now, &left);
+    let events = match now.map(|mut now| now.change(superseding)).transpose() {
         Ok(events) => events,
         Err(_) => return too_large(),
     };
@@ -279,6 +285,6 @@ fn unprojected(error: ProjectionError) -> Result<Next, StoreError> {
 }
 
 fn too_large() -> Next {
-    let text = "The half answer cannot be taken back: the conversation is too large.";
+    let text = "The server that ran the agent was lost, and the conversation is too large to go on or to take the half answer back.";
     Next::End("recovery-too-large", text.to_owned())
 }

@@ -3,7 +3,7 @@
 use threadline_core::{
     Epoch, Principal, RunId, Scope, ThreadId,
     agent::{Agent, AgentKind, Approvals},
-    limits::{INPUT_COPIES, LONG_INPUT_BYTES, MAX_CLIENT_CONTEXT_BYTES, MAX_PAGE},
+    limits::{MAX_CLIENT_CONTEXT_BYTES, MAX_PAGE},
     projection::{conversation::Conversation, superseding::BegunSubagents},
 };
 use threadline_engine::{
@@ -14,6 +14,7 @@ use tokio::sync::OwnedSemaphorePermit;
 use super::{
     AgentError, Agents, ClientInput, RUN_LIMIT,
     approval::{self, ApprovalError},
+    client_input::room_for,
     input::{self, Ignored, Rules},
     source::{AgentCall, RunInput, ThreadMark, Trust},
     work::Work,
@@ -66,11 +67,10 @@ impl Agents {
         if answers && principal.is_untrusted() {
             self.check_askers(principal, thread).await?;
         }
-        // Held until the run has begun: its driver keeps only the request to the agent.
-        let bytes = request.input.bytes();
-        let bytes = if bytes < LONG_INPUT_BYTES { 0 } else { bytes * INPUT_COPIES };
-        let room = self.shared.service.projections.room(principal, bytes).await;
-        let _room = room.map_err(ProjectionError::from)?;
+        if request.input.room.is_none() {
+            let room = room_for(&self.shared.service.projections, principal, request.input.bytes()).await;
+            request.input.room = Some(room.map_err(ProjectionError::from)?);
+        }
         let id = request.id.take().unwrap_or_else(RunId::generate);
         let mut pending = Pending { answers, call: AgentCall::first(), place: None };
         for _ in 0..START_TRIES {
@@ -107,7 +107,7 @@ impl Agents {
             before => Some(before?),
         };
         let nothing = Conversation::default();
-        let conversation = before.as_ref().map_or(&nothing, |before| &before.conversation);
+        let conversation = before.as_ref().map_or(&nothing, |before| &*before.conversation);
         let prepare = || -> Result<_, AgentError> {
             let prepared = input::prepare(&request.input, Rules::of(agent, Trust::of(principal)), conversation)?;
             let (input, given) = prepared.complete(thread, id, conversation);
@@ -116,7 +116,8 @@ impl Agents {
             let first = prepared.first_events(thread, id, conversation, &given.evidence(agent, &input))?;
             Ok((prepared, input, kept, first))
         };
-        let bytes = request.input.bytes();
+        // The input of the agent has the history, too.
+        let bytes = request.input.bytes() + before.as_ref().map_or(0, |before| before.conversation.bytes());
         let (prepared, mut input, kept, first) = self.process(principal, bytes, prepare).await??;
         if let Err(breach) = prepared.answered.check(conversation)
             && !exists().await

@@ -24,7 +24,7 @@ use threadline_engine::{
 use threadline_http::{
     cursor::EventId,
     envelope,
-    extract::{Caller, InAgent, parse_json},
+    extract::{Caller, InAgent},
     negotiation::Representation,
     observe,
     problem::{Problem, ProblemDocument, ProblemType},
@@ -86,7 +86,8 @@ pub async fn run(
         return Err(Problem::new(ProblemType::UnsupportedMediaType, "send a RunAgentInput as application/json"));
     }
     let bytes = state.http.body(request, MAX_BATCH_BYTES).await?;
-    let mut input: ClientInput = parse_json(&bytes)?;
+    let (mut input, room): (ClientInput, _) = state.parse_input(&principal, &bytes).await?;
+    input.room = Some(room);
     drop(bytes);
     let (agent, _) = state.agents.get(&principal, &agent).await?;
     let place = state.http.quota.open(&principal)?;

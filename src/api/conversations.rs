@@ -16,7 +16,7 @@ use threadline_core::{
     limits::{MAX_CONDITION_TAGS, MAX_DOCUMENT_BYTES, MAX_METADATA_BYTES, MAX_REQUEST_BYTES},
     projection::conversation::Draft,
 };
-use threadline_engine::{Condition, Outcome, Save, Saved, ServiceError, ThreadAt};
+use threadline_engine::{Condition, Outcome, Projected, Save, Saved, ServiceError, ThreadAt};
 use threadline_http::{
     etag::etag,
     extract::{Caller, InThread, Params, parse_json},
@@ -133,16 +133,18 @@ pub async fn read(
         }
     }
     let make = || async {
-        let projected = state.service.projections.at(&caller.0, &name, params.at, epoch).await?;
-        let version = Version { epoch: projected.epoch, seq: projected.seq };
-        let mut document = Vec::new();
-        let quoted = quoted(name.as_str());
-        // Writing to a vector cannot fail.
-        let _ = write!(document, "{{\"name\":{quoted},\"epoch\":\"{}\",\"seq\":{}", version.epoch, version.seq);
-        document.extend_from_slice(b",\"messages\":");
-        document.extend_from_slice(&projected.conversation.messages_json());
-        document.push(b'}');
-        Ok((document, version))
+        let document = |projected: &Projected| {
+            let version = Version { epoch: projected.epoch, seq: projected.seq };
+            let mut document = Vec::new();
+            let quoted = quoted(name.as_str());
+            // Writing to a vector cannot fail.
+            let _ = write!(document, "{{\"name\":{quoted},\"epoch\":\"{}\",\"seq\":{}", version.epoch, version.seq);
+            document.extend_from_slice(b",\"messages\":");
+            document.extend_from_slice(&projected.conversation.messages_json());
+            document.push(b'}');
+            (document, version)
+        };
+        Ok(state.service.projections.read(&caller.0, &name, params.at, epoch, document).await?)
     };
     let (document, version) = state.http.responses.chunk(&caller.0, make).await?;
     let response = ([(header::CONTENT_TYPE, "application/json")], document).into_response();

@@ -1,10 +1,15 @@
 //! State that the handlers of all APIs share.
 
-use threadline_engine::Service;
-use threadline_http::{HttpState, auth::Auth};
+use serde::de::DeserializeOwned;
+use threadline_core::Principal;
+use threadline_engine::{Service, limits::BudgetPermit};
+use threadline_http::{HttpState, auth::Auth, extract::parse_json, problem::Problem};
 use tokio::runtime::Handle;
 
-use crate::{agents::Agents, api::copilotkit::node::Node};
+use crate::{
+    agents::{Agents, client_input::room_for},
+    api::copilotkit::node::Node,
+};
 
 /// State of all handlers.
 #[derive(Clone)]
@@ -26,6 +31,16 @@ impl AsRef<HttpState> for ApiState {
 }
 
 impl ApiState {
+    /// Parses a body that has an input of an agent, in its turn, with memory for the input and for what is built from it.
+    pub async fn parse_input<T>(&self, principal: &Principal, body: &[u8]) -> Result<(T, BudgetPermit), Problem>
+    where
+        T: DeserializeOwned + Default,
+    {
+        let room = room_for(&self.service.projections, principal, body.len()).await?;
+        let parsed = self.service.queue.process(principal, body.len(), || parse_json(body)).await??;
+        Ok((parsed, room))
+    }
+
     /// State with the default heartbeat and close timeout. Must be called inside the runtime of the service.
     pub fn new(service: Service, agents: Agents, auth: Auth) -> Self {
         Self {
@@ -35,5 +50,61 @@ impl ApiState {
             copilotkit: Node::default(),
             runtime: Handle::current(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use threadline_core::{
+        Clock, Limits, Principal, ProjectId, Timestamp, UserId,
+        limits::{BODY_ROOM_WAIT, INPUT_COPIES, LONG_INPUT_BYTES},
+    };
+    use threadline_engine::{Ports, limits::MemoryKind};
+    use threadline_http::{
+        egress::{EgressClient, EgressPolicy},
+        problem::ProblemType,
+    };
+    use threadline_store::memory::MemoryStore;
+    use tokio::time::Instant;
+
+    use super::*;
+    use crate::agents::ClientInput;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_large_input_is_parsed_once_it_has_memory_and_others_parse_meanwhile() {
+        let clock = Clock::manual(Timestamp(0));
+        let store = Arc::new(MemoryStore::new(clock.clone()));
+        let limits = Limits { memory: 24 * LONG_INPUT_BYTES, ..Limits::default() };
+        let service = Service::start(Ports { limits, ..Ports::alone(store.clone(), clock) });
+        let outbound = EgressClient::new(EgressPolicy::Anywhere);
+        let auth = Auth::new(None, store, outbound, &service);
+        let state = ApiState::new(service.clone(), Agents::new(service, Vec::new()).expect("agents"), auth);
+        let client = |project: &str| {
+            let project = ProjectId::new(project).expect("an id");
+            Principal::user(project, UserId::new("ann").expect("an id"))
+        };
+        let (hog, victim) = (client("p"), client("q"));
+        let input = |bytes: usize| format!("{{\"state\":\"{}\"}}", "x".repeat(bytes));
+        let large = input(2 * LONG_INPUT_BYTES);
+        let parse = async |who: &Principal, text: &str| {
+            let parsed = state.parse_input::<ClientInput>(who, text.as_bytes()).await;
+            parsed.map(|(_, room)| room).map_err(|problem| problem.kind)
+        };
+        let taken = || state.service.memory.held()[MemoryKind::Fold as usize].1;
+        let held = parse(&hog, &large).await.expect("parsed");
+        assert_eq!((held.bytes(), taken()), (large.len() * INPUT_COPIES, large.len() * INPUT_COPIES));
+        let begun = Instant::now();
+        assert_eq!(parse(&hog, &large).await.err(), Some(ProblemType::Busy));
+        assert_eq!(begun.elapsed(), BODY_ROOM_WAIT);
+        // A small input takes none, and another project's client has its share.
+        let begun = Instant::now();
+        assert_eq!(parse(&hog, &input(LONG_INPUT_BYTES / 2)).await.expect("parsed").bytes(), 0);
+        assert!(parse(&victim, &input(LONG_INPUT_BYTES / 2)).await.is_ok());
+        assert_eq!(begun.elapsed().as_secs(), 0);
+        drop(held);
+        assert!(parse(&hog, &large).await.is_ok());
+        assert_eq!(taken(), 0);
     }
 }

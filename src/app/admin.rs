@@ -9,7 +9,7 @@ use std::{
 
 use axum::Router;
 use threadline_core::limits::{ADMIN_CONNECTIONS, WAITING_DRAIN};
-use threadline_http::listener::{self, ConnectionBounds, Serving, Timeouts};
+use threadline_http::listener::{self, ConnectionBounds, Listener, Serving, Timeouts};
 use tokio::{
     net::TcpListener,
     runtime::{self, Handle},
@@ -41,7 +41,12 @@ impl AdminListener {
         let (main, (routes, later), ending) = (Handle::current(), watch::channel(None), CancellationToken::new());
         let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
         let ended = ending.clone();
-        let serve = move || match runtime.block_on(serve(listener, main, later, ended, timeouts)) {
+        let serve = async move {
+            let listener = TcpListener::from_std(listener)?;
+            answer(&listener, main, later, ended, timeouts).await;
+            Ok::<_, io::Error>(())
+        };
+        let serve = move || match runtime.block_on(serve) {
             Ok(()) => {}
             Err(error) => tracing::error!(%error, "the admin listener cannot serve"),
         };
@@ -69,15 +74,15 @@ impl AdminListener {
     }
 }
 
-/// Answers that the server is starting until there are routes, then with these.
-async fn serve(
-    listener: net::TcpListener,
+/// Answers that the server is starting until there are routes, then with these. Clients on other machines leave places to
+/// this one, from where an operator asks.
+async fn answer(
+    listener: &(impl Listener + Sync),
     main: Handle,
     mut routes: watch::Receiver<Option<Router>>,
     ending: CancellationToken,
     timeouts: Timeouts,
-) -> io::Result<()> {
-    let listener = TcpListener::from_std(listener)?;
+) {
     let serving = |router, draining| Serving {
         router,
         connections: TaskTracker::new(),
@@ -87,7 +92,7 @@ async fn serve(
         metrics: None,
     };
     let opened = ending.child_token();
-    let starting = listener::serve(&listener, serving(waiting::router(main), opened.clone()));
+    let starting = listener::serve(listener, serving(waiting::router(main), opened.clone()));
     let opening = async {
         // An error means that the server did not start.
         let router = routes.wait_for(Option::is_some).await.ok().and_then(|router| router.clone());
@@ -97,5 +102,77 @@ async fn serve(
     if let (Some(router), ()) = tokio::join!(opening, starting) {
         listener::serve(listener, serving(router, ending)).await;
     }
-    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{IpAddr, Ipv4Addr};
+
+    use tokio::{
+        io::{AsyncReadExt, AsyncWriteExt},
+        net::{TcpSocket, TcpStream},
+    };
+
+    use super::*;
+
+    /// A port for which each address 127.0.0.N of this machine is the machine 192.0.2.N, apart from 127.0.0.1.
+    struct Foreign(TcpListener);
+
+    impl Listener for Foreign {
+        type Stream = TcpStream;
+
+        async fn accept(&self) -> io::Result<TcpStream> {
+            Listener::accept(&self.0).await
+        }
+
+        fn peer(stream: &TcpStream) -> Option<IpAddr> {
+            let IpAddr::V4(address) = stream.peer_addr().ok()?.ip() else { return None };
+            let [.., machine] = address.octets();
+            Some(if machine == 1 { address } else { Ipv4Addr::new(192, 0, 2, machine) }.into())
+        }
+
+        fn local_addr(&self) -> io::Result<SocketAddr> {
+            self.0.local_addr()
+        }
+    }
+
+    /// A connection of a machine.
+    async fn from(machine: u8, address: SocketAddr) -> TcpStream {
+        let socket = TcpSocket::new_v4().expect("a socket");
+        socket.bind(SocketAddr::from(([127, 0, 0, machine], 0))).expect("an address of this machine");
+        socket.connect(address).await.expect("a connection")
+    }
+
+    #[tokio::test]
+    async fn other_machines_leave_places_of_the_admin_listener_to_this_one() {
+        let listener = Foreign(TcpListener::bind("127.0.0.1:0").await.expect("a port"));
+        let address = listener.local_addr().expect("an address");
+        let ending = CancellationToken::new();
+        let (routes, later) = watch::channel(None);
+        let serving = answer(&listener, Handle::current(), later, ending.clone(), Timeouts::default());
+        let test = async {
+            let mut flood = Vec::new();
+            for machine in 2..2 + ADMIN_CONNECTIONS as u8 {
+                let mut stranger = from(machine, address).await;
+                stranger.write_all(b"GET /livez HTTP/1.1\r\nHost").await.expect("sent");
+                flood.push(stranger);
+            }
+            let mut answer = String::new();
+            let mut operator = from(1, address).await;
+            operator.write_all(b"GET /livez HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").await.expect("sent");
+            operator.read_to_string(&mut answer).await.expect("an answer");
+            assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+            // Strangers have half of the places: those that have waited longest for a head were closed.
+            for stranger in &mut flood[..ADMIN_CONNECTIONS / 2] {
+                assert_eq!(stranger.read(&mut [0]).await.expect("closed"), 0);
+            }
+            drop(flood);
+            ending.cancel();
+        };
+        tokio::join!(serving, async {
+            test.await;
+            // Without routes the server has not started.
+            drop(routes);
+        });
+    }
 }

@@ -180,10 +180,12 @@ impl Shared {
         let Some(beginning) = self.service.projections.beginning(notice, NAMING_LOG_BYTES).await? else {
             return Ok(());
         };
-        let Some(opening) = Opening::of(&beginning) else { return Ok(()) };
+        let read = beginning.process(|beginning| Some((Opening::of(beginning)?, first_words(beginning))));
+        drop(beginning);
+        let Some((opening, first_words)) = read else { return Ok(()) };
         let counts = &self.service.metrics().names;
         let mut seen = source;
-        if is_open && let Some(words) = first_words(&beginning).filter(|words| *words != name) {
+        if is_open && let Some(words) = first_words.filter(|words| *words != name) {
             if self.service.threads.name(notice, &words, NameSource::Auto, seen).await? {
                 counts.auto.inc();
                 seen = Some(NameSource::Auto);

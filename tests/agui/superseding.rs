@@ -86,7 +86,7 @@ impl Case {
             Way::Continue => (kept.conversation, Some(continued)),
         };
         let next = NextAttempt { number: 2, reason: "node-lost", superseded: (from, to), continued };
-        let events = superseding(next, &open, now, &left).expect("small");
+        let events = superseding(next, &open, &mut now, &left).expect("small");
         let between = std::str::from_utf8(events.body()).expect("UTF-8").lines().map(str::to_owned).collect();
         let mut case = Self { what, way, left, opened, first, between, second: Vec::new() };
         let second = second(&case);

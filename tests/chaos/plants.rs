@@ -67,6 +67,8 @@ pub const PLANTS: &[Plant] = &[
     plant("cutoff-unread", &[Kind::KillNode], |size| size),
     plant("queue-first-come", &[Kind::KillNode], |size| size),
     plant("fold-unsliced", &[Kind::KillNode], |size| size),
+    plant("long-step-in-every-slot", &[Kind::KillNode], |size| size),
+    plant("tree-unbounded", &[Kind::KillNode], |size| size),
     plant("ping-free", &[Kind::KillNode], |size| size),
     plant("frame-uncounted", &[Kind::KillNode], |size| size),
     plant("charge-by-count", &[Kind::KillNode], |size| size),

@@ -10,7 +10,7 @@ use memchr::memchr2;
 
 pub use self::{
     items::{AtMost, has_more_items},
-    tree::{event_weight, is_too_dense, memory, memory_of_members, weight},
+    tree::{close_weight, event_weight, is_too_dense, memory, memory_of_members, weight},
 };
 
 /// Word of eight equal bytes.

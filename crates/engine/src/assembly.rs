@@ -27,7 +27,7 @@ use crate::{
     lineage,
     metrics::Metrics,
     nodes,
-    read::{events, feed, followers, projections, recheck},
+    read::{events, feed, folding::Folder, followers, recheck},
     removals::Removals,
     runs::{self, close, heartbeats, lock_guard, reaper, turns},
     subscription::Hub,
@@ -92,7 +92,8 @@ impl Service {
             commits: commits.clone(),
         });
         let closer = close::Closer { store: store.clone(), metrics: metrics.clone(), listeners: listeners.clone() };
-        let folder = projections::Folder { store: store.clone(), metrics: metrics.clone() };
+        let folder =
+            Folder { store: store.clone(), metrics: metrics.clone(), memory: memory.clone(), quota: quota.clone() };
         let census = Arc::new(followers::FollowerDirectory::new(node, hub.clone(), bus.clone()));
         let recheck = recheck::Recheck { store: store.clone(), hub: hub.clone() };
         let wakeups = Arc::new(wakeups::Wakeups {
@@ -243,13 +244,7 @@ impl Service {
                 lease: timing.ttl.clamp(MIN_LEASE, MAX_LEASE),
             }),
         };
-        let projections = Projections {
-            directory: directory.clone(),
-            folder,
-            queue: queue.clone(),
-            memory: memory.clone(),
-            quota: quota.clone(),
-        };
+        let projections = Projections { directory: directory.clone(), folder, queue: queue.clone() };
         let conversations = Conversations {
             clock: clock.clone(),
             threads: threads.clone(),

@@ -74,6 +74,7 @@ pub use crate::{
         events::{Backwards, Events, EventsPage, PageRequest},
         feed::{Feed, FeedSlice},
         followers::{Followers, NodeFollowers},
+        held::HeldConversation,
         projections::{Projected, Projections},
     },
     records::{ListCursor, Page, RunNotice, ThreadAt},

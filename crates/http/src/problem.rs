@@ -109,7 +109,7 @@ problem_types! {
     /// The thread that an earlier request with the same Idempotency-Key created was deleted.
     ThreadDeleted = "thread-deleted", GONE, "Thread deleted", false,
         "Send another Idempotency-Key to create another thread.";
-    /// The messages and the state are too large to be computed from the events.
+    /// The messages and the state are too large to be computed from the events, or larger than the share of the server's memory that the client may have.
     ConversationTooLarge = "conversation-too-large", UNPROCESSABLE_ENTITY, "Conversation too large", false,
         "Read the events of the thread instead, or its messages at an earlier seq (`at`), and continue in a new thread.";
     /// The saved list omits stored messages, or has others in their place.

@@ -46,8 +46,6 @@ pub struct Rebuilt {
     pub input: RunInput,
     /// True if the input answers an interrupt.
     pub answers: bool,
-    /// The conversation as the agent found it: with the run's first messages, and nothing that the agent has said.
-    pub conversation: Conversation,
 }
 
 /// Text that keeps an input. `from_log` is true if the log gives its messages; `answers`, if it answers an interrupt.
@@ -67,14 +65,15 @@ pub fn keep(input: &RunInput, call: &AgentCall, from_log: bool, answers: bool) -
     serde_json::to_string(&kept).unwrap_or_default()
 }
 
-/// Builds an input again from the conversation before its run and the first events of the run. `None` if what was kept, or the
+/// Builds an input again from the conversation before its run and the first events of the run, which it takes in: it is then the
+/// conversation as the agent found it, and has nothing that the agent has said. `None` if what was kept, or the
 /// evidence, cannot be read.
 pub fn rebuilt(
     kept: &str,
     attempt: u64,
     thread: &ThreadId,
     run: &RunId,
-    mut before: Conversation,
+    before: &mut Conversation,
     events: &[String],
 ) -> Option<Rebuilt> {
     let kept: Kept = serde_json::from_str(kept).ok()?;
@@ -86,7 +85,7 @@ pub fn rebuilt(
         .unwrap_or_default();
     let messages = match (&evidence.messages.log, kept.messages) {
         (_, Some(messages)) => messages,
-        (Some(source), None) => rebuild(source, &new, &before),
+        (Some(source), None) => rebuild(source, &new, before),
         (None, None) => return None,
     };
     let (state, first) = match evidence.state {
@@ -114,5 +113,5 @@ pub fn rebuilt(
         call: Some(AgentCall { key: kept.key, attempt }),
         continuation: None,
     };
-    Some(Rebuilt { input, answers: kept.answers, conversation: before })
+    Some(Rebuilt { input, answers: kept.answers })
 }

@@ -46,16 +46,6 @@ pub struct MessagesParams {
     before: Option<String>,
 }
 
-async fn projected(
-    state: &ApiState,
-    caller: &Caller,
-    thread: &ThreadId,
-    at: Option<u64>,
-    epoch: Option<&str>,
-) -> Result<Projected, Problem> {
-    Ok(state.service.projections.at(&caller.0, thread, at, epoch.map(Epoch::named)).await?)
-}
-
 fn begin(thread: &ThreadId, projected: &Projected) -> Vec<u8> {
     let mut out = Vec::new();
     let thread = quoted(thread.as_str());
@@ -90,16 +80,15 @@ pub async fn messages(
     InThread(thread): InThread,
     Params(params): Params<MessagesParams>,
 ) -> Result<Response, Problem> {
-    state.http.responses.json(&caller.0, || messages_document(&state, &caller, &thread, &params)).await
+    let make = async || {
+        let (at, epoch) = (params.at, params.epoch.as_deref().map(Epoch::named));
+        let document = |projected: &Projected| messages_document(projected, &thread, &params);
+        state.service.projections.read(&caller.0, &thread, at, epoch, document).await?
+    };
+    state.http.responses.json(&caller.0, make).await
 }
 
-async fn messages_document(
-    state: &ApiState,
-    caller: &Caller,
-    thread: &ThreadId,
-    params: &MessagesParams,
-) -> Result<Vec<u8>, Problem> {
-    let projected = projected(state, caller, thread, params.at, params.epoch.as_deref()).await?;
+fn messages_document(projected: &Projected, thread: &ThreadId, params: &MessagesParams) -> Result<Vec<u8>, Problem> {
     let conversation = &projected.conversation;
     let end = match &params.before {
         None => conversation.messages().len(),
@@ -109,7 +98,7 @@ async fn messages_document(
             .ok_or_else(|| Problem::invalid("before is not the ID of a message"))?,
     };
     let (start, messages) = newest(conversation, end, params.limit.unwrap_or(end));
-    let mut out = begin(thread, &projected);
+    let mut out = begin(thread, projected);
     out.extend_from_slice(b",\"messages\":[");
     out.extend_from_slice(&messages);
     let _ = write!(out, "],\"hasMore\":{},\"interrupts\":", start > 0);
@@ -160,20 +149,19 @@ pub async fn state(
     InThread(thread): InThread,
     Params(params): Params<StateParams>,
 ) -> Result<Response, Problem> {
-    state.http.responses.json(&caller.0, || state_document(&state, &caller, &thread, &params)).await
+    let make = async || {
+        let (at, epoch) = (params.at, params.epoch.as_deref().map(Epoch::named));
+        let document = |projected: &Projected| state_document(projected, &thread);
+        Ok(state.service.projections.read(&caller.0, &thread, at, epoch, document).await?)
+    };
+    state.http.responses.json(&caller.0, make).await
 }
 
-async fn state_document(
-    state: &ApiState,
-    caller: &Caller,
-    thread: &ThreadId,
-    params: &StateParams,
-) -> Result<Vec<u8>, Problem> {
-    let projected = projected(state, caller, thread, params.at, params.epoch.as_deref()).await?;
-    let mut out = begin(thread, &projected);
+fn state_document(projected: &Projected, thread: &ThreadId) -> Vec<u8> {
+    let mut out = begin(thread, projected);
     out.extend_from_slice(b",\"state\":");
     out.extend_from_slice(&projected.conversation.state_json());
     let (deltas, numbers) = (projected.conversation.skipped_deltas(), projected.conversation.skipped_numbers());
     let _ = write!(out, ",\"skippedDeltas\":{deltas},\"skippedNumbers\":{numbers}}}");
-    Ok(out)
+    out
 }

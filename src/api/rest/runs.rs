@@ -18,7 +18,7 @@ use threadline_http::{
     auth::AuthError,
     body::{self, Whole},
     cursor::{CursorKind, read_beside, write_beside},
-    extract::{Caller, InRun, InThread, Json, Params, lease_seconds, parse_json},
+    extract::{Caller, InRun, InThread, Json, Params, lease_seconds},
     idempotency::IdempotencyKey,
     negotiation::{Representation, StreamFormat},
     precondition::Precondition,
@@ -131,7 +131,10 @@ pub async fn start(
     if Representation::of(request.headers())? == Representation::Json {
         let form = StreamFormat::accepted(request.headers())?;
         let bytes = state.http.body(request, MAX_BATCH_BYTES).await?;
-        let mut start: StartBody = parse_json(&bytes)?;
+        let (mut start, room): (StartBody, _) = state.parse_input(&principal, &bytes).await?;
+        if let Some(input) = &mut start.input {
+            input.room = Some(room);
+        }
         let named = start.run_id.take().or(params.run_id.take());
         let in_input = start.input.as_ref().is_some_and(|input| input.run_id.is_some());
         start.run_id = if in_input { named } else { named.or(derived) };

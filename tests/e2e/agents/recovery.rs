@@ -180,6 +180,30 @@ async fn a_run_whose_agent_was_removed_ends_with_the_reason() {
 }
 
 #[tokio::test]
+async fn a_run_whose_thread_is_too_large_to_read_ends_with_the_reason() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let server = Server::in_directory(directory.path(), Options::new(Backend::Sqlite)).await;
+    let dev = server.client();
+    dev.thread("t").await;
+    let state = json!({ "type": "STATE_SNAPSHOT", "snapshot": vec![0; 300_000] });
+    dev.put("/v1/threads/t/runs/before", json!([state])).await.ok(201);
+    let agent = agent(&dev).await;
+    dev.post("/v1/threads/t/runs", ask("r", json!([user("u", "hi")]))).await.ok(201);
+    let mut call = agent.call().await;
+    server.stop().await;
+    call.hung_up().await;
+    // A server with less memory than the tree takes.
+    let mut options = Options::new(Backend::Sqlite);
+    options.limits.memory = 8 * 1_024 * 1_024;
+    let server = Server::in_directory(directory.path(), options).await;
+    let dev = server.client();
+    dev.get("/v1/threads/t/state").await.problem(422, "conversation-too-large");
+    assert_eq!(ended(&dev, "r").await["errorCode"], "recovery-too-large");
+    assert_eq!(agent.requests(), 1);
+    server.stop().await;
+}
+
+#[tokio::test]
 async fn a_question_whose_start_was_committed_without_an_answer_is_asked() {
     let options = Options::memory().with_glass();
     let server = Server::start(options).await;

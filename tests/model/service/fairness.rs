@@ -178,8 +178,8 @@ fn without_memory_a_fold_waits_beside_the_queue_and_others_fold() {
     run_seed(1, async {
         let clock = Clock::manual(Timestamp(0));
         let store = Arc::new(MemoryStore::new(clock.clone())) as DynStore;
-        // A client may have half of it: one conversation of three slices, and not two.
-        let limits = Limits { memory: 8 * WORK_SLICE_BYTES, ..Limits::default() };
+        // A client may have half of it: one conversation of three slices (a text that grows has room for four), and not two.
+        let limits = Limits { memory: 12 * WORK_SLICE_BYTES, ..Limits::default() };
         let service = Service::start(Ports { limits, ..Ports::alone(store, clock) });
         let (hog, victim) = (principal(0, Some(1)), principal(1, Some(1)));
         fill(&service, &hog, 3, MESSAGE).await;
@@ -249,6 +249,118 @@ fn a_state_of_many_small_values_takes_the_memory_of_its_tree() {
         assert_eq!(refused.limit, Limit::Memory);
         drop(held);
         drop(service.projections.room(&hog, MAX_TREE_BYTES).await.expect("memory"));
+        assert_eq!(service.memory.free(), service.memory.size());
+    });
+}
+
+/// A service whose memory is so many slices, and a hog and a victim with a thread each.
+async fn with_memory(slices: usize) -> (Service, Arc<Through<Written>>, [Principal; 2]) {
+    let clock = Clock::manual(Timestamp(0));
+    let store = Arc::new(Through::new(Arc::new(MemoryStore::new(clock.clone())), Written::default()));
+    let limits = Limits { memory: slices * WORK_SLICE_BYTES, ..Limits::default() };
+    let service = Service::start(Ports { limits, ..Ports::alone(store.clone() as DynStore, clock) });
+    let clients = [principal(0, Some(1)), principal(1, Some(1))];
+    for client in &clients {
+        fill(&service, client, 0, OTHER).await;
+    }
+    (service, store, clients)
+}
+
+/// A store whose snapshots are counted.
+#[derive(Default)]
+struct Written {
+    snapshots: watch::Sender<usize>,
+}
+
+impl Pass for Written {
+    async fn pass<T: Send>(&self, call: Call<'_>, work: impl Future<Output = StoreResult<T>> + Send) -> StoreResult<T> {
+        let name = call.name;
+        let done = work.await;
+        if name == "put_snapshot" {
+            self.snapshots.send_modify(|snapshots| *snapshots += 1);
+        }
+        done
+    }
+}
+
+/// Appends one event to the client's run `r`.
+async fn append(service: &Service, client: &Principal, event: &str) -> Seq {
+    service.runs.append(client, &thread_id("u1"), &run_id("r"), None, events(&[event])).await.expect("appended");
+    service.threads.get(client, &thread_id("u1")).await.expect("a thread").tail
+}
+
+/// What comes within a minute.
+async fn soon<T>(what: impl Future<Output = T>) -> T {
+    timeout(Duration::from_secs(60), what).await.expect("within a minute")
+}
+
+/// A state of so many numbers.
+fn numbers(count: usize) -> String {
+    format!(r#"{{"type":"STATE_SNAPSHOT","snapshot":[{}]}}"#, vec!["0"; count].join(","))
+}
+
+#[test]
+fn a_tree_larger_than_its_readers_share_is_refused_at_once() {
+    run_seed(1, async {
+        // A client may have 16 MiB, and of one conversation 12 MiB.
+        let (service, store, [hog, victim]) = with_memory(32).await;
+        let most = 12 * WORK_SLICE_BYTES;
+        let tree = |numbers: usize| numbers.next_power_of_two() * size_of::<Value>();
+        let (small, large) = (120_000, 150_000);
+        assert!(tree(small) < most && tree(large) > most);
+        // The estimate of the small state is beyond the share, and its tree is not.
+        append(&service, &victim, &numbers(small)).await;
+        let small = folded(&service, &victim).await.expect("folded");
+        assert!((tree(120_000)..most).contains(&small.conversation.bytes()), "{}", small.conversation.bytes());
+        drop(small);
+        let tail = append(&service, &hog, &numbers(large)).await;
+        let at = async |at| service.projections.at(&hog, &thread_id("u1"), Some(at), None).await;
+        for is_snapshot in [false, true] {
+            if is_snapshot {
+                // The keys of the project may have more, so there is a snapshot that the client must not have.
+                service.runs.finish(&hog, &thread_id("u1"), &run_id("r"), 0).await.expect("finished");
+                soon(store.pass.snapshots.subscribe().wait_for(|snapshots| *snapshots == 1)).await.expect("written");
+            }
+            let begun = Instant::now();
+            let refused = at(tail + u64::from(is_snapshot)).await.expect_err("too large");
+            assert!(matches!(refused, ProjectionError::ConversationTooLarge), "{refused:?}");
+            drop(at(tail - 1).await.expect("what was before"));
+            assert_eq!((begun.elapsed(), service.memory.free()), (Duration::ZERO, service.memory.size()));
+        }
+    });
+}
+
+#[test]
+fn what_a_node_reads_for_a_project_takes_its_memory_and_delays_no_other_project() {
+    run_seed(1, async {
+        let (service, store, [hog, victim]) = with_memory(64).await;
+        let mut notices = service.run_notices(16).expect("nobody else names threads");
+        let keys = principal(0, None);
+        let mut held = Vec::new();
+        while let Ok(room) = service.projections.room(&keys, WORK_SLICE_BYTES).await {
+            held.push(room);
+        }
+        let mut snapshots = store.pass.snapshots.subscribe();
+        let mut of = Vec::new();
+        for client in [&hog, &victim] {
+            append(&service, client, &numbers(40_000)).await;
+            service.runs.finish(client, &thread_id("u1"), &run_id("r"), 0).await.expect("finished");
+            of.push(soon(notices.recv()).await.expect("a notice"));
+        }
+        // The snapshot of the first thread would have been written before the one of the second.
+        assert_eq!(*soon(snapshots.wait_for(|snapshots| *snapshots > 0)).await.expect("written"), 1);
+        let begun = Instant::now();
+        let refused = service.projections.beginning(&of[0], WORK_SLICE_BYTES).await.expect_err("no memory");
+        assert!(matches!(&refused, ProjectionError::Limited(limited) if limited.limit == Limit::Memory), "{refused:?}");
+        let beginning = service.projections.beginning(&of[1], WORK_SLICE_BYTES).await.expect("read").expect("there");
+        assert!(beginning.bytes() > 40_000 * size_of::<Value>(), "{}", beginning.bytes());
+        assert_eq!(begun.elapsed(), Duration::ZERO);
+        drop((held, beginning));
+        drop(service.projections.beginning(&of[0], WORK_SLICE_BYTES).await.expect("read").expect("there"));
+        // The next run has the snapshot written.
+        service.runs.start(&hog, &thread_id("u1"), new_run("next")).await.expect("started");
+        service.runs.finish(&hog, &thread_id("u1"), &run_id("next"), 0).await.expect("finished");
+        soon(snapshots.wait_for(|snapshots| *snapshots == 2)).await.expect("written");
         assert_eq!(service.memory.free(), service.memory.size());
     });
 }

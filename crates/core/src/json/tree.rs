@@ -3,6 +3,7 @@
 use memchr::{memchr_iter, memchr2};
 use serde_json::{Map, Value};
 
+use super::string_end;
 use crate::limits::MAX_TREE_BYTES;
 
 /// Bytes of a value in an array, without what it points to.
@@ -33,6 +34,64 @@ pub fn weight(text: &[u8]) -> usize {
         + count(b'{') * FIRST_MEMBERS * (MEMBER + INDEX)
 }
 
+/// Memory that a JSON text takes as a tree of [`Value`]s, from above, in bytes: closer than [`weight`], and found by a walk over
+/// all tokens. `text` must be valid JSON; for any other text the result is arbitrary.
+pub fn close_weight(text: &[u8]) -> usize {
+    struct Open {
+        is_object: bool,
+        commas: usize,
+        is_empty: bool,
+    }
+    let (mut at, mut bytes, mut open) = (0, VALUE, Vec::<Open>::new());
+    while at < text.len() {
+        let byte = text[at];
+        if let Some(around) = open.last_mut()
+            && !matches!(byte, b']' | b'}' | b' ' | b'\t' | b'\r' | b'\n')
+        {
+            around.is_empty = false;
+        }
+        match byte {
+            b'"' => {
+                let end = string_end(text, at);
+                bytes += end - at + ROUNDED;
+                at = end;
+                continue;
+            }
+            b'{' | b'[' => open.push(Open { is_object: byte == b'{', commas: 0, is_empty: true }),
+            b',' => {
+                if let Some(around) = open.last_mut() {
+                    around.commas += 1;
+                }
+            }
+            b'}' | b']' => {
+                if let Some(closed) = open.pop() {
+                    let items = if closed.is_empty { 0 } else { closed.commas + 1 };
+                    bytes += if closed.is_object { room_of_members(items) } else { room_of_elements(items) };
+                }
+            }
+            _ => {}
+        }
+        at += 1;
+    }
+    bytes
+}
+
+/// Memory of an array that has grown to so many elements: vectors double.
+fn room_of_elements(count: usize) -> usize {
+    if count == 0 { 0 } else { count.next_power_of_two().max(FIRST_ELEMENTS) * VALUE }
+}
+
+/// Memory of the table of a map with so many members. The table has a power of two of places, of which seven eighths are used.
+fn room_of_members(count: usize) -> usize {
+    let room = match count {
+        0 => 0,
+        1..=FIRST_MEMBERS => FIRST_MEMBERS,
+        4..=7 => 7,
+        more => (more * 8).div_ceil(7).next_power_of_two() / 8 * 7,
+    };
+    room * (MEMBER + INDEX)
+}
+
 /// Memory that an event may take in a conversation, from above. An event without nested values brings only texts.
 pub fn event_weight(event: &[u8]) -> usize {
     let is_nested = |rest: &[u8]| memchr2(b'{', b'[', rest).is_some();
@@ -56,16 +115,8 @@ pub fn memory(value: &Value) -> usize {
 
 /// Memory that the members of an object take; see [`memory`].
 pub fn memory_of_members(members: &Map<String, Value>) -> usize {
-    if members.is_empty() {
-        return 0;
-    }
-    // The table has a power of two of places, of which seven eighths are used.
-    let room = match members.len() {
-        0..=FIRST_MEMBERS => FIRST_MEMBERS,
-        4..=7 => 7,
-        more => (more * 8).div_ceil(7).next_power_of_two() / 8 * 7,
-    };
-    room * (MEMBER + INDEX) + members.iter().map(|(name, value)| name.capacity() + memory(value)).sum::<usize>()
+    let texts = members.iter().map(|(name, value)| name.capacity() + memory(value));
+    room_of_members(members.len()) + texts.sum::<usize>()
 }
 
 #[cfg(test)]
@@ -90,6 +141,13 @@ mod tests {
             let (taken, estimate) = (VALUE + memory(&value), weight(text.as_bytes()));
             assert!(taken <= estimate, "{taken} of {estimate}: {}", &text[..text.len().min(60)]);
             assert!(estimate < 20 * taken + 2_000, "{estimate} for {taken}: {}", &text[..text.len().min(60)]);
+            // Rounded texts and quotation marks are the only difference.
+            let (close, strings) = (close_weight(text.as_bytes()), text.matches('"').count() / 2);
+            assert!(
+                close >= taken && close <= taken + strings * 24,
+                "{close} for {taken}: {}",
+                &text[..text.len().min(60)]
+            );
         }
         assert_eq!(event_weight(b"{\"a\":\"b, c: d\"}"), 15);
         assert!(event_weight(b"{\"a\":[0]}") > 500);

@@ -58,12 +58,12 @@ struct Named<'a> {
     through: Option<Seq>,
 }
 
-/// Events that supersede an attempt. `open` has the run's events so far, `now` is the conversation after them, and `kept` the
+/// Events that supersede an attempt, and that `now` takes in. `open` has the run's events so far, `now` is the conversation after them, and `kept` the
 /// conversation that they leave. Fails if a list of messages is larger than an event.
 pub fn superseding(
     next: NextAttempt<'_>,
     open: &OpenParts,
-    mut now: Conversation,
+    now: &mut Conversation,
     kept: &Conversation,
 ) -> Result<NewEvents, EventError> {
     let mut batch = BatchBuilder::default();
@@ -89,7 +89,7 @@ pub fn superseding(
         let list = String::from_utf8_lossy(&messages);
         let list = list.strip_prefix('[').and_then(|list| list.strip_suffix(']')).unwrap_or_default();
         let is_reached = |reached: &Conversation| reached.messages_json() == messages;
-        snapshots.extend(message_snapshots(&now, list, is_reached));
+        snapshots.extend(message_snapshots(now, list, is_reached));
     }
     let NextAttempt { number, reason, superseded: (from, to), continued } = next;
     let through = continued.is_some().then(|| to + (closers.len() + 1 + snapshots.len()) as Seq);
@@ -157,7 +157,7 @@ mod tests {
         OPENING.iter().chain(said).for_each(|event| open.observe(event.as_bytes()));
         let next =
             NextAttempt { number: 2, reason: "node-lost", superseded: (3, 2 + said.len() as Seq), continued: None };
-        let events = superseding(next, &open, fold(&[&OPENING, said].concat()), &fold(&OPENING))?;
+        let events = superseding(next, &open, &mut fold(&[&OPENING, said].concat()), &fold(&OPENING))?;
         let mut all = fold(&[&OPENING, said].concat());
         let lines = events.body().split(|byte| *byte == b'\n');
         let values =
@@ -204,7 +204,7 @@ mod tests {
         let kept = fold(&all).keep(&fold(&OPENING), &open, &[]);
         let continued = Continued { kept: &kept.ids, unverified: &kept.unverified, given: &json!({ "count": 2 }) };
         let next = NextAttempt { number: 2, reason: "node-lost", superseded: (3, 5), continued: Some(continued) };
-        let events = superseding(next, &open, fold(&all), &kept.conversation).expect("fits");
+        let events = superseding(next, &open, &mut fold(&all), &kept.conversation).expect("fits");
         let mut after = fold(&all);
         let lines = events.body().split(|byte| *byte == b'\n').inspect(|line| after.observe(line));
         let events: Vec<Value> = lines.map(|line| serde_json::from_slice(line).expect("JSON")).collect();
@@ -244,7 +244,7 @@ mod tests {
         let kept = [OPENING[0], &one, &other];
         let now = [kept[0], kept[1], kept[2], r#"{"type":"TEXT_MESSAGE_CHUNK","messageId":"3","delta":"x"}"#];
         let next = NextAttempt { number: 2, reason: "node-lost", superseded: (4, 4), continued: None };
-        assert!(superseding(next, &OpenParts::default(), fold(&now), &fold(&kept)).is_err());
+        assert!(superseding(next, &OpenParts::default(), &mut fold(&now), &fold(&kept)).is_err());
     }
 
     #[test]

@@ -27,8 +27,9 @@ pub enum ServiceError {
     /// Retention of the project does not wait for an approval.
     #[error("retention of the project does not wait for an approval")]
     RetentionNotHeld,
-    /// The thread's conversation is beyond [`threadline_core::limits::MAX_CONVERSATION_BYTES`].
-    #[error("the messages and the state are too large to be computed from the events")]
+    /// The thread's conversation is beyond [`threadline_core::limits::MAX_CONVERSATION_BYTES`], or takes more than its reader's share of
+    /// the memory.
+    #[error("the messages and the state are too large to be computed from the events with this server's memory")]
     ConversationTooLarge,
     /// The conversation has another version than the save requires; `None` if there is no conversation.
     #[error("the stored version does not match the condition of the request")]

@@ -1,39 +1,44 @@
 //! Writes snapshots of projections in the background, so that a read of a conversation costs only the newer events.
 
 use threadline_core::{
-    LogSlice, Seq, ThreadKey,
+    LogSlice, ProjectId, Seq, ThreadKey,
     limits::{COMMIT_QUEUE, SNAPSHOT_EVENTS, SNAPSHOT_MIN_BYTES, SNAPSHOT_SHARE},
     projection::{conversation::Conversation, spacing},
 };
 use threadline_store::{Snapshot, Unprojected};
-use tokio::sync::mpsc;
+use tokio::{sync::mpsc, time::Duration};
 
 use crate::{
     ProjectionError,
     after_commit::{AfterCommit, Commit, RowChange},
     lifecycle::Lifecycle,
-    read::projections::{Folded, Folder, aside},
+    limits::BudgetOwner,
+    read::folding::{Folded, Folder},
+    records::ThreadRef,
 };
 
 /// Queues threads whose snapshot may be due: at the end of a run, and every [`SNAPSHOT_EVENTS`] events of a long run.
 #[derive(Debug)]
 pub(crate) struct Snapshots {
-    due: mpsc::Sender<ThreadKey>,
+    due: mpsc::Sender<Due>,
 }
 
+/// Thread whose snapshot may be due, and the project whose memory it takes.
+pub(crate) type Due = (ThreadKey, ProjectId);
+
 impl Snapshots {
-    pub fn new() -> (Self, mpsc::Receiver<ThreadKey>) {
+    pub fn new() -> (Self, mpsc::Receiver<Due>) {
         let (due, receiver) = mpsc::channel(COMMIT_QUEUE);
         (Self { due }, receiver)
     }
 
     /// Handles committed events; `ended` is true at the end of a run. A snapshot is a cache: if the queue is full, it
     /// is skipped, and the next run makes it.
-    fn note(&self, key: ThreadKey, slice: &LogSlice, ended: bool) {
+    fn note(&self, thread: &ThreadRef, slice: &LogSlice, ended: bool) {
         let passed = |seq: Seq| seq / SNAPSHOT_EVENTS;
         let (first, last) = (slice.first_seq().unwrap_or(0), slice.last_seq().unwrap_or(0));
         if ended || passed(first.saturating_sub(1)) != passed(last) {
-            let _ = self.due.try_send(key);
+            let _ = self.due.try_send((thread.key, thread.project.clone()));
         }
     }
 }
@@ -41,7 +46,7 @@ impl Snapshots {
 impl AfterCommit for Snapshots {
     fn committed(&self, commit: &Commit<'_>) {
         if !commit.slice.0.is_empty() {
-            self.note(commit.thread.key, commit.slice, commit.row == RowChange::Changed);
+            self.note(commit.thread, commit.slice, commit.row == RowChange::Changed);
         }
     }
 }
@@ -53,32 +58,45 @@ fn is_due(lacking: &Unprojected) -> bool {
 }
 
 /// Loop that writes the snapshots of queued threads.
-pub(crate) async fn run(folder: Folder, lifecycle: Lifecycle, mut due: mpsc::Receiver<ThreadKey>) {
+pub(crate) async fn run(folder: Folder, lifecycle: Lifecycle, mut due: mpsc::Receiver<Due>) {
     loop {
-        let key = tokio::select! {
-            key = due.recv() => match key {
-                Some(key) => key,
+        let (key, project) = tokio::select! {
+            thread = due.recv() => match thread {
+                Some(thread) => thread,
                 None => return,
             },
             () = lifecycle.stopped() => return,
         };
-        if let Err(error) = make(&folder, key).await {
-            tracing::warn!(%error, key = key.0, "cannot write a snapshot; reading the thread is slower without it");
+        match make(&folder, key, &project).await {
+            Ok(()) => {}
+            // The next run makes it.
+            Err(ProjectionError::Limited(limited)) => {
+                tracing::debug!(%limited, key = key.0, %project, "no memory for a snapshot");
+            }
+            Err(ProjectionError::ConversationTooLarge) => {
+                tracing::debug!(key = key.0, %project, "a conversation is too large for a snapshot");
+            }
+            Err(error) => {
+                tracing::warn!(%error, key = key.0, "cannot write a snapshot; reading the thread is slower without it");
+            }
         }
     }
 }
 
-async fn make(folder: &Folder, key: ThreadKey) -> Result<(), ProjectionError> {
+/// Writes the snapshot of a thread if it is due. Memory of the project is taken and not waited for: no project delays the
+/// snapshots of the others.
+async fn make(folder: &Folder, key: ThreadKey, project: &ProjectId) -> Result<(), ProjectionError> {
     let Some(lacking) = folder.store.unprojected(key, Conversation::VERSION).await? else { return Ok(()) };
     if !is_due(&lacking) {
         return Ok(());
     }
     let seq = lacking.since + lacking.events;
-    let (mut conversation, since) = folder.snapshot(key, seq, None).await?;
-    if folder.fold(key, &mut conversation, since, seq, None).await? != Folded::Done {
+    let mut fold = folder.begin(&BudgetOwner::keys(project), None, Duration::ZERO);
+    let since = folder.snapshot(key, seq, &mut fold).await?;
+    if folder.fold(key, &mut fold, since, seq).await? != Folded::Done {
         return Ok(());
     }
-    let body = aside(move || conversation.encode()).await?.into();
+    let body = fold.encoded().await?.into();
     let seqs = folder.store.snapshot_seqs(key).await?;
     let (ours, foreign): (Vec<_>, Vec<_>) =
         seqs.into_iter().partition(|(_, version)| *version == Conversation::VERSION);

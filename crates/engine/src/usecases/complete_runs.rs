@@ -85,8 +85,11 @@ impl Conversations {
             Err(ProjectionError::Limited(limited)) => return Err(CompleteRunError::Limited(limited)),
             Err(ProjectionError::Store(error)) => return Err(error.into()),
         };
-        let used: HashSet<&str> = projected.conversation.messages().map(|message| message.id()).collect();
-        match new.iter().find(|id| used.contains(id.as_str())) {
+        let taken = projected.conversation.process(|conversation| {
+            let used: HashSet<&str> = conversation.messages().map(|message| message.id()).collect();
+            new.iter().find(|id| used.contains(id.as_str()))
+        });
+        match taken {
             Some(taken) => Err(CompleteRunError::MessageExists(taken.clone())),
             None => Ok((thread, ExpectTail::At(projected.seq))),
         }

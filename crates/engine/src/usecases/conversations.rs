@@ -21,7 +21,7 @@ use crate::{
     SaveError, StartRequest, Threads, authority,
     errors::{ActiveRun, ForbiddenError},
     limits::BudgetPermit,
-    read::projections::aside,
+    read::folding::aside,
     records::ThreadRef,
     runs::{
         start::{ExpectTail, StartAttempt},

@@ -10,7 +10,7 @@ use threadline_core::{
     limits::{MAX_EVENT_PAGE, MAX_INSPECTED_BYTES},
     projection::conversation::Conversation,
 };
-use threadline_engine::ReadError;
+use threadline_engine::{Projected, ReadError};
 use threadline_http::{
     extract::{Caller, InThread, Params},
     problem::{Problem, ProblemDocument},
@@ -76,8 +76,8 @@ pub async fn messages(
 ) -> Result<Response, Problem> {
     let (_, principal) = acting::thread(&state, principal, asked.user_id, &id).await?;
     let make = || async {
-        let projected = state.service.projections.at(&principal, &id, None, None).await?;
-        Ok(messages_document(&projected.conversation))
+        let document = |projected: &Projected| messages_document(&projected.conversation);
+        Ok(state.service.projections.read(&principal, &id, None, None, document).await?)
     };
     state.http.responses.json(&principal, make).await
 }
@@ -202,13 +202,17 @@ pub async fn state_document(state: &ApiState, principal: &Principal, id: &Thread
             return Ok(raw(json!({ "kind": "no-snapshot" }).to_string()));
         }
     }
-    let mut conversation = Conversation::default();
-    for event in after.iter().rev() {
-        conversation.observe(event);
-    }
-    let shown = String::from_utf8(conversation.state_json()).unwrap_or_default();
-    let skipped = conversation.skipped_deltas();
-    Ok(raw(format!("{{\"kind\":\"snapshot\",\"state\":{shown},\"skippedDeltas\":{skipped}}}")))
+    let (bytes, service) = (after.iter().map(Vec::len).sum(), &state.service);
+    let room = service.projections.room_for_events(principal, after.iter().map(Vec::as_slice)).await?;
+    let Some(_room) = room else { return Ok(raw(json!({ "kind": "no-snapshot" }).to_string())) };
+    let fold = || {
+        let mut conversation = Conversation::default();
+        after.iter().rev().for_each(|event| conversation.observe(event));
+        let shown = String::from_utf8(conversation.state_json()).unwrap_or_default();
+        let skipped = conversation.skipped_deltas();
+        raw(format!("{{\"kind\":\"snapshot\",\"state\":{shown},\"skippedDeltas\":{skipped}}}"))
+    };
+    Ok(service.queue.process(principal, bytes, fold).await?)
 }
 
 fn kind(event: &[u8]) -> Option<&str> {

@@ -15,9 +15,8 @@ mod suggest;
 mod threads;
 
 use axum::extract::Request;
-use threadline_core::limits::MAX_BATCH_BYTES;
+use threadline_core::{Principal, limits::MAX_BATCH_BYTES};
 use threadline_http::{
-    extract::parse_json,
     negotiation::Representation,
     problem::{Problem, ProblemType},
     routes::{Access, Routes},
@@ -46,10 +45,12 @@ pub fn routes(routes: Routes<ApiState>) -> Routes<ApiState> {
 }
 
 /// Reads a RunAgentInput from the body. Fails if the content type is not JSON.
-async fn read(state: &ApiState, request: Request) -> Result<ClientInput, Problem> {
+async fn read(state: &ApiState, principal: &Principal, request: Request) -> Result<ClientInput, Problem> {
     if Representation::of(request.headers())? != Representation::Json {
         return Err(Problem::new(ProblemType::UnsupportedMediaType, "send a RunAgentInput as application/json"));
     }
     let bytes = state.http.body(request, MAX_BATCH_BYTES).await?;
-    parse_json(&bytes)
+    let (mut input, room): (ClientInput, _) = state.parse_input(principal, &bytes).await?;
+    input.room = Some(room);
+    Ok(input)
 }

@@ -12,7 +12,7 @@ use threadline_core::{
     Principal, ReadFrom, Run, Thread, ThreadId, limits::MAX_EVENT_PAGE, projection::resuming::Resuming,
 };
 use threadline_engine::{
-    LookupError, PageRequest, ServiceError,
+    LookupError, PageRequest, Projected, ServiceError,
     subscription::{FollowMethod, Subscription},
 };
 use threadline_http::problem::Problem;
@@ -69,15 +69,19 @@ async fn attempt(
     let Some(newest) = active.or(ended) else { return Ok(None) };
     let resuming = folded(state, principal, thread, newest).await?;
     let seq = if active.is_some() { resuming.quiet() } else { newest.last_seq() };
-    let projected = service.projections.at(principal, &thread.id, Some(seq), Some(thread.epoch)).await?;
-    let conversation = projected.conversation;
-    let past = Past { thread: &thread.id, run: &ended.unwrap_or(newest).id, conversation: &conversation };
-    let mut told = Vec::new();
-    let Some(active) = active else {
-        past.whole(&mut told, &resuming);
-        return Ok(Some(Opening { told, rest: None }));
+    let tell = |projected: &Projected| {
+        let conversation = &*projected.conversation;
+        let past = Past { thread: &thread.id, run: &ended.unwrap_or(newest).id, conversation };
+        let mut told = Vec::new();
+        let Some(active) = active else {
+            past.whole(&mut told, &resuming);
+            return (told, None);
+        };
+        let telling = past.until(&mut told, active, &resuming, known);
+        (told, Some((active, telling)))
     };
-    let telling = past.until(&mut told, active, &resuming, known);
+    let (told, active) = service.projections.read(principal, &thread.id, Some(seq), Some(thread.epoch), tell).await?;
+    let Some((active, telling)) = active else { return Ok(Some(Opening { told, rest: None })) };
     let events = &service.events;
     let subscription = events
         .subscribe(principal, &thread.id, seq, Some(thread.epoch), Some(&active.id), FollowMethod::Copilotkit)

@@ -57,7 +57,7 @@ pub async fn run(
     InAgent(agent): InAgent,
     request: Request,
 ) -> Result<Response, Problem> {
-    let mut input = super::read(&state, request).await?;
+    let mut input = super::read(&state, &principal, request).await?;
     let (state, principal) = (&state, &principal);
     let (agent, _) = state.agents.get(principal, &agent).await?;
     if suggest::is_one(&input) {
@@ -173,13 +173,12 @@ pub async fn connect(
     InAgent(agent): InAgent,
     request: Request,
 ) -> Result<Response, Problem> {
-    let input = super::read(&state, request).await?;
+    let input = super::read(&state, &principal, request).await?;
     let (state, principal) = (&state, &principal);
     state.agents.get(principal, &agent).await?;
     let Some(thread) = &input.thread_id else { return Err(Problem::invalid("threadId is missing")) };
     let place = state.http.quota.open(principal)?;
-    let known = reasoning(&input.messages);
-    let known = &known;
+    let known = &reasoning(&input.messages);
     let make = || async move {
         let opening = opening(state, principal, thread, known).await?;
         Ok(opening.map_or_else(|| (Vec::new(), None), |opening| (opening.told, opening.rest)))

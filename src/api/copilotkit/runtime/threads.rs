@@ -4,7 +4,7 @@ use axum::{Json as Answer, extract::State, response::Response};
 use serde::Deserialize;
 use serde_json::{Value, json, value::RawValue};
 use threadline_core::{AgentId, Principal, ThreadId};
-use threadline_engine::EditThread;
+use threadline_engine::{EditThread, Projected};
 use threadline_http::{
     extract::{Caller, InThread, Json, Params},
     problem::{Problem, ProblemDocument},
@@ -188,8 +188,8 @@ async fn show(state: &ApiState, principal: &Principal, thread: &ThreadId, part: 
     let make = || async {
         let document = match part {
             Part::Messages => {
-                let projected = state.service.projections.at(principal, thread, None, None).await?;
-                reading::messages_document(&projected.conversation)
+                let document = |projected: &Projected| reading::messages_document(&projected.conversation);
+                state.service.projections.read(principal, thread, None, None, document).await?
             }
             Part::Events => reading::events_document(state, principal, thread).await?,
             Part::State => {

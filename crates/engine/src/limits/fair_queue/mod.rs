@@ -5,6 +5,9 @@
 //! Slices are granted round robin over projects, and within a project over its untrusted clients; all keys of a project
 //! together count as one more client. A slice that was larger than usual (an event of megabytes, a large snapshot)
 //! leaves a debt: its client is passed over until the debt is repaid.
+//!
+//! Some steps cannot be cut: a large state is read, written and dropped as a whole. Such long steps are done in all slots
+//! but one, so that short slices wait for none of them.
 
 mod order;
 #[cfg(test)]
@@ -15,12 +18,12 @@ use std::sync::{
     atomic::{AtomicUsize, Ordering::Relaxed},
 };
 
-use order::{Full, Order, Place};
+use order::{Full, Length, Order, Place};
 use threadline_core::{
     Limit, Principal, ProjectId,
     limits::{
-        CLIENT_WORK_WAITING, LONG_INPUT_BYTES, PROJECT_WORK_WAITING, QUOTA_RETRY, WORK_SLICE_BYTES, WORK_SLICE_ROWS,
-        WORK_WAIT,
+        CLIENT_WORK_WAITING, LONG_INPUT_BYTES, LONG_STEP_BYTES, PROJECT_WORK_WAITING, QUOTA_RETRY, WORK_SLICE_BYTES,
+        WORK_SLICE_ROWS, WORK_WAIT,
     },
 };
 use tokio::{
@@ -56,6 +59,7 @@ pub struct QueuedWork {
 /// leave before the thread is done.
 pub struct SlicePermit {
     begun: Arc<Begun>,
+    length: Length,
     bytes: AtomicUsize,
     rows: AtomicUsize,
 }
@@ -83,12 +87,12 @@ impl FairQueue {
     /// Begins work for a principal: returns once its first slice may be done. Refused at once if its client has too much
     /// work waiting, and after [`WORK_WAIT`].
     pub async fn begin(&self, principal: &Principal) -> Result<QueuedWork, Limited> {
-        self.enter(Client::of(principal), self.0.quota.account(principal)).await
+        self.enter(Client::of(principal), self.0.quota.account(principal), Length::Short).await
     }
 
     /// Begins work that the node does for a project by itself: queued like work of the project's keys, and free of charge.
     pub async fn begin_for(&self, project: &ProjectId) -> Result<QueuedWork, Limited> {
-        self.enter(Client::keys(project), Account::default()).await
+        self.enter(Client::keys(project), Account::default(), Length::Short).await
     }
 
     /// Does work over this many bytes that a client has sent. Short work is done at once. Long work waits for its turn, is
@@ -102,25 +106,25 @@ impl FairQueue {
         if bytes < LONG_INPUT_BYTES {
             return Ok(work());
         }
-        let queued = self.begin(principal).await?;
+        let queued = self.enter(Client::of(principal), self.0.quota.account(principal), Length::of(bytes)).await?;
         queued.done(bytes, 0);
         Ok(in_place(work))
     }
 
-    async fn enter(&self, owner: Client, account: Account) -> Result<QueuedWork, Limited> {
-        let place = self.order().enter(&owner).map_err(|full| match full {
+    async fn enter(&self, owner: Client, account: Account, length: Length) -> Result<QueuedWork, Limited> {
+        let place = self.order().enter(&owner, length).map_err(|full| match full {
             Full::Client => self.0.quota.refuse(Limit::UserWork, CLIENT_WORK_WAITING as u64, QUOTA_RETRY),
             Full::Project => self.0.quota.refuse(Limit::ProjectWork, PROJECT_WORK_WAITING as u64, QUOTA_RETRY),
         })?;
-        self.wait(&owner, place, true).await?;
+        self.wait(&owner, place, length, true).await?;
         let begun = Arc::new(Begun { queue: self.clone(), owner, account });
-        let slice = Some(Arc::new(SlicePermit::new(begun.clone())));
+        let slice = Some(Arc::new(SlicePermit::new(begun.clone(), length)));
         Ok(QueuedWork { begun, slice })
     }
 
-    async fn wait(&self, owner: &Client, place: Place, begins: bool) -> Result<(), Limited> {
+    async fn wait(&self, owner: &Client, place: Place, length: Length, begins: bool) -> Result<(), Limited> {
         let (number, mut granted) = place;
-        let mut waiting = Waiting { queue: self, owner, number: Some(number), begins };
+        let mut waiting = Waiting { queue: self, owner, number: Some(number), length, begins };
         self.order().grant();
         // The sender is dropped only by a grant, or by this wait.
         if timeout(WORK_WAIT, &mut granted).await.is_ok() {
@@ -147,6 +151,13 @@ pub(crate) fn has_one_thread() -> bool {
     Handle::current().runtime_flavor() == RuntimeFlavor::CurrentThread
 }
 
+impl Length {
+    /// Length of a step over this many bytes.
+    fn of(bytes: usize) -> Self {
+        if bytes < LONG_STEP_BYTES { Self::Short } else { Self::Long }
+    }
+}
+
 impl QueuedWork {
     /// Counts what was done in this slice: bytes of events or of a snapshot, or what rows cost; and rows of the store. The
     /// bytes are charged.
@@ -155,6 +166,11 @@ impl QueuedWork {
             slice.bytes.fetch_add(bytes, Relaxed);
             slice.rows.fetch_add(rows, Relaxed);
         }
+    }
+
+    /// Counts a step over this many bytes in this slice, free of charge.
+    pub fn took(&self, bytes: usize) {
+        self.done(0, bytes / ROW);
     }
 
     /// Permit of the present slice, for a thread that works for this client.
@@ -169,21 +185,28 @@ impl QueuedWork {
 
     /// Continues the work. A slice that is used up ends, and this waits for the next one.
     pub async fn go_on(&mut self) -> Result<(), Limited> {
-        if self.slice.as_ref().is_some_and(|slice| !slice.is_used_up()) {
+        self.step(0).await
+    }
+
+    /// Continues the work with a step over this many bytes that cannot be cut.
+    pub async fn step(&mut self, bytes: usize) -> Result<(), Limited> {
+        let length = Length::of(bytes);
+        let serves = |slice: &Arc<SlicePermit>| slice.length == Length::Long || length == Length::Short;
+        if self.slice.as_ref().is_some_and(|slice| !slice.is_used_up() && serves(slice)) {
             return Ok(());
         }
         self.slice = None;
         let Begun { queue, owner, .. } = &*self.begun;
-        let place = queue.order().again(owner);
-        queue.wait(owner, place, false).await?;
-        self.slice = Some(Arc::new(SlicePermit::new(self.begun.clone())));
+        let place = queue.order().again(owner, length);
+        queue.wait(owner, place, length, false).await?;
+        self.slice = Some(Arc::new(SlicePermit::new(self.begun.clone(), length)));
         Ok(())
     }
 }
 
 impl SlicePermit {
-    fn new(begun: Arc<Begun>) -> Self {
-        Self { begun, bytes: AtomicUsize::new(0), rows: AtomicUsize::new(0) }
+    fn new(begun: Arc<Begun>, length: Length) -> Self {
+        Self { begun, length, bytes: AtomicUsize::new(0), rows: AtomicUsize::new(0) }
     }
 
     fn is_used_up(&self) -> bool {
@@ -198,7 +221,7 @@ impl Drop for SlicePermit {
         let cost = bytes.max(self.rows.load(Relaxed).saturating_mul(ROW));
         let mut order = self.begun.queue.order();
         order.charge(&self.begun.owner, cost);
-        order.free += 1;
+        order.release(self.length);
         order.grant();
     }
 }
@@ -217,6 +240,7 @@ struct Waiting<'q> {
     owner: &'q Client,
     /// Number of the place; `None` once its slice has begun.
     number: Option<u64>,
+    length: Length,
     begins: bool,
 }
 
@@ -224,7 +248,7 @@ impl Drop for Waiting<'_> {
     fn drop(&mut self) {
         if let Some(number) = self.number {
             let mut order = self.queue.order();
-            order.leave(self.owner, number, self.begins);
+            order.leave(self.owner, number, self.length, self.begins);
             order.grant();
         }
     }

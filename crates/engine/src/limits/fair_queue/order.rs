@@ -23,11 +23,43 @@ pub(super) enum Full {
 /// Number of a place in the queue, and the signal that its slice may be done.
 pub(super) type Place = (u64, oneshot::Receiver<()>);
 
+/// Length of a slice.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Length {
+    Short,
+    /// A step that cannot be cut, see [`LONG_STEP_BYTES`](threadline_core::limits::LONG_STEP_BYTES).
+    Long,
+}
+
+/// Number of queued slices.
+#[derive(Debug, Default, Clone, Copy)]
+struct Queued {
+    short: usize,
+    long: usize,
+}
+
+impl Queued {
+    fn of(&mut self, length: Length) -> &mut usize {
+        match length {
+            Length::Short => &mut self.short,
+            Length::Long => &mut self.long,
+        }
+    }
+
+    /// True if one of them may be done now.
+    fn has_next(self, may_be_long: bool) -> bool {
+        self.short > 0 || (may_be_long && self.long > 0)
+    }
+}
+
 /// Queued slices of all projects. Only projects and clients that have work are in it.
 #[derive(Default)]
 pub(super) struct Order {
     /// Slices that may be done now.
-    pub free: usize,
+    free: usize,
+    /// Long slices among them: fewer, so that short ones wait for none.
+    long_free: usize,
+    queued: Queued,
     projects: HashMap<ProjectId, Project>,
     /// Projects with queued slices, the next one first.
     round: VecDeque<ProjectId>,
@@ -41,6 +73,7 @@ struct Project {
     clients: HashMap<Option<UserId>, Works>,
     /// Clients with queued slices, the next one first.
     round: VecDeque<Option<UserId>>,
+    queued: Queued,
     /// Work that has not begun.
     waiting: usize,
 }
@@ -60,6 +93,7 @@ struct Ticket {
     number: u64,
     /// True before the first slice of the work.
     begins: bool,
+    length: Length,
     grant: oneshot::Sender<()>,
 }
 
@@ -70,14 +104,14 @@ fn repay(balance: &mut i64) -> bool {
 }
 
 impl Order {
-    /// Empty queue in which so many slices may be done at once.
+    /// Empty queue in which so many slices may be done at once. Long ones leave one to the short ones.
     pub fn new(free: usize) -> Self {
-        Self { free, ..Self::default() }
+        Self { free, long_free: free.saturating_sub(1).max(1), ..Self::default() }
     }
 
     /// Queues the first slice of new work, or refuses it.
-    pub fn enter(&mut self, owner: &Client) -> Result<Place, Full> {
-        let (ticket, place) = self.ticket(true);
+    pub fn enter(&mut self, owner: &Client, length: Length) -> Result<Place, Full> {
+        let (ticket, place) = self.ticket(true, length);
         let project = self.projects.entry(owner.project.clone()).or_default();
         let works = project.clients.entry(owner.user.clone()).or_default();
         let is_key = !owner.is_untrusted();
@@ -102,8 +136,8 @@ impl Order {
     }
 
     /// Queues the next slice of work that has begun.
-    pub fn again(&mut self, owner: &Client) -> Place {
-        let (ticket, place) = self.ticket(false);
+    pub fn again(&mut self, owner: &Client, length: Length) -> Place {
+        let (ticket, place) = self.ticket(false, length);
         self.queue(owner, ticket);
         place
     }
@@ -114,13 +148,20 @@ impl Order {
             && let Some(ticket) = self.next()
         {
             self.free -= 1;
+            self.long_free -= usize::from(ticket.length == Length::Long);
             // The receiver is there: a wait that ends leaves the queue before it drops the receiver.
             let _ = ticket.grant.send(());
         }
     }
 
+    /// Ends a slice, which another one may take.
+    pub fn release(&mut self, length: Length) {
+        self.free += 1;
+        self.long_free += usize::from(length == Length::Long);
+    }
+
     /// Removes a place whose slice was not begun: it waits, or was granted meanwhile.
-    pub fn leave(&mut self, owner: &Client, number: u64, begins: bool) {
+    pub fn leave(&mut self, owner: &Client, number: u64, length: Length, begins: bool) {
         let Some(project) = self.projects.get_mut(&owner.project) else { return };
         let Some(works) = project.clients.get_mut(&owner.user) else { return };
         if let Some(at) = works.waiting.iter().position(|ticket| ticket.number == number) {
@@ -130,6 +171,8 @@ impl Order {
         }
         if let Some(at) = works.queued.iter().position(|ticket| ticket.number == number) {
             works.queued.remove(at);
+            *project.queued.of(length) -= 1;
+            *self.queued.of(length) -= 1;
             if works.queued.is_empty() {
                 project.round.retain(|client| *client != owner.user);
             }
@@ -138,7 +181,7 @@ impl Order {
             }
             project.waiting -= usize::from(begins);
         } else {
-            self.free += 1;
+            self.release(length);
         }
         if begins {
             self.ended(owner);
@@ -172,15 +215,17 @@ impl Order {
         }
     }
 
-    fn ticket(&mut self, begins: bool) -> (Ticket, Place) {
+    fn ticket(&mut self, begins: bool, length: Length) -> (Ticket, Place) {
         self.newest += 1;
         let (number, (grant, granted)) = (self.newest, oneshot::channel());
-        (Ticket { number, begins, grant }, (number, granted))
+        (Ticket { number, begins, length, grant }, (number, granted))
     }
 
     fn queue(&mut self, owner: &Client, ticket: Ticket) {
         let project = self.projects.entry(owner.project.clone()).or_default();
         let works = project.clients.entry(owner.user.clone()).or_default();
+        *project.queued.of(ticket.length) += 1;
+        *self.queued.of(ticket.length) += 1;
         works.queued.push_back(ticket);
         if works.queued.len() == 1 {
             project.round.push_back(owner.user.clone());
@@ -192,30 +237,39 @@ impl Order {
 
     /// Takes the next ticket. Each round repays debts, so the loop ends.
     fn next(&mut self) -> Option<Ticket> {
+        let may_be_long = self.long_free > 0;
+        if !self.queued.has_next(may_be_long) {
+            return None;
+        }
         loop {
             let id = self.round.pop_front()?;
             let Some(project) = self.projects.get_mut(&id) else { continue };
-            let ticket = if repay(&mut project.balance) { project.next() } else { None };
+            let is_next = project.queued.has_next(may_be_long) && repay(&mut project.balance);
+            let ticket = if is_next { project.next(may_be_long) } else { None };
             if !project.round.is_empty() {
                 self.round.push_back(id);
             }
-            if ticket.is_some() {
-                return ticket;
+            if let Some(ticket) = ticket {
+                *self.queued.of(ticket.length) -= 1;
+                return Some(ticket);
             }
         }
     }
 }
 
 impl Project {
-    fn next(&mut self) -> Option<Ticket> {
+    fn next(&mut self, may_be_long: bool) -> Option<Ticket> {
         loop {
             let client = self.round.pop_front()?;
             let Some(works) = self.clients.get_mut(&client) else { continue };
-            let ticket = if repay(&mut works.balance) { works.queued.pop_front() } else { None };
+            let next = works.queued.iter().position(|ticket| may_be_long || ticket.length == Length::Short);
+            let next = next.filter(|_| repay(&mut works.balance));
+            let ticket = next.and_then(|next| works.queued.remove(next));
             if !works.queued.is_empty() {
                 self.round.push_back(client);
             }
             if let Some(ticket) = ticket {
+                *self.queued.of(ticket.length) -= 1;
                 self.waiting -= usize::from(ticket.begins);
                 return Some(ticket);
             }
@@ -225,8 +279,10 @@ impl Project {
 
 #[cfg(test)]
 impl Order {
-    /// True if no project has work or a debt.
-    pub fn is_empty(&self) -> bool {
-        self.projects.is_empty() && self.round.is_empty()
+    /// True if no project has work or a debt, and all slices are free.
+    pub fn is_at_rest(&self, slots: usize) -> bool {
+        let queued = self.queued.short + self.queued.long;
+        let is_empty = self.projects.is_empty() && self.round.is_empty() && queued == 0;
+        is_empty && self.free == slots && self.long_free == slots.saturating_sub(1).max(1)
     }
 }

@@ -2,7 +2,7 @@ use std::{sync::atomic::AtomicU64, time::Duration};
 
 use threadline_core::{
     Limits, Principal,
-    limits::{CLIENT_WORK, KEY_WORK},
+    limits::{CLIENT_WORK, KEY_WORK, LONG_STEP_BYTES},
 };
 use tokio::{
     task::JoinSet,
@@ -37,7 +37,7 @@ impl Simulated {
         let mut work = self.queue.begin(&principal).await?;
         let waited = self.slices() - before;
         for _ in 0..slices {
-            work.go_on().await?;
+            work.step(bytes).await?;
             self.slices.fetch_add(1, Relaxed);
             sleep(SLICE_TIME).await;
             work.done(bytes, 1);
@@ -55,8 +55,7 @@ impl Simulated {
     }
 
     fn is_at_rest(&self) -> bool {
-        let order = self.queue.order();
-        order.is_empty() && order.free == self.queue.slots()
+        self.queue.order().is_at_rest(self.queue.slots())
     }
 }
 
@@ -185,7 +184,7 @@ async fn clients_that_leave_at_any_time_leave_nothing_behind() {
         for _ in 0..2_000 {
             let project = format!("p{}", below(3));
             let principal = if below(3) == 0 { key(&project, None) } else { client(&project, &below(2).to_string()) };
-            let (slices, bytes) = (1 + below(3), 1 + below(2 * WORK_SLICE_BYTES as u64));
+            let (slices, bytes) = (1 + below(3), 1 + below(2 * LONG_STEP_BYTES as u64));
             tasks.push(tokio::spawn(simulated.clone().work(principal, slices as usize, bytes as usize)));
             if below(4) == 0 {
                 sleep(SLICE_TIME / 3 * below(4) as u32).await;
@@ -213,4 +212,36 @@ async fn long_inputs_wait_for_their_turn_and_short_ones_do_not() {
     assert!(!begun.elapsed().is_zero() && begun.elapsed() <= SLICE_TIME, "{:?}", begun.elapsed());
     hog.await.expect("no panic").expect("its turns");
     assert!(simulated.is_at_rest());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_short_slice_waits_for_no_long_step() {
+    for slots in 2..5 {
+        let simulated = Simulated::new(slots);
+        let (long, mut attacks) = (Duration::from_secs(3), JoinSet::new());
+        for user in 0..2 * slots {
+            let queue = simulated.queue.clone();
+            attacks.spawn(async move {
+                let mut work = queue.begin(&client(&format!("p{user}"), "hog")).await.expect("begun");
+                loop {
+                    work.step(LONG_STEP_BYTES).await.expect("its turn");
+                    sleep(long).await;
+                    work.done(LONG_STEP_BYTES, 0);
+                }
+            });
+        }
+        sleep(long * 3 / 2).await;
+        let begun = Instant::now();
+        for bytes in [0, LONG_STEP_BYTES - 1] {
+            assert!(simulated.clone().work(client("v", "ann"), 2, bytes).await.is_ok());
+        }
+        assert!(begun.elapsed() <= SLICE_TIME * 4, "{:?} with {slots} slots", begun.elapsed());
+        // A long step has its turn, too: after those in progress and one of each other client.
+        let mut work = simulated.queue.begin(&client("v", "ann")).await.expect("begun");
+        work.step(LONG_STEP_BYTES).await.expect("a long slice");
+        assert!(begun.elapsed() <= long * 3 * slots as u32, "{:?} with {slots} slots", begun.elapsed());
+        drop(work);
+        attacks.shutdown().await;
+        assert!(simulated.is_at_rest());
+    }
 }

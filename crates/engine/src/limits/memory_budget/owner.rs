@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use threadline_core::{Principal, limits::MEMORY_FREE_BYTES};
+use threadline_core::{Principal, ProjectId, limits::MEMORY_FREE_BYTES};
 
 use crate::limits::client::Client;
 
@@ -42,6 +42,11 @@ impl BudgetOwner {
     /// Owner of a principal's memory.
     pub fn of(principal: &Principal) -> Self {
         Self(Some(Arc::new(Client::of(principal))))
+    }
+
+    /// Owner of what the node holds for a project: counted like the memory of the project's keys.
+    pub fn keys(project: &ProjectId) -> Self {
+        Self(Some(Arc::new(Client::keys(project))))
     }
 
     /// The client, unless it is the node.
