@@ -26,6 +26,12 @@ use super::{
 pub const PAUSE: Duration = Duration::from_millis(50);
 /// Bytes of the thread that is folded and scanned, about.
 const LONG: usize = 8 * 1_024 * 1_024;
+/// Items of a state that a user may read, and of one whose tree is larger than the memory of the server. An activity has as many
+/// again. Each item takes about 450 bytes as a tree.
+const ITEMS: usize = 15_000;
+const ALL_ITEMS: usize = 400_000;
+/// Deltas of these states: positions to read them at.
+const DELTAS: usize = 200;
 /// Threads that are searched.
 const SEARCHED: usize = 1_000;
 
@@ -33,6 +39,8 @@ const SEARCHED: usize = 1_000;
 pub enum Attack {
     /// States and messages of a long thread as of positions in it.
     Folds,
+    /// Large states as of positions in their threads. Every second one is larger than its reader's share of the memory.
+    Trees,
     /// Pages of CopilotKit that continue after an event which the thread does not have.
     Cursors,
     /// Searches for a name that no thread has.
@@ -65,12 +73,13 @@ pub struct Attackers {
 }
 
 impl Attack {
-    pub const ALL: [Self; 6] =
-        [Self::Folds, Self::Cursors, Self::Searches, Self::Pings, Self::HalfMessages, Self::HalfHeads];
+    pub const ALL: [Self; 7] =
+        [Self::Folds, Self::Trees, Self::Cursors, Self::Searches, Self::Pings, Self::HalfMessages, Self::HalfHeads];
 
     pub fn name(self) -> &'static str {
         match self {
             Self::Folds => "folds",
+            Self::Trees => "trees",
             Self::Cursors => "cursors",
             Self::Searches => "searches",
             Self::Pings => "pings",
@@ -82,7 +91,9 @@ impl Attack {
     /// Limits of which the attack reaches at least one.
     pub fn limits(self) -> &'static [&'static str] {
         match self {
-            Self::Folds | Self::Cursors | Self::Searches => &["userWork", "userWorkPerSecond", "userRequestsPerSecond"],
+            Self::Folds | Self::Trees | Self::Cursors | Self::Searches => {
+                &["userWork", "userWorkPerSecond", "userRequestsPerSecond"]
+            }
             Self::Pings => &["userRequestsPerSecond"],
             Self::HalfMessages => &["userSockets"],
             Self::HalfHeads => &["connectionsPerAddress"],
@@ -103,7 +114,7 @@ impl Attack {
 
     fn tasks(self) -> usize {
         match self {
-            Self::Folds | Self::Searches => 24,
+            Self::Folds | Self::Trees | Self::Searches => 24,
             Self::Cursors => 28,
             Self::Pings => 32,
             Self::HalfMessages => 36,
@@ -122,6 +133,15 @@ impl Attack {
                 backend.done(Method::PUT, &format!("/v1/threads/{name}/runs/r"), long_run()).await;
                 let thread = backend.done(Method::GET, &format!("/v1/threads/{name}"), String::new()).await;
                 tail = thread["tail"].as_u64().expect("a tail");
+            }
+            Self::Trees => {
+                for (thread, items) in [(name.clone(), ITEMS), (format!("{name}-all"), ALL_ITEMS)] {
+                    backend.done(Method::POST, "/v1/threads", json!({ "threadId": thread }).to_string()).await;
+                    let run = format!("/v1/threads/{thread}/runs/r");
+                    backend.done(Method::PUT, &run, state_of(items)).await;
+                    let thread = backend.done(Method::GET, &format!("/v1/threads/{thread}"), String::new()).await;
+                    tail = thread["tail"].as_u64().expect("a tail");
+                }
             }
             Self::Searches => {
                 let make = async |part: usize| {
@@ -166,6 +186,10 @@ impl Attack {
                     };
                     foe.get(&format!("/v1/threads/{}/{what}", foe.name), counts).await;
                 }
+                Self::Trees => {
+                    let which = if turn.is_multiple_of(2) { "" } else { "-all" };
+                    foe.get(&format!("/v1/threads/{}{which}/state?at={at}", foe.name), counts).await;
+                }
                 Self::Searches => {
                     foe.get("/v1/threads?search=nothing%20at%20all", counts).await;
                 }
@@ -202,10 +226,24 @@ impl Counts {
     pub fn answer(&self, status: u16) {
         match status {
             200 => self.served(),
-            429 | 503 => drop(self.refused.fetch_add(1, Relaxed)),
+            422 | 429 | 503 => drop(self.refused.fetch_add(1, Relaxed)),
             status => panic!("the status of an answer is {status}"),
         }
     }
+}
+
+/// A run with a state and an activity of so many items each, and deltas after them.
+fn state_of(items: usize) -> String {
+    let list = vec!["{\"a\":0}"; items].join(",");
+    let activity = format!(
+        "{{\"type\":\"ACTIVITY_SNAPSHOT\",\"messageId\":\"v\",\"activityType\":\"list\",\"content\":{{\"list\":[{list}]}}}}"
+    );
+    let mut events = vec![activity, format!("{{\"type\":\"STATE_SNAPSHOT\",\"snapshot\":[{list}]}}")];
+    for n in 0..DELTAS {
+        let delta = json!([{ "op": "replace", "path": format!("/{n}/a"), "value": n }]);
+        events.push(json!({ "type": "STATE_DELTA", "delta": delta }).to_string());
+    }
+    format!("[{}]", events.join(","))
 }
 
 /// A run of about [`LONG`] bytes: answers of some thousand characters each, word by word, with a state after each.
