@@ -11,8 +11,8 @@ export class Agents {
   }
 
   /** Lists all agents, sorted by name. */
-  async list({ signal, retryFor }: ReadOptions = {}): Promise<readonly Agent[]> {
-    const { agents } = await this.#http.call<{ agents: readonly Agent[] }>({ path: ["agents"], signal, retryFor });
+  async list(options?: ReadOptions): Promise<readonly Agent[]> {
+    const { agents } = await this.#http.read<{ agents: readonly Agent[] }>(["agents"], options);
     return agents;
   }
 }

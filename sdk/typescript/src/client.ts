@@ -7,6 +7,7 @@ import type { ConnectionStatus } from "./connection/status.js";
 import type { Followed, Told } from "./connection/subscription.js";
 import { Conversations } from "./conversations.js";
 import { Http } from "./http.js";
+import { OpenInterrupts } from "./interrupts.js";
 import type { Cancellable } from "./runs.js";
 import { ThreadRef, Threads } from "./threads.js";
 
@@ -14,6 +15,8 @@ import { ThreadRef, Threads } from "./threads.js";
 export class Threadline {
   /** The user's threads: lists and creates them. */
   readonly threads: Threads;
+  /** The open interrupts of all threads, which wait for answers. */
+  readonly interrupts: OpenInterrupts;
   /** The agents to which runs can be delegated. */
   readonly agents: Agents;
   /** Conversations that are read and saved as a whole. */
@@ -28,6 +31,7 @@ export class Threadline {
     this.#http = new Http(this.#config);
     this.#connection = new Connection(this.#config, this.#http);
     this.threads = new Threads(this.#http);
+    this.interrupts = new OpenInterrupts(this.#http);
     this.agents = new Agents(this.#http);
     this.conversations = new Conversations(this.#http);
   }

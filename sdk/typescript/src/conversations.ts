@@ -44,9 +44,8 @@ export class Conversations {
   }
 
   /** Returns all messages, as of the event with seq `at`; the current ones by default. */
-  get(name: string, options: ReadOptions & { at?: number; epoch?: string } = {}): Promise<ConversationDocument> {
-    const { signal, retryFor, ...query } = options;
-    return this.#http.call({ path: ["conversations", name], query, signal, retryFor });
+  get(name: string, options?: ReadOptions & { at?: number; epoch?: string }): Promise<ConversationDocument> {
+    return this.#http.read(["conversations", name], options);
   }
 
   /**

@@ -148,6 +148,12 @@ export class Http {
     return this.retrying((timeoutMs) => this.once<T>({ ...call, timeoutMs }), call, again);
   }
 
+  /** Reads a resource. The options that do not concern the call itself are its query. */
+  read<T>(path: Call["path"], options: Pick<Call, "signal" | "retryFor"> = {}): Promise<T> {
+    const { signal, retryFor, ...query } = options;
+    return this.call({ path, query, signal, retryFor });
+  }
+
   /** Deletes a thread. A thread that was replaced since it was read is gone already. */
   async remove(
     path: Call["path"],

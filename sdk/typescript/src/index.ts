@@ -33,6 +33,7 @@ export {
   ThreadlineError,
   TimeoutError,
 } from "./errors.js";
+export type { InterruptListOptions, OpenInterrupts } from "./interrupts.js";
 export type { ProblemDocument, ProblemSlug } from "./problems.js";
 export type { Producer, RunOptions } from "./producer.js";
 export type { Cancellable, ReadOptions, RunInput, StartOptions, WriteOptions } from "./runs.js";

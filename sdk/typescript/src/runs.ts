@@ -72,13 +72,12 @@ export class Runs {
   }
 
   /** Lists the runs, newest first. */
-  list(options: ReadOptions & { limit?: number; cursor?: string; at?: number } = {}): Promise<RunPage> {
-    const { signal, retryFor, ...query } = options;
-    return this.#http.call({ path: this.#path, query, signal, retryFor });
+  list(options?: ReadOptions & { limit?: number; cursor?: string; at?: number }): Promise<RunPage> {
+    return this.#http.read(this.#path, options);
   }
 
-  get(runId: string, { signal, retryFor }: ReadOptions = {}): Promise<Run> {
-    return this.#http.call({ path: [...this.#path, runId], signal, retryFor });
+  get(runId: string, options?: ReadOptions): Promise<Run> {
+    return this.#http.read([...this.#path, runId], options);
   }
 
   /** Requests a stop of a run. Its producer has 10 s to end the run; then the server ends it. */

@@ -84,9 +84,8 @@ export class Threads {
   }
 
   /** Returns a page of the list. */
-  list(options: ListOptions = {}): Promise<ThreadPage> {
-    const { signal, retryFor, ...query } = options;
-    return this.#http.call({ path: ["threads"], query, signal, retryFor });
+  list(options?: ListOptions): Promise<ThreadPage> {
+    return this.#http.read(["threads"], options);
   }
 
   /**
@@ -120,8 +119,8 @@ export class ThreadRef {
     this.#path = ["threads", threadId];
   }
 
-  get({ signal, retryFor }: ReadOptions = {}): Promise<Thread> {
-    return this.#http.call({ path: this.#path, signal, retryFor });
+  get(options?: ReadOptions): Promise<Thread> {
+    return this.#http.read(this.#path, options);
   }
 
   update(edit: ThreadEdit): Promise<Thread> {
@@ -150,8 +149,8 @@ export class ThreadRef {
   }
 
   /** Lists the current subscriptions to this thread, with the cursor of each. */
-  subscriptions({ signal, retryFor }: ReadOptions = {}): Promise<ThreadSubscriptions> {
-    return this.#http.call({ path: [...this.#path, "subscriptions"], signal, retryFor });
+  subscriptions(options?: ReadOptions): Promise<ThreadSubscriptions> {
+    return this.#http.read([...this.#path, "subscriptions"], options);
   }
 
   /**
@@ -164,25 +163,22 @@ export class ThreadRef {
 
   /** Returns the messages, in AG-UI's format, after the event with seq `at`; the current ones by default. */
   messages(
-    options: ReadOptions & { at?: number; epoch?: string; limit?: number; before?: string } = {},
+    options?: ReadOptions & { at?: number; epoch?: string; limit?: number; before?: string },
   ): Promise<MessagesPage> {
-    const { signal, retryFor, ...query } = options;
-    return this.#http.call({ path: [...this.#path, "messages"], query, signal, retryFor });
+    return this.#http.read([...this.#path, "messages"], options);
   }
 
   /** Returns the state after the event with seq `at`; the current one by default. */
-  state(options: ReadOptions & { at?: number; epoch?: string } = {}): Promise<ThreadState> {
-    const { signal, retryFor, ...query } = options;
-    return this.#http.call({ path: [...this.#path, "state"], query, signal, retryFor });
+  state(options?: ReadOptions & { at?: number; epoch?: string }): Promise<ThreadState> {
+    return this.#http.read([...this.#path, "state"], options);
   }
 
   /**
    * Returns a page of events: the first ones, or those at a position. `nextCursor` of the page continues with `cursor`, in the
    * same direction.
    */
-  events(options: ReadOptions & EventPosition & { limit?: number; runId?: string } = {}): Promise<EventPage> {
-    const { signal, retryFor, ...query } = options;
-    return this.#http.call({ path: [...this.#path, "events"], query, signal, retryFor });
+  events(options?: ReadOptions & EventPosition & { limit?: number; runId?: string }): Promise<EventPage> {
+    return this.#http.read([...this.#path, "events"], options);
   }
 
   /**
@@ -236,7 +232,7 @@ export class ThreadRef {
   }
 
   /** Lists the runs, newest first. */
-  runs(options: ReadOptions & { limit?: number; cursor?: string; at?: number } = {}): Promise<RunPage> {
+  runs(options?: ReadOptions & { limit?: number; cursor?: string; at?: number }): Promise<RunPage> {
     return this.#runs.list(options);
   }
 

@@ -33,6 +33,29 @@ export interface Interrupt {
   readonly [member: string]: unknown;
 }
 
+/** An interrupt that waits for an answer, with the thread that waits. */
+export interface OpenInterrupt {
+  readonly threadId: string;
+  readonly threadName: string | null;
+  readonly userId: string;
+  /** The agent that requested it, else the agent of the thread: a run with the answer goes to it. */
+  readonly agentId: string | null;
+  /** The run that ended with the request. */
+  readonly runId: string;
+  /** Author of that run, such as `agent:helper`. */
+  readonly author: string | null;
+  /** Seq of the RUN_FINISHED with the request. */
+  readonly seq: number;
+  /** The epoch of `seq`. */
+  readonly epoch: string;
+  readonly openedAt: string;
+  /**
+   * The interrupt. One of more than 8 KiB has only `id`, `reason`, `message` and `toolCallId`, each cut, and `truncated`: true;
+   * `ThreadRef.messages` returns the whole.
+   */
+  readonly interrupt: Interrupt;
+}
+
 export type NameSource = "auto" | "title" | "person";
 
 /** A thread: the durable container of a conversation. */
@@ -58,13 +81,15 @@ export interface Thread {
   readonly activeRun: Run | null;
   /** The newest run, active or not; null if there was none. */
   readonly lastRun: LastRun | null;
+  /** Number of interrupts that wait for an answer. */
+  readonly openInterrupts: number;
 }
 
 /**
- * State of a thread, by its newest run: a run is active; none is active and the last one ended with the status `error` or
- * `abandoned`; or neither.
+ * State of a thread, the first that applies: a run is active; interrupts wait for an answer; the last run ended with the
+ * status `error` or `abandoned`; none of these.
  */
-export type ThreadStatus = "running" | "failed" | "idle";
+export type ThreadStatus = "running" | "waiting" | "failed" | "idle";
 
 /** State of a thread's newest run. */
 export interface LastRun {
@@ -260,6 +285,16 @@ export interface ThreadSubscriptions {
   readonly count: number;
   /** The first 200 subscriptions of each node, oldest first. */
   readonly subscriptions: readonly ThreadSubscription[];
+}
+
+/** A page of open interrupts. */
+export interface InterruptPage {
+  readonly interrupts: readonly OpenInterrupt[];
+  readonly nextCursor: string | null;
+  /** The feed cursor at which this page was read: `openInterrupts` and `activeRun` of later entries tell what has changed. */
+  readonly feedCursor: number;
+  /** The epoch of `feedCursor`. */
+  readonly feedEpoch: string;
 }
 
 export interface RunPage {

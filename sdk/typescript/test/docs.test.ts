@@ -1,5 +1,5 @@
-// The code of README.md, docs/tour.md, docs/ag-ui.md and docs/copilotkit.md in JavaScript and TypeScript: type-checked
-// against the published packages, and run against the server where no page is required.
+// The code of README.md, docs/tour.md, docs/ag-ui.md, docs/copilotkit.md and the inbox of docs/typescript.md in JavaScript
+// and TypeScript: type-checked against the published packages, and run against the server where no page is required.
 
 import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
@@ -7,6 +7,7 @@ import { fileURLToPath } from "node:url";
 import ts from "typescript";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import WS from "ws";
+import { Threadline } from "../src/index.js";
 import { Server } from "./harness/server.js";
 import { until } from "./harness/until.js";
 
@@ -25,9 +26,10 @@ function snippets(): Map<string, string> {
   return new Map(rows.map(([, has, code]) => [has!, code!]));
 }
 
-/** The N-th block of a page in one of these languages. */
-function blocks(page: string): string[] {
-  return [...read(page).matchAll(/^```(?:js|jsx|ts|tsx)\n(.*?)^```$/gms)].map(([, code]) => code!);
+/** The blocks of a page, or of its section under a heading, in one of these languages. */
+function blocks(page: string, heading?: string): string[] {
+  const text = heading === undefined ? read(page) : read(page).split(`\n## ${heading}\n`)[1]!.split("\n## ")[0]!;
+  return [...text.matchAll(/^```(?:js|jsx|ts|tsx)\n(.*?)^```$/gms)].map(([, code]) => code!);
 }
 
 /** Type errors of pieces of code, each in its own module. */
@@ -98,17 +100,24 @@ const ELSEWHERE = /^(curl |python3 |let mut |store = \{)/;
 /** Blocks of docs/copilotkit.md, with the code that they leave to the reader. */
 const LEFT_OUT = `declare const threadId: string; declare const myAgent: never; declare function userOf(request: Request): string; export {};`;
 
-test("the snippets of README and docs/copilotkit.md match the types of the packages", { timeout: 240_000 }, () => {
+/** The inbox of docs/typescript.md, with the code that it leaves to the reader. */
+const INBOX = `import { Threadline } from "threadline"; import { useInbox } from "threadline/react"; declare const threadline: Threadline; export {};`;
+
+test("the snippets of README and the blocks of pages match the types of the packages", { timeout: 240_000 }, () => {
   const here = [...snippets()].filter(([, code]) => !ELSEWHERE.test(code));
   expect(here.map(([has]) => has).sort()).toEqual(Object.keys(AROUND).sort());
   const pages = blocks("docs/copilotkit.md");
   expect(pages).toHaveLength(2);
+  const inbox = blocks("docs/typescript.md", "Answering what waits");
+  expect(inbox).toHaveLength(2);
   const right = [
     ...here.map(([has, code], n) => [`readme-${n}.tsx`, AROUND[has]!.replace("$", () => code)] as const),
     ...pages.map((code, n) => [`copilotkit-${n}.tsx`, `${code}\n${LEFT_OUT}`] as const),
+    ...inbox.map((code, n) => [`inbox-${n}.tsx`, `${code}\n${INBOX}`] as const),
   ];
   // Errors are detected: each snippet fails with a misspelt option or type.
-  const misspelt = /(?<=\{ |\{\n? *|<\w+ |new |\.)(url|apiUrl|runtimeUrl|agentId|subscribe|WebSocket|name|agents)\b/;
+  const misspelt =
+    /(?<=\{ |\{\n? *|<\w+ |new |\.)(url|apiUrl|runtimeUrl|agentId|subscribe|WebSocket|name|agents|interruptId)\b/;
   const wrong = right.map(([name, code]) => [`wrong-${name}`, code.replace(misspelt, "$&Misspelt")] as const);
   const found = complaints(Object.fromEntries([...right, ...wrong]));
   expect(found.filter((line) => !line.startsWith("wrong-"))).toEqual([]);
@@ -141,6 +150,21 @@ describe("against the server", () => {
     expect(said[0]).toEqual(["user", "Hello from the browser"]);
     expect(said.at(-1)![0]).toBe("assistant");
     expect((agent as { messages: unknown }).messages).toEqual(messages);
+  });
+
+  test("docs/typescript.md: an answer to what waits", async () => {
+    const threadline = new Threadline({ url: server.url });
+    const thread = threadline.thread((await threadline.threads.create({ agentId: "demo" })).threadId);
+    await thread.start({ agentId: "demo", input: { messages: [{ id: "q", role: "user", content: "approve" }] } });
+    await until("the question", async () => (await thread.get()).openInterrupts === 1);
+    const { threadId } = await carryOut(
+      blocks("docs/typescript.md", "Answering what waits")[0]!,
+      { threadline },
+      "threadId",
+    );
+    expect(threadId).toBe(thread.threadId);
+    await until("the answer to be taken", async () => (await thread.get()).openInterrupts === 0);
+    threadline.close();
   });
 
   test("docs/tour.md: a page without a package follows a thread, also over a restart", async () => {

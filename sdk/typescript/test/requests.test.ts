@@ -154,7 +154,7 @@ describe("threads", () => {
     ]);
     expect(await lastRuns("running")).toEqual([]);
     expect(await lastRuns("idle")).toMatchObject([{ threadId: "runs", status: "finished" }, { threadId: "idle" }]);
-    const unknown = await caught(user.threads.list({ status: "waiting" as ThreadStatus }));
+    const unknown = await caught(user.threads.list({ status: "busy" as ThreadStatus }));
     expect(isProblem(unknown, "invalid-request")).toBe(true);
   });
 

@@ -1,11 +1,13 @@
 "use client";
 
-export type { AgUiEvent, Interrupt, Message, Thread, ToolCall } from "../types.js";
+export type { AgUiEvent, Interrupt, Message, OpenInterrupt, Thread, ToolCall } from "../types.js";
 export { ThreadlineProvider, useThreadline } from "./context.js";
+export type { InboxOptions, InboxSnapshot, InboxStore } from "./inbox.js";
 export type { InterruptAnswer, NewMessage, SendInput } from "./input.js";
 export type { ThreadListOptions, ThreadListSnapshot, ThreadListStore } from "./list.js";
 export type { ThreadRun } from "./replay.js";
 export { storesOf } from "./stores.js";
 export type { SendOptions, ThreadSnapshot, ThreadStore } from "./thread.js";
+export { useInbox, type UseInbox } from "./use-inbox.js";
 export { useThread, type UseThread, type UseThreadOptions } from "./use-thread.js";
 export { useThreads, type UseThreads } from "./use-threads.js";

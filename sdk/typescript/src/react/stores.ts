@@ -1,15 +1,17 @@
 import type { Threadline } from "../client.js";
 import { trimmed } from "../search.js";
 import { Feed } from "./feed.js";
+import { type InboxOptions, InboxStore } from "./inbox.js";
 import { type ThreadListOptions, ThreadListStore } from "./list.js";
 import { ThreadStore } from "./thread.js";
 
-/** State shared by the components of a page: one store for each thread and each list that is shown, and one feed. */
+/** State shared by the components of a page: one store for each thread, list and inbox that is shown, and one feed. */
 class Stores {
   readonly #client: Threadline;
   readonly #feed: Feed;
   readonly #threads = new Map<string, ThreadStore>();
   readonly #lists = new Map<string, ThreadListStore>();
+  readonly #inboxes = new Map<string, InboxStore>();
 
   constructor(client: Threadline) {
     this.#client = client;
@@ -37,6 +39,15 @@ class Stores {
     const make = (onClose: () => void) => new ThreadListStore(this.#client, this.#feed, options, { onClose });
     return shared(this.#lists, listKey(options), make);
   }
+
+  openInbox(options: InboxOptions): InboxStore | undefined {
+    return this.#inboxes.get(inboxKey(options));
+  }
+
+  inbox(options: InboxOptions): InboxStore {
+    const make = (onClose: () => void) => new InboxStore(this.#client, this.#feed, options, { onClose });
+    return shared(this.#inboxes, inboxKey(options), make);
+  }
 }
 
 const stores = new WeakMap<Threadline, Stores>();
@@ -49,6 +60,10 @@ export function storesOf(client: Threadline): Stores {
 
 function listKey({ agentId, includeArchived = false, limit, search = "" }: ThreadListOptions): string {
   return JSON.stringify([agentId, includeArchived, limit, trimmed(search)]);
+}
+
+function inboxKey({ agentId, limit }: InboxOptions): string {
+  return JSON.stringify([agentId, limit]);
 }
 
 /** Returns the store with this key, which is removed when it closes. */

@@ -4,8 +4,15 @@ import { render } from "@testing-library/react";
 import { StrictMode } from "react";
 import { WebSocket } from "ws";
 import { Threadline, type ThreadlineOptions, type WebSocketClass } from "../../src/index.js";
-import { ThreadlineProvider, useThread, type UseThread, useThreads, type UseThreads } from "../../src/react/index.js";
-import type { ThreadListOptions, UseThreadOptions } from "../../src/react/index.js";
+import { ThreadlineProvider, useInbox, useThread, useThreads } from "../../src/react/index.js";
+import type {
+  InboxOptions,
+  ThreadListOptions,
+  UseInbox,
+  UseThread,
+  UseThreadOptions,
+  UseThreads,
+} from "../../src/react/index.js";
 import { until } from "../harness/until.js";
 
 /** A client, configured as in a browser. */
@@ -71,6 +78,7 @@ export class Page<Props, Result> {
 
 export type ThreadPage = Page<{ threadId: string | null } & UseThreadOptions, UseThread>;
 export type ListPage = Page<ThreadListOptions, UseThreads>;
+export type InboxPage = Page<InboxOptions, UseInbox>;
 
 export function threadPage(client: Threadline, threadId: string | null, options: UseThreadOptions = {}): ThreadPage {
   return new Page(client, ({ threadId, ...options }) => useThread(threadId, options), { threadId, ...options });
@@ -78,6 +86,10 @@ export function threadPage(client: Threadline, threadId: string | null, options:
 
 export function listPage(client: Threadline, options: ThreadListOptions = {}): ListPage {
   return new Page(client, (options: ThreadListOptions) => useThreads(options), options);
+}
+
+export function inboxPage(client: Threadline, options: InboxOptions = {}): InboxPage {
+  return new Page(client, (options: InboxOptions) => useInbox(options), options);
 }
 
 /** The texts of the messages. */

@@ -3,7 +3,7 @@ import { createElement, type ReactElement } from "react";
 import { hydrateRoot } from "react-dom/client";
 import { renderToString } from "react-dom/server";
 import { afterAll, afterEach, beforeAll, expect, test, vi } from "vitest";
-import { ThreadlineProvider, useThread, useThreads } from "../../src/react/index.js";
+import { ThreadlineProvider, useInbox, useThread, useThreads } from "../../src/react/index.js";
 import { Proxy } from "../harness/proxy.js";
 import { Server } from "../harness/server.js";
 import { until } from "../harness/until.js";
@@ -25,9 +25,11 @@ afterEach(() => vi.restoreAllMocks());
 function Chat({ threadId }: { threadId: string }): ReactElement {
   const { threads, isLoading } = useThreads();
   const { messages } = useThread(threadId);
+  const inbox = useInbox();
   return (
     <main>
       <p>{isLoading ? "loading" : `${threads.length} threads`}</p>
+      <p>{inbox.isLoading ? "loading" : `${inbox.interrupts.length} wait`}</p>
       {messages.map(({ id, content }) => (
         <p key={id}>{String(content)}</p>
       ))}
@@ -41,7 +43,7 @@ test("a server renders it without a request, and a page hydrates it without a wa
   const client = connect({ url: proxy.url });
   const tree = createElement(ThreadlineProvider, { client }, <Chat threadId={threadId} />);
   const html = renderToString(tree);
-  expect(html).toBe("<main><p>loading</p></main>");
+  expect(html).toBe("<main><p>loading</p><p>loading</p></main>");
   await new Promise((resolve) => setTimeout(resolve, 50));
   expect(proxy.requests).toEqual([]);
   expect(client.status).toEqual({ state: "idle" });
@@ -53,7 +55,7 @@ test("a server renders it without a request, and a page hydrates it without a wa
   const root = hydrateRoot(container, tree, { onRecoverableError: (error) => errors.push(error) });
   await until(
     "the messages",
-    () => container.innerHTML.includes("1 threads</p><p>wörd 0"),
+    () => container.innerHTML.includes("1 threads</p><p>0 wait</p><p>wörd 0"),
     () => container.innerHTML,
   );
   expect(errors).toEqual([]);

@@ -1,0 +1,44 @@
+"use client";
+
+import { useMemo, useSyncExternalStore } from "react";
+import type { StartedRun } from "../types.js";
+import { useThreadline } from "./context.js";
+import { EMPTY_INBOX, type InboxOptions, type InboxSnapshot } from "./inbox.js";
+import type { InterruptAnswer } from "./input.js";
+import { storesOf } from "./stores.js";
+import type { SendOptions } from "./thread.js";
+
+/** Result of `useInbox`. */
+export interface UseInbox extends InboxSnapshot {
+  /**
+   * Answers all open interrupts of a thread with a run of the agent that requested them. Resolves as soon as the run has
+   * started; the thread leaves the inbox on all pages. Rejects if another client was first, or if an answer is missing.
+   */
+  answer(threadId: string, answers: readonly InterruptAnswer[], options?: SendOptions): Promise<StartedRun>;
+  /** Loads the interrupts of further threads. */
+  fetchMoreInterrupts(): Promise<void>;
+}
+
+/** Returns the open interrupts of all threads of a user, live across all tabs and devices. */
+export function useInbox({ agentId, limit }: InboxOptions = {}): UseInbox {
+  const client = useThreadline();
+  const binding = useMemo(() => {
+    const options: InboxOptions = { ...(agentId !== undefined && { agentId }), ...(limit !== undefined && { limit }) };
+    const all = storesOf(client);
+    return {
+      subscribe: (listener: () => void) => all.inbox(options).subscribe(listener),
+      getSnapshot: () => all.openInbox(options)?.getSnapshot() ?? EMPTY_INBOX,
+      methods: {
+        answer: (threadId: string, answers: readonly InterruptAnswer[], run?: SendOptions) =>
+          all.inbox(options).answer(threadId, answers, run),
+        fetchMoreInterrupts: async () => all.openInbox(options)?.fetchMoreInterrupts(),
+      },
+    };
+  }, [client, agentId, limit]);
+  const snapshot = useSyncExternalStore(binding.subscribe, binding.getSnapshot, serverSnapshot);
+  return useMemo(() => ({ ...snapshot, ...binding.methods }), [snapshot, binding]);
+}
+
+function serverSnapshot(): InboxSnapshot {
+  return EMPTY_INBOX;
+}
