@@ -222,11 +222,11 @@ impl Agents {
 
 /// Conversations of a run whose driver is gone.
 struct Conversations<'c> {
-    /// What the agent found when it was first called.
+    /// Conversation that the agent found when it was first called.
     found: &'c Conversation,
-    /// What earlier attempts have left, if they were continued.
+    /// Conversation that earlier attempts have left, if they were continued.
     left: Option<&'c Conversation>,
-    /// What the thread has after the lost attempt, if that has said something.
+    /// Conversation after the lost attempt, if that has said something.
     now: Option<HeldConversation>,
 }
 
