@@ -133,7 +133,7 @@ pub const WORK_SLOTS: usize = 2;
 pub const WORK_SLICE_BYTES: usize = 1_024 * 1_024;
 /// Rows of the store after which work ends its slice and queues again. A slice also ends with [`WORK_SLICE_BYTES`].
 pub const WORK_SLICE_ROWS: usize = 500;
-/// Bytes from which a step of work that cannot be cut (a large state is read or written as a whole) is long. A node does one
+/// Bytes of memory from which a step of work that cannot be cut (a large state is read or written as a whole) is long. A node does one
 /// such step less at once than it does slices.
 pub const LONG_STEP_BYTES: usize = 4 * WORK_SLICE_BYTES;
 /// Size in bytes from which a body takes long to read: it is read on a thread that has no other tasks, and an input of an

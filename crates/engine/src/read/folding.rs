@@ -179,7 +179,8 @@ impl Folder {
             fold.wait(bytes).await?;
         };
         let Snapshot { body, seq, .. } = found;
-        fold.go_on(bytes, body.len()).await?;
+        // A tree takes time by what it weighs, and not by its text.
+        fold.go_on(bytes, bytes).await?;
         let permit = fold.work.as_ref().and_then(|work| {
             work.done(body.len(), 1);
             work.permit()
@@ -239,9 +240,9 @@ impl Folder {
         let events = page.slice.between(since, to + 1);
         let Some(last) = events.last_seq() else { return Ok(None) };
         // Small events can be large trees, so memory is taken for a page before it is applied.
-        fold.unweighed += fold.added(&events);
-        let bytes = events.bytes();
-        fold.go_on(fold.weight + fold.unweighed, bytes).await?;
+        let (bytes, more) = (events.bytes(), fold.added(&events));
+        fold.unweighed += more;
+        fold.go_on(fold.weight + fold.unweighed, more).await?;
         fold.apply(events).await?;
         Ok(Some((last, bytes)))
     }
