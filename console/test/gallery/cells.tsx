@@ -142,6 +142,7 @@ const thread = (more: Partial<Thread> = {}): Thread => ({
   epoch: "e",
   activeRun: null,
   lastRun: null,
+  openInterrupts: 0,
   ...more,
 });
 
