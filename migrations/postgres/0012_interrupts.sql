@@ -10,7 +10,7 @@ CREATE INDEX threads_waiting_created ON threads (project, user_id, created_at, i
 -- Open interrupts after a commit of a run: its RUN_STARTED answers the ids in `answers`; the run ends with `status` (NULL: it
 -- does not), and may request others (`requested`: {place, body} by id). Answers count once the run has ended without an
 -- error; those of a failed run are forgotten. An interrupt that is open already stays as it is. 256 and 65536:
--- MAX_OPEN_INTERRUPTS and MAX_OPEN_INTERRUPTS_BYTES. The memory store has the same as a function in Rust.
+-- MAX_OPEN_INTERRUPTS and MAX_LISTED_INTERRUPTS_BYTES. The memory store has the same as a function in Rust.
 CREATE FUNCTION threadline_interrupts(
   open jsonb, run text, author text, answers text, status bigint, requested text, seq bigint, at bigint
 ) RETURNS jsonb LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$

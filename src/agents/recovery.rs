@@ -285,6 +285,6 @@ fn unprojected(error: ProjectionError) -> Result<Next, StoreError> {
 }
 
 fn too_large() -> Next {
-    let text = "The server that ran the agent was lost, and the conversation is too large to go on or to take the half answer back.";
+    let text = "The server that ran the agent was lost, and the conversation is too large to continue the run.";
     Next::End("recovery-too-large", text.to_owned())
 }

@@ -53,7 +53,7 @@ pub struct RunInput {
 pub struct Continuation {
     /// Number of the new attempt.
     pub attempt: u64,
-    /// Tool calls that were begun and have no result: it is unknown if they were carried out.
+    /// Tool calls that were begun and have no result, so that their outcome is unknown.
     pub unverified: Vec<UnverifiedCall>,
 }
 

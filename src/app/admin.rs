@@ -74,8 +74,7 @@ impl AdminListener {
     }
 }
 
-/// Answers that the server is starting until there are routes, then with these. Clients on other machines leave places to
-/// this one, from where an operator asks.
+/// Serves "starting" until the routes exist, then the routes. Connections from other machines leave places for those from this machine, which operators use.
 async fn answer(
     listener: &(impl Listener + Sync),
     main: Handle,

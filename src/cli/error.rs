@@ -23,8 +23,11 @@ pub enum CliError {
     #[error("the run failed: {0}")]
     Run(String),
     /// The thread has no open interrupt of an agent.
-    #[error("thread {0} waits for no answer (`threadline interrupts` lists those that do)")]
+    #[error("thread {0} has no open interrupt of an agent (list the threads that wait with `threadline interrupts`)")]
     NothingWaits(String),
+    /// The open interrupts of the thread are of several agents.
+    #[error("the open interrupts of thread {0} are of several agents: answer them with POST /v1/threads/{0}/runs")]
+    SeveralAgents(String),
     /// The run holds no evidence of its agent's input.
     #[error("{0}")]
     NoEvidence(String),

@@ -1,6 +1,9 @@
 //! `threadline interrupts` and `threadline answer`: what waits for an answer over all threads, and the answer.
 
-use std::io::{self, BufWriter, Write};
+use std::{
+    collections::BTreeSet,
+    io::{self, BufWriter, Write},
+};
 
 use clap::{Args, builder::RangedU64ValueParser};
 use serde_json::{Value, json};
@@ -24,7 +27,7 @@ const TEXT_WIDTH: usize = 60;
 /// Interrupts to list, and the format of the output.
 #[derive(Debug, Clone, Args)]
 #[command(after_help = "\
-The thread whose run ended last comes first. Archived threads are left out.
+The thread whose run ended last comes first. Archived threads and threads with an active run are left out.
 
 Examples:
   threadline interrupts
@@ -59,7 +62,7 @@ pub struct AnswerArgs {
     /// The answer, as JSON in the form that the agent expects
     #[arg(long, value_name = "JSON", conflicts_with = "cancel", value_parser = payload)]
     pub payload: Option<Value>,
-    /// Decline instead of answering
+    /// Cancel the interrupts instead of resolving them
     #[arg(long)]
     pub cancel: bool,
 }
@@ -73,7 +76,7 @@ pub async fn run(connect: &ConnectArgs, args: &InterruptsArgs) -> Result<(), Cli
     list(&connect.client()?, args, &mut BufWriter::new(io::stdout().lock())).await
 }
 
-/// Does the work of [`run`] with the client and the output as parameters, for tests.
+/// Does the work of [`run()`] with the client and the output as parameters, for tests.
 pub async fn list(client: &Client, args: &InterruptsArgs, out: &mut impl Write) -> Result<(), CliError> {
     let mut query = InboxQuery { agent_id: args.agent.clone(), ..InboxQuery::default() };
     let (mut threads, mut seen) = (0, None);
@@ -126,7 +129,7 @@ pub async fn answer(connect: &ConnectArgs, args: &AnswerArgs) -> Result<(), CliE
     settle(&connect.client()?, args, &mut out, ctrl_c()).await
 }
 
-/// Does the work of [`answer`] with the client, the output and the interruption as parameters, for tests.
+/// Does the work of [`answer()`] with the client, the output and the interruption as parameters, for tests.
 pub async fn settle(
     client: &Client,
     args: &AnswerArgs,
@@ -134,9 +137,13 @@ pub async fn settle(
     interrupted: impl Future<Output = ()>,
 ) -> Result<(), CliError> {
     let open = of_thread(client, &args.thread).await?;
-    let Some(agent) = open.iter().find_map(|open| open.agent_id.clone()) else {
+    let agents: BTreeSet<&str> = open.iter().filter_map(|open| open.agent_id.as_deref()).collect();
+    let Some(agent) = agents.first().map(|agent| (*agent).to_owned()) else {
         return Err(CliError::NothingWaits(args.thread.clone()));
     };
+    if agents.len() > 1 {
+        return Err(CliError::SeveralAgents(args.thread.clone()));
+    }
     let status = if args.cancel { "cancelled" } else { "resolved" };
     let resume = open.iter().map(|open| {
         let mut entry = json!({ "interruptId": open.interrupt["id"], "status": status });

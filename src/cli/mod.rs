@@ -132,7 +132,7 @@ pub enum Command {
     Tail(TailArgs),
     /// List threads
     Threads(ThreadsArgs),
-    /// List what waits for an answer, over all threads
+    /// List the open interrupts of all threads
     Interrupts(InterruptsArgs),
     /// Answer the open interrupts of a thread, and print the agent's response
     Answer(AnswerArgs),

@@ -112,7 +112,7 @@ fn show(event: &str, out: &mut impl Write) -> io::Result<Option<String>> {
         "TEXT_MESSAGE_END" => writeln!(out)?,
         "TOOL_CALL_START" => note(&format!("[{}]", text("toolCallName"))),
         "RUN_FINISHED" if peek::member(event, "outcome").is_some_and(|outcome| outcome.contains("\"interrupt\"")) => {
-            note("the agent waits for an answer (threadline interrupts)");
+            note("the agent waits for an answer (give it with `threadline answer THREAD`)");
         }
         "RUN_ERROR" => return Ok(Some(format!("{}: {}", text("code"), text("message")))),
         _ => {}

@@ -62,6 +62,7 @@ pub const PLANTS: &[Plant] = &[
     plant("ready-without-beats", &[Kind::StopPostgres], |size| size),
     plant("trash-without-the-head", &[Kind::KillNode], |size| size),
     plant("any-role", &[Kind::KillNode], |size| size),
+    plant("answers-of-pushed-runs", &[Kind::KillNode], |size| size),
     plant("page-is-believed", &[Kind::KillNode], |size| size),
     plant("key-outlived", &[Kind::KillNode], |size| size),
     plant("cutoff-unread", &[Kind::KillNode], |size| size),

@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use threadline_core::{
     Author, Fence, ListOrder, NewEvents, OpenInterrupt, RunStatus, Thread, ThreadKey, ThreadStatus,
-    limits::{MAX_LISTED_INTERRUPT_BYTES, MAX_OPEN_INTERRUPTS, MAX_OPEN_INTERRUPTS_BYTES},
+    limits::{MAX_LISTED_INTERRUPT_BYTES, MAX_LISTED_INTERRUPTS_BYTES, MAX_OPEN_INTERRUPTS},
 };
 use threadline_store::{ListThreads, StartRun};
 
@@ -183,14 +183,14 @@ pub async fn a_row_lists_a_bounded_number_of_interrupts(env: Env) {
     assert_eq!(thread(&env, "many").await.open_interrupts, MAX_OPEN_INTERRUPTS as u64);
     let key = env.create("large").await.key;
     let large = "é".repeat((MAX_LISTED_INTERRUPT_BYTES - 64) / 2);
-    for run in 0..=MAX_OPEN_INTERRUPTS_BYTES / MAX_LISTED_INTERRUPT_BYTES + 1 {
+    for run in 0..=MAX_LISTED_INTERRUPTS_BYTES / MAX_LISTED_INTERRUPT_BYTES + 1 {
         let event = json!({ "type": "RUN_FINISHED", "outcome": { "type": "interrupt", "interrupts": [
             { "id": run.to_string(), "message": large }
         ] } });
         whole(&env, key, &format!("{run}"), &[event]).await;
     }
     let bytes: usize = open(&env, key).await.iter().map(|one| one.body.len()).sum();
-    let bounds = MAX_OPEN_INTERRUPTS_BYTES..=MAX_OPEN_INTERRUPTS_BYTES + MAX_LISTED_INTERRUPT_BYTES;
+    let bounds = MAX_LISTED_INTERRUPTS_BYTES..=MAX_LISTED_INTERRUPTS_BYTES + MAX_LISTED_INTERRUPT_BYTES;
     assert!(bounds.contains(&bytes), "{bytes}");
 }
 

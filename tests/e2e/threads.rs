@@ -153,7 +153,8 @@ everywhere! {
         dev.patch("/v1/threads/again", json!({ "name": "Caf\u{e9}" })).await.ok(200);
         assert_eq!(found("status=failed&search=cafe").await, ["again"]);
         assert_eq!(found("status=idle&search=cafe").await, [""; 0]);
-        for bad in ["waiting", "FAILED", "", "running,failed"] {
+        assert_eq!(found("status=waiting").await, [""; 0]);
+        for bad in ["stopped", "FAILED", "", "running,failed"] {
             dev.get(&format!("/v1/threads?status={bad}")).await.problem(400, "invalid-request");
         }
     }

@@ -12,9 +12,9 @@ use crate::{Client, ClientError, rest::put};
 pub struct InboxQuery {
     /// Only threads of this agent.
     pub agent_id: Option<String>,
-    /// User whose threads are looked at, if the client acts for a whole project.
+    /// User whose interrupts are listed, if the client acts for a whole project.
     pub user_id: Option<String>,
-    /// Most threads whose interrupts are on the page; `None` for the server's default.
+    /// Most threads in the page; `None` for the server's default.
     pub limit: Option<usize>,
     /// End of the previous page ([`InboxPage::next_cursor`]); `None` for the first page.
     pub cursor: Option<String>,

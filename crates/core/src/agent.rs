@@ -69,7 +69,7 @@ pub enum Recovery {
     #[default]
     Retry,
     /// Messages that are complete and tool calls that have a result are kept, and another node calls the agent again with
-    /// them, and with the calls of which it is unknown if they were carried out. A run that answers an interrupt ends with
+    /// them, and with the calls whose outcome is unknown. A run that answers an interrupt ends with
     /// an error instead.
     Continue,
 }

@@ -4,14 +4,16 @@
 //! them in `input.resume` of its RUN_STARTED (<https://docs.ag-ui.com/concepts/interrupts>). An interrupt is open from
 //! the RUN_FINISHED that requests it to the RUN_FINISHED of a run that answers it.
 
+use std::collections::HashSet;
+
 use serde::Deserialize;
 use serde_json::{Map, Value, json, value::RawValue};
 
 use super::{
     Author, RunId, RunStatus, Seq, Timestamp, json,
     limits::{
-        MAX_ID_BYTES, MAX_INTERRUPT_SUMMARY_BYTES, MAX_LISTED_INTERRUPT_BYTES, MAX_OPEN_INTERRUPTS,
-        MAX_OPEN_INTERRUPTS_BYTES,
+        MAX_ANSWERS, MAX_ID_BYTES, MAX_INTERRUPT_SUMMARY_BYTES, MAX_LISTED_INTERRUPT_BYTES,
+        MAX_LISTED_INTERRUPTS_BYTES, MAX_OPEN_INTERRUPTS,
     },
 };
 
@@ -30,10 +32,14 @@ pub struct OpenInterrupt {
     pub author: Option<Author>,
     /// Active run that answers the interrupt; `None` if no run does.
     pub answered_in: Option<RunId>,
-    /// The interrupt as AG-UI has it: a JSON object. A larger one than [`MAX_LISTED_INTERRUPT_BYTES`] is cut to `id`,
+    /// The interrupt as AG-UI has it: a JSON object. A larger one than [`MAX_LISTED_INTERRUPT_BYTES`], or
+    /// one beyond [`MAX_LISTED_INTERRUPTS_BYTES`] of its run's, is cut to `id`,
     /// `reason`, `message` and `toolCallId`, and has `"truncated": true`.
     pub body: String,
 }
+
+/// Stands in answers for an interrupt that no row lists.
+pub const UNLISTED: &str = "";
 
 /// Interrupt as the row of its thread stores it, under its id.
 #[derive(Deserialize)]
@@ -60,25 +66,37 @@ pub fn requested(event: &str) -> Option<String> {
     for (place, interrupt) in list.into_iter().take(MAX_OPEN_INTERRUPTS).enumerate() {
         let text = interrupt.get();
         let Some(id) = json::string_member(text, "id").filter(|id| is_listed(id)) else { continue };
-        let fits = text.len() <= MAX_LISTED_INTERRUPT_BYTES && bytes + text.len() <= MAX_OPEN_INTERRUPTS_BYTES;
-        let body = if fits { text.to_owned() } else { summary(&id, text) };
+        let is_whole = text.len() <= MAX_LISTED_INTERRUPT_BYTES && bytes + text.len() <= MAX_LISTED_INTERRUPTS_BYTES;
+        // Clients read the interrupts of many threads at once: one that some cannot read would cost them all.
+        let body = if is_whole && is_readable(text) { text.to_owned() } else { summary(&id, text) };
         bytes += body.len();
+        if bytes > 4 * MAX_LISTED_INTERRUPTS_BYTES {
+            break;
+        }
         // The first of several with one id counts, as in the fold of a conversation.
         requested.entry(id).or_insert_with(|| json!({ "place": place, "body": body }));
     }
     (!requested.is_empty()).then(|| Value::Object(requested).to_string())
 }
 
-/// Ids of the interrupts that a RUN_STARTED answers, as a JSON array; `None` if it answers none.
+/// Ids of the interrupts that a RUN_STARTED answers, as a JSON array: each once, and at most [`MAX_ANSWERS`]. An id that
+/// no row lists is [`UNLISTED`]. `None` if the event answers none.
 pub fn answered(event: &str) -> Option<String> {
     let resume = json::member(json::member(event, "input")?, "resume")?;
     let entries: Vec<&RawValue> = serde_json::from_str(resume).ok()?;
-    let ids: Vec<String> = entries
-        .into_iter()
-        .map(RawValue::get)
-        .filter(|entry| matches!(json::string_member(entry, "status").as_deref(), Some("resolved" | "cancelled")))
-        .filter_map(|entry| json::string_member(entry, "interruptId").filter(|id| is_listed(id)))
-        .collect();
+    let (mut ids, mut seen) = (Vec::new(), HashSet::new());
+    for entry in entries.into_iter().map(RawValue::get) {
+        if !matches!(json::string_member(entry, "status").as_deref(), Some("resolved" | "cancelled")) {
+            continue;
+        }
+        let id = json::string_member(entry, "interruptId").filter(|id| is_listed(id)).unwrap_or_default();
+        if seen.insert(id.clone()) {
+            ids.push(id);
+        }
+        if ids.len() == MAX_ANSWERS {
+            break;
+        }
+    }
     (!ids.is_empty()).then(|| json!(ids).to_string())
 }
 
@@ -127,7 +145,7 @@ pub struct RunCommit<'c> {
 pub fn after(open: Option<&str>, commit: &RunCommit<'_>) -> Option<String> {
     let read = |row: Option<&str>| row.and_then(|row| serde_json::from_str::<Map<String, Value>>(row).ok());
     let mut kept = read(open).unwrap_or_default();
-    let answers: Vec<String> = commit.answers.and_then(|ids| serde_json::from_str(ids).ok()).unwrap_or_default();
+    let answers: HashSet<String> = commit.answers.and_then(|ids| serde_json::from_str(ids).ok()).unwrap_or_default();
     let is_of_run = |entry: &Value| entry["answeredIn"].as_str() == Some(commit.run.as_str());
     if commit.status.is_active() {
         for id in &answers {
@@ -143,7 +161,7 @@ pub fn after(open: Option<&str>, commit: &RunCommit<'_>) -> Option<String> {
         kept.retain(|id, entry| !is_of_run(entry) && !answers.contains(id));
     }
     let bytes: usize = kept.values().filter_map(|entry| entry["body"].as_str()).map(str::len).sum();
-    if kept.len() < MAX_OPEN_INTERRUPTS && bytes < MAX_OPEN_INTERRUPTS_BYTES {
+    if kept.len() < MAX_OPEN_INTERRUPTS && bytes < MAX_LISTED_INTERRUPTS_BYTES {
         for (id, mut entry) in read(commit.requested).unwrap_or_default() {
             entry["run"] = commit.run.as_str().into();
             entry["author"] = commit.author.map(Author::as_str).into();
@@ -157,7 +175,12 @@ pub fn after(open: Option<&str>, commit: &RunCommit<'_>) -> Option<String> {
 
 /// True if an interrupt of this id can be listed. Postgres' JSON holds no NUL.
 fn is_listed(id: &str) -> bool {
-    id.len() <= MAX_ID_BYTES && !id.contains('\0')
+    id != UNLISTED && id.len() <= MAX_ID_BYTES && !id.contains('\0')
+}
+
+/// True if strict readers of JSON accept the text: no lone surrogate, no number beyond a double, not too deep.
+fn is_readable(text: &str) -> bool {
+    serde_json::from_str::<Value>(text).is_ok()
 }
 
 /// The parts of an interrupt that tell a person what it is about, each cut.
@@ -196,6 +219,18 @@ mod tests {
     }
 
     #[test]
+    fn an_interrupt_that_strict_readers_refuse_is_cut() {
+        for odd in [r#""message":"\ud83d""#, r#""metadata":1e400"#] {
+            let interrupt = format!(r#"{{"id":"i","reason":"r",{odd}}}"#);
+            let event =
+                format!(r#"{{"type":"RUN_FINISHED","outcome":{{"type":"interrupt","interrupts":[{interrupt}]}}}}"#);
+            let row: Value = serde_json::from_str(&requested(&event).expect("one")).expect("JSON");
+            let body: Value = serde_json::from_str(row["i"]["body"].as_str().expect("a body")).expect("JSON");
+            assert_eq!(body, json!({ "id": "i", "reason": "r", "truncated": true }), "{odd}");
+        }
+    }
+
+    #[test]
     fn other_ends_of_a_run_request_nothing() {
         for event in [
             r#"{"type":"RUN_FINISHED"}"#,
@@ -220,7 +255,15 @@ mod tests {
             .collect();
         let row = requested(&finished(&json!(many))).expect("many");
         assert_eq!(serde_json::from_str::<Map<String, Value>>(&row).expect("JSON").len(), MAX_OPEN_INTERRUPTS);
-        assert!(row.len() < 4 * MAX_OPEN_INTERRUPTS_BYTES, "{}", row.len());
+        let odd = json!({ "id": "\u{1}".repeat(MAX_ID_BYTES), "message": "\u{1}".repeat(999), "reason": "x" });
+        let odd = (0..MAX_OPEN_INTERRUPTS).map(|at| {
+            let mut odd = odd.clone();
+            odd["id"] = format!("{at}{}", &odd["id"].as_str().expect("an id")[4..]).into();
+            odd
+        });
+        let odd = requested(&finished(&json!(odd.collect::<Vec<_>>()))).expect("many");
+        assert!(odd.len() < 8 * MAX_LISTED_INTERRUPTS_BYTES, "{}", odd.len());
+        assert!(row.len() < 4 * MAX_LISTED_INTERRUPTS_BYTES, "{}", row.len());
     }
 
     #[test]
@@ -229,6 +272,11 @@ mod tests {
         let answer = |id: &str, status: &str| json!({ "interruptId": id, "status": status });
         let event = started(json!([answer("a", "resolved"), answer("b", "cancelled"), answer("c", "perhaps"), 7]));
         assert_eq!(answered(&event).as_deref(), Some(r#"["a","b"]"#));
+        let odd = started(json!([answer("a", "resolved"), answer("n\u{0}", "resolved"), answer("a", "cancelled")]));
+        assert_eq!(answered(&odd).as_deref(), Some(r#"["a",""]"#), "each once, and what is not listed is told apart");
+        let many: Vec<_> = (0..MAX_ANSWERS + 9).map(|at| answer(&at.to_string(), "resolved")).collect();
+        let many: Vec<String> = serde_json::from_str(&answered(&started(json!(many))).expect("ids")).expect("JSON");
+        assert_eq!(many.len(), MAX_ANSWERS);
         for other in [started(json!([])), started(json!(null)), r#"{"type":"RUN_STARTED"}"#.to_owned()] {
             assert_eq!(answered(&other), None, "{other}");
         }

@@ -607,7 +607,9 @@ pub const MAX_OPEN_INTERRUPT_BYTES: usize = 1_024 * 1_024;
 pub const MAX_LISTED_INTERRUPT_BYTES: usize = 8 * 1_024;
 /// Bytes of JSON of the interrupts in a thread's row beyond which an interrupt is cut, and beyond which the row lists no
 /// further ones of later runs.
-pub const MAX_OPEN_INTERRUPTS_BYTES: usize = 64 * 1_024;
+pub const MAX_LISTED_INTERRUPTS_BYTES: usize = 64 * 1_024;
+/// Most interrupts that one run settles in its thread's row.
+pub const MAX_ANSWERS: usize = 512;
 /// Most threads in a page of an inbox.
 pub const MAX_INBOX_PAGE: usize = 100;
 /// Threads whose interrupts are read at once for a page of an inbox.

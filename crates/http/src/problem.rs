@@ -76,9 +76,9 @@ problem_types! {
     /// An end user's token writes into a run of another author.
     RunNotYours = "run-not-yours", FORBIDDEN, "Run of another author", false,
         "Start a run of your own, or write with an API key. A user's token writes only into runs that the same user has started.";
-    /// The events of an end user's token answer an interrupt of an agent that the server drives.
+    /// The events of an end user's token answer an interrupt that an agent of the server requested, or that is not open.
     InterruptNotYours = "interrupt-not-yours", FORBIDDEN, "Interrupt of an agent", false,
-        "Start a run of the agent with the answer in `resume`: POST /v1/threads/{threadId}/runs with `agentId` and `input`, or POST /agui/{agentId}.";
+        "List the open interrupts with GET /v1/interrupts. Then start a run of the agent with the answer in `resume`: POST /v1/threads/{threadId}/runs with `agentId` and `input`, or POST /agui/{agentId}.";
     /// The thread has no run with this ID.
     RunNotFound = "run-not-found", NOT_FOUND, "Run not found", false,
         "Start the run first, or list the runs of the thread with GET /v1/threads/{threadId}/runs.";

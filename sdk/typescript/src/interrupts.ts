@@ -6,11 +6,11 @@ import type { InterruptPage } from "./types.js";
 export interface InterruptListOptions extends ReadOptions {
   /** Only threads of this agent. */
   readonly agentId?: string;
-  /** Threads whose interrupts are on a page, at most: 1 to 100; 50 by default. */
+  /** Threads per page, 1 to 100; 50 by default. */
   readonly limit?: number;
   /** `nextCursor` of the previous page. */
   readonly cursor?: string;
-  /** The user whose threads are looked at, if an API key is used without a user. */
+  /** The user whose interrupts are listed, if an API key is used without a user. */
   readonly userId?: string;
 }
 
@@ -23,7 +23,7 @@ export class OpenInterrupts {
   }
 
   /**
-   * Returns a page of the open interrupts of all threads that are not archived. Those of the thread whose run ended last come
+   * Returns a page of the open interrupts of all threads that are not archived and have no active run. Those of the thread whose run ended last come
    * first; those of one thread are on one page, oldest first.
    */
   list(options?: InterruptListOptions): Promise<InterruptPage> {

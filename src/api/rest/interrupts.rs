@@ -25,11 +25,11 @@ pub struct InboxParams {
     /// Only threads of this agent.
     #[param(value_type = Option<String>)]
     agent_id: Option<AgentId>,
-    /// Most threads whose interrupts are on the page: 1 to 100. Default 50. A page may have fewer.
+    /// Most threads in the page: 1 to 100. Default 50. A page may have fewer.
     limit: Option<usize>,
     /// `nextCursor` of the page before.
     cursor: Option<String>,
-    /// User whose threads are looked at, if the API key is used without a user.
+    /// User whose interrupts are listed, if the API key is used without a user.
     #[param(value_type = Option<String>)]
     user_id: Option<UserId>,
 }
@@ -56,8 +56,9 @@ pub struct OpenInterruptView {
     epoch: String,
     #[schema(value_type = String, example = "2026-11-21T10:11:15.123Z")]
     opened_at: Timestamp,
-    /// AG-UI's Interrupt. One of more than 8 KiB has only `id`, `reason`, `message` and `toolCallId`, each cut to 256
-    /// bytes, and `truncated`: true; `GET /v1/threads/{threadId}/messages` has the whole.
+    /// AG-UI's Interrupt. One of more than 8 KiB, or beyond 64 KiB of its run's, has only `id`, the first 256 bytes of
+    /// `reason`, `message` and `toolCallId`, and `truncated`: true; `GET /v1/threads/{threadId}/messages` returns it in
+    /// full.
     #[schema(value_type = Object)]
     interrupt: Box<RawValue>,
 }
@@ -97,7 +98,7 @@ pub struct InboxView {
     feed_epoch: String,
 }
 
-/// Lists the interrupts that wait for an answer, over all of a user's threads that are not archived.
+/// Lists the open interrupts of all of a user's threads that are not archived and have no active run.
 #[utoipa::path(get, path = "/v1/interrupts", tag = "threads", params(InboxParams), responses(
     (status = 200, description = "A page", body = InboxView),
     (status = 400, description = "Invalid request", body = ProblemDocument),

@@ -402,7 +402,7 @@ everywhere! {
         assert_eq!(String::from_utf8(out).expect("text"), "Sent.\n");
         assert_eq!(listed("interrupts").await, "");
         let refused = interrupts::settle(&client, &args, &mut Vec::new(), std::future::pending()).await;
-        assert_eq!(refused.expect_err("nothing waits").to_string(), "thread t waits for no answer (`threadline interrupts` lists those that do)");
+        assert_eq!(refused.expect_err("nothing waits").to_string(), "thread t has no open interrupt of an agent (list the threads that wait with `threadline interrupts`)");
         assert!(Cli::try_parse_from(["threadline", "answer", "t", "--payload", "{"]).is_err());
         assert!(Cli::try_parse_from(["threadline", "answer", "t", "--payload", "{}", "--cancel"]).is_err());
     }

@@ -90,6 +90,9 @@ async fn nothing_is_theirs(server: &Server, ann: &Client, eve: &Client, outsider
             ("GET", "/v1/threads") => {
                 assert_eq!(eve.get("/v1/threads").await.ok(200)["threads"], json!([]));
             }
+            ("GET", "/v1/interrupts") => {
+                assert_eq!(eve.get("/v1/interrupts").await.ok(200)["interrupts"], json!([]));
+            }
             ("GET", "/v1/feed") => assert_eq!(eve.get("/v1/feed").await.ok(200)["entries"], json!([])),
             // The ids of another project are nothing to this one: see below.
             ("POST", "/v1/threads" | "/agui/{agentId}") if elsewhere => {}

@@ -122,7 +122,8 @@ impl BatchBuilder {
     fn note(&mut self, kind: &str, event: &str) {
         let decoded = if kind.contains('\\') { json::string(kind) } else { None };
         match decoded.as_deref().unwrap_or(&kind[1..kind.len() - 1]) {
-            "RUN_STARTED" => self.answers = interrupt::answered(event).map(Into::into).or(self.answers.take()),
+            // As in the fold, the last one counts.
+            "RUN_STARTED" => self.answers = interrupt::answered(event).map(Into::into),
             "RUN_FINISHED" => {
                 let (usage, interrupts) = (usage(event), interrupt::requested(event));
                 self.terminal = Some(Terminal::Finished { usage, interrupts });

@@ -80,9 +80,9 @@ pub struct EventError {
 pub enum Terminal {
     /// The run ended with RUN_FINISHED.
     Finished {
-        /// `usage` of the event, a JSON array; `None` if absent, no array, or larger than [`MAX_USAGE_BYTES`].
+        /// `usage` of the event, a JSON array; `None` if absent, no array, or larger than [`MAX_USAGE_BYTES`](crate::limits::MAX_USAGE_BYTES).
         usage: Option<String>,
-        /// Interrupts that the event requests, see [`interrupt::requested`].
+        /// Interrupts that the event requests, see [`interrupt::requested`](crate::interrupt::requested).
         interrupts: Option<String>,
     },
     /// The run ended with RUN_ERROR.
@@ -91,7 +91,7 @@ pub enum Terminal {
         code: Option<String>,
         /// `message` of the event, cut by [`cut`]; `None` if absent or no string.
         message: Option<String>,
-        /// `usage` of the event, a JSON array; `None` if absent, no array, or larger than [`MAX_USAGE_BYTES`].
+        /// `usage` of the event, a JSON array; `None` if absent, no array, or larger than [`MAX_USAGE_BYTES`](crate::limits::MAX_USAGE_BYTES).
         usage: Option<String>,
     },
 }
@@ -173,7 +173,7 @@ impl NewEvents {
         self.terminal.as_ref()
     }
 
-    /// Ids of the interrupts that a RUN_STARTED among the events answers, see [`interrupt::answered`].
+    /// Ids of the interrupts that a RUN_STARTED among the events answers, see [`interrupt::answered`](crate::interrupt::answered).
     pub fn answers(&self) -> Option<&str> {
         self.answers.as_deref()
     }

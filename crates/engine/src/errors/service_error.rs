@@ -29,7 +29,9 @@ pub enum ServiceError {
     RetentionNotHeld,
     /// The thread's conversation is beyond [`threadline_core::limits::MAX_CONVERSATION_BYTES`], or takes more than its reader's share of
     /// the memory.
-    #[error("the messages and the state are too large to be computed from the events with this server's memory")]
+    #[error(
+        "the messages and the state are too large to be computed from the events, or larger than the client's share of the memory"
+    )]
     ConversationTooLarge,
     /// The conversation has another version than the save requires; `None` if there is no conversation.
     #[error("the stored version does not match the condition of the request")]
@@ -76,8 +78,8 @@ pub enum ServiceError {
     /// The run has another author, and an end user's token writes into runs of its user only.
     #[error("the run has another author: a user's token writes only into runs that the same user has started")]
     RunNotYours,
-    /// The events of an end user's token answer an interrupt of an agent that the server drives.
-    #[error("the events answer an interrupt of an agent of the server: only a run of that agent can answer it")]
+    /// The events of an end user's token answer an interrupt that an agent of the server requested, or that is not open.
+    #[error("the events answer an interrupt that is not open, or that only a run of its agent can answer")]
     InterruptNotYours,
     /// The thread has a message with this id.
     #[error("the thread has a message with the ID {0:?}")]

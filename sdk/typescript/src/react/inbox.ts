@@ -11,7 +11,7 @@ import type { SendOptions } from "./thread.js";
 export interface InboxOptions {
   /** Only threads of this agent. */
   readonly agentId?: string;
-  /** Threads whose interrupts are on a page, at most: 1 to 100; 50 by default. */
+  /** Threads per page, 1 to 100; 50 by default. */
   readonly limit?: number;
 }
 
@@ -158,7 +158,10 @@ export class InboxStore extends Store<InboxSnapshot> {
     // Interrupts that are no longer shown were probably answered elsewhere: then the server says so.
     const shown = this.#interrupts.find((open) => open.threadId === threadId) ?? (await thread.get());
     const agent = agentId ?? shown.agentId;
-    if (agent === null) throw new ConfigError("agentId is missing, and the interrupts are of no agent");
+    if (agent === null)
+      throw new ConfigError(
+        "agentId is missing, and neither the interrupts nor their thread have an agent: pass { agentId }",
+      );
     return thread.start({ agentId: agent, input: runInput({ resume: answers }), epoch: shown.epoch });
   }
 

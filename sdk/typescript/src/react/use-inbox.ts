@@ -12,7 +12,7 @@ import type { SendOptions } from "./thread.js";
 export interface UseInbox extends InboxSnapshot {
   /**
    * Answers all open interrupts of a thread with a run of the agent that requested them. Resolves as soon as the run has
-   * started; the thread leaves the inbox on all pages. Rejects if another client was first, or if an answer is missing.
+   * started; the thread leaves the inbox in all tabs and on all devices. Rejects if another client was first, or if an answer is missing.
    */
   answer(threadId: string, answers: readonly InterruptAnswer[], options?: SendOptions): Promise<StartedRun>;
   /** Loads the interrupts of further threads. */
