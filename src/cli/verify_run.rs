@@ -76,7 +76,7 @@ pub async fn compare(client: &Client, args: &VerifyRunArgs) -> Result<Option<Ver
                 is_past = true;
             }
         }
-        if !page.has_more || is_past {
+        if !page.has_more || is_past || own.len() == needed {
             break;
         }
         query = EventQuery { cursor: Some(page.next_cursor), limit: query.limit, ..EventQuery::default() };

@@ -12,7 +12,7 @@ use threadline_core::{
 use super::{
     given::{Evidence, StateSource, digest},
     messages::{Array, text_of},
-    verify::{Verdict, messages_of},
+    verify::{Verdict, messages_of, state_of},
 };
 use crate::agents::{
     reading::{items, whole},
@@ -112,12 +112,11 @@ pub struct Attempts {
 impl Attempts {
     /// Begins with the conversation before the run, and the first events of the run.
     pub fn new(evidence: &Evidence, before: &Conversation, first: &[&str]) -> Self {
-        let (state, opening_events) = match evidence.state {
-            StateSource::Thread => (Some(String::from_utf8_lossy(&before.state_json()).into_owned()), 1),
-            StateSource::Client => {
-                (first.get(1).and_then(|event| json::member(event, "snapshot")).map(str::to_owned), 2)
-            }
+        let opening_events = match evidence.state {
+            StateSource::Thread => 1,
+            StateSource::Client => 2,
         };
+        let state = state_of(evidence, before, first);
         let messages = messages_of(evidence, before, first);
         let mut opening = before.clone();
         first.iter().take(opening_events).for_each(|event| opening.observe(event.as_bytes()));
@@ -137,13 +136,7 @@ impl Attempts {
 
     fn compare(&mut self, named: Named) {
         let Named { attempt, given, .. } = named;
-        let other_fold = given.fold != Conversation::VERSION;
-        let verdict = |text: Option<String>, expected: &str| match text {
-            None => Verdict::NotKept,
-            Some(text) if digest(&text) == expected => Verdict::Same,
-            Some(_) if other_fold => Verdict::OtherFold,
-            Some(_) => Verdict::Different,
-        };
+        let verdict = |text: Option<String>, expected: &str| Verdict::of_fold(text.as_deref(), expected, given.fold);
         let messages = self.messages.as_ref().map(|messages| joined(messages, &self.opening, &self.now));
         let state = changed_state(&self.opening, &self.now).or_else(|| self.state.clone());
         let parts =

@@ -27,6 +27,25 @@ pub enum Verdict {
     OtherFold,
 }
 
+impl Verdict {
+    /// Result for a part of which the log gives this text; `None` if it is not kept.
+    pub(super) fn of(text: Option<&str>, expected: &str) -> Self {
+        match text {
+            Some(text) if digest(text) == expected => Self::Same,
+            Some(_) => Self::Different,
+            None => Self::NotKept,
+        }
+    }
+
+    /// Result for a part that was built by this version of the fold.
+    pub(super) fn of_fold(text: Option<&str>, expected: &str, fold: u32) -> Self {
+        match Self::of(text, expected) {
+            Self::Different if fold != Conversation::VERSION => Self::OtherFold,
+            verdict => verdict,
+        }
+    }
+}
+
 impl fmt::Display for Verdict {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.write_str(match self {
@@ -51,43 +70,41 @@ pub struct Verdicts {
 
 /// Evidence in the RUN_STARTED among the first events of a run; `None` if there is none.
 pub fn evidence(first: &[&str]) -> Option<Evidence> {
-    let started = first.iter().find(|event| json::member(event, "type") == Some("\"RUN_STARTED\""))?;
+    let started = of_kind(first, "\"RUN_STARTED\"")?;
     let metadata = json::member(started, "metadata")?;
     serde_json::from_str(json::member(json::member(metadata, SERVER_MEMBER)?, GIVEN)?).ok()
 }
 
 /// Compares the evidence with the conversation before the run and the run's first events.
 pub fn verify(evidence: Evidence, before: &Conversation, first: &[&str]) -> Verdicts {
-    let other_fold = evidence.fold != Conversation::VERSION;
-    let verdict = |text: Option<String>, expected: &str| match text {
-        Some(text) if digest(&text) == expected => Verdict::Same,
-        Some(_) => Verdict::Different,
-        None => Verdict::NotKept,
-    };
-    let folded = |text: Option<String>, expected: &str| match verdict(text, expected) {
-        Verdict::Different if other_fold => Verdict::OtherFold,
-        verdict => verdict,
-    };
-    let of_kind = |kind: &str| first.iter().find(|event| json::member(event, "type") == Some(kind)).copied();
-    let messages = folded(messages_of(&evidence, before, first), &evidence.digests.messages);
-    let state = match evidence.state {
-        StateSource::Thread => Some(String::from_utf8_lossy(&before.state_json()).into_owned()),
-        StateSource::Client => {
-            of_kind("\"STATE_SNAPSHOT\"").and_then(|event| json::member(event, "snapshot")).map(str::to_owned)
-        }
-    };
-    let state = folded(state, &evidence.digests.state);
+    let fold = evidence.fold;
+    let messages = messages_of(&evidence, before, first);
+    let messages = Verdict::of_fold(messages.as_deref(), &evidence.digests.messages, fold);
+    let state = Verdict::of_fold(state_of(&evidence, before, first).as_deref(), &evidence.digests.state, fold);
     let recorded = evidence.recorded.as_ref();
-    let tools = verdict(recorded.and_then(|recorded| recorded.tools.clone()), &evidence.digests.tools);
-    let context = verdict(recorded.and_then(|recorded| recorded.context.clone()), &evidence.digests.context);
+    let tools = Verdict::of(recorded.and_then(|recorded| recorded.tools.as_deref()), &evidence.digests.tools);
+    let context = Verdict::of(recorded.and_then(|recorded| recorded.context.as_deref()), &evidence.digests.context);
     let parts = [("messages", messages), ("state", state), ("tools", tools), ("context", context)];
     Verdicts { evidence, parts, attempts: Vec::new() }
 }
 
+fn of_kind<'e>(first: &[&'e str], kind: &str) -> Option<&'e str> {
+    first.iter().find(|event| json::member(event, "type") == Some(kind)).copied()
+}
+
+/// State of the input; `None` if it is not kept.
+pub(super) fn state_of(evidence: &Evidence, before: &Conversation, first: &[&str]) -> Option<String> {
+    match evidence.state {
+        StateSource::Thread => Some(String::from_utf8_lossy(&before.state_json()).into_owned()),
+        StateSource::Client => {
+            of_kind(first, "\"STATE_SNAPSHOT\"").and_then(|event| json::member(event, "snapshot")).map(str::to_owned)
+        }
+    }
+}
+
 /// Messages of the input, built again; `None` if they are not kept.
 pub(super) fn messages_of(evidence: &Evidence, before: &Conversation, first: &[&str]) -> Option<String> {
-    let started = first.iter().find(|event| json::member(event, "type") == Some("\"RUN_STARTED\""));
-    let new: Vec<&RawValue> = started
+    let new: Vec<&RawValue> = of_kind(first, "\"RUN_STARTED\"")
         .and_then(|event| json::member(event, "input"))
         .and_then(|input| json::member(input, "messages"))
         .and_then(|messages| serde_json::from_str(messages).ok())
