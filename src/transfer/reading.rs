@@ -223,16 +223,12 @@ impl<'n> ThreadFile<'n> {
     fn note_interrupts(&mut self, run: &RunId, at: Timestamp, events: &NewEvents) {
         let Some(span) = self.spans.get(run) else { return };
         let seq = self.next - 1;
-        let requested = match events.terminal() {
-            Some(Terminal::Finished { interrupts, .. }) => interrupts.as_deref(),
-            Some(Terminal::Error { .. }) | None => None,
-        };
         let commit = RunCommit {
             run,
             author: span.author.as_ref(),
             answers: events.answers(),
             status: if seq == span.last { span.status } else { RunStatus::Running },
-            requested,
+            requested: events.terminal().and_then(Terminal::interrupts),
             seq,
             at,
         };

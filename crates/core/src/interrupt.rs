@@ -38,7 +38,7 @@ pub struct OpenInterrupt {
     pub body: String,
 }
 
-/// Stands in answers for an interrupt that no row lists.
+/// Id that stands in answers for an interrupt that no row lists.
 pub const UNLISTED: &str = "";
 
 /// Interrupt as the row of its thread stores it, under its id.
@@ -80,24 +80,32 @@ pub fn requested(event: &str) -> Option<String> {
 }
 
 /// Ids of the interrupts that a RUN_STARTED answers, as a JSON array: each once, and at most [`MAX_ANSWERS`]. An id that
-/// no row lists is [`UNLISTED`]. `None` if the event answers none.
+/// no row lists is [`UNLISTED`], and so is an answer that readers of JSON may take for another one or for none. `None` if
+/// the event answers none.
 pub fn answered(event: &str) -> Option<String> {
-    let resume = json::member(json::member(event, "input")?, "resume")?;
-    let entries: Vec<&RawValue> = serde_json::from_str(resume).ok()?;
+    let inputs: Vec<&str> = json::members(event, "input").collect();
+    let input = inputs.last().filter(|input| **input != "null")?;
+    let resumes: Vec<&str> = json::members(input, "resume").collect();
+    let is_plain = input.starts_with('{') && inputs.len() == 1 && resumes.len() <= 1;
+    let resume = resumes.last().filter(|resume| !matches!(**resume, "null" | "[]"));
+    if is_plain && resume.is_none() {
+        return None;
+    }
+    let entries: Vec<&RawValue> = resume.and_then(|resume| serde_json::from_str(resume).ok()).unwrap_or_default();
     let (mut ids, mut seen) = (Vec::new(), HashSet::new());
     for entry in entries.into_iter().map(RawValue::get) {
         if !matches!(json::string_member(entry, "status").as_deref(), Some("resolved" | "cancelled")) {
             continue;
         }
         let id = json::string_member(entry, "interruptId").filter(|id| is_listed(id)).unwrap_or_default();
-        if seen.insert(id.clone()) {
+        if ids.len() < MAX_ANSWERS && seen.insert(id.clone()) {
             ids.push(id);
         }
-        if ids.len() == MAX_ANSWERS {
-            break;
-        }
     }
-    (!ids.is_empty()).then(|| json!(ids).to_string())
+    if (!is_plain || ids.is_empty()) && seen.insert(UNLISTED.to_owned()) {
+        ids.push(UNLISTED.to_owned());
+    }
+    Some(json!(ids).to_string())
 }
 
 /// Open interrupts of a stored row, oldest first; `None` if the text is no such row.
@@ -279,6 +287,15 @@ mod tests {
         assert_eq!(many.len(), MAX_ANSWERS);
         for other in [started(json!([])), started(json!(null)), r#"{"type":"RUN_STARTED"}"#.to_owned()] {
             assert_eq!(answered(&other), None, "{other}");
+        }
+        for odd in [
+            r#"{"input":{"resume":[]},"input":{}}"#,
+            r#"{"input":{"resume":[{"interruptId":"a"}]}}"#,
+            r#"{"input":{"resume":7}}"#,
+            r#"{"input":{"resume":[7],"resume":[]}}"#,
+            r#"{"input":[]}"#,
+        ] {
+            assert_eq!(answered(odd).as_deref(), Some(r#"[""]"#), "{odd}");
         }
     }
 

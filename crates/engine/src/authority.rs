@@ -86,7 +86,7 @@ fn lines(events: &NewEvents) -> impl Iterator<Item = &[u8]> {
 
 /// True if the events answer an interrupt: the input of a RUN_STARTED has `resume`. Events that cannot be read count as
 /// answers.
-pub(crate) fn answers(events: &NewEvents) -> bool {
+fn answers(events: &NewEvents) -> bool {
     #[derive(Deserialize)]
     struct Kind<'a> {
         #[serde(rename = "type", borrow)]

@@ -122,7 +122,7 @@ impl BatchBuilder {
     fn note(&mut self, kind: &str, event: &str) {
         let decoded = if kind.contains('\\') { json::string(kind) } else { None };
         match decoded.as_deref().unwrap_or(&kind[1..kind.len() - 1]) {
-            // As in the fold, the last one counts.
+            // The last RUN_STARTED counts, as in the fold.
             "RUN_STARTED" => self.answers = interrupt::answered(event).map(Into::into),
             "RUN_FINISHED" => {
                 let (usage, interrupts) = (usage(event), interrupt::requested(event));

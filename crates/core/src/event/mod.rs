@@ -96,6 +96,16 @@ pub enum Terminal {
     },
 }
 
+impl Terminal {
+    /// Interrupts that the event requests, see [`interrupt::requested`](crate::interrupt::requested).
+    pub fn interrupts(&self) -> Option<&str> {
+        match self {
+            Self::Finished { interrupts, .. } => interrupts.as_deref(),
+            Self::Error { .. } => None,
+        }
+    }
+}
+
 /// Checked, non-empty batch of events, one a line, without a newline at the end.
 #[derive(Debug, Clone)]
 pub struct NewEvents {

@@ -3,7 +3,7 @@
 use threadline_core::{NewEvents, Principal, RunId, ThreadKey};
 
 use super::Runs;
-use crate::{authority, errors::AnswerError};
+use crate::errors::AnswerError;
 
 impl Runs {
     /// Refuses events of an untrusted client that answer an interrupt of an agent which the server drives: the agent
@@ -17,10 +17,8 @@ impl Runs {
         run: &RunId,
         events: &NewEvents,
     ) -> Result<(), AnswerError> {
-        if !principal.is_untrusted() || !authority::answers(events) {
-            return Ok(());
-        }
-        let ids: Vec<String> = events.answers().and_then(|ids| serde_json::from_str(ids).ok()).unwrap_or_default();
+        let Some(answers) = events.answers().filter(|_| principal.is_untrusted()) else { return Ok(()) };
+        let ids: Vec<String> = serde_json::from_str(answers).unwrap_or_default();
         let open = self.deps.store.open_interrupts(&[key]).await?.pop().map(|(_, open)| open).unwrap_or_default();
         let is_of_client = |id: &String| {
             let listed = open.iter().find(|interrupt| interrupt.id == *id);

@@ -11,16 +11,12 @@ impl Row {
     /// Notes what a commit of the newest run with these events does to the open interrupts.
     pub(super) fn note_interrupts(&mut self, events: Option<&NewEvents>) {
         let Some(run) = self.runs.get(&self.fence) else { return };
-        let requested = match events.and_then(NewEvents::terminal) {
-            Some(Terminal::Finished { interrupts, .. }) => interrupts.as_deref(),
-            Some(Terminal::Error { .. }) | None => None,
-        };
         let commit = RunCommit {
             run: &run.id,
             author: run.author.as_ref(),
             answers: events.and_then(NewEvents::answers),
             status: run.status,
-            requested,
+            requested: events.and_then(NewEvents::terminal).and_then(Terminal::interrupts),
             seq: self.thread.tail,
             at: self.newest.unwrap_or(run.started_at),
         };

@@ -133,7 +133,7 @@ fn wide<'a>(group: &[&'a Append], now: Option<i64>) -> Statement<'a> {
         .bind(epochs(group))
         .bind(drivers(group))
         .bind(group.iter().map(|append| append.events.answers()).collect::<Vec<_>>())
-        .bind(ends.iter().map(|end| end.as_ref()?.interrupts.as_deref().map(str::to_owned)).collect::<Vec<_>>())
+        .bind(texts(|end| &end.interrupts))
 }
 
 fn statement<'a>(group: &[&'a Append], now: Option<i64>) -> Statement<'a> {
