@@ -28,7 +28,7 @@ const RUNS: u64 = 250;
 /// earlier run without knowing its author, whom the snapshot between the attempts then names.
 const OF_AUTHORS: [&str; 2] = ["does not match", "A tool call belongs to the message that carries it"];
 
-/// What becomes of the first attempt.
+/// Fate of the first attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Way {
     /// All of it is superseded.
@@ -109,7 +109,7 @@ impl Case {
         self.superseded().into_iter().chain(second).collect()
     }
 
-    /// What the second attempt finds, as if the first one had not been. A snapshot names the authors of the messages that it has.
+    /// Events that the second attempt finds, as if the first one had not been. A snapshot names the authors of the messages that it has.
     fn found(&self) -> Vec<String> {
         let snapshots = match self.way {
             Way::Retry => self.snapshot().cloned().into_iter().collect(),

@@ -49,7 +49,7 @@ async fn attempts(client: &Client) -> Vec<Value> {
         .collect()
 }
 
-/// What the agent is told of the loss.
+/// Loss as the agent is told of it.
 fn told(call: &Call) -> Value {
     call.input()["forwardedProps"]["threadline"]["recovery"].clone()
 }

@@ -289,7 +289,7 @@ async fn append(service: &Service, client: &Principal, event: &str) -> Seq {
     service.threads.get(client, &thread_id("u1")).await.expect("a thread").tail
 }
 
-/// What comes within a minute.
+/// Outcome of work that ends within a minute.
 async fn soon<T>(what: impl Future<Output = T>) -> T {
     timeout(Duration::from_secs(60), what).await.expect("within a minute")
 }

@@ -222,7 +222,7 @@ impl Scope {
             .of(run)
             .any(|entry| entry.attempt == turn.attempt && entry.kind != Kind::Started && entry.kind != Kind::Attempt);
         let tool = s.store.of(run).any(|entry| entry.kind == Kind::Tool);
-        // Of an attempt that is continued, calls without a result are not kept; its texts are.
+        // A continued attempt keeps its texts, and no call without a result.
         let kept = if self.continues { s.store.said(run, turn.attempt) & 1 != 0 } else { logged };
         let futile = if lost && !kept { turn.futile + 1 } else { 0 };
         let approved = self.approved || s.store.runs[usize::from(run)]?.resumes.is_some();

@@ -58,8 +58,8 @@ struct Named<'a> {
     through: Option<Seq>,
 }
 
-/// Events that supersede an attempt, and that `now` takes in. `open` has the run's events so far, `now` is the conversation after them, and `kept` the
-/// conversation that they leave. Fails if a list of messages is larger than an event.
+/// Events that supersede an attempt. `open` has the run's events so far, `now` is the conversation after them, which is changed
+/// while the events are made, and `kept` the conversation that they leave. Fails if a list of messages is larger than an event.
 pub fn superseding(
     next: NextAttempt<'_>,
     open: &OpenParts,
@@ -73,7 +73,7 @@ pub fn superseding(
         now.observe(closer.as_bytes());
         batch.push_line(closer.as_bytes())?;
     }
-    // Of the CUSTOM event a conversation takes in no more than that it is one.
+    // The CUSTOM event is known by then up to its value, of which a conversation takes in nothing.
     now.observe(json!({ "type": "CUSTOM", "name": ATTEMPT }).to_string().as_bytes());
     let mut snapshots = Vec::new();
     let state = kept.state_json();

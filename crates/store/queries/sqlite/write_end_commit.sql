@@ -33,7 +33,7 @@ UPDATE threads AS t
 SET last_run_at = ?3, sort_at = ?3, version = version + 1, last_status = v.status, last_error = v.code,
   interrupts = CASE
     WHEN t.interrupts IS NOT NULL OR v.requested IS NOT NULL THEN (
-      -- What `threadline_interrupts` does on Postgres. 256 and 65536: MAX_OPEN_INTERRUPTS and MAX_LISTED_INTERRUPTS_BYTES.
+      -- The same as `threadline_interrupts` on Postgres. 256 and 65536: MAX_OPEN_INTERRUPTS and MAX_LISTED_INTERRUPTS_BYTES.
       -- Materialized, or they would be computed again for each row of the others.
       WITH run AS MATERIALIZED (SELECT id, author FROM runs r WHERE r.key = v.k AND r.fence = v.f), kept AS MATERIALIZED (
         SELECT i.key AS id,

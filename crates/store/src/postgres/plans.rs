@@ -8,7 +8,7 @@ use super::{
 use crate::sql::tables::{credentials, identity, snapshots, usage};
 
 /// The hot statements, by name.
-const HOT: [(&str, &str); 86] = [
+const HOT: [(&str, &str); 89] = [
     ("append one", append::ONE),
     ("append a group", append::GROUP),
     ("append a group with ends", append::WIDE),
@@ -37,7 +37,10 @@ const HOT: [(&str, &str); 86] = [
     ("list, created", threads::LISTS.created),
     ("list, recent, failed", threads::LISTS.recent_failed),
     ("list, created, failed", threads::LISTS.created_failed),
+    ("list, recent, waiting", threads::LISTS.recent_waiting),
+    ("list, created, waiting", threads::LISTS.created_waiting),
     ("list, running", threads::LISTS.running),
+    ("open interrupts", threads::OPEN_INTERRUPTS),
     ("create", threads::CREATE),
     ("thread by key", threads::BY_KEY),
     ("edit", threads::EDIT),
