@@ -66,8 +66,7 @@ impl Directory {
         let make = |path: &Path| fs::DirBuilder::new().recursive(true).mode(0o700).create(path);
         make(path).map_err(|error| TransferError::Io(path.to_owned(), error))?;
         let directory = Self::open(path)?;
-        let begun = directory.has(MANIFEST) || directory.has(JOURNAL);
-        if !begun && fs::read_dir(path).and_then(|mut inside| inside.next().transpose()).is_ok_and(|it| it.is_some()) {
+        if !directory.is_begun() && !directory.is_empty_so_far()? {
             return Err(TransferError::NotAnExport(path.to_owned()));
         }
         let threads = directory.at(THREADS);
@@ -76,6 +75,24 @@ impl Directory {
             private::close_to_others(made).map_err(|exposed| TransferError::Io(made.to_owned(), exposed.into()))?;
         }
         Ok(directory)
+    }
+
+    /// True if an export began here, or was finished.
+    fn is_begun(&self) -> bool {
+        [MANIFEST, JOURNAL, &draft_of(JOURNAL)].into_iter().any(|file| self.has(file))
+    }
+
+    /// True if the directory has nothing but an empty directory of threads, which is all that an export leaves that was killed
+    /// before it began its journal.
+    fn is_empty_so_far(&self) -> Result<bool, TransferError> {
+        let threads = self.at(THREADS);
+        let fail = |error| TransferError::Io(self.path.clone(), error);
+        for inside in fs::read_dir(&self.path).map_err(fail)? {
+            if inside.map_err(fail)?.path() != threads || !has_no_entry(&threads).map_err(fail)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
     pub fn path(&self) -> &Path {
@@ -123,6 +140,11 @@ impl Directory {
     }
 }
 
+/// True if the path is a directory without entries.
+fn has_no_entry(path: &Path) -> io::Result<bool> {
+    Ok(path.symlink_metadata()?.is_dir() && fs::read_dir(path)?.next().transpose()?.is_none())
+}
+
 /// Makes the entries of a directory durable.
 fn sync_directory(path: &Path) -> Result<(), TransferError> {
     File::open(path).and_then(|it| it.sync_all()).map_err(|error| TransferError::Io(path.to_owned(), error))
@@ -151,6 +173,11 @@ pub struct Facts {
     pub sha256: String,
 }
 
+/// Name of a file while it is written.
+fn draft_of(file: &str) -> String {
+    format!("{file}.tmp")
+}
+
 /// File that is written next to its final place.
 pub struct NewFile {
     path: PathBuf,
@@ -163,7 +190,7 @@ pub struct NewFile {
 impl NewFile {
     /// Begins a file; an existing file stays until the new one is finished.
     pub fn begin(directory: &Directory, file: &str) -> Result<Self, TransferError> {
-        let (path, draft) = (directory.at(file), directory.at(&format!("{file}.tmp")));
+        let (path, draft) = (directory.at(file), directory.at(&draft_of(file)));
         let make = || {
             if let Some(parent) = path.parent() {
                 fs::DirBuilder::new().recursive(true).mode(0o700).create(parent)?;
@@ -215,6 +242,23 @@ pub fn json_line(line: &impl serde::Serialize) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_export_that_was_killed_before_its_journal_is_begun_again() {
+        let home = tempfile::tempdir().expect("a directory");
+        let path = home.path().join("files");
+        drop(Directory::make(&path).expect("is made"));
+        let directory = Directory::make(&path).expect("is begun again");
+        drop((NewFile::begin(&directory, JOURNAL).expect("begins"), directory));
+        drop(Directory::make(&path).expect("is begun again beside an unfinished journal"));
+        fs::remove_file(path.join(draft_of(JOURNAL))).expect("removes");
+        // Entries that no export made are left alone.
+        fs::write(path.join(THREADS).join("notes"), "mine").expect("writes");
+        assert!(matches!(Directory::make(&path), Err(TransferError::NotAnExport(_))));
+        fs::remove_file(path.join(THREADS).join("notes")).expect("removes");
+        fs::write(path.join("notes"), "mine").expect("writes");
+        assert!(matches!(Directory::make(&path), Err(TransferError::NotAnExport(_))));
+    }
 
     #[test]
     fn a_data_directory_is_free_once_its_server_has_exited() {
