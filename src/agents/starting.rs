@@ -219,17 +219,30 @@ impl Agents {
     }
 
     /// Refuses an answer of an untrusted client in a thread where an agent whose interrupts the application answers has
-    /// written one of the newest runs: the answer could be given through another agent.
+    /// written: the answer could be given through another agent.
     async fn check_askers(&self, principal: &Principal, thread: &ThreadId) -> Result<(), AgentError> {
-        let runs = match self.shared.service.runs.list(principal, thread, None, MAX_PAGE, None).await {
-            Err(PageError::ThreadNotFound) => return Ok(()),
-            runs => runs?.items,
-        };
-        let asks = |agent: &Agent| runs.iter().any(|run| run.driven && run.agent.as_ref() == Some(&agent.id));
         // An agent that was deleted asks nothing any more.
         let agents = self.list(principal).await?.into_iter().map(|(agent, _)| agent);
-        let asker = agents.filter(|agent| agent.approvals == Approvals::Backend).find(asks);
-        asker.map_or(Ok(()), |agent| Err(AgentError::BackendApproves(agent.id)))
+        let closed: Vec<Agent> = agents.filter(|agent| agent.approvals == Approvals::Backend).collect();
+        if closed.is_empty() {
+            return Ok(());
+        }
+        let mut before = None;
+        loop {
+            let page = match self.shared.service.runs.list(principal, thread, before, MAX_PAGE, None).await {
+                Err(PageError::ThreadNotFound) => return Ok(()),
+                page => page?,
+            };
+            let asks =
+                |agent: &&Agent| page.items.iter().any(|run| run.driven && run.agent.as_ref() == Some(&agent.id));
+            if let Some(asker) = closed.iter().find(asks) {
+                return Err(AgentError::BackendApproves(asker.id.clone()));
+            }
+            match page.next {
+                Some(next) => before = Some(next),
+                None => return Ok(()),
+            }
+        }
     }
 }
 

@@ -5,8 +5,8 @@
 use std::time::Duration;
 
 use threadline_core::{
-    CreatedThread, DriverFence, Epoch, Fence, ListOrder, NameSource, NodeId, ReadFrom, RunId, Thread, ThreadKey,
-    ThreadPatch, ThreadStatus, WriteFence, limits::DRIVER_TTL,
+    Author, CreatedThread, DriverFence, Epoch, Fence, ListOrder, NameSource, NodeId, ReadFrom, RunId, Thread,
+    ThreadKey, ThreadPatch, ThreadStatus, WriteFence, limits::DRIVER_TTL,
 };
 use threadline_store::{
     Append, ClaimTurns, CloseWhen, Head, HeartbeatRequest, ListThreads, NewTurn, StartOutcome, StartRun, TakeTurn,
@@ -157,7 +157,8 @@ pub async fn history(seed: u64, steps: usize, other: Env) {
                     NewTurn { driver: *dice.pick(&NODES), input }
                 });
                 let agent = Some(agent("a"));
-                let start = StartRun { closing, events: first, lease, agent, turn, ..start_run(key, run) };
+                let author = Some(Author::stored(*dice.pick(&["agent:a", "user:u"]))).filter(|_| dice.chance(90));
+                let start = StartRun { closing, events: first, lease, agent, author, turn, ..start_run(key, run) };
                 let outcome = both!(envs, at, |env| env.store.start(start.clone()).await.expect("starts"));
                 if let StartOutcome::Started(started) = outcome {
                     assert!(started.head.fence > fence || head.is_none(), "{at}");

@@ -194,6 +194,34 @@ pub async fn a_row_lists_a_bounded_number_of_interrupts(env: Env) {
     assert!(bounds.contains(&bytes), "{bytes}");
 }
 
+pub async fn interrupts_of_an_agent_are_listed_whatever_producers_request(env: Env) {
+    let request = async |author: &str, key, run: &str, ids: &[&str]| {
+        let author = Some(Author::stored(author));
+        env.started(StartRun { author, events: Some(batch(&[requests(ids)])), ..start_run(key, run) }).await;
+    };
+    let listed = async |key, id: &str| open(&env, key).await.into_iter().find(|one| one.id == id);
+    // A row that producers have filled has room for the interrupts of an agent, and none for those of another producer.
+    let key = env.create("full").await.key;
+    let many: Vec<_> = (0..MAX_OPEN_INTERRUPTS).map(|at| at.to_string()).collect();
+    let many: Vec<_> = many.iter().map(String::as_str).collect();
+    request("user:u", key, "fills", &many).await;
+    request("agent:a", key, "asks", &["i", "7"]).await;
+    let author = async |id: &str| listed(key, id).await.and_then(|one| one.author).map(|author| author.to_string());
+    assert_eq!(author("i").await.as_deref(), Some("agent:a"));
+    // An id that a producer has requested first is the agent's from then on, and stays so.
+    assert_eq!(author("7").await.as_deref(), Some("agent:a"));
+    assert_eq!(listed(key, "7").await.map(|one| one.run), Some(run_id("asks")));
+    request("user:u", key, "repeats", &["i", "7"]).await;
+    assert_eq!(author("i").await.as_deref(), Some("agent:a"));
+    assert_eq!(open(&env, key).await.len(), MAX_OPEN_INTERRUPTS + 1);
+    // Agents have a bound of their own.
+    let key = env.create("agent").await.key;
+    request("agent:a", key, "fills", &many).await;
+    request("agent:a", key, "asks", &["i"]).await;
+    request("user:u", key, "repeats", &["i"]).await;
+    assert_eq!(open(&env, key).await.len(), MAX_OPEN_INTERRUPTS);
+}
+
 pub async fn threads_that_wait_are_listed_in_every_order(env: Env) {
     for n in 0..9 {
         let key = env.create(&format!("{n}")).await.key;

@@ -98,6 +98,7 @@ contract! {
         a_run_that_another_one_closes_settles_by_its_end
         runs_of_one_commit_change_each_its_own_thread
         a_row_lists_a_bounded_number_of_interrupts
+        interrupts_of_an_agent_are_listed_whatever_producers_request
         threads_that_wait_are_listed_in_every_order
         a_deleted_thread_has_no_open_interrupt;
     claimed:

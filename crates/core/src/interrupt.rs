@@ -148,8 +148,9 @@ pub struct RunCommit<'c> {
 }
 
 /// Row of open interrupts after a commit; `None` if none is open. Answers count once their run has ended without an
-/// error; those of a failed run are forgotten. An interrupt that is open already stays as it is. Postgres and SQLite
-/// have the same as statements.
+/// error; those of a failed run are forgotten. An interrupt that is open already stays as it is, but for the one of a
+/// producer whose id an agent requests: it becomes the agent's. The bounds of an agent's interrupts count those of agents
+/// alone, so that no producer keeps them from the list. Postgres and SQLite have the same as statements.
 pub fn after(open: Option<&str>, commit: &RunCommit<'_>) -> Option<String> {
     let read = |row: Option<&str>| row.and_then(|row| serde_json::from_str::<Map<String, Value>>(row).ok());
     let mut kept = read(open).unwrap_or_default();
@@ -168,9 +169,15 @@ pub fn after(open: Option<&str>, commit: &RunCommit<'_>) -> Option<String> {
     } else {
         kept.retain(|id, entry| !is_of_run(entry) && !answers.contains(id));
     }
-    let bytes: usize = kept.values().filter_map(|entry| entry["body"].as_str()).map(str::len).sum();
-    if kept.len() < MAX_OPEN_INTERRUPTS && bytes < MAX_LISTED_INTERRUPTS_BYTES {
-        for (id, mut entry) in read(commit.requested).unwrap_or_default() {
+    let requested = read(commit.requested).unwrap_or_default();
+    let by_agent = commit.author.is_some_and(|author| author.agent_id().is_some());
+    let is_of_agent =
+        |entry: &Value| entry["author"].as_str().is_some_and(|author| Author::stored(author).agent_id().is_some());
+    kept.retain(|id, entry| !by_agent || is_of_agent(entry) || !requested.contains_key(id));
+    let counted = || kept.values().filter(|entry| !by_agent || is_of_agent(entry));
+    let bytes: usize = counted().filter_map(|entry| entry["body"].as_str()).map(str::len).sum();
+    if counted().count() < MAX_OPEN_INTERRUPTS && bytes < MAX_LISTED_INTERRUPTS_BYTES {
+        for (id, mut entry) in requested {
             entry["run"] = commit.run.as_str().into();
             entry["author"] = commit.author.map(Author::as_str).into();
             entry["seq"] = commit.seq.into();

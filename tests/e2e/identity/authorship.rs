@@ -126,8 +126,17 @@ everywhere! {
             (!found["endedAt"].is_null()).then_some(())
         })
         .await;
+        // Nor once many runs lie between.
+        let backend = server.user("ann");
+        let pushed = (0..=threadline_core::limits::MAX_PAGE).map(|number| {
+            let (backend, run) = (&backend, format!("/v1/threads/t/runs/pushed{number}"));
+            async move { backend.put(&run, json!([{ "type": "RUN_FINISHED" }])).await.ok(201) }
+        });
+        futures_util::future::join_all(pushed).await;
+        let body = json!({ "runId": "s", "agentId": "demo", "input": { "resume": resume } });
+        page.post("/v1/threads/t/runs", body).await.problem(403, "forbidden");
         let body = json!({ "runId": "r", "agentId": "careful", "input": { "resume": resume } });
-        server.user("ann").post("/v1/threads/t/runs", body).await.ok(201);
+        backend.post("/v1/threads/t/runs", body).await.ok(201);
     }
 }
 

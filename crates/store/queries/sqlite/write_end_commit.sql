@@ -35,23 +35,27 @@ SET last_run_at = ?3, sort_at = ?3, version = version + 1, last_status = v.statu
     WHEN t.interrupts IS NOT NULL OR v.requested IS NOT NULL THEN (
       -- The same as `threadline_interrupts` on Postgres. 256 and 65536: MAX_OPEN_INTERRUPTS and MAX_LISTED_INTERRUPTS_BYTES.
       -- Materialized, or they would be computed again for each row of the others.
-      WITH run AS MATERIALIZED (SELECT id, author FROM runs r WHERE r.key = v.k AND r.fence = v.f), kept AS MATERIALIZED (
-        SELECT i.key AS id,
+      WITH run AS MATERIALIZED (
+        SELECT id, author, coalesce(author LIKE 'agent:%', 0) AS by_agent FROM runs r WHERE r.key = v.k AND r.fence = v.f
+      ), kept AS MATERIALIZED (
+        SELECT i.key AS id, run.by_agent <= coalesce(i.value ->> 'author' LIKE 'agent:%', 0) AS counts,
           CASE WHEN v.status IN (3, 5) AND i.value ->> 'answeredIn' = run.id THEN json_remove(i.value, '$.answeredIn')
             ELSE i.value END AS value
         FROM run
         CROSS JOIN json_each(t.interrupts) AS i
         WHERE NOT (v.status IN (2, 4) AND (coalesce(i.value ->> 'answeredIn' = run.id, 0)
           OR i.key IN (SELECT value FROM json_each(v.answers))))
+          AND NOT (run.by_agent > coalesce(i.value ->> 'author' LIKE 'agent:%', 0)
+            AND i.key IN (SELECT key FROM json_each(v.requested)))
       ), added AS (
         SELECT q.key AS id,
           json_set(q.value, '$.run', run.id, '$.author', run.author, '$.seq', v.tail, '$.at', v.at) AS value
         FROM run
         CROSS JOIN json_each(v.requested) AS q
         WHERE q.key NOT IN (SELECT id FROM kept)
-          AND (SELECT count(*) < 256 AND coalesce(sum(octet_length(value ->> 'body')), 0) < 65536 FROM kept)
+          AND (SELECT count(*) < 256 AND coalesce(sum(octet_length(value ->> 'body')), 0) < 65536 FROM kept WHERE counts)
       )
-      SELECT json_group_object(id, json(value)) FROM (SELECT * FROM kept UNION ALL SELECT * FROM added)
+      SELECT json_group_object(id, json(value)) FROM (SELECT id, value FROM kept UNION ALL SELECT id, value FROM added)
       HAVING count(*) > 0
     )
   END
