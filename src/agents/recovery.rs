@@ -2,12 +2,12 @@
 //!
 //! The agent is called at least once, and the log has one live attempt at a time.
 
-use std::{borrow::Cow, collections::HashSet, time::Duration};
+use std::{borrow::Cow, collections::HashSet};
 
 use threadline_core::{
     Principal, Seq,
     agent::{Agent, Recovery},
-    limits::TURN_INTERVAL,
+    limits::{FUTILE_PAUSE, MAX_FUTILE_ATTEMPTS, TURN_INTERVAL},
     projection::{
         conversation::{Conversation, Kept},
         superseding::{BegunSubagents, Continued, NextAttempt, superseding},
@@ -134,15 +134,13 @@ impl Agents {
         Ok(None)
     }
 
-    /// Waits before an attempt that follows futile ones: 2 s, then 8 s.
+    /// Waits before the last attempt that may follow futile ones.
     async fn pause(&self, futile: u64) {
-        let seconds = match futile {
-            0 | 1 => return,
-            2 => 2,
-            _ => 8,
-        };
+        if futile + 1 != MAX_FUTILE_ATTEMPTS {
+            return;
+        }
         tokio::select! {
-            () = time::sleep(Duration::from_secs(seconds)) => {}
+            () = time::sleep(FUTILE_PAUSE) => {}
             () = self.shared.resting.cancelled() => {}
         }
     }

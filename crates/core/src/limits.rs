@@ -388,6 +388,10 @@ pub const DRIVEN_BEAT: Duration = Duration::from_secs(900);
 pub const TAKEOVERS_AT_ONCE: usize = 8;
 /// Attempts of a run in a row that were lost before one of their events was kept, after which the run ends.
 pub const MAX_FUTILE_ATTEMPTS: u64 = 3;
+/// Pause before the last of them.
+pub const FUTILE_PAUSE: Duration = Duration::from_secs(2);
+/// Attempts of a run after which it is not taken over again, whatever they have completed.
+pub const MAX_ATTEMPTS: u64 = 32;
 /// Age of its last committed beat from which a node is not ready.
 pub const READY_BEAT_AGE: Duration = Duration::from_secs(5);
 /// Time for which the row of a node that has ended is kept.

@@ -1,8 +1,13 @@
 //! Recovery: a question that was accepted is answered, or ends with a reason, whatever becomes of the server that drives it.
 
 use serde_json::{Value, json};
-use threadline_core::{Clock, ProjectId, RunId, ThreadId};
-use threadline_store::{RunStore, StatusStore, StopOutcome, ThreadStore, sqlite::SqliteStore};
+use threadline_core::{
+    Clock, NodeId, ProjectId, RunId, ThreadId,
+    limits::{MAX_ATTEMPTS, MAX_FUTILE_ATTEMPTS},
+};
+use threadline_store::{
+    ClaimTurns, LogStore, RunStore, StatusStore, StopOutcome, TakeTurn, ThreadStore, TurnStore, sqlite::SqliteStore,
+};
 
 use super::*;
 use crate::harness::{Backend, Options, Server, agent::Call, intercept::Failing};
@@ -219,6 +224,59 @@ async fn a_question_whose_start_was_committed_without_an_answer_is_asked() {
     assert_eq!(ended(&dev, "r").await["status"], "finished");
     assert_eq!((agent.requests(), messages(&dev).await["messages"].as_array().map(Vec::len)), (1, Some(2)));
     server.stop().await;
+}
+
+/// Lets a node that is gone take run `r` over, this often.
+async fn taken_over(directory: &std::path::Path, times: u64, futile: u64) {
+    let store = SqliteStore::open(directory, Clock::system()).await.expect("opens");
+    let (project, id) = (ProjectId::new("default").expect("id"), ThreadId::new("t").expect("id"));
+    let key = store.thread_named(&project, &id).await.expect("looks").thread().expect("is there").key;
+    let node = NodeId(404);
+    store.claim_turns(&ClaimTurns { node, judges: true, own: Vec::new(), limit: 1 }).await.expect("claims");
+    for _ in 0..times {
+        let head = store.heads(&[key]).await.expect("heads").pop().expect("a head");
+        let (run, fence) = (RunId::new("r").expect("id"), head.write_fence());
+        let take = TakeTurn { key, run, fence, tail: head.tail, driver: node, events: None, futile };
+        store.take_turn(take).await.expect("takes").expect("taken");
+    }
+    store.shut_down().await;
+}
+
+#[tokio::test]
+async fn a_run_whose_servers_are_lost_again_and_again_ends() {
+    let complete = said("a0", "first");
+    let cases = [
+        // Attempts of which nothing is kept, in a row.
+        (json!({}), &[][..], 1, MAX_FUTILE_ATTEMPTS - 1),
+        // All attempts, whatever each has completed.
+        (json!({ "recovery": "continue" }), &complete[..], MAX_ATTEMPTS - 1, 0),
+    ];
+    for (definition, said, times, futile) in cases {
+        let directory = tempfile::tempdir().expect("a directory");
+        let server = Server::in_directory(directory.path(), Options::new(Backend::Sqlite)).await;
+        let dev = server.client();
+        dev.thread("t").await;
+        let agent = agent_that(&dev, definition.clone()).await;
+        dev.post("/v1/threads/t/runs", ask("r", json!([user("u", "hi")]))).await.ok(201);
+        let mut call = agent.call().await;
+        if !said.is_empty() {
+            call.say(said).await;
+        }
+        eventually("it is in the log", async || (types_of(&dev, "r").await.len() == 1 + said.len()).then_some(()))
+            .await;
+        server.stop().await;
+        call.hung_up().await;
+        taken_over(directory.path(), times, futile).await;
+        let server = Server::in_directory(directory.path(), Options::new(Backend::Sqlite)).await;
+        let run = ended(&server.client(), "r").await;
+        assert_eq!(
+            (&run["errorCode"], &run["attempt"]),
+            (&json!("recovery-exhausted"), &json!(times + 1)),
+            "{definition}"
+        );
+        assert_eq!(agent.requests(), 1);
+        server.stop().await;
+    }
 }
 
 #[tokio::test]

@@ -1,7 +1,8 @@
 //! Takeovers of runs whose drivers are gone.
 
 use threadline_core::{
-    Epoch, NewEvents, Principal, ReadFrom, Run, Seq, ThreadId, UserId, WriteFence, limits::MAX_FUTILE_ATTEMPTS,
+    Epoch, NewEvents, Principal, ReadFrom, Run, Seq, ThreadId, UserId, WriteFence,
+    limits::{MAX_ATTEMPTS, MAX_FUTILE_ATTEMPTS},
 };
 use threadline_store::{Before, ClaimTurns, StoreError, TakeTurn, Taken, Turn};
 
@@ -124,9 +125,9 @@ impl ClaimedTurn {
         }
     }
 
-    /// True if so many attempts were lost that the run ends.
+    /// True if there were so many attempts that the run ends.
     pub fn is_exhausted(&self, futile: u64) -> bool {
-        futile >= MAX_FUTILE_ATTEMPTS
+        futile >= MAX_FUTILE_ATTEMPTS || self.turn.attempt >= MAX_ATTEMPTS
     }
 
     /// Begins the next attempt, with events that supersede the attempt before. `None` if the run has ended, a stop was
