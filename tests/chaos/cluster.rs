@@ -106,7 +106,7 @@ impl Node {
         let store = postgres.url_by(&to_postgres.address().to_string(), database);
         let command = format!(
             "env -C {home} -u THREADLINE_API_KEY NO_COLOR=1 {BINARY} dev --listen 127.0.0.1:{port} \
-             --store {store} --redis redis://{redis} --drain-delay 0 --drain-spread 0 --drain-runs 0",
+             --store {store} --redis redis://{redis} --drain-delay 0 --drain-spread 0 --drain-runs 0 --allow-agent-networks loopback",
             home = keeper.home().display(),
             redis = to_redis.address(),
         );

@@ -222,6 +222,22 @@ pub enum Line {
         /// In milliseconds since 1970.
         started: u64,
     },
+    /// An agent was called.
+    Called {
+        at: Micros,
+        thread: String,
+        run: String,
+        attempt: u64,
+        /// `recovery` of the agent.
+        recovery: String,
+    },
+    /// An agent carried out the effect of a tool call.
+    Effect {
+        at: Micros,
+        thread: String,
+        run: String,
+        call: String,
+    },
     /// A node said that it was ready.
     Ready {
         at: Micros,

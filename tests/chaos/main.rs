@@ -2,6 +2,7 @@
 //! while producers and readers work; then a checker in a process of its own compares the answers to clients with the
 //! stored logs. `make chaos MINUTES=10` runs it for long, `make chaos PLANT=name` with a bug that it must find.
 
+mod callee;
 mod check;
 mod cluster;
 mod failover;
@@ -35,7 +36,7 @@ const SIZE: Size = Size {
     lanes: 32,
     contended: 4,
     rivals: 3,
-    agents: 4,
+    agents: 8,
     sockets: 36,
     streams: 16,
     pause: 300,

@@ -14,15 +14,15 @@ use crate::{
 /// Longest time of an agent's run: its events, and its end by another node if its own dies.
 const AGENT_STORE_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Has the demo agent do one run after the other on a thread.
-pub async fn agent(world: Arc<World>, thread: String, name: String, stream: u64) {
+/// Has an agent do one run after the other on a thread.
+pub async fn agent(world: Arc<World>, agent: &'static str, thread: String, name: String, stream: u64) {
     let mut caller = Caller::new(world, &format!("agent-{name}"), stream);
     let mut number = 0;
     while caller.world.is_running() {
         let run = format!("{name}-{number}");
         number += 1;
         caller.world.begins(&thread, &run);
-        if ask(&mut caller, &thread, &run).await {
+        if ask(&mut caller, agent, &thread, &run).await {
             ends(&mut caller, &thread, &run).await;
         }
         caller.world.has_ended(&run);
@@ -31,13 +31,13 @@ pub async fn agent(world: Arc<World>, thread: String, name: String, stream: u64)
 }
 
 /// Starts the run; false if it was abandoned.
-async fn ask(caller: &mut Caller, thread: &str, run: &str) -> bool {
+async fn ask(caller: &mut Caller, agent: &str, thread: &str, run: &str) -> bool {
     let words = ["Hello", "Tell me something long", "Reason about error handling", "help"];
     let said = words[caller.rng.between(0, words.len() as u64 - 1) as usize];
     let input = json!({ "messages": [{ "id": format!("m-{run}"), "role": "user", "content": said }] });
     let start = StartRun {
         run_id: Some(run.to_owned()),
-        agent_id: Some("demo".to_owned()),
+        agent_id: Some(agent.to_owned()),
         lease_seconds: None,
         input: Some(input),
         epoch: None,

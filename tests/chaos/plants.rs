@@ -39,6 +39,11 @@ fn crowded(size: Size) -> Size {
     Size { lanes: 10, contended: 0, agents: 0, sockets: 60, streams: 40, anew: 60, stuck: 60, ..size }
 }
 
+/// Most runs are of agents that are called.
+fn called(size: Size) -> Size {
+    Size { lanes: 8, contended: 0, agents: 28, ..size }
+}
+
 pub const PLANTS: &[Plant] = &[
     plant("ack-before-commit", &[Kind::KillPostgres, Kind::KillNode], |size| size),
     plant("asynchronous-commit", &[Kind::KillPostgres], |size| size),
@@ -79,9 +84,9 @@ pub const PLANTS: &[Plant] = &[
     plant("purge-keeps-usage", &[Kind::KillNode], |size| size),
     plant("take-keeps-fence", &[Kind::KillNode], |size| size),
     plant("late-driver-closes", &[Kind::KillNode], |size| size),
-    plant("retry-after-tool", &[Kind::KillNode], |size| size),
+    plant("retry-after-tool", &[Kind::KillNode], called),
     plant("continue-keeps-open-call", &[Kind::KillNode], |size| size),
-    plant("continue-forgets-calls", &[Kind::KillNode], |size| size),
+    plant("continue-forgets-calls", &[Kind::KillNode], called),
     plant("retry-approved", &[Kind::KillNode], |size| size),
     plant("no-supersede", &[Kind::KillNode], |size| size),
     plant("swallow-start", &[Kind::KillNode], |size| size),

@@ -16,6 +16,7 @@ use tokio::{
 };
 
 use crate::{
+    callee::{Callee, RECOVERIES},
     check::Found,
     cluster::Cluster,
     faults::Injector,
@@ -61,6 +62,7 @@ struct Load {
     clients: JoinSet<()>,
     readers: JoinSet<()>,
     sampler: JoinHandle<()>,
+    callee: Callee,
 }
 
 impl Plan {
@@ -143,8 +145,10 @@ async fn begin(world: &Arc<World>) -> Load {
             clients.spawn(Producer::new(world.clone(), thread, &format!("{thread}.{rival}"), next()).work());
         }
     }
-    for thread in &agents {
-        clients.spawn(others::agent(world.clone(), thread.clone(), thread.clone(), next()));
+    let callee = Callee::start(world.clone()).await;
+    callee.define(world).await;
+    for (thread, agent) in agents.iter().zip(["demo"].into_iter().chain(RECOVERIES).cycle()) {
+        clients.spawn(others::agent(world.clone(), agent, thread.clone(), thread.clone(), next()));
     }
     clients.spawn(others::stopper(world.clone(), next()));
     clients.spawn(probes::ask(world.clone()));
@@ -160,7 +164,7 @@ async fn begin(world: &Arc<World>) -> Load {
         readers.spawn(Reader::new(world.clone(), &format!("stream-{number}"), &own, next()).over_streams());
     }
     let sampler = tokio::spawn(sample(world.clone()));
-    Load { threads, clients, readers, sampler }
+    Load { threads, clients, readers, sampler, callee }
 }
 
 /// Writes down how much is under way, once the load is there and as long as it lasts.
@@ -212,6 +216,7 @@ async fn quiet(world: &Arc<World>, mut load: Load) -> Vec<String> {
     };
     timeout(CATCH_UP + 3 * PATIENCE, farewell).await.expect("readers end");
     load.sampler.await.expect("no panic");
+    drop(load.callee);
     load.threads
 }
 

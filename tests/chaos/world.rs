@@ -31,7 +31,7 @@ pub struct Size {
     /// Threads on which producers compete, and how many on each.
     pub contended: usize,
     pub rivals: usize,
-    /// Threads whose runs an agent does.
+    /// Threads whose runs an agent does: the demo, and those of [`crate::callee`] in turn.
     pub agents: usize,
     /// Readers with a socket each; and with an event stream each.
     pub sockets: usize,

@@ -33,6 +33,10 @@ pub struct Found {
     pub readers: u64,
     pub joins: u64,
     pub deliveries: u64,
+    /// Runs whose agent was called, those that it was called for again, and effects that it carried out.
+    pub called: u64,
+    pub again: u64,
+    pub effects: u64,
     /// Answers of nodes that they are ready.
     pub probes: u64,
     /// Acknowledged events that a failover has lost, in its window, and refusals that told producers so.
@@ -136,6 +140,11 @@ impl Display for Found {
             self.ended,
             self.abandoned,
             Spread(self.reaped.clone())
+        )?;
+        writeln!(
+            f,
+            "agents: called for {} runs, again for {} of them; {} effects",
+            self.called, self.again, self.effects
         )?;
         writeln!(
             f,

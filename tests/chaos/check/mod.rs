@@ -2,6 +2,7 @@
 //! an id of its own and a thread is one total order.
 
 mod bodies;
+mod calls;
 mod found;
 mod log;
 mod losses;
@@ -59,6 +60,7 @@ pub fn check(lines: &[Line], mut log: impl FnMut(&str) -> Option<Log>) -> Found 
                 }
             }
             Line::Ready { .. } => found.probes += 1,
+            Line::Called { .. } | Line::Effect { .. } => {}
             Line::Wrong { class, what } => found.wrong(*class, 1, what.clone()),
             Line::Sample { runs, readers } => found.sample(*runs, *readers),
         }
@@ -81,6 +83,7 @@ pub fn check(lines: &[Line], mut log: impl FnMut(&str) -> Option<Log>) -> Found 
         times::check(name, &thread.runs, &log, &spans, &faults, &losses, &mut found);
         readers::check(name, &thread.readers, &log, &losses, &mut bodies, &mut found);
     }
+    calls::check(lines, &losses, &mut found);
     times::readiness(lines, &faults, &mut found);
     times::recoveries(lines, &faults, &mut found);
     found

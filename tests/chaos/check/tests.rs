@@ -329,6 +329,29 @@ fn a_node_that_is_ready_has_committed_something() {
     allows(|world| world.lines.extend([stop(20_000, 24_000), ready(23_000), ready(27_500)]));
 }
 
+/// A call of the agent of run `d`, and an effect of it.
+fn called(at: Micros, attempt: u64, recovery: &str) -> Line {
+    let (at, thread, run) = (T0 + at * MS, "t".to_owned(), "d".to_owned());
+    Line::Called { at, thread, run, attempt, recovery: recovery.to_owned() }
+}
+
+fn acted(at: Micros) -> Line {
+    Line::Effect { at: T0 + at * MS, thread: "t".to_owned(), run: "d".to_owned(), call: "c".to_owned() }
+}
+
+#[test]
+fn calls_and_effects_that_are_repeated_are_seen() {
+    allows(|world| world.lines.extend([called(100, 1, "retry"), acted(120), called(200, 2, "retry")]));
+    allows(|world| world.lines.extend([called(100, 1, "none"), acted(120)]));
+    sees(Class::Duplicated, |world| world.lines.extend([called(100, 1, "retry"), called(200, 1, "retry")]));
+    sees(Class::Duplicated, |world| world.lines.extend([called(100, 0, "retry")]));
+    sees(Class::Duplicated, |world| world.lines.extend([called(100, 1, "none"), called(200, 2, "none")]));
+    for recovery in ["retry", "continue"] {
+        let twice = [called(100, 1, recovery), acted(120), called(200, 2, recovery), acted(220)];
+        sees(Class::Duplicated, |world| world.lines.extend(twice));
+    }
+}
+
 #[test]
 fn an_append_of_unknown_outcome_is_complete_or_absent() {
     allows(|world| world.lines.push(append(200, "b", 5, 2, false, Outcome::Unknown)));

@@ -199,3 +199,15 @@ fn the_checker_finds_two_bodies_for_one_seq_and_two_runs_for_one_fence() {
     finds(Class::Duplicated, lossy(), |world| world.lines.extend([fence("c", 1), fence("c", 2)]));
     allows(|world| world.lines.extend([fence("c", 1), fence("c", 1)]));
 }
+
+#[test]
+fn a_failover_excuses_a_second_call_that_it_overlaps() {
+    let excuses = |at: Micros| {
+        let mut world = lossy();
+        world.lines.extend([called(at, 1, "none"), called(at + 300, 1, "none")]);
+        world.see();
+        world.found().is_clean()
+    };
+    assert!(excuses(6_900) && excuses(8_400));
+    assert!(!excuses(6_600) && !excuses(8_600));
+}
