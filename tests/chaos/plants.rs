@@ -86,7 +86,7 @@ pub const PLANTS: &[Plant] = &[
     plant("late-driver-closes", &[Kind::KillNode], |size| size),
     plant("retry-after-tool", &[Kind::KillNode], called),
     plant("continue-keeps-open-call", &[Kind::KillNode], |size| size),
-    plant("continue-forgets-calls", &[Kind::KillNode], called),
+    plant("continue-forgets-calls", &[Kind::KillNode], |size| size),
     plant("retry-approved", &[Kind::KillNode], |size| size),
     plant("no-supersede", &[Kind::KillNode], |size| size),
     plant("swallow-start", &[Kind::KillNode], |size| size),
