@@ -133,15 +133,18 @@ async fn one(
     let sound = reader.await?;
     let outcome = match (outcome, sound) {
         (Step::Refused(why), _) => Outcome::Refused(why),
-        (Step::Same(key), Ok(())) => Outcome::Present(key),
-        (Step::Staged(key, moved), Ok(())) => match store.publish(key, &moved).await? {
-            Published::Done => Outcome::Done(key),
-            Published::Taken | Published::Gone => {
-                store.unstage(key).await?;
-                let why = "it was created or imported concurrently: run the command again";
-                Outcome::Refused(why.to_owned())
+        (Step::Same(key), Ok(_)) => Outcome::Present(key),
+        (Step::Staged(key, mut moved), Ok(interrupts)) => {
+            moved.interrupts = interrupts;
+            match store.publish(key, &moved).await? {
+                Published::Done => Outcome::Done(key),
+                Published::Taken | Published::Gone => {
+                    store.unstage(key).await?;
+                    let why = "it was created or imported concurrently: run the command again";
+                    Outcome::Refused(why.to_owned())
+                }
             }
-        },
+        }
         (step, Err(damage)) => {
             if let Step::Staged(key, _) = step {
                 store.unstage(key).await?;
@@ -149,7 +152,7 @@ async fn one(
             Outcome::Refused(damage.to_string())
         }
         // An intact file begins with its thread.
-        (Step::Nothing, Ok(())) => Outcome::Refused("its file contains no thread".to_owned()),
+        (Step::Nothing, Ok(_)) => Outcome::Refused("its file contains no thread".to_owned()),
     };
     counter.thread();
     Ok((entry, outcome))
@@ -212,13 +215,14 @@ async fn staged(
     Ok(staged.map_or(Step::Nothing, |key| Step::Staged(key, moved)))
 }
 
-/// Reads a thread's file to its end, or until the receiver is dropped.
+/// Reads a thread's file to its end, or until the receiver is dropped. Answers with the interrupts that are open after
+/// the last event that was read.
 fn read_thread(
     directory: &Directory,
     entry: &ThreadEntry,
     compare: bool,
     pieces: &mpsc::Sender<Piece>,
-) -> Result<(), Damage> {
+) -> Result<Option<String>, Damage> {
     let mut file = ThreadFile::open(directory, entry)?;
     if compare {
         let (mut batches, mut bytes) = (Vec::new(), 0);
@@ -228,19 +232,19 @@ fn read_thread(
             if bytes >= ROW_BYTES {
                 bytes = 0;
                 if pieces.blocking_send(Piece::Batches(std::mem::take(&mut batches))).is_err() {
-                    return Ok(());
+                    return Ok(None);
                 }
             }
         }
         // If the receiver was dropped, the result is known already.
         let _ = pieces.blocking_send(Piece::Batches(batches));
-        return Ok(());
+        return Ok(None);
     }
     let packed = |rows: StoreResult<_>| rows.map_err(|error| Damage::whole(&entry.file, error));
     let mut packer = Packer::new(&file.runs);
     let mut part = StagedPart { runs: file.take_runs(), rows: Vec::new() };
     if pieces.blocking_send(Piece::Thread(Box::new(file.moved.clone()))).is_err() {
-        return Ok(());
+        return Ok(None);
     }
     let mut raw = 0;
     while let Some(batch) = file.next_batch()? {
@@ -250,13 +254,13 @@ fn read_thread(
         if raw >= SEAL_BYTES {
             raw = 0;
             if pieces.blocking_send(Piece::Part(std::mem::take(&mut part))).is_err() {
-                return Ok(());
+                return Ok(None);
             }
         }
     }
     part.rows.extend(packed(packer.finish())?);
     let _ = pieces.blocking_send(Piece::Part(part));
-    Ok(())
+    Ok(file.into_interrupts())
 }
 
 async fn put_agents(

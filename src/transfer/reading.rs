@@ -235,6 +235,11 @@ impl<'n> ThreadFile<'n> {
         self.moved.interrupts = interrupt::after(self.moved.interrupts.as_deref(), &commit);
     }
 
+    /// Open interrupts of the thread after the events that were read.
+    pub fn into_interrupts(self) -> Option<String> {
+        self.moved.interrupts
+    }
+
     /// Moves the runs out.
     pub fn take_runs(&mut self) -> Vec<Run> {
         mem::take(&mut self.runs)

@@ -12,6 +12,7 @@ mod damage;
 #[path = "../shared/damaged_page.rs"]
 mod damaged_page;
 mod fixture;
+mod inbox;
 mod keys;
 mod killed;
 mod seen;
