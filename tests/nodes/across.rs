@@ -1,10 +1,10 @@
 //! What is done on one node is seen on the others, at once.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use threadline_client::{ClientError, ClientFrame, EventBody, FeedQuery, PatchThread, ServerFrame, StartRun};
 use tokio::time::Instant;
 
-use crate::cluster::*;
+use crate::{cluster::*, server::Server};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn append_on_one_read_on_another_stop_from_a_third_list_on_a_fourth() {
@@ -184,4 +184,46 @@ async fn the_feed_of_a_user_who_is_erased_on_one_node_ends_on_the_other() {
             other => panic!("a cursor of the erased feed: {other:?}"),
         }
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nothing_that_a_user_writes_on_another_node_outlives_the_erasure() {
+    const KEY: &str = "the-operators-key-of-this-test";
+    let mut cluster = Cluster::start(0);
+    for _ in 0..2 {
+        let node = Server::start(with_key(cluster.command(&cluster.database, &cluster.redis.url()), KEY));
+        cluster.nodes.push(node);
+    }
+    let [a, b] = [0, 1].map(|node| cluster.nodes[node].url.clone());
+    let http = reqwest::Client::builder().no_proxy().build().expect("a client");
+    let made = http.post(format!("{a}/v1/tokens")).bearer_auth(KEY).json(&json!({ "userId": "ann" }));
+    let made: Value = made.send().await.expect("an answer").json().await.expect("JSON");
+    let token = made["token"].as_str().expect("a token").to_owned();
+    // The user creates threads on the other node until that refuses the token.
+    let writes = tokio::spawn({
+        let (http, b) = (http.clone(), b.clone());
+        async move {
+            let mut created = 0;
+            loop {
+                let create = http.post(format!("{b}/v1/threads")).bearer_auth(&token).json(&json!({}));
+                match create.send().await.expect("an answer").status().as_u16() {
+                    201 => created += 1,
+                    401 => return created,
+                    other => panic!("{other}"),
+                }
+            }
+        }
+    });
+    let threads = async || -> usize {
+        let listed = http.get(format!("{a}/v1/threads?includeArchived=true")).bearer_auth(KEY);
+        let listed = listed.header("threadline-user", "ann").send().await.expect("an answer");
+        listed.json::<Value>().await.expect("JSON")["threads"].as_array().expect("a list").len()
+    };
+    eventually("threads", async || (threads().await > 0).then_some(())).await;
+    let erased = http.delete(format!("{a}/v1/users/ann")).bearer_auth(KEY).send().await.expect("an answer");
+    assert_eq!(erased.status(), 200, "{}", erased.text().await.unwrap_or_default());
+    assert_eq!(threads().await, 0);
+    let created: usize = in_time(PATIENCE, "the token is refused", writes).await.expect("no panic");
+    assert!(created > 0);
+    assert_eq!(threads().await, 0);
 }

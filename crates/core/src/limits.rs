@@ -460,6 +460,11 @@ pub const BODY_MEMORY_BYTES: usize = 256 * 1_024 * 1_024;
 /// Bytes at the beginning of a body that are not counted: small requests continue while large ones wait. The number of
 /// connections bounds them.
 pub const BODY_FREE_BYTES: usize = 16 * 1_024;
+/// Pieces (chunks of HTTP/1.1, or parts that arrive apart) of a body that may have any size.
+pub const MAX_SMALL_PIECES: usize = 4_096;
+/// Mean size, in bytes, that the pieces of a body need if there are more. A piece of a streamed run is charged as this many
+/// bytes at least.
+pub const SMALL_PIECE_BYTES: usize = 16;
 /// Least memory that a node's requests, responses, messages and folds share by default, which is a quarter of the
 /// machine's, see [`MEMORY_PART`].
 pub const MIN_MEMORY_BYTES: usize = 256 * 1_024 * 1_024;
@@ -478,6 +483,8 @@ pub const MEMORY_WAITERS_TRIED: usize = 64;
 pub const FOLD_STEP_BYTES: usize = 1_024 * 1_024;
 /// Size in bytes below which an answer is not counted; the number of connections bounds such answers.
 pub const ANSWER_FREE_BYTES: usize = 64 * 1_024;
+/// Pages of events that a node reads at once for clients whose share of the memory has no room for the largest page.
+pub const PAGES_BEYOND_MEMORY: usize = 4;
 /// Longest wait of a body, a large answer or a fold for memory.
 pub const BODY_ROOM_WAIT: Duration = Duration::from_secs(10);
 /// Time that running requests have to end when the server shuts down.
@@ -715,6 +722,8 @@ pub const MAX_TOKEN_SECONDS: u64 = 30 * 24 * 3_600;
 pub const ISSUED_AHEAD: Duration = Duration::from_secs(10);
 /// Time between two reads of the sign-outs of other nodes.
 pub const CUTOFF_LOOK: Duration = Duration::from_secs(5);
+/// Time after which all nodes know a sign-out, and have answered what they accepted before they knew it.
+pub const CUTOFF_KNOWN: Duration = Duration::from_secs(7);
 /// Time before the last read from which sign-outs are read again: another node's commit may have been slow, and its
 /// clock behind.
 pub const CUTOFF_OVERLAP: Duration = Duration::from_secs(120);

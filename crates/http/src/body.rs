@@ -14,7 +14,7 @@ use futures_util::{Stream, StreamExt, stream};
 use http_body_util::BodyExt;
 use threadline_core::{
     Limits, Principal,
-    limits::{BODY_FREE_BYTES, BODY_ROOM_WAIT, QUOTA_RETRY},
+    limits::{BODY_FREE_BYTES, BODY_ROOM_WAIT, MAX_SMALL_PIECES, QUOTA_RETRY, SMALL_PIECE_BYTES},
 };
 use threadline_engine::limits::{BudgetExceeded, BudgetOwner, BudgetPermit, Limited, MemoryBudget, MemoryKind, Quota};
 use tokio::time::{self, Duration, Instant};
@@ -96,6 +96,28 @@ impl Drop for Received<'_> {
     }
 }
 
+/// Pieces in which a body arrives. Each costs time, whatever its size.
+#[derive(Debug, Default)]
+struct Pieces {
+    count: usize,
+    bytes: usize,
+}
+
+impl Pieces {
+    /// Counts a piece. Refuses a body of very many very small ones.
+    fn add(&mut self, bytes: usize) -> Result<(), Problem> {
+        (self.count, self.bytes) = (self.count + 1, self.bytes + bytes);
+        if self.count <= MAX_SMALL_PIECES || self.bytes / self.count >= SMALL_PIECE_BYTES {
+            return Ok(());
+        }
+        let (count, bytes) = (self.count, self.bytes);
+        Err(Problem::invalid(format!(
+            "the body has {bytes} bytes in {count} chunks: chunks of more than {MAX_SMALL_PIECES} must have \
+             {SMALL_PIECE_BYTES} bytes on average"
+        )))
+    }
+}
+
 /// The rest of a body cannot be read, or was refused.
 #[derive(Debug)]
 pub struct BrokenOff;
@@ -143,7 +165,7 @@ impl BodyReader {
     }
 
     async fn receive(&self, request: Request, limit: usize, received: &mut usize) -> Result<Whole, Problem> {
-        let mut whole = BytesMut::new();
+        let (mut whole, mut pieces) = (BytesMut::new(), Pieces::default());
         let mut held = self.place(&request);
         let mut body = request.into_body();
         let deadline = Instant::now() + self.limits.body;
@@ -158,6 +180,8 @@ impl BodyReader {
             let frame = frame.map_err(|error| Problem::invalid(format!("the body was cut off: {error}")))?;
             let Ok(data) = frame.into_data() else { continue };
             *received += data.len();
+            // The rest is not read: each piece of it costs as much as those before.
+            pieces.add(data.len())?;
             let size = whole.len() + data.len();
             if size > limit {
                 discard(body.into_data_stream());

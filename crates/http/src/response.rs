@@ -1,5 +1,7 @@
 //! Large responses: the memory that all of them hold together is bounded, until the clients have read them.
 
+use std::sync::{Arc, PoisonError};
+
 use axum::{
     http::header,
     response::{IntoResponse, Response},
@@ -7,10 +9,13 @@ use axum::{
 use bytes::Bytes;
 use threadline_core::{
     Principal,
-    limits::{ANSWER_FREE_BYTES, BODY_ROOM_WAIT, QUOTA_RETRY},
+    limits::{ANSWER_FREE_BYTES, BODY_ROOM_WAIT, PAGES_BEYOND_MEMORY, QUOTA_RETRY},
 };
 use threadline_engine::limits::{BudgetOwner, BudgetPermit, MemoryBudget, MemoryKind, Quota};
-use tokio::time::{Duration, Instant};
+use tokio::{
+    sync::Semaphore,
+    time::{Duration, Instant},
+};
 
 use crate::problem::Problem;
 
@@ -21,6 +26,8 @@ pub struct ResponseBudget {
     pub memory_timeout: Duration,
     quota: Quota,
     memory: MemoryBudget,
+    /// Permits of those that make a page while their share of the memory has no room for a large one.
+    beyond: Arc<Semaphore>,
 }
 
 /// Bytes of a response, with their memory permit. Both are released once the connection has dropped them.
@@ -38,7 +45,7 @@ impl AsRef<[u8]> for Owned {
 impl ResponseBudget {
     /// Responses within the memory of a node.
     pub fn new(quota: Quota, memory: MemoryBudget) -> Self {
-        Self { memory_timeout: BODY_ROOM_WAIT, quota, memory }
+        Self { memory_timeout: BODY_ROOM_WAIT, quota, memory, beyond: Arc::new(Semaphore::new(PAGES_BEYOND_MEMORY)) }
     }
 
     /// Makes a JSON document, and responds with it once memory is available. See [`Self::chunk`].
@@ -46,8 +53,37 @@ impl ResponseBudget {
     where
         F: Future<Output = Result<Vec<u8>, Problem>>,
     {
+        let held = self.memory.place(MemoryKind::Answer, &BudgetOwner::of(principal));
+        self.json_in(held, make).await
+    }
+
+    /// Makes a JSON page of at most about `most` bytes, like [`Self::json`]. The memory is taken before the page is read, since
+    /// pages that are read at the same time would exceed it together. If the share has no room for the largest page, few
+    /// are read at once: most pages are small.
+    pub async fn page<F>(&self, principal: &Principal, most: usize, make: impl Fn() -> F) -> Result<Response, Problem>
+    where
+        F: Future<Output = Result<Vec<u8>, Problem>>,
+    {
+        let mut held = self.memory.place(MemoryKind::Answer, &BudgetOwner::of(principal));
+        let has_room = held.take(most.min(held.most()), Instant::now()).await.is_ok();
+        // The semaphore is never closed.
+        let beyond = if has_room { None } else { self.beyond.acquire().await.ok() };
+        let first = std::sync::Mutex::new(beyond);
+        let (make, first) = (&make, &first);
+        // A page that is made again has its memory.
+        let made = || async move {
+            let _beyond = first.lock().unwrap_or_else(PoisonError::into_inner).take();
+            make().await
+        };
+        self.json_in(held, made).await
+    }
+
+    async fn json_in<F>(&self, held: BudgetPermit, make: impl Fn() -> F) -> Result<Response, Problem>
+    where
+        F: Future<Output = Result<Vec<u8>, Problem>>,
+    {
         let make = &make;
-        let (bytes, ()) = self.chunk(principal, || async move { Ok((make().await?, ())) }).await?;
+        let (bytes, ()) = self.chunk_in(held, || async move { Ok((make().await?, ())) }).await?;
         Ok(([(header::CONTENT_TYPE, "application/json")], bytes).into_response())
     }
 
@@ -59,13 +95,20 @@ impl ResponseBudget {
     where
         F: Future<Output = Result<(Vec<u8>, T), Problem>>,
     {
-        let mut held = self.memory.place(MemoryKind::Answer, &BudgetOwner::of(principal));
+        self.chunk_in(self.memory.place(MemoryKind::Answer, &BudgetOwner::of(principal)), make).await
+    }
+
+    async fn chunk_in<T, F>(&self, mut held: BudgetPermit, make: impl Fn() -> F) -> Result<(Bytes, T), Problem>
+    where
+        F: Future<Output = Result<(Vec<u8>, T), Problem>>,
+    {
         let mut deadline = None;
         loop {
             let (bytes, value) = make().await?;
             // A part larger than its owner's share takes the complete share.
             let size = if bytes.len() < ANSWER_FREE_BYTES { 0 } else { bytes.len().min(held.most()) };
-            let wanted = size.saturating_sub(held.bytes());
+            held.shrink(size);
+            let wanted = size - held.bytes();
             // First attempt, without a wait.
             if wanted == 0 || held.take(wanted, Instant::now()).await.is_ok() {
                 return Ok((Bytes::from_owner(Owned { bytes, _held: held }), value));
@@ -135,6 +178,34 @@ mod tests {
         assert!(!waiting.is_finished());
         drop(bytes);
         assert_eq!(waiting.await.expect("no panic"), Ok(2));
+        assert_eq!(budget.memory.free(), SIZE);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn pages_that_are_read_at_once_are_bounded_by_the_memory() {
+        const PAGE: usize = 4 * 1_024 * 1_024;
+        let budget = ResponseBudget::new(Quota::new(Limits::default()), MemoryBudget::new(SIZE, SIZE));
+        let (reading, most) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        let (ann, bob) = (stranger("ann"), stranger("bob"));
+        let page = async |to: &Principal, size: usize| {
+            let make = || async {
+                most.fetch_max(reading.fetch_add(1, Relaxed) + 1, Relaxed);
+                tokio::time::sleep(Duration::from_millis(10)).await;
+                reading.fetch_sub(1, Relaxed);
+                Ok(vec![b' '; size])
+            };
+            budget.page(to, PAGE, make).await
+        };
+        let all = futures_util::future::join_all((0..200).map(|_| page(&ann, PAGE))).await;
+        let made = all.iter().filter(|page| page.is_ok()).count();
+        assert!((1..=PART / PAGE).contains(&made), "{made}");
+        let bound = PART / PAGE + PAGES_BEYOND_MEMORY;
+        assert!(most.load(Relaxed) <= bound, "{} at once, at most {bound}", most.load(Relaxed));
+        // Small pages pass, and so do those of others.
+        let small = futures_util::future::join_all((0..50).map(|_| page(&ann, ANSWER_FREE_BYTES - 1))).await;
+        assert!(small.iter().all(Result::is_ok));
+        assert!(page(&bob, PAGE).await.is_ok());
+        drop((all, small));
         assert_eq!(budget.memory.free(), SIZE);
     }
 }

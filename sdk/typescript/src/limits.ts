@@ -72,6 +72,8 @@ export const MAX_ID_BYTES = 256;
  * dropped.
  */
 export const MAX_OPEN_INTERRUPTS = 256;
+/** Maximum number of interrupts that are open at all: the input of a run can answer no more. */
+export const MAX_ANSWERS = 1_000;
 /** Approximate maximum size of these interrupts, in bytes of JSON. */
 export const MAX_OPEN_INTERRUPT_BYTES = 1_024 * 1_024;
 

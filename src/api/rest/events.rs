@@ -9,7 +9,10 @@ use axum::{
 use futures_util::stream;
 use serde::Deserialize;
 use serde_json::json;
-use threadline_core::{Principal, ReadFrom, RunId, ThreadId, limits::DEFAULT_EVENT_PAGE};
+use threadline_core::{
+    Principal, ReadFrom, RunId, ThreadId,
+    limits::{DEFAULT_EVENT_PAGE, MAX_PAGE_BYTES},
+};
 use threadline_engine::{
     PageRequest, ServiceError, StoreError,
     limits::StreamPermit,
@@ -137,12 +140,18 @@ async fn page(
     thread: &ThreadId,
     request: PageRequest,
 ) -> Result<Response, Problem> {
+    // A wait holds no memory: it ends with the first event, and the page is read afterwards.
+    if request.wait.is_some() {
+        let first = PageRequest { limit: 1, ..request.clone() };
+        state.service.events.page(principal, thread, first).await?;
+    }
+    let request = PageRequest { wait: None, ..request };
     let make = || async {
         let made = state.service.events.page(principal, thread, request.clone()).await;
         // The page itself must not be held while no memory is available.
         Ok(made.map(|page| envelope::page(thread, &page, request.from))?)
     };
-    state.http.responses.json(principal, make).await
+    state.http.responses.page(principal, MAX_PAGE_BYTES, make).await
 }
 
 /// Events of a run, for the client that requested it.

@@ -10,7 +10,7 @@ use futures_util::{Stream, StreamExt, future::OptionFuture};
 use threadline_core::{
     EventError, Fence, NewEvents, RunStatus, WriteFence,
     event::BatchBuilder,
-    limits::{WRITE_BUFFER_BYTES, WRITE_RETRY},
+    limits::{SMALL_PIECE_BYTES, WRITE_BUFFER_BYTES, WRITE_RETRY},
 };
 use tokio::time::{self, Instant, MissedTickBehavior};
 use tokio_util::sync::CancellationToken;
@@ -169,7 +169,7 @@ impl RunWriter {
                     heard = true;
                     silence.as_mut().reset(Instant::now() + patience.unwrap_or_default());
                     if let Some(Ok(chunk)) = &chunk {
-                        paused = self.pace(chunk.len());
+                        paused = self.pace(chunk.len().max(SMALL_PIECE_BYTES));
                     }
                     last = self.take(chunk, reader, &mut batch);
                 }

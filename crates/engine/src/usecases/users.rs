@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use threadline_core::{
     AuditEntry, FeedCursor, Footprint, ListOrder, Principal, ProjectId, Timestamp, UserId, hex,
-    limits::{MAX_PAGE, PURGE_ROWS, TOMBSTONE_PAGE},
+    limits::{CUTOFF_KNOWN, MAX_LISTED_NODES, MAX_PAGE, PURGE_ROWS, TOMBSTONE_PAGE},
 };
 use threadline_store::{DynStore, ListThreads, Purging, StoreClock, StoreError, StoreResult};
 
@@ -14,6 +14,7 @@ use crate::{
     cluster::bus::{DynBus, Hint},
     credentials::Cutoffs,
     lifecycle::Lifecycle,
+    nodes::NodeState,
     records::ThreadRef,
     removals::{Removal, Removals},
     subscription::Hub,
@@ -66,6 +67,7 @@ impl Users {
         };
         // A token that is still valid would create what is being removed.
         self.deps.cutoffs.end_tokens(principal, project, user).await?;
+        self.wait_for_other_nodes().await?;
         // A retry finds less: this entry has what the request found, even if it fails in between.
         let begins = |found: &Footprint| entry(self.deps.clock.now(), "user.erases", found);
         let erased = self.remove(project, user, Some(&begins)).await?;
@@ -74,6 +76,17 @@ impl Users {
         while store.sweep_tickets(at).await? {}
         store.record(&entry(at, "user.erased", &erased)).await?;
         Ok(Erasure { user_digest, at, erased })
+    }
+
+    /// Waits until all nodes know the cutoff that this one has just stored, if there are others: they accept the user's tokens
+    /// until their next look, and what is written then would stay.
+    async fn wait_for_other_nodes(&self) -> StoreResult<()> {
+        let (now, nodes) = self.deps.store.nodes(MAX_LISTED_NODES).await?;
+        let live = nodes.iter().filter(|node| !matches!(NodeState::of(node, now), NodeState::Ended | NodeState::Lost));
+        if live.count() > 1 {
+            tokio::time::sleep(CUTOFF_KNOWN).await;
+        }
+        Ok(())
     }
 
     /// Removes all data of a user from the store, and ends the feed. Returns what was there at first. If anything was,

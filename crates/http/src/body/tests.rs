@@ -35,6 +35,28 @@ fn pieces(count: usize, ends: bool) -> (Request, Arc<AtomicUsize>) {
     (Request::new(Body::from_stream(pieces.chain(rest))), read)
 }
 
+#[tokio::test]
+async fn a_body_of_very_many_tiny_chunks_is_refused_and_not_read_to_its_end() {
+    let bodies = bodies(1_024 * KIB);
+    let read_in_chunks = async |size: usize, count: usize| {
+        let read = Arc::new(AtomicUsize::new(0));
+        let counted = read.clone();
+        let pieces = stream::iter(0..count).map(move |_| {
+            counted.fetch_add(1, SeqCst);
+            Ok::<_, io::Error>(Bytes::from(vec![b' '; size]))
+        });
+        let body = Request::new(Body::from_stream(pieces));
+        let whole = bodies.read(body, 1_024 * KIB, Charge::Refuses).await;
+        tokio::task::yield_now().await;
+        (whole.map(|whole| whole.len()).map_err(|problem| problem.kind), read.load(SeqCst))
+    };
+    let many = 4 * MAX_SMALL_PIECES;
+    assert_eq!(read_in_chunks(1, MAX_SMALL_PIECES).await.0, Ok(MAX_SMALL_PIECES));
+    assert_eq!(read_in_chunks(SMALL_PIECE_BYTES, many).await, (Ok(many * SMALL_PIECE_BYTES), many));
+    let refused = read_in_chunks(SMALL_PIECE_BYTES - 1, many).await;
+    assert_eq!(refused, (Err(ProblemType::InvalidRequest), MAX_SMALL_PIECES + 1));
+}
+
 #[tokio::test(start_paused = true)]
 async fn half_sent_bodies_cost_no_more_than_the_room() {
     let bodies = bodies(1_024 * KIB);

@@ -312,6 +312,8 @@ async fn serve_one(
         let answer = router.clone().oneshot(request);
         let mark = mark.clone();
         async move {
+            // A connection with many requests in its buffer answers one, and then lets the other connections have their turn.
+            tokio::task::yield_now().await;
             let answer = answer.await;
             // Only the authenticated get a socket.
             let is_socket = answer.as_ref().is_ok_and(|answer| answer.status() == StatusCode::SWITCHING_PROTOCOLS);
@@ -347,3 +349,6 @@ async fn serve_one(
         tracing::debug!(%error, "a connection ended early");
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,4 +1,4 @@
-import { MAX_ID_BYTES, MAX_OPEN_INTERRUPT_BYTES, MAX_OPEN_INTERRUPTS } from "../limits.js";
+import { MAX_ANSWERS, MAX_ID_BYTES, MAX_OPEN_INTERRUPT_BYTES, MAX_OPEN_INTERRUPTS } from "../limits.js";
 import type { Interrupt } from "../types.js";
 import { equal } from "./patch.js";
 import { isObject, readInterrupts, word } from "./read.js";
@@ -51,6 +51,7 @@ export class Interrupts {
       const id = idOf(asked);
       if (id === undefined || !known.has(id)) open.push(asked);
     }
+    open.splice(MAX_ANSWERS);
     if (!equal(open, this.#open)) this.#open = open;
     this.#answered = new Set();
   }

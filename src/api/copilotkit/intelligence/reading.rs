@@ -121,7 +121,8 @@ pub async fn events(
     InThread(id): InThread,
 ) -> Result<Response, Problem> {
     let principal = acting::holder(principal);
-    state.http.responses.json(&principal, || events_document(&state, &principal, &id)).await
+    let make = || events_document(&state, &principal, &id);
+    state.http.responses.page(&principal, MAX_INSPECTED_BYTES, make).await
 }
 
 /// `{"events": […]}` in the form of the inspector; no events if the thread does not exist.

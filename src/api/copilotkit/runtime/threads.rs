@@ -3,7 +3,7 @@
 use axum::{Json as Answer, extract::State, response::Response};
 use serde::Deserialize;
 use serde_json::{Value, json, value::RawValue};
-use threadline_core::{AgentId, Principal, ThreadId};
+use threadline_core::{AgentId, Principal, ThreadId, limits::MAX_INSPECTED_BYTES};
 use threadline_engine::{EditThread, Projected};
 use threadline_http::{
     extract::{Caller, InThread, Json, Params},
@@ -204,5 +204,6 @@ async fn show(state: &ApiState, principal: &Principal, thread: &ThreadId, part: 
         };
         Ok(document)
     };
-    state.http.responses.json(principal, make).await
+    let most = if matches!(part, Part::Events) { MAX_INSPECTED_BYTES } else { 0 };
+    state.http.responses.page(principal, most, make).await
 }

@@ -13,7 +13,9 @@ use super::{
     patch, text,
     text::Wtf8,
 };
-use crate::limits::{MAX_ID_BYTES, MAX_OPEN_INTERRUPT_BYTES, MAX_OPEN_INTERRUPTS, MAX_SETTLED_INTERRUPTS};
+use crate::limits::{
+    MAX_ID_BYTES, MAX_INPUT_ITEMS, MAX_OPEN_INTERRUPT_BYTES, MAX_OPEN_INTERRUPTS, MAX_SETTLED_INTERRUPTS,
+};
 
 /// Interrupts of a thread.
 #[derive(Debug, Clone, Default)]
@@ -48,7 +50,8 @@ impl Interrupts {
     }
 
     /// Settles the interrupts that a finished run has answered, and opens those that it requests, unless they were open
-    /// before. An interrupt that cannot be named in an answer is open until the next run has finished.
+    /// before. An interrupt that cannot be named in an answer is open until the next run has finished. Of more than
+    /// [`MAX_INPUT_ITEMS`] the oldest stay, since an input answers no more.
     pub(super) fn run_finished(&mut self, outcome: Option<&str>) {
         let answered = std::mem::take(&mut self.answered);
         let before = std::mem::take(&mut self.open);
@@ -62,6 +65,7 @@ impl Interrupts {
         self.open = left.take(MAX_OPEN_INTERRUPTS).collect();
         let known: HashSet<String> = self.open_ids().map(str::to_owned).collect();
         self.open.extend(asked(outcome).into_iter().filter(|new| id(new).is_none_or(|id| !known.contains(id))));
+        self.open.truncate(MAX_INPUT_ITEMS);
         let open: HashSet<&str> = self.open.iter().filter_map(id).collect();
         // Agents may use an id again: the interrupt then waits again.
         self.settled.retain(|id| !open.contains(&**id));

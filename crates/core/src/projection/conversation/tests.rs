@@ -3,7 +3,9 @@ mod keeping;
 use serde_json::json;
 
 use super::*;
-use crate::limits::{MAX_ID_BYTES, MAX_OPEN_INTERRUPT_BYTES, MAX_OPEN_INTERRUPTS, MAX_SETTLED_INTERRUPTS};
+use crate::limits::{
+    MAX_ID_BYTES, MAX_INPUT_ITEMS, MAX_OPEN_INTERRUPT_BYTES, MAX_OPEN_INTERRUPTS, MAX_SETTLED_INTERRUPTS,
+};
 
 fn fold(events: &[&str]) -> Conversation {
     let mut conversation = Conversation::default();
@@ -215,6 +217,10 @@ fn unanswered_interrupts_are_bounded_and_the_oldest_stay() {
     assert_eq!(open(&conversation).len(), MAX_OPEN_INTERRUPTS + 2);
     conversation.observe(FINISHED);
     assert_eq!((open(&conversation).len(), open(&conversation)[0].as_str()), (MAX_OPEN_INTERRUPTS, "first"));
+    // One input can answer all that are open.
+    let more: Vec<_> = (0..=MAX_INPUT_ITEMS).map(|at| format!("more {at}")).collect();
+    conversation.observe(asking(&more.iter().map(String::as_str).collect::<Vec<_>>()).as_bytes());
+    assert_eq!((open(&conversation).len(), open(&conversation)[0].as_str()), (MAX_INPUT_ITEMS, "first"));
     let mut conversation = fold(&[&asking(&["first"])]);
     let large = json!({"type":"RUN_FINISHED","outcome":{"type":"interrupt","interrupts":[
         {"id":"large","reason":"x".repeat(MAX_OPEN_INTERRUPT_BYTES)}]}});
