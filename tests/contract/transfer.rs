@@ -154,7 +154,7 @@ pub async fn a_requested_stop_is_transferred_with_its_run(env: Env) {
         let id = if way == Way::Out { "t" } else { "other" };
         let (key, fence) = from.running(id, "r").await;
         from.put(key, fence, 0..2).await;
-        from.store.request_stop(key, &run_id("r"), None).await.expect("asks");
+        from.store.request_stop(key, &run_id("r"), None, true).await.expect("asks");
         assert!(from.store.release(key, fence, None).await.expect("releases"));
         let there = moved(from, key, to).await;
         let (was, is) = (from.head(key).await.active.expect("active"), to.head(there).await.active.expect("active"));
