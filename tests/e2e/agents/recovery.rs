@@ -228,7 +228,7 @@ async fn a_run_whose_stop_was_requested_meanwhile_stops() {
     let store = SqliteStore::open(directory.path(), Clock::system()).await.expect("opens");
     let (project, id) = (ProjectId::new("default").expect("id"), ThreadId::new("t").expect("id"));
     let key = store.thread_named(&project, &id).await.expect("looks").thread().expect("is there").key;
-    let asked = store.request_stop(key, &RunId::new("r").expect("id"), None).await.expect("asks");
+    let asked = store.request_stop(key, &RunId::new("r").expect("id"), None, true).await.expect("asks");
     assert!(matches!(asked, StopOutcome::Asked(..)));
     store.shut_down().await;
     let server = Server::in_directory(directory.path(), Options::new(Backend::Sqlite)).await;
