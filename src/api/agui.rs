@@ -180,7 +180,9 @@ impl EventSource for Run {
                     }
                     return Ok(Some(out.into()));
                 }
-                Some(Delivery::CaughtUp(_) | Delivery::FellBehind(_) | Delivery::Rebased { .. }) => {}
+                Some(
+                    Delivery::CaughtUp(_) | Delivery::FellBehind(_) | Delivery::Rebased { .. } | Delivery::Queue(_),
+                ) => {}
                 Some(Delivery::Ended(EndReason::ThreadDeleted)) => {
                     self.requester.done();
                     return Ok(Some(deleted()));

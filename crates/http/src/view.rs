@@ -3,7 +3,8 @@
 use serde::Serialize;
 use serde_json::{Value, json, value::RawValue};
 use threadline_core::{
-    FeedChange, FeedEntry, Hold, LastRun, NameSource, Principal, Run, RunStatus, Scope, Thread, ThreadId, Timestamp,
+    Epoch, FeedChange, FeedEntry, Hold, LastRun, NameSource, Principal, QueueState, Run, RunStatus, Scope, Thread,
+    ThreadId, Timestamp,
 };
 use threadline_engine::{AppendReceipt, QueuedTurn, StartedRun, ThreadQueue};
 use utoipa::ToSchema;
@@ -339,6 +340,12 @@ impl QueueView {
         }
         self
     }
+}
+
+/// The state of a queue, as followers of its thread are told of it. `GET /v1/threads/{threadId}/queue` has the turns.
+pub fn queue_frame(epoch: Epoch, queue: QueueState) -> Value {
+    let QueueState { version, queued, held } = queue;
+    json!({ "epoch": epoch.to_string(), "version": version, "queued": queued, "held": held.map(Hold::as_str) })
 }
 
 /// The newest change of a thread.

@@ -1,7 +1,7 @@
 //! The queue: words for a busy thread wait, and their runs begin one after the other.
 
 use super::*;
-use crate::harness::{Backend, Options, Server, agent::Call, everywhere, run};
+use crate::harness::{Backend, Options, Server, agent::Call, everywhere, run, sse::Events};
 
 /// The body of a start that waits if the thread is busy.
 fn wait(run: &str, content: &str) -> Value {
@@ -31,6 +31,16 @@ async fn busy(client: &Client) -> (FakeAgent, Call) {
     client.post("/v1/threads/t/runs", wait("first", "hi")).await.ok(201);
     let call = agent.call().await;
     (agent, call)
+}
+
+/// The next news of the queue on a stream of events.
+async fn told(events: &mut Events) -> Value {
+    loop {
+        let event = events.next().await.expect("an event");
+        if event.event.as_deref() == Some("queue") {
+            return event.json();
+        }
+    }
 }
 
 fn contents(input: &Value) -> Vec<String> {
@@ -232,6 +242,29 @@ everywhere! {
     }
 }
 
+everywhere! {
+    async fn followers_are_told_of_the_queue(server) {
+        let dev = server.client();
+        let (_agent, call) = busy(&dev).await;
+        let mut socket = server.socket("dev").await;
+        socket.send(json!({ "id": "s", "subscribe": { "threadId": "t" } })).await;
+        socket.until("caughtUp").await;
+        enqueue(&dev, "a", "a").await;
+        let (_, told) = socket.until("queue").await;
+        assert_eq!((&told["threadId"], &told["version"], &told["queued"], &told["held"]), (&json!("t"), &json!(1), &json!(1), &json!(null)));
+        assert_eq!(told["epoch"], json!(dev.epoch("t").await));
+        // Who comes later is told of what waits.
+        let mut events = Events::open(dev.request(Method::GET, "/v1/threads/t/events").header("accept", "text/event-stream")).await;
+        assert_eq!(told(&mut events).await["queued"], 1);
+        dev.post("/v1/threads/t/queue/hold", json!({})).await.ok(200);
+        assert_eq!(socket.until("queue").await.1["held"], "hand");
+        assert_eq!(told(&mut events).await["held"], "hand");
+        dev.delete("/v1/threads/t/queue/a").await;
+        assert_eq!(socket.until("queue").await.1["queued"], 0);
+        drop(call);
+    }
+}
+
 /// A restart finds what waits, and the turn of the run that ended with the server.
 #[tokio::test]
 async fn a_queue_survives_a_restart() {
@@ -264,7 +297,10 @@ async fn turns_of_a_revoked_key_are_dropped() {
         let body = json!({ "keyId": "k", "scopes": ["read", "chat"] });
         let made = server.project().post("/v1/keys", body).await.ok(201);
         let other = Client { key: Some(text(&made, "key").to_owned()), ..server.client() };
-        let (agent, call) = busy(&dev).await;
+        dev.thread("t").await;
+        let agent = agent(&server.project()).await;
+        dev.post("/v1/threads/t/runs", wait("first", "hi")).await.ok(201);
+        let call = agent.call().await;
         other.post("/v1/threads/t/runs", wait("a", "a")).await.ok(202);
         enqueue(&dev, "b", "b").await;
         server.project().delete("/v1/keys/k").await.ok(200);
