@@ -100,7 +100,8 @@ impl Route {
 
     /// Whether its body is as large as a batch of events may be: it is one, or the messages for an agent.
     pub fn takes_events(&self) -> bool {
-        let messages = self.path.starts_with("/agui/") || self.takes_run_input();
+        let edits = self.method == "PATCH" && self.path.ends_with("/queue/{runId}");
+        let messages = self.path.starts_with("/agui/") || self.takes_run_input() || edits;
         messages || self.is_document() || matches!(self.body(), Body::Events | Body::ObjectOrEvents)
     }
 

@@ -11,6 +11,7 @@ use std::{
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 use threadline_client::{Client, RunStatus, StartRun};
+use threadline_core::NewEvents;
 use tokio::time::{self, Instant};
 
 use crate::cluster::*;

@@ -1,7 +1,7 @@
 //! The queue: words for a busy thread wait, and their runs begin one after the other.
 
 use super::*;
-use crate::harness::{Backend, Options, Server, agent::Call, everywhere, run, sse::Events};
+use crate::harness::{Backend, Options, Server, agent::Call, everywhere, intercept::Failing, run, sse::Events};
 
 /// The body of a start that waits if the thread is busy.
 fn wait(run: &str, content: &str) -> Value {
@@ -34,7 +34,7 @@ async fn busy(client: &Client) -> (FakeAgent, Call) {
 }
 
 /// The next news of the queue on a stream of events.
-async fn told(events: &mut Events) -> Value {
+async fn news_of(events: &mut Events) -> Value {
     loop {
         let event = events.next().await.expect("an event");
         if event.event.as_deref() == Some("queue") {
@@ -218,6 +218,24 @@ everywhere! {
 }
 
 everywhere! {
+    async fn a_start_that_ends_the_run_before_holds_what_is_queued(server) {
+        let dev = server.client();
+        dev.thread("t").await;
+        let agent = agent(&dev).await;
+        dev.run("t", "pushed").await;
+        enqueue(&dev, "a", "a").await;
+        dev.append("t", "pushed", 1, json!([{ "type": "CUSTOM", "name": "x", "value": 1 }])).await.ok(200);
+        // The lock is free, and the last events of the run do not come.
+        dev.act("t", "pushed", "release").await.ok(200);
+        dev.post("/v1/threads/t/runs", ask("now", json!([user("u", "now")]))).await.ok(201);
+        agent.call().await.finish(&whole("now", "m1", "yes")).await;
+        assert_eq!(ended(&dev, "now").await["status"], "finished");
+        assert_eq!(ended(&dev, "pushed").await["errorCode"], "lock-released");
+        assert_eq!((queue(&dev).await["held"].clone(), order(&dev).await), (json!("error"), vec!["a".to_owned()]));
+    }
+}
+
+everywhere! {
     async fn a_queue_has_limits_and_goes_with_its_thread(server) {
         let dev = server.client();
         let (_agent, _call) = busy(&dev).await;
@@ -255,10 +273,10 @@ everywhere! {
         assert_eq!(told["epoch"], json!(dev.epoch("t").await));
         // Who comes later is told of what waits.
         let mut events = Events::open(dev.request(Method::GET, "/v1/threads/t/events").header("accept", "text/event-stream")).await;
-        assert_eq!(told(&mut events).await["queued"], 1);
+        assert_eq!(news_of(&mut events).await["queued"], 1);
         dev.post("/v1/threads/t/queue/hold", json!({})).await.ok(200);
         assert_eq!(socket.until("queue").await.1["held"], "hand");
-        assert_eq!(told(&mut events).await["held"], "hand");
+        assert_eq!(news_of(&mut events).await["held"], "hand");
         dev.delete("/v1/threads/t/queue/a").await;
         assert_eq!(socket.until("queue").await.1["queued"], 0);
         drop(call);
@@ -289,6 +307,33 @@ async fn a_queue_survives_a_restart() {
     server.stop().await;
 }
 
+/// The commit that ends a run has begun the next turn, whether or not its answer arrives.
+#[tokio::test]
+async fn a_turn_begins_though_the_answer_to_the_end_was_lost() {
+    run(Options::memory().with_glass(), async |server: &Server| {
+        let dev = server.client();
+        dev.thread("t").await;
+        let agent = agent(&dev).await;
+        dev.run("t", "pushed").await;
+        enqueue(&dev, "a", "a").await;
+        server.intercept().fail(&[Failing::After]);
+        dev.act("t", "pushed", "finish").await.problem(503, "store-unavailable");
+        agent.call().await.finish(&whole("a", "m1", "bye")).await;
+        assert_eq!(dev.act("t", "pushed", "finish").await.ok(200)["status"], "finished");
+        assert_eq!((ended(&dev, "a").await["status"].clone(), agent.requests()), (json!("finished"), 1));
+        // Nothing of an end that failed is there, and its repetition begins the next turn once.
+        dev.run("t", "other").await;
+        enqueue(&dev, "b", "b").await;
+        server.intercept().fail(&[Failing::Before]);
+        dev.act("t", "other", "finish").await.problem(503, "store-unavailable");
+        assert_eq!(order(&dev).await, ["b"]);
+        dev.act("t", "other", "finish").await.ok(200);
+        agent.call().await.finish(&whole("b", "m2", "bye")).await;
+        assert_eq!((ended(&dev, "b").await["status"].clone(), agent.requests()), (json!("finished"), 2));
+    })
+    .await;
+}
+
 /// A revoked key begins nothing: what it has asked for is dropped, and noted.
 #[tokio::test]
 async fn turns_of_a_revoked_key_are_dropped() {
@@ -298,7 +343,7 @@ async fn turns_of_a_revoked_key_are_dropped() {
         let made = server.project().post("/v1/keys", body).await.ok(201);
         let other = Client { key: Some(text(&made, "key").to_owned()), ..server.client() };
         dev.thread("t").await;
-        let agent = agent(&server.project()).await;
+        let agent = super::agent(&server.project()).await;
         dev.post("/v1/threads/t/runs", wait("first", "hi")).await.ok(201);
         let call = agent.call().await;
         other.post("/v1/threads/t/runs", wait("a", "a")).await.ok(202);

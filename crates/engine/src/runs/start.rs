@@ -6,7 +6,7 @@ use threadline_core::{
     AgentId, Author, Epoch, NewEvents, Principal, Run, RunId, Scope, Seq, ThreadId, UserId,
     limits::{COMPLETE_RUN_WAIT, DRIVEN_LEASE},
 };
-use threadline_store::{Head, NewTurn, StartOutcome, StartRun, StoreError};
+use threadline_store::{CloseWhen, Head, NewTurn, StartOutcome, StartRun, StoreError};
 use tokio::time;
 
 use crate::{
@@ -18,7 +18,7 @@ use crate::{
     errors::ActiveRun,
     records::ThreadRef,
     run_counts::{PredecessorEnd, count_started},
-    runs::{Runs, close, close::CloseReason, driving::DriveRight, thread_watch::ThreadWatch},
+    runs::{Runs, close, driving::DriveRight, thread_watch::ThreadWatch},
     subscription::ReplacedLog,
 };
 
@@ -361,9 +361,14 @@ impl Runs {
     /// begins, and the start finds another run active. A run whose lease has expired ends first, which holds the queue.
     async fn past_queue(&self, thread: &ThreadRef, head: &Head) -> Result<Option<Seq>, StoreError> {
         let deps = &self.deps;
-        if head.active.is_some() {
-            if let Some(run) = deps.store.runs(thread.key, None, 1).await?.pop() {
-                deps.closer.close(thread, &run.id, head.write_fence(), None, &CloseReason::Due).await?;
+        if let Some(active) = &head.active {
+            let newest = deps.store.runs(thread.key, None, 1).await?.pop();
+            if let Some(run) = newest.filter(|run| run.fence == head.fence)
+                && let Some(closing) = deps.closer.of_predecessor(thread, head, &run).await?
+            {
+                // A run whose lock was released ends with the next start, whatever its lease.
+                let when = if active.finishing { CloseWhen::Always } else { CloseWhen::IfDue };
+                deps.queues.end(thread, &run, closing, when).await?;
             }
             return Ok(None);
         }
