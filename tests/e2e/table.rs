@@ -80,6 +80,11 @@ impl Route {
         self.path.starts_with("/api/") && (mute || releases)
     }
 
+    /// Whether it removes a queued turn, and is content if there is none.
+    pub fn removes_turns(&self) -> bool {
+        self.method == "DELETE" && self.path.ends_with("/queue/{runId}")
+    }
+
     /// The path with these in place of its parameters.
     pub fn at(&self, thread: &str, run: &str) -> String {
         fill(&self.path, thread, run)

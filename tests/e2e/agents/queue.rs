@@ -1,5 +1,7 @@
 //! The queue: words for a busy thread wait, and their runs begin one after the other.
 
+use threadline_http::egress::Network;
+
 use super::*;
 use crate::harness::{Backend, Options, Server, agent::Call, everywhere, intercept::Failing, run, sse::Events};
 
@@ -41,6 +43,17 @@ async fn news_of(events: &mut Events) -> Value {
             return event.json();
         }
     }
+}
+
+/// Types and ids of all events of a stream, to its end.
+async fn data(events: &mut Events) -> Vec<(String, Option<String>)> {
+    let mut seen = Vec::new();
+    while let Some(event) = events.next().await {
+        if event.comment.is_none() {
+            seen.push((text(&event.json(), "type").to_owned(), event.id));
+        }
+    }
+    seen
 }
 
 fn contents(input: &Value) -> Vec<String> {
@@ -218,6 +231,30 @@ everywhere! {
 }
 
 everywhere! {
+    async fn an_ag_ui_client_waits_for_its_run(server) {
+        let dev = server.client();
+        let (agent, call) = busy(&dev).await;
+        let ask = |run: &str, busy: &'static str| {
+            agui(&dev, run, json!([user(run, run)])).header("threadline-busy", busy)
+        };
+        crate::harness::http::send(ask("x", "maybe")).await.problem(400, "invalid-request");
+        crate::harness::http::send(ask("x", "reject")).await.problem(409, "run-active");
+        let mut waits = Events::open(ask("a", "enqueue")).await;
+        let mut gone = Events::open(ask("b", "enqueue")).await;
+        assert_eq!(order(&dev).await, ["a", "b"]);
+        assert_eq!(dev.delete("/v1/threads/t/queue/b").await.status, 204);
+        assert_eq!(data(&mut gone).await, [("RUN_ERROR".to_owned(), None)]);
+        call.finish(&whole("first", "m1", "hello")).await;
+        agent.call().await.finish(&whole("a", "m2", "bye")).await;
+        let seen = data(&mut waits).await;
+        let types: Vec<_> = seen.iter().map(|(kind, _)| kind.as_str()).collect();
+        let said = ["TEXT_MESSAGE_START", "TEXT_MESSAGE_CONTENT", "TEXT_MESSAGE_END"];
+        assert_eq!(types, [&["RUN_STARTED"][..], &said, &["RUN_FINISHED"]].concat());
+        assert!(seen.iter().all(|(_, id)| id.is_some()), "events of the log have an id: {seen:?}");
+    }
+}
+
+everywhere! {
     async fn a_start_that_ends_the_run_before_holds_what_is_queued(server) {
         let dev = server.client();
         dev.thread("t").await;
@@ -337,7 +374,7 @@ async fn a_turn_begins_though_the_answer_to_the_end_was_lost() {
 /// A revoked key begins nothing: what it has asked for is dropped, and noted.
 #[tokio::test]
 async fn turns_of_a_revoked_key_are_dropped() {
-    run(Options::memory().with_key("secret"), async |server: &Server| {
+    run(Options::memory().with_key("secret").with_agent_networks(vec![Network::Loopback]), async |server: &Server| {
         let dev = server.client();
         let body = json!({ "keyId": "k", "scopes": ["read", "chat"] });
         let made = server.project().post("/v1/keys", body).await.ok(201);
