@@ -134,14 +134,12 @@ impl Agents {
             };
             // An editor is believed no more than the asker of the turn.
             let trust = if Trust::of(principal) == Trust::Client { Trust::Client } else { trust };
-            let before = self.shared.service.projections.at(principal, thread, None, None).await?;
-            let conversation = &*before.conversation;
+            // The form alone is checked: what the log has is looked at when the run begins.
             let check = || -> Result<_, AgentError> {
-                check(input, &agent, trust, thread, run, conversation)?;
+                check(input, &agent, trust, thread, run, &Conversation::default())?;
                 queued::keep_edited(kept, input, trust)
             };
-            let bytes = input.bytes() + before.conversation.bytes();
-            edit.input = self.process(principal, bytes, check).await??;
+            edit.input = self.process(principal, input.bytes(), check).await??;
         }
         Ok(runs.edit_turn(principal, thread, run, edit).await?)
     }

@@ -255,6 +255,7 @@ contract! {
     transfer:
         a_thread_moves_as_it_is
         a_requested_stop_is_transferred_with_its_run
+        a_queue_is_not_transferred
         staged_data_is_invisible
         earlier_staged_data_is_discarded
         an_incomplete_log_is_not_published

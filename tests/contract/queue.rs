@@ -56,7 +56,7 @@ async fn changed(env: &Env, change: ChangeQueue) -> Option<QueueState> {
     env.store.change_queue(change).await.expect("changes").map(|head| head.queue)
 }
 
-async fn enqueue(env: &Env, key: ThreadKey, run: &str) -> Option<QueueState> {
+pub async fn enqueue(env: &Env, key: ThreadKey, run: &str) -> Option<QueueState> {
     changed(env, coming(&read(env, key).await, run)).await
 }
 

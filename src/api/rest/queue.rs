@@ -109,8 +109,7 @@ fn present<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<O
     (status = 404, description = "Thread or turn not found", body = ProblemDocument),
     (status = 409, description = "Turn already begun, with its run; or queue full", body = ProblemDocument),
     (status = 412, description = "Queue version mismatch", body = ProblemDocument),
-    (status = 413, description = "Request body too large", body = ProblemDocument),
-    (status = 422, description = "Conversation too large", body = ProblemDocument)))]
+    (status = 413, description = "Request body too large", body = ProblemDocument)))]
 pub async fn edit(
     State(state): State<ApiState>,
     Caller(principal): Caller,
