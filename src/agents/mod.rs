@@ -3,6 +3,7 @@
 pub mod agui;
 mod approval;
 mod asking;
+mod busy;
 pub mod client_input;
 mod defined;
 pub mod definition;
@@ -18,6 +19,8 @@ pub mod input;
 pub mod interrupts;
 mod logged;
 pub mod openai;
+pub mod queued;
+mod queueing;
 mod reading;
 mod recovery;
 mod repetition;
@@ -36,12 +39,13 @@ use tokio::sync::Semaphore;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 pub use asking::Asked;
+pub use busy::Busy;
 pub use client_input::ClientInput;
 pub use definition::Definition;
 pub use error::AgentError;
 pub use input::Ignored;
 pub use span::agent_span;
-pub use starting::{AgentRun, AgentStart};
+pub use starting::{AgentRun, AgentStart, RunAnswer};
 
 use source::{EventStream, RunInput};
 use threadline_core::{

@@ -58,7 +58,11 @@ impl Agents {
         loop {
             tokio::select! {
                 _ = ticks.tick() => {}
+                () = self.shared.service.runs.begun() => {}
                 () = self.shared.resting.cancelled() => return,
+            }
+            if let Err(error) = self.shared.service.runs.move_queues().await {
+                tracing::debug!(%error, "cannot look for queues of free threads; retrying");
             }
             let free = self.places.available_permits().min(CLAIMS);
             if free == 0 {
@@ -82,11 +86,17 @@ impl Agents {
 
     async fn recover(&self, mut turn: ClaimedTurn, place: OwnedSemaphorePermit) {
         let (run, thread) = (turn.turn().run.clone(), turn.thread().clone());
-        tracing::info!(%run, %thread, reason = turn.turn().before.reason(), "taking over an agent's run");
+        let queued = turn.turn().attempt == 0;
+        if queued {
+            tracing::debug!(%run, %thread, "beginning a run from the queue");
+        } else {
+            tracing::info!(%run, %thread, reason = turn.turn().before.reason(), "taking over an agent's run");
+        }
         self.pause(turn.futile(false)).await;
         // The semaphore is never closed.
         let Ok(folding) = self.shared.takeovers.acquire().await else { return };
-        let next = self.next_driver(&mut turn, place).await;
+        let next =
+            if queued { self.begin_queued(&mut turn, place).await } else { self.next_driver(&mut turn, place).await };
         drop(folding);
         match next {
             Ok(Some((work, input))) => work.run(input).await,
@@ -111,7 +121,7 @@ impl Agents {
                 Next::Attempt(attempt) => *attempt,
                 Next::End(code, message) => return turn.fail(&state, code, message).await.map(|()| None),
             };
-            let Some(taken) = turn.take(&state, attempt.events, attempt.futile).await? else { continue };
+            let Some(taken) = turn.take(&state, attempt.events, attempt.futile, None).await? else { continue };
             let engine::NextAttempt { right, run, called } = taken;
             // The driver before was perhaps alive when the turn was claimed, and has called the agent since.
             if let Some((code, message)) = repetition::second_call(&attempt.agent, attempt.answers).filter(|_| called) {

@@ -7,7 +7,7 @@ use threadline_core::{
     projection::{conversation::Conversation, superseding::BegunSubagents},
 };
 use threadline_engine::{
-    Opening, PageError, ProjectionError, ServiceError, StartError, StartRequest, StartedRun, StoreError,
+    Opening, PageError, PlacedTurn, ProjectionError, ServiceError, StartError, StartRequest, StartedRun, StoreError,
 };
 use tokio::sync::OwnedSemaphorePermit;
 
@@ -53,6 +53,15 @@ pub struct AgentStart {
     pub ignored: Ignored,
 }
 
+/// Outcome of a request for a run.
+#[derive(Debug)]
+pub enum RunAnswer {
+    /// The run has begun, now or before.
+    Started(Box<AgentStart>),
+    /// The turn waits in the queue.
+    Queued(Box<PlacedTurn>),
+}
+
 impl Agents {
     /// Starts a run and drives it on the server, independent of the client's connection. Returns once the run and the
     /// new messages are durable. Idempotent by run id: a repeated request returns the existing run.
@@ -63,6 +72,17 @@ impl Agents {
         agent: &Agent,
         mut request: AgentRun,
     ) -> Result<AgentStart, AgentError> {
+        self.try_run(principal, thread, agent, &mut request).await
+    }
+
+    /// [`Agents::run`], for a request that may be queued if the thread is busy.
+    pub(super) async fn try_run(
+        &self,
+        principal: &Principal,
+        thread: &ThreadId,
+        agent: &Agent,
+        request: &mut AgentRun,
+    ) -> Result<AgentStart, AgentError> {
         let answers = check_approval(principal, agent, &request.input)?;
         if answers && principal.is_untrusted() {
             self.check_askers(principal, thread).await?;
@@ -71,10 +91,10 @@ impl Agents {
             let room = room_for(&self.shared.service.projections, principal, request.input.bytes()).await;
             request.input.room = Some(room.map_err(ProjectionError::from)?);
         }
-        let id = request.id.take().unwrap_or_else(RunId::generate);
+        let id = request.id.get_or_insert_with(RunId::generate).clone();
         let mut pending = Pending { answers, call: AgentCall::first(), place: None };
         for _ in 0..START_TRIES {
-            if let Some(start) = self.start(principal, thread, agent, &id, &request, &mut pending).await? {
+            if let Some(start) = self.start(principal, thread, agent, &id, request, &mut pending).await? {
                 return Ok(start);
             }
         }

@@ -9,12 +9,12 @@ use std::time::Duration;
 use axum::{
     body::Bytes,
     extract::{Request, State},
-    http::HeaderValue,
+    http::{HeaderMap, HeaderValue},
     response::Response,
 };
 use serde_json::json;
 use threadline_core::{
-    ReadFrom, RunId, ThreadId,
+    Epoch, ReadFrom, RunId, ThreadId,
     limits::{MAX_BATCH_BYTES, RUN_END_TIMEOUT},
 };
 use threadline_engine::{
@@ -35,12 +35,17 @@ use utoipa_axum::routes;
 
 use super::ApiState;
 use crate::{
-    agents::{AgentRun, AgentStart, ClientInput},
-    api::run_agent::{AguiClient, run_agent, with_ignored},
+    agents::{AgentRun, AgentStart, Busy, ClientInput, RunAnswer},
+    api::{
+        agui_waiting::{Begun, WaitingTurn, cancelled},
+        run_agent::{AguiClient, ask_agent, with_ignored},
+    },
 };
 
 /// Header with the thread of the run, whose id the server may have generated.
 pub const THREAD_HEADER: &str = "threadline-thread-id";
+/// Header with the choice of a client whose request meets an active run: `reject`, `enqueue` or `interrupt`.
+const BUSY_HEADER: &str = "threadline-busy";
 /// Header with the run, whose id the server may have generated.
 pub const RUN_HEADER: &str = crate::agents::agui::RUN_HEADER;
 
@@ -59,7 +64,8 @@ pub fn routes(routes: Routes<ApiState>) -> Routes<ApiState> {
 /// agent is not given are named in `Threadline-Ignored`.
 #[utoipa::path(post, path = "/agui/{agentId}", tag = "agents",
     params(("agentId" = String, Path),
-        ("Last-Event-ID" = Option<String>, Header, description = "The `id` of the last event seen: `<epoch>:<seq>`")),
+        ("Last-Event-ID" = Option<String>, Header, description = "The `id` of the last event seen: `<epoch>:<seq>`"),
+        ("Threadline-Busy" = Option<String>, Header, description = "While another run is active: `reject` (the default), `enqueue` or `interrupt`. A request that waits gets the events of its run once it has begun")),
     request_body(content((serde_json::Value = "application/json"))), responses(
     (status = 200, description = "The events of the run until it ends", content((String = "text/event-stream"))),
     (status = 400, description = "Invalid request", body = ProblemDocument),
@@ -81,6 +87,7 @@ pub async fn run(
     request: Request,
 ) -> Result<Response, Problem> {
     let seen = EventId::last_seen(request.headers())?;
+    let busy = busy_of(request.headers())?;
     let from_an_agent = request.headers().contains_key(RUN_HEADER);
     if Representation::of(request.headers())? != Representation::Json {
         return Err(Problem::new(ProblemType::UnsupportedMediaType, "send a RunAgentInput as application/json"));
@@ -106,9 +113,19 @@ pub async fn run(
         }
     }
     let run = AgentRun { id: Some(id.clone()), epoch: None, input, makes_thread: seen.is_none() };
-    let started = run_agent(&state, &principal, &thread, agent, run, true).await;
-    let (start, mut requester) = started.map_err(|problem| problem.of_request(repeatable))?;
-    let AgentStart { started, ignored } = start;
+    let asked = ask_agent(&state, &principal, &thread, agent, run, busy, true).await;
+    let (asked, mut requester) = asked.map_err(|problem| problem.of_request(repeatable))?;
+    let AgentStart { started, ignored } = match asked {
+        RunAnswer::Started(start) => *start,
+        RunAnswer::Queued(_) => {
+            let (service, counted) = (state.service.clone(), observe::DeliveryMetrics::new(&state.http));
+            let turn = WaitingTurn::watch(service, principal.clone(), thread.clone(), id.clone()).await?;
+            let epoch = turn.changes.epoch();
+            let followed = Followed::Waiting(Box::new(turn), Some((counted, requester)));
+            let response = sse::response(followed, None, place, &state.http, &principal);
+            return Ok(with_ids(response, &thread, &id, epoch));
+        }
+    };
     if from_an_agent && !started.created {
         return Err(Problem::invalid("the agent's URL leads back to the run that sent this request"));
     }
@@ -119,19 +136,33 @@ pub async fn run(
     let events = &state.service.events;
     let subscription = events.subscribe(&principal, &thread, after, Some(epoch), Some(&id), FollowMethod::AgUi).await;
     let subscription = subscription.inspect_err(|_| requester.done())?;
-    let followed = Run { subscription, counted: observe::DeliveryMetrics::new(&state.http), requester };
-    let mut response = sse::response(followed, None, place, &state.http, &principal);
+    let run = Run { subscription, counted: observe::DeliveryMetrics::new(&state.http), requester };
+    let response = sse::response(Followed::Run(run), None, place, &state.http, &principal);
+    Ok(with_ignored(with_ids(response, &thread, &id, started.epoch), &ignored))
+}
+
+fn with_ids(mut response: Response, thread: &ThreadId, run: &RunId, epoch: Epoch) -> Response {
     for (name, value) in [
         (THREAD_HEADER, thread.to_string()),
-        (RUN_HEADER, id.to_string()),
-        (envelope::EPOCH_HEADER, started.epoch.to_string()),
+        (RUN_HEADER, run.to_string()),
+        (envelope::EPOCH_HEADER, epoch.to_string()),
     ] {
         // Header values are bytes; an id has no control characters.
         if let Ok(value) = HeaderValue::from_bytes(value.as_bytes()) {
             response.headers_mut().insert(name, value);
         }
     }
-    Ok(with_ignored(response, &ignored))
+    response
+}
+
+/// The choice of a client whose request meets an active run.
+fn busy_of(headers: &HeaderMap) -> Result<Busy, Problem> {
+    match headers.get(BUSY_HEADER).map(HeaderValue::as_bytes) {
+        None | Some(b"reject") => Ok(Busy::Reject),
+        Some(b"enqueue") => Ok(Busy::Enqueue),
+        Some(b"interrupt") => Ok(Busy::Interrupt),
+        Some(_) => Err(Problem::invalid("Threadline-Busy is none of reject, enqueue and interrupt")),
+    }
 }
 
 /// Event that ends the stream of a run whose log was deleted. The event is not from the log, so it has no seq.
@@ -154,6 +185,69 @@ fn damaged() -> Bytes {
     format!("data: {event}\n\n").into()
 }
 
+/// Stream of a client: a run, or a turn that waits to become one.
+enum Followed {
+    Run(Run),
+    /// With what follows the run once it has begun.
+    Waiting(Box<WaitingTurn>, Option<(observe::DeliveryMetrics, AguiClient)>),
+    /// The turn was cancelled.
+    Gone,
+}
+
+impl EventSource for Followed {
+    async fn next(&mut self) -> Result<Option<Bytes>, StoreError> {
+        loop {
+            match self {
+                Self::Run(run) => return run.next().await,
+                Self::Gone => return Ok(None),
+                Self::Waiting(turn, rest) => match (turn.begun().await?, rest.take()) {
+                    (Begun::Run(subscription), Some((counted, requester))) => {
+                        *self = Self::Run(Run { subscription, counted, requester });
+                    }
+                    _ => {
+                        *self = Self::Gone;
+                        return Ok(Some(cancelled()));
+                    }
+                },
+            }
+        }
+    }
+
+    fn tail(&self) -> u64 {
+        match self {
+            Self::Run(run) => run.subscription.tail(),
+            Self::Waiting(turn, _) => turn.changes.tail(),
+            Self::Gone => 0,
+        }
+    }
+
+    fn failed(&mut self, _: StoreError) -> Option<Bytes> {
+        self.done();
+        None
+    }
+
+    /// The server ends the runs of its agents when it shuts down, and clients must receive how their runs ended.
+    fn grace(&self) -> Duration {
+        match self {
+            Self::Run(_) => RUN_END_TIMEOUT,
+            Self::Waiting(..) | Self::Gone => Duration::ZERO,
+        }
+    }
+
+    fn goodbye(&mut self, _: Farewell) -> Option<Bytes> {
+        self.done();
+        None
+    }
+}
+
+impl Followed {
+    fn done(&mut self) {
+        if let Self::Run(run) = self {
+            run.requester.done();
+        }
+    }
+}
+
 /// Events of one run, and nothing else: AG-UI clients take every `data:` as an event, and a clean end of the stream as
 /// a run that succeeded. So the stream of a run that has not ended is cut off.
 struct Run {
@@ -162,7 +256,7 @@ struct Run {
     requester: AguiClient,
 }
 
-impl EventSource for Run {
+impl Run {
     async fn next(&mut self) -> Result<Option<Bytes>, StoreError> {
         loop {
             let delivery = self.subscription.next().await?;
@@ -180,7 +274,9 @@ impl EventSource for Run {
                     }
                     return Ok(Some(out.into()));
                 }
-                Some(Delivery::CaughtUp(_) | Delivery::FellBehind(_) | Delivery::Rebased { .. }) => {}
+                Some(
+                    Delivery::CaughtUp(_) | Delivery::FellBehind(_) | Delivery::Rebased { .. } | Delivery::Queue(_),
+                ) => {}
                 Some(Delivery::Ended(EndReason::ThreadDeleted)) => {
                     self.requester.done();
                     return Ok(Some(deleted()));
@@ -199,24 +295,5 @@ impl EventSource for Run {
                 }
             }
         }
-    }
-
-    fn tail(&self) -> u64 {
-        self.subscription.tail()
-    }
-
-    fn failed(&mut self, _: StoreError) -> Option<Bytes> {
-        self.requester.done();
-        None
-    }
-
-    /// The server ends the runs of its agents when it shuts down, and clients must receive how their runs ended.
-    fn grace(&self) -> Duration {
-        RUN_END_TIMEOUT
-    }
-
-    fn goodbye(&mut self, _: Farewell) -> Option<Bytes> {
-        self.requester.done();
-        None
     }
 }

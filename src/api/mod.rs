@@ -1,6 +1,7 @@
 //! APIs of the server. Each API translates between its wire format and the service, and is never the source of truth.
 
 pub mod agui;
+mod agui_waiting;
 mod console;
 pub mod conversations;
 pub mod copilotkit;

@@ -9,12 +9,12 @@ use threadline_core::{
     agent::{Agent, OnDisconnect},
     limits::WRITE_RETRY,
 };
-use threadline_engine::{Service, StopError};
+use threadline_engine::{Service, ServiceError, StartedRun, StopError};
 use threadline_http::{problem::Problem, run_to_completion};
 use tokio::time;
 
 use crate::{
-    agents::{AgentError, AgentRun, AgentStart, Ignored},
+    agents::{AgentError, AgentRun, AgentStart, Busy, Ignored, RunAnswer},
     api::ApiState,
 };
 
@@ -43,13 +43,35 @@ pub async fn run_agent(
     run: AgentRun,
     waits: bool,
 ) -> Result<(AgentStart, AguiClient), Problem> {
+    match ask_agent(state, principal, thread, agent, run, Busy::Reject, waits).await? {
+        (RunAnswer::Started(start), client) => Ok((*start, client)),
+        (RunAnswer::Queued(placed), _) => Err(ServiceError::TurnQueued(placed.turn.run).into()),
+    }
+}
+
+/// [`run_agent`], for a client that may have its request wait.
+pub async fn ask_agent(
+    state: &ApiState,
+    principal: &Principal,
+    thread: &ThreadId,
+    agent: Agent,
+    run: AgentRun,
+    busy: Busy,
+    waits: bool,
+) -> Result<(RunAnswer, AguiClient), Problem> {
     let (agents, service) = (state.agents.clone(), state.service.clone());
     let (principal, thread) = (principal.clone(), thread.clone());
     let work = async move {
-        let start = agents.run(&principal, &thread, &agent, run).await?;
-        let stops = waits && start.started.created && agent.on_disconnect == OnDisconnect::Stop;
-        let stop = stops.then(|| (service, start.started.named_by(&principal), thread, start.started.run.id.clone()));
-        Ok::<_, AgentError>((start, AguiClient { stop }))
+        let answer = agents.run_or_queue(&principal, &thread, &agent, run, busy).await?;
+        let started = match &answer {
+            RunAnswer::Started(start) => Some(&start.started),
+            RunAnswer::Queued(_) => None,
+        };
+        let stops = |started: &&StartedRun| waits && started.created && agent.on_disconnect == OnDisconnect::Stop;
+        let stop = started
+            .filter(stops)
+            .map(|started| (service, started.named_by(&principal), thread, started.run.id.clone()));
+        Ok::<_, AgentError>((answer, AguiClient { stop }))
     };
     // A result that no caller receives is dropped, and the requester with it.
     Ok(run_to_completion(work).await??)

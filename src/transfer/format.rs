@@ -4,7 +4,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use threadline_core::{
     AgentId, Annotation, AnnotationError, AnnotationId, ApiKey, Author, Born, Digest, Epoch, Fence, KeyId, NameSource,
-    NewAnnotation, ProjectId, Run, RunId, RunStatus, Scopes, Seq, Thread, ThreadId, ThreadKey, Timestamp, UserId, hex,
+    NewAnnotation, ProjectId, QueueState, Run, RunId, RunStatus, Scopes, Seq, Thread, ThreadId, ThreadKey, Timestamp,
+    UserId, hex,
 };
 use threadline_store::{MovedThread, StoreError, StoredProject};
 
@@ -114,6 +115,8 @@ impl ThreadFacts {
             active_run,
             last_run: None,
             open_interrupts: 0,
+            // Queued turns are not exported: inputs may hold secrets.
+            queue: QueueState::default(),
         };
         MovedThread { thread, fence: Fence(self.fence), interrupts: None }
     }

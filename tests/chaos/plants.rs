@@ -90,6 +90,8 @@ pub const PLANTS: &[Plant] = &[
     plant("retry-approved", &[Kind::KillNode], |size| size),
     plant("no-supersede", &[Kind::KillNode], |size| size),
     plant("swallow-start", &[Kind::KillNode], |size| size),
+    plant("stop-keeps-version", &[Kind::KillNode], |size| size),
+    plant("start-jumps", &[Kind::KillNode], |size| size),
     plant("dead-by-own-outage", &[Kind::KillNode], |size| size),
 ];
 

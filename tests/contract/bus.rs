@@ -66,6 +66,7 @@ fn thread(key: i64, tail: u64) -> Hint {
         active: true,
         stop_requested: tail == 7,
         gone: false,
+        queue: threadline_core::QueueState { version: 3, queued: 2, held: Some(threadline_core::Hold::Stop) },
     };
     Hint::Thread(ThreadKey(key), news)
 }
@@ -83,6 +84,7 @@ pub async fn published_messages_arrive_on_other_nodes(net: Net) {
         active: true,
         stop_requested: false,
         gone: true,
+        queue: threadline_core::QueueState::default(),
     };
     let hints =
         [thread(1, 5), thread(2, 7), Hint::Thread(ThreadKey(3), gone), feed("p", "u", 9), feed("a:b", "c: é", 1)];

@@ -37,7 +37,7 @@ async fn closes(env: &Env, key: ThreadKey) -> bool {
 pub async fn a_clock_that_jumps_ahead_ends_no_run(env: Env) {
     let (key, _) = env.running("t", "r").await;
     let (stopped, _) = env.running("stopped", "r").await;
-    env.store.request_stop(stopped, &run_id("r"), None).await.expect("asks");
+    env.store.request_stop(stopped, &run_id("r"), None, true).await.expect("asks");
     // The store's clock jumps. This process expects the time of before.
     let before = env.clock.now();
     env.clock.advance(400 * DAY);
@@ -71,7 +71,7 @@ pub async fn a_clock_that_is_set_back_leaves_no_lease_for_ever(env: Env) {
     let (key, fence) = env.running("t", "r").await;
     let (stopped, _) = env.running("stopped", "r").await;
     let (finishing, last) = env.running("finishing", "r").await;
-    env.store.request_stop(stopped, &run_id("r"), None).await.expect("asks");
+    env.store.request_stop(stopped, &run_id("r"), None, true).await.expect("asks");
     assert!(env.store.release(finishing, last, None).await.expect("releases"));
     let now = env.clock.now().minus(400 * DAY);
     env.clock.set(now);

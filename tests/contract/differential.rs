@@ -5,11 +5,12 @@
 use std::time::Duration;
 
 use threadline_core::{
-    Author, CreatedThread, DriverFence, Epoch, Fence, ListOrder, NameSource, NodeId, ReadFrom, RunId, Thread,
+    Author, CreatedThread, DriverFence, Epoch, Fence, Hold, ListOrder, NameSource, NodeId, ReadFrom, RunId, Thread,
     ThreadKey, ThreadPatch, ThreadStatus, WriteFence, limits::DRIVER_TTL,
 };
 use threadline_store::{
-    Append, ClaimTurns, CloseWhen, Head, HeartbeatRequest, ListThreads, NewTurn, StartOutcome, StartRun, TakeTurn,
+    Advance, Append, ChangeQueue, ClaimTurns, CloseWhen, Head, HeartbeatRequest, ListThreads, NewTurn, Queue,
+    StartOutcome, StartRun, TakeTurn,
 };
 
 use crate::support::*;
@@ -95,6 +96,58 @@ async fn active_run(dice: &mut Dice, env: &Env, key: ThreadKey) -> Option<RunId>
     runs.into_iter().find(|run| run.status.is_active()).map(|run| run.id).filter(|_| dice.chance(90))
 }
 
+/// A change of a queue, now and then from an old version of it.
+fn some_change(dice: &mut Dice, queue: &Queue, run: &str) -> ChangeQueue {
+    let mut change = crate::queue::change(queue);
+    change.seen.queue.version = change.seen.queue.version.saturating_sub(u64::from(dice.chance(10)));
+    let others = change.order.len() as u64;
+    match dice.roll(6) {
+        0..=2 => {
+            let new =
+                crate::queue::queued(&if dice.chance(20) { run.to_owned() } else { format!("{run}{}", dice.roll(9)) });
+            if !change.order.contains(&new.run) {
+                change.order.insert(dice.roll(others + 1) as usize, new.run.clone());
+                change.new = Some(new);
+            }
+        }
+        3 if others > 0 => {
+            let gone = change.order.remove(dice.roll(others) as usize);
+            change.gone.push(gone);
+        }
+        4 if others > 0 => {
+            let moved = change.order.remove(dice.roll(others) as usize);
+            change.edited = Some((moved.clone(), "edited".to_owned()));
+            change.order.insert(dice.roll(others) as usize, moved);
+        }
+        _ => change.held = *dice.pick(&[None, Some(Hold::Stop), Some(Hold::Hand)]),
+    }
+    change
+}
+
+/// An end of the active run, the begin of a queued one, or both; now and then from an old version of the queue.
+fn some_advance(dice: &mut Dice, queue: &Queue) -> Advance {
+    let mut seen = queue.head.queue;
+    seen.version = seen.version.saturating_sub(u64::from(dice.chance(10)));
+    let end = (queue.head.active.is_some() || dice.chance(10)).then(|| {
+        let closing = closing(
+            &queue.head,
+            Some(match dice.roll(3) {
+                0 => finished(),
+                1 => run_error(),
+                _ => ndjson(&crate::interrupts::requests(&["i"]).to_string()),
+            }),
+        );
+        (closing, if dice.chance(30) { CloseWhen::IfDue } else { CloseWhen::Always })
+    });
+    let mut turns = queue.turns.iter().map(|turn| turn.run.clone());
+    let dropped = if dice.chance(20) { turns.next().into_iter().collect() } else { Vec::new() };
+    let next = turns.next().filter(|_| end.is_none() || dice.chance(70));
+    let held = *dice.pick(&[None, None, Some(Hold::Error)]);
+    // Without either it would be no advance.
+    let next = next.or_else(|| end.is_none().then(|| run_id("missing")));
+    Advance { key: queue.head.key, end, seen, next, dropped, held }
+}
+
 pub async fn history(seed: u64, steps: usize, other: Env) {
     let memory = threadline_store::memory::MemoryStore::new(other.clock.clone());
     let clock = other.clock.clone();
@@ -119,7 +172,7 @@ pub async fn history(seed: u64, steps: usize, other: Env) {
         both!(envs, at, |env| env.store.open_interrupts(&[key]).await.expect("interrupts"));
         let fence = head.as_ref().map_or(Fence(1), |head| head.fence);
         let run = *dice.pick(&runs);
-        match dice.roll(33) {
+        match dice.roll(38) {
             0 | 1 => {
                 let mut new = new_thread(id, if dice.chance(50) { "u" } else { "v" });
                 new.claimed = dice.chance(60);
@@ -207,7 +260,8 @@ pub async fn history(seed: u64, steps: usize, other: Env) {
                 both!(envs, at, |env| env.store.heartbeat(&beats).await.expect("beats"));
             }
             15 => {
-                both!(envs, at, |env| env.store.request_stop(key, &run_id(run), None).await.expect("stops"));
+                let holds = dice.chance(60);
+                both!(envs, at, |env| env.store.request_stop(key, &run_id(run), None, holds).await.expect("stops"));
             }
             16 if dice.chance(50) => {
                 both!(envs, at, |env| env.store.release(key, fence, None).await.expect("releases"));
@@ -269,6 +323,7 @@ pub async fn history(seed: u64, steps: usize, other: Env) {
                     driver: *dice.pick(&NODES),
                     events: dice.chance(60).then(|| events([1, 2])),
                     futile: dice.roll(4),
+                    input: None,
                 };
                 // A takeover follows a claim, which only a driven run has.
                 if head.driver != DriverFence::NONE {
@@ -291,6 +346,16 @@ pub async fn history(seed: u64, steps: usize, other: Env) {
                     both!(envs, at, |env| env.store.put_beat(&crate::nodes::beat(node.0)).await.expect("beats").number);
                 }
                 clock.advance(DRIVER_TTL / 2);
+            }
+            33..=35 => {
+                let Some(queue) = envs.0.store.queue(key).await.expect("reads") else { continue };
+                let change = some_change(&mut dice, &queue, run);
+                both!(envs, at, |env| env.store.change_queue(change.clone()).await.expect("changes"));
+            }
+            36 | 37 => {
+                let Some(queue) = envs.0.store.queue(key).await.expect("reads") else { continue };
+                let advance = some_advance(&mut dice, &queue);
+                both!(envs, at, |env| env.store.advance(advance.clone()).await.expect("advances"));
             }
             _ => {
                 let cursor = dice.roll(head.map_or(1, |head| head.tail) + 3);
@@ -367,6 +432,10 @@ async fn compare(envs: &(Env, Env), dice: &mut Dice, at: &str, keys: &[ThreadKey
         claimed.due.sort_by_key(|due| due.key);
         claimed
     });
+    both!(envs, at, |env| env.store.moving_queues(None, 100).await.expect("reads"));
+    for name in ["u", "v"] {
+        both!(envs, at, |env| env.store.queued_turns(&project(), &user(name), 100).await.expect("counts"));
+    }
     for node in NODES {
         both!(envs, at, |env| {
             let mut driven = env.store.turns_of(node).await.expect("reads");
@@ -378,6 +447,7 @@ async fn compare(envs: &(Env, Env), dice: &mut Dice, at: &str, keys: &[ThreadKey
         both!(envs, at, |env| env.store.runs(*key, None, 100).await.expect("runs"));
         both!(envs, at, |env| env.store.annotations(*key, 0, 100).await.expect("reads"));
         let heads = both!(envs, at, |env| env.store.heads(&[*key]).await.expect("heads"));
+        both!(envs, at, |env| env.store.queue(*key).await.expect("reads").map(|queue| queue.turns));
         if !heads.is_empty() {
             both!(envs, at, |env| env.log(*key).await);
         }

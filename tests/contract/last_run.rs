@@ -55,7 +55,7 @@ pub async fn the_row_follows_the_newest_run(env: Env) {
     let fence = env.start(key, "stops").await.fence;
     // The new run replaces every field of the run before.
     assert_eq!(shown(&env, "t").await.last_run, last("stops", RunStatus::Running, None, None));
-    let asked = env.store.request_stop(key, &run_id("stops"), None).await.expect("asks");
+    let asked = env.store.request_stop(key, &run_id("stops"), None, true).await.expect("asks");
     assert!(matches!(asked, StopOutcome::Asked(..)), "{asked:?}");
     assert_eq!(shown(&env, "t").await.last_run, last("stops", RunStatus::Running, None, None));
     env.append(append(key, fence, None, finished())).await.expect("ends");
@@ -108,7 +108,7 @@ pub async fn runs_that_end_in_one_commit_end_each_in_its_row(env: Env) {
             _ => finished(),
         };
         if id == "stops" {
-            env.store.request_stop(key, &run_id("r"), None).await.expect("asks");
+            env.store.request_stop(key, &run_id("r"), None, true).await.expect("asks");
         }
         batch.push(append(key, fence, None, events));
     }
@@ -133,6 +133,7 @@ pub async fn a_taken_turn_stays_the_newest_run(env: Env) {
         events: None,
         driver: NodeId(2),
         futile: 0,
+        input: None,
     };
     env.store.take_turn(take).await.expect("takes").expect("taken");
     assert_eq!(shown(&env, "t").await.last_run, last("driven", RunStatus::Running, None, None));

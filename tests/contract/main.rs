@@ -26,6 +26,7 @@ mod postgres;
 mod preconditions;
 mod projections;
 mod queries;
+mod queue;
 mod redis;
 mod redis_cluster;
 mod redis_sentinels;
@@ -131,6 +132,19 @@ contract! {
         a_run_starts_with_its_first_events
         a_run_keeps_its_token_usage
         run_records_are_kept_and_paged;
+    queue:
+        queue_keeps_its_order_through_each_change
+        queue_changes_compare_the_version
+        queue_refuses_the_id_of_a_run
+        queue_goes_on_in_the_commit_that_ends_a_run
+        queue_end_by_an_append_is_left_to_advance
+        queue_is_held_by_a_stop
+        queue_is_not_overtaken_by_a_start
+        queue_moves_in_free_threads
+        queue_waits_for_interrupts
+        queue_begins_a_turn_that_nobody_drives
+        queue_goes_with_its_thread
+        queue_ends_and_changes_race;
     turns:
         a_turn_that_is_given_up_is_claimed_once
         turns_of_a_lost_node_are_claimed
@@ -242,6 +256,7 @@ contract! {
     transfer:
         a_thread_moves_as_it_is
         a_requested_stop_is_transferred_with_its_run
+        a_queue_is_not_transferred
         staged_data_is_invisible
         earlier_staged_data_is_discarded
         an_incomplete_log_is_not_published

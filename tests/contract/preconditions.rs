@@ -35,7 +35,7 @@ pub async fn a_write_that_requires_another_epoch_changes_nothing(env: Env) {
     let beat = |epoch| HeartbeatRequest { key, fence: fence.into(), lease: None, epoch };
     assert_eq!(env.store.heartbeat(&[beat(wrong)]).await.expect("answers"), [None]);
     for run in ["r", "none"] {
-        let stop = env.store.request_stop(key, &run_id(run), wrong).await.expect("answers");
+        let stop = env.store.request_stop(key, &run_id(run), wrong, true).await.expect("answers");
         assert!(matches!(&stop, StopOutcome::OtherEpoch(head) if *head == before.0), "{stop:?}");
     }
     assert!(!env.store.release(key, fence, wrong).await.expect("answers"));
@@ -52,7 +52,7 @@ pub async fn a_write_that_requires_another_epoch_changes_nothing(env: Env) {
     assert!(env.store.heartbeat(&[beat(right)]).await.expect("answers")[0].is_some());
     env.store.edit_thread(key, version, archived(), right).await.expect("edits").expect("edited");
     env.store.mark_read(key, 1, right).await.expect("marks").expect("marked");
-    let stop = env.store.request_stop(key, &run_id("r"), right).await.expect("stops");
+    let stop = env.store.request_stop(key, &run_id("r"), right, true).await.expect("stops");
     assert!(matches!(stop, StopOutcome::Asked(..)), "{stop:?}");
     assert!(env.store.release(key, fence, right).await.expect("releases"));
     let end = Closing { epoch: right, ..closing(&env.head(key).await, Some(run_error())) };
@@ -71,7 +71,7 @@ pub async fn the_epoch_before_names_the_same_thread_but_not_the_same_log(env: En
     assert_eq!(before.prior.map(|prior| prior.epoch), old);
     assert!(env.append(Append { epoch: old, ..append(key, fence, None, events(3..4)) }).await.is_none());
     assert_eq!(env.store.mark_read(key, 1, old).await.expect("answers"), None);
-    let stop = env.store.request_stop(key, &run_id("r"), old).await.expect("answers");
+    let stop = env.store.request_stop(key, &run_id("r"), old, true).await.expect("answers");
     assert!(matches!(stop, StopOutcome::OtherEpoch(_)), "{stop:?}");
     assert_eq!(env.head(key).await, before);
     let version = env.get("a").await.expect("a thread").version;

@@ -123,6 +123,7 @@ pub fn hint(tail: u64) -> Hint {
         active: true,
         stop_requested: false,
         gone: false,
+        queue: threadline_core::QueueState::default(),
     };
     Hint::Thread(ThreadKey(1), news)
 }

@@ -217,7 +217,7 @@ pub async fn a_run_without_events_is_abandoned(env: Env) {
 pub async fn a_close_compares_and_sets(env: Env) {
     let (key, fence) = env.running("t", "r1").await;
     env.put(key, fence, [1, 2]).await;
-    env.store.request_stop(key, &run_id("r1"), None).await.expect("stop");
+    env.store.request_stop(key, &run_id("r1"), None, true).await.expect("stop");
     let head = env.head(key).await;
     env.clock.advance(Duration::from_millis(3));
     let mut end = closing(&head, Some(finished()));
@@ -247,7 +247,7 @@ pub async fn a_close_if_due_asks_the_clock(env: Env) {
 
     let long = threadline_store::StartRun { lease: LEASE * 10, ..start_run(key, "r2") };
     env.started(long).await;
-    env.store.request_stop(key, &run_id("r2"), None).await.expect("stop");
+    env.store.request_stop(key, &run_id("r2"), None, true).await.expect("stop");
     let end = closing(&env.head(key).await, Some(run_error()));
     env.clock.advance(STOP_GRACE - Duration::from_millis(1));
     assert!(matches!(env.store.close(key, end.clone(), CloseWhen::IfDue).await, Ok(CloseOutcome::Missed)));
@@ -259,7 +259,7 @@ pub async fn a_stop_is_remembered_once(env: Env) {
     let (key, fence) = env.running("t", "r1").await;
     let asked_at = env.clock.now();
     for _ in 0..2 {
-        match env.store.request_stop(key, &run_id("r1"), None).await.expect("stop") {
+        match env.store.request_stop(key, &run_id("r1"), None, true).await.expect("stop") {
             StopOutcome::Asked(run, head) => {
                 assert_eq!(run.stop_requested_at, Some(asked_at));
                 assert_eq!(head.active.and_then(|active| active.stop_requested_at), Some(asked_at));
@@ -268,11 +268,11 @@ pub async fn a_stop_is_remembered_once(env: Env) {
         }
         env.clock.advance(Duration::from_millis(7));
     }
-    assert!(matches!(env.store.request_stop(key, &run_id("r9"), None).await, Ok(StopOutcome::NoRun)));
+    assert!(matches!(env.store.request_stop(key, &run_id("r9"), None, true).await, Ok(StopOutcome::NoRun)));
     // The run still appends, and its own end counts as stopped.
     env.put(key, fence, [1]).await;
     env.append(append(key, fence, 2, finished())).await.expect("ends");
-    match env.store.request_stop(key, &run_id("r1"), None).await.expect("stop") {
+    match env.store.request_stop(key, &run_id("r1"), None, true).await.expect("stop") {
         StopOutcome::Ended(run) => {
             assert_eq!((run.status, run.stop_requested_at), (RunStatus::Stopped, Some(asked_at)));
         }
@@ -288,7 +288,7 @@ pub async fn nothing_is_appended_once_a_stop_is_overdue(env: Env) {
     let (key, fence) = env.running("t", "r1").await;
     let (other, other_fence) = env.running("u", "r1").await;
     env.put(key, fence, [1]).await;
-    env.store.request_stop(key, &run_id("r1"), None).await.expect("stop");
+    env.store.request_stop(key, &run_id("r1"), None, true).await.expect("stop");
     env.clock.advance(STOP_GRACE - Duration::from_millis(1));
     env.append(append(key, fence, 2, events([2]))).await.expect("still in time");
     env.clock.advance(Duration::from_millis(1));
@@ -347,7 +347,7 @@ pub async fn runs_that_are_due_are_found(env: Env) {
     let (_, idle_fence) = env.running("ended", "r").await;
     let ended = env.get("ended").await.expect("there").key;
     env.append(append(ended, idle_fence, 1, finished())).await.expect("ends");
-    env.store.request_stop(stopped, &run_id("r"), None).await.expect("stop");
+    env.store.request_stop(stopped, &run_id("r"), None, true).await.expect("stop");
     let due = async |limit| {
         let claimed = env.store.claim_due(limit).await.expect("claims");
         let mut due: Vec<String> = claimed.due.into_iter().map(|due| due.thread.to_string()).collect();
@@ -403,7 +403,7 @@ pub async fn a_run_is_counted_exactly_while_it_is_active(env: Env) {
             7 => drop(env.store.close(key, closing(&head, end), CloseWhen::IfDue).await.expect("answers")),
             8 => {
                 for run in env.store.runs(key, None, 1).await.expect("runs") {
-                    env.store.request_stop(key, &run.id, None).await.expect("answers");
+                    env.store.request_stop(key, &run.id, None, true).await.expect("answers");
                 }
             }
             9 => drop(env.store.release(key, head.fence, None).await.expect("answers")),

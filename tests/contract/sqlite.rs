@@ -22,7 +22,7 @@ async fn all_data_is_there_after_reopening() {
     env.put(key, fence, 0..300).await;
     assert!(env.store.seal(key).await.expect("seals"));
     env.put(key, fence, 300..310).await;
-    env.store.request_stop(key, &run_id("r"), None).await.expect("stop");
+    env.store.request_stop(key, &run_id("r"), None, true).await.expect("stop");
     let deleted = env.create("deleted").await;
     env.store.pump_feed(&project(), &user("u")).await.expect("pumps");
     env.store.delete_thread(deleted.key, None).await.expect("deletes");

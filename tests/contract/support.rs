@@ -94,6 +94,7 @@ pub fn start_run(key: ThreadKey, run: &str) -> StartRun {
         events: None,
         at: None,
         epoch: None,
+        past_queue: false,
     }
 }
 

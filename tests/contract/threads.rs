@@ -243,7 +243,7 @@ pub async fn a_deleted_thread_is_gone_at_once(env: Env) {
     let beat = threadline_store::HeartbeatRequest { key, fence: fence.into(), lease: None, epoch: None };
     assert_eq!(env.store.heartbeat(&[beat]).await.expect("beats"), [None]);
     use threadline_store::{CloseOutcome, CloseWhen, StopOutcome};
-    let stop = env.store.request_stop(key, &run_id("r"), None).await.expect("stop");
+    let stop = env.store.request_stop(key, &run_id("r"), None, true).await.expect("stop");
     assert!(matches!(stop, StopOutcome::Gone), "{stop:?}");
     let close = env.store.close(key, closing(&head, None), CloseWhen::Always).await.expect("close");
     assert!(matches!(close, CloseOutcome::Gone), "{close:?}");

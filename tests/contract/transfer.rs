@@ -3,7 +3,8 @@
 use std::{sync::Arc, time::Duration};
 
 use threadline_core::{
-    FeedChange, NameSource, ProjectId, ReadFrom, RunStatus, Thread, ThreadKey, ThreadPatch, limits::STAGING_TIMEOUT,
+    FeedChange, NameSource, ProjectId, QueueState, ReadFrom, RunStatus, Thread, ThreadKey, ThreadPatch,
+    limits::STAGING_TIMEOUT,
 };
 use threadline_store::{
     FeedImage, MovedThread, Published, StagedPart, Staging, StartRun, memory::MemoryStore, transfer::Packer,
@@ -154,12 +155,29 @@ pub async fn a_requested_stop_is_transferred_with_its_run(env: Env) {
         let id = if way == Way::Out { "t" } else { "other" };
         let (key, fence) = from.running(id, "r").await;
         from.put(key, fence, 0..2).await;
-        from.store.request_stop(key, &run_id("r"), None).await.expect("asks");
+        from.store.request_stop(key, &run_id("r"), None, true).await.expect("asks");
         assert!(from.store.release(key, fence, None).await.expect("releases"));
         let there = moved(from, key, to).await;
         let (was, is) = (from.head(key).await.active.expect("active"), to.head(there).await.active.expect("active"));
         assert_eq!((was.stop_requested_at, was.producer_seq), (is.stop_requested_at, is.producer_seq));
         assert!(was.finishing && is.finishing && is.stop_requested_at.is_some());
+    })
+    .await;
+}
+
+/// Inputs of queued turns may hold secrets: they stay where they are.
+pub async fn a_queue_is_not_transferred(env: Env) {
+    both_ways(env, async |from, to, way| {
+        let id = if way == Way::Out { "t" } else { "other" };
+        let (key, fence) = from.running(id, "r").await;
+        from.put(key, fence, 0..2).await;
+        crate::queue::enqueue(from, key, "a").await.expect("enqueues");
+        let there = moved(from, key, to).await;
+        assert_eq!((from.head(key).await.queue.queued, to.head(there).await.queue), (1, QueueState::default()));
+        assert!(to.store.queue(there).await.expect("reads").expect("is there").turns.is_empty());
+        assert_eq!(to.get(id).await.expect("is there").queue, QueueState::default());
+        let closed = to.close(there, closing(&to.head(there).await, Some(run_error()))).await;
+        assert!(closed.head.active.is_none());
     })
     .await;
 }

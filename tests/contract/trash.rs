@@ -82,7 +82,7 @@ pub async fn a_thread_in_the_trash_is_gone_and_comes_back_as_it_was(env: Env) {
     assert!(env.append(append(key, head.fence, None, events([9]))).await.is_none());
     let close = env.store.close(key, closing(&head, None), CloseWhen::Always).await.expect("close");
     assert!(matches!(close, CloseOutcome::Gone), "{close:?}");
-    let stop = env.store.request_stop(key, &run_id("r"), None).await.expect("stop");
+    let stop = env.store.request_stop(key, &run_id("r"), None, true).await.expect("stop");
     assert!(matches!(stop, StopOutcome::Gone), "{stop:?}");
     let beat = threadline_store::HeartbeatRequest { key, fence: head.write_fence(), lease: None, epoch: None };
     assert_eq!(env.store.heartbeat(&[beat]).await.expect("beats"), [None]);

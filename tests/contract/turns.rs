@@ -35,7 +35,7 @@ async fn begin(env: &Env, key: ThreadKey, run: &str) -> (Run, WriteFence) {
 
 fn take(turn: &Turn, fence: WriteFence, tail: u64, node: u64) -> TakeTurn {
     let (key, run) = (turn.key, turn.run.clone());
-    TakeTurn { key, run, fence, tail, driver: NodeId(node), events: None, futile: 0 }
+    TakeTurn { key, run, fence, tail, driver: NodeId(node), events: None, futile: 0, input: None }
 }
 
 async fn taken(env: &Env, take: TakeTurn) -> Option<Committed> {
@@ -141,7 +141,7 @@ pub async fn a_takeover_needs_the_log_that_it_has_seen(env: Env) {
     assert_eq!(head.tail, 3, "without events");
     assert!(taken(&env, take(&turn, fence, 3, 3)).await.is_none(), "it was taken");
 
-    env.store.request_stop(key, &run.id, None).await.expect("asks");
+    env.store.request_stop(key, &run.id, None, true).await.expect("asks");
     assert!(taken(&env, take(&turn, head.write_fence(), 3, 3)).await.is_none(), "a stop was requested");
     env.close(key, closing(&env.head(key).await, Some(run_error()))).await;
     assert!(taken(&env, take(&turn, head.write_fence(), 4, 3)).await.is_none(), "it has ended");

@@ -152,6 +152,10 @@ everywhere! {
                         continue;
                     }
                     let answer = raw::exchange(server.addr, &line, &[JSON], body).await;
+                    if status.is_none() && name == "{runId}" && route.removes_turns() {
+                        assert_eq!(answer.status, 204, "{line}: a turn that is not there is removed");
+                        continue;
+                    }
                     match status {
                         Some(status) => assert_problem(&answer, &[status], &line),
                         None if route.is_forgiving() => assert!(matches!(answer.status, 200 | 204), "{line}"),

@@ -80,6 +80,11 @@ impl Route {
         self.path.starts_with("/api/") && (mute || releases)
     }
 
+    /// Whether it removes a queued turn, and is content if there is none.
+    pub fn removes_turns(&self) -> bool {
+        self.method == "DELETE" && self.path.ends_with("/queue/{runId}")
+    }
+
     /// The path with these in place of its parameters.
     pub fn at(&self, thread: &str, run: &str) -> String {
         fill(&self.path, thread, run)
@@ -100,7 +105,8 @@ impl Route {
 
     /// Whether its body is as large as a batch of events may be: it is one, or the messages for an agent.
     pub fn takes_events(&self) -> bool {
-        let messages = self.path.starts_with("/agui/") || self.takes_run_input();
+        let edits = self.method == "PATCH" && self.path.ends_with("/queue/{runId}");
+        let messages = self.path.starts_with("/agui/") || self.takes_run_input() || edits;
         messages || self.is_document() || matches!(self.body(), Body::Events | Body::ObjectOrEvents)
     }
 

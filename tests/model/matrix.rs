@@ -88,6 +88,7 @@ async fn drain(reader: &mut Subscription) -> Vec<String> {
             Some(Delivery::CaughtUp(at)) => seen.push(format!("caught up {at}")),
             Some(Delivery::FellBehind(at)) => seen.push(format!("fell behind {at}")),
             Some(Delivery::Rebased { .. }) => seen.push("rebased".to_owned()),
+            Some(Delivery::Queue(queue)) => seen.push(format!("{queue:?}")),
             Some(Delivery::Ended(reason)) => seen.push(format!("{reason:?}")),
             None => {
                 seen.push("end".into());

@@ -39,6 +39,7 @@ impl Bench {
             events: None,
             at: None,
             epoch: None,
+            past_queue: false,
         };
         let StartOutcome::Started(done) = raw.start(start).await.expect("start") else { panic!("start was refused") };
         Self { raw, probe: Arc::new(probe), hub: Arc::default(), key, head: done.head }

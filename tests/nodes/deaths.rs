@@ -11,6 +11,7 @@ use std::{
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 use threadline_client::{Client, RunStatus, StartRun};
+use threadline_core::NewEvents;
 use tokio::time::{self, Instant};
 
 use crate::cluster::*;
@@ -127,6 +128,43 @@ async fn a_run_that_continues_keeps_what_its_killed_node_had_completed() {
     assert_eq!((kept.len(), &kept[..]), (3, &ids[1..4]), "{ids:?}");
     let answers = messages.iter().filter(|said| said["role"] == "assistant" && said["content"].is_string());
     assert_eq!(answers.count(), 1);
+}
+
+/// The end of a run begins the next turn in its commit, so the turn is there for another node, however soon the first one dies.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_turn_begins_though_the_node_that_ended_the_run_dies() {
+    let mut cluster = Cluster::start(2);
+    let (a, b) = (cluster.client(0), cluster.client(1));
+    make_thread(&a, "t").await;
+    let mut producer = a.run("t", options("first")).await.expect("starts");
+    producer.append(numbered(1..=3)).await.expect("appends");
+    let http = reqwest::Client::builder().no_proxy().build().expect("a client");
+    let ask = |run: &str| {
+        let input = json!({ "messages": [{ "role": "user", "content": "word" }] });
+        let body = json!({ "runId": run, "agentId": "demo", "input": input, "busy": "enqueue" });
+        http.post(format!("{}/v1/threads/t/runs", cluster.nodes[1].url)).json(&body).send()
+    };
+    for run in ["second", "third"] {
+        let queued = ask(run).await.expect("an answer");
+        assert_eq!(queued.status(), 202, "{:?}", queued.text().await);
+    }
+    producer
+        .append(NewEvents::from_array(br#"[{"type":"RUN_FINISHED","threadId":"t","runId":"first"}]"#).expect("events"))
+        .await
+        .expect("ends");
+    cluster.nodes[0].kill();
+    let answered = async {
+        for run in ["second", "third"] {
+            let record = ended(&b, "t", run).await;
+            assert_eq!(record.status, RunStatus::Finished, "{record:?}");
+        }
+    };
+    in_time(TAKEN_OVER + PATIENCE, "both are answered", answered).await;
+    let log = log(&b, "t").await;
+    let runs: Vec<_> = log.iter().filter(|line| kind(line) == "RUN_STARTED").collect();
+    assert!(runs[0].contains("second") && runs[1].contains("third") && runs.len() == 2, "{runs:?}");
+    let messages = b.messages("t", None).await.expect("messages").messages;
+    assert_eq!(messages.iter().filter(|said| said["role"] == "user").count(), 2);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

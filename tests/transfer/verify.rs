@@ -94,6 +94,7 @@ async fn fill(store: &dyn TransferStore) {
             events: Some(NewEvents::from_ndjson(events.as_bytes()).expect("events")),
             at: None,
             epoch: None,
+            past_queue: false,
         };
         assert!(matches!(store.start(start).await.expect("starts"), StartOutcome::Started(_)));
     }

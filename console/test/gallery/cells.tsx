@@ -143,6 +143,8 @@ const thread = (more: Partial<Thread> = {}): Thread => ({
   activeRun: null,
   lastRun: null,
   openInterrupts: 0,
+  queued: 0,
+  held: null,
   ...more,
 });
 

@@ -30,6 +30,11 @@ impl Author {
         self.0.strip_prefix("agent:")
     }
 
+    /// True if an untrusted client wrote as its user.
+    pub fn is_user(&self) -> bool {
+        self.0.starts_with("user:")
+    }
+
     /// Text of the author.
     pub fn as_str(&self) -> &str {
         &self.0

@@ -379,6 +379,16 @@ pub const NODE_TTL: Duration = Duration::from_secs(7);
 pub const DRIVER_TTL: Duration = Duration::from_secs(4);
 /// Pause between two looks for runs without a driver.
 pub const TURN_INTERVAL: Duration = Duration::from_secs(1);
+/// Turns that wait in a thread.
+pub const MAX_QUEUED_TURNS: usize = 32;
+/// Turns of a user that wait, in all threads.
+pub const MAX_QUEUED_TURNS_OF_USER: u64 = 256;
+/// Bytes of a turn that waits: what its client has sent.
+pub const MAX_QUEUED_TURN_BYTES: usize = 1 << 20;
+/// Bytes of all turns that wait in a thread.
+pub const MAX_QUEUE_BYTES: usize = 4 << 20;
+/// Free threads with a queue that moves, which one read looks for.
+pub const MOVING_QUEUES: usize = 64;
 /// Lease of a run that the server drives. Its node shows that it is alive by beats, so that the lease only ends a run that
 /// no server has taken over for as long.
 pub const DRIVEN_LEASE: Duration = Duration::from_secs(30 * 24 * 3_600);

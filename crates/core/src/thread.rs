@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{AgentId, Epoch, LastRun, ProjectId, Run, ThreadId, ThreadKey, Timestamp, UserId};
+use super::{AgentId, Epoch, LastRun, ProjectId, QueueState, Run, ThreadId, ThreadKey, Timestamp, UserId};
 use crate::seq::Seq;
 
 /// Source of a thread's name.
@@ -72,6 +72,8 @@ pub struct Thread {
     pub last_run: Option<LastRun>,
     /// Number of interrupts that wait for an answer, see [`interrupt`](crate::interrupt).
     pub open_interrupts: u64,
+    /// State of the queue of turns.
+    pub queue: QueueState,
 }
 
 /// State of a thread, by its newest run and its open interrupts.
@@ -161,6 +163,7 @@ impl NewThread {
             active_run: None,
             last_run: None,
             open_interrupts: 0,
+            queue: QueueState::default(),
         }
     }
 }

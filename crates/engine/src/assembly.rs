@@ -29,7 +29,7 @@ use crate::{
     nodes,
     read::{events, feed, folding::Folder, followers, recheck},
     removals::Removals,
-    runs::{self, close, heartbeats, lock_guard, reaper, turns},
+    runs::{self, advance, close, heartbeats, lock_guard, reaper, turns},
     subscription::Hub,
     upkeep::{clock_guard, feed_writer, jobs, retention, rings, run_notices, snapshots, sweeps, usage},
     usecases::{annotations, threads, trash, users},
@@ -82,6 +82,14 @@ impl Service {
             lifecycle.failed.clone(),
         );
         let commits = pipeline::CommitCount::default();
+        let queues = Arc::new(advance::Queues {
+            store: store.clone(),
+            clock: clock.clone(),
+            cutoffs: cutoffs.clone(),
+            metrics: metrics.clone(),
+            listeners: listeners.clone(),
+            work: tokio::sync::Notify::new(),
+        });
         let pipeline = Arc::new(pipeline::Pipeline {
             store: store.clone(),
             clock: clock.clone(),
@@ -90,8 +98,14 @@ impl Service {
             listeners: listeners.clone(),
             lifecycle: lifecycle.clone(),
             commits: commits.clone(),
+            queues: queues.clone(),
         });
-        let closer = close::Closer { store: store.clone(), metrics: metrics.clone(), listeners: listeners.clone() };
+        let closer = close::Closer {
+            store: store.clone(),
+            metrics: metrics.clone(),
+            listeners: listeners.clone(),
+            queues: queues.clone(),
+        };
         let folder =
             Folder { store: store.clone(), metrics: metrics.clone(), memory: memory.clone(), quota: quota.clone() };
         let census = Arc::new(followers::FollowerDirectory::new(node, hub.clone(), bus.clone()));
@@ -234,6 +248,7 @@ impl Service {
                 closer,
                 lock_guard,
                 turns: Arc::new(turns::Turns::new(node, beats_of_node)),
+                queues,
                 feed_writer,
                 hub: hub.clone(),
                 quota: quota.clone(),

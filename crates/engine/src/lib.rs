@@ -55,6 +55,7 @@ use crate::{
     upkeep::{retention, run_notices},
 };
 pub use threadline_core::{CreatedThread, StoreError};
+pub use threadline_store::QueuedTurn;
 
 pub use crate::{
     commit::{
@@ -65,8 +66,8 @@ pub use crate::{
         ActiveRun, AppendError, ApproveError, ChangeThreadError, CompleteRunError, CreateThreadError,
         DeleteThreadError, DrainingError, EditThreadError, EndRunError, EraseError, FeedError, FinishError,
         HeartbeatError, InvalidRequestError, ListError, LookupError, MarkReadError, PageError, ProjectionError,
-        ReadError, RestoreError, RoomError, RunLookupError, SaveError, ServiceError, StartError, StopError,
-        StreamRunError,
+        QueueError, QueueLimit, ReadError, RestoreError, RoomError, RunLookupError, SaveError, ServiceError,
+        StartError, StopError, StreamRunError,
     },
     health::{Readiness, RedisState},
     nodes::{BeatMeasure, NodeState},
@@ -84,6 +85,7 @@ pub use crate::{
         close::evicted,
         driving::DriveRight,
         ndjson::StreamedRun,
+        queued_turn::{Enqueued, PlacedTurn, ThreadQueue, TurnEdit, TurnRequest},
         run_writer::{ReadEvents, Resent, RunWriter, Silence, SilentLease, WriteExit, WritePolicy},
         start::{Opening, StartRequest, StartedRun},
         submit::RunRef,

@@ -118,7 +118,7 @@ impl DeliveryMetrics {
                     self.metrics.following.sse_delivery.time(age(&self.clock, oldest.at));
                 }
             }
-            Delivery::Events(_) | Delivery::Rebased { .. } | Delivery::Ended(_) => {}
+            Delivery::Events(_) | Delivery::Rebased { .. } | Delivery::Queue(_) | Delivery::Ended(_) => {}
         }
     }
 }

@@ -9,7 +9,7 @@ use axum::{
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 use threadline_core::{
-    EventErrorKind as EventKind, Limit,
+    EventErrorKind as EventKind, Limit, Run,
     limits::{COMPLETE_RUN_WAIT, DRAIN_RETRY_AFTER},
     projection::conversation::MessageError,
 };
@@ -85,6 +85,14 @@ problem_types! {
     /// The thread has a run with this ID: of another agent, or requested with other messages or answers.
     RunExists = "run-exists", CONFLICT, "Run ID already in use", false,
         "Choose another runId, or omit it and the server generates one. An Idempotency-Key stands for one request: send another key with a new one.";
+    /// No further turn can be queued in the thread or for its user, or the turn is too large to be queued.
+    QueueFull = "queue-full", CONFLICT, "Queue full", true, "Wait until a queued turn has begun, or cancel one with DELETE /v1/threads/{threadId}/queue/{runId}.";
+    /// The queue has another version than the request names.
+    QueueChanged = "queue-changed", PRECONDITION_FAILED, "Queue version mismatch", false, "Read the queue again with GET /v1/threads/{threadId}/queue, and decide whether to change it. Nothing was changed.";
+    /// The queued turn has begun, and is a run.
+    TurnBegun = "turn-begun", CONFLICT, "Turn already begun", false, "Follow the run `run`, or stop it with POST /v1/threads/{threadId}/runs/{runId}/stop.";
+    /// No turn with this ID is queued.
+    TurnNotFound = "turn-not-found", NOT_FOUND, "Turn not found", false, "List the queued turns with GET /v1/threads/{threadId}/queue. The turn was cancelled, or dropped because the key of its caller was revoked.";
     /// The thread has open interrupts that the request does not answer.
     InterruptsOpen = "interrupts-open", CONFLICT, "Unanswered interrupt", false,
         "Send `resume` with an entry for every open interrupt, answered or `cancelled`. GET /v1/threads/{threadId}/messages lists them in `interrupts`.";
@@ -284,6 +292,10 @@ impl Problem {
         Self { kind, detail: detail.into(), facts: Map::new(), retry_after_ms: None }
     }
 
+    fn of_run(kind: ProblemType, detail: String, run: &Run) -> Self {
+        Self::new(kind, detail).with(json!({ "run": problem_run(run) }))
+    }
+
     /// Invalid request: malformed or out of range.
     pub fn invalid(detail: impl Into<String>) -> Self {
         Self::new(ProblemType::InvalidRequest, detail)
@@ -374,9 +386,14 @@ impl From<ServiceError> for Problem {
                     }))
                     .retry_after(wait)
             }
-            ServiceError::RunFenced(run) => {
-                Self::new(Type::RunFenced, detail).with(json!({ "run": problem_run(&run) }))
+            ServiceError::TurnQueued(_) => Self::new(Type::RunExists, detail),
+            ServiceError::QueueFull(_) => Self::new(Type::QueueFull, detail),
+            ServiceError::QueueChanged { version: v } => {
+                Self::new(Type::QueueChanged, detail).with(json!({ "version": v }))
             }
+            ServiceError::TurnNotFound => Self::new(Type::TurnNotFound, detail),
+            ServiceError::RunFenced(run) => Self::of_run(Type::RunFenced, detail, &run),
+            ServiceError::TurnBegun(run) => Self::of_run(Type::TurnBegun, detail, &run),
             ServiceError::Forbidden(scope) => {
                 Self::new(Type::Forbidden, detail).with(json!({ "scope": scope.as_str() }))
             }

@@ -3,9 +3,10 @@
 use serde::Serialize;
 use serde_json::{Value, json, value::RawValue};
 use threadline_core::{
-    FeedChange, FeedEntry, LastRun, NameSource, Principal, Run, RunStatus, Scope, Thread, Timestamp,
+    Epoch, FeedChange, FeedEntry, Hold, LastRun, NameSource, Principal, QueueState, Run, RunStatus, Scope, Thread,
+    ThreadId, Timestamp,
 };
-use threadline_engine::{AppendReceipt, StartedRun};
+use threadline_engine::{AppendReceipt, QueuedTurn, StartedRun, ThreadQueue};
 use utoipa::ToSchema;
 
 /// A thread.
@@ -45,6 +46,11 @@ pub struct ThreadView {
     last_run: Option<LastRunView>,
     /// Number of interrupts that wait for an answer; `GET /v1/interrupts` lists them.
     open_interrupts: u64,
+    /// Number of turns that wait in the queue.
+    queued: u64,
+    /// The reason why the queue rests until it is released: `stop`, `error` or `hand`; null if it does not.
+    #[schema(required, value_type = Option<String>, example = "stop")]
+    held: Option<&'static str>,
 }
 
 impl ThreadView {
@@ -67,6 +73,8 @@ impl ThreadView {
             active_run: thread.active_run.as_ref().map(RunView::new),
             last_run: thread.last_run.as_ref().map(LastRunView::new),
             open_interrupts: thread.open_interrupts,
+            queued: thread.queue.queued,
+            held: thread.queue.held.map(Hold::as_str),
         }
     }
 
@@ -89,6 +97,8 @@ impl ThreadView {
             active_run: None,
             last_run: None,
             open_interrupts: 0,
+            queued: 0,
+            held: None,
             ..self
         }
     }
@@ -265,6 +275,77 @@ impl ReceiptView {
             lease_until: receipt.lease_until,
         }
     }
+}
+
+/// A turn that waits.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct QueuedTurnView {
+    /// The ID of the run that it becomes.
+    run_id: String,
+    agent_id: String,
+    /// The caller that asked, in the form of a run's `askedBy`.
+    #[schema(required, example = "user:ann")]
+    asked_by: Option<String>,
+    #[schema(value_type = String, example = "2026-11-21T10:11:15.123Z")]
+    at: Timestamp,
+    /// The messages that its caller has sent, each with an ID.
+    #[schema(value_type = Vec<Object>)]
+    messages: Vec<Box<RawValue>>,
+}
+
+/// The queue of a thread.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct QueueView {
+    thread_id: String,
+    /// The epoch of the log.
+    epoch: String,
+    /// A number that grows with every change of the queue.
+    version: u64,
+    /// The reason why the queue rests until it is released: `stop`, `error` or `hand`; null if it does not. It also rests while interrupts of the
+    /// thread are open.
+    #[schema(required, value_type = Option<String>, example = "stop")]
+    held: Option<&'static str>,
+    /// The turns, the next one first.
+    items: Vec<QueuedTurnView>,
+}
+
+impl QueueView {
+    /// The view of a queue; `messages` are those of a turn.
+    pub fn new(thread: &ThreadId, queue: &ThreadQueue, messages: impl Fn(&QueuedTurn) -> Vec<Box<RawValue>>) -> Self {
+        let items = queue.turns.iter().map(|turn| QueuedTurnView {
+            run_id: turn.run.to_string(),
+            agent_id: turn.agent.to_string(),
+            asked_by: turn.asked_by.as_ref().map(ToString::to_string),
+            at: turn.at,
+            messages: messages(turn),
+        });
+        Self {
+            thread_id: thread.to_string(),
+            epoch: queue.epoch.to_string(),
+            version: queue.state.version,
+            held: queue.state.held.map(Hold::as_str),
+            items: items.collect(),
+        }
+    }
+
+    /// The view for this principal: without the scope `read` it shows the ids of the turns.
+    #[must_use]
+    pub fn seen_by(mut self, principal: &Principal) -> Self {
+        if !principal.scopes.contains(Scope::Read) {
+            for item in &mut self.items {
+                (item.asked_by, item.messages) = (None, Vec::new());
+            }
+        }
+        self
+    }
+}
+
+/// The state of a queue, as followers of its thread are told of it. `GET /v1/threads/{threadId}/queue` has the turns.
+pub fn queue_frame(epoch: Epoch, queue: QueueState) -> Value {
+    let QueueState { version, queued, held } = queue;
+    json!({ "epoch": epoch.to_string(), "version": version, "queued": queued, "held": held.map(Hold::as_str) })
 }
 
 /// The newest change of a thread.

@@ -40,6 +40,7 @@ mod port;
 #[cfg(feature = "postgres")]
 pub mod postgres;
 pub mod private;
+pub mod queue;
 mod records;
 mod runs;
 pub mod secrets;
@@ -67,6 +68,7 @@ pub use jobs::{Job, JobEnd, JobKind, JobLevel, JobStore, JobSubject, Packing, Pu
 pub use lineage::{GenerationRecord, Lineage, LineageCause, LineageFence, LineageState, LineageStore};
 pub use nodes::{Beat, NewBeat, NodeStore};
 pub use port::{AgentStore, DynStore, FeedStore, LogStore, RunStore, Store, ThreadStore};
+pub use queue::{Advance, Advanced, ChangeQueue, Queue, QueueStore, QueuedTurn};
 pub use records::{ActiveHead, Append, Appended, FeedPage, Head, ListThreads, LogPage, Named, ThreadPage};
 pub use runs::{
     ActiveRuns, Claimed, CloseOutcome, CloseWhen, Closing, Committed, Due, HeartbeatRequest, Renewal, Renewed,

@@ -17,6 +17,7 @@ use crate::{
     jobs::{JobStore, Packing, Purging},
     lineage::LineageStore,
     nodes::NodeStore,
+    queue::QueueStore,
     records::{ActiveHead, Append, Appended, FeedPage, Head, ListThreads, LogPage, Named, ThreadPage},
     runs::{
         ActiveRuns, Claimed, CloseOutcome, CloseWhen, Closing, HeartbeatRequest, Renewal, Renewed, StartOutcome,
@@ -87,17 +88,24 @@ pub trait ThreadStore: Send + Sync {
 #[async_trait]
 pub trait RunStore: Send + Sync {
     /// Starts a run, or appends a complete one that has ended. A thread without an agent takes that of the run, in the
-    /// same commit.
+    /// same commit. Not before turns that are queued, if nothing holds them.
     async fn start(&self, start: StartRun) -> StoreResult<StartOutcome>;
 
-    /// Ends the active run.
+    /// Ends the active run, if no turn is queued: [`crate::QueueStore::advance`] ends a run before queued turns.
     async fn close(&self, key: ThreadKey, closing: Closing, when: CloseWhen) -> StoreResult<CloseOutcome>;
 
     /// Extends the leases of runs; answers in order, `None` for a run that is not active (any more).
     async fn heartbeat(&self, beats: &[HeartbeatRequest]) -> StoreResult<Vec<Option<ActiveHead>>>;
 
-    /// Requests the stop of a run, if the log has the epoch that is named. A repeated request changes nothing.
-    async fn request_stop(&self, key: ThreadKey, run: &RunId, epoch: Option<Epoch>) -> StoreResult<StopOutcome>;
+    /// Requests the stop of a run, if the log has the epoch that is named. With `holds`, turns that are queued rest then. A repeated
+    /// request changes nothing.
+    async fn request_stop(
+        &self,
+        key: ThreadKey,
+        run: &RunId,
+        epoch: Option<Epoch>,
+        holds: bool,
+    ) -> StoreResult<StopOutcome>;
 
     /// Releases a run's lock before its last events: the run is `finishing`, and its lease ends
     /// [`threadline_core::limits::RELEASE_GRACE`] from now at the latest, if no append extends it. False if the run is
@@ -136,7 +144,8 @@ pub trait LogStore: Send + Sync {
     /// Appends to many threads in one commit; at most one entry per thread. Answers in order.
     ///
     /// `None`: this entry did not match its head (thread deleted, fence of another run, another epoch than the
-    /// append requires, producer_seq not the next one, or a stop of the run requested [`threadline_core::limits::STOP_GRACE`] ago) and changed nothing. Other entries
+    /// append requires, producer_seq not the next one, or a stop of the run requested [`threadline_core::limits::STOP_GRACE`] ago), or would
+    /// have ended its run before queued turns ([`crate::QueueStore::advance`] does), and changed nothing. Other entries
     /// are not affected.
     ///
     /// An error means that no entry of the batch is known to be committed. A back-end that has to give up on single
@@ -215,6 +224,7 @@ pub trait Store:
     ThreadStore
     + RunStore
     + TurnStore
+    + QueueStore
     + LogStore
     + FeedStore
     + SnapshotStore
@@ -237,6 +247,8 @@ impl<T> Store for T where
     T: ThreadStore
         + RunStore
         + TurnStore
+        + QueueStore
+        + QueueStore
         + LogStore
         + FeedStore
         + SnapshotStore

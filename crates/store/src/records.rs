@@ -2,8 +2,8 @@
 
 use threadline_core::{
     AgentId, DriverFence, Epoch, FeedCursor, FeedEntry, FeedHead, Fence, Generation, ListOrder, ListPosition,
-    LogHistory, LogSlice, NewEvents, PriorEpoch, ProjectId, ReadFrom, RunId, Seq, Thread, ThreadKey, ThreadStatus,
-    Timestamp, UserId, WriteFence,
+    LogHistory, LogSlice, NewEvents, PriorEpoch, ProjectId, QueueState, ReadFrom, RunId, Seq, Thread, ThreadKey,
+    ThreadStatus, Timestamp, UserId, WriteFence,
 };
 
 use crate::{StoreError, StoreResult, damage};
@@ -27,6 +27,8 @@ pub struct Head {
     pub generation: Generation,
     /// The previous epoch, with the tail up to which both are the same; `None` if there was none.
     pub prior: Option<PriorEpoch>,
+    /// State of the queue. The answer of an append leaves it out, since an append does not read it: its version is 0.
+    pub queue: QueueState,
 }
 
 impl Head {

@@ -54,6 +54,8 @@ pub struct StartRun {
     pub at: Option<Seq>,
     /// Epoch that the log must have; `None` for any.
     pub epoch: Option<Epoch>,
+    /// True if it may begin though turns are queued and nothing holds them: interrupts of the thread are open.
+    pub past_queue: bool,
 }
 
 /// Effect of a commit on the log, for its followers.
@@ -81,6 +83,10 @@ pub enum StartOutcome {
     LeaseExpired(Run, Head),
     /// No run holds the thread, but its tail is not the one that `at` names: the caller must look at the thread again.
     TailMismatch(Head),
+    /// Turns are queued, and nothing holds them: one of them is the next.
+    QueueMoves(Head),
+    /// A queued turn has the id of the run.
+    Queued(Head),
     /// The log has another epoch than the start requires.
     OtherEpoch(Head),
     /// The thread does not exist (any more).

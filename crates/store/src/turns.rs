@@ -1,6 +1,6 @@
 //! Turns of runs that the server drives: who drives them, and how another node takes them over.
 //!
-//! A turn is a row for each active run. Of a driven one, it names the node that drives the run, and keeps the input that
+//! A turn is a row for each active run, and for each queued one ([`crate::queue`]). Of a driven one, it names the node that drives the run, and keeps the input that
 //! the agent was called with. A turn whose driver is gone is claimed by another node. A claim alone changes nothing for the
 //! driver before: only [`TurnStore::take_turn`] gives the run another driver's fence, by compare-and-set on the head.
 
@@ -76,7 +76,7 @@ pub struct Turn {
     pub agent: Option<AgentId>,
     /// Fence of the driver before.
     pub driver: DriverFence,
-    /// Number of the attempt before.
+    /// Number of the attempt before; 0: the run began from the queue, and its input is what the client sent.
     pub attempt: u64,
     /// Seq of that attempt's first event, whether or not there is one.
     pub attempt_seq: Seq,
@@ -107,6 +107,8 @@ pub struct TakeTurn {
     pub events: Option<NewEvents>,
     /// Attempts in a row that were lost without an event that is kept.
     pub futile: u64,
+    /// Input that is kept from now on, opaque to the store and stored like a secret; `None`: the one that is kept stays.
+    pub input: Option<String>,
 }
 
 /// Effect of a takeover.

@@ -83,6 +83,10 @@ export interface Thread {
   readonly lastRun: LastRun | null;
   /** Number of interrupts that wait for an answer. */
   readonly openInterrupts: number;
+  /** Number of turns that wait in the queue. */
+  readonly queued: number;
+  /** Why the queue rests until it is released; null if it does not. */
+  readonly held: "stop" | "error" | "hand" | null;
 }
 
 /**

@@ -186,6 +186,11 @@ fn text_or<'a>(value: &'a Option<Box<RawValue>>, default: &'a str) -> &'a str {
     value.as_ref().map_or(default, |value| value.get())
 }
 
+/// Messages with an id each: those without one get one.
+pub(super) fn with_ids(messages: &[Box<RawValue>]) -> Result<Vec<String>, String> {
+    messages.iter().enumerate().map(|(index, message)| Sent::read(index, message).map(|sent| sent.text)).collect()
+}
+
 /// Ids of the messages of an input that the thread would store, and of those of the user and of tools at its end: new messages,
 /// and the client's last ones, which a repeated request sends again.
 pub(super) fn said_since(

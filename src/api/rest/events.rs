@@ -27,6 +27,7 @@ use threadline_http::{
     observe,
     problem::{Problem, ProblemDocument},
     sse::{self, EventSource, Farewell},
+    view::queue_frame,
 };
 use utoipa::IntoParams;
 
@@ -235,7 +236,7 @@ async fn next_lines(
         match subscription.next().await? {
             Some(Delivery::Events(slice)) => return Ok(Some(Ok(envelope::ndjson(&slice.between(0, tail + 1))))),
             // The rest continues what was sent: the header names the previous epoch, under which it is as valid.
-            Some(Delivery::FellBehind(_) | Delivery::Rebased { .. }) => {}
+            Some(Delivery::FellBehind(_) | Delivery::Rebased { .. } | Delivery::Queue(_)) => {}
             Some(Delivery::CaughtUp(_) | Delivery::Ended(EndReason::RunEnded)) | None => return Ok(None),
             Some(Delivery::Ended(reason)) => return Ok(Some(Err(reason))),
         }
@@ -277,6 +278,7 @@ impl EventSource for EventStream {
                 let next = cursor::after_in_log(epoch, seq);
                 sse::named("caught_up", &json!({ "seq": seq, "nextCursor": next })).into()
             }
+            Delivery::Queue(queue) => sse::named("queue", &queue_frame(epoch, queue)).into(),
             Delivery::FellBehind(seq) => sse::named("fell_behind", &json!({ "seq": seq })).into(),
             Delivery::Rebased { from, epoch } => {
                 let rebased = json!({

@@ -10,6 +10,7 @@ mod interrupts;
 mod keys;
 pub mod meta;
 pub(super) mod projections;
+mod queue;
 pub mod runs;
 mod starting;
 mod subscriptions;
@@ -56,6 +57,11 @@ pub fn routes(routes: Routes<ApiState>) -> Routes<ApiState> {
         .route(Access::PRODUCE, routes!(runs::fail))
         .route(Access::CHAT, routes!(runs::stop))
         .route(Access::PRODUCE, routes!(runs::release))
+        .route(Access::READ, routes!(queue::read))
+        .route(Access::CHAT, routes!(queue::edit, queue::cancel))
+        .route(Access::CHAT, routes!(queue::hold))
+        .route(Access::CHAT, routes!(queue::release))
+        .route(Access::CHAT, routes!(queue::start))
         .route(Access::READ, routes!(agents::list))
         .route(Access::READ, routes!(agents::get))
         .route(Access::MANAGE_AGENTS, routes!(agents::put, agents::delete))

@@ -13,7 +13,7 @@ use threadline_core::{
     AgentId, NewEvents, RunId,
     limits::{DEFAULT_PAGE, MAX_BATCH_BYTES},
 };
-use threadline_engine::{Opening, ServiceError, StartRequest, ThreadAt};
+use threadline_engine::{Opening, RunLookupError, ServiceError, StartRequest, ThreadAt};
 use threadline_http::{
     auth::AuthError,
     body::{self, Whole},
@@ -28,10 +28,13 @@ use threadline_http::{
 use utoipa::{IntoParams, ToSchema};
 
 use crate::{
-    agents::ClientInput,
+    agents::{Busy, ClientInput},
     api::{
         ApiState,
-        rest::starting::{AgentRequest, answer, hand_over},
+        rest::{
+            queue::{self, QueuedView},
+            starting::{AgentRequest, answer, hand_over},
+        },
     },
 };
 
@@ -62,6 +65,10 @@ pub struct StartBody {
     #[schema(value_type = Option<Object>, example = json!({ "messages": [{ "role": "user", "content": "Hello" }] }))]
     #[serde(deserialize_with = "present")]
     input: Option<ClientInput>,
+    /// The fate of the request while another run is active: `reject` refuses it (the default), `enqueue` queues it behind all
+    /// others, `interrupt` queues it before all others and stops the active run. Only with `input`.
+    #[schema(value_type = Option<String>, example = "enqueue")]
+    busy: Option<Busy>,
 }
 
 /// Rejects null, which would start a run without a producer.
@@ -106,11 +113,12 @@ pub struct StreamParams {
     request_body(content((StartBody = "application/json"), (String = "application/x-ndjson"))), responses(
     (status = 201, description = "Run started; a streamed run has ended", body = StartedView),
     (status = 200, description = "The run existed before: the same response again", body = StartedView),
+    (status = 202, description = "Queued, now or before", body = QueuedView),
     (status = 400, description = "Invalid request", body = ProblemDocument),
     (status = 401, description = "Authentication required", body = ProblemDocument),
     (status = 404, description = "Thread or agent not found", body = ProblemDocument),
     (status = 406, description = "Not acceptable", body = ProblemDocument),
-    (status = 409, description = "Active run conflict, with the run, its start and its lease; or unanswered interrupt",
+    (status = 409, description = "Active run conflict, with the run, its start and its lease; unanswered interrupt; or queue full",
         body = ProblemDocument),
     (status = 413, description = "Request body too large", body = ProblemDocument),
     (status = 415, description = "Unsupported media type", body = ProblemDocument),
@@ -149,8 +157,12 @@ pub async fn start(
                 run: start.run_id,
                 epoch,
                 input: start.input.unwrap_or_default(),
+                busy: start.busy.unwrap_or_default(),
             };
             return hand_over(&state, &principal, thread, request, form).await;
+        }
+        if start.busy.is_some() {
+            return Err(Problem::invalid("busy requires input: only runs that the server drives can be queued"));
         }
         let run = start.run_id;
         let named = run.is_some();
@@ -297,15 +309,24 @@ pub async fn list(
 /// Shows a run.
 #[utoipa::path(get, path = "/v1/threads/{threadId}/runs/{runId}", tag = "runs",
     params(("threadId" = String, Path), ("runId" = String, Path)), responses(
-    (status = 200, description = "The run", body = RunView),
+    (status = 200, description = "The run; of a queued turn `runId`, `agentId`, `status` (`queued`), `askedBy`, `place`, `version` and `driven`", body = RunView),
     (status = 401, description = "Authentication required", body = ProblemDocument),
     (status = 404, description = "Thread or run not found", body = ProblemDocument)))]
 pub async fn get(
     State(state): State<ApiState>,
     Caller(principal): Caller,
     InRun(thread, run): InRun,
-) -> Result<Answer<RunView>, Problem> {
-    Ok(Answer(RunView::new(&state.service.runs.get(&principal, &thread, &run).await?)))
+) -> Result<Response, Problem> {
+    let runs = &state.service.runs;
+    match runs.get(&principal, &thread, &run).await {
+        Ok(run) => Ok(Answer(RunView::new(&run)).into_response()),
+        Err(RunLookupError::RunNotFound) => match runs.queued_turn(&principal, &thread, &run).await? {
+            Some(placed) => Ok(Answer(queue::as_run(&placed)).into_response()),
+            // The turn may have begun between the two reads.
+            None => Ok(Answer(RunView::new(&runs.get(&principal, &thread, &run).await?)).into_response()),
+        },
+        Err(error) => Err(error.into()),
+    }
 }
 
 /// Number of an append's first event.

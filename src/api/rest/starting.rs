@@ -9,12 +9,12 @@ use threadline_core::{AgentId, Epoch, Principal, RunId, ThreadId};
 use threadline_engine::{StartedRun, subscription::FollowMethod};
 use threadline_http::{negotiation::StreamFormat, problem::Problem, view::StartedView};
 
-use super::events;
+use super::{events, queue};
 use crate::{
-    agents::{AgentRun, AgentStart, ClientInput},
+    agents::{AgentRun, AgentStart, Busy, ClientInput, RunAnswer},
     api::{
         ApiState,
-        run_agent::{run_agent, with_ignored},
+        run_agent::{ask_agent, with_ignored},
     },
 };
 
@@ -24,6 +24,7 @@ pub(super) struct AgentRequest {
     pub run: Option<RunId>,
     pub epoch: Option<Epoch>,
     pub input: ClientInput,
+    pub busy: Busy,
 }
 
 pub(super) fn answer(started: &StartedRun, principal: &Principal) -> Response {
@@ -39,7 +40,7 @@ pub(super) async fn hand_over(
     request: AgentRequest,
     form: StreamFormat,
 ) -> Result<Response, Problem> {
-    let AgentRequest { agent, run: named, epoch, mut input } = request;
+    let AgentRequest { agent, run: named, epoch, mut input, busy } = request;
     let Some(agent) = agent else { return Err(Problem::invalid("input requires agentId")) };
     if input.thread_id.take().is_some_and(|named| named != thread) {
         return Err(Problem::invalid("input.threadId names another thread than the path"));
@@ -57,9 +58,12 @@ pub(super) async fn hand_over(
         state.service.events.may_follow(principal)?;
     }
     let place = if waits { Some(state.http.quota.open(principal)?) } else { None };
-    let started = run_agent(state, principal, &thread, agent, run, waits).await;
-    let (start, mut requester) = started.map_err(|problem| problem.of_request(is_named))?;
-    let AgentStart { started, ignored } = start;
+    let asked = ask_agent(state, principal, &thread, agent, run, busy, waits).await;
+    let (asked, mut requester) = asked.map_err(|problem| problem.of_request(is_named))?;
+    let AgentStart { started, ignored } = match asked {
+        RunAnswer::Started(start) => *start,
+        RunAnswer::Queued(placed) => return Ok(queue::waits(&placed)),
+    };
     let Some(place) = place else { return Ok(with_ignored(answer(&started, principal), &ignored)) };
     let events = &state.service.events;
     let subscription =

@@ -35,7 +35,7 @@ pub(super) fn log_items(
         match &delivery {
             Ok(Delivery::CaughtUp(_)) => live = true,
             Ok(Delivery::FellBehind(_)) => live = false,
-            Ok(Delivery::Events(_) | Delivery::Rebased { .. } | Delivery::Ended(_)) | Err(_) => {}
+            Ok(Delivery::Events(_) | Delivery::Rebased { .. } | Delivery::Queue(_) | Delivery::Ended(_)) | Err(_) => {}
         }
         let tag = match delivery {
             Ok(Delivery::Rebased { epoch, .. }) => Arc::new(FrameTag::new(tag.thread.clone(), epoch)),

@@ -28,7 +28,7 @@ use threadline_http::{
     negotiation::{ended, feed_ended},
     observe,
     problem::Problem,
-    view::FeedEntryView,
+    view::{FeedEntryView, queue_frame},
     ws::{close::CloseCode, protocol::Outbox},
 };
 use tokio_tungstenite::tungstenite::Utf8Bytes;
@@ -319,6 +319,11 @@ impl Session {
                         self.push(None, "caughtUp", &at);
                     }
                     Delivery::FellBehind(_) => self.push(None, "fellBehind", &at()),
+                    Delivery::Queue(queue) => {
+                        let mut frame = queue_frame(tag.epoch, queue);
+                        frame["threadId"] = tag.thread.as_str().into();
+                        self.push(None, "queue", &frame);
+                    }
                     Delivery::Rebased { from, epoch } => {
                         if let Some(followed) = self.threads.get_mut(&tag.thread) {
                             followed.epoch = epoch;

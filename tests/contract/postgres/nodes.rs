@@ -36,6 +36,8 @@ async fn work(env: Arc<Env>, name: String, keys: Vec<ThreadKey>, rounds: u64) ->
                     StartOutcome::Started(done) => acknowledged += done.slice.count().min(closers),
                     StartOutcome::Exists(..)
                     | StartOutcome::TailMismatch(_)
+                    | StartOutcome::QueueMoves(_)
+                    | StartOutcome::Queued(_)
                     | StartOutcome::OtherEpoch(_)
                     | StartOutcome::ThreadGone => {
                         panic!("not possible")

@@ -17,6 +17,7 @@ mod interrupts;
 mod leaving;
 mod pace;
 mod projections;
+mod queue;
 mod recovery;
 mod rules;
 mod waiting;

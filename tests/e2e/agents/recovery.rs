@@ -236,7 +236,7 @@ async fn taken_over(directory: &std::path::Path, times: u64, futile: u64) {
     for _ in 0..times {
         let head = store.heads(&[key]).await.expect("heads").pop().expect("a head");
         let (run, fence) = (RunId::new("r").expect("id"), head.write_fence());
-        let take = TakeTurn { key, run, fence, tail: head.tail, driver: node, events: None, futile };
+        let take = TakeTurn { key, run, fence, tail: head.tail, driver: node, events: None, futile, input: None };
         store.take_turn(take).await.expect("takes").expect("taken");
     }
     store.shut_down().await;
@@ -286,7 +286,7 @@ async fn a_run_whose_stop_was_requested_meanwhile_stops() {
     let store = SqliteStore::open(directory.path(), Clock::system()).await.expect("opens");
     let (project, id) = (ProjectId::new("default").expect("id"), ThreadId::new("t").expect("id"));
     let key = store.thread_named(&project, &id).await.expect("looks").thread().expect("is there").key;
-    let asked = store.request_stop(key, &RunId::new("r").expect("id"), None).await.expect("asks");
+    let asked = store.request_stop(key, &RunId::new("r").expect("id"), None, true).await.expect("asks");
     assert!(matches!(asked, StopOutcome::Asked(..)));
     store.shut_down().await;
     let server = Server::in_directory(directory.path(), Options::new(Backend::Sqlite)).await;

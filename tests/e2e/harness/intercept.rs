@@ -82,7 +82,7 @@ pub struct Pane {
 }
 
 impl Pane {
-    /// The next calls of `append`, `close`, `create_thread`, `heartbeat`, `request_stop` and `start` fail like this, in
+    /// The next calls of `advance`, `append`, `close`, `create_thread`, `heartbeat`, `request_stop` and `start` fail like this, in
     /// this order.
     pub fn fail(&self, failures: &[Failing]) {
         self.failures.lock().expect("lock").splice(0..0, failures.iter().rev().copied());
@@ -121,7 +121,8 @@ impl Pass for Pane {
         if call.name == "read" && self.unreadable.load(SeqCst) {
             return Err(StoreError::Unavailable("the test has taken it away".into()));
         }
-        if !matches!(call.name, "append" | "close" | "create_thread" | "heartbeat" | "request_stop" | "start") {
+        let fails = ["advance", "append", "close", "create_thread", "heartbeat", "request_stop", "start"];
+        if !fails.contains(&call.name) {
             return work.await;
         }
         let failing = self.failures.lock().expect("lock").pop();

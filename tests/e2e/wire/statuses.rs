@@ -498,6 +498,22 @@ async fn one_by_one(project: &Client, ann: &Client, seen: &mut Seen) {
     ann.run("w", "held").await;
     let held = json!({ "threadId": "w", "runId": "b", "messages": [] });
     note("POST", agui, ann.post("/agui/demo", held).await);
+    let waits = json!({ "runId": "waits", "agentId": "demo", "input": { "messages": [] }, "busy": "enqueue" });
+    note("POST", runs, ann.post("/v1/threads/w/runs", waits).await);
+    let (queue, turn) = ("/v1/threads/w/queue", "/v1/threads/{threadId}/queue/{runId}");
+    for (id, body) in [("waits", json!({ "before": null })), ("waits", json!({ "version": 99 })), ("held", json!({}))] {
+        note("PATCH", turn, ann.patch(&format!("{queue}/{id}"), body).await);
+    }
+    for id in ["held", "none"] {
+        note("DELETE", turn, ann.delete(&format!("{queue}/{id}")).await);
+    }
+    for verb in ["hold", "release"] {
+        let route = format!("/v1/threads/{{threadId}}/queue/{verb}");
+        note("POST", &route, ann.post(&format!("{queue}/{verb}"), json!({})).await);
+    }
+    for id in ["waits", "held"] {
+        note("POST", &format!("{turn}/start"), ann.post(&format!("{queue}/{id}/start"), json!({})).await);
+    }
     note("DELETE", thread, ann.delete("/v1/threads/u").await);
 }
 

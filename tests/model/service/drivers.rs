@@ -41,7 +41,7 @@ fn a_displaced_driver_ends_nothing() {
         assert!(claimed(&other).await.is_none());
         let state = turn.look().await.expect("looks").expect("is active");
         let NextAttempt { right: second, run, .. } =
-            turn.take(&state, None, 0).await.expect("takes").expect("nobody else did");
+            turn.take(&state, None, 0, None).await.expect("takes").expect("nobody else did");
         assert_eq!((run.attempt, second.attempt()), (2, 2));
 
         let failed = first.fail("store-unavailable".into(), "no".into()).await.expect("is answered");

@@ -335,6 +335,7 @@ fn a_false_hint_of_another_node_changes_nothing_for_readers() {
             active: true,
             stop_requested: false,
             gone: false,
+            queue: threadline_core::QueueState::default(),
         };
         for news in [
             ThreadNews { tail: 5_000, ..news },

@@ -128,6 +128,7 @@ impl Session {
                 }
             }
             Delivery::Rebased { .. } => Err("rebased, but the store has lost nothing".into()),
+            Delivery::Queue(_) => Err("news of a queue, but no turn was queued".into()),
             Delivery::Ended(reason) => self.take_end(log, *reason, stats),
         }
     }

@@ -273,6 +273,7 @@ impl Writer {
             events: self.rng.chance(20).then(|| events(&[r#"{"type":"A"}"#, r#"{"type":"RUN_FINISHED"}"#])),
             at: None,
             epoch: None,
+            past_queue: false,
         };
         let StartOutcome::Started(done) = self.world.raw.start(start).await.expect("start") else {
             panic!("the start was refused");

@@ -9,14 +9,14 @@ use threadline_core::{
     Seq, Thread, ThreadId, ThreadKey, ThreadPatch, Timestamp, TrashPage, TrashPosition, Usage, UsageOwner, UserId,
 };
 use threadline_store::{
-    ActiveHead, ActiveRuns, AgentStore, AnnotationStore, Append, Appended, Beat, ClaimTurns, Claimed, CloseOutcome,
-    CloseWhen, Closing, CredentialStore, DigestKey, Durability, DynStore, ErasureStore, FeedPage, FeedStore,
-    GenerationRecord, Head, HeartbeatRequest, HoldStore, IdentityStore, IdlePage, IdlePlace, Job, JobEnd, JobKind,
-    JobLevel, JobStore, JobSubject, Lineage, LineageCause, LineageFence, LineageStore, ListThreads, LogPage, LogStore,
-    Named, NewBeat, NodeStore, Packing, Purging, PutJob, Renewal, Renewed, Restoration, RetentionHold, RunStore,
-    SecretForm, SecretName, SecretStore, Snapshot, SnapshotStore, StartOutcome, StartRun, StatusStore, StopOutcome,
-    StoreClock, StoreResult, StoreStatus, StoredProject, TakeTurn, Taken, ThreadPage, ThreadStore, TrashStore, Turn,
-    TurnStore, Unprojected, UsageStore,
+    ActiveHead, ActiveRuns, Advance, Advanced, AgentStore, AnnotationStore, Append, Appended, Beat, ChangeQueue,
+    ClaimTurns, Claimed, CloseOutcome, CloseWhen, Closing, CredentialStore, DigestKey, Due, Durability, DynStore,
+    ErasureStore, FeedPage, FeedStore, GenerationRecord, Head, HeartbeatRequest, HoldStore, IdentityStore, IdlePage,
+    IdlePlace, Job, JobEnd, JobKind, JobLevel, JobStore, JobSubject, Lineage, LineageCause, LineageFence, LineageStore,
+    ListThreads, LogPage, LogStore, Named, NewBeat, NodeStore, Packing, Purging, PutJob, Queue, QueueStore, Renewal,
+    Renewed, Restoration, RetentionHold, RunStore, SecretForm, SecretName, SecretStore, Snapshot, SnapshotStore,
+    StartOutcome, StartRun, StatusStore, StopOutcome, StoreClock, StoreResult, StoreStatus, StoredProject, TakeTurn,
+    Taken, ThreadPage, ThreadStore, TrashStore, Turn, TurnStore, Unprojected, UsageStore,
 };
 
 /// A call of the store.
@@ -143,8 +143,14 @@ impl<P: Pass> RunStore for Through<P> {
     async fn heartbeat(&self, beats: &[HeartbeatRequest]) -> StoreResult<Vec<Option<ActiveHead>>> {
         self.pass.pass(of("heartbeat", beats.first().map(|beat| beat.key)), self.inner.heartbeat(beats)).await
     }
-    async fn request_stop(&self, key: ThreadKey, run: &RunId, epoch: Option<Epoch>) -> StoreResult<StopOutcome> {
-        self.pass.pass(of("request_stop", key), self.inner.request_stop(key, run, epoch)).await
+    async fn request_stop(
+        &self,
+        key: ThreadKey,
+        run: &RunId,
+        epoch: Option<Epoch>,
+        holds: bool,
+    ) -> StoreResult<StopOutcome> {
+        self.pass.pass(of("request_stop", key), self.inner.request_stop(key, run, epoch, holds)).await
     }
     async fn release(&self, key: ThreadKey, fence: Fence, epoch: Option<Epoch>) -> StoreResult<bool> {
         self.pass.pass(of("release", key), self.inner.release(key, fence, epoch)).await
@@ -168,6 +174,25 @@ impl<P: Pass> RunStore for Through<P> {
     }
     async fn runs(&self, key: ThreadKey, before: Option<Fence>, limit: usize) -> StoreResult<Vec<Run>> {
         self.pass.pass(of("runs", key), self.inner.runs(key, before, limit)).await
+    }
+}
+
+#[async_trait]
+impl<P: Pass> QueueStore for Through<P> {
+    async fn queue(&self, key: ThreadKey) -> StoreResult<Option<Queue>> {
+        self.pass.pass(of("queue", key), self.inner.queue(key)).await
+    }
+    async fn change_queue(&self, change: ChangeQueue) -> StoreResult<Option<Head>> {
+        self.pass.pass(of("change_queue", change.key), self.inner.change_queue(change)).await
+    }
+    async fn advance(&self, advance: Advance) -> StoreResult<Option<Advanced>> {
+        self.pass.pass(of("advance", advance.key), self.inner.advance(advance)).await
+    }
+    async fn moving_queues(&self, after: Option<ThreadKey>, limit: usize) -> StoreResult<Vec<Due>> {
+        self.pass.pass(of("moving_queues", None), self.inner.moving_queues(after, limit)).await
+    }
+    async fn queued_turns(&self, project: &ProjectId, user: &UserId, bound: u64) -> StoreResult<u64> {
+        self.pass.pass(of("queued_turns", None), self.inner.queued_turns(project, user, bound)).await
     }
 }
 

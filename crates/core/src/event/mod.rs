@@ -104,6 +104,13 @@ impl Terminal {
             Self::Error { .. } => None,
         }
     }
+
+    /// `usage` of the event, a JSON array.
+    pub fn usage(&self) -> Option<&str> {
+        match self {
+            Self::Finished { usage, .. } | Self::Error { usage, .. } => usage.as_deref(),
+        }
+    }
 }
 
 /// Checked, non-empty batch of events, one a line, without a newline at the end.

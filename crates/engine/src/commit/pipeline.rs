@@ -12,6 +12,7 @@ use crate::{
     metrics::Metrics,
     records::ThreadRef,
     run_counts::count_ended,
+    runs::advance::Queues,
 };
 
 /// Number of group commits made by this node: the value changes while producers wait for the store.
@@ -26,6 +27,7 @@ pub(crate) struct Pipeline {
     pub listeners: Listeners,
     pub lifecycle: Lifecycle,
     pub commits: CommitCount,
+    pub queues: Arc<Queues>,
 }
 
 impl Pipeline {

@@ -4,10 +4,10 @@
 use std::sync::Arc;
 
 use threadline_core::{
-    NewEvents, ReadFrom, Run, RunStatus, Seq, ThreadKey, WriteFence, lines,
+    Epoch, NewEvents, ReadFrom, Run, RunStatus, Seq, Terminal, ThreadKey, WriteFence, lines,
     projection::closing::{Ending, OpenParts},
 };
-use threadline_store::{Append, DynStore, Head, StoreError, segment::join_bodies};
+use threadline_store::{Append, CloseWhen, Closing, DynStore, Head, StoreError, segment::join_bodies};
 
 use crate::{
     AppendError, LookupError,
@@ -91,6 +91,23 @@ async fn resolve_one(pipeline: &Pipeline, request: &Request) -> Result<AppendRec
         if from > run.producer_seq + 1 {
             return Err(AppendError::ProducerSeqGap { expected: run.producer_seq + 1 });
         }
+        if let Some(terminal) = rest.terminal() {
+            let head = pipeline.store.heads(&[thread.key]).await?.pop();
+            let as_read = |head: &Head| {
+                let at = head.active.as_ref().map(|active| active.producer_seq + 1);
+                head.write_fence() == fence && at == Some(from + stored as u64)
+            };
+            if let Some(head) = head.filter(|head| head.queue.queued > 0 && as_read(head)) {
+                let closing = last_of(terminal, &run, &head, epoch, rest.clone());
+                let Some(advanced) = pipeline.queues.end(&thread, &run, closing, CloseWhen::Always).await? else {
+                    continue;
+                };
+                pipeline.metrics.appends.committed.inc();
+                let ended = advanced.committed.run;
+                let (count, newest) = (events.count() as u64, ended.producer_seq);
+                return Ok(AppendReceipt::committed(&advanced.committed.head, first_seq, count, newest));
+            }
+        }
         let next = producer_seq.map(|_| from + stored as u64);
         let append = Append { key: thread.key, fence, epoch, producer_seq: next, events: rest };
         let answers = pipeline.store.append(std::slice::from_ref(&append)).await;
@@ -104,6 +121,17 @@ async fn resolve_one(pipeline: &Pipeline, request: &Request) -> Result<AppendRec
         }
     }
     Err(StoreError::Unavailable("the thread is changing too fast; send the same append again".into()).into())
+}
+
+/// Closing of a run by the last events of its producer.
+fn last_of(terminal: &Terminal, run: &Run, head: &Head, epoch: Option<Epoch>, events: NewEvents) -> Closing {
+    let (status, error_code, error_message) = match terminal {
+        Terminal::Finished { .. } if run.stop_requested_at.is_some() => (RunStatus::Stopped, None, None),
+        Terminal::Finished { .. } => (RunStatus::Finished, None, None),
+        Terminal::Error { code, message, .. } => (RunStatus::Error, code.clone(), message.clone()),
+    };
+    let events = Some(events);
+    Closing { fence: head.write_fence(), tail: head.tail, epoch, events, status, error_code, error_message }
 }
 
 /// True if the run has another driver by now, or another run has followed.

@@ -8,7 +8,7 @@ macro_rules! from_operation_errors {
             $target:
             AppendError, ApproveError, ChangeThreadError, CompleteRunError, CreateThreadError, DeleteThreadError, DrainingError, EditThreadError, EndRunError, EraseError,
             FeedError, FinishError, HeartbeatError, InvalidRequestError, ListError, LookupError, MarkReadError,
-            PageError, ProjectionError, ReadError, RestoreError, RoomError, RunLookupError, SaveError, StartError, StopError,
+            PageError, ProjectionError, QueueError, ReadError, RestoreError, RoomError, RunLookupError, SaveError, StartError, StopError,
             StreamRunError,
         }
     };

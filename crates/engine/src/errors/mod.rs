@@ -8,7 +8,7 @@ pub(crate) use operations::{AnswerError, CompareError, ForbiddenError, NotYoursE
 pub use operations::{
     AppendError, ApproveError, ChangeThreadError, CompleteRunError, CreateThreadError, DeleteThreadError,
     DrainingError, EditThreadError, EndRunError, EraseError, FeedError, FinishError, HeartbeatError,
-    InvalidRequestError, ListError, LookupError, MarkReadError, PageError, ProjectionError, ReadError, RestoreError,
-    RoomError, RunLookupError, SaveError, StartError, StopError, StreamRunError,
+    InvalidRequestError, ListError, LookupError, MarkReadError, PageError, ProjectionError, QueueError, ReadError,
+    RestoreError, RoomError, RunLookupError, SaveError, StartError, StopError, StreamRunError,
 };
-pub use service_error::{ActiveRun, ServiceError};
+pub use service_error::{ActiveRun, QueueLimit, ServiceError};

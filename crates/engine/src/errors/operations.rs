@@ -5,11 +5,11 @@
 use std::fmt;
 
 use threadline_core::{
-    Epoch, EventError, Run, Scope, Seq, ThreadId, Version, projection::conversation::InvalidMessage,
+    Epoch, EventError, Run, RunId, Scope, Seq, ThreadId, Version, projection::conversation::InvalidMessage,
 };
 use threadline_store::StoreError;
 
-use super::service_error::{ActiveRun, ServiceError};
+use super::service_error::{ActiveRun, QueueLimit, ServiceError};
 use crate::{limits::Limited, subscription::ReplacedLog};
 
 macro_rules! operation_errors {
@@ -163,6 +163,7 @@ operation_errors! {
         InterruptNotYours,
         ThreadNotFound, ThreadAmbiguous,
         RunActive(active: Box<ActiveRun>),
+        TurnQueued(run: RunId),
         RunDriven { thread: ThreadId, run: Box<Run> },
         ProducerSeqConflict { producer_seq: u64 },
         Limited(limited: Limited),
@@ -177,10 +178,29 @@ operation_errors! {
     from RoomError { Limited(limited), Store(error) }
     from ForbiddenError { Forbidden(scope) }
 
+    /// Error of reading or changing the queue of a thread.
+    enum QueueError {
+        Forbidden(scope: Scope),
+        ThreadNotFound, ThreadAmbiguous,
+        QueueFull(limit: QueueLimit),
+        QueueChanged { version: u64 },
+        TurnBegun(run: Box<Run>),
+        TurnNotFound,
+        LogReplaced(replaced: ReplacedLog),
+        Limited(limited: Limited),
+        Draining,
+        Store(error: StoreError),
+    }
+    from LookupError { ThreadNotFound, ThreadAmbiguous, Store(error) }
+    from DrainingError { Draining }
+    from RoomError { Limited(limited), Store(error) }
+    from ForbiddenError { Forbidden(scope) }
+
     /// Error of appending a complete run.
     enum CompleteRunError {
         ThreadNotFound, ThreadAmbiguous,
         RunActive(active: Box<ActiveRun>),
+        TurnQueued(run: RunId),
         RunDriven { thread: ThreadId, run: Box<Run> },
         ProducerSeqConflict { producer_seq: u64 },
         Forbidden(scope: Scope),
@@ -193,7 +213,7 @@ operation_errors! {
         Store(error: StoreError),
     }
     from StartError {
-        Forbidden(scope), InterruptNotYours, ThreadNotFound, ThreadAmbiguous, RunActive(active), RunDriven { thread, run },
+        Forbidden(scope), InterruptNotYours, ThreadNotFound, ThreadAmbiguous, RunActive(active), TurnQueued(run), RunDriven { thread, run },
         ProducerSeqConflict { producer_seq }, Limited(limited), Draining, LogReplaced(replaced), Store(error),
     }
     from DrainingError { Draining }
@@ -208,6 +228,7 @@ operation_errors! {
         ThreadNotFound, ThreadAmbiguous,
         RunNotFound,
         RunActive(active: Box<ActiveRun>),
+        TurnQueued(run: RunId),
         RunDriven { thread: ThreadId, run: Box<Run> },
         RunFenced(run: Box<Run>),
         ProducerSeqGap { expected: u64 },
@@ -227,7 +248,7 @@ operation_errors! {
     from EndRunError { Forbidden(scope), RunNotYours, ThreadNotFound, ThreadAmbiguous, RunNotFound, RunDriven { thread, run }, LogReplaced(replaced), Store(error) }
     from StartError {
         Forbidden(scope), InterruptNotYours,
-        ThreadNotFound, ThreadAmbiguous, RunActive(active), RunDriven { thread, run }, ProducerSeqConflict { producer_seq },
+        ThreadNotFound, ThreadAmbiguous, RunActive(active), TurnQueued(run), RunDriven { thread, run }, ProducerSeqConflict { producer_seq },
         Limited(limited), Draining, LogReplaced(replaced), Store(error),
     }
     from AppendError {
@@ -279,6 +300,7 @@ operation_errors! {
         InvalidEvent(error: EventError),
         InvalidRequest(detail: String),
         RunActive(active: Box<ActiveRun>),
+        TurnQueued(run: RunId),
         RunDriven { thread: ThreadId, run: Box<Run> },
         ProducerSeqConflict { producer_seq: u64 },
         Limited(limited: Limited),
@@ -291,7 +313,7 @@ operation_errors! {
     from DrainingError { Draining }
     from StartError {
         Forbidden(scope), InterruptNotYours,
-        ThreadNotFound, ThreadAmbiguous, RunActive(active), RunDriven { thread, run }, ProducerSeqConflict { producer_seq },
+        ThreadNotFound, ThreadAmbiguous, RunActive(active), TurnQueued(run), RunDriven { thread, run }, ProducerSeqConflict { producer_seq },
         Limited(limited), Draining, LogReplaced(replaced), Store(error),
     }
     from CreateThreadError {
@@ -394,9 +416,9 @@ from_causes! {
         LookupError, RunLookupError, EndRunError, HeartbeatError, CompareError, AppendError, StartError, RoomError,
         StreamRunError, ReadError, ProjectionError, SaveError, CreateThreadError, EditThreadError, MarkReadError,
         ChangeThreadError, DeleteThreadError, StopError, ListError, FeedError, EraseError, RestoreError, ApproveError,
-        PageError, CompleteRunError, AnswerError;
+        PageError, CompleteRunError, AnswerError, QueueError;
     ReplacedLog => LogReplaced: AppendError, DeleteThreadError, EditThreadError, EndRunError, HeartbeatError, MarkReadError,
-        PageError, StartError;
+        PageError, QueueError, StartError;
     Limited => Limited: RoomError, SaveError, ProjectionError, ReadError, ListError;
     InvalidMessage => InvalidMessage: SaveError;
     EventError => InvalidEvent: StreamRunError, SaveError;

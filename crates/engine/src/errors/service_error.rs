@@ -1,7 +1,9 @@
 //! Sum of the errors of all operations.
 
 use threadline_core::{
-    Epoch, EventError, Run, Scope, Seq, ThreadId, Version, projection::conversation::InvalidMessage,
+    Epoch, EventError, Run, RunId, Scope, Seq, ThreadId, Version,
+    limits::{MAX_QUEUE_BYTES, MAX_QUEUED_TURN_BYTES, MAX_QUEUED_TURNS, MAX_QUEUED_TURNS_OF_USER},
+    projection::conversation::InvalidMessage,
 };
 use threadline_store::StoreError;
 
@@ -61,6 +63,24 @@ pub enum ServiceError {
     /// Another run holds the thread.
     #[error("run {:?}{} holds the thread{}", .0.run.id.as_str(), .0.run.agent.as_ref().map_or_else(String::new, |agent| format!(" of agent {:?}", agent.as_str())), .0.run.lease_until.filter(|_| !.0.run.driven).map_or_else(String::new, |until| format!(" until {until}")))]
     RunActive(Box<ActiveRun>),
+    /// A queued turn has the id of the run.
+    #[error("turn {:?} is queued", .0.as_str())]
+    TurnQueued(RunId),
+    /// No further turn can be queued, or not this one.
+    #[error("{0}")]
+    QueueFull(QueueLimit),
+    /// The queue has another version than the request requires.
+    #[error("the queue has version {version}")]
+    QueueChanged {
+        /// Version of the queue.
+        version: u64,
+    },
+    /// The queued turn has begun: it is a run now.
+    #[error("turn {:?} has begun", .0.id.as_str())]
+    TurnBegun(Box<Run>),
+    /// No turn of this id is queued, and the thread has no run of this id.
+    #[error("no turn with this ID is queued")]
+    TurnNotFound,
     /// The run has ended, possibly by the server, and accepts no new events.
     #[error("run {:?} has ended and accepts no new events", .0.id.as_str())]
     RunFenced(Box<Run>),
@@ -148,4 +168,21 @@ impl ActiveRun {
         // Only the active run appends, so its newest event is the thread's.
         Self { epoch, cursor: run.first_seq - 1, tail: run.last_seq(), run }
     }
+}
+
+/// Limit of queues that a request would exceed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum QueueLimit {
+    /// Turns in the queue of a thread.
+    #[error("at most {MAX_QUEUED_TURNS} turns wait in a thread")]
+    Turns,
+    /// Queued turns of a user.
+    #[error("at most {MAX_QUEUED_TURNS_OF_USER} turns of a user wait")]
+    TurnsOfUser,
+    /// Bytes of a turn.
+    #[error("the input of a turn that waits has at most {MAX_QUEUED_TURN_BYTES} bytes")]
+    TurnBytes,
+    /// Bytes of all turns in the queue of a thread.
+    #[error("the inputs of all turns that wait in a thread have at most {MAX_QUEUE_BYTES} bytes")]
+    QueueBytes,
 }

@@ -259,7 +259,9 @@ impl Events {
         let something = async {
             loop {
                 match subscription.next().await? {
-                    Some(Delivery::CaughtUp(_) | Delivery::FellBehind(_) | Delivery::Rebased { .. }) => {}
+                    Some(
+                        Delivery::CaughtUp(_) | Delivery::FellBehind(_) | Delivery::Rebased { .. } | Delivery::Queue(_),
+                    ) => {}
                     // The page would only find that the thread is not there.
                     Some(Delivery::Ended(EndReason::LogReplaced(lost @ ReplacedLog { epoch: None, .. }))) => {
                         return Err(ReadError::LogReplaced(lost));

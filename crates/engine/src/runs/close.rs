@@ -1,5 +1,7 @@
 //! Ends runs on behalf of their producers: by compare-and-set, with a new read after a miss.
 
+use std::sync::Arc;
+
 use threadline_core::{
     Epoch, NewEvents, ReadFrom, Run, RunId, RunStatus, Seq, ThreadId, WriteFence,
     event::cut,
@@ -13,6 +15,7 @@ use crate::{
     metrics::Metrics,
     records::ThreadRef,
     run_counts::count_ended,
+    runs::advance::Queues,
 };
 
 /// Number of misses before the caller must retry. Each miss means that the producer appended meanwhile.
@@ -89,6 +92,7 @@ pub(crate) struct Closer {
     pub store: DynStore,
     pub metrics: Metrics,
     pub listeners: Listeners,
+    pub queues: Arc<Queues>,
 }
 
 impl Closer {
@@ -140,6 +144,14 @@ impl Closer {
         self.work_out(thread, head, run, &CloseReason::Due, &mut (OpenParts::default(), run.first_seq - 1)).await
     }
 
+    /// A run that this end has closed.
+    fn counted(&self, run: Run, when: CloseWhen) -> Run {
+        if when == CloseWhen::IfDue {
+            self.metrics.runs.reaped.inc();
+        }
+        run
+    }
+
     /// Ends a run. Returns the run afterwards, also if it had ended before; `None` if the thread was deleted, or its log
     /// has another epoch than the one that is named.
     /// [`CloseReason::Due`] ends the run only if it is due at that moment, by the store's clock. A run that lacks events
@@ -169,15 +181,19 @@ impl Closer {
             let Some(closing) = self.work_out(thread, &head, &run, reason, parts).await? else { return Ok(None) };
             let closing = Closing { epoch, ..closing };
             let when = if *reason == CloseReason::Due { CloseWhen::IfDue } else { CloseWhen::Always };
+            if head.queue.queued > 0 {
+                match self.queues.end(thread, &run, closing, when).await? {
+                    Some(advanced) => return Ok(Some(self.counted(advanced.committed.run, when))),
+                    None if when == CloseWhen::IfDue => return Ok(Some(run)),
+                    None => continue,
+                }
+            }
             match self.store.close(thread.key, closing, when).await? {
                 CloseOutcome::Closed(committed) => {
                     let (head, slice) = (&committed.head, &committed.slice);
                     self.listeners.committed(&Commit { thread, head, slice, row: RowChange::Changed });
                     count_ended(&self.metrics, committed.run.status);
-                    if when == CloseWhen::IfDue {
-                        self.metrics.runs.reaped.inc();
-                    }
-                    return Ok(Some(committed.run));
+                    return Ok(Some(self.counted(committed.run, when)));
                 }
                 // The run is probably not due any more; if it still is, the next sweep follows within a second.
                 CloseOutcome::Missed if when == CloseWhen::IfDue => return Ok(Some(run)),

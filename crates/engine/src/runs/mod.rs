@@ -1,5 +1,6 @@
 //! Use cases of runs: start, append, heartbeat, end.
 
+pub(crate) mod advance;
 mod answers;
 pub(crate) mod close;
 pub(crate) mod driving;
@@ -7,6 +8,8 @@ pub(crate) mod heartbeats;
 pub(crate) mod lock_guard;
 mod look;
 pub(crate) mod ndjson;
+mod queue;
+pub(crate) mod queued_turn;
 mod quota;
 pub(crate) mod reaper;
 pub(crate) mod run_handle;
@@ -42,6 +45,7 @@ use crate::{
     metrics::Metrics,
     records::{ThreadAt, ThreadRef},
     runs::{
+        advance::Queues,
         close::{CloseReason, Closer},
         heartbeats::Heartbeats,
         lock_guard::LockGuard,
@@ -80,6 +84,7 @@ pub(crate) struct RunDeps {
     pub closer: Closer,
     pub lock_guard: Arc<LockGuard>,
     pub turns: Arc<Turns>,
+    pub queues: Arc<Queues>,
     pub feed_writer: Arc<FeedWriter>,
     pub hub: Arc<Hub>,
     pub quota: Quota,
@@ -236,16 +241,27 @@ impl Runs {
         self.with_run(writer, principal, at, run, close).await
     }
 
-    /// Requests a stop of the run; its producer has [`threadline_core::limits::STOP_GRACE`] to end it.
+    /// Requests a stop of the run; its producer has [`threadline_core::limits::STOP_GRACE`] to end it. Turns that are queued
+    /// rest then.
     pub async fn stop(
         &self,
         principal: &Principal,
         thread: impl Into<ThreadAt<'_>>,
         run: &RunId,
     ) -> Result<Run, StopError> {
-        let at = thread.into();
+        self.request_stop(principal, thread.into(), run, true).await
+    }
+
+    /// [`Runs::stop`], after which queued turns rest only if it `holds` them.
+    pub(crate) async fn request_stop(
+        &self,
+        principal: &Principal,
+        at: ThreadAt<'_>,
+        run: &RunId,
+        holds: bool,
+    ) -> Result<Run, StopError> {
         let request = move |thread: Arc<ThreadRef>| async move {
-            match self.deps.store.request_stop(thread.key, run, at.epoch).await? {
+            match self.deps.store.request_stop(thread.key, run, at.epoch, holds).await? {
                 StopOutcome::Asked(run, head) => {
                     self.deps.listeners.topic_changed(thread.key, &TopicState::committed(&head));
                     self.deps.feed_writer.mark(&thread.project, &thread.user);

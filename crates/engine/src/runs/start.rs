@@ -6,7 +6,7 @@ use threadline_core::{
     AgentId, Author, Epoch, NewEvents, Principal, Run, RunId, Scope, Seq, ThreadId, UserId,
     limits::{COMPLETE_RUN_WAIT, DRIVEN_LEASE},
 };
-use threadline_store::{Head, NewTurn, StartOutcome, StartRun, StoreError};
+use threadline_store::{CloseWhen, Head, NewTurn, StartOutcome, StartRun, StoreError};
 use tokio::time;
 
 use crate::{
@@ -291,7 +291,7 @@ impl Runs {
         request: &StartRequest,
         tail: ExpectTail,
     ) -> Result<StartAttempt<(StartedRun, Head)>, StartError> {
-        let mut closing = None;
+        let (mut closing, mut past) = (None, None);
         let asked_by = principal.author();
         let author = request
             .agent
@@ -310,8 +310,9 @@ impl Runs {
                 lease: if request.opening.is_driven() { DRIVEN_LEASE } else { self.lease(request.lease) },
                 closing: closing.take(),
                 events: request.opening.events().cloned(),
-                at: if let ExpectTail::At(seq) = tail { Some(seq) } else { None },
+                at: if let ExpectTail::At(seq) = tail { Some(seq) } else { past },
                 epoch: request.epoch,
+                past_queue: past.is_some(),
             };
             match self.deps.store.start(start).await? {
                 StartOutcome::Started(committed) => {
@@ -345,11 +346,38 @@ impl Runs {
                     ReplacedLog::refuse(request.epoch, &head).map_err(StartError::LogReplaced)?;
                     return Ok(StartAttempt::ThreadGone);
                 }
+                StartOutcome::QueueMoves(head) => past = self.past_queue(thread, &head).await?,
+                StartOutcome::Queued(_) => return Err(StartError::TurnQueued(id.clone())),
+                // Events were appended since the interrupts were read.
+                StartOutcome::TailMismatch(_) if past.take().is_some() && matches!(tail, ExpectTail::Any) => {}
                 StartOutcome::TailMismatch(_) => return Ok(StartAttempt::TailMismatch),
                 StartOutcome::ThreadGone => return Ok(StartAttempt::ThreadGone),
             }
         }
         Err(StoreError::Unavailable("too many starts at once; try again".into()).into())
+    }
+
+    /// Tail at which a start may pass a queue that moves: while interrupts are open, the queue rests. Otherwise its next turn
+    /// begins, and the start finds another run active. A run whose lease has expired ends first, which holds the queue.
+    async fn past_queue(&self, thread: &ThreadRef, head: &Head) -> Result<Option<Seq>, StoreError> {
+        let deps = &self.deps;
+        if let Some(active) = &head.active {
+            let newest = deps.store.runs(thread.key, None, 1).await?.pop();
+            if let Some(run) = newest.filter(|run| run.fence == head.fence)
+                && let Some(closing) = deps.closer.of_predecessor(thread, head, &run).await?
+            {
+                // A run whose lock was released ends with the next start, whatever its lease.
+                let when = if active.finishing { CloseWhen::Always } else { CloseWhen::IfDue };
+                deps.queues.end(thread, &run, closing, when).await?;
+            }
+            return Ok(None);
+        }
+        let open = deps.store.queue(thread.key).await?.filter(|queue| queue.interrupts.is_some());
+        if let Some(queue) = open {
+            return Ok(Some(queue.head.tail));
+        }
+        deps.queues.begin_next(thread).await?;
+        Ok(None)
     }
 
     /// Checks that a complete run which exists already has the same events.

@@ -130,13 +130,15 @@ impl ClaimedTurn {
         futile >= MAX_FUTILE_ATTEMPTS || self.turn.attempt >= MAX_ATTEMPTS
     }
 
-    /// Begins the next attempt, with events that supersede the attempt before. `None` if the run has ended, a stop was
+    /// Begins the next attempt, with events that supersede the attempt before, or with the first events of a run that began from the
+    /// queue. `input` replaces the one that is kept. `None` if the run has ended, a stop was
     /// requested, or the log has other events by now.
     pub async fn take(
         &mut self,
         state: &TurnState,
         events: Option<NewEvents>,
         futile: u64,
+        input: Option<String>,
     ) -> Result<Option<NextAttempt>, StoreError> {
         let deps = &self.runs.deps;
         let take = TakeTurn {
@@ -147,12 +149,15 @@ impl ClaimedTurn {
             driver: deps.turns.node(),
             events,
             futile,
+            input,
         };
         let Some(Taken { committed: taken, called }) = deps.store.take_turn(take).await? else { return Ok(None) };
         let (head, slice) = (&taken.head, &taken.slice);
         let thread = self.thread_ref(head.epoch);
         deps.listeners.committed(&Commit { thread: &thread, head, slice, row: RowChange::Changed });
-        deps.metrics.takeovers.count(self.turn.before);
+        if self.turn.attempt > 0 {
+            deps.metrics.takeovers.count(self.turn.before);
+        }
         let Some(held) = self.held.take() else { return Ok(None) };
         let right = DriveRight::taken(self.runs.clone(), self.principal(), &self.turn, head.driver, held);
         Ok(Some(NextAttempt { right, run: taken.run, called }))

@@ -1,6 +1,6 @@
 //! State of a thread for which followers wake.
 
-use threadline_core::{DriverFence, Fence, Generation, LogHistory, Seq, WriteFence};
+use threadline_core::{DriverFence, Fence, Generation, LogHistory, QueueState, Seq, WriteFence};
 use threadline_store::Head;
 
 use crate::cluster::bus::ThreadNews;
@@ -31,6 +31,8 @@ pub struct TopicState {
     pub gone: bool,
     /// True if the thread was lost: the first read after a loss of commits did not find it.
     pub lost: bool,
+    /// Newest state known of the queue.
+    pub queue: QueueState,
 }
 
 impl TopicState {
@@ -47,6 +49,7 @@ impl TopicState {
         stop_requested: false,
         gone: false,
         lost: false,
+        queue: QueueState { version: 0, queued: 0, held: None },
     };
 
     /// State of a thread that was deleted, whatever the store has lost since.
@@ -71,6 +74,7 @@ impl TopicState {
             stop_requested: head.active.as_ref().is_some_and(|active| active.stop_requested_at.is_some()),
             gone: false,
             lost: false,
+            queue: head.queue,
         }
     }
 
@@ -91,12 +95,18 @@ impl TopicState {
         self.gone |= news.gone;
         if news.generation != self.generation {
             if news.generation > self.generation {
-                *self = Self { known: self.known, gone: self.gone, lost: self.lost, resets: self.resets, ..*news };
+                // An append reads no queue.
+                let queue = if news.queue.version > 0 { news.queue } else { self.queue };
+                *self =
+                    Self { known: self.known, gone: self.gone, lost: self.lost, resets: self.resets, queue, ..*news };
             }
             return *self != before;
         }
         self.history = self.history.or(news.history);
         self.tail = self.tail.max(news.tail);
+        if news.queue.version > self.queue.version {
+            self.queue = news.queue;
+        }
         if news.fence > self.fence {
             (self.fence, self.driver) = (news.fence, news.driver);
             (self.active, self.stop_requested) = (news.active, news.stop_requested);
@@ -131,18 +141,18 @@ impl TopicState {
 
 impl From<&ThreadNews> for TopicState {
     fn from(news: &ThreadNews) -> Self {
-        let ThreadNews { generation, tail, fence, active, stop_requested, gone } = *news;
+        let ThreadNews { generation, tail, fence, active, stop_requested, gone, queue } = *news;
         let known = if gone { Self::GONE.known } else { generation };
         let driver = DriverFence::NONE;
         let (history, resets, lost) = (None, 0, false);
-        Self { known, generation, history, resets, tail, fence, driver, active, stop_requested, gone, lost }
+        Self { known, generation, history, resets, tail, fence, driver, active, stop_requested, gone, lost, queue }
     }
 }
 
 impl From<&TopicState> for ThreadNews {
     fn from(state: &TopicState) -> Self {
-        let TopicState { generation, tail, fence, active, stop_requested, gone, .. } = *state;
-        Self { generation, tail, fence, active, stop_requested, gone }
+        let TopicState { generation, tail, fence, active, stop_requested, gone, queue, .. } = *state;
+        Self { generation, tail, fence, active, stop_requested, gone, queue }
     }
 }
 
@@ -164,6 +174,7 @@ mod tests {
             stop_requested,
             gone: false,
             lost: false,
+            queue: QueueState { version: tail, queued: tail, held: None },
         };
         let news = [
             state(0, 1, true, false),

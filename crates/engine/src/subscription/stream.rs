@@ -1,7 +1,7 @@
 //! A subscription: a cursor that moves over one log, optionally bounded to one run.
 
 use threadline_core::{
-    Epoch, Generation, Judgement, LogSlice, Run, Seq, ThreadKey,
+    Epoch, Generation, Judgement, LogSlice, QueueState, Run, Seq, ThreadKey,
     limits::{BODY_ROOM_WAIT, LARGE_PAGE_BYTES},
 };
 use threadline_store::{DynStore, Head, StoreError};
@@ -32,6 +32,8 @@ pub enum Delivery {
         /// Epoch of the events from now on.
         epoch: Epoch,
     },
+    /// The queue of the thread has changed, or has turns when the reader has caught up.
+    Queue(QueueState),
     /// The subscription has ended; no delivery follows.
     Ended(EndReason),
 }
@@ -124,6 +126,8 @@ pub struct Subscription {
     rests: Option<Instant>,
     /// Entry in the topic's list of followers.
     place: Option<FollowerEntry>,
+    /// State of the queue that was delivered; `None` before the first one. Readers of one run get none.
+    queue: Option<QueueState>,
 }
 
 /// Makes `Subscription: Debug` possible without requiring `Debug` of every store.
@@ -187,6 +191,7 @@ impl Subscription {
             account: Account::default(),
             rests: None,
             place: None,
+            queue: None,
         })
     }
 
@@ -323,6 +328,13 @@ impl Subscription {
             if !self.live {
                 self.live = true;
                 return Ok(Some(Delivery::CaughtUp(self.cursor)));
+            }
+            if self.bound.is_none() && self.queue != Some(state.queue) {
+                let is_first = self.queue.replace(state.queue).is_none();
+                let is_idle = state.queue.queued == 0 && state.queue.held.is_none();
+                if !(is_first && is_idle) {
+                    return Ok(Some(Delivery::Queue(state.queue)));
+                }
             }
             if self.watch.changed().await.is_err() {
                 return Ok(self.end(EndReason::ThreadDeleted));

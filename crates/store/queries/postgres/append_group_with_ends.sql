@@ -1,4 +1,4 @@
--- Appends batches of any size, which may end their runs. Locked heads are left out. Each row of a body that is cut
+-- Appends batches of any size, which may end their runs, unless turns are queued. Locked heads are left out. Each row of a body that is cut
 -- scans all heads of the group: these bodies are large, so a commit has few of them.
 -- Caller: commit_group in src/postgres/append.rs
 -- $1 now bigint: the time of a manual clock, or NULL for the database's
@@ -64,6 +64,7 @@ c AS MATERIALIZED (
     AND (l.epoch IS NULL OR h.epoch = l.epoch)
     AND (h.stop_at IS NULL OR h.stop_at > c.now - $6::bigint)
     -- </fragment>
+    AND (l.status IS NULL OR h.queued = 0)
   RETURNING h.*, c.now, l.n, l.body, l.status, l.stopped, l.code, l.message, l.usage, l.crc,
     l.answers, l.requested
 ),

@@ -1,4 +1,4 @@
--- Appends one batch of any size, which may end its run. The arrays have one entry each. The statement waits for a
+-- Appends one batch of any size, which may end its run, unless turns are queued. The arrays have one entry each. The statement waits for a
 -- locked head.
 -- Caller: commit_group in src/postgres/append.rs
 -- $1 now bigint: the time of a manual clock, or NULL for the database's
@@ -64,6 +64,7 @@ c AS MATERIALIZED (
     AND (l.epoch IS NULL OR h.epoch = l.epoch)
     AND (h.stop_at IS NULL OR h.stop_at > c.now - $6::bigint)
     -- </fragment>
+    AND (l.status IS NULL OR h.queued = 0)
   RETURNING h.*, c.now, l.n, l.body, l.status, l.stopped, l.code, l.message, l.usage, l.crc,
     l.answers, l.requested
 ),

@@ -1,4 +1,4 @@
--- Closes a run: appends its last events, and ends it. No row if the head is not as expected.
+-- Closes a run: appends its last events, and ends it. No row if the head is not as expected, or turns are queued.
 -- Caller: close_run in src/postgres/start.rs
 -- $1 now bigint: the time of a manual clock, or NULL for the database's
 -- $2 key bigint
@@ -41,6 +41,7 @@ c AS MATERIALIZED (
     tail = h.tail + $7::bigint, producer_seq = h.producer_seq + $7, active = FALSE
   FROM c
   WHERE h.key = $2::bigint AND h.active AND h.fence = $3::bigint AND h.driver_fence = $17::bigint AND h.tail = $4::bigint
+    AND h.queued = 0
     AND ($15::bigint IS NULL OR h.epoch = $15)
     AND (NOT $5::boolean OR least(h.lease_until, h.stop_at + $6::bigint) <= least(c.now, $16::bigint))
   RETURNING h.*, c.now
@@ -75,7 +76,7 @@ c AS MATERIALIZED (
 SELECT h.at,
   -- <fragment head_columns>
   h.key, h.epoch, h.tail, h.fence, h.driver_fence, CASE WHEN h.active THEN h.run END, h.producer_seq, h.lease_until,
-  h.stop_at, h.finishing, h.generation, h.prior_epoch, h.prior_tail
+  h.stop_at, h.finishing, h.generation, h.prior_epoch, h.prior_tail, h.queue, h.queued, h.held
   -- </fragment>
   ,
   -- <fragment run_columns>

@@ -16,6 +16,8 @@ c AS MATERIALIZED (SELECT coalesce($1::bigint, (extract(epoch FROM clock_timesta
   WHERE t.key = $2::bigint AND t.deleted > 3 AND (t.purge_at <= c.now OR $3::bigint > 0)
 ), gone AS (
   DELETE FROM heads WHERE key = -$2 AND EXISTS (SELECT 1 FROM due) RETURNING key
+), turns_gone AS (
+  DELETE FROM turns AS t USING gone WHERE t.key = $2
 )
 UPDATE threads AS t SET deleted = 1 FROM gone WHERE t.key = $2 AND t.deleted > 3
 RETURNING t.key

@@ -37,7 +37,7 @@ SELECT
   ,
   -- <fragment head_columns>
   h.key, h.epoch, h.tail, h.fence, h.driver_fence, CASE WHEN h.active THEN h.run END, h.producer_seq, h.lease_until,
-  h.stop_at, h.finishing, h.generation, h.prior_epoch, h.prior_tail
+  h.stop_at, h.finishing, h.generation, h.prior_epoch, h.prior_tail, h.queue, h.queued, h.held
   -- </fragment>
   ,
   -- <fragment run_columns>

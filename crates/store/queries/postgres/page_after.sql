@@ -11,13 +11,14 @@
 SELECT 0::bigint,
   -- <fragment head_columns>
   h.key, h.epoch, h.tail, h.fence, h.driver_fence, CASE WHEN h.active THEN h.run END, h.producer_seq, h.lease_until,
-  h.stop_at, h.finishing, h.generation, h.prior_epoch, h.prior_tail
+  h.stop_at, h.finishing, h.generation, h.prior_epoch, h.prior_tail, h.queue, h.queued, h.held
   -- </fragment>
   , NULL::bytea, NULL::bigint
 FROM heads h
 WHERE h.key = $1::bigint
 UNION ALL
-SELECT 1, p.first_seq, p.last_seq, p.at, p.fence, NULL, r.id, NULL, NULL, NULL, NULL, NULL, NULL, NULL, p.body, p.crc
+SELECT 1, p.first_seq, p.last_seq, p.at, p.fence, NULL, r.id, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
+  p.body, p.crc
 FROM (
   SELECT w.*,
     sum(w.raw) OVER (ORDER BY w.first_seq ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) - w.raw AS before

@@ -33,7 +33,8 @@
 -- $30 input text: that the agent of the run is called with, sealed, or NULL
 -- $31 answers text: ids of the interrupts that the run answers, a JSON array, or NULL
 -- $32 requested text: interrupts that a run which is appended complete requests, or NULL
--- example: NULL, 1, 'r', NULL, 30000, 0, NULL, NULL, NULL, NULL, NULL, NULL, 0, NULL, NULL, NULL, '{}', '{}', '{}', '{}', NULL, '0123456789abcdef', '{}', NULL, 0, 660000, 'agent:a', 'user:u', NULL, '{}', NULL, NULL
+-- $33 past_queue boolean: whether it may begin though turns are queued and nothing holds them
+-- example: NULL, 1, 'r', NULL, 30000, 0, NULL, NULL, NULL, NULL, NULL, NULL, 0, NULL, NULL, NULL, '{}', '{}', '{}', '{}', NULL, '0123456789abcdef', '{}', NULL, 0, 660000, 'agent:a', 'user:u', NULL, '{}', NULL, NULL, FALSE
 
 WITH
 -- <fragment clock>
@@ -64,6 +65,7 @@ c AS MATERIALIZED (
         ELSE h.active AND h.fence = $11 AND h.driver_fence = $29::bigint AND h.tail = $12::bigint
           AND (h.finishing OR h.lease_until <= least(c.now, $25::bigint)) END
     AND ($21::bigint IS NULL OR h.tail = $21) AND ($24::bigint IS NULL OR h.epoch = $24)
+    AND ($33::boolean OR h.queued = 0 OR h.held IS NOT NULL)
     AND NOT EXISTS (SELECT 1 FROM runs WHERE key = $2 AND id = $3)
   RETURNING h.*, c.now
 ), put AS (
@@ -131,7 +133,7 @@ c AS MATERIALIZED (
 SELECT (SELECT id FROM closed), h.at,
   -- <fragment head_columns>
   h.key, h.epoch, h.tail, h.fence, h.driver_fence, CASE WHEN h.active THEN h.run END, h.producer_seq, h.lease_until,
-  h.stop_at, h.finishing, h.generation, h.prior_epoch, h.prior_tail
+  h.stop_at, h.finishing, h.generation, h.prior_epoch, h.prior_tail, h.queue, h.queued, h.held
   -- </fragment>
   ,
   -- <fragment run_columns>

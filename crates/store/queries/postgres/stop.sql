@@ -1,4 +1,5 @@
--- Requests the stop of a run. The reaper looks at the run once the stop is overdue. The thread's row shows the stop, so its version changes; a repetition changes nothing.
+-- Requests the stop of a run, and holds what is queued: each stop of a run before queued turns changes the version of the queue, so that
+-- no end that was decided before begins the next one. The reaper looks at the run once the stop is overdue. The thread's row shows the stop, so its version changes; a repetition changes nothing.
 -- A run that began a moment ago and is not visible yet is left to the next attempt.
 -- Caller: request_stop in src/postgres/runs.rs
 -- $1 now bigint: the time of a manual clock, or NULL for the database's
@@ -6,7 +7,8 @@
 -- $3 run text: id of the run
 -- $4 grace bigint: STOP_GRACE in ms
 -- $5 epoch bigint: that the log must have, or NULL
--- example: NULL, 1, 'r', 10000, NULL
+-- $6 holds boolean: whether what is queued rests then
+-- example: NULL, 1, 'r', 10000, NULL, TRUE
 
 WITH
 -- <fragment clock>
@@ -24,7 +26,8 @@ c AS MATERIALIZED (
     prior_tail = CASE WHEN h.generation = c.generation THEN h.prior_tail ELSE h.tail END,
     epoch = CASE WHEN h.generation = c.generation THEN h.epoch ELSE h.epoch # c.nonce END,
     -- </fragment>
-    stop_at = c.now
+    stop_at = c.now, queue = h.queue + (h.queued > 0)::int,
+    held = CASE WHEN $6::boolean AND h.queued > 0 THEN coalesce(h.held, 1) ELSE h.held END
   FROM c
   WHERE h.key = $2::bigint AND h.run = $3::text AND h.active AND h.stop_at IS NULL
     AND ($5::bigint IS NULL OR h.epoch = $5) AND EXISTS (SELECT 1 FROM runs WHERE key = $2 AND id = $3)

@@ -14,7 +14,8 @@
 -- $11 crcs bigint[]: CRC-32C of each body
 -- $12 driver text: node that drives the attempt
 -- $13 futile bigint: attempts in a row that were lost without an event that is kept
--- example: NULL, 1, 'r', 1, 1, 0, 0, '{}', '{}', '{}', '{}', '0123456789abcdef', 0
+-- $14 input text: that is kept from now on, sealed, or NULL
+-- example: NULL, 1, 'r', 1, 1, 0, 0, '{}', '{}', '{}', '{}', '0123456789abcdef', 0, NULL
 
 WITH
 -- <fragment clock>
@@ -47,23 +48,23 @@ c AS MATERIALIZED (
   SELECT up.key, up.tail + 1 - p.back, up.tail - p.back + p.n, up.fence, up.at, octet_length(p.body), p.body, p.crc
   FROM up
   CROSS JOIN unnest($8::bigint[], $9::bigint[], $10::bytea[], $11::bigint[]) AS p (back, n, body, crc)
-), begun AS (
-  UPDATE runs AS r SET attempt = coalesce(r.attempt, 1) + 1 FROM up WHERE r.key = $2 AND r.fence = $4
-  RETURNING r.*
 ), touched AS (
   UPDATE threads AS t SET version = t.version + 1 FROM up WHERE t.key = $2
 ), mine AS (
   UPDATE turns AS t
   SET driver = $12::text, driver_fence = up.driver_fence, attempt = t.attempt + 1, attempt_seq = up.tail + 1,
-    futile = $13::bigint
+    futile = $13::bigint, input = coalesce($14::text, t.input)
   FROM up
   WHERE t.key = $2 AND t.run = $3
-  RETURNING t.called
+  RETURNING t.called, t.attempt
+), begun AS (
+  UPDATE runs AS r SET attempt = mine.attempt FROM up CROSS JOIN mine WHERE r.key = $2 AND r.fence = $4
+  RETURNING r.*
 )
 SELECT mine.called, h.at,
   -- <fragment head_columns>
   h.key, h.epoch, h.tail, h.fence, h.driver_fence, CASE WHEN h.active THEN h.run END, h.producer_seq, h.lease_until,
-  h.stop_at, h.finishing, h.generation, h.prior_epoch, h.prior_tail
+  h.stop_at, h.finishing, h.generation, h.prior_epoch, h.prior_tail, h.queue, h.queued, h.held
   -- </fragment>
   ,
   -- <fragment run_columns>

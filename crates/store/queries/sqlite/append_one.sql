@@ -26,7 +26,7 @@ WHERE key = ?3 AND fence = ?4 AND driver_fence = ?11 AND run IS NOT NULL
 RETURNING
   -- <fragment head_returned>
   key, epoch, tail, fence, driver_fence, run, producer_seq, lease_until, stop_at, finishing, generation, prior_epoch,
-  prior_tail
+  prior_tail, queue, queued, held
   -- </fragment>
   , at
 ;

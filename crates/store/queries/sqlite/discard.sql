@@ -8,5 +8,6 @@
 
 DELETE FROM heads
 WHERE key = -?2 AND EXISTS (SELECT 1 FROM threads WHERE key = ?2 AND deleted > 3 AND (purge_at <= ?1 OR ?3 > 0));
+DELETE FROM turns WHERE key = ?2 AND changes() > 0;
 UPDATE threads SET deleted = 1 WHERE key = ?2 AND deleted > 3 AND (purge_at <= ?1 OR ?3 > 0)
 RETURNING key

@@ -14,7 +14,7 @@ WHERE h.key = v.k AND h.fence = v.f AND h.driver_fence = v.d AND h.run IS NOT NU
 RETURNING
   -- <fragment head_returned>
   key, epoch, tail, fence, driver_fence, run, producer_seq, lease_until, stop_at, finishing, generation, prior_epoch,
-  prior_tail
+  prior_tail, queue, queued, held
   -- </fragment>
 ;
 UPDATE turns AS t SET check_at = min(t.check_at, h.lease_until)

@@ -18,7 +18,7 @@ SELECT t.sort_at,
   ,
   -- <fragment head_columns>
   h.key, h.epoch, h.tail, h.fence, h.driver_fence, h.run, h.producer_seq, h.lease_until, h.stop_at, h.finishing, h.generation,
-  h.prior_epoch, h.prior_tail
+  h.prior_epoch, h.prior_tail, h.queue, h.queued, h.held
   -- </fragment>
   ,
   -- <fragment run_columns>

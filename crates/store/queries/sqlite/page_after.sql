@@ -22,13 +22,14 @@ WITH RECURSIVE page (row, first_seq, last_seq, bytes, rows, stop) AS (
 SELECT 0,
   -- <fragment head_columns>
   h.key, h.epoch, h.tail, h.fence, h.driver_fence, h.run, h.producer_seq, h.lease_until, h.stop_at, h.finishing, h.generation,
-  h.prior_epoch, h.prior_tail
+  h.prior_epoch, h.prior_tail, h.queue, h.queued, h.held
   -- </fragment>
   , NULL, NULL
 FROM heads h
 WHERE h.key = ?1
 UNION ALL
 -- <fragment rows_of_page>
-SELECT 1, l.first_seq, l.last_seq, l.at, l.fence, NULL, r.id, NULL, NULL, NULL, NULL, NULL, NULL, NULL, l.body, l.crc
+SELECT 1, l.first_seq, l.last_seq, l.at, l.fence, NULL, r.id, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
+  l.body, l.crc
 FROM page CROSS JOIN log l ON l.rowid = page.row LEFT JOIN runs r ON r.key = ?1 AND r.fence = l.fence
 -- </fragment>

@@ -23,9 +23,9 @@ WHERE key = ?1;
 INSERT INTO heads (
   -- <fragment head_returned>
   key, epoch, tail, fence, driver_fence, run, producer_seq, lease_until, stop_at, finishing, generation, prior_epoch,
-  prior_tail
+  prior_tail, queue, queued, held
   -- </fragment>
   )
-VALUES (?1, ?3, ?4, ?5, 0, ?6, ?7, ?8, ?9, ?10, (SELECT max(generation) FROM lineage), NULL, NULL);
+VALUES (?1, ?3, ?4, ?5, 0, ?6, ?7, ?8, ?9, ?10, (SELECT max(generation) FROM lineage), NULL, NULL, 0, 0, NULL);
 INSERT INTO turns (key, run, project, user, agent, at, check_at)
 SELECT key, ?6, project, user, ?11, ?12, ?8 FROM threads WHERE key = ?1 AND ?6 IS NOT NULL

@@ -11,13 +11,15 @@
 -- ?8 driver_fence integer: of the new driver
 -- ?9 driver text: node that drives the attempt
 -- ?10 futile integer: attempts in a row that were lost without an event that is kept
--- example: 1, 'r', 1, 0, 0, 0, 0, 2, '0123456789abcdef', 0
+-- ?11 input text: that is kept from now on, sealed, or NULL
+-- example: 1, 'r', 1, 0, 0, 0, 0, 2, '0123456789abcdef', 0, NULL
 
 UPDATE heads
 SET tail = ?5, producer_seq = ?6, at = ?7, driver_fence = ?8, lease_until = max(lease_until, ?4 + lease_ms)
 WHERE key = ?1;
-UPDATE runs SET attempt = coalesce(attempt, 1) + 1 WHERE key = ?1 AND fence = ?3;
+UPDATE runs SET attempt = (SELECT attempt + 1 FROM turns WHERE turns.key = ?1 AND turns.run = ?2) WHERE key = ?1 AND fence = ?3;
 UPDATE threads SET version = version + 1 WHERE key = ?1;
-UPDATE turns SET driver = ?9, driver_fence = ?8, attempt = attempt + 1, attempt_seq = ?5 + 1, futile = ?10
+UPDATE turns SET driver = ?9, driver_fence = ?8, attempt = attempt + 1, attempt_seq = ?5 + 1, futile = ?10,
+  input = coalesce(?11, input)
 WHERE key = ?1 AND run = ?2
 RETURNING called

@@ -10,8 +10,8 @@ use async_trait::async_trait;
 use threadline_core::{
     AgentId, Annotation, Clock, CreatedThread, DriverFence, Epoch, FeedChange, FeedCursor, FeedEntry, FeedHead, Fence,
     Generation, LastRun, ListOrder, ListPosition, LogHistory, LogSlice, NewEvents, NewThread, Node, NodeId,
-    OpenInterrupt, PriorEpoch, ProjectId, ReadFrom, Run, RunId, RunStatus, Seq, Terminal, Thread, ThreadId, ThreadKey,
-    ThreadPatch, Timestamp, UserId, WriteFence, interrupt,
+    OpenInterrupt, PriorEpoch, ProjectId, QueueState, ReadFrom, Run, RunId, RunStatus, Seq, Terminal, Thread, ThreadId,
+    ThreadKey, ThreadPatch, Timestamp, UserId, WriteFence, interrupt,
     limits::{
         CLOCK_STEP, PACK_FIRST_LOOK, PAGE_BYTES, REAP_CLAIM, RELEASE_GRACE, RENEW_CHUNK, REQUEST_KEPT, STOP_GRACE,
     },
@@ -35,6 +35,8 @@ mod job_table;
 mod jobs;
 mod lineage;
 mod nodes;
+mod queue;
+mod queue_row;
 mod status;
 mod sums;
 mod transfer;
@@ -113,6 +115,7 @@ struct Row {
     annotations: Vec<Annotation>,
     /// Open interrupts, see [`threadline_core::interrupt::after`].
     interrupts: Option<String>,
+    queue: queue_row::QueueRow,
 }
 
 #[derive(Debug, Clone, Default)]
@@ -183,6 +186,7 @@ impl Row {
             snapshots: BTreeMap::new(),
             annotations: Vec::new(),
             interrupts: None,
+            queue: queue_row::QueueRow::default(),
         }
     }
 
@@ -199,7 +203,7 @@ impl Row {
         });
         let Thread { key, epoch, tail, .. } = self.thread;
         let (fence, driver, generation, prior) = (self.fence, self.driver, self.generation, self.prior);
-        Head { key, epoch, tail, fence, driver, active, generation, prior }
+        Head { key, epoch, tail, fence, driver, active, generation, prior, queue: self.queue.state() }
     }
 
     /// Notes the generation of a change of the head: the first one in a generation gives the log another epoch.
@@ -216,7 +220,13 @@ impl Row {
     fn snapshot(&self) -> Thread {
         let last_run = self.runs.values().next_back().map(LastRun::from);
         let open_interrupts = self.open_interrupts();
-        Thread { active_run: self.active().cloned(), last_run, open_interrupts, ..self.thread.clone() }
+        Thread {
+            active_run: self.active().cloned(),
+            last_run,
+            open_interrupts,
+            queue: self.queue.state(),
+            ..self.thread.clone()
+        }
     }
 
     /// Appends events of the newest run to the log.
@@ -495,7 +505,11 @@ impl RunStore for MemoryStore {
         if let Some(run) = row.runs.values().find(|run| run.id == start.run) {
             return Ok(StartOutcome::Exists(run.clone(), row.head()));
         }
+        if row.queue.has(&start.run) {
+            return Ok(StartOutcome::Queued(row.head()));
+        }
         let (mut slice, mut closed) = (LogSlice::default(), false);
+        let moves = !start.past_queue && row.queue.state().moves();
         if let Some(active) = row.active().cloned() {
             if !row.is_lapsed(self.judged(now)) {
                 return Ok(StartOutcome::RunActive(active, row.head()));
@@ -506,11 +520,16 @@ impl RunStore for MemoryStore {
             if start.at.is_some_and(|at| at != row.thread.tail) {
                 return Ok(StartOutcome::TailMismatch(row.head()));
             }
+            if moves {
+                return Ok(StartOutcome::QueueMoves(row.head()));
+            }
             row.enter(state.lineage);
             slice.0.extend(row.close(&closing, now).0);
             closed = true;
         } else if start.at.is_some_and(|at| at != row.thread.tail) {
             return Ok(StartOutcome::TailMismatch(row.head()));
+        } else if moves {
+            return Ok(StartOutcome::QueueMoves(row.head()));
         }
         row.enter(state.lineage);
         row.fence = Fence(row.fence.0.max(state.lineage.generation.fence_floor()) + 1);
@@ -559,7 +578,10 @@ impl RunStore for MemoryStore {
         let now = self.clock.now();
         let state = &mut *self.state();
         let Some(row) = state.threads.get_mut(&key) else { return Ok(CloseOutcome::Gone) };
-        if !row.matches(&closing) || (when == CloseWhen::IfDue && !row.is_due(self.judged(now))) {
+        if !row.matches(&closing)
+            || row.queue.state().queued > 0
+            || (when == CloseWhen::IfDue && !row.is_due(self.judged(now)))
+        {
             return Ok(CloseOutcome::Missed);
         }
         row.enter(state.lineage);
@@ -595,7 +617,13 @@ impl RunStore for MemoryStore {
         Ok(answers)
     }
 
-    async fn request_stop(&self, key: ThreadKey, run: &RunId, epoch: Option<Epoch>) -> StoreResult<StopOutcome> {
+    async fn request_stop(
+        &self,
+        key: ThreadKey,
+        run: &RunId,
+        epoch: Option<Epoch>,
+        holds: bool,
+    ) -> StoreResult<StopOutcome> {
         let now = self.clock.now();
         let state = &mut *self.state();
         let Some(row) = state.threads.get_mut(&key) else { return Ok(StopOutcome::Gone) };
@@ -613,6 +641,7 @@ impl RunStore for MemoryStore {
         let run = run.clone();
         if first {
             row.thread.version += 1;
+            row.queue.stop(holds);
             row.enter(state.lineage);
             row.look_at(now.plus(STOP_GRACE));
         }
@@ -712,6 +741,7 @@ impl LogStore for MemoryStore {
             let row = state.threads.get_mut(&append.key).filter(|row| {
                 row.write_fence() == append.fence
                     && row.has(append.epoch)
+                    && (append.events.terminal().is_none() || row.queue.state().queued == 0)
                     && row.active().is_some_and(|run| {
                         !run.stop_overdue(now) && append.producer_seq.is_none_or(|seq| seq == run.producer_seq + 1)
                     })
@@ -736,7 +766,7 @@ impl LogStore for MemoryStore {
                     first_seq,
                     at: row.newest.unwrap_or(now),
                     run: run.id.clone(),
-                    head: row.head(),
+                    head: Head { queue: QueueState::default(), ..row.head() },
                     producer_seq: run.producer_seq,
                 })
             }));

@@ -54,7 +54,7 @@ impl TurnStore for MemoryStore {
                 run: run.id,
                 agent: run.agent,
                 driver,
-                attempt: run.attempt,
+                attempt: turn.attempt,
                 attempt_seq: turn.attempt_seq,
                 futile: turn.futile,
                 called: turn.called,
@@ -85,14 +85,13 @@ impl TurnStore for MemoryStore {
         let slice = take.events.as_ref().map(|events| row.push(events, now)).unwrap_or_default();
         row.attempt_begins();
         row.thread.version += 1;
-        let mut called = false;
-        if let Some(turn) = &mut row.turn {
-            (turn.driver, turn.futile) = (Some(take.driver), take.futile);
-            called = turn.called;
-        }
+        let Some(turn) = &mut row.turn else { return Ok(None) };
+        (turn.driver, turn.futile, turn.attempt) = (Some(take.driver), take.futile, turn.attempt + 1);
+        turn.input = take.input.or(turn.input.take());
+        let (called, attempt) = (turn.called, turn.attempt);
         let lease = row.lease;
         let Some(run) = row.runs.get_mut(&take.fence.run) else { return Ok(None) };
-        run.attempt += 1;
+        run.attempt = attempt;
         run.lease_until = run.lease_until.max(Some(now.plus(lease)));
         let run = run.clone();
         Ok(Some(Taken { committed: Committed { run, head: row.head(), slice }, called }))

@@ -47,6 +47,7 @@ mod nodes;
 mod open_error;
 mod plans;
 mod pool;
+mod queue;
 mod rows;
 mod runs;
 mod seal;

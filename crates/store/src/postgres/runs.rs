@@ -100,14 +100,21 @@ impl RunStore for PgStore {
         failed.map_or(Ok(answers), |failure| Err(failure.into()))
     }
 
-    async fn request_stop(&self, key: ThreadKey, run: &RunId, epoch: Option<Epoch>) -> StoreResult<StopOutcome> {
+    async fn request_stop(
+        &self,
+        key: ThreadKey,
+        run: &RunId,
+        epoch: Option<Epoch>,
+        holds: bool,
+    ) -> StoreResult<StopOutcome> {
         for _ in 0..PG_RACES {
             let stop = query(STOP)
                 .bind(self.now())
                 .bind(key.0)
                 .bind(run.as_str())
                 .bind(rows::millis(STOP_GRACE))
-                .bind(epoch.map(Epoch::to_i64));
+                .bind(epoch.map(Epoch::to_i64))
+                .bind(holds);
             let stopped = !self.write(stop).await?.is_empty();
             let Some(Look { head, run, .. }) = self.look(key, run).await? else { return Ok(StopOutcome::Gone) };
             // The stop itself gives the log another epoch if it is the first write in a generation.

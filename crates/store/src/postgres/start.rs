@@ -32,6 +32,8 @@ pub(super) struct Look {
     /// The run of the requested id.
     pub(super) run: Option<Run>,
     pub(super) active: Option<Run>,
+    /// True if a queued turn has this id.
+    pub(super) queued: bool,
 }
 
 pub(super) fn count(events: Option<&NewEvents>) -> i64 {
@@ -65,7 +67,7 @@ impl PgStore {
         let now = columns.time()?;
         let (head, _) = columns.head()?.ok_or_else(|| corrupt("a head without columns"))?;
         let (run, active) = (columns.run(&head)?, columns.run(&head)?);
-        Ok(Some(Look { now, head, run, active }))
+        Ok(Some(Look { now, head, run, active, queued: columns.flag()? }))
     }
 
     /// Starts the run if the thread is free, or if `closing` ends the active one. `None` if neither, or if the id is
@@ -119,9 +121,10 @@ impl PgStore {
             .bind(closing.map(|closing| closing.fence.driver.0))
             .bind(start.turn.as_ref().and_then(|turn| turn.input.as_deref()))
             .bind(own.and_then(NewEvents::answers))
-            .bind(texts(&end, |end| &end.interrupts));
+            .bind(texts(&end, |end| &end.interrupts))
+            .bind(start.past_queue);
         let rows = match self.write_once(statement).await {
-            // Another start of the same id was first.
+            // Another start of the same id was first, or a queued turn has it.
             Err(failure) if failure.kind == Kind::Duplicate => return Ok(None),
             done => done?,
         };
@@ -139,7 +142,7 @@ impl PgStore {
             if let Some(committed) = self.try_start(start, closing).await? {
                 return Ok(StartOutcome::Started(committed));
             }
-            let Some(Look { now, head, run, active }) = self.look(start.key, &start.run).await? else {
+            let Some(Look { now, head, run, active, queued }) = self.look(start.key, &start.run).await? else {
                 return Ok(StartOutcome::ThreadGone);
             };
             if start.epoch.is_some_and(|epoch| epoch != head.epoch) {
@@ -148,9 +151,16 @@ impl PgStore {
             if let Some(run) = run {
                 return Ok(StartOutcome::Exists(run, head));
             }
+            if queued {
+                return Ok(StartOutcome::Queued(head));
+            }
+            let moves = !start.past_queue && head.queue.moves();
             let (Some(run), Some(lease)) = (active, &head.active) else {
                 if start.at.is_some_and(|at| at != head.tail) {
                     return Ok(StartOutcome::TailMismatch(head));
+                }
+                if moves {
+                    return Ok(StartOutcome::QueueMoves(head));
                 }
                 // The previous run has ended meanwhile: no run has to be closed.
                 closing = None;
@@ -165,6 +175,9 @@ impl PgStore {
             }
             if start.at.is_some_and(|at| at != head.tail) {
                 return Ok(StartOutcome::TailMismatch(head));
+            }
+            if moves {
+                return Ok(StartOutcome::QueueMoves(head));
             }
         }
         Err(StoreError::Unavailable("too many starts in this thread at once".to_owned()))

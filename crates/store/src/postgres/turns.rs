@@ -32,7 +32,8 @@ impl TurnStore for PgStore {
         turns::driven(&self.read_rows(query(turns::OF).bind(node.to_string())).await?)
     }
 
-    async fn take_turn(&self, take: TakeTurn) -> StoreResult<Option<Taken>> {
+    async fn take_turn(&self, mut take: TakeTurn) -> StoreResult<Option<Taken>> {
+        turns::seal_taken(&self.inner.secrets, &mut take)?;
         let events = take.events.as_ref();
         let mut pieces = Pieces::default();
         if let Some(events) = events {
@@ -51,7 +52,8 @@ impl TurnStore for PgStore {
             .bind(pieces.bodies)
             .bind(pieces.crcs)
             .bind(take.driver.to_string())
-            .bind(rows::to_i64(take.futile));
+            .bind(rows::to_i64(take.futile))
+            .bind(take.input.as_deref());
         let rows = self.write(statement).await?;
         let Some(row) = rows.first() else { return Ok(None) };
         let mut columns = Columns::new(row);

@@ -3,7 +3,7 @@
 use std::{collections::HashSet, ops::Range};
 
 use async_trait::async_trait;
-use threadline_core::{RunId, RunStatus, Terminal, Timestamp, limits::COMMIT_MAX_BYTES};
+use threadline_core::{QueueState, RunId, RunStatus, Terminal, Timestamp, limits::COMMIT_MAX_BYTES};
 
 use super::corrupt;
 use crate::{Append, Appended, Closing, Head, StoreError, StoreResult};
@@ -32,6 +32,14 @@ impl End {
         }
     }
 
+    /// The end that a closing describes, whose events are the last ones of the run's producer or of its closer.
+    pub(crate) fn of_events(closing: &Closing) -> Self {
+        let terminal = closing.events.as_ref().and_then(|events| events.terminal());
+        let usage = terminal.and_then(Terminal::usage).map(str::to_owned);
+        let interrupts = terminal.and_then(Terminal::interrupts).map(str::to_owned);
+        Self { usage, interrupts, ..Self::closing(closing) }
+    }
+
     /// The end that a closing describes.
     pub(crate) fn closing(closing: &Closing) -> Self {
         let (code, message) = (closing.error_code.clone(), closing.error_message.clone());
@@ -49,6 +57,7 @@ pub(crate) fn appended(
 ) -> StoreResult<Appended> {
     let first_seq = (head.tail + 1).checked_sub(append.events.count() as u64);
     let first_seq = first_seq.ok_or_else(|| corrupt("a tail below its own events"))?;
+    let head = Head { queue: QueueState::default(), ..head };
     Ok(Appended { first_seq, at, run, head, producer_seq })
 }
 
@@ -151,6 +160,7 @@ mod tests {
                         active: None,
                         generation: Generation::FIRST,
                         prior: None,
+                        queue: QueueState::default(),
                     };
                     let run = RunId::new("r").expect("id");
                     Ok(vec![appended(append, head, 1, run, Timestamp(0)).ok()])

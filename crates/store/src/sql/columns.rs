@@ -2,8 +2,9 @@
 
 use sqlx::Row;
 use threadline_core::{
-    AgentId, Author, DriverFence, Epoch, FeedHead, Fence, Generation, IdError, LastRun, LogHistory, NameSource,
-    PriorEpoch, ProjectId, Run, RunId, RunStatus, Thread, ThreadId, ThreadKey, Timestamp, UserId, WriteFence,
+    AgentId, Author, DriverFence, Epoch, FeedHead, Fence, Generation, Hold, IdError, LastRun, LogHistory, NameSource,
+    PriorEpoch, ProjectId, QueueState, Run, RunId, RunStatus, Thread, ThreadId, ThreadKey, Timestamp, UserId,
+    WriteFence,
 };
 
 use super::{append::appended, corrupt};
@@ -122,7 +123,7 @@ impl<'r, R: Cells> Columns<'r, R> {
     /// A head and the id of its active run, from the fragment `head_columns`; `None` if an outer join found none.
     pub(crate) fn head(&mut self) -> StoreResult<Option<(Head, Option<RunId>)>> {
         let Some(key) = self.maybe_int()? else {
-            self.next += 12;
+            self.next += 15;
             return Ok(None);
         };
         let (epoch, tail, fence) = (Epoch::from_i64(self.int()?), self.count()?, Fence(self.int()?));
@@ -131,7 +132,8 @@ impl<'r, R: Cells> Columns<'r, R> {
         let active = self.active()?;
         let (generation, prior) = (Generation(self.int()?), self.prior()?);
         let active = run.as_ref().map(|_| active);
-        let head = Head { key: ThreadKey(key), epoch, tail, fence, driver, active, generation, prior };
+        let queue = self.queue()?;
+        let head = Head { key: ThreadKey(key), epoch, tail, fence, driver, active, generation, prior, queue };
         Ok(Some((head, run)))
     }
 
@@ -142,7 +144,8 @@ impl<'r, R: Cells> Columns<'r, R> {
         let state = self.active()?;
         let (generation, prior) = (Generation(self.int()?), self.prior()?);
         let (key, producer_seq, WriteFence { run: fence, driver }) = (append.key, state.producer_seq, append.fence);
-        let head = Head { key, epoch, tail, fence, driver, active: active.then_some(state), generation, prior };
+        let (active, queue) = (active.then_some(state), QueueState::default());
+        let head = Head { key, epoch, tail, fence, driver, active, generation, prior, queue };
         appended(append, head, producer_seq, run, at)
     }
 
@@ -154,6 +157,13 @@ impl<'r, R: Cells> Columns<'r, R> {
             stop_requested_at: self.maybe_time()?,
             finishing: self.flag()?,
         })
+    }
+
+    /// The state of the queue.
+    fn queue(&mut self) -> StoreResult<QueueState> {
+        let (version, queued) = (self.count()?, self.count()?);
+        let held = self.maybe_int()?.map(hold).transpose()?;
+        Ok(QueueState { version, queued, held })
     }
 
     /// The previous epoch, and the position up to which both are the same.
@@ -217,7 +227,7 @@ impl<'r, R: Cells> Columns<'r, R> {
     /// `None` if an outer join found none.
     pub(crate) fn thread(&mut self) -> StoreResult<Option<Thread>> {
         let Some(project) = self.maybe_id(ProjectId::new)? else {
-            self.next += 47;
+            self.next += 50;
             return Ok(None);
         };
         let (id, user) = (self.id(ThreadId::new)?, self.id(UserId::new)?);
@@ -267,8 +277,13 @@ impl<'r, R: Cells> Columns<'r, R> {
             active_run,
             last_run,
             open_interrupts,
+            queue: head.queue,
         }))
     }
+}
+
+fn hold(number: i64) -> StoreResult<Hold> {
+    Hold::from_i64(number).ok_or_else(|| corrupt(format_args!("hold {number}")))
 }
 
 fn run_status(number: i64) -> StoreResult<RunStatus> {

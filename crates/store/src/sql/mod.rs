@@ -12,6 +12,7 @@ pub(crate) mod lists;
 pub(super) mod nodes;
 pub(super) mod pages;
 pub(super) mod queries;
+pub(crate) mod queue;
 pub(super) mod seal;
 pub(super) mod secrets;
 pub(super) mod tables;

@@ -61,7 +61,7 @@ pub(crate) fn log_rows<R: Cells>(
                 Some(run)
             }
         };
-        let mut columns = Columns::new(row).skip(14);
+        let mut columns = Columns::new(row).skip(17);
         let (body, stored) = (columns.bytes()?, columns.maybe_int()?);
         if stored.is_some_and(|stored| stored != crc(&body)) {
             damaged.push((first_seq, last_seq));

@@ -7,7 +7,7 @@ use super::{
     pages::each,
     secrets::{Secrets, of_turn},
 };
-use crate::{Before, StartRun, StoreResult, Turn};
+use crate::{Before, StartRun, StoreResult, TakeTurn, Turn};
 
 /// The statements, the same on both databases but for their parameters.
 pub(crate) const OF: &str = "\
@@ -20,9 +20,31 @@ pub(crate) const LEAVE: &str =
 /// Seals the input of a driven run before its start is stored.
 pub(crate) fn seal(secrets: &Secrets, start: &mut StartRun) -> StoreResult<()> {
     if let Some(input) = start.turn.as_mut().and_then(|turn| turn.input.as_mut()) {
-        *input = secrets.seal(of_turn(&place(start.key, &start.run)), input)?;
+        *input = sealed(secrets, start.key, &start.run, input)?;
     }
     Ok(())
+}
+
+/// Seals the input of a takeover before it is stored.
+pub(crate) fn seal_taken(secrets: &Secrets, take: &mut TakeTurn) -> StoreResult<()> {
+    if let Some(input) = take.input.as_mut() {
+        *input = sealed(secrets, take.key, &take.run, input)?;
+    }
+    Ok(())
+}
+
+/// Input of a turn as it is stored.
+pub(crate) fn sealed(secrets: &Secrets, key: ThreadKey, run: &RunId, input: &str) -> StoreResult<String> {
+    secrets.seal(of_turn(&place(key, run)), input)
+}
+
+/// Input of a turn that was stored; `None` if it cannot be opened with the keys of this process.
+pub(crate) fn opened(secrets: &Secrets, key: ThreadKey, run: &RunId, stored: Option<String>) -> Option<String> {
+    let opened = stored.map(|stored| secrets.open(of_turn(&place(key, run)), &stored));
+    opened.transpose().unwrap_or_else(|error| {
+        tracing::error!(%error, %run, thread = key.0, "cannot open the input of a run");
+        None
+    })
 }
 
 /// Row of a turn, as the place of its input names it.
@@ -34,11 +56,7 @@ fn place(key: ThreadKey, run: &RunId) -> String {
 pub(crate) fn claimed<R: Cells>(rows: &[R], node: NodeId, secrets: &Secrets) -> StoreResult<Vec<Turn>> {
     let mut turns = read(rows, node)?;
     for turn in &mut turns {
-        let opened = turn.input.take().map(|stored| secrets.open(of_turn(&place(turn.key, &turn.run)), &stored));
-        turn.input = opened.transpose().unwrap_or_else(|error| {
-            tracing::error!(%error, run = %turn.run, thread = %turn.thread, "cannot open the input of a run");
-            None
-        });
+        turn.input = opened(secrets, turn.key, &turn.run, turn.input.take());
     }
     Ok(turns)
 }

@@ -144,7 +144,8 @@ async fn one(connection: &mut SqliteConnection, append: &Append, now: Timestamp)
 async fn group(connection: &mut SqliteConnection, batch: &[Append], now: Timestamp) -> Work<Vec<Option<Appended>>> {
     let wanted = batch.iter().map(|append| {
         let (producer_seq, epoch) = (append.producer_seq.map(super::rows::to_i64), append.epoch.map(Epoch::to_i64));
-        json!([append.key.0, append.fence.run.0, producer_seq, append.events.count(), epoch, append.fence.driver.0])
+        let (ends, count) = (i64::from(append.events.terminal().is_some()), append.events.count());
+        json!([append.key.0, append.fence.run.0, producer_seq, count, epoch, append.fence.driver.0, ends])
     });
     let wanted = Value::Array(wanted.collect()).to_string();
     let mut heads = HashMap::with_capacity(batch.len());

@@ -36,6 +36,7 @@ pub mod statements {
 
 mod append;
 mod backup;
+mod begin;
 mod checkpoint;
 mod feed;
 mod fetch;
@@ -46,6 +47,7 @@ mod log;
 mod migrate;
 mod nodes;
 mod open_error;
+mod queue;
 mod rows;
 mod runs;
 mod seal;

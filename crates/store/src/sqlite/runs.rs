@@ -6,13 +6,14 @@ use async_trait::async_trait;
 use serde_json::{Value, json};
 use sqlx::{SqliteConnection, query};
 use threadline_core::{
-    Author, Epoch, Fence, LogSlice, NewEvents, ProjectId, Run, RunId, RunStatus, ThreadKey, Timestamp, UserId,
+    Epoch, Fence, LogSlice, NewEvents, ProjectId, Run, RunId, ThreadKey, Timestamp, UserId,
     limits::{PACK_FIRST_LOOK, REAP_CLAIM, RELEASE_GRACE, STOP_GRACE},
 };
 
 use super::{
     SqliteStore,
     append::{self, Entry},
+    begin::{NewRun, begin},
     corrupt,
     fetch::{self, Work},
     leases,
@@ -28,9 +29,9 @@ use crate::{
 const BY_ID: &str = text_of(include_str!("../../queries/sqlite/run_by_id.sql"));
 pub(super) const ACTIVE: &str = text_of(include_str!("../../queries/sqlite/active_run.sql"));
 const RUNS: &str = text_of(include_str!("../../queries/sqlite/runs.sql"));
-pub(super) const START: &str = text_of(include_str!("../../queries/sqlite/start.sql"));
 pub(super) const HEARTBEAT: &str = text_of(include_str!("../../queries/sqlite/heartbeat.sql"));
 const STOP: &str = text_of(include_str!("../../queries/sqlite/stop.sql"));
+const QUEUED: &str = "SELECT 1 FROM turns WHERE key = ?1 AND run = ?2 AND place IS NOT NULL";
 const RELEASE: &str = text_of(include_str!("../../queries/sqlite/release.sql"));
 pub(super) const CLAIM_DUE: &str = text_of(include_str!("../../queries/sqlite/claim_due.sql"));
 pub(super) const WAITING: &str = "SELECT key FROM turns WHERE place IS NULL AND check_at <= ?1 LIMIT 1";
@@ -55,7 +56,7 @@ fn has(head: &Head, epoch: Option<Epoch>) -> bool {
     epoch.is_none_or(|epoch| epoch == head.epoch)
 }
 
-fn matches(head: &Head, closing: &Closing) -> bool {
+pub(super) fn matches(head: &Head, closing: &Closing) -> bool {
     head.active.is_some()
         && head.write_fence() == closing.fence
         && head.tail == closing.tail
@@ -66,14 +67,14 @@ fn matches(head: &Head, closing: &Closing) -> bool {
 const FIRST: &str = "UPDATE heads SET tail = ?, producer_seq = ?, at = ? WHERE key = ?";
 
 /// A head with its newest run, inside a transaction that changes both.
-struct Change<'c> {
-    connection: &'c mut SqliteConnection,
-    now: Timestamp,
+pub(super) struct Change<'c> {
+    pub(super) connection: &'c mut SqliteConnection,
+    pub(super) now: Timestamp,
     /// Time of the events in the log.
-    at: Timestamp,
-    head: Head,
-    run: Run,
-    slice: LogSlice,
+    pub(super) at: Timestamp,
+    pub(super) head: Head,
+    pub(super) run: Run,
+    pub(super) slice: LogSlice,
 }
 
 impl Change<'_> {
@@ -105,7 +106,7 @@ impl Change<'_> {
     }
 
     /// Ends the run, with events or without.
-    async fn end(&mut self, events: Option<&NewEvents>, end: End) -> Work<()> {
+    pub(super) async fn end(&mut self, events: Option<&NewEvents>, end: End) -> Work<()> {
         let active = self.head.active.take().ok_or_else(|| corrupt("no run to end"))?;
         let first_seq = self.head.tail + 1;
         let count = events.map_or(0, |events| events.count() as u64);
@@ -140,6 +141,11 @@ async fn start(connection: &mut SqliteConnection, start: StartRun, now: Timestam
         Some((head, Some(run), _)) => return Ok(StartOutcome::Exists(run, head)),
         Some((head, None, newest)) => (head, now.in_log_after(newest)),
     };
+    let queued = query(QUEUED).bind(start.key.0).bind(start.run.as_str());
+    if head.queue.queued > 0 && fetch::row(connection, queued).await?.is_some() {
+        return Ok(StartOutcome::Queued(head));
+    }
+    let moves = !start.past_queue && head.queue.moves();
     let mut slice = LogSlice::default();
     if let Some(active) = head.active.clone() {
         let run = look(connection, query(ACTIVE).bind(start.key.0)).await?.and_then(|(_, run, _)| run);
@@ -153,53 +159,26 @@ async fn start(connection: &mut SqliteConnection, start: StartRun, now: Timestam
         if start.at.is_some_and(|at| at != head.tail) {
             return Ok(StartOutcome::TailMismatch(head));
         }
+        if moves {
+            return Ok(StartOutcome::QueueMoves(head));
+        }
         let mut change = Change { connection: &mut *connection, now, at, head, run, slice };
         change.end(closing.events.as_ref(), End::closing(&closing)).await?;
         (head, slice) = (change.head, change.slice);
     } else if start.at.is_some_and(|at| at != head.tail) {
         return Ok(StartOutcome::TailMismatch(head));
+    } else if moves {
+        return Ok(StartOutcome::QueueMoves(head));
     }
-    let driver = head.generation.driver_fence(start.turn.is_some());
-    let run = Run {
+    let new = NewRun {
         id: start.run,
-        fence: Fence(head.fence.0.max(head.generation.fence_floor()) + 1),
         agent: start.agent,
         driven: start.turn.is_some(),
         author: start.author,
         asked_by: start.asked_by,
-        attempt: 1,
-        status: RunStatus::Running,
-        error_code: None,
-        error_message: None,
-        usage: None,
-        first_seq: head.tail + 1,
-        producer_seq: 0,
-        started_at: now,
-        ended_at: None,
-        lease_until: Some(now.plus(start.lease)),
-        stop_requested_at: None,
+        lease: start.lease,
     };
-    let begin = query(START)
-        .bind(head.key.0)
-        .bind(run.fence.0)
-        .bind(run.id.as_str())
-        .bind(run.agent.as_ref().map(|agent| agent.as_str()))
-        .bind(rows::to_i64(run.first_seq))
-        .bind(now.0)
-        .bind(run.driven.then_some(true))
-        .bind(rows::millis(start.lease))
-        .bind(now.plus(start.lease).0)
-        .bind(run.author.as_ref().map(Author::as_str))
-        .bind(run.asked_by.as_ref().map(Author::as_str))
-        .bind(driver.0);
-    fetch::run(connection, begin).await?;
-    (head.fence, head.driver) = (run.fence, driver);
-    head.active = Some(ActiveHead {
-        lease_until: now.plus(start.lease),
-        stop_requested_at: None,
-        finishing: false,
-        producer_seq: 0,
-    });
+    let run = begin(connection, &mut head, new, now).await?;
     let mut change = Change { connection, now, at, head, run, slice };
     match start.events.as_ref().map(|events| (events, events.terminal())) {
         Some((events, Some(terminal))) => change.end(Some(events), End::by(terminal, false)).await?,
@@ -223,7 +202,10 @@ async fn close(
     let Some((head, run, newest)) = found else { return Ok(CloseOutcome::Gone) };
     let (Some(run), Some(active)) = (run, &head.active) else { return Ok(CloseOutcome::Missed) };
     let overdue = active.stop_requested_at.is_some_and(|asked| asked.plus(STOP_GRACE) <= now);
-    if !matches(&head, &closing) || (when == CloseWhen::IfDue && active.lease_until > now && !overdue) {
+    if !matches(&head, &closing)
+        || head.queue.queued > 0
+        || (when == CloseWhen::IfDue && active.lease_until > now && !overdue)
+    {
         return Ok(CloseOutcome::Missed);
     }
     let at = now.in_log_after(newest);
@@ -284,7 +266,13 @@ impl RunStore for SqliteStore {
         .await
     }
 
-    async fn request_stop(&self, key: ThreadKey, run: &RunId, epoch: Option<Epoch>) -> StoreResult<StopOutcome> {
+    async fn request_stop(
+        &self,
+        key: ThreadKey,
+        run: &RunId,
+        epoch: Option<Epoch>,
+        holds: bool,
+    ) -> StoreResult<StopOutcome> {
         let (id, clock) = (run.clone(), self.inner.clock.clone());
         self.transact(move |connection| {
             Box::pin(async move {
@@ -294,7 +282,8 @@ impl RunStore for SqliteStore {
                     .bind(key.0)
                     .bind(id.as_str())
                     .bind(now.plus(STOP_GRACE).0)
-                    .bind(epoch.map(Epoch::to_i64));
+                    .bind(epoch.map(Epoch::to_i64))
+                    .bind(holds);
                 fetch::run(connection, stop).await?;
                 Ok(match look(connection, query(BY_ID).bind(key.0).bind(id.as_str())).await? {
                     None => StopOutcome::Gone,

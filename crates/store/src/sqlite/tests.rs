@@ -44,6 +44,7 @@ async fn started(store: &SqliteStore, id: &str) -> (ThreadKey, threadline_core::
         events: None,
         at: None,
         epoch: None,
+        past_queue: false,
     };
     match store.start(start).await.expect("starts") {
         StartOutcome::Started(started) => (thread.key, started.run.fence),
@@ -75,7 +76,7 @@ async fn hot_statements_never_scan() {
         log::HEADS,
         runs::HEARTBEAT,
         runs::ACTIVE,
-        runs::START,
+        begin::START,
         threads::BY_ID,
         threads::NAMED,
         threads::TAKEN,

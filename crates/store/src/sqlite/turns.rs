@@ -43,7 +43,7 @@ async fn take(connection: &mut SqliteConnection, take: TakeTurn, now: Timestamp)
     let events = take.events.as_ref();
     let count = events.map_or(0, |events| events.count() as u64);
     active.producer_seq += count;
-    (run.producer_seq, run.attempt) = (active.producer_seq, run.attempt + 1);
+    run.producer_seq = active.producer_seq;
     if head.write_fence() != take.fence || head.tail != take.tail || run.id != take.run {
         return Ok(None);
     }
@@ -61,7 +61,8 @@ async fn take(connection: &mut SqliteConnection, take: TakeTurn, now: Timestamp)
         .bind(if events.is_some() { Some(at.0) } else { newest.map(|newest| newest.0) })
         .bind(head.driver.0)
         .bind(take.driver.to_string())
-        .bind(rows::to_i64(take.futile));
+        .bind(rows::to_i64(take.futile))
+        .bind(take.input);
     let rows = fetch::rows(connection, begin).await?;
     let called = rows.first().map_or(Ok(false), |row| Columns::new(row).flag())?;
     if events.is_some() {
@@ -108,7 +109,8 @@ impl TurnStore for SqliteStore {
         turns::driven(&self.read_rows(query(turns::OF).bind(node.to_string())).await?)
     }
 
-    async fn take_turn(&self, turn: TakeTurn) -> StoreResult<Option<Taken>> {
+    async fn take_turn(&self, mut turn: TakeTurn) -> StoreResult<Option<Taken>> {
+        turns::seal_taken(&self.inner.secrets, &mut turn)?;
         let clock = self.inner.clock.clone();
         self.transact(move |connection| Box::pin(async move { take(connection, turn, clock.now()).await })).await
     }

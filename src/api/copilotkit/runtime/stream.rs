@@ -227,7 +227,7 @@ impl EventSource for Run {
                 }
                 Some(Delivery::CaughtUp(_)) => self.live = true,
                 Some(Delivery::FellBehind(_)) => self.live = false,
-                Some(Delivery::Rebased { .. }) => {}
+                Some(Delivery::Rebased { .. } | Delivery::Queue(_)) => {}
                 Some(Delivery::Ended(
                     reason @ (EndReason::ThreadDeleted | EndReason::LogReplaced(_) | EndReason::LogDamaged { .. }),
                 )) => {

@@ -126,7 +126,8 @@ impl Commits {
             .bind(no_number)
             .bind(no_text)
             .bind(no_text)
-            .bind(no_text);
+            .bind(no_text)
+            .bind(false);
         statement.fetch_one(&mut self.connection).await?;
         Ok(())
     }

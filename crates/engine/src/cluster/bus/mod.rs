@@ -13,7 +13,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use threadline_core::{FeedCursor, Fence, Generation, NodeId, ProjectId, Seq, ThreadKey, UserId};
+use threadline_core::{FeedCursor, Fence, Generation, NodeId, ProjectId, QueueState, Seq, ThreadKey, UserId};
 use tokio::sync::mpsc;
 
 pub mod local;
@@ -78,6 +78,8 @@ pub struct ThreadNews {
     pub stop_requested: bool,
     /// True if the thread was deleted.
     pub gone: bool,
+    /// State of the queue.
+    pub queue: QueueState,
 }
 
 impl Hint {

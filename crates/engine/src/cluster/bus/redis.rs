@@ -20,7 +20,7 @@ use async_trait::async_trait;
 use futures_util::StreamExt;
 use redis::{Msg, RedisResult, aio::PubSubSink, pipe};
 use threadline_core::{
-    Epoch, FeedCursor, Fence, Generation, NodeId, ProjectId, ThreadKey, UserId,
+    Epoch, FeedCursor, Fence, Generation, Hold, NodeId, ProjectId, QueueState, ThreadKey, UserId,
     limits::{BUS_PENDING, BUS_PIPELINE, BUS_QUEUE, REDIS_PING, REDIS_TIMEOUT},
 };
 use tokio::{
@@ -303,7 +303,9 @@ fn payload(hint: &Hint) -> String {
     match hint {
         Hint::Thread(_, news) => {
             let flags = u8::from(news.active) | u8::from(news.stop_requested) << 1 | u8::from(news.gone) << 2;
-            format!("1 {} {} {} {flags}", news.generation, news.tail, news.fence.0)
+            let QueueState { version, queued, held } = news.queue;
+            let held = held.map_or(0, Hold::to_i64);
+            format!("1 {} {} {} {flags} {version} {queued} {held}", news.generation, news.tail, news.fence.0)
         }
         Hint::Feed(_, _, FeedCursor { epoch, position }) => format!("1 {epoch} {position}"),
         Hint::Question(Question { thread, asker, number }) => format!("1 {} {asker} {number}", thread.0),
@@ -331,7 +333,12 @@ fn read(channel: &str, payload: &str) -> Option<Hint> {
             let (tail, fence) = (numbers.next()?.parse().ok()?, Fence(numbers.next()?.parse().ok()?));
             let flags: u8 = numbers.next()?.parse().ok()?;
             let (active, stop_requested, gone) = (flags & 1 != 0, flags & 2 != 0, flags & 4 != 0);
-            let news = ThreadNews { generation, tail, fence, active, stop_requested, gone };
+            // A node of an earlier release says nothing of queues.
+            let mut field = || numbers.next().and_then(|number| number.parse::<u64>().ok()).unwrap_or(0);
+            let (version, queued, held) = (field(), field(), field());
+            let held = i64::try_from(held).ok().and_then(Hold::from_i64);
+            let queue = QueueState { version, queued, held };
+            let news = ThreadNews { generation, tail, fence, active, stop_requested, gone, queue };
             Hint::Thread(ThreadKey(key.parse().ok()?), news)
         }
         ("feed", rest) => {

@@ -111,6 +111,11 @@ impl From<ServiceError> for Refusal {
             | ServiceError::InvalidMessage(_)
             | ServiceError::MessageExists(_)
             | ServiceError::RunActive(_)
+            | ServiceError::TurnQueued(_)
+            | ServiceError::QueueFull(_)
+            | ServiceError::QueueChanged { .. }
+            | ServiceError::TurnBegun(_)
+            | ServiceError::TurnNotFound
             | ServiceError::ProducerSeqGap { .. }
             | ServiceError::ProducerSeqConflict { .. }
             | ServiceError::LogReplaced(_)

@@ -292,7 +292,9 @@ impl Following {
                 self.deliver(&slice, &mut pushes).await;
                 Ok(Some(Outgoing::Push(pushes)))
             }
-            Some(Delivery::CaughtUp(_) | Delivery::FellBehind(_) | Delivery::Rebased { .. }) => Ok(None),
+            Some(Delivery::CaughtUp(_) | Delivery::FellBehind(_) | Delivery::Rebased { .. } | Delivery::Queue(_)) => {
+                Ok(None)
+            }
             Some(Delivery::Ended(reason)) => {
                 let mode = std::mem::replace(&mut self.mode, TopicMode::Over);
                 let TopicMode::Run(run) = mode else { return Ok(None) };
@@ -366,7 +368,9 @@ impl Following {
                 }
                 Ok(Some(Outgoing::Push(pushes)))
             }
-            Some(Delivery::CaughtUp(_) | Delivery::FellBehind(_) | Delivery::Rebased { .. }) => Ok(None),
+            Some(Delivery::CaughtUp(_) | Delivery::FellBehind(_) | Delivery::Rebased { .. } | Delivery::Queue(_)) => {
+                Ok(None)
+            }
             Some(Delivery::Ended(_)) | None => {
                 if history.take().is_some() {
                     pushes.push(control("replay_complete", newest));

@@ -1,0 +1,252 @@
+//! Requests for runs in busy threads: they are refused, or wait in the queue of the thread until their run begins.
+
+use std::collections::HashSet;
+
+use threadline_core::{
+    Principal, RunId, ThreadId,
+    agent::Agent,
+    projection::{conversation::Conversation, superseding::BegunSubagents},
+};
+use threadline_engine::{
+    ClaimedTurn, Enqueued, PlacedTurn, ProjectionError, ServiceError, StoreError, ThreadQueue, TurnEdit, TurnRequest,
+    TurnState,
+};
+use tokio::sync::OwnedSemaphorePermit;
+
+use super::{
+    AgentError, AgentRun, Agents, Busy, ClientInput, RunAnswer,
+    input::{self, Rules},
+    queued::{self, Waiting},
+    source::{AgentCall, RunInput, ThreadMark, Trust},
+    starting::check_context,
+    work::Work,
+};
+
+/// Number of tries to queue a turn, or to start its run, while the thread changes from busy to free.
+const TRIES: usize = 16;
+
+/// A queued turn whose run has begun, before its agent is called.
+enum First {
+    Attempt(Box<FirstAttempt>),
+    /// The run ends with RUN_ERROR: its code and message.
+    End(&'static str, String),
+}
+
+struct FirstAttempt {
+    agent: Agent,
+    input: RunInput,
+    kept: String,
+    first: threadline_core::NewEvents,
+    client_messages: HashSet<String>,
+}
+
+impl Agents {
+    /// Starts a run as [`Agents::run`] does, or queues it while another run is active. Idempotent by run id: a repetition finds the
+    /// turn in the queue, or the run.
+    pub async fn run_or_queue(
+        &self,
+        principal: &Principal,
+        thread: &ThreadId,
+        agent: &Agent,
+        mut request: AgentRun,
+        busy: Busy,
+    ) -> Result<RunAnswer, AgentError> {
+        let id = request.id.get_or_insert_with(RunId::generate).clone();
+        for _ in 0..TRIES {
+            if busy != Busy::Reject
+                && let Some(placed) = self.enqueue(principal, thread, agent, &id, &request, busy).await?
+            {
+                return Ok(RunAnswer::Queued(Box::new(placed)));
+            }
+            match self.try_run(principal, thread, agent, &mut request).await {
+                // A repetition of a request that was queued.
+                Err(AgentError::Service(ServiceError::TurnQueued(_))) => {
+                    if let Some(placed) = self.shared.service.runs.queued_turn(principal, thread, &id).await? {
+                        let asked = queued::keep(&request.input, Trust::of(principal)).unwrap_or_default();
+                        return same(placed, agent, &asked).map(|placed| RunAnswer::Queued(Box::new(placed)));
+                    }
+                }
+                // Another run has begun since the queue was read.
+                Err(AgentError::Service(ServiceError::RunActive(_))) if busy != Busy::Reject => {}
+                started => return started.map(|started| RunAnswer::Started(Box::new(started))),
+            }
+        }
+        Err(StoreError::Unavailable("the queue of the thread is changing too fast; try again".into()).into())
+    }
+
+    /// Queues a turn; `None` if its run can be started. The input is checked against the conversation as it is now, so that one
+    /// which could not begin is refused at once.
+    async fn enqueue(
+        &self,
+        principal: &Principal,
+        thread: &ThreadId,
+        agent: &Agent,
+        id: &RunId,
+        request: &AgentRun,
+        busy: Busy,
+    ) -> Result<Option<PlacedTurn>, AgentError> {
+        let service = &self.shared.service;
+        if self.shared.resting.is_cancelled() {
+            return Err(ServiceError::Draining.into());
+        }
+        let before = match service.projections.at(principal, thread, None, None).await {
+            Err(ProjectionError::ThreadNotFound) if request.makes_thread => return Ok(None),
+            before => before?,
+        };
+        let (conversation, trust) = (&*before.conversation, Trust::of(principal));
+        let check = || -> Result<_, AgentError> {
+            check(&request.input, agent, trust, thread, id, conversation)?;
+            queued::keep(&request.input, trust)
+        };
+        let bytes = request.input.bytes() + before.conversation.bytes();
+        let input = self.process(principal, bytes, check).await??;
+        let turn = TurnRequest {
+            run: id.clone(),
+            agent: agent.id.clone(),
+            input: input.clone(),
+            interrupts: busy == Busy::Interrupt,
+            epoch: request.epoch,
+        };
+        match service.runs.enqueue(principal, thread, &turn).await? {
+            Enqueued::Free => Ok(None),
+            Enqueued::Queued(placed) => same(placed, agent, &input).map(Some),
+        }
+    }
+
+    /// Changes a queued turn: what it asks, or its place.
+    pub async fn edit_turn(
+        &self,
+        principal: &Principal,
+        thread: &ThreadId,
+        run: &RunId,
+        input: Option<&ClientInput>,
+        edit: TurnEdit,
+    ) -> Result<ThreadQueue, AgentError> {
+        let runs = &self.shared.service.runs;
+        let mut edit = edit;
+        if let Some(input) = input
+            && let Some(placed) = runs.queued_turn(principal, thread, run).await?
+        {
+            let (agent, _) = self.get(principal, &placed.turn.agent).await?;
+            let kept = placed.turn.input.as_deref().unwrap_or_default();
+            let Some(Waiting { trust, .. }) = queued::waiting(kept) else {
+                return Err(AgentError::InvalidInput("the input of the turn cannot be read".to_owned()));
+            };
+            // An editor is believed no more than the asker of the turn.
+            let trust = if Trust::of(principal) == Trust::Client { Trust::Client } else { trust };
+            // The form alone is checked: what the log has is looked at when the run begins.
+            let check = || -> Result<_, AgentError> {
+                check(input, &agent, trust, thread, run, &Conversation::default())?;
+                queued::keep_edited(kept, input, trust)
+            };
+            edit.input = self.process(principal, input.bytes(), check).await??;
+        }
+        Ok(runs.edit_turn(principal, thread, run, edit).await?)
+    }
+
+    /// Work of the first attempt of a run that began from the queue; `None` if the run has ended, or another node drives it. The
+    /// takeover appends the first events.
+    pub(super) async fn begin_queued(
+        &self,
+        turn: &mut ClaimedTurn,
+        place: OwnedSemaphorePermit,
+    ) -> Result<Option<(Work, RunInput)>, StoreError> {
+        let principal = turn.principal();
+        for _ in 0..TRIES {
+            let Some(state) = turn.look().await? else { return Ok(None) };
+            if state.run.stop_requested_at.is_some() {
+                return turn.stop(&state).await.map(|()| None);
+            }
+            let attempt = match self.first(turn, &state, &principal).await? {
+                First::Attempt(attempt) => *attempt,
+                First::End(code, message) => return turn.fail(&state, code, message).await.map(|()| None),
+            };
+            let FirstAttempt { agent, input, kept, first, client_messages } = attempt;
+            let Some(taken) = turn.take(&state, Some(first), 0, Some(kept)).await? else { continue };
+            let work = Work {
+                agents: self.clone(),
+                principal,
+                right: taken.right,
+                agent,
+                client_messages,
+                begun: BegunSubagents::default(),
+                next: taken.run.producer_seq + 1,
+                answers: false,
+                place: Some(place),
+            };
+            return Ok(Some((work, input)));
+        }
+        Ok(None)
+    }
+
+    async fn first(&self, turn: &ClaimedTurn, state: &TurnState, principal: &Principal) -> Result<First, StoreError> {
+        let end = |code, message: &str| Ok(First::End(code, message.to_owned()));
+        let Some(id) = &turn.turn().agent else { return end("agent-gone", "The run names no agent.") };
+        let agent = match self.get(principal, id).await {
+            Ok((agent, _)) => agent,
+            Err(AgentError::NotFound(_)) => return end("agent-gone", "The agent of the run was removed."),
+            Err(error) => return Err(StoreError::Unavailable(error.to_string())),
+        };
+        let Some(Waiting { trust, input: client }) = turn.input().and_then(queued::waiting) else {
+            return end("agent-lost", "The input of the queued turn cannot be read.");
+        };
+        let (thread, run) = (turn.thread(), &turn.turn().run);
+        let projections = &self.shared.service.projections;
+        let before = match projections.at(principal, thread, Some(state.tail), Some(state.epoch)).await {
+            Ok(before) => before,
+            Err(ProjectionError::ConversationTooLarge) => {
+                return end("input-refused", "The conversation is too large to continue.");
+            }
+            Err(error) => return Err(StoreError::Unavailable(error.to_string())),
+        };
+        let conversation = &*before.conversation;
+        let call = AgentCall::first();
+        let build = || -> Result<_, AgentError> {
+            let prepared = input::prepare(&client, Rules::of(&agent, trust), conversation)?;
+            prepared.answered.check(conversation).map_err(AgentError::Interrupts)?;
+            let (input, given) = prepared.complete(thread, run, conversation);
+            check_context(&agent, &input)?;
+            let kept = input::keep(&input, &call, given.is_from_log(), false);
+            let first = prepared.first_events(thread, run, conversation, &given.evidence(&agent, &input))?;
+            let own = conversation.messages().filter(|message| matches!(message.role(), "user" | "tool"));
+            let own = own.map(|message| message.id()).chain(prepared.own_messages()).map(Into::into).collect();
+            Ok((input, kept, first, own))
+        };
+        let bytes = client.bytes() + before.conversation.bytes();
+        let built = match self.process(principal, bytes, build).await {
+            Ok(built) => built,
+            Err(error) => return Err(StoreError::Unavailable(error.to_string())),
+        };
+        let (mut input, kept, first, client_messages) = match built {
+            Ok(built) => built,
+            Err(error) => return end("input-refused", &error.to_string()),
+        };
+        input.thread_mark = Some(ThreadMark::of(&principal.project, turn.owner(), thread));
+        input.call = Some(call);
+        Ok(First::Attempt(Box::new(FirstAttempt { agent, input, kept, first, client_messages })))
+    }
+}
+
+/// The queued turn, if it is that of the same request.
+fn same(placed: PlacedTurn, agent: &Agent, asked: &str) -> Result<PlacedTurn, AgentError> {
+    if placed.turn.agent != agent.id {
+        return Err(AgentError::RunTaken(placed.turn.run));
+    }
+    let kept = placed.turn.input.as_deref().unwrap_or_default();
+    if queued::is_same(kept, asked) { Ok(placed) } else { Err(AgentError::RunUsed(placed.turn.run)) }
+}
+
+/// Refuses an input that could not begin a run in this conversation. Open interrupts are no reason: the queue waits for their
+/// answers.
+fn check(
+    input: &ClientInput,
+    agent: &Agent,
+    trust: Trust,
+    thread: &ThreadId,
+    run: &RunId,
+    conversation: &Conversation,
+) -> Result<(), AgentError> {
+    let prepared = input::prepare(input, Rules::of(agent, trust), conversation)?;
+    let (given, _) = prepared.complete(thread, run, conversation);
+    check_context(agent, &given)
+}

@@ -1,0 +1,80 @@
+//! Stream of an AG-UI client whose request waits in the queue: silent until the run begins, then the run.
+
+use axum::body::Bytes;
+use serde_json::json;
+use threadline_core::{Principal, RunId, ThreadId};
+use threadline_engine::{
+    QueueError, ReadError, Service, StoreError,
+    subscription::{FollowMethod, Subscription},
+};
+
+/// Turn that waits, and the client that follows it.
+pub struct WaitingTurn {
+    pub service: Service,
+    pub principal: Principal,
+    pub thread: ThreadId,
+    pub run: RunId,
+    /// Subscription of the whole thread, of which only the changes are watched.
+    pub changes: Subscription,
+}
+
+/// End of the wait.
+pub enum Begun {
+    /// The run has begun.
+    Run(Subscription),
+    /// The turn was cancelled or dropped, or its thread is gone.
+    Gone,
+}
+
+impl WaitingTurn {
+    /// Watches a turn that waits.
+    pub async fn watch(
+        service: Service,
+        principal: Principal,
+        thread: ThreadId,
+        run: RunId,
+    ) -> Result<Self, ReadError> {
+        let changes = service.events.subscribe(&principal, &thread, 0, None, None, FollowMethod::AgUi).await?;
+        Ok(Self { service, principal, thread, run, changes })
+    }
+
+    /// Waits until the run has begun, or the turn is gone.
+    pub async fn begun(&mut self) -> Result<Begun, StoreError> {
+        let mut watch = self.changes.watch();
+        loop {
+            // Marked as seen before the reads: a change during them wakes the loop again.
+            watch.borrow_and_update();
+            match self.follow().await {
+                Ok(run) => return Ok(Begun::Run(run)),
+                Err(ReadError::RunNotFound) => {}
+                Err(ReadError::Store(error)) => return Err(error),
+                Err(_) => return Ok(Begun::Gone),
+            }
+            match self.service.runs.queued_turn(&self.principal, &self.thread, &self.run).await {
+                Ok(Some(_)) => {}
+                // The turn may have begun between the two reads.
+                Ok(None) => match self.follow().await {
+                    Ok(run) => return Ok(Begun::Run(run)),
+                    Err(ReadError::Store(error)) => return Err(error),
+                    Err(_) => return Ok(Begun::Gone),
+                },
+                Err(QueueError::Store(error)) => return Err(error),
+                Err(_) => return Ok(Begun::Gone),
+            }
+            if watch.changed().await.is_err() {
+                return Ok(Begun::Gone);
+            }
+        }
+    }
+
+    async fn follow(&self) -> Result<Subscription, ReadError> {
+        let via = FollowMethod::AgUi;
+        self.service.events.subscribe(&self.principal, &self.thread, 0, None, Some(&self.run), via).await
+    }
+}
+
+/// Event that ends the stream of a turn that does not become a run. The event is not from the log, so it has no seq.
+pub fn cancelled() -> Bytes {
+    let event = json!({ "type": "RUN_ERROR", "message": "The queued turn was cancelled.", "code": "turn-cancelled" });
+    format!("data: {event}\n\n").into()
+}
