@@ -37,7 +37,7 @@ use super::ApiState;
 use crate::{
     agents::{AgentRun, AgentStart, Busy, ClientInput, RunAnswer},
     api::{
-        agui_waiting::{Begun, WaitingTurn, cancelled},
+        agui_waiting::{WaitingTurn, cancelled},
         run_agent::{AguiClient, ask_agent, with_ignored},
     },
 };
@@ -121,7 +121,7 @@ pub async fn run(
             let (service, counted) = (state.service.clone(), observe::DeliveryMetrics::new(&state.http));
             let turn = WaitingTurn::watch(service, principal.clone(), thread.clone(), id.clone()).await?;
             let epoch = turn.changes.epoch();
-            let followed = Followed::Waiting(Box::new(turn), Some((counted, requester)));
+            let followed = Followed::Waiting(Box::new((turn, Some((counted, requester)))));
             let response = sse::response(followed, None, place, &state.http, &principal);
             return Ok(with_ids(response, &thread, &id, epoch));
         }
@@ -137,7 +137,7 @@ pub async fn run(
     let subscription = events.subscribe(&principal, &thread, after, Some(epoch), Some(&id), FollowMethod::AgUi).await;
     let subscription = subscription.inspect_err(|_| requester.done())?;
     let run = Run { subscription, counted: observe::DeliveryMetrics::new(&state.http), requester };
-    let response = sse::response(Followed::Run(run), None, place, &state.http, &principal);
+    let response = sse::response(Followed::Run(Box::new(run)), None, place, &state.http, &principal);
     Ok(with_ignored(with_ids(response, &thread, &id, started.epoch), &ignored))
 }
 
@@ -187,9 +187,9 @@ fn damaged() -> Bytes {
 
 /// Stream of a client: a run, or a turn that waits to become one.
 enum Followed {
-    Run(Run),
+    Run(Box<Run>),
     /// With what follows the run once it has begun.
-    Waiting(Box<WaitingTurn>, Option<(observe::DeliveryMetrics, AguiClient)>),
+    Waiting(Box<(WaitingTurn, Option<(observe::DeliveryMetrics, AguiClient)>)>),
     /// The turn was cancelled.
     Gone,
 }
@@ -200,9 +200,9 @@ impl EventSource for Followed {
             match self {
                 Self::Run(run) => return run.next().await,
                 Self::Gone => return Ok(None),
-                Self::Waiting(turn, rest) => match (turn.begun().await?, rest.take()) {
-                    (Begun::Run(subscription), Some((counted, requester))) => {
-                        *self = Self::Run(Run { subscription, counted, requester });
+                Self::Waiting(waiting) => match (waiting.0.begun().await?, waiting.1.take()) {
+                    (Some(subscription), Some((counted, requester))) => {
+                        *self = Self::Run(Box::new(Run { subscription, counted, requester }));
                     }
                     _ => {
                         *self = Self::Gone;
@@ -216,7 +216,7 @@ impl EventSource for Followed {
     fn tail(&self) -> u64 {
         match self {
             Self::Run(run) => run.subscription.tail(),
-            Self::Waiting(turn, _) => turn.changes.tail(),
+            Self::Waiting(waiting) => waiting.0.changes.tail(),
             Self::Gone => 0,
         }
     }

@@ -18,14 +18,6 @@ pub struct WaitingTurn {
     pub changes: Subscription,
 }
 
-/// End of the wait.
-pub enum Begun {
-    /// The run has begun.
-    Run(Subscription),
-    /// The turn was cancelled or dropped, or its thread is gone.
-    Gone,
-}
-
 impl WaitingTurn {
     /// Watches a turn that waits.
     pub async fn watch(
@@ -38,31 +30,31 @@ impl WaitingTurn {
         Ok(Self { service, principal, thread, run, changes })
     }
 
-    /// Waits until the run has begun, or the turn is gone.
-    pub async fn begun(&mut self) -> Result<Begun, StoreError> {
+    /// Waits until the run has begun. `None`: the turn was cancelled or dropped, or its thread is gone.
+    pub async fn begun(&mut self) -> Result<Option<Subscription>, StoreError> {
         let mut watch = self.changes.watch();
         loop {
             // Marked as seen before the reads: a change during them wakes the loop again.
             watch.borrow_and_update();
             match self.follow().await {
-                Ok(run) => return Ok(Begun::Run(run)),
+                Ok(run) => return Ok(Some(run)),
                 Err(ReadError::RunNotFound) => {}
                 Err(ReadError::Store(error)) => return Err(error),
-                Err(_) => return Ok(Begun::Gone),
+                Err(_) => return Ok(None),
             }
             match self.service.runs.queued_turn(&self.principal, &self.thread, &self.run).await {
                 Ok(Some(_)) => {}
                 // The turn may have begun between the two reads.
                 Ok(None) => match self.follow().await {
-                    Ok(run) => return Ok(Begun::Run(run)),
+                    Ok(run) => return Ok(Some(run)),
                     Err(ReadError::Store(error)) => return Err(error),
-                    Err(_) => return Ok(Begun::Gone),
+                    Err(_) => return Ok(None),
                 },
                 Err(QueueError::Store(error)) => return Err(error),
-                Err(_) => return Ok(Begun::Gone),
+                Err(_) => return Ok(None),
             }
             if watch.changed().await.is_err() {
-                return Ok(Begun::Gone);
+                return Ok(None);
             }
         }
     }

@@ -82,8 +82,7 @@ impl Queues {
         let Some(queue) = self.store.queue(thread.key).await? else { return Ok(None) };
         let held = queue.head.queue.held.or(closing.status.is_failure().then_some(Hold::Error));
         let open = interrupts_after(&queue, run, &closing).is_some();
-        let before = queue.head.clone();
-        self.advance(thread, &queue, Some((closing, when)), held, open, before).await
+        self.advance(thread, &queue, Some((closing, when)), held, open).await
     }
 
     /// Begins the next turn of a free thread. True if one began.
@@ -93,8 +92,7 @@ impl Queues {
             if queue.head.active.is_some() || !queue.head.queue.moves() || queue.interrupts.is_some() {
                 return Ok(false);
             }
-            let before = queue.head.clone();
-            if self.advance(thread, &queue, None, None, false, before).await?.is_some() {
+            if self.advance(thread, &queue, None, None, false).await?.is_some() {
                 return Ok(true);
             }
         }
@@ -127,7 +125,6 @@ impl Queues {
         end: Option<(Closing, CloseWhen)>,
         held: Option<Hold>,
         open: bool,
-        before: Head,
     ) -> Result<Option<Advanced>, StoreError> {
         let refused = if held.is_some() || open { HashMap::new() } else { self.refused(thread, &queue.turns).await? };
         let Plan { next, dropped, held } = plan(&queue.turns, held, open, |turn| refused.contains_key(&turn.run));
@@ -135,7 +132,7 @@ impl Queues {
             let order = queue.turns.iter().map(|turn| turn.run.clone()).filter(|run| !dropped.contains(run)).collect();
             let change = ChangeQueue {
                 key: thread.key,
-                seen: before,
+                seen: queue.head.clone(),
                 order,
                 new: None,
                 edited: None,
@@ -155,7 +152,7 @@ impl Queues {
         let (head, slice) = (&committed.head, &committed.slice);
         if ends && advanced.begun.is_some() {
             // Listeners that follow one run see it end before the next one begins.
-            let free = Head { fence: before.fence, driver: before.driver, active: None, ..head.clone() };
+            let free = Head { fence: queue.head.fence, driver: queue.head.driver, active: None, ..head.clone() };
             self.listeners.committed(&Commit { thread, head: &free, slice, row: RowChange::Changed });
             self.changed(thread, head);
         } else {

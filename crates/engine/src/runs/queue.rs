@@ -116,7 +116,7 @@ impl Runs {
         };
         let enqueued = self.deps.directory.with_thread(principal, thread, put).await?;
         if request.interrupts && matches!(enqueued, Enqueued::Queued(_)) {
-            self.stop_active(principal, thread).await?;
+            self.stop_for(principal, thread, &request.run).await?;
         }
         Ok(enqueued)
     }
@@ -149,11 +149,12 @@ impl Runs {
         Ok(change)
     }
 
-    /// Stops the active run; what is queued goes on.
-    async fn stop_active(&self, principal: &Principal, thread: &ThreadId) -> Result<(), QueueError> {
+    /// Stops the active run for the turn that is the first; what is queued goes on. The turn may have begun meanwhile.
+    async fn stop_for(&self, principal: &Principal, thread: &ThreadId, turn: &RunId) -> Result<(), QueueError> {
         let stop = move |thread: Arc<ThreadRef>| async move {
-            let active = self.deps.store.runs(thread.key, None, 1).await?.pop().filter(|run| run.status.is_active());
-            Ok::<_, QueueError>(Attempt::Done(active.map(|run| run.id)))
+            let newest = self.deps.store.runs(thread.key, None, 1).await?.pop();
+            let other = newest.filter(|run| run.status.is_active() && run.id != *turn);
+            Ok::<_, QueueError>(Attempt::Done(other.map(|run| run.id)))
         };
         let Some(run) = self.deps.directory.with_thread(principal, thread, stop).await? else { return Ok(()) };
         match self.request_stop(principal, ThreadAt::from(thread), &run, false).await {
@@ -294,7 +295,7 @@ impl Runs {
             queue => queue?,
         };
         if placed(&queue, run).is_some() {
-            self.stop_active(principal, thread).await?;
+            self.stop_for(principal, thread, run).await?;
         }
         Ok(queue)
     }
