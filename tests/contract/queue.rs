@@ -267,6 +267,8 @@ pub async fn queue_is_not_overtaken_by_a_start(env: Env) {
     advanced(&env, Advance { next: None, ..going_on(&queue) }).await.expect("advances");
     hold(&env, key, Some(Hold::Hand)).await.expect("holds");
     assert!(matches!(env.store.start(start_run(key, "a")).await, Ok(StartOutcome::Queued(_))), "held, too");
+    let whole = StartRun { events: Some(finished()), ..start_run(key, "a") };
+    assert!(matches!(env.store.start(whole).await, Ok(StartOutcome::Queued(_))), "a complete run, too");
     env.start(key, "r").await;
 }
 

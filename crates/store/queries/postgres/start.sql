@@ -66,6 +66,7 @@ c AS MATERIALIZED (
           AND (h.finishing OR h.lease_until <= least(c.now, $25::bigint)) END
     AND ($21::bigint IS NULL OR h.tail = $21) AND ($24::bigint IS NULL OR h.epoch = $24)
     AND ($33::boolean OR h.queued = 0 OR h.held IS NOT NULL)
+    AND (h.queued = 0 OR NOT EXISTS (SELECT 1 FROM turns q WHERE q.key = h.key AND q.run = $3 AND q.place IS NOT NULL))
     AND NOT EXISTS (SELECT 1 FROM runs WHERE key = $2 AND id = $3)
   RETURNING h.*, c.now
 ), put AS (
