@@ -106,7 +106,7 @@ async fn called(
 impl Call {
     async fn answer(mut self) {
         self.say(json!({ "type": "RUN_STARTED", "threadId": self.input["threadId"], "runId": self.run })).await;
-        let acts = digest(&self.run, b"acts") % 2 == 0;
+        let acts = digest(&self.run, b"acts").is_multiple_of(2);
         for message in 0..3 {
             self.write(&format!("said-{}-{}-{message}", self.run, self.attempt)).await;
             if message == 0 && acts && !self.has_acted() {
@@ -128,7 +128,7 @@ impl Call {
     async fn write(&mut self, id: &str) {
         self.say(json!({ "type": "TEXT_MESSAGE_START", "messageId": id, "role": "assistant" })).await;
         for _ in 0..self.rng.between(2, 8) {
-            sleep(Duration::from_millis(self.rng.between(0, 200))).await;
+            self.pause(200).await;
             self.say(json!({ "type": "TEXT_MESSAGE_CONTENT", "messageId": id, "delta": "word " })).await;
         }
         self.say(json!({ "type": "TEXT_MESSAGE_END", "messageId": id })).await;
@@ -145,7 +145,7 @@ impl Call {
         let thread = self.input["threadId"].as_str().unwrap_or_default().to_owned();
         self.shared.history.write(&Line::Effect { at: now(), thread, run: self.run.clone(), call: call.clone() });
         self.shared.history.flush();
-        sleep(Duration::from_millis(self.rng.between(0, 300))).await;
+        self.pause(300).await;
         let result = json!({ "type": "TOOL_CALL_RESULT", "messageId": format!("{call}-result"), "toolCallId": call,
             "content": "paid" });
         self.say(result).await;
@@ -164,9 +164,14 @@ impl Call {
             {
                 return true;
             }
-            sleep(Duration::from_millis(100)).await;
+            self.pause(200).await;
         }
         false
+    }
+
+    /// Time that an agent or its tool takes: up to so many milliseconds.
+    async fn pause(&mut self, most: u64) {
+        sleep(Duration::from_millis(self.rng.between(0, most))).await;
     }
 
     /// Sends an event to the node, which may be gone or stand still.

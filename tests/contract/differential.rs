@@ -210,7 +210,8 @@ pub async fn history(seed: u64, steps: usize, other: Env) {
                     NewTurn { driver: *dice.pick(&NODES), input }
                 });
                 let agent = Some(agent("a"));
-                let author = Some(Author::stored(*dice.pick(&["agent:a", "user:u"]))).filter(|_| dice.chance(90));
+                let writer = *dice.pick(&["agent:a", "user:u"]);
+                let author = Some(Author::stored(writer)).filter(|_| dice.chance(90));
                 let start = StartRun { closing, events: first, lease, agent, author, turn, ..start_run(key, run) };
                 let outcome = both!(envs, at, |env| env.store.start(start.clone()).await.expect("starts"));
                 if let StartOutcome::Started(started) = outcome {
