@@ -39,19 +39,20 @@ impl WaitingTurn {
             match self.follow().await {
                 Ok(run) => return Ok(Some(run)),
                 Err(ReadError::RunNotFound) => {}
-                Err(ReadError::Store(error)) => return Err(error),
-                Err(_) => return Ok(None),
+                Err(error) => return cut(error),
             }
             match self.service.runs.queued_turn(&self.principal, &self.thread, &self.run).await {
                 Ok(Some(_)) => {}
                 // The turn may have begun between the two reads.
-                Ok(None) => match self.follow().await {
-                    Ok(run) => return Ok(Some(run)),
-                    Err(ReadError::Store(error)) => return Err(error),
-                    Err(_) => return Ok(None),
-                },
-                Err(QueueError::Store(error)) => return Err(error),
-                Err(_) => return Ok(None),
+                Ok(None) => {
+                    return match self.follow().await {
+                        Ok(run) => Ok(Some(run)),
+                        Err(ReadError::RunNotFound) => Ok(None),
+                        Err(error) => cut(error),
+                    };
+                }
+                Err(QueueError::ThreadNotFound) => return Ok(None),
+                Err(error) => return Err(StoreError::Unavailable(error.to_string())),
             }
             if watch.changed().await.is_err() {
                 return Ok(None);
@@ -62,6 +63,15 @@ impl WaitingTurn {
     async fn follow(&self) -> Result<Subscription, ReadError> {
         let via = FollowMethod::AgUi;
         self.service.events.subscribe(&self.principal, &self.thread, 0, None, Some(&self.run), via).await
+    }
+}
+
+/// The end of a wait that does not end the turn: the client asks again. A turn is gone with its thread.
+fn cut(error: ReadError) -> Result<Option<Subscription>, StoreError> {
+    match error {
+        ReadError::ThreadNotFound => Ok(None),
+        ReadError::Store(error) => Err(error),
+        error => Err(StoreError::Unavailable(error.to_string())),
     }
 }
 
