@@ -37,7 +37,7 @@ pub(super) fn check(principal: &Principal, agent: &Agent, input: &ClientInput) -
 
 /// True if the input has an answer: an entry of `resume`, or `forwardedProps.command.resume`, with which LangGraph's
 /// clients answer (<https://docs.ag-ui.com/concepts/interrupts>).
-fn answers(input: &ClientInput) -> bool {
+pub(super) fn answers(input: &ClientInput) -> bool {
     let entries = input.resume.as_ref().is_some_and(|resume| !matches!(resume.get().trim(), "null" | "[]"));
     let forwarded = input
         .forwarded_props

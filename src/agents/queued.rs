@@ -6,7 +6,7 @@ use serde_json::value::RawValue;
 use sha2::{Digest, Sha256};
 use threadline_core::hex;
 
-use super::{AgentError, ClientInput, input, source::Trust};
+use super::{AgentError, ClientInput, approval, input, source::Trust};
 
 /// Client that asked for a turn.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
@@ -61,7 +61,7 @@ fn digest(input: &ClientInput) -> String {
 
 /// Text that keeps an input. Messages without an id get one. The client's state is not kept: it is old when the run begins.
 fn text(input: &ClientInput, trust: Asker, digest: &str) -> Result<String, AgentError> {
-    if input.resume.is_some() {
+    if input.resume.is_some() || approval::answers(input) {
         return Err(AgentError::InvalidInput("answers to interrupts (`resume`) cannot be queued".to_owned()));
     }
     let messages = input::with_ids(&input.messages).map_err(AgentError::InvalidInput)?;
@@ -181,7 +181,19 @@ mod tests {
 
     #[test]
     fn answers_do_not_wait() {
-        let answers = client(json!({"messages":[],"resume":[]}));
-        assert!(matches!(keep(&answers, Trust::Key), Err(AgentError::InvalidInput(_))));
+        let forms = [
+            json!({"messages":[],"resume":[]}),
+            json!({"messages":[],"forwardedProps":{"command":{"resume":"yes"}}}),
+            json!({"messages":[],"forwardedProps":{"Command":{"Resume":"yes"}}}),
+            json!({"messages":[],"Resume":[{"interruptId":"i"}]}),
+        ];
+        for answers in forms {
+            assert!(
+                matches!(keep(&client(answers.clone()), Trust::Key), Err(AgentError::InvalidInput(_))),
+                "{answers}"
+            );
+            let kept = keep(&client(json!({"messages":[]})), Trust::Key).expect("keeps");
+            assert!(keep_edited(&kept, &client(answers.clone()), Trust::Key).is_err(), "{answers}");
+        }
     }
 }

@@ -127,6 +127,11 @@ impl Agents {
         if let Some(input) = input
             && let Some(placed) = runs.queued_turn(principal, thread, run).await?
         {
+            // The run names who asked for it, so a user's words do not replace those of a key.
+            let is_of_user = placed.turn.asked_by.as_ref().is_some_and(|author| author.is_user());
+            if principal.is_untrusted() && !is_of_user {
+                return Err(ServiceError::RunNotYours.into());
+            }
             let (agent, _) = self.get(principal, &placed.turn.agent).await?;
             let kept = placed.turn.input.as_deref().unwrap_or_default();
             let Some(Waiting { trust, .. }) = queued::waiting(kept) else {

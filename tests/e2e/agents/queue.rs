@@ -3,7 +3,10 @@
 use threadline_http::egress::Network;
 
 use super::*;
-use crate::harness::{Backend, Options, Server, agent::Call, everywhere, intercept::Failing, run, sse::Events};
+use crate::{
+    harness::{Backend, Options, Server, agent::Call, everywhere, intercept::Failing, run, sse::Events},
+    identity::bearer,
+};
 
 /// The body of a start that waits if the thread is busy.
 fn wait(run: &str, content: &str) -> Value {
@@ -396,4 +399,41 @@ async fn turns_of_a_revoked_key_are_dropped() {
         assert_eq!(ended(&dev, "b").await["status"], "finished");
     })
     .await;
+}
+
+everywhere! {
+    async fn a_users_token_neither_queues_an_answer_nor_edits_what_a_key_has_queued(server: |options| options.with_key("secret").with_agent_networks(vec![Network::Loopback])) {
+        let agent = FakeAgent::start().await;
+        server.project().put("/v1/agents/a", json!({ "url": agent.url, "approvals": "backend" })).await.ok(200);
+        let made = server.project().post("/v1/tokens", json!({ "userId": "dev", "scopes": ["read", "chat"] })).await.ok(201);
+        let (page, backend) = (bearer(server, text(&made, "token")), server.user("dev"));
+        page.thread("t").await;
+        page.post("/v1/threads/t/runs", ask("first", json!([user("u1", "hi")]))).await.ok(201);
+        let call = agent.call().await;
+        for answer in [
+            json!({ "messages": [], "resume": [{ "interruptId": "i", "status": "resolved" }] }),
+            json!({ "messages": [], "forwardedProps": { "command": { "resume": "yes" } } }),
+        ] {
+            let body = json!({ "runId": "answer", "agentId": "a", "busy": "enqueue", "input": answer });
+            page.post("/v1/threads/t/runs", body).await.problem(400, "invalid-request");
+            enqueue(&page, "own", "own words").await;
+            page.patch("/v1/threads/t/queue/own", json!({ "input": answer })).await.problem(400, "invalid-request");
+            assert_eq!(page.delete("/v1/threads/t/queue/own").await.status, 204);
+        }
+        enqueue(&backend, "of-key", "the backend's words").await;
+        let words = json!({ "input": { "messages": [user("u2", "other words")] } });
+        page.patch("/v1/threads/t/queue/of-key", words.clone()).await.problem(403, "run-not-yours");
+        enqueue(&page, "own", "own words").await;
+        page.patch("/v1/threads/t/queue/own", words).await.ok(200);
+        call.finish(&whole("first", "m1", "hello")).await;
+        let call = agent.call().await;
+        assert_eq!(contents(&call.input()).last().map(String::as_str), Some("the backend's words"));
+        call.finish(&whole("of-key", "m2", "bye")).await;
+        let run = ended(&page, "of-key").await;
+        assert!(text(&run, "askedBy").starts_with("key:") || run["askedBy"] == "operator", "{run}");
+        let call = agent.call().await;
+        assert_eq!(contents(&call.input()).last().map(String::as_str), Some("other words"));
+        call.finish(&whole("own", "m3", "bye")).await;
+        assert_eq!(ended(&page, "own").await["askedBy"], "user:dev");
+    }
 }
