@@ -8,8 +8,8 @@ use threadline_core::{
     projection::{conversation::Conversation, superseding::BegunSubagents},
 };
 use threadline_engine::{
-    ClaimedTurn, Enqueued, PlacedTurn, ProjectionError, ServiceError, StoreError, ThreadQueue, TurnEdit, TurnRequest,
-    TurnState,
+    ClaimedTurn, Enqueued, PlacedTurn, ProjectionError, ServiceError, StoreError, ThreadAt, ThreadQueue, TurnEdit,
+    TurnRequest, TurnState,
 };
 use tokio::sync::OwnedSemaphorePermit;
 
@@ -117,7 +117,7 @@ impl Agents {
     pub async fn edit_turn(
         &self,
         principal: &Principal,
-        thread: &ThreadId,
+        at: ThreadAt<'_>,
         run: &RunId,
         input: Option<&ClientInput>,
         edit: TurnEdit,
@@ -125,7 +125,7 @@ impl Agents {
         let runs = &self.shared.service.runs;
         let mut edit = edit;
         if let Some(input) = input
-            && let Some(placed) = runs.queued_turn(principal, thread, run).await?
+            && let Some(placed) = runs.queued_turn(principal, at.id, run).await?
         {
             // The run names who asked for it, so a user's words do not replace those of a key.
             let is_of_user = placed.turn.asked_by.as_ref().is_some_and(|author| author.is_user());
@@ -141,12 +141,12 @@ impl Agents {
             let trust = if Trust::of(principal) == Trust::Client { Trust::Client } else { trust };
             // The form alone is checked: what the log has is looked at when the run begins.
             let check = || -> Result<_, AgentError> {
-                check(input, &agent, trust, thread, run, &Conversation::default())?;
+                check(input, &agent, trust, at.id, run, &Conversation::default())?;
                 queued::keep_edited(kept, input, trust)
             };
             edit.input = self.process(principal, input.bytes(), check).await??;
         }
-        Ok(runs.edit_turn(principal, thread, run, edit).await?)
+        Ok(runs.edit_turn(principal, at, run, edit).await?)
     }
 
     /// Work of the first attempt of a run that began from the queue; `None` if the run has ended, or another node drives it. The

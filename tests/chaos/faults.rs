@@ -176,7 +176,7 @@ impl Injector {
         let mut sent = 0;
         for (channel, hint) in &heard {
             let mut numbers: Vec<u64> = hint.split(' ').filter_map(|number| number.parse().ok()).collect();
-            let [_, generation, tail, fence, flags] = numbers[..] else { continue };
+            let [_, generation, tail, fence, flags, ..] = numbers[..] else { continue };
             for _ in 0..3 {
                 match self.rng.between(0, 4) {
                     0 => {}

@@ -9,9 +9,10 @@ use axum::{
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use threadline_core::{RunId, ThreadId, limits::MAX_BATCH_BYTES};
-use threadline_engine::{PlacedTurn, ThreadQueue, TurnEdit};
+use threadline_engine::{PlacedTurn, ThreadAt, ThreadQueue, TurnEdit};
 use threadline_http::{
     extract::{Caller, InRun, InThread},
+    precondition::Precondition,
     problem::{Problem, ProblemDocument},
     view::QueueView,
 };
@@ -102,7 +103,7 @@ fn present<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<O
 
 /// Changes what a queued turn asks, or its place.
 #[utoipa::path(patch, path = "/v1/threads/{threadId}/queue/{runId}", tag = "queue",
-    params(("threadId" = String, Path), ("runId" = String, Path)), request_body = EditTurnBody, responses(
+    params(("threadId" = String, Path), ("runId" = String, Path), Precondition), request_body = EditTurnBody, responses(
     (status = 200, description = "The queue", body = QueueView),
     (status = 400, description = "Invalid request", body = ProblemDocument),
     (status = 401, description = "Authentication required", body = ProblemDocument),
@@ -114,18 +115,20 @@ pub async fn edit(
     State(state): State<ApiState>,
     Caller(principal): Caller,
     InRun(thread, run): InRun,
+    Precondition(epoch): Precondition,
     request: axum::extract::Request,
 ) -> Result<Answer<QueueView>, Problem> {
     let bytes = state.http.body(request, MAX_BATCH_BYTES).await?;
     let (body, _room): (EditTurnBody, _) = state.parse_input(&principal, &bytes).await?;
     let edit = TurnEdit { input: None, before: body.before, version: body.version };
-    let queue = state.agents.edit_turn(&principal, &thread, &run, body.input.as_ref(), edit).await?;
+    let queue =
+        state.agents.edit_turn(&principal, ThreadAt { id: &thread, epoch }, &run, body.input.as_ref(), edit).await?;
     Ok(Answer(view(&thread, &queue).seen_by(&principal)))
 }
 
 /// Removes a turn from the queue. It leaves no run.
 #[utoipa::path(delete, path = "/v1/threads/{threadId}/queue/{runId}", tag = "queue",
-    params(("threadId" = String, Path), ("runId" = String, Path)), responses(
+    params(("threadId" = String, Path), ("runId" = String, Path), Precondition), responses(
     (status = 204, description = "Removed, now or before"),
     (status = 401, description = "Authentication required", body = ProblemDocument),
     (status = 404, description = "Thread not found", body = ProblemDocument),
@@ -134,14 +137,15 @@ pub async fn cancel(
     State(state): State<ApiState>,
     Caller(principal): Caller,
     InRun(thread, run): InRun,
+    Precondition(epoch): Precondition,
 ) -> Result<StatusCode, Problem> {
-    state.service.runs.cancel_turn(&principal, &thread, &run).await?;
+    state.service.runs.cancel_turn(&principal, ThreadAt { id: &thread, epoch }, &run).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
 /// Holds the queue until it is released. The active run continues.
 #[utoipa::path(post, path = "/v1/threads/{threadId}/queue/hold", tag = "queue",
-    params(("threadId" = String, Path)), responses(
+    params(("threadId" = String, Path), Precondition), responses(
     (status = 200, description = "The queue", body = QueueView),
     (status = 401, description = "Authentication required", body = ProblemDocument),
     (status = 404, description = "Thread not found", body = ProblemDocument)))]
@@ -149,14 +153,15 @@ pub async fn hold(
     State(state): State<ApiState>,
     Caller(principal): Caller,
     InThread(thread): InThread,
+    Precondition(epoch): Precondition,
 ) -> Result<Answer<QueueView>, Problem> {
-    let queue = state.service.runs.hold_queue(&principal, &thread).await?;
+    let queue = state.service.runs.hold_queue(&principal, ThreadAt { id: &thread, epoch }).await?;
     Ok(Answer(view(&thread, &queue).seen_by(&principal)))
 }
 
 /// Releases the queue, whatever holds it. If no run is active, the next turn begins.
 #[utoipa::path(post, path = "/v1/threads/{threadId}/queue/release", tag = "queue",
-    params(("threadId" = String, Path)), responses(
+    params(("threadId" = String, Path), Precondition), responses(
     (status = 200, description = "The queue", body = QueueView),
     (status = 401, description = "Authentication required", body = ProblemDocument),
     (status = 404, description = "Thread not found", body = ProblemDocument)))]
@@ -164,14 +169,15 @@ pub async fn release(
     State(state): State<ApiState>,
     Caller(principal): Caller,
     InThread(thread): InThread,
+    Precondition(epoch): Precondition,
 ) -> Result<Answer<QueueView>, Problem> {
-    let queue = state.service.runs.release_queue(&principal, &thread).await?;
+    let queue = state.service.runs.release_queue(&principal, ThreadAt { id: &thread, epoch }).await?;
     Ok(Answer(view(&thread, &queue).seen_by(&principal)))
 }
 
 /// Begins a queued turn as soon as possible: it becomes the first, the queue is released, and the active run is stopped.
 #[utoipa::path(post, path = "/v1/threads/{threadId}/queue/{runId}/start", tag = "queue",
-    params(("threadId" = String, Path), ("runId" = String, Path)), responses(
+    params(("threadId" = String, Path), ("runId" = String, Path), Precondition), responses(
     (status = 202, description = "The queue", body = QueueView),
     (status = 401, description = "Authentication required", body = ProblemDocument),
     (status = 404, description = "Thread or turn not found", body = ProblemDocument),
@@ -180,8 +186,9 @@ pub async fn start(
     State(state): State<ApiState>,
     Caller(principal): Caller,
     InRun(thread, run): InRun,
+    Precondition(epoch): Precondition,
 ) -> Result<Response, Problem> {
-    let queue = state.service.runs.start_turn(&principal, &thread, &run).await?;
+    let queue = state.service.runs.start_turn(&principal, ThreadAt { id: &thread, epoch }, &run).await?;
     let view = view(&thread, &queue).seen_by(&principal);
     Ok((StatusCode::ACCEPTED, Answer(view)).into_response())
 }

@@ -18,8 +18,6 @@ use tokio::{
     sync::watch,
 };
 
-use super::ports::free_port;
-
 /// Code in place of a protocol version: the client asks for TLS. Its startup message follows.
 const SSL_REQUEST: u32 = 80_877_103;
 /// Head of the server's message that ends an answer, ReadyForQuery; the state of the session follows, in one byte.
@@ -70,8 +68,8 @@ impl AnswerProxy {
         let shared = Arc::new(Shared { port, counts: Box::new(counts), target: Mutex::default() });
         let mut runtime = tokio::runtime::Builder::new_multi_thread();
         let runtime = runtime.worker_threads(1).thread_name("answers").enable_all().build().expect("a thread");
-        let address: SocketAddr = (Ipv4Addr::LOCALHOST, free_port()).into();
-        let listener = std::net::TcpListener::bind(address).expect("a free port");
+        let listener = std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
+        let address = listener.local_addr().expect("an address");
         listener.set_nonblocking(true).expect("set");
         let accepting = shared.clone();
         runtime.spawn(async move {

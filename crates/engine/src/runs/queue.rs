@@ -17,6 +17,7 @@ use crate::{
         Runs,
         queued_turn::{Enqueued, PlacedTurn, ThreadQueue, TurnEdit, TurnRequest},
     },
+    subscription::ReplacedLog,
 };
 
 /// Number of other changes that may overtake one before the caller must retry.
@@ -168,7 +169,7 @@ impl Runs {
     async fn change_queue(
         &self,
         principal: &Principal,
-        thread: &ThreadId,
+        at: ThreadAt<'_>,
         change: impl Fn(&Queue) -> Change,
     ) -> Result<ThreadQueue, QueueError> {
         authority::require(principal, Scope::Chat)?;
@@ -176,6 +177,7 @@ impl Runs {
         let write = move |thread: Arc<ThreadRef>| async move {
             for _ in 0..TRIES {
                 let Some(queue) = self.deps.store.queue(thread.key).await? else { return Ok(Attempt::ThreadGone) };
+                ReplacedLog::refuse(at.epoch, &queue.head).map_err(QueueError::LogReplaced)?;
                 let Some(wanted) = change(&queue)? else { return Ok(Attempt::Done(queue.into())) };
                 let Some(head) = self.deps.store.change_queue(wanted).await? else { continue };
                 self.deps.queues.changed(&thread, &head);
@@ -186,19 +188,19 @@ impl Runs {
             }
             Err(overtaken())
         };
-        self.deps.directory.with_thread(principal, thread, write).await
+        self.deps.directory.with_thread(principal, at.id, write).await
     }
 
     /// Changes the input or the place of a queued turn.
     pub async fn edit_turn(
         &self,
         principal: &Principal,
-        thread: &ThreadId,
+        at: ThreadAt<'_>,
         run: &RunId,
         edit: TurnEdit,
     ) -> Result<ThreadQueue, QueueError> {
         let edit = &edit;
-        let changed = self.change_queue(principal, thread, |queue| {
+        let changed = self.change_queue(principal, at, |queue| {
             let version = queue.head.queue.version;
             if edit.version.is_some_and(|wanted| wanted != version) {
                 return Err(QueueError::QueueChanged { version });
@@ -220,7 +222,7 @@ impl Runs {
             Ok(Some(change))
         });
         match changed.await {
-            Err(QueueError::TurnNotFound) => Err(self.missing(principal, thread, run).await),
+            Err(QueueError::TurnNotFound) => Err(self.missing(principal, at.id, run).await),
             changed => changed,
         }
     }
@@ -235,51 +237,51 @@ impl Runs {
     }
 
     /// Removes a queued turn. A turn that is not there is removed already.
-    pub async fn cancel_turn(&self, principal: &Principal, thread: &ThreadId, run: &RunId) -> Result<(), QueueError> {
-        let queue = self.change_queue(principal, thread, |queue| {
+    pub async fn cancel_turn(&self, principal: &Principal, at: ThreadAt<'_>, run: &RunId) -> Result<(), QueueError> {
+        let queue = self.change_queue(principal, at, |queue| {
             let mut change = keeping(queue);
             change.order.retain(|other| other != run);
             change.gone.push(run.clone());
             Ok((change.order.len() < queue.turns.len()).then_some(change))
         });
         queue.await?;
-        match self.missing(principal, thread, run).await {
+        match self.missing(principal, at.id, run).await {
             QueueError::TurnNotFound => Ok(()),
             error => Err(error),
         }
     }
 
     /// Holds the queue until it is released.
-    pub async fn hold_queue(&self, principal: &Principal, thread: &ThreadId) -> Result<ThreadQueue, QueueError> {
-        self.set_held(principal, thread, Some(Hold::Hand)).await
+    pub async fn hold_queue(&self, principal: &Principal, at: ThreadAt<'_>) -> Result<ThreadQueue, QueueError> {
+        self.set_held(principal, at, Some(Hold::Hand)).await
     }
 
     /// Releases the queue, whatever holds it. In a free thread the next turn begins.
-    pub async fn release_queue(&self, principal: &Principal, thread: &ThreadId) -> Result<ThreadQueue, QueueError> {
-        self.set_held(principal, thread, None).await
+    pub async fn release_queue(&self, principal: &Principal, at: ThreadAt<'_>) -> Result<ThreadQueue, QueueError> {
+        self.set_held(principal, at, None).await
     }
 
     async fn set_held(
         &self,
         principal: &Principal,
-        thread: &ThreadId,
+        at: ThreadAt<'_>,
         held: Option<Hold>,
     ) -> Result<ThreadQueue, QueueError> {
         let set = |queue: &Queue| {
             let changes = queue.head.queue.held != held;
             Ok(changes.then(|| ChangeQueue { held, ..keeping(queue) }))
         };
-        self.change_queue(principal, thread, set).await
+        self.change_queue(principal, at, set).await
     }
 
     /// Begins a queued turn as soon as possible: it is the first, nothing holds the queue, and the active run is stopped.
     pub async fn start_turn(
         &self,
         principal: &Principal,
-        thread: &ThreadId,
+        at: ThreadAt<'_>,
         run: &RunId,
     ) -> Result<ThreadQueue, QueueError> {
-        let first = self.change_queue(principal, thread, |queue| {
+        let first = self.change_queue(principal, at, |queue| {
             let mut change = ChangeQueue { held: None, ..keeping(queue) };
             if !change.order.contains(run) {
                 return Err(QueueError::TurnNotFound);
@@ -291,11 +293,11 @@ impl Runs {
             Ok(Some(change))
         });
         let queue = match first.await {
-            Err(QueueError::TurnNotFound) => return Err(self.missing(principal, thread, run).await),
+            Err(QueueError::TurnNotFound) => return Err(self.missing(principal, at.id, run).await),
             queue => queue?,
         };
         if placed(&queue, run).is_some() {
-            self.stop_for(principal, thread, run).await?;
+            self.stop_for(principal, at.id, run).await?;
         }
         Ok(queue)
     }
