@@ -13,11 +13,12 @@ use threadline_core::limits::{SQLITE_CACHE_KIB, WAL_CHECKPOINT_PAGES, WAL_LIMIT_
 use threadline_store::sqlite::statements::{GROUP, WRITE_COMMIT};
 
 /// Steps of the schema that the statements need.
-const SCHEMA: [&str; 4] = [
+const SCHEMA: [&str; 5] = [
     include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../migrations/sqlite/0001_initial.sql")),
     include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../migrations/sqlite/0002_projections_and_agents.sql")),
     include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../migrations/sqlite/0007_nodes.sql")),
     include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../migrations/sqlite/0012_runs.sql")),
+    include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../migrations/sqlite/0014_queue.sql")),
 ];
 
 /// Opens a database file with the settings of the store.
@@ -52,7 +53,8 @@ pub(super) async fn with_heads(dir: &Path, threads: usize) -> Result<SqliteConne
 
 pub(super) async fn commit(connection: &mut SqliteConnection, group: &[Request]) -> Result<(), BenchError> {
     let now = jiff::Timestamp::now().as_millisecond();
-    let wanted: Vec<_> = group.iter().map(|request| json!([request.key, 1, null, request.events, null, 0])).collect();
+    let wanted: Vec<_> =
+        group.iter().map(|request| json!([request.key, 1, null, request.events, null, 0, 0])).collect();
     let heads = query(GROUP).bind(Value::Array(wanted).to_string()).bind(now).bind(0i64);
     let mut tails = HashMap::new();
     for row in heads.fetch_all(&mut *connection).await? {
