@@ -34,6 +34,7 @@ pub mod identity;
 pub mod jobs;
 pub mod lineage;
 pub mod memory;
+mod new_run;
 pub mod nodes;
 mod packing;
 mod port;

@@ -12,7 +12,7 @@ use serde_json::value::RawValue;
 pub use builder::BatchBuilder;
 
 use super::{
-    json,
+    RunStatus, json,
     limits::{
         MAX_BATCH_BYTES, MAX_BATCH_EVENTS, MAX_ERROR_TEXT_BYTES, MAX_EVENT_BYTES, MAX_JSON_DEPTH, MAX_TREE_BYTES,
     },
@@ -102,6 +102,16 @@ impl Terminal {
         match self {
             Self::Finished { interrupts, .. } => interrupts.as_deref(),
             Self::Error { .. } => None,
+        }
+    }
+
+    /// Status of the run that the event ends, with the code and the message of its error. `stopped` is true if a stop of the run
+    /// was requested.
+    pub fn end(&self, stopped: bool) -> (RunStatus, Option<String>, Option<String>) {
+        match self {
+            Self::Finished { .. } if stopped => (RunStatus::Stopped, None, None),
+            Self::Finished { .. } => (RunStatus::Finished, None, None),
+            Self::Error { code, message, .. } => (RunStatus::Error, code.clone(), message.clone()),
         }
     }
 

@@ -125,11 +125,7 @@ async fn resolve_one(pipeline: &Pipeline, request: &Request) -> Result<AppendRec
 
 /// Closing of a run by the last events of its producer.
 fn last_of(terminal: &Terminal, run: &Run, head: &Head, epoch: Option<Epoch>, events: NewEvents) -> Closing {
-    let (status, error_code, error_message) = match terminal {
-        Terminal::Finished { .. } if run.stop_requested_at.is_some() => (RunStatus::Stopped, None, None),
-        Terminal::Finished { .. } => (RunStatus::Finished, None, None),
-        Terminal::Error { code, message, .. } => (RunStatus::Error, code.clone(), message.clone()),
-    };
+    let (status, error_code, error_message) = terminal.end(run.stop_requested_at.is_some());
     let events = Some(events);
     Closing { fence: head.write_fence(), tail: head.tail, epoch, events, status, error_code, error_message }
 }

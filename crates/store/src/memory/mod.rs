@@ -21,7 +21,7 @@ use super::{
     ActiveHead, ActiveRuns, Append, Appended, Claimed, CloseOutcome, CloseWhen, Closing, Committed, Due, FeedImage,
     FeedPage, FeedStore, GenerationRecord, Head, HeartbeatRequest, JobKind, Lineage, LineageFence, ListThreads,
     LogPage, LogStore, Named, Packing, Purging, Renewal, Renewed, RetentionHold, RunStore, Snapshot, StartOutcome,
-    StartRun, StopOutcome, StoreClock, StoreResult, ThreadPage, ThreadStore, segment::LogRow,
+    StartRun, StopOutcome, StoreClock, StoreResult, ThreadPage, ThreadStore, new_run::NewRun, segment::LogRow,
 };
 
 mod beside;
@@ -247,6 +247,18 @@ impl Row {
         slice
     }
 
+    /// Begins a run in the free thread: its record, its fences, and the thread's row.
+    fn begin(&mut self, new: NewRun, lineage: Lineage, now: Timestamp) -> Run {
+        self.fence = Fence(self.fence.0.max(lineage.generation.fence_floor()) + 1);
+        self.driver = lineage.generation.driver_fence(new.driven);
+        (self.lease, self.check_at) = (new.lease, now.plus(new.lease));
+        let run = new.begun(self.fence, self.thread.tail, now);
+        self.thread.agent = self.thread.agent.take().or_else(|| run.agent.clone());
+        self.runs.insert(self.fence, run.clone());
+        self.touch_run(now);
+        run
+    }
+
     /// Ends the newest run: its record, and the thread's row.
     fn end(&mut self, status: RunStatus, code: Option<String>, message: Option<String>, now: Timestamp) {
         if let Some(run) = self.runs.get_mut(&self.fence) {
@@ -265,19 +277,15 @@ impl Row {
     /// Ends the run with the status of its own terminal event.
     fn end_by(&mut self, terminal: &Terminal, now: Timestamp) {
         let stopped = self.active().is_some_and(|run| run.stop_requested_at.is_some());
-        let used = match terminal.clone() {
-            Terminal::Finished { usage, .. } => {
-                let status = if stopped { RunStatus::Stopped } else { RunStatus::Finished };
-                self.end(status, None, None, now);
-                usage
-            }
-            Terminal::Error { code, message, usage } => {
-                self.end(RunStatus::Error, code, message, now);
-                usage
-            }
-        };
+        let (status, code, message) = terminal.end(stopped);
+        self.end(status, code, message, now);
+        self.note_usage(Some(terminal));
+    }
+
+    /// Notes what the newest run has used, as its terminal event says.
+    fn note_usage(&mut self, terminal: Option<&Terminal>) {
         if let Some(run) = self.runs.get_mut(&self.fence) {
-            run.usage = used;
+            run.usage = terminal.and_then(Terminal::usage).map(str::to_owned);
         }
     }
 
@@ -532,31 +540,15 @@ impl RunStore for MemoryStore {
             return Ok(StartOutcome::QueueMoves(row.head()));
         }
         row.enter(state.lineage);
-        row.fence = Fence(row.fence.0.max(state.lineage.generation.fence_floor()) + 1);
-        row.driver = state.lineage.generation.driver_fence(start.turn.is_some());
-        (row.lease, row.check_at) = (start.lease, now.plus(start.lease));
-        let run = Run {
+        let new = NewRun {
             id: start.run,
-            fence: row.fence,
             agent: start.agent,
             driven: start.turn.is_some(),
             author: start.author,
             asked_by: start.asked_by,
-            attempt: 1,
-            status: RunStatus::Running,
-            error_code: None,
-            error_message: None,
-            usage: None,
-            first_seq: row.thread.tail + 1,
-            producer_seq: 0,
-            started_at: now,
-            ended_at: None,
-            lease_until: Some(now.plus(start.lease)),
-            stop_requested_at: None,
+            lease: start.lease,
         };
-        row.thread.agent = row.thread.agent.take().or_else(|| run.agent.clone());
-        row.runs.insert(row.fence, run);
-        row.touch_run(now);
+        row.begin(new, state.lineage, now);
         row.turn = start.turn.map(|turn| driven::Driven::new(turn, row.thread.tail + 1));
         if let Some(events) = &start.events {
             slice.0.extend(row.push(events, now).0);

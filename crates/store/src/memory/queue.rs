@@ -2,45 +2,29 @@
 
 use async_trait::async_trait;
 use threadline_core::{
-    Author, Fence, Hold, LogSlice, NewEvents, ProjectId, Run, RunStatus, Terminal, ThreadKey, Timestamp, UserId,
+    Author, Hold, LogSlice, NewEvents, ProjectId, Run, ThreadKey, Timestamp, UserId,
     limits::{DRIVEN_LEASE, PACK_FIRST_LOOK},
 };
 
 use super::{MemoryStore, Row, driven::Driven, queue_row::QueueRow};
 use crate::{
     Advance, Advanced, ChangeQueue, CloseWhen, Committed, Due, Head, JobKind, Lineage, Queue, QueueStore, QueuedTurn,
-    StoreResult,
+    StoreResult, new_run::NewRun,
 };
 
 impl Row {
     /// Begins the run of a queued turn. Nobody drives it yet.
     fn begin_queued(&mut self, turn: QueuedTurn, lineage: Lineage, now: Timestamp) -> Run {
-        self.fence = Fence(self.fence.0.max(lineage.generation.fence_floor()) + 1);
-        self.driver = lineage.generation.driver_fence(true);
-        (self.lease, self.check_at) = (DRIVEN_LEASE, now.plus(DRIVEN_LEASE));
-        let run = Run {
+        let new = NewRun {
             id: turn.run,
-            fence: self.fence,
             author: Some(Author::agent(&turn.agent)),
             agent: Some(turn.agent),
             driven: true,
             asked_by: turn.asked_by,
-            attempt: 1,
-            status: RunStatus::Running,
-            error_code: None,
-            error_message: None,
-            usage: None,
-            first_seq: self.thread.tail + 1,
-            producer_seq: 0,
-            started_at: now,
-            ended_at: None,
-            lease_until: Some(now.plus(DRIVEN_LEASE)),
-            stop_requested_at: None,
+            lease: DRIVEN_LEASE,
         };
-        self.thread.agent = self.thread.agent.take().or_else(|| run.agent.clone());
-        self.runs.insert(self.fence, run.clone());
+        let run = self.begin(new, lineage, now);
         self.turn = Some(Driven::queued(turn.input, self.thread.tail + 1));
-        self.touch_run(now);
         run
     }
 }
@@ -101,9 +85,7 @@ impl QueueStore for MemoryStore {
             let events = closing.events.as_ref();
             slice = events.map(|events| row.push(events, now)).unwrap_or_default();
             row.end(closing.status, closing.error_code.clone(), closing.error_message.clone(), now);
-            if let Some(run) = row.runs.get_mut(&row.fence) {
-                run.usage = events.and_then(NewEvents::terminal).and_then(Terminal::usage).map(str::to_owned);
-            }
+            row.note_usage(events.and_then(NewEvents::terminal));
             row.note_interrupts(events);
             if row.passed_segment() {
                 state.jobs.put(JobKind::Seal, advance.key, now);

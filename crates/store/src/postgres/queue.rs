@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use sqlx::query;
 use threadline_core::{
-    Author, Epoch, ProjectId, RunId, ThreadKey, UserId,
+    Author, Epoch, Hold, ProjectId, RunId, ThreadKey, UserId,
     limits::{DRIVEN_LEASE, PACK_FIRST_LOOK, STOP_GRACE},
 };
 
@@ -46,7 +46,7 @@ impl QueueStore for PgStore {
             .bind(rows::to_i64(seen.queue.version))
             .bind(new.as_ref().map(|_| seen.fence.0))
             .bind(rows::limit(order.len()))
-            .bind(threadline_core::Hold::over(*held, order.len() as u64).map(threadline_core::Hold::to_i64))
+            .bind(Hold::over(*held, order.len() as u64).map(Hold::to_i64))
             .bind(staying.iter().map(|run| run.as_str()).collect::<Vec<_>>())
             .bind(staying.iter().filter_map(|run| place(run)).collect::<Vec<_>>())
             .bind(texts(gone))
@@ -104,7 +104,7 @@ impl QueueStore for PgStore {
             .bind(rows::millis(DRIVEN_LEASE))
             .bind(rows::to_i64(after.version))
             .bind(rows::to_i64(after.queued))
-            .bind(after.held.map(threadline_core::Hold::to_i64))
+            .bind(after.held.map(Hold::to_i64))
             .bind(rows::millis(PACK_FIRST_LOOK));
         let rows = self.write(statement).await?;
         let Some(row) = rows.first() else { return Ok(None) };

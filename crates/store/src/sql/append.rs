@@ -21,23 +21,20 @@ pub(crate) struct End {
 impl End {
     /// The end that the run's own terminal event describes.
     pub(crate) fn by(terminal: &Terminal, stopped: bool) -> Self {
-        match terminal.clone() {
-            Terminal::Finished { usage, interrupts } => {
-                let status = if stopped { RunStatus::Stopped } else { RunStatus::Finished };
-                Self { status, code: None, message: None, usage, interrupts }
-            }
-            Terminal::Error { code, message, usage } => {
-                Self { status: RunStatus::Error, code, message, usage, interrupts: None }
-            }
-        }
+        let (status, code, message) = terminal.end(stopped);
+        Self { status, code, message, usage: None, interrupts: None }.saying(Some(terminal))
+    }
+
+    /// The end with what the terminal event says besides.
+    fn saying(self, terminal: Option<&Terminal>) -> Self {
+        let usage = terminal.and_then(Terminal::usage).map(str::to_owned);
+        let interrupts = terminal.and_then(Terminal::interrupts).map(str::to_owned);
+        Self { usage, interrupts, ..self }
     }
 
     /// The end that a closing describes, whose events are the last ones of the run's producer or of its closer.
     pub(crate) fn of_events(closing: &Closing) -> Self {
-        let terminal = closing.events.as_ref().and_then(|events| events.terminal());
-        let usage = terminal.and_then(Terminal::usage).map(str::to_owned);
-        let interrupts = terminal.and_then(Terminal::interrupts).map(str::to_owned);
-        Self { usage, interrupts, ..Self::closing(closing) }
+        Self::closing(closing).saying(closing.events.as_ref().and_then(|events| events.terminal()))
     }
 
     /// The end that a closing describes.

@@ -4,20 +4,20 @@ use async_trait::async_trait;
 use serde_json::json;
 use sqlx::{SqliteConnection, query};
 use threadline_core::{
-    AgentId, Author, Hold, LogSlice, ProjectId, QueueState, RunId, ThreadKey, Timestamp, UserId,
-    limits::{DRIVEN_LEASE, STOP_GRACE},
+    AgentId, Author, Hold, LogSlice, ProjectId, QueueState, RunId, ThreadKey, Timestamp, UserId, limits::DRIVEN_LEASE,
 };
 
 use super::{
     SqliteStore,
-    begin::{NewRun, begin},
+    begin::begin,
     corrupt,
     fetch::{self, Work},
     rows::{self, Columns, text_of},
-    runs::{ACTIVE, Change, look, matches},
+    runs::{ACTIVE, Change, look, matches, may_end},
 };
 use crate::{
-    ActiveHead, Advance, Advanced, ChangeQueue, CloseWhen, Committed, Due, Head, Queue, QueueStore, StoreResult,
+    Advance, Advanced, ChangeQueue, Committed, Due, Head, Queue, QueueStore, StoreResult,
+    new_run::NewRun,
     sql::{append::End, pages, queue},
 };
 
@@ -89,11 +89,7 @@ async fn advance(connection: &mut SqliteConnection, advance: Advance, now: Times
     match (&advance.end, run) {
         (None, None) => {}
         (Some((closing, when)), Some(run)) => {
-            let overdue = |active: &ActiveHead| {
-                active.lease_until <= now || active.stop_requested_at.is_some_and(|asked| asked.plus(STOP_GRACE) <= now)
-            };
-            let due = *when == CloseWhen::Always || head.active.as_ref().is_some_and(overdue);
-            if !matches(&head, closing) || !due {
+            if !matches(&head, closing) || !head.active.as_ref().is_some_and(|active| may_end(active, *when, now)) {
                 return Ok(None);
             }
             let mut change = Change { connection: &mut *connection, now, at, head, run, slice };

@@ -13,7 +13,7 @@ use threadline_core::{
 use super::{
     SqliteStore,
     append::{self, Entry},
-    begin::{NewRun, begin},
+    begin::begin,
     corrupt,
     fetch::{self, Work},
     leases,
@@ -23,6 +23,7 @@ use super::{
 use crate::{
     ActiveHead, ActiveRuns, Claimed, CloseOutcome, CloseWhen, Closing, Committed, Head, HeartbeatRequest, Renewal,
     Renewed, RunStore, StartOutcome, StartRun, StopOutcome, StoreResult,
+    new_run::NewRun,
     sql::{self, append::End, pages},
 };
 
@@ -191,6 +192,13 @@ async fn start(connection: &mut SqliteConnection, start: StartRun, now: Timestam
     Ok(StartOutcome::Started(Committed { run: change.run, head: change.head, slice: change.slice }))
 }
 
+/// True if a run may end: always, or if its lease or the grace of its stop is over.
+pub(super) fn may_end(active: &ActiveHead, when: CloseWhen, now: Timestamp) -> bool {
+    when == CloseWhen::Always
+        || active.lease_until <= now
+        || active.stop_requested_at.is_some_and(|asked| asked.plus(STOP_GRACE) <= now)
+}
+
 async fn close(
     connection: &mut SqliteConnection,
     key: ThreadKey,
@@ -201,11 +209,7 @@ async fn close(
     let found = look(connection, query(ACTIVE).bind(key.0)).await?;
     let Some((head, run, newest)) = found else { return Ok(CloseOutcome::Gone) };
     let (Some(run), Some(active)) = (run, &head.active) else { return Ok(CloseOutcome::Missed) };
-    let overdue = active.stop_requested_at.is_some_and(|asked| asked.plus(STOP_GRACE) <= now);
-    if !matches(&head, &closing)
-        || head.queue.queued > 0
-        || (when == CloseWhen::IfDue && active.lease_until > now && !overdue)
-    {
+    if !matches(&head, &closing) || head.queue.queued > 0 || !may_end(active, when, now) {
         return Ok(CloseOutcome::Missed);
     }
     let at = now.in_log_after(newest);
