@@ -18,7 +18,7 @@ use super::{
     input::{self, Rules},
     queued::{self, Waiting},
     source::{AgentCall, RunInput, ThreadMark, Trust},
-    starting::check_context,
+    starting::{Asked, Begin, check_context, client_messages},
     work::Work,
 };
 
@@ -34,9 +34,7 @@ enum First {
 
 struct FirstAttempt {
     agent: Agent,
-    input: RunInput,
-    kept: String,
-    first: threadline_core::NewEvents,
+    begin: Begin,
     client_messages: HashSet<String>,
 }
 
@@ -166,7 +164,7 @@ impl Agents {
                 First::Attempt(attempt) => *attempt,
                 First::End(code, message) => return turn.fail(&state, code, message).await.map(|()| None),
             };
-            let FirstAttempt { agent, input, kept, first, client_messages } = attempt;
+            let FirstAttempt { agent, begin: Begin { input, kept, first }, client_messages } = attempt;
             let Some(taken) = turn.take(&state, Some(first), 0, Some(kept)).await? else { continue };
             let work = Work {
                 agents: self.clone(),
@@ -209,26 +207,22 @@ impl Agents {
         let build = || -> Result<_, AgentError> {
             let prepared = input::prepare(&client, Rules::of(&agent, trust), conversation)?;
             prepared.answered.check(conversation).map_err(AgentError::Interrupts)?;
-            let (input, given) = prepared.complete(thread, run, conversation);
-            check_context(&agent, &input)?;
-            let kept = input::keep(&input, &call, given.is_from_log(), false);
-            let first = prepared.first_events(thread, run, conversation, &given.evidence(&agent, &input))?;
-            let own = conversation.messages().filter(|message| matches!(message.role(), "user" | "tool"));
-            let own = own.map(|message| message.id()).chain(prepared.own_messages()).map(Into::into).collect();
-            Ok((input, kept, first, own))
+            let asked = Asked { agent: &agent, thread, run, call: &call, answers: false };
+            let begin = asked.begin(&prepared, conversation)?;
+            Ok((begin, client_messages(conversation).chain(prepared.own_messages()).map(Into::into).collect()))
         };
         let bytes = client.bytes() + before.conversation.bytes();
         let built = match self.process(principal, bytes, build).await {
             Ok(built) => built,
             Err(error) => return Err(StoreError::Unavailable(error.to_string())),
         };
-        let (mut input, kept, first, client_messages) = match built {
+        let (mut begin, client_messages) = match built {
             Ok(built) => built,
             Err(error) => return end("input-refused", &error.to_string()),
         };
-        input.thread_mark = Some(ThreadMark::of(&principal.project, turn.owner(), thread));
-        input.call = Some(call);
-        Ok(First::Attempt(Box::new(FirstAttempt { agent, input, kept, first, client_messages })))
+        begin.input.thread_mark = Some(ThreadMark::of(&principal.project, turn.owner(), thread));
+        begin.input.call = Some(call);
+        Ok(First::Attempt(Box::new(FirstAttempt { agent, begin, client_messages })))
     }
 }
 

@@ -22,6 +22,7 @@ use super::{
     logged::Logged,
     repetition,
     source::{Continuation, RunInput, ThreadMark},
+    starting::client_messages,
     work::Work,
 };
 
@@ -278,8 +279,7 @@ fn after(
         Ok(events) => events,
         Err(_) => return too_large(),
     };
-    let own = left.messages().filter(|message| matches!(message.role(), "user" | "tool"));
-    let client_messages = own.map(|message| message.id().to_owned()).collect();
+    let client_messages = client_messages(&left).map(str::to_owned).collect();
     input.continuation = continues.then_some(Continuation { attempt: number, unverified });
     let begun = logged.begun_subagents;
     Next::Attempt(Box::new(Attempt { agent, input, answers, client_messages, begun, events, futile }))

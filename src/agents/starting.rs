@@ -1,7 +1,7 @@
 //! Starts of runs: the input is built from the log, and the run starts only if the log still ends there.
 
 use threadline_core::{
-    Epoch, Principal, RunId, Scope, ThreadId,
+    Epoch, NewEvents, Principal, RunId, Scope, ThreadId,
     agent::{Agent, AgentKind, Approvals},
     limits::{MAX_CLIENT_CONTEXT_BYTES, MAX_PAGE},
     projection::{conversation::Conversation, superseding::BegunSubagents},
@@ -15,7 +15,7 @@ use super::{
     AgentError, Agents, ClientInput, RUN_LIMIT,
     approval::{self, ApprovalError},
     client_input::room_for,
-    input::{self, Ignored, Rules},
+    input::{self, Ignored, Prepared, Rules},
     source::{AgentCall, RunInput, ThreadMark, Trust},
     work::Work,
 };
@@ -130,15 +130,13 @@ impl Agents {
         let conversation = before.as_ref().map_or(&nothing, |before| &*before.conversation);
         let prepare = || -> Result<_, AgentError> {
             let prepared = input::prepare(&request.input, Rules::of(agent, Trust::of(principal)), conversation)?;
-            let (input, given) = prepared.complete(thread, id, conversation);
-            check_context(agent, &input)?;
-            let kept = input::keep(&input, &pending.call, given.is_from_log(), pending.answers);
-            let first = prepared.first_events(thread, id, conversation, &given.evidence(agent, &input))?;
-            Ok((prepared, input, kept, first))
+            let asked = Asked { agent, thread, run: id, call: &pending.call, answers: pending.answers };
+            let begin = asked.begin(&prepared, conversation)?;
+            Ok((prepared, begin))
         };
         // The input of the agent has the history, too.
         let bytes = request.input.bytes() + before.as_ref().map_or(0, |before| before.conversation.bytes());
-        let (prepared, mut input, kept, first) = self.process(principal, bytes, prepare).await??;
+        let (prepared, Begin { mut input, kept, first }) = self.process(principal, bytes, prepare).await??;
         if let Err(breach) = prepared.answered.check(conversation)
             && !exists().await
         {
@@ -187,7 +185,6 @@ impl Agents {
             for (kind, number) in prepared.ignored.iter() {
                 service.metrics().input_ignored(kind, number);
             }
-            let own = conversation.messages().filter(|message| matches!(message.role(), "user" | "tool"));
             input.thread_mark = Some(ThreadMark::of(&principal.project, &started.owner, thread));
             input.call = Some(pending.call.clone());
             let work = Work {
@@ -195,11 +192,7 @@ impl Agents {
                 principal: started.named_by(principal),
                 right,
                 agent: agent.clone(),
-                client_messages: own
-                    .map(|message| message.id())
-                    .chain(prepared.own_messages())
-                    .map(Into::into)
-                    .collect(),
+                client_messages: client_messages(conversation).chain(prepared.own_messages()).map(Into::into).collect(),
                 begun: BegunSubagents::default(),
                 next: started.run.producer_seq + 1,
                 answers: pending.answers,
@@ -264,6 +257,44 @@ impl Agents {
             }
         }
     }
+}
+
+/// Run that an agent is asked for.
+pub(super) struct Asked<'a> {
+    pub agent: &'a Agent,
+    pub thread: &'a ThreadId,
+    pub run: &'a RunId,
+    /// First call of the agent.
+    pub call: &'a AgentCall,
+    /// True if the input answers an interrupt.
+    pub answers: bool,
+}
+
+/// Begin of a run, as it is built from the input of a client and the log.
+pub(super) struct Begin {
+    /// Input of the agent.
+    pub input: RunInput,
+    /// Text that is kept of the input for a takeover.
+    pub kept: String,
+    /// First events of the run.
+    pub first: NewEvents,
+}
+
+impl Asked<'_> {
+    /// Builds the begin of the run after this conversation.
+    pub fn begin(&self, prepared: &Prepared<'_>, conversation: &Conversation) -> Result<Begin, AgentError> {
+        let &Self { agent, thread, run, call, answers } = self;
+        let (input, given) = prepared.complete(thread, run, conversation);
+        check_context(agent, &input)?;
+        let kept = input::keep(&input, call, given.is_from_log(), answers);
+        let first = prepared.first_events(thread, run, conversation, &given.evidence(agent, &input))?;
+        Ok(Begin { input, kept, first })
+    }
+}
+
+/// Ids of the messages of a conversation that its clients wrote: as the user, or as the result of a tool.
+pub(super) fn client_messages(conversation: &Conversation) -> impl Iterator<Item = &str> {
+    conversation.messages().filter(|message| matches!(message.role(), "user" | "tool")).map(|message| message.id())
 }
 
 /// Refuses an answer to an interrupt from a principal that may not give it. True if the input has an answer.

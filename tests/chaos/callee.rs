@@ -40,7 +40,7 @@ pub struct Callee {
     serving: JoinHandle<()>,
 }
 
-/// What all calls share.
+/// World and history of all calls.
 struct Shared {
     world: Arc<World>,
     history: History,

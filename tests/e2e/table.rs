@@ -80,7 +80,7 @@ impl Route {
         self.path.starts_with("/api/") && (mute || releases)
     }
 
-    /// Whether it removes a queued turn, and is content if there is none.
+    /// True if the route removes a queued turn, and is content if there is none.
     pub fn removes_turns(&self) -> bool {
         self.method == "DELETE" && self.path.ends_with("/queue/{runId}")
     }

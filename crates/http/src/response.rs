@@ -1,6 +1,6 @@
 //! Large responses: the memory that all of them hold together is bounded, until the clients have read them.
 
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 use axum::{
     http::header,
@@ -13,7 +13,7 @@ use threadline_core::{
 };
 use threadline_engine::limits::{BudgetOwner, BudgetPermit, MemoryBudget, MemoryKind, Quota};
 use tokio::{
-    sync::Semaphore,
+    sync::{Semaphore, SemaphorePermit},
     time::{Duration, Instant},
 };
 
@@ -53,8 +53,7 @@ impl ResponseBudget {
     where
         F: Future<Output = Result<Vec<u8>, Problem>>,
     {
-        let held = self.memory.place(MemoryKind::Answer, &BudgetOwner::of(principal));
-        self.json_in(held, make).await
+        self.json_in(self.place(principal), None, make).await
     }
 
     /// Makes a JSON page of at most about `most` bytes, like [`Self::json`]. The memory is taken before the page is read, since
@@ -64,26 +63,28 @@ impl ResponseBudget {
     where
         F: Future<Output = Result<Vec<u8>, Problem>>,
     {
-        let mut held = self.memory.place(MemoryKind::Answer, &BudgetOwner::of(principal));
+        let mut held = self.place(principal);
         let has_room = held.take(most.min(held.most()), Instant::now()).await.is_ok();
         // The semaphore is never closed.
         let beyond = if has_room { None } else { self.beyond.acquire().await.ok() };
-        let first = std::sync::Mutex::new(beyond);
-        let (make, first) = (&make, &first);
-        // A page that is made again has its memory.
-        let made = || async move {
-            let _beyond = first.lock().unwrap_or_else(PoisonError::into_inner).take();
-            make().await
-        };
-        self.json_in(held, made).await
+        self.json_in(held, beyond, make).await
     }
 
-    async fn json_in<F>(&self, held: BudgetPermit, make: impl Fn() -> F) -> Result<Response, Problem>
+    fn place(&self, principal: &Principal) -> BudgetPermit {
+        self.memory.place(MemoryKind::Answer, &BudgetOwner::of(principal))
+    }
+
+    async fn json_in<F>(
+        &self,
+        held: BudgetPermit,
+        beyond: Option<SemaphorePermit<'_>>,
+        make: impl Fn() -> F,
+    ) -> Result<Response, Problem>
     where
         F: Future<Output = Result<Vec<u8>, Problem>>,
     {
         let make = &make;
-        let (bytes, ()) = self.chunk_in(held, || async move { Ok((make().await?, ())) }).await?;
+        let (bytes, ()) = self.chunk_in(held, beyond, || async move { Ok((make().await?, ())) }).await?;
         Ok(([(header::CONTENT_TYPE, "application/json")], bytes).into_response())
     }
 
@@ -95,16 +96,24 @@ impl ResponseBudget {
     where
         F: Future<Output = Result<(Vec<u8>, T), Problem>>,
     {
-        self.chunk_in(self.memory.place(MemoryKind::Answer, &BudgetOwner::of(principal)), make).await
+        self.chunk_in(self.place(principal), None, make).await
     }
 
-    async fn chunk_in<T, F>(&self, mut held: BudgetPermit, make: impl Fn() -> F) -> Result<(Bytes, T), Problem>
+    /// [`Self::chunk`] with the memory that is held already. `beyond` is held while the part is made without memory: one that is
+    /// made again has it.
+    async fn chunk_in<T, F>(
+        &self,
+        mut held: BudgetPermit,
+        mut beyond: Option<SemaphorePermit<'_>>,
+        make: impl Fn() -> F,
+    ) -> Result<(Bytes, T), Problem>
     where
         F: Future<Output = Result<(Vec<u8>, T), Problem>>,
     {
         let mut deadline = None;
         loop {
             let (bytes, value) = make().await?;
+            drop(beyond.take());
             // A part larger than its owner's share takes the complete share.
             let size = if bytes.len() < ANSWER_FREE_BYTES { 0 } else { bytes.len().min(held.most()) };
             held.shrink(size);

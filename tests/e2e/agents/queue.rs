@@ -311,7 +311,7 @@ everywhere! {
         let (_, told) = socket.until("queue").await;
         assert_eq!((&told["threadId"], &told["version"], &told["queued"], &told["held"]), (&json!("t"), &json!(1), &json!(1), &json!(null)));
         assert_eq!(told["epoch"], json!(dev.epoch("t").await));
-        // Who comes later is told of what waits.
+        // A later follower is told of what waits.
         let mut events = Events::open(dev.request(Method::GET, "/v1/threads/t/events").header("accept", "text/event-stream")).await;
         assert_eq!(news_of(&mut events).await["queued"], 1);
         dev.post("/v1/threads/t/queue/hold", json!({})).await.ok(200);
@@ -361,7 +361,7 @@ async fn a_turn_begins_though_the_answer_to_the_end_was_lost() {
         agent.call().await.finish(&whole("a", "m1", "bye")).await;
         assert_eq!(dev.act("t", "pushed", "finish").await.ok(200)["status"], "finished");
         assert_eq!((ended(&dev, "a").await["status"].clone(), agent.requests()), (json!("finished"), 1));
-        // Nothing of an end that failed is there, and its repetition begins the next turn once.
+        // An end that failed has left nothing, and its repetition begins the next turn once.
         dev.run("t", "other").await;
         enqueue(&dev, "b", "b").await;
         server.intercept().fail(&[Failing::Before]);

@@ -83,6 +83,16 @@ impl NodeState {
     }
 }
 
+/// Nodes of the installation with their states, those with the newest beats first.
+pub(crate) async fn listed(store: &DynStore) -> Result<Vec<(Node, NodeState)>, StoreError> {
+    let (now, nodes) = store.nodes(MAX_LISTED_NODES).await?;
+    let stated = |node: Node| {
+        let state = NodeState::of(&node, now);
+        (node, state)
+    };
+    Ok(nodes.into_iter().map(stated).collect())
+}
+
 /// Latest beat, as a figure for people.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BeatMeasure {
@@ -214,12 +224,7 @@ impl NodeBeats {
 
     /// Nodes of the installation, those with the newest beats first.
     pub async fn list(&self) -> Result<Vec<(Node, NodeState)>, StoreError> {
-        let (now, nodes) = self.store.nodes(MAX_LISTED_NODES).await?;
-        let stated = |node: Node| {
-            let state = NodeState::of(&node, now);
-            (node, state)
-        };
-        Ok(nodes.into_iter().map(stated).collect())
+        listed(&self.store).await
     }
 
     /// Notes the result of a beat, and logs a change of the node's readiness.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use threadline_core::{
     AuditEntry, FeedCursor, Footprint, ListOrder, Principal, ProjectId, Timestamp, UserId, hex,
-    limits::{CUTOFF_KNOWN, MAX_LISTED_NODES, MAX_PAGE, PURGE_ROWS, TOMBSTONE_PAGE},
+    limits::{CUTOFF_KNOWN, MAX_PAGE, PURGE_ROWS, TOMBSTONE_PAGE},
 };
 use threadline_store::{DynStore, ListThreads, Purging, StoreClock, StoreError, StoreResult};
 
@@ -14,7 +14,7 @@ use crate::{
     cluster::bus::{DynBus, Hint},
     credentials::Cutoffs,
     lifecycle::Lifecycle,
-    nodes::NodeState,
+    nodes::{self, NodeState},
     records::ThreadRef,
     removals::{Removal, Removals},
     subscription::Hub,
@@ -81,9 +81,9 @@ impl Users {
     /// Waits until all nodes know the cutoff that this one has just stored, if there are others: they accept the user's tokens
     /// until their next look, and what is written then would stay.
     async fn wait_for_other_nodes(&self) -> StoreResult<()> {
-        let (now, nodes) = self.deps.store.nodes(MAX_LISTED_NODES).await?;
-        let live = nodes.iter().filter(|node| !matches!(NodeState::of(node, now), NodeState::Ended | NodeState::Lost));
-        if live.count() > 1 {
+        let nodes = nodes::listed(&self.deps.store).await?;
+        let answering = nodes.iter().filter(|(_, state)| matches!(state, NodeState::Live | NodeState::Leaving));
+        if answering.count() > 1 {
             tokio::time::sleep(CUTOFF_KNOWN).await;
         }
         Ok(())
