@@ -11,6 +11,8 @@ pub mod demo;
 mod drive;
 mod error;
 mod events;
+mod fork;
+mod forking;
 mod forwarded;
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) mod fuzzing;
@@ -43,6 +45,7 @@ pub use busy::Busy;
 pub use client_input::ClientInput;
 pub use definition::Definition;
 pub use error::AgentError;
+pub use fork::{ForkPoint, ForkStart};
 pub use input::Ignored;
 pub use span::agent_span;
 pub use starting::{AgentRun, AgentStart, RunAnswer};

@@ -49,6 +49,11 @@ impl Agents {
         mut request: AgentRun,
         busy: Busy,
     ) -> Result<RunAnswer, AgentError> {
+        if let Some(fork) = request.fork.take() {
+            // No run is active in a fork that begins with this one.
+            let start = self.run_in_fork(principal, thread, agent, request, fork).await?;
+            return Ok(RunAnswer::Started(Box::new(start)));
+        }
         let id = request.id.get_or_insert_with(RunId::generate).clone();
         for _ in 0..TRIES {
             if busy != Busy::Reject

@@ -15,6 +15,7 @@ use super::{
     AgentError, Agents, ClientInput, RUN_LIMIT,
     approval::{self, ApprovalError},
     client_input::room_for,
+    fork::ForkStart,
     input::{self, Ignored, Prepared, Rules},
     source::{AgentCall, RunInput, ThreadMark, Trust},
     work::Work,
@@ -33,6 +34,8 @@ pub struct AgentRun {
     pub input: ClientInput,
     /// True if a missing thread is created: for APIs whose clients choose ids and never create threads.
     pub makes_thread: bool,
+    /// Fork of the thread in which the run begins; `None` for the thread itself.
+    pub fork: Option<ForkStart>,
 }
 
 /// Facts of a run from one try to start it to the next.
@@ -47,6 +50,8 @@ struct Pending {
 /// Run that an agent was asked for.
 #[derive(Debug)]
 pub struct AgentStart {
+    /// Thread of the run.
+    pub thread: ThreadId,
     /// Run after its start, or the existing one.
     pub started: StartedRun,
     /// Parts of the input that were ignored.
@@ -200,7 +205,7 @@ impl Agents {
             };
             self.shared.tasks.spawn(work.run(input));
         }
-        Ok(Some(AgentStart { started, ignored: prepared.ignored }))
+        Ok(Some(AgentStart { thread: thread.clone(), started, ignored: prepared.ignored }))
     }
 
     /// Does work over an input of this many bytes, in its turn if that is much.

@@ -9,7 +9,7 @@ use threadline_core::{
     agent::{Agent, OnDisconnect},
     limits::WRITE_RETRY,
 };
-use threadline_engine::{Service, ServiceError, StartedRun, StopError};
+use threadline_engine::{Service, ServiceError, StopError};
 use threadline_http::{problem::Problem, run_to_completion};
 use tokio::time;
 
@@ -63,14 +63,14 @@ pub async fn ask_agent(
     let (principal, thread) = (principal.clone(), thread.clone());
     let work = async move {
         let answer = agents.run_or_queue(&principal, &thread, &agent, run, busy).await?;
-        let started = match &answer {
-            RunAnswer::Started(start) => Some(&start.started),
+        let start = match &answer {
+            RunAnswer::Started(start) => Some(start),
             RunAnswer::Queued(_) => None,
         };
-        let stops = |started: &&StartedRun| waits && started.created && agent.on_disconnect == OnDisconnect::Stop;
-        let stop = started
-            .filter(stops)
-            .map(|started| (service, started.named_by(&principal), thread, started.run.id.clone()));
+        let stops = waits && agent.on_disconnect == OnDisconnect::Stop;
+        let stop = start.filter(|start| stops && start.started.created).map(|start| {
+            (service, start.started.named_by(&principal), start.thread.clone(), start.started.run.id.clone())
+        });
         Ok::<_, AgentError>((answer, AguiClient { stop }))
     };
     // A result that no caller receives is dropped, and the requester with it.

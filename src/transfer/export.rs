@@ -18,11 +18,12 @@ use threadline_core::{
 use threadline_store::{MovedThread, StoreError, TransferStore};
 
 use super::{
+    agents::{AgentFacts, AgentLine},
     annotations,
     counts::{Counter, Transferred},
     directory::{AGENTS, Directory, FEEDS, Facts, JOURNAL, NewFile, file_of, json_line},
     error::TransferError,
-    format::{AgentFacts, AgentLine, FeedLine, RunFacts, RunLine, ThreadFacts, ThreadLine},
+    format::{FeedLine, RunFacts, RunLine, ThreadFacts, ThreadLine},
     manifest::{self, FileEntry, Header, Line, ThreadEntry, ThreadName, Threads},
     projects,
     selection::{ExportedSecrets, Selection},

@@ -10,6 +10,7 @@ use threadline_core::{
 use threadline_store::{MovedThread, StoreError, StoredProject};
 
 use super::{
+    branches::BranchFacts,
     manifest::{ThreadName, claimed, is_claimed},
     selection::ExportedSecrets,
 };
@@ -52,6 +53,9 @@ pub struct ThreadFacts {
     #[serde(default, skip_serializing_if = "is_zero")]
     read_seq: Seq,
     fence: i64,
+    /// Written only for a fork or a thread that was forked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    branch: Option<BranchFacts>,
 }
 
 fn is_zero(seq: &Seq) -> bool {
@@ -59,7 +63,7 @@ fn is_zero(seq: &Seq) -> bool {
 }
 
 /// Stored JSON text, unchanged. Fails if it is not valid JSON on one line.
-fn raw(text: String) -> Result<Box<RawValue>, StoreError> {
+pub fn raw(text: String) -> Result<Box<RawValue>, StoreError> {
     let one_line = !text.contains(['\n', '\r']);
     let raw = RawValue::from_string(text).ok().filter(|_| one_line);
     raw.ok_or_else(|| StoreError::Corrupt("invalid JSON".to_owned()))
@@ -88,6 +92,7 @@ impl ThreadFacts {
             tail: thread.tail,
             read_seq: thread.read_seq,
             fence: moved.fence.0,
+            branch: BranchFacts::of(thread.branch),
         })
     }
 
@@ -117,6 +122,7 @@ impl ThreadFacts {
             open_interrupts: 0,
             // Queued turns are not exported: inputs may hold secrets.
             queue: QueueState::default(),
+            branch: self.branch.map(BranchFacts::branch).unwrap_or_default(),
         };
         MovedThread { thread, fence: Fence(self.fence), interrupts: None }
     }
@@ -129,6 +135,8 @@ impl ThreadFacts {
             Some("version, fence or tail is out of range")
         } else if self.read_seq > self.tail {
             Some("it was read beyond its tail")
+        } else if self.branch.as_ref().is_some_and(|branch| branch.is_beyond(self.tail)) {
+            Some("it was forked beyond its tail")
         } else if self.name.is_some() != self.name_source.is_some() {
             Some("a name and its source come together")
         } else {
@@ -233,31 +241,6 @@ pub struct EventLine<'a> {
     /// The event itself, byte for byte.
     #[serde(borrow)]
     pub event: &'a RawValue,
-}
-
-/// Line with an agent: `{"agent":{…}}`.
-#[derive(Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct AgentLine {
-    pub agent: AgentFacts,
-}
-
-/// Agent that was made over the API.
-#[derive(Debug, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct AgentFacts {
-    pub project_id: ProjectId,
-    /// Name of the agent.
-    pub agent_id: AgentId,
-    /// Definition as a JSON object.
-    pub definition: Box<RawValue>,
-}
-
-impl AgentFacts {
-    /// Facts of this agent.
-    pub fn of(project_id: ProjectId, agent_id: AgentId, definition: String) -> Result<Self, StoreError> {
-        Ok(Self { project_id, agent_id, definition: raw(definition)? })
-    }
 }
 
 /// Line with an annotation: `{"annotation":{…}}`.

@@ -3,8 +3,9 @@
 use std::fs;
 
 use super::{
+    agents::AgentLine,
     directory::{Directory, MANIFEST},
-    format::{AgentLine, AnnotationLine, ThreadLine},
+    format::{AnnotationLine, ThreadLine},
     manifest::{self, ThreadEntry},
     reading::ThreadFile,
 };

@@ -9,17 +9,18 @@ use threadline_core::{
     limits::{ROW_BYTES, SEAL_BYTES, TRANSFER_THREADS},
 };
 use threadline_store::{
-    FeedImage, MovedThread, Published, StagedPart, Staging, StoreResult, TransferStore, transfer::Packer,
+    Arrival, FeedImage, MovedThread, Published, StagedPart, Staging, StoreResult, TransferStore, staging::Packer,
 };
 use tokio::sync::mpsc;
 
 use super::{
+    agents::AgentLine,
     annotations,
     compare::Comparison,
     counts::{Counter, Transferred},
     directory::{AGENTS, Directory, FEEDS},
     error::{Damage, Refusal, TransferError},
-    format::{AgentLine, FeedLine},
+    format::FeedLine,
     manifest::{self, FileEntry, Manifest, ThreadEntry},
     projects,
     reading::{Lines, ThreadFile},
@@ -136,7 +137,7 @@ async fn one(
         (Step::Same(key), Ok(_)) => Outcome::Present(key),
         (Step::Staged(key, mut moved), Ok(interrupts)) => {
             moved.interrupts = interrupts;
-            match store.publish(key, &moved).await? {
+            match store.publish(key, &moved, Arrival::Import).await? {
                 Published::Done => Outcome::Done(key),
                 Published::Taken | Published::Gone => {
                     store.unstage(key).await?;

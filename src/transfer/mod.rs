@@ -7,7 +7,9 @@
 //! The files are described in `proto/export.md`. Both commands may be interrupted at any moment and repeated: a thread
 //! is complete or absent, and existing data is verified and skipped.
 
+mod agents;
 mod annotations;
+mod branches;
 mod compare;
 mod counts;
 mod directory;

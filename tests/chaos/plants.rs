@@ -92,6 +92,8 @@ pub const PLANTS: &[Plant] = &[
     plant("swallow-start", &[Kind::KillNode], |size| size),
     plant("stop-keeps-version", &[Kind::KillNode], |size| size),
     plant("start-jumps", &[Kind::KillNode], |size| size),
+    plant("fork-without-parent", &[Kind::KillNode], |size| size),
+    plant("no-branch-listed", &[Kind::KillNode], |size| size),
     plant("dead-by-own-outage", &[Kind::KillNode], |size| size),
 ];
 

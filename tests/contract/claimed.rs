@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use threadline_core::{CreatedThread, NewThread, Thread, ThreadKey, TrashPosition};
-use threadline_store::{Named, Published, Restoration, StagedPart, Staging};
+use threadline_store::{Arrival, Named, Published, Restoration, StagedPart, Staging};
 use tokio::task::JoinSet;
 
 use crate::{support::*, trash::entry};
@@ -194,7 +194,7 @@ pub async fn ids_of_users_move_with_their_threads(env: Env) {
     }
     let mut published = Vec::new();
     for (key, owner) in keys.iter().zip(["dan", "eve", "dan"]) {
-        published.push(env.store.publish(*key, &moved(owner, false)).await.expect("publishes"));
+        published.push(env.store.publish(*key, &moved(owner, false), Arrival::Import).await.expect("publishes"));
     }
     assert_eq!(published, [Published::Gone, Published::Done, Published::Done]);
     assert_eq!((of(&env, "dan", "chat").await, of(&env, "eve", "chat").await), (Some(keys[2]), Some(keys[1])));
@@ -204,5 +204,8 @@ pub async fn ids_of_users_move_with_their_threads(env: Env) {
     let staged = env.store.stage(&moved("fay", true), StagedPart::default()).await.expect("stages");
     let Staging::Staged(key) = staged else { panic!("{staged:?}") };
     made(&env, "chat", "gus", true).await;
-    assert_eq!(env.store.publish(key, &moved("fay", true)).await.expect("publishes"), Published::Taken);
+    assert_eq!(
+        env.store.publish(key, &moved("fay", true), Arrival::Import).await.expect("publishes"),
+        Published::Taken
+    );
 }

@@ -2,6 +2,7 @@
 
 mod agents;
 mod annotations;
+mod branches;
 mod bus;
 mod claimed;
 mod clocks;
@@ -155,6 +156,12 @@ contract! {
         of_concurrent_takeovers_one_succeeds
         a_turn_ends_with_its_run
         nobody_writes_into_a_driven_run_without_the_fence_of_its_driver;
+    branches:
+        a_fork_has_the_log_of_its_parent_and_a_life_of_its_own
+        a_fork_needs_its_parent_as_it_was_read
+        lists_and_feeds_show_one_branch_of_a_conversation
+        of_concurrent_choices_one_branch_is_listed
+        a_branch_is_idle_with_all_of_its_conversation;
     preconditions:
         a_write_that_requires_another_epoch_changes_nothing
         the_epoch_before_names_the_same_thread_but_not_the_same_log;

@@ -7,13 +7,13 @@ use threadline_core::{
     limits::STAGING_TIMEOUT,
 };
 use threadline_store::{
-    FeedImage, MovedThread, Published, StagedPart, Staging, StartRun, memory::MemoryStore, transfer::Packer,
+    Arrival, FeedImage, MovedThread, Published, StagedPart, Staging, StartRun, memory::MemoryStore, staging::Packer,
 };
 
 use crate::support::*;
 
 /// The thread, and all that belongs to it.
-async fn taken_out(from: &Env, key: ThreadKey) -> (MovedThread, StagedPart) {
+pub async fn taken_out(from: &Env, key: ThreadKey) -> (MovedThread, StagedPart) {
     let all = from.store.all_threads(None, 1_000).await.expect("threads");
     let moved = all.into_iter().find(|moved| moved.thread.key == key).expect("is there");
     let runs = from.store.runs(key, None, 1_000).await.expect("runs");
@@ -45,7 +45,7 @@ pub async fn moved(from: &Env, key: ThreadKey, to: &Env) -> ThreadKey {
         let part = StagedPart { runs: Vec::new(), rows: vec![row] };
         assert!(to.store.stage_more(key, part).await.expect("stages"));
     }
-    assert_eq!(to.store.publish(key, &moved).await.expect("publishes"), Published::Done);
+    assert_eq!(to.store.publish(key, &moved, Arrival::Import).await.expect("publishes"), Published::Done);
     key
 }
 
@@ -201,7 +201,7 @@ pub async fn staged_data_is_invisible(env: Env) {
     assert!(page.threads.is_empty());
     // A thread that is made meanwhile is not touched.
     let own = env.create("t").await;
-    assert_eq!(env.store.publish(key, &moved).await.expect("answers"), Published::Taken);
+    assert_eq!(env.store.publish(key, &moved, Arrival::Import).await.expect("answers"), Published::Taken);
     assert!(matches!(env.store.stage(&moved, part).await.expect("answers"), Staging::Taken(thread) if *thread == own));
     assert_eq!(env.get("t").await, Some(own.clone()));
     assert!(env.texts(own.key).await.is_empty());
@@ -214,10 +214,10 @@ pub async fn earlier_staged_data_is_discarded(env: Env) {
     let first = staged(env.store.stage(&moved, part.clone()).await.expect("stages"));
     let second = staged(env.store.stage(&moved, part.clone()).await.expect("stages"));
     assert!(!env.store.stage_more(first, StagedPart::default()).await.expect("answers"));
-    assert_eq!(env.store.publish(first, &moved).await.expect("answers"), Published::Gone);
+    assert_eq!(env.store.publish(first, &moved, Arrival::Import).await.expect("answers"), Published::Gone);
     env.store.unstage(second).await.expect("gives up");
     env.store.unstage(second).await.expect("again");
-    assert_eq!(env.store.publish(second, &moved).await.expect("answers"), Published::Gone);
+    assert_eq!(env.store.publish(second, &moved, Arrival::Import).await.expect("answers"), Published::Gone);
 
     // The purge removes abandoned staged parts, and keeps those in use.
     let left = staged(env.store.stage(&moved, part.clone()).await.expect("stages"));
@@ -232,7 +232,7 @@ pub async fn earlier_staged_data_is_discarded(env: Env) {
     assert!(!env.store.stage_more(left, StagedPart::default()).await.expect("answers"));
 
     let last = staged(env.store.stage(&moved, part).await.expect("stages"));
-    assert_eq!(env.store.publish(last, &moved).await.expect("publishes"), Published::Done);
+    assert_eq!(env.store.publish(last, &moved, Arrival::Import).await.expect("publishes"), Published::Done);
     env.store.unstage(last).await.expect("does nothing");
     while env.purge(3).await {}
     assert_eq!(env.log(last).await, source.log(key).await);
@@ -244,7 +244,7 @@ pub async fn an_incomplete_log_is_not_published(env: Env) {
     let (moved, mut part) = taken_out(&source, key).await;
     let last = part.rows.pop().expect("rows");
     let key = staged(env.store.stage(&moved, part).await.expect("stages"));
-    env.store.publish(key, &moved).await.expect_err("the end is missing");
+    env.store.publish(key, &moved, Arrival::Import).await.expect_err("the end is missing");
     assert!(env.get("t").await.is_none());
     let again =
         staged(env.store.stage(&moved, StagedPart { runs: Vec::new(), rows: vec![last] }).await.expect("stages"));

@@ -62,6 +62,11 @@ everywhere! {
             }
             assert_eq!(dev.get(&format!("/v1/threads/{id}")).await.ok(200), before, "{line}");
             let answer = send(&format!("?epoch={right}"), Some(&quoted(right))).await;
+            // The body of this route names another thread.
+            if path.ends_with("/branches/listed") {
+                answer.problem(404, "branch-not-found");
+                continue;
+            }
             assert!(![400, 404, 410].contains(&answer.status), "{line}: {} {}", answer.status, answer.text());
         }
     }

@@ -136,6 +136,7 @@ impl Route {
             Body::Object if self.path.starts_with("/api/") => r#"{"userId":"ann","runId":"r"}"#,
             Body::Object if self.path.starts_with("/connector/") => r#"{"type":"x","userId":"ann","threadId":"t"}"#,
             Body::Object if self.path.ends_with("/read") => r#"{"seq":0}"#,
+            Body::Object if self.path.ends_with("/branches/listed") => r#"{"threadId":"t"}"#,
             Body::Object if self.path.ends_with("/approve") => r#"{"count":1}"#,
             Body::Object if self.is_document() => r#"{"messages":[]}"#,
             Body::Object | Body::ObjectOrEvents => "{}",

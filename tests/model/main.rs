@@ -2,7 +2,6 @@
 //!
 //! A test that fails prints its seed; `THREADLINE_SEED=<seed>` runs that one alone.
 
-mod forks;
 mod lease;
 mod matrix;
 mod probe;

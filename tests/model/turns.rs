@@ -19,7 +19,7 @@
 //! Faults and requests are counted, and each scope (`scopes.rs`) turns on some of them; it has to reach what it is for.
 //!
 //! What is not: durations, appends whose answer is lost (`lease.rs`), runs of producers whose lease expires (there, too),
-//! what the fold keeps of a continued attempt (`tests/agui`), several threads, deletion, and forks (`forks.rs`).
+//! what the fold keeps of a continued attempt (`tests/agui`), several threads, and deletion.
 //!
 //! Negative controls: every other [`Design`] lacks one rule, and a test demands that the checker finds what this breaks.
 //! Every property is broken by one of them.

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{AgentId, Epoch, LastRun, ProjectId, QueueState, Run, ThreadId, ThreadKey, Timestamp, UserId};
+use super::{AgentId, Branch, Epoch, LastRun, ProjectId, QueueState, Run, ThreadId, ThreadKey, Timestamp, UserId};
 use crate::seq::Seq;
 
 /// Source of a thread's name.
@@ -74,6 +74,8 @@ pub struct Thread {
     pub open_interrupts: u64,
     /// State of the queue of turns.
     pub queue: QueueState,
+    /// Place among the branches of the conversation.
+    pub branch: Branch,
 }
 
 /// State of a thread, by its newest run and its open interrupts.
@@ -164,6 +166,7 @@ impl NewThread {
             last_run: None,
             open_interrupts: 0,
             queue: QueueState::default(),
+            branch: Branch::default(),
         }
     }
 }

@@ -10,8 +10,8 @@ use threadline_store::JobKind;
 use tokio::sync::watch;
 
 use crate::{
-    AgentDefinitions, Annotations, Conversations, Events, Feed, Followers, Ports, Projections, Runs, Service, Threads,
-    Trash, Users,
+    AgentDefinitions, Annotations, Conversations, Events, Feed, Followers, Forks, Ports, Projections, Runs, Service,
+    Threads, Trash, Users,
     after_commit::{Listeners, LogCounters},
     cluster::bus::BusEnd,
     commit::{committer, pipeline},
@@ -32,7 +32,7 @@ use crate::{
     runs::{self, advance, close, heartbeats, lock_guard, reaper, turns},
     subscription::Hub,
     upkeep::{clock_guard, feed_writer, jobs, retention, rings, run_notices, snapshots, sweeps, usage},
-    usecases::{annotations, threads, trash, users},
+    usecases::{annotations, forks, threads, trash, users},
     wakeups,
 };
 
@@ -239,6 +239,7 @@ impl Service {
                 lifecycle: lifecycle.clone(),
             }),
         };
+        let forks_feed = feed_writer.clone();
         let runs = Runs {
             deps: Arc::new(runs::RunDeps {
                 store: store.clone(),
@@ -257,6 +258,19 @@ impl Service {
                 listeners: listeners.clone(),
                 lifecycle: lifecycle.clone(),
                 lease: timing.ttl.clamp(MIN_LEASE, MAX_LEASE),
+            }),
+        };
+        let forks = Forks {
+            deps: Arc::new(forks::ForkDeps {
+                store: store.clone(),
+                clock: clock.clone(),
+                directory: directory.clone(),
+                feed_writer: forks_feed,
+                lifecycle: lifecycle.clone(),
+                queue: queue.clone(),
+                quota: quota.clone(),
+                memory: memory.clone(),
+                stored: stored.clone(),
             }),
         };
         let projections = Projections { directory: directory.clone(), folder, queue: queue.clone() };
@@ -297,6 +311,7 @@ impl Service {
         Self {
             threads,
             runs,
+            forks,
             conversations,
             events,
             followers: Followers { store: store.clone(), census },

@@ -63,8 +63,8 @@ pub use crate::{
         requests::{CommitReply, ReceiptStream},
     },
     errors::{
-        ActiveRun, AppendError, ApproveError, ChangeThreadError, CompleteRunError, CreateThreadError,
-        DeleteThreadError, DrainingError, EditThreadError, EndRunError, EraseError, FeedError, FinishError,
+        ActiveRun, AppendError, ApproveError, BranchError, ChangeThreadError, CompleteRunError, CreateThreadError,
+        DeleteThreadError, DrainingError, EditThreadError, EndRunError, EraseError, FeedError, FinishError, ForkError,
         HeartbeatError, InvalidRequestError, ListError, LookupError, MarkReadError, PageError, ProjectionError,
         QueueError, QueueLimit, ReadError, RestoreError, RoomError, RunLookupError, SaveError, ServiceError,
         StartError, StopError, StreamRunError,
@@ -96,6 +96,7 @@ pub use crate::{
         agents::{AgentDefinitions, NewDefinition},
         annotations::Annotations,
         conversations::{Condition, Conversations, Outcome, Save, Saved},
+        forks::{ForkThread, ForkedThread, Forks, MessageOrigin},
         inbox::{InboxPage, InboxRequest},
         threads::{CreateThread, EditThread, ListRequest, Threads},
         trash::Trash,
@@ -156,6 +157,8 @@ pub struct Service {
     pub threads: Threads,
     /// Starts, appends to, stops and ends runs.
     pub runs: Runs,
+    /// Forks threads, and lists the branches of conversations.
+    pub forks: Forks,
     /// Reads and follows logs.
     pub events: Events,
     /// Lists the followers of a thread.

@@ -56,6 +56,12 @@ impl IdempotencyKey {
         self.derive("thread", principal, user, ThreadId::new)
     }
 
+    /// Id of the thread that a fork of this thread with this key means.
+    pub fn fork(&self, principal: &Principal, thread: &ThreadId) -> Option<ThreadId> {
+        let of_thread = Self(self.0.as_ref().map(|key| format!("{key}/{thread}")));
+        of_thread.derive("fork", principal, None, ThreadId::new)
+    }
+
     fn derive<T>(
         &self,
         kind: &str,

@@ -1,5 +1,6 @@
 //! Errors on the wire: RFC 9457 problem documents. One closed list of types, one exhaustive mapping.
 
+mod limited;
 mod store;
 
 use axum::{
@@ -9,11 +10,11 @@ use axum::{
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 use threadline_core::{
-    EventErrorKind as EventKind, Limit, Run,
+    EventErrorKind as EventKind, Run,
     limits::{COMPLETE_RUN_WAIT, DRAIN_RETRY_AFTER},
     projection::conversation::MessageError,
 };
-use threadline_engine::{ServiceError, limits::Limited, subscription::ReplacedLog};
+use threadline_engine::{ServiceError, subscription::ReplacedLog};
 
 use crate::{etag::etag, view::problem_run};
 
@@ -93,6 +94,12 @@ problem_types! {
     TurnBegun = "turn-begun", CONFLICT, "Turn already begun", false, "Follow the run `run`, or stop it with POST /v1/threads/{threadId}/runs/{runId}/stop.";
     /// No turn with this ID is queued.
     TurnNotFound = "turn-not-found", NOT_FOUND, "Turn not found", false, "List the queued turns with GET /v1/threads/{threadId}/queue. The turn was cancelled, or dropped because the key of its caller was revoked.";
+    /// The conversation has as many branches as it may have.
+    TooManyBranches = "too-many-branches", CONFLICT, "Too many branches", false, "List the branches with GET /v1/threads/{threadId}/branches, and delete some with DELETE /v1/threads/{threadId}. Or fork with `separate`, which makes a conversation of its own.";
+    /// The thread is no branch of the conversation.
+    BranchNotFound = "branch-not-found", NOT_FOUND, "Branch not found", false, "List the branches with GET /v1/threads/{threadId}/branches.";
+    /// No event of the thread brings a message with this ID.
+    MessageNotFound = "message-not-found", NOT_FOUND, "Message not found", false, "Read the messages of the thread with GET /v1/threads/{threadId}/messages, or fork at a seq with `at`.";
     /// The thread has open interrupts that the request does not answer.
     InterruptsOpen = "interrupts-open", CONFLICT, "Unanswered interrupt", false,
         "Send `resume` with an entry for every open interrupt, answered or `cancelled`. GET /v1/threads/{threadId}/messages lists them in `interrupts`.";
@@ -391,6 +398,13 @@ impl From<ServiceError> for Problem {
             ServiceError::QueueChanged { version: v } => {
                 Self::new(Type::QueueChanged, detail).with(json!({ "version": v }))
             }
+            ServiceError::TooManyBranches => Self::new(Type::TooManyBranches, detail),
+            ServiceError::BranchNotFound(thread) => {
+                Self::new(Type::BranchNotFound, detail).with(json!({ "threadId": thread.as_str() }))
+            }
+            ServiceError::MessageNotFound(id) => {
+                Self::new(Type::MessageNotFound, detail).with(json!({ "messageId": id }))
+            }
             ServiceError::TurnNotFound => Self::new(Type::TurnNotFound, detail),
             ServiceError::RunFenced(run) => Self::of_run(Type::RunFenced, detail, &run),
             ServiceError::TurnBegun(run) => Self::of_run(Type::TurnBegun, detail, &run),
@@ -445,43 +459,6 @@ impl From<ServiceError> for Problem {
 }
 
 threadline_engine::from_operation_errors!(Problem);
-
-impl From<Limited> for Problem {
-    fn from(limited: Limited) -> Self {
-        let kind = match limited.limit {
-            Limit::Subscriptions => ProblemType::TooManySubscriptions,
-            Limit::BodyMemory | Limit::Memory | Limit::WorkWaitSeconds => ProblemType::Busy,
-            Limit::UserStoredBytes
-            | Limit::UserThreads
-            | Limit::ProjectStoredBytes
-            | Limit::ProjectThreads
-            | Limit::StorageFree => ProblemType::StorageFull,
-            Limit::UserWork
-            | Limit::ProjectWork
-            | Limit::UserRequests
-            | Limit::UserRequestBurst
-            | Limit::UserSockets
-            | Limit::UserRuns
-            | Limit::UserAppendBytes
-            | Limit::UserAppendByteBurst
-            | Limit::UserWorkRate
-            | Limit::UserWorkBurst
-            | Limit::ProjectRequests
-            | Limit::ProjectRequestBurst
-            | Limit::ProjectSockets
-            | Limit::ProjectRuns
-            | Limit::ProjectAppendBytes
-            | Limit::ProjectAppendByteBurst
-            | Limit::ProjectWorkRate
-            | Limit::ProjectWorkBurst => ProblemType::RateLimited,
-        };
-        let facts = json!({ "limit": limited.limit.as_str(), "value": limited.value });
-        let problem = Self::new(kind, limited.to_string()).with(facts);
-        // Rounded up, so that a client that retries at that moment is admitted.
-        let wait = u64::try_from(limited.wait.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX);
-        if kind.is_retryable() { problem.retry_after(wait) } else { problem }
-    }
-}
 
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {

@@ -1,5 +1,7 @@
 //! Views of threads, runs and the feed, as the native API sends them.
 
+mod branch;
+
 use serde::Serialize;
 use serde_json::{Value, json, value::RawValue};
 use threadline_core::{
@@ -8,6 +10,8 @@ use threadline_core::{
 };
 use threadline_engine::{AppendReceipt, QueuedTurn, StartedRun, ThreadQueue};
 use utoipa::ToSchema;
+
+pub use branch::ForkedFromView;
 
 /// A thread.
 #[derive(Debug, Serialize, ToSchema)]
@@ -51,6 +55,13 @@ pub struct ThreadView {
     /// The reason why the queue rests until it is released: `stop`, `error` or `hand`; null if it does not.
     #[schema(required, value_type = Option<String>, example = "stop")]
     held: Option<&'static str>,
+    /// The origin of the first events, if the thread is a fork.
+    #[schema(required)]
+    forked_from: Option<ForkedFromView>,
+    /// True if the conversation has other branches: `GET /v1/threads/{threadId}/branches` lists them.
+    branched: bool,
+    /// False of a branch that lists and feeds leave out, because they show another one of its conversation.
+    listed: bool,
 }
 
 impl ThreadView {
@@ -75,6 +86,9 @@ impl ThreadView {
             open_interrupts: thread.open_interrupts,
             queued: thread.queue.queued,
             held: thread.queue.held.map(Hold::as_str),
+            forked_from: thread.branch.forked_from.as_ref().map(ForkedFromView::new),
+            branched: thread.branch.family.is_some(),
+            listed: thread.branch.listed,
         }
     }
 
@@ -99,6 +113,9 @@ impl ThreadView {
             open_interrupts: 0,
             queued: 0,
             held: None,
+            forked_from: None,
+            branched: false,
+            listed: true,
             ..self
         }
     }
@@ -230,6 +247,8 @@ pub fn problem_run(run: &Run) -> Value {
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct StartedView {
+    /// The thread of the run: of a start with `fork`, the fork.
+    thread_id: String,
     run: RunView,
     epoch: String,
     /// Follow with this as `after`, together with `epoch`, to see the run from its first event.
@@ -237,8 +256,9 @@ pub struct StartedView {
 }
 
 impl StartedView {
-    pub fn new(started: &StartedRun) -> Self {
-        Self { run: RunView::new(&started.run), epoch: started.epoch.to_string(), cursor: started.cursor }
+    pub fn new(thread: &ThreadId, started: &StartedRun) -> Self {
+        let thread_id = thread.to_string();
+        Self { thread_id, run: RunView::new(&started.run), epoch: started.epoch.to_string(), cursor: started.cursor }
     }
 
     /// [`RunView::seen_by`] for the run.

@@ -25,6 +25,7 @@
 #![warn(missing_docs)]
 
 pub mod annotations;
+mod branches;
 mod clock;
 pub mod credentials;
 mod damage;
@@ -51,6 +52,7 @@ pub mod snapshots;
 mod sql;
 #[cfg(feature = "sqlite")]
 pub mod sqlite;
+pub mod staging;
 pub mod status;
 pub mod transfer;
 pub mod trash;
@@ -59,6 +61,7 @@ pub mod usage;
 pub mod verification;
 
 pub use annotations::AnnotationStore;
+pub use branches::BranchStore;
 pub use clock::{Steady, StoreClock};
 pub use credentials::CredentialStore;
 pub use damage::damaged_rows;
@@ -77,10 +80,9 @@ pub use runs::{
 };
 pub use secrets::{DigestKey, SecretAccess, SecretForm, SecretName, SecretStore, SecretsError};
 pub use snapshots::{Snapshot, SnapshotStore, Unprojected};
+pub use staging::{Arrival, MovedThread, Published, StagedPart, StagedRow, Staging, StagingStore};
 pub use status::{Durability, StatusStore, StoreStatus};
-pub use transfer::{
-    AnnotatedThread, ExportStore, FeedImage, MovedThread, Published, StagedPart, StagedRow, Staging, TransferStore,
-};
+pub use transfer::{AnnotatedThread, ExportStore, FeedImage, TransferStore};
 pub use trash::{HoldStore, Restoration, RetentionHold, TrashStore};
 pub use turns::{Before, ClaimTurns, NewTurn, TakeTurn, Taken, Turn, TurnStore};
 pub use usage::UsageStore;

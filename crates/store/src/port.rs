@@ -10,6 +10,7 @@ use threadline_core::{
 
 use crate::{
     annotations::AnnotationStore,
+    branches::BranchStore,
     credentials::CredentialStore,
     erasure::ErasureStore,
     error::StoreResult,
@@ -25,6 +26,7 @@ use crate::{
     },
     secrets::SecretStore,
     snapshots::SnapshotStore,
+    staging::StagingStore,
     status::StatusStore,
     trash::{HoldStore, TrashStore},
     turns::TurnStore,
@@ -241,13 +243,14 @@ pub trait Store:
     + HoldStore
     + UsageStore
     + StatusStore
+    + BranchStore
+    + StagingStore
 {
 }
 impl<T> Store for T where
     T: ThreadStore
         + RunStore
         + TurnStore
-        + QueueStore
         + QueueStore
         + LogStore
         + FeedStore
@@ -265,6 +268,8 @@ impl<T> Store for T where
         + HoldStore
         + UsageStore
         + StatusStore
+        + BranchStore
+        + StagingStore
 {
 }
 

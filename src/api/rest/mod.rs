@@ -5,6 +5,7 @@ mod annotations;
 mod audit;
 pub mod events;
 pub(super) mod feed;
+mod forks;
 mod identity;
 mod interrupts;
 mod keys;
@@ -62,6 +63,9 @@ pub fn routes(routes: Routes<ApiState>) -> Routes<ApiState> {
         .route(Access::CHAT, routes!(queue::hold))
         .route(Access::CHAT, routes!(queue::release))
         .route(Access::CHAT, routes!(queue::start))
+        .route(Access::CHAT, routes!(forks::fork))
+        .route(Access::READ, routes!(forks::branches))
+        .route(Access::CHAT, routes!(forks::list_branch))
         .route(Access::READ, routes!(agents::list))
         .route(Access::READ, routes!(agents::get))
         .route(Access::MANAGE_AGENTS, routes!(agents::put, agents::delete))

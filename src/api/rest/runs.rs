@@ -27,14 +27,12 @@ use threadline_http::{
 };
 use utoipa::{IntoParams, ToSchema};
 
-use crate::{
-    agents::{Busy, ClientInput},
-    api::{
-        ApiState,
-        rest::{
-            queue::{self, QueuedView},
-            starting::{AgentRequest, answer, hand_over},
-        },
+use crate::api::{
+    ApiState,
+    rest::{
+        forks::fork_of,
+        queue::{self, QueuedView},
+        starting::{AgentRequest, StartBody, answer, hand_over},
     },
 };
 
@@ -47,33 +45,6 @@ async fn read_events(state: &ApiState, request: Request) -> Result<(NewEvents, W
         Representation::Ndjson => NewEvents::from_ndjson(&bytes),
     };
     Ok((events.map_err(ServiceError::from)?, bytes))
-}
-
-/// A request to start a run.
-#[derive(Debug, Default, Deserialize, ToSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
-pub struct StartBody {
-    /// Generated (UUIDv7) if absent.
-    #[schema(value_type = Option<String>)]
-    run_id: Option<RunId>,
-    /// The agent of the run. With `input`, this agent produces it.
-    #[schema(value_type = Option<String>)]
-    agent_id: Option<AgentId>,
-    /// The lease in seconds, 1 to 3600. Default 20. Not with `input`: the server keeps the runs that it drives.
-    lease_seconds: Option<u64>,
-    /// AG-UI's RunAgentInput, complete or with only the new `messages`: Threadline then calls the agent.
-    #[schema(value_type = Option<Object>, example = json!({ "messages": [{ "role": "user", "content": "Hello" }] }))]
-    #[serde(deserialize_with = "present")]
-    input: Option<ClientInput>,
-    /// The fate of the request while another run is active: `reject` refuses it (the default), `enqueue` queues it behind all
-    /// others, `interrupt` queues it before all others and stops the active run. Only with `input`.
-    #[schema(value_type = Option<String>, example = "enqueue")]
-    busy: Option<Busy>,
-}
-
-/// Rejects null, which would start a run without a producer.
-fn present<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<ClientInput>, D::Error> {
-    ClientInput::deserialize(deserializer).map(Some)
 }
 
 /// Parameters of a streamed run, whose body is its events.
@@ -152,7 +123,10 @@ pub async fn start(
                     "leaseSeconds is not available with input: the server drives the run, and keeps it",
                 ));
             }
+            let made_for = || start.run_id.as_ref().and_then(|run| fork_of(&principal, &thread, run));
+            let fork = start.fork.map(|fork| fork.start(made_for)).transpose()?;
             let request = AgentRequest {
+                fork,
                 agent: start.agent_id.or(params.agent_id),
                 run: start.run_id,
                 epoch,
@@ -160,6 +134,9 @@ pub async fn start(
                 busy: start.busy.unwrap_or_default(),
             };
             return hand_over(&state, &principal, thread, request, form).await;
+        }
+        if start.fork.is_some() {
+            return Err(Problem::invalid("fork requires input: an agent produces the run that begins in a fork"));
         }
         if start.busy.is_some() {
             return Err(Problem::invalid("busy requires input: only runs that the server drives can be queued"));
@@ -174,7 +151,7 @@ pub async fn start(
             opening: Opening::Open,
         };
         let started = runs.start(&principal, &thread, start).await.map_err(Problem::from);
-        return Ok(answer(&started.map_err(|problem| problem.of_request(named))?, &principal));
+        return Ok(answer(&thread, &started.map_err(|problem| problem.of_request(named))?, &principal));
     }
     let lease = lease_seconds(params.lease_seconds)?;
     let run = params.run_id.or(derived);
@@ -196,7 +173,7 @@ pub async fn start(
     };
     match result {
         Ok(streamed) => {
-            let mut response = answer(&streamed.run, &principal);
+            let mut response = answer(&thread, &streamed.run, &principal);
             if streamed.early {
                 body::discard(data);
                 response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
@@ -259,7 +236,8 @@ pub async fn append_complete_run(
 ) -> Result<Response, Problem> {
     let (events, _body) = read_events(&state, request).await?;
     let start = StartRequest { run: Some(run), agent: params.agent_id, epoch, ..StartRequest::default() };
-    Ok(answer(&state.service.conversations.append_run(&principal, &thread, start, events).await?, &principal))
+    let started = state.service.conversations.append_run(&principal, &thread, start, events).await?;
+    Ok(answer(&thread, &started, &principal))
 }
 
 /// Page and position of a list of runs.

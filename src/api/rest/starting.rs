@@ -5,18 +5,49 @@ use axum::{
     http::StatusCode,
     response::{IntoResponse, Response},
 };
+use serde::Deserialize;
 use threadline_core::{AgentId, Epoch, Principal, RunId, ThreadId};
 use threadline_engine::{StartedRun, subscription::FollowMethod};
 use threadline_http::{negotiation::StreamFormat, problem::Problem, view::StartedView};
+use utoipa::ToSchema;
 
-use super::{events, queue};
+use super::{events, forks::ForkStartBody, queue};
 use crate::{
-    agents::{AgentRun, AgentStart, Busy, ClientInput, RunAnswer},
+    agents::{AgentRun, AgentStart, Busy, ClientInput, ForkStart, RunAnswer},
     api::{
         ApiState,
         run_agent::{ask_agent, with_ignored},
     },
 };
+
+/// A request to start a run.
+#[derive(Debug, Default, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct StartBody {
+    /// Generated (UUIDv7) if absent.
+    #[schema(value_type = Option<String>)]
+    pub(super) run_id: Option<RunId>,
+    /// The agent of the run. With `input`, this agent produces it.
+    #[schema(value_type = Option<String>)]
+    pub(super) agent_id: Option<AgentId>,
+    /// The lease in seconds, 1 to 3600. Default 20. Not with `input`: the server keeps the runs that it drives.
+    pub(super) lease_seconds: Option<u64>,
+    /// AG-UI's RunAgentInput, complete or with only the new `messages`: Threadline then calls the agent.
+    #[schema(value_type = Option<Object>, example = json!({ "messages": [{ "role": "user", "content": "Hello" }] }))]
+    #[serde(deserialize_with = "present")]
+    pub(super) input: Option<ClientInput>,
+    /// The fate of the request while another run is active: `reject` refuses it (the default), `enqueue` queues it behind all
+    /// others, `interrupt` queues it before all others and stops the active run. Only with `input`.
+    #[schema(value_type = Option<String>, example = "enqueue")]
+    pub(super) busy: Option<Busy>,
+    /// A fork of the thread, in which the run begins. Only with `input`, which may be empty.
+    pub(super) fork: Option<ForkStartBody>,
+}
+
+/// Rejects null, which would start a run without a producer.
+fn present<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<ClientInput>, D::Error> {
+    ClientInput::deserialize(deserializer).map(Some)
+}
 
 /// Request for a run of an agent.
 pub(super) struct AgentRequest {
@@ -25,11 +56,12 @@ pub(super) struct AgentRequest {
     pub epoch: Option<Epoch>,
     pub input: ClientInput,
     pub busy: Busy,
+    pub fork: Option<ForkStart>,
 }
 
-pub(super) fn answer(started: &StartedRun, principal: &Principal) -> Response {
+pub(super) fn answer(thread: &ThreadId, started: &StartedRun, principal: &Principal) -> Response {
     let status = if started.created { StatusCode::CREATED } else { StatusCode::OK };
-    (status, Answer(StartedView::new(started).seen_by(principal))).into_response()
+    (status, Answer(StartedView::new(thread, started).seen_by(principal))).into_response()
 }
 
 /// Has an agent produce the run.
@@ -40,7 +72,7 @@ pub(super) async fn hand_over(
     request: AgentRequest,
     form: StreamFormat,
 ) -> Result<Response, Problem> {
-    let AgentRequest { agent, run: named, epoch, mut input, busy } = request;
+    let AgentRequest { agent, run: named, epoch, mut input, busy, fork } = request;
     let Some(agent) = agent else { return Err(Problem::invalid("input requires agentId")) };
     if input.thread_id.take().is_some_and(|named| named != thread) {
         return Err(Problem::invalid("input.threadId names another thread than the path"));
@@ -52,7 +84,7 @@ pub(super) async fn hand_over(
     let is_named = named.is_some();
     let id = named.unwrap_or_else(RunId::generate);
     let (agent, _) = state.agents.get(principal, &agent).await?;
-    let run = AgentRun { id: Some(id.clone()), epoch, input, makes_thread: false };
+    let run = AgentRun { id: Some(id.clone()), epoch, input, makes_thread: false, fork };
     let waits = form == StreamFormat::Sse;
     if waits {
         state.service.events.may_follow(principal)?;
@@ -60,11 +92,11 @@ pub(super) async fn hand_over(
     let place = if waits { Some(state.http.quota.open(principal)?) } else { None };
     let asked = ask_agent(state, principal, &thread, agent, run, busy, waits).await;
     let (asked, mut requester) = asked.map_err(|problem| problem.of_request(is_named))?;
-    let AgentStart { started, ignored } = match asked {
+    let AgentStart { thread, started, ignored } = match asked {
         RunAnswer::Started(start) => *start,
         RunAnswer::Queued(placed) => return Ok(queue::waits(&placed)),
     };
-    let Some(place) = place else { return Ok(with_ignored(answer(&started, principal), &ignored)) };
+    let Some(place) = place else { return Ok(with_ignored(answer(&thread, &started, principal), &ignored)) };
     let events = &state.service.events;
     let subscription =
         events.subscribe(principal, &thread, started.cursor, Some(started.epoch), Some(&id), FollowMethod::Sse).await;

@@ -273,10 +273,20 @@ pub async fn mark_read(
     Ok(Answer(ThreadView::new(&state.service.threads.mark_read(&principal, at, seq).await?).seen_by(&principal)))
 }
 
+/// Extent of a deletion.
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub struct DeleteParams {
+    /// If true, all branches of the conversation are deleted.
+    #[serde(default)]
+    branches: bool,
+}
+
 /// Deletes a thread and all of its log permanently. An active run ends. A retry by its user gets the same response. With
-/// `epoch`, a thread that was created under this ID since is not deleted.
+/// `epoch`, a thread that was created under this ID since is not deleted. Other branches of its conversation stay, and lists show
+/// the one that was used last; with `branches` they are deleted too.
 #[utoipa::path(delete, path = "/v1/threads/{threadId}", tag = "threads",
-    params(("threadId" = String, Path), Precondition), responses(
+    params(("threadId" = String, Path), DeleteParams, Precondition), responses(
     (status = 204, description = "Deleted"),
     (status = 401, description = "Authentication required", body = ProblemDocument),
     (status = 404, description = "Thread not found", body = ProblemDocument)))]
@@ -285,7 +295,12 @@ pub async fn delete(
     Caller(principal): Caller,
     InThread(thread): InThread,
     Precondition(epoch): Precondition,
+    Params(params): Params<DeleteParams>,
 ) -> Result<StatusCode, Problem> {
-    state.service.threads.delete(&principal, ThreadAt { id: &thread, epoch }).await?;
+    let at = ThreadAt { id: &thread, epoch };
+    match params.branches {
+        true => state.service.threads.delete_branches(&principal, at).await?,
+        false => state.service.threads.delete(&principal, at).await?,
+    }
     Ok(StatusCode::NO_CONTENT)
 }

@@ -1,7 +1,9 @@
 //! Feeds that several nodes write at once, in an order that only locks held elsewhere bring about.
 
 use threadline_core::{Epoch, FeedChange, limits::FEED_CHUNK};
-use threadline_store::{ExportStore, FeedImage, MovedThread, Published, StagedPart, Staging, TransferStore};
+use threadline_store::{
+    Arrival, ExportStore, FeedImage, MovedThread, Published, StagedPart, Staging, StagingStore, TransferStore,
+};
 
 use super::*;
 
@@ -52,7 +54,7 @@ async fn a_feed_import_and_a_pump_do_not_block_each_other() {
         let Staging::Staged(key) = store.stage(&moved, StagedPart::default()).await.expect("stages") else {
             panic!("it is free");
         };
-        assert_eq!(store.publish(key, &moved).await.expect("publishes"), Published::Done);
+        assert_eq!(store.publish(key, &moved, Arrival::Import).await.expect("publishes"), Published::Done);
     }
     let mut holder = session(&url).await;
     execute(&mut holder, "BEGIN; SELECT head FROM feed_heads FOR UPDATE").await;

@@ -9,6 +9,7 @@ mod departing;
 mod driven;
 mod ending;
 mod failing;
+mod forks;
 mod guarded;
 mod history;
 mod hostile;

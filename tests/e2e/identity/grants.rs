@@ -102,6 +102,7 @@ fn body(route: &Route, form: Option<&str>) -> (&'static str, String) {
         (_, Some("agent" | "agent-followed")) => agent(json!({ "messages": [] })),
         (_, Some("agent-resume")) => agent(json!({ "resume": resume })),
         (_, Some("agent-command")) => agent(json!({ "forwardedProps": command })),
+        (_, Some("agent-fork")) => with(agent(json!({})), "fork", json!({ "regenerate": "none" })),
         ("/v1/conversations/{name}", Some("says")) => message("user"),
         ("/v1/conversations/{name}", Some(_)) => message("assistant"),
         (path, Some("resume")) if path.starts_with("/v1/") => started(json!({ "resume": resume })),

@@ -4,19 +4,21 @@ use std::{ops::Deref, time::Duration};
 
 use async_trait::async_trait;
 use threadline_core::{
-    AgentId, Annotation, ApiKey, AuditEntry, CreatedThread, Cutoff, Digest, DriverFence, Epoch, FeedHead, Fence,
-    Footprint, KeyId, KeyUse, NewAnnotation, NewThread, Node, NodeId, OpenInterrupt, ProjectId, ReadFrom, Run, RunId,
-    Seq, Thread, ThreadId, ThreadKey, ThreadPatch, Timestamp, TrashPage, TrashPosition, Usage, UsageOwner, UserId,
+    AgentId, Annotation, ApiKey, AuditEntry, CreatedThread, Cutoff, Digest, DriverFence, Epoch, Family, FeedHead,
+    Fence, Footprint, KeyId, KeyUse, NewAnnotation, NewThread, Node, NodeId, OpenInterrupt, ProjectId, ReadFrom, Run,
+    RunId, Seq, Thread, ThreadId, ThreadKey, ThreadPatch, Timestamp, TrashPage, TrashPosition, Usage, UsageOwner,
+    UserId,
 };
 use threadline_store::{
-    ActiveHead, ActiveRuns, Advance, Advanced, AgentStore, AnnotationStore, Append, Appended, Beat, ChangeQueue,
-    ClaimTurns, Claimed, CloseOutcome, CloseWhen, Closing, CredentialStore, DigestKey, Due, Durability, DynStore,
-    ErasureStore, FeedPage, FeedStore, GenerationRecord, Head, HeartbeatRequest, HoldStore, IdentityStore, IdlePage,
-    IdlePlace, Job, JobEnd, JobKind, JobLevel, JobStore, JobSubject, Lineage, LineageCause, LineageFence, LineageStore,
-    ListThreads, LogPage, LogStore, Named, NewBeat, NodeStore, Packing, Purging, PutJob, Queue, QueueStore, Renewal,
-    Renewed, Restoration, RetentionHold, RunStore, SecretForm, SecretName, SecretStore, Snapshot, SnapshotStore,
-    StartOutcome, StartRun, StatusStore, StopOutcome, StoreClock, StoreResult, StoreStatus, StoredProject, TakeTurn,
-    Taken, ThreadPage, ThreadStore, TrashStore, Turn, TurnStore, Unprojected, UsageStore,
+    ActiveHead, ActiveRuns, Advance, Advanced, AgentStore, AnnotationStore, Append, Appended, Arrival, Beat,
+    BranchStore, ChangeQueue, ClaimTurns, Claimed, CloseOutcome, CloseWhen, Closing, CredentialStore, DigestKey, Due,
+    Durability, DynStore, ErasureStore, FeedPage, FeedStore, GenerationRecord, Head, HeartbeatRequest, HoldStore,
+    IdentityStore, IdlePage, IdlePlace, Job, JobEnd, JobKind, JobLevel, JobStore, JobSubject, Lineage, LineageCause,
+    LineageFence, LineageStore, ListThreads, LogPage, LogStore, MovedThread, Named, NewBeat, NodeStore, Packing,
+    Published, Purging, PutJob, Queue, QueueStore, Renewal, Renewed, Restoration, RetentionHold, RunStore, SecretForm,
+    SecretName, SecretStore, Snapshot, SnapshotStore, StagedPart, Staging, StagingStore, StartOutcome, StartRun,
+    StatusStore, StopOutcome, StoreClock, StoreResult, StoreStatus, StoredProject, TakeTurn, Taken, ThreadPage,
+    ThreadStore, TrashStore, Turn, TurnStore, Unprojected, UsageStore,
 };
 
 /// A call of the store.
@@ -441,6 +443,44 @@ impl<P: Pass> AgentStore for Through<P> {
     }
     async fn delete_agent(&self, project: &ProjectId, id: &AgentId, entry: Option<&AuditEntry>) -> StoreResult<bool> {
         self.pass.pass(of("delete_agent", None), self.inner.delete_agent(project, id, entry)).await
+    }
+}
+
+#[async_trait]
+impl<P: Pass> BranchStore for Through<P> {
+    async fn branches(
+        &self,
+        project: &ProjectId,
+        user: &UserId,
+        family: Family,
+        limit: usize,
+    ) -> StoreResult<Vec<Thread>> {
+        self.pass.pass(of("branches", None), self.inner.branches(project, user, family, limit)).await
+    }
+    async fn list_branch(
+        &self,
+        project: &ProjectId,
+        user: &UserId,
+        family: Family,
+        key: Option<ThreadKey>,
+    ) -> StoreResult<bool> {
+        self.pass.pass(of("list_branch", key), self.inner.list_branch(project, user, family, key)).await
+    }
+}
+
+#[async_trait]
+impl<P: Pass> StagingStore for Through<P> {
+    async fn stage(&self, moved: &MovedThread, part: StagedPart) -> StoreResult<Staging> {
+        self.pass.pass(of("stage", None), self.inner.stage(moved, part)).await
+    }
+    async fn stage_more(&self, key: ThreadKey, part: StagedPart) -> StoreResult<bool> {
+        self.pass.pass(of("stage_more", key), self.inner.stage_more(key, part)).await
+    }
+    async fn publish(&self, key: ThreadKey, moved: &MovedThread, arrival: Arrival) -> StoreResult<Published> {
+        self.pass.pass(of("publish", key), self.inner.publish(key, moved, arrival)).await
+    }
+    async fn unstage(&self, key: ThreadKey) -> StoreResult<()> {
+        self.pass.pass(of("unstage", key), self.inner.unstage(key)).await
     }
 }
 

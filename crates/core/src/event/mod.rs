@@ -3,12 +3,14 @@
 //! An event is one JSON object with a `type`. The payload is kept byte for byte; only CR and LF outside strings become
 //! spaces, so that one event is one line.
 
+mod bringing;
 mod builder;
 
 use bytes::{Bytes, BytesMut};
 use memchr::{memchr, memchr_iter};
 use serde_json::value::RawValue;
 
+pub use bringing::brings;
 pub use builder::BatchBuilder;
 
 use super::{

@@ -6,8 +6,8 @@ macro_rules! from_operation_errors {
     ($target:ty) => {
         $crate::from_operation_errors! {
             $target:
-            AppendError, ApproveError, ChangeThreadError, CompleteRunError, CreateThreadError, DeleteThreadError, DrainingError, EditThreadError, EndRunError, EraseError,
-            FeedError, FinishError, HeartbeatError, InvalidRequestError, ListError, LookupError, MarkReadError,
+            AppendError, ApproveError, BranchError, ChangeThreadError, CompleteRunError, CreateThreadError, DeleteThreadError, DrainingError, EditThreadError, EndRunError, EraseError,
+            FeedError, FinishError, ForkError, HeartbeatError, InvalidRequestError, ListError, LookupError, MarkReadError,
             PageError, ProjectionError, QueueError, ReadError, RestoreError, RoomError, RunLookupError, SaveError, StartError, StopError,
             StreamRunError,
         }

@@ -178,6 +178,34 @@ operation_errors! {
     from RoomError { Limited(limited), Store(error) }
     from ForbiddenError { Forbidden(scope) }
 
+    /// Error of forking a thread.
+    enum ForkError {
+        Forbidden(scope: Scope),
+        ThreadNotFound, ThreadAmbiguous, ThreadExists,
+        MessageNotFound(message: String),
+        TooManyBranches,
+        LogReplaced(replaced: ReplacedLog),
+        CursorAhead { epoch: Option<Epoch>, tail: Seq },
+        Draining,
+        Limited(limited: Limited),
+        Store(error: StoreError),
+    }
+    from ForbiddenError { Forbidden(scope) }
+    from LookupError { ThreadNotFound, ThreadAmbiguous, Store(error) }
+    from RoomError { Limited(limited), Store(error) }
+    from DrainingError { Draining }
+
+    /// Error of listing another branch of a conversation.
+    enum BranchError {
+        ThreadNotFound, ThreadAmbiguous,
+        BranchNotFound(thread: ThreadId),
+        LogReplaced(replaced: ReplacedLog),
+        Draining,
+        Store(error: StoreError),
+    }
+    from LookupError { ThreadNotFound, ThreadAmbiguous, Store(error) }
+    from DrainingError { Draining }
+
     /// Error of reading or changing the queue of a thread.
     enum QueueError {
         Forbidden(scope: Scope),
@@ -416,10 +444,10 @@ from_causes! {
         LookupError, RunLookupError, EndRunError, HeartbeatError, CompareError, AppendError, StartError, RoomError,
         StreamRunError, ReadError, ProjectionError, SaveError, CreateThreadError, EditThreadError, MarkReadError,
         ChangeThreadError, DeleteThreadError, StopError, ListError, FeedError, EraseError, RestoreError, ApproveError,
-        PageError, CompleteRunError, AnswerError, QueueError;
+        PageError, CompleteRunError, AnswerError, QueueError, ForkError, BranchError;
     ReplacedLog => LogReplaced: AppendError, DeleteThreadError, EditThreadError, EndRunError, HeartbeatError, MarkReadError,
-        PageError, QueueError, StartError;
-    Limited => Limited: RoomError, SaveError, ProjectionError, ReadError, ListError;
+        PageError, QueueError, StartError, ForkError, BranchError;
+    Limited => Limited: RoomError, SaveError, ProjectionError, ReadError, ListError, ForkError;
     InvalidMessage => InvalidMessage: SaveError;
     EventError => InvalidEvent: StreamRunError, SaveError;
 }

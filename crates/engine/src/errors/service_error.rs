@@ -2,7 +2,7 @@
 
 use threadline_core::{
     Epoch, EventError, Run, RunId, Scope, Seq, ThreadId, Version,
-    limits::{MAX_QUEUE_BYTES, MAX_QUEUED_TURN_BYTES, MAX_QUEUED_TURNS, MAX_QUEUED_TURNS_OF_USER},
+    limits::{MAX_BRANCHES, MAX_QUEUE_BYTES, MAX_QUEUED_TURN_BYTES, MAX_QUEUED_TURNS, MAX_QUEUED_TURNS_OF_USER},
     projection::conversation::InvalidMessage,
 };
 use threadline_store::StoreError;
@@ -26,6 +26,15 @@ pub enum ServiceError {
     /// The thread that an earlier request with the same idempotency key created was deleted.
     #[error("the thread that a request with this Idempotency-Key created was deleted")]
     ThreadDeleted,
+    /// The conversation has as many branches as it may have.
+    #[error("the conversation has {MAX_BRANCHES} branches")]
+    TooManyBranches,
+    /// No thread of this id is a branch of the conversation.
+    #[error("thread {:?} is no branch of the conversation", .0.as_str())]
+    BranchNotFound(ThreadId),
+    /// No run has brought a message of this id.
+    #[error("no event of the thread brings a message with the ID {0:?}")]
+    MessageNotFound(String),
     /// Retention of the project does not wait for an approval.
     #[error("retention of the project does not wait for an approval")]
     RetentionNotHeld,

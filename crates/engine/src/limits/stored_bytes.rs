@@ -137,6 +137,13 @@ impl StoredBytes {
         self.noted().add(project, user, usage);
     }
 
+    /// Has the sums of a user and the project read anew, after a write that added to them in the store.
+    pub(crate) fn forget(&self, project: &ProjectId, user: &UserId) {
+        for user in [Some(user.clone()), None] {
+            self.0.known.invalidate(&UsageOwner { project: project.clone(), user });
+        }
+    }
+
     /// Free bytes of the file system with the data; `None` if it is not this node's.
     pub(crate) fn free(&self) -> Option<u64> {
         self.0.free.bytes()

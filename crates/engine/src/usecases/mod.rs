@@ -4,6 +4,8 @@ pub(crate) mod agents;
 pub(crate) mod annotations;
 mod complete_runs;
 pub(crate) mod conversations;
+mod deleting;
+pub(crate) mod forks;
 pub(crate) mod inbox;
 mod thread_fields;
 pub(crate) mod threads;

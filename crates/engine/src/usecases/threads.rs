@@ -11,12 +11,12 @@ use threadline_core::{
 use threadline_store::{DynStore, ListThreads, StoreError, ThreadPage};
 
 use crate::{
-    CreateThreadError, DeleteThreadError, EditThreadError, ListError, LookupError, MarkReadError, RunNotice,
+    CreateThreadError, EditThreadError, ListError, LookupError, MarkReadError, RunNotice,
     after_commit::Listeners,
     directory::{self, Directory},
     lifecycle::Lifecycle,
     limits::{FairQueue, StoredBytes, Storing},
-    records::{ThreadAt, ThreadRef, acting_user},
+    records::{ThreadAt, acting_user},
     upkeep::feed_writer::FeedWriter,
     usecases::thread_fields::{canonical, check_metadata, check_name, fingerprint, merged},
 };
@@ -338,37 +338,5 @@ impl Threads {
             }
         }
         Err(StoreError::Unavailable("the thread is changing too fast; it is named after a later run".into()).into())
-    }
-
-    /// Deletes a thread and its log. An active run ends. A user who deletes the thread again gets the same answer.
-    /// The epoch that its log had before is accepted too: the thread is the same.
-    pub async fn delete(
-        &self,
-        principal: &Principal,
-        thread: impl Into<ThreadAt<'_>>,
-    ) -> Result<(), DeleteThreadError> {
-        self.deps.lifecycle.refuse_if_draining()?;
-        let at = thread.into();
-        match self.get(principal, at.id).await {
-            Ok(thread) => {
-                let thread = ThreadRef::from(&thread);
-                // False if another delete or retention was faster, or if the log has another epoch. What people delete is not
-                // kept in the trash.
-                if !self.deps.store.delete_thread(thread.key, at.epoch).await?
-                    && !self.deps.store.discard(thread.key, true).await?
-                {
-                    self.deps.directory.refuse_other_thread::<DeleteThreadError>(thread.key, at.epoch).await?;
-                }
-                self.deps.listeners.deleted(&thread);
-                Ok(())
-            }
-            Err(LookupError::ThreadNotFound) => {
-                let Some(user) = &principal.user else { return Err(DeleteThreadError::ThreadNotFound) };
-                let again = self.deps.store.was_deleted(&principal.project, user, at.id).await?;
-                if again { Ok(()) } else { Err(DeleteThreadError::ThreadNotFound) }
-            }
-            Err(LookupError::ThreadAmbiguous) => Err(DeleteThreadError::ThreadAmbiguous),
-            Err(LookupError::Store(error)) => Err(error.into()),
-        }
     }
 }

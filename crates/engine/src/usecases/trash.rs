@@ -52,6 +52,9 @@ impl Trash {
             Restoration::Ambiguous => return Err(RestoreError::ThreadAmbiguous),
             Restoration::Absent => return Err(RestoreError::ThreadNotFound),
         };
+        if let Some(family) = thread.branch.family {
+            store.list_branch(project, &thread.user, family, Some(thread.key)).await?;
+        }
         self.deps.feed_writer.mark(project, &thread.user);
         Ok(thread)
     }

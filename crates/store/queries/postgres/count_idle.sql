@@ -10,5 +10,9 @@ SELECT count(*) FROM (
   WHERE t.project = $1::text AND t.deleted = 0 AND t.sort_at < $2::bigint
     AND coalesce(t.restored_at, t.sort_at) < $2
     AND NOT EXISTS (SELECT FROM turns WHERE turns.key = t.key AND turns.place IS NULL)
+    AND NOT EXISTS (
+      SELECT FROM threads AS o
+      WHERE o.project = $1 AND o.user_id = t.user_id AND o.family = t.family AND o.deleted = 0 AND o.sort_at >= $2
+    )
   LIMIT $3::bigint
 ) AS idle

@@ -14,6 +14,7 @@ SELECT
   -- <fragment thread_columns>
   t.project, t.id, t.user_id, t.agent, t.name, t.name_source, t.archived, t.metadata, t.created_at, t.updated_at,
   t.last_run_at, t.version, t.created_with, t.read_seq, t.claimed, t.last_status, t.last_run, t.last_error,
+  t.family, t.listed, t.forked_thread, t.forked_epoch, t.forked_seq,
   (SELECT count(*) FROM jsonb_object_keys(t.interrupts))
   -- </fragment>
   ,
@@ -30,7 +31,7 @@ FROM feed_heads f
 LEFT JOIN (
   SELECT pos, thread, key FROM feed_entries WHERE project = $1 AND user_id = $2 AND pos > $3 ORDER BY pos LIMIT $4
 ) e ON TRUE
-LEFT JOIN LATERAL (SELECT * FROM threads WHERE threads.key = e.key AND threads.deleted < 1 OFFSET 0) AS t ON TRUE
+LEFT JOIN LATERAL (SELECT * FROM threads WHERE threads.key = e.key AND threads.deleted < 1 AND threads.listed OFFSET 0) AS t ON TRUE
 -- <fragment with_head_and_run_if_any>
 LEFT JOIN LATERAL (SELECT * FROM heads WHERE heads.key = t.key OFFSET 0) AS h ON TRUE
 LEFT JOIN LATERAL (SELECT * FROM runs WHERE runs.key = h.key AND runs.fence = h.fence AND h.active OFFSET 0) AS r

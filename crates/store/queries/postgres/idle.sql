@@ -1,5 +1,5 @@
 -- Reads idle threads of a project, the longest unused first: a range of the index. Each row has the place of a thread, followed
--- by the thread, unless a run is active in it or it was restored since.
+-- by the thread, unless a run is active in it or it was restored since, or another branch of its family was used since.
 -- Caller: idle_threads in src/sql/tables/erasure.rs
 -- $1 project text
 -- $2 before bigint: time
@@ -12,6 +12,7 @@ SELECT w.sort_at, w.key,
   -- <fragment thread_columns>
   t.project, t.id, t.user_id, t.agent, t.name, t.name_source, t.archived, t.metadata, t.created_at, t.updated_at,
   t.last_run_at, t.version, t.created_with, t.read_seq, t.claimed, t.last_status, t.last_run, t.last_error,
+  t.family, t.listed, t.forked_thread, t.forked_epoch, t.forked_seq,
   (SELECT count(*) FROM jsonb_object_keys(t.interrupts))
   -- </fragment>
   ,
@@ -34,6 +35,10 @@ LEFT JOIN LATERAL (
   SELECT * FROM threads
   WHERE threads.key = w.key AND threads.deleted < 1 AND coalesce(threads.restored_at, threads.sort_at) < $2
     AND NOT (SELECT active FROM heads WHERE heads.key = threads.key)
+    AND NOT EXISTS (
+      SELECT FROM threads AS o
+      WHERE o.project = $1 AND o.user_id = threads.user_id AND o.family = threads.family AND o.deleted = 0 AND o.sort_at >= $2
+    )
   OFFSET 0
 ) AS t ON TRUE
 -- <fragment with_head_and_run_if_any>

@@ -14,6 +14,7 @@ SELECT t.created_at,
   -- <fragment thread_columns>
   t.project, t.id, t.user_id, t.agent, t.name, t.name_source, t.archived, t.metadata, t.created_at, t.updated_at,
   t.last_run_at, t.version, t.created_with, t.read_seq, t.claimed, t.last_status, t.last_run, t.last_error,
+  t.family, t.listed, t.forked_thread, t.forked_epoch, t.forked_seq,
   (SELECT count(*) FROM jsonb_object_keys(t.interrupts))
   -- </fragment>
   ,
@@ -34,7 +35,7 @@ LEFT JOIN LATERAL (SELECT * FROM runs WHERE runs.key = h.key AND runs.fence = h.
 -- </fragment>
 WHERE
   -- <fragment listed>
-  t.project = $1 AND t.user_id = $2 AND t.deleted = 0 AND ($3 OR NOT t.archived) AND ($4::text IS NULL OR t.agent = $4)
+  t.project = $1 AND t.user_id = $2 AND t.deleted = 0 AND t.listed AND ($3 OR NOT t.archived) AND ($4::text IS NULL OR t.agent = $4)
   -- </fragment>
   AND t.created_at >= $5 AND (t.created_at > $5 OR t.id > $6)
   AND (NOT $8::boolean OR coalesce(t.last_status, 2) IN (2, 4) AND t.interrupts IS NULL)

@@ -15,6 +15,7 @@ SELECT CASE WHEN $8::boolean THEN t.sort_at ELSE t.created_at END,
   -- <fragment thread_columns>
   t.project, t.id, t.user_id, t.agent, t.name, t.name_source, t.archived, t.metadata, t.created_at, t.updated_at,
   t.last_run_at, t.version, t.created_with, t.read_seq, t.claimed, t.last_status, t.last_run, t.last_error,
+  t.family, t.listed, t.forked_thread, t.forked_epoch, t.forked_seq,
   (SELECT count(*) FROM jsonb_object_keys(t.interrupts))
   -- </fragment>
   ,
@@ -36,7 +37,7 @@ LEFT JOIN LATERAL (SELECT * FROM runs WHERE runs.key = h.key AND runs.fence = h.
 -- </fragment>
 WHERE a.project = $1 AND a.user_id = $2 AND a.place IS NULL AND
   -- <fragment listed>
-  t.project = $1 AND t.user_id = $2 AND t.deleted = 0 AND ($3 OR NOT t.archived) AND ($4::text IS NULL OR t.agent = $4)
+  t.project = $1 AND t.user_id = $2 AND t.deleted = 0 AND t.listed AND ($3 OR NOT t.archived) AND ($4::text IS NULL OR t.agent = $4)
   -- </fragment>
   AND CASE
     WHEN $8 THEN t.sort_at <= $5 AND (t.sort_at < $5 OR t.id > $6)

@@ -1,5 +1,6 @@
--- Makes a staged thread visible: it gets its head, a turn if a run is active, and in its row the state of its newest run.
--- Caller: publish in src/postgres/transfer.rs
+-- Makes a staged thread visible: it gets its head, a turn if a run is active, and in its row the state of its newest run. A fork
+-- needs its parent, which gets the family of the fork if it has none; the feed owes a fork a position.
+-- Caller: publish in src/postgres/staging.rs
 -- $1 now bigint: the time of a manual clock, or NULL for the database's
 -- $2 key bigint
 -- $3 epoch bigint
@@ -14,7 +15,9 @@
 -- $12 agent text: of the active run
 -- $13 look bigint: PACK_FIRST_LOOK in ms
 -- $14 interrupts text: that are open, or NULL
--- example: NULL, 1, 7, 1, 1, FALSE, NULL, 0, 0, NULL, FALSE, NULL, 660000, NULL
+-- $15 parent bigint: key of the thread that is forked; NULL for an import
+-- $16 parent_epoch bigint: that its log must have
+-- example: NULL, 1, 7, 1, 1, FALSE, NULL, 0, 0, NULL, FALSE, NULL, 660000, NULL, NULL, NULL
 
 WITH
 -- <fragment clock>
@@ -23,14 +26,20 @@ c AS MATERIALIZED (
   FROM threadline_lineage() AS l
 )
 -- </fragment>
-, there AS (
+, parent AS MATERIALIZED (
+  SELECT h.key FROM heads AS h WHERE h.key = $15::bigint AND h.epoch = $16::bigint FOR KEY SHARE
+), there AS (
   UPDATE threads AS t
-  SET deleted = 0, sort_at = coalesce(t.last_run_at, t.updated_at), fed_version = -t.version, interrupts = $14::text::jsonb,
+  SET deleted = 0, sort_at = coalesce(t.last_run_at, t.updated_at), interrupts = $14::text::jsonb,
+    fed_version = CASE WHEN $15 IS NULL THEN -t.version ELSE 0 END,
     (last_status, last_run, last_error) = (
       SELECT r.status, r.id, r.error_code FROM runs r WHERE r.key = $2 ORDER BY r.fence DESC LIMIT 1
     )
-  WHERE t.key = $2::bigint AND t.deleted = 3
-  RETURNING t.key, t.project, t.user_id
+  WHERE t.key = $2::bigint AND t.deleted = 3 AND ($15 IS NULL OR EXISTS (SELECT FROM parent))
+  RETURNING t.key, t.project, t.user_id, t.family
+), related AS (
+  UPDATE threads AS t SET family = there.family, version = t.version + 1 FROM there
+  WHERE t.key = $15 AND t.family IS NULL AND there.family IS NOT NULL
 ), turned AS (
   INSERT INTO turns (key, run, project, user_id, agent, at, check_at)
   SELECT there.key, $7::text, there.project, there.user_id, $12::text, c.now, least($9::bigint, c.now)

@@ -1,7 +1,7 @@
--- Stages an imported thread with the first part of its rows. A thread staged for the user under the id before becomes a tombstone.
+-- Stages a thread that is imported or forked, with the first part of its rows. A thread staged for the user under the id before becomes a tombstone.
 -- The feed owes a staged thread no position. $2 is not used, so that the parameters of a part are numbered as in
 -- stage_more.sql.
--- Caller: stage in src/postgres/transfer.rs
+-- Caller: stage in src/postgres/staging.rs
 -- $1 now bigint: the time of a manual clock, or NULL for the database's
 -- $2 unused bigint: NULL
 -- $3 run_fences bigint[]
@@ -44,7 +44,12 @@
 -- $40 read_seq bigint
 -- $41 timeout bigint: STAGING_TIMEOUT in ms
 -- $42 claimed boolean
--- example: NULL, NULL, '{1}', '{r}', '{NULL}', '{2}', '{NULL}', '{NULL}', '{NULL}', '{1}', '{1}', '{0}', '{0}', '{NULL}', '{NULL}', '{NULL}', '{NULL}', '{1}', '{1}', '{1}', '{1}', '{0}', '{3}', '{"\\x7b7d0a"}', '{0}', NULL, 'p', 't', 'u', NULL, NULL, NULL, FALSE, '{}', 0, 0, NULL, 1, '{}', 0, 3600000, TRUE
+-- $43 family bigint: or NULL
+-- $44 listed boolean
+-- $45 forked_thread text: thread that was forked, or NULL
+-- $46 forked_epoch bigint
+-- $47 forked_seq bigint
+-- example: NULL, NULL, '{1}', '{r}', '{NULL}', '{2}', '{NULL}', '{NULL}', '{NULL}', '{1}', '{1}', '{0}', '{0}', '{NULL}', '{NULL}', '{NULL}', '{NULL}', '{1}', '{1}', '{1}', '{1}', '{0}', '{3}', '{"\\x7b7d0a"}', '{0}', NULL, 'p', 't', 'u', NULL, NULL, NULL, FALSE, '{}', 0, 0, NULL, 1, '{}', 0, 3600000, TRUE, NULL, TRUE, NULL, NULL, NULL
 
 WITH
 -- <fragment now>
@@ -58,10 +63,12 @@ c AS MATERIALIZED (SELECT coalesce($1::bigint, (extract(epoch FROM clock_timesta
 ), place AS (
   INSERT INTO threads (
     project, id, user_id, agent, name, name_source, archived, metadata, created_at, updated_at, last_run_at, version,
-    fed_version, created_with, read_seq, sort_at, deleted, claimed
+    fed_version, created_with, read_seq, sort_at, deleted, claimed,
+    family, listed, forked_thread, forked_epoch, forked_seq
   )
   SELECT $27, $28, $29, $30::text, $31::text, $32::bigint, $33::boolean, $34::text, $35::bigint, $36::bigint,
-    $37::bigint, $38::bigint, $38, $39::text, $40::bigint, c.now, 3, $42::boolean
+    $37::bigint, $38::bigint, $38, $39::text, $40::bigint, c.now, 3, $42::boolean,
+    $43::bigint, $44::boolean, $45::text, $46::bigint, $47::bigint
   FROM c
   WHERE $2::bigint IS NULL
   RETURNING key, project, user_id

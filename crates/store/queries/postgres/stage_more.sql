@@ -1,5 +1,5 @@
 -- Stages another part of an imported thread. No row if the thread is not staged (any more).
--- Caller: stage_more in src/postgres/transfer.rs
+-- Caller: stage_more in src/postgres/staging.rs
 -- $1 now bigint: the time of a manual clock, or NULL for the database's
 -- $2 key bigint
 -- $3 run_fences bigint[]

@@ -1,4 +1,4 @@
--- Puts threads in the trash that are still idle: without an active run, and last used before a time. The same statement turns
+-- Puts threads in the trash that are still idle: without an active run, and last used before a time, as all branches of their family. The same statement turns
 -- the key of the head negative, so that a start, an append or a read that knows the key finds nothing. A head or a thread that
 -- another statement has locked is in use, and left out. Answers with the keys of the threads.
 -- Caller: trash in src/sql/tables/trash.rs
@@ -27,6 +27,10 @@ c AS MATERIALIZED (
     SELECT threads.key FROM threads
     WHERE threads.key = l.key AND threads.project = $3::text AND threads.deleted < 1 AND threads.sort_at < $4::bigint
       AND coalesce(threads.restored_at, threads.sort_at) < $4
+      AND NOT EXISTS (
+        SELECT FROM threads AS o
+        WHERE o.project = $3 AND o.user_id = threads.user_id AND o.family = threads.family AND o.deleted = 0 AND o.sort_at >= $4
+      )
     FOR NO KEY UPDATE SKIP LOCKED
   ) AS t
 ), up AS (

@@ -12,6 +12,7 @@ SELECT t.trashed_at, t.purge_at,
   -- <fragment thread_columns>
   t.project, t.id, t.user_id, t.agent, t.name, t.name_source, t.archived, t.metadata, t.created_at, t.updated_at,
   t.last_run_at, t.version, t.created_with, t.read_seq, t.claimed, t.last_status, t.last_run, t.last_error,
+  t.family, t.listed, t.forked_thread, t.forked_epoch, t.forked_seq,
   (SELECT count(*) FROM jsonb_object_keys(t.interrupts))
   -- </fragment>
   ,

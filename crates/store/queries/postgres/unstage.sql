@@ -1,5 +1,5 @@
 -- Turns a staged thread into a tombstone, which is purged at once.
--- Caller: unstage in src/postgres/transfer.rs
+-- Caller: unstage in src/postgres/staging.rs
 -- $1 key bigint
 -- example: 1
 

@@ -14,6 +14,7 @@ SELECT
   -- <fragment thread_columns>
   t.project, t.id, t.user, t.agent, t.name, t.name_source, t.archived, t.metadata, t.created_at, t.updated_at,
   t.last_run_at, t.version, t.created_with, t.read_seq, t.claimed, t.last_status, t.last_run, t.last_error,
+  t.family, t.listed, t.forked_thread, t.forked_epoch, t.forked_seq,
   (SELECT count(*) FROM json_each(t.interrupts))
   -- </fragment>
   ,
@@ -30,7 +31,7 @@ FROM feed_heads f
 LEFT JOIN (
   SELECT pos, thread, key FROM feed_entries WHERE project = ?1 AND user = ?2 AND pos > ?3 ORDER BY pos LIMIT ?4
 ) e ON 1
-LEFT JOIN threads t ON t.key = e.key AND t.deleted = 0
+LEFT JOIN threads t ON t.key = e.key AND t.deleted = 0 AND t.listed
 LEFT JOIN heads h ON h.key = t.key
 -- <fragment with_active_run>
 LEFT JOIN runs r ON r.key = h.key AND r.fence = h.fence AND h.run IS NOT NULL

@@ -1,5 +1,5 @@
 -- Reads idle threads of a project, the longest unused first: a range of the index. Each row has the place of a thread, followed
--- by the thread, unless a run is active in it or it was restored since.
+-- by the thread, unless a run is active in it or it was restored since, or another branch of its family was used since.
 -- Caller: idle_threads in src/sql/tables/erasure.rs
 -- ?1 project text
 -- ?2 before integer: time
@@ -12,6 +12,7 @@ SELECT w.sort_at, w.key,
   -- <fragment thread_columns>
   t.project, t.id, t.user, t.agent, t.name, t.name_source, t.archived, t.metadata, t.created_at, t.updated_at,
   t.last_run_at, t.version, t.created_with, t.read_seq, t.claimed, t.last_status, t.last_run, t.last_error,
+  t.family, t.listed, t.forked_thread, t.forked_epoch, t.forked_seq,
   (SELECT count(*) FROM json_each(t.interrupts))
   -- </fragment>
   ,
@@ -31,6 +32,9 @@ FROM (
 ) AS w
 LEFT JOIN threads t ON t.key = w.key AND t.deleted < 1 AND coalesce(t.restored_at, t.sort_at) < ?2 AND NOT EXISTS (
   SELECT 1 FROM heads WHERE heads.key = t.key AND heads.run IS NOT NULL
+) AND NOT EXISTS (
+  SELECT 1 FROM threads AS o
+  WHERE o.project = ?1 AND o.user = t.user AND o.family = t.family AND o.deleted = 0 AND o.sort_at >= ?2
 )
 LEFT JOIN heads h ON h.key = t.key
 -- <fragment with_active_run>

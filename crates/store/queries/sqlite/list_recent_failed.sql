@@ -14,6 +14,7 @@ SELECT t.sort_at,
   -- <fragment thread_columns>
   t.project, t.id, t.user, t.agent, t.name, t.name_source, t.archived, t.metadata, t.created_at, t.updated_at,
   t.last_run_at, t.version, t.created_with, t.read_seq, t.claimed, t.last_status, t.last_run, t.last_error,
+  t.family, t.listed, t.forked_thread, t.forked_epoch, t.forked_seq,
   (SELECT count(*) FROM json_each(t.interrupts))
   -- </fragment>
   ,
@@ -33,7 +34,7 @@ LEFT JOIN runs r ON r.key = h.key AND r.fence = h.fence AND h.run IS NOT NULL
 -- </fragment>
 WHERE
   -- <fragment listed>
-  t.project = ?1 AND t.user = ?2 AND t.deleted = 0 AND (?3 OR t.archived = 0) AND (?4 IS NULL OR t.agent = ?4)
+  t.project = ?1 AND t.user = ?2 AND t.deleted = 0 AND t.listed AND (?3 OR t.archived = 0) AND (?4 IS NULL OR t.agent = ?4)
   -- </fragment>
   AND t.sort_at <= ?5 AND (t.sort_at < ?5 OR t.id > ?6)
   AND t.last_status IN (3, 5) AND t.interrupts IS NULL

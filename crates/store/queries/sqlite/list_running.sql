@@ -15,6 +15,7 @@ SELECT CASE WHEN ?8 THEN t.sort_at ELSE t.created_at END,
   -- <fragment thread_columns>
   t.project, t.id, t.user, t.agent, t.name, t.name_source, t.archived, t.metadata, t.created_at, t.updated_at,
   t.last_run_at, t.version, t.created_with, t.read_seq, t.claimed, t.last_status, t.last_run, t.last_error,
+  t.family, t.listed, t.forked_thread, t.forked_epoch, t.forked_seq,
   (SELECT count(*) FROM json_each(t.interrupts))
   -- </fragment>
   ,
@@ -35,7 +36,7 @@ LEFT JOIN runs r ON r.key = h.key AND r.fence = h.fence AND h.run IS NOT NULL
 -- </fragment>
 WHERE a.project = ?1 AND a.user = ?2 AND a.place IS NULL AND
   -- <fragment listed>
-  t.project = ?1 AND t.user = ?2 AND t.deleted = 0 AND (?3 OR t.archived = 0) AND (?4 IS NULL OR t.agent = ?4)
+  t.project = ?1 AND t.user = ?2 AND t.deleted = 0 AND t.listed AND (?3 OR t.archived = 0) AND (?4 IS NULL OR t.agent = ?4)
   -- </fragment>
   AND CASE
     WHEN ?8 THEN t.sort_at <= ?5 AND (t.sort_at < ?5 OR t.id > ?6)

@@ -1,5 +1,5 @@
 -- Makes a staged thread visible: it gets its head, a turn if a run is active, and in its row the state of its newest run.
--- Caller: publish in src/sqlite/transfer.rs
+-- Caller: publish in src/sqlite/staging.rs
 -- ?1 key integer
 -- ?2 interrupts text: that are open, or NULL
 -- ?3 epoch integer

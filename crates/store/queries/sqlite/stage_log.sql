@@ -1,5 +1,5 @@
 -- Inserts rows of the log of a staged thread.
--- Caller: put in src/sqlite/transfer.rs
+-- Caller: put in src/sqlite/staging.rs
 -- ?1 key integer
 -- ?2 rows text: [[first_seq, last_seq, fence, at, raw, offset in the bodies, length, crc], …]
 -- ?3 bodies blob: the bodies of all entries, one after the other

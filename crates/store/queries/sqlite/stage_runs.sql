@@ -1,5 +1,5 @@
 -- Inserts the runs of a staged thread.
--- Caller: put in src/sqlite/transfer.rs
+-- Caller: put in src/sqlite/staging.rs
 -- ?1 key integer
 -- ?2 runs text: [[fence, id, agent, status, …], …] in the order of the INSERT
 -- example: 1, '[[1,"r",null,2,null,null,null,1,1,0,0,null,null,null,null,1]]'

@@ -1,5 +1,5 @@
 -- Reads whether a thread is staged, and the last seq in its log.
--- Caller: publish in src/sqlite/transfer.rs
+-- Caller: publish in src/sqlite/staging.rs
 -- ?1 key integer
 -- example: 1
 

@@ -1,4 +1,4 @@
--- Puts threads in the trash that are still idle: without an active run, and last used before a time. The same transaction turns
+-- Puts threads in the trash that are still idle: without an active run, and last used before a time, as all branches of their family. The same transaction turns
 -- the key of the head negative, so that a start, an append or a read that knows the key finds nothing. Answers with the keys
 -- of the threads. Each statement has all parameters from the first to its last, or the driver binds none.
 -- Caller: trash in src/sql/tables/trash.rs
@@ -13,6 +13,10 @@ UPDATE threads SET deleted = 4, trashed_at = ?1, purge_at = ?1 + ?5, version = v
 WHERE key IN (SELECT value FROM json_each(?2)) AND +project = ?3 AND deleted < 1 AND +sort_at < ?4
   AND coalesce(restored_at, sort_at) < ?4
   AND EXISTS (SELECT 1 FROM heads WHERE heads.key = threads.key AND heads.run IS NULL)
+  AND NOT EXISTS (
+    SELECT 1 FROM threads AS o
+    WHERE o.project = ?3 AND o.user = threads.user AND o.family = threads.family AND o.deleted = 0 AND o.sort_at >= ?4
+  )
 RETURNING key;
 INSERT INTO deleted_requests (project, thread, at)
 SELECT t.project, t.id, ?1 FROM json_each(?2) AS v

@@ -10,7 +10,10 @@ use crate::{HoldStore, RetentionHold, StoreResult};
 impl HoldStore for MemoryStore {
     async fn count_idle(&self, project: &ProjectId, before: Timestamp, bound: usize) -> StoreResult<u64> {
         let state = self.state();
-        let idle = state.threads.values().filter(|row| row.thread.project == *project && row.is_idle(before));
+        let idle = state
+            .threads
+            .values()
+            .filter(|row| row.thread.project == *project && row.is_idle(before) && state.is_family_idle(row, before));
         Ok(idle.take(bound).count() as u64)
     }
 

@@ -210,7 +210,8 @@ impl ErasureStore for MemoryStore {
         rows.sort_by_key(|row| place(row));
         rows.truncate(window);
         let next = rows.last().filter(|_| rows.len() == window).map(|row| place(row));
-        let threads = rows.into_iter().filter(|row| row.is_idle(before)).map(Row::snapshot);
+        let threads =
+            rows.into_iter().filter(|row| row.is_idle(before) && state.is_family_idle(row, before)).map(Row::snapshot);
         Ok(IdlePage { threads: threads.collect(), next })
     }
 

@@ -25,6 +25,7 @@ use super::{
 };
 
 mod beside;
+mod branches;
 mod credentials;
 mod driven;
 mod holds;
@@ -37,6 +38,7 @@ mod lineage;
 mod nodes;
 mod queue;
 mod queue_row;
+mod staging;
 mod status;
 mod sums;
 mod transfer;
@@ -72,7 +74,7 @@ struct State {
     agents: BTreeMap<(ProjectId, AgentId), String>,
     /// Origins of agents, also of deleted ones.
     agent_origins: BTreeMap<(ProjectId, AgentId), String>,
-    staged: HashMap<ThreadKey, transfer::Staged>,
+    staged: HashMap<ThreadKey, staging::Staged>,
     holds: BTreeMap<ProjectId, RetentionHold>,
     /// Rows in the trash.
     trash: BTreeMap<ThreadKey, Row>,
@@ -399,6 +401,7 @@ impl ThreadStore for MemoryStore {
             .threads
             .values()
             .filter(|row| row.thread.project == list.project && row.thread.user == list.user)
+            .filter(|row| row.thread.branch.listed)
             .filter(|row| list.include_archived || !row.thread.archived)
             .filter(|row| list.agent.is_none() || row.thread.agent == list.agent)
             .filter(|row| list.status.is_none_or(|status| row.snapshot().status() == status))
@@ -847,8 +850,8 @@ impl FeedStore for MemoryStore {
             cursor: *cursor,
             thread_id: id.clone(),
             change: match key.and_then(|key| state.threads.get(&key)) {
-                Some(row) => FeedChange::Upsert(Box::new(row.snapshot())),
-                None => FeedChange::Delete,
+                Some(row) if row.thread.branch.listed => FeedChange::Upsert(Box::new(row.snapshot())),
+                _ => FeedChange::Delete,
             },
         });
         Ok(FeedPage { entries: entries.collect(), head: feed.head })

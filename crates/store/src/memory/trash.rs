@@ -42,8 +42,9 @@ impl TrashStore for MemoryStore {
         let state = &mut *self.state();
         let mut done = Vec::new();
         for key in keys {
-            let idle = |row: &Row| row.thread.project == *project && row.is_idle(before);
-            if !state.threads.get(key).is_some_and(idle) {
+            let idle =
+                |row: &&Row| row.thread.project == *project && row.is_idle(before) && state.is_family_idle(row, before);
+            if state.threads.get(key).filter(idle).is_none() {
                 continue;
             }
             let Some(mut row) = state.threads.remove(key) else { continue };

@@ -52,6 +52,7 @@ mod rows;
 mod runs;
 mod seal;
 mod secrets;
+mod staging;
 mod start;
 mod status;
 mod tables;

@@ -19,6 +19,8 @@ use crate::{
 };
 
 pub(super) const STATEMENTS: Statements = Statements {
+    branches: text_of(include_str!("../../queries/postgres/branches.sql")),
+    list_branch: text_of(include_str!("../../queries/postgres/list_branch.sql")),
     put_ticket: text_of(include_str!("../../queries/postgres/put_ticket.sql")),
     sweep_tickets: text_of(include_str!("../../queries/postgres/sweep_tickets.sql")),
     put_snapshot: text_of(include_str!("../../queries/postgres/put_snapshot.sql")),

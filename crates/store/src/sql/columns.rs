@@ -2,9 +2,9 @@
 
 use sqlx::Row;
 use threadline_core::{
-    AgentId, Author, DriverFence, Epoch, FeedHead, Fence, Generation, Hold, IdError, LastRun, LogHistory, NameSource,
-    PriorEpoch, ProjectId, QueueState, Run, RunId, RunStatus, Thread, ThreadId, ThreadKey, Timestamp, UserId,
-    WriteFence,
+    AgentId, Author, Branch, DriverFence, Epoch, Family, FeedHead, Fence, ForkedFrom, Generation, Hold, IdError,
+    LastRun, LogHistory, NameSource, PriorEpoch, ProjectId, QueueState, Run, RunId, RunStatus, Thread, ThreadId,
+    ThreadKey, Timestamp, UserId, WriteFence,
 };
 
 use super::{append::appended, corrupt};
@@ -219,6 +219,18 @@ impl<'r, R: Cells> Columns<'r, R> {
         Ok(Some(run))
     }
 
+    fn branch(&mut self) -> StoreResult<Branch> {
+        let (family, listed) = (self.maybe_int()?.map(Family), self.flag()?);
+        let origin = (self.maybe_id(ThreadId::new)?, self.maybe_int()?, self.maybe_int()?);
+        let forked_from = match origin {
+            (Some(thread), Some(epoch), Some(at)) => {
+                Some(ForkedFrom { thread, epoch: Epoch::from_i64(epoch), seq: seq(at)? })
+            }
+            _ => None,
+        };
+        Ok(Branch { family, listed, forked_from })
+    }
+
     fn author(&mut self) -> StoreResult<Option<Author>> {
         Ok(self.take(R::text)?.map(Author::stored))
     }
@@ -227,7 +239,7 @@ impl<'r, R: Cells> Columns<'r, R> {
     /// `None` if an outer join found none.
     pub(crate) fn thread(&mut self) -> StoreResult<Option<Thread>> {
         let Some(project) = self.maybe_id(ProjectId::new)? else {
-            self.next += 50;
+            self.next += 55;
             return Ok(None);
         };
         let (id, user) = (self.id(ThreadId::new)?, self.id(UserId::new)?);
@@ -240,6 +252,7 @@ impl<'r, R: Cells> Columns<'r, R> {
         let (version, created_with) = (self.int()?, self.text()?);
         let (read_seq, claimed) = (self.count()?, self.flag()?);
         let (last_status, last_id, last_error) = (self.maybe_int()?, self.maybe_id(RunId::new)?, self.maybe_text()?);
+        let branch = self.branch()?;
         let open_interrupts = self.count()?;
         let Some((head, _)) = self.head()? else {
             return Err(corrupt(format_args!("thread {id} has no head")));
@@ -278,6 +291,7 @@ impl<'r, R: Cells> Columns<'r, R> {
             last_run,
             open_interrupts,
             queue: head.queue,
+            branch,
         }))
     }
 }

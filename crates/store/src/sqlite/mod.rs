@@ -53,6 +53,7 @@ mod runs;
 mod seal;
 mod secrets;
 mod soundness;
+mod staging;
 mod status;
 mod tables;
 #[cfg(test)]

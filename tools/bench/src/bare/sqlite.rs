@@ -13,12 +13,13 @@ use threadline_core::limits::{SQLITE_CACHE_KIB, WAL_CHECKPOINT_PAGES, WAL_LIMIT_
 use threadline_store::sqlite::statements::{GROUP, WRITE_COMMIT};
 
 /// Steps of the schema that the statements need.
-const SCHEMA: [&str; 5] = [
+const SCHEMA: [&str; 6] = [
     include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../migrations/sqlite/0001_initial.sql")),
     include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../migrations/sqlite/0002_projections_and_agents.sql")),
     include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../migrations/sqlite/0007_nodes.sql")),
     include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../migrations/sqlite/0012_runs.sql")),
     include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../migrations/sqlite/0014_queue.sql")),
+    include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../migrations/sqlite/0015_forks.sql")),
 ];
 
 /// Opens a database file with the settings of the store.

@@ -10,6 +10,7 @@ use crate::StoreResult;
 
 pub(crate) mod agents;
 pub(crate) mod annotations;
+pub(crate) mod branches;
 pub(crate) mod credentials;
 pub(crate) mod erasure;
 pub(crate) mod export;
@@ -76,6 +77,10 @@ impl From<&[u8; 32]> for Value {
 
 /// Statements of cold tables that differ between the databases; their parameters are the same.
 pub(crate) struct Statements {
+    /// Reads the threads of a family: `$1` project, `$2` user, `$3` family, `$4` limit.
+    pub(crate) branches: &'static str,
+    /// Lists one thread of a family, a row for each thread that changed: `$1` project, `$2` user, `$3` family, `$4` key or NULL.
+    pub(crate) list_branch: &'static str,
     /// Stores a ticket and removes expired ones: `$1` digest, `$2` bearer, `$3` until, `$4` now, `$5` limit.
     pub(crate) put_ticket: &'static str,
     /// Removes expired tickets, a row for each: `$1` now, `$2` limit.

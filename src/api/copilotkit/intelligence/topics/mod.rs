@@ -116,6 +116,9 @@ impl From<ServiceError> for Refusal {
             | ServiceError::QueueChanged { .. }
             | ServiceError::TurnBegun(_)
             | ServiceError::TurnNotFound
+            | ServiceError::TooManyBranches
+            | ServiceError::BranchNotFound(_)
+            | ServiceError::MessageNotFound(_)
             | ServiceError::ProducerSeqGap { .. }
             | ServiceError::ProducerSeqConflict { .. }
             | ServiceError::LogReplaced(_)

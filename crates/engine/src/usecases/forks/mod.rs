@@ -1,0 +1,228 @@
+//! Use cases of forks: a thread that begins with the first events of another one, and the branches of a conversation.
+
+mod copy;
+mod deps;
+mod origin;
+
+use std::sync::Arc;
+
+use threadline_core::{
+    Branch, Epoch, Family, Fence, ForkedFrom, Judgement, Principal, Scope, Seq, Thread, ThreadId, limits::MAX_BRANCHES,
+};
+use threadline_store::{Arrival, MovedThread, Published, StoreError};
+
+pub(crate) use self::deps::ForkDeps;
+pub use self::origin::MessageOrigin;
+use crate::{
+    BranchError, ForkError, LookupError, authority::require, directory, limits::Storing, records::ThreadAt,
+    subscription::ReplacedLog,
+};
+
+/// Fork of a thread.
+#[derive(Debug, Clone, Default)]
+pub struct ForkThread {
+    /// Id of the fork; generated if absent.
+    pub id: Option<ThreadId>,
+    /// Seq of the last event that both threads have; the newest one if absent.
+    pub at: Option<Seq>,
+    /// True for a copy that is no branch of the conversation: lists show both.
+    pub separate: bool,
+    /// True for a branch that is not listed yet, see [`Forks::choose`].
+    pub unlisted: bool,
+}
+
+/// Fork after a request to make it.
+#[derive(Debug, Clone)]
+pub struct ForkedThread {
+    /// Fork as it is stored.
+    pub thread: Thread,
+    /// True if the request made it; false if an earlier, equal one did.
+    pub created: bool,
+}
+
+/// Use cases of forks.
+#[derive(Clone)]
+pub struct Forks {
+    pub(crate) deps: Arc<ForkDeps>,
+}
+
+impl Forks {
+    /// Makes a thread of the same user that has the events of this one up to a seq, with the same seqs, in a log with an epoch of
+    /// its own. A run that goes on beyond the seq ends there as stopped. Open interrupts, name, metadata and agent are as they
+    /// are in the thread, annotations and queued turns are not copied. Without `separate` the fork becomes the listed branch. A
+    /// repeated equal request with the same id returns the same fork.
+    pub async fn fork(
+        &self,
+        principal: &Principal,
+        thread: impl Into<ThreadAt<'_>>,
+        fork: ForkThread,
+    ) -> Result<ForkedThread, ForkError> {
+        let deps = &*self.deps;
+        deps.lifecycle.refuse_if_draining()?;
+        require(principal, Scope::Chat)?;
+        let at = thread.into();
+        let parent = directory::read(&deps.store, principal, at.id).await?;
+        let made_with = format!("fork:{}:{}:{}", parent.key.0, fork.at.map_or(-1, |at| at as i64), fork.separate);
+        if let Some(id) = &fork.id
+            && let Some(there) = deps.store.thread_of(&parent.project, &parent.user, id).await?
+        {
+            return self.made_before(there, &made_with, &fork).await;
+        }
+        let (epoch, base) = self.judged(&parent, fork.at, at.epoch).await?;
+        deps.stored.admit(principal, Storing::Thread).await?;
+        deps.stored.admit(principal, Storing::Words).await?;
+        let family = if fork.separate { None } else { Some(self.family(&parent).await?) };
+        let child = MovedThread {
+            thread: Thread {
+                id: fork.id.clone().unwrap_or_else(ThreadId::generate),
+                // Ids of untrusted clients are unique per user: a creation takes none from other users.
+                claimed: !principal.is_untrusted(),
+                epoch: Epoch::generate(),
+                archived: false,
+                created_at: deps.clock.now(),
+                updated_at: deps.clock.now(),
+                last_run_at: None,
+                version: 1,
+                created_with: made_with.clone(),
+                tail: base,
+                read_seq: parent.read_seq.min(base),
+                active_run: None,
+                last_run: None,
+                open_interrupts: 0,
+                branch: Branch {
+                    family,
+                    listed: family.is_none(),
+                    forked_from: Some(self.origin(&parent, epoch, base).await?),
+                },
+                ..parent.clone()
+            },
+            fence: Fence(0),
+            interrupts: None,
+        };
+        let made = match deps.copied(principal, &parent, child, base).await? {
+            copy::Copied::Staged(key, child) => {
+                let published = deps.store.publish(key, &child, Arrival::Fork { parent: parent.key, epoch }).await?;
+                if published == Published::Gone {
+                    deps.store.unstage(key).await?;
+                }
+                (published, child.thread.id)
+            }
+            copy::Copied::Taken(there) => return self.made_before(*there, &made_with, &fork).await,
+            copy::Copied::Replaced(id) => (Published::Taken, id),
+        };
+        deps.stored.forget(&parent.project, &parent.user);
+        let there = deps.store.thread_of(&parent.project, &parent.user, &made.1).await?;
+        match (made.0, there) {
+            (Published::Done, Some(made)) if fork.unlisted => Ok(ForkedThread { thread: made, created: true }),
+            (Published::Done, Some(made)) => Ok(ForkedThread { thread: self.shown(made).await?, created: true }),
+            // An equal request may have made it meanwhile.
+            (_, Some(there)) => self.made_before(there, &made_with, &fork).await,
+            (_, None) => {
+                deps.directory.head_at::<ForkError>(parent.key, Some(epoch)).await?.ok_or(ForkError::ThreadNotFound)?;
+                Err(StoreError::Unavailable("another request made and deleted the fork; try again".to_owned()).into())
+            }
+        }
+    }
+
+    /// Finds the run with which a message entered a conversation: the first one whose events begin it, or have it in a list.
+    pub async fn origin_of(
+        &self,
+        principal: &Principal,
+        thread: &ThreadId,
+        message: &str,
+    ) -> Result<MessageOrigin, ForkError> {
+        require(principal, Scope::Read)?;
+        self.deps.origin_of(principal, thread, message).await
+    }
+
+    /// Branches of the conversation that a thread belongs to, oldest first: of one without forks the thread alone.
+    pub async fn branches(&self, principal: &Principal, id: &ThreadId) -> Result<Vec<Thread>, LookupError> {
+        let thread = directory::read(&self.deps.store, principal, id).await?;
+        match thread.branch.family {
+            None => Ok(vec![thread]),
+            Some(family) => Ok(self.deps.store.branches(&thread.project, &thread.user, family, MAX_BRANCHES).await?),
+        }
+    }
+
+    /// Lists another branch of the conversation that a thread belongs to. A branch that is listed already stays so.
+    pub async fn choose(
+        &self,
+        principal: &Principal,
+        thread: impl Into<ThreadAt<'_>>,
+        chosen: &ThreadId,
+    ) -> Result<Thread, BranchError> {
+        let deps = &*self.deps;
+        deps.lifecycle.refuse_if_draining()?;
+        let at = thread.into();
+        let thread = directory::read(&deps.store, principal, at.id).await?;
+        deps.directory.refuse_other_thread::<BranchError>(thread.key, at.epoch).await?;
+        let other = deps.store.thread_of(&thread.project, &thread.user, chosen).await?;
+        let is_branch = |other: &Thread| {
+            other.key == thread.key || (other.branch.family.is_some() && other.branch.family == thread.branch.family)
+        };
+        let other = other.filter(is_branch).ok_or_else(|| BranchError::BranchNotFound(chosen.clone()))?;
+        Ok(self.shown(other).await?)
+    }
+
+    /// The fork that an equal request made before. One that was to be listed is listed, if that request did not get so far and no
+    /// run has begun in it since.
+    async fn made_before(&self, there: Thread, made_with: &str, fork: &ForkThread) -> Result<ForkedThread, ForkError> {
+        if there.created_with != made_with {
+            return Err(ForkError::ThreadExists);
+        }
+        let is_new = there.branch.forked_from.is_some() && there.version <= 1 && !there.branch.listed;
+        let thread = if is_new && !fork.unlisted { self.shown(there).await? } else { there };
+        Ok(ForkedThread { thread, created: false })
+    }
+
+    /// Makes a thread the listed branch of its family.
+    async fn shown(&self, thread: Thread) -> Result<Thread, StoreError> {
+        let deps = &*self.deps;
+        let Some(family) = thread.branch.family else {
+            deps.feed_writer.mark(&thread.project, &thread.user);
+            return Ok(thread);
+        };
+        deps.store.list_branch(&thread.project, &thread.user, family, Some(thread.key)).await?;
+        deps.feed_writer.mark(&thread.project, &thread.user);
+        let now = deps.store.thread_of(&thread.project, &thread.user, &thread.id).await?;
+        Ok(now.filter(|now| now.key == thread.key).unwrap_or(thread))
+    }
+
+    /// Epoch of the parent's log, and the seq up to which it is read.
+    async fn judged(&self, parent: &Thread, at: Option<Seq>, epoch: Option<Epoch>) -> Result<(Epoch, Seq), ForkError> {
+        let store = &self.deps.store;
+        let head = store.heads(&[parent.key]).await?.pop().ok_or(ForkError::ThreadNotFound)?;
+        let tail = head.tail;
+        match head.history().judge(tail, epoch, at.unwrap_or(0), store.lineage().generation()) {
+            Judgement::Continues | Judgement::Rebased => Ok((head.epoch, at.unwrap_or(tail))),
+            Judgement::Replaced { common_up_to } => {
+                Err(ReplacedLog { epoch: Some(head.epoch), tail, common_up_to }.into())
+            }
+            Judgement::Ahead => Err(ForkError::CursorAhead { epoch: Some(head.epoch), tail }),
+        }
+    }
+
+    /// Family of the forks of a thread. Refused if it has no room.
+    async fn family(&self, parent: &Thread) -> Result<Family, ForkError> {
+        let Some(family) = parent.branch.family else { return Ok(Family(parent.epoch.to_i64())) };
+        let members = self.deps.store.branches(&parent.project, &parent.user, family, MAX_BRANCHES).await?;
+        if members.len() < MAX_BRANCHES { Ok(family) } else { Err(ForkError::TooManyBranches) }
+    }
+
+    /// Thread whose own events a fork shares last: of a fork within what its parent has inherited, the parent's origin, so that
+    /// all forks at one seq of a conversation name the same one.
+    async fn origin(&self, parent: &Thread, epoch: Epoch, base: Seq) -> Result<ForkedFrom, StoreError> {
+        let mut origin = ForkedFrom { thread: parent.id.clone(), epoch, seq: base };
+        let Some(family) = parent.branch.family else { return Ok(origin) };
+        let (project, user) = (&parent.project, &parent.user);
+        let members = self.deps.store.branches(project, user, family, MAX_BRANCHES).await?;
+        let mut next = parent.branch.forked_from.clone();
+        for _ in 0..MAX_BRANCHES {
+            let Some(inherited) = next.filter(|from| base <= from.seq) else { break };
+            let above = members.iter().find(|member| member.id == inherited.thread);
+            next = above.and_then(|member| member.branch.forked_from.clone());
+            (origin.thread, origin.epoch) = (inherited.thread, inherited.epoch);
+        }
+        Ok(origin)
+    }
+}

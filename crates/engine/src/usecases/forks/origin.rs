@@ -1,0 +1,69 @@
+//! Search of the run that brought a message into a conversation.
+
+use memchr::memmem;
+use threadline_core::{
+    Epoch, Principal, ReadFrom, Run, RunId, Seq, ThreadId, event::brings, json, limits::FOLD_EVENTS,
+};
+use threadline_store::StoreError;
+
+use super::deps::ForkDeps;
+use crate::{ForkError, directory, limits::in_place};
+
+/// Run that brought a message into a conversation.
+#[derive(Debug, Clone)]
+pub struct MessageOrigin {
+    /// Epoch of the log.
+    pub epoch: Epoch,
+    /// Run that brought the message.
+    pub run: Run,
+    /// Event that brought it.
+    pub event: String,
+    /// RUN_STARTED of the run, with what it was given; `None` if it has none before the message.
+    pub started: Option<String>,
+}
+
+impl MessageOrigin {
+    /// Seq of the last event before the run.
+    pub fn before(&self) -> Seq {
+        self.run.first_seq - 1
+    }
+}
+
+impl ForkDeps {
+    /// Finds the run that brought a message. Reads the log from its first event on.
+    pub(super) async fn origin_of(
+        &self,
+        principal: &Principal,
+        thread: &ThreadId,
+        message: &str,
+    ) -> Result<MessageOrigin, ForkError> {
+        let thread = directory::read(&self.store, principal, thread).await?;
+        let mut work = self.queue.begin(principal).await?;
+        let (mut since, mut started) = (0, None::<(RunId, String)>);
+        while since < thread.tail {
+            work.go_on().await?;
+            let page = self.store.page(thread.key, ReadFrom::After(since), FOLD_EVENTS).await?;
+            let slice = page.ok_or(ForkError::ThreadNotFound)?.slice.between(since, thread.tail + 1);
+            since = slice.last_seq().ok_or_else(|| StoreError::Corrupt(format!("the log ends at seq {since}")))?;
+            work.done(slice.bytes(), slice.0.len());
+            let found = in_place(|| {
+                slice.events().find_map(|(_, event, batch)| {
+                    if memmem::find(event, b"RUN_STARTED").is_some() {
+                        let text = std::str::from_utf8(event).unwrap_or_default();
+                        if json::string_member(text, "type").as_deref() == Some("RUN_STARTED") {
+                            started = Some((batch.run.clone(), text.to_owned()));
+                        }
+                    }
+                    let text = || String::from_utf8_lossy(event).into_owned();
+                    brings(event, message).then(|| (batch.run.clone(), text()))
+                })
+            });
+            if let Some((run, event)) = found {
+                let started = started.filter(|(of, _)| *of == run).map(|(_, text)| text);
+                let run = self.store.run(thread.key, &run).await?.ok_or(ForkError::ThreadNotFound)?;
+                return Ok(MessageOrigin { epoch: thread.epoch, run, event, started });
+            }
+        }
+        Err(ForkError::MessageNotFound(message.to_owned()))
+    }
+}

@@ -1,0 +1,143 @@
+//! Runs in forks: a message is edited, or an answer made again, in a new branch of the conversation.
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use threadline_core::{Epoch, Principal, Seq, ThreadId, agent::Agent, json};
+use threadline_engine::{ForkError, ForkThread, ForkedThread, MessageOrigin, ServiceError, StopError, ThreadAt};
+
+use super::{
+    AgentError, AgentRun, AgentStart, Agents, ClientInput,
+    fork::{ForkPoint, ForkStart},
+};
+
+/// Members of a RUN_STARTED's input that a run is given again.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Given {
+    messages: Vec<Box<RawValue>>,
+    resume: Option<Box<RawValue>>,
+}
+
+impl Given {
+    /// Of an event with a list of messages; nothing of any other.
+    fn of(event: Option<&str>) -> Self {
+        let Some(event) = event else { return Self::default() };
+        let given = json::member(event, "input").unwrap_or(event);
+        serde_json::from_str(given).unwrap_or_default()
+    }
+
+    /// Messages before this one; `None` if it is not among them.
+    fn before(mut self, message: &str) -> Option<Vec<Box<RawValue>>> {
+        let at =
+            self.messages.iter().position(|given| json::string_member(given.get(), "id").as_deref() == Some(message));
+        self.messages.truncate(at?);
+        Some(self.messages)
+    }
+}
+
+/// Puts what the first event of the fork's run has to say before the client's own messages.
+fn give(input: &mut ClientInput, point: &ForkPoint, origin: &MessageOrigin) {
+    let started = || Given::of(origin.started.as_deref());
+    let mut messages = match point {
+        ForkPoint::At(_) => return,
+        ForkPoint::Before(message) => {
+            Given::of(Some(&origin.event)).before(message).unwrap_or_else(|| started().messages)
+        }
+        ForkPoint::Regenerate(message) => {
+            let given = started();
+            if input.resume.is_none() {
+                input.resume = given.resume.filter(|resume| !matches!(resume.get(), "null" | "[]"));
+            }
+            match given.messages.is_empty() {
+                // The run has a list that was saved.
+                true => Given::of(Some(&origin.event)).before(message).unwrap_or_default(),
+                false => given.messages,
+            }
+        }
+    };
+    messages.append(&mut input.messages);
+    input.messages = messages;
+}
+
+impl Agents {
+    /// Forks a thread and starts a run in the fork, which then is the listed branch. A refused run leaves no fork.
+    pub(super) async fn run_in_fork(
+        &self,
+        principal: &Principal,
+        thread: &ThreadId,
+        agent: &Agent,
+        mut request: AgentRun,
+        fork: ForkStart,
+    ) -> Result<AgentStart, AgentError> {
+        let service = &self.shared.service;
+        let epoch = request.epoch.take();
+        let stopped = if fork.stop {
+            service.threads.get(principal, thread).await.map_err(ForkError::from)?.active_run
+        } else {
+            None
+        };
+        let forked = self.open_fork(principal, ThreadAt { id: thread, epoch }, fork, &mut request).await?;
+        let child = forked.thread.id;
+        let begun = self.run(principal, &child, agent, request).await;
+        let mut start = match begun {
+            Ok(start) => start,
+            Err(error) => {
+                // The outcome of a store that failed is unknown: a repetition goes on with the fork.
+                if forked.created && !matches!(error, AgentError::Service(ServiceError::Store(_))) {
+                    let at = ThreadAt { id: &child, epoch: Some(forked.thread.epoch) };
+                    service.threads.delete(principal, at).await.map_err(ServiceError::from)?;
+                }
+                return Err(error);
+            }
+        };
+        service.forks.choose(principal, &child, &child).await.map_err(ServiceError::from)?;
+        if let Some(run) = stopped {
+            match service.runs.stop(principal, thread, &run.id).await {
+                Ok(_) | Err(StopError::ThreadNotFound | StopError::RunNotFound) => {}
+                Err(error) => return Err(ServiceError::from(error).into()),
+            }
+        }
+        start.thread = child;
+        Ok(start)
+    }
+
+    /// The fork in which a run is to begin, and the messages that it begins with.
+    async fn open_fork(
+        &self,
+        principal: &Principal,
+        thread: ThreadAt<'_>,
+        fork: ForkStart,
+        request: &mut AgentRun,
+    ) -> Result<ForkedThread, AgentError> {
+        let forks = &self.shared.service.forks;
+        let (at, epoch): (Seq, Option<Epoch>) = match &fork.point {
+            ForkPoint::At(seq) => (*seq, thread.epoch),
+            ForkPoint::Before(message) | ForkPoint::Regenerate(message) => {
+                let origin = forks.origin_of(principal, thread.id, message).await?;
+                give(&mut request.input, &fork.point, &origin);
+                (origin.before(), thread.epoch.or(Some(origin.epoch)))
+            }
+        };
+        let wanted = ForkThread { id: fork.thread, at: Some(at), separate: false, unlisted: true };
+        Ok(forks.fork(principal, ThreadAt { id: thread.id, epoch }, wanted).await?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ids(messages: &[Box<RawValue>]) -> Vec<String> {
+        messages.iter().filter_map(|message| json::string_member(message.get(), "id")).collect()
+    }
+
+    #[test]
+    fn what_comes_before_a_message_of_a_list_is_given_again() {
+        let started = r#"{"type":"RUN_STARTED","input":{"messages":[{"id":"a"},{"id":"b"}],"resume":null}}"#;
+        assert_eq!(ids(&Given::of(Some(started)).before("b").expect("listed")), ["a"]);
+        assert!(Given::of(Some(started)).before("c").is_none());
+        let snapshot = r#"{"type":"MESSAGES_SNAPSHOT","messages":[{"id":"a"},{"id":"b"}]}"#;
+        assert_eq!(ids(&Given::of(Some(snapshot)).before("b").expect("listed")), ["a"]);
+        assert!(Given::of(Some(r#"{"type":"TEXT_MESSAGE_START","messageId":"m"}"#)).before("m").is_none());
+    }
+}
