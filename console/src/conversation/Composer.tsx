@@ -14,7 +14,7 @@ export function Composer(props: {
   readonly agents: readonly Agent[] | undefined;
   readonly agentId: string | undefined;
   readonly onAgent: (agentId: string) => void;
-  /** `busy` says what becomes of the message if a run is under way, or begins meanwhile. */
+  /** `busy` is for a run that is under way, or begins meanwhile: the message waits for its end, or stops it. */
   readonly onSend: (text: string, busy: "enqueue" | "interrupt") => Promise<unknown>;
   /** Where a run is under way: `stopping` if it was asked to stop. What is sent then waits in the queue. */
   readonly running?: "running" | "stopping" | undefined;

@@ -1,10 +1,10 @@
-// What the queue of a thread tells people. Pure.
+// Texts about the queue of a thread, and places in it. Pure.
 
 import type { Hold } from "threadline";
 import type { ShownTurn, UseThread } from "threadline/react";
 import { textOf } from "./content.ts";
 
-/** Why the queue rests. */
+/** Reason for which the queue rests. */
 export type Rest = Hold | "interrupts";
 
 const WHY: Readonly<Record<Rest, string>> = {
@@ -14,7 +14,7 @@ const WHY: Readonly<Record<Rest, string>> = {
   interrupts: "Waits for your answer to the agent.",
 };
 
-/** Why the queue of a thread rests; null if only the active run is before it. */
+/** Reason for which the queue of a thread rests; null if only the active run is before it. */
 export function restOf({
   queue,
   interrupts,
@@ -23,13 +23,13 @@ export function restOf({
   return queue.held ?? (!isRunning && interrupts.length > 0 ? "interrupts" : null);
 }
 
-/** How many messages wait, and why if that is not the active run. */
+/** Number of messages that wait, and the reason if that is not the active run. */
 export function summaryOf(count: number, rest: Rest | null): string {
   const waiting = count === 0 ? "No message waits." : count === 1 ? "1 message waits." : `${count} messages wait.`;
   return rest === null ? waiting : `${waiting} ${WHY[rest]}`;
 }
 
-/** What a turn asks, as one text. */
+/** Text of a turn. */
 export function textOfTurn({ messages }: ShownTurn): string {
   return messages.map(textOf).filter(Boolean).join("\n\n") || "No text";
 }

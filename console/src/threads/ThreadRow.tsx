@@ -57,7 +57,7 @@ export function Running() {
   );
 }
 
-/** How many messages wait in a thread. */
+/** Number of messages that wait in a thread. */
 function Queued({ count, isHeld }: { readonly count: number; readonly isHeld: boolean }) {
   const label = `${count} waiting${isHeld ? ", held" : ""}`;
   return (

@@ -42,8 +42,8 @@ export interface StartOptions extends WriteOptions {
 }
 
 /**
- * What becomes of a request for a run while another run is active: it is refused, waits behind all queued turns, or waits
- * before them while the active run is stopped.
+ * Treatment of a request for a run while another run is active: refused, queued behind all other turns, or queued before them
+ * while the active run is stopped.
  */
 export type Busy = "reject" | "enqueue" | "interrupt";
 

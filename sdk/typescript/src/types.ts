@@ -89,7 +89,7 @@ export interface Thread {
   readonly held: Hold | null;
 }
 
-/** Why a queue rests until it is released: a stop, a failed run, or a request to hold it. */
+/** Reason for which a queue rests until it is released: a stop, a failed run, or a request to hold it. */
 export type Hold = "stop" | "error" | "hand";
 
 /** The queue of a thread: turns that begin one after the other, each when the run before has ended. */
@@ -99,7 +99,7 @@ export interface Queue {
   readonly epoch: string;
   /** A number that grows with every change of the queue, within an epoch. */
   readonly version: number;
-  /** Why the queue rests until it is released; null if it does not. A queue also rests while interrupts are open. */
+  /** Reason for which the queue rests until it is released; null if it does not. A queue also rests while interrupts are open. */
   readonly held: Hold | null;
   /** The turns, the next one first. */
   readonly items: readonly QueuedTurn[];

@@ -14,7 +14,7 @@ export interface ShownTurn extends QueuedTurn {
 export interface QueueSnapshot {
   /** A number that grows with every change of the queue. */
   readonly version: number;
-  /** Why the queue rests until it is released; null if it does not. It also rests while interrupts are open. */
+  /** Reason for which the queue rests until it is released; null if it does not. A queue also rests while interrupts are open. */
   readonly held: Hold | null;
   /** The turns, the next one first. A turn stays until the messages of its run are shown. */
   readonly items: readonly ShownTurn[];
@@ -108,7 +108,7 @@ export class LiveQueue {
   }
 
   /**
-   * Handles the record of the thread, which has no version. It matters where a follower is not told of the queue: over long-polls,
+   * Handles the record of the thread, which has no version. Records matter where a follower is not told of the queue: over long-polls,
    * and if the queue became empty while the connection was lost.
    */
   hearThread({ queued, held, activeRun }: Thread, isTold: boolean): void {

@@ -54,7 +54,7 @@ export interface SendOptions {
 
 /** Options of a new run or turn. */
 export interface TurnOptions extends SendOptions {
-  /** What becomes of the request in a busy thread; `reject` by default. */
+  /** Treatment of the request in a busy thread; `reject` by default. */
   readonly busy?: Busy | undefined;
 }
 

@@ -117,7 +117,7 @@ test("a turn that has begun is shown so, and cannot be changed", async () => {
     const refused = await change().catch((error: unknown) => error);
     expect(isProblem(refused, "turn-begun")).toBe(true);
   }
-  // What the user wants has happened.
+  // The run has begun, as the user wants.
   await page.do((now) => now.startTurn(runId));
   expect(page.now.error).toBeNull();
 });
