@@ -1,7 +1,7 @@
-import { ArrowUp, Square } from "lucide-react";
+import { ArrowUp, ListEnd, Square, Zap } from "lucide-react";
 import { type KeyboardEvent, type ReactNode, useId, useLayoutEffect, useRef, useState } from "react";
 import type { Agent } from "threadline";
-import { Button } from "../parts/Button.tsx";
+import { Button, IconButton } from "../parts/Button.tsx";
 import { useShortcuts } from "../threads/shortcuts.ts";
 import { AgentChoice } from "./AgentChoice.tsx";
 import { useDraft } from "./draft.ts";
@@ -14,8 +14,9 @@ export function Composer(props: {
   readonly agents: readonly Agent[] | undefined;
   readonly agentId: string | undefined;
   readonly onAgent: (agentId: string) => void;
-  readonly onSend: (text: string) => Promise<unknown>;
-  /** Where a run is under way: `stopping` if it was asked to stop. */
+  /** `busy` is for a run that is under way, or begins meanwhile: the message waits for its end, or stops it. */
+  readonly onSend: (text: string, busy: "enqueue" | "interrupt") => Promise<unknown>;
+  /** Where a run is under way: `stopping` if it was asked to stop. What is sent then waits in the queue. */
   readonly running?: "running" | "stopping" | undefined;
   /** Absent where it cannot be stopped. */
   readonly onStop?: (() => void) | undefined;
@@ -38,13 +39,13 @@ export function Composer(props: {
     current.style.height = `${current.scrollHeight + 2}px`;
   }, [text]);
 
-  const canSend = text.trim() !== "" && !isSending && !running && !blocked && agentId !== undefined;
-  const send = async () => {
+  const canSend = text.trim() !== "" && !isSending && !blocked && agentId !== undefined;
+  const send = async (busy: "enqueue" | "interrupt" = "enqueue") => {
     if (!canSend) return;
     setSending(true);
     setRefusal(null);
     try {
-      await onSend(text.trim());
+      await onSend(text.trim(), busy);
       write("");
     } catch (error) {
       setRefusal(refusalOf(error));
@@ -60,7 +61,7 @@ export function Composer(props: {
     if (event.key === "Escape") area.current?.blur();
     if (event.key !== "Enter" || event.shiftKey) return;
     event.preventDefault();
-    void send();
+    void send(event.ctrlKey || event.metaKey ? "interrupt" : "enqueue");
   };
   return (
     <form
@@ -98,23 +99,36 @@ export function Composer(props: {
         />
         <div className="composer-bar">
           <AgentChoice agents={agents} chosen={agentId} onChoose={onAgent} />
-          {running ? (
-            <Button
-              className="send"
-              onClick={() => {
-                onStop?.();
-                // The button disappears; focus moves to the text field.
-                area.current?.focus();
-              }}
-              disabled={running === "stopping" || !onStop}
-            >
-              <Square aria-hidden="true" fill="currentColor" /> {running === "stopping" ? "Stopping…" : "Stop"}
-            </Button>
-          ) : (
-            <Button className="send" type="submit" tone="primary" disabled={!canSend}>
-              <ArrowUp aria-hidden="true" /> Send
-            </Button>
-          )}
+          <div className="composer-actions">
+            {running && canSend && (
+              <IconButton
+                label="Stop the run and send this now"
+                aria-keyshortcuts="Control+Enter"
+                onClick={() => void send("interrupt")}
+              >
+                <Zap />
+              </IconButton>
+            )}
+            {running && (
+              <Button
+                className="send"
+                onClick={() => {
+                  onStop?.();
+                  // The button disappears; focus moves to the text field.
+                  area.current?.focus();
+                }}
+                disabled={running === "stopping" || !onStop}
+              >
+                <Square aria-hidden="true" fill="currentColor" /> {running === "stopping" ? "Stopping…" : "Stop"}
+              </Button>
+            )}
+            {/* A message that is being written keeps its button when a run begins or ends. */}
+            {(!running || text.trim() !== "") && (
+              <Button className="send" type="submit" tone="primary" disabled={!canSend}>
+                {running ? <ListEnd aria-hidden="true" /> : <ArrowUp aria-hidden="true" />} {running ? "Queue" : "Send"}
+              </Button>
+            )}
+          </div>
         </div>
       </div>
     </form>

@@ -12,6 +12,7 @@ import { Announcer } from "./Announcer.tsx";
 import { Composer } from "./Composer.tsx";
 import { Messages } from "./Messages.tsx";
 import { Missing, MomentBar, Skeleton } from "./places.tsx";
+import { Queue } from "./Queue.tsx";
 import { refusalOf } from "./refusal.ts";
 import { useEnds, useRuns } from "./runs.ts";
 import { useSeen } from "./seen.ts";
@@ -90,12 +91,13 @@ export function ThreadPane(props: {
           />
         </Messages>
       )}
+      {!isPast && <Queue live={live} mayWrite={mayWrite} />}
       <Composer
         threadId={threadId}
         agents={agents}
         agentId={agentId}
         onAgent={choose}
-        onSend={send}
+        onSend={(text, busy) => send(text, { busy })}
         running={running}
         onStop={mayWrite ? () => void live.stop().catch((error: unknown) => fail(refusalOf(error))) : undefined}
         blocked={blockedBy(isPast, mayWrite, !isRunning && live.interrupts.length > 0)}

@@ -10,6 +10,10 @@ export function refusalOf(error: unknown): string {
   }
   if (isProblem(error, "interrupts-open"))
     return "The thread has an unanswered interrupt: answer it first. Your text is kept.";
+  if (isProblem(error, "queue-full"))
+    return "The queue is full: wait until a message in it was sent, or remove one. Your text is kept.";
+  if (isProblem(error, "turn-begun")) return "The message is on its way: its run has begun.";
+  if (isProblem(error, "turn-not-found")) return "The message is not in the queue any more: it was removed.";
   if (isProblem(error, "agent-not-found")) return "Agent not found: choose another agent.";
   return messageOf(error);
 }

@@ -1,4 +1,4 @@
-import { Archive } from "lucide-react";
+import { Archive, ListEnd, Pause } from "lucide-react";
 import { memo } from "react";
 import { isUnread, type Thread } from "threadline";
 import { Menu } from "../parts/Menu.tsx";
@@ -15,7 +15,7 @@ export const ThreadRow = memo(function ThreadRow(props: {
   readonly actions: ThreadActions;
 }) {
   const { thread, isSelected, actions } = props;
-  const { threadId, name, agentId, activeRun, archived } = thread;
+  const { threadId, name, agentId, activeRun, archived, queued, held } = thread;
   // What is being looked at is seen.
   const isNew = isUnread(thread) && !isSelected;
   const shown = nameOf(thread);
@@ -35,6 +35,7 @@ export const ThreadRow = memo(function ThreadRow(props: {
         <span className="thread-facts">
           {isNew && <span className="unread-dot" role="img" aria-label="Unread" />}
           {activeRun && <Running />}
+          {queued > 0 && <Queued count={queued} isHeld={held !== null} />}
           {archived && <Archive role="img" aria-label="Archived" />}
           {agentId && <span className="thread-agent">{agentId}</span>}
           <Time at={lastActive(thread)} />
@@ -52,6 +53,17 @@ export function Running() {
       <i />
       <i />
       <i />
+    </span>
+  );
+}
+
+/** Number of messages that wait in a thread. */
+function Queued({ count, isHeld }: { readonly count: number; readonly isHeld: boolean }) {
+  const label = `${count} waiting${isHeld ? ", held" : ""}`;
+  return (
+    <span className="thread-queued" role="img" aria-label={label} title={label}>
+      {isHeld ? <Pause aria-hidden="true" /> : <ListEnd aria-hidden="true" />}
+      {count}
     </span>
   );
 }

@@ -5,9 +5,21 @@ import { fileURLToPath } from "node:url";
 import type { AxeResults } from "axe-core";
 import type { Page } from "playwright-core";
 import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
-import { Server, text, thread, openRun, type OpenRun } from "./harness/api.ts";
+import { client, Server, text, thread, openRun, type OpenRun } from "./harness/api.ts";
 import { Chromium } from "./harness/chromium.ts";
-import { begin, button, dialog, from, heading, idle, inspector, row, running, sidebar } from "./harness/parts.ts";
+import {
+  begin,
+  button,
+  dialog,
+  field,
+  from,
+  heading,
+  idle,
+  inspector,
+  row,
+  running,
+  sidebar,
+} from "./harness/parts.ts";
 
 const TAGS = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"];
 
@@ -62,6 +74,10 @@ beforeAll(async () => {
   busy = await openRun(server, running);
   await busy.run.append([{ type: "TEXT_MESSAGE_START", messageId: "s", role: "assistant" }]);
   await busy.run.append([{ type: "TEXT_MESSAGE_CONTENT", messageId: "s", delta: "I am at work" }]);
+  for (const content of ["And then?", "And after that?"]) {
+    const input = { messages: [{ role: "user", content }] };
+    await client(server).thread(running).start({ agentId: "demo", input, busy: "enqueue" });
+  }
   const archived = await thread(server, text("m", "assistant", "Old"), { name: "Archived" });
   await server.request("PATCH", `/v1/threads/${archived}`, { body: { archived: true } });
   const page = await browser.open(server);
@@ -124,7 +140,18 @@ const screens: readonly Screen[] = [
         .toBe(true);
     },
   ],
-  ["a run under way", () => `#/threads/${busy.run.threadId}`, (page) => running(page)],
+  [
+    "a run under way, with a queue",
+    () => `#/threads/${busy.run.threadId}`,
+    async (page) => {
+      await running(page);
+      await field(page).fill("And at last?");
+      await button(page, "Queue").waitFor();
+      await button(page.getByRole("group", { name: "And then?" }), "Edit").click();
+      await page.getByRole("form", { name: "Edit the message" }).waitFor();
+      await page.getByRole("group", { name: "And after that?" }).waitFor();
+    },
+  ],
   ["a question", () => `#/threads/${asking}`, (page) => page.getByRole("form", { name: "The agent asks" }).waitFor()],
   [
     "a failed run",

@@ -2,7 +2,7 @@
 
 import type { ReactNode } from "react";
 import type { Agent, Interrupt, Message, Run, Thread, ToolCall } from "threadline";
-import type { UseThread } from "threadline/react";
+import type { ShownTurn, UseThread } from "threadline/react";
 import { Composer } from "../../src/conversation/Composer.tsx";
 import { NO_ENDS } from "../../src/conversation/ends.ts";
 import { OpenFolds } from "../../src/conversation/Fold.tsx";
@@ -10,6 +10,7 @@ import type { Item } from "../../src/conversation/items.ts";
 import { Messages } from "../../src/conversation/Messages.tsx";
 import { MessageView } from "../../src/conversation/MessageView.tsx";
 import { MomentBar, Missing, Skeleton } from "../../src/conversation/places.tsx";
+import { Queue } from "../../src/conversation/Queue.tsx";
 import { RunDivider } from "../../src/conversation/RunEnd.tsx";
 import { Tail } from "../../src/conversation/Tail.tsx";
 import { ThreadHeader } from "../../src/conversation/ThreadHeader.tsx";
@@ -201,6 +202,7 @@ const live = (more: Partial<UseThread>): UseThread => ({
   pendingToolCalls: [],
   run: null,
   isRunning: false,
+  queue: { version: 0, held: null, items: [] },
   isLoading: false,
   error: null,
   hasMoreMessages: false,
@@ -210,10 +212,40 @@ const live = (more: Partial<UseThread>): UseThread => ({
   stop: never,
   resume: never,
   addToolResult: never,
+  editTurn: never,
+  moveTurn: never,
+  removeTurn: never,
+  startTurn: never,
+  holdQueue: never,
+  releaseQueue: never,
   fetchMoreMessages: never,
   markRead: never,
   ...more,
 });
+
+const turn = (runId: string, content: unknown, hasBegun = false): ShownTurn => ({
+  runId,
+  agentId: "writer",
+  askedBy: "user:ann",
+  at: ago(60),
+  messages: [{ id: `m-${runId}`, role: "user", content }],
+  hasBegun,
+});
+const TURNS = [
+  turn("a", "And in French?"),
+  turn(
+    "b",
+    "Please find out what the train costs from there to the coast, with two bicycles, on a day before Easter.\nTwice.",
+  ),
+  turn("c", [{ type: "image", url: "data:," }]),
+];
+
+/** The queue of a thread with a run, unless it rests. */
+function queue(items: readonly ShownTurn[], more: Partial<UseThread> = {}, mayWrite = true) {
+  const held = more.queue?.held ?? null;
+  return <Queue live={live({ isRunning: true, ...more, queue: { version: 1, held, items } })} mayWrite={mayWrite} />;
+}
+const held = (why: "stop" | "error" | "hand") => ({ isRunning: false, queue: { version: 1, held: why, items: [] } });
 
 function tail(given: Partial<UseThread>, more: { lastRun?: Run; isReader?: boolean; open?: string } = {}) {
   return (
@@ -358,9 +390,18 @@ export const CELLS: readonly Cell[] = [
   pane("composer empty", composer("")),
   pane("composer growing", composer("Three nights in Berlin,\nplease. And a balcony, if there is one.")),
   pane("composer running", composer("And", { running: "running" })),
+  pane("composer running without a text", composer("", { running: "running" })),
   pane("composer stopping", composer("And a", { running: "stopping" })),
   pane("composer waiting", composer("And a b", { blocked: "The agent waits for an answer: answer it first." })),
   pane("composer without an agent", composer("And a ba", { isAlone: true })),
+
+  pane("queue running", queue(TURNS)),
+  pane("queue beginning", queue([turn("a", "And in French?", true), ...TURNS.slice(1, 2)])),
+  pane("queue held after a stop", queue(TURNS.slice(0, 1), held("stop"))),
+  pane("queue held after an error", queue(TURNS.slice(0, 1), held("error"))),
+  pane("queue held by hand", queue([], held("hand"))),
+  pane("queue waiting for an answer", queue(TURNS.slice(0, 2), { isRunning: false, interrupts: [{ id: "i" }] })),
+  pane("queue for a reader", queue(TURNS.slice(0, 2), {}, false)),
   pane("conversation loading", <Skeleton />),
   pane("conversation missing", <Missing threadId="no-such-thread" error={null} />),
   pane(
@@ -387,6 +428,8 @@ export const CELLS: readonly Cell[] = [
   listed("row unread and running", row(thread({ readSeq: 3, activeRun: run("running") }))),
   listed("row selected", row(thread(), true)),
   listed("row selected and running", row(thread({ activeRun: run("running") }), true)),
+  listed("row running with a queue", row(thread({ activeRun: run("running"), queued: 2 }))),
+  listed("row held", row(thread({ queued: 12, held: "stop" }))),
   listed("row archived", row(thread({ archived: true }))),
   listed("row empty", row(thread({ name: null, tail: 0, readSeq: 0, lastRunAt: null, agentId: null }))),
   inspected("run running", runItem(run("running"))),

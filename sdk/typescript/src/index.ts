@@ -36,7 +36,8 @@ export {
 export type { InterruptListOptions, OpenInterrupts } from "./interrupts.js";
 export type { ProblemDocument, ProblemSlug } from "./problems.js";
 export type { Producer, RunOptions } from "./producer.js";
-export type { Cancellable, ReadOptions, RunInput, StartOptions, WriteOptions } from "./runs.js";
+export type { ThreadQueue, TurnEdit } from "./queue.js";
+export type { Busy, Cancellable, ReadOptions, RunInput, StartOptions, WriteOptions } from "./runs.js";
 export {
   type EventPosition,
   isUnread,

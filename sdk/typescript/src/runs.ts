@@ -3,7 +3,7 @@ import type { Call, Http } from "./http.js";
 import { newId } from "./ids.js";
 import { toJson } from "./json.js";
 import { WHOLE_RUN_TIMEOUT_MS } from "./limits.js";
-import type { Appended, NewEvent, Run, RunPage, StartedRun } from "./types.js";
+import type { Appended, NewEvent, PlacedTurn, Run, RunPage, StartedRun } from "./types.js";
 
 /** A call that can be cancelled: it then rejects with the signal's reason. */
 export interface Cancellable {
@@ -37,7 +37,15 @@ export interface StartOptions extends WriteOptions {
   /** The agent that executes the run. */
   readonly agentId: string;
   readonly input: RunInput;
+  /** `reject` by default. */
+  readonly busy?: Busy;
 }
+
+/**
+ * Treatment of a request for a run while another run is active: refused, queued behind all other turns, or queued before them
+ * while the active run is stopped.
+ */
+export type Busy = "reject" | "enqueue" | "interrupt";
 
 /** Requests about the runs of one thread. */
 export class Runs {
@@ -49,13 +57,11 @@ export class Runs {
     this.#path = ["threads", threadId, "runs"];
   }
 
-  /**
-   * Delegates a run to an agent; resolves as soon as the run has started. Rejects with a `run-active` problem if another
-   * run is active, with its record in `problem.run`, and with `interrupts-open` if the thread waits for answers.
-   */
-  start(options: StartOptions): Promise<StartedRun> {
-    const { signal, epoch, runId = newId(), agentId, input } = options;
-    return this.#http.call({ ...this.#begin({ runId, agentId, input }, signal), query: { epoch } }, isWorthAnotherTry);
+  /** Delegates a run to an agent; resolves as soon as the run has started or its turn is queued. */
+  start(options: StartOptions): Promise<StartedRun | PlacedTurn> {
+    const { signal, epoch, runId = newId(), agentId, input, busy } = options;
+    const call = this.#begin({ runId, agentId, input, ...(busy && { busy }) }, signal);
+    return this.#http.call({ ...call, query: { epoch } }, isWorthAnotherTry);
   }
 
   /** Starts a run that its caller will produce. A request in flight is completed even if the signal is aborted. */
@@ -155,9 +161,9 @@ export class Runs {
   }
 }
 
-/** The caller decides whether to wait for the end of another run. */
+/** The caller decides whether to wait for the end of another run, or for room in the queue. */
 function isWorthAnotherTry(error: ThreadlineError): boolean {
-  return error.retryable && !isProblem(error, "run-active");
+  return error.retryable && !isProblem(error, "run-active") && !isProblem(error, "queue-full");
 }
 
 /** The JSON text of an event; throws if the server would refuse the event as invalid. */

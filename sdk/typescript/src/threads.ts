@@ -7,11 +7,14 @@ import { type Http, segment } from "./http.js";
 import { newId } from "./ids.js";
 import { linesOf } from "./lines.js";
 import type { Producer, RunOptions } from "./producer.js";
+import { ThreadQueue } from "./queue.js";
 import { type Cancellable, type ReadOptions, Runs, type StartOptions, type WriteOptions } from "./runs.js";
 import type {
   NewEvent,
   EventPage,
   MessagesPage,
+  PlacedTurn,
+  QueuedRun,
   Run,
   RunPage,
   StartedRun,
@@ -106,6 +109,8 @@ export function isUnread(thread: Thread): boolean {
 /** A reference to one thread, by its id. Creating it makes no request: a missing thread is reported by the first call. */
 export class ThreadRef {
   readonly threadId: string;
+  /** The turns that wait for the active run to end. */
+  readonly queue: ThreadQueue;
   readonly #http: Http;
   readonly #connection: Connection;
   readonly #runs: Runs;
@@ -113,6 +118,7 @@ export class ThreadRef {
 
   constructor(http: Http, connection: Connection, threadId: string) {
     this.threadId = threadId;
+    this.queue = new ThreadQueue(http, threadId);
     this.#runs = new Runs(http, threadId);
     this.#http = http;
     this.#connection = connection;
@@ -221,8 +227,18 @@ export class ThreadRef {
     return this.#connection.follow(this.threadId, options);
   }
 
-  /** Delegates a run to an agent. The run continues even if the caller disconnects; follow the thread to receive its events. */
-  start(options: StartOptions): Promise<StartedRun> {
+  /**
+   * Delegates a run to an agent. The run continues even if the caller disconnects; follow the thread to receive its events.
+   * Rejects with a `run-active` problem if another run is active, with its record in `problem.run`, and with `interrupts-open`
+   * if the thread waits for answers.
+   */
+  start(options: StartOptions & { readonly busy?: "reject" }): Promise<StartedRun>;
+  /**
+   * Delegates a run to an agent. In a busy thread its turn is queued: then the result has `queued`, in place of `run`. Rejects
+   * with `queue-full` if no further turn can wait. Repeating the call with the same `runId` finds the turn or the run.
+   */
+  start(options: StartOptions): Promise<StartedRun | PlacedTurn>;
+  start(options: StartOptions): Promise<StartedRun | PlacedTurn> {
     return this.#runs.start(options);
   }
 
@@ -236,8 +252,8 @@ export class ThreadRef {
     return this.#runs.list(options);
   }
 
-  /** Returns the record of a run. */
-  runRecord(runId: string, options?: ReadOptions): Promise<Run> {
+  /** Returns the record of a run; with the status `queued` if its turn waits. */
+  runRecord(runId: string, options?: ReadOptions): Promise<Run | QueuedRun> {
     return this.#runs.get(runId, options);
   }
 

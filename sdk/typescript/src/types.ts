@@ -86,7 +86,59 @@ export interface Thread {
   /** Number of turns that wait in the queue. */
   readonly queued: number;
   /** Why the queue rests until it is released; null if it does not. */
-  readonly held: "stop" | "error" | "hand" | null;
+  readonly held: Hold | null;
+}
+
+/** Reason for which a queue rests until it is released: a stop, a failed run, or a request to hold it. */
+export type Hold = "stop" | "error" | "hand";
+
+/** The queue of a thread: turns that begin one after the other, each when the run before has ended. */
+export interface Queue {
+  readonly threadId: string;
+  /** The epoch of the log. */
+  readonly epoch: string;
+  /** A number that grows with every change of the queue, within an epoch. */
+  readonly version: number;
+  /** Reason for which the queue rests until it is released; null if it does not. A queue also rests while interrupts are open. */
+  readonly held: Hold | null;
+  /** The turns, the next one first. */
+  readonly items: readonly QueuedTurn[];
+}
+
+/** A turn that waits. */
+export interface QueuedTurn {
+  /** The id of the run that it becomes. */
+  readonly runId: string;
+  readonly agentId: string;
+  /** Caller that asked, in the form of a run's `askedBy`. */
+  readonly askedBy: string | null;
+  /** Time of the request. */
+  readonly at: string;
+  /** The messages of the request. */
+  readonly messages: readonly Message[];
+}
+
+/** State of a queue, without its turns. */
+export interface QueueState {
+  /** The epoch of the log. */
+  readonly epoch: string;
+  readonly version: number;
+  /** Number of turns that wait. */
+  readonly queued: number;
+  readonly held: Hold | null;
+}
+
+/** The record of a run that has not begun: its turn is queued. */
+export interface QueuedRun {
+  readonly runId: string;
+  readonly agentId: string;
+  readonly status: "queued";
+  readonly askedBy: string | null;
+  /** Place in the queue; 1 is the next. */
+  readonly place: number;
+  /** Version of the queue. */
+  readonly version: number;
+  readonly driven: true;
 }
 
 /**
@@ -136,11 +188,26 @@ export interface Run {
   readonly stopRequested: boolean;
 }
 
+/** The response to a request for a run that has begun. */
 export interface StartedRun {
   readonly run: Run;
   readonly epoch: string;
   /** The cursor from which a follower receives the whole run. */
   readonly cursor: number;
+  readonly queued?: undefined;
+}
+
+/** The response to a request for a run that waits: a turn of the queue. */
+export interface PlacedTurn {
+  readonly queued: {
+    /** The id of the run that the turn becomes. */
+    readonly runId: string;
+    /** Place in the queue; 1 is the next. */
+    readonly place: number;
+    /** Version of the queue. */
+    readonly version: number;
+  };
+  readonly run?: undefined;
 }
 
 /** The response to an append. The events are durable. */

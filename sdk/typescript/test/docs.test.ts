@@ -1,5 +1,5 @@
-// The code of README.md, docs/tour.md, docs/ag-ui.md, docs/copilotkit.md and the inbox of docs/typescript.md in JavaScript
-// and TypeScript: type-checked against the published packages, and run against the server where no page is required.
+// The code of README.md, docs/tour.md, docs/ag-ui.md, docs/copilotkit.md, docs/queue.md and the inbox of docs/typescript.md in
+// JavaScript and TypeScript: type-checked against the published packages, and run against the server where no page is required.
 
 import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
@@ -103,6 +103,9 @@ const LEFT_OUT = `declare const threadId: string; declare const myAgent: never; 
 /** The inbox of docs/typescript.md, with the code that it leaves to the reader. */
 const INBOX = `import { Threadline } from "threadline"; import { useInbox } from "threadline/react"; declare const threadline: Threadline; export {};`;
 
+/** The blocks of docs/queue.md, with the code that they leave to the reader. */
+const QUEUE = `import { Threadline } from "threadline"; import { useThread } from "threadline/react"; declare const threadline: Threadline; export {};`;
+
 test("the snippets of README and the blocks of pages match the types of the packages", { timeout: 240_000 }, () => {
   const here = [...snippets()].filter(([, code]) => !ELSEWHERE.test(code));
   expect(here.map(([has]) => has).sort()).toEqual(Object.keys(AROUND).sort());
@@ -110,10 +113,13 @@ test("the snippets of README and the blocks of pages match the types of the pack
   expect(pages).toHaveLength(2);
   const inbox = blocks("docs/typescript.md", "Answering what waits");
   expect(inbox).toHaveLength(2);
+  const queue = blocks("docs/queue.md");
+  expect(queue).toHaveLength(2);
   const right = [
     ...here.map(([has, code], n) => [`readme-${n}.tsx`, AROUND[has]!.replace("$", () => code)] as const),
     ...pages.map((code, n) => [`copilotkit-${n}.tsx`, `${code}\n${LEFT_OUT}`] as const),
     ...inbox.map((code, n) => [`inbox-${n}.tsx`, `${code}\n${INBOX}`] as const),
+    ...queue.map((code, n) => [`queue-${n}.tsx`, `${code}\n${QUEUE}`] as const),
   ];
   // Errors are detected: each snippet fails with a misspelt option or type.
   const misspelt =

@@ -7,6 +7,7 @@ import {
   type Producer,
   StopRequested,
   Threadline,
+  type Run,
 } from "../src/index.js";
 import { PENDING_EVENTS } from "../src/limits.js";
 import { Proxy } from "./harness/proxy.js";
@@ -267,7 +268,7 @@ describe.concurrent("stop", () => {
     const run = await it.run(async (run) => {
       await it.stop(run.runId);
       await aborted(run).catch(() => {});
-      await until("the end", async () => (await it.runRecord(run.runId)).endedAt !== null);
+      await until("the end", async () => ((await it.runRecord(run.runId)) as Run).endedAt !== null);
       await run.append(custom(1));
     });
     expect(run.status).toBe("stopped");
@@ -322,8 +323,8 @@ test("a silent producer keeps its lease, and a fenced one is notified", async ()
   const run = await it
     .run(
       async (run) => {
-        const first = (await it.runRecord(run.runId)).leaseUntil!;
-        await until("a renewal", async () => (await it.runRecord(run.runId)).leaseUntil! > first);
+        const first = ((await it.runRecord(run.runId)) as Run).leaseUntil!;
+        await until("a renewal", async () => ((await it.runRecord(run.runId)) as Run).leaseUntil! > first);
         await it.delete();
         await aborted(run);
       },

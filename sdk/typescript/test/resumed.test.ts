@@ -1,7 +1,7 @@
 // A run whose producer died, and which is resumed by another one under its id.
 
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { type AgUiEvent, NotResumed, type Producer, type RunOptions, Threadline } from "../src/index.js";
+import { type AgUiEvent, NotResumed, type Producer, type Run, type RunOptions, Threadline } from "../src/index.js";
 import { Server } from "./harness/server.js";
 import { until } from "./harness/until.js";
 import { log } from "./harness/writer.js";
@@ -117,13 +117,13 @@ describe("a resumed run", () => {
   test("keeps its lease while its stored events are read", async () => {
     const threadId = await thread();
     await dies(threadId, words.slice(0, 10).map(say), { leaseSeconds: 2 });
-    const before = (await client.thread(threadId).runRecord("run")).leaseUntil!;
+    const before = ((await client.thread(threadId).runRecord("run")) as Run).leaseUntil!;
     let isHeld = true;
     const slow: typeof fetch = async (input, init) => {
       if (String(input).includes("/events?")) {
         await until(
           "a longer lease",
-          async () => (await client.thread(threadId).runRecord("run")).leaseUntil! > before,
+          async () => ((await client.thread(threadId).runRecord("run")) as Run).leaseUntil! > before,
         );
         isHeld = false;
       }

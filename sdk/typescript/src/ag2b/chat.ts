@@ -115,7 +115,7 @@ export class Chat {
         if (end.how !== "failed" || error !== end.error) throw error;
         return this.#thread.runRecord(this.#runId);
       });
-      return this.#producer && !this.#lost ? run.lastSeq : undefined;
+      return this.#producer && !this.#lost && run.status !== "queued" ? run.lastSeq : undefined;
     } catch {
       return undefined;
     }

@@ -8,7 +8,7 @@
 //                                                  └──ended──► done
 
 import { ConnectionError, ProblemError, ProtocolError, type ThreadlineError } from "../errors.js";
-import type { EventBatch } from "../types.js";
+import type { EventBatch, QueueState } from "../types.js";
 import type { FrameOf, ServerFrame, SubscribeRequest } from "./frames.js";
 
 /** Items of a followed thread. */
@@ -26,6 +26,11 @@ export type ThreadItem =
    * `epoch`. Whoever stores the cursor stores this epoch with it.
    */
   | { readonly type: "rebased"; readonly from: string; readonly epoch: string; readonly after: number }
+  /**
+   * The queue of the thread has changed, or has turns or is held when the reader has caught up: `ThreadRef.queue` returns the turns.
+   * Only over sockets and event streams, and without `runId`. After a reconnect an empty queue is not reported.
+   */
+  | ({ readonly type: "queue" } & QueueState)
   /** The connection was lost; the next attempt follows after `waitMs`. */
   | { readonly type: "reconnecting"; readonly waitMs: number; readonly error: ThreadlineError }
   /** The last item: the run to which the subscription was limited has ended, or the thread was deleted. */
@@ -105,6 +110,10 @@ export class Follow implements Cursor<ThreadItem> {
         return { items: [{ type: "fellBehind", seq: this.at }] };
       case "rebased":
         return this.#rebased(frame);
+      case "queue": {
+        const { epoch, version, queued, held } = frame.body;
+        return epoch === this.epoch ? { items: [{ type: "queue", epoch, version, queued, held }] } : NOTHING;
+      }
       case "ended": {
         const { reason, seq } = frame.body;
         // The response to an unsubscribe belongs to an earlier request.

@@ -2,7 +2,7 @@
 
 import { ProtocolError } from "../errors.js";
 import type { ProblemDocument } from "../problems.js";
-import type { EventBatch, FeedEntry } from "../types.js";
+import type { EventBatch, FeedEntry, QueueState } from "../types.js";
 
 /** Why a subscription has ended, as reported by the server; later versions may add reasons. */
 export type EndReason = "run-ended" | "thread-deleted" | "log-replaced" | "log-damaged" | "unsubscribed";
@@ -30,6 +30,7 @@ interface Bodies {
     readonly epoch: string;
     readonly after: number;
   };
+  readonly queue: QueueState & { readonly threadId: string };
   readonly ended: {
     readonly threadId: string;
     readonly reason: EndReason;

@@ -3,7 +3,7 @@
 import { sleep } from "../backoff.js";
 import { isProblem, ProtocolError } from "../errors.js";
 import { OPEN_TIMEOUT_MS, POLL_PAUSE_MS, POLL_SECONDS, TURN_MS } from "../limits.js";
-import type { EventPage, FeedPage, Run } from "../types.js";
+import type { EventPage, FeedPage, QueuedRun, Run } from "../types.js";
 import type { SubscribeRequest } from "./frames.js";
 import { deliver, openRequests, pathOf, tell, type Turn } from "./requests.js";
 import type { Context, Listener, OpenTransport } from "./transport.js";
@@ -23,10 +23,14 @@ function follow(context: Context, request: SubscribeRequest, listener: Listener)
 
   /** The record of the run to which the subscription is limited. */
   const record = (signal: AbortSignal) =>
-    context.http.once<Run>({ path: ["threads", threadId, "runs", runId ?? ""], signal });
+    context.http.once<Run | QueuedRun>({ path: ["threads", threadId, "runs", runId ?? ""], signal });
 
   return async (place, signal) => {
-    if (!greeted && runId !== undefined) after = Math.max(after, (await record(signal)).firstSeq - 1);
+    if (!greeted && runId !== undefined) {
+      const run = await record(signal);
+      // A turn that waits has no events: the server refuses it as it does on the other transports.
+      if (run.status !== "queued") after = Math.max(after, run.firstSeq - 1);
+    }
     let page: Page | undefined;
     try {
       page = await poll(context, greeted ? { ...request, after, epoch } : request, live, place, signal);
@@ -49,9 +53,9 @@ function follow(context: Context, request: SubscribeRequest, listener: Listener)
     if (!live) tell(listener, request, "caughtUp", { epoch, seq: after, cursor: after });
     live = true;
     if (runId === undefined) return undefined;
-    const { endedAt, lastSeq } = await record(signal);
-    if (endedAt !== null && lastSeq <= after) {
-      tell(listener, request, "ended", { reason: "run-ended", seq: lastSeq });
+    const run = await record(signal);
+    if (run.status !== "queued" && run.endedAt !== null && run.lastSeq <= after) {
+      tell(listener, request, "ended", { reason: "run-ended", seq: run.lastSeq });
     }
     return undefined;
   };

@@ -84,7 +84,7 @@ const IN_FEED: { readonly [name: string]: string } = {
 export function tell(
   listener: Listener,
   { id, threadId }: SubscribeRequest,
-  name: "hello" | "caughtUp" | "fellBehind" | "rebased" | "ended" | "error",
+  name: "hello" | "caughtUp" | "fellBehind" | "rebased" | "queue" | "ended" | "error",
   body: object,
 ): void {
   const frame =

@@ -69,8 +69,9 @@ function follow(context: Context, request: SubscribeRequest, listener: Listener)
         case "rebased":
           ({ epoch } = body);
           return tell(listener, request, "rebased", body);
+        case "queue":
         case "ended":
-          return tell(listener, request, "ended", body);
+          return tell(listener, request, name, body);
         case "closing":
           turn.over = closing(body.code ?? 0, body.reason ?? "", retryAfterMs);
           return;

@@ -5,7 +5,7 @@ import type { Feed } from "./feed.js";
 import { type InterruptAnswer, runInput } from "./input.js";
 import { FOR_EVER, patiently } from "./replay.js";
 import { Store, troubleOf } from "./store.js";
-import type { SendOptions } from "./thread.js";
+import type { SendOptions } from "./snapshot.js";
 
 /** Options of an inbox: a filter and the page size. */
 export interface InboxOptions {

@@ -5,7 +5,7 @@ import { isForeign, type ThreadlineError } from "../errors.js";
 import { MESSAGES_PAGE } from "../limits.js";
 import { restingSeq } from "../log.js";
 import type { ThreadRef } from "../threads.js";
-import type { EventBatch, Message, Run, Thread } from "../types.js";
+import type { EventBatch, Message, QueueState, Run, Thread } from "../types.js";
 
 /** The newest run of a thread, as far as the page has received it. */
 export interface ThreadRun {
@@ -50,6 +50,7 @@ export interface ReplayListener {
   readonly onCaughtUp: () => void;
   /** The following events belong to another epoch; those before are in both. */
   readonly onRebased: () => void;
+  readonly onQueue: (state: QueueState) => void;
   readonly onDeleted: () => void;
   /** The replay has ended: the log was replaced, or this page may not read it any more. */
   readonly onError: (error: ThreadlineError) => void;
@@ -66,6 +67,8 @@ export class Replay {
   readonly conversation: Conversation;
   hasMore: boolean;
   run: ThreadRun | null = null;
+  /** Id of the newest run with events in the log. */
+  logged: string | undefined;
   readonly #ref: ThreadRef;
   /** Seq of the first event of the newest known run. An earlier run is never shown. */
   #newest: number;
@@ -125,6 +128,8 @@ export class Replay {
           listener.onChange();
         } else if (item.type === "caughtUp") {
           listener.onCaughtUp();
+        } else if (item.type === "queue") {
+          listener.onQueue(item);
         } else if (item.type === "rebased") {
           listener.onRebased();
         } else if (item.type === "ended") {
@@ -190,6 +195,7 @@ export class Replay {
 
   #take({ seq, runId, events }: EventBatch): void {
     this.conversation.apply(events);
+    this.logged = runId;
     if (this.run?.runId !== runId) {
       // The feed may be ahead of the log, and report a later run.
       if (seq < this.#newest) return;

@@ -1,65 +1,25 @@
 import { backoff, sleep } from "../backoff.js";
 import type { Threadline } from "../client.js";
-import type { ConnectionStatus } from "../connection/status.js";
 import { ClosedError, ConfigError, isProblem, ThreadlineError } from "../errors.js";
 import { newId } from "../ids.js";
 import type { RunInput } from "../runs.js";
 import type { ThreadRef } from "../threads.js";
-import type { FeedEntry, Interrupt, Message, Run, StartedRun, Thread, ToolCall } from "../types.js";
+import type { FeedEntry, PlacedTurn, Run, StartedRun, Thread } from "../types.js";
 import type { Feed } from "./feed.js";
 import { type InterruptAnswer, runInput, type SendInput } from "./input.js";
-import { FOR_EVER, isUnderWay, patiently, Replay, type ThreadRun } from "./replay.js";
+import { LiveQueue } from "./queue.js";
+import { FOR_EVER, isUnderWay, patiently, Replay } from "./replay.js";
+import { EMPTY_THREAD, type Send, type SendOptions, type ThreadSnapshot, type TurnOptions } from "./snapshot.js";
 import { Store, troubleOf } from "./store.js";
 import { pendingCalls, ToolResults } from "./tools.js";
-
-/** Snapshot of a thread. */
-export interface ThreadSnapshot {
-  /** The record of the thread: its name, its agent, whether it is archived. null if the thread does not exist (yet). */
-  readonly thread: Thread | null;
-  readonly messages: readonly Message[];
-  readonly state: unknown;
-  /** Open interrupts, which wait for the answer of a person; see `resume`. */
-  readonly interrupts: readonly Interrupt[];
-  /** Tool calls without a result, among the loaded messages. Complete when no run is active. */
-  readonly pendingToolCalls: readonly ToolCall[];
-  /** The newest run received: its progress or its outcome. */
-  readonly run: ThreadRun | null;
-  readonly isRunning: boolean;
-  /** True until all stored events have been replayed. */
-  readonly isLoading: boolean;
-  /** The most recent error, or the reason why nothing can be loaded; null after the next success. */
-  readonly error: ThreadlineError | null;
-  readonly hasMoreMessages: boolean;
-  readonly isFetchingMoreMessages: boolean;
-  /** The connection status of the client. */
-  readonly status: ConnectionStatus;
-}
-
-export const EMPTY_THREAD: ThreadSnapshot = {
-  thread: null,
-  messages: [],
-  state: {},
-  interrupts: [],
-  pendingToolCalls: [],
-  run: null,
-  isRunning: false,
-  isLoading: true,
-  error: null,
-  hasMoreMessages: false,
-  isFetchingMoreMessages: false,
-  status: { state: "idle" },
-};
-
-/** Options of a new run. */
-export interface SendOptions {
-  readonly agentId?: string | undefined;
-}
 
 /**
  * A live thread. Every change of the thread (runs, a stop, its deletion, a server that was restored to an older log) is
  * shown here. A sent message appears once it is in the log.
  */
 export class ThreadStore extends Store<ThreadSnapshot> {
+  /** Changes the queue, which snapshots show. */
+  readonly queue: LiveQueue;
   readonly #client: Threadline;
   readonly #feed: Feed;
   readonly #ref: ThreadRef;
@@ -87,20 +47,29 @@ export class ThreadStore extends Store<ThreadSnapshot> {
     this.#client = client;
     this.#feed = feed;
     this.#ref = client.thread(threadId);
+    this.queue = new LiveQueue(this.#ref, {
+      signal: () => this.#current.signal,
+      cursor: () => this.#replay?.cursor ?? 0,
+      onChange: () => this.changed(),
+      onBegun: (run) => this.#replay?.began(run),
+      act: (task) => this.act(task),
+    });
   }
 
   /**
    * Starts a run; creates the thread if it does not exist. Resolves as soon as the run has started. Rejects with a
-   * `run-active` problem if another run is active, and with `interrupts-open` if the thread waits for answers.
+   * `run-active` problem if another run is active, and with `interrupts-open` if the thread waits for answers. With `busy`, a
+   * turn is queued in a busy thread; then it resolves when the queue shows the turn.
    */
-  readonly send = (input: SendInput, { agentId }: SendOptions = {}): Promise<StartedRun> => {
+  readonly send = ((input: SendInput, options: TurnOptions = {}): Promise<StartedRun | PlacedTurn> => {
     return this.act(async () => {
-      const run = await this.#start(runInput(input), agentId);
-      this.#replay?.began(run.run);
+      const answer = await this.#start(runInput(input), options);
+      if (answer.run) this.#replay?.began(answer.run);
+      else await this.queue.refresh();
       if (!this.#replay && this.isOpen) void this.#begin();
-      return run;
+      return answer;
     });
-  };
+  }) as Send<TurnOptions>;
 
   /** Answers all open interrupts. */
   readonly resume = (answers: readonly InterruptAnswer[], options?: SendOptions): Promise<StartedRun> => {
@@ -205,6 +174,7 @@ export class ThreadStore extends Store<ThreadSnapshot> {
       pendingToolCalls: this.#pending,
       run,
       isRunning: isUnderWay(run),
+      queue: this.queue.shown,
       isLoading: this.#isLoading,
       error: this.#error ?? (this.#isLoading ? troubleOf(this.#client.status) : null),
       hasMoreMessages: hasMore,
@@ -218,10 +188,10 @@ export class ThreadStore extends Store<ThreadSnapshot> {
   }
 
   /** Starts a run, and creates the thread before it if necessary. */
-  async #start(input: RunInput, agentId = this.#thread?.agentId ?? undefined): Promise<StartedRun> {
-    agentId ??= (await this.#existing())?.agentId ?? undefined;
+  async #start(input: RunInput, { agentId, busy }: TurnOptions): Promise<StartedRun | PlacedTurn> {
+    agentId ??= this.#thread?.agentId ?? (await this.#existing())?.agentId ?? undefined;
     if (agentId === undefined) throw new ConfigError("agentId is missing, and the thread has no agent of its own");
-    const run = { runId: newId(), agentId, input };
+    const run = { runId: newId(), agentId, input, ...(busy && { busy }) };
     try {
       return await this.#ref.start(run);
     } catch (error) {
@@ -294,6 +264,7 @@ export class ThreadStore extends Store<ThreadSnapshot> {
       // The events refer to messages that were not loaded, so all messages are loaded.
       if (replay.conversation.isIncomplete) return void this.#begin(true);
       if (this.#replay !== replay) return;
+      this.queue.logged(replay.logged);
       this.#flushTools();
       this.changed();
     };
@@ -305,7 +276,9 @@ export class ThreadStore extends Store<ThreadSnapshot> {
           if (this.#replay !== replay) show();
           this.#isLoading = false;
           onChange();
+          this.queue.reconnected();
         },
+        onQueue: (state) => !signal.aborted && this.queue.hear(state),
         onRebased: () => {
           const ahead = this.#ahead;
           if (!signal.aborted && ahead) this.#update(replay, ahead);
@@ -326,6 +299,7 @@ export class ThreadStore extends Store<ThreadSnapshot> {
       },
       signal,
     );
+    this.#hearThread(replay.thread);
     this.changed();
   }
 
@@ -366,7 +340,13 @@ export class ThreadStore extends Store<ThreadSnapshot> {
     this.#thread = thread;
     if (thread.activeRun) replay.began(thread.activeRun);
     else if (thread.tail <= replay.cursor) replay.vanished();
+    this.#hearThread(thread);
     this.changed();
+  }
+
+  #hearThread(thread: Thread): void {
+    const { status } = this.#client;
+    this.queue.hearThread(thread, status.state !== "live" || status.transport !== "long-poll");
   }
 
   #flushTools(): void {
@@ -385,6 +365,7 @@ export class ThreadStore extends Store<ThreadSnapshot> {
   }
 
   #clear(): void {
+    this.queue.reset();
     this.#replay = undefined;
     this.#thread = null;
   }

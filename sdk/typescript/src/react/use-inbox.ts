@@ -6,7 +6,7 @@ import { useThreadline } from "./context.js";
 import { EMPTY_INBOX, type InboxOptions, type InboxSnapshot } from "./inbox.js";
 import type { InterruptAnswer } from "./input.js";
 import { storesOf } from "./stores.js";
-import type { SendOptions } from "./thread.js";
+import type { SendOptions } from "./snapshot.js";
 
 /** Result of `useInbox`. */
 export interface UseInbox extends InboxSnapshot {

@@ -2,11 +2,13 @@
 
 import { useMemo, useSyncExternalStore } from "react";
 import { ConfigError } from "../errors.js";
+import type { Busy } from "../runs.js";
 import type { Run, StartedRun } from "../types.js";
 import { useThreadline } from "./context.js";
 import type { InterruptAnswer, SendInput } from "./input.js";
+import { EMPTY_THREAD, type Send, type ThreadSnapshot } from "./snapshot.js";
 import { storesOf } from "./stores.js";
-import { EMPTY_THREAD, type ThreadSnapshot, type ThreadStore } from "./thread.js";
+import type { ThreadStore } from "./thread.js";
 
 export interface UseThreadOptions {
   /** The agent that executes runs, if not the thread's own; also the agent of a thread that the first message creates. */
@@ -15,8 +17,11 @@ export interface UseThreadOptions {
 
 /** Result of `useThread`. Methods belong to the thread for which they were returned, even after a switch to another thread. */
 export interface UseThread extends ThreadSnapshot {
-  /** Starts a run with a text, a message, or a custom input; creates the thread if it does not exist. */
-  send(input: SendInput): Promise<StartedRun>;
+  /**
+   * Starts a run with a text, a message, or a custom input; creates the thread if it does not exist. With `busy`, a turn is
+   * queued while another run is active: the result then has `queued`, in place of `run`.
+   */
+  readonly send: Send<{ readonly busy?: Busy | undefined }>;
   /** Requests a stop of the active run, regardless of its producer. */
   stop(): Promise<Run | undefined>;
   /** Answers all open interrupts. */
@@ -26,6 +31,18 @@ export interface UseThread extends ThreadSnapshot {
    * thread.
    */
   addToolResult(toolCallId: string, result: unknown): Promise<StartedRun | undefined>;
+  /** Replaces the messages of a queued turn. Like all changes of the queue, it resolves when it is shown, and rejects if it is refused. */
+  editTurn(runId: string, input: SendInput): Promise<void>;
+  /** Moves a queued turn before another one; to the end if `before` is null. */
+  moveTurn(runId: string, before: string | null): Promise<void>;
+  /** Removes a queued turn; it leaves no run. */
+  removeTurn(runId: string): Promise<void>;
+  /** Begins a queued turn as soon as possible: it becomes the first, the queue is released, and the active run is stopped. */
+  startTurn(runId: string): Promise<void>;
+  /** Holds the queue: no turn begins until it is released. */
+  holdQueue(): Promise<void>;
+  /** Releases the queue, whatever holds it. */
+  releaseQueue(): Promise<void>;
   /** Loads older messages. */
   fetchMoreMessages(): Promise<void>;
   /** Marks everything shown so far as read; sends a request only if there is something new. Never rejects. */
@@ -48,11 +65,18 @@ export function useThread(threadId: string | null, { agentId }: UseThreadOptions
       getSnapshot: () => (threadId === null ? NO_THREAD : (shown()?.getSnapshot() ?? EMPTY_THREAD)),
       getServerSnapshot: () => (threadId === null ? NO_THREAD : EMPTY_THREAD),
       methods: {
-        send: async (input: SendInput) => store().send(input, { agentId }),
+        send: (async (input: SendInput, options?: { readonly busy?: Busy | undefined }) =>
+          store().send(input, { agentId, ...options })) as UseThread["send"],
         stop: async () => shown()?.stop(),
         resume: async (answers: readonly InterruptAnswer[]) => store().resume(answers, { agentId }),
         addToolResult: async (toolCallId: string, result: unknown) =>
           shown()?.addToolResult(toolCallId, result, { agentId }),
+        editTurn: async (runId: string, input: SendInput) => store().queue.edit(runId, input),
+        moveTurn: async (runId: string, before: string | null) => store().queue.move(runId, before),
+        removeTurn: async (runId: string) => store().queue.remove(runId),
+        startTurn: async (runId: string) => store().queue.start(runId),
+        holdQueue: async () => store().queue.hold(),
+        releaseQueue: async () => store().queue.release(),
         fetchMoreMessages: async () => shown()?.fetchMoreMessages(),
         markRead: async () => shown()?.markRead(),
       },

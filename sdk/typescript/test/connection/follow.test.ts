@@ -134,6 +134,15 @@ test("frames before the hello, or after the hello of another request, are ignore
   }
 });
 
+test("the state of the queue, as far as it belongs to the followed log", () => {
+  const queue = (version: number, epoch = "e") =>
+    frame("queue", { threadId: "t", epoch, version, queued: 2, held: "stop" });
+  const cursor = follow();
+  const [words, last] = take(cursor, queue(1), hello(), position("caughtUp", 0), queue(2, "f"), queue(3));
+  expect(words).toEqual(["hello e 4", "caughtUp 0", "queue"]);
+  expect(last).toEqual({ items: [{ type: "queue", epoch: "e", version: 3, queued: 2, held: "stop" }] });
+});
+
 test("the response to an earlier unsubscribe ends nothing", () => {
   const [words, last] = take(follow(), hello(), ended("unsubscribed"), events(1, 1));
   expect(words).toEqual(["hello e 4", "1"]);

@@ -1,0 +1,65 @@
+import type { ConnectionStatus } from "../connection/status.js";
+import type { ThreadlineError } from "../errors.js";
+import type { Busy } from "../runs.js";
+import type { Interrupt, Message, PlacedTurn, StartedRun, Thread, ToolCall } from "../types.js";
+import type { SendInput } from "./input.js";
+import { EMPTY_QUEUE, type QueueSnapshot } from "./queue.js";
+import type { ThreadRun } from "./replay.js";
+
+/** Snapshot of a thread. */
+export interface ThreadSnapshot {
+  /** The record of the thread: its name, its agent, whether it is archived. null if the thread does not exist (yet). */
+  readonly thread: Thread | null;
+  readonly messages: readonly Message[];
+  readonly state: unknown;
+  /** Open interrupts, which wait for the answer of a person; see `resume`. */
+  readonly interrupts: readonly Interrupt[];
+  /** Tool calls without a result, among the loaded messages. Complete when no run is active. */
+  readonly pendingToolCalls: readonly ToolCall[];
+  /** The newest run received: its progress or its outcome. */
+  readonly run: ThreadRun | null;
+  readonly isRunning: boolean;
+  /** The turns that wait for the active run to end; see `send`. */
+  readonly queue: QueueSnapshot;
+  /** True until all stored events have been replayed. */
+  readonly isLoading: boolean;
+  /** The most recent error, or the reason why nothing can be loaded; null after the next success. */
+  readonly error: ThreadlineError | null;
+  readonly hasMoreMessages: boolean;
+  readonly isFetchingMoreMessages: boolean;
+  /** The connection status of the client. */
+  readonly status: ConnectionStatus;
+}
+
+export const EMPTY_THREAD: ThreadSnapshot = {
+  thread: null,
+  messages: [],
+  state: {},
+  interrupts: [],
+  pendingToolCalls: [],
+  run: null,
+  isRunning: false,
+  queue: EMPTY_QUEUE,
+  isLoading: true,
+  error: null,
+  hasMoreMessages: false,
+  isFetchingMoreMessages: false,
+  status: { state: "idle" },
+};
+
+/** Options of a new run. */
+export interface SendOptions {
+  readonly agentId?: string | undefined;
+}
+
+/** Options of a new run or turn. */
+export interface TurnOptions extends SendOptions {
+  /** Treatment of the request in a busy thread; `reject` by default. */
+  readonly busy?: Busy | undefined;
+}
+
+/** Starts a run, or queues a turn. */
+export interface Send<Options extends TurnOptions> {
+  (input: SendInput, options?: Options & { readonly busy?: "reject" | undefined }): Promise<StartedRun>;
+  (input: SendInput, options?: Options): Promise<StartedRun | PlacedTurn>;
+}
