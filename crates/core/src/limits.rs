@@ -379,6 +379,8 @@ pub const NODE_TTL: Duration = Duration::from_secs(7);
 pub const DRIVER_TTL: Duration = Duration::from_secs(4);
 /// Pause between two looks for runs without a driver.
 pub const TURN_INTERVAL: Duration = Duration::from_secs(1);
+/// Longest wait for the first event of a turn that has begun.
+pub const TURN_BEGIN_WAIT: Duration = Duration::from_secs(5);
 /// Branches of a conversation.
 pub const MAX_BRANCHES: usize = 256;
 /// Turns that wait in a thread.

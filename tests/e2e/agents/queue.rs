@@ -1,5 +1,7 @@
 //! The queue: words for a busy thread wait, and their runs begin one after the other.
 
+use std::sync::atomic::Ordering::SeqCst;
+
 use threadline_http::egress::Network;
 
 use super::*;
@@ -36,6 +38,11 @@ async fn busy(client: &Client) -> (FakeAgent, Call) {
     client.post("/v1/threads/t/runs", wait("first", "hi")).await.ok(201);
     let call = agent.call().await;
     (agent, call)
+}
+
+/// The events of the thread, as they come.
+async fn followed(client: &Client) -> Events {
+    Events::open(client.request(Method::GET, "/v1/threads/t/events").header("accept", "text/event-stream")).await
 }
 
 /// The next news of the queue on a stream of events.
@@ -435,5 +442,41 @@ everywhere! {
         assert_eq!(contents(&call.input()).last().map(String::as_str), Some("other words"));
         call.finish(&whole("own", "m3", "bye")).await;
         assert_eq!(ended(&page, "own").await["askedBy"], "user:dev");
+    }
+}
+
+everywhere! {
+    async fn a_repetition_while_its_turn_begins_finds_the_run(server: |options| options.with_glass()) {
+        let dev = server.client();
+        let (agent, call) = busy(&dev).await;
+        enqueue(&dev, "a", "more").await;
+        // The turn is a run, and no node has called its agent.
+        server.intercept().take_gate.hold();
+        call.finish(&whole("first", "m1", "hello")).await;
+        server.intercept().take_gate.reached().await;
+        let snapshots = &server.intercept().snapshots;
+        let (same, other, before) = (dev.clone(), dev.clone(), snapshots.load(SeqCst));
+        let same = tokio::spawn(async move { same.post("/v1/threads/t/runs", wait("a", "more")).await });
+        let other = tokio::spawn(async move { other.post("/v1/threads/t/runs", wait("a", "else")).await });
+        eventually("both are judged", async || (snapshots.load(SeqCst) >= before + 2).then_some(())).await;
+        server.intercept().take_gate.open();
+        assert_eq!(same.await.expect("an answer").ok(200)["run"]["runId"], "a");
+        other.await.expect("an answer").problem(409, "run-exists");
+        agent.call().await.finish(&whole("a", "m2", "again")).await;
+        assert_eq!(ended(&dev, "a").await["status"], "finished");
+    }
+}
+
+everywhere! {
+    async fn a_follower_learns_that_a_queue_is_empty_again(server) {
+        let dev = server.client();
+        let (_agent, _call) = busy(&dev).await;
+        enqueue(&dev, "a", "more").await;
+        let mut events = followed(&dev).await;
+        assert_eq!(news_of(&mut events).await["queued"], 1);
+        drop(events);
+        assert_eq!(dev.delete("/v1/threads/t/queue/a").await.status, 204);
+        let mut events = followed(&dev).await;
+        assert_eq!(news_of(&mut events).await["queued"], 0);
     }
 }

@@ -69,6 +69,8 @@ pub struct Pane {
     pub beat_gate: Gate,
     /// Holds `start`.
     pub start_gate: Gate,
+    /// Holds `take_turn`.
+    pub take_gate: Gate,
     /// Calls of `forget_user` and of `sweep_tickets`.
     pub forgets: AtomicUsize,
     pub sweeps: AtomicUsize,
@@ -98,6 +100,7 @@ impl Pass for Pane {
     async fn pass<T: Send>(&self, call: Call<'_>, work: impl Future<Output = StoreResult<T>> + Send) -> StoreResult<T> {
         match call.name {
             "start" => self.start_gate.pass().await,
+            "take_turn" => self.take_gate.pass().await,
             "append" => {
                 self.appends.fetch_add(1, SeqCst);
                 self.append_gate.pass().await;

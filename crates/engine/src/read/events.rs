@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use threadline_core::{
     Epoch, Fence, Judgement, LogSlice, Principal, ReadFrom, Run, RunId, Scope, Seq, ThreadId,
-    limits::{MAX_EVENT_PAGE, MAX_PAGE_BYTES, MAX_WAIT, WORK_SLICE_BYTES},
+    limits::{MAX_EVENT_PAGE, MAX_PAGE_BYTES, MAX_WAIT, TURN_BEGIN_WAIT, WORK_SLICE_BYTES},
 };
 use threadline_store::{DynStore, Head, StoreClock, StoreError};
 use tokio::time;
@@ -107,7 +107,8 @@ impl Backwards<'_> {
 }
 
 impl Events {
-    /// First event of a run; `None` if the run has no event yet, or the event is not UTF-8.
+    /// First event of a run; `None` if the run has no event yet, or the event is not UTF-8. Of a turn that has just begun, it
+    /// is waited for.
     pub async fn first_of(
         &self,
         principal: &Principal,
@@ -116,7 +117,9 @@ impl Events {
         epoch: Epoch,
     ) -> Result<Option<String>, ReadError> {
         let from = ReadFrom::After(run.first_seq - 1);
-        let request = PageRequest { from, limit: 1, epoch: Some(epoch), run: Some(run.id.clone()), wait: None };
+        // A turn that has just begun has no event before a node calls its agent.
+        let wait = (run.driven && run.status.is_active() && run.producer_seq == 0).then_some(TURN_BEGIN_WAIT);
+        let request = PageRequest { from, limit: 1, epoch: Some(epoch), run: Some(run.id.clone()), wait };
         let page = self.page(principal, thread, request).await?;
         let first = page.slice.events().next();
         Ok(first.and_then(|(_, event, _)| std::str::from_utf8(event).ok().map(str::to_owned)))

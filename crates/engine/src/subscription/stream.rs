@@ -32,7 +32,7 @@ pub enum Delivery {
         /// Epoch of the events from now on.
         epoch: Epoch,
     },
-    /// The queue of the thread has changed, or has turns when the reader has caught up.
+    /// The queue of the thread has changed, or had changed when the reader has caught up.
     Queue(QueueState),
     /// The subscription has ended; no delivery follows.
     Ended(EndReason),
@@ -330,9 +330,9 @@ impl Subscription {
                 return Ok(Some(Delivery::CaughtUp(self.cursor)));
             }
             if self.bound.is_none() && self.queue != Some(state.queue) {
-                let is_first = self.queue.replace(state.queue).is_none();
-                let is_idle = state.queue.queued == 0 && state.queue.held.is_none();
-                if !(is_first && is_idle) {
+                self.queue = Some(state.queue);
+                // A reader who was away may know of turns that have left the queue since.
+                if state.queue.version > 0 {
                     return Ok(Some(Delivery::Queue(state.queue)));
                 }
             }
