@@ -5,6 +5,7 @@
 mod harness;
 
 mod annotations;
+mod branches;
 mod claimed;
 mod command;
 mod cycle;

@@ -240,6 +240,32 @@ everywhere! {
     }
 }
 
+everywhere! {
+    async fn a_fork_has_the_interrupts_that_were_open_at_its_seq(server) {
+        let dev = server.client();
+        dev.thread("t").await;
+        let asks = json!({ "type": "RUN_FINISHED",
+            "outcome": { "type": "interrupt", "interrupts": [{ "id": "i", "reason": "tool_call" }] } });
+        dev.put("/v1/threads/t/runs/asks", json!([{ "type": "A" }, asks])).await.ok(201);
+        let asked = number(&dev.get("/v1/threads/t").await.ok(200), "tail");
+        let answer = json!([{ "type": "RUN_STARTED", "input": { "resume": [{ "interruptId": "i", "status": "resolved" }] } },
+            { "type": "RUN_FINISHED" }]);
+        dev.put("/v1/threads/t/runs/answers", answer.clone()).await.ok(201);
+        for (at, open) in [(asked - 1, 0), (asked, 1), (asked + 1, 0), (asked + 2, 0)] {
+            let fork = dev.post("/v1/threads/t/forks", json!({ "at": at })).await.ok(201);
+            assert_eq!(number(&fork, "openInterrupts"), open, "{at}");
+        }
+        // An answer in the fork is one for the fork alone.
+        dev.post("/v1/threads/t/forks", json!({ "threadId": "f", "at": asked })).await.ok(201);
+        dev.post("/v1/threads/t/forks", json!({ "threadId": "g", "at": asked })).await.ok(201);
+        dev.put("/v1/threads/f/runs/answers", answer).await.ok(201);
+        let open = async |thread: &str| number(&dev.get(&format!("/v1/threads/{thread}")).await.ok(200), "openInterrupts");
+        assert_eq!((open("f").await, open("g").await), (0, 1));
+        let inbox = dev.get("/v1/interrupts").await.ok(200);
+        assert_eq!(inbox["interrupts"].as_array().expect("a list").iter().map(|one| text(one, "threadId")).collect::<Vec<_>>(), ["g"]);
+    }
+}
+
 #[tokio::test]
 async fn forks_of_a_long_thread_are_copied_in_parts() {
     serve(Options::memory(), async |server| {

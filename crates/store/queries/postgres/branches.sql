@@ -30,4 +30,4 @@ LEFT JOIN LATERAL (SELECT * FROM runs WHERE runs.key = h.key AND runs.fence = h.
   ON TRUE
 -- </fragment>
 WHERE t.project = $1::text AND t.user_id = $2::text AND t.family = $3::bigint AND t.deleted = 0
-ORDER BY t.key LIMIT $4::bigint
+ORDER BY t.created_at, t.key LIMIT $4::bigint

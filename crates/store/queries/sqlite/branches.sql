@@ -29,4 +29,4 @@ CROSS JOIN heads h ON h.key = t.key
 LEFT JOIN runs r ON r.key = h.key AND r.fence = h.fence AND h.run IS NOT NULL
 -- </fragment>
 WHERE t.project = ?1 AND t.user = ?2 AND t.family = ?3 AND t.deleted = 0
-ORDER BY t.key LIMIT ?4
+ORDER BY t.created_at, t.key LIMIT ?4

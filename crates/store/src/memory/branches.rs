@@ -41,7 +41,7 @@ impl BranchStore for MemoryStore {
     ) -> StoreResult<Vec<Thread>> {
         let state = self.state();
         let mut rows: Vec<_> = state.family(project, user, family).collect();
-        rows.sort_by_key(|row| row.thread.key);
+        rows.sort_by_key(|row| (row.thread.created_at, row.thread.key));
         Ok(rows.into_iter().take(limit).map(Row::snapshot).collect())
     }
 
