@@ -85,7 +85,34 @@ async fn close_while_leaving(State(leaving): State<CancellationToken>, request: 
 
 /// The OpenAPI description of all APIs.
 pub fn openapi() -> OpenApi {
-    routes().finish().0
+    let mut document = routes().finish().0;
+    for (path, item) in &mut document.paths.paths {
+        let operations = [
+            ("get", &mut item.get),
+            ("put", &mut item.put),
+            ("post", &mut item.post),
+            ("patch", &mut item.patch),
+            ("delete", &mut item.delete),
+        ];
+        for (method, operation) in operations {
+            if let Some(operation) = operation {
+                operation.operation_id = Some(operation_id(method, path));
+            }
+        }
+    }
+    document
+}
+
+/// Id of an operation, of which OpenAPI demands that no other has it: the method, and the words of the path.
+fn operation_id(method: &str, path: &str) -> String {
+    let words = path.split(|c: char| !c.is_alphanumeric()).filter(|word| !matches!(*word, "" | "v1"));
+    let mut id = method.to_owned();
+    for word in words {
+        let mut chars = word.chars();
+        id.extend(chars.next().map(|first| first.to_ascii_uppercase()));
+        id.push_str(chars.as_str());
+    }
+    id
 }
 
 /// [`openapi`] as it is published.

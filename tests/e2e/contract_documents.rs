@@ -33,6 +33,17 @@ fn the_committed_description_is_the_one_of_the_code() {
     );
 }
 
+#[test]
+fn every_operation_has_an_id_of_its_own() {
+    let mut ids: Vec<_> =
+        routes().iter().map(|route| route.description["operationId"].as_str().expect("an id")).collect();
+    let all = ids.len();
+    ids.sort_unstable();
+    ids.dedup();
+    assert_eq!(ids.len(), all);
+    assert!(ids.contains(&"postThreadsThreadIdForks"), "{ids:?}");
+}
+
 /// The table of all problem types, as docs/errors.md has it.
 fn problem_table() -> String {
     let mut table = "| slug | status | title | retry | when | what to do |\n|---|---|---|---|---|---|\n".to_owned();
