@@ -11,6 +11,7 @@ use axum::{
 use serde::{Deserialize, Serialize};
 use threadline_core::{
     AgentId, NewEvents, RunId,
+    agent::Busy,
     limits::{DEFAULT_PAGE, MAX_BATCH_BYTES},
 };
 use threadline_engine::{Opening, RunLookupError, ServiceError, StartRequest, ThreadAt};
@@ -28,7 +29,7 @@ use threadline_http::{
 use utoipa::{IntoParams, ToSchema};
 
 use crate::{
-    agents::{Busy, ClientInput},
+    agents::ClientInput,
     api::{
         ApiState,
         rest::{
@@ -65,8 +66,9 @@ pub struct StartBody {
     #[schema(value_type = Option<Object>, example = json!({ "messages": [{ "role": "user", "content": "Hello" }] }))]
     #[serde(deserialize_with = "present")]
     input: Option<ClientInput>,
-    /// The fate of the request while another run is active: `reject` refuses it (the default), `enqueue` queues it behind all
-    /// others, `interrupt` queues it before all others and stops the active run. Only with `input`.
+    /// The fate of the request while another run is active: `reject` refuses it, `enqueue` queues it behind all others,
+    /// `interrupt` queues it before all others and stops the active run. The default is the `busy` of the agent. Only with
+    /// `input`.
     #[schema(value_type = Option<String>, example = "enqueue")]
     busy: Option<Busy>,
 }
@@ -157,7 +159,7 @@ pub async fn start(
                 run: start.run_id,
                 epoch,
                 input: start.input.unwrap_or_default(),
-                busy: start.busy.unwrap_or_default(),
+                busy: start.busy,
             };
             return hand_over(&state, &principal, thread, request, form).await;
         }

@@ -5,13 +5,13 @@ use axum::{
     http::StatusCode,
     response::{IntoResponse, Response},
 };
-use threadline_core::{AgentId, Epoch, Principal, RunId, ThreadId};
+use threadline_core::{AgentId, Epoch, Principal, RunId, ThreadId, agent::Busy};
 use threadline_engine::{StartedRun, subscription::FollowMethod};
 use threadline_http::{negotiation::StreamFormat, problem::Problem, view::StartedView};
 
 use super::{events, queue};
 use crate::{
-    agents::{AgentRun, AgentStart, Busy, ClientInput, RunAnswer},
+    agents::{AgentRun, AgentStart, ClientInput, RunAnswer},
     api::{
         ApiState,
         run_agent::{ask_agent, with_ignored},
@@ -24,7 +24,7 @@ pub(super) struct AgentRequest {
     pub run: Option<RunId>,
     pub epoch: Option<Epoch>,
     pub input: ClientInput,
-    pub busy: Busy,
+    pub busy: Option<Busy>,
 }
 
 pub(super) fn answer(started: &StartedRun, principal: &Principal) -> Response {

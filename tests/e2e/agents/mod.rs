@@ -16,6 +16,7 @@ mod input;
 mod interrupts;
 mod leaving;
 mod pace;
+mod preferring;
 mod projections;
 mod queue;
 mod recovery;
