@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 
 use super::{
     Appended, Client, ClientError, CreateThread, EventBody, EventPage, FeedPage, Messages, PatchThread, Readiness, Run,
-    RunPage, StartedRun, Thread, ThreadPage, ThreadState,
+    RunOrTurn, RunPage, StartedRun, Thread, ThreadPage, ThreadState,
 };
 use threadline_core::Seq;
 
@@ -215,11 +215,10 @@ impl Client {
         }
     }
 
-    /// Starts a run with this one request; see [`Client::run`] for a producer that also retries and keeps the lease.
+    /// Starts a run with this one request; see [`Client::run`] for a producer that also retries and keeps the lease. Fails
+    /// with `run-active` while another run is active; [`Client::start_or_queue`] can have the request wait.
     pub async fn start_run(&self, thread: &str, run: &StartRun) -> Result<StartedRun, ClientError> {
-        let mut url = self.url(&["threads", thread, "runs"])?;
-        put(&mut url, "epoch", run.epoch.as_deref());
-        self.json(self.request(Method::POST, url).json(run)).await
+        self.start_at_once(thread, run).await
     }
 
     /// Reads the messages of a thread as of the event `at`, or of the newest one.
@@ -236,9 +235,13 @@ impl Client {
         self.json(self.request(Method::GET, url)).await
     }
 
-    /// Reads a run as it is now. Fails with `run-not-found` if there is none.
+    /// Reads a run as it is now. Fails with `run-not-found` if there is none, and with [`ClientError::Queued`] while its turn
+    /// waits in the queue; [`Client::run_or_turn`] reads both.
     pub async fn run_record(&self, thread: &str, run: &str) -> Result<Run, ClientError> {
-        self.json(self.request(Method::GET, self.url(&["threads", thread, "runs", run])?)).await
+        match self.run_or_turn(thread, run).await? {
+            RunOrTurn::Run(run) => Ok(*run),
+            RunOrTurn::Queued(placed) => Err(ClientError::Queued(placed)),
+        }
     }
 
     /// Reads a page of a thread's runs, newest first.

@@ -19,6 +19,7 @@ mod pace;
 mod preferring;
 mod projections;
 mod queue;
+mod queue_client;
 mod recovery;
 mod rules;
 mod waiting;
