@@ -84,4 +84,4 @@ pub use transfer::{
 pub use trash::{HoldStore, Restoration, RetentionHold, TrashStore};
 pub use turns::{Before, ClaimTurns, NewTurn, TakeTurn, Taken, Turn, TurnStore};
 pub use usage::UsageStore;
-pub use verification::{KeyedTable, ListedThread, StoredEntry, VerifyStore};
+pub use verification::{CountedQueue, KeyedTable, ListedThread, StoredEntry, VerifyStore};
