@@ -92,6 +92,8 @@ pub const PLANTS: &[Plant] = &[
     plant("swallow-start", &[Kind::KillNode], |size| size),
     plant("stop-keeps-version", &[Kind::KillNode], |size| size),
     plant("start-jumps", &[Kind::KillNode], |size| size),
+    plant("stop-empties-queue", &[Kind::KillNode], |size| size),
+    plant("begin-revoked", &[Kind::KillNode], |size| size),
     plant("dead-by-own-outage", &[Kind::KillNode], |size| size),
 ];
 
