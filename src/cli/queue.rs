@@ -51,7 +51,7 @@ pub struct QueueArgs {
 /// Thread, and one of its queued turns.
 #[derive(Debug, Clone, Args)]
 struct TurnArgs {
-    /// The thread
+    /// The thread in which the turn waits
     #[arg(value_name = "THREAD")]
     thread: String,
     /// The turn: the ID of the run that it becomes
@@ -65,7 +65,7 @@ enum QueueCommand {
     Edit {
         #[command(flatten)]
         turn: TurnArgs,
-        /// The new message
+        /// The message that replaces it
         #[arg(value_name = "MESSAGE")]
         message: String,
         /// Fail if the queue has another version
@@ -80,7 +80,7 @@ enum QueueCommand {
         /// Immediately before this turn
         #[arg(long, value_name = "RUN")]
         before: Option<String>,
-        /// Behind all others
+        /// Behind all other turns
         #[arg(long)]
         last: bool,
         /// Fail if the queue has another version
@@ -94,13 +94,13 @@ enum QueueCommand {
     },
     /// Hold the queue: no turn begins until it is released
     Hold {
-        /// The thread
+        /// The thread of the queue
         #[arg(value_name = "THREAD")]
         thread: String,
     },
     /// Release the queue, whatever holds it
     Release {
-        /// The thread
+        /// The thread of the queue
         #[arg(value_name = "THREAD")]
         thread: String,
     },

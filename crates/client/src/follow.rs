@@ -334,20 +334,9 @@ mod tests {
         let queue = |thread: &str, version: u64| {
             format!(r#"{{"queue":{{"threadId":"{thread}","epoch":"e","version":{version},"queued":1,"held":null}}}}"#)
         };
-        let caught_up = r#"{"caughtUp":{"threadId":"t","epoch":"e","seq":1}}"#;
-        let (words, last) = feed(
-            &mut follow(0, None),
-            &[
-                &queue("t", 3),
-                HELLO,
-                &events("t", "e", 1, 1),
-                caught_up,
-                &queue("t", 3),
-                &queue("other", 9),
-                &queue("t", 4),
-            ],
-        );
-        assert_eq!(words, ["hello e 4", "1", "caught up 1", "queue 3 1", "queue 4 1"]);
+        let frames = [queue("t", 3), HELLO.to_owned(), queue("t", 3), queue("other", 9), queue("t", 4)];
+        let (words, last) = feed(&mut follow(0, None), &frames.each_ref().map(String::as_str));
+        assert_eq!(words, ["hello e 4", "queue 3 1", "queue 4 1"]);
         assert_eq!(last.expect("a step"), Step::Nothing);
     }
 

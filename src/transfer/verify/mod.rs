@@ -107,7 +107,7 @@ pub async fn verify(
         tables::turns_without_a_thread(store, &mut findings).await?;
         tables::queues_without_a_thread(store, &mut findings).await?;
     }
-    tables::queues(store, scope.project.as_ref(), &mut findings).await?;
+    tables::queues(store, scope, &mut findings).await?;
     tables::entries_without_a_thread(store, scope.project.as_ref(), &mut findings).await?;
     feed::verify(store, &owners, partial, &mut findings).await?;
     report(&mut findings, &mut done);

@@ -8,7 +8,10 @@ use threadline_core::{
 };
 use threadline_store::{KeyedTable, MovedThread, StoreResult, VerifyStore};
 
-use super::finding::{Finding, FindingKind, readable};
+use super::{
+    Scope,
+    finding::{Finding, FindingKind, readable},
+};
 
 /// A page of the threads of a store.
 pub(super) struct Page {
@@ -134,12 +137,8 @@ pub(super) async fn turns_without_a_thread(store: &dyn VerifyStore, findings: &m
 }
 
 /// Queues whose head counts other turns than are stored. Both are read in one statement, so no change comes between.
-pub(super) async fn queues(
-    store: &dyn VerifyStore,
-    project: Option<&ProjectId>,
-    findings: &mut Vec<Finding>,
-) -> StoreResult<()> {
-    let mut after = None;
+pub(super) async fn queues(store: &dyn VerifyStore, scope: &Scope, findings: &mut Vec<Finding>) -> StoreResult<()> {
+    let (mut after, project) = (None, scope.project.as_ref());
     loop {
         let page = readable(store.counted_queues(after, MAX_PAGE).await, findings, unreadable("turns"))?;
         let Some(last) = page.as_ref().and_then(|page| page.last()).map(|queue| queue.key) else { return Ok(()) };

@@ -80,14 +80,14 @@ fn check_order(
             }
         }
     }
-    let moves_late = |run: &str, seen: &Seen<'_>| {
+    let is_refused = |request: &Request| matches!(request.outcome, Outcome::Refused { .. });
+    let has_moved = |run: &str, seen: &Seen<'_>| {
         let requests = runs.get(run).map(Vec::as_slice).unwrap_or_default();
-        requests.iter().any(|request| match request.what {
-            What::Move { version } => {
-                losses.may_void(request) || (request.outcome.is_open() && version >= seen.version)
-            }
+        requests.iter().filter(|request| !is_refused(request)).any(|request| match request.what {
+            // The answer shows the queue of a moment later, in which the turn may have begun.
+            What::Move { version } => losses.may_void(request) || version >= seen.version,
             // A turn that was removed and queued again by a late request has another place.
-            What::Remove => !matches!(request.outcome, Outcome::Refused { .. }),
+            What::Remove => true,
             _ => false,
         })
     };
@@ -96,7 +96,7 @@ fn check_order(
         // A failover may have taken the last change of the order back.
         let void = losses.any(|failover| seen.at >= failover.loss.since && seen.asked <= failover.loss.until);
         // A run that was abandoned has no place of its own.
-        if void || begun.first_seq == begun_other.first_seq || moves_late(one, seen) || moves_late(other, seen) {
+        if void || begun.first_seq == begun_other.first_seq || has_moved(one, seen) || has_moved(other, seen) {
             continue;
         }
         found.pairs += 1;

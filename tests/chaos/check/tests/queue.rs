@@ -72,8 +72,15 @@ fn a_removed_turn_does_not_begin() {
 fn turns_begin_in_the_order_that_was_seen_last() {
     breaks(Class::Interleaved, |world| world.lines.push(order(5, 3, &["b", "a"])));
     keeps(|world| world.lines.extend([order(5, 3, &["b", "a"]), order(6, 4, &["a", "b"])]));
-    // A move without an answer may have come after the last look, as long as the version was the same.
-    let moved = |version| request(4, "a", What::Move { version }, Outcome::Unknown);
-    keeps(|world| world.lines.extend([order(5, 3, &["b", "a"]), moved(3)]));
-    breaks(Class::Interleaved, |world| world.lines.extend([order(5, 3, &["b", "a"]), moved(2)]));
+    // A move may have come after the last look with both turns, as long as the version was the same.
+    for outcome in [done(0), Outcome::Unknown] {
+        let moved = |version| request(4, "a", What::Move { version }, outcome.clone());
+        keeps(|world| world.lines.extend([order(5, 3, &["b", "a"]), moved(3)]));
+        breaks(Class::Interleaved, |world| world.lines.extend([order(5, 3, &["b", "a"]), moved(2)]));
+    }
+    breaks(Class::Interleaved, |world| {
+        world
+            .lines
+            .extend([order(5, 3, &["b", "a"]), request(4, "a", What::Move { version: 3 }, refused("queue-changed"))]);
+    });
 }
