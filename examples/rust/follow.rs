@@ -63,6 +63,7 @@ async fn main() -> Result<(), ClientError> {
             }
             TailItem::Reconnecting { after, wait, error } => eprintln!("[{error}; again after {after} in {wait:?}]"),
             TailItem::Ended { reason } => eprintln!("[{reason:?}]"),
+            TailItem::Queue(queue) => eprintln!("[{} turns wait]", queue.queued),
             TailItem::CaughtUp(_) | TailItem::FellBehind(_) | TailItem::Rebased { .. } => {}
         }
     }

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, time::Duration};
 use serde::{Deserialize, Serialize};
 use threadline_core::{
     AgentId,
-    agent::{Agent, AgentKind, Approvals, ClientMay, OnDisconnect, Record, Recovery, Secret},
+    agent::{Agent, AgentKind, Approvals, Busy, ClientMay, OnDisconnect, Record, Recovery, Secret},
     limits::{AGENT_IDLE_TIMEOUT, MAX_AGENT_IDLE_TIMEOUT},
 };
 
@@ -80,6 +80,9 @@ pub struct Definition {
     /// default.
     #[serde(default, alias = "tools_repeatable", skip_serializing_if = "std::ops::Not::not")]
     pub tools_repeatable: bool,
+    /// Fate of a request that meets an active run and does not choose: `reject` (by default), `enqueue` or `interrupt`.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub busy: Busy,
 }
 
 fn is_default<T: Default + PartialEq>(value: &T) -> bool {
@@ -101,7 +104,7 @@ impl Definition {
         let (on_disconnect, kind) = (self.on_disconnect, self.kind);
         let (names_threads, approvals, record) = (self.names_threads, self.approvals, self.record);
         let (client_may, reserved_tools) = (self.client_may, self.reserved_tools);
-        let (recovery, tools_repeatable) = (self.recovery, self.tools_repeatable);
+        let (recovery, tools_repeatable, busy) = (self.recovery, self.tools_repeatable, self.busy);
         let foreign = |names: &[(&str, bool)], of: &str| match names.iter().find(|(_, set)| *set) {
             Some((name, _)) => Err(format!("{name} is not available for an agent of kind {of}")),
             None => Ok(()),
@@ -169,6 +172,7 @@ impl Definition {
             record,
             recovery,
             tools_repeatable,
+            busy,
         })
     }
 }
@@ -226,6 +230,8 @@ mod tests {
         let found = agent(r#"{"url":"http://x","recovery":"continue","tools_repeatable":true}"#).expect("ok");
         assert_eq!((found.recovery, found.tools_repeatable), (Recovery::Continue, true));
         assert_eq!(agent(r#"{"url":"http://x"}"#).map(|agent| agent.recovery), Ok(Recovery::Retry));
+        assert_eq!(agent(r#"{"url":"http://x"}"#).map(|agent| agent.busy), Ok(Busy::Reject));
+        assert_eq!(agent(r#"{"kind":"demo","busy":"enqueue"}"#).map(|agent| agent.busy), Ok(Busy::Enqueue));
         assert_eq!(agent(r#"{"kind":"demo"}"#).map(|agent| agent.kind), Ok(AgentKind::Demo));
     }
 
@@ -248,6 +254,7 @@ mod tests {
             (r#"{"url":"http://x","namesThreads":"yes"}"#, "expected a boolean"),
             (r#"{"kind":"magic"}"#, "unknown variant"),
             (r#"{"url":"http://x","recovery":"always"}"#, "unknown variant"),
+            (r#"{"url":"http://x","busy":"wait"}"#, "unknown variant"),
             (r#"{"uri":"http://x"}"#, "unknown field"),
             (r#"{"url":"http://x","clientMay":{"role":"system"}}"#, "unknown field"),
             (r#"{"url":"http://x","clientMay":{"history":"none"}}"#, "unknown variant"),

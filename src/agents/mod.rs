@@ -3,7 +3,6 @@
 pub mod agui;
 mod approval;
 mod asking;
-mod busy;
 pub mod client_input;
 mod defined;
 pub mod definition;
@@ -41,7 +40,6 @@ use tokio::sync::Semaphore;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 pub use asking::Asked;
-pub use busy::Busy;
 pub use client_input::ClientInput;
 pub use definition::Definition;
 pub use error::AgentError;

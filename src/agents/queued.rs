@@ -59,9 +59,14 @@ fn digest(input: &ClientInput) -> String {
     hex(&hasher.finalize())
 }
 
+/// True if an input answers interrupts.
+pub fn answers(input: &ClientInput) -> bool {
+    input.resume.is_some() || approval::answers(input)
+}
+
 /// Text that keeps an input. Messages without an id get one. The client's state is not kept: it is old when the run begins.
 fn text(input: &ClientInput, trust: Asker, digest: &str) -> Result<String, AgentError> {
-    if input.resume.is_some() || approval::answers(input) {
+    if answers(input) {
         return Err(AgentError::InvalidInput("answers to interrupts (`resume`) cannot be queued".to_owned()));
     }
     let messages = input::with_ids(&input.messages).map_err(AgentError::InvalidInput)?;

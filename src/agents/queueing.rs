@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use threadline_core::{
     Principal, RunId, ThreadId,
-    agent::Agent,
+    agent::{Agent, Busy},
     projection::{conversation::Conversation, superseding::BegunSubagents},
 };
 use threadline_engine::{
@@ -14,7 +14,7 @@ use threadline_engine::{
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::{
-    AgentError, AgentRun, Agents, Busy, ClientInput, RunAnswer,
+    AgentError, AgentRun, Agents, ClientInput, RunAnswer,
     input::{self, Rules},
     queued::{self, Waiting},
     source::{AgentCall, RunInput, ThreadMark, Trust},
@@ -39,21 +39,25 @@ struct FirstAttempt {
 }
 
 impl Agents {
-    /// Starts a run as [`Agents::run`] does, or queues it while another run is active. Idempotent by run id: a repetition finds the
-    /// turn in the queue, or the run.
+    /// Starts a run as [`Agents::run`] does, or queues it while another run is active; without `busy` the agent decides.
+    /// Idempotent by run id: a repetition finds the turn in the queue, or the run.
     pub async fn run_or_queue(
         &self,
         principal: &Principal,
         thread: &ThreadId,
         agent: &Agent,
         mut request: AgentRun,
-        busy: Busy,
+        busy: Option<Busy>,
     ) -> Result<RunAnswer, AgentError> {
         if let Some(fork) = request.fork.take() {
             // No run is active in a fork that begins with this one.
             let start = self.run_in_fork(principal, thread, agent, request, fork).await?;
             return Ok(RunAnswer::Started(Box::new(start)));
         }
+        // Answers do not wait, and an agent cannot know that a request has some.
+        let preferred = if queued::answers(&request.input) { Busy::Reject } else { agent.busy };
+        let busy = busy.unwrap_or(preferred);
+        let is_named = request.id.is_some();
         let id = request.id.get_or_insert_with(RunId::generate).clone();
         for _ in 0..TRIES {
             if busy != Busy::Reject
@@ -64,17 +68,35 @@ impl Agents {
             match self.try_run(principal, thread, agent, &mut request).await {
                 // A repetition of a request that was queued.
                 Err(AgentError::Service(ServiceError::TurnQueued(_))) => {
-                    if let Some(placed) = self.shared.service.runs.queued_turn(principal, thread, &id).await? {
-                        let asked = queued::keep(&request.input, Trust::of(principal)).unwrap_or_default();
-                        return same(placed, agent, &asked).map(|placed| RunAnswer::Queued(Box::new(placed)));
+                    if let Some(answer) = self.repeated(principal, thread, agent, &id, &request).await? {
+                        return Ok(answer);
                     }
                 }
                 // Another run has begun since the queue was read.
                 Err(AgentError::Service(ServiceError::RunActive(_))) if busy != Busy::Reject => {}
+                // A repetition that does not wait, or whose agent prefers something else by now.
+                Err(AgentError::Service(ServiceError::RunActive(active))) if is_named => {
+                    let answer = self.repeated(principal, thread, agent, &id, &request).await?;
+                    return answer.ok_or(AgentError::Service(ServiceError::RunActive(active)));
+                }
                 started => return started.map(|started| RunAnswer::Started(Box::new(started))),
             }
         }
         Err(StoreError::Unavailable("the queue of the thread is changing too fast; try again".into()).into())
+    }
+
+    /// Answer to a request whose turn is queued; `None` if no turn of this id is.
+    async fn repeated(
+        &self,
+        principal: &Principal,
+        thread: &ThreadId,
+        agent: &Agent,
+        id: &RunId,
+        request: &AgentRun,
+    ) -> Result<Option<RunAnswer>, AgentError> {
+        let Some(placed) = self.shared.service.runs.queued_turn(principal, thread, id).await? else { return Ok(None) };
+        let asked = queued::keep(&request.input, Trust::of(principal)).unwrap_or_default();
+        same(placed, agent, &asked).map(|placed| Some(RunAnswer::Queued(Box::new(placed))))
     }
 
     /// Queues a turn; `None` if its run can be started. The input is checked against the conversation as it is now, so that one

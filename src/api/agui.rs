@@ -15,6 +15,7 @@ use axum::{
 use serde_json::json;
 use threadline_core::{
     Epoch, ReadFrom, RunId, ThreadId,
+    agent::Busy,
     limits::{MAX_BATCH_BYTES, RUN_END_TIMEOUT},
 };
 use threadline_engine::{
@@ -35,7 +36,7 @@ use utoipa_axum::routes;
 
 use super::ApiState;
 use crate::{
-    agents::{AgentRun, AgentStart, Busy, ClientInput, RunAnswer},
+    agents::{AgentRun, AgentStart, ClientInput, RunAnswer},
     api::{
         agui_waiting::{WaitingTurn, cancelled},
         run_agent::{AguiClient, ask_agent, with_ignored},
@@ -65,7 +66,7 @@ pub fn routes(routes: Routes<ApiState>) -> Routes<ApiState> {
 #[utoipa::path(post, path = "/agui/{agentId}", tag = "agents",
     params(("agentId" = String, Path),
         ("Last-Event-ID" = Option<String>, Header, description = "The `id` of the last event seen: `<epoch>:<seq>`"),
-        ("Threadline-Busy" = Option<String>, Header, description = "While another run is active: `reject` (the default), `enqueue` or `interrupt`. A request that waits gets the events of its run once it has begun")),
+        ("Threadline-Busy" = Option<String>, Header, description = "While another run is active: `reject`, `enqueue` or `interrupt`. The default is the `busy` of the agent. A request that waits gets the events of its run once it has begun")),
     request_body(content((serde_json::Value = "application/json"))), responses(
     (status = 200, description = "The events of the run until it ends", content((String = "text/event-stream"))),
     (status = 400, description = "Invalid request", body = ProblemDocument),
@@ -155,12 +156,13 @@ fn with_ids(mut response: Response, thread: &ThreadId, run: &RunId, epoch: Epoch
     response
 }
 
-/// The choice of a client whose request meets an active run.
-fn busy_of(headers: &HeaderMap) -> Result<Busy, Problem> {
+/// The choice of a client whose request meets an active run; `None` leaves it to the agent.
+fn busy_of(headers: &HeaderMap) -> Result<Option<Busy>, Problem> {
     match headers.get(BUSY_HEADER).map(HeaderValue::as_bytes) {
-        None | Some(b"reject") => Ok(Busy::Reject),
-        Some(b"enqueue") => Ok(Busy::Enqueue),
-        Some(b"interrupt") => Ok(Busy::Interrupt),
+        None => Ok(None),
+        Some(b"reject") => Ok(Some(Busy::Reject)),
+        Some(b"enqueue") => Ok(Some(Busy::Enqueue)),
+        Some(b"interrupt") => Ok(Some(Busy::Interrupt)),
         Some(_) => Err(Problem::invalid("Threadline-Busy is none of reject, enqueue and interrupt")),
     }
 }

@@ -6,7 +6,7 @@ use axum::{
 };
 use threadline_core::{
     Principal, RunId, ThreadId,
-    agent::{Agent, OnDisconnect},
+    agent::{Agent, Busy, OnDisconnect},
     limits::WRITE_RETRY,
 };
 use threadline_engine::{Service, ServiceError, StopError};
@@ -14,7 +14,7 @@ use threadline_http::{problem::Problem, run_to_completion};
 use tokio::time;
 
 use crate::{
-    agents::{AgentError, AgentRun, AgentStart, Busy, Ignored, RunAnswer},
+    agents::{AgentError, AgentRun, AgentStart, Ignored, RunAnswer},
     api::ApiState,
 };
 
@@ -43,20 +43,20 @@ pub async fn run_agent(
     run: AgentRun,
     waits: bool,
 ) -> Result<(AgentStart, AguiClient), Problem> {
-    match ask_agent(state, principal, thread, agent, run, Busy::Reject, waits).await? {
+    match ask_agent(state, principal, thread, agent, run, Some(Busy::Reject), waits).await? {
         (RunAnswer::Started(start), client) => Ok((*start, client)),
         (RunAnswer::Queued(placed), _) => Err(ServiceError::TurnQueued(placed.turn.run).into()),
     }
 }
 
-/// [`run_agent`], for a client that may have its request wait.
+/// [`run_agent`], for a client that may have its request wait; without `busy` the agent decides.
 pub async fn ask_agent(
     state: &ApiState,
     principal: &Principal,
     thread: &ThreadId,
     agent: Agent,
     run: AgentRun,
-    busy: Busy,
+    busy: Option<Busy>,
     waits: bool,
 ) -> Result<(RunAnswer, AguiClient), Problem> {
     let (agents, service) = (state.agents.clone(), state.service.clone());

@@ -28,6 +28,11 @@ pub enum CliError {
     /// The open interrupts of the thread are of several agents.
     #[error("the open interrupts of thread {0} are of several agents: answer them with POST /v1/threads/{0}/runs")]
     SeveralAgents(String),
+    /// The queued turn was removed, or dropped, before its run began.
+    #[error(
+        "the turn {0} was removed from the queue before its run began: send the message again if it is still wanted"
+    )]
+    TurnGone(String),
     /// The run holds no evidence of its agent's input.
     #[error("{0}")]
     NoEvidence(String),

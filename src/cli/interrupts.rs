@@ -7,7 +7,7 @@ use std::{
 
 use clap::{Args, builder::RangedU64ValueParser};
 use serde_json::{Value, json};
-use threadline_client::{Client, InboxQuery, OpenInterrupt, StartRun};
+use threadline_client::{Client, ClientError, InboxQuery, OpenInterrupt, RunAnswer, StartRun};
 use threadline_core::{
     RunId,
     limits::{DEFAULT_PAGE, MAX_INBOX_PAGE},
@@ -159,8 +159,12 @@ pub async fn settle(
         input: Some(json!({ "resume": resume.collect::<Vec<_>>() })),
         ..StartRun::default()
     };
-    let started = client.start_run(&args.thread, &start).await?;
-    run::follow(client, &args.thread, started, id, out, interrupted).await
+    // An answer never waits.
+    let started = match client.start_or_queue(&args.thread, &start, None).await? {
+        RunAnswer::Started(started) => *started,
+        RunAnswer::Queued(placed) => return Err(ClientError::Queued(placed).into()),
+    };
+    run::follow(client, &args.thread, run::of_run(started, id), out, interrupted).await
 }
 
 /// Open interrupts of a thread.

@@ -14,6 +14,7 @@ pub mod interrupts;
 pub mod lineage;
 pub mod nodes;
 mod output;
+pub mod queue;
 mod render;
 pub mod run;
 pub mod secrets;
@@ -24,6 +25,7 @@ pub mod trash;
 pub mod verify;
 pub mod verify_run;
 pub mod version;
+mod waiting;
 
 use std::path::PathBuf;
 
@@ -40,6 +42,7 @@ pub use error::{CliError, FAILED, MISUSED, report};
 pub use health::HealthArgs;
 pub use interrupts::{AnswerArgs, InterruptsArgs};
 pub use lineage::LineageArgs;
+pub use queue::QueueArgs;
 pub use run::RunArgs;
 pub use secrets::SecretsArgs;
 pub use tail::TailArgs;
@@ -132,6 +135,8 @@ pub enum Command {
     Tail(TailArgs),
     /// List threads
     Threads(ThreadsArgs),
+    /// List the queued turns of a thread, or change them
+    Queue(QueueArgs),
     /// List the open interrupts of all threads
     Interrupts(InterruptsArgs),
     /// Answer the open interrupts of a thread, and print the agent's response

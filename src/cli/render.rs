@@ -5,7 +5,7 @@
 //! ```
 
 use super::output::{short_id, shown};
-use threadline_client::{LastRun, RunStatus, Thread};
+use threadline_client::{Hold, LastRun, QueueState, RunStatus, Thread};
 use threadline_core::{Seq, json};
 
 /// Most characters of an event's content on its line.
@@ -64,7 +64,34 @@ fn what(kind: &str, payload: &str) -> String {
     }
 }
 
-/// State of a thread in one or two words: that of its active run, or of a last run that failed.
+/// Queued turns of a thread, in a few words; `None` if there are none and nothing holds the queue.
+fn queued(queued: u64, held: Option<Hold>) -> Option<String> {
+    match (queued, held) {
+        (0, None) => None,
+        (0, Some(_)) => Some("held".to_owned()),
+        (queued, None) => Some(format!("{queued} queued")),
+        (queued, Some(_)) => Some(format!("{queued} held")),
+    }
+}
+
+/// State of a queue as a sentence, with the reason why it rests.
+pub(super) fn queue(QueueState { queued, held, .. }: QueueState) -> String {
+    let turns = match queued {
+        0 => "no turn is queued".to_owned(),
+        1 => "1 turn is queued".to_owned(),
+        turns => format!("{turns} turns are queued"),
+    };
+    let reason = match held {
+        None => return turns,
+        Some(Hold::Stop) => "a run was stopped",
+        Some(Hold::Error) => "a run failed",
+        Some(Hold::Hand) => "somebody holds it",
+        Some(Hold::Unknown) => "for a reason that this program does not know",
+    };
+    format!("{turns}; the queue rests until it is released ({reason})")
+}
+
+/// State of a thread in a few words: that of its active run, or of a last run that failed, and its queue.
 pub(super) fn state(thread: &Thread) -> String {
     let failed = |run: &&LastRun| matches!(run.status, RunStatus::Error | RunStatus::Abandoned);
     let run = match &thread.active_run {
@@ -73,12 +100,10 @@ pub(super) fn state(thread: &Thread) -> String {
         None if thread.open_interrupts > 0 => Some("waiting"),
         None => thread.last_run.as_ref().filter(failed).map(|run| run.status.as_str()),
     };
-    match (run, thread.archived) {
-        (Some(run), true) => format!("{run}, archived"),
-        (Some(run), false) => run.to_owned(),
-        (None, true) => "archived".to_owned(),
-        (None, false) => "-".to_owned(),
-    }
+    let archived = thread.archived.then(|| "archived".to_owned());
+    let parts = [run.map(str::to_owned), queued(thread.queued, thread.held), archived];
+    let words: Vec<_> = parts.into_iter().flatten().collect();
+    if words.is_empty() { "-".to_owned() } else { words.join(", ") }
 }
 
 #[cfg(test)]
@@ -118,6 +143,20 @@ mod tests {
         for (payload, shown) in table {
             assert_eq!(line(payload), shown);
         }
+    }
+
+    #[test]
+    fn a_queue_is_told_with_the_reason_why_it_rests() {
+        let told = |queued, held| queue(QueueState { version: 1, queued, held });
+        assert_eq!(told(0, None), "no turn is queued");
+        assert_eq!(told(1, None), "1 turn is queued");
+        let held = "2 turns are queued; the queue rests until it is released (a run was stopped)";
+        assert_eq!(told(2, Some(Hold::Stop)), held);
+        assert_eq!([queued(0, None), queued(0, Some(Hold::Hand))], [None, Some("held".to_owned())]);
+        assert_eq!(
+            [queued(3, None), queued(3, Some(Hold::Error))],
+            ["3 queued", "3 held"].map(|text| Some(text.to_owned()))
+        );
     }
 
     #[test]

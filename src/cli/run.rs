@@ -5,9 +5,9 @@ use std::{
     pin::pin,
 };
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 use serde_json::json;
-use threadline_client::{Client, CreateThread, StartRun, StartedRun, TailItem, TailOptions};
+use threadline_client::{Busy, Client, CreateThread, RunAnswer, StartRun, StartedRun, TailItem, TailOptions};
 use threadline_core::{RunId, json as peek};
 
 use super::{
@@ -15,17 +15,20 @@ use super::{
     error::CliError,
     following::{Next, ctrl_c, next},
     output::note,
+    waiting::{self, Begun},
 };
 
 /// Message to send, and the agent that responds to it.
 #[derive(Debug, Clone, Args)]
 #[command(after_help = "\
 The agent's text goes to stdout, everything else (tools, errors) to stderr. The thread is created if it does not exist.
-The run belongs to the server: Ctrl-C ends this command, not the run.
+The run belongs to the server: Ctrl-C ends this command, not the run. While another run of the thread is active, the message is
+refused, unless --busy or the agent chooses otherwise: it then waits in the queue, and this command until the run has ended.
 
 Examples:
   threadline run my-thread \"Hello there\"
   threadline run my-thread \"Plan a day in Ghent\" --agent trips
+  threadline run my-thread \"And in French?\" --busy enqueue
   threadline tail my-thread          Every event of the thread, as stored in the log")]
 pub struct RunArgs {
     /// The thread that receives the message
@@ -37,6 +40,28 @@ pub struct RunArgs {
     /// The agent that responds
     #[arg(long, value_name = "AGENT", default_value = "demo")]
     pub agent: String,
+    /// While another run is active: refuse the message, queue it behind all others, or queue it before all others and stop the
+    /// active run [default: what the agent prefers]
+    #[arg(long, value_name = "CHOICE")]
+    pub busy: Option<BusyChoice>,
+}
+
+/// Fate of a message while another run of the thread is active.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub enum BusyChoice {
+    Reject,
+    Enqueue,
+    Interrupt,
+}
+
+impl From<BusyChoice> for Busy {
+    fn from(choice: BusyChoice) -> Self {
+        match choice {
+            BusyChoice::Reject => Self::Reject,
+            BusyChoice::Enqueue => Self::Enqueue,
+            BusyChoice::Interrupt => Self::Interrupt,
+        }
+    }
 }
 
 /// Sends the message, and shows the answer on stdout until the run has ended.
@@ -59,6 +84,7 @@ pub async fn say(
         let thread = CreateThread { thread_id: Some(args.thread.clone()), ..CreateThread::default() };
         client.create_thread(&thread).await?;
     }
+    let mut interrupted = pin!(interrupted);
     let id = RunId::generate().to_string();
     let start = StartRun {
         run_id: Some(id.clone()),
@@ -66,20 +92,38 @@ pub async fn say(
         input: Some(json!({ "messages": [{ "role": "user", "content": args.message }] })),
         ..StartRun::default()
     };
-    let started = client.start_run(&args.thread, &start).await?;
-    follow(client, &args.thread, started, id, out, interrupted).await
+    let options = match client.start_or_queue(&args.thread, &start, args.busy.map(Into::into)).await? {
+        RunAnswer::Started(started) => of_run(*started, id),
+        RunAnswer::Queued(placed) => {
+            note(&format!("the message waits as number {} of the queue, for the run {id}", placed.place));
+            match waiting::begun(client, &args.thread, &id, out, interrupted.as_mut()).await? {
+                Begun::Run => TailOptions { run: Some(id), ..TailOptions::default() },
+                Begun::Interrupted => {
+                    note(&format!(
+                        "the message still waits; `threadline queue remove {} {id}` removes it",
+                        args.thread
+                    ));
+                    return Ok(());
+                }
+            }
+        }
+    };
+    follow(client, &args.thread, options, out, interrupted).await
+}
+
+/// Selection of the events of a run that was started.
+pub(super) fn of_run(started: StartedRun, id: String) -> TailOptions {
+    TailOptions { after: started.cursor, epoch: Some(started.epoch), run: Some(id) }
 }
 
 /// Shows a run that was started until it has ended.
 pub(super) async fn follow(
     client: &Client,
     thread: &str,
-    started: StartedRun,
-    id: String,
+    options: TailOptions,
     out: &mut impl Write,
     interrupted: impl Future<Output = ()>,
 ) -> Result<(), CliError> {
-    let options = TailOptions { after: started.cursor, epoch: Some(started.epoch), run: Some(id) };
     let mut tail = client.tail(thread, options);
     let mut interrupted = pin!(interrupted);
     let mut failed = None;

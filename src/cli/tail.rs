@@ -115,6 +115,7 @@ impl Screen<'_> {
             }
             TailItem::CaughtUp(_) => return Ok(self.args.until_caught_up),
             TailItem::FellBehind(seq) => note(&format!("fell behind at seq {seq}; catching up")),
+            TailItem::Queue(queue) => note(&render::queue(queue)),
             TailItem::Rebased { .. } => {
                 note("the server has lost events, but none of those shown; continuing");
             }

@@ -59,6 +59,7 @@ table `[agents.NAME]`:
 | `reserved_tools` | | names of the agent's own tools: an untrusted client that supplies a tool with such a name gets 400 |
 | `recovery` | | `retry` (default), `continue` or `none`: what happens to a run whose server is lost while the agent answers ([recovery.md](recovery.md)) |
 | `tools_repeatable` | | `true` if the agent's tool calls may be carried out twice, so that a run with a tool call is retried too |
+| `busy` | | what happens to a request that meets an active run and does not say so itself: `reject` (default), `enqueue` or `interrupt` ([queue.md](queue.md)) |
 | `record` | | `digest` (default): each run keeps digests of the tools and the context that the agent was given; `full`: it keeps them whole, up to 64 KiB each, and readers of the thread see them |
 | `names_threads` | ag-ui, openai | `true` if the agent generates the names of its threads, in requests next to their runs ([names.md](names.md)) |
 

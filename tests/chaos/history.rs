@@ -31,6 +31,14 @@ pub enum What {
     Start { lease: u64 },
     /// A run that an agent does.
     Agent,
+    /// A run of an agent, which waits while another one is active.
+    Enqueue,
+    /// Another place of a queued turn, in this version of the queue.
+    Move { version: u64 },
+    /// The removal of a queued turn.
+    Remove,
+    /// The release of a queue.
+    Release,
     /// Events `from ..` of the run, counted from 1. The last one may be the run's terminal event.
     Append { from: u64, count: u64, terminal: bool },
     /// All events of a run at once.
@@ -237,6 +245,15 @@ pub enum Line {
         thread: String,
         run: String,
         call: String,
+    },
+    /// The queue of a thread as its only client saw it.
+    Order {
+        /// When it sent its request.
+        asked: Micros,
+        at: Micros,
+        thread: String,
+        version: u64,
+        runs: Vec<String>,
     },
     /// A node said that it was ready.
     Ready {

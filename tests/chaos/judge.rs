@@ -61,7 +61,7 @@ async fn fetch(node: &str, thread: &str) -> Result<Log, String> {
     let epoch = epoch.unwrap_or_default().to_owned();
     let text = response.text().await.map_err(|error| format!("{error:?}"))?;
     let row = client.thread(thread).await.map_err(|error| error.to_string())?;
-    let mut log = Log { epoch, tail: row.tail, ..Log::default() };
+    let mut log = Log { epoch, tail: row.tail, queued: row.queued, ..Log::default() };
     log.read(&text)?;
     let mut cursor = None::<String>;
     loop {

@@ -2,6 +2,7 @@
 //! while producers and readers work; then a checker in a process of its own compares the answers to clients with the
 //! stored logs. `make chaos MINUTES=10` runs it for long, `make chaos PLANT=name` with a bug that it must find.
 
+mod askers;
 mod callee;
 mod check;
 mod cluster;
@@ -37,6 +38,7 @@ const SIZE: Size = Size {
     contended: 4,
     rivals: 3,
     agents: 8,
+    queues: 4,
     sockets: 36,
     streams: 16,
     pause: 300,

@@ -36,12 +36,17 @@ fn busy(size: Size) -> Size {
 
 /// Few threads that fall silent, with many readers, most of which begin with the first event each time.
 fn crowded(size: Size) -> Size {
-    Size { lanes: 10, contended: 0, agents: 0, sockets: 60, streams: 40, anew: 60, stuck: 60, ..size }
+    Size { lanes: 10, contended: 0, agents: 0, queues: 0, sockets: 60, streams: 40, anew: 60, stuck: 60, ..size }
 }
 
 /// Most runs are of agents that are called.
 fn called(size: Size) -> Size {
     Size { lanes: 8, contended: 0, agents: 28, ..size }
+}
+
+/// Most turns wait for each other.
+fn queued(size: Size) -> Size {
+    Size { lanes: 8, contended: 0, queues: 24, ..size }
 }
 
 pub const PLANTS: &[Plant] = &[
@@ -92,6 +97,9 @@ pub const PLANTS: &[Plant] = &[
     plant("swallow-start", &[Kind::KillNode], |size| size),
     plant("stop-keeps-version", &[Kind::KillNode], |size| size),
     plant("start-jumps", &[Kind::KillNode], |size| size),
+    plant("stop-empties-queue", &[Kind::KillNode], queued),
+    plant("last-turn-first", &[Kind::KillNode], queued),
+    plant("begin-revoked", &[Kind::KillNode], |size| size),
     plant("fork-without-parent", &[Kind::KillNode], |size| size),
     plant("no-branch-listed", &[Kind::KillNode], |size| size),
     plant("dead-by-own-outage", &[Kind::KillNode], |size| size),

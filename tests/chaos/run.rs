@@ -16,6 +16,7 @@ use tokio::{
 };
 
 use crate::{
+    askers::Asker,
     callee::{Callee, RECOVERIES},
     check::Found,
     cluster::Cluster,
@@ -123,10 +124,11 @@ impl Plan {
 
 /// Creates the threads, and starts all clients.
 async fn begin(world: &Arc<World>) -> Load {
-    let Size { lanes, contended, rivals, agents, sockets, streams, .. } = world.size;
+    let Size { lanes, contended, rivals, agents, queues, sockets, streams, .. } = world.size;
     let names = |kind: &str, count: usize| (0..count).map(|n| format!("{kind}-{n}")).collect::<Vec<_>>();
     let (lanes, contended, agents) = (names("lane", lanes), names("rivals", contended), names("agent", agents));
-    let threads: Vec<String> = lanes.iter().chain(&contended).chain(&agents).cloned().collect();
+    let queues = names("queue", queues);
+    let threads: Vec<String> = [&lanes, &contended, &agents, &queues].into_iter().flatten().cloned().collect();
     for thread in &threads {
         let create = CreateThread { thread_id: Some(thread.clone()), ..CreateThread::default() };
         world.clients[0].create_thread(&create).await.expect("a thread is made before anything is broken");
@@ -149,6 +151,9 @@ async fn begin(world: &Arc<World>) -> Load {
     callee.define(world).await;
     for (thread, agent) in agents.iter().zip(["demo"].into_iter().chain(RECOVERIES).cycle()) {
         clients.spawn(others::agent(world.clone(), agent, thread.clone(), thread.clone(), next()));
+    }
+    for (thread, agent) in queues.iter().zip(["demo"].into_iter().chain(RECOVERIES).cycle()) {
+        clients.spawn(Asker::new(world.clone(), agent, thread, next()).work());
     }
     clients.spawn(others::stopper(world.clone(), next()));
     clients.spawn(probes::ask(world.clone()));

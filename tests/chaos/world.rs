@@ -33,6 +33,8 @@ pub struct Size {
     pub rivals: usize,
     /// Threads whose runs an agent does: the demo, and those of [`crate::callee`] in turn.
     pub agents: usize,
+    /// Threads in which turns of agents wait for each other.
+    pub queues: usize,
     /// Readers with a socket each; and with an event stream each.
     pub sockets: usize,
     pub streams: usize,

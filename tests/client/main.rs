@@ -3,6 +3,7 @@
 
 mod cli;
 mod producer;
+mod queue;
 mod rest;
 mod socket;
 mod support;

@@ -20,10 +20,10 @@ use tokio::sync::mpsc;
 use super::support::*;
 
 /// A request: method and path with query, content type, body.
-type Sent = (String, String, String);
+pub type Sent = (String, String, String);
 
 /// Answers everything with `answer`, and tells what was asked.
-async fn answering(status: u16, answer: Value) -> (Server, mpsc::UnboundedReceiver<Sent>) {
+pub async fn answering(status: u16, answer: Value) -> (Server, mpsc::UnboundedReceiver<Sent>) {
     let (sent, receiver) = mpsc::unbounded_channel();
     let answer = Arc::new(answer);
     let handle = async move |request: Request| -> Response {

@@ -68,6 +68,14 @@ pub enum Seen {
 pub async fn socket_server(
     script: impl Fn(usize, &Value) -> Vec<Act> + Send + Sync + 'static,
 ) -> (Server, mpsc::UnboundedReceiver<Seen>) {
+    let (route, receiver) = socket_route(script);
+    (Server::start(route).await, receiver)
+}
+
+/// The route of [`socket_server`], for a server that has others as well.
+pub fn socket_route(
+    script: impl Fn(usize, &Value) -> Vec<Act> + Send + Sync + 'static,
+) -> (Router, mpsc::UnboundedReceiver<Seen>) {
     let (seen, receiver) = mpsc::unbounded_channel();
     let script = Arc::new(script);
     let count = Arc::new(std::sync::atomic::AtomicUsize::new(0));
@@ -82,8 +90,7 @@ pub async fn socket_server(
             })
             .into_response()
     };
-    let server = Server::start(Router::new().route("/v1/socket", get(upgrade))).await;
-    (server, receiver)
+    (Router::new().route("/v1/socket", get(upgrade)), receiver)
 }
 
 async fn play(

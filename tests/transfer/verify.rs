@@ -9,8 +9,10 @@ use std::{
 };
 
 use sqlx::{AssertSqlSafe, Connection, PgConnection, SqliteConnection};
-use threadline_core::{Clock, NewEvents, NewThread, ProjectId, RunId, ThreadId, UserId};
-use threadline_store::{StartOutcome, StartRun, TransferStore, postgres::PgStore, sqlite::SqliteStore};
+use threadline_core::{AgentId, Clock, Hold, NewEvents, NewThread, ProjectId, RunId, ThreadId, ThreadKey, UserId};
+use threadline_store::{
+    ChangeQueue, QueuedTurn, StartOutcome, StartRun, TransferStore, postgres::PgStore, sqlite::SqliteStore,
+};
 
 use crate::{
     backing::{Standby, postgres::Postgres},
@@ -18,7 +20,7 @@ use crate::{
 };
 
 /// Damages, as statements for SQLite and for Postgres, each with the kind of its finding.
-const DAMAGES: [(&str, &str, &str); 18] = [
+const DAMAGES: [(&str, &str, &str); 23] = [
     ("log-gap", "DELETE FROM log WHERE first_seq = 4", ""),
     ("head-differs-from-log", "UPDATE heads SET tail = tail + 1", ""),
     ("run-differs-from-log", "UPDATE runs SET producer_seq = 2 WHERE id = 's'", ""),
@@ -54,6 +56,11 @@ const DAMAGES: [(&str, &str, &str); 18] = [
         "INSERT INTO turns (key, run, project, user, at) VALUES (99, 'x', 'p', 'u', 0)",
         "INSERT INTO turns (key, run, project, user_id, at) VALUES (99, 'x', 'p', 'u', 0)",
     ),
+    ("queue-differs-from-head", "UPDATE heads SET queued = queued + 1 WHERE queued = 2", ""),
+    ("queue-differs-from-head", "UPDATE heads SET queued = 1 WHERE tail = 0", ""),
+    ("queue-differs-from-head", "UPDATE heads SET queued = 0 WHERE key < 0", ""),
+    ("queue-differs-from-head", "DELETE FROM turns WHERE place = 2", ""),
+    ("turn-without-thread", "UPDATE turns SET key = 99 WHERE place = 2", ""),
     ("feed-differs-from-threads", "DELETE FROM feed_entries", ""),
     (
         "snapshot-damaged",
@@ -62,8 +69,24 @@ const DAMAGES: [(&str, &str, &str); 18] = [
     ),
 ];
 
-/// A thread with two runs that are over and one that is active, and a thread without events, of a user whose feed is
-/// complete.
+/// Queues turns in a thread, and holds them.
+async fn enqueue(store: &dyn TransferStore, key: ThreadKey, runs: &[&str]) {
+    let agent = AgentId::new("a").expect("id");
+    for run in runs {
+        let seen = store.queue(key).await.expect("reads").expect("is there");
+        let run = RunId::new(run).expect("id");
+        let (asked_by, at) = (None, store.clock().now());
+        let new =
+            QueuedTurn { run: run.clone(), agent: agent.clone(), asked_by, key: None, at, input: Some("{}".into()) };
+        let order = seen.turns.iter().map(|turn| turn.run.clone()).chain([run]).collect();
+        let held = Some(Hold::Hand);
+        let change = ChangeQueue { key, seen: seen.head, order, new: Some(new), edited: None, gone: Vec::new(), held };
+        store.change_queue(change).await.expect("changes").expect("as it was seen");
+    }
+}
+
+/// A thread with two runs that are over, one that is active and two queued turns, a thread without events, and one in the
+/// trash with a queued turn, of a user whose feed is complete.
 async fn fill(store: &dyn TransferStore) {
     let (project, user) = (ProjectId::new("p").expect("id"), UserId::new("u").expect("id"));
     let new = |id| NewThread {
@@ -98,6 +121,11 @@ async fn fill(store: &dyn TransferStore) {
         };
         assert!(matches!(store.start(start).await.expect("starts"), StartOutcome::Started(_)));
     }
+    enqueue(store, key, &["next", "last"]).await;
+    let unused = store.create_thread(new("unused")).await.expect("creates").thread.key;
+    enqueue(store, unused, &["kept"]).await;
+    let (day, tomorrow) = (Duration::from_secs(86_400), store.clock().now().plus(Duration::from_secs(86_400)));
+    assert_eq!(store.trash(&project, &[unused], tomorrow, day).await.expect("trashes"), [unused]);
     store.pump_feed(&project, &user).await.expect("pumps");
 }
 

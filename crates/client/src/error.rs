@@ -4,6 +4,7 @@ use std::{borrow::Cow, fmt, time::Duration};
 
 use serde_json::{Map, Value};
 
+use super::PlacedTurn;
 use threadline_core::{EventError, Seq};
 
 /// Reason for which a call did not do what it was to do.
@@ -37,6 +38,9 @@ pub enum ClientError {
     /// The server refused the request, and says why.
     #[error("{0}")]
     Problem(Box<Problem>),
+    /// The run has not begun: its turn waits in the queue of the thread.
+    #[error("the run {} has not begun: its turn is number {} in the queue of the thread", .0.run_id, .0.place)]
+    Queued(PlacedTurn),
     /// The server closed the socket.
     #[error("the server closed the connection: {}", closed(*.code, .reason))]
     Closed {
@@ -98,7 +102,7 @@ impl ClientError {
     pub fn is_retryable(&self) -> bool {
         match self {
             Self::Config(_) | Self::Event(_) | Self::EventsLost { .. } | Self::Unanswered | Self::Protocol(_) => false,
-            Self::Unreachable { .. } | Self::Transport { .. } | Self::OutOfStep(_) => true,
+            Self::Unreachable { .. } | Self::Transport { .. } | Self::OutOfStep(_) | Self::Queued(_) => true,
             Self::Problem(problem) => problem.retryable,
             Self::Closed { code, .. } => match code {
                 4500..=4999 => false,
@@ -201,6 +205,12 @@ impl Problem {
     /// of a `log-replaced`; `None` if nothing is known to be common.
     pub fn common_cursor(&self) -> Option<(Seq, &str)> {
         Some((self.number("commonUpTo")?, self.facts.get("epoch")?.as_str()?))
+    }
+
+    /// Id of the run that stands against the request: the active one of a `run-active`, or the one that a queued turn has
+    /// become (`turn-begun`); `None` if the problem names no run.
+    pub fn run_id(&self) -> Option<&str> {
+        self.facts.get("run")?.get("runId")?.as_str()
     }
 
     /// Advice for the person who uses the client.

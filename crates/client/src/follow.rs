@@ -85,6 +85,10 @@ impl Follow {
                 out.push_back(TailItem::FellBehind(self.cursor));
                 Ok(Step::Nothing)
             }
+            ServerFrame::Queue(frame) if self.open && *frame.thread_id == *self.thread => {
+                out.push_back(TailItem::Queue(frame.state));
+                Ok(Step::Nothing)
+            }
             ServerFrame::Rebased(rebased) if self.open && *rebased.thread_id == *self.thread => {
                 self.rebased(rebased, out)?;
                 Ok(Step::Nothing)
@@ -214,6 +218,7 @@ mod tests {
             TailItem::Event { seq, .. } => seq.to_string(),
             TailItem::CaughtUp(seq) => format!("caught up {seq}"),
             TailItem::FellBehind(seq) => format!("fell behind {seq}"),
+            TailItem::Queue(queue) => format!("queue {} {}", queue.version, queue.queued),
             TailItem::Rebased { from, epoch } => format!("rebased {from} {epoch}"),
             TailItem::Ended { reason } => reason.as_str().to_owned(),
             TailItem::Reconnecting { .. } => "reconnecting".to_owned(),
@@ -322,6 +327,17 @@ mod tests {
         let problem = error.problem("log-damaged").expect("a damaged log");
         assert_eq!((problem.status, problem.number("firstSeq"), problem.number("lastSeq")), (500, Some(3), Some(5)));
         assert!(!error.is_retryable());
+    }
+
+    #[test]
+    fn the_queue_of_the_followed_thread_is_told() {
+        let queue = |thread: &str, version: u64| {
+            format!(r#"{{"queue":{{"threadId":"{thread}","epoch":"e","version":{version},"queued":1,"held":null}}}}"#)
+        };
+        let frames = [queue("t", 3), HELLO.to_owned(), queue("t", 3), queue("other", 9), queue("t", 4)];
+        let (words, last) = feed(&mut follow(0, None), &frames.each_ref().map(String::as_str));
+        assert_eq!(words, ["hello e 4", "queue 3 1", "queue 4 1"]);
+        assert_eq!(last.expect("a step"), Step::Nothing);
     }
 
     #[test]

@@ -9,7 +9,7 @@ use std::{sync::Arc, time::Duration};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use super::{ClientError, FeedEntry, Problem, Run};
+use super::{ClientError, FeedEntry, Problem, QueueState, Run};
 use threadline_core::Seq;
 
 /// Frame that a client sends.
@@ -267,6 +267,19 @@ pub struct TailMark {
     pub tail: Seq,
 }
 
+/// Change of the queue of a followed thread.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct QueueFrame {
+    /// Id of the thread.
+    pub thread_id: String,
+    /// Incarnation of the thread's log.
+    pub epoch: String,
+    /// Queue as it is now.
+    #[serde(flatten)]
+    pub state: QueueState,
+}
+
 /// Frame that the server sends.
 #[derive(Debug, Clone)]
 pub enum ServerFrame<E = Box<RawValue>> {
@@ -287,6 +300,8 @@ pub enum ServerFrame<E = Box<RawValue>> {
     FellBehind(Position),
     /// The subscription continues under another epoch.
     Rebased(Rebased),
+    /// The queue of a followed thread is not empty or rests, or has changed.
+    Queue(QueueFrame),
     /// The subscription of a thread has ended.
     Ended(Ended),
     /// The subscription of the feed begins.

@@ -3,6 +3,7 @@
 //! - [`Client`]: one typed method per route; one call is one request.
 //! - [`Producer`] (from [`Client::run`]): starts a run, numbers and appends its events, keeps its lease, ends it.
 //! - [`Client::tail`]: a thread's events as a stream without end, from a cursor on, without gap or duplicate.
+//! - [`Client::start_or_queue`]: a run of an agent, which may wait in the queue of its thread; [`Client::queue`] reads it.
 //! - [`Client::conversation`] and [`Client::save_conversation`]: a thread's messages as one list.
 //! - [`Socket`]: the frames themselves, for programs that follow many threads on one connection.
 //!
@@ -39,6 +40,8 @@ mod identity;
 mod inbox;
 mod parse;
 mod producer;
+mod queue;
+mod queueing;
 mod rest;
 mod socket;
 mod tail;
@@ -49,15 +52,18 @@ pub use body::EventBody;
 pub use conversations::{Conversation, ETag, SaveIf, SavedConversation};
 pub use error::{ClientError, Problem};
 pub use frame::{
-    AppendedFrame, ClientFrame, EndReason, Ended, EventBatch, Events, Hello, Position, Rebased, RunName, ServerFrame,
-    TailMark, event_array,
+    AppendedFrame, ClientFrame, EndReason, Ended, EventBatch, Events, Hello, Position, QueueFrame, Rebased, RunName,
+    ServerFrame, TailMark, event_array,
 };
 pub use http::{Client, ClientConfig};
 pub use inbox::{InboxPage, InboxQuery, OpenInterrupt};
 pub use producer::{Producer, RunOptions};
-pub use rest::{EventQuery, FeedQuery, StartRun, StreamRun, ThreadOrder, ThreadQuery, ThreadStatus};
+pub use queue::{Hold, PlacedTurn, Queue, QueueState, QueuedTurn};
+pub use queueing::{EditTurn, RunAnswer, RunOrTurn, StartRun, TurnPlace};
+pub use rest::{EventQuery, FeedQuery, StreamRun, ThreadOrder, ThreadQuery, ThreadStatus};
 pub use socket::{Socket, SocketReader, SocketWriter};
 pub use tail::{Tail, TailItem, TailOptions};
+pub use threadline_core::agent::Busy;
 pub use wire::{
     Appended, CreateThread, Envelope, EventPage, FeedEntry, FeedPage, LastRun, Messages, PatchThread, Readiness, Run,
     RunPage, RunStatus, StartedRun, Thread, ThreadPage, ThreadState,

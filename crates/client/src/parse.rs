@@ -59,6 +59,7 @@ impl<'de, E: Deserialize<'de>> Visitor<'de> for FrameVisitor<E> {
                 "caughtUp" => ServerFrame::CaughtUp(map.next_value()?),
                 "fellBehind" => ServerFrame::FellBehind(map.next_value()?),
                 "rebased" => ServerFrame::Rebased(map.next_value()?),
+                "queue" => ServerFrame::Queue(map.next_value()?),
                 "ended" => ServerFrame::Ended(map.next_value()?),
                 "stopRequested" => ServerFrame::StopRequested(map.next_value()?),
                 "stopping" => ServerFrame::Stopping(map.next_value()?),
@@ -154,6 +155,7 @@ mod tests {
     use serde_json::value::RawValue;
 
     use super::*;
+    use crate::Hold;
     use crate::frame::{ClientFrame, EndReason, event_array};
 
     fn parse(text: &str) -> ServerFrame {
@@ -189,6 +191,19 @@ mod tests {
             parse(r#"{"caughtUp":{"threadId":"t","epoch":"e","seq":9}}"#),
             ServerFrame::CaughtUp(position) if position.seq == 9
         ));
+        let queue = |held: &str| {
+            parse(&format!(r#"{{"queue":{{"threadId":"t","epoch":"e","version":7,"queued":2,"held":{held}}}}}"#))
+        };
+        for (held, read) in [
+            ("null", None),
+            (r#""stop""#, Some(Hold::Stop)),
+            (r#""error""#, Some(Hold::Error)),
+            (r#""hand""#, Some(Hold::Hand)),
+            (r#""later""#, Some(Hold::Unknown)),
+        ] {
+            let ServerFrame::Queue(frame) = queue(held) else { panic!("not queue") };
+            assert_eq!((frame.state.version, frame.state.queued, frame.state.held), (7, 2, read));
+        }
         assert!(matches!(
             parse(r#"{"ended":{"threadId":"t","epoch":"e","seq":9,"reason":"run-ended"}}"#),
             ServerFrame::Ended(ended) if ended.reason == EndReason::RunEnded

@@ -5,8 +5,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures_util::stream::TryStream;
 use reqwest::{Body, Method, Url, header::CONTENT_TYPE};
-use serde::Serialize;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, json};
 
 use super::{
     Appended, Client, ClientError, CreateThread, EventBody, EventPage, FeedPage, Messages, PatchThread, Readiness, Run,
@@ -107,27 +106,6 @@ pub struct FeedQuery {
     pub user_id: Option<String>,
 }
 
-/// Request to start a run.
-#[derive(Debug, Clone, Default, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct StartRun {
-    /// Id of the run; the server makes one if absent. With an id the request may safely be repeated.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub run_id: Option<String>,
-    /// Id of the agent that the run belongs to.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub agent_id: Option<String>,
-    /// Lease in seconds: the server ends a run whose producer sends nothing for this long.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub lease_seconds: Option<u64>,
-    /// AG-UI's RunAgentInput, or a part of it. With an input the server has the agent carry out the run.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub input: Option<Value>,
-    /// Epoch of the log that was read: the start fails with `log-replaced` if the log has another one.
-    #[serde(skip)]
-    pub epoch: Option<String>,
-}
-
 /// Request to start a streamed run.
 #[derive(Debug, Clone, Default)]
 pub struct StreamRun {
@@ -215,13 +193,6 @@ impl Client {
         }
     }
 
-    /// Starts a run with this one request; see [`Client::run`] for a producer that also retries and keeps the lease.
-    pub async fn start_run(&self, thread: &str, run: &StartRun) -> Result<StartedRun, ClientError> {
-        let mut url = self.url(&["threads", thread, "runs"])?;
-        put(&mut url, "epoch", run.epoch.as_deref());
-        self.json(self.request(Method::POST, url).json(run)).await
-    }
-
     /// Reads the messages of a thread as of the event `at`, or of the newest one.
     pub async fn messages(&self, thread: &str, at: Option<Seq>) -> Result<Messages, ClientError> {
         let mut url = self.url(&["threads", thread, "messages"])?;
@@ -234,11 +205,6 @@ impl Client {
         let mut url = self.url(&["threads", thread, "state"])?;
         put(&mut url, "at", at.map(|seq| seq.to_string()).as_deref());
         self.json(self.request(Method::GET, url)).await
-    }
-
-    /// Reads a run as it is now. Fails with `run-not-found` if there is none.
-    pub async fn run_record(&self, thread: &str, run: &str) -> Result<Run, ClientError> {
-        self.json(self.request(Method::GET, self.url(&["threads", thread, "runs", run])?)).await
     }
 
     /// Reads a page of a thread's runs, newest first.

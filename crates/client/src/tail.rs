@@ -7,7 +7,7 @@ use serde_json::value::RawValue;
 use tokio::time::{sleep, timeout};
 
 use super::{
-    Client, ClientError, ClientFrame, Decision, EndReason, Retry, Socket,
+    Client, ClientError, ClientFrame, Decision, EndReason, QueueState, Retry, Socket,
     backoff::chance,
     follow::{Follow, Step},
 };
@@ -52,6 +52,9 @@ pub enum TailItem {
     CaughtUp(Seq),
     /// The stream is no longer live: history is read again from this seq on. No event is lost.
     FellBehind(Seq),
+    /// The queue of the thread: after the first [`TailItem::CaughtUp`] of a connection if turns wait or the queue is held, and
+    /// after each change. Changes that follow one another quickly may be one item. The stream of one run has none.
+    Queue(QueueState),
     /// The server has lost events, but none that was delivered here: later events belong to another epoch. Keep it in
     /// place of the earlier one.
     Rebased {

@@ -8,6 +8,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, value::RawValue};
 
+use super::Hold;
 use threadline_core::Seq;
 
 /// Thread, as the server shows it to its owner.
@@ -50,6 +51,12 @@ pub struct Thread {
     /// Number of interrupts that wait for an answer. Absent in answers of servers 0.1.0, and then 0.
     #[serde(default)]
     pub open_interrupts: u64,
+    /// Number of turns that wait in the queue. Absent in answers of servers 0.1.0, and then 0.
+    #[serde(default)]
+    pub queued: u64,
+    /// Reason why the queue rests; `None` if it moves. Absent in answers of servers 0.1.0, and then `None`.
+    #[serde(default)]
+    pub held: Option<Hold>,
 }
 
 /// State of a thread's newest run.

@@ -31,6 +31,8 @@ pub struct Agent {
     pub recovery: Recovery,
     /// True if the agent's tool calls may be carried out twice.
     pub tools_repeatable: bool,
+    /// Fate of a request that meets an active run and does not choose.
+    pub busy: Busy,
 }
 
 /// Protocol of an agent, with its settings.
@@ -72,6 +74,19 @@ pub enum Recovery {
     /// them, and with the calls whose outcome is unknown. A run that answers an interrupt ends with
     /// an error instead.
     Continue,
+}
+
+/// Fate of a request for a run while another run of its thread is active.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Busy {
+    /// The request is refused.
+    #[default]
+    Reject,
+    /// The turn is queued behind all others.
+    Enqueue,
+    /// The turn is queued before all others, and the active run is stopped.
+    Interrupt,
 }
 
 /// Policy for a run whose requester disconnects while it waits for the run's events.

@@ -93,6 +93,8 @@ pub const STREAM_HEARTBEAT: Duration = Duration::from_secs(6);
 /// Timeout of a streamed run for a store that does not take its events: long enough for a restart of the database, and
 /// less than the lease that most runs have.
 pub const STREAM_STORE_TIMEOUT: Duration = Duration::from_secs(10);
+/// Pause before a command that waits for a queued turn asks for it again after a failure.
+pub const TURN_LOOK_RETRY: Duration = Duration::from_millis(500);
 /// Pause before a failed lease renewal, or a failed append, of a run is retried.
 pub const WRITE_RETRY: Duration = Duration::from_millis(500);
 /// Bytes of a run's events that may wait for the disk; beyond them the producer's connection is read no further.

@@ -86,4 +86,4 @@ pub use transfer::{AnnotatedThread, ExportStore, FeedImage, TransferStore};
 pub use trash::{HoldStore, Restoration, RetentionHold, TrashStore};
 pub use turns::{Before, ClaimTurns, NewTurn, TakeTurn, Taken, Turn, TurnStore};
 pub use usage::UsageStore;
-pub use verification::{KeyedTable, ListedThread, StoredEntry, VerifyStore};
+pub use verification::{CountedQueue, KeyedTable, ListedThread, StoredEntry, VerifyStore};

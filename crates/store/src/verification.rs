@@ -43,6 +43,19 @@ pub struct ListedThread {
     pub has_head: bool,
 }
 
+/// A queue, as the head of its thread counts it and as its turns are stored.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CountedQueue {
+    /// Key of the head; negative for a thread in the trash.
+    pub key: ThreadKey,
+    /// Project and public id; `None` if they are not valid ids.
+    pub id: Option<(ProjectId, ThreadId)>,
+    /// Number of queued turns that the head has.
+    pub counted: u64,
+    /// Number of queued turns in the table of turns.
+    pub stored: u64,
+}
+
 /// An entry of a feed, as it is stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoredEntry {
@@ -78,6 +91,12 @@ pub trait VerifyStore: TransferStore {
         after: Option<ThreadKey>,
         limit: usize,
     ) -> StoreResult<Vec<(ThreadKey, bool)>>;
+
+    /// A page of the queues of all threads, empty ones too, in the order of the keys of their heads.
+    async fn counted_queues(&self, after: Option<ThreadKey>, limit: usize) -> StoreResult<Vec<CountedQueue>>;
+
+    /// A page of the keys under which turns are queued and which no head has, in their order.
+    async fn queues_without_head(&self, after: Option<ThreadKey>, limit: usize) -> StoreResult<Vec<ThreadKey>>;
 
     /// A page of the entries of all feeds, in order of project, user and position.
     async fn stored_entries(&self, after: Option<&StoredEntry>, limit: usize) -> StoreResult<Vec<StoredEntry>>;

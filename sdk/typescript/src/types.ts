@@ -258,6 +258,8 @@ export interface Agent {
   readonly recovery: "retry" | "continue" | "none";
   /** True if the agent's tool calls may be carried out twice. */
   readonly toolsRepeatable: boolean;
+  /** What happens to a request that meets an active run and does not say so itself. */
+  readonly busy: "reject" | "enqueue" | "interrupt";
   /** Where the agent was defined. */
   readonly origin: "built-in" | "configuration" | "api";
   /** The URL to which runs are sent; visible only to the project. */

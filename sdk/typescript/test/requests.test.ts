@@ -49,6 +49,7 @@ test("the agents to which runs can be delegated", async () => {
       record: "digest",
       recovery: "retry",
       toolsRepeatable: false,
+      busy: "reject",
       origin: "built-in",
     },
   ]);

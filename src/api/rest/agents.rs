@@ -4,7 +4,7 @@ use axum::{Json as Answer, extract::State, http::StatusCode};
 use serde::Serialize;
 use threadline_core::{
     Principal,
-    agent::{Agent, AgentKind, Approvals, ClientMay, OnDisconnect, Record, Recovery},
+    agent::{Agent, AgentKind, Approvals, Busy, ClientMay, OnDisconnect, Record, Recovery},
 };
 use threadline_http::{
     extract::{Caller, InAgent, Json},
@@ -46,6 +46,9 @@ pub struct AgentView {
     recovery: Recovery,
     /// If true, the agent's tool calls may be carried out twice.
     tools_repeatable: bool,
+    /// Fate of a request that meets an active run and does not choose: `reject`, `enqueue` or `interrupt`.
+    #[schema(value_type = String, example = "reject")]
+    busy: Busy,
     /// `built-in`, `configuration` or `api`.
     #[schema(example = "api")]
     origin: &'static str,
@@ -84,6 +87,7 @@ impl AgentView {
             record: agent.record,
             recovery: agent.recovery,
             tools_repeatable: agent.tools_repeatable,
+            busy: agent.busy,
             origin: match origin {
                 Origin::BuiltIn => "built-in",
                 Origin::Configuration => "configuration",
@@ -147,7 +151,8 @@ pub async fn get(
 ///
 /// `kind` is `ag-ui` (with `url`, optionally `headers`), `openai` (with `baseUrl`, `model`, optionally `apiKey` and
 /// `instructions`) or `demo`. `onDisconnect` is `continue` or `stop`: what happens to a run when its requester
-/// disconnects. With `namesThreads: true` the agent also generates the names of its threads, in requests that are not
+/// disconnects. `busy` is what happens to a request while another run is active, if the request does not say so itself:
+/// `reject` (the default), `enqueue` or `interrupt`. With `namesThreads: true` the agent also generates the names of its threads, in requests that are not
 /// runs. An agent whose origin (scheme, host and port) differs from the last one under its name, also that of a deleted
 /// agent, needs the scope `admin` as well, unless the new origin is in the project's `agentOrigins`.
 #[utoipa::path(put, path = "/v1/agents/{agentId}", tag = "agents", params(("agentId" = String, Path)),

@@ -131,7 +131,7 @@ pub async fn start(
                 run: start.run_id,
                 epoch,
                 input: start.input.unwrap_or_default(),
-                busy: start.busy.unwrap_or_default(),
+                busy: start.busy,
             };
             return hand_over(&state, &principal, thread, request, form).await;
         }

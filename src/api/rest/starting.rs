@@ -6,14 +6,14 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use serde::Deserialize;
-use threadline_core::{AgentId, Epoch, Principal, RunId, ThreadId};
+use threadline_core::{AgentId, Epoch, Principal, RunId, ThreadId, agent::Busy};
 use threadline_engine::{StartedRun, subscription::FollowMethod};
 use threadline_http::{negotiation::StreamFormat, problem::Problem, view::StartedView};
 use utoipa::ToSchema;
 
 use super::{events, forks::ForkStartBody, queue};
 use crate::{
-    agents::{AgentRun, AgentStart, Busy, ClientInput, ForkStart, RunAnswer},
+    agents::{AgentRun, AgentStart, ClientInput, ForkStart, RunAnswer},
     api::{
         ApiState,
         run_agent::{ask_agent, with_ignored},
@@ -36,8 +36,9 @@ pub struct StartBody {
     #[schema(value_type = Option<Object>, example = json!({ "messages": [{ "role": "user", "content": "Hello" }] }))]
     #[serde(deserialize_with = "present")]
     pub(super) input: Option<ClientInput>,
-    /// The fate of the request while another run is active: `reject` refuses it (the default), `enqueue` queues it behind all
-    /// others, `interrupt` queues it before all others and stops the active run. Only with `input`.
+    /// The fate of the request while another run is active: `reject` refuses it, `enqueue` queues it behind all others,
+    /// `interrupt` queues it before all others and stops the active run. The default is the `busy` of the agent. Only with
+    /// `input`.
     #[schema(value_type = Option<String>, example = "enqueue")]
     pub(super) busy: Option<Busy>,
     /// A fork of the thread, in which the run begins. Only with `input`, which may be empty.
@@ -55,7 +56,7 @@ pub(super) struct AgentRequest {
     pub run: Option<RunId>,
     pub epoch: Option<Epoch>,
     pub input: ClientInput,
-    pub busy: Busy,
+    pub busy: Option<Busy>,
     pub fork: Option<ForkStart>,
 }
 

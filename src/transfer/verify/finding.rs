@@ -45,8 +45,10 @@ pub enum FindingKind {
     RunUnreadable,
     /// The table `turns` does not have exactly the active run of a head.
     TurnsDifferFromHead,
-    /// An active turn belongs to a thread without a head.
+    /// An active or a queued turn belongs to a thread without a head.
     TurnWithoutThread,
+    /// The queue of a head has another number of turns than the table `turns`.
+    QueueDiffersFromHead,
     /// A feed does not name exactly the threads of its user.
     FeedDiffersFromThreads,
     /// An entry of a feed names a thread that has never been removed and does not exist.
@@ -81,6 +83,7 @@ impl FindingKind {
             Self::RunUnreadable => "run-unreadable",
             Self::TurnsDifferFromHead => "turns-differ-from-head",
             Self::TurnWithoutThread => "turn-without-thread",
+            Self::QueueDiffersFromHead => "queue-differs-from-head",
             Self::FeedDiffersFromThreads => "feed-differs-from-threads",
             Self::FeedEntryWithoutThread => "feed-entry-without-thread",
             Self::FeedUnreadable => "feed-unreadable",

@@ -105,7 +105,9 @@ pub async fn verify(
     if scope.project.is_none() {
         tables::rows_without_a_thread(store, &mut findings).await?;
         tables::turns_without_a_thread(store, &mut findings).await?;
+        tables::queues_without_a_thread(store, &mut findings).await?;
     }
+    tables::queues(store, scope, &mut findings).await?;
     tables::entries_without_a_thread(store, scope.project.as_ref(), &mut findings).await?;
     feed::verify(store, &owners, partial, &mut findings).await?;
     report(&mut findings, &mut done);

@@ -8,7 +8,10 @@ use threadline_core::{
 };
 use threadline_store::{KeyedTable, MovedThread, StoreResult, VerifyStore};
 
-use super::finding::{Finding, FindingKind, readable};
+use super::{
+    Scope,
+    finding::{Finding, FindingKind, readable},
+};
 
 /// A page of the threads of a store.
 pub(super) struct Page {
@@ -129,6 +132,38 @@ pub(super) async fn turns_without_a_thread(store: &dyn VerifyStore, findings: &m
                 let detail = format!("turns has run {run} of the thread with key {}, which has no head", key.0);
                 findings.push(Finding::of_store(FindingKind::TurnWithoutThread, detail));
             }
+        }
+    }
+}
+
+/// Queues whose head counts other turns than are stored. Both are read in one statement, so no change comes between.
+pub(super) async fn queues(store: &dyn VerifyStore, scope: &Scope, findings: &mut Vec<Finding>) -> StoreResult<()> {
+    let (mut after, project) = (None, scope.project.as_ref());
+    loop {
+        let page = readable(store.counted_queues(after, MAX_PAGE).await, findings, unreadable("turns"))?;
+        let Some(last) = page.as_ref().and_then(|page| page.last()).map(|queue| queue.key) else { return Ok(()) };
+        after = Some(last);
+        for queue in page.into_iter().flatten().filter(|queue| queue.counted != queue.stored) {
+            if project.is_some_and(|project| queue.id.as_ref().is_none_or(|(of, _)| of != project)) {
+                continue;
+            }
+            let detail =
+                format!("the head counts {} queued turns, but turns has {} of them", queue.counted, queue.stored);
+            findings.push(Finding { kind: FindingKind::QueueDiffersFromHead, thread: queue.id, detail });
+        }
+    }
+}
+
+/// Queued turns whose thread has no head.
+pub(super) async fn queues_without_a_thread(store: &dyn VerifyStore, findings: &mut Vec<Finding>) -> StoreResult<()> {
+    let mut after = None;
+    loop {
+        let page = readable(store.queues_without_head(after, MAX_PAGE).await, findings, unreadable("turns"))?;
+        let Some(last) = page.as_ref().and_then(|page| page.last().copied()) else { return Ok(()) };
+        after = Some(last);
+        for key in page.into_iter().flatten() {
+            let detail = format!("turns are queued in the thread with key {}, which has no head", key.0);
+            findings.push(Finding::of_store(FindingKind::TurnWithoutThread, detail));
         }
     }
 }

@@ -37,6 +37,10 @@ pub struct Found {
     pub called: u64,
     pub again: u64,
     pub effects: u64,
+    /// Turns that were accepted, those that have begun, and pairs of turns whose order was compared.
+    pub queued: u64,
+    pub begun: u64,
+    pub pairs: u64,
     /// Answers of nodes that they are ready.
     pub probes: u64,
     /// Acknowledged events that a failover has lost, in its window, and refusals that told producers so.
@@ -145,6 +149,11 @@ impl Display for Found {
             f,
             "agents: called for {} runs, again for {} of them; {} effects",
             self.called, self.again, self.effects
+        )?;
+        writeln!(
+            f,
+            "queues: {} turns accepted, {} of them have begun, the others were removed; {} pairs in their order",
+            self.queued, self.begun, self.pairs
         )?;
         writeln!(
             f,

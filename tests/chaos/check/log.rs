@@ -23,6 +23,8 @@ pub struct Log {
     pub epoch: String,
     /// The tail that the thread's row names.
     pub tail: u64,
+    /// Turns that wait.
+    pub queued: u64,
     pub entries: Vec<Entry>,
     pub runs: HashMap<String, Run>,
 }

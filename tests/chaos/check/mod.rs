@@ -6,6 +6,7 @@ mod calls;
 mod found;
 mod log;
 mod losses;
+mod queue;
 mod readers;
 mod runs;
 #[cfg(test)]
@@ -30,6 +31,8 @@ struct Thread<'a> {
     /// Of each run, in the order of their beginnings.
     runs: BTreeMap<&'a str, Vec<&'a Request>>,
     readers: BTreeMap<&'a str, Vec<&'a Line>>,
+    /// Of its queue.
+    orders: Vec<&'a Line>,
 }
 
 /// Compares histories with the logs of the threads that they name. `log` fetches one; `None` if it is not there.
@@ -51,6 +54,7 @@ pub fn check(lines: &[Line], mut log: impl FnMut(&str) -> Option<Log>) -> Found 
             | Line::Stood { thread, reader, .. } => {
                 threads.entry(thread).or_default().readers.entry(reader).or_default().push(line);
             }
+            Line::Order { thread, .. } => threads.entry(thread).or_default().orders.push(line),
             Line::Fault(fault) => faults.push(fault),
             Line::Fence { thread, fence, run, started } => {
                 let given = *fences.entry((thread, *fence)).or_insert((run, *started));
@@ -81,6 +85,7 @@ pub fn check(lines: &[Line], mut log: impl FnMut(&str) -> Option<Log>) -> Found 
         let mut bodies = Bodies::of(name, &log, &thread.runs, &thread.readers, &mut found);
         runs::check(name, &thread.runs, &log, &spans, &losses, &mut found);
         times::check(name, &thread.runs, &log, &spans, &faults, &losses, &mut found);
+        queue::check(name, &thread.runs, &thread.orders, &log, &losses, &mut found);
         readers::check(name, &thread.readers, &log, &losses, &mut bodies, &mut found);
     }
     calls::check(lines, &losses, &mut found);

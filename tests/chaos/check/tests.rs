@@ -1,6 +1,7 @@
 //! The negative control: histories with one thing wrong each, which the checker must see, and see as what it is.
 
 mod losses;
+mod queue;
 
 use super::{Entry, Found, Log, check};
 use crate::history::{Class, Fault, Kind, Line, Loss, Micros, Outcome, Request, What, digest, payload};

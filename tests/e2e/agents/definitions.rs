@@ -21,7 +21,7 @@ everywhere! {
         assert_eq!(made, json!({
             "agentId": "b", "kind": "ag-ui", "onDisconnect": "continue", "idleTimeoutSeconds": 120, "namesThreads": false, "approvals": "user",
             "clientMay": { "for": "untrusted", "history": "reference", "system": "context", "state": true, "tools": true, "results": "own" },
-            "reservedTools": [], "record": "digest", "recovery": "retry", "toolsRepeatable": false, "origin": "api",
+            "reservedTools": [], "record": "digest", "recovery": "retry", "toolsRepeatable": false, "busy": "reject", "origin": "api",
             "url": "http://127.0.0.1:1024/x", "headerNames": []
         }));
         let changed = json!({

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use threadline::titles::TitleSettings;
 use threadline_core::{
     AgentId,
-    agent::{Agent, AgentKind, Approvals, ClientMay, OnDisconnect, Record, Recovery, Secret},
+    agent::{Agent, AgentKind, Approvals, Busy, ClientMay, OnDisconnect, Record, Recovery, Secret},
     limits::NAMING_TIMEOUT,
 };
 
@@ -43,6 +43,7 @@ fn endpoint_at(url: &str) -> Agent {
         record: Record::default(),
         recovery: Recovery::default(),
         tools_repeatable: false,
+        busy: Busy::default(),
     }
 }
 

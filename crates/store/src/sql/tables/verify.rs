@@ -5,8 +5,11 @@ use threadline_core::{ProjectId, ThreadId, ThreadKey};
 
 use super::{Tables, Value, export::page};
 use crate::{
-    KeyedTable, ListedThread, StoreResult, StoredEntry, VerifyStore,
-    sql::{columns::Columns, limit as count, pages},
+    CountedQueue, KeyedTable, ListedThread, StoreResult, StoredEntry, VerifyStore,
+    sql::{
+        columns::{Cells, Columns},
+        limit as count, pages,
+    },
 };
 
 const THREADS: &str = "\
@@ -19,6 +22,18 @@ const THREADS: &str = "\
 const HEADS: &str = "\
     SELECT h.key, CAST(CASE WHEN EXISTS (SELECT 1 FROM threads t WHERE t.key = abs(h.key)) THEN 1 ELSE 0 END AS bigint)
     FROM heads h WHERE h.key > $1 ORDER BY h.key LIMIT $2";
+
+/// Turns keep the key of their thread while it is in the trash.
+const QUEUES: &str = "\
+    SELECT h.key, t.project, t.id, h.queued,
+      (SELECT count(*) FROM turns q WHERE q.key = abs(h.key) AND q.place IS NOT NULL)
+    FROM heads h JOIN threads t ON t.key = abs(h.key)
+    WHERE h.key > $1 ORDER BY h.key LIMIT $2";
+
+const QUEUES_WITHOUT_HEAD: &str = "\
+    SELECT DISTINCT q.key FROM turns q
+    WHERE q.key > $1 AND q.place IS NOT NULL AND NOT EXISTS (SELECT 1 FROM heads h WHERE h.key IN (q.key, -q.key))
+    ORDER BY q.key LIMIT $2";
 
 /// Each step finds the next key in the index, whatever the number of rows that a key has.
 const RUNS: &str = "\
@@ -51,9 +66,7 @@ where
     async fn listed_threads(&self, after: Option<ThreadKey>, limit: usize) -> StoreResult<Vec<ListedThread>> {
         let rows = self.found(THREADS, page(after, limit)).await?;
         pages::each(&rows, |columns| {
-            let key = ThreadKey(columns.int()?);
-            let id = (ProjectId::new(columns.text()?), ThreadId::new(columns.text()?));
-            let id = if let (Ok(project), Ok(id)) = id { Some((project, id)) } else { None };
+            let (key, id) = (ThreadKey(columns.int()?), public_id(columns)?);
             Ok(ListedThread { key, id, trashed: columns.int()? != 0, has_head: columns.int()? != 0 })
         })
     }
@@ -73,6 +86,19 @@ where
         pages::each(&rows, |columns| Ok((ThreadKey(columns.int()?), columns.int()? != 0)))
     }
 
+    async fn counted_queues(&self, after: Option<ThreadKey>, limit: usize) -> StoreResult<Vec<CountedQueue>> {
+        let rows = self.found(QUEUES, page(after, limit)).await?;
+        pages::each(&rows, |columns| {
+            let (key, id) = (ThreadKey(columns.int()?), public_id(columns)?);
+            Ok(CountedQueue { key, id, counted: columns.count()?, stored: columns.count()? })
+        })
+    }
+
+    async fn queues_without_head(&self, after: Option<ThreadKey>, limit: usize) -> StoreResult<Vec<ThreadKey>> {
+        let rows = self.found(QUEUES_WITHOUT_HEAD, page(after, limit)).await?;
+        pages::each(&rows, |columns| Ok(ThreadKey(columns.int()?)))
+    }
+
     async fn stored_entries(&self, after: Option<&StoredEntry>, limit: usize) -> StoreResult<Vec<StoredEntry>> {
         // No id is empty, so an empty pair comes before all others.
         let (project, user, pos) = after.map_or(("", "", 0), |entry| (&*entry.project, &*entry.user, entry.pos));
@@ -89,4 +115,10 @@ where
             })
         })
     }
+}
+
+/// Project and public id of a thread, from the next two columns; `None` if they are not valid ids.
+fn public_id<R: Cells>(columns: &mut Columns<'_, R>) -> StoreResult<Option<(ProjectId, ThreadId)>> {
+    let id = (ProjectId::new(columns.text()?), ThreadId::new(columns.text()?));
+    Ok(if let (Ok(project), Ok(id)) = id { Some((project, id)) } else { None })
 }
