@@ -22,8 +22,8 @@ const TEXT_WIDTH: usize = 60;
     args_conflicts_with_subcommands = true,
     arg_required_else_help = true,
     after_help = "\
-The next turn comes first. A turn is named by the ID of the run that it becomes. A queue that was stopped, or whose run failed,
-rests until it is released. A change prints the queue as it is then.
+The next turn comes first. A turn is named by the ID of the run that it becomes. When a run is stopped or fails, what is
+queued rests until it is released. A change prints the queue as it is then.
 
 Examples:
   threadline queue my-thread
