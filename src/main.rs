@@ -34,6 +34,8 @@ async fn main() -> ExitCode {
         Command::Config(args) => cli::report(cli::config::run(&args, of_command)),
         Command::Run(args) => cli::report(cli::run::run(&cli.connect, &args).await),
         Command::Tail(args) => cli::report(cli::tail::run(&cli.connect, &args).await),
+        Command::Fork(args) => cli::report(cli::branches::fork(&cli.connect, &args).await),
+        Command::Branches(args) => cli::report(cli::branches::run(&cli.connect, &args).await),
         Command::Queue(args) => cli::report(cli::queue::run(&cli.connect, &args).await),
         Command::Interrupts(args) => cli::report(cli::interrupts::run(&cli.connect, &args).await),
         Command::Answer(args) => cli::report(cli::interrupts::answer(&cli.connect, &args).await),

@@ -4,6 +4,7 @@
 
 pub mod backup;
 pub mod bench;
+pub mod branches;
 pub mod config;
 mod connect;
 mod error;
@@ -36,6 +37,7 @@ use crate::config::{ConfigError, StoreUrl, store_url, tidy};
 pub use crate::config::{API_KEY_VARIABLE, ListenAddress, ServeArgs};
 pub use backup::BackupArgs;
 pub use bench::BenchArgs;
+pub use branches::{BranchesArgs, ForkArgs};
 pub use config::ConfigArgs;
 pub use connect::ConnectArgs;
 pub use error::{CliError, FAILED, MISUSED, report};
@@ -137,6 +139,10 @@ pub enum Command {
     Threads(ThreadsArgs),
     /// List the queued turns of a thread, or change them
     Queue(QueueArgs),
+    /// Fork a thread
+    Fork(ForkArgs),
+    /// List the branches of a conversation, or choose the one that lists show
+    Branches(BranchesArgs),
     /// List the open interrupts of all threads
     Interrupts(InterruptsArgs),
     /// Answer the open interrupts of a thread, and print the agent's response

@@ -34,6 +34,7 @@ mod body;
 mod conversations;
 mod error;
 mod follow;
+mod forks;
 mod frame;
 mod http;
 mod identity;
@@ -51,6 +52,7 @@ pub use backoff::{Backoff, Decision, Retry};
 pub use body::EventBody;
 pub use conversations::{Conversation, ETag, SaveIf, SavedConversation};
 pub use error::{ClientError, Problem};
+pub use forks::{ForkPoint, ForkThread, ForkedFrom, RunFork};
 pub use frame::{
     AppendedFrame, ClientFrame, EndReason, Ended, EventBatch, Events, Hello, Position, QueueFrame, Rebased, RunName,
     ServerFrame, TailMark, event_array,

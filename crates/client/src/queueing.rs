@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use threadline_core::agent::Busy;
 
-use super::{Client, ClientError, PlacedTurn, Queue, Run, StartedRun, rest::put};
+use super::{Client, ClientError, PlacedTurn, Queue, Run, RunFork, StartedRun, rest::put};
 
 /// Request to start a run.
 #[derive(Debug, Clone, Default, Serialize)]
@@ -23,6 +23,9 @@ pub struct StartRun {
     /// AG-UI's RunAgentInput, or a part of it. With an input the server has the agent carry out the run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub input: Option<Value>,
+    /// Fork of the thread in which the run begins; only with an input, which may be empty.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fork: Option<RunFork>,
     /// Epoch of the log that was read: the start fails with `log-replaced` if the log has another one.
     #[serde(skip)]
     pub epoch: Option<String>,

@@ -8,7 +8,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, value::RawValue};
 
-use super::Hold;
+use super::{ForkedFrom, Hold};
 use threadline_core::Seq;
 
 /// Thread, as the server shows it to its owner.
@@ -57,6 +57,19 @@ pub struct Thread {
     /// Reason why the queue rests; `None` if it moves. Absent in answers of servers 0.1.0, and then `None`.
     #[serde(default)]
     pub held: Option<Hold>,
+    /// Origin of the first events, if the thread is a fork. Absent in answers of servers 0.1.0, and then `None`.
+    #[serde(default)]
+    pub forked_from: Option<ForkedFrom>,
+    /// True if the conversation has other branches. Absent in answers of servers 0.1.0, and then false.
+    #[serde(default)]
+    pub branched: bool,
+    /// False of a branch that lists and feeds leave out. Absent in answers of servers 0.1.0, and then true.
+    #[serde(default = "listed")]
+    pub listed: bool,
+}
+
+fn listed() -> bool {
+    true
 }
 
 /// State of a thread's newest run.
@@ -205,7 +218,11 @@ pub struct Run {
 
 /// Run that was started (or stored completely), and the cursor from which to follow it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct StartedRun {
+    /// Thread of the run: of a start in a fork, the fork. Absent in answers of servers 0.1.0, and then empty.
+    #[serde(default)]
+    pub thread_id: String,
     /// The run, as it is after the request.
     pub run: Run,
     /// Incarnation of the thread's log.

@@ -10,6 +10,7 @@ mod driven;
 mod ending;
 mod failing;
 mod forks;
+mod forks_client;
 mod guarded;
 mod history;
 mod hostile;

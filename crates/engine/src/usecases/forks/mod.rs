@@ -62,13 +62,13 @@ impl Forks {
         require(principal, Scope::Chat)?;
         let at = thread.into();
         let parent = directory::read(&deps.store, principal, at.id).await?;
+        let (epoch, base) = self.judged(&parent, fork.at, at.epoch).await?;
         let made_with = format!("fork:{}:{}:{}", parent.key.0, fork.at.map_or(-1, |at| at as i64), fork.separate);
         if let Some(id) = &fork.id
             && let Some(there) = deps.store.thread_of(&parent.project, &parent.user, id).await?
         {
             return self.made_before(there, &made_with, &fork).await;
         }
-        let (epoch, base) = self.judged(&parent, fork.at, at.epoch).await?;
         deps.stored.admit(principal, Storing::Thread).await?;
         deps.stored.admit(principal, Storing::Words).await?;
         let family = if fork.separate { None } else { Some(self.family(&parent).await?) };
