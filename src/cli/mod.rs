@@ -139,7 +139,7 @@ pub enum Command {
     Threads(ThreadsArgs),
     /// List the queued turns of a thread, or change them
     Queue(QueueArgs),
-    /// Fork a thread
+    /// Copy the beginning of a thread into a new one
     Fork(ForkArgs),
     /// List the branches of a conversation, or choose the one that lists show
     Branches(BranchesArgs),

@@ -164,7 +164,7 @@ impl Client {
     }
 
     /// Changes what a queued turn asks, or its place, and returns the queue as it is then. Fails with `turn-begun` if the
-    /// turn is a run by now, which [`Problem::run`](crate::Problem::run) returns. With the `epoch` of the queue that was read, fails with
+    /// turn is a run by now, whose id [`Problem::run_id`](crate::Problem::run_id) returns. With the `epoch` of the queue that was read, fails with
     /// `log-replaced` if another thread has the id now, as do the other changes of a queue.
     pub async fn edit_turn(
         &self,
