@@ -89,7 +89,7 @@ export interface Thread {
   readonly held: Hold | null;
   /** The origin of the first events, if the thread is a fork. */
   readonly forkedFrom: ForkedFrom | null;
-  /** True if the conversation has other branches; see `ThreadRef.branches`. */
+  /** True if the thread is one of several branches, or was before the others were deleted; see `ThreadRef.branches`. */
   readonly branched: boolean;
   /** False of a branch that lists and feeds leave out, because they show another one of its conversation. */
   readonly listed: boolean;

@@ -116,7 +116,7 @@ test("the snippets of README and the blocks of pages match the types of the pack
   const queue = blocks("docs/queue.md");
   expect(queue).toHaveLength(2);
   const forks = blocks("docs/forks.md");
-  expect(forks).toHaveLength(1);
+  expect(forks).toHaveLength(2);
   const right = [
     ...here.map(([has, code], n) => [`readme-${n}.tsx`, AROUND[has]!.replace("$", () => code)] as const),
     ...pages.map((code, n) => [`copilotkit-${n}.tsx`, `${code}\n${LEFT_OUT}`] as const),
