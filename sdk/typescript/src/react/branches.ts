@@ -72,13 +72,14 @@ export class LiveBranches {
     });
   };
 
-  /** Returns the partings among these messages. The same array is returned until one of them changes. */
+  /** Returns the partings among these messages, as far as known. The same array is returned until one of them changes. */
   partings(messages: readonly Message[], hasMore: boolean): readonly Parting[] {
-    const partings = this.#places.map((place, at): Parting => {
+    const partings = this.#places.flatMap((place): Parting | [] => {
       const last = this.#lasts.get(place.seq);
-      const messageId = last === undefined ? null : following(messages, last, hasMore);
-      const before = this.#partings[at];
-      return before?.threads === place.threads && before.messageId === messageId ? before : { ...place, messageId };
+      if (last === undefined) return [];
+      const messageId = following(messages, last, hasMore);
+      const before = this.#partings.find(({ threads }) => threads === place.threads);
+      return before?.messageId === messageId ? before : { ...place, messageId };
     });
     const isSame =
       partings.length === this.#partings.length && partings.every((parting, at) => parting === this.#partings[at]);

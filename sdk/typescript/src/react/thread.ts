@@ -189,7 +189,8 @@ export class ThreadStore extends Store<ThreadSnapshot> {
       isRunning: isUnderWay(run),
       queue: this.queue.shown,
       branches: this.branches.all,
-      partings: this.branches.partings(messages, hasMore),
+      // The messages that follow are not there before all is loaded.
+      partings: this.#isLoading ? EMPTY_THREAD.partings : this.branches.partings(messages, hasMore),
       isLoading: this.#isLoading,
       error: this.#error ?? (this.#isLoading ? troubleOf(this.#client.status) : null),
       hasMoreMessages: hasMore,
