@@ -4,7 +4,19 @@ import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
 import type { Locator, Page } from "playwright-core";
 import { client, said, Server, text } from "./harness/api.ts";
 import { Chromium, refused } from "./harness/chromium.ts";
-import { button, dialog, from, gone, heading, idle, messages, notice, rowOf, threadIn } from "./harness/parts.ts";
+import {
+  button,
+  dialog,
+  from,
+  gone,
+  heading,
+  idle,
+  messages,
+  notice,
+  rowOf,
+  threadIn,
+  toTop,
+} from "./harness/parts.ts";
 
 let server: Server;
 let browser: Chromium;
@@ -14,27 +26,32 @@ beforeAll(async () => {
 afterEach(() => browser.leave());
 afterAll(() => Promise.all([browser?.end(), server?.end()]));
 
+/** Adds questions and answers to a thread, each as a run. */
+async function write(threadId: string, ...questions: string[]): Promise<void> {
+  for (const content of questions) {
+    const input = { messages: [{ id: `u-${content}`, role: "user", content }] };
+    const events = [
+      { type: "RUN_STARTED", threadId, runId: content, input },
+      ...text(`a-${content}`, "assistant", `${content}?`),
+      { type: "RUN_FINISHED", threadId, runId: content },
+    ];
+    await client(server).thread(threadId).putRun(content, events, { agentId: "demo" });
+  }
+}
+
 /** A thread of the demo agent with two questions and answers, open in a page. */
 async function answered(): Promise<{ threadId: string; page: Page }> {
   const { threadId } = await client(server).threads.create({ name: "Branched", agentId: "demo" });
-  for (const content of ["one", "two"]) {
-    const input = { messages: [{ id: `u-${content}`, role: "user", content }] };
-    await client(server)
-      .thread(threadId)
-      .putRun(
-        content,
-        [
-          { type: "RUN_STARTED", threadId, runId: content, input },
-          ...text(`a-${content}`, "assistant", `${content}?`),
-          { type: "RUN_FINISHED", threadId, runId: content },
-        ],
-        { agentId: "demo" },
-      );
-  }
+  await write(threadId, "one", "two");
+  return { threadId, page: await open(threadId, "two?") };
+}
+
+/** Opens a thread, and waits for its last message. */
+async function open(threadId: string, last: string): Promise<Page> {
   const page = await browser.open(server, { at: `#/threads/${threadId}`, expects: [refused(404, 409)] });
-  await message(page, "two?").waitFor();
+  await message(page, last).waitFor();
   await idle(page);
-  return { threadId, page };
+  return page;
 }
 
 /** A message by its text. */
@@ -95,8 +112,7 @@ test("a message is edited in a branch, an answer made again, and a picker goes t
 
 test("a branch is shown in every page, and deleting the conversation deletes all branches", async () => {
   const { threadId, page } = await answered();
-  const other = await browser.open(server, { at: `#/threads/${threadId}`, expects: [refused(404, 409)] });
-  await message(other, "two?").waitFor();
+  const other = await open(threadId, "two?");
   await client(server).thread(threadId).fork({ at: 0, threadId: "elsewhere" });
   for (const each of [page, other]) await picker(each, 1, 2).waitFor();
   await rowOf(page, "elsewhere").waitFor();
@@ -136,4 +152,23 @@ test("an edit that is refused keeps the text, with the reason", async () => {
   await editor(page).press("Escape");
   await button(from(page, "demo").last(), "Regenerate").click();
   await notice(page, "as many branches").waitFor();
+});
+
+test("a picker far above stays in sight in the branch that it leads to", async () => {
+  const threadline = client(server);
+  const { threadId } = await threadline.threads.create({ name: "Long", agentId: "demo" });
+  await write(threadId, "start");
+  const fork = (await threadline.thread(threadId).fork()).threadId;
+  const questions = (branch: string) => Array.from({ length: 30 }, (_, at) => `${branch} ${at + 1}`);
+  await write(threadId, ...questions("first"));
+  await write(fork, ...questions("second"));
+  const page = await open(fork, "second 30?");
+  await toTop(page);
+  await button(picker(page, 2, 2), "Previous branch").click();
+  await message(page, "first 1").waitFor();
+  await hasFocus(button(picker(page, 1, 2), "Next branch"));
+  const view = (await messages(page).boundingBox())!;
+  const at = (await picker(page, 1, 2).boundingBox())!;
+  expect(at.y).toBeGreaterThanOrEqual(view.y);
+  expect(at.y + at.height).toBeLessThanOrEqual(view.y + view.height);
 });
