@@ -1,13 +1,16 @@
-import { Activity as ActivityIcon } from "lucide-react";
+import { Activity as ActivityIcon, RefreshCw } from "lucide-react";
 import { memo, type ReactNode } from "react";
 import type { Message } from "threadline";
+import { IconButton } from "../parts/Button.tsx";
+import { Article } from "./Article.tsx";
+import type { Branching } from "./branching.ts";
 import { textOf } from "./content.ts";
-import { CopyButton } from "./CopyButton.tsx";
 import { Fold } from "./Fold.tsx";
 import { callsOf, type Item } from "./items.ts";
 import { Json } from "./Json.tsx";
 import { Parts } from "./Parts.tsx";
 import { ToolCard, type ToolAnswer } from "./ToolCard.tsx";
+import { UserMessage } from "./UserMessage.tsx";
 
 /** A message of a conversation, with the tool calls that it makes. */
 export const MessageView = memo(function MessageView(props: {
@@ -18,18 +21,16 @@ export const MessageView = memo(function MessageView(props: {
   readonly agentId: string | null;
   /** Gives the result of a call in the place of the client; absent where none can be given. */
   readonly answer: ToolAnswer | undefined;
+  /** Absent where no other branch can be begun. */
+  readonly branching?: Branching | undefined;
+  /** True while the message is edited. */
+  readonly isEdited?: boolean;
 }) {
   const { item, isGrowing } = props;
   const { message } = item;
   switch (message.role) {
     case "user":
-      return (
-        <Article label="You" message={message} className="from-user">
-          <div className="bubble">
-            <Parts message={message} isPlain />
-          </div>
-        </Article>
-      );
+      return <UserMessage message={message} branching={props.branching} isEdited={props.isEdited ?? false} />;
     case "assistant":
       return (
         <Turn item={item} agentId={props.agentId}>
@@ -79,17 +80,29 @@ function Assistant({
   isRunning,
   agentId,
   answer,
+  branching,
 }: {
   readonly item: Item;
   readonly isGrowing: boolean;
   readonly isRunning: boolean;
   readonly agentId: string | null;
   readonly answer: ToolAnswer | undefined;
+  readonly branching?: Branching | undefined;
 }) {
   const { message, results } = item;
   const calls = callsOf(message);
+  const again = branching && !isGrowing && (
+    <IconButton className="small" label="Regenerate" onClick={() => branching.regenerate(message.id)}>
+      <RefreshCw />
+    </IconButton>
+  );
   return (
-    <Article label={nameOf(message) ?? agentId ?? "Assistant"} message={message} className="from-assistant">
+    <Article
+      label={nameOf(message) ?? agentId ?? "Assistant"}
+      message={message}
+      className="from-assistant"
+      tools={again}
+    >
       <Owner message={message} />
       {/* The caret belongs to the text, as long as no call follows it. */}
       <div className={isGrowing && calls.length === 0 ? "said growing" : "said"}>
@@ -105,27 +118,6 @@ function Assistant({
         />
       ))}
     </Article>
-  );
-}
-
-/** The author, the content, and a button that copies it. */
-function Article(props: {
-  readonly label: string;
-  readonly message: Message;
-  readonly className: string;
-  readonly children: ReactNode;
-}) {
-  const { label, message, className, children } = props;
-  const text = textOf(message);
-  return (
-    <article className={`message ${className}`} aria-label={`Message from ${label}`} data-message-id={message.id}>
-      {children}
-      {text && (
-        <div className="message-tools">
-          <CopyButton text={text} label="Copy the message" />
-        </div>
-      )}
-    </article>
   );
 }
 

@@ -1,8 +1,12 @@
 import { ArrowDown } from "lucide-react";
-import { Fragment, type ReactNode, useLayoutEffect, useMemo, useRef, useState } from "react";
+import { Fragment, type ReactNode, useEffect, useLayoutEffect, useMemo, useRef, useState } from "react";
 import type { Message, Run } from "threadline";
+import type { Parting } from "threadline/react";
 import { Virtualizer, type VirtualizerHandle } from "virtua";
 import { Button } from "../parts/Button.tsx";
+import { expectedIn, type Step } from "./arrival.ts";
+import { BranchPicker } from "./BranchPicker.tsx";
+import type { Branching } from "./branching.ts";
 import type { RunEnds } from "./ends.ts";
 import { OpenFolds } from "./Fold.tsx";
 import { type Item, itemMaker } from "./items.ts";
@@ -26,17 +30,25 @@ export function Messages(props: {
   readonly isFetching: boolean;
   readonly onMore: () => void;
   readonly answer: ToolAnswer | undefined;
+  /** Absent where no other branch can be begun. */
+  readonly branching?: Branching | undefined;
+  /** The message that is being edited. */
+  readonly edited?: string | null;
+  /** The messages at which branches part. */
+  readonly partings?: readonly Parting[] | undefined;
+  readonly onPick?: (parting: Parting, step: Step) => void;
   /** What follows the last message. */
   readonly children: ReactNode;
 }) {
   const { messages, ends, isRunning, agentId, hasMore, isFetching, onMore, answer, children } = props;
+  const { branching, edited = null, partings = NO_PARTINGS, onPick = () => {} } = props;
   const [make] = useState(itemMaker);
   const [folds] = useState(() => new Set<string>());
   const items = useMemo(() => make(messages), [make, messages]);
   const scroller = useRef<HTMLDivElement>(null);
   const content = useRef<HTMLDivElement>(null);
   const handle = useRef<VirtualizerHandle>(null);
-  const { isAtEnd, jump } = useStickToEnd(scroller, content);
+  const { isAtEnd, jump, release } = useStickToEnd(scroller, content);
 
   // Older messages have come: what is in sight stays where it is.
   const first = items[0]?.message.id;
@@ -49,6 +61,21 @@ export function Messages(props: {
     before.current = first;
   });
 
+  // The picker with which this branch was picked comes into sight.
+  useEffect(() => {
+    const arrival = partings.find(({ threads, shown, seq }) => expectedIn(threads[shown]?.threadId)?.seq === seq);
+    const at = items.findIndex((item) => arrival && pickersOf(item, [arrival]).length > 0);
+    if (!arrival || at < 0) return;
+    const frame = requestAnimationFrame(() => {
+      if (content.current?.querySelector(`.branch-picker[data-seq="${arrival.seq}"]`)) return;
+      release();
+      handle.current?.scrollToIndex(at, { align: "center" });
+    });
+    return () => cancelAnimationFrame(frame);
+  }, [partings, items, release]);
+
+  // What is written there stays while it is out of sight.
+  const kept = items.findIndex(({ message }) => message.id === edited);
   const more = (offset: number) => {
     if (hasMore && !isFetching && offset < AHEAD_PX) onMore();
   };
@@ -64,6 +91,7 @@ export function Messages(props: {
               shift={isPrepended}
               startMargin={PADDING_PX}
               bufferSize={600}
+              keepMounted={kept < 0 ? NONE_KEPT : [kept]}
               onScroll={more}
             >
               {(item, at) => (
@@ -74,14 +102,27 @@ export function Messages(props: {
                     isRunning={isRunning}
                     agentId={agentId}
                     answer={answer}
+                    branching={branching}
+                    isEdited={edited === item.message.id}
                   />
+                  {pickersOf(item, partings).map((parting) => (
+                    <BranchPicker key={parting.seq} parting={parting} onPick={onPick} />
+                  ))}
                   {endsOf(item, ends).map((run) => (
                     <RunDivider key={run.runId} run={run} />
                   ))}
                 </Fragment>
               )}
             </Virtualizer>
-            <div className="messages-tail">{children}</div>
+            <div className="messages-tail">
+              {!hasMore &&
+                partings.map((parting) =>
+                  parting.messageId === null ? (
+                    <BranchPicker key={parting.seq} parting={parting} onPick={onPick} />
+                  ) : null,
+                )}
+              {children}
+            </div>
           </div>
         </div>
         {isFetching && <div className="spinner fetching" role="status" aria-label="Loading older messages" />}
@@ -93,6 +134,14 @@ export function Messages(props: {
       </div>
     </OpenFolds>
   );
+}
+
+const NO_PARTINGS: readonly Parting[] = [];
+const NONE_KEPT: readonly number[] = [];
+
+/** The partings at an item: at its message, or at a result within it. */
+function pickersOf({ message, results }: Item, partings: readonly Parting[]): readonly Parting[] {
+  return partings.filter(({ messageId }) => [message, ...results].some(({ id }) => id === messageId));
 }
 
 /** The runs that ended with an item: with its message, or with a result within it. */

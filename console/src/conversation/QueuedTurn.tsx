@@ -1,9 +1,9 @@
 import { ArrowDown, ArrowUp, Pencil, SendHorizontal, X } from "lucide-react";
-import { type KeyboardEvent, useEffect, useId, useRef, useState } from "react";
+import { useId, useRef, useState } from "react";
 import type { ShownTurn } from "threadline/react";
-import { Button, IconButton } from "../parts/Button.tsx";
+import { IconButton } from "../parts/Button.tsx";
 import { isText, textOfTurn } from "./queue.ts";
-import { refusalOf } from "./refusal.ts";
+import { TextEditor } from "./TextEditor.tsx";
 
 /** A message that waits. */
 export function QueuedTurn(props: {
@@ -34,7 +34,11 @@ export function QueuedTurn(props: {
   );
   return (
     <li className={turn.hasBegun ? "queued-turn begun" : "queued-turn"} data-run-id={turn.runId}>
-      {isOpen ? <Editor text={text} onSave={onEdit} onLeave={leave} /> : said}
+      {isOpen ? (
+        <TextEditor text={text} label="Waiting message" confirm="Save" onSave={onEdit} onLeave={leave} />
+      ) : (
+        said
+      )}
       {turn.hasBegun && <span className="queued-state">Begins…</span>}
       {mayWrite && !turn.hasBegun && !isOpen && (
         <div className="queued-actions" role="group" aria-labelledby={id}>
@@ -58,72 +62,5 @@ export function QueuedTurn(props: {
         </div>
       )}
     </li>
-  );
-}
-
-/** The text of a waiting message while it is changed. What is refused is kept. */
-function Editor(props: {
-  readonly text: string;
-  readonly onSave: (text: string) => Promise<unknown>;
-  readonly onLeave: () => void;
-}) {
-  const { onSave, onLeave } = props;
-  const [text, setText] = useState(props.text);
-  const [isSaving, setSaving] = useState(false);
-  const [refusal, setRefusal] = useState<string | null>(null);
-  const area = useRef<HTMLTextAreaElement>(null);
-  useEffect(() => {
-    area.current?.focus();
-    area.current?.setSelectionRange(-1, -1);
-  }, []);
-  const canSave = text.trim() !== "" && !isSaving;
-  const save = async () => {
-    if (!canSave) return;
-    if (text.trim() === props.text) return onLeave();
-    setSaving(true);
-    try {
-      await onSave(text.trim());
-      onLeave();
-    } catch (error) {
-      setRefusal(refusalOf(error));
-      setSaving(false);
-    }
-  };
-  const keyed = (event: KeyboardEvent) => {
-    // An input method takes these keys for its own.
-    if (event.nativeEvent.isComposing || event.keyCode === 229) return;
-    if (event.key === "Escape") onLeave();
-    if (event.key !== "Enter" || event.shiftKey) return;
-    event.preventDefault();
-    void save();
-  };
-  return (
-    <form
-      className="queued-editor"
-      aria-label="Edit the message"
-      onSubmit={(event) => {
-        event.preventDefault();
-        void save();
-      }}
-    >
-      {refusal && <p role="alert">{refusal}</p>}
-      <textarea
-        ref={area}
-        className="input"
-        dir="auto"
-        aria-label="Waiting message"
-        rows={Math.min(8, text.split("\n").length)}
-        value={text}
-        readOnly={isSaving}
-        onChange={(event) => setText(event.target.value)}
-        onKeyDown={keyed}
-      />
-      <div className="queued-actions">
-        <Button onClick={onLeave}>Cancel</Button>
-        <Button type="submit" tone="primary" disabled={!canSave}>
-          Save
-        </Button>
-      </div>
-    </form>
   );
 }

@@ -9,6 +9,8 @@ import { nameOf } from "../threads/name.ts";
 import { useShortcuts } from "../threads/shortcuts.ts";
 import { preferred, rememberAgent, useAgents } from "./agents.ts";
 import { Announcer } from "./Announcer.tsx";
+import { expectedIn } from "./arrival.ts";
+import { useBranches } from "./branching.ts";
 import { Composer } from "./Composer.tsx";
 import { Messages } from "./Messages.tsx";
 import { Missing, MomentBar, Skeleton } from "./places.tsx";
@@ -37,7 +39,9 @@ export function ThreadPane(props: {
   const [chosen, setChosen] = useState<string>();
   const own = thread?.agentId ?? lastRun?.agentId ?? undefined;
   const agentId = chosen ?? own ?? (agents && preferred(agents, undefined));
-  const { send, resume, addToolResult } = useThread(threadId, { agentId });
+  const chosenLive = useThread(threadId, { agentId });
+  const { send, resume, addToolResult } = chosenLive;
+  const { branching, edited, pick } = useBranches(chosenLive, panel, mayWrite);
   const [actions, dialogs] = useThreadActions();
   useSeen(live, mayWrite);
   useTitle(thread && nameOf(thread), isRunning);
@@ -81,6 +85,10 @@ export function ThreadPane(props: {
           isFetching={!isPast && live.isFetchingMoreMessages}
           onMore={() => void live.fetchMoreMessages().catch(fail)}
           answer={isPast || isRunning || !mayWrite ? undefined : addToolResult}
+          branching={isPast ? undefined : branching}
+          edited={isPast ? null : edited}
+          partings={isPast ? undefined : live.partings}
+          onPick={pick}
         >
           <Tail
             live={live}
@@ -101,7 +109,7 @@ export function ThreadPane(props: {
         running={running}
         onStop={mayWrite ? () => void live.stop().catch((error: unknown) => fail(refusalOf(error))) : undefined}
         blocked={blockedBy(isPast, mayWrite, !isRunning && live.interrupts.length > 0)}
-        hasFocus={matchMedia("(hover: hover)").matches && !panel}
+        hasFocus={matchMedia("(hover: hover)").matches && !panel && expectedIn(threadId) === undefined}
       />
       {dialogs}
     </>

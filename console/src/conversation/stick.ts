@@ -13,7 +13,8 @@ const UPWARDS = new Set(["ArrowUp", "PageUp", "Home", " "]);
  *
  * A position that moved up does not prove that the user scrolled: where content shrinks the browser moves it, and a moment later the
  * content may be as large as before, or larger. So the move counts only if no size has changed since the last check and no element was
- * added or removed in this frame, or if the user has just used the wheel, the screen or the keys.
+ * added or removed in this frame, or if the user has just used the wheel, the screen or the keys. `release` is for positions that the
+ * page itself chooses.
  */
 export function useStickToEnd(scroller: RefObject<HTMLElement | null>, content: RefObject<HTMLElement | null>) {
   const [isAtEnd, setAtEnd] = useState(true);
@@ -73,7 +74,8 @@ export function useStickToEnd(scroller: RefObject<HTMLElement | null>, content: 
     sticks.current = true;
     hold();
   }, [hold]);
-  return { isAtEnd, jump };
+  const release = useCallback(() => void (sticks.current = false), []);
+  return { isAtEnd, jump, release };
 }
 
 const HANDS = ["wheel", "touchmove", "keydown"];

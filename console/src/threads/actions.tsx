@@ -1,5 +1,5 @@
 import { Archive, ArchiveRestore, Copy, Link, Pencil, Trash2 } from "lucide-react";
-import { type ReactNode, useMemo, useRef, useState } from "react";
+import { type ReactNode, useEffect, useMemo, useRef, useState } from "react";
 import type { Thread } from "threadline";
 import { useThreadline } from "threadline/react";
 import { copyText } from "../parts/copy.ts";
@@ -102,14 +102,35 @@ function Rename({ thread, onClose }: { readonly thread: Thread; readonly onClose
   );
 }
 
+/** The ids of the other branches of a conversation; undefined until they are read. */
+function useOthers({ threadId, branched }: Thread): readonly string[] | undefined {
+  const client = useThreadline();
+  const [others, setOthers] = useState<readonly string[] | undefined>(branched ? undefined : []);
+  useEffect(() => {
+    if (!branched) return;
+    const leave = new AbortController();
+    const { signal } = leave;
+    client
+      .thread(threadId)
+      .branches({ signal })
+      .then((branches) => setOthers(branches.map((branch) => branch.threadId).filter((id) => id !== threadId)))
+      // The dialog then speaks of the branches without their number.
+      .catch(() => {});
+    return () => leave.abort();
+  }, [client, threadId, branched]);
+  return others;
+}
+
 function Remove({ thread, onClose }: { readonly thread: Thread; readonly onClose: () => void }) {
   const client = useThreadline();
   const { tell } = useNotices();
+  const others = useOthers(thread);
   const remove = async () => {
     const route = parse(location.hash);
-    await client.thread(thread.threadId).delete();
+    await client.thread(thread.threadId).delete({ branches: true });
     tell(`“${nameOf(thread)}” is deleted.`);
-    if (route.name === "thread" && route.threadId === thread.threadId) go({ name: "home" }, { replace: true });
+    const gone = [thread.threadId, ...(others ?? [])];
+    if (route.name === "thread" && gone.includes(route.threadId)) go({ name: "home" }, { replace: true });
   };
   return (
     <Dialog title="Delete the thread?" confirm="Delete" tone="danger" onConfirm={remove} onClose={onClose}>
@@ -117,6 +138,19 @@ function Remove({ thread, onClose }: { readonly thread: Thread; readonly onClose
         “{nameOf(thread)}” and all of its events will be gone for ever, for everybody.
         {thread.activeRun && " Its active run will be ended."}
       </p>
+      {othersToo(others)}
     </Dialog>
+  );
+}
+
+/** Names the other branches that are deleted with a thread; nothing if there are none. */
+function othersToo(others: readonly string[] | undefined): ReactNode {
+  if (others?.length === 0) return null;
+  const count = others === undefined ? "All" : others.length === 1 ? "The other" : `All ${others.length} other`;
+  const noun = others?.length === 1 ? "branch" : "branches";
+  return (
+    <p>
+      {count} {noun} of the conversation, from edits and regenerated answers, will be gone, too.
+    </p>
   );
 }

@@ -34,6 +34,7 @@ let axe: string;
 let threadId: string;
 let failed: string;
 let asking: string;
+let branched: string;
 let busy: OpenRun;
 beforeAll(async () => {
   const file = fileURLToPath(new URL("../../node_modules/axe-core/axe.min.js", import.meta.url));
@@ -78,6 +79,8 @@ beforeAll(async () => {
     const input = { messages: [{ role: "user", content }] };
     await client(server).thread(running).start({ agentId: "demo", input, busy: "enqueue" });
   }
+  branched = await thread(server, text("u", "user", "To be edited"), { name: "Branched" });
+  await client(server).thread(branched).fork({ at: 0 });
   const archived = await thread(server, text("m", "assistant", "Old"), { name: "Archived" });
   await server.request("PATCH", `/v1/threads/${archived}`, { body: { archived: true } });
   const page = await browser.open(server);
@@ -150,6 +153,15 @@ const screens: readonly Screen[] = [
       await button(page.getByRole("group", { name: "And then?" }), "Edit").click();
       await page.getByRole("form", { name: "Edit the message" }).waitFor();
       await page.getByRole("group", { name: "And after that?" }).waitFor();
+    },
+  ],
+  [
+    "branches, and a message that is edited",
+    () => `#/threads/${branched}`,
+    async (page) => {
+      await page.getByRole("group", { name: "Branch 1 of 2" }).waitFor();
+      await button(from(page, "You"), "Edit").click();
+      await page.getByRole("form", { name: "Edit the message" }).waitFor();
     },
   ],
   ["a question", () => `#/threads/${asking}`, (page) => page.getByRole("form", { name: "The agent asks" }).waitFor()],

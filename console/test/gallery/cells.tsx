@@ -8,6 +8,8 @@ import { NO_ENDS } from "../../src/conversation/ends.ts";
 import { OpenFolds } from "../../src/conversation/Fold.tsx";
 import type { Item } from "../../src/conversation/items.ts";
 import { Messages } from "../../src/conversation/Messages.tsx";
+import { BranchPicker } from "../../src/conversation/BranchPicker.tsx";
+import type { Branching } from "../../src/conversation/branching.ts";
 import { MessageView } from "../../src/conversation/MessageView.tsx";
 import { MomentBar, Missing, Skeleton } from "../../src/conversation/places.tsx";
 import { Queue } from "../../src/conversation/Queue.tsx";
@@ -15,6 +17,7 @@ import { RunDivider } from "../../src/conversation/RunEnd.tsx";
 import { Tail } from "../../src/conversation/Tail.tsx";
 import { ThreadHeader } from "../../src/conversation/ThreadHeader.tsx";
 import { ToolCard } from "../../src/conversation/ToolCard.tsx";
+import { UserMessage } from "../../src/conversation/UserMessage.tsx";
 import { Welcome } from "../../src/conversation/Welcome.tsx";
 import type { ThreadLog } from "../../src/inspector/log/thread-log.ts";
 import { RunItem } from "../../src/inspector/runs/RunsPanel.tsx";
@@ -60,6 +63,22 @@ function message(
     </OpenFolds>
   );
 }
+
+const branching: Branching = { edit: never, regenerate: nothing, onEditing: nothing };
+
+/** A message that is being edited. */
+const edited = (given: Message) => <UserMessage message={given} branching={branching} isEdited />;
+
+/** The picker beneath a message, at one of three branches. */
+const picker = (shown: number) => (
+  <>
+    {message(text("user", "Two nights, please."))}
+    <BranchPicker
+      parting={{ seq: 1, messageId: "m", threads: [thread(), thread(), thread()], shown }}
+      onPick={nothing}
+    />
+  </>
+);
 
 const MARKDOWN = [
   "## What was found",
@@ -146,6 +165,9 @@ const thread = (more: Partial<Thread> = {}): Thread => ({
   openInterrupts: 0,
   queued: 0,
   held: null,
+  forkedFrom: null,
+  branched: false,
+  listed: true,
   ...more,
 });
 
@@ -203,12 +225,17 @@ const live = (more: Partial<UseThread>): UseThread => ({
   run: null,
   isRunning: false,
   queue: { version: 0, held: null, items: [] },
+  branches: [],
+  partings: [],
   isLoading: false,
   error: null,
   hasMoreMessages: false,
   isFetchingMoreMessages: false,
   status: { state: "live" } as UseThread["status"],
   send: never,
+  edit: never,
+  regenerate: never,
+  listBranch: never,
   stop: never,
   resume: never,
   addToolResult: never,
@@ -318,6 +345,9 @@ const runItem = (of: Run) => <RunItem run={of} tail={42} log={{} as ThreadLog} o
 
 export const CELLS: readonly Cell[] = [
   conversation("user done", message(text("user", "Three nights in Berlin,\nplease."))),
+  conversation("user edited", edited(text("user", "Three nights in Berlin,\nplease."))),
+  conversation("branch picker first", picker(0)),
+  conversation("branch picker last", picker(2)),
   conversation("assistant empty", message(text("assistant", ""), { isGrowing: true })),
   conversation("assistant growing", message(text("assistant", "There are **three** ro"), { isGrowing: true })),
   conversation("assistant growing code", message(text("assistant", "```js\nconst room ="), { isGrowing: true })),

@@ -157,9 +157,9 @@ export class Http {
   /** Deletes a thread. A thread that was replaced since it was read is gone already. */
   async remove(
     path: Call["path"],
-    { signal, epoch }: { signal?: AbortSignal; epoch?: string | undefined } = {},
+    { signal, ...query }: { signal?: AbortSignal; epoch?: string | undefined; branches?: boolean } = {},
   ): Promise<void> {
-    await this.call({ method: "DELETE", path, query: { epoch }, signal }).catch((error: unknown) => {
+    await this.call({ method: "DELETE", path, query, signal }).catch((error: unknown) => {
       if (!isProblem(error, "log-replaced")) throw error;
     });
   }

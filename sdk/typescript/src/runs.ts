@@ -39,7 +39,36 @@ export interface StartOptions extends WriteOptions {
   readonly input: RunInput;
   /** `reject` by default. */
   readonly busy?: Busy;
+  /** The run begins in a fork of the thread: the result has its `threadId`. A refused run leaves no fork. */
+  readonly fork?: RunFork;
 }
+
+/** The place at which a run begins in a fork of the thread, and options of the fork. */
+export type RunFork = {
+  /** The id of the fork. By default the server derives it from that of the run, so that a repeated call finds the same fork. */
+  readonly threadId?: string | undefined;
+  /** True to stop the active run of the thread, once the run of the fork has begun. */
+  readonly stop?: boolean | undefined;
+} & (
+  | {
+      /** The id of a message. The fork ends before the run that brought it: the input takes the place of all that follows. */
+      readonly before: string;
+      readonly regenerate?: undefined;
+      readonly at?: undefined;
+    }
+  | {
+      /** The id of a message. The fork ends before the run that made it, and what that run was given is answered again. */
+      readonly regenerate: string;
+      readonly before?: undefined;
+      readonly at?: undefined;
+    }
+  | {
+      /** Seq of the last event that the fork has. */
+      readonly at: number;
+      readonly before?: undefined;
+      readonly regenerate?: undefined;
+    }
+);
 
 /**
  * Treatment of a request for a run while another run is active: refused, queued behind all other turns, or queued before them
@@ -59,8 +88,8 @@ export class Runs {
 
   /** Delegates a run to an agent; resolves as soon as the run has started or its turn is queued. */
   start(options: StartOptions): Promise<StartedRun | PlacedTurn> {
-    const { signal, epoch, runId = newId(), agentId, input, busy } = options;
-    const call = this.#begin({ runId, agentId, input, ...(busy && { busy }) }, signal);
+    const { signal, epoch, runId = newId(), agentId, input, busy, fork } = options;
+    const call = this.#begin({ runId, agentId, input, ...(busy && { busy }), ...(fork && { fork }) }, signal);
     return this.#http.call({ ...call, query: { epoch } }, isWorthAnotherTry);
   }
 

@@ -87,6 +87,22 @@ export interface Thread {
   readonly queued: number;
   /** Why the queue rests until it is released; null if it does not. */
   readonly held: Hold | null;
+  /** The origin of the first events, if the thread is a fork. */
+  readonly forkedFrom: ForkedFrom | null;
+  /** True if the thread is one of several branches, or was before the others were deleted; see `ThreadRef.branches`. */
+  readonly branched: boolean;
+  /** False of a branch that lists and feeds leave out, because they show another one of its conversation. */
+  readonly listed: boolean;
+}
+
+/** The origin of a fork. Forks of one place name the same origin. */
+export interface ForkedFrom {
+  /** The thread that was forked, which may have been deleted since. */
+  readonly threadId: string;
+  /** The epoch of its log at that time. */
+  readonly epoch: string;
+  /** Seq of the last event that both have. */
+  readonly seq: number;
 }
 
 /** Reason for which a queue rests until it is released: a stop, a failed run, or a request to hold it. */
@@ -190,6 +206,8 @@ export interface Run {
 
 /** The response to a request for a run that has begun. */
 export interface StartedRun {
+  /** The thread of the run: the fork, if the request has one. */
+  readonly threadId: string;
   readonly run: Run;
   readonly epoch: string;
   /** The cursor from which a follower receives the whole run. */

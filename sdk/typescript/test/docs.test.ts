@@ -103,8 +103,8 @@ const LEFT_OUT = `declare const threadId: string; declare const myAgent: never; 
 /** The inbox of docs/typescript.md, with the code that it leaves to the reader. */
 const INBOX = `import { Threadline } from "threadline"; import { useInbox } from "threadline/react"; declare const threadline: Threadline; export {};`;
 
-/** The blocks of docs/queue.md, with the code that they leave to the reader. */
-const QUEUE = `import { Threadline } from "threadline"; import { useThread } from "threadline/react"; declare const threadline: Threadline; export {};`;
+/** The blocks of docs/queue.md and docs/forks.md, with the code that they leave to the reader. */
+const PAGE = `import { Threadline } from "threadline"; import { useThread } from "threadline/react"; declare const threadline: Threadline; export {};`;
 
 test("the snippets of README and the blocks of pages match the types of the packages", { timeout: 240_000 }, () => {
   const here = [...snippets()].filter(([, code]) => !ELSEWHERE.test(code));
@@ -115,11 +115,14 @@ test("the snippets of README and the blocks of pages match the types of the pack
   expect(inbox).toHaveLength(2);
   const queue = blocks("docs/queue.md");
   expect(queue).toHaveLength(2);
+  const forks = blocks("docs/forks.md");
+  expect(forks).toHaveLength(2);
   const right = [
     ...here.map(([has, code], n) => [`readme-${n}.tsx`, AROUND[has]!.replace("$", () => code)] as const),
     ...pages.map((code, n) => [`copilotkit-${n}.tsx`, `${code}\n${LEFT_OUT}`] as const),
     ...inbox.map((code, n) => [`inbox-${n}.tsx`, `${code}\n${INBOX}`] as const),
-    ...queue.map((code, n) => [`queue-${n}.tsx`, `${code}\n${QUEUE}`] as const),
+    ...queue.map((code, n) => [`queue-${n}.tsx`, `${code}\n${PAGE}`] as const),
+    ...forks.map((code, n) => [`forks-${n}.tsx`, `${code}\n${PAGE}`] as const),
   ];
   // Errors are detected: each snippet fails with a misspelt option or type.
   const misspelt =

@@ -4,10 +4,12 @@ export type { AgUiEvent, Interrupt, Message, OpenInterrupt, Thread, ToolCall } f
 export { ThreadlineProvider, useThreadline } from "./context.js";
 export type { InboxOptions, InboxSnapshot, InboxStore } from "./inbox.js";
 export type { InterruptAnswer, NewMessage, SendInput } from "./input.js";
-export type { ThreadListOptions, ThreadListSnapshot, ThreadListStore } from "./list.js";
+export type { DeleteBranches, ThreadListOptions, ThreadListSnapshot, ThreadListStore } from "./list.js";
+export type { LiveBranches } from "./branches.js";
+export type { Parting } from "./partings.js";
 export type { LiveQueue, QueueSnapshot, ShownTurn } from "./queue.js";
 export type { ThreadRun } from "./replay.js";
-export type { Send, SendOptions, ThreadSnapshot, TurnOptions } from "./snapshot.js";
+export type { ForkRunOptions, Send, SendOptions, ThreadSnapshot, TurnOptions } from "./snapshot.js";
 export { storesOf } from "./stores.js";
 export type { ThreadStore } from "./thread.js";
 export { useInbox, type UseInbox } from "./use-inbox.js";

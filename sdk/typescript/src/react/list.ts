@@ -4,7 +4,7 @@ import { newId } from "../ids.js";
 import { MUTATION_TIMEOUT_MS } from "../limits.js";
 import type { WriteOptions } from "../runs.js";
 import { trimmed } from "../search.js";
-import type { NewThread } from "../threads.js";
+import type { DeleteOptions, NewThread } from "../threads.js";
 import type { FeedEntry, Thread } from "../types.js";
 import type { Feed } from "./feed.js";
 import { FOR_EVER, patiently } from "./replay.js";
@@ -16,6 +16,9 @@ export interface ThreadListOptions extends ThreadFilter {
   /** Threads per page, 1 to 500; 50 by default. */
   readonly limit?: number;
 }
+
+/** The branches that a deletion concerns. */
+export type DeleteBranches = Pick<DeleteOptions, "branches">;
 
 /** Snapshot of a thread list. */
 export interface ThreadListSnapshot {
@@ -124,9 +127,9 @@ export class ThreadListStore extends Store<ThreadListSnapshot> {
     await this.#confirmed(threadId, (options) => this.#client.thread(threadId).unarchive(options));
   };
 
-  /** Deletes a thread and all of its log, permanently. */
-  readonly deleteThread = async (threadId: string): Promise<void> => {
-    await this.#confirmed(threadId, (options) => this.#client.thread(threadId).delete(options));
+  /** Deletes a thread and all of its log, permanently; with `branches` all branches of its conversation. */
+  readonly deleteThread = async (threadId: string, branches?: DeleteBranches): Promise<void> => {
+    await this.#confirmed(threadId, (options) => this.#client.thread(threadId).delete({ ...options, ...branches }));
   };
 
   protected override open(): void {

@@ -3,6 +3,7 @@ import type { ThreadlineError } from "../errors.js";
 import type { Busy } from "../runs.js";
 import type { Interrupt, Message, PlacedTurn, StartedRun, Thread, ToolCall } from "../types.js";
 import type { SendInput } from "./input.js";
+import type { Parting } from "./partings.js";
 import { EMPTY_QUEUE, type QueueSnapshot } from "./queue.js";
 import type { ThreadRun } from "./replay.js";
 
@@ -21,6 +22,10 @@ export interface ThreadSnapshot {
   readonly isRunning: boolean;
   /** The turns that wait for the active run to end; see `send`. */
   readonly queue: QueueSnapshot;
+  /** The branches of the conversation, oldest first, the thread included; empty if it is the only one. See `edit`. */
+  readonly branches: readonly Thread[];
+  /** The places of the thread after which its branches differ, in order. */
+  readonly partings: readonly Parting[];
   /** True until all stored events have been replayed. */
   readonly isLoading: boolean;
   /** The most recent error, or the reason why nothing can be loaded; null after the next success. */
@@ -40,6 +45,8 @@ export const EMPTY_THREAD: ThreadSnapshot = {
   run: null,
   isRunning: false,
   queue: EMPTY_QUEUE,
+  branches: [],
+  partings: [],
   isLoading: true,
   error: null,
   hasMoreMessages: false,
@@ -50,6 +57,12 @@ export const EMPTY_THREAD: ThreadSnapshot = {
 /** Options of a new run. */
 export interface SendOptions {
   readonly agentId?: string | undefined;
+}
+
+/** Options of a new run in a fork. */
+export interface ForkRunOptions extends SendOptions {
+  /** True to stop the active run of the thread, once the run of the fork has begun. */
+  readonly stop?: boolean | undefined;
 }
 
 /** Options of a new run or turn. */

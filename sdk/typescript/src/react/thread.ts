@@ -5,6 +5,7 @@ import { newId } from "../ids.js";
 import type { RunInput } from "../runs.js";
 import type { ThreadRef } from "../threads.js";
 import type { FeedEntry, PlacedTurn, Run, StartedRun, Thread } from "../types.js";
+import { LiveBranches } from "./branches.js";
 import type { Feed } from "./feed.js";
 import { type InterruptAnswer, runInput, type SendInput } from "./input.js";
 import { LiveQueue } from "./queue.js";
@@ -20,6 +21,8 @@ import { pendingCalls, ToolResults } from "./tools.js";
 export class ThreadStore extends Store<ThreadSnapshot> {
   /** Changes the queue, which snapshots show. */
   readonly queue: LiveQueue;
+  /** The branches of the conversation, which snapshots show. */
+  readonly branches: LiveBranches;
   readonly #client: Threadline;
   readonly #feed: Feed;
   readonly #ref: ThreadRef;
@@ -53,6 +56,16 @@ export class ThreadStore extends Store<ThreadSnapshot> {
       onChange: () => this.changed(),
       onBegun: (run) => this.#replay?.began(run),
       act: (task) => this.act(task),
+    });
+    this.branches = new LiveBranches(this.#ref, {
+      signal: () => this.#current.signal,
+      onChange: () => this.changed(),
+      act: (task) => this.act(task),
+      agent: (options) => this.#agent(options),
+      onThread: (own) => {
+        this.#thread &&= { ...this.#thread, ...own };
+        this.changed();
+      },
     });
   }
 
@@ -175,6 +188,9 @@ export class ThreadStore extends Store<ThreadSnapshot> {
       run,
       isRunning: isUnderWay(run),
       queue: this.queue.shown,
+      branches: this.branches.all,
+      // The messages that follow are not there before all is loaded.
+      partings: this.#isLoading ? EMPTY_THREAD.partings : this.branches.partings(messages, hasMore),
       isLoading: this.#isLoading,
       error: this.#error ?? (this.#isLoading ? troubleOf(this.#client.status) : null),
       hasMoreMessages: hasMore,
@@ -188,9 +204,8 @@ export class ThreadStore extends Store<ThreadSnapshot> {
   }
 
   /** Starts a run, and creates the thread before it if necessary. */
-  async #start(input: RunInput, { agentId, busy }: TurnOptions): Promise<StartedRun | PlacedTurn> {
-    agentId ??= this.#thread?.agentId ?? (await this.#existing())?.agentId ?? undefined;
-    if (agentId === undefined) throw new ConfigError("agentId is missing, and the thread has no agent of its own");
+  async #start(input: RunInput, { busy, ...options }: TurnOptions): Promise<StartedRun | PlacedTurn> {
+    const agentId = await this.#agent(options);
     const run = { runId: newId(), agentId, input, ...(busy && { busy }) };
     try {
       return await this.#ref.start(run);
@@ -199,6 +214,13 @@ export class ThreadStore extends Store<ThreadSnapshot> {
     }
     await this.#client.threads.create({ threadId: this.#ref.threadId, agentId });
     return this.#ref.start(run);
+  }
+
+  /** The agent of a new run. */
+  async #agent({ agentId }: SendOptions): Promise<string> {
+    agentId ??= this.#thread?.agentId ?? (await this.#existing())?.agentId ?? undefined;
+    if (agentId === undefined) throw new ConfigError("agentId is missing, and the thread has no agent of its own");
+    return agentId;
   }
 
   async #existing(): Promise<Thread | undefined> {
@@ -318,7 +340,9 @@ export class ThreadStore extends Store<ThreadSnapshot> {
     }
   }
 
-  #take({ threadId, thread }: FeedEntry): void {
+  #take(entry: FeedEntry): void {
+    const { threadId, thread } = entry;
+    this.branches.hear(entry);
     if (threadId !== this.#ref.threadId) return;
     // The end of the log reports the deletion, unless there is no replay.
     if (!thread) return;
@@ -347,6 +371,7 @@ export class ThreadStore extends Store<ThreadSnapshot> {
   #hearThread(thread: Thread): void {
     const { status } = this.#client;
     this.queue.hearThread(thread, status.state !== "live" || status.transport !== "long-poll");
+    this.branches.hearThread(thread);
   }
 
   #flushTools(): void {
@@ -366,6 +391,7 @@ export class ThreadStore extends Store<ThreadSnapshot> {
 
   #clear(): void {
     this.queue.reset();
+    this.branches.reset();
     this.#replay = undefined;
     this.#thread = null;
   }

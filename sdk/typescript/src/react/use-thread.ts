@@ -3,7 +3,7 @@
 import { useMemo, useSyncExternalStore } from "react";
 import { ConfigError } from "../errors.js";
 import type { Busy } from "../runs.js";
-import type { Run, StartedRun } from "../types.js";
+import type { Run, StartedRun, Thread } from "../types.js";
 import { useThreadline } from "./context.js";
 import type { InterruptAnswer, SendInput } from "./input.js";
 import { EMPTY_THREAD, type Send, type ThreadSnapshot } from "./snapshot.js";
@@ -22,6 +22,15 @@ export interface UseThread extends ThreadSnapshot {
    * queued while another run is active: the result then has `queued`, in place of `run`.
    */
   readonly send: Send<{ readonly busy?: Busy | undefined }>;
+  /**
+   * Says something else in place of a message, in a fork of the thread: what follows the message is left behind there. Show
+   * the `threadId` of the result next. With `stop`, the active run of this thread is stopped.
+   */
+  edit(messageId: string, input: SendInput, options?: { readonly stop?: boolean }): Promise<StartedRun>;
+  /** Has an answer made again, in a fork of the thread: see `edit`. */
+  regenerate(messageId: string, options?: { readonly stop?: boolean }): Promise<StartedRun>;
+  /** Has lists show a branch of the conversation, in place of the present one. */
+  listBranch(threadId: string): Promise<Thread>;
   /** Requests a stop of the active run, regardless of its producer. */
   stop(): Promise<Run | undefined>;
   /** Answers all open interrupts. */
@@ -67,6 +76,11 @@ export function useThread(threadId: string | null, { agentId }: UseThreadOptions
       methods: {
         send: (async (input: SendInput, options?: { readonly busy?: Busy | undefined }) =>
           store().send(input, { agentId, ...options })) as UseThread["send"],
+        edit: async (messageId: string, input: SendInput, options?: { readonly stop?: boolean }) =>
+          store().branches.edit(messageId, input, { agentId, ...options }),
+        regenerate: async (messageId: string, options?: { readonly stop?: boolean }) =>
+          store().branches.regenerate(messageId, { agentId, ...options }),
+        listBranch: async (threadId: string) => store().branches.list(threadId),
         stop: async () => shown()?.stop(),
         resume: async (answers: readonly InterruptAnswer[]) => store().resume(answers, { agentId }),
         addToolResult: async (toolCallId: string, result: unknown) =>

@@ -4,7 +4,7 @@ import { useMemo, useSyncExternalStore } from "react";
 import type { NewThread } from "../threads.js";
 import type { Thread } from "../types.js";
 import { useThreadline } from "./context.js";
-import { EMPTY_LIST, type ThreadListOptions, type ThreadListSnapshot } from "./list.js";
+import { type DeleteBranches, EMPTY_LIST, type ThreadListOptions, type ThreadListSnapshot } from "./list.js";
 import { storesOf } from "./stores.js";
 
 /**
@@ -20,8 +20,8 @@ export interface UseThreads extends ThreadListSnapshot {
   renameThread(threadId: string, name: string | null): Promise<void>;
   archiveThread(threadId: string): Promise<void>;
   unarchiveThread(threadId: string): Promise<void>;
-  /** Deletes a thread and all of its log, permanently. */
-  deleteThread(threadId: string): Promise<void>;
+  /** Deletes a thread and all of its log, permanently; with `branches` all branches of its conversation. */
+  deleteThread(threadId: string, options?: DeleteBranches): Promise<void>;
 }
 
 /** Returns a user's threads, live across all tabs and devices. */
@@ -44,7 +44,8 @@ export function useThreads({ agentId, includeArchived, limit, search }: ThreadLi
         renameThread: (threadId: string, name: string | null) => all.list(options).renameThread(threadId, name),
         archiveThread: (threadId: string) => all.list(options).archiveThread(threadId),
         unarchiveThread: (threadId: string) => all.list(options).unarchiveThread(threadId),
-        deleteThread: (threadId: string) => all.list(options).deleteThread(threadId),
+        deleteThread: (threadId: string, branches?: DeleteBranches) =>
+          all.list(options).deleteThread(threadId, branches),
       },
     };
   }, [client, agentId, includeArchived, limit, search]);
