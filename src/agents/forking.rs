@@ -35,28 +35,29 @@ impl Given {
     }
 }
 
-/// Puts what the first event of the fork's run has to say before the client's own messages.
-fn give(input: &mut ClientInput, point: &ForkPoint, origin: &MessageOrigin) {
-    let started = || Given::of(origin.started.as_deref());
-    let mut messages = match point {
-        ForkPoint::At(_) => return,
-        ForkPoint::Before(message) => {
-            Given::of(Some(&origin.event)).before(message).unwrap_or_else(|| started().messages)
-        }
+/// Puts what the first event of the fork's run has to say before the client's own messages. Returns the seq at which the fork ends.
+fn give(input: &mut ClientInput, point: &ForkPoint, origin: &MessageOrigin) -> Seq {
+    let given = Given::of(origin.started.as_deref());
+    let listed = |message: &str| Given::of(Some(&origin.event)).before(message);
+    let (mut messages, at) = match point {
+        ForkPoint::At(seq) => (Vec::new(), *seq),
+        ForkPoint::Before(message) => (listed(message).unwrap_or(given.messages), origin.before()),
         ForkPoint::Regenerate(message) => {
-            let given = started();
             if input.resume.is_none() {
                 input.resume = given.resume.filter(|resume| !matches!(resume.get(), "null" | "[]"));
             }
-            match given.messages.is_empty() {
+            match (given.messages.is_empty(), origin.asked) {
+                (false, _) => (given.messages, origin.before()),
+                // The run says what the user asks in events of its own: the fork has them.
+                (true, Some(asked)) => (Vec::new(), asked),
                 // The run has a list that was saved.
-                true => Given::of(Some(&origin.event)).before(message).unwrap_or_default(),
-                false => given.messages,
+                (true, None) => (listed(message).unwrap_or_default(), origin.before()),
             }
         }
     };
     messages.append(&mut input.messages);
     input.messages = messages;
+    at
 }
 
 impl Agents {
@@ -114,8 +115,7 @@ impl Agents {
             ForkPoint::At(seq) => (*seq, thread.epoch),
             ForkPoint::Before(message) | ForkPoint::Regenerate(message) => {
                 let origin = forks.origin_of(principal, thread.id, message).await?;
-                give(&mut request.input, &fork.point, &origin);
-                (origin.before(), thread.epoch.or(Some(origin.epoch)))
+                (give(&mut request.input, &fork.point, &origin), thread.epoch.or(Some(origin.epoch)))
             }
         };
         let wanted = ForkThread { id: fork.thread, at: Some(at), separate: false, unlisted: true };

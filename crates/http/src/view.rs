@@ -58,7 +58,7 @@ pub struct ThreadView {
     /// The origin of the first events, if the thread is a fork.
     #[schema(required)]
     forked_from: Option<ForkedFromView>,
-    /// True if the conversation has other branches: `GET /v1/threads/{threadId}/branches` lists them.
+    /// True if the conversation has, or had, other branches: `GET /v1/threads/{threadId}/branches` lists them.
     branched: bool,
     /// False of a branch that lists and feeds leave out, because they show another one of its conversation.
     listed: bool,

@@ -205,6 +205,27 @@ everywhere! {
 }
 
 everywhere! {
+    async fn a_question_that_a_run_has_as_events_is_answered_again(server) {
+        let dev = server.client();
+        dev.thread("t").await;
+        let agent = agent(&dev).await;
+        let asked = json!([
+            { "type": "TEXT_MESSAGE_START", "messageId": "u", "role": "user" },
+            { "type": "TEXT_MESSAGE_CONTENT", "messageId": "u", "delta": "hi" },
+            { "type": "TEXT_MESSAGE_END", "messageId": "u" },
+            { "type": "TEXT_MESSAGE_START", "messageId": "m", "role": "assistant" },
+            { "type": "TEXT_MESSAGE_CONTENT", "messageId": "m", "delta": "hello" },
+            { "type": "TEXT_MESSAGE_END", "messageId": "m" },
+        ]);
+        dev.put("/v1/threads/t/runs/one", asked).await.ok(201);
+        let started = dev.post("/v1/threads/t/runs", forking("again", json!([]), json!({ "regenerate": "m" }))).await.ok(201);
+        assert_eq!(contents(&agent.call().await.input()), ["hi"]);
+        let fork = text(&started, "threadId");
+        assert_eq!(dev.get(&format!("/v1/threads/{fork}/runs/one")).await.ok(200)["status"], "stopped");
+    }
+}
+
+everywhere! {
     async fn a_refused_run_leaves_no_fork(server) {
         let dev = server.client();
         let agent = answered(&dev).await;

@@ -18,6 +18,8 @@ pub struct MessageOrigin {
     pub run: Run,
     /// Event that brought it.
     pub event: String,
+    /// Seq up to which the run said what a user says, as events of a message of that role; `None` if it did not before the message.
+    pub asked: Option<Seq>,
     /// RUN_STARTED of the run, with what it was given; `None` if it has none before the message.
     pub started: Option<String>,
 }
@@ -26,6 +28,36 @@ impl MessageOrigin {
     /// Seq of the last event before the run.
     pub fn before(&self) -> Seq {
         self.run.first_seq - 1
+    }
+}
+
+/// Messages of a user that a run has as events of its own.
+#[derive(Debug, Default)]
+struct Asking {
+    run: Option<RunId>,
+    message: Option<String>,
+    asked: Option<Seq>,
+}
+
+impl Asking {
+    fn observe(&mut self, seq: Seq, event: &[u8], run: &RunId) {
+        if self.run.as_ref() != Some(run) {
+            *self = Self { run: Some(run.clone()), ..Self::default() };
+        }
+        if memmem::find(event, b"TEXT_MESSAGE_").is_none() {
+            return;
+        }
+        let text = std::str::from_utf8(event).unwrap_or_default();
+        let member = |name: &str| json::string_member(text, name);
+        let is_of_user = || member("role").as_deref() == Some("user");
+        match member("type").as_deref() {
+            Some("TEXT_MESSAGE_START") if is_of_user() => self.message = member("messageId"),
+            Some("TEXT_MESSAGE_END") if self.message.is_some() && self.message == member("messageId") => {
+                self.asked = Some(seq);
+            }
+            Some("TEXT_MESSAGE_CHUNK") if is_of_user() => self.asked = Some(seq),
+            _ => {}
+        }
     }
 }
 
@@ -39,7 +71,7 @@ impl ForkDeps {
     ) -> Result<MessageOrigin, ForkError> {
         let thread = directory::read(&self.store, principal, thread).await?;
         let mut work = self.queue.begin(principal).await?;
-        let (mut since, mut started) = (0, None::<(RunId, String)>);
+        let (mut since, mut started, mut asking) = (0, None::<(RunId, String)>, Asking::default());
         while since < thread.tail {
             work.go_on().await?;
             let page = self.store.page(thread.key, ReadFrom::After(since), FOLD_EVENTS).await?;
@@ -47,13 +79,14 @@ impl ForkDeps {
             since = slice.last_seq().ok_or_else(|| StoreError::Corrupt(format!("the log ends at seq {since}")))?;
             work.done(slice.bytes(), slice.0.len());
             let found = in_place(|| {
-                slice.events().find_map(|(_, event, batch)| {
+                slice.events().find_map(|(seq, event, batch)| {
                     if memmem::find(event, b"RUN_STARTED").is_some() {
                         let text = std::str::from_utf8(event).unwrap_or_default();
                         if json::string_member(text, "type").as_deref() == Some("RUN_STARTED") {
                             started = Some((batch.run.clone(), text.to_owned()));
                         }
                     }
+                    asking.observe(seq, event, &batch.run);
                     let text = || String::from_utf8_lossy(event).into_owned();
                     brings(event, message).then(|| (batch.run.clone(), text()))
                 })
@@ -61,7 +94,7 @@ impl ForkDeps {
             if let Some((run, event)) = found {
                 let started = started.filter(|(of, _)| *of == run).map(|(_, text)| text);
                 let run = self.store.run(thread.key, &run).await?.ok_or(ForkError::ThreadNotFound)?;
-                return Ok(MessageOrigin { epoch: thread.epoch, run, event, started });
+                return Ok(MessageOrigin { epoch: thread.epoch, run, event, asked: asking.asked, started });
             }
         }
         Err(ForkError::MessageNotFound(message.to_owned()))
