@@ -41,10 +41,17 @@ fn give(input: &mut ClientInput, point: &ForkPoint, origin: &MessageOrigin) -> S
     let listed = |message: &str| Given::of(Some(&origin.event)).before(message);
     let (mut messages, at) = match point {
         ForkPoint::At(seq) => (Vec::new(), *seq),
-        ForkPoint::Before(message) => (listed(message).unwrap_or(given.messages), origin.before()),
+        ForkPoint::Before(message) => match (listed(message), origin.asked) {
+            (Some(messages), _) => (messages, origin.before()),
+            (None, Some(asked)) => (Vec::new(), asked),
+            (None, None) => (given.messages, origin.before()),
+        },
         ForkPoint::Regenerate(message) => {
             if input.resume.is_none() {
                 input.resume = given.resume.filter(|resume| !matches!(resume.get(), "null" | "[]"));
+            }
+            if input.state.is_none() {
+                input.state = origin.state.clone().and_then(|state| RawValue::from_string(state).ok());
             }
             match (given.messages.is_empty(), origin.asked) {
                 (false, _) => (given.messages, origin.before()),
@@ -84,7 +91,8 @@ impl Agents {
             Ok(start) => start,
             Err(error) => {
                 // The outcome of a store that failed is unknown: a repetition goes on with the fork.
-                if forked.created && !matches!(error, AgentError::Service(ServiceError::Store(_))) {
+                let is_left = !forked.thread.branch.listed && forked.thread.version == 1;
+                if (forked.created || is_left) && !matches!(error, AgentError::Service(ServiceError::Store(_))) {
                     let at = ThreadAt { id: &child, epoch: Some(forked.thread.epoch) };
                     service.threads.delete(principal, at).await.map_err(ServiceError::from)?;
                 }
@@ -118,7 +126,7 @@ impl Agents {
                 (give(&mut request.input, &fork.point, &origin), thread.epoch.or(Some(origin.epoch)))
             }
         };
-        let wanted = ForkThread { id: fork.thread, at: Some(at), separate: false, unlisted: true };
+        let wanted = ForkThread { id: fork.thread, at: Some(at), separate: false, unlisted: true, request: None };
         Ok(forks.fork(principal, ThreadAt { id: thread.id, epoch }, wanted).await?)
     }
 }

@@ -124,7 +124,7 @@ impl ThreadFacts {
             queue: QueueState::default(),
             branch: self.branch.map(BranchFacts::branch).unwrap_or_default(),
         };
-        MovedThread { thread, fence: Fence(self.fence), interrupts: None }
+        MovedThread { thread, fence: Fence(self.fence), interrupts: None, request: None }
     }
 
     /// Finds an inconsistency in the facts.

@@ -1,11 +1,11 @@
 //! Import: from files to a store. A thread is staged while its file is read, and published once the complete file has
 //! been validated.
 
-use std::{path::Path, sync::Arc};
+use std::{collections::BTreeSet, path::Path, sync::Arc};
 
 use futures_util::{StreamExt, TryStreamExt, stream};
 use threadline_core::{
-    Batch, Epoch, ProjectId, ThreadKey, UserId,
+    Batch, Epoch, Family, ProjectId, ThreadKey, UserId,
     limits::{ROW_BYTES, SEAL_BYTES, TRANSFER_THREADS},
 };
 use threadline_store::{
@@ -67,12 +67,14 @@ pub async fn import(
     let outcomes = stream::iter(wanted).map(|entry| one(store.clone(), directory.clone(), entry, &counter));
     let mut outcomes = std::pin::pin!(outcomes.buffer_unordered(TRANSFER_THREADS));
     let mut taken = annotations::Taken::new();
+    let mut families = BTreeSet::new();
     while let Some((entry, outcome)) = outcomes.try_next().await? {
-        if let Outcome::Done(key) | Outcome::Present(key) = outcome {
+        if let Outcome::Done(key, _) | Outcome::Present(key) = outcome {
             taken.insert(entry.name(), key);
         }
         match outcome {
-            Outcome::Done(_) => {
+            Outcome::Done(_, family) => {
+                families.extend(family.map(|family| (entry.project_id.clone(), entry.user_id.clone(), family)));
                 moved.threads += 1;
                 moved.events += entry.tail;
             }
@@ -82,6 +84,10 @@ pub async fn import(
                 refuse(&mut moved, Refusal { what, why });
             }
         }
+    }
+    for (project, user, family) in families {
+        // The store may have listed another branch since the export, or the export may lack the listed one.
+        store.list_branch(&project, &user, family, None).await?;
     }
     if let Some(file) = annotations {
         annotations::put(store.as_ref(), &directory, &file, &taken).await?;
@@ -95,7 +101,8 @@ pub async fn import(
 
 /// Result for one thread.
 enum Outcome {
-    Done(ThreadKey),
+    /// With the family of a thread that has branches.
+    Done(ThreadKey, Option<Family>),
     /// The store already has the thread, unchanged.
     Present(ThreadKey),
     Refused(String),
@@ -138,7 +145,7 @@ async fn one(
         (Step::Staged(key, mut moved), Ok(interrupts)) => {
             moved.interrupts = interrupts;
             match store.publish(key, &moved, Arrival::Import).await? {
-                Published::Done => Outcome::Done(key),
+                Published::Done => Outcome::Done(key, moved.thread.branch.family),
                 Published::Taken | Published::Gone => {
                     store.unstage(key).await?;
                     let why = "it was created or imported concurrently: run the command again";

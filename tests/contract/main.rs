@@ -155,6 +155,7 @@ contract! {
         a_takeover_tells_of_a_call_that_the_claim_did_not_see
         of_concurrent_takeovers_one_succeeds
         a_turn_ends_with_its_run
+        a_purge_leaves_no_turn_of_a_start_that_met_the_deletion
         nobody_writes_into_a_driven_run_without_the_fence_of_its_driver;
     branches:
         a_fork_has_the_log_of_its_parent_and_a_life_of_its_own

@@ -4,7 +4,8 @@ use std::{sync::Arc, time::Duration};
 
 use threadline_core::{DriverFence, NodeId, Run, ThreadKey, WriteFence, limits::DRIVER_TTL};
 use threadline_store::{
-    Append, Before, ClaimTurns, CloseOutcome, CloseWhen, Committed, HeartbeatRequest, StartRun, TakeTurn, Turn,
+    ActiveRuns, Append, Before, ClaimTurns, CloseOutcome, CloseWhen, Committed, HeartbeatRequest, StartRun, TakeTurn,
+    Turn,
 };
 use tokio::task::JoinSet;
 
@@ -189,4 +190,20 @@ pub async fn nobody_writes_into_a_driven_run_without_the_fence_of_its_driver(env
     let (key, run, fence) = driven(&env, "t", "r").await;
     assert!(!write(&env, key, run.fence.into()).await);
     assert!(write(&env, key, fence).await);
+}
+
+pub async fn a_purge_leaves_no_turn_of_a_start_that_met_the_deletion(env: Env) {
+    for round in 0..30 {
+        let key = env.create(&format!("t{round}")).await.key;
+        let (starting, deleting) = (env.store.clone(), env.store.clone());
+        let start = tokio::spawn(async move { starting.start(start_run(key, "r")).await });
+        let delete = tokio::spawn(async move { deleting.delete_thread(key, None).await });
+        // The start may find that the thread is gone.
+        let _ = start.await.expect("ends");
+        assert!(delete.await.expect("ends").expect("deletes"));
+    }
+    while env.purge(100).await {}
+    assert_eq!(env.store.turns(None, 100).await.expect("reads"), []);
+    let active = env.store.active_runs(&project(), None, ActiveRuns { project: 100, user: 100 }).await.expect("counts");
+    assert_eq!(active.project, 0);
 }

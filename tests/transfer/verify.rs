@@ -130,7 +130,7 @@ async fn fill(store: &dyn TransferStore) {
 }
 
 /// Exit code and the kinds of the findings. A verification that could begin ends with the line that counts.
-fn verify(place: &str) -> (Option<i32>, Vec<String>) {
+pub fn verify(place: &str) -> (Option<i32>, Vec<String>) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_threadline"));
     let output = command.arg("verify").arg(place).env_remove("THREADLINE_STORE").output().expect("the program runs");
     let text = String::from_utf8(output.stdout).expect("text");

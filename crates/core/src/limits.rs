@@ -383,8 +383,10 @@ pub const DRIVER_TTL: Duration = Duration::from_secs(4);
 pub const TURN_INTERVAL: Duration = Duration::from_secs(1);
 /// Longest wait for the first event of a turn that has begun.
 pub const TURN_BEGIN_WAIT: Duration = Duration::from_secs(5);
-/// Branches of a conversation.
+/// Branches of a conversation. Forks that are made at once may pass this limit by their number.
 pub const MAX_BRANCHES: usize = 256;
+/// Branches of a conversation that are read: all of them, also if concurrent forks have passed [`MAX_BRANCHES`].
+pub const READ_BRANCHES: usize = 2 * MAX_BRANCHES;
 /// Turns that wait in a thread.
 pub const MAX_QUEUED_TURNS: usize = 32;
 /// Turns of a user that wait, in all threads.

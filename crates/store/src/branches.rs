@@ -17,6 +17,9 @@ pub trait BranchStore: Send + Sync {
         limit: usize,
     ) -> StoreResult<Vec<Thread>>;
 
+    /// Threads of a user that lists leave out, at most `limit`, in any order.
+    async fn unlisted(&self, project: &ProjectId, user: &UserId, limit: usize) -> StoreResult<Vec<Thread>>;
+
     /// Lists one thread of a family and no other: the one with this key, or, without a key, the listed one, else the one that was
     /// used last. Nothing changes if no thread of the family has the key. True if any thread changed.
     async fn list_branch(

@@ -24,6 +24,8 @@ pub struct MovedThread {
     /// Open interrupts, as an import or a fork finds them in the log, see [`threadline_core::interrupt::after`]. An export has
     /// none.
     pub interrupts: Option<String>,
+    /// Idempotency key of the request that makes a fork, from which its id is derived; `None` for any other thread.
+    pub request: Option<String>,
 }
 
 /// A part of a thread that is staged.

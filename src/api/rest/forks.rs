@@ -51,6 +51,7 @@ pub struct ForkBody {
     (status = 401, description = "Authentication required", body = ProblemDocument),
     (status = 404, description = "Thread not found", body = ProblemDocument),
     (status = 409, description = "ID already in use, or too many branches", body = ProblemDocument),
+    (status = 410, description = "Fork made with this Idempotency-Key and deleted", body = ProblemDocument),
     (status = 413, description = "Request body too large", body = ProblemDocument),
     (status = 416, description = "`at` is beyond the end of the log", body = ProblemDocument),
     (status = 507, description = "Storage full", body = ProblemDocument)))]
@@ -62,9 +63,11 @@ pub async fn fork(
     key: IdempotencyKey,
     Json(body): Json<ForkBody>,
 ) -> Result<Response, Problem> {
-    let id = body.thread_id.or_else(|| key.fork(&principal, &thread));
+    let derived = if body.thread_id.is_none() { key.fork(&principal, &thread) } else { None };
+    let request = derived.is_some().then_some(key.0).flatten();
+    let id = body.thread_id.or(derived);
     let named = id.is_some();
-    let fork = ForkThread { id, at: body.at, separate: body.separate, unlisted: false };
+    let fork = ForkThread { id, at: body.at, separate: body.separate, unlisted: false, request };
     let forked = state.service.forks.fork(&principal, ThreadAt { id: &thread, epoch }, fork).await;
     let forked = forked.map_err(Problem::from).map_err(|problem| problem.of_request(named))?;
     let ForkedThread { thread, created } = forked;

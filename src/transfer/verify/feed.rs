@@ -44,7 +44,7 @@ async fn is_behind(store: &dyn VerifyStore, project: &ProjectId, user: &UserId) 
     Ok(behind.len() >= MAX_PAGE || behind.iter().any(|(of, owner)| of == project && owner == user))
 }
 
-/// Ids of all threads of a user.
+/// Ids of all threads of a user that feeds show.
 async fn ids(store: &dyn VerifyStore, project: &ProjectId, user: &UserId) -> Result<BTreeSet<ThreadId>, StoreError> {
     let (mut ids, mut after) = (BTreeSet::new(), None);
     loop {
@@ -52,7 +52,8 @@ async fn ids(store: &dyn VerifyStore, project: &ProjectId, user: &UserId) -> Res
         let Some(last) = page.last() else { return Ok(ids) };
         after = Some(last.thread.key);
         let own = page.into_iter().map(|moved| moved.thread);
-        ids.extend(own.filter(|thread| thread.project == *project && thread.user == *user).map(|thread| thread.id));
+        let own = own.filter(|thread| thread.project == *project && thread.user == *user && thread.branch.listed);
+        ids.extend(own.map(|thread| thread.id));
     }
 }
 

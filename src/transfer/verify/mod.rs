@@ -91,7 +91,11 @@ pub async fn verify(
             if scope.project.as_ref().is_some_and(|project| *project != thread.project) {
                 continue;
             }
-            owners.entry((thread.project.clone(), thread.user.clone())).or_default().insert(thread.id.clone());
+            let shown = owners.entry((thread.project.clone(), thread.user.clone())).or_default();
+            // To a feed, a branch that is not listed is a deleted thread.
+            if thread.branch.listed {
+                shown.insert(thread.id.clone());
+            }
             if scope.since.is_some_and(|since| thread.last_run_at.unwrap_or(thread.updated_at) < since) {
                 continue;
             }

@@ -50,7 +50,12 @@ async fn a_feed_import_and_a_pump_do_not_block_each_other() {
     to.create("before").await;
     let head = pump(&store).await;
     for id in ["a", "b"] {
-        let moved = MovedThread { thread: from.create(id).await, fence: threadline_core::Fence(0), interrupts: None };
+        let moved = MovedThread {
+            thread: from.create(id).await,
+            fence: threadline_core::Fence(0),
+            interrupts: None,
+            request: None,
+        };
         let Staging::Staged(key) = store.stage(&moved, StagedPart::default()).await.expect("stages") else {
             panic!("it is free");
         };

@@ -1,7 +1,7 @@
 //! Forks: a conversation goes on from an earlier point, and lists show one of its branches.
 
 use super::*;
-use crate::harness::{Options, everywhere, number, run as serve};
+use crate::harness::{Backend, Options, everywhere, http::send, number, run as serve};
 
 fn ids(page: &Value, list: &str) -> Vec<String> {
     page[list].as_array().expect("a list").iter().map(|thread| text(thread, "threadId").to_owned()).collect()
@@ -272,10 +272,15 @@ everywhere! {
         let answer = json!([{ "type": "RUN_STARTED", "input": { "resume": [{ "interruptId": "i", "status": "resolved" }] } },
             { "type": "RUN_FINISHED" }]);
         dev.put("/v1/threads/t/runs/answers", answer.clone()).await.ok(201);
-        for (at, open) in [(asked - 1, 0), (asked, 1), (asked + 1, 0), (asked + 2, 0)] {
+        for (at, open) in [(asked - 1, 0), (asked, 1), (asked + 1, 1), (asked + 2, 0)] {
             let fork = dev.post("/v1/threads/t/forks", json!({ "at": at })).await.ok(201);
             assert_eq!(number(&fork, "openInterrupts"), open, "{at}");
         }
+        // An answer that was cut off is no answer, neither to the thread's row nor to its messages.
+        let cut = dev.post("/v1/threads/t/forks", json!({ "threadId": "cut", "at": asked + 1 })).await.ok(201);
+        assert_eq!((&cut["lastRun"]["status"], &cut["lastRun"]["errorCode"]), (&json!("error"), &json!("forked")));
+        let said = dev.get("/v1/threads/cut/messages").await.ok(200);
+        assert_eq!(said["interrupts"].as_array().expect("a list").len(), 1);
         // An answer in the fork is one for the fork alone.
         dev.post("/v1/threads/t/forks", json!({ "threadId": "f", "at": asked })).await.ok(201);
         dev.post("/v1/threads/t/forks", json!({ "threadId": "g", "at": asked })).await.ok(201);
@@ -285,6 +290,56 @@ everywhere! {
         let inbox = dev.get("/v1/interrupts").await.ok(200);
         assert_eq!(inbox["interrupts"].as_array().expect("a list").iter().map(|one| text(one, "threadId")).collect::<Vec<_>>(), ["g"]);
     }
+}
+
+everywhere! {
+    async fn a_user_with_branches_is_erased(server) {
+        let dev = server.client();
+        dev.thread("t").await;
+        dev.put("/v1/threads/t/runs/one", json!([{ "type": "A" }])).await.ok(201);
+        for id in ["one", "two"] {
+            dev.post("/v1/threads/t/forks", json!({ "threadId": id })).await.ok(201);
+        }
+        server.project().delete("/v1/users/dev").await.ok(200);
+        for id in ["t", "one", "two"] {
+            dev.get(&format!("/v1/threads/{id}")).await.problem(404, "thread-not-found");
+        }
+    }
+}
+
+everywhere! {
+    async fn a_fork_with_an_idempotency_key_is_made_once(server) {
+        let dev = server.client();
+        dev.thread("t").await;
+        dev.put("/v1/threads/t/runs/one", json!([{ "type": "A" }])).await.ok(201);
+        let fork = async || {
+            let request = dev.request(Method::POST, "/v1/threads/t/forks").header("idempotency-key", "k").json(&json!({}));
+            send(request).await
+        };
+        let made = fork().await.ok(201);
+        assert_eq!(fork().await.ok(200)["threadId"], made["threadId"]);
+        assert_eq!(dev.delete(&format!("/v1/threads/{}", text(&made, "threadId"))).await.status, 204);
+        fork().await.problem(410, "thread-deleted");
+        assert_eq!(listed(&dev).await, ["t"]);
+    }
+}
+
+#[tokio::test]
+async fn a_fork_counts_for_the_stored_bytes() {
+    serve(Options::new(Backend::Sqlite).with_limits(|limits| limits.project.stored_bytes = 60_000), async |server| {
+        let dev = server.user("ann");
+        dev.thread("t").await;
+        dev.put("/v1/threads/t/runs/one", json!([{ "type": "A", "words": "x".repeat(40_000) }])).await.ok(201);
+        dev.post("/v1/threads/t/forks", json!({ "threadId": "f" })).await.problem(507, "storage-full");
+        dev.get("/v1/threads/f").await.problem(404, "thread-not-found");
+        // The refused copy is removed in the background.
+        eventually("there is room", async || {
+            let fork = dev.post("/v1/threads/t/forks", json!({ "threadId": "f", "at": 0 })).await;
+            (fork.status == 201).then_some(())
+        })
+        .await;
+    })
+    .await;
 }
 
 #[tokio::test]

@@ -457,6 +457,9 @@ impl<P: Pass> BranchStore for Through<P> {
     ) -> StoreResult<Vec<Thread>> {
         self.pass.pass(of("branches", None), self.inner.branches(project, user, family, limit)).await
     }
+    async fn unlisted(&self, project: &ProjectId, user: &UserId, limit: usize) -> StoreResult<Vec<Thread>> {
+        self.pass.pass(of("unlisted", None), self.inner.unlisted(project, user, limit)).await
+    }
     async fn list_branch(
         &self,
         project: &ProjectId,

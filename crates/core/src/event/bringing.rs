@@ -23,7 +23,11 @@ pub fn brings(event: &[u8], message: &str) -> bool {
         | "ACTIVITY_SNAPSHOT"
         | "REASONING_MESSAGE_START"
         | "REASONING_MESSAGE_CHUNK" => is_named("messageId"),
-        "TOOL_CALL_START" | "TOOL_CALL_CHUNK" => is_named("parentMessageId") || is_named("toolCallId"),
+        "TOOL_CALL_START" | "TOOL_CALL_CHUNK" => match json::string_member(text, "parentMessageId") {
+            Some(parent) => parent == message,
+            // A call without a message makes one of its own id.
+            None => is_named("toolCallId"),
+        },
         "MESSAGES_SNAPSHOT" => lists(text, message),
         "RUN_STARTED" => json::member(text, "input").is_some_and(|input| lists(input, message)),
         _ => false,
@@ -48,6 +52,7 @@ mod tests {
             (r#"{"type":"TEXT_MESSAGE_START","messageId":"m10"}"#, "m1", false),
             (r#"{"type":"TOOL_CALL_START","toolCallId":"t","toolCallName":"n","parentMessageId":"m1"}"#, "m1", true),
             (r#"{"type":"TOOL_CALL_START","toolCallId":"m1","toolCallName":"n"}"#, "m1", true),
+            (r#"{"type":"TOOL_CALL_START","toolCallId":"m1","toolCallName":"n","parentMessageId":"p"}"#, "m1", false),
             (r#"{"type":"RUN_STARTED","input":{"messages":[{"id":"m1","role":"user"}]}}"#, "m1", true),
             (r#"{"type":"RUN_STARTED","input":{"messages":[]},"runId":"m1"}"#, "m1", false),
             (r#"{"type":"MESSAGES_SNAPSHOT","messages":[{"id":"a"},{"id":"m1"}]}"#, "m1", true),

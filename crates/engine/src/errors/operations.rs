@@ -181,7 +181,7 @@ operation_errors! {
     /// Error of forking a thread.
     enum ForkError {
         Forbidden(scope: Scope),
-        ThreadNotFound, ThreadAmbiguous, ThreadExists,
+        ThreadNotFound, ThreadAmbiguous, ThreadExists, ThreadDeleted,
         MessageNotFound(message: String),
         TooManyBranches,
         LogReplaced(replaced: ReplacedLog),

@@ -1,6 +1,6 @@
 //! Deletion of threads, and of all branches of a conversation.
 
-use threadline_core::{Branch, Principal, Thread, limits::MAX_BRANCHES};
+use threadline_core::{Branch, Principal, Thread, limits::READ_BRANCHES};
 use threadline_store::StoreError;
 
 use super::threads::Threads;
@@ -58,7 +58,7 @@ impl Threads {
             && let Some(family) = found.branch.family
         {
             self.deps.directory.refuse_other_thread::<DeleteThreadError>(found.key, at.epoch).await?;
-            let branches = self.deps.store.branches(&found.project, &found.user, family, MAX_BRANCHES).await?;
+            let branches = self.deps.store.branches(&found.project, &found.user, family, READ_BRANCHES).await?;
             for branch in branches.iter().filter(|branch| branch.key != found.key) {
                 self.deps.store.delete_thread(branch.key, None).await?;
                 self.deps.listeners.deleted(&ThreadRef::from(branch));
@@ -73,7 +73,7 @@ impl Threads {
         let (store, Branch { family: Some(family), listed: true, .. }) = (&self.deps.store, &thread.branch) else {
             return Ok(());
         };
-        let branches = store.branches(&thread.project, &thread.user, *family, MAX_BRANCHES).await?;
+        let branches = store.branches(&thread.project, &thread.user, *family, READ_BRANCHES).await?;
         let used = |branch: &Thread| (branch.last_run_at.unwrap_or(branch.updated_at), branch.key);
         let others = branches.into_iter().filter(|branch| branch.key != thread.key);
         if let Some(other) = others.max_by_key(used) {

@@ -174,13 +174,14 @@ impl Users {
                 after: None,
                 limit: MAX_PAGE,
             };
-            let page = self.deps.store.list_threads(list).await?;
-            for thread in &page.threads {
+            let mut threads = self.deps.store.list_threads(list).await?.threads;
+            threads.extend(self.deps.store.unlisted(project, user, MAX_PAGE).await?);
+            for thread in &threads {
                 let thread = ThreadRef::from(thread);
                 self.deps.store.delete_thread(thread.key, None).await?;
                 self.deps.listeners.deleted(&thread);
             }
-            if page.threads.is_empty() {
+            if threads.is_empty() {
                 return Ok(());
             }
         }

@@ -13,6 +13,9 @@ WITH empty AS MATERIALIZED (
   DELETE FROM sealing s USING empty e WHERE s.key = e.key
 ), snapshots_gone AS (
   DELETE FROM snapshots s USING empty e WHERE s.key = e.key
+), turns_gone AS (
+  -- A deletion that waited for a start or a queued turn has not seen its turn.
+  DELETE FROM turns q USING empty e WHERE q.key = e.key
 ), annotated_gone AS (
   DELETE FROM annotated n USING empty e WHERE n.key = e.key
 ), fed AS (

@@ -49,7 +49,8 @@
 -- $45 forked_thread text: thread that was forked, or NULL
 -- $46 forked_epoch bigint
 -- $47 forked_seq bigint
--- example: NULL, NULL, '{1}', '{r}', '{NULL}', '{2}', '{NULL}', '{NULL}', '{NULL}', '{1}', '{1}', '{0}', '{0}', '{NULL}', '{NULL}', '{NULL}', '{NULL}', '{1}', '{1}', '{1}', '{1}', '{0}', '{3}', '{"\\x7b7d0a"}', '{0}', NULL, 'p', 't', 'u', NULL, NULL, NULL, FALSE, '{}', 0, 0, NULL, 1, '{}', 0, 3600000, TRUE, NULL, TRUE, NULL, NULL, NULL
+-- $48 request text: idempotency key of the fork, or NULL
+-- example: NULL, NULL, '{1}', '{r}', '{NULL}', '{2}', '{NULL}', '{NULL}', '{NULL}', '{1}', '{1}', '{0}', '{0}', '{NULL}', '{NULL}', '{NULL}', '{NULL}', '{1}', '{1}', '{1}', '{1}', '{0}', '{3}', '{"\\x7b7d0a"}', '{0}', NULL, 'p', 't', 'u', NULL, NULL, NULL, FALSE, '{}', 0, 0, NULL, 1, '{}', 0, 3600000, TRUE, NULL, TRUE, NULL, NULL, NULL, NULL
 
 WITH
 -- <fragment now>
@@ -64,11 +65,11 @@ c AS MATERIALIZED (SELECT coalesce($1::bigint, (extract(epoch FROM clock_timesta
   INSERT INTO threads (
     project, id, user_id, agent, name, name_source, archived, metadata, created_at, updated_at, last_run_at, version,
     fed_version, created_with, read_seq, sort_at, deleted, claimed,
-    family, listed, forked_thread, forked_epoch, forked_seq
+    family, listed, forked_thread, forked_epoch, forked_seq, request
   )
   SELECT $27, $28, $29, $30::text, $31::text, $32::bigint, $33::boolean, $34::text, $35::bigint, $36::bigint,
     $37::bigint, $38::bigint, $38, $39::text, $40::bigint, c.now, 3, $42::boolean,
-    $43::bigint, $44::boolean, $45::text, $46::bigint, $47::bigint
+    $43::bigint, $44::boolean, $45::text, $46::bigint, $47::bigint, $48::text
   FROM c
   WHERE $2::bigint IS NULL
   RETURNING key, project, user_id

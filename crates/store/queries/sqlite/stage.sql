@@ -21,12 +21,13 @@
 -- ?19 forked_thread text: thread that was forked, or NULL
 -- ?20 forked_epoch integer
 -- ?21 forked_seq integer
--- example: 'p', 't', 'u', NULL, NULL, NULL, 0, '{}', 0, 0, NULL, 1, '{}', 0, 0, 1, NULL, 1, NULL, NULL, NULL
+-- ?22 request text: idempotency key of the fork, or NULL
+-- example: 'p', 't', 'u', NULL, NULL, NULL, 0, '{}', 0, 0, NULL, 1, '{}', 0, 0, 1, NULL, 1, NULL, NULL, NULL, NULL
 
 INSERT INTO threads (
   project, id, user, agent, name, name_source, archived, metadata, created_at, updated_at, last_run_at, version,
   fed_version, created_with, sort_at, read_seq, claimed, deleted,
-  family, listed, forked_thread, forked_epoch, forked_seq
+  family, listed, forked_thread, forked_epoch, forked_seq, request
 )
-VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?12, ?13, ?14, ?15, ?16, 3, ?17, ?18, ?19, ?20, ?21)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?12, ?13, ?14, ?15, ?16, 3, ?17, ?18, ?19, ?20, ?21, ?22)
 RETURNING key

@@ -45,6 +45,13 @@ impl BranchStore for MemoryStore {
         Ok(rows.into_iter().take(limit).map(Row::snapshot).collect())
     }
 
+    async fn unlisted(&self, project: &ProjectId, user: &UserId, limit: usize) -> StoreResult<Vec<Thread>> {
+        let state = self.state();
+        let hidden = state.threads.values().filter(|row| !row.thread.branch.listed);
+        let own = hidden.filter(|row| row.thread.project == *project && row.thread.user == *user);
+        Ok(own.take(limit).map(Row::snapshot).collect())
+    }
+
     async fn list_branch(
         &self,
         project: &ProjectId,

@@ -49,6 +49,7 @@ impl StagingStore for MemoryStore {
         let key = ThreadKey(state.last_key);
         let mut row = Row::new(thread.clone(), state.lineage.generation);
         (row.thread.key, row.thread.active_run, row.thread.last_run, row.fence) = (key, None, None, moved.fence);
+        row.requested = moved.request.is_some();
         let mut staged = Staged { row, touched: Timestamp(0) };
         staged.put(part, &self.clock);
         state.staged.insert(key, staged);

@@ -18,8 +18,12 @@ impl ExportStore for MemoryStore {
         let state = self.state();
         let mut rows: Vec<_> = state.threads.values().filter(|row| Some(row.thread.key) > after).collect();
         rows.sort_by_key(|row| row.thread.key);
-        let moved =
-            rows.into_iter().map(|row| MovedThread { thread: row.snapshot(), fence: row.fence, interrupts: None });
+        let moved = rows.into_iter().map(|row| MovedThread {
+            thread: row.snapshot(),
+            fence: row.fence,
+            interrupts: None,
+            request: None,
+        });
         Ok(moved.take(limit).collect())
     }
 

@@ -96,7 +96,8 @@ impl StagingStore for PgStore {
             .bind(thread.branch.listed)
             .bind(forked.map(|from| from.thread.to_string()))
             .bind(forked.map(|from| from.epoch.to_i64()))
-            .bind(forked.map(|from| rows::to_i64(from.seq)));
+            .bind(forked.map(|from| rows::to_i64(from.seq)))
+            .bind(moved.request.clone());
         let rows = self.write(stage).await?;
         let row = rows.first().ok_or_else(|| corrupt("a staged thread without a key"))?;
         Ok(Staging::Staged(ThreadKey(Columns::new(row).int()?)))

@@ -20,6 +20,7 @@ use crate::{
 
 pub(super) const STATEMENTS: Statements = Statements {
     branches: text_of(include_str!("../../queries/postgres/branches.sql")),
+    unlisted: text_of(include_str!("../../queries/postgres/unlisted.sql")),
     list_branch: text_of(include_str!("../../queries/postgres/list_branch.sql")),
     put_ticket: text_of(include_str!("../../queries/postgres/put_ticket.sql")),
     sweep_tickets: text_of(include_str!("../../queries/postgres/sweep_tickets.sql")),

@@ -190,7 +190,7 @@ pub(crate) fn moved_threads<R: Cells>(rows: &[R]) -> StoreResult<Vec<MovedThread
     each(rows, |columns| {
         let fence = Fence(columns.int()?);
         let thread = columns.thread()?.ok_or_else(|| corrupt("a listed thread without columns"))?;
-        Ok(MovedThread { thread, fence, interrupts: None })
+        Ok(MovedThread { thread, fence, interrupts: None, request: None })
     })
 }
 

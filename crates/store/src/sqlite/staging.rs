@@ -133,7 +133,8 @@ async fn stage(
         .bind(thread.branch.listed)
         .bind(forked.map(|from| from.thread.as_str()))
         .bind(forked.map(|from| from.epoch.to_i64()))
-        .bind(forked.map(|from| rows::to_i64(from.seq)));
+        .bind(forked.map(|from| rows::to_i64(from.seq)))
+        .bind(&moved.request);
     let row = fetch::row(connection, insert).await?.ok_or_else(|| corrupt("a staged thread without a key"))?;
     let key = Columns::new(&row).int()?;
     charge(connection, key, 0, 1).await?;

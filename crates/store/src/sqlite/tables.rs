@@ -17,6 +17,7 @@ use crate::{
 
 pub(super) const STATEMENTS: Statements = Statements {
     branches: text_of(include_str!("../../queries/sqlite/branches.sql")),
+    unlisted: text_of(include_str!("../../queries/sqlite/unlisted.sql")),
     list_branch: text_of(include_str!("../../queries/sqlite/list_branch.sql")),
     put_ticket: text_of(include_str!("../../queries/sqlite/put_ticket.sql")),
     sweep_tickets: text_of(include_str!("../../queries/sqlite/sweep_tickets.sql")),

@@ -22,6 +22,9 @@ use crate::{
 /// Memory of a copy: pages of events until they make a segment, and the segments of a part.
 const COPY_BYTES: usize = 2 * SEAL_BYTES + PAGE_BYTES;
 
+/// Code and message of a run that answers interrupts, and that a fork has cut.
+const CUT: (&str, &str) = ("forked", "The thread was forked before the run had ended: its answers count as not given.");
+
 /// Outcome of a copy.
 pub(super) enum Copied {
     /// All of it is staged under this key.
@@ -41,6 +44,8 @@ struct Copy<'c> {
     part: StagedPart,
     bytes: usize,
     parts: OpenParts,
+    /// True if the run that goes on answers interrupts.
+    cuts_answer: bool,
     interrupts: Option<String>,
 }
 
@@ -78,11 +83,12 @@ impl ForkDeps {
                 }
             }
         }
+        let ending = copy.ending();
         let closing = copy.closing(&child.thread.id, base, now)?;
         child.interrupts = copy.interrupts.take();
         let mut rest = copy.finish()?;
         if let (Some(closing), Some(cut)) = (&closing, runs.last_mut()) {
-            *cut = stopped(cut, closing, now);
+            *cut = ended(cut, closing, ending, now);
             child.thread.tail = cut.last_seq();
         }
         child.fence = runs.last().map_or(Fence(0), |newest| newest.fence);
@@ -135,6 +141,7 @@ impl<'c> Copy<'c> {
             part: StagedPart::default(),
             bytes: 0,
             parts: OpenParts::default(),
+            cuts_answer: false,
             interrupts: None,
         }
     }
@@ -172,6 +179,7 @@ impl<'c> Copy<'c> {
             at: batch.at,
         };
         self.interrupts = interrupt::after(self.interrupts.as_deref(), &commit);
+        self.cuts_answer |= commit.answers.is_some() && self.cut.is_some_and(|cut| cut.id == run.id);
     }
 
     /// The part that is complete so far.
@@ -180,10 +188,19 @@ impl<'c> Copy<'c> {
         std::mem::take(&mut self.part)
     }
 
+    /// End of the run that goes on beyond the base. Answers that were not carried out settle nothing: a run that has some fails.
+    fn ending(&self) -> Ending {
+        match self.cuts_answer {
+            false => Ending::Finished,
+            true => Ending::Error { code: CUT.0.to_owned(), message: CUT.1.to_owned() },
+        }
+    }
+
     /// Events that end the run that goes on beyond the base, as the last ones of the copy.
     fn closing(&mut self, thread: &ThreadId, base: Seq, now: Timestamp) -> Result<Option<LogSlice>, StoreError> {
         let Some(cut) = self.cut else { return Ok(None) };
-        let events = self.parts.closers(thread.as_str(), cut.id.as_str(), &Ending::Finished);
+        let ending = self.ending();
+        let events = self.parts.closers(thread.as_str(), cut.id.as_str(), &ending);
         let slice = LogSlice::of(&events, base + 1, &cut.id, now);
         for batch in &slice.0 {
             for row in self.packer.push(batch.clone())? {
@@ -194,7 +211,7 @@ impl<'c> Copy<'c> {
             run: &cut.id,
             author: cut.author.as_ref(),
             answers: None,
-            status: RunStatus::Stopped,
+            status: if ending == Ending::Finished { RunStatus::Stopped } else { RunStatus::Error },
             requested: None,
             seq: slice.last_seq().unwrap_or(base),
             at: now,
@@ -211,9 +228,16 @@ impl<'c> Copy<'c> {
 }
 
 /// Record of a run that a fork has cut, in the fork.
-fn stopped(cut: &Run, closing: &LogSlice, now: Timestamp) -> Run {
+fn ended(cut: &Run, closing: &LogSlice, ending: Ending, now: Timestamp) -> Run {
+    let (status, error) = match ending {
+        Ending::Finished => (RunStatus::Stopped, None),
+        Ending::Error { code, message } => (RunStatus::Error, Some((code, message))),
+    };
+    let (error_code, error_message) = error.unzip();
     Run {
-        status: RunStatus::Stopped,
+        status,
+        error_code,
+        error_message,
         producer_seq: cut.producer_seq + closing.count(),
         ended_at: Some(now),
         lease_until: None,

@@ -6,8 +6,10 @@ mod origin;
 
 use std::sync::Arc;
 
+use sha2::{Digest, Sha256};
 use threadline_core::{
-    Branch, Epoch, Family, Fence, ForkedFrom, Judgement, Principal, Scope, Seq, Thread, ThreadId, limits::MAX_BRANCHES,
+    Branch, Epoch, Family, Fence, ForkedFrom, Judgement, Principal, Scope, Seq, Thread, ThreadId, hex,
+    limits::{MAX_BRANCHES, READ_BRANCHES},
 };
 use threadline_store::{Arrival, MovedThread, Published, StoreError};
 
@@ -29,6 +31,8 @@ pub struct ForkThread {
     pub separate: bool,
     /// True for a branch that is not listed yet, see [`Forks::choose`].
     pub unlisted: bool,
+    /// Key of the request from which the id is derived; `None` for any other id.
+    pub request: Option<String>,
 }
 
 /// Fork after a request to make it.
@@ -63,14 +67,19 @@ impl Forks {
         let at = thread.into();
         let parent = directory::read(&deps.store, principal, at.id).await?;
         let (epoch, base) = self.judged(&parent, fork.at, at.epoch).await?;
-        let made_with = format!("fork:{}:{}:{}", parent.key.0, fork.at.map_or(-1, |at| at as i64), fork.separate);
+        let made_with = made_with(&parent, &fork);
         if let Some(id) = &fork.id
             && let Some(there) = deps.store.thread_of(&parent.project, &parent.user, id).await?
         {
             return self.made_before(there, &made_with, &fork).await;
         }
+        if let (Some(_), Some(id)) = (&fork.request, &fork.id)
+            && deps.store.was_request_deleted(&parent.project, id).await?
+        {
+            return Err(ForkError::ThreadDeleted);
+        }
+        deps.stored.forget(&parent.project, &parent.user);
         deps.stored.admit(principal, Storing::Thread).await?;
-        deps.stored.admit(principal, Storing::Words).await?;
         let family = if fork.separate { None } else { Some(self.family(&parent).await?) };
         let child = MovedThread {
             thread: Thread {
@@ -98,9 +107,16 @@ impl Forks {
             },
             fence: Fence(0),
             interrupts: None,
+            request: fork.request.clone(),
         };
         let made = match deps.copied(principal, &parent, child, base).await? {
             copy::Copied::Staged(key, child) => {
+                // The sums in the store have the copy by now.
+                deps.stored.forget(&parent.project, &parent.user);
+                if let Err(refused) = deps.stored.admit(principal, Storing::Words).await {
+                    deps.store.unstage(key).await?;
+                    return Err(refused.into());
+                }
                 let published = deps.store.publish(key, &child, Arrival::Fork { parent: parent.key, epoch }).await?;
                 if published == Published::Gone {
                     deps.store.unstage(key).await?;
@@ -140,7 +156,7 @@ impl Forks {
         let thread = directory::read(&self.deps.store, principal, id).await?;
         match thread.branch.family {
             None => Ok(vec![thread]),
-            Some(family) => Ok(self.deps.store.branches(&thread.project, &thread.user, family, MAX_BRANCHES).await?),
+            Some(family) => Ok(self.deps.store.branches(&thread.project, &thread.user, family, READ_BRANCHES).await?),
         }
     }
 
@@ -205,7 +221,7 @@ impl Forks {
     /// Family of the forks of a thread. Refused if it has no room.
     async fn family(&self, parent: &Thread) -> Result<Family, ForkError> {
         let Some(family) = parent.branch.family else { return Ok(Family(parent.epoch.to_i64())) };
-        let members = self.deps.store.branches(&parent.project, &parent.user, family, MAX_BRANCHES).await?;
+        let members = self.deps.store.branches(&parent.project, &parent.user, family, READ_BRANCHES).await?;
         if members.len() < MAX_BRANCHES { Ok(family) } else { Err(ForkError::TooManyBranches) }
     }
 
@@ -215,7 +231,7 @@ impl Forks {
         let mut origin = ForkedFrom { thread: parent.id.clone(), epoch, seq: base };
         let Some(family) = parent.branch.family else { return Ok(origin) };
         let (project, user) = (&parent.project, &parent.user);
-        let members = self.deps.store.branches(project, user, family, MAX_BRANCHES).await?;
+        let members = self.deps.store.branches(project, user, family, READ_BRANCHES).await?;
         let mut next = parent.branch.forked_from.clone();
         for _ in 0..MAX_BRANCHES {
             let Some(inherited) = next.filter(|from| base <= from.seq) else { break };
@@ -225,4 +241,10 @@ impl Forks {
         }
         Ok(origin)
     }
+}
+
+/// Digest of a request to fork a thread, which tells its repetition from another request with the same id, also after an import.
+fn made_with(parent: &Thread, fork: &ForkThread) -> String {
+    let facts = serde_json::json!(["fork", parent.id.as_str(), parent.created_at.0, fork.at, fork.separate]);
+    hex(&Sha256::digest(facts.to_string().as_bytes())[..16])
 }

@@ -20,6 +20,8 @@ pub struct MessageOrigin {
     pub event: String,
     /// Seq up to which the run said what a user says, as events of a message of that role; `None` if it did not before the message.
     pub asked: Option<Seq>,
+    /// State that the run was given, as JSON: the STATE_SNAPSHOT right behind its RUN_STARTED.
+    pub state: Option<String>,
     /// RUN_STARTED of the run, with what it was given; `None` if it has none before the message.
     pub started: Option<String>,
 }
@@ -61,6 +63,13 @@ impl Asking {
     }
 }
 
+/// State of a STATE_SNAPSHOT, as JSON; `None` of any other event.
+fn snapshot_of(event: &[u8]) -> Option<String> {
+    let text = std::str::from_utf8(event).ok()?;
+    let is_snapshot = json::string_member(text, "type").as_deref() == Some("STATE_SNAPSHOT");
+    json::member(text, "snapshot").filter(|_| is_snapshot).map(str::to_owned)
+}
+
 impl ForkDeps {
     /// Finds the run that brought a message. Reads the log from its first event on.
     pub(super) async fn origin_of(
@@ -72,6 +81,7 @@ impl ForkDeps {
         let thread = directory::read(&self.store, principal, thread).await?;
         let mut work = self.queue.begin(principal).await?;
         let (mut since, mut started, mut asking) = (0, None::<(RunId, String)>, Asking::default());
+        let (mut given_at, mut state) = (0, None);
         while since < thread.tail {
             work.go_on().await?;
             let page = self.store.page(thread.key, ReadFrom::After(since), FOLD_EVENTS).await?;
@@ -84,9 +94,14 @@ impl ForkDeps {
                         let text = std::str::from_utf8(event).unwrap_or_default();
                         if json::string_member(text, "type").as_deref() == Some("RUN_STARTED") {
                             started = Some((batch.run.clone(), text.to_owned()));
+                            given_at = seq + 1;
+                            state = None;
                         }
                     }
                     asking.observe(seq, event, &batch.run);
+                    if seq == given_at {
+                        state = snapshot_of(event);
+                    }
                     let text = || String::from_utf8_lossy(event).into_owned();
                     brings(event, message).then(|| (batch.run.clone(), text()))
                 })
@@ -94,7 +109,7 @@ impl ForkDeps {
             if let Some((run, event)) = found {
                 let started = started.filter(|(of, _)| *of == run).map(|(_, text)| text);
                 let run = self.store.run(thread.key, &run).await?.ok_or(ForkError::ThreadNotFound)?;
-                return Ok(MessageOrigin { epoch: thread.epoch, run, event, asked: asking.asked, started });
+                return Ok(MessageOrigin { epoch: thread.epoch, run, event, asked: asking.asked, state, started });
             }
         }
         Err(ForkError::MessageNotFound(message.to_owned()))

@@ -23,6 +23,12 @@ impl<S: Tables> BranchStore for S {
         pages::each(&rows, |columns| columns.thread()?.ok_or_else(|| corrupt("a branch without columns")))
     }
 
+    async fn unlisted(&self, project: &ProjectId, user: &UserId, most: usize) -> StoreResult<Vec<Thread>> {
+        let values = vec![project.as_str().into(), user.as_str().into(), limit(most).into()];
+        let rows = self.found(S::STATEMENTS.unlisted, values).await?;
+        pages::each(&rows, |columns| columns.thread()?.ok_or_else(|| corrupt("a branch without columns")))
+    }
+
     async fn list_branch(
         &self,
         project: &ProjectId,

@@ -79,6 +79,8 @@ impl From<&[u8; 32]> for Value {
 pub(crate) struct Statements {
     /// Reads the threads of a family: `$1` project, `$2` user, `$3` family, `$4` limit.
     pub(crate) branches: &'static str,
+    /// Reads threads that lists leave out: `$1` project, `$2` user, `$3` limit.
+    pub(crate) unlisted: &'static str,
     /// Lists one thread of a family, a row for each thread that changed: `$1` project, `$2` user, `$3` family, `$4` key or NULL.
     pub(crate) list_branch: &'static str,
     /// Stores a ticket and removes expired ones: `$1` digest, `$2` bearer, `$3` until, `$4` now, `$5` limit.

@@ -1,0 +1,31 @@
+-- Reads threads of a user that lists leave out.
+-- Caller: unlisted in src/sql/tables/branches.rs
+-- ?1 project text
+-- ?2 user text
+-- ?3 limit integer
+-- example: 'p', 'u', 10
+
+SELECT
+  -- <fragment thread_columns>
+  t.project, t.id, t.user, t.agent, t.name, t.name_source, t.archived, t.metadata, t.created_at, t.updated_at,
+  t.last_run_at, t.version, t.created_with, t.read_seq, t.claimed, t.last_status, t.last_run, t.last_error,
+  t.family, t.listed, t.forked_thread, t.forked_epoch, t.forked_seq,
+  (SELECT count(*) FROM json_each(t.interrupts))
+  -- </fragment>
+  ,
+  -- <fragment head_columns>
+  h.key, h.epoch, h.tail, h.fence, h.driver_fence, h.run, h.producer_seq, h.lease_until, h.stop_at, h.finishing, h.generation,
+  h.prior_epoch, h.prior_tail, h.queue, h.queued, h.held
+  -- </fragment>
+  ,
+  -- <fragment run_columns>
+  r.fence, r.id, r.agent, r.status, r.error_code, r.error_message, r.usage, r.first_seq, r.producer_seq, r.started_at,
+  r.ended_at, r.stop_at, r.driven, r.author, r.asked_by, r.attempt
+  -- </fragment>
+FROM threads t
+CROSS JOIN heads h ON h.key = t.key
+-- <fragment with_active_run>
+LEFT JOIN runs r ON r.key = h.key AND r.fence = h.fence AND h.run IS NOT NULL
+-- </fragment>
+WHERE t.project = ?1 AND t.user = ?2 AND t.family IS NOT NULL AND t.deleted = 0 AND NOT t.listed
+LIMIT ?3
