@@ -7,9 +7,9 @@ use threadline_core::{Seq, ThreadId};
 pub enum ForkPoint {
     /// Behind the event with this seq.
     At(Seq),
-    /// Before this message: the run's own messages take its place, and that of all that follows.
+    /// Before this message: the messages of the run replace it and everything after it.
     Before(String),
-    /// Before the run that made this message, which then answers the same messages again.
+    /// Before the run that made this message: the new run answers the same messages.
     Regenerate(String),
 }
 

@@ -19,7 +19,7 @@ struct Given {
 }
 
 impl Given {
-    /// Of an event with a list of messages; nothing of any other.
+    /// Input that an event carries; empty for an event without a list of messages.
     fn of(event: Option<&str>) -> Self {
         let Some(event) = event else { return Self::default() };
         let given = json::member(event, "input").unwrap_or(event);
@@ -35,7 +35,7 @@ impl Given {
     }
 }
 
-/// Puts what the first event of the fork's run has to say before the client's own messages. Returns the seq at which the fork ends.
+/// Puts the messages that are given again before the client's own. Returns the seq at which the fork ends.
 fn give(input: &mut ClientInput, point: &ForkPoint, origin: &MessageOrigin) -> Seq {
     let given = Given::of(origin.started.as_deref());
     let listed = |message: &str| Given::of(Some(&origin.event)).before(message);

@@ -131,6 +131,7 @@ async fn every_route_that_stores_is_refused() {
                 ("POST", "/copilotkit") => single.clone(),
                 ("PUT", "/v1/threads/{threadId}/runs/{runId}") => said("m"),
                 (_, path) if path.ends_with("/events") => json!([{ "type": "B" }]),
+                (_, path) if path.ends_with("/forks") => json!({}),
                 (_, path) if path.starts_with("/v1/conversations/") => json!({ "messages": messages }),
                 (_, path) if path.starts_with("/connector/") => json!({ "type": "x", "userId": "ann", "threadId": "t" }),
                 (_, path) if path.starts_with("/api/") => json!({ "userId": "ann", "runId": "x", "threadId": "new" }),

@@ -36,7 +36,7 @@ export function useBranches(
     const show = (threadId: string) => go({ name: "thread", threadId, panel });
     const refuse = (error: unknown) => fail(refusalOf(error));
     const branching: Branching = {
-      // Nobody sees the rest of an answer in a branch that was left.
+      // No page shows the rest of an answer in a branch that was left.
       edit: async (messageId, text) => show((await edit(messageId, text, { stop: true })).threadId),
       regenerate: (messageId) =>
         void regenerate(messageId, { stop: true }).then(({ threadId }) => show(threadId), refuse),

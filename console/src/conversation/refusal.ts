@@ -1,7 +1,7 @@
 import { isProblem } from "threadline";
 import { messageOf } from "../parts/failure.ts";
 
-/** Why something was not sent, for a person. */
+/** Reason for which something was not sent, for a person. */
 export function refusalOf(error: unknown): string {
   if (isProblem(error, "run-active")) {
     const { run } = error.problem as { run?: { agentId?: unknown } };
@@ -15,9 +15,9 @@ export function refusalOf(error: unknown): string {
   if (isProblem(error, "turn-begun")) return "The message is on its way: its run has begun.";
   if (isProblem(error, "turn-not-found")) return "The message is not in the queue any more: it was removed.";
   if (isProblem(error, "message-not-found"))
-    return "No event of the thread brings this message: it cannot be edited or made again. Send another one instead.";
+    return "This message is not in the log of the thread, so it cannot be edited or regenerated. Send a new message instead.";
   if (isProblem(error, "too-many-branches"))
-    return "The conversation has as many branches as it may have: delete one of them, or begin a new thread.";
+    return "The conversation has reached its limit of 256 branches. Start a new thread instead. Your text is kept.";
   if (isProblem(error, "agent-not-found")) return "Agent not found: choose another agent.";
   return messageOf(error);
 }

@@ -115,7 +115,8 @@ describe("the server is killed during a run and restarted", () => {
     await gone(banner(page));
     const types = async () => {
       const events = (await log(server, threadId)).map(({ event }) => event);
-      return events.slice(events.findIndex(({ name }) => name === "threadline.attempt")).map(({ type }) => type);
+      const attempt = events.findIndex(({ name }) => name === "threadline.attempt");
+      return attempt < 0 ? [] : events.slice(attempt).map(({ type }) => type);
     };
     await expect.poll(types, { timeout: 20_000 }).toContain("TEXT_MESSAGE_CONTENT");
     expect((await types())[0]).toBe("CUSTOM");

@@ -37,9 +37,9 @@ pub struct ForkThread {
 pub enum ForkPoint {
     /// After the event with this seq.
     At(Seq),
-    /// Before the message with this id: the messages of the input take its place, and that of all that follows.
+    /// Before the message with this id: the messages of the input replace it and everything after it.
     Before(String),
-    /// Before the run that made the message with this id, which is given the same messages again.
+    /// Before the run that made the message with this id: the new run answers the same messages.
     Regenerate(String),
 }
 

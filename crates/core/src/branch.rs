@@ -9,7 +9,7 @@ pub struct Family(pub i64);
 /// Position in another thread's log up to which a thread's log is the same.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ForkedFrom {
-    /// Thread that was forked. It may have been deleted since.
+    /// Thread in whose log the last common event was written. It may have been deleted since.
     pub thread: ThreadId,
     /// Epoch of its log at that time.
     pub epoch: Epoch,
@@ -20,7 +20,7 @@ pub struct ForkedFrom {
 /// Place of a thread among the branches of its conversation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Branch {
-    /// Family of the thread; `None` if it has no branches.
+    /// Family of the thread; `None` if it was never one of several branches.
     pub family: Option<Family>,
     /// True if lists and feeds show the thread: of a family they show one.
     pub listed: bool,

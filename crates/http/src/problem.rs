@@ -87,18 +87,18 @@ problem_types! {
     RunExists = "run-exists", CONFLICT, "Run ID already in use", false,
         "Choose another runId, or omit it and the server generates one. An Idempotency-Key stands for one request: send another key with a new one.";
     /// No further turn can be queued in the thread or for its user, or the turn is too large to be queued.
-    QueueFull = "queue-full", CONFLICT, "Queue full", true, "Wait until a queued turn has begun, or cancel one with DELETE /v1/threads/{threadId}/queue/{runId}.";
+    QueueFull = "queue-full", CONFLICT, "Queue full", true, "Wait until a queued turn has begun, or remove one with DELETE /v1/threads/{threadId}/queue/{runId}. A turn larger than 1 MiB cannot be queued: shorten it, or send it when the thread is free.";
     /// The queue has another version than the request names.
-    QueueChanged = "queue-changed", PRECONDITION_FAILED, "Queue version mismatch", false, "Read the queue again with GET /v1/threads/{threadId}/queue, and decide whether to change it. Nothing was changed.";
+    QueueChanged = "queue-changed", PRECONDITION_FAILED, "Queue version mismatch", false, "Read the queue again with GET /v1/threads/{threadId}/queue, and decide whether to change it. This request changed nothing; an earlier attempt of it may have.";
     /// The queued turn has begun, and is a run.
     TurnBegun = "turn-begun", CONFLICT, "Turn already begun", false, "Follow the run `run`, or stop it with POST /v1/threads/{threadId}/runs/{runId}/stop.";
     /// No turn with this ID is queued.
     TurnNotFound = "turn-not-found", NOT_FOUND, "Turn not found", false, "List the queued turns with GET /v1/threads/{threadId}/queue. The turn was cancelled, or dropped because the key of its caller was revoked.";
-    /// The conversation has as many branches as it may have.
-    TooManyBranches = "too-many-branches", CONFLICT, "Too many branches", false, "List the branches with GET /v1/threads/{threadId}/branches, and delete some with DELETE /v1/threads/{threadId}. Or fork with `separate`, which makes a conversation of its own.";
-    /// The thread is no branch of the conversation.
+    /// The conversation has reached its limit of branches.
+    TooManyBranches = "too-many-branches", CONFLICT, "Too many branches", false, "List the branches with GET /v1/threads/{threadId}/branches, and delete some with DELETE /v1/threads/{threadId}. Or copy the thread into a new conversation: POST /v1/threads/{threadId}/forks with `separate`.";
+    /// The named thread is not a branch of this conversation.
     BranchNotFound = "branch-not-found", NOT_FOUND, "Branch not found", false, "List the branches with GET /v1/threads/{threadId}/branches.";
-    /// No event of the thread brings a message with this ID.
+    /// No event of the thread introduces a message with this ID.
     MessageNotFound = "message-not-found", NOT_FOUND, "Message not found", false, "Read the messages of the thread with GET /v1/threads/{threadId}/messages, or fork at a seq with `at`.";
     /// The thread has open interrupts that the request does not answer.
     InterruptsOpen = "interrupts-open", CONFLICT, "Unanswered interrupt", false,

@@ -64,7 +64,7 @@ pub enum Published {
     Done,
     /// A thread that has the id, as for [`Staging::Taken`], was created meanwhile; the staged data stays invisible.
     Taken,
-    /// The staged data was removed: the import was abandoned, or another import replaced the data. Of a fork also: its parent was
+    /// The staged data was removed: the import or fork was abandoned, or another request replaced the data. Of a fork also: its parent was
     /// deleted, or the parent's log got another epoch.
     Gone,
 }

@@ -51,7 +51,7 @@ export type RunFork = {
   readonly stop?: boolean | undefined;
 } & (
   | {
-      /** The id of a message. The fork ends before the run that brought it: the input takes the place of all that follows. */
+      /** The id of a message. The fork ends before the run that introduced it: the input replaces it and everything after it. */
       readonly before: string;
       readonly regenerate?: undefined;
       readonly at?: undefined;
@@ -89,7 +89,9 @@ export class Runs {
   /** Delegates a run to an agent; resolves as soon as the run has started or its turn is queued. */
   start(options: StartOptions): Promise<StartedRun | PlacedTurn> {
     const { signal, epoch, runId = newId(), agentId, input, busy, fork } = options;
-    const call = this.#begin({ runId, agentId, input, ...(busy && { busy }), ...(fork && { fork }) }, signal);
+    // Without `busy` the agent would decide, and the result could lack the run that its type has.
+    const fate = fork ? { fork, ...(busy && { busy }) } : { busy: busy ?? "reject" };
+    const call = this.#begin({ runId, agentId, input, ...fate }, signal);
     return this.#http.call({ ...call, query: { epoch } }, isWorthAnotherTry);
   }
 

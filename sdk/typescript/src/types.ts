@@ -85,7 +85,7 @@ export interface Thread {
   readonly openInterrupts: number;
   /** Number of turns that wait in the queue. */
   readonly queued: number;
-  /** Why the queue rests until it is released; null if it does not. */
+  /** Reason for which the queue rests until it is released; null if it does not. */
   readonly held: Hold | null;
   /** The origin of the first events, if the thread is a fork. */
   readonly forkedFrom: ForkedFrom | null;

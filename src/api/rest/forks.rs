@@ -38,10 +38,11 @@ pub struct ForkBody {
     separate: bool,
 }
 
-/// Forks a thread: the fork has its events up to a seq, with the same seqs, and continues on its own.
+/// Forks a thread: the fork has its events up to a seq, with the same seqs, and is independent from then on.
 ///
-/// The fork has the name, the metadata, the agent, the runs and the open interrupts of the thread as of that seq, and an epoch of
-/// its own. A run that goes on beyond the seq ends there in the fork, as stopped. Annotations and queued turns are not copied. The
+/// The fork has the present name, metadata and agent of the thread, its runs and open interrupts as of that seq, and an epoch of its
+/// own. A run that goes on beyond the seq ends there in the fork: as stopped, or with RUN_ERROR `forked` if it answers interrupts.
+/// Annotations and queued turns are not copied. The
 /// fork is a branch of the same conversation, and lists show it in place of the thread. With `separate` lists show both.
 #[utoipa::path(post, path = "/v1/threads/{threadId}/forks", tag = "branches",
     params(("threadId" = String, Path), Precondition, IdempotencyKey), request_body = ForkBody, responses(
@@ -132,11 +133,11 @@ pub struct ForkStartBody {
     /// Fork after this seq.
     #[schema(value_type = Option<u64>)]
     at: Option<Seq>,
-    /// Fork before the message with this ID: the messages of `input` take its place, and that of all that follows.
+    /// Fork before the message with this ID: the messages of `input` replace it and everything after it.
     before: Option<String>,
-    /// Fork before the run that made the message with this ID, and have the same messages answered again.
+    /// Fork before the run that made the message with this ID: the new run answers the same messages.
     regenerate: Option<String>,
-    /// The ID of the fork. Generated (UUIDv7) if absent.
+    /// The ID of the fork. Derived from `runId` if absent, so that a repeated request finds the same fork; generated without both.
     #[schema(value_type = Option<String>)]
     thread_id: Option<ThreadId>,
     /// Stop the active run of the thread, once the run of the fork has begun.

@@ -218,6 +218,13 @@ everywhere! {
             { "type": "TEXT_MESSAGE_END", "messageId": "m" },
         ]);
         dev.put("/v1/threads/t/runs/one", asked).await.ok(201);
+        let chunk = json!([{ "type": "TEXT_MESSAGE_CHUNK", "messageId": "c", "role": "user", "delta": "more" }]);
+        dev.put("/v1/threads/t/runs/two", chunk).await.ok(201);
+        for (message, before) in [("u", vec![]), ("c", vec!["hi", "hello"])] {
+            let body = forking(message, json!([user("edited", "other")]), json!({ "before": message }));
+            dev.post("/v1/threads/t/runs", body).await.ok(201);
+            assert_eq!(contents(&agent.call().await.input()), [before, vec!["other"]].concat());
+        }
         let started = dev.post("/v1/threads/t/runs", forking("again", json!([]), json!({ "regenerate": "m" }))).await.ok(201);
         assert_eq!(contents(&agent.call().await.input()), ["hi"]);
         let fork = text(&started, "threadId");

@@ -24,8 +24,17 @@ async fn trashed(server: &Server, threads: &[&str]) -> Vec<Value> {
         before.push(fill(&server.user("ann"), thread).await);
     }
     server.pass(DAY + 1);
-    server.retain().await;
+    retained(server, threads.len()).await;
     before
+}
+
+/// Has retention take so many threads: a pass leaves out a thread that another statement has locked.
+async fn retained(server: &Server, count: usize) {
+    eventually("retention takes the threads", async || {
+        server.retain().await;
+        (listed(server).await.len() >= count).then_some(())
+    })
+    .await;
 }
 
 async fn listed(server: &Server) -> Vec<String> {
@@ -47,7 +56,7 @@ everywhere! {
         socket.send(json!({ "id": "1", "subscribe": from })).await;
         socket.until("caughtUp").await;
         server.pass(DAY + 1);
-        server.retain().await;
+        retained(server, 1).await;
         assert_eq!(socket.until("ended").await.1["reason"], "thread-deleted");
         for path in ["/v1/threads/t", "/v1/threads/t/events", "/v1/threads/t/messages", "/v1/threads/t/runs"] {
             ann.get(path).await.problem(404, "thread-not-found");

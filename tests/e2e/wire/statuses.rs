@@ -232,6 +232,7 @@ const BODIES: &[(u16, &str, &str)] = &[
 pub const STORING: &[(&str, &str)] = &[
     ("POST", "/v1/threads"),
     ("POST", "/v1/threads/{threadId}/runs"),
+    ("POST", "/v1/threads/{threadId}/forks"),
     ("PUT", "/v1/threads/{threadId}/runs/{runId}"),
     ("POST", "/v1/threads/{threadId}/runs/{runId}/events"),
     ("PUT", "/v1/conversations/{name}"),
@@ -498,6 +499,12 @@ async fn one_by_one(project: &Client, ann: &Client, seen: &mut Seen) {
     ann.run("w", "held").await;
     let held = json!({ "threadId": "w", "runId": "b", "messages": [] });
     note("POST", agui, ann.post("/agui/demo", held).await);
+    let forks = "/v1/threads/{threadId}/forks";
+    for body in [json!({ "threadId": "f" }), json!({ "threadId": "f" }), json!({ "at": 99 })] {
+        note("POST", forks, ann.post("/v1/threads/w/forks", body).await);
+    }
+    let (listed, body) = ("/v1/threads/{threadId}/branches/listed", json!({ "threadId": "w" }));
+    note("PUT", listed, ann.put("/v1/threads/w/branches/listed", body).await);
     let waits = json!({ "runId": "waits", "agentId": "demo", "input": { "messages": [] }, "busy": "enqueue" });
     note("POST", runs, ann.post("/v1/threads/w/runs", waits).await);
     let (queue, turn) = ("/v1/threads/w/queue", "/v1/threads/{threadId}/queue/{runId}");

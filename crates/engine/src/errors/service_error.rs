@@ -27,13 +27,13 @@ pub enum ServiceError {
     #[error("the thread that a request with this Idempotency-Key created was deleted")]
     ThreadDeleted,
     /// The conversation has as many branches as it may have.
-    #[error("the conversation has {MAX_BRANCHES} branches")]
+    #[error("the conversation has reached its limit of {MAX_BRANCHES} branches")]
     TooManyBranches,
     /// No thread of this id is a branch of the conversation.
-    #[error("thread {:?} is no branch of the conversation", .0.as_str())]
+    #[error("thread {:?} is not a branch of the conversation", .0.as_str())]
     BranchNotFound(ThreadId),
-    /// No run has brought a message of this id.
-    #[error("no event of the thread brings a message with the ID {0:?}")]
+    /// No run has introduced a message of this id.
+    #[error("no event of the thread introduces a message with the ID {0:?}")]
     MessageNotFound(String),
     /// Retention of the project does not wait for an approval.
     #[error("retention of the project does not wait for an approval")]

@@ -92,7 +92,10 @@ mod tests {
                     && changes.clone().count() == 1
                     && changes.clone().all(|text| text.starts_with(column))
             };
-            let alone = column("/claim_due.sql", "SET check_at =") || column("/claim_turns.sql", "SET driver =");
+            // A thread that is purged has no head any more.
+            let headless = name.ends_with("/purge_rest.sql");
+            let alone =
+                column("/claim_due.sql", "SET check_at =") || column("/claim_turns.sql", "SET driver =") || headless;
             assert!(writes(&text, "heads") || alone, "{name} changes turns without their head");
         }
     }

@@ -50,7 +50,7 @@ export class LiveBranches {
   }
 
   /**
-   * Says something else in place of a message, in a fork of the thread: what follows the message is left behind there. The
+   * Replaces a message in a fork of the thread. The message and everything after it stay in this thread only. The
    * result has the `threadId` of the fork, which is to be shown next. Rejects with a `message-not-found` problem if no event
    * brings the message.
    */

@@ -23,7 +23,7 @@ export interface UseThread extends ThreadSnapshot {
    */
   readonly send: Send<{ readonly busy?: Busy | undefined }>;
   /**
-   * Says something else in place of a message, in a fork of the thread: what follows the message is left behind there. Show
+   * Replaces a message in a fork of the thread. The message and everything after it stay in this thread only. Show
    * the `threadId` of the result next. With `stop`, the active run of this thread is stopped.
    */
   edit(messageId: string, input: SendInput, options?: { readonly stop?: boolean }): Promise<StartedRun>;

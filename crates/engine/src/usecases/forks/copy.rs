@@ -23,15 +23,18 @@ use crate::{
 const COPY_BYTES: usize = 2 * SEAL_BYTES + PAGE_BYTES;
 
 /// Code and message of a run that answers interrupts, and that a fork has cut.
-const CUT: (&str, &str) = ("forked", "The thread was forked before the run had ended: its answers count as not given.");
+const CUT: (&str, &str) = (
+    "forked",
+    "The thread was forked before this run ended. The answers given to it do not count in the fork, and the interrupts are open again.",
+);
 
 /// Outcome of a copy.
 pub(super) enum Copied {
-    /// All of it is staged under this key.
+    /// Copy that is staged under this key.
     Staged(ThreadKey, Box<MovedThread>),
-    /// A thread has the id.
+    /// Thread that has the id already.
     Taken(Box<Thread>),
-    /// Another request has begun to stage a thread under this id.
+    /// Id under which another request stages a thread.
     Replaced(ThreadId),
 }
 

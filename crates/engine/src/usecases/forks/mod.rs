@@ -52,8 +52,8 @@ pub struct Forks {
 
 impl Forks {
     /// Makes a thread of the same user that has the events of this one up to a seq, with the same seqs, in a log with an epoch of
-    /// its own. A run that goes on beyond the seq ends there as stopped. Open interrupts, name, metadata and agent are as they
-    /// are in the thread, annotations and queued turns are not copied. Without `separate` the fork becomes the listed branch. A
+    /// its own. A run that goes on beyond the seq ends there. Name, metadata and agent are the thread's present ones; runs and open
+    /// interrupts are those as of the seq; annotations and queued turns are not copied. Without `separate` the fork becomes the listed branch. A
     /// repeated equal request with the same id returns the same fork.
     pub async fn fork(
         &self,
@@ -111,7 +111,7 @@ impl Forks {
         };
         let made = match deps.copied(principal, &parent, child, base).await? {
             copy::Copied::Staged(key, child) => {
-                // The sums in the store have the copy by now.
+                // Sums in the store include the staged copy.
                 deps.stored.forget(&parent.project, &parent.user);
                 if let Err(refused) = deps.stored.admit(principal, Storing::Words).await {
                     deps.store.unstage(key).await?;
@@ -131,7 +131,7 @@ impl Forks {
         match (made.0, there) {
             (Published::Done, Some(made)) if fork.unlisted => Ok(ForkedThread { thread: made, created: true }),
             (Published::Done, Some(made)) => Ok(ForkedThread { thread: self.shown(made).await?, created: true }),
-            // An equal request may have made it meanwhile.
+            // An equal request may have made the fork meanwhile.
             (_, Some(there)) => self.made_before(there, &made_with, &fork).await,
             (_, None) => {
                 deps.directory.head_at::<ForkError>(parent.key, Some(epoch)).await?.ok_or(ForkError::ThreadNotFound)?;

@@ -18,7 +18,7 @@ pub struct MessageOrigin {
     pub run: Run,
     /// Event that brought it.
     pub event: String,
-    /// Seq up to which the run said what a user says, as events of a message of that role; `None` if it did not before the message.
+    /// Seq of the last event of the run's own user messages before the message; `None` if there are none.
     pub asked: Option<Seq>,
     /// State that the run was given, as JSON: the STATE_SNAPSHOT right behind its RUN_STARTED.
     pub state: Option<String>,
@@ -98,18 +98,22 @@ impl ForkDeps {
                             state = None;
                         }
                     }
-                    asking.observe(seq, event, &batch.run);
+                    let found = brings(event, message);
+                    if !found {
+                        asking.observe(seq, event, &batch.run);
+                    }
                     if seq == given_at {
                         state = snapshot_of(event);
                     }
                     let text = || String::from_utf8_lossy(event).into_owned();
-                    brings(event, message).then(|| (batch.run.clone(), text()))
+                    found.then(|| (batch.run.clone(), text()))
                 })
             });
             if let Some((run, event)) = found {
                 let started = started.filter(|(of, _)| *of == run).map(|(_, text)| text);
                 let run = self.store.run(thread.key, &run).await?.ok_or(ForkError::ThreadNotFound)?;
-                return Ok(MessageOrigin { epoch: thread.epoch, run, event, asked: asking.asked, state, started });
+                let asked = asking.asked.filter(|_| asking.run.as_ref() == Some(&run.id));
+                return Ok(MessageOrigin { epoch: thread.epoch, run, event, asked, state, started });
             }
         }
         Err(ForkError::MessageNotFound(message.to_owned()))
