@@ -147,11 +147,11 @@ test("an edit that is refused keeps the text, with the reason", async () => {
   await button(message(page, "two"), "Edit").click();
   await editor(page).fill("one too many");
   await editor(page).press("Enter");
-  await page.getByRole("form", { name: "Edit the message" }).getByRole("alert").getByText("as many branches").waitFor();
+  await page.getByRole("form", { name: "Edit the message" }).getByRole("alert").getByText("limit of 256 branches").waitFor();
   expect(await editor(page).inputValue()).toBe("one too many");
   await editor(page).press("Escape");
   await button(from(page, "demo").last(), "Regenerate").click();
-  await notice(page, "as many branches").waitFor();
+  await notice(page, "limit of 256 branches").waitFor();
 });
 
 test("a picker far above stays in sight in the branch that it leads to", async () => {
