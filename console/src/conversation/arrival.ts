@@ -15,7 +15,13 @@ export function expectedIn(threadId: string | undefined): { readonly seq: number
   return expected?.threadId === threadId ? expected : undefined;
 }
 
+/** Time in milliseconds in which parts of the page that appear later leave the focus to the picker. */
+const SETTLED = 1_000;
+
 /** The picker that was expected has the focus. */
 export function arrived(): void {
-  expected = undefined;
+  const reached = expected;
+  setTimeout(() => {
+    if (expected === reached) expected = undefined;
+  }, SETTLED);
 }

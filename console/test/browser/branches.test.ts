@@ -147,7 +147,11 @@ test("an edit that is refused keeps the text, with the reason", async () => {
   await button(message(page, "two"), "Edit").click();
   await editor(page).fill("one too many");
   await editor(page).press("Enter");
-  await page.getByRole("form", { name: "Edit the message" }).getByRole("alert").getByText("limit of 256 branches").waitFor();
+  await page
+    .getByRole("form", { name: "Edit the message" })
+    .getByRole("alert")
+    .getByText("limit of 256 branches")
+    .waitFor();
   expect(await editor(page).inputValue()).toBe("one too many");
   await editor(page).press("Escape");
   await button(from(page, "demo").last(), "Regenerate").click();
