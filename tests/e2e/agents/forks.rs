@@ -139,6 +139,9 @@ everywhere! {
         })
         .await;
 
+        // A deletion that is refused does not list another branch.
+        dev.delete("/v1/threads/t?epoch=0123456789abcdef").await.problem(410, "log-replaced");
+        assert_eq!(branches(&dev, "one").await, named("t"));
         // The conversation stays in the list when its listed branch is deleted.
         assert_eq!(dev.delete("/v1/threads/t").await.status, 204);
         assert_eq!(branches(&dev, "one").await.into_iter().filter(|branch| branch.1).count(), 1);

@@ -21,7 +21,11 @@ impl Threads {
         let at = thread.into();
         match self.get(principal, at.id).await {
             Ok(found) => {
-                self.list_another(&found).await?;
+                if found.branch.family.is_some() {
+                    // A deletion that is refused changes nothing, and so not which branch is listed.
+                    self.deps.directory.refuse_other_thread::<DeleteThreadError>(found.key, at.epoch).await?;
+                    self.list_another(&found).await?;
+                }
                 let thread = ThreadRef::from(&found);
                 // False if another delete or retention was faster, or if the log has another epoch. What people delete is not
                 // kept in the trash.
