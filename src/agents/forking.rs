@@ -87,7 +87,7 @@ impl Agents {
         let forked = self.open_fork(principal, ThreadAt { id: thread, epoch }, fork, &mut request).await?;
         let child = forked.thread.id;
         let begun = self.run(principal, &child, agent, request).await;
-        let mut start = match begun {
+        let start = match begun {
             Ok(start) => start,
             Err(error) => {
                 // The outcome of a store that failed is unknown: a repetition goes on with the fork.
@@ -106,7 +106,6 @@ impl Agents {
                 Err(error) => return Err(ServiceError::from(error).into()),
             }
         }
-        start.thread = child;
         Ok(start)
     }
 

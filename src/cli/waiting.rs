@@ -35,7 +35,7 @@ pub(super) async fn begun(
     loop {
         match next(&mut tail, out, interrupted.as_mut()).await? {
             Next::Interrupted => return Ok(Begun::Interrupted),
-            // A connection tells of the queue as it is only if turns wait, so each one begins with a look.
+            // The turn may have left the queue before the connection, or while it was lost.
             Next::Item(Ok(TailItem::CaughtUp(_) | TailItem::Queue(_))) => {
                 let found = tokio::select! {
                     found = look(client, thread, run) => found?,

@@ -12,7 +12,7 @@ use std::{
 use serde::de::DeserializeOwned;
 use sha2::{Digest, Sha256};
 use threadline_core::{
-    Author, Batch, NewEvents, Run, RunId, RunStatus, Seq, Terminal, Timestamp,
+    Author, Batch, NewEvents, Run, RunId, RunStatus, Seq, Timestamp,
     event::BatchBuilder,
     hex,
     interrupt::{self, RunCommit},
@@ -222,16 +222,8 @@ impl<'n> ThreadFile<'n> {
     /// Notes what the events that were read last do to the open interrupts of the thread.
     fn note_interrupts(&mut self, run: &RunId, at: Timestamp, events: &NewEvents) {
         let Some(span) = self.spans.get(run) else { return };
-        let seq = self.next - 1;
-        let commit = RunCommit {
-            run,
-            author: span.author.as_ref(),
-            answers: events.answers(),
-            status: if seq == span.last { span.status } else { RunStatus::Running },
-            requested: events.terminal().and_then(Terminal::interrupts),
-            seq,
-            at,
-        };
+        let end = (span.last, span.status);
+        let commit = RunCommit::of(run, span.author.as_ref(), end, events, (self.next - 1, at));
         self.moved.interrupts = interrupt::after(self.moved.interrupts.as_deref(), &commit);
     }
 

@@ -14,7 +14,7 @@ use crate::{
 
 /// Turns that wait at most: few, so that most of them begin.
 const DEPTH: usize = 4;
-/// Of 100 looks at a queue of several turns, so many move one, so many remove one, and so many stop the active run.
+/// Looks at a queue of several turns, of 100, that move one, that remove one, and that stop the active run.
 const MOVES: u64 = 20;
 const REMOVALS: u64 = 8;
 const STOPS: u64 = 8;

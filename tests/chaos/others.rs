@@ -36,12 +36,11 @@ async fn ask(caller: &mut Caller, agent: &str, thread: &str, run: &str) -> bool 
     let said = words[caller.rng.between(0, words.len() as u64 - 1) as usize];
     let input = json!({ "messages": [{ "id": format!("m-{run}"), "role": "user", "content": said }] });
     let start = StartRun {
-        fork: None,
         run_id: Some(run.to_owned()),
         agent_id: Some(agent.to_owned()),
         lease_seconds: None,
         input: Some(input),
-        epoch: None,
+        ..StartRun::default()
     };
     let began = Instant::now();
     loop {

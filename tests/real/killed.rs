@@ -16,12 +16,10 @@ const ENDED: Duration = Duration::from_secs(10);
 
 fn run(id: &str, messages: Value) -> StartRun {
     StartRun {
-        fork: None,
         run_id: Some(id.into()),
         agent_id: Some("trips".into()),
-        lease_seconds: None,
         input: Some(json!({ "messages": messages })),
-        epoch: None,
+        ..StartRun::default()
     }
 }
 

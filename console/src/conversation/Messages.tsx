@@ -74,7 +74,7 @@ export function Messages(props: {
     return () => cancelAnimationFrame(frame);
   }, [partings, items, release]);
 
-  // What is written there stays while it is out of sight.
+  // Text in the editor stays while the message is out of sight.
   const kept = items.findIndex(({ message }) => message.id === edited);
   const more = (offset: number) => {
     if (hasMore && !isFetching && offset < AHEAD_PX) onMore();

@@ -10,7 +10,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json, value::RawValue};
 
 use super::{
-    Author, RunId, RunStatus, Seq, Timestamp, json,
+    Author, NewEvents, RunId, RunStatus, Seq, Terminal, Timestamp, json,
     limits::{
         MAX_ANSWERS, MAX_ID_BYTES, MAX_INTERRUPT_SUMMARY_BYTES, MAX_LISTED_INTERRUPT_BYTES,
         MAX_LISTED_INTERRUPTS_BYTES, MAX_OPEN_INTERRUPTS,
@@ -145,6 +145,22 @@ pub struct RunCommit<'c> {
     pub seq: Seq,
     /// Time of the commit.
     pub at: Timestamp,
+}
+
+impl<'c> RunCommit<'c> {
+    /// Commit of a stored run, from its events: the last one of them has this seq. `end` is the run's last seq, and its status from
+    /// then on.
+    pub fn of(
+        run: &'c RunId,
+        author: Option<&'c Author>,
+        end: (Seq, RunStatus),
+        events: &'c NewEvents,
+        (seq, at): (Seq, Timestamp),
+    ) -> Self {
+        let (answers, requested) = (events.answers(), events.terminal().and_then(Terminal::interrupts));
+        let status = if seq == end.0 { end.1 } else { RunStatus::Running };
+        Self { run, author, answers, status, requested, seq, at }
+    }
 }
 
 /// Row of open interrupts after a commit; `None` if none is open. Answers count once their run has ended without an

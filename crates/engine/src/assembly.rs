@@ -239,7 +239,6 @@ impl Service {
                 lifecycle: lifecycle.clone(),
             }),
         };
-        let forks_feed = feed_writer.clone();
         let runs = Runs {
             deps: Arc::new(runs::RunDeps {
                 store: store.clone(),
@@ -250,7 +249,7 @@ impl Service {
                 lock_guard,
                 turns: Arc::new(turns::Turns::new(node, beats_of_node)),
                 queues,
-                feed_writer,
+                feed_writer: feed_writer.clone(),
                 hub: hub.clone(),
                 quota: quota.clone(),
                 stored: stored.clone(),
@@ -265,7 +264,7 @@ impl Service {
                 store: store.clone(),
                 clock: clock.clone(),
                 directory: directory.clone(),
-                feed_writer: forks_feed,
+                feed_writer,
                 lifecycle: lifecycle.clone(),
                 queue: queue.clone(),
                 quota: quota.clone(),

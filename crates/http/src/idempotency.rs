@@ -58,8 +58,8 @@ impl IdempotencyKey {
 
     /// Id of the thread that a fork of this thread with this key means.
     pub fn fork(&self, principal: &Principal, thread: &ThreadId) -> Option<ThreadId> {
-        let of_thread = Self(self.0.as_ref().map(|key| format!("{key}/{thread}")));
-        of_thread.derive("fork", principal, None, ThreadId::new)
+        let key = self.0.as_deref()?;
+        derived("fork", principal, None, &[key, thread.as_str()], ThreadId::new)
     }
 
     fn derive<T>(
@@ -69,16 +69,31 @@ impl IdempotencyKey {
         user: Option<&UserId>,
         make: impl Fn(String) -> Result<T, IdError>,
     ) -> Option<T> {
-        let key = self.0.as_deref()?;
-        let user = principal.user.as_ref().or(user).map_or("", |user| user.as_str());
-        let mut digest = Sha256::new();
-        for part in [kind, principal.project.as_str(), user, key] {
-            // With its length, so that no two lists of parts are the same bytes.
-            digest.update((part.len() as u64).to_be_bytes());
-            digest.update(part);
-        }
-        make(hex(&digest.finalize()[..16])).ok()
+        derived(kind, principal, user, &[self.0.as_deref()?], make)
     }
+}
+
+/// Id of the fork of a thread in which a run of this id begins: a repeated request finds it again.
+pub fn fork_of(principal: &Principal, thread: &ThreadId, run: &RunId) -> Option<ThreadId> {
+    derived("fork of a run", principal, None, &[thread.as_str(), run.as_str()], ThreadId::new)
+}
+
+/// Id that is made of what names a request: the project, the user, and `parts`.
+fn derived<T>(
+    kind: &str,
+    principal: &Principal,
+    user: Option<&UserId>,
+    parts: &[&str],
+    make: impl Fn(String) -> Result<T, IdError>,
+) -> Option<T> {
+    let user = principal.user.as_ref().or(user).map_or("", |user| user.as_str());
+    let mut digest = Sha256::new();
+    for part in [kind, principal.project.as_str(), user].iter().chain(parts) {
+        // Length before each part: two lists of parts never have the same bytes.
+        digest.update((part.len() as u64).to_be_bytes());
+        digest.update(part);
+    }
+    make(hex(&digest.finalize()[..16])).ok()
 }
 
 impl IntoParams for IdempotencyKey {

@@ -7,8 +7,7 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use serde::{Deserialize, Serialize};
-use sha2::{Digest, Sha256};
-use threadline_core::{Principal, RunId, Seq, ThreadId, hex};
+use threadline_core::{Seq, ThreadId};
 use threadline_engine::{ForkThread, ForkedThread, ThreadAt};
 use threadline_http::{
     extract::{Caller, InThread, Json},
@@ -155,16 +154,4 @@ impl ForkStartBody {
         };
         Ok(ForkStart { point, thread: self.thread_id.or_else(made_for), stop: self.stop })
     }
-}
-
-/// Id of the fork of a thread in which a run of this id begins: a repeated request finds it again.
-pub fn fork_of(principal: &Principal, thread: &ThreadId, run: &RunId) -> Option<ThreadId> {
-    let mut digest = Sha256::new();
-    let user = principal.user.as_ref().map_or("", |user| user.as_str());
-    for part in ["fork of a run", principal.project.as_str(), user, thread.as_str(), run.as_str()] {
-        // With its length, so that no two lists of parts are the same bytes.
-        digest.update((part.len() as u64).to_be_bytes());
-        digest.update(part);
-    }
-    ThreadId::new(hex(&digest.finalize()[..16])).ok()
 }

@@ -19,7 +19,7 @@ use threadline_http::{
     body::{self, Whole},
     cursor::{CursorKind, read_beside, write_beside},
     extract::{Caller, InRun, InThread, Json, Params, lease_seconds},
-    idempotency::IdempotencyKey,
+    idempotency::{IdempotencyKey, fork_of},
     negotiation::{Representation, StreamFormat},
     precondition::Precondition,
     problem::{Problem, ProblemDocument, ProblemType},
@@ -30,7 +30,6 @@ use utoipa::{IntoParams, ToSchema};
 use crate::api::{
     ApiState,
     rest::{
-        forks::fork_of,
         queue::{self, QueuedView},
         starting::{AgentRequest, StartBody, answer, hand_over},
     },

@@ -31,7 +31,7 @@ struct Thread<'a> {
     /// Of each run, in the order of their beginnings.
     runs: BTreeMap<&'a str, Vec<&'a Request>>,
     readers: BTreeMap<&'a str, Vec<&'a Line>>,
-    /// Of its queue.
+    /// Orders of its queue, as clients saw them.
     orders: Vec<&'a Line>,
 }
 

@@ -61,7 +61,7 @@ fn check_turn(name: &str, run: &str, requests: &[&Request], log: &Log, losses: &
     }
 }
 
-/// Of two turns that were seen in the same queue, the one that was before the other the last time has begun before it.
+/// Order of two turns that were seen in the same queue: the one that was before the other the last time has begun before it.
 fn check_order(
     name: &str,
     runs: &BTreeMap<&str, Vec<&Request>>,

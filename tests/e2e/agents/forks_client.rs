@@ -2,14 +2,10 @@
 
 use clap::Parser;
 use threadline::cli::{Cli, Command, branches};
-use threadline_client::{Client as Threads, ClientConfig, ForkPoint, ForkThread, RunFork, StartRun};
+use threadline_client::{Client as Threads, ForkPoint, ForkThread, RunFork, StartRun};
 
 use super::*;
-use crate::harness::{Server, everywhere};
-
-fn threads_of(server: &Server) -> Threads {
-    Threads::new(ClientConfig::new(format!("http://{}", server.addr))).expect("a client")
-}
+use crate::harness::everywhere;
 
 /// Output of a command.
 async fn output(client: &Threads, line: &[&str]) -> String {

@@ -28,8 +28,9 @@ mod waiting;
 
 use reqwest::{Method, RequestBuilder};
 use serde_json::{Value, json};
+use threadline_client::{Client as Threads, ClientConfig};
 
-use crate::harness::{Client, agent::FakeAgent, eventually, text};
+use crate::harness::{Client, Server, agent::FakeAgent, eventually, text};
 
 /// The agent of this test, made over the API under the name `a`.
 async fn agent(client: &Client) -> FakeAgent {
@@ -43,6 +44,11 @@ async fn agent_that(client: &Client, definition: Value) -> FakeAgent {
     definition["url"] = json!(agent.url);
     client.put("/v1/agents/a", definition).await.ok(200);
     agent
+}
+
+/// The Rust client, in development mode.
+fn threads_of(server: &Server) -> Threads {
+    Threads::new(ClientConfig::new(format!("http://{}", server.addr))).expect("a client")
 }
 
 /// The body of a start: this run of agent `a`, with these messages.

@@ -1,4 +1,4 @@
-//! What an agent prefers for requests that meet an active run: it counts where a request does not choose.
+//! Preference of an agent for requests that meet an active run, which counts where a request does not choose.
 
 use super::*;
 use crate::harness::{agent::Call, everywhere, http::send, sse::Events};
@@ -24,7 +24,7 @@ everywhere! {
         dev.post("/v1/threads/t/runs", start_of("a")).await.ok(202);
         dev.post("/v1/threads/t/runs", start_of("a")).await.ok(202);
         let mut waits = Events::open(agui(&dev, "b", json!([user("b", "b")]))).await;
-        // What a request says counts more.
+        // The choice of a request counts more.
         let mut refused = start_of("c");
         refused["busy"] = json!("reject");
         dev.post("/v1/threads/t/runs", refused).await.problem(409, "run-active");

@@ -6,16 +6,12 @@ use clap::Parser;
 use futures_util::StreamExt;
 use threadline::cli::{Cli, CliError, Command, queue, run::say, threads};
 use threadline_client::{
-    Busy, Client as Threads, ClientConfig, ClientError, EditTurn, Hold, QueueState, RunAnswer, RunOrTurn, StartRun,
-    Tail, TailItem, TailOptions, ThreadQuery, TurnPlace,
+    Busy, Client as Threads, ClientError, EditTurn, Hold, QueueState, RunAnswer, RunOrTurn, StartRun, Tail, TailItem,
+    TailOptions, ThreadQuery, TurnPlace,
 };
 
 use super::*;
 use crate::harness::{Server, agent::Call, everywhere};
-
-fn threads_of(server: &Server) -> Threads {
-    Threads::new(ClientConfig::new(format!("http://{}", server.addr))).expect("a client")
-}
 
 fn words(run: &str) -> StartRun {
     let input = json!({ "messages": [{ "role": "user", "content": run }] });

@@ -51,12 +51,10 @@ impl Client {
         // An id made by the client makes the start repeatable.
         let run_id = options.run_id.unwrap_or_else(|| RunId::generate().to_string());
         let start = StartRun {
-            fork: None,
             run_id: Some(run_id),
             agent_id: options.agent_id,
             lease_seconds: Some(lease.as_secs()),
-            input: None,
-            epoch: None,
+            ..StartRun::default()
         };
         let started = self.begin(thread, &start).await?;
         let target = Arc::new(Target {

@@ -10,8 +10,8 @@ export interface Parting {
   /** The first message after the place; null if none follows, or if it is not loaded. */
   readonly messageId: string | null;
   /**
-   * One branch for each continuation, in the order in which they were made. Of several branches with the same continuation,
-   * the shown one, else the one that was used last.
+   * One branch for each continuation, in the order in which they were made. Branches with the same continuation have one of them
+   * here: the shown one, else the one that was used last.
    */
   readonly threads: readonly Thread[];
   /** Index of the shown thread in `threads`. */
@@ -60,7 +60,7 @@ export function following(messages: readonly Message[], last: string | null, has
 function lineOf(thread: Thread, branches: readonly Thread[]): readonly Ancestor[] {
   const line: Ancestor[] = [{ threadId: thread.threadId, upTo: Number.POSITIVE_INFINITY }];
   let from = thread.forkedFrom;
-  // A fork has a higher seq than its origin, so the line ends.
+  // Seqs fall along the line, so the line ends.
   while (from && from.seq < line.at(-1)!.upTo) {
     const { threadId, seq } = from;
     line.push({ threadId, upTo: seq });

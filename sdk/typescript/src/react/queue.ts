@@ -108,8 +108,7 @@ export class LiveQueue {
   }
 
   /**
-   * Handles the record of the thread, which has no version. Records matter where a follower is not told of the queue: over long-polls,
-   * and if the queue became empty while the connection was lost.
+   * Handles the record of the thread, which has no version. Records matter where a follower is not told of the queue: over long-polls.
    */
   hearThread({ queued, held, activeRun }: Thread, isTold: boolean): void {
     const { items = [], held: known = null } = this.#queue ?? {};
@@ -118,7 +117,7 @@ export class LiveQueue {
     for (const { runId } of this.#leaving) if (runId !== activeRun?.runId) void this.#look(runId);
   }
 
-  /** The connection was lost and is live again: a queue that is empty by now is not reported. */
+  /** The connection was lost and is live again. Long-polls do not tell of a queue that is empty by now. */
   reconnected(): void {
     if (this.#shown.items.length > 0 || this.#shown.held !== null) void this.load();
   }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use threadline_core::{
-    Batch, Fence, LogSlice, Principal, ReadFrom, Run, RunStatus, Seq, Terminal, Thread, ThreadId, ThreadKey, Timestamp,
+    Batch, Fence, LogSlice, Principal, ReadFrom, Run, RunStatus, Seq, Thread, ThreadId, ThreadKey, Timestamp,
     event::BatchBuilder,
     interrupt::{self, RunCommit},
     limits::{BODY_ROOM_WAIT, FOLD_EVENTS, MAX_PAGE, PAGE_BYTES, QUOTA_RETRY, SEAL_BYTES},
@@ -86,13 +86,12 @@ impl ForkDeps {
                 }
             }
         }
-        let ending = copy.ending();
-        let closing = copy.closing(&child.thread.id, base, now)?;
+        let ended = copy.end_cut(&child.thread.id, base, now)?;
         child.interrupts = copy.interrupts.take();
         let mut rest = copy.finish()?;
-        if let (Some(closing), Some(cut)) = (&closing, runs.last_mut()) {
-            *cut = ended(cut, closing, ending, now);
-            child.thread.tail = cut.last_seq();
+        if let (Some(ended), Some(newest)) = (ended, runs.last_mut()) {
+            child.thread.tail = ended.last_seq();
+            *newest = ended;
         }
         child.fence = runs.last().map_or(Fence(0), |newest| newest.fence);
         rest.runs = runs;
@@ -154,6 +153,10 @@ impl<'c> Copy<'c> {
             batch.events().for_each(|(_, event)| self.parts.observe(event));
         }
         self.note_interrupts(batch);
+        self.pack(batch)
+    }
+
+    fn pack(&mut self, batch: &Arc<Batch>) -> Result<(), StoreError> {
         for row in self.packer.push(batch.clone())? {
             self.bytes += row.row.body.len();
             self.part.rows.push(row);
@@ -172,15 +175,8 @@ impl<'c> Copy<'c> {
         let mut events = BatchBuilder::default();
         let readable = lines(&batch.body).all(|line| events.push_server_line(line).is_ok());
         let Some(events) = readable.then(|| events.finish().ok()).flatten() else { return };
-        let commit = RunCommit {
-            run: &run.id,
-            author: run.author.as_ref(),
-            answers: events.answers(),
-            status: if ends { run.status } else { RunStatus::Running },
-            requested: events.terminal().and_then(Terminal::interrupts),
-            seq: batch.last_seq,
-            at: batch.at,
-        };
+        let (end, at) = ((run.last_seq(), run.status), (batch.last_seq, batch.at));
+        let commit = RunCommit::of(&run.id, run.author.as_ref(), end, &events, at);
         self.interrupts = interrupt::after(self.interrupts.as_deref(), &commit);
         self.cuts_answer |= commit.answers.is_some() && self.cut.is_some_and(|cut| cut.id == run.id);
     }
@@ -191,60 +187,38 @@ impl<'c> Copy<'c> {
         std::mem::take(&mut self.part)
     }
 
-    /// End of the run that goes on beyond the base. Answers that were not carried out settle nothing: a run that has some fails.
-    fn ending(&self) -> Ending {
-        match self.cuts_answer {
-            false => Ending::Finished,
-            true => Ending::Error { code: CUT.0.to_owned(), message: CUT.1.to_owned() },
-        }
-    }
-
-    /// Events that end the run that goes on beyond the base, as the last ones of the copy.
-    fn closing(&mut self, thread: &ThreadId, base: Seq, now: Timestamp) -> Result<Option<LogSlice>, StoreError> {
+    /// Ends the run that goes on beyond the base, by the last events of the copy. Returns its record in the fork. Answers that were
+    /// not carried out settle nothing: a run that has some fails.
+    fn end_cut(&mut self, thread: &ThreadId, base: Seq, now: Timestamp) -> Result<Option<Run>, StoreError> {
         let Some(cut) = self.cut else { return Ok(None) };
-        let ending = self.ending();
+        let error = self.cuts_answer.then(|| (CUT.0.to_owned(), CUT.1.to_owned()));
+        let (ending, status) = match error.clone() {
+            None => (Ending::Finished, RunStatus::Stopped),
+            Some((code, message)) => (Ending::Error { code, message }, RunStatus::Error),
+        };
         let events = self.parts.closers(thread.as_str(), cut.id.as_str(), &ending);
         let slice = LogSlice::of(&events, base + 1, &cut.id, now);
-        for batch in &slice.0 {
-            for row in self.packer.push(batch.clone())? {
-                self.part.rows.push(row);
-            }
-        }
-        let commit = RunCommit {
-            run: &cut.id,
-            author: cut.author.as_ref(),
-            answers: None,
-            status: if ending == Ending::Finished { RunStatus::Stopped } else { RunStatus::Error },
-            requested: None,
-            seq: slice.last_seq().unwrap_or(base),
-            at: now,
+        slice.0.iter().try_for_each(|batch| self.pack(batch))?;
+        let (error_code, error_message) = error.unzip();
+        let ended = Run {
+            status,
+            error_code,
+            error_message,
+            producer_seq: cut.producer_seq + slice.count(),
+            ended_at: Some(now),
+            lease_until: None,
+            stop_requested_at: None,
+            ..cut.clone()
         };
+        let end = (ended.last_seq(), status);
+        let commit = RunCommit::of(&cut.id, cut.author.as_ref(), end, &events, (ended.last_seq(), now));
         self.interrupts = interrupt::after(self.interrupts.as_deref(), &commit);
-        Ok(Some(slice))
+        Ok(Some(ended))
     }
 
     fn finish(self) -> Result<StagedPart, StoreError> {
         let mut part = self.part;
         part.rows.extend(self.packer.finish()?);
         Ok(part)
-    }
-}
-
-/// Record of a run that a fork has cut, in the fork.
-fn ended(cut: &Run, closing: &LogSlice, ending: Ending, now: Timestamp) -> Run {
-    let (status, error) = match ending {
-        Ending::Finished => (RunStatus::Stopped, None),
-        Ending::Error { code, message } => (RunStatus::Error, Some((code, message))),
-    };
-    let (error_code, error_message) = error.unzip();
-    Run {
-        status,
-        error_code,
-        error_message,
-        producer_seq: cut.producer_seq + closing.count(),
-        ended_at: Some(now),
-        lease_until: None,
-        stop_requested_at: None,
-        ..cut.clone()
     }
 }

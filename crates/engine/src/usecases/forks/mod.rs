@@ -53,8 +53,8 @@ pub struct Forks {
 impl Forks {
     /// Makes a thread of the same user that has the events of this one up to a seq, with the same seqs, in a log with an epoch of
     /// its own. A run that goes on beyond the seq ends there. Name, metadata and agent are the thread's present ones; runs and open
-    /// interrupts are those as of the seq; annotations and queued turns are not copied. Without `separate` the fork becomes the listed branch. A
-    /// repeated equal request with the same id returns the same fork.
+    /// interrupts are those as of the seq; annotations and queued turns are not copied. Without `separate` the fork becomes the
+    /// listed branch. A repeated equal request with the same id returns the same fork.
     pub async fn fork(
         &self,
         principal: &Principal,
@@ -80,35 +80,7 @@ impl Forks {
         }
         deps.stored.forget(&parent.project, &parent.user);
         deps.stored.admit(principal, Storing::Thread).await?;
-        let family = if fork.separate { None } else { Some(self.family(&parent).await?) };
-        let child = MovedThread {
-            thread: Thread {
-                id: fork.id.clone().unwrap_or_else(ThreadId::generate),
-                // Ids of untrusted clients are unique per user: a creation takes none from other users.
-                claimed: !principal.is_untrusted(),
-                epoch: Epoch::generate(),
-                archived: false,
-                created_at: deps.clock.now(),
-                updated_at: deps.clock.now(),
-                last_run_at: None,
-                version: 1,
-                created_with: made_with.clone(),
-                tail: base,
-                read_seq: parent.read_seq.min(base),
-                active_run: None,
-                last_run: None,
-                open_interrupts: 0,
-                branch: Branch {
-                    family,
-                    listed: family.is_none(),
-                    forked_from: Some(self.origin(&parent, epoch, base).await?),
-                },
-                ..parent.clone()
-            },
-            fence: Fence(0),
-            interrupts: None,
-            request: fork.request.clone(),
-        };
+        let child = self.child(principal, &parent, &fork, (epoch, base)).await?;
         let made = match deps.copied(principal, &parent, child, base).await? {
             copy::Copied::Staged(key, child) => {
                 // Sums in the store include the staged copy.
@@ -126,7 +98,6 @@ impl Forks {
             copy::Copied::Taken(there) => return self.made_before(*there, &made_with, &fork).await,
             copy::Copied::Replaced(id) => (Published::Taken, id),
         };
-        deps.stored.forget(&parent.project, &parent.user);
         let there = deps.store.thread_of(&parent.project, &parent.user, &made.1).await?;
         match (made.0, there) {
             (Published::Done, Some(made)) if fork.unlisted => Ok(ForkedThread { thread: made, created: true }),
@@ -218,29 +189,63 @@ impl Forks {
         }
     }
 
-    /// Family of the forks of a thread. Refused if it has no room.
-    async fn family(&self, parent: &Thread) -> Result<Family, ForkError> {
-        let Some(family) = parent.branch.family else { return Ok(Family(parent.epoch.to_i64())) };
-        let members = self.deps.store.branches(&parent.project, &parent.user, family, READ_BRANCHES).await?;
-        if members.len() < MAX_BRANCHES { Ok(family) } else { Err(ForkError::TooManyBranches) }
-    }
-
-    /// Thread whose own events a fork shares last: of a fork within what its parent has inherited, the parent's origin, so that
-    /// all forks at one seq of a conversation name the same one.
-    async fn origin(&self, parent: &Thread, epoch: Epoch, base: Seq) -> Result<ForkedFrom, StoreError> {
-        let mut origin = ForkedFrom { thread: parent.id.clone(), epoch, seq: base };
-        let Some(family) = parent.branch.family else { return Ok(origin) };
-        let (project, user) = (&parent.project, &parent.user);
-        let members = self.deps.store.branches(project, user, family, READ_BRANCHES).await?;
-        let mut next = parent.branch.forked_from.clone();
-        for _ in 0..MAX_BRANCHES {
-            let Some(inherited) = next.filter(|from| base <= from.seq) else { break };
-            let above = members.iter().find(|member| member.id == inherited.thread);
-            next = above.and_then(|member| member.branch.forked_from.clone());
-            (origin.thread, origin.epoch) = (inherited.thread, inherited.epoch);
+    /// The fork as it is staged, with the events up to the base. Refused if its family has no room.
+    async fn child(
+        &self,
+        principal: &Principal,
+        parent: &Thread,
+        fork: &ForkThread,
+        (epoch, base): (Epoch, Seq),
+    ) -> Result<MovedThread, ForkError> {
+        let members = match parent.branch.family {
+            None => Vec::new(),
+            Some(family) => self.deps.store.branches(&parent.project, &parent.user, family, READ_BRANCHES).await?,
+        };
+        if !fork.separate && members.len() >= MAX_BRANCHES {
+            return Err(ForkError::TooManyBranches);
         }
-        Ok(origin)
+        let family = parent.branch.family.unwrap_or(Family(parent.epoch.to_i64()));
+        let branch = Branch {
+            family: (!fork.separate).then_some(family),
+            listed: fork.separate,
+            forked_from: Some(origin(parent, epoch, base, &members)),
+        };
+        let now = self.deps.clock.now();
+        let thread = Thread {
+            id: fork.id.clone().unwrap_or_else(ThreadId::generate),
+            // Ids of untrusted clients are unique per user: a creation takes none from other users.
+            claimed: !principal.is_untrusted(),
+            epoch: Epoch::generate(),
+            archived: false,
+            created_at: now,
+            updated_at: now,
+            last_run_at: None,
+            version: 1,
+            created_with: made_with(parent, fork),
+            tail: base,
+            read_seq: parent.read_seq.min(base),
+            active_run: None,
+            last_run: None,
+            open_interrupts: 0,
+            branch,
+            ..parent.clone()
+        };
+        Ok(MovedThread { thread, fence: Fence(0), interrupts: None, request: fork.request.clone() })
     }
+}
+
+/// Thread whose own events a fork shares last: of a fork within what its parent has inherited, the parent's origin, so that all
+/// forks at one seq of a conversation name the same one.
+fn origin(parent: &Thread, epoch: Epoch, base: Seq, members: &[Thread]) -> ForkedFrom {
+    let mut origin = ForkedFrom { thread: parent.id.clone(), epoch, seq: base };
+    let mut next = parent.branch.forked_from.as_ref().filter(|_| parent.branch.family.is_some());
+    for _ in 0..MAX_BRANCHES {
+        let Some(inherited) = next.filter(|from| base <= from.seq) else { break };
+        let above = members.iter().find(|member| member.id == inherited.thread);
+        next = above.and_then(|member| member.branch.forked_from.as_ref());
+        (origin.thread, origin.epoch) = (inherited.thread.clone(), inherited.epoch);
+    }
+    origin
 }
 
 /// Digest of a request to fork a thread, which tells its repetition from another request with the same id, also after an import.
