@@ -3,9 +3,9 @@ import { createRoot } from "react-dom/client";
 import { App } from "./App.tsx";
 import { Boundary } from "./parts/Boundary.tsx";
 import "./style/index.css";
-import { applyTheme } from "./theme.ts";
+import { followTheme } from "./theme.ts";
 
-applyTheme();
+followTheme();
 createRoot(document.getElementById("app")!).render(
   <StrictMode>
     <Boundary what="The console">

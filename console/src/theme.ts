@@ -14,12 +14,21 @@ export function theme(): Theme {
 export function chooseTheme(chosen: Theme): void {
   if (chosen === "system") localStorage.removeItem(KEY);
   else localStorage.setItem(KEY, chosen);
+  themeChanged();
+}
+
+/** Shows the page in the chosen theme, from now on also in one that another tab chooses. */
+export function followTheme(): void {
+  addEventListener("storage", themeChanged);
+  applyTheme();
+}
+
+function themeChanged(): void {
   applyTheme();
   for (const listener of listeners) listener();
 }
 
-/** Shows the page in the theme that is chosen. */
-export function applyTheme(): void {
+function applyTheme(): void {
   const chosen = theme();
   if (chosen === "system") delete document.documentElement.dataset.theme;
   else document.documentElement.dataset.theme = chosen;
@@ -28,9 +37,6 @@ export function applyTheme(): void {
 export function useTheme(): Theme {
   return useSyncExternalStore((listener) => {
     listeners.add(listener);
-    // Another tab has chosen.
-    const changed = () => (applyTheme(), listener());
-    addEventListener("storage", changed);
-    return () => (listeners.delete(listener), removeEventListener("storage", changed));
+    return () => listeners.delete(listener);
   }, theme);
 }

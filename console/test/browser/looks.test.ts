@@ -71,6 +71,8 @@ const ground = (page: Page) =>
     return red + green + blue > 380 ? "light" : "dark";
   });
 
+const theme = (on: Page, name: string) => on.getByRole("group", { name: "Theme" }).getByRole("radio", { name });
+
 describe("themes", () => {
   test.each(["light", "dark"] as const)("as the system has it: %s", async (colorScheme) => {
     const page = await browser.open(server, { colorScheme });
@@ -82,7 +84,6 @@ describe("themes", () => {
     const page = await browser.open(server, { colorScheme: "light" });
     const other = await page.context().newPage();
     await other.goto(page.url());
-    const theme = (on: Page, name: string) => on.getByRole("group", { name: "Theme" }).getByRole("radio", { name });
     expect(await theme(page, "Same as the system").isChecked()).toBe(true);
     await theme(page, "Dark").check({ force: true });
     await expect.poll(() => ground(page)).toBe("dark");
@@ -95,6 +96,16 @@ describe("themes", () => {
     await expect.poll(() => ground(page)).toBe("light");
     await page.emulateMedia({ colorScheme: "dark" });
     await expect.poll(() => ground(page)).toBe("dark");
+  });
+
+  test("as another tab has chosen while this one has no answer of the server yet", async () => {
+    const page = await browser.open(server, { colorScheme: "light" });
+    const other = await page.context().newPage();
+    await other.route(/\/v1\//, () => {});
+    await other.goto(page.url());
+    await theme(page, "Dark").check({ force: true });
+    await expect.poll(() => ground(other)).toBe("dark");
+    expect(await theme(other, "Dark").count()).toBe(0);
   });
 });
 
