@@ -231,8 +231,10 @@ impl Agents {
         };
         let conversation = &*before.conversation;
         let call = AgentCall::first();
+        let now = self.shared.service.clock().now();
         let build = || -> Result<_, AgentError> {
-            let prepared = input::prepare(&client, Rules::of(&agent, trust), conversation)?;
+            let mut prepared = input::prepare(&client, Rules::of(&agent, trust), conversation)?;
+            prepared.expire(conversation, now);
             prepared.answered.check(conversation).map_err(AgentError::Interrupts)?;
             let asked = Asked { agent: &agent, thread, run, call: &call, answers: false };
             let begin = asked.begin(&prepared, conversation)?;

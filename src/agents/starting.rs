@@ -133,8 +133,10 @@ impl Agents {
         };
         let nothing = Conversation::default();
         let conversation = before.as_ref().map_or(&nothing, |before| &*before.conversation);
+        let now = service.clock().now();
         let prepare = || -> Result<_, AgentError> {
-            let prepared = input::prepare(&request.input, Rules::of(agent, Trust::of(principal)), conversation)?;
+            let mut prepared = input::prepare(&request.input, Rules::of(agent, Trust::of(principal)), conversation)?;
+            prepared.expire(conversation, now);
             let asked = Asked { agent, thread, run: id, call: &pending.call, answers: pending.answers };
             let begin = asked.begin(&prepared, conversation)?;
             Ok((prepared, begin))

@@ -17,6 +17,7 @@ impl From<AgentError> for Problem {
                 let kind = match breach {
                     InterruptError::Open(_) => Type::InterruptsOpen,
                     InterruptError::Settled(_) => Type::InterruptSettled,
+                    InterruptError::Expired(_) => Type::InterruptExpired,
                 };
                 Self::new(kind, detail).with(json!({ "interruptIds": breach.interrupts() }))
             }

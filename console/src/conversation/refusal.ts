@@ -10,6 +10,8 @@ export function refusalOf(error: unknown): string {
   }
   if (isProblem(error, "interrupts-open"))
     return "The thread has an unanswered interrupt: answer it first. Your text is kept.";
+  if (isProblem(error, "interrupt-expired"))
+    return "The agent's question has expired: cancel it, or send a new message.";
   if (isProblem(error, "queue-full"))
     return "The queue is full: wait until a message in it was sent, or remove one. Your text is kept.";
   if (isProblem(error, "turn-begun")) return "The message is on its way: its run has begun.";

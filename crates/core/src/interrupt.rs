@@ -38,6 +38,14 @@ pub struct OpenInterrupt {
     pub body: String,
 }
 
+impl OpenInterrupt {
+    /// True if the `expiresAt` of the interrupt has passed. One that is cut has none.
+    pub fn has_expired(&self, now: Timestamp) -> bool {
+        let until = json::string_member(&self.body, "expiresAt").and_then(|text| Timestamp::from_rfc3339(&text));
+        until.is_some_and(|until| until <= now)
+    }
+}
+
 /// Id that stands in answers for an interrupt that no row lists.
 pub const UNLISTED: &str = "";
 

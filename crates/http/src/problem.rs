@@ -106,6 +106,9 @@ problem_types! {
     /// The request answers an interrupt that is no longer open.
     InterruptSettled = "interrupt-settled", CONFLICT, "Interrupt already answered", false,
         "Reload the thread: GET /v1/threads/{threadId}/messages lists the open interrupts in `interrupts`. Another client, or an earlier request of this client, has answered this one.";
+    /// The request resolves an interrupt whose `expiresAt` has passed.
+    InterruptExpired = "interrupt-expired", CONFLICT, "Expired interrupt", false,
+        "Start a run without an entry for it in `resume`, or with the status `cancelled`: an expired interrupt is cancelled with the next run.";
     /// The events before the first event of the append are missing.
     ProducerSeqGap = "producer-seq-gap", CONFLICT, "Gap in producerSeq", false,
         "Send the events from producerSeq `expected` on.";

@@ -20,6 +20,7 @@ export type ProblemSlug =
   | "foreign-thread"
   | "log-damaged"
   | "internal"
+  | "interrupt-expired"
   | "interrupt-not-yours"
   | "interrupt-settled"
   | "interrupts-open"

@@ -24,7 +24,7 @@ use std::{
 
 use serde_json::value::RawValue;
 use threadline_core::{
-    NewEvents, RunId, ThreadId,
+    NewEvents, RunId, ThreadId, Timestamp,
     agent::{Agent, ClientMay, HistorySource, RuleSubject},
     event::{BatchBuilder, SERVER_MEMBER},
     json::{self, plain},
@@ -50,7 +50,7 @@ use self::{
 };
 use super::{
     AgentError, ClientInput, forwarded,
-    interrupts::Answered,
+    interrupts::{self, Answered},
     reading::{Object, items, whole, without_line_ends},
     source::{RunInput, Trust},
 };
@@ -107,7 +107,7 @@ pub(super) struct Prepared<'a> {
     tools: Cow<'a, str>,
     context: Cow<'a, str>,
     forwarded_props: Cow<'a, str>,
-    /// Interrupts that the client answers.
+    /// Interrupts that the run answers.
     pub(super) answered: Answered,
     /// Parts of the input that were ignored.
     pub(super) ignored: Ignored,
@@ -263,13 +263,23 @@ fn keep_tools<'a>(list: Cow<'a, str>, may: &ClientMay, reserved: &[String]) -> R
 }
 
 impl Prepared<'_> {
+    /// Lets the run cancel the open interrupts that have expired, unless the client does.
+    pub(super) fn expire(&mut self, conversation: &Conversation, now: Timestamp) {
+        self.answered.expire(conversation, now);
+    }
+
+    /// Answers of the run to interrupts, a JSON array.
+    fn resume(&self) -> Option<Cow<'_, str>> {
+        self.answered.resume(self.client.resume.as_ref().map(|resume| resume.get()))
+    }
+
     /// True if an existing run may have been started with this input, judged by the run's first event: then both are
     /// the same run. Otherwise the run would ignore messages or answers of this input.
     pub(super) fn is_heard_by(&self, first: Option<&str>) -> bool {
         let input = first.and_then(|event| json::member(event, "input")).unwrap_or("null");
         let stored: Vec<&RawValue> = json::member(input, "messages").and_then(read).unwrap_or_default();
         let resume = self.client.resume.as_ref().map_or("[]", |resume| resume.get());
-        let answered = json::member(input, "resume").unwrap_or("[]");
+        let answered = interrupts::of_client(json::member(input, "resume").unwrap_or("[]"));
         let named =
             stored.iter().filter_map(|message| Some((json::string_member(message.get(), "id")?, message.get())));
         let named: HashMap<String, &str> = named.collect();
@@ -283,7 +293,7 @@ impl Prepared<'_> {
             (Some(other), History::Log(_)) => message.says(other),
             (None, _) => !self.news.contains(&message.id),
         };
-        self.heard().iter().all(is_stored) && (self.answered.is_empty() || is_same_value(resume, answered))
+        self.heard().iter().all(is_stored) && (self.answered.is_empty() || is_same_value(resume, &answered))
     }
 
     /// Messages that count, of those that the client sent.
@@ -329,7 +339,7 @@ impl Prepared<'_> {
             context: self.context.clone().into_owned(),
             trust: self.trust,
             forwarded_props: self.forwarded_props.clone().into_owned(),
-            resume: client.resume.as_ref().map(|resume| resume.get().to_owned()),
+            resume: self.resume().map(Cow::into_owned),
             rest: client.rest.clone(),
             thread_mark: None,
             call: None,
@@ -363,8 +373,8 @@ impl Prepared<'_> {
             ",\"input\":{{{ids},\"messages\":[{}],\"tools\":[],\"context\":[],\"forwardedProps\":{{}}",
             fresh.join(",")
         );
-        if let Some(resume) = &self.client.resume {
-            let _ = write!(started, ",\"resume\":{}", resume.get());
+        if let Some(resume) = self.resume() {
+            let _ = write!(started, ",\"resume\":{resume}");
         }
         let _ = write!(started, "}},\"metadata\":{{\"{SERVER_MEMBER}\":{{\"{GIVEN}\":{evidence}}}}}}}");
         let mut batch = BatchBuilder::default();

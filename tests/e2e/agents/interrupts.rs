@@ -178,6 +178,56 @@ everywhere! {
     }
 }
 
+/// The end of a run that waits for answers to these until then.
+fn waiting_until(run: &str, until: &[(&str, &str)]) -> Value {
+    let mut event = waiting(run, &until.iter().map(|(id, _)| *id).collect::<Vec<_>>());
+    for (at, (_, until)) in until.iter().enumerate() {
+        event["outcome"]["interrupts"][at]["expiresAt"] = json!(until);
+    }
+    event
+}
+
+everywhere! {
+    async fn an_expired_interrupt_takes_no_answer_and_holds_up_no_thread(server) {
+        let (past, future) = ("2020-01-01T00:00:00Z", "2999-01-01T00:00:00Z");
+        let dev = server.client();
+        dev.thread("t").await;
+        let agent = agent(&dev).await;
+        dev.post("/v1/threads/t/runs", ask("r1", json!([user("u1", "hi")]))).await.ok(201);
+        agent.call().await.finish(&[waiting_until("r1", &[("old", past), ("new", future)])]).await;
+        ended(&dev, "r1").await;
+        let ids = |open: Vec<Value>| open.iter().map(|one| text(&one["interrupt"], "id").to_owned()).collect::<Vec<_>>();
+        assert_eq!(ids(inbox(&dev, "").await), ["new"]);
+
+        // One that has not expired still has to be answered; one that has cannot be resolved.
+        let refused = send(agui(&dev, "r2", json!([user("u2", "more")]))).await.problem(409, "interrupts-open");
+        assert_eq!(refused["interruptIds"], json!(["new"]));
+        let refused = send(answer(&dev, "r2", json!([yes("new"), yes("old")]))).await.problem(409, "interrupt-expired");
+        assert_eq!((&refused["interruptIds"], &refused["retryable"]), (&json!(["old"]), &json!(false)));
+        dev.get("/v1/threads/t/runs/r2").await.problem(404, "run-not-found");
+
+        // The agent learns of both, and the log has it. The request can be repeated.
+        let own = json!({ "interruptId": "old", "status": "cancelled", "metadata": { "threadline": { "expired": true } } });
+        let resume = |run: &str| json!({ "agentId": "a", "runId": run, "input": { "resume": [yes("new")] } });
+        dev.post("/v1/threads/t/runs", resume("r2")).await.ok(201);
+        let call = agent.call().await;
+        assert_eq!(call.input()["resume"], json!([yes("new"), own]));
+        assert_eq!(events_of(&dev, "r2").await[0]["input"]["resume"], json!([yes("new"), own]));
+        dev.post("/v1/threads/t/runs", resume("r2")).await.ok(200);
+        call.finish(&[waiting_until("r2", &[("later", past)])]).await;
+        ended(&dev, "r2").await;
+        assert_eq!(ids(inbox(&dev, "").await), [""; 0]);
+
+        // A message alone goes on.
+        dev.post("/v1/threads/t/runs", ask("r3", json!([user("u3", "and now?")]))).await.ok(201);
+        let call = agent.call().await;
+        assert_eq!(call.input()["resume"][0]["interruptId"], "later");
+        call.finish(&[finished("r3")]).await;
+        ended(&dev, "r3").await;
+        assert_eq!(open_now(&dev).await, [""; 0]);
+    }
+}
+
 everywhere! {
     async fn of_two_simultaneous_answers_the_agent_receives_one(server: |options| options.with_glass()) {
         let dev = server.client();

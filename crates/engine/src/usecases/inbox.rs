@@ -34,8 +34,8 @@ pub struct InboxPage {
 }
 
 impl Threads {
-    /// A page of the interrupts that wait for an answer in the threads of a user that are not archived. A page ends early
-    /// after [`INBOX_BYTES`] of interrupts.
+    /// A page of the interrupts that wait for an answer in the threads of a user that are not archived. Expired ones take
+    /// none. A page ends early after [`INBOX_BYTES`] of interrupts.
     pub async fn inbox(&self, principal: &Principal, request: InboxRequest) -> Result<InboxPage, ListError> {
         let limit = request.limit.clamp(1, MAX_INBOX_PAGE);
         let list = ListThreads {
@@ -49,6 +49,7 @@ impl Threads {
             limit,
         };
         let page = self.deps.store.list_threads(list).await?;
+        let now = self.deps.store.clock().now();
         let (mut threads, mut bytes) = (Vec::with_capacity(page.threads.len()), 0);
         let mut rest = page.threads.into_iter().peekable();
         while rest.peek().is_some() && bytes < INBOX_BYTES {
@@ -58,7 +59,8 @@ impl Threads {
             for thread in chunk {
                 // The last interrupt may have been answered since the list was read.
                 let of_thread = open.iter().position(|(key, _)| *key == thread.key).map(|at| open.swap_remove(at).1);
-                let of_thread = of_thread.unwrap_or_default();
+                let mut of_thread = of_thread.unwrap_or_default();
+                of_thread.retain(|interrupt| !interrupt.has_expired(now));
                 bytes += of_thread.iter().map(|interrupt| interrupt.body.len()).sum::<usize>();
                 threads.push((thread, of_thread));
             }

@@ -13,8 +13,9 @@ use super::{
     patch, text,
     text::Wtf8,
 };
-use crate::limits::{
-    MAX_ID_BYTES, MAX_INPUT_ITEMS, MAX_OPEN_INTERRUPT_BYTES, MAX_OPEN_INTERRUPTS, MAX_SETTLED_INTERRUPTS,
+use crate::{
+    Timestamp,
+    limits::{MAX_ID_BYTES, MAX_INPUT_ITEMS, MAX_OPEN_INTERRUPT_BYTES, MAX_OPEN_INTERRUPTS, MAX_SETTLED_INTERRUPTS},
 };
 
 /// Interrupts of a thread.
@@ -32,6 +33,15 @@ impl Interrupts {
     /// Ids of the open interrupts. An interrupt without an id cannot be answered, and is not among them.
     pub(super) fn open_ids(&self) -> impl Iterator<Item = &str> {
         self.open.iter().filter_map(id)
+    }
+
+    /// Ids of the open interrupts whose `expiresAt` has passed. Text that is no time of RFC 3339 expires never.
+    pub(super) fn expired_ids(&self, now: Timestamp) -> impl Iterator<Item = &str> {
+        let has_expired = move |interrupt: &&Value| {
+            let until = interrupt.get("expiresAt").and_then(Value::as_str).and_then(Timestamp::from_rfc3339);
+            until.is_some_and(|until| until <= now)
+        };
+        self.open.iter().filter(has_expired).filter_map(id)
     }
 
     /// Notes the answers in the input of a run that begins; they count once the run has finished.

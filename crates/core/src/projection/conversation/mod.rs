@@ -59,6 +59,7 @@ use self::{
     list::List,
 };
 use crate::{
+    Timestamp,
     json::memory,
     limits::{PATCH_WORK, PATCH_WORK_PER_BYTE},
     projection::closing::OpenParts,
@@ -206,6 +207,11 @@ impl Conversation {
     /// them.
     pub fn open_interrupts(&self) -> impl Iterator<Item = &str> {
         self.interrupts.open_ids()
+    }
+
+    /// Ids of open interrupts whose `expiresAt` has passed.
+    pub fn expired_interrupts(&self, now: Timestamp) -> impl Iterator<Item = &str> {
+        self.interrupts.expired_ids(now)
     }
 
     /// Ids of interrupts that were answered and are no longer open. Very old ones are forgotten, see
