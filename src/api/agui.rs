@@ -9,13 +9,11 @@ use std::time::Duration;
 use axum::{
     body::Bytes,
     extract::{Request, State},
-    http::{HeaderMap, HeaderValue},
     response::Response,
 };
 use serde_json::json;
 use threadline_core::{
-    Epoch, ReadFrom, RunId, ThreadId,
-    agent::Busy,
+    ReadFrom, RunId, ThreadId,
     limits::{MAX_BATCH_BYTES, RUN_END_TIMEOUT},
 };
 use threadline_engine::{
@@ -24,7 +22,6 @@ use threadline_engine::{
 };
 use threadline_http::{
     cursor::EventId,
-    envelope,
     extract::{Caller, InAgent},
     negotiation::Representation,
     observe,
@@ -38,17 +35,10 @@ use super::ApiState;
 use crate::{
     agents::{AgentRun, AgentStart, ClientInput, RunAnswer},
     api::{
-        agui_waiting::{WaitingTurn, cancelled},
-        run_agent::{AguiClient, ask_agent, with_ignored},
+        run_agent::{AguiClient, RUN_HEADER, ask_agent, busy_of, with_ids, with_ignored},
+        waiting_turn::WaitingTurn,
     },
 };
-
-/// Header with the thread of the run, whose id the server may have generated.
-pub const THREAD_HEADER: &str = "threadline-thread-id";
-/// Header with the choice of a client whose request meets an active run: `reject`, `enqueue` or `interrupt`.
-const BUSY_HEADER: &str = "threadline-busy";
-/// Header with the run, whose id the server may have generated.
-pub const RUN_HEADER: &str = crate::agents::agui::RUN_HEADER;
 
 /// Adds the routes of this API.
 pub fn routes(routes: Routes<ApiState>) -> Routes<ApiState> {
@@ -142,29 +132,10 @@ pub async fn run(
     Ok(with_ignored(with_ids(response, &thread, &id, started.epoch), &ignored))
 }
 
-fn with_ids(mut response: Response, thread: &ThreadId, run: &RunId, epoch: Epoch) -> Response {
-    for (name, value) in [
-        (THREAD_HEADER, thread.to_string()),
-        (RUN_HEADER, run.to_string()),
-        (envelope::EPOCH_HEADER, epoch.to_string()),
-    ] {
-        // Header values are bytes; an id has no control characters.
-        if let Ok(value) = HeaderValue::from_bytes(value.as_bytes()) {
-            response.headers_mut().insert(name, value);
-        }
-    }
-    response
-}
-
-/// The choice of a client whose request meets an active run; `None` leaves it to the agent.
-fn busy_of(headers: &HeaderMap) -> Result<Option<Busy>, Problem> {
-    match headers.get(BUSY_HEADER).map(HeaderValue::as_bytes) {
-        None => Ok(None),
-        Some(b"reject") => Ok(Some(Busy::Reject)),
-        Some(b"enqueue") => Ok(Some(Busy::Enqueue)),
-        Some(b"interrupt") => Ok(Some(Busy::Interrupt)),
-        Some(_) => Err(Problem::invalid("Threadline-Busy is none of reject, enqueue and interrupt")),
-    }
+/// Event that ends the stream of a turn that does not become a run. The event is not from the log, so it has no seq.
+fn cancelled() -> Bytes {
+    let event = json!({ "type": "RUN_ERROR", "message": "The queued turn was cancelled.", "code": "turn-cancelled" });
+    format!("data: {event}\n\n").into()
 }
 
 /// Event that ends the stream of a run whose log was deleted. The event is not from the log, so it has no seq.

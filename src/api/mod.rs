@@ -1,7 +1,7 @@
 //! APIs of the server. Each API translates between its wire format and the service, and is never the source of truth.
 
 pub mod agui;
-mod agui_waiting;
+pub mod ai;
 mod console;
 pub mod conversations;
 pub mod copilotkit;
@@ -13,5 +13,6 @@ pub mod router;
 mod run_agent;
 pub mod socket;
 mod state;
+mod waiting_turn;
 
 pub use state::ApiState;

@@ -24,11 +24,11 @@ use tower_http::{
 use utoipa::openapi::OpenApi;
 use utoipa_axum::routes;
 
-use super::{ApiState, agui, console, conversations, copilotkit, rest, run_agent, socket};
+use super::{ApiState, agui, ai, console, conversations, copilotkit, rest, run_agent, socket};
 
 fn routes() -> Routes<ApiState> {
     let native = socket::routes(rest::routes(Routes::default().route(Access::Public, routes!(described))));
-    console::routes(copilotkit::routes(conversations::routes(agui::routes(native))))
+    console::routes(copilotkit::routes(conversations::routes(ai::routes(agui::routes(native)))))
 }
 
 /// Describes these routes.
@@ -151,8 +151,8 @@ fn cors(pages: AllowOrigin) -> CorsLayer {
             HeaderName::from_static(REQUEST_ID_HEADER),
             HeaderName::from_static(envelope::EPOCH_HEADER),
             HeaderName::from_static(envelope::TAIL_HEADER),
-            HeaderName::from_static(agui::THREAD_HEADER),
-            HeaderName::from_static(agui::RUN_HEADER),
+            HeaderName::from_static(run_agent::THREAD_HEADER),
+            HeaderName::from_static(run_agent::RUN_HEADER),
             HeaderName::from_static(run_agent::IGNORED_HEADER),
         ])
 }

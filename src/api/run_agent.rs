@@ -1,16 +1,16 @@
 //! Runs of agents that a client requested, through any API.
 
 use axum::{
-    http::{HeaderValue, header::HeaderName},
+    http::{HeaderMap, HeaderValue, header::HeaderName},
     response::Response,
 };
 use threadline_core::{
-    Principal, RunId, ThreadId,
+    Epoch, Principal, RunId, ThreadId,
     agent::{Agent, Busy, OnDisconnect},
     limits::WRITE_RETRY,
 };
 use threadline_engine::{Service, ServiceError, StopError};
-use threadline_http::{problem::Problem, run_to_completion};
+use threadline_http::{envelope, problem::Problem, run_to_completion};
 use tokio::time;
 
 use crate::{
@@ -21,6 +21,13 @@ use crate::{
 /// Number of attempts to stop a run on behalf of a client that has disconnected.
 const STOP_TRIES: usize = 20;
 
+/// Header with the thread of the run, whose id the server may have generated.
+pub const THREAD_HEADER: &str = "threadline-thread-id";
+/// Header with the choice of a client whose request meets an active run: `reject`, `enqueue` or `interrupt`.
+const BUSY_HEADER: &str = "threadline-busy";
+/// Header with the run, whose id the server may have generated.
+pub const RUN_HEADER: &str = crate::agents::agui::RUN_HEADER;
+
 /// Header with the parts of an input that were ignored, each with its number: `assistant=1, tool=2`.
 pub const IGNORED_HEADER: &str = "threadline-ignored";
 
@@ -30,6 +37,32 @@ pub fn with_ignored(mut response: Response, ignored: &Ignored) -> Response {
         response.headers_mut().insert(HeaderName::from_static(IGNORED_HEADER), value);
     }
     response
+}
+
+/// The response with the thread and the run, whose ids the server may have generated, and the epoch of the log.
+pub fn with_ids(mut response: Response, thread: &ThreadId, run: &RunId, epoch: Epoch) -> Response {
+    for (name, value) in [
+        (THREAD_HEADER, thread.to_string()),
+        (RUN_HEADER, run.to_string()),
+        (envelope::EPOCH_HEADER, epoch.to_string()),
+    ] {
+        // Header values are bytes; an id has no control characters.
+        if let Ok(value) = HeaderValue::from_bytes(value.as_bytes()) {
+            response.headers_mut().insert(name, value);
+        }
+    }
+    response
+}
+
+/// The choice of a client whose request meets an active run; `None` leaves it to the agent.
+pub fn busy_of(headers: &HeaderMap) -> Result<Option<Busy>, Problem> {
+    match headers.get(BUSY_HEADER).map(HeaderValue::as_bytes) {
+        None => Ok(None),
+        Some(b"reject") => Ok(Some(Busy::Reject)),
+        Some(b"enqueue") => Ok(Some(Busy::Enqueue)),
+        Some(b"interrupt") => Ok(Some(Busy::Interrupt)),
+        Some(_) => Err(Problem::invalid("Threadline-Busy is none of reject, enqueue and interrupt")),
+    }
 }
 
 /// Has an agent produce a run. With `waits` the caller streams the run's events, and the run may stop when the client

@@ -1,7 +1,5 @@
-//! Stream of an AG-UI client whose request waits in the queue: silent until the run begins, then the run.
+//! Client whose request waits in the queue: it receives nothing until the run begins, and then follows the run.
 
-use axum::body::Bytes;
-use serde_json::json;
 use threadline_core::{Principal, RunId, ThreadId};
 use threadline_engine::{
     QueueError, ReadError, Service, StoreError,
@@ -73,10 +71,4 @@ fn cut(error: ReadError) -> Result<Option<Subscription>, StoreError> {
         ReadError::Store(error) => Err(error),
         error => Err(StoreError::Unavailable(error.to_string())),
     }
-}
-
-/// Event that ends the stream of a turn that does not become a run. The event is not from the log, so it has no seq.
-pub fn cancelled() -> Bytes {
-    let event = json!({ "type": "RUN_ERROR", "message": "The queued turn was cancelled.", "code": "turn-cancelled" });
-    format!("data: {event}\n\n").into()
 }

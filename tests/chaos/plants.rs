@@ -102,6 +102,7 @@ pub const PLANTS: &[Plant] = &[
     plant("begin-revoked", &[Kind::KillNode], |size| size),
     plant("fork-without-parent", &[Kind::KillNode], |size| size),
     plant("no-branch-listed", &[Kind::KillNode], |size| size),
+    plant("superseded-is-replayed", &[Kind::KillNode], |size| size),
     plant("dead-by-own-outage", &[Kind::KillNode], |size| size),
 ];
 

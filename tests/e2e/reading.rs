@@ -354,6 +354,10 @@ async fn a_conversation_that_no_model_could_read_is_refused_and_its_events_are_n
         let asked = json!({ "threadId": "t", "messages": [] });
         for (path, asked) in [
             ("/agui/demo", asked.clone()),
+            (
+                "/ai/demo",
+                json!({ "id": "t", "message": { "role": "user", "parts": [{ "type": "text", "text": "x" }] } }),
+            ),
             ("/copilotkit/agent/demo/run", asked.clone()),
             ("/copilotkit/agent/demo/connect", asked.clone()),
             ("/copilotkit", json!({ "method": "agent/run", "params": { "agentId": "demo" }, "body": asked })),

@@ -135,6 +135,7 @@ async fn every_route_that_stores_is_refused() {
                 (_, path) if path.starts_with("/v1/conversations/") => json!({ "messages": messages }),
                 (_, path) if path.starts_with("/connector/") => json!({ "type": "x", "userId": "ann", "threadId": "t" }),
                 (_, path) if path.starts_with("/api/") => json!({ "userId": "ann", "runId": "x", "threadId": "new" }),
+                ("POST", "/ai/{agentId}") => json!({ "id": "free", "message": { "role": "user", "parts": [{ "type": "text", "text": "x" }] } }),
                 (_, path) if path.contains("{agentId}") => input.clone(),
                 ("POST", "/v1/threads") => json!({ "threadId": "new" }),
                 _ => json!({ "runId": "x" }),

@@ -62,6 +62,9 @@ fn describe() -> Vec<Route> {
     routes
 }
 
+/// A message as `useChat` sends it.
+const CHAT: &str = r#"{"id":"chat","messages":[{"id":"m","role":"user","parts":[{"type":"text","text":"x"}]}]}"#;
+
 impl Route {
     pub fn is_socket(&self) -> bool {
         self.path == "/v1/socket"
@@ -75,6 +78,9 @@ impl Route {
 
     /// Whether a thread that there is not is an empty one to it.
     pub fn is_forgiving(&self) -> bool {
+        if self.path.starts_with("/ai/") && self.path.ends_with("/stream") {
+            return true;
+        }
         let mute = self.path.ends_with("/connect") || self.path.contains("/_inspect/");
         let releases = self.method == "DELETE" && self.path.ends_with("/lock");
         self.path.starts_with("/api/") && (mute || releases)
@@ -106,7 +112,7 @@ impl Route {
     /// Whether its body is as large as a batch of events may be: it is one, or the messages for an agent.
     pub fn takes_events(&self) -> bool {
         let edits = self.method == "PATCH" && self.path.ends_with("/queue/{runId}");
-        let messages = self.path.starts_with("/agui/") || self.takes_run_input() || edits;
+        let messages = self.path.starts_with("/agui/") || self.is_chat() || self.takes_run_input() || edits;
         messages || self.is_document() || matches!(self.body(), Body::Events | Body::ObjectOrEvents)
     }
 
@@ -121,17 +127,23 @@ impl Route {
         self.path == "/copilotkit" || self.path.starts_with("/copilotkit/agent/") && !stops
     }
 
+    /// Whether its body is what the AI SDK sends for a run.
+    pub fn is_chat(&self) -> bool {
+        self.path == "/ai/{agentId}"
+    }
+
     /// Whether members that it does not know are passed over.
     pub fn is_open(&self) -> bool {
         // What AG-UI does not name yet is handed on to the agent; CopilotKit's packages send what they will.
         let platform = self.path.starts_with("/api/") || self.path.starts_with("/connector/");
-        platform || self.path.starts_with("/agui/") || self.path.starts_with("/copilotkit")
+        platform || self.path.starts_with("/agui/") || self.is_chat() || self.path.starts_with("/copilotkit")
     }
 
     /// A body that it understands.
     pub fn valid_body(&self) -> &'static str {
         match self.body() {
             Body::None => "",
+            Body::Object if self.is_chat() => CHAT,
             Body::Object if self.path == "/copilotkit" => r#"{"method":"info"}"#,
             Body::Object if self.path.starts_with("/api/") => r#"{"userId":"ann","runId":"r"}"#,
             Body::Object if self.path.starts_with("/connector/") => r#"{"type":"x","userId":"ann","threadId":"t"}"#,

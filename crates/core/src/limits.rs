@@ -651,6 +651,12 @@ pub const MAX_INTERRUPT_SUMMARY_BYTES: usize = 256;
 pub const MAX_SETTLED_INTERRUPTS: usize = 256;
 /// Open messages, tool calls and steps of one run that its closer remembers; of more it closes only these.
 pub const MAX_OPEN_PARTS: usize = 1_024;
+/// Newest runs of a chat that the API of the AI SDK reads.
+pub const MAX_CHAT_RUNS: usize = 1_000;
+/// Bytes of the messages of a chat as the API of the AI SDK lists it; older ones are left out.
+pub const MAX_CHAT_BYTES: usize = 16 * 1024 * 1024;
+/// Texts of one UI message that keep the ids of their messages; those of later texts have a number as well.
+pub const MAX_UI_TEXTS: usize = 10_000;
 /// Bytes of the ids of the parts in [`MAX_OPEN_PARTS`], and of the ids in the run's RUN_STARTED, so that the closing
 /// events fit into one batch.
 pub const MAX_OPEN_BYTES: usize = 1_024 * 1_024;

@@ -14,9 +14,12 @@ async fn one_run_too_many_gets_retry_after() {
         let agent = agent(&dev).await;
         dev.post("/v1/threads/u/runs", ask("first", json!([]))).await.ok(201);
         let call = agent.call().await;
-        for refused in
-            [send(start(&dev, ask("r", json!([])))).await, send(agui(&dev, "r", json!([user("m", "hi")]))).await]
-        {
+        let chat = json!({ "id": "t", "message": { "role": "user", "parts": [{ "type": "text", "text": "hi" }] } });
+        for refused in [
+            send(start(&dev, ask("r", json!([])))).await,
+            send(agui(&dev, "r", json!([user("m", "hi")]))).await,
+            dev.post("/ai/a", chat).await,
+        ] {
             assert_eq!(refused.problem(429, "rate-limited")["retryable"], true);
             assert!(refused.header("retry-after").parse::<u64>().is_ok_and(|seconds| seconds > 0));
         }

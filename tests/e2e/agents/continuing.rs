@@ -14,12 +14,12 @@ use super::{
 };
 use crate::harness::{Backend, Options, Server, agent::Call, everywhere};
 
-fn continues() -> Value {
+pub(super) fn continues() -> Value {
     json!({ "recovery": "continue" })
 }
 
 /// A tool call of an agent, with its result.
-fn carried_out(id: &str) -> Vec<Value> {
+pub(super) fn carried_out(id: &str) -> Vec<Value> {
     let result =
         json!({ "type": "TOOL_CALL_RESULT", "messageId": format!("{id}-result"), "toolCallId": id, "content": "paid" });
     [called(id), vec![json!({ "type": "TOOL_CALL_END", "toolCallId": id }), result]].concat()

@@ -2,6 +2,7 @@
 
 mod again;
 mod busy;
+mod chats;
 mod context;
 mod continuing;
 mod definitions;

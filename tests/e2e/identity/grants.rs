@@ -81,6 +81,8 @@ fn body(route: &Route, form: Option<&str>) -> (&'static str, String) {
         value[name] = part;
         value
     };
+    let chat =
+        json!({ "id": "t", "messages": [{ "id": "m", "role": "user", "parts": [{ "type": "text", "text": "Hi" }] }] });
     let command = json!({ "command": { "resume": "yes" } });
     let started = |input: Value| json!([{ "type": "RUN_STARTED", "input": input }]);
     let single = |method: &str, body: Value| {
@@ -108,6 +110,8 @@ fn body(route: &Route, form: Option<&str>) -> (&'static str, String) {
         (path, Some("resume")) if path.starts_with("/v1/") => started(json!({ "resume": resume })),
         (_, Some("says")) => started(message("user")),
         (_, Some("speaks-as-assistant")) => started(message("assistant")),
+        (_, Some("chat")) => chat,
+        (_, Some("chat-resume")) => with(chat, "resume", resume),
         (_, Some("plain")) => run,
         (_, Some("resume")) => with(run, "resume", resume),
         (_, Some("command")) => with(run, "forwardedProps", command),

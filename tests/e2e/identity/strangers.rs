@@ -95,7 +95,7 @@ async fn nothing_is_theirs(server: &Server, ann: &Client, eve: &Client, outsider
             }
             ("GET", "/v1/feed") => assert_eq!(eve.get("/v1/feed").await.ok(200)["entries"], json!([])),
             // The ids of another project are nothing to this one: see below.
-            ("POST", "/v1/threads" | "/agui/{agentId}") if elsewhere => {}
+            ("POST", "/v1/threads" | "/agui/{agentId}" | "/ai/{agentId}") if elsewhere => {}
             ("POST", "/v1/threads") => {
                 if claims {
                     eve.post("/v1/threads", json!({ "threadId": "t" })).await.problem(409, "thread-exists");
@@ -184,6 +184,11 @@ async fn nothing_is_theirs(server: &Server, ann: &Client, eve: &Client, outsider
                 }
                 let start = json!({ "agentId": "demo", "input": input });
                 eve.post("/v1/threads/t/runs", start).await.problem(404, "thread-not-found");
+            }
+            ("POST", "/ai/{agentId}") => {
+                if claims {
+                    eve.post("/ai/demo", chat("t")).await.problem(409, "thread-exists");
+                }
             }
             ("PUT", "/connector/annotate/{clientEventId}") => {
                 let noted = async |user: &str| {
@@ -306,6 +311,11 @@ async fn nothing_is_theirs(server: &Server, ann: &Client, eve: &Client, outsider
     }
 }
 
+/// A message that `useChat` sends in a chat of this id.
+fn chat(id: &str) -> Value {
+    json!({ "id": id, "messages": [{ "id": "m", "role": "user", "parts": [{ "type": "text", "text": "x" }] }] })
+}
+
 /// Requests that create a thread of this id: method, path and body. What else they name does not say which thread it is.
 fn creations(id: &str) -> Vec<(&'static str, String, Value)> {
     let input = json!({ "threadId": id, "messages": [{ "role": "user", "content": "x" }] });
@@ -315,6 +325,7 @@ fn creations(id: &str) -> Vec<(&'static str, String, Value)> {
         ("POST", "/v1/threads".to_owned(), json!({ "threadId": id, "name": "mine", "metadata": { "a": 1 } })),
         ("PUT", format!("/v1/conversations/{id}"), json!({ "messages": [] })),
         ("POST", "/agui/demo".to_owned(), input.clone()),
+        ("POST", "/ai/demo".to_owned(), chat(id)),
         ("POST", "/copilotkit/agent/demo/run".to_owned(), input),
         ("POST", "/copilotkit".to_owned(), call),
         ("POST", "/api/threads".to_owned(), json!({ "threadId": id, "userId": "eve" })),

@@ -143,6 +143,13 @@ const ELSEWHERE: &[(&str, &str, u16, &str, &str)] = &[
     ),
     (
         "POST",
+        "/ai/{agentId}",
+        422,
+        "tests/e2e/reading.rs",
+        "a_conversation_that_no_model_could_read_is_refused_and_its_events_are_not",
+    ),
+    (
+        "POST",
         "/copilotkit",
         422,
         "tests/e2e/reading.rs",
@@ -190,6 +197,7 @@ const ELSEWHERE: &[(&str, &str, u16, &str, &str)] = &[
         "crates/http/src/response.rs",
         "responses_that_no_client_reads_delay_their_reader_alone",
     ),
+    ("POST", "/ai/{agentId}", 429, "tests/e2e/agents/busy.rs", "one_run_too_many_gets_retry_after"),
     ("POST", "/agui/{agentId}", 429, "tests/e2e/agents/busy.rs", "one_run_too_many_gets_retry_after"),
     ("POST", "/v1/threads/{threadId}/runs", 429, "tests/e2e/agents/busy.rs", "one_run_too_many_gets_retry_after"),
     (
@@ -242,6 +250,7 @@ pub const STORING: &[(&str, &str)] = &[
     ("PUT", "/connector/annotate/{clientEventId}"),
     ("POST", "/api/threads"),
     ("POST", "/agui/{agentId}"),
+    ("POST", "/ai/{agentId}"),
 ];
 
 /// The test of these refusals.
@@ -499,6 +508,15 @@ async fn one_by_one(project: &Client, ann: &Client, seen: &mut Seen) {
     ann.run("w", "held").await;
     let held = json!({ "threadId": "w", "runId": "b", "messages": [] });
     note("POST", agui, ann.post("/agui/demo", held).await);
+    let (ai, chat) = (
+        "/ai/{agentId}",
+        |id: &str| json!({ "id": id, "messages": [{ "id": "m", "role": "user", "parts": [{ "type": "text", "text": "x" }] }] }),
+    );
+    note("POST", ai, ann.post("/ai/demo", chat("x")).await);
+    note("POST", ai, ann.post("/ai/demo", chat("w")).await);
+    note("GET", "/ai/{agentId}/{threadId}/stream", ann.get("/ai/demo/x/stream").await);
+    note("GET", "/ai/{agentId}/{threadId}", ann.get("/ai/demo/x").await);
+    note("POST", "/ai/{agentId}/{threadId}/stop", ann.post("/ai/demo/x/stop", json!({})).await);
     let forks = "/v1/threads/{threadId}/forks";
     for body in [json!({ "threadId": "f" }), json!({ "threadId": "f" }), json!({ "at": 99 })] {
         note("POST", forks, ann.post("/v1/threads/w/forks", body).await);

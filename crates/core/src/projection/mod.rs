@@ -5,3 +5,4 @@ pub mod conversation;
 pub mod resuming;
 pub mod spacing;
 pub mod superseding;
+pub mod ui_message;

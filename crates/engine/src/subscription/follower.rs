@@ -25,6 +25,8 @@ pub enum FollowMethod {
     Ndjson,
     /// Run over the HTTP of AG-UI.
     AgUi,
+    /// Message of a chat of the Vercel AI SDK.
+    AiSdk,
     /// Pages and runners of CopilotKit, through its runtime or its Intelligence API.
     Copilotkit,
 }

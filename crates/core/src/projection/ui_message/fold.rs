@@ -1,0 +1,230 @@
+//! The message that chunks build.
+
+use serde::Serialize;
+use serde_json::value::RawValue;
+
+use super::chunk::{Chunk, Metadata, ToolCall};
+use crate::json;
+
+/// State of a text.
+#[derive(Debug, Clone, Copy, Serialize)]
+#[serde(rename_all = "lowercase")]
+enum TextState {
+    Streaming,
+    Done,
+}
+
+/// Approval of a call.
+#[derive(Debug, Clone, Serialize)]
+struct Approval {
+    id: String,
+}
+
+/// Part of a message.
+#[derive(Debug, Clone)]
+enum Part {
+    StepStart,
+    /// Text or reasoning: its kind, its id while it is open, the content of its JSON string, and its state.
+    Text {
+        kind: &'static str,
+        id: String,
+        text: String,
+        state: TextState,
+    },
+    Tool(Box<Tool>),
+    Data {
+        name: String,
+        id: Option<String>,
+        data: Box<RawValue>,
+    },
+}
+
+/// Tool call of a message.
+#[derive(Debug, Clone, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Tool {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    #[serde(flatten)]
+    call: Named,
+    state: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    input: Option<Box<RawValue>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    output: Option<Box<RawValue>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error_text: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    approval: Option<Approval>,
+}
+
+/// Names of a call, as a part has them.
+#[derive(Debug, Clone, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Named {
+    tool_name: String,
+    tool_call_id: String,
+    provider_executed: bool,
+}
+
+/// Assistant message of a chat, folded from its chunks.
+#[derive(Debug, Clone, Default)]
+pub struct UiMessage {
+    id: String,
+    metadata: Option<Metadata>,
+    parts: Vec<Part>,
+}
+
+impl UiMessage {
+    /// True if the message has a part that is shown.
+    pub fn has_content(&self) -> bool {
+        self.parts.iter().any(|part| !matches!(part, Part::StepStart))
+    }
+
+    /// Takes in a chunk of the message.
+    pub fn observe(&mut self, chunk: Chunk) {
+        match chunk {
+            Chunk::Start { message_id, message_metadata } => {
+                self.id = message_id;
+                self.metadata = Some(message_metadata);
+            }
+            Chunk::StartStep => self.parts.push(Part::StepStart),
+            Chunk::TextStart { id } => self.begin("text", id),
+            Chunk::ReasoningStart { id } => self.begin("reasoning", id),
+            Chunk::TextDelta { id, delta } => self.append("text", &id, &delta),
+            Chunk::ReasoningDelta { id, delta } => self.append("reasoning", &id, &delta),
+            Chunk::TextEnd { id } => self.end("text", &id),
+            Chunk::ReasoningEnd { id } => self.end("reasoning", &id),
+            Chunk::ToolInputStart(call) => {
+                let call = Named::from(call);
+                let tool = Tool {
+                    kind: "dynamic-tool",
+                    call,
+                    state: "input-streaming",
+                    input: None,
+                    output: None,
+                    error_text: None,
+                    approval: None,
+                };
+                self.parts.push(Part::Tool(Box::new(tool)));
+            }
+            Chunk::ToolInputAvailable { call, input } => {
+                if let Some(tool) = self.tool(&call.tool_call_id) {
+                    tool.state = "input-available";
+                    tool.call.provider_executed = call.provider_executed;
+                    tool.input = Some(input);
+                }
+            }
+            Chunk::ToolInputError { call, input, error_text } => {
+                if let Some(tool) = self.tool(&call.tool_call_id) {
+                    tool.state = "output-error";
+                    tool.input = Some(input);
+                    tool.error_text = Some(error_text);
+                }
+            }
+            Chunk::ToolOutputAvailable { tool_call_id, output } => {
+                if let Some(tool) = self.tool(&tool_call_id) {
+                    tool.state = "output-available";
+                    tool.output = Some(output);
+                    tool.error_text = None;
+                }
+            }
+            Chunk::ToolOutputDenied { tool_call_id } => {
+                if let Some(tool) = self.tool(&tool_call_id) {
+                    tool.state = "output-denied";
+                }
+            }
+            Chunk::ToolApprovalRequest { approval_id, tool_call_id } => {
+                if let Some(tool) = self.tool(&tool_call_id) {
+                    tool.state = "approval-requested";
+                    tool.approval = Some(Approval { id: approval_id });
+                }
+            }
+            Chunk::Data(data) if !data.transient => self.data(data.name, data.id, data.data),
+            Chunk::Data(_)
+            | Chunk::ToolInputDelta { .. }
+            | Chunk::FinishStep
+            | Chunk::Error { .. }
+            | Chunk::Finish { .. } => {}
+        }
+    }
+
+    fn begin(&mut self, kind: &'static str, id: String) {
+        self.parts.push(Part::Text { kind, id, text: String::new(), state: TextState::Streaming });
+    }
+
+    /// The open text of this kind and id: the newest, since an id is used once.
+    fn text(&mut self, wanted: &str, named: &str) -> Option<(&mut String, &mut TextState)> {
+        self.parts.iter_mut().rev().find_map(|part| match part {
+            Part::Text { kind, id, text, state } if *kind == wanted && id == named => Some((text, state)),
+            _ => None,
+        })
+    }
+
+    fn append(&mut self, kind: &str, id: &str, delta: &RawValue) {
+        let piece = delta.get().strip_prefix('"').and_then(|piece| piece.strip_suffix('"')).unwrap_or_default();
+        if let Some((text, _)) = self.text(kind, id) {
+            text.push_str(piece);
+        }
+    }
+
+    fn end(&mut self, kind: &str, id: &str) {
+        if let Some((_, state)) = self.text(kind, id) {
+            *state = TextState::Done;
+        }
+    }
+
+    fn tool(&mut self, id: &str) -> Option<&mut Tool> {
+        self.parts.iter_mut().rev().find_map(|part| match part {
+            Part::Tool(tool) if tool.call.tool_call_id == id => Some(&mut **tool),
+            _ => None,
+        })
+    }
+
+    fn data(&mut self, name: String, id: Option<String>, data: Box<RawValue>) {
+        let known = self.parts.iter_mut().find_map(|part| match part {
+            Part::Data { name: other, id: other_id @ Some(_), data } if *other == name && *other_id == id => Some(data),
+            _ => None,
+        });
+        match known {
+            Some(known) => *known = data,
+            None => self.parts.push(Part::Data { name, id, data }),
+        }
+    }
+
+    /// The message as JSON.
+    pub fn to_json(&self) -> String {
+        let parts: Vec<String> = self.parts.iter().map(Part::to_json).collect();
+        let metadata =
+            self.metadata.as_ref().map_or_else(String::new, |known| format!(",\"metadata\":{}", text_of(known)));
+        format!("{{\"id\":{},\"role\":\"assistant\"{metadata},\"parts\":[{}]}}", text_of(&self.id), parts.join(","))
+    }
+}
+
+impl Part {
+    fn to_json(&self) -> String {
+        match self {
+            Self::StepStart => r#"{"type":"step-start"}"#.to_owned(),
+            Self::Text { kind, text, state, .. } => {
+                format!("{{\"type\":\"{kind}\",\"text\":\"{text}\",\"state\":{}}}", text_of(state))
+            }
+            Self::Tool(tool) => text_of(tool),
+            Self::Data { name, id, data } => {
+                let kind = json::quoted(&format!("data-{name}"));
+                let id = id.as_ref().map_or_else(String::new, |id| format!("\"id\":{},", json::quoted(id)));
+                format!("{{\"type\":{kind},{id}\"data\":{data}}}")
+            }
+        }
+    }
+}
+
+impl From<ToolCall> for Named {
+    fn from(call: ToolCall) -> Self {
+        Self { tool_name: call.tool_name, tool_call_id: call.tool_call_id, provider_executed: call.provider_executed }
+    }
+}
+
+/// JSON text of a value. Serializing these cannot fail: they hold only texts, truth values and JSON.
+fn text_of(value: &impl Serialize) -> String {
+    serde_json::to_string(value).unwrap_or_default()
+}

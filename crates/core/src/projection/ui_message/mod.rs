@@ -1,0 +1,23 @@
+//! Vercel AI SDK's view of a conversation: the chunks of a UI message stream, and the UI messages that they build.
+//!
+//! [`UiStream`] makes the chunks of a message from the events of its runs, and [`UiMessage`] folds chunks into the parts of
+//! the message, as `readUIMessageStream` of the `ai` packages 6 and 7 does. Both are pure: the same events make the same
+//! chunks on every node, live and in every replay.
+//!
+//! One run is one assistant message, whose id is that of the run. A run that brings results of tools or answers to
+//! interrupts, and no message of the user, continues the message before it.
+//! Protocol: <https://ai-sdk.dev/docs/ai-sdk-ui/stream-protocol>.
+
+mod calls;
+mod chunk;
+mod fold;
+mod stream;
+#[cfg(test)]
+mod tests;
+mod texts;
+mod user;
+
+pub use chunk::{Chunk, FinishReason};
+pub use fold::UiMessage;
+pub use stream::UiStream;
+pub use user::{continues, of_client, said};

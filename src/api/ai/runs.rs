@@ -1,0 +1,306 @@
+//! Runs of a chat: send, resume, stop.
+
+use axum::{
+    Json as Answer,
+    extract::{Request as HttpRequest, State},
+    http::{HeaderName, HeaderValue, StatusCode},
+    response::{IntoResponse, Response},
+};
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+use threadline_core::{
+    Principal, Run, RunId, RunStatus, Thread, ThreadId,
+    agent::Busy,
+    hex,
+    limits::MAX_BATCH_BYTES,
+    projection::{
+        conversation::Conversation,
+        ui_message::{UiStream, of_client},
+    },
+};
+use threadline_engine::{HeldConversation, RunLookupError, StopError, subscription::FollowMethod};
+use threadline_http::{
+    extract::{Caller, InAgent, InAgentThread},
+    idempotency,
+    negotiation::Representation,
+    observe,
+    problem::{Problem, ProblemDocument, ProblemType},
+    sse,
+};
+
+use super::{
+    chat::chat_of,
+    history::{Log, Superseded, thread_of},
+    request::{Members, Request, Said},
+    stream::{Message, Source},
+};
+use crate::{
+    agents::{AgentRun, AgentStart, ClientInput, ForkPoint, ForkStart, RunAnswer},
+    api::{
+        ApiState,
+        run_agent::{ask_agent, busy_of, with_ids, with_ignored},
+        waiting_turn::WaitingTurn,
+    },
+};
+
+/// Header by which the AI SDK knows its stream.
+const STREAM_HEADER: &str = "x-vercel-ai-ui-message-stream";
+/// Most failed runs of one request to make an answer again, before the next one has a generated id.
+const REPETITIONS: usize = 16;
+
+/// Sends a message to an agent, and streams its answer as UI message chunks of the AI SDK.
+///
+/// The chat is created if it does not exist. The log has the messages of a chat, so only the last one of `messages` is read: a new
+/// message of the user, an edited one (`messageId`), or an assistant message with results of tools or approvals.
+/// `regenerate-message` answers the last message of the user again. An edit and a regenerated answer begin a branch. The run
+/// continues if the client disconnects (unless the agent's `onDisconnect` is `stop`).
+#[utoipa::path(post, path = "/ai/{agentId}", tag = "ai-sdk", params(("agentId" = String, Path),
+        ("Threadline-Busy" = Option<String>, Header, description = "While another run is active: `reject`, `enqueue` or `interrupt`. The default is the `busy` of the agent. A request that waits gets the chunks of its run once it has begun")),
+    request_body(content((serde_json::Value = "application/json"))), responses(
+    (status = 200, description = "The chunks of the message until its run ends", content((String = "text/event-stream"))),
+    (status = 400, description = "Invalid request", body = ProblemDocument),
+    (status = 404, description = "Agent not found", body = ProblemDocument),
+    (status = 401, description = "Authentication required", body = ProblemDocument),
+    (status = 409, description = "Active run conflict, unanswered interrupt, or too many branches", body = ProblemDocument),
+    (status = 415, description = "Unsupported media type", body = ProblemDocument),
+    (status = 413, description = "Request body too large", body = ProblemDocument),
+    (status = 422, description = "Invalid messages or state, or conversation too large", body = ProblemDocument),
+    (status = 507, description = "Storage full", body = ProblemDocument),
+    (status = 429, description = "Too many active runs", body = ProblemDocument)))]
+pub async fn send(
+    State(state): State<ApiState>,
+    Caller(principal): Caller,
+    InAgent(agent): InAgent,
+    http: HttpRequest,
+) -> Result<Response, Problem> {
+    let busy = busy_of(http.headers())?;
+    if Representation::of(http.headers())? != Representation::Json {
+        return Err(Problem::new(ProblemType::UnsupportedMediaType, "send the request of useChat as application/json"));
+    }
+    let (state, principal) = (&state, &principal);
+    let bytes = state.http.body(http, MAX_BATCH_BYTES).await?;
+    let (members, room): (Members, _) = state.parse_input(principal, &bytes).await?;
+    drop(bytes);
+    let request = Request::read(members)?;
+    let (agent, _) = state.agents.get(principal, &agent).await?;
+    let place = state.http.quota.open(principal)?;
+    let thread = thread_of(state, principal, &request.chat).await?;
+    let Plan { thread, run: id, fork, input, continues } = plan(state, principal, thread, request).await?;
+    let mut input: ClientInput = serde_json::from_value(input).map_err(|error| Problem::invalid(error.to_string()))?;
+    input.room = Some(room);
+    if let Some(conversation) = &continues {
+        // A user's token brings results of the tools alone that its page has supplied.
+        let (news, _) = state.agents.said_since(principal, &agent, &input, conversation).await?;
+        if news.is_empty() && input.resume.is_none() {
+            return Err(Problem::invalid(
+                "the results in the last message are of tools that the page has not supplied",
+            ));
+        }
+    }
+    // The memory of the conversation is needed no longer.
+    let continues = continues.map(drop).is_some();
+    let run = AgentRun { id: Some(id.clone()), epoch: None, input, makes_thread: fork.is_none(), fork };
+    // A page holds its last message open for results that it has brought.
+    let busy = if continues { Some(Busy::Reject) } else { busy };
+    let (asked, mut requester) = ask_agent(state, principal, &thread, agent, run, busy, true).await?;
+    let counted = observe::DeliveryMetrics::new(&state.http);
+    let AgentStart { thread, started, ignored } = match asked {
+        RunAnswer::Started(start) => *start,
+        RunAnswer::Queued(_) => {
+            let turn = WaitingTurn::watch(state.service.clone(), principal.clone(), thread.clone(), id.clone()).await?;
+            let epoch = turn.changes.epoch();
+            let message = Message {
+                first: Vec::new(),
+                stream: UiStream::new(id.as_str()),
+                superseded: Superseded::default(),
+                source: Source::Waiting(Box::new(turn)),
+                requester: Some(requester),
+                counted,
+            };
+            let response = of_sdk(sse::response(message, None, place, &state.http, principal));
+            return Ok(with_ids(response, &thread, &id, epoch));
+        }
+    };
+    let log = Log { state, principal, thread: &thread, epoch: started.epoch };
+    let opened = async {
+        let chain = if continues { log.message_of(&started.run).await? } else { vec![started.run.clone()] };
+        let stream = log.before(&chain, false, &mut Vec::new()).await?;
+        let superseded = log.superseded(&started.run).await?;
+        let (events, epoch, via) = (&state.service.events, Some(started.epoch), FollowMethod::AiSdk);
+        let subscription = events.subscribe(principal, &thread, started.cursor, epoch, Some(&id), via).await?;
+        Ok::<_, Problem>((stream, superseded, subscription))
+    };
+    let (stream, superseded, subscription) = opened.await.inspect_err(|_| requester.done())?;
+    let source = Source::Run(Box::new(subscription));
+    let message = Message { first: Vec::new(), stream, superseded, source, requester: Some(requester), counted };
+    let response = of_sdk(sse::response(message, None, place, &state.http, principal));
+    Ok(with_ignored(with_ids(response, &thread, &id, started.epoch), &ignored))
+}
+
+fn of_sdk(mut response: Response) -> Response {
+    response.headers_mut().insert(HeaderName::from_static(STREAM_HEADER), HeaderValue::from_static("v1"));
+    response
+}
+
+/// Run that a request asks for.
+struct Plan {
+    thread: ThreadId,
+    run: RunId,
+    fork: Option<ForkStart>,
+    input: Value,
+    /// The conversation whose last message the run continues, if it does.
+    continues: Option<HeldConversation>,
+}
+
+async fn plan(
+    state: &ApiState,
+    principal: &Principal,
+    thread: Option<Thread>,
+    request: Request,
+) -> Result<Plan, Problem> {
+    let nothing = Conversation::default();
+    let Some(thread) = thread else {
+        let (messages, resume) = match request.said(&nothing)? {
+            Said::Message(message) => (vec![message], Vec::new()),
+            // A first message whose answer could not begin is asked again.
+            Said::Nothing => (vec![last_of_user(&request)?], Vec::new()),
+            Said::Answers { messages, resume } => (messages, resume),
+        };
+        let thread = request.chat.clone();
+        let input = request.input(messages, resume);
+        return Ok(Plan { thread, run: RunId::generate(), fork: None, input, continues: None });
+    };
+    let before = state.service.projections.at(principal, &thread.id, None, None).await?.conversation;
+    let is_known = |id: Option<&String>| id.filter(|id| before.contains(id)).cloned();
+    let said = request.said(&before)?;
+    let point = match &said {
+        Said::Message(message) => {
+            let edited = request.named.as_ref().filter(|named| message["id"] == ***named);
+            is_known(edited).map(ForkPoint::Before)
+        }
+        Said::Nothing => is_known(request.asked.as_ref()).map(ForkPoint::Regenerate),
+        Said::Answers { .. } => None,
+    };
+    let (messages, resume, continues) = match said {
+        Said::Message(message) => (vec![message], Vec::new(), false),
+        Said::Nothing if point.is_some() => (Vec::new(), Vec::new(), false),
+        Said::Nothing => (vec![last_of_user(&request)?], Vec::new(), false),
+        Said::Answers { messages, resume } => (messages, resume, true),
+    };
+    let continues = continues.then_some(before);
+    let Some(point) = point else {
+        let input = request.input(messages, resume);
+        return Ok(Plan { thread: thread.id, run: RunId::generate(), fork: None, input, continues });
+    };
+    let asked = json!([request.named, messages, format!("{point:?}")]).to_string();
+    // The request of a branch whose answer is on its way is that branch's.
+    if let (Some(active), Some(from)) = (&thread.active_run, &thread.branch.forked_from)
+        && (0..REPETITIONS).any(|at| run_of(&from.thread, &asked, at) == active.id)
+    {
+        let (run, fork) = (active.id.clone(), fork_at(principal, &from.thread, &active.id, point));
+        return Ok(Plan {
+            thread: from.thread.clone(),
+            run,
+            fork: Some(fork),
+            input: request.input(messages, resume),
+            continues,
+        });
+    }
+    let run = unused(state, principal, &thread.id, &asked).await?;
+    let fork = fork_at(principal, &thread.id, &run, point);
+    Ok(Plan { thread: thread.id, run, fork: Some(fork), input: request.input(messages, resume), continues })
+}
+
+/// Fork in which a run of this id begins: a repeated request finds it again.
+fn fork_at(principal: &Principal, thread: &ThreadId, run: &RunId, point: ForkPoint) -> ForkStart {
+    ForkStart { point, thread: idempotency::fork_of(principal, thread, run), stop: true }
+}
+
+/// Id of the run of a request in a thread.
+fn run_of(thread: &ThreadId, asked: &str, attempt: usize) -> RunId {
+    let digest = Sha256::new().chain_update(thread.as_str()).chain_update([0]).chain_update(asked);
+    let digest = digest.chain_update(attempt.to_le_bytes()).finalize();
+    RunId::new(hex(&digest[..16])).unwrap_or_else(|_| RunId::generate())
+}
+
+/// Id of the first run of a request that has not failed.
+async fn unused(state: &ApiState, principal: &Principal, thread: &ThreadId, asked: &str) -> Result<RunId, Problem> {
+    for attempt in 0..REPETITIONS {
+        let run = run_of(thread, asked, attempt);
+        let Some(fork) = idempotency::fork_of(principal, thread, &run) else { break };
+        match state.service.runs.get(principal, &fork, &run).await {
+            Err(RunLookupError::ThreadNotFound | RunLookupError::RunNotFound) => return Ok(run),
+            Ok(Run { status: RunStatus::Error | RunStatus::Abandoned, .. }) => {}
+            Ok(_) => return Ok(run),
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(RunId::generate())
+}
+
+/// The last message of the page, which the chat does not have.
+fn last_of_user(request: &Request) -> Result<Value, Problem> {
+    let message = request.last.as_ref().and_then(of_client);
+    message.ok_or_else(|| Problem::invalid("the chat has no message of the user to answer again"))
+}
+
+/// Streams the message whose run is active, from its beginning.
+///
+/// 204 if no run is active. A client that has a part of the message replaces it: the AI SDK does.
+#[utoipa::path(get, path = "/ai/{agentId}/{threadId}/stream", tag = "ai-sdk",
+    params(("agentId" = String, Path), ("threadId" = String, Path, description = "Id of the chat")), responses(
+    (status = 200, description = "The chunks of the message until its run ends", content((String = "text/event-stream"))),
+    (status = 204, description = "No run is active, or the chat does not exist"),
+    (status = 401, description = "Authentication required", body = ProblemDocument),
+    (status = 404, description = "Agent not found", body = ProblemDocument)))]
+pub async fn resume(
+    State(state): State<ApiState>,
+    Caller(principal): Caller,
+    InAgentThread(agent, chat): InAgentThread,
+) -> Result<Response, Problem> {
+    let (state, principal) = (&state, &principal);
+    state.agents.get(principal, &agent).await?;
+    let thread = thread_of(state, principal, &chat).await?;
+    let active = thread.as_ref().and_then(|thread| Some((thread, thread.active_run.as_ref()?)));
+    let Some((thread, active)) = active else { return Ok(StatusCode::NO_CONTENT.into_response()) };
+    let place = state.http.quota.open(principal)?;
+    let log = Log { state, principal, thread: &thread.id, epoch: thread.epoch };
+    let run = match state.service.runs.get(principal, &thread.id, &active.id).await {
+        Err(RunLookupError::ThreadNotFound | RunLookupError::RunNotFound) => {
+            return Ok(StatusCode::NO_CONTENT.into_response());
+        }
+        run => run?,
+    };
+    let chain = log.message_of(&run).await?;
+    let mut first = Vec::new();
+    let stream = log.before(&chain, true, &mut first).await?;
+    let superseded = log.superseded(&run).await?;
+    let (events, epoch, via) = (&state.service.events, Some(thread.epoch), FollowMethod::AiSdk);
+    let subscription = events.subscribe(principal, &thread.id, run.first_seq - 1, epoch, Some(&run.id), via).await?;
+    let source = Source::Run(Box::new(subscription));
+    let counted = observe::DeliveryMetrics::new(&state.http);
+    let message = Message { first, stream, superseded, source, requester: None, counted };
+    let response = of_sdk(sse::response(message, None, place, &state.http, principal));
+    Ok(with_ids(response, &thread.id, &run.id, thread.epoch))
+}
+
+/// Stops the active run of a chat.
+#[utoipa::path(post, path = "/ai/{agentId}/{threadId}/stop", tag = "ai-sdk",
+    params(("agentId" = String, Path), ("threadId" = String, Path, description = "Id of the chat")), responses(
+    (status = 200, description = "Stop requested, or no run to stop: `success` is true", body = serde_json::Value),
+    (status = 401, description = "Authentication required", body = ProblemDocument),
+    (status = 404, description = "Agent or thread not found", body = ProblemDocument)))]
+pub async fn stop(
+    State(state): State<ApiState>,
+    Caller(principal): Caller,
+    InAgentThread(agent, chat): InAgentThread,
+) -> Result<Answer<Value>, Problem> {
+    let thread = chat_of(&state, &principal, &agent, &chat).await?;
+    if let Some(active) = &thread.active_run {
+        match state.service.runs.stop(&principal, &thread.id, &active.id).await {
+            Ok(_) | Err(StopError::RunNotFound) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(Answer(json!({ "success": true })))
+}

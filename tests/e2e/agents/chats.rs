@@ -1,0 +1,208 @@
+//! Chats of the AI SDK. Its packages themselves chat in `tests/real/node/ai-sdk.test.mjs`.
+
+use super::{
+    continuing::{carried_out, continues},
+    recovery::{called, restarted},
+    *,
+};
+use crate::harness::{
+    everywhere,
+    http::{open, send},
+    soon,
+};
+
+/// A request of `useChat` with these messages.
+fn chat(messages: Value) -> Value {
+    json!({ "id": "t", "trigger": "submit-message", "messages": messages })
+}
+
+fn asks(id: &str, text: &str) -> Value {
+    json!({ "id": id, "role": "user", "parts": [{ "type": "text", "text": text }] })
+}
+
+fn send_to(client: &Client, body: &Value) -> RequestBuilder {
+    client.request(Method::POST, "/ai/a").json(body)
+}
+
+/// Chunks of a stream that ended as it should.
+fn chunks(stream: &str) -> Vec<Value> {
+    let frames = stream.split("\n\n").filter(|frame| !frame.is_empty() && !frame.starts_with(':'));
+    let mut data: Vec<&str> = frames.map(|frame| frame.strip_prefix("data: ").expect("data")).collect();
+    assert_eq!(data.pop(), Some("[DONE]"), "{stream}");
+    data.into_iter().map(|chunk| serde_json::from_str(chunk).expect("JSON")).collect()
+}
+
+fn kinds(chunks: &[Value]) -> Vec<&str> {
+    chunks.iter().map(|chunk| text(chunk, "type")).collect()
+}
+
+async fn parts(client: &Client) -> Vec<Value> {
+    let chat = client.get("/ai/a/t").await.ok(200);
+    let messages = chat["messages"].as_array().expect("messages").clone();
+    messages.last().expect("a message")["parts"].as_array().expect("parts").clone()
+}
+
+fn shown(parts: &[Value]) -> Vec<String> {
+    let words = |part: &Value| part["text"].as_str().or(part["toolCallId"].as_str()).map(str::to_owned);
+    parts.iter().filter_map(words).collect()
+}
+
+everywhere! {
+    async fn a_replay_has_the_chunks_of_the_stream_and_the_chat_what_they_build(server) {
+        let dev = server.client();
+        let agent = agent(&dev).await;
+        let live = open(send_to(&dev, &chat(json!([asks("u", "hi")])))).await;
+        assert_eq!(live.headers()["x-vercel-ai-ui-message-stream"], "v1");
+        let mut call = agent.call().await;
+        call.say(&said("m", "hel")).await;
+        call.say(&called("c")).await;
+        let replay = open(dev.request(Method::GET, "/ai/a/t/stream")).await;
+        let chat_now = dev.get("/ai/a/t").await.ok(200);
+        let run = text(&chat_now, "activeRunId").to_owned();
+        assert_eq!((&chat_now["messages"][1]["id"], &chat_now["hasMore"]), (&json!(run), &json!(false)));
+        call.finish(&[&carried_out("d")[..], &[finished(&run)]].concat()).await;
+        let (live, replay) = (soon(live.text()).await.expect("whole"), soon(replay.text()).await.expect("whole"));
+        assert_eq!(chunks(&live), chunks(&replay));
+        assert_eq!(kinds(&chunks(&live))[..3], ["start", "start-step", "text-start"]);
+        assert_eq!(chunks(&live).last(), Some(&json!({ "type": "finish", "finishReason": "tool-calls" })));
+        let parts = parts(&dev).await;
+        assert_eq!(shown(&parts), ["hel", "c", "d"]);
+        assert_eq!((&parts[2]["state"], &parts[3]["state"]), (&json!("input-available"), &json!("output-available")));
+        assert_eq!(send(dev.request(Method::GET, "/ai/a/t/stream")).await.status, 204);
+        assert_eq!(dev.get("/ai/a/t").await.ok(200)["messages"][0], asks("u", "hi"));
+    }
+}
+
+everywhere! {
+    async fn a_run_that_brings_results_continues_the_message(server) {
+        let dev = server.client();
+        let agent = agent(&dev).await;
+        let mut body = chat(json!([asks("u", "hi")]));
+        body["tools"] = json!([{ "name": "pay", "description": "Pays", "parameters": {} }]);
+        let first = open(send_to(&dev, &body)).await;
+        let mut call = agent.call().await;
+        call.say(&called("c")).await;
+        let run = call.input()["runId"].as_str().expect("an id").to_owned();
+        call.finish(&[finished(&run)]).await;
+        let told = chunks(&soon(first.text()).await.expect("whole"));
+        assert_eq!(told[2]["providerExecuted"], json!(false), "the page has supplied the tool");
+        let part = json!({ "type": "dynamic-tool", "toolName": "pay", "toolCallId": "c", "state": "output-available", "output": { "ok": true } });
+        let body = chat(json!([asks("u", "hi"), { "id": run, "role": "assistant", "parts": [part] }]));
+        let second = open(send_to(&dev, &body)).await;
+        let mut call = agent.call().await;
+        assert_eq!(call.input()["messages"].as_array().and_then(|all| all.last()), Some(&json!({ "id": "c:result", "role": "tool", "toolCallId": "c", "content": "{\"ok\":true}" })));
+        call.say(&said("m", "Paid.")).await;
+        let replay = open(dev.request(Method::GET, "/ai/a/t/stream")).await;
+        let next = call.input()["runId"].as_str().expect("an id").to_owned();
+        call.finish(&[finished(&next)]).await;
+        let second = chunks(&soon(second.text()).await.expect("whole"));
+        assert_eq!(second[0], json!({ "type": "start", "messageId": run, "messageMetadata": { "runId": next } }));
+        assert_eq!(kinds(&second), ["start", "tool-output-available", "start-step", "text-start", "text-delta", "text-end", "finish-step", "finish"]);
+        // A replay has the message from its beginning, in one stream.
+        let replay = chunks(&soon(replay.text()).await.expect("whole"));
+        assert_eq!(replay[0]["messageId"], json!(run));
+        assert_eq!(kinds(&replay).iter().filter(|kind| matches!(**kind, "start" | "finish")).count(), 2);
+        assert!(kinds(&replay).contains(&"tool-input-available") && kinds(&replay).ends_with(&kinds(&second)[1..]));
+        assert_eq!(shown(&parts(&dev).await), ["c", "Paid."]);
+        // A call of the agent's own takes no result of a page, and nothing new is nothing to send.
+        send(send_to(&dev, &body)).await.problem(400, "invalid-request");
+        assert_eq!(agent.requests(), 2);
+    }
+}
+
+everywhere! {
+    async fn a_request_to_answer_again_is_one_branch_however_often_it_comes(server) {
+        let dev = server.client();
+        let agent = agent(&dev).await;
+        let first = open(send_to(&dev, &chat(json!([asks("u", "hi")])))).await;
+        let call = agent.call().await;
+        let run = call.input()["runId"].as_str().expect("an id").to_owned();
+        call.finish(&whole(&run, "m", "one")).await;
+        soon(first.text()).await.expect("whole");
+        let again = json!({ "id": "t", "trigger": "regenerate-message", "messageId": run, "messages": [asks("u", "hi")] });
+        let streams = [open(send_to(&dev, &again)).await, open(send_to(&dev, &again)).await];
+        let call = agent.call().await;
+        let second = call.input()["runId"].as_str().expect("an id").to_owned();
+        call.finish(&whole(&second, "n", "two")).await;
+        for stream in streams {
+            assert_eq!(chunks(&soon(stream.text()).await.expect("whole"))[0]["messageId"], json!(second));
+        }
+        assert_eq!(shown(&parts(&dev).await), ["two"]);
+        let branches = dev.get("/v1/threads/t/branches").await.ok(200);
+        assert_eq!((branches["branches"].as_array().map(Vec::len), agent.requests()), (Some(2), 2));
+        // The new answer may be made again, too.
+        let third = json!({ "id": "t", "trigger": "regenerate-message", "messageId": second, "messages": [asks("u", "hi")] });
+        let stream = open(send_to(&dev, &third)).await;
+        let call = agent.call().await;
+        let run = call.input()["runId"].as_str().expect("an id").to_owned();
+        call.finish(&whole(&run, "o", "three")).await;
+        soon(stream.text()).await.expect("whole");
+        assert_eq!(shown(&parts(&dev).await), ["three"]);
+        // An edit begins before the message, with its id.
+        let edit = json!({ "id": "t", "trigger": "submit-message", "messageId": "u", "messages": [asks("u", "bye")] });
+        let stream = open(send_to(&dev, &edit)).await;
+        let call = agent.call().await;
+        assert_eq!(call.input()["messages"], json!([user("u", "bye")]));
+        let run = call.input()["runId"].as_str().expect("an id").to_owned();
+        call.finish(&whole(&run, "p", "four")).await;
+        soon(stream.text()).await.expect("whole");
+        assert_eq!(dev.get("/ai/a/t").await.ok(200)["messages"][0], asks("u", "bye"));
+    }
+}
+
+everywhere! {
+    async fn a_chat_refuses_what_it_cannot_answer(server) {
+        let dev = server.client();
+        let agent = agent(&dev).await;
+        for bad in [
+            json!({}),
+            json!({ "id": "t" }),
+            json!({ "id": "t", "messages": [] }),
+            json!({ "id": "t", "messages": 7 }),
+            json!({ "id": "", "messages": [asks("u", "hi")] }),
+            json!({ "id": "t", "trigger": "resume-stream", "messages": [asks("u", "hi")] }),
+            chat(json!([{ "id": "u", "role": "user", "parts": [] }])),
+            chat(json!([{ "id": "s", "role": "system", "parts": [{ "type": "text", "text": "x" }] }])),
+            chat(json!([{ "id": "a", "role": "assistant", "parts": [{ "type": "text", "text": "x" }] }])),
+            json!({ "id": "t", "trigger": "regenerate-message", "messages": [] }),
+        ] {
+            send(send_to(&dev, &bad)).await.problem(400, "invalid-request");
+        }
+        dev.get("/ai/a/t").await.problem(404, "thread-not-found");
+        dev.get("/ai/nobody/t/stream").await.problem(404, "agent-not-found");
+        dev.post("/ai/a/t/stop", json!({})).await.problem(404, "thread-not-found");
+        assert_eq!(agent.requests(), 0);
+        // A request that waits gets its message once the run has begun.
+        let first = open(send_to(&dev, &chat(json!([asks("u", "hi")])))).await;
+        let call = agent.call().await;
+        send(send_to(&dev, &chat(json!([asks("v", "more")])))).await.problem(409, "run-active");
+        let waits = open(send_to(&dev, &chat(json!([asks("v", "more")]))).header("threadline-busy", "enqueue")).await;
+        let run = call.input()["runId"].as_str().expect("an id").to_owned();
+        call.finish(&whole(&run, "m", "one")).await;
+        let call = agent.call().await;
+        let run = call.input()["runId"].as_str().expect("an id").to_owned();
+        call.finish(&whole(&run, "n", "two")).await;
+        soon(first.text()).await.expect("whole");
+        assert_eq!(chunks(&soon(waits.text()).await.expect("whole"))[0]["messageId"], json!(run));
+        assert_eq!(dev.post("/ai/a/t/stop", json!({})).await.ok(200), json!({ "success": true }));
+    }
+}
+
+#[tokio::test]
+async fn what_another_attempt_has_superseded_is_in_no_replay() {
+    let lost = [said("a0", "first").as_slice(), &carried_out("c"), &called("d"), &said("a1", "half")[..2]].concat();
+    let (_directory, server, agent, _) = restarted(continues(), &lost).await;
+    let dev = server.client();
+    let mut call = agent.call().await;
+    call.say(&said("a2", "the rest")).await;
+    let replay = open(dev.request(Method::GET, "/ai/a/t/stream")).await;
+    call.finish(&[finished("r")]).await;
+    let replay = chunks(&soon(replay.text()).await.expect("whole"));
+    ended(&dev, "r").await;
+    let texts: Vec<_> = replay.iter().filter_map(|chunk| chunk["delta"].as_str()).collect();
+    assert_eq!(texts, ["first", "the rest"]);
+    let calls: Vec<_> = replay.iter().filter(|chunk| chunk["type"] == "tool-input-start").collect();
+    assert_eq!((calls.len(), &calls[0]["toolCallId"]), (1, &json!("c")));
+    assert_eq!(shown(&parts(&dev).await), ["first", "c", "the rest"]);
+    server.stop().await;
+}
