@@ -2,7 +2,7 @@
 # Starts three nodes with a Postgres and a Redis of their own, behind HAProxy with deploy/haproxy.cfg: the services of
 # docker-compose.yml, without containers. All files are in a temporary directory, which is removed at the end.
 #
-#   scripts/cluster.sh [PATH-TO-THREADLINE]          until Ctrl-C
+#   scripts/cluster.sh [PATH-TO-THREADLINE]          until Ctrl-C; keys kill and start nodes (docs/recovery.md, "Try it")
 #   scripts/cluster.sh PATH-TO-THREADLINE check      follows runs through the cluster, then ends
 #
 # THREADLINE_API_KEY is used if it is set; THREADLINE_LISTEN is the address of the balancer (default 127.0.0.1:7420).
@@ -41,10 +41,10 @@ trap 'exit 0' INT TERM
 trap 'echo "not ok - line $LINENO: $BASH_COMMAND" >&2' ERR
 
 # Free ports outside of the range of ephemeral ports.
-read -r pg redis n1 n2 n3 <<<"$(python3 - <<'PY'
+read -r pg redis agent n1 n2 n3 <<<"$(python3 - <<'PY'
 import os, socket
 ports, port = [], 20000 + os.getpid() % 6000 * 2
-while len(ports) < 5:
+while len(ports) < 6:
     with socket.socket() as s:
         try:
             s.bind(("127.0.0.1", port)); ports.append(port)
@@ -90,8 +90,12 @@ export THREADLINE_STORE="postgres://threadline@127.0.0.1:$pg/threadline" THREADL
 unset THREADLINE_DEVELOPMENT THREADLINE_USER THREADLINE_CONFIG
 balancer=${THREADLINE_LISTEN:-127.0.0.1:7420}
 nodes=("$n1" "$n2" "$n3")
+# An agent that answers for forty seconds, and goes on where it was. The check has it speak faster.
+python3 "$root/examples/storyteller.py" --port "$agent" ${check:+--pause 0.08} >"$work/agent.log" 2>&1 &
+pids+=($!)
+printf '[agents.story]\nurl = "http://127.0.0.1:%s/"\nrecovery = "continue"\n' "$agent" >"$work/threadline.toml"
 node() { # number
-  THREADLINE_LISTEN=127.0.0.1:${nodes[$1]} "$program" serve >>"$work/node$1.log" 2>&1 &
+  THREADLINE_LISTEN=127.0.0.1:${nodes[$1]} THREADLINE_CONFIG=$work/threadline.toml "$program" serve >>"$work/node$1.log" 2>&1 &
   node_pids[$1]=$!
 }
 for number in 0 1 2; do node $number; done
@@ -102,29 +106,71 @@ pids+=($!)
 export THREADLINE_URL=http://$balancer
 until_ready HAProxy curl -fs "$THREADLINE_URL/readyz"
 
+api() { curl -fsS -H "Authorization: Bearer $THREADLINE_API_KEY" -H 'Threadline-User: alice' "$@"; }
+# Metrics of each node are the only place that says which node calls an agent: neither runs nor /v1/nodes do. Sets `driving`.
+driver() {
+  for driving in 0 1 2; do
+    if [[ $(api -m 5 "http://127.0.0.1:${nodes[driving]}/metrics" 2>/dev/null) == *$'\nthreadline_agent_runs '[1-9]* ]]; then return; fi
+  done
+  return 1
+}
+kill_driver() {
+  killed=$(date +%s%N)
+  kill -KILL "${node_pids[driving]}"
+  wait "${node_pids[driving]}" 2>/dev/null || true
+}
+since_kill() { echo $((($(date +%s%N) - killed) / 1000000)); }
+
 if [ "$check" != check ]; then
+  alive() { kill -0 "${node_pids[$1]}" 2>/dev/null; }
+  list_nodes() {
+    for number in 0 1 2; do
+      echo "  node $number   http://127.0.0.1:${nodes[number]}   $(alive $number && echo "pid ${node_pids[number]}" || echo killed)"
+    done
+  }
   cat <<TEXT
-Three nodes on ports ${nodes[*]}, Postgres on $pg, Redis on $redis, and the balancer on $THREADLINE_URL
+Three nodes, Postgres on port $pg, Redis on $redis, and the balancer on $THREADLINE_URL
+
+$(list_nodes)
 
   export THREADLINE_URL=$THREADLINE_URL THREADLINE_API_KEY=$THREADLINE_API_KEY
-  $program run chat "Hello"        # on one node
-  $program tail chat               # from another
+  $program run chat "Tell me" --agent story     # answers for forty seconds
+  $program tail chat                            # from another node
 
-Kill a node and see that the others continue, also with the answer of an agent that the node was driving:
+The console on $THREADLINE_URL asks for this API key, and for a user, which may have any name.
 
-  $program run chat "long" --url http://127.0.0.1:${nodes[0]}
-  kill -9 ${node_pids[0]}                   # in the middle of the answer
-
-Ctrl-C ends everything.
+  k, Enter   kill -9 the node that drives the answer; another one goes on with it
+  r, Enter   start killed nodes again
+  Ctrl-C     end everything
 TEXT
-  # The script waits for the balancer, because nodes may be killed.
+  # The balancer decides when the script ends, because nodes may be killed. A script in the background cannot read from the
+  # terminal, and one without a terminal reads nothing: both only wait.
+  trap '' TTIN
+  while kill -0 "${pids[-1]}" 2>/dev/null; do
+    status=0
+    read -r -t 1 key 2>/dev/null || status=$?
+    if [ $status -gt 128 ]; then continue; elif [ $status -gt 0 ]; then break; fi
+    case $key in
+      k)
+        if ! driver; then echo "No node drives an answer at this moment."; continue; fi
+        kill_driver
+        echo "Killed node $driving in the middle of an answer."
+        if (until_ready "another node" driver); then driver && echo "Node $driving goes on with it after $(since_kill) ms."; fi
+        ;;
+      r)
+        for number in 0 1 2; do alive $number || node $number; done
+        for number in 0 1 2; do until_ready "node $number" curl -fs "http://127.0.0.1:${nodes[number]}/readyz"; done
+        list_nodes
+        ;;
+      *) list_nodes ;;
+    esac
+  done
   wait "${pids[-1]}"
   exit 0
 fi
 
 passed=0
 ok() { passed=$((passed + 1)); echo "ok $passed - $1"; }
-api() { curl -fsS -H "Authorization: Bearer $THREADLINE_API_KEY" -H 'Threadline-User: alice' "$@"; }
 export THREADLINE_USER=alice
 ok "three nodes are up behind $THREADLINE_URL"
 if curl -fs "$THREADLINE_URL/v1/threads" >/dev/null; then false; fi; ok "a request without the key is refused"
@@ -184,25 +230,47 @@ more() { tail -n1 "$work/balanced.ndjson" | grep -q RUN_FINISHED && tail -n1 "$w
   cmp -s "$work/socket.ndjson" "$work/balanced.ndjson" && [ "$(wc -l <"$work/balanced.ndjson")" -gt "$(wc -l <"$work/log.ndjson")" ]; }
 until_ready "the readers after the restart" more; ok "readers reconnected and missed no event"
 
-# An answer goes on when the node that drives it is killed.
+# An answer goes on when the node that drives it is killed. Each node has a follower that came through the balancer, so that
+# one of them loses its connection.
 api "$THREADLINE_URL/v1/threads" -d '{"threadId":"answer"}' >/dev/null
-question='{"runId":"long","agentId":"demo","input":{"messages":[{"id":"q","role":"user","content":"long"}]}}'
-api "http://127.0.0.1:$n2/v1/threads/answer/runs" -d "$question" >/dev/null
-answer() { api "$THREADLINE_URL/v1/threads/answer/events?limit=10000"; }
-speaks() { answer | grep -q TEXT_MESSAGE_CONTENT; }
-until_ready "the answer" speaks
-# Reads do not fail meanwhile.
-kill -KILL "${node_pids[1]}"
-killed=$(date +%s%N)
-wait "${node_pids[1]}" 2>/dev/null || true
-second() { api "$THREADLINE_URL/v1/threads/answer/runs/long" | grep -q '"attempt":2'; }
-until_ready "another node" second
-taken=$((($(date +%s%N) - killed) / 1000000))
-[ "$taken" -le 8000 ] || { echo "the run was taken over after $taken ms" >&2; false; }
-ok "the answer of the killed node was taken over after $taken ms"
-speaks_again() { answer | tr '{' '\n' | sed -n '/threadline.attempt/,$p' | grep -q TEXT_MESSAGE_CONTENT; }
-until_ready "the second attempt" speaks_again
-api -X POST "$THREADLINE_URL/v1/threads/answer/runs/long/stop" >/dev/null
-for try in $(seq 20); do api "$THREADLINE_URL/v1/threads/run" >/dev/null; done
+answer=$THREADLINE_URL/v1/threads/answer
+followers=()
+subscribed() {
+  api "$answer/subscriptions" | grep -o '"nodeId":"[^"]*"' >"$work/subscribed"
+  [ "$(wc -l <"$work/subscribed")" -ge ${#followers[@]} ]
+}
+spread() {
+  followers+=("$work/follower${#followers[@]}.ndjson")
+  timeout 90 "$program" tail answer --json >"${followers[-1]}" 2>"${followers[-1]%.ndjson}.log" &
+  pids+=($!)
+  until_ready "a follower" subscribed
+  [ "$(sort -u "$work/subscribed" | wc -l)" -eq 3 ]
+}
+until_ready "a follower on each node" spread
+api "$answer/runs" -d '{"runId":"told","agentId":"story","input":{"messages":[{"id":"q","role":"user","content":"Tell me"}]}}' >/dev/null
+in_third_sentence() { [ "$(grep -c TEXT_MESSAGE_END "${followers[0]}")" -ge 2 ] && tail -n1 "${followers[0]}" | grep -q TEXT_MESSAGE_CONTENT; }
+until_ready "the third sentence" in_third_sentence
+driver
+kill_driver
+reads() { for try in $(seq 20); do api "$answer" >/dev/null || return; done; }
+reads &
+reads=$!
+# Followers all see the first word of the new attempt, that of the killed node as well: what comes before it may be of the old one.
+goes_on() { for file in "${followers[@]}"; do sed '1,/threadline.attempt/d' "$file" | grep TEXT_MESSAGE_CONTENT || return; done; }
+until_ready "the second attempt" goes_on
+taken=$(since_kill)
+wait $reads
 ok "reads continue when a node is killed"
+[ "$taken" -le 7000 ] || { echo "the answer went on after $taken ms" >&2; false; }
+ok "the answer of the killed node went on after $taken ms, for ${#followers[@]} followers"
+all_told() { for file in "${followers[@]}"; do tail -n1 "$file" | grep -q '"RUN_FINISHED"' || return; done; }
+until_ready "the end of the answer" all_told
+grep '"threadline.attempt"' "${followers[0]}" | grep '"kept":\["' >/dev/null
+api "$answer/messages" | python3 -c 'import json, sys
+for message in json.load(sys.stdin)["messages"][1:]: print(message["content"])' >"$work/told"
+python3 "$root/examples/storyteller.py" --text | diff - "$work/told" >&2
+ok "complete sentences were kept, and the thread has each word of the answer once"
+api -H 'Accept: application/x-ndjson' "$answer/events?limit=10000" >"$work/log.ndjson"
+for file in "${followers[@]}"; do cmp "$file" "$work/log.ndjson" >&2; done
+ok "all followers have seen the log, without a gap or a duplicate"
 echo "all $passed checks passed"
