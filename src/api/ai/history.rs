@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use serde_json::Value;
 use threadline_core::{
     Epoch, Principal, ReadFrom, Run, Seq, Thread, ThreadId, json,
-    limits::{MAX_CHAT_RUNS, MAX_EVENT_PAGE, MAX_PAGE},
+    limits::{MAX_EVENT_PAGE, MAX_PAGE},
     projection::{
         superseding::ATTEMPT,
         ui_message::{Chunk, UiStream, continues},
@@ -56,24 +56,27 @@ impl Log<'_> {
         }
     }
 
-    /// First event of a run, if it has one.
-    pub async fn first_of(&self, run: &Run) -> Result<Option<String>, ReadError> {
-        self.state.service.events.first_of(self.principal, self.thread, run, self.epoch).await
-    }
-
-    /// Runs of the message that `newest` belongs to, oldest first, with `newest` at the end.
+    /// Runs of the message that `newest` belongs to, oldest first, with `newest` at the end: at most a page of them.
     pub async fn message_of(&self, newest: &Run) -> Result<Vec<Run>, Problem> {
-        let (runs, _) = self.runs(MAX_CHAT_RUNS).await?;
         let mut chain = vec![newest.clone()];
-        let mut older = runs.into_iter().filter(|run| run.fence < newest.fence && run.producer_seq > 0);
-        while let Some(first) = self.first_of(&chain[chain.len() - 1]).await?
-            && continues(&first)
-            && let Some(before) = older.next()
-        {
-            chain.push(before);
+        if self.continues(newest).await? {
+            let (runs, _) = self.runs(MAX_PAGE).await?;
+            for run in runs.into_iter().filter(|run| run.fence < newest.fence && run.producer_seq > 0) {
+                let continues = self.continues(&run).await?;
+                chain.push(run);
+                if !continues {
+                    break;
+                }
+            }
         }
         chain.reverse();
         Ok(chain)
+    }
+
+    /// True if a run continues the message of the run before.
+    async fn continues(&self, run: &Run) -> Result<bool, ReadError> {
+        let first = self.state.service.events.first_of(self.principal, self.thread, run, self.epoch).await?;
+        Ok(first.is_some_and(|first| continues(&first)))
     }
 
     /// Passes the events of runs, oldest first, to `take`, without those that a later attempt has superseded. The first event of a
