@@ -9,5 +9,6 @@ mod node;
 mod package;
 mod stored;
 mod superseding;
+mod ui_messages;
 
 use threadline_testkit::rng;
