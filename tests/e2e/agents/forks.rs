@@ -107,6 +107,58 @@ everywhere! {
 }
 
 everywhere! {
+    async fn no_branch_outlives_the_deletion_of_all(server) {
+        let dev = server.client();
+        for round in 0..12 {
+            let (thread, branch) = (format!("t{round}"), format!("b{round}"));
+            dev.thread(&thread).await;
+            dev.put(&format!("/v1/threads/{thread}/runs/one"), json!([{ "type": "A" }])).await.ok(201);
+            dev.post(&format!("/v1/threads/{thread}/forks"), json!({ "threadId": branch })).await.ok(201);
+            let fork = async |of: &str, id: String| dev.post(&format!("/v1/threads/{of}/forks"), json!({ "threadId": id })).await.status;
+            let deleted = async || dev.delete(&format!("/v1/threads/{thread}?branches=true")).await.status;
+            let (deleted, one, two, three) = tokio::join!(
+                deleted(),
+                fork(&thread, format!("{branch}x")),
+                fork(&branch, format!("{branch}y")),
+                fork(&branch, format!("{branch}z"))
+            );
+            assert_eq!(deleted, 204);
+            assert!([one, two, three].iter().all(|status| matches!(status, 201 | 404 | 409 | 410)), "{one} {two} {three}");
+            for id in [thread, branch.clone(), format!("{branch}x"), format!("{branch}y"), format!("{branch}z")] {
+                dev.get(&format!("/v1/threads/{id}")).await.problem(404, "thread-not-found");
+            }
+        }
+    }
+}
+
+everywhere! {
+    async fn forks_that_are_deleted_meanwhile_are_no_failure_of_the_store(server) {
+        let dev = server.client();
+        dev.thread("t").await;
+        dev.put("/v1/threads/t/runs/one", json!([{ "type": "A" }])).await.ok(201);
+        for _ in 0..12 {
+            let fork = async || dev.post("/v1/threads/t/forks", json!({ "threadId": "f" })).await.status;
+            let delete = async || dev.delete("/v1/threads/f").await.status;
+            let (a, b, c, _, _) = tokio::join!(fork(), fork(), fork(), delete(), delete());
+            assert!([a, b, c].iter().all(|status| *status < 500), "{a} {b} {c}");
+        }
+    }
+}
+
+everywhere! {
+    async fn a_cut_run_ends_when_its_last_event_was_written(server) {
+        let dev = server.client();
+        dev.thread("t").await;
+        dev.run("t", "r").await;
+        dev.append("t", "r", 1, json!([{ "type": "TEXT_MESSAGE_START", "messageId": "m" }, { "type": "A" }])).await.ok(200);
+        dev.post("/v1/threads/t/forks", json!({ "threadId": "f" })).await.ok(201);
+        let page = dev.get("/v1/threads/f/events").await.ok(200);
+        let times: Vec<_> = page["events"].as_array().expect("events").iter().map(|event| text(event, "at").to_owned()).collect();
+        assert!(times.len() > 3 && times.iter().all(|at| *at == times[0]), "{times:?}");
+    }
+}
+
+everywhere! {
     async fn lists_show_the_branch_that_was_chosen(server) {
         let dev = server.client();
         dev.thread("t").await;

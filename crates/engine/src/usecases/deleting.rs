@@ -1,6 +1,6 @@
 //! Deletion of threads, and of all branches of a conversation.
 
-use threadline_core::{Branch, Principal, Thread, limits::READ_BRANCHES};
+use threadline_core::{Branch, Family, Principal, Thread, limits::READ_BRANCHES};
 use threadline_store::StoreError;
 
 use super::threads::Threads;
@@ -62,13 +62,27 @@ impl Threads {
             && let Some(family) = found.branch.family
         {
             self.deps.directory.refuse_other_thread::<DeleteThreadError>(found.key, at.epoch).await?;
-            let branches = self.deps.store.branches(&found.project, &found.user, family, READ_BRANCHES).await?;
-            for branch in branches.iter().filter(|branch| branch.key != found.key) {
+            self.delete_relatives(&found, family).await?;
+            self.delete(principal, at).await?;
+            // A fork of a branch that was still there may have been made meanwhile. Without a branch none is made.
+            return Ok(self.delete_relatives(&found, family).await?);
+        }
+        self.delete(principal, at).await
+    }
+
+    /// Deletes the branches of a conversation but for one, until there are no others.
+    async fn delete_relatives(&self, thread: &Thread, family: Family) -> Result<(), StoreError> {
+        loop {
+            let branches = self.deps.store.branches(&thread.project, &thread.user, family, READ_BRANCHES).await?;
+            let others: Vec<_> = branches.iter().filter(|branch| branch.key != thread.key).collect();
+            if others.is_empty() {
+                return Ok(());
+            }
+            for branch in others {
                 self.deps.store.delete_thread(branch.key, None).await?;
                 self.deps.listeners.deleted(&ThreadRef::from(branch));
             }
         }
-        self.delete(principal, at).await
     }
 
     /// Lists another branch of the conversation before the listed one is deleted: the one that was used last. After a crash between

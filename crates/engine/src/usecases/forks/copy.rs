@@ -46,6 +46,8 @@ struct Copy<'c> {
     packer: Packer,
     part: StagedPart,
     bytes: usize,
+    /// Time of the newest event that is copied.
+    newest: Timestamp,
     parts: OpenParts,
     /// True if the run that goes on answers interrupts.
     cuts_answer: bool,
@@ -86,7 +88,7 @@ impl ForkDeps {
                 }
             }
         }
-        let ended = copy.end_cut(&child.thread.id, base, now)?;
+        let ended = copy.end_cut(&child.thread.id, base)?;
         child.interrupts = copy.interrupts.take();
         let mut rest = copy.finish()?;
         if let (Some(ended), Some(newest)) = (ended, runs.last_mut()) {
@@ -142,6 +144,7 @@ impl<'c> Copy<'c> {
             packer: Packer::new(runs),
             part: StagedPart::default(),
             bytes: 0,
+            newest: Timestamp(0),
             parts: OpenParts::default(),
             cuts_answer: false,
             interrupts: None,
@@ -152,6 +155,7 @@ impl<'c> Copy<'c> {
         if self.cut.is_some_and(|cut| cut.id == batch.run) {
             batch.events().for_each(|(_, event)| self.parts.observe(event));
         }
+        self.newest = batch.at;
         self.note_interrupts(batch);
         self.pack(batch)
     }
@@ -189,15 +193,17 @@ impl<'c> Copy<'c> {
 
     /// Ends the run that goes on beyond the base, by the last events of the copy. Returns its record in the fork. Answers that were
     /// not carried out settle nothing: a run that has some fails.
-    fn end_cut(&mut self, thread: &ThreadId, base: Seq, now: Timestamp) -> Result<Option<Run>, StoreError> {
+    fn end_cut(&mut self, thread: &ThreadId, base: Seq) -> Result<Option<Run>, StoreError> {
         let Some(cut) = self.cut else { return Ok(None) };
+        // The time of the last event that is copied: what follows in the fork has the time of another node's clock perhaps.
+        let at = self.newest;
         let error = self.cuts_answer.then(|| (CUT.0.to_owned(), CUT.1.to_owned()));
         let (ending, status) = match error.clone() {
             None => (Ending::Finished, RunStatus::Stopped),
             Some((code, message)) => (Ending::Error { code, message }, RunStatus::Error),
         };
         let events = self.parts.closers(thread.as_str(), cut.id.as_str(), &ending);
-        let slice = LogSlice::of(&events, base + 1, &cut.id, now);
+        let slice = LogSlice::of(&events, base + 1, &cut.id, at);
         slice.0.iter().try_for_each(|batch| self.pack(batch))?;
         let (error_code, error_message) = error.unzip();
         let ended = Run {
@@ -205,13 +211,13 @@ impl<'c> Copy<'c> {
             error_code,
             error_message,
             producer_seq: cut.producer_seq + slice.count(),
-            ended_at: Some(now),
+            ended_at: Some(at),
             lease_until: None,
             stop_requested_at: None,
             ..cut.clone()
         };
         let end = (ended.last_seq(), status);
-        let commit = RunCommit::of(&cut.id, cut.author.as_ref(), end, &events, (ended.last_seq(), now));
+        let commit = RunCommit::of(&cut.id, cut.author.as_ref(), end, &events, (ended.last_seq(), at));
         self.interrupts = interrupt::after(self.interrupts.as_deref(), &commit);
         Ok(Some(ended))
     }

@@ -50,6 +50,9 @@ pub struct Forks {
     pub(crate) deps: Arc<ForkDeps>,
 }
 
+/// Most attempts at a fork that other requests make and delete at the same time.
+const FORK_TRIES: usize = 16;
+
 impl Forks {
     /// Makes a thread of the same user that has the events of this one up to a seq, with the same seqs, in a log with an epoch of
     /// its own. A run that goes on beyond the seq ends there. Name, metadata and agent are the thread's present ones; runs and open
@@ -65,13 +68,30 @@ impl Forks {
         deps.lifecycle.refuse_if_draining()?;
         require(principal, Scope::Chat)?;
         let at = thread.into();
+        for _ in 0..FORK_TRIES {
+            if let Some(forked) = self.attempt(principal, at, &fork).await? {
+                return Ok(forked);
+            }
+        }
+        let reason = "other requests made and deleted the fork at the same time";
+        Err(StoreError::Unavailable(reason.to_owned()).into())
+    }
+
+    /// Makes a fork; `None` if another request has made it, and it was deleted since.
+    async fn attempt(
+        &self,
+        principal: &Principal,
+        at: ThreadAt<'_>,
+        fork: &ForkThread,
+    ) -> Result<Option<ForkedThread>, ForkError> {
+        let deps = &*self.deps;
         let parent = directory::read(&deps.store, principal, at.id).await?;
         let (epoch, base) = self.judged(&parent, fork.at, at.epoch).await?;
-        let made_with = made_with(&parent, &fork);
+        let made_with = made_with(&parent, fork);
         if let Some(id) = &fork.id
             && let Some(there) = deps.store.thread_of(&parent.project, &parent.user, id).await?
         {
-            return self.made_before(there, &made_with, &fork).await;
+            return self.made_before(there, &made_with, fork).await.map(Some);
         }
         if let (Some(_), Some(id)) = (&fork.request, &fork.id)
             && deps.store.was_request_deleted(&parent.project, id).await?
@@ -80,7 +100,7 @@ impl Forks {
         }
         deps.stored.forget(&parent.project, &parent.user);
         deps.stored.admit(principal, Storing::Thread).await?;
-        let child = self.child(principal, &parent, &fork, (epoch, base)).await?;
+        let child = self.child(principal, &parent, fork, (epoch, base)).await?;
         let made = match deps.copied(principal, &parent, child, base).await? {
             copy::Copied::Staged(key, child) => {
                 // Sums in the store include the staged copy.
@@ -95,18 +115,20 @@ impl Forks {
                 }
                 (published, child.thread.id)
             }
-            copy::Copied::Taken(there) => return self.made_before(*there, &made_with, &fork).await,
+            copy::Copied::Taken(there) => return self.made_before(*there, &made_with, fork).await.map(Some),
             copy::Copied::Replaced(id) => (Published::Taken, id),
         };
         let there = deps.store.thread_of(&parent.project, &parent.user, &made.1).await?;
         match (made.0, there) {
-            (Published::Done, Some(made)) if fork.unlisted => Ok(ForkedThread { thread: made, created: true }),
-            (Published::Done, Some(made)) => Ok(ForkedThread { thread: self.shown(made).await?, created: true }),
+            (Published::Done, Some(made)) if fork.unlisted => Ok(Some(ForkedThread { thread: made, created: true })),
+            (Published::Done, Some(made)) => Ok(Some(ForkedThread { thread: self.shown(made).await?, created: true })),
+            // The fork was there, and its owner has deleted it since: it is not made again.
+            (Published::Done, None) => Err(ForkError::ThreadDeleted),
             // An equal request may have made the fork meanwhile.
-            (_, Some(there)) => self.made_before(there, &made_with, &fork).await,
+            (_, Some(there)) => self.made_before(there, &made_with, fork).await.map(Some),
             (_, None) => {
                 deps.directory.head_at::<ForkError>(parent.key, Some(epoch)).await?.ok_or(ForkError::ThreadNotFound)?;
-                Err(StoreError::Unavailable("another request made and deleted the fork; try again".to_owned()).into())
+                Ok(None)
             }
         }
     }
