@@ -34,6 +34,26 @@ async fn said(node: &Server, word: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn tokens_of_a_new_secret_are_good_on_every_node_at_once() {
+    let cluster = block_in_place(|| Cluster::start(0));
+    let node = || {
+        let mut command = cluster.command(&cluster.database, &cluster.redis.url());
+        command.env("THREADLINE_API_KEY", KEY).env_remove("THREADLINE_DEVELOPMENT");
+        block_in_place(|| Server::start(command))
+    };
+    let (first, second) = (node(), node());
+    let old = token(&first).await;
+    assert!(accepts(&second, &old).await);
+    for _ in 0..2 {
+        let renew = reqwest::Client::new().post(format!("{}/v1/projects/default/token-secret", first.url));
+        assert_eq!(renew.bearer_auth(KEY).send().await.expect("an answer").status(), 200);
+        let new = token(&first).await;
+        assert!(accepts(&second, &new).await, "the other node has not read the secret yet");
+    }
+    assert!(!accepts(&second, &old).await, "its secret was renewed twice");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_database_is_unsealed_until_its_nodes_have_a_key_file() {
     let cluster = block_in_place(|| Cluster::start(0));
     let home = tempfile::tempdir().expect("a directory");

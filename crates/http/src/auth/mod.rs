@@ -288,18 +288,30 @@ impl Auth {
             let accepted = self.accepts(verified.born);
             if accepted { Ok(verified) } else { Err(AuthError::WrongToken(tokens::BORN_IN_DEVELOPMENT)) }
         };
-        // The newest secret is tried first; the previous one stays valid until the next renewal.
         let mut refused = AuthError::WrongToken("the project has no secret");
-        for secret in &project.secrets {
-            let key = DecodingKey::from_secret(secret.as_bytes());
-            match tokens::verify(token, &key, Algorithm::HS256, audience, rule, time) {
-                Ok(verified) => return Ok((project.id, sound(verified)?, Some(digest(secret)))),
-                Err(error @ AuthError::WrongToken(tokens::NOT_SIGNED)) => refused = error,
-                // The token is signed with this secret, so another secret cannot change the refusal.
-                Err(error) => return Err(error),
+        let mut signed = |secrets: &[String]| {
+            // The newest secret is tried first; the previous one stays valid until the next renewal.
+            for secret in secrets {
+                let key = DecodingKey::from_secret(secret.as_bytes());
+                match tokens::verify(token, &key, Algorithm::HS256, audience, rule, time) {
+                    Ok(verified) => return Ok(Some((sound(verified)?, digest(secret)))),
+                    Err(error @ AuthError::WrongToken(tokens::NOT_SIGNED)) => refused = error,
+                    // The token is signed with this secret, so another secret cannot change the refusal.
+                    Err(error) => return Err(error),
+                }
+            }
+            Ok(None)
+        };
+        let mut found = signed(&project.secrets)?;
+        if found.is_none() {
+            // Another node may have renewed the secret.
+            let now = self.shared.projects.now(&project.id).await?;
+            if let Some(now) = now.filter(|now| now.secrets != project.secrets) {
+                found = signed(&now.secrets)?;
             }
         }
-        Err(refused)
+        let (verified, secret) = found.ok_or(refused)?;
+        Ok((project.id, verified, Some(secret)))
     }
 
     /// Makes a ticket with which the principal opens one socket; it expires after a short time.

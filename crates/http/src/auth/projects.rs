@@ -12,7 +12,10 @@ use threadline_core::{
 };
 use threadline_engine::{Removal, Removals};
 use threadline_store::{DynStore, StoreError, StoredProject};
-use tokio::{sync::Mutex, time::Instant};
+use tokio::{
+    sync::Mutex,
+    time::{self, Instant},
+};
 
 use super::{AuthError, secret, tokens};
 
@@ -163,14 +166,7 @@ impl Projects {
         if !known.is_older_than(age) {
             return Ok(known);
         }
-        match self.load().await {
-            // The failed attempt counts as a read: a store that hangs would otherwise delay every caller.
-            Err(error) if known.at.is_some() => {
-                tracing::warn!(%error, "cannot read the projects; using the cached ones");
-                Ok(self.remember(known.all.clone(), known.unreadable.clone()))
-            }
-            looked => looked,
-        }
+        self.loaded(&known).await
     }
 
     /// Reads the projects if they are older than [`KEY_MEMORY`], so that their limits are known. Failures are ignored.
@@ -202,8 +198,40 @@ impl Projects {
         if let Some(found) = self.fresh(KEY_MEMORY).await?.all.get(id) {
             return Ok(Some(found.clone()));
         }
-        // The project may be new. The store is read again, but not for every request of an untrusted client.
-        Ok(self.fresh(PROJECT_MISS_PAUSE).await?.all.get(id).cloned())
+        // The project may be new.
+        Ok(self.reread().await?.all.get(id).cloned())
+    }
+
+    /// Returns the project as the store has it now: another node may have changed it.
+    pub(super) async fn now(&self, id: &ProjectId) -> Result<Option<Project>, AuthError> {
+        Ok(self.reread().await?.all.get(id).cloned())
+    }
+
+    /// Reads the projects again. All requests that wait share one read, and two reads are [`PROJECT_MISS_PAUSE`] apart, however many
+    /// untrusted clients ask.
+    async fn reread(&self) -> Result<Arc<CachedProjects>, AuthError> {
+        let asked = Instant::now();
+        let _looking = self.looking.lock().await;
+        let known = self.known();
+        if known.at.is_some_and(|at| at >= asked) {
+            return Ok(known);
+        }
+        if let Some(at) = known.at {
+            time::sleep_until(at + PROJECT_MISS_PAUSE).await;
+        }
+        self.loaded(&known).await
+    }
+
+    /// Loads the projects, or keeps the known ones while the store is unavailable.
+    async fn loaded(&self, known: &CachedProjects) -> Result<Arc<CachedProjects>, AuthError> {
+        match self.load().await {
+            // The failed attempt counts as a read: a store that hangs would otherwise delay every caller.
+            Err(error) if known.at.is_some() => {
+                tracing::warn!(%error, "cannot read the projects; using the cached ones");
+                Ok(self.remember(known.all.clone(), known.unreadable.clone()))
+            }
+            looked => looked,
+        }
     }
 
     /// The project that a token names as its issuer, as last read, whether or not the token is sound.
