@@ -191,7 +191,10 @@ fn check_url(name: &str, url: &str) -> Result<(), String> {
 fn check_header(name: &str, value: &str) -> Result<(), String> {
     // The HTTP client sets these itself, and would silently drop other values.
     const OWN: [&str; 5] = ["connection", "content-length", "content-type", "host", "transfer-encoding"];
-    if OWN.iter().any(|own| name.eq_ignore_ascii_case(own)) {
+    // The server's own words about a run: agents tell threads, calls and attempts apart by them.
+    const OF_RUN: [&str; 2] = ["idempotency-key", "threadline-"];
+    let lower = name.to_ascii_lowercase();
+    if OWN.contains(&&*lower) || OF_RUN.iter().any(|own| lower.starts_with(own)) {
         return Err(format!("{name} cannot be set"));
     }
     reqwest::header::HeaderName::try_from(name).map_err(|_| format!("{name:?} is not the name of a header field"))?;
@@ -246,6 +249,8 @@ mod tests {
             (r#"{"url":"http://x","headers":{"a b":"c"}}"#, "header field"),
             (r#"{"url":"http://x","headers":{"a":"c\n"}}"#, "cannot be sent"),
             (r#"{"url":"http://x","headers":{"Content-Length":"7"}}"#, "cannot be set"),
+            (r#"{"url":"http://x","headers":{"Threadline-Thread":"t"}}"#, "cannot be set"),
+            (r#"{"url":"http://x","headers":{"Idempotency-Key":"k"}}"#, "cannot be set"),
             (r#"{"url":"http://x","idleTimeoutSeconds":0}"#, "idleTimeoutSeconds"),
             (r#"{"kind":"openai","baseUrl":"http://x"}"#, "model is missing"),
             (r#"{"kind":"openai","baseUrl":"http://x","model":"m","apiKeyEnv":"NONE"}"#, "no variable NONE"),
