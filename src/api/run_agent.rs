@@ -24,7 +24,7 @@ const STOP_TRIES: usize = 20;
 /// Header with the thread of the run, whose id the server may have generated.
 pub const THREAD_HEADER: &str = "threadline-thread-id";
 /// Header with the choice of a client whose request meets an active run: `reject`, `enqueue` or `interrupt`.
-const BUSY_HEADER: &str = "threadline-busy";
+pub const BUSY_HEADER: &str = "threadline-busy";
 /// Header with the run, whose id the server may have generated.
 pub const RUN_HEADER: &str = crate::agents::agui::RUN_HEADER;
 

@@ -36,7 +36,7 @@ fn the_ai_sdk_chats_unchanged() {
     let (_server, url) = threadline(data.path(), 0, None);
     let mut command = node();
     command.args(["--test", "--test-reporter=tap", "ai-sdk.test.mjs"]).env("THREADLINE_URL", url);
-    passes(Process::start("node", command), 14);
+    passes(Process::start("node", command), 15);
 }
 
 #[test]

@@ -546,6 +546,8 @@ pub const MAX_INSPECTED_BYTES: usize = 8 * 1_024 * 1_024;
 pub const LATE_RENEWAL: Duration = Duration::from_secs(60);
 /// Most subscriptions on one socket.
 pub const MAX_SUBSCRIPTIONS: usize = 256;
+/// Requests of a socket of the AI SDK that are answered at a time.
+pub const SOCKET_MAX_CHATS: usize = 32;
 /// Append and stop frames of one socket that may be in progress at once; at this number the socket is read no further.
 pub const SOCKET_MAX_INFLIGHT: usize = 256;
 /// Bytes of append and stop frames of one socket that may be in progress (a single larger frame still passes).

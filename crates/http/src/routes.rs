@@ -3,6 +3,7 @@
 use axum::{Extension, Router, body::Body, http::Request, middleware, routing::MethodRouter};
 use threadline_core::{Principal, Scope, Scopes};
 use threadline_engine::limits::BudgetOwner;
+use tokio::time::Instant;
 use tower::ServiceExt;
 use utoipa::openapi::{
     Content, Info, OpenApi, Ref, RefOr, Response as Described,
@@ -13,7 +14,7 @@ use utoipa_axum::router::{OpenApiRouter, UtoipaMethodRouter};
 
 use crate::{
     auth::{AuthError, within},
-    body::Whole,
+    body::{Presented, Whole},
     extract::Authenticated,
     fallback,
     parameters::{self, KnownParameters},
@@ -54,6 +55,7 @@ impl Access {
     /// Writes that are the user's own words, or events of any role: their content decides.
     pub const SAY_OR_PRODUCE: Self = Self::AnyOf(Scopes::of(&[Scope::Chat, Scope::Produce]));
     /// Scopes of which a socket requires one: each frame requires its own.
+    pub const CHATS: Scopes = Scopes::of(&[Scope::Read, Scope::Chat]);
     pub const SOCKET: Scopes = Scopes::of(&[Scope::Read, Scope::Chat, Scope::Produce]);
     /// Administration of a project.
     pub const ADMIN: Self = Self::needs(Scope::Admin);
@@ -109,6 +111,18 @@ impl ClientFrames {
 pub struct InnerRoutes(Router);
 
 impl InnerRoutes {
+    /// Answers an inner request of this principal, whose body is read and charged as that of any other request.
+    pub async fn ask(&self, mut request: Request<Body>, principal: Principal) -> axum::response::Response {
+        let extensions = request.extensions_mut();
+        extensions.insert(BudgetOwner::of(&principal));
+        extensions.insert(Presented { principal: principal.clone(), at: Instant::now() });
+        extensions.insert(Authenticated(principal));
+        match self.0.clone().oneshot(request).await {
+            Ok(response) => response,
+            Err(never) => match never {},
+        }
+    }
+
     /// Answers an inner request of this principal, with the permission, the limits and the parameters of its route. The
     /// principal is not authenticated again, and `body` counts as read.
     pub async fn answer(
@@ -164,8 +178,8 @@ impl<S: Clone + Send + Sync + 'static> Routes<S> {
 
     /// Registers handlers that translate their request into one for another route, and take [`InnerRoutes`] as an
     /// extension. No inner request reaches them.
-    pub fn delegate(mut self, routes: UtoipaMethodRouter<S>) -> Self {
-        let (schemas, paths, methods) = self.describe(Access::Delegated, routes);
+    pub fn delegate(mut self, access: Access, routes: UtoipaMethodRouter<S>) -> Self {
+        let (schemas, paths, methods) = self.describe(access, routes);
         for path in paths.paths.keys() {
             self.delegating = self.delegating.route(path, methods.clone());
         }

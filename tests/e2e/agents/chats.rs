@@ -1,14 +1,24 @@
 //! Chats of the AI SDK. Its packages themselves chat in `tests/real/node/ai-sdk.test.mjs`.
 
+use std::collections::HashMap;
+
+use threadline_core::Scope;
+use threadline_http::egress::Network;
+use tokio_tungstenite::tungstenite::{Error, handshake};
+
 use super::{
     continuing::{carried_out, continues},
     recovery::{called, restarted},
     *,
 };
-use crate::harness::{
-    everywhere,
-    http::{open, send},
-    soon,
+use crate::{
+    harness::{
+        everywhere,
+        http::{open, send},
+        socket::{self, Socket},
+        soon,
+    },
+    identity::key,
 };
 
 /// A request of `useChat` with these messages.
@@ -57,7 +67,11 @@ everywhere! {
         call.say(&said("m", "hel")).await;
         call.say(&called("c")).await;
         let replay = open(dev.request(Method::GET, "/ai/a/t/stream")).await;
-        let chat_now = dev.get("/ai/a/t").await.ok(200);
+        let chat_now = eventually("the call is in the log", async || {
+            let chat = dev.get("/ai/a/t").await.ok(200);
+            chat["messages"][1]["parts"].as_array().is_some_and(|parts| shown(parts) == ["hel", "c"]).then_some(chat)
+        })
+        .await;
         let run = text(&chat_now, "activeRunId").to_owned();
         assert_eq!((&chat_now["messages"][1]["id"], &chat_now["hasMore"]), (&json!(run), &json!(false)));
         call.finish(&[&carried_out("d")[..], &[finished(&run)]].concat()).await;
@@ -185,6 +199,78 @@ everywhere! {
         soon(first.text()).await.expect("whole");
         assert_eq!(chunks(&soon(waits.text()).await.expect("whole"))[0]["messageId"], json!(run));
         assert_eq!(dev.post("/ai/a/t/stop", json!({})).await.ok(200), json!({ "success": true }));
+    }
+}
+
+/// A handshake at the socket of an agent's chats.
+fn at_chats(client: &Client, agent: &str) -> handshake::client::Request {
+    let mut request = socket::handshake(client);
+    *request.uri_mut() = format!("ws://{}/ai/{agent}", client.addr).parse().expect("a URL");
+    request.headers_mut().remove("sec-websocket-protocol");
+    request
+}
+
+everywhere! {
+    async fn a_socket_answers_each_frame_within_its_scopes(server: |options| options.with_key("secret").with_agent_networks(vec![Network::Loopback])) {
+        let agent = agent(&server.project()).await;
+        let ann = |client: Client| Client { user: Some("ann".into()), ..client };
+        let open = async |client: &Client| Socket::connect(at_chats(client, "a")).await.expect("a socket").0;
+        let send = |id: &str| json!({ "type": "send", "requestId": id, "id": "t", "trigger": "submit-message", "messages": [asks("u", "hi")], "headers": {}, "body": { "plan": "gold" } });
+        let resume = |id: &str| json!({ "type": "resume", "requestId": id, "id": "t", "headers": {} });
+        let reader = ann(key(server, "default", &[Scope::Read]).await);
+        let mut socket = open(&reader).await;
+        socket.send(send("1")).await;
+        assert_eq!(socket.any().await["type"], "error");
+        socket.send(resume("2")).await;
+        assert_eq!(socket.any().await, json!({ "type": "no-active", "requestId": "2" }));
+
+        let mut chatting = open(&ann(key(server, "default", &[Scope::Read, Scope::Chat]).await)).await;
+        chatting.send(send("1")).await;
+        let mut call = agent.call().await;
+        assert_eq!((&call.input()["forwardedProps"]["plan"], call.input()["messages"].as_array().map(Vec::len)), (&json!("gold"), Some(1)));
+        assert_eq!(chatting.any().await, json!({ "type": "start", "requestId": "1" }));
+        call.say(&said("m", "hel")).await;
+        // The id of a request is taken until it is answered, and frames of other requests come between.
+        chatting.send(send("1")).await;
+        chatting.send(resume("2")).await;
+        chatting.send(json!({ "type": "nonsense", "requestId": "3" })).await;
+        let run = call.input()["runId"].as_str().expect("an id").to_owned();
+        let (mut seen, mut ended) = (HashMap::<String, Vec<Value>>::new(), 0);
+        let mut call = Some(call);
+        while ended < 2 {
+            let frame = chatting.any().await;
+            ended += usize::from(frame["type"] == "end");
+            let of = seen.entry(text(&frame, "requestId").to_owned()).or_default();
+            of.push(frame);
+            let words = |id: &str| seen.get(id).is_some_and(|all| all.iter().any(|frame| frame["chunk"]["delta"] == "hel"));
+            if words("1") && words("2") && seen.contains_key("3")
+                && let Some(call) = call.take()
+            {
+                call.finish(&[finished(&run)]).await;
+            }
+        }
+        assert_eq!(seen["3"][0]["type"], "error");
+        let refused = seen.get_mut("1").expect("frames");
+        let at = refused.iter().position(|frame| frame["type"] == "error").expect("the id is taken");
+        refused.remove(at);
+        let chunks = |id: &str| seen[id].iter().filter(|frame| frame["type"] == "chunk").map(|frame| frame["chunk"].clone()).collect::<Vec<_>>();
+        assert_eq!(chunks("1"), chunks("2"));
+        for id in ["1", "2"] {
+            let numbers = seen[id].iter().filter_map(|frame| frame["sequence"].as_u64());
+            assert!(numbers.eq(0..chunks(id).len() as u64), "{id}");
+        }
+        // A frame that is none ends the socket, and a handshake needs an agent and a scope.
+        chatting.send_text("[1]").await;
+        assert_eq!(chatting.closed().await.1, 4500);
+        for (client, agent, status) in [
+            (ann(key(server, "default", &[Scope::Approve]).await), "a", 403),
+            (reader, "nobody", 404),
+        ] {
+            match Socket::connect(at_chats(&client, agent)).await {
+                Err(Error::Http(response)) => assert_eq!(response.status(), status),
+                other => panic!("{:?}", other.map(|_| "a socket")),
+            }
+        }
     }
 }
 

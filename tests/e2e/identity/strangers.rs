@@ -102,7 +102,7 @@ async fn nothing_is_theirs(server: &Server, ann: &Client, eve: &Client, outsider
                 }
                 eve.post("/v1/threads", json!({ "userId": "ann" })).await.problem(400, "invalid-request");
             }
-            ("GET", "/v1/socket") => {}
+            ("GET", "/v1/socket" | "/ai/{agentId}") => {}
             ("GET" | "DELETE", "/v1/conversations/{name}") => {
                 let (foreign, unknown) = (ask(eve, route, "t", "r").await, ask(eve, route, "none", "r").await);
                 foreign.problem(404, "thread-not-found");

@@ -119,6 +119,9 @@ const ELSEWHERE: &[(&str, &str, u16, &str, &str)] = &[
         "crates/http/src/response.rs",
         "responses_that_no_client_reads_delay_their_reader_alone",
     ),
+    ("GET", "/ai/{agentId}", 101, "tests/e2e/agents/chats.rs", "a_socket_answers_each_frame_within_its_scopes"),
+    ("GET", "/ai/{agentId}", 404, "tests/e2e/agents/chats.rs", "a_socket_answers_each_frame_within_its_scopes"),
+    ("GET", "/ai/{agentId}", 503, "tests/e2e/draining.rs", "a_partial_request_gets_an_error"),
     ("GET", "/v1/socket", 503, "tests/e2e/draining.rs", "a_partial_request_gets_an_error"),
     (
         "GET",

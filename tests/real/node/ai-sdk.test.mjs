@@ -3,6 +3,7 @@
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { after, before, describe, test } from "node:test";
+import { WebSocket } from "undici";
 import * as ai6 from "ai6";
 import * as ai7 from "ai7";
 import { eventually, inputs, open as openAt, shown, startAgent, stopAgent, textOf, waiting } from "./chats.mjs";
@@ -71,7 +72,8 @@ for (const [version, ai] of [["6", ai6], ["7", ai7]]) {
       assert.equal(messages[1].id, activeRunId);
       const pages = [open(ai, { id: chat.id, messages: messages.slice(0, 1) }), open(ai, { id: chat.id, messages }), chat];
       const resumed = pages.slice(0, 2).map((page) => page.resumeStream());
-      await eventually("both have half", () => pages.every((page) => page.messages[1] && textOf(page.messages[1]) === "half "));
+      const hasHalf = (page) => page.status === "streaming" && textOf(page.messages[1]) === "half ";
+      await eventually("all have half", () => pages.every(hasHalf));
       waiting.get(word)();
       await Promise.all([sent, ...resumed]);
       for (const page of pages) {
@@ -114,7 +116,7 @@ for (const [version, ai] of [["6", ai6], ["7", ai7]]) {
       await sent;
       assert.equal(chat.status, "error");
       const resumed = chat.resumeStream();
-      await eventually("half is there again", () => chat.messages[1] && textOf(chat.messages[1]) === "half ");
+      await eventually("half is there again", () => chat.status === "streaming" && textOf(chat.messages[1]) === "half ");
       waiting.get(word)();
       await resumed;
       assert.deepEqual(shown(chat), [["user", `slow ${word}`], ["assistant", "half whole"]]);
@@ -214,3 +216,48 @@ for (const [version, ai] of [["6", ai6], ["7", ai7]]) {
     });
   });
 }
+
+describe("ai 7 over a socket", () => {
+  const url = `${api.replace("http", "ws")}`;
+  const transport = () => new ai7.WebSocketChatTransport({ url, webSocket: WebSocket });
+
+  test("chats, resumes and refuses", options, async () => {
+    const lines = [transport(), transport()];
+    const [chat, word] = [open(ai7, { chatTransport: lines[0] }), randomUUID()];
+    await chat.sendMessage({ text: "search parcels" });
+    assert.equal(chat.status, "ready", chat.error?.message);
+    assert.equal(textOf(chat.messages[1]), "Two hits.");
+    await agree(chat);
+    const sent = chat.sendMessage({ text: `slow ${word}` });
+    await eventually("half is there", () => chat.messages[3] && textOf(chat.messages[3]) === "half ");
+    const { messages } = await load(chat.id);
+    const page = open(ai7, { id: chat.id, messages, chatTransport: lines[1] });
+    // A second chat has its answers over the same connection meanwhile.
+    const other = open(ai7, { chatTransport: lines[1] });
+    const resumed = page.resumeStream();
+    await other.sendMessage({ text: "say beside" });
+    assert.equal(textOf(other.messages[1]), "beside");
+    await eventually("the page has half", () => page.status === "streaming" && textOf(page.messages[3]) === "half ");
+    const busy = open(ai7, { id: chat.id, messages, chatTransport: lines[1] });
+    await busy.sendMessage({ text: "say more" });
+    assert.match(busy.error.message, /holds the thread/);
+    waiting.get(word)();
+    await Promise.all([sent, resumed]);
+    for (const one of [chat, page]) {
+      assert.equal(textOf(one.messages[3]), "half whole");
+      await agree(one);
+    }
+    await page.resumeStream();
+    assert.equal(page.status, "ready", "nothing is active");
+    // An aborted request ends its stream, and not the run.
+    const [left, end] = [open(ai7, { chatTransport: lines[0] }), randomUUID()];
+    const leaving = left.sendMessage({ text: `slow ${end}` });
+    await eventually("half is there", () => left.messages[1] && textOf(left.messages[1]) === "half ");
+    await left.stop();
+    await leaving;
+    waiting.get(end)();
+    await eventually("the run ends", async () => (await load(left.id)).activeRunId === null);
+    assert.equal(textOf((await load(left.id)).messages[1]), "half whole");
+    lines.forEach((line) => line.close());
+  });
+});

@@ -97,7 +97,7 @@ export function stopAgent() {
 }
 
 /** A chat as a page has it, with the smallest state that the SDK takes. */
-export function open(ai, api, { id = randomUUID(), messages = [], transport = {}, ...rest } = {}) {
+export function open(ai, api, { id = randomUUID(), messages = [], transport = {}, chatTransport, ...rest } = {}) {
   class State {
     messages = messages;
     status = "ready";
@@ -109,7 +109,7 @@ export function open(ai, api, { id = randomUUID(), messages = [], transport = {}
   }
   class Chat extends ai.AbstractChat {}
   const state = new State();
-  return new Chat({ id, state, transport: new ai.DefaultChatTransport({ api, ...transport }), ...rest });
+  return new Chat({ id, state, transport: chatTransport ?? new ai.DefaultChatTransport({ api, ...transport }), ...rest });
 }
 
 export const textOf = (message) =>

@@ -28,7 +28,7 @@ use crate::{agents::ClientInput, api::ApiState};
 /// Registers the routes of this API.
 pub fn routes(routes: Routes<ApiState>) -> Routes<ApiState> {
     routes
-        .delegate(routes!(single::call))
+        .delegate(Access::Delegated, routes!(single::call))
         .route(Access::READ, routes!(info::info))
         .route(Access::CONVERSE, routes!(runs::run))
         .route(Access::READ, routes!(runs::connect))
