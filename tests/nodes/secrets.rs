@@ -46,7 +46,7 @@ async fn tokens_of_a_new_secret_are_good_on_every_node_at_once() {
     assert!(accepts(&second, &old).await);
     for _ in 0..2 {
         let renew = reqwest::Client::new().post(format!("{}/v1/projects/default/token-secret", first.url));
-        assert_eq!(renew.bearer_auth(KEY).send().await.expect("an answer").status(), 200);
+        assert!(renew.bearer_auth(KEY).send().await.expect("an answer").status().is_success());
         let new = token(&first).await;
         assert!(accepts(&second, &new).await, "the other node has not read the secret yet");
     }

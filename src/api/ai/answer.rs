@@ -16,7 +16,7 @@ use threadline_core::{json, limits::PAGE_BYTES};
 /// Part of an answer.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Part {
-    /// The stream begins.
+    /// Begin of a stream of chunks.
     Begin,
     /// A chunk, as JSON.
     Chunk(String),

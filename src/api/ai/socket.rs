@@ -23,9 +23,9 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 use threadline_core::{
     AgentId, Principal, json,
-    limits::{MAX_BATCH_BYTES, PAGE_BYTES, SOCKET_MAX_CHATS, UNTRUSTED_FRAME_BYTES},
+    limits::{MAX_BATCH_BYTES, PAGE_BYTES, SOCKET_MAX_CHATS},
 };
-use threadline_engine::{ServiceError, limits::BudgetOwner};
+use threadline_engine::ServiceError;
 use threadline_http::{
     extract::{Caller, InAgent},
     problem::{Problem, ProblemDocument},
@@ -77,11 +77,7 @@ pub async fn open(
     state.agents.get(&principal, &agent).await?;
     let place = state.http.quota.open(&principal)?;
     let alive = state.http.connections.token();
-    // An incomplete message is held until its rest arrives, so messages of an untrusted client must be small.
-    let largest = if principal.is_untrusted() { UNTRUSTED_FRAME_BYTES } else { MAX_BATCH_BYTES };
-    let (message, memory) =
-        (state.http.quota.limits().message, state.http.bodies.of_socket(&BudgetOwner::of(&principal)));
-    let terms = Terms { protocol: PROTOCOL, largest, message, memory };
+    let terms = Terms::new(&state.http, &principal, PROTOCOL, MAX_BATCH_BYTES);
     let env = SocketEnv::new(&state.http, &principal);
     let session = Box::new(Chats {
         state,

@@ -23,8 +23,8 @@ use threadline_http::{
 use utoipa_axum::routes;
 
 use session::Session;
-use threadline_core::limits::{MAX_BATCH_BYTES, UNTRUSTED_FRAME_BYTES};
-use threadline_engine::{ServiceError, limits::BudgetOwner};
+use threadline_core::limits::MAX_BATCH_BYTES;
+use threadline_engine::ServiceError;
 
 use crate::api::ApiState;
 
@@ -69,11 +69,7 @@ pub async fn open(
     let asked = upgrade.requested_protocols();
     let understood = asked.is_empty() || asked.iter().any(|name| name == PROTOCOL);
     let alive = state.http.connections.token();
-    // An incomplete message is held until its rest arrives, so messages of an untrusted client must be small.
-    let largest = if principal.is_untrusted() { UNTRUSTED_FRAME_BYTES } else { MAX_BATCH_BYTES };
-    let (message, memory) =
-        (state.http.quota.limits().message, state.http.bodies.of_socket(&BudgetOwner::of(&principal)));
-    let terms = Terms { protocol: PROTOCOL, largest, message, memory };
+    let terms = Terms::new(&state.http, &principal, PROTOCOL, MAX_BATCH_BYTES);
     let env = SocketEnv::new(&state.http, &principal);
     let mut session = Box::new(Session::new(state, principal));
     Ok(upgrade.open(terms, async move |socket| {

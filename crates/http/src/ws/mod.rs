@@ -35,10 +35,13 @@ use tokio_tungstenite::{
 use close::CloseCode;
 
 use deadline::MessageDeadline;
-use threadline_core::limits::{SOCKET_READ_BUFFER, SOCKET_WRITE_BUFFER};
-use threadline_engine::limits::BudgetPermit;
+use threadline_core::{
+    Principal,
+    limits::{SOCKET_READ_BUFFER, SOCKET_WRITE_BUFFER, UNTRUSTED_FRAME_BYTES},
+};
+use threadline_engine::limits::{BudgetOwner, BudgetPermit};
 
-use crate::problem::Problem;
+use crate::{HttpState, problem::Problem};
 
 pub use deadline::is_overdue;
 
@@ -60,6 +63,16 @@ pub struct Terms {
     pub message: Duration,
     /// Permit for the memory of incomplete messages.
     pub memory: BudgetPermit,
+}
+
+impl Terms {
+    /// Limits of a principal's socket; `trusted` is the largest message of a principal that is trusted. A partial message occupies
+    /// memory until the rest arrives, so that of an untrusted client must be small.
+    pub fn new(http: &HttpState, principal: &Principal, protocol: &'static str, trusted: usize) -> Self {
+        let largest = if principal.is_untrusted() { UNTRUSTED_FRAME_BYTES } else { trusted };
+        let memory = http.bodies.of_socket(&BudgetOwner::of(principal));
+        Self { protocol, largest, message: http.quota.limits().message, memory }
+    }
 }
 
 fn token(headers: &HeaderMap, name: HeaderName, wanted: &str) -> bool {

@@ -3,9 +3,8 @@
 use axum::response::Response;
 use threadline_core::{
     Principal,
-    limits::{CHANNEL_FRAME_BYTES, FRAMES_TOGETHER, FRAMES_TOGETHER_BYTES, UNTRUSTED_FRAME_BYTES},
+    limits::{CHANNEL_FRAME_BYTES, FRAMES_TOGETHER, FRAMES_TOGETHER_BYTES},
 };
-use threadline_engine::limits::BudgetOwner;
 use threadline_http::{
     problem::Problem,
     ws::{
@@ -39,11 +38,7 @@ pub async fn open<P: SocketKind>(
         }
     };
     let alive = state.http.connections.token();
-    // A partial message occupies memory until the rest arrives, so the limit of an untrusted client is low.
-    let largest = if principal.is_untrusted() { UNTRUSTED_FRAME_BYTES } else { CHANNEL_FRAME_BYTES };
-    let (message, memory) =
-        (state.http.quota.limits().message, state.http.bodies.of_socket(&BudgetOwner::of(&principal)));
-    let terms = Terms { protocol: PROTOCOL, largest, message, memory };
+    let terms = Terms::new(&state.http, &principal, PROTOCOL, CHANNEL_FRAME_BYTES);
     let mut env = SocketEnv::new(&state.http, &principal);
     // A browser tab in the background sends a heartbeat only once a minute.
     env.idle = env.idle * 3 / 2;
