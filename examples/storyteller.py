@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""An agent that goes on with its answer after a node of Threadline was killed. Python 3.9 or newer, nothing to install.
+"""An agent that continues its answer after a node of Threadline was killed. Python 3.9 or newer, nothing to install.
 
     python3 examples/storyteller.py --port 8000
 
@@ -7,9 +7,9 @@
     url = "http://127.0.0.1:8000/"
     recovery = "continue"
 
-It answers every question with the same fifteen sentences, word by word, in forty seconds. Each sentence is a
-message. With `recovery = "continue"`, the agent is called again after the loss of a node, and its input has the
-sentences that it has completed: it counts them, and begins with the next one.
+The agent answers every question with the same fifteen sentences, word by word, in forty seconds. Each sentence is a
+message. With `recovery = "continue"`, another node calls the agent again after the loss of a node, and its input has
+the sentences that it has completed. The agent counts them, and begins with the next one.
 """
 
 import argparse
@@ -38,7 +38,7 @@ So the story has an end, and each of its words is told once.
 
 
 def told(messages):
-    """Number of sentences that follow the last question."""
+    """Returns the number of sentences that follow the last question."""
     roles = [message.get("role") for message in messages]
     since = len(roles) - roles[::-1].index("user") if "user" in roles else 0
     return roles[since:].count("assistant")
@@ -70,7 +70,7 @@ class Agent(http.server.BaseHTTPRequestHandler):
             for event in answer(given, self.pause):
                 self.wfile.write(f"data: {json.dumps(event)}\n\n".encode())
         except ConnectionError:
-            self.log_message("the node has gone away")
+            self.log_message("the node closed the connection")
 
 
 def main():

@@ -90,7 +90,7 @@ export THREADLINE_STORE="postgres://threadline@127.0.0.1:$pg/threadline" THREADL
 unset THREADLINE_DEVELOPMENT THREADLINE_USER THREADLINE_CONFIG
 balancer=${THREADLINE_LISTEN:-127.0.0.1:7420}
 nodes=("$n1" "$n2" "$n3")
-# An agent that answers for forty seconds, and goes on where it was. The check has it speak faster.
+# Agent that answers for forty seconds, and continues where it was cut. The check makes it answer faster.
 python3 "$root/examples/storyteller.py" --port "$agent" ${check:+--pause 0.08} >"$work/agent.log" 2>&1 &
 pids+=($!)
 printf '[agents.story]\nurl = "http://127.0.0.1:%s/"\nrecovery = "continue"\n' "$agent" >"$work/threadline.toml"
@@ -107,7 +107,7 @@ export THREADLINE_URL=http://$balancer
 until_ready HAProxy curl -fs "$THREADLINE_URL/readyz"
 
 api() { curl -fsS -H "Authorization: Bearer $THREADLINE_API_KEY" -H 'Threadline-User: alice' "$@"; }
-# Metrics of each node are the only place that says which node calls an agent: neither runs nor /v1/nodes do. Sets `driving`.
+# Node that drives an answer, as `driving`. Only the metrics of each node say so: neither runs nor /v1/nodes do.
 driver() {
   for driving in 0 1 2; do
     if [[ $(api -m 5 "http://127.0.0.1:${nodes[driving]}/metrics" 2>/dev/null) == *$'\nthreadline_agent_runs '[1-9]* ]]; then return; fi
@@ -137,11 +137,11 @@ $(list_nodes)
   $program run chat "Tell me" --agent story     # answers for forty seconds
   $program tail chat                            # from another node
 
-The console on $THREADLINE_URL asks for this API key, and for a user, which may have any name.
+The console on $THREADLINE_URL asks for this API key and for a user: any name will do.
 
-  k, Enter   kill -9 the node that drives the answer; another one goes on with it
+  k, Enter   kill -9 the node that drives the answer; another node continues it
   r, Enter   start killed nodes again
-  Ctrl-C     end everything
+  Ctrl-C     stop everything
 TEXT
   # The balancer decides when the script ends, because nodes may be killed. A script in the background cannot read from the
   # terminal, and one without a terminal reads nothing: both only wait.
@@ -152,10 +152,10 @@ TEXT
     if [ $status -gt 128 ]; then continue; elif [ $status -gt 0 ]; then break; fi
     case $key in
       k)
-        if ! driver; then echo "No node drives an answer at this moment."; continue; fi
+        if ! driver; then echo "No node is driving an answer."; continue; fi
         kill_driver
         echo "Killed node $driving in the middle of an answer."
-        if (until_ready "another node" driver); then driver && echo "Node $driving goes on with it after $(since_kill) ms."; fi
+        if (until_ready "another node" driver); then driver && echo "Node $driving took over after $(since_kill) ms."; fi
         ;;
       r)
         for number in 0 1 2; do alive $number || node $number; done
@@ -230,7 +230,7 @@ more() { tail -n1 "$work/balanced.ndjson" | grep -q RUN_FINISHED && tail -n1 "$w
   cmp -s "$work/socket.ndjson" "$work/balanced.ndjson" && [ "$(wc -l <"$work/balanced.ndjson")" -gt "$(wc -l <"$work/log.ndjson")" ]; }
 until_ready "the readers after the restart" more; ok "readers reconnected and missed no event"
 
-# An answer goes on when the node that drives it is killed. Each node has a follower that came through the balancer, so that
+# An answer goes on when the node that drives it is killed. Each node has a follower that connected through the balancer, so
 # one of them loses its connection.
 api "$THREADLINE_URL/v1/threads" -d '{"threadId":"answer"}' >/dev/null
 answer=$THREADLINE_URL/v1/threads/answer
@@ -255,7 +255,8 @@ kill_driver
 reads() { for try in $(seq 20); do api "$answer" >/dev/null || return; done; }
 reads &
 reads=$!
-# Followers all see the first word of the new attempt, that of the killed node as well: what comes before it may be of the old one.
+# All followers, that of the killed node as well, receive a word after the event of the new attempt: words before this event are of
+# the old attempt.
 goes_on() { for file in "${followers[@]}"; do sed '1,/threadline.attempt/d' "$file" | grep TEXT_MESSAGE_CONTENT || return; done; }
 until_ready "the second attempt" goes_on
 taken=$(since_kill)
@@ -272,5 +273,5 @@ python3 "$root/examples/storyteller.py" --text | diff - "$work/told" >&2
 ok "complete sentences were kept, and the thread has each word of the answer once"
 api -H 'Accept: application/x-ndjson' "$answer/events?limit=10000" >"$work/log.ndjson"
 for file in "${followers[@]}"; do cmp "$file" "$work/log.ndjson" >&2; done
-ok "all followers have seen the log, without a gap or a duplicate"
+ok "all followers have received the log, without a gap or a duplicate"
 echo "all $passed checks passed"

@@ -191,7 +191,7 @@ fn check_url(name: &str, url: &str) -> Result<(), String> {
 fn check_header(name: &str, value: &str) -> Result<(), String> {
     // The HTTP client sets these itself, and would silently drop other values.
     const OWN: [&str; 5] = ["connection", "content-length", "content-type", "host", "transfer-encoding"];
-    // The server's own words about a run: agents tell threads, calls and attempts apart by them.
+    // Headers that the server sends with each run: agents tell threads, calls and attempts apart by them.
     const OF_RUN: [&str; 2] = ["idempotency-key", "threadline-"];
     let lower = name.to_ascii_lowercase();
     if OWN.contains(&&*lower) || OF_RUN.iter().any(|own| lower.starts_with(own)) {

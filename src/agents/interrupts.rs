@@ -3,7 +3,7 @@
 //! AG-UI requires that the input of a run answers every open interrupt of its thread, and that a duplicate answer does
 //! no harm (<https://docs.ag-ui.com/concepts/interrupts>, "Contract rules"). Many agents do not check; the log has the
 //! facts. The content of an answer (`payload`) is between the client and the agent. An interrupt that has expired
-//! (`expiresAt`) takes no answer but `cancelled`, and does not hold up its thread: the server cancels it in the next run.
+//! (`expiresAt`) can only be cancelled, and does not hold up its thread: the server cancels it in the next run.
 
 use std::{
     borrow::Cow,
@@ -101,8 +101,8 @@ impl Answered {
         }
     }
 
-    /// The client's entries, a JSON array, and those by which the server cancels expired interrupts. `None` if there are
-    /// neither.
+    /// Entries of the client (`of_client`, a JSON array), followed by those with which the server cancels expired interrupts.
+    /// `None` if there are neither.
     pub(super) fn resume<'a>(&self, of_client: Option<&'a str>) -> Option<Cow<'a, str>> {
         if self.expired.is_empty() {
             return of_client.map(Cow::Borrowed);
@@ -131,7 +131,7 @@ impl Answered {
     }
 }
 
-/// Entry by which the server cancels an interrupt that has expired.
+/// Entry with which the server cancels an interrupt that has expired.
 fn cancellation(id: &str) -> String {
     let id = json::quoted(id);
     format!(
@@ -139,7 +139,7 @@ fn cancellation(id: &str) -> String {
     )
 }
 
-/// A stored `resume` without the entries of the server: what the client of that run said.
+/// Entries of the client in a stored `resume`, without those of the server.
 pub(super) fn of_client(stored: &str) -> Cow<'_, str> {
     let entries = items(stored);
     let is_own = |entry: &&Object<'_>| entry.text("interruptId").is_some_and(|id| entry.0 == cancellation(&id));
@@ -234,7 +234,7 @@ mod tests {
         assert_eq!(resume(json!([b, c, entry("a", "resolved")])), Err(InterruptError::Expired(vec!["a".into()])));
         let all = json!([b, c, entry("a", "cancelled"), entry("d", "cancelled")]);
         assert_eq!(resume(all.clone()), Ok(all));
-        // A repeated request says what the client said.
+        // Repeated requests are compared with the client's entries alone.
         let stored = json!([b, c, own("a"), own("d")]).to_string();
         assert_eq!(serde_json::from_str::<Value>(&of_client(&stored)).expect("JSON"), json!([b, c]));
         let mut none = Answered::read(None).expect("none");

@@ -1,4 +1,4 @@
-//! Client whose request waits in the queue: it receives nothing until the run begins, and then follows the run.
+//! Stream of a client whose request waits in the queue: silent until the run begins, then the events of the run.
 
 use threadline_core::{Principal, RunId, ThreadId};
 use threadline_engine::{

@@ -39,7 +39,7 @@ pub struct OpenInterrupt {
 }
 
 impl OpenInterrupt {
-    /// True if the `expiresAt` of the interrupt has passed. One that is cut has none.
+    /// True if the `expiresAt` of the interrupt has passed. An interrupt whose body was cut has no `expiresAt`.
     pub fn has_expired(&self, now: Timestamp) -> bool {
         let until = json::string_member(&self.body, "expiresAt").and_then(|text| Timestamp::from_rfc3339(&text));
         until.is_some_and(|until| until <= now)

@@ -546,7 +546,7 @@ pub const MAX_INSPECTED_BYTES: usize = 8 * 1_024 * 1_024;
 pub const LATE_RENEWAL: Duration = Duration::from_secs(60);
 /// Most subscriptions on one socket.
 pub const MAX_SUBSCRIPTIONS: usize = 256;
-/// Requests of a socket of the AI SDK that are answered at a time.
+/// Most requests that a socket of the AI SDK's API answers at a time.
 pub const SOCKET_MAX_CHATS: usize = 32;
 /// Append and stop frames of one socket that may be in progress at once; at this number the socket is read no further.
 pub const SOCKET_MAX_INFLIGHT: usize = 256;
@@ -653,11 +653,11 @@ pub const MAX_INTERRUPT_SUMMARY_BYTES: usize = 256;
 pub const MAX_SETTLED_INTERRUPTS: usize = 256;
 /// Open messages, tool calls and steps of one run that its closer remembers; of more it closes only these.
 pub const MAX_OPEN_PARTS: usize = 1_024;
-/// Newest runs of a chat that the API of the AI SDK reads.
+/// Most runs of a chat that the API of the AI SDK reads, from the newest back.
 pub const MAX_CHAT_RUNS: usize = 1_000;
-/// Bytes of the messages of a chat as the API of the AI SDK lists it; older ones are left out.
+/// Most bytes of the messages of a chat in a response of the AI SDK's API; older messages are left out.
 pub const MAX_CHAT_BYTES: usize = 16 * 1024 * 1024;
-/// Texts of one UI message that keep the ids of their messages; those of later texts have a number as well.
+/// Most texts of one UI message whose ids are those of their messages; ids of later texts have a number as well.
 pub const MAX_UI_TEXTS: usize = 10_000;
 /// Bytes of the ids of the parts in [`MAX_OPEN_PARTS`], and of the ids in the run's RUN_STARTED, so that the closing
 /// events fit into one batch.

@@ -108,7 +108,7 @@ problem_types! {
         "Reload the thread: GET /v1/threads/{threadId}/messages lists the open interrupts in `interrupts`. Another client, or an earlier request of this client, has answered this one.";
     /// The request resolves an interrupt whose `expiresAt` has passed.
     InterruptExpired = "interrupt-expired", CONFLICT, "Expired interrupt", false,
-        "Start a run without an entry for it in `resume`, or with the status `cancelled`: an expired interrupt is cancelled with the next run.";
+        "Send the request without the entries of the expired interrupts in `resume`, or with their status `cancelled`. `interruptIds` names them. The next run of an agent cancels an expired interrupt that has no entry.";
     /// The events before the first event of the append are missing.
     ProducerSeqGap = "producer-seq-gap", CONFLICT, "Gap in producerSeq", false,
         "Send the events from producerSeq `expected` on.";

@@ -111,7 +111,8 @@ impl ClientFrames {
 pub struct InnerRoutes(Router);
 
 impl InnerRoutes {
-    /// Answers an inner request of this principal, whose body is read and charged as that of any other request.
+    /// Answers an inner request of this principal, with the permission, the limits and the parameters of its route. The
+    /// principal is not authenticated again; the body is read and charged as that of any other request.
     pub async fn ask(&self, mut request: Request<Body>, principal: Principal) -> axum::response::Response {
         let extensions = request.extensions_mut();
         extensions.insert(BudgetOwner::of(&principal));

@@ -263,7 +263,7 @@ fn keep_tools<'a>(list: Cow<'a, str>, may: &ClientMay, reserved: &[String]) -> R
 }
 
 impl Prepared<'_> {
-    /// Lets the run cancel the open interrupts that have expired, unless the client does.
+    /// Has the run cancel the open interrupts that have expired and that the client does not answer.
     pub(super) fn expire(&mut self, conversation: &Conversation, now: Timestamp) {
         self.answered.expire(conversation, now);
     }

@@ -1,4 +1,4 @@
-//! Parts of an answer of this API, read from its response.
+//! Parts of a response of this API, for the socket.
 
 use std::collections::VecDeque;
 
@@ -13,10 +13,10 @@ use futures_util::{
 };
 use threadline_core::{json, limits::PAGE_BYTES};
 
-/// Part of an answer.
+/// Part of a response.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Part {
-    /// Begin of a stream of chunks.
+    /// Start of a stream of chunks.
     Begin,
     /// A chunk, as JSON.
     Chunk(String),
@@ -24,23 +24,23 @@ pub enum Part {
     End,
     /// No run is active.
     NoneActive,
-    /// The request is refused for this reason.
+    /// The request is refused, for this reason.
     Refused(String),
-    /// The stream ended before it was complete.
+    /// The stream has ended before it was complete.
     Cut,
 }
 
 /// Stream whose frames are read.
 struct Frames {
     body: BodyDataStream,
-    /// Begin of a frame whose end has not arrived.
+    /// Start of a frame whose end has not arrived.
     rest: Vec<u8>,
     /// Parts that have arrived.
     ready: VecDeque<Part>,
     over: bool,
 }
 
-/// Parts of the answer that a response holds.
+/// Parts of a response, in order.
 pub fn parts(response: Response) -> BoxStream<'static, Part> {
     let (head, body) = response.into_parts();
     match head.status {
@@ -54,7 +54,7 @@ pub fn parts(response: Response) -> BoxStream<'static, Part> {
     }
 }
 
-/// Reason for which a request is refused: the detail of its problem.
+/// Reason why a request is refused: the detail of its problem, or else the title.
 async fn refusal(body: Body) -> Part {
     let problem = to_bytes(body, PAGE_BYTES).await.unwrap_or_default();
     let problem = std::str::from_utf8(&problem).unwrap_or_default();

@@ -24,11 +24,11 @@ use utoipa::ToSchema;
 use super::history::{Log, thread_of};
 use crate::api::ApiState;
 
-/// A chat, as a page loads it.
+/// Chat as a page loads it.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ChatView {
-    /// Id of the chat: that of the thread it began in.
+    /// Id of the chat, as the request names it.
     id: String,
     /// Thread of the listed branch.
     thread_id: String,
@@ -37,14 +37,14 @@ pub struct ChatView {
     messages: Vec<Box<RawValue>>,
     /// True if older messages are left out.
     has_more: bool,
-    /// The active run, whose message may be incomplete: resume the stream.
+    /// The active run, or null. Its message may be incomplete: follow it with GET /ai/{agentId}/{threadId}/stream.
     #[schema(required)]
     active_run_id: Option<String>,
 }
 
 const _: () = assert!(MAX_CHAT_RUNS == 1_000 && MAX_CHAT_BYTES == 16 * 1024 * 1024, "the API description says so");
 
-/// Loads a chat: its UI messages.
+/// Returns the UI messages of a chat.
 #[utoipa::path(get, path = "/ai/{agentId}/{threadId}", tag = "ai-sdk",
     params(("agentId" = String, Path), ("threadId" = String, Path, description = "Id of the chat")), responses(
     (status = 200, description = "The chat", body = ChatView),
@@ -102,7 +102,7 @@ struct ChatSoFar {
     bytes: usize,
     /// True if messages are left out.
     cut: bool,
-    /// The message that is built.
+    /// The assistant message that is being built, with its stream.
     open: Option<(UiStream, UiMessage)>,
 }
 
@@ -138,7 +138,7 @@ impl ChatSoFar {
         }
     }
 
-    /// Adds a message. The oldest ones leave if all are too large.
+    /// Adds a message, and removes the oldest ones while all together are larger than [`MAX_CHAT_BYTES`].
     fn push(&mut self, message: Box<RawValue>) {
         self.bytes += message.get().len();
         self.messages.push_back(message);

@@ -16,7 +16,7 @@ use threadline_http::problem::Problem;
 
 use crate::api::ApiState;
 
-/// The thread that a chat is now: the listed branch of its conversation. `None` if the chat does not exist.
+/// Thread of a chat: the listed branch of its conversation. `None` if the chat does not exist.
 pub async fn thread_of(state: &ApiState, principal: &Principal, chat: &ThreadId) -> Result<Option<Thread>, Problem> {
     let thread = match state.service.threads.get(principal, chat).await {
         Err(LookupError::ThreadNotFound) => return Ok(None),
@@ -119,7 +119,7 @@ impl Log<'_> {
         Ok(superseded)
     }
 
-    /// Passes the events after a seq, up to another, to `take`: those of one run, or all.
+    /// Passes the events after `cursor` up to `end` to `take`: those of one run, or all.
     async fn each(
         &self,
         run: Option<&Run>,
@@ -146,7 +146,8 @@ impl Log<'_> {
         Ok(())
     }
 
-    /// Stream of the message so far: the chunks of the runs before the last one, which `out` gets if they are to be said again.
+    /// Stream of a message as it is before the last run of `chain`. With `again`, for a replay, `out` gets the chunks of the
+    /// earlier runs.
     pub async fn before(&self, chain: &[Run], again: bool, out: &mut Vec<Chunk>) -> Result<UiStream, Problem> {
         let first = chain.first().map_or("", |run| run.id.as_str());
         let mut stream = UiStream::new(first);
@@ -154,7 +155,7 @@ impl Log<'_> {
             let mut silent = Vec::new();
             let said = if again { &mut *out } else { &mut silent };
             self.read(&pair[0], |event| stream.observe(event, said)).await?;
-            // A replay is one stream: only its end finishes it.
+            // A replay is one stream, which only the last run finishes.
             said.retain(|chunk| !matches!(chunk, Chunk::Finish { .. } | Chunk::Error { .. }));
             stream.continued(pair[1].id.as_str(), !again);
         }
@@ -171,7 +172,7 @@ pub struct Superseded {
 }
 
 impl Superseded {
-    /// Takes in an event of a run whose later events are read as well.
+    /// Takes in the next event of a run.
     fn scan(&mut self, event: &[u8]) {
         if let Some((from, to, mut kept)) = supersedes(event) {
             let calls = self.results.drain(..).filter(|(message, _)| kept.contains(message)).map(|(_, call)| call);
@@ -188,7 +189,7 @@ impl Superseded {
         }
     }
 
-    /// True if the event supersedes others that were not known to be.
+    /// True if the event supersedes events that are not yet known as superseded.
     pub fn is_new(&self, event: &[u8]) -> bool {
         let known = |from: Seq, to: Seq| self.parts.iter().any(|(begin, end, _)| (*begin, *end) == (from, to));
         supersedes(event).is_some_and(|(from, to, _)| !known(from, to))

@@ -1,4 +1,4 @@
-//! Requests of `useChat`, and the input of a run that they make.
+//! Requests of `useChat`, and the run inputs that are made from them.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -14,15 +14,15 @@ pub type Members = BTreeMap<String, Box<RawValue>>;
 
 /// Members that the AI SDK defines.
 const OF_SDK: [&str; 6] = ["id", "messages", "message", "trigger", "messageId", "metadata"];
-/// Members that are handed on as members of AG-UI's input.
+/// Members that become members of AG-UI's input.
 const OF_AGUI: [&str; 5] = ["tools", "context", "state", "resume", "parentRunId"];
 
-/// Reason for which a page sends a request.
+/// Reason why a page sends a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Trigger {
     /// A new message, an edited one, or results of tools.
     Submit,
-    /// The last answer is to be made again.
+    /// The last answer is to be regenerated.
     Regenerate,
 }
 
@@ -31,9 +31,9 @@ pub enum Trigger {
 pub struct Request {
     pub chat: ThreadId,
     pub trigger: Trigger,
-    /// Message that is edited, continued or made again.
+    /// Id of the message that is edited, continued or regenerated.
     pub named: Option<String>,
-    /// Last message of the page.
+    /// Last message of the request.
     pub last: Option<Value>,
     /// Id of the last message of the user.
     pub asked: Option<String>,
@@ -41,14 +41,14 @@ pub struct Request {
     rest: Members,
 }
 
-/// Words that a request adds to a chat.
+/// Content that a request adds to a chat.
 #[derive(Debug)]
 pub enum Said {
     /// A message of the user, in AG-UI's form.
     Message(Value),
     /// Results of tools and answers to interrupts: the run continues the last message.
     Answers { messages: Vec<Value>, resume: Vec<Value> },
-    /// No words: answers to interrupts are in the request itself, or the answer is made again.
+    /// No content: the answer is regenerated.
     Nothing,
 }
 
@@ -58,7 +58,7 @@ impl Request {
         let chat = members
             .get("id")
             .and_then(|id| text::string(id.get()))
-            .ok_or_else(|| Problem::invalid("id is missing: the id of the chat"))?;
+            .ok_or_else(|| Problem::invalid("id, the id of the chat, is missing or not a string"))?;
         let chat = ThreadId::new(chat).map_err(|error| Problem::invalid(format!("id: {error}")))?;
         let trigger = match members.get("trigger").and_then(|trigger| text::string(trigger.get())).as_deref() {
             None | Some("submit-message") => Trigger::Submit,
@@ -91,12 +91,13 @@ impl Request {
         self.rest.get("resume").is_some_and(|resume| !matches!(resume.get(), "null" | "[]"))
     }
 
-    /// Words of the page. Of an assistant message these are what the log does not have: results of calls, and approvals.
+    /// Content that the request adds to the chat. Of an assistant message, these are the results of calls and the approvals for which
+    /// the chat waits.
     pub fn said(&self, conversation: &Conversation) -> Result<Said, Problem> {
         if self.trigger == Trigger::Regenerate {
             return Ok(Said::Nothing);
         }
-        let last = self.last.as_ref().ok_or_else(|| Problem::invalid("messages is empty"))?;
+        let last = self.last.as_ref().ok_or_else(|| Problem::invalid("the request has no message"))?;
         match last.get("role").and_then(Value::as_str) {
             Some("user") => {
                 let message = ui_message::of_client(last);
@@ -108,17 +109,20 @@ impl Request {
                 let (messages, resume) = answers(last, conversation);
                 if messages.is_empty() && resume.is_empty() && !self.resumes() {
                     return Err(Problem::invalid(
-                        "the last message has no result and no approval that the chat waits for",
+                        "the last message brings no result of a tool and no approval that the chat waits for",
                     ));
                 }
                 Ok(Said::Answers { messages, resume })
             }
-            _ => Err(Problem::invalid("the last message is neither the user's nor the assistant's")),
+            role => {
+                let role = role.unwrap_or_default();
+                Err(Problem::invalid(format!("the last message has the role {role:?}, neither user nor assistant")))
+            }
         }
     }
 
-    /// AG-UI's input: these messages and answers, and what the application has put into the body. Members that AG-UI does not know
-    /// become its `forwardedProps`.
+    /// AG-UI's input: these messages and answers, and the members that the application has added to the body. Members that AG-UI's
+    /// input does not have become its `forwardedProps`.
     pub fn input(mut self, messages: Vec<Value>, resume: Vec<Value>) -> Value {
         let mut input = Map::new();
         input.insert("messages".to_owned(), messages.into());
@@ -181,7 +185,7 @@ fn answers(message: &Value, conversation: &Conversation) -> (Vec<Value>, Vec<Val
     (results, resume)
 }
 
-/// Id of the message with the result of a call: a repeated request brings the same message.
+/// Id of the message with the result of a call. Derived from the call, so that a repeated request brings the same message.
 fn result_id(call: &str) -> String {
     format!("{call}:result")
 }

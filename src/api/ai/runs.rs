@@ -43,17 +43,17 @@ use crate::{
     },
 };
 
-/// Header by which the AI SDK knows its stream.
+/// Header by which the AI SDK recognizes a UI message stream.
 const STREAM_HEADER: &str = "x-vercel-ai-ui-message-stream";
-/// Most failed runs of one request to make an answer again, before the next one has a generated id.
+/// Most runs with ids that derive from one request to regenerate an answer. If all have failed, the id of the next run is generated.
 const REPETITIONS: usize = 16;
 
 /// Sends a message to an agent, and streams its answer as UI message chunks of the AI SDK.
 ///
 /// The chat is created if it does not exist. The log has the messages of a chat, so only the last one of `messages` is read: a new
 /// message of the user, an edited one (`messageId`), or an assistant message with results of tools or approvals.
-/// `regenerate-message` answers the last message of the user again. An edit and a regenerated answer begin a branch. The run
-/// continues if the client disconnects (unless the agent's `onDisconnect` is `stop`).
+/// `regenerate-message` answers the last message of the user again. An edited message or a regenerated answer begins a branch, and
+/// stops the active run. The run continues if the client disconnects (unless the agent's `onDisconnect` is `stop`).
 #[utoipa::path(post, path = "/ai/{agentId}", tag = "ai-sdk", params(("agentId" = String, Path),
         ("Threadline-Busy" = Option<String>, Header, description = "While another run is active: `reject`, `enqueue` or `interrupt`. The default is the `busy` of the agent. A request that waits gets the chunks of its run once it has begun")),
     request_body(content((serde_json::Value = "application/json"))), responses(
@@ -75,7 +75,7 @@ pub async fn send(
 ) -> Result<Response, Problem> {
     let busy = busy_of(http.headers())?;
     if Representation::of(http.headers())? != Representation::Json {
-        return Err(Problem::new(ProblemType::UnsupportedMediaType, "send the request of useChat as application/json"));
+        return Err(Problem::new(ProblemType::UnsupportedMediaType, "the body of this route must be application/json"));
     }
     let (state, principal) = (&state, &principal);
     let bytes = state.http.body(http, MAX_BATCH_BYTES).await?;
@@ -89,18 +89,18 @@ pub async fn send(
     let mut input: ClientInput = serde_json::from_value(input).map_err(|error| Problem::invalid(error.to_string()))?;
     input.room = Some(room);
     if let Some(conversation) = &continues {
-        // A user's token brings results of the tools alone that its page has supplied.
+        // Results that a user's token brings count only for tools that its page has supplied.
         let (news, _) = state.agents.said_since(principal, &agent, &input, conversation).await?;
         if news.is_empty() && input.resume.is_none() {
             return Err(Problem::invalid(
-                "the results in the last message are of tools that the page has not supplied",
+                "the results in the last message are of tools that the page has not supplied in `tools`",
             ));
         }
     }
-    // The memory of the conversation is needed no longer.
+    // Memory of the conversation is no longer needed.
     let continues = continues.map(drop).is_some();
     let run = AgentRun { id: Some(id.clone()), epoch: None, input, makes_thread: fork.is_none(), fork };
-    // A page holds its last message open for results that it has brought.
+    // Requests that continue a message never wait: the page holds this message open for the response.
     let busy = if continues { Some(Busy::Reject) } else { busy };
     let (asked, mut requester) = ask_agent(state, principal, &thread, agent, run, busy, true).await?;
     let counted = observe::DeliveryMetrics::new(&state.http);
@@ -148,7 +148,7 @@ struct Plan {
     run: RunId,
     fork: Option<ForkStart>,
     input: Value,
-    /// The conversation whose last message the run continues, if it does.
+    /// Conversation whose last message the run continues; `None` if the run begins a message.
     continues: Option<HeldConversation>,
 }
 
@@ -162,7 +162,7 @@ async fn plan(
     let Some(thread) = thread else {
         let (messages, resume) = match request.said(&nothing)? {
             Said::Message(message) => (vec![message], Vec::new()),
-            // A first message whose answer could not begin is asked again.
+            // Runs of first messages may be refused. Then the chat does not exist, and the message is sent again.
             Said::Nothing => (vec![last_of_user(&request)?], Vec::new()),
             Said::Answers { messages, resume } => (messages, resume),
         };
@@ -193,7 +193,7 @@ async fn plan(
         return Ok(Plan { thread: thread.id, run: RunId::generate(), fork: None, input, continues });
     };
     let asked = json!([request.named, messages, format!("{point:?}")]).to_string();
-    // The request of a branch whose answer is on its way is that branch's.
+    // Repeated requests of a branch whose answer is under way belong to that branch.
     if let (Some(active), Some(from)) = (&thread.active_run, &thread.branch.forked_from)
         && (0..REPETITIONS).any(|at| run_of(&from.thread, &asked, at) == active.id)
     {
@@ -211,19 +211,19 @@ async fn plan(
     Ok(Plan { thread: thread.id, run, fork: Some(fork), input: request.input(messages, resume), continues })
 }
 
-/// Fork in which a run of this id begins: a repeated request finds it again.
+/// Fork in which a run of this id begins. Its id derives from that of the run, so that a repeated request finds it again.
 fn fork_at(principal: &Principal, thread: &ThreadId, run: &RunId, point: ForkPoint) -> ForkStart {
     ForkStart { point, thread: idempotency::fork_of(principal, thread, run), stop: true }
 }
 
-/// Id of the run of a request in a thread.
+/// Id of the run of a request in a thread, at this attempt: the same for equal requests.
 fn run_of(thread: &ThreadId, asked: &str, attempt: usize) -> RunId {
     let digest = Sha256::new().chain_update(thread.as_str()).chain_update([0]).chain_update(asked);
     let digest = digest.chain_update(attempt.to_le_bytes()).finalize();
     RunId::new(hex(&digest[..16])).unwrap_or_else(|_| RunId::generate())
 }
 
-/// Id of the first run of a request that has not failed.
+/// Id of the first run of a request that has not failed, or of the next one if all have.
 async fn unused(state: &ApiState, principal: &Principal, thread: &ThreadId, asked: &str) -> Result<RunId, Problem> {
     for attempt in 0..REPETITIONS {
         let run = run_of(thread, asked, attempt);
@@ -238,15 +238,15 @@ async fn unused(state: &ApiState, principal: &Principal, thread: &ThreadId, aske
     Ok(RunId::generate())
 }
 
-/// The last message of the page, which the chat does not have.
+/// Last message of the request, for a chat that does not have it.
 fn last_of_user(request: &Request) -> Result<Value, Problem> {
     let message = request.last.as_ref().and_then(of_client);
-    message.ok_or_else(|| Problem::invalid("the chat has no message of the user to answer again"))
+    message.ok_or_else(|| Problem::invalid("there is no message of the user to answer again"))
 }
 
 /// Streams the message whose run is active, from its beginning.
 ///
-/// 204 if no run is active. A client that has a part of the message replaces it: the AI SDK does.
+/// The response is 204 if no run is active. A client that has a part of the message replaces it, as the AI SDK does.
 #[utoipa::path(get, path = "/ai/{agentId}/{threadId}/stream", tag = "ai-sdk",
     params(("agentId" = String, Path), ("threadId" = String, Path, description = "Id of the chat")), responses(
     (status = 200, description = "The chunks of the message until its run ends", content((String = "text/event-stream"))),

@@ -1,7 +1,7 @@
 //! Socket of the AI SDK: `WebSocketChatTransport` of `ai` 7, with many chats of one agent over one connection.
 //!
-//! Each frame of a client is a request to another route of this API, whose stream comes back as frames. `sequence` is the place
-//! of a chunk in its response, from 0: a response always begins with the first chunk of a message.
+//! Each frame of a client becomes an inner request to another route of this API, whose stream comes back as frames. `sequence` is the
+//! place of a chunk in its response, from 0: a response always begins with the first chunk of a message.
 //! Protocol: <https://ai-sdk.dev/docs/ai-sdk-ui/transport>.
 
 use std::collections::HashMap;
@@ -131,7 +131,7 @@ struct Chats {
     /// Requests that are being answered.
     active: HashMap<String, AbortHandle>,
     out: Outbox,
-    /// End of the pause during which the client is not read, because it sends more than its limit.
+    /// End of the pause in reading from the client, because it has sent more than its limit.
     paused: Option<Instant>,
 }
 
@@ -150,7 +150,7 @@ impl Chats {
         if let Err(error) = CLIENT_FRAMES.check(&frame.kind, &self.principal) {
             self.refuse(&request, &Problem::from(error));
         } else if self.active.contains_key(&request) {
-            self.refuse(&request, &Problem::invalid("requestId names a request that is being answered"));
+            self.refuse(&request, &Problem::invalid("requestId names a request that is still being answered"));
         } else if self.active.len() >= SOCKET_MAX_CHATS {
             let detail = format!("a socket answers at most {SOCKET_MAX_CHATS} requests at a time");
             self.refuse(&request, &Problem::invalid(detail));
@@ -184,11 +184,11 @@ impl Chats {
         self.out.text(answer.text.into());
     }
 
-    /// Request to another route of this API.
+    /// Inner request of a frame.
     fn inner(&self, frame: Frame) -> Result<HttpRequest<Body>, Problem> {
         let encoded = |id: &str| utf8_percent_encode(id, NON_ALPHANUMERIC).to_string();
         let agent = encoded(self.agent.as_str());
-        let chat = frame.id.ok_or_else(|| Problem::invalid("id is missing: the id of the chat"))?;
+        let chat = frame.id.ok_or_else(|| Problem::invalid("id, the id of the chat, is missing"))?;
         let (method, uri, body) = if frame.kind == "resume" {
             (Method::GET, format!("/ai/{agent}/{}/stream", encoded(&chat)), Body::empty())
         } else {
@@ -205,7 +205,7 @@ impl Chats {
         };
         let mut inner = HttpRequest::new(body);
         *inner.method_mut() = method;
-        *inner.uri_mut() = uri.parse().map_err(|_| Problem::invalid("id is no part of a path"))?;
+        *inner.uri_mut() = uri.parse().map_err(|_| Problem::invalid("id cannot be part of a path"))?;
         inner.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
         let busy = frame.headers.iter().find(|(name, _)| name.eq_ignore_ascii_case(BUSY_HEADER));
         if let Some(busy) = busy.and_then(|(_, value)| HeaderValue::from_str(value.as_str()?).ok()) {
@@ -229,7 +229,7 @@ fn frames(request: String, parts: BoxStream<'static, Part>) -> impl Stream<Item 
             Part::End => ("end", String::new(), true),
             Part::NoneActive => ("no-active", String::new(), true),
             Part::Refused(reason) => ("error", error_text(&reason), true),
-            Part::Cut => ("error", error_text("The answer was cut off: resume it."), true),
+            Part::Cut => ("error", error_text("The stream was cut off. Resume it."), true),
         };
         let text = format!("{{\"type\":\"{kind}\",\"requestId\":{id}{rest}}}");
         ready(Some(Answer { text, request: request.clone(), ends }))
@@ -286,7 +286,7 @@ impl Protocol for Chats {
     fn written(&mut self) {}
 
     fn close_frames(code: CloseCode) -> CloseFrames {
-        // The client takes a text that it does not know for a violation of the protocol.
+        // Texts that the AI SDK's client does not know are a violation of the protocol to it.
         CloseFrames { text: None, code: code.code() }
     }
 

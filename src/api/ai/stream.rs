@@ -22,14 +22,14 @@ use crate::api::{run_agent::AguiClient, waiting_turn::WaitingTurn};
 /// Last line of a stream that is complete.
 const DONE: &[u8] = b"data: [DONE]\n\n";
 
-/// Stream of a message.
+/// Stream of a message to one client.
 pub struct Message {
     /// Chunks that are sent first.
     pub first: Vec<Chunk>,
     pub stream: UiStream,
     pub superseded: Superseded,
     pub source: Source,
-    /// Requester of the run, if this request started it.
+    /// Client that requested the run, if this is the stream of that request.
     pub requester: Option<AguiClient>,
     pub counted: observe::DeliveryMetrics,
 }
@@ -99,7 +99,7 @@ impl EventSource for Message {
                     let mut chunks = Vec::new();
                     for (seq, event, _) in slice.events() {
                         if self.superseded.is_new(event) {
-                            // Chunks cannot be taken back: the client resumes, and is given the message as it is now.
+                            // Chunks cannot be taken back: the client resumes, and receives the message as it is now.
                             return Err(StoreError::Unavailable("another attempt of the run has begun".to_owned()));
                         }
                         if !self.superseded.has(seq, event) {
@@ -137,7 +137,7 @@ impl EventSource for Message {
         }
     }
 
-    /// A client takes a clean end for the end of the message.
+    /// No last frame: the client would take a clean end for the end of the message.
     fn failed(&mut self, _: StoreError) -> Option<Bytes> {
         self.leave();
         None

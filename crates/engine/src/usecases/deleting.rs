@@ -64,13 +64,13 @@ impl Threads {
             self.deps.directory.refuse_other_thread::<DeleteThreadError>(found.key, at.epoch).await?;
             self.delete_relatives(&found, family).await?;
             self.delete(principal, at).await?;
-            // A fork of a branch that was still there may have been made meanwhile. Without a branch none is made.
+            // Branches may have been forked until the last one was deleted; without a branch, no fork can be made.
             return Ok(self.delete_relatives(&found, family).await?);
         }
         self.delete(principal, at).await
     }
 
-    /// Deletes the branches of a conversation but for one, until there are no others.
+    /// Deletes all branches of a conversation except `thread`, also those that are forked meanwhile.
     async fn delete_relatives(&self, thread: &Thread, family: Family) -> Result<(), StoreError> {
         loop {
             let branches = self.deps.store.branches(&thread.project, &thread.user, family, READ_BRANCHES).await?;

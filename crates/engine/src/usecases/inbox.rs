@@ -34,8 +34,8 @@ pub struct InboxPage {
 }
 
 impl Threads {
-    /// A page of the interrupts that wait for an answer in the threads of a user that are not archived. Expired ones take
-    /// none. A page ends early after [`INBOX_BYTES`] of interrupts.
+    /// A page of the interrupts that wait for an answer in the threads of a user that are not archived. Expired interrupts
+    /// are left out. A page ends early after [`INBOX_BYTES`] of interrupts.
     pub async fn inbox(&self, principal: &Principal, request: InboxRequest) -> Result<InboxPage, ListError> {
         let limit = request.limit.clamp(1, MAX_INBOX_PAGE);
         let list = ListThreads {

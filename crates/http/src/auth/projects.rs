@@ -202,13 +202,13 @@ impl Projects {
         Ok(self.reread().await?.all.get(id).cloned())
     }
 
-    /// Returns the project as the store has it now: another node may have changed it.
+    /// Reads a project again from the store, because another node may have changed it.
     pub(super) async fn now(&self, id: &ProjectId) -> Result<Option<Project>, AuthError> {
         Ok(self.reread().await?.all.get(id).cloned())
     }
 
-    /// Reads the projects again. All requests that wait share one read, and two reads are [`PROJECT_MISS_PAUSE`] apart, however many
-    /// untrusted clients ask.
+    /// Reads the projects again. All requests that wait share one read, and two reads are at least [`PROJECT_MISS_PAUSE`] apart,
+    /// however many untrusted clients ask.
     async fn reread(&self) -> Result<Arc<CachedProjects>, AuthError> {
         let asked = Instant::now();
         let _looking = self.looking.lock().await;

@@ -66,8 +66,8 @@ pub struct Terms {
 }
 
 impl Terms {
-    /// Limits of a principal's socket; `trusted` is the largest message of a principal that is trusted. A partial message occupies
-    /// memory until the rest arrives, so that of an untrusted client must be small.
+    /// Terms of a principal's socket. `trusted` is the largest message, in bytes, of a client that is not untrusted; others have
+    /// [`UNTRUSTED_FRAME_BYTES`], because a partial message occupies memory until the rest arrives.
     pub fn new(http: &HttpState, principal: &Principal, protocol: &'static str, trusted: usize) -> Self {
         let largest = if principal.is_untrusted() { UNTRUSTED_FRAME_BYTES } else { trusted };
         let memory = http.bodies.of_socket(&BudgetOwner::of(principal));

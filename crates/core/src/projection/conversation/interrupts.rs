@@ -35,7 +35,7 @@ impl Interrupts {
         self.open.iter().filter_map(id)
     }
 
-    /// Ids of the open interrupts whose `expiresAt` has passed. Text that is no time of RFC 3339 expires never.
+    /// Ids of the open interrupts whose `expiresAt` has passed. An `expiresAt` that is not an RFC 3339 time never passes.
     pub(super) fn expired_ids(&self, now: Timestamp) -> impl Iterator<Item = &str> {
         let has_expired = move |interrupt: &&Value| {
             let until = interrupt.get("expiresAt").and_then(Value::as_str).and_then(Timestamp::from_rfc3339);

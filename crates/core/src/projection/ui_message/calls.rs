@@ -23,7 +23,7 @@ pub(super) struct Call {
     input: Option<Box<RawValue>>,
     /// Step in which the call was made.
     step: u64,
-    /// True once the call has a result, or needs none.
+    /// True once the call has a result or needs none.
     settled: bool,
 }
 
@@ -38,7 +38,7 @@ pub(super) struct Calls {
 }
 
 impl Calls {
-    /// True if arguments of a call are awaited.
+    /// True if the arguments of a call are incomplete.
     pub fn any_open(&self) -> bool {
         self.open > 0
     }
@@ -53,7 +53,7 @@ impl Calls {
         self.calls.get(id).is_some_and(|call| !call.settled)
     }
 
-    /// A call begins. Another call of the same id is not made.
+    /// Begins a call. `None` if the message already has a call with this id.
     pub fn start(&mut self, id: &str, name: String, of_client: bool, step: u64) -> Option<Chunk> {
         if self.has(id) {
             return None;
@@ -65,11 +65,11 @@ impl Calls {
         Some(chunk)
     }
 
-    /// A piece of arguments, as a JSON token.
+    /// Adds a piece of arguments, a JSON string. `None` if the call does not wait for arguments.
     pub fn args(&mut self, id: &str, delta: &RawValue) -> Option<Chunk> {
         let args = self.calls.get_mut(id)?.args.as_mut()?;
         let piece = delta.get().strip_prefix('"')?.strip_suffix('"')?;
-        // Arguments beyond the bound of a batch are no JSON, since their rest is missing.
+        // Arguments beyond the bound are dropped: what is kept is not valid JSON, and the call ends with an error.
         if self.bytes + piece.len() <= MAX_BATCH_BYTES {
             self.bytes += piece.len();
             args.push_str(piece);
@@ -77,7 +77,7 @@ impl Calls {
         Some(Chunk::ToolInputDelta { tool_call_id: id.to_owned(), input_text_delta: delta.to_owned() })
     }
 
-    /// The arguments are complete.
+    /// Ends the arguments of a call.
     pub fn end(&mut self, id: &str) -> Option<Chunk> {
         let call = self.calls.get_mut(id)?;
         let args = call.args.take()?;
@@ -92,7 +92,7 @@ impl Calls {
         let Some(input) = input else {
             call.settled = true;
             let input = RawValue::from_string(format!("\"{args}\"")).unwrap_or_default();
-            return Some(Chunk::ToolInputError { call: named, input, error_text: "The arguments are no JSON." });
+            return Some(Chunk::ToolInputError { call: named, input, error_text: "The arguments are not valid JSON." });
         };
         call.input = Some(input.clone());
         Some(Chunk::ToolInputAvailable { call: named, input })
@@ -106,13 +106,13 @@ impl Calls {
         open.iter().filter_map(|id| self.end(id)).collect()
     }
 
-    /// A call has its result, or needs none any more. False if the message does not have the call.
+    /// Notes that a call has its result or needs none. False if the message does not have the call.
     pub fn settle(&mut self, id: &str) -> bool {
         self.calls.get_mut(id).map(|call| call.settled = true).is_some()
     }
 
-    /// Calls of this step that no agent has executed by the end of the run: the front end does. Each is said again as a call of
-    /// the front end.
+    /// Calls of this step that have no result at the end of the run, though they are not the front end's: each is announced again as
+    /// a call of the front end, which may bring the result.
     pub fn left(&mut self, step: u64) -> Vec<Chunk> {
         let waits = |(_, call): &(&String, &mut Call)| !call.settled && !call.of_client && call.step == step;
         let mut left: Vec<_> = self

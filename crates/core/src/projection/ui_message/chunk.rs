@@ -3,7 +3,7 @@
 use serde::{Serialize, ser::SerializeMap};
 use serde_json::value::RawValue;
 
-/// Reason for which a message ends.
+/// Reason why a message ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum FinishReason {
@@ -17,18 +17,18 @@ pub enum FinishReason {
 #[derive(Debug, Clone, Serialize)]
 #[serde(tag = "type", rename_all = "kebab-case", rename_all_fields = "camelCase")]
 pub enum Chunk {
-    /// Begin of a message.
+    /// Start of a message.
     Start {
         /// Id of the message.
         message_id: String,
-        /// Run of the message.
+        /// Metadata of the message.
         message_metadata: Metadata,
     },
-    /// Begin of a step: one call of a model, with the tools that it calls.
+    /// Start of a step: one call of a model, with the tools that it calls.
     StartStep,
     /// End of a step.
     FinishStep,
-    /// Begin of a text.
+    /// Start of a text.
     TextStart {
         /// Id of the text, unique in the message.
         id: String,
@@ -45,7 +45,7 @@ pub enum Chunk {
         /// Id of the text.
         id: String,
     },
-    /// Begin of a text of reasoning.
+    /// Start of a text of reasoning.
     ReasoningStart {
         /// Id of the reasoning, unique in the message.
         id: String,
@@ -62,7 +62,7 @@ pub enum Chunk {
         /// Id of the reasoning.
         id: String,
     },
-    /// Begin of a tool call.
+    /// Start of a tool call.
     ToolInputStart(ToolCall),
     /// Piece of the arguments of a call.
     ToolInputDelta {
@@ -79,7 +79,7 @@ pub enum Chunk {
         /// Arguments of the call.
         input: Box<RawValue>,
     },
-    /// The arguments of a call are no JSON.
+    /// The arguments of a call are not valid JSON.
     ToolInputError {
         /// Call whose arguments end.
         #[serde(flatten)]
@@ -93,7 +93,7 @@ pub enum Chunk {
     ToolOutputAvailable {
         /// Id of the call.
         tool_call_id: String,
-        /// Result as JSON, or as text.
+        /// Result: a JSON value, or a JSON string with its text.
         output: Box<RawValue>,
     },
     /// The user has denied a call.
@@ -115,10 +115,10 @@ pub enum Chunk {
     },
     /// End of a message.
     Finish {
-        /// State of the message.
+        /// Reason why the message ends.
         finish_reason: FinishReason,
     },
-    /// Part of the application.
+    /// Data of the application.
     #[serde(untagged)]
     Data(DataPart),
 }
@@ -130,7 +130,7 @@ impl Chunk {
     }
 }
 
-/// Metadata of a message: where the log has it. The thread is left out, since the message is the same in every branch.
+/// Metadata of a message: its place in the log. The thread is left out, because the message is the same in every branch.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Metadata {
@@ -146,9 +146,9 @@ pub struct ToolCall {
     pub tool_call_id: String,
     /// Name of the tool.
     pub tool_name: String,
-    /// True: the page declares no types of the tools of agents.
+    /// Always true, because a page declares no types for the tools of agents.
     pub dynamic: bool,
-    /// False if the front end executes the call, and else true: then clients neither call `onToolCall` nor wait for a result.
+    /// False if the front end executes the call. If true, clients neither call `onToolCall` nor wait for a result.
     pub provider_executed: bool,
 }
 
@@ -157,11 +157,11 @@ pub struct ToolCall {
 pub struct DataPart {
     /// Name without the prefix `data-`.
     pub name: String,
-    /// Id: a later part of this name and id replaces the data. `None` for a part of its own.
+    /// Id of the part: a later part with this name and id replaces its data. `None` for a part that nothing replaces.
     pub id: Option<String>,
     /// Data as the application gave it.
     pub data: Box<RawValue>,
-    /// True for data that is shown once and not kept in the message.
+    /// True for data that clients receive but do not keep in the message.
     pub transient: bool,
 }
 

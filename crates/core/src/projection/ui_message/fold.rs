@@ -76,7 +76,7 @@ pub struct UiMessage {
 }
 
 impl UiMessage {
-    /// True if the message has a part that is shown.
+    /// True if the message has any part but the starts of steps.
     pub fn has_content(&self) -> bool {
         self.parts.iter().any(|part| !matches!(part, Part::StepStart))
     }
@@ -224,7 +224,7 @@ impl From<ToolCall> for Named {
     }
 }
 
-/// JSON text of a value. Serializing these cannot fail: they hold only texts, truth values and JSON.
+/// JSON text of a value. Serializing cannot fail, because these values hold only texts, booleans and JSON.
 fn text_of(value: &impl Serialize) -> String {
     serde_json::to_string(value).unwrap_or_default()
 }

@@ -1,8 +1,8 @@
 //! Vercel AI SDK's view of a conversation: the chunks of a UI message stream, and the UI messages that they build.
 //!
-//! [`UiStream`] makes the chunks of a message from the events of its runs, and [`UiMessage`] folds chunks into the parts of
-//! the message, as `readUIMessageStream` of the `ai` packages 6 and 7 does. Both are pure: the same events make the same
-//! chunks on every node, live and in every replay.
+//! [`UiStream`] folds the events of a message's runs into chunks, and [`UiMessage`] folds chunks into the parts of the
+//! message, as `readUIMessageStream` of `ai` 6 and 7 does. Both are pure: the same events give the same chunks on every
+//! node, live and in every replay.
 //!
 //! One run is one assistant message, whose id is that of the run. A run that brings results of tools or answers to
 //! interrupts, and no message of the user, continues the message before it.

@@ -20,7 +20,7 @@ enum Lane {
     Tool(String),
 }
 
-/// Fold that makes the chunks of one message. Events are passed in order, from the first one of the message's first run.
+/// Fold from events to the chunks of one message. Events are passed in order, from the first one of the message's first run.
 #[derive(Debug)]
 pub struct UiStream {
     message: String,
@@ -29,7 +29,7 @@ pub struct UiStream {
     /// Number of steps so far; the last one is open if `in_step`.
     steps: u64,
     in_step: bool,
-    /// True if the open step has a result of a tool: what follows belongs to the next step.
+    /// True if the open step has a result of a tool: the next part begins a step.
     has_result: bool,
     texts: Texts,
     calls: Calls,
@@ -41,7 +41,7 @@ pub struct UiStream {
     tools: HashSet<String>,
 }
 
-/// Id of what an event does not name.
+/// Id in place of one that an event does not have.
 const NO_ID: &str = "";
 
 impl UiStream {
@@ -68,8 +68,8 @@ impl UiStream {
         &self.message
     }
 
-    /// Goes on with a run that continues the message. `announced` has the client begin again, as a client that requests the run
-    /// does; a replay begins once.
+    /// Goes on with a run that continues the message. With `announced`, the chunk `start` is given again, for the client that
+    /// requested the run; a replay has it once.
     pub fn continued(&mut self, run: &str, announced: bool) {
         run.clone_into(&mut self.metadata.run_id);
         self.started &= !announced;
@@ -119,7 +119,7 @@ impl UiStream {
             "ACTIVITY_SNAPSHOT" | "ACTIVITY_DELTA" => self.activity(event, &id("messageId"), out),
             "CUSTOM" => {
                 let name = id("name");
-                // Events of the server itself concern no client.
+                // Events of the server itself are not for the page.
                 if name != SERVER_MEMBER && !name.starts_with("threadline.") {
                     self.data(&name, None, json::member(event, "value"), false, out);
                 }
@@ -142,7 +142,7 @@ impl UiStream {
         }
     }
 
-    /// Notes the tools of the run. The results and answers that it brings are those of the message's calls.
+    /// Notes the tools of the run, and gives the results and denials that the run brings for calls of the message.
     fn run_started(&mut self, event: &str, out: &mut Vec<Chunk>) {
         let input = json::member(event, "input").unwrap_or("null");
         let given = json::member(event, "metadata").and_then(|metadata| json::member(metadata, SERVER_MEMBER));
@@ -244,7 +244,7 @@ impl UiStream {
         self.call_args(&id, json::member(event, "delta"), out);
     }
 
-    /// A result of a tool, from the agent. What follows belongs to the next step.
+    /// Gives a result of a tool, from the agent. The next part begins a step.
     fn result(&mut self, call: &str, content: Option<&str>, out: &mut Vec<Chunk>) {
         out.extend(self.calls.end(call));
         self.output(call, content, out);
@@ -258,7 +258,7 @@ impl UiStream {
         }
     }
 
-    /// Texts that an agent gives only as a list: those of the assistant after the last message of the user.
+    /// Gives texts that were not streamed: those of the assistant after the last message of the user.
     fn snapshot(&mut self, event: &str, out: &mut Vec<Chunk>) {
         let list: Vec<&str> = user::items(json::member(event, "messages")).collect();
         let is =
@@ -332,7 +332,7 @@ impl UiStream {
         }
     }
 
-    /// Ends the open step. Clients look for a call whose arguments are incomplete in the open step, so it stays until then.
+    /// Ends the open step, unless arguments of a call are incomplete: clients look for such a call in the open step only.
     fn next_step(&mut self, out: &mut Vec<Chunk>) {
         if self.in_step && !self.calls.any_open() {
             self.end_step(out);
@@ -361,7 +361,7 @@ impl UiStream {
         }
     }
 
-    /// Ends what chunks continued: any other event does.
+    /// Ends the text or call that chunk events have continued.
     fn leave_lane(&mut self, out: &mut Vec<Chunk>) {
         match self.lane.take() {
             Some(Lane::Text(message)) => self.texts.end(Kind::Text, &message, out),

@@ -31,12 +31,12 @@ pub(super) struct Texts {
     silent: HashSet<String>,
     /// Number of uses of an id, by the kind and the message of the log.
     used: HashMap<(Kind, String), u64>,
-    /// Number of all texts so far.
+    /// Number of texts so far.
     count: u64,
 }
 
 impl Texts {
-    /// True if the message has given a text.
+    /// True if a message of the log has given a text of this kind.
     pub fn has(&self, kind: Kind, message: &str) -> bool {
         self.used.contains_key(&(kind, message.to_owned()))
     }
@@ -60,7 +60,7 @@ impl Texts {
 
     /// Opens a text that is not open. Its id is that of its message, with a number after the first time.
     pub fn begin(&mut self, kind: Kind, message: &str, out: &mut Vec<Chunk>) {
-        // A client holds the texts that were not ended until the message ends.
+        // Texts that were not ended stay open in the client until the message ends.
         if self.open.len() >= MAX_OPEN_PARTS {
             out.push(self.open.remove(0).end());
         }

@@ -15,7 +15,7 @@ fn has_role(message: &str, role: &str) -> bool {
 }
 
 /// True if a run with this first event continues the message of the run before: it brings results of tools or answers to
-/// interrupts, and nothing that the user says.
+/// interrupts, and no other message.
 pub fn continues(started: &str) -> bool {
     let Some(input) = json::member(started, "input") else { return false };
     let mut has_result = false;
@@ -109,13 +109,13 @@ fn agui_part(part: &Value) -> Option<Value> {
     }
 }
 
-/// Result of a tool as the AI SDK has it: the value that the content says, if it is JSON, and else its text.
+/// Result of a tool as the AI SDK has it: the JSON value in the text of the content, or else that text as a JSON string.
 pub(super) fn output(content: &str) -> Box<RawValue> {
     json::string(content).and_then(|text| value(text.trim())).or_else(|| value(content)).unwrap_or_default()
 }
 
-/// A JSON value on one line, as a frame of an event stream needs it; `None` for text that is no JSON. In JSON, line ends stand only
-/// between tokens.
+/// JSON value on one line, as a frame of an event stream needs it; `None` for text that is not valid JSON. In JSON, line breaks stand
+/// only between tokens.
 pub(super) fn value(text: &str) -> Option<Box<RawValue>> {
     RawValue::from_string(text.replace(['\n', '\r'], " ")).ok()
 }

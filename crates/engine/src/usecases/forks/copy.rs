@@ -46,7 +46,7 @@ struct Copy<'c> {
     packer: Packer,
     part: StagedPart,
     bytes: usize,
-    /// Time of the newest event that is copied.
+    /// Time of the newest event that was copied so far.
     newest: Timestamp,
     parts: OpenParts,
     /// True if the run that goes on answers interrupts.
@@ -195,7 +195,8 @@ impl<'c> Copy<'c> {
     /// not carried out settle nothing: a run that has some fails.
     fn end_cut(&mut self, thread: &ThreadId, base: Seq) -> Result<Option<Run>, StoreError> {
         let Some(cut) = self.cut else { return Ok(None) };
-        // The time of the last event that is copied: what follows in the fork has the time of another node's clock perhaps.
+        // Time of the last event that was copied. By this node's clock the end could be later than an event that another node
+        // appends after it.
         let at = self.newest;
         let error = self.cuts_answer.then(|| (CUT.0.to_owned(), CUT.1.to_owned()));
         let (ending, status) = match error.clone() {

@@ -50,7 +50,7 @@ pub struct Forks {
     pub(crate) deps: Arc<ForkDeps>,
 }
 
-/// Most attempts at a fork that other requests make and delete at the same time.
+/// Most attempts to make a fork while other requests make and delete it.
 const FORK_TRIES: usize = 16;
 
 impl Forks {
@@ -77,7 +77,7 @@ impl Forks {
         Err(StoreError::Unavailable(reason.to_owned()).into())
     }
 
-    /// Makes a fork; `None` if another request has made it, and it was deleted since.
+    /// Makes a fork. `None` if another request has made it and it has been deleted since: the next attempt may succeed.
     async fn attempt(
         &self,
         principal: &Principal,
@@ -122,7 +122,7 @@ impl Forks {
         match (made.0, there) {
             (Published::Done, Some(made)) if fork.unlisted => Ok(Some(ForkedThread { thread: made, created: true })),
             (Published::Done, Some(made)) => Ok(Some(ForkedThread { thread: self.shown(made).await?, created: true })),
-            // The fork was there, and its owner has deleted it since: it is not made again.
+            // The fork was made here, and its owner has deleted it since: it is not made again.
             (Published::Done, None) => Err(ForkError::ThreadDeleted),
             // An equal request may have made the fork meanwhile.
             (_, Some(there)) => self.made_before(there, &made_with, fork).await.map(Some),
