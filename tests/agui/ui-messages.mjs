@@ -26,6 +26,8 @@ function plain(message) {
     if (part.type === "reasoning") delete part.id;
     // The fold does not parse half arguments.
     if (part.state === "input-streaming") delete part.input;
+    // The fold knows what was decided.
+    if (part.approval) part.approval = { id: part.approval.id };
     return part;
   });
   return { ...message, parts };

@@ -69,7 +69,8 @@ fn built_by_packages(messages: &[Built]) -> Vec<String> {
 
 /// JSON in which the halves of a character that follow each other are the character: the fold leaves them as two escapes.
 fn whole(text: &str) -> Json {
-    json(&text.replace("\\ud83d\\ude00", "😀"))
+    let text = text.replace("\\ud83d\\ude00", "😀");
+    json(&text.replace(",\"approved\":true", "").replace(",\"approved\":false", ""))
 }
 
 #[test]

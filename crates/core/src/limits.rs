@@ -547,7 +547,7 @@ pub const LATE_RENEWAL: Duration = Duration::from_secs(60);
 /// Most subscriptions on one socket.
 pub const MAX_SUBSCRIPTIONS: usize = 256;
 /// Most requests that a socket of the AI SDK's API answers at a time.
-pub const SOCKET_MAX_CHATS: usize = 32;
+pub const SOCKET_MAX_CHATS: usize = 16;
 /// Append and stop frames of one socket that may be in progress at once; at this number the socket is read no further.
 pub const SOCKET_MAX_INFLIGHT: usize = 256;
 /// Bytes of append and stop frames of one socket that may be in progress (a single larger frame still passes).
@@ -657,6 +657,8 @@ pub const MAX_OPEN_PARTS: usize = 1_024;
 pub const MAX_CHAT_RUNS: usize = 1_000;
 /// Most bytes of the messages of a chat in a response of the AI SDK's API; older messages are left out.
 pub const MAX_CHAT_BYTES: usize = 16 * 1024 * 1024;
+/// Most tool calls of one UI message; later calls have no chunks.
+pub const MAX_UI_CALLS: usize = 10_000;
 /// Most texts of one UI message whose ids are those of their messages; ids of later texts have a number as well.
 pub const MAX_UI_TEXTS: usize = 10_000;
 /// Bytes of the ids of the parts in [`MAX_OPEN_PARTS`], and of the ids in the run's RUN_STARTED, so that the closing

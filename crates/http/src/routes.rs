@@ -54,8 +54,9 @@ impl Access {
     pub const PRODUCE: Self = Self::needs(Scope::Produce);
     /// Writes that are the user's own words, or events of any role: their content decides.
     pub const SAY_OR_PRODUCE: Self = Self::AnyOf(Scopes::of(&[Scope::Chat, Scope::Produce]));
-    /// Scopes of which a socket requires one: each frame requires its own.
+    /// Scopes of which a socket of chats requires one: each frame requires its own.
     pub const CHATS: Scopes = Scopes::of(&[Scope::Read, Scope::Chat]);
+    /// Scopes of which a socket requires one: each frame requires its own.
     pub const SOCKET: Scopes = Scopes::of(&[Scope::Read, Scope::Chat, Scope::Produce]);
     /// Administration of a project.
     pub const ADMIN: Self = Self::needs(Scope::Admin);

@@ -1,6 +1,6 @@
 //! A chat as the page loads it: its UI messages.
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 
 use axum::{
     extract::State,
@@ -98,6 +98,8 @@ async fn view(state: &ApiState, principal: &Principal, chat: &ThreadId, thread: 
 #[derive(Default)]
 struct ChatSoFar {
     messages: VecDeque<Box<RawValue>>,
+    /// Ids of the messages of the user and the system so far.
+    said: HashSet<String>,
     /// Bytes of all of `messages`.
     bytes: usize,
     /// True if messages are left out.
@@ -115,6 +117,10 @@ impl ChatSoFar {
             let mut chunks = Vec::new();
             stream.observe(event, &mut chunks);
             chunks.into_iter().for_each(|chunk| message.observe(chunk));
+            if message.bytes() > MAX_CHAT_BYTES {
+                self.open = None;
+                self.cut = true;
+            }
         }
     }
 
@@ -123,8 +129,13 @@ impl ChatSoFar {
             Some((stream, _)) if continues(first) => stream.continued(run, true),
             _ => {
                 self.close();
-                let said = said(first).into_iter().filter_map(|message| serde_json::value::to_raw_value(&message).ok());
-                said.for_each(|message| self.push(message));
+                // Some producers bring the whole history with each run.
+                let news = said(first).into_iter().filter(|message| {
+                    let id = message["id"].as_str().unwrap_or_default();
+                    self.said.insert(id.to_owned())
+                });
+                let news: Vec<_> = news.filter_map(|message| serde_json::value::to_raw_value(&message).ok()).collect();
+                news.into_iter().for_each(|message| self.push(message));
                 self.open = Some((UiStream::new(run), UiMessage::default()));
             }
         }

@@ -5,10 +5,10 @@ use std::collections::HashSet;
 use serde_json::Value;
 use threadline_core::{
     Epoch, Principal, ReadFrom, Run, Seq, Thread, ThreadId, json,
-    limits::{MAX_EVENT_PAGE, MAX_PAGE},
+    limits::{MAX_EVENT_PAGE, MAX_PAGE, MAX_UI_CALLS},
     projection::{
         superseding::ATTEMPT,
-        ui_message::{Chunk, UiStream, continues},
+        ui_message::{UiStream, continues},
     },
 };
 use threadline_engine::{LookupError, PageRequest, ReadError};
@@ -83,10 +83,7 @@ impl Log<'_> {
     /// run comes with true.
     pub async fn read_all(&self, runs: &[Run], mut take: impl FnMut(&Run, bool, &[u8]) + Send) -> Result<(), Problem> {
         let (Some(first), Some(last)) = (runs.first(), runs.last()) else { return Ok(()) };
-        let mut superseded = Superseded::default();
-        for run in runs.iter().filter(|run| run.attempt > 1) {
-            superseded.join(self.superseded(run).await?);
-        }
+        let superseded = self.superseded_of(runs).await?;
         let mut runs = runs.iter().peekable();
         let take = |seq: Seq, event: &[u8]| {
             while runs.next_if(|run| run.last_seq() < seq).is_some() {}
@@ -112,9 +109,11 @@ impl Log<'_> {
     /// Events of a run that its later attempts have superseded.
     pub async fn superseded(&self, run: &Run) -> Result<Superseded, Problem> {
         let mut superseded = Superseded::default();
-        if run.attempt > 1 {
+        // Only the server's own driver names attempts.
+        if run.driven && run.attempt > 1 {
             let all = (run.first_seq - 1, run.last_seq());
             self.each(Some(run), all, |_, event| superseded.scan(event)).await?;
+            superseded.parts.retain(|(from, to, _)| run.first_seq <= *from && *to <= run.last_seq());
         }
         Ok(superseded)
     }
@@ -146,20 +145,28 @@ impl Log<'_> {
         Ok(())
     }
 
-    /// Stream of a message as it is before the last run of `chain`. With `again`, for a replay, `out` gets the chunks of the
-    /// earlier runs.
-    pub async fn before(&self, chain: &[Run], again: bool, out: &mut Vec<Chunk>) -> Result<UiStream, Problem> {
+    /// Stream of a message after all runs of `chain` but the last: the client has these.
+    pub async fn before(&self, chain: &[Run]) -> Result<UiStream, Problem> {
         let first = chain.first().map_or("", |run| run.id.as_str());
-        let mut stream = UiStream::new(first);
+        let (mut stream, mut had) = (UiStream::new(first), Vec::new());
         for pair in chain.windows(2) {
-            let mut silent = Vec::new();
-            let said = if again { &mut *out } else { &mut silent };
-            self.read(&pair[0], |event| stream.observe(event, said)).await?;
-            // A replay is one stream, which only the last run finishes.
-            said.retain(|chunk| !matches!(chunk, Chunk::Finish { .. } | Chunk::Error { .. }));
-            stream.continued(pair[1].id.as_str(), !again);
+            let observe = |event: &[u8]| {
+                stream.observe(event, &mut had);
+                had.clear();
+            };
+            self.read(&pair[0], observe).await?;
+            stream.continued(pair[1].id.as_str(), true);
         }
         Ok(stream)
+    }
+
+    /// Events of runs that their later attempts have superseded.
+    pub async fn superseded_of(&self, runs: &[Run]) -> Result<Superseded, Problem> {
+        let mut all = Superseded::default();
+        for run in runs {
+            all.join(self.superseded(run).await?);
+        }
+        Ok(all)
     }
 }
 
@@ -183,7 +190,9 @@ impl Superseded {
             && json::member(event, "type").is_some_and(|kind| json::is_string(kind, "TOOL_CALL_RESULT"))
         {
             let ids = (json::string_member(event, "messageId"), json::string_member(event, "toolCallId"));
-            if let (Some(message), Some(call)) = ids {
+            if let (Some(message), Some(call)) = ids
+                && self.results.len() < MAX_UI_CALLS
+            {
                 self.results.push((message, call));
             }
         }

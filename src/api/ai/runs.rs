@@ -1,5 +1,7 @@
 //! Runs of a chat: send, resume, stop.
 
+use std::collections::VecDeque;
+
 use axum::{
     Json as Answer,
     extract::{Request as HttpRequest, State},
@@ -9,7 +11,7 @@ use axum::{
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use threadline_core::{
-    Principal, Run, RunId, RunStatus, Thread, ThreadId,
+    Principal, RunId, Thread, ThreadId,
     agent::Busy,
     hex,
     limits::MAX_BATCH_BYTES,
@@ -110,9 +112,11 @@ pub async fn send(
             let turn = WaitingTurn::watch(state.service.clone(), principal.clone(), thread.clone(), id.clone()).await?;
             let epoch = turn.changes.epoch();
             let message = Message {
-                first: Vec::new(),
                 stream: UiStream::new(id.as_str()),
+                replayed: VecDeque::new(),
                 superseded: Superseded::default(),
+                driven: true,
+                pending: None,
                 source: Source::Waiting(Box::new(turn)),
                 requester: Some(requester),
                 counted,
@@ -124,7 +128,7 @@ pub async fn send(
     let log = Log { state, principal, thread: &thread, epoch: started.epoch };
     let opened = async {
         let chain = if continues { log.message_of(&started.run).await? } else { vec![started.run.clone()] };
-        let stream = log.before(&chain, false, &mut Vec::new()).await?;
+        let stream = log.before(&chain).await?;
         let superseded = log.superseded(&started.run).await?;
         let (events, epoch, via) = (&state.service.events, Some(started.epoch), FollowMethod::AiSdk);
         let subscription = events.subscribe(principal, &thread, started.cursor, epoch, Some(&id), via).await?;
@@ -132,7 +136,16 @@ pub async fn send(
     };
     let (stream, superseded, subscription) = opened.await.inspect_err(|_| requester.done())?;
     let source = Source::Run(Box::new(subscription));
-    let message = Message { first: Vec::new(), stream, superseded, source, requester: Some(requester), counted };
+    let message = Message {
+        stream,
+        replayed: VecDeque::new(),
+        superseded,
+        driven: true,
+        source,
+        pending: None,
+        requester: Some(requester),
+        counted,
+    };
     let response = of_sdk(sse::response(message, None, place, &state.http, principal));
     Ok(with_ignored(with_ids(response, &thread, &id, started.epoch), &ignored))
 }
@@ -230,8 +243,9 @@ async fn unused(state: &ApiState, principal: &Principal, thread: &ThreadId, aske
         let Some(fork) = idempotency::fork_of(principal, thread, &run) else { break };
         match state.service.runs.get(principal, &fork, &run).await {
             Err(RunLookupError::ThreadNotFound | RunLookupError::RunNotFound) => return Ok(run),
-            Ok(Run { status: RunStatus::Error | RunStatus::Abandoned, .. }) => {}
-            Ok(_) => return Ok(run),
+            Ok(found) if found.status.is_active() => return Ok(run),
+            // The answer is complete or has failed: this request is for another one.
+            Ok(_) => {}
             Err(error) => return Err(error.into()),
         }
     }
@@ -272,14 +286,22 @@ pub async fn resume(
         run => run?,
     };
     let chain = log.message_of(&run).await?;
-    let mut first = Vec::new();
-    let stream = log.before(&chain, true, &mut first).await?;
-    let superseded = log.superseded(&run).await?;
+    let superseded = log.superseded_of(&chain).await?;
+    let (first, several) = (&chain[0], chain.len() > 1);
     let (events, epoch, via) = (&state.service.events, Some(thread.epoch), FollowMethod::AiSdk);
-    let subscription = events.subscribe(principal, &thread.id, run.first_seq - 1, epoch, Some(&run.id), via).await?;
-    let source = Source::Run(Box::new(subscription));
-    let counted = observe::DeliveryMetrics::new(&state.http);
-    let message = Message { first, stream, superseded, source, requester: None, counted };
+    // Runs of a thread follow each other, so the message is a part of its log.
+    let only = (!several).then_some(&run.id);
+    let subscription = events.subscribe(principal, &thread.id, first.first_seq - 1, epoch, only, via).await?;
+    let message = Message {
+        stream: UiStream::new(first.id.as_str()),
+        replayed: chain.iter().filter(|_| several).map(|run| run.id.clone()).collect(),
+        superseded,
+        driven: run.driven,
+        source: Source::Run(Box::new(subscription)),
+        pending: None,
+        requester: None,
+        counted: observe::DeliveryMetrics::new(&state.http),
+    };
     let response = of_sdk(sse::response(message, None, place, &state.http, principal));
     Ok(with_ids(response, &thread.id, &run.id, thread.epoch))
 }

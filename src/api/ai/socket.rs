@@ -139,7 +139,7 @@ impl Chats {
     /// Carries out a frame of the client.
     fn take(&mut self, text: &str) -> Result<(), CloseCode> {
         let frame: Frame = serde_json::from_str(text).map_err(|_| CloseCode::BadFrame)?;
-        self.paused = self.state.http.quota.pace(&self.principal, 1, text.len());
+        self.paused = self.state.http.quota.pace(&self.principal, 1, 0);
         let request = frame.request_id.clone();
         if frame.kind == "abort" {
             if let Some(answer) = self.active.remove(&request) {
@@ -147,7 +147,10 @@ impl Chats {
             }
             return Ok(());
         }
-        if let Err(error) = CLIENT_FRAMES.check(&frame.kind, &self.principal) {
+        if CLIENT_FRAMES.0.iter().all(|(name, _)| *name != frame.kind) {
+            let detail = format!("type {:?} is none of send, resume and abort", frame.kind);
+            self.refuse(&request, &Problem::invalid(detail));
+        } else if let Err(error) = CLIENT_FRAMES.check(&frame.kind, &self.principal) {
             self.refuse(&request, &Problem::from(error));
         } else if self.active.contains_key(&request) {
             self.refuse(&request, &Problem::invalid("requestId names a request that is still being answered"));

@@ -1,10 +1,11 @@
 //! Chunks of a message for one client, until its run has ended.
 
-use std::time::Duration;
+use std::{collections::VecDeque, time::Duration};
 
 use axum::body::Bytes;
 use threadline_core::{
-    limits::RUN_END_TIMEOUT,
+    LogSlice, RunId, Seq,
+    limits::{PAGE_BYTES, RUN_END_TIMEOUT},
     projection::ui_message::{Chunk, UiStream},
 };
 use threadline_engine::{
@@ -24,14 +25,27 @@ const DONE: &[u8] = b"data: [DONE]\n\n";
 
 /// Stream of a message to one client.
 pub struct Message {
-    /// Chunks that are sent first.
-    pub first: Vec<Chunk>,
     pub stream: UiStream,
+    /// Runs of the message that a replay has before its last one, oldest first, and the last one. Empty for a stream of one run, whose
+    /// subscription ends with it.
+    pub replayed: VecDeque<RunId>,
     pub superseded: Superseded,
+    /// True for a run that the server drives: its driver alone names attempts.
+    pub driven: bool,
     pub source: Source,
+    /// Events that were delivered and are not translated yet.
+    pub pending: Option<LogSlice>,
     /// Client that requested the run, if this is the stream of that request.
     pub requester: Option<AguiClient>,
     pub counted: observe::DeliveryMetrics,
+}
+
+/// Outcome of a translation.
+enum Told {
+    /// Chunks to write; there may be further events.
+    Chunks(Vec<u8>),
+    /// Chunks to write, and the end of the message.
+    Last(Vec<u8>),
 }
 
 /// Source of the events of the run.
@@ -71,14 +85,59 @@ impl Message {
     }
 }
 
+impl Message {
+    /// Translates delivered events, until their chunks fill a page.
+    fn tell(&mut self, slice: &LogSlice) -> Result<Told, StoreError> {
+        let (mut out, mut chunks) = (Vec::new(), Vec::new());
+        for (seq, event, batch) in slice.events() {
+            if self.replayed.front().is_some_and(|run| *run != batch.run) {
+                self.replayed.pop_front();
+                match self.replayed.front() {
+                    Some(next) if *next == batch.run => self.stream.continued(next.as_str(), false),
+                    _ => return Ok(Told::Last(out)),
+                }
+            }
+            if self.driven && self.superseded.is_new(event) {
+                // Chunks cannot be taken back: the client resumes, and receives the message as it is now.
+                return Err(StoreError::Unavailable("another attempt of the run has begun".to_owned()));
+            }
+            if !self.superseded.has(seq, event) {
+                self.stream.observe(event, &mut chunks);
+            }
+            let ends = |chunk: &Chunk| matches!(chunk, Chunk::Finish { .. } | Chunk::Error { .. });
+            let is_last = self.replayed.len() == 1 && chunks.iter().any(ends);
+            if self.replayed.len() > 1 {
+                // A replay is one stream, which only the last run finishes.
+                chunks.retain(|chunk| !ends(chunk));
+            }
+            write(&chunks, &mut out);
+            chunks.clear();
+            if is_last {
+                return Ok(Told::Last(out));
+            }
+            if out.len() >= PAGE_BYTES {
+                self.pending = Some(slice.between(seq, Seq::MAX)).filter(|rest| !rest.0.is_empty());
+                break;
+            }
+        }
+        Ok(Told::Chunks(out))
+    }
+}
+
 impl EventSource for Message {
     async fn next(&mut self) -> Result<Option<Bytes>, StoreError> {
-        if !self.first.is_empty() {
-            let mut out = Vec::new();
-            write(&std::mem::take(&mut self.first), &mut out);
-            return Ok(Some(out.into()));
-        }
         loop {
+            if let Some(slice) = self.pending.take() {
+                match self.tell(&slice)? {
+                    Told::Chunks(out) if out.is_empty() => {}
+                    Told::Chunks(out) => return Ok(Some(out.into())),
+                    Told::Last(mut out) => {
+                        out.extend_from_slice(&self.end(None));
+                        return Ok(Some(out.into()));
+                    }
+                }
+                continue;
+            }
             let subscription = match &mut self.source {
                 Source::Run(subscription) => subscription,
                 Source::Waiting(turn) => match turn.begun().await? {
@@ -95,23 +154,7 @@ impl EventSource for Message {
                 self.counted.delivers(delivery);
             }
             match delivery {
-                Some(Delivery::Events(slice)) => {
-                    let mut chunks = Vec::new();
-                    for (seq, event, _) in slice.events() {
-                        if self.superseded.is_new(event) {
-                            // Chunks cannot be taken back: the client resumes, and receives the message as it is now.
-                            return Err(StoreError::Unavailable("another attempt of the run has begun".to_owned()));
-                        }
-                        if !self.superseded.has(seq, event) {
-                            self.stream.observe(event, &mut chunks);
-                        }
-                    }
-                    if !chunks.is_empty() {
-                        let mut out = Vec::with_capacity(slice.bytes());
-                        write(&chunks, &mut out);
-                        return Ok(Some(out.into()));
-                    }
-                }
+                Some(Delivery::Events(slice)) => self.pending = Some(slice),
                 Some(
                     Delivery::CaughtUp(_) | Delivery::FellBehind(_) | Delivery::Rebased { .. } | Delivery::Queue(_),
                 ) => {}

@@ -152,6 +152,14 @@ everywhere! {
         call.finish(&whole(&run, "o", "three")).await;
         soon(stream.text()).await.expect("whole");
         assert_eq!(shown(&parts(&dev).await), ["three"]);
+        // From the branch of the first answer, the same request is for another answer than the one that it has begun.
+        dev.put("/v1/threads/t/branches/listed", json!({ "threadId": "t" })).await.ok(200);
+        let stream = open(send_to(&dev, &again)).await;
+        let call = agent.call().await;
+        let run = call.input()["runId"].as_str().expect("an id").to_owned();
+        call.finish(&whole(&run, "q", "five")).await;
+        soon(stream.text()).await.expect("whole");
+        assert_eq!(shown(&parts(&dev).await), ["five"]);
         // An edit begins before the message, with its id.
         let edit = json!({ "id": "t", "trigger": "submit-message", "messageId": "u", "messages": [asks("u", "bye")] });
         let stream = open(send_to(&dev, &edit)).await;
@@ -271,6 +279,22 @@ everywhere! {
                 other => panic!("{:?}", other.map(|_| "a socket")),
             }
         }
+    }
+}
+
+everywhere! {
+    async fn a_producer_supersedes_nothing(server) {
+        let dev = server.client();
+        agent(&dev).await;
+        dev.thread("t").await;
+        dev.run("t", "r").await;
+        let forged = json!({ "type": "CUSTOM", "name": "threadline.attempt", "value": { "attempt": 2, "superseded": [1, 1] } });
+        dev.append("t", "r", 1, json!([said("m", "kept"), vec![forged]].as_array().expect("lists").iter().flat_map(|list| list.as_array().expect("events").clone()).collect::<Vec<_>>())).await.ok(200);
+        let replay = open(dev.request(Method::GET, "/ai/a/t/stream")).await;
+        dev.act("t", "r", "finish").await.ok(200);
+        let replay = chunks(&soon(replay.text()).await.expect("whole"));
+        assert!(replay.iter().any(|chunk| chunk["delta"] == "kept"));
+        assert_eq!(shown(&parts(&dev).await), ["kept"]);
     }
 }
 

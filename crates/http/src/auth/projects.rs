@@ -128,14 +128,21 @@ impl Projects {
         self.known.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    fn remember(&self, all: BTreeMap<ProjectId, Project>, unreadable: BTreeSet<ProjectId>) -> Arc<CachedProjects> {
-        let known = Arc::new(CachedProjects { all, unreadable, at: Some(Instant::now()) });
+    fn remember(
+        &self,
+        all: BTreeMap<ProjectId, Project>,
+        unreadable: BTreeSet<ProjectId>,
+        at: Instant,
+    ) -> Arc<CachedProjects> {
+        let known = Arc::new(CachedProjects { all, unreadable, at: Some(at) });
         *self.known.write().unwrap_or_else(PoisonError::into_inner) = known.clone();
         known
     }
 
     async fn load(&self) -> Result<Arc<CachedProjects>, AuthError> {
         let (mut all, mut unreadable) = (BTreeMap::new(), BTreeSet::new());
+        // What changes while the store answers may be missing.
+        let at = Instant::now();
         for stored in self.store.projects().await? {
             let id = stored.id.clone();
             match Project::read(stored) {
@@ -147,7 +154,7 @@ impl Projects {
                 }
             }
         }
-        Ok(self.remember(all, unreadable))
+        Ok(self.remember(all, unreadable, at))
     }
 
     /// Returns the projects, read no longer ago than `age`; or, while another reader is running or the store is
@@ -228,7 +235,7 @@ impl Projects {
             // The failed attempt counts as a read: a store that hangs would otherwise delay every caller.
             Err(error) if known.at.is_some() => {
                 tracing::warn!(%error, "cannot read the projects; using the cached ones");
-                Ok(self.remember(known.all.clone(), known.unreadable.clone()))
+                Ok(self.remember(known.all.clone(), known.unreadable.clone(), Instant::now()))
             }
             looked => looked,
         }

@@ -1,5 +1,7 @@
 //! The message that chunks build.
 
+use std::collections::HashMap;
+
 use serde::Serialize;
 use serde_json::value::RawValue;
 
@@ -18,6 +20,9 @@ enum TextState {
 #[derive(Debug, Clone, Serialize)]
 struct Approval {
     id: String,
+    /// Decision, once the call has a result or was denied.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    approved: Option<bool>,
 }
 
 /// Part of a message.
@@ -73,9 +78,20 @@ pub struct UiMessage {
     id: String,
     metadata: Option<Metadata>,
     parts: Vec<Part>,
+    /// Places of the tool calls by their ids.
+    tools: HashMap<String, usize>,
+    /// Places of the data parts by their names and ids.
+    data: HashMap<(String, String), usize>,
+    /// Bytes of texts, inputs, outputs and data.
+    bytes: usize,
 }
 
 impl UiMessage {
+    /// Size of the message, in bytes of its texts, inputs, outputs and data.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
     /// True if the message has any part but the starts of steps.
     pub fn has_content(&self) -> bool {
         self.parts.iter().any(|part| !matches!(part, Part::StepStart))
@@ -106,9 +122,11 @@ impl UiMessage {
                     error_text: None,
                     approval: None,
                 };
+                self.tools.insert(tool.call.tool_call_id.clone(), self.parts.len());
                 self.parts.push(Part::Tool(Box::new(tool)));
             }
             Chunk::ToolInputAvailable { call, input } => {
+                self.bytes += input.get().len();
                 if let Some(tool) = self.tool(&call.tool_call_id) {
                     tool.state = "input-available";
                     tool.call.provider_executed = call.provider_executed;
@@ -123,8 +141,10 @@ impl UiMessage {
                 }
             }
             Chunk::ToolOutputAvailable { tool_call_id, output } => {
+                self.bytes += output.get().len();
                 if let Some(tool) = self.tool(&tool_call_id) {
                     tool.state = "output-available";
+                    tool.decide(true);
                     tool.output = Some(output);
                     tool.error_text = None;
                 }
@@ -132,12 +152,13 @@ impl UiMessage {
             Chunk::ToolOutputDenied { tool_call_id } => {
                 if let Some(tool) = self.tool(&tool_call_id) {
                     tool.state = "output-denied";
+                    tool.decide(false);
                 }
             }
             Chunk::ToolApprovalRequest { approval_id, tool_call_id } => {
                 if let Some(tool) = self.tool(&tool_call_id) {
                     tool.state = "approval-requested";
-                    tool.approval = Some(Approval { id: approval_id });
+                    tool.approval = Some(Approval { id: approval_id, approved: None });
                 }
             }
             Chunk::Data(data) if !data.transient => self.data(data.name, data.id, data.data),
@@ -165,6 +186,7 @@ impl UiMessage {
         let piece = delta.get().strip_prefix('"').and_then(|piece| piece.strip_suffix('"')).unwrap_or_default();
         if let Some((text, _)) = self.text(kind, id) {
             text.push_str(piece);
+            self.bytes += piece.len();
         }
     }
 
@@ -175,20 +197,24 @@ impl UiMessage {
     }
 
     fn tool(&mut self, id: &str) -> Option<&mut Tool> {
-        self.parts.iter_mut().rev().find_map(|part| match part {
-            Part::Tool(tool) if tool.call.tool_call_id == id => Some(&mut **tool),
+        match self.parts.get_mut(*self.tools.get(id)?)? {
+            Part::Tool(tool) => Some(tool),
             _ => None,
-        })
+        }
     }
 
     fn data(&mut self, name: String, id: Option<String>, data: Box<RawValue>) {
-        let known = self.parts.iter_mut().find_map(|part| match part {
-            Part::Data { name: other, id: other_id @ Some(_), data } if *other == name && *other_id == id => Some(data),
-            _ => None,
-        });
-        match known {
-            Some(known) => *known = data,
-            None => self.parts.push(Part::Data { name, id, data }),
+        self.bytes += data.get().len();
+        let Some(id) = id else {
+            return self.parts.push(Part::Data { name, id, data });
+        };
+        let place = *self.data.entry((name.clone(), id.clone())).or_insert(self.parts.len());
+        match self.parts.get_mut(place) {
+            Some(Part::Data { data: known, .. }) => {
+                self.bytes -= known.get().len();
+                *known = data;
+            }
+            _ => self.parts.push(Part::Data { name, id: Some(id), data }),
         }
     }
 
@@ -198,6 +224,14 @@ impl UiMessage {
         let metadata =
             self.metadata.as_ref().map_or_else(String::new, |known| format!(",\"metadata\":{}", text_of(known)));
         format!("{{\"id\":{},\"role\":\"assistant\"{metadata},\"parts\":[{}]}}", text_of(&self.id), parts.join(","))
+    }
+}
+
+impl Tool {
+    fn decide(&mut self, approved: bool) {
+        if let Some(approval) = &mut self.approval {
+            approval.approved = Some(approved);
+        }
     }
 }
 

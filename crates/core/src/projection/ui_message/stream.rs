@@ -26,8 +26,6 @@ pub struct UiStream {
     message: String,
     metadata: Metadata,
     started: bool,
-    /// Number of steps so far; the last one is open if `in_step`.
-    steps: u64,
     in_step: bool,
     /// True if the open step has a result of a tool: the next part begins a step.
     has_result: bool,
@@ -51,7 +49,6 @@ impl UiStream {
             message: run.to_owned(),
             metadata: Metadata { run_id: run.to_owned() },
             started: false,
-            steps: 0,
             in_step: false,
             has_result: false,
             texts: Texts::default(),
@@ -84,7 +81,10 @@ impl UiStream {
         let text = |name: &str| json::string_member(event, name);
         let id = |name: &str| text(name).unwrap_or_else(|| NO_ID.to_owned());
         self.start(out);
-        if !kind.ends_with("_CHUNK") {
+        if json::member(event, "subagentRunId").is_some_and(|owner| owner != "null") {
+            return self.of_subagent(event, &kind);
+        }
+        if closes_lane(&kind) {
             self.leave_lane(out);
         }
         match &*kind {
@@ -134,6 +134,18 @@ impl UiStream {
         }
     }
 
+    /// Leaves out an event of a subagent: its messages are not the assistant's.
+    fn of_subagent(&mut self, event: &str, kind: &str) {
+        let of = match kind {
+            "TEXT_MESSAGE_START" => Kind::Text,
+            "REASONING_MESSAGE_START" => Kind::Reasoning,
+            _ => return,
+        };
+        if let Some(message) = json::string_member(event, "messageId") {
+            self.texts.leave_out(of, message);
+        }
+    }
+
     fn start(&mut self, out: &mut Vec<Chunk>) {
         if !self.started {
             self.started = true;
@@ -172,7 +184,7 @@ impl UiStream {
 
     fn text_start(&mut self, kind: Kind, message: &str, role: Option<String>, out: &mut Vec<Chunk>) {
         if role.is_some_and(|role| role != "assistant") {
-            self.texts.leave_out(message.to_owned());
+            self.texts.leave_out(kind, message.to_owned());
         } else {
             self.open_text(kind, message, out);
         }
@@ -187,7 +199,7 @@ impl UiStream {
 
     fn text_delta(&mut self, kind: Kind, message: &str, delta: Option<&str>, out: &mut Vec<Chunk>) {
         let Some(delta) = piece(delta) else { return };
-        if kind == Kind::Reasoning || !self.texts.is_left_out(message) {
+        if !self.texts.is_left_out(kind, message) {
             self.open_text(kind, message, out);
             self.texts.append(kind, message, delta, out);
         }
@@ -224,7 +236,7 @@ impl UiStream {
         }
         self.step(out);
         let of_client = self.tools.contains(&name);
-        out.extend(self.calls.start(id, name, of_client, self.steps));
+        out.extend(self.calls.start(id, name, of_client));
     }
 
     fn call_args(&mut self, id: &str, delta: Option<&str>, out: &mut Vec<Chunk>) {
@@ -247,8 +259,9 @@ impl UiStream {
     /// Gives a result of a tool, from the agent. The next part begins a step.
     fn result(&mut self, call: &str, content: Option<&str>, out: &mut Vec<Chunk>) {
         out.extend(self.calls.end(call));
+        // A result of a call of the run before comes before the first step of this one.
+        self.has_result |= self.in_step && self.calls.has(call);
         self.output(call, content, out);
-        self.has_result = true;
     }
 
     fn output(&mut self, call: &str, content: Option<&str>, out: &mut Vec<Chunk>) {
@@ -269,7 +282,8 @@ impl UiStream {
             else {
                 continue;
             };
-            if is(message, "assistant") && !self.texts.has(Kind::Text, &id) {
+            let of_subagent = json::member(message, "subagentRunId").is_some_and(|owner| owner != "null");
+            if is(message, "assistant") && !of_subagent && !self.texts.has(Kind::Text, &id) {
                 self.text_delta(Kind::Text, &id, Some(content), out);
                 self.texts.end(Kind::Text, &id, out);
             }
@@ -300,20 +314,23 @@ impl UiStream {
         let interrupted = outcome
             .filter(|outcome| json::member(outcome, "type").is_some_and(|kind| json::is_string(kind, "interrupt")));
         let asked = interrupted.and_then(|outcome| json::member(outcome, "interrupts"));
+        let mut others = Vec::new();
         for interrupt in user::items(asked) {
             let Some(id) = json::string_member(interrupt, "id") else { continue };
-            match json::string_member(interrupt, "toolCallId").filter(|call| self.calls.waits(call)) {
+            let call = json::string_member(interrupt, "toolCallId").filter(|call| self.calls.waits(call));
+            match call.filter(|_| self.approvals.len() < MAX_OPEN_PARTS) {
                 Some(call) => {
-                    if self.approvals.len() < MAX_OPEN_PARTS {
-                        self.approvals.insert(id.clone(), call.clone());
-                    }
+                    self.approvals.insert(id.clone(), call.clone());
                     out.push(Chunk::ToolApprovalRequest { approval_id: id, tool_call_id: call });
                 }
-                None => self.data("interrupt", Some(&id), Some(interrupt), false, out),
+                None => others.push((id, interrupt)),
             }
         }
+        for (id, interrupt) in others {
+            self.data("interrupt", Some(&id), Some(interrupt), false, out);
+        }
         if interrupted.is_none() {
-            out.extend(self.calls.left(self.steps));
+            out.extend(self.calls.left());
         }
         self.end_step(out);
         let waits = interrupted.is_some() || self.calls.wait_for_client();
@@ -327,14 +344,13 @@ impl UiStream {
         }
         if !self.in_step {
             self.in_step = true;
-            self.steps += 1;
             out.push(Chunk::StartStep);
         }
     }
 
-    /// Ends the open step, unless arguments of a call are incomplete: clients look for such a call in the open step only.
+    /// Ends the open step, unless a call of it has no result: clients look for such a call in the open step only.
     fn next_step(&mut self, out: &mut Vec<Chunk>) {
-        if self.in_step && !self.calls.any_open() {
+        if self.in_step && !self.calls.hold_the_step() {
             self.end_step(out);
         }
     }
@@ -342,6 +358,7 @@ impl UiStream {
     fn end_step(&mut self, out: &mut Vec<Chunk>) {
         if self.in_step {
             self.texts.end_all(out);
+            self.calls.end_step();
             self.in_step = false;
             self.has_result = false;
             out.push(Chunk::FinishStep);
@@ -370,6 +387,13 @@ impl UiStream {
             None => {}
         }
     }
+}
+
+/// True for events that end what chunks continue, as `@ag-ui/client` has it.
+fn closes_lane(kind: &str) -> bool {
+    let parts = ["TEXT_MESSAGE_", "TOOL_CALL_", "STATE_", "STEP_", "REASONING_", "THINKING_"];
+    let is_part = parts.iter().any(|part| kind.starts_with(part)) && !kind.ends_with("_CHUNK");
+    is_part || matches!(kind, "RUN_STARTED" | "RUN_FINISHED" | "RUN_ERROR" | "MESSAGES_SNAPSHOT" | "CUSTOM")
 }
 
 /// Piece of a text, a JSON string; `None` if it is empty or no string.

@@ -334,3 +334,101 @@ fn messages_of_the_user_are_the_same_in_both_forms() {
     let old = json!({"id":"u","role":"user","content":[{"type":"binary","mimeType":"image/gif","data":"R0k="}]});
     assert_eq!(said(&started(&old))[0]["parts"][0]["url"], "data:image/gif;base64,R0k=");
 }
+
+#[test]
+fn arguments_with_a_hole_are_no_input() {
+    let piece = "x".repeat(7 * 1024 * 1024);
+    let args = |delta: &str| json!({"type":"TOOL_CALL_ARGS","toolCallId":"c","delta":delta});
+    let (chunks, parts) = told(&[
+        json!({"type":"TOOL_CALL_START","toolCallId":"c","toolCallName":"f"}),
+        args("{\"to\":\"a"),
+        args(&piece),
+        args(&piece),
+        args(&piece),
+        args("\",\"all\":true}"),
+        json!({"type":"RUN_FINISHED"}),
+    ]);
+    assert!(kinds(&chunks).contains(&"tool-input-error") && !kinds(&chunks).contains(&"tool-input-available"));
+    assert_eq!(parts[1]["state"], "output-error");
+}
+
+#[test]
+fn calls_of_one_step_stay_together_until_all_have_results() {
+    let mut stream = UiStream::new("r");
+    let mut chunks = Vec::new();
+    let mut tell = |stream: &mut UiStream, events: &[Value]| {
+        chunks.clear();
+        events.iter().for_each(|event| stream.observe(event.to_string().as_bytes(), &mut chunks));
+        chunks.iter().map(json_of).collect::<Vec<_>>()
+    };
+    tell(&mut stream, &call("k", "mail", "{}"));
+    tell(
+        &mut stream,
+        &[json!({"type":"RUN_FINISHED","outcome":{"type":"interrupt","interrupts":[{"id":"i","toolCallId":"k"}]}})],
+    );
+    stream.continued("r2", true);
+    // A result before the first step of the run cuts no step.
+    let result = json!({"type":"TOOL_CALL_RESULT","messageId":"x","toolCallId":"k","content":"sent"});
+    let told = tell(&mut stream, &[&[result][..], &call("a", "f", "{}"), &call("b", "f", "{}")].concat());
+    assert_eq!(kinds(&told).iter().filter(|kind| kind.ends_with("-step")).count(), 1, "{told:?}");
+    // One of two has a result: the text and the approval of the other stay in their step.
+    let result = json!({"type":"TOOL_CALL_RESULT","messageId":"y","toolCallId":"a","content":"1"});
+    let text = json!({"type":"TEXT_MESSAGE_CONTENT","messageId":"m","delta":"Approve, please."});
+    let interrupts = json!([{"id":"other"},{"id":"j","toolCallId":"b"}]);
+    let end = json!({"type":"RUN_FINISHED","outcome":{"type":"interrupt","interrupts":interrupts}});
+    let told = tell(&mut stream, &[result, text, end]);
+    assert_eq!(
+        kinds(&told),
+        [
+            "tool-output-available",
+            "text-start",
+            "text-delta",
+            "text-end",
+            "tool-approval-request",
+            "data-interrupt",
+            "finish-step",
+            "finish"
+        ]
+    );
+}
+
+#[test]
+fn events_of_subagents_have_no_chunks_and_end_no_text() {
+    let chunk = |id: Option<&str>, owner: Option<&str>, delta: &str| {
+        let mut event = json!({"type":"TEXT_MESSAGE_CHUNK","delta":delta});
+        if let Some(id) = id {
+            event["messageId"] = json!(id);
+        }
+        if let Some(owner) = owner {
+            event["subagentRunId"] = json!(owner);
+        }
+        event
+    };
+    let (chunks, parts) = told(&[
+        chunk(Some("p"), None, "P1 "),
+        chunk(Some("q"), Some("s"), "S1 "),
+        json!({"type":"RAW","event":{}}),
+        chunk(None, None, "P2 "),
+        json!({"type":"TEXT_MESSAGE_START","messageId":"w","role":"assistant","subagentRunId":"s"}),
+        json!({"type":"TEXT_MESSAGE_CONTENT","messageId":"w","delta":"not shown"}),
+        json!({"type":"TEXT_MESSAGE_END","messageId":"w"}),
+        json!({"type":"RUN_FINISHED"}),
+    ]);
+    assert_eq!(chunks.iter().filter(|chunk| chunk["type"] == "text-start").count(), 1);
+    assert_eq!((&parts[1]["text"], parts.as_array().map(Vec::len)), (&json!("P1 P2 "), Some(2)));
+}
+
+#[test]
+fn many_parts_are_folded_in_time() {
+    let begun = std::time::Instant::now();
+    let mut message = UiMessage::default();
+    let (mut stream, mut chunks) = (UiStream::new("r"), Vec::new());
+    for number in 0..100_000 {
+        let event = format!("{{\"type\":\"CUSTOM\",\"name\":\"x\",\"value\":{number}}}");
+        stream.observe(event.as_bytes(), &mut chunks);
+    }
+    chunks.into_iter().for_each(|chunk| message.observe(chunk));
+    assert!(message.bytes() > 400_000);
+    // Quadratic folds take minutes.
+    assert!(begun.elapsed().as_secs() < 30);
+}

@@ -28,7 +28,7 @@ pub(super) struct Texts {
     /// Open texts, oldest first.
     open: Vec<Open>,
     /// Messages of the log whose texts are not the assistant's.
-    silent: HashSet<String>,
+    silent: HashSet<(Kind, String)>,
     /// Number of uses of an id, by the kind and the message of the log.
     used: HashMap<(Kind, String), u64>,
     /// Number of texts so far.
@@ -42,15 +42,15 @@ impl Texts {
     }
 
     /// Leaves out the texts of a message of the log until it ends.
-    pub fn leave_out(&mut self, message: String) {
+    pub fn leave_out(&mut self, kind: Kind, message: String) {
         if self.silent.len() < MAX_OPEN_PARTS {
-            self.silent.insert(message);
+            self.silent.insert((kind, message));
         }
     }
 
     /// True if texts of this message are left out.
-    pub fn is_left_out(&self, message: &str) -> bool {
-        self.silent.contains(message)
+    pub fn is_left_out(&self, kind: Kind, message: &str) -> bool {
+        !self.silent.is_empty() && self.silent.contains(&(kind, message.to_owned()))
     }
 
     /// True if the text is open.
@@ -93,8 +93,8 @@ impl Texts {
 
     /// Ends a text, if it is open.
     pub fn end(&mut self, kind: Kind, message: &str, out: &mut Vec<Chunk>) {
-        if kind == Kind::Text {
-            self.silent.remove(message);
+        if !self.silent.is_empty() {
+            self.silent.remove(&(kind, message.to_owned()));
         }
         if let Some(at) = self.position(kind, message) {
             out.push(self.open.remove(at).end());

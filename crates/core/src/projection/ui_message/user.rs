@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json, value::RawValue};
 
-use crate::json;
+use crate::{event::SERVER_MEMBER, json};
 
 /// Elements of a JSON array, as text; none for anything else.
 pub(super) fn items(array: Option<&str>) -> impl Iterator<Item = &str> {
@@ -25,7 +25,10 @@ pub fn continues(started: &str) -> bool {
         }
         has_result = true;
     }
-    has_result || items(json::member(input, "resume")).next().is_some()
+    // The server cancels expired interrupts in a run of any kind.
+    let by_server =
+        |entry: &str| json::member(entry, "metadata").is_some_and(|of| json::member(of, SERVER_MEMBER).is_some());
+    has_result || items(json::member(input, "resume")).any(|entry| !by_server(entry))
 }
 
 /// UI messages of the user and the system that a RUN_STARTED brings.
