@@ -3,6 +3,7 @@
 import { randomUUID } from "node:crypto";
 import type { AbstractChat, ChatInit, ChatStatus, UIMessage } from "ai";
 import { until } from "../harness/until.js";
+import { textOf } from "./text.js";
 
 export type Ai = typeof import("ai");
 
@@ -24,10 +25,6 @@ export function open(
   };
   class Chat extends ai.AbstractChat<UIMessage> {}
   return new Chat({ id, state, ...init });
-}
-
-export function textOf(message: UIMessage | undefined): string {
-  return (message?.parts ?? []).map((part) => (part.type === "text" ? part.text : "")).join("");
 }
 
 /** The messages of a chat, as `role: text`. */

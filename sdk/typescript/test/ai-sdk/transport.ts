@@ -10,7 +10,8 @@ import { Server } from "../harness/server.js";
 import { sign } from "../harness/token.js";
 import { until } from "../harness/until.js";
 import { ScriptedAgent } from "./agent.js";
-import { type Ai, open as openChat, says, shown, textOf } from "./chat.js";
+import { type Ai, open as openChat, says, shown } from "./chat.js";
+import { textOf } from "./text.js";
 
 /** A request that a client has sent. */
 interface Request {
