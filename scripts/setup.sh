@@ -100,7 +100,7 @@ folders=(
   tests/agui tests/real/node
   # Published releases of CopilotKit.
   tests/copilotkit/packages/newest tests/copilotkit/packages/browser
-  examples/copilotkit examples/agentkit examples/react
+  examples/copilotkit examples/agentkit examples/react examples/ai-sdk
   sdk/typescript console
 )
 if [ -n "$older" ]; then

@@ -6,7 +6,7 @@ import { FEED_ITEMS, Items } from "./connection/items.js";
 import type { ConnectionStatus } from "./connection/status.js";
 import type { Followed, Told } from "./connection/subscription.js";
 import { Conversations } from "./conversations.js";
-import { Http } from "./http.js";
+import { Http, noteHttp } from "./http.js";
 import { OpenInterrupts } from "./interrupts.js";
 import type { Cancellable } from "./runs.js";
 import { ThreadRef, Threads } from "./threads.js";
@@ -29,6 +29,7 @@ export class Threadline {
   constructor(options: ThreadlineOptions) {
     this.#config = configure(options);
     this.#http = new Http(this.#config);
+    noteHttp(this, this.#http);
     this.#connection = new Connection(this.#config, this.#http);
     this.threads = new Threads(this.#http);
     this.interrupts = new OpenInterrupts(this.#http);

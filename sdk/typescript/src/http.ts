@@ -20,8 +20,8 @@ type QueryValue = string | number | boolean | null | undefined;
 /** One request. */
 export interface Call {
   readonly method?: "GET" | "POST" | "PUT" | "PATCH" | "DELETE";
-  /** The path after `/v1`, as unescaped segments. */
-  readonly path: readonly string[];
+  /** The path after `/v1`, as unescaped segments; or a whole address, made by `Http.url`. */
+  readonly path: readonly string[] | string;
   /** Members that are undefined or null are left out. */
   readonly query?: Readonly<Record<string, QueryValue>>;
   /** Sent as JSON; a string is sent unchanged, as JSON text. */
@@ -92,10 +92,10 @@ export class Http {
     return isForeign(error) ? this.strange(error) : error;
   }
 
-  /** `<base>/v1/<path>?<query>` */
-  url(path: readonly string[], query: Call["query"] = {}): URL {
+  /** `<base>/<api>/<path>?<query>` */
+  url(path: readonly string[], query: Call["query"] = {}, api = "v1"): URL {
     const url = new URL(this.#config.base);
-    url.pathname = [url.pathname.replace(/\/$/, ""), "v1", ...path.map(segment)].join("/");
+    url.pathname = [url.pathname.replace(/\/$/, ""), api, ...path.map(segment)].join("/");
     for (const [name, value] of Object.entries(query)) {
       if (value !== undefined && value !== null) url.searchParams.set(name, String(value));
     }
@@ -217,7 +217,7 @@ export class Http {
     const headers: Record<string, string> = { ...this.#config.headers, ...call.headers };
     if (bearer !== undefined) headers["Authorization"] = `Bearer ${bearer}`;
     if (body !== undefined) headers["Content-Type"] ??= "application/json";
-    const url = this.url(call.path, call.query);
+    const url = typeof call.path === "string" ? call.path : this.url(call.path, call.query);
     const init: RequestInit = {
       method: call.method ?? "GET",
       headers,
@@ -255,6 +255,21 @@ export class Http {
     const inner = error instanceof Error && error.cause instanceof Error ? error.cause : error;
     return new ConnectionError(`no answer from ${this.#config.base.origin} (${messageOf(inner)})`, { cause: error });
   }
+}
+
+/** The requests of each client, for entries of the package that are loaded separately. */
+const CLIENTS = new WeakMap<object, Http>();
+
+/** Notes the requests of a client. */
+export function noteHttp(client: object, http: Http): void {
+  CLIENTS.set(client, http);
+}
+
+/** The requests of a client; throws a `ConfigError` if there are none. */
+export function httpOf(client: object): Http {
+  const http = CLIENTS.get(client);
+  if (!http) throw new ConfigError("client is not a Threadline client, or one of another copy of this package");
+  return http;
 }
 
 /** An id as a path segment; throws a `ConfigError` if it cannot be one. */

@@ -1,5 +1,5 @@
-// The code of README.md, docs/tour.md, docs/ag-ui.md, docs/copilotkit.md, docs/queue.md and the inbox of docs/typescript.md in
-// JavaScript and TypeScript: type-checked against the published packages, and run against the server where no page is required.
+// The code of README.md, docs/tour.md, docs/ag-ui.md, docs/copilotkit.md, docs/queue.md, and parts of docs/typescript.md and
+// docs/ai-sdk.md in JavaScript and TypeScript: type-checked against the published packages, and run against the server where no page is required.
 
 import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
@@ -89,6 +89,7 @@ const AROUND: Readonly<Record<string, string>> = {
   "CopilotKit's Node runtime": `import { CopilotKitIntelligence } from "@copilotkit/runtime/v2"; declare const apiKey: string; export const platform = $;`,
   TypeScript: `import { Threadline } from "threadline"; for await (const item of $) console.log(item);`,
   React: `import { useThread } from "threadline/react"; export function Chat() { $ void stop; return <button onClick={() => send("hi")}>{messages.length}</button>; }`,
+  "Vercel AI SDK": `import { useChat } from "@ai-sdk/react"; import { DefaultChatTransport } from "ai"; export function Chat() { return $; }`,
   "a WebSocket": `export const socket: WebSocket = $;`,
   AgentKit: `import { createNetwork, type createAgent } from "@inngest/agent-kit"; import { threadlineHistory } from "threadline/agentkit";
     declare const agents: ReturnType<typeof createAgent>[]; declare const router: () => undefined; declare const url: string; export const network = $;`,
@@ -106,6 +107,12 @@ const INBOX = `import { Threadline } from "threadline"; import { useInbox } from
 /** The blocks of docs/queue.md and docs/forks.md, with the code that they leave to the reader. */
 const PAGE = `import { Threadline } from "threadline"; import { useThread } from "threadline/react"; declare const threadline: Threadline; export {};`;
 
+/** The blocks of docs/ai-sdk.md about the package, with the code that they leave to the reader. */
+const CHAT = [
+  `declare const id: string; declare function fetchToken(): Promise<string>; void Chat; export {};`,
+  `import type { Threadline } from "threadline"; declare const threadline: Threadline;`,
+];
+
 test("the snippets of README and the blocks of pages match the types of the packages", { timeout: 240_000 }, () => {
   const here = [...snippets()].filter(([, code]) => !ELSEWHERE.test(code));
   expect(here.map(([has]) => has).sort()).toEqual(Object.keys(AROUND).sort());
@@ -117,16 +124,19 @@ test("the snippets of README and the blocks of pages match the types of the pack
   expect(queue).toHaveLength(2);
   const forks = blocks("docs/forks.md");
   expect(forks).toHaveLength(2);
+  const chats = blocks("docs/ai-sdk.md", "With the TypeScript package");
+  expect(chats).toHaveLength(2);
   const right = [
     ...here.map(([has, code], n) => [`readme-${n}.tsx`, AROUND[has]!.replace("$", () => code)] as const),
     ...pages.map((code, n) => [`copilotkit-${n}.tsx`, `${code}\n${LEFT_OUT}`] as const),
     ...inbox.map((code, n) => [`inbox-${n}.tsx`, `${code}\n${INBOX}`] as const),
     ...queue.map((code, n) => [`queue-${n}.tsx`, `${code}\n${PAGE}`] as const),
     ...forks.map((code, n) => [`forks-${n}.tsx`, `${code}\n${PAGE}`] as const),
+    ...chats.map((code, n) => [`chats-${n}.tsx`, `${code}\n${CHAT[n]}`] as const),
   ];
   // Errors are detected: each snippet fails with a misspelt option or type.
   const misspelt =
-    /(?<=\{ |\{\n? *|<\w+ |new |\.)(url|apiUrl|runtimeUrl|agentId|subscribe|WebSocket|name|agents|interruptId)\b/;
+    /(?<=\{ |\{\n? *|<\w+ |new |\.)(url|api|apiUrl|runtimeUrl|agentId|subscribe|WebSocket|name|agents|interruptId)\b/;
   const wrong = right.map(([name, code]) => [`wrong-${name}`, code.replace(misspelt, "$&Misspelt")] as const);
   const found = complaints(Object.fromEntries([...right, ...wrong]));
   expect(found.filter((line) => !line.startsWith("wrong-"))).toEqual([]);

@@ -289,7 +289,7 @@ everywhere! {
         dev.thread("t").await;
         dev.run("t", "r").await;
         let forged = json!({ "type": "CUSTOM", "name": "threadline.attempt", "value": { "attempt": 2, "superseded": [1, 1] } });
-        dev.append("t", "r", 1, json!([said("m", "kept"), vec![forged]].as_array().expect("lists").iter().flat_map(|list| list.as_array().expect("events").clone()).collect::<Vec<_>>())).await.ok(200);
+        dev.append("t", "r", 1, json!([&said("m", "kept")[..], &[forged]].concat())).await.ok(200);
         let replay = open(dev.request(Method::GET, "/ai/a/t/stream")).await;
         dev.act("t", "r", "finish").await.ok(200);
         let replay = chunks(&soon(replay.text()).await.expect("whole"));

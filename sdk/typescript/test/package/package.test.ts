@@ -19,7 +19,7 @@ const manifest = JSON.parse(readFileSync(join(root, "package.json"), "utf8")) as
 const entries = Object.entries(manifest.exports).flatMap(([name, target]) =>
   typeof target === "string" ? [] : [[name, target.default] as const],
 );
-const peers = ["react", "react/jsx-runtime", "@inngest/agent-kit"];
+const peers = ["react", "react/jsx-runtime", "@inngest/agent-kit", "ai"];
 
 interface Bundled {
   /** The code that a page loads immediately: the entry and its imports. */
@@ -117,6 +117,16 @@ describe("the code that an application loads", () => {
     expect(gzipped((await bundle(`export * from "threadline/react"`)).first)).toBeLessThanOrEqual(22_000);
   });
 
+  test("the chats of the AI SDK are 2 kB beside the client: neither React nor the fold is loaded", async () => {
+    const client = await bundle(`export * from "threadline"`);
+    const both = await bundle(`export * from "threadline"; export * from "threadline/ai-sdk"`);
+    expect(gzipped(both.first) - gzipped(client.first)).toBeLessThanOrEqual(2_000);
+    const page = `export { ThreadlineChatTransport, toUIMessages } from "threadline/ai-sdk"`;
+    const alone = await bundle(page);
+    expect(gzipped(alone.all)).toBeLessThanOrEqual(5_000);
+    expect(alone.all).not.toMatch(/from ?"react|TOOL_CALL_RESULT|MESSAGES_SNAPSHOT/);
+  });
+
   test.each(entries)("%s runs without Node", async (name) => {
     const specifier = `threadline${name.slice(1)}`;
     // An import of a built-in module would fail, both in a browser and in an edge runtime.
@@ -129,7 +139,7 @@ describe("the code that an application loads", () => {
   test("unused code is left out", async () => {
     const some = await bundle(`import { isProblem } from "threadline"; console.log(isProblem(null, "run-active"))`);
     expect(gzipped(some.first)).toBeLessThan(1_024);
-    for (const entry of ["threadline", "threadline/conversation", "threadline/ag2b"]) {
+    for (const entry of ["threadline", "threadline/conversation", "threadline/ag2b", "threadline/ai-sdk"]) {
       expect((await bundle(`import "${entry}"`)).first).toBe("");
     }
   });

@@ -1,39 +1,18 @@
-import { type ChildProcess, spawn } from "node:child_process";
-import { existsSync, readFileSync } from "node:fs";
-import { join } from "node:path";
-import { fileURLToPath } from "node:url";
 import { type Browser, type BrowserContext, chromium, type Page } from "playwright-core";
 import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
 import { launch } from "../harness/chromium.js";
+import { Example } from "../harness/example.js";
 import { Server } from "../harness/server.js";
-import { until } from "../harness/until.js";
-
-const EXAMPLE = fileURLToPath(new URL("../../../../examples/react/", import.meta.url));
 
 let server: Server;
 let browser: Browser;
-let page: ChildProcess;
+let example: Example;
 let address: string;
 const devices: BrowserContext[] = [];
 
-/** The same as `npm start`, on a separate port. The process runs until its input is closed. */
-async function start(): Promise<string> {
-  if (!existsSync(join(EXAMPLE, "node_modules/react"))) {
-    throw new Error("scripts/setup.sh test installs the example's packages");
-  }
-  const { scripts } = JSON.parse(readFileSync(join(EXAMPLE, "package.json"), "utf8")) as { scripts: { start: string } };
-  const [command = "", ...args] = scripts.start.replace(/--serve=\S+/, "--serve=127.0.0.1:0").split(" ");
-  page = spawn(join(EXAMPLE, "node_modules/.bin", command), args, { cwd: EXAMPLE, stdio: ["pipe", "pipe", "pipe"] });
-  let said = "";
-  for (const stream of [page.stdout, page.stderr]) stream?.on("data", (text: Buffer) => (said += text.toString()));
-  const local = () => /Local:\s+(http:\S+)/.exec(said)?.[1] ?? "";
-  return until("the page", local, () => said);
-}
-
 beforeAll(async () => {
-  const [local, ...started] = await Promise.all([start(), Server.start(), chromium.launch(launch())]);
-  [server, browser] = started;
-  address = `${local}?server=${encodeURIComponent(server.url)}`;
+  [example, server, browser] = await Promise.all([Example.start("react"), Server.start(), chromium.launch(launch())]);
+  address = example.at(server);
 });
 
 afterEach(async () => {
@@ -42,7 +21,7 @@ afterEach(async () => {
 
 afterAll(async () => {
   await browser?.close();
-  page?.kill();
+  example?.end();
   await server?.end();
 });
 
