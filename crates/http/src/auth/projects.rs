@@ -141,7 +141,7 @@ impl Projects {
 
     async fn load(&self) -> Result<Arc<CachedProjects>, AuthError> {
         let (mut all, mut unreadable) = (BTreeMap::new(), BTreeSet::new());
-        // What changes while the store answers may be missing.
+        // Changes made while the store answers may be missing.
         let at = Instant::now();
         for stored in self.store.projects().await? {
             let id = stored.id.clone();

@@ -11,6 +11,7 @@
 mod calls;
 mod chunk;
 mod fold;
+mod lane;
 mod stream;
 #[cfg(test)]
 mod tests;

@@ -7,18 +7,11 @@ use serde_json::value::RawValue;
 use super::{
     calls::Calls,
     chunk::{Chunk, DataPart, FinishReason, Metadata},
+    lane::{Lane, closes_lane},
     texts::{Kind, Texts},
     user,
 };
 use crate::{event::SERVER_MEMBER, json, limits::MAX_OPEN_PARTS, projection::conversation::Conversation};
-
-/// Construct that a chunk event without an id continues.
-#[derive(Debug, Clone, PartialEq, Eq)]
-enum Lane {
-    Text(String),
-    Reasoning(String),
-    Tool(String),
-}
 
 /// Fold from events to the chunks of one message. Events are passed in order, from the first one of the message's first run.
 #[derive(Debug)]
@@ -387,13 +380,6 @@ impl UiStream {
             None => {}
         }
     }
-}
-
-/// True for events that end what chunks continue, as `@ag-ui/client` has it.
-fn closes_lane(kind: &str) -> bool {
-    let parts = ["TEXT_MESSAGE_", "TOOL_CALL_", "STATE_", "STEP_", "REASONING_", "THINKING_"];
-    let is_part = parts.iter().any(|part| kind.starts_with(part)) && !kind.ends_with("_CHUNK");
-    is_part || matches!(kind, "RUN_STARTED" | "RUN_FINISHED" | "RUN_ERROR" | "MESSAGES_SNAPSHOT" | "CUSTOM")
 }
 
 /// Piece of a text, a JSON string; `None` if it is empty or no string.
