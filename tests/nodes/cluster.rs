@@ -23,7 +23,7 @@ pub const ENDED: Duration = Duration::from_secs(2 + 5);
 /// Far less than the recheck's two seconds: what comes this soon came by the bus.
 pub const BY_THE_BUS: Duration = Duration::from_millis(1_000);
 /// Longer than anything takes here.
-pub const PATIENCE: Duration = Duration::from_secs(30);
+pub const PATIENCE: Duration = Duration::from_secs(60);
 
 /// What the nodes share. Each test has its own Redis and a database of its own.
 pub struct Cluster {

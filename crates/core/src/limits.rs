@@ -770,7 +770,7 @@ pub const KEY_MEMORY: Duration = Duration::from_secs(5);
 /// Keys that a node remembers, unknown ones included.
 pub const MAX_KEYS_REMEMBERED: u64 = 100_000;
 /// Pause before the projects are read again for one that was not found.
-pub const PROJECT_MISS_PAUSE: Duration = Duration::from_millis(500);
+pub const PROJECT_MISS_PAUSE: Duration = Duration::from_millis(200);
 /// Time between two checks that the key behind a socket or stream is still valid.
 pub const CREDENTIAL_CHECK: Duration = Duration::from_secs(15);
 /// Longest lifetime of a key that is not valid for ever: 100 years.

@@ -74,7 +74,7 @@ impl UiStream {
         let text = |name: &str| json::string_member(event, name);
         let id = |name: &str| text(name).unwrap_or_else(|| NO_ID.to_owned());
         self.start(out);
-        if json::member(event, "subagentRunId").is_some_and(|owner| owner != "null") {
+        if !kind.starts_with("RUN_") && json::member(event, "subagentRunId").is_some_and(|owner| owner != "null") {
             return self.of_subagent(event, &kind);
         }
         if closes_lane(&kind) {
