@@ -12,10 +12,7 @@ use axum::{
     response::Response,
 };
 use serde_json::json;
-use threadline_core::{
-    ReadFrom, RunId, ThreadId,
-    limits::{MAX_BATCH_BYTES, RUN_END_TIMEOUT},
-};
+use threadline_core::{ReadFrom, RunId, ThreadId, limits::RUN_END_TIMEOUT};
 use threadline_engine::{
     PageRequest, ReadError, StoreError,
     subscription::{Delivery, EndReason, FollowMethod, Subscription},
@@ -23,9 +20,8 @@ use threadline_engine::{
 use threadline_http::{
     cursor::EventId,
     extract::{Caller, InAgent},
-    negotiation::Representation,
     observe,
-    problem::{Problem, ProblemDocument, ProblemType},
+    problem::{Problem, ProblemDocument},
     routes::{Access, Routes},
     sse::{self, EventSource, Farewell},
 };
@@ -33,7 +29,7 @@ use utoipa_axum::routes;
 
 use super::ApiState;
 use crate::{
-    agents::{AgentRun, AgentStart, ClientInput, RunAnswer},
+    agents::{AgentRun, AgentStart, RunAnswer},
     api::{
         run_agent::{AguiClient, RUN_HEADER, ask_agent, busy_of, with_ids, with_ignored},
         waiting_turn::WaitingTurn,
@@ -80,13 +76,7 @@ pub async fn run(
     let seen = EventId::last_seen(request.headers())?;
     let busy = busy_of(request.headers())?;
     let from_an_agent = request.headers().contains_key(RUN_HEADER);
-    if Representation::of(request.headers())? != Representation::Json {
-        return Err(Problem::new(ProblemType::UnsupportedMediaType, "send a RunAgentInput as application/json"));
-    }
-    let bytes = state.http.body(request, MAX_BATCH_BYTES).await?;
-    let (mut input, room): (ClientInput, _) = state.parse_input(&principal, &bytes).await?;
-    input.room = Some(room);
-    drop(bytes);
+    let mut input = state.read_run_input(&principal, request).await?;
     let (agent, _) = state.agents.get(&principal, &agent).await?;
     let place = state.http.quota.open(&principal)?;
     // Without both IDs a repetition would begin another run.

@@ -1,13 +1,20 @@
 //! State that the handlers of all APIs share.
 
+use axum::extract::Request;
 use serde::de::DeserializeOwned;
-use threadline_core::Principal;
+use threadline_core::{Principal, limits::MAX_BATCH_BYTES};
 use threadline_engine::{Service, limits::BudgetPermit};
-use threadline_http::{HttpState, auth::Auth, extract::parse_json, problem::Problem};
+use threadline_http::{
+    HttpState,
+    auth::Auth,
+    extract::parse_json,
+    negotiation::Representation,
+    problem::{Problem, ProblemType},
+};
 use tokio::runtime::Handle;
 
 use crate::{
-    agents::{Agents, client_input::room_for},
+    agents::{Agents, ClientInput, client_input::room_for},
     api::copilotkit::node::Node,
 };
 
@@ -39,6 +46,31 @@ impl ApiState {
         let room = room_for(&self.service.projections, principal, body.len()).await?;
         let parsed = self.service.queue.process(principal, body.len(), || parse_json(body)).await??;
         Ok((parsed, room))
+    }
+
+    /// Reads a body that has an input of an agent. A content type other than JSON is refused with `expected` as the detail.
+    pub async fn read_input<T>(
+        &self,
+        principal: &Principal,
+        request: Request,
+        expected: &str,
+    ) -> Result<(T, BudgetPermit), Problem>
+    where
+        T: DeserializeOwned + Default,
+    {
+        if Representation::of(request.headers())? != Representation::Json {
+            return Err(Problem::new(ProblemType::UnsupportedMediaType, expected));
+        }
+        let bytes = self.http.body(request, MAX_BATCH_BYTES).await?;
+        self.parse_input(principal, &bytes).await
+    }
+
+    /// Reads a RunAgentInput, which keeps the memory that it is charged for.
+    pub async fn read_run_input(&self, principal: &Principal, request: Request) -> Result<ClientInput, Problem> {
+        let (mut input, room): (ClientInput, _) =
+            self.read_input(principal, request, "send a RunAgentInput as application/json").await?;
+        input.room = Some(room);
+        Ok(input)
     }
 
     /// State with the default heartbeat and close timeout. Must be called inside the runtime of the service.

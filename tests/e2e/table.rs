@@ -127,7 +127,7 @@ impl Route {
         self.path == "/copilotkit" || self.path.starts_with("/copilotkit/agent/") && !stops
     }
 
-    /// Whether its body is what the AI SDK sends for a run.
+    /// True if the body is what the AI SDK sends for a run.
     pub fn is_chat(&self) -> bool {
         self.path == "/ai/{agentId}"
     }

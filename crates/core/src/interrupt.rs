@@ -41,9 +41,13 @@ pub struct OpenInterrupt {
 impl OpenInterrupt {
     /// True if the `expiresAt` of the interrupt has passed. An interrupt whose body was cut has no `expiresAt`.
     pub fn has_expired(&self, now: Timestamp) -> bool {
-        let until = json::string_member(&self.body, "expiresAt").and_then(|text| Timestamp::from_rfc3339(&text));
-        until.is_some_and(|until| until <= now)
+        json::string_member(&self.body, "expiresAt").is_some_and(|until| has_passed(&until, now))
     }
+}
+
+/// True if an `expiresAt` has passed. Text that is not an RFC 3339 time never passes.
+pub fn has_passed(expires_at: &str, now: Timestamp) -> bool {
+    Timestamp::from_rfc3339(expires_at).is_some_and(|until| until <= now)
 }
 
 /// Id that stands in answers for an interrupt that no row lists.

@@ -115,14 +115,8 @@ impl InnerRoutes {
     /// Answers an inner request of this principal, with the permission, the limits and the parameters of its route. The
     /// principal is not authenticated again; the body is read and charged as that of any other request.
     pub async fn ask(&self, mut request: Request<Body>, principal: Principal) -> axum::response::Response {
-        let extensions = request.extensions_mut();
-        extensions.insert(BudgetOwner::of(&principal));
-        extensions.insert(Presented { principal: principal.clone(), at: Instant::now() });
-        extensions.insert(Authenticated(principal));
-        match self.0.clone().oneshot(request).await {
-            Ok(response) => response,
-            Err(never) => match never {},
-        }
+        request.extensions_mut().insert(Presented { principal: principal.clone(), at: Instant::now() });
+        self.serve(request, principal).await
     }
 
     /// Answers an inner request of this principal, with the permission, the limits and the parameters of its route. The
@@ -133,10 +127,14 @@ impl InnerRoutes {
         principal: Principal,
         body: Whole,
     ) -> axum::response::Response {
+        request.extensions_mut().insert(body);
+        self.serve(request, principal).await
+    }
+
+    async fn serve(&self, mut request: Request<Body>, principal: Principal) -> axum::response::Response {
         let extensions = request.extensions_mut();
         extensions.insert(BudgetOwner::of(&principal));
         extensions.insert(Authenticated(principal));
-        extensions.insert(body);
         match self.0.clone().oneshot(request).await {
             Ok(response) => response,
             Err(never) => match never {},

@@ -1,7 +1,5 @@
 //! Runs of a chat: send, resume, stop.
 
-use std::collections::VecDeque;
-
 use axum::{
     Json as Answer,
     extract::{Request as HttpRequest, State},
@@ -14,7 +12,6 @@ use threadline_core::{
     Principal, RunId, Thread, ThreadId,
     agent::Busy,
     hex,
-    limits::MAX_BATCH_BYTES,
     projection::{
         conversation::Conversation,
         ui_message::{UiStream, of_client},
@@ -23,16 +20,14 @@ use threadline_core::{
 use threadline_engine::{HeldConversation, RunLookupError, StopError, subscription::FollowMethod};
 use threadline_http::{
     extract::{Caller, InAgent, InAgentThread},
-    idempotency,
-    negotiation::Representation,
-    observe,
-    problem::{Problem, ProblemDocument, ProblemType},
+    idempotency, observe,
+    problem::{Problem, ProblemDocument},
     sse,
 };
 
 use super::{
     chat::chat_of,
-    history::{Log, Superseded, thread_of},
+    history::{Log, thread_of},
     request::{Members, Request, Said},
     stream::{Message, Source},
 };
@@ -76,13 +71,9 @@ pub async fn send(
     http: HttpRequest,
 ) -> Result<Response, Problem> {
     let busy = busy_of(http.headers())?;
-    if Representation::of(http.headers())? != Representation::Json {
-        return Err(Problem::new(ProblemType::UnsupportedMediaType, "the body of this route must be application/json"));
-    }
     let (state, principal) = (&state, &principal);
-    let bytes = state.http.body(http, MAX_BATCH_BYTES).await?;
-    let (members, room): (Members, _) = state.parse_input(principal, &bytes).await?;
-    drop(bytes);
+    let (members, room): (Members, _) =
+        state.read_input(principal, http, "the body of this route must be application/json").await?;
     let request = Request::read(members)?;
     let (agent, _) = state.agents.get(principal, &agent).await?;
     let place = state.http.quota.open(principal)?;
@@ -111,16 +102,8 @@ pub async fn send(
         RunAnswer::Queued(_) => {
             let turn = WaitingTurn::watch(state.service.clone(), principal.clone(), thread.clone(), id.clone()).await?;
             let epoch = turn.changes.epoch();
-            let message = Message {
-                stream: UiStream::new(id.as_str()),
-                replayed: VecDeque::new(),
-                superseded: Superseded::default(),
-                driven: true,
-                pending: None,
-                source: Source::Waiting(Box::new(turn)),
-                requester: Some(requester),
-                counted,
-            };
+            let (stream, source) = (UiStream::new(id.as_str()), Source::Waiting(Box::new(turn)));
+            let message = Message { requester: Some(requester), ..Message::new(stream, source, counted) };
             let response = of_sdk(sse::response(message, None, place, &state.http, principal));
             return Ok(with_ids(response, &thread, &id, epoch));
         }
@@ -136,16 +119,7 @@ pub async fn send(
     };
     let (stream, superseded, subscription) = opened.await.inspect_err(|_| requester.done())?;
     let source = Source::Run(Box::new(subscription));
-    let message = Message {
-        stream,
-        replayed: VecDeque::new(),
-        superseded,
-        driven: true,
-        source,
-        pending: None,
-        requester: Some(requester),
-        counted,
-    };
+    let message = Message { superseded, requester: Some(requester), ..Message::new(stream, source, counted) };
     let response = of_sdk(sse::response(message, None, place, &state.http, principal));
     Ok(with_ignored(with_ids(response, &thread, &id, started.epoch), &ignored))
 }
@@ -194,34 +168,30 @@ async fn plan(
         Said::Nothing => is_known(request.asked.as_ref()).map(ForkPoint::Regenerate),
         Said::Answers { .. } => None,
     };
-    let (messages, resume, continues) = match said {
-        Said::Message(message) => (vec![message], Vec::new(), false),
-        Said::Nothing if point.is_some() => (Vec::new(), Vec::new(), false),
-        Said::Nothing => (vec![last_of_user(&request)?], Vec::new(), false),
-        Said::Answers { messages, resume } => (messages, resume, true),
+    let continues = matches!(said, Said::Answers { .. }).then_some(before);
+    let (messages, resume) = match said {
+        Said::Message(message) => (vec![message], Vec::new()),
+        Said::Nothing if point.is_some() => (Vec::new(), Vec::new()),
+        Said::Nothing => (vec![last_of_user(&request)?], Vec::new()),
+        Said::Answers { messages, resume } => (messages, resume),
     };
-    let continues = continues.then_some(before);
     let Some(point) = point else {
         let input = request.input(messages, resume);
         return Ok(Plan { thread: thread.id, run: RunId::generate(), fork: None, input, continues });
     };
     let asked = json!([request.named, messages, format!("{point:?}")]).to_string();
-    // Repeated requests of a branch whose answer is under way belong to that branch.
-    if let (Some(active), Some(from)) = (&thread.active_run, &thread.branch.forked_from)
-        && (0..REPETITIONS).any(|at| run_of(&from.thread, &asked, at) == active.id)
-    {
-        let (run, fork) = (active.id.clone(), fork_at(principal, &from.thread, &active.id, point));
-        return Ok(Plan {
-            thread: from.thread.clone(),
-            run,
-            fork: Some(fork),
-            input: request.input(messages, resume),
-            continues,
-        });
-    }
-    let run = unused(state, principal, &thread.id, &asked).await?;
-    let fork = fork_at(principal, &thread.id, &run, point);
-    Ok(Plan { thread: thread.id, run, fork: Some(fork), input: request.input(messages, resume), continues })
+    let (thread, run) = match (&thread.active_run, &thread.branch.forked_from) {
+        // Repeated requests of a branch whose answer is under way belong to that branch.
+        (Some(active), Some(from)) if (0..REPETITIONS).any(|at| run_of(&from.thread, &asked, at) == active.id) => {
+            (from.thread.clone(), active.id.clone())
+        }
+        _ => {
+            let run = unused(state, principal, &thread.id, &asked).await?;
+            (thread.id, run)
+        }
+    };
+    let fork = Some(fork_at(principal, &thread, &run, point));
+    Ok(Plan { thread, run, fork, input: request.input(messages, resume), continues })
 }
 
 /// Fork in which a run of this id begins. Its id derives from that of the run, so that a repeated request finds it again.
@@ -292,15 +262,12 @@ pub async fn resume(
     // Runs of a thread follow each other, so the message is a part of its log.
     let only = (!several).then_some(&run.id);
     let subscription = events.subscribe(principal, &thread.id, first.first_seq - 1, epoch, only, via).await?;
+    let (stream, source) = (UiStream::new(first.id.as_str()), Source::Run(Box::new(subscription)));
     let message = Message {
-        stream: UiStream::new(first.id.as_str()),
         replayed: chain.iter().filter(|_| several).map(|run| run.id.clone()).collect(),
         superseded,
         driven: run.driven,
-        source: Source::Run(Box::new(subscription)),
-        pending: None,
-        requester: None,
-        counted: observe::DeliveryMetrics::new(&state.http),
+        ..Message::new(stream, source, observe::DeliveryMetrics::new(&state.http))
     };
     let response = of_sdk(sse::response(message, None, place, &state.http, principal));
     Ok(with_ids(response, &thread.id, &run.id, thread.epoch))

@@ -66,6 +66,20 @@ fn write(chunks: &[Chunk], out: &mut Vec<u8>) {
 }
 
 impl Message {
+    /// Stream of a run that the server drives, for a client that did not request it.
+    pub fn new(stream: UiStream, source: Source, counted: observe::DeliveryMetrics) -> Self {
+        Self {
+            stream,
+            replayed: VecDeque::new(),
+            superseded: Superseded::default(),
+            driven: true,
+            source,
+            pending: None,
+            requester: None,
+            counted,
+        }
+    }
+
     fn leave(&mut self) {
         if let Some(requester) = &mut self.requester {
             requester.done();
@@ -83,9 +97,7 @@ impl Message {
         out.extend_from_slice(DONE);
         out.into()
     }
-}
 
-impl Message {
     /// Translates delivered events, until their chunks fill a page.
     fn tell(&mut self, slice: &LogSlice) -> Result<Told, StoreError> {
         let (mut out, mut chunks) = (Vec::new(), Vec::new());

@@ -67,6 +67,11 @@ pub enum EventErrorKind {
 /// Member of the `metadata` of RUN_STARTED that only the server writes.
 pub const SERVER_MEMBER: &str = "threadline";
 
+/// True if an AG-UI event or message names the subagent that it is of. `null` reads as absent.
+pub fn names_subagent(text: &str) -> bool {
+    json::member(text, "subagentRunId").is_some_and(|owner| owner != "null")
+}
+
 /// Event that cannot be appended. No event of its batch was appended.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("event {index}: {kind}")]

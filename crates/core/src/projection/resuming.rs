@@ -10,6 +10,7 @@ use std::collections::{HashSet, VecDeque};
 use bytes::Bytes;
 
 use crate::{
+    event::names_subagent,
     json,
     limits::{MAX_CUSTOM_BYTES, MAX_OPEN_BYTES, MAX_OPEN_PARTS},
     seq::Seq,
@@ -201,7 +202,7 @@ impl Resuming {
             "TOOL_CALL_CHUNK" => json::string_member(text, "toolCallId"),
             _ => json::string_member(text, "messageId"),
         };
-        if json::member(text, "subagentRunId").is_some_and(|owner| owner != "null") {
+        if names_subagent(text) {
             // Several messages may be built at once, and the events that end them depend on the client's version.
             self.lost = true;
         }

@@ -148,7 +148,7 @@ describe.each(VERSIONS)("useChat of ai $version", ({ alias }) => {
     await settles(page);
     await page.reload();
     await shows(page, "user: say two", "assistant: two");
-    // Nothing is active, and that is no error.
+    // A page without an active run shows no error.
     await page.waitForLoadState("networkidle");
     await settles(page);
     expect(await page.getByRole("alert").allTextContents()).toEqual([]);

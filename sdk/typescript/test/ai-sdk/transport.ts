@@ -115,7 +115,7 @@ export function cases(version: string, ai: Ai): void {
       expect(() => new ThreadlineChatTransport({ client: {} as Threadline, agentId: "scripted" })).toThrow(
         /not a Threadline client/,
       );
-      // Nothing to stop, and nothing to resume.
+      // A chat without a run can be stopped and resumed.
       const { chat, transport } = page();
       await transport.stop(chat.id);
       await chat.resumeStream();

@@ -14,16 +14,10 @@ mod stream;
 mod suggest;
 mod threads;
 
-use axum::extract::Request;
-use threadline_core::{Principal, limits::MAX_BATCH_BYTES};
-use threadline_http::{
-    negotiation::Representation,
-    problem::{Problem, ProblemType},
-    routes::{Access, Routes},
-};
+use threadline_http::routes::{Access, Routes};
 use utoipa_axum::routes;
 
-use crate::{agents::ClientInput, api::ApiState};
+use crate::api::ApiState;
 
 /// Registers the routes of this API.
 pub fn routes(routes: Routes<ApiState>) -> Routes<ApiState> {
@@ -42,15 +36,4 @@ pub fn routes(routes: Routes<ApiState>) -> Routes<ApiState> {
         .route(Access::READ, routes!(threads::messages))
         .route(Access::READ, routes!(threads::events))
         .route(Access::READ, routes!(threads::state))
-}
-
-/// Reads a RunAgentInput from the body. Fails if the content type is not JSON.
-async fn read(state: &ApiState, principal: &Principal, request: Request) -> Result<ClientInput, Problem> {
-    if Representation::of(request.headers())? != Representation::Json {
-        return Err(Problem::new(ProblemType::UnsupportedMediaType, "send a RunAgentInput as application/json"));
-    }
-    let bytes = state.http.body(request, MAX_BATCH_BYTES).await?;
-    let (mut input, room): (ClientInput, _) = state.parse_input(principal, &bytes).await?;
-    input.room = Some(room);
-    Ok(input)
 }

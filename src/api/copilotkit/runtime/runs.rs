@@ -57,7 +57,7 @@ pub async fn run(
     InAgent(agent): InAgent,
     request: Request,
 ) -> Result<Response, Problem> {
-    let mut input = super::read(&state, &principal, request).await?;
+    let mut input = state.read_run_input(&principal, request).await?;
     let (state, principal) = (&state, &principal);
     let (agent, _) = state.agents.get(principal, &agent).await?;
     if suggest::is_one(&input) {
@@ -173,7 +173,7 @@ pub async fn connect(
     InAgent(agent): InAgent,
     request: Request,
 ) -> Result<Response, Problem> {
-    let input = super::read(&state, &principal, request).await?;
+    let input = state.read_run_input(&principal, request).await?;
     let (state, principal) = (&state, &principal);
     state.agents.get(principal, &agent).await?;
     let Some(thread) = &input.thread_id else { return Err(Problem::invalid("threadId is missing")) };

@@ -46,7 +46,7 @@ pub async fn suggest(
     InAgent(agent): InAgent,
     request: Request,
 ) -> Result<Response, Problem> {
-    let input = super::read(&state, &principal, request).await?;
+    let input = state.read_run_input(&principal, request).await?;
     let (agent, _) = state.agents.get(&principal, &agent).await?;
     answer(&state, &principal, &agent, input).await
 }

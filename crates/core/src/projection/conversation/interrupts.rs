@@ -15,6 +15,7 @@ use super::{
 };
 use crate::{
     Timestamp,
+    interrupt::has_passed,
     limits::{MAX_ID_BYTES, MAX_INPUT_ITEMS, MAX_OPEN_INTERRUPT_BYTES, MAX_OPEN_INTERRUPTS, MAX_SETTLED_INTERRUPTS},
 };
 
@@ -38,8 +39,7 @@ impl Interrupts {
     /// Ids of the open interrupts whose `expiresAt` has passed. An `expiresAt` that is not an RFC 3339 time never passes.
     pub(super) fn expired_ids(&self, now: Timestamp) -> impl Iterator<Item = &str> {
         let has_expired = move |interrupt: &&Value| {
-            let until = interrupt.get("expiresAt").and_then(Value::as_str).and_then(Timestamp::from_rfc3339);
-            until.is_some_and(|until| until <= now)
+            interrupt.get("expiresAt").and_then(Value::as_str).is_some_and(|until| has_passed(until, now))
         };
         self.open.iter().filter(has_expired).filter_map(id)
     }

@@ -11,7 +11,12 @@ use super::{
     texts::{Kind, Texts},
     user,
 };
-use crate::{event::SERVER_MEMBER, json, limits::MAX_OPEN_PARTS, projection::conversation::Conversation};
+use crate::{
+    event::{SERVER_MEMBER, names_subagent},
+    json,
+    limits::MAX_OPEN_PARTS,
+    projection::conversation::Conversation,
+};
 
 /// Fold from events to the chunks of one message. Events are passed in order, from the first one of the message's first run.
 #[derive(Debug)]
@@ -53,11 +58,6 @@ impl UiStream {
         }
     }
 
-    /// Id of the message.
-    pub fn message(&self) -> &str {
-        &self.message
-    }
-
     /// Goes on with a run that continues the message. With `announced`, the chunk `start` is given again, for the client that
     /// requested the run; a replay has it once.
     pub fn continued(&mut self, run: &str, announced: bool) {
@@ -74,7 +74,7 @@ impl UiStream {
         let text = |name: &str| json::string_member(event, name);
         let id = |name: &str| text(name).unwrap_or_else(|| NO_ID.to_owned());
         self.start(out);
-        if !kind.starts_with("RUN_") && json::member(event, "subagentRunId").is_some_and(|owner| owner != "null") {
+        if !kind.starts_with("RUN_") && names_subagent(event) {
             return self.of_subagent(event, &kind);
         }
         if closes_lane(&kind) {
@@ -267,16 +267,13 @@ impl UiStream {
     /// Gives texts that were not streamed: those of the assistant after the last message of the user.
     fn snapshot(&mut self, event: &str, out: &mut Vec<Chunk>) {
         let list: Vec<&str> = user::items(json::member(event, "messages")).collect();
-        let is =
-            |message: &str, role: &str| json::member(message, "role").is_some_and(|known| json::is_string(known, role));
-        let from = list.iter().rposition(|message| is(message, "user")).map_or(list.len(), |at| at + 1);
+        let from = list.iter().rposition(|message| user::has_role(message, "user")).map_or(list.len(), |at| at + 1);
         for message in &list[from..] {
             let (Some(id), Some(content)) = (json::string_member(message, "id"), json::member(message, "content"))
             else {
                 continue;
             };
-            let of_subagent = json::member(message, "subagentRunId").is_some_and(|owner| owner != "null");
-            if is(message, "assistant") && !of_subagent && !self.texts.has(Kind::Text, &id) {
+            if user::has_role(message, "assistant") && !names_subagent(message) && !self.texts.has(Kind::Text, &id) {
                 self.text_delta(Kind::Text, &id, Some(content), out);
                 self.texts.end(Kind::Text, &id, out);
             }

@@ -10,7 +10,7 @@ pub(super) fn items(array: Option<&str>) -> impl Iterator<Item = &str> {
     items.into_iter().map(RawValue::get)
 }
 
-fn has_role(message: &str, role: &str) -> bool {
+pub(super) fn has_role(message: &str, role: &str) -> bool {
     json::member(message, "role").is_some_and(|known| json::is_string(known, role))
 }
 
