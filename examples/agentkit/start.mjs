@@ -8,25 +8,34 @@
 //   PORT             port of the page (3000)
 
 import { spawn } from "node:child_process";
+import { once } from "node:events";
 import { existsSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 
 const here = (name) => fileURLToPath(new URL(name, import.meta.url));
-if (!existsSync(here("../../sdk/typescript/dist/index.js"))) {
-  fail("Build the package first: npm ci --ignore-scripts && npm run build, in sdk/typescript");
-}
 let server;
-for (const signal of ["SIGINT", "SIGTERM"]) {
-  process.on(signal, () => {
-    server?.kill();
-    process.exit(0);
-  });
+let ending = false;
+for (const signal of ["SIGINT", "SIGTERM"]) process.on(signal, () => end(0));
+
+/** Ends after Threadline: the data directory is closed then, and free for the next start. */
+async function end(status) {
+  if (ending) return;
+  ending = true;
+  if (server?.pid && server.exitCode === null && server.signalCode === null) {
+    const ended = once(server, "exit");
+    server.kill();
+    await ended;
+  }
+  process.exit(status);
 }
 
 function fail(message) {
-  console.error(message);
-  server?.kill();
-  process.exit(1);
+  if (!ending) console.error(message);
+  return end(1);
+}
+
+if (!existsSync(here("../../sdk/typescript/dist/index.js"))) {
+  await fail("Build the package first: npm ci --ignore-scripts && npm run build, in sdk/typescript");
 }
 
 /** The address of a Threadline server: the one at THREADLINE_URL, or a newly started one. */
@@ -34,7 +43,7 @@ async function threadline() {
   if (process.env.THREADLINE_URL) return process.env.THREADLINE_URL.replace(/\/$/, "");
   const built = ["../../target/release/threadline", "../../target/debug/threadline"].map(here).find(existsSync);
   const program = process.env.THREADLINE ?? built;
-  if (!program) fail("Build Threadline first: cargo build --release");
+  if (!program) await fail("Build Threadline first: cargo build --release");
   const data = process.env.THREADLINE_DATA ?? here("data");
   const parameters = ["dev", "--listen", "127.0.0.1:0", "--data", data];
   server = spawn(program, parameters, { stdio: ["ignore", "pipe", "inherit"] });

@@ -33,8 +33,8 @@ beforeAll(async () => {
 afterAll(async () => {
   await browser?.close();
   await program?.end("SIGTERM");
-  // Processes that the example has started may write for a moment more.
-  rmSync(data, { recursive: true, force: true, maxRetries: 50, retryDelay: 100 });
+  // The example ends after Threadline, so nothing writes here any more.
+  rmSync(data, { recursive: true });
 });
 
 /** Another device, which shares nothing with other pages. */
