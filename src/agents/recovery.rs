@@ -253,7 +253,7 @@ fn after(
     let continues = agent.recovery == Recovery::Continue;
     let before = left.unwrap_or(found);
     let kept =
-        now.as_ref().filter(|_| continues).map(|now| now.process(|now| now.keep(before, &logged.open, &logged.begun)));
+        now.as_ref().filter(|_| continues).map(|now| now.process(|now| now.keep(before, &logged.open, logged.begun.calls())));
     let futile = turn.futile(kept.as_ref().is_some_and(|kept| !kept.ids.is_empty()));
     if turn.is_exhausted(futile) {
         let message = "The servers that ran the agent were lost again and again.";
@@ -261,7 +261,7 @@ fn after(
     }
     let (left, ids, unverified) = match kept {
         Some(Kept { conversation, ids, unverified }) => (Cow::Owned(conversation), ids, unverified),
-        None => (Cow::Borrowed(before), Vec::new(), if continues { logged.begun } else { Vec::new() }),
+        None => (Cow::Borrowed(before), Vec::new(), if continues { logged.begun.into_calls() } else { Vec::new() }),
     };
     let given = (continues || logged.continued).then(|| {
         input::continue_with(&mut input, found, &left);
@@ -272,7 +272,7 @@ fn after(
         number,
         reason: turn.turn().before.reason(),
         superseded: (turn.turn().attempt_seq, state.tail),
-        continued: given.as_ref().map(|given| Continued { kept: &ids, unverified: &unverified, given }),
+        continued: given.as_ref().map(|given| Continued { kept: &ids, unverified: &unverified, given: Some(given) }),
     };
     let superseding = |now: &mut Conversation| superseding(next, &logged.open, now, &left);
     let events = match now.map(|mut now| now.change(superseding)).transpose() {

@@ -168,6 +168,7 @@ impl Agents {
             agent: Some(agent.id.clone()),
             lease: None,
             epoch: request.epoch.or(Some(epoch)),
+            attempt_id: None,
             opening: Opening::Driven { first, input: Some(kept) },
         };
         let mut started = match service.runs.start_driven(principal, thread, start, tail).await {

@@ -80,7 +80,7 @@ impl Case {
         let (from, to) = (opened.len() as Seq + 1, (opened.len() + first.len()) as Seq);
         let kept = now.keep(&before, &open, &[]);
         let given = json!({});
-        let continued = Continued { kept: &kept.ids, unverified: &kept.unverified, given: &given };
+        let continued = Continued { kept: &kept.ids, unverified: &kept.unverified, given: Some(&given) };
         let (left, continued) = match way {
             Way::Retry => (before, None),
             Way::Continue => (kept.conversation, Some(continued)),

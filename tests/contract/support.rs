@@ -87,6 +87,7 @@ pub fn start_run(key: ThreadKey, run: &str) -> StartRun {
         run: run_id(run),
         agent: None,
         turn: None,
+        attempt_id: None,
         author: Some(Author::stored("agent:a")),
         asked_by: Some(Author::stored("user:u")),
         lease: LEASE,

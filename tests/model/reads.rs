@@ -32,6 +32,7 @@ impl Bench {
             run: run_id("r"),
             agent: None,
             turn: None,
+            attempt_id: None,
             author: None,
             asked_by: None,
             lease,

@@ -110,6 +110,7 @@ async fn fill(store: &dyn TransferStore) {
             run: RunId::new(run).expect("id"),
             agent: None,
             turn: None,
+            attempt_id: None,
             author: None,
             asked_by: None,
             lease: Duration::from_secs(3_600),

@@ -185,6 +185,10 @@ text_id!(
     RunId
 );
 text_id!(
+    /// Id of an attempt at a producer's run: one for each process that produces it.
+    AttemptId
+);
+text_id!(
     /// Id of an agent, which is its name.
     AgentId
 );
@@ -215,13 +219,18 @@ impl Fence {
 }
 
 /// Number that a driver of a run gets, above those of the run's earlier drivers. The store refuses a driver that carries
-/// an old one.
+/// an old one. The attempts of a producer's run have the numbers from 0 downwards, which no driver has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct DriverFence(pub i64);
 
 impl DriverFence {
-    /// The number of a run that the server does not drive: whoever may write into the run carries it.
+    /// The number of the first attempt at a run that the server does not drive.
     pub const NONE: Self = Self(0);
+
+    /// The number of an attempt at a producer's run; attempts count from 1.
+    pub fn of_attempt(attempt: u64) -> Self {
+        Self(1_i64.saturating_sub_unsigned(attempt))
+    }
 }
 
 /// Fences that a write carries: those of its run, and of the run's driver. A write is refused if either is not that of the
@@ -235,7 +244,7 @@ pub struct WriteFence {
 }
 
 impl From<Fence> for WriteFence {
-    /// A write into a run that the server does not drive.
+    /// A write of the first attempt at a run that the server does not drive.
     fn from(run: Fence) -> Self {
         Self { run, driver: DriverFence::NONE }
     }

@@ -46,7 +46,7 @@ pub use event::{EventError, EventErrorKind, NewEvents, Terminal};
 pub use feed::{FeedChange, FeedCursor, FeedEntry, FeedHead};
 pub use hex::hex;
 pub use id::{
-    AgentId, AnnotationId, DriverFence, Epoch, Fence, IdError, IdText, KeyId, ProjectId, RunId, ThreadId, ThreadKey,
+    AgentId, AnnotationId, AttemptId, DriverFence, Epoch, Fence, IdError, IdText, KeyId, ProjectId, RunId, ThreadId, ThreadKey,
     UserId, WriteFence,
 };
 pub use identity::{

@@ -410,6 +410,12 @@ pub const MAX_FUTILE_ATTEMPTS: u64 = 3;
 pub const FUTILE_PAUSE: Duration = Duration::from_secs(2);
 /// Attempts of a run after which it is not taken over again, whatever they have completed.
 pub const MAX_ATTEMPTS: u64 = 32;
+/// Bytes of the id of an attempt at a producer's run.
+pub const MAX_ATTEMPT_ID_BYTES: usize = 64;
+/// Largest number of an attempt that a request may name: JavaScript counts exactly up to it.
+pub const MAX_ATTEMPT: u64 = (1 << 53) - 1;
+/// Attempts at a producer's run in one generation of the store. In the next one, their numbers begin above these.
+pub const ATTEMPTS_OF_A_GENERATION: u64 = 1_000_000;
 /// Age of its last committed beat from which a node is not ready.
 pub const READY_BEAT_AGE: Duration = Duration::from_secs(5);
 /// Time for which the row of a node that has ended is kept.

@@ -7,7 +7,7 @@
 
 use std::fmt;
 
-use crate::{DriverFence, Epoch, seq::Seq};
+use crate::{DriverFence, Epoch, Fence, limits::ATTEMPTS_OF_A_GENERATION, seq::Seq};
 
 /// Number of a generation of a store's history, from 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -26,6 +26,13 @@ impl Generation {
     /// given once.
     pub fn driver_fence(self, driven: bool) -> DriverFence {
         if driven { DriverFence(self.fence_floor() + 1) } else { DriverFence::NONE }
+    }
+
+    /// Number of the attempt after this one at a producer's run. An attempt that the store has lost had a number of an earlier
+    /// generation, so no number is given to two processes.
+    pub fn next_attempt(self, run: Fence, attempt: u64) -> u64 {
+        let generations = (self.0 - 1 - (run.0 >> FENCE_BITS)).max(0).unsigned_abs();
+        (attempt + 1).max(generations * ATTEMPTS_OF_A_GENERATION + 2)
     }
 
     /// Lowest thread key in this generation, less one: no key is given in two generations.
@@ -149,6 +156,20 @@ mod tests {
         let newest = new.entering(Generation(3), NONCE << 8, 12);
         let judged = newest.judge(12, Some(first), 1, Generation(3));
         assert_eq!(judged, Judgement::Replaced { common_up_to: None });
+    }
+
+    #[test]
+    fn no_attempt_is_given_in_two_generations() {
+        let (first, second) = (Fence(3), Fence(Generation(2).fence_floor() + 3));
+        assert_eq!([1, 2, 7].map(|attempt| Generation(1).next_attempt(first, attempt)), [2, 3, 8]);
+        let floor = ATTEMPTS_OF_A_GENERATION;
+        assert_eq!([1, 900, floor + 2].map(|attempt| Generation(2).next_attempt(first, attempt)), [
+            floor + 2,
+            floor + 2,
+            floor + 3
+        ]);
+        assert_eq!(Generation(2).next_attempt(second, 1), 2, "the run began in this generation");
+        assert_eq!([1, 2, 3].map(DriverFence::of_attempt), [DriverFence::NONE, DriverFence(-1), DriverFence(-2)]);
     }
 
     #[test]

@@ -64,7 +64,8 @@ pub struct Run {
     pub author: Option<Author>,
     /// Caller that asked for the run, in the same form.
     pub asked_by: Option<Author>,
-    /// Number of the run's present attempt, from 1: a run that the server drives gets a new one with each driver.
+    /// Number of the run's present attempt, from 1: a run gets a new one with each driver, or with each process that takes
+    /// the run of a producer up.
     pub attempt: u64,
     /// State of the run.
     pub status: RunStatus,

@@ -10,7 +10,7 @@ use threadline_store::JobKind;
 use tokio::sync::watch;
 
 use crate::{
-    AgentDefinitions, Annotations, Conversations, Events, Feed, Followers, Forks, Ports, Projections, Runs, Service,
+    AgentDefinitions, Annotations, Attempts, Conversations, Events, Feed, Followers, Forks, Ports, Projections, Runs, Service,
     Threads, Trash, Users,
     after_commit::{Listeners, LogCounters},
     cluster::bus::BusEnd,
@@ -279,6 +279,7 @@ impl Service {
             runs: runs.clone(),
             projections: projections.clone(),
         };
+        let attempts = Attempts { runs: runs.clone(), projections: projections.clone() };
         let events = Events {
             deps: Arc::new(events::EventDeps {
                 store: store.clone(),
@@ -310,6 +311,7 @@ impl Service {
         Self {
             threads,
             runs,
+            attempts,
             forks,
             conversations,
             events,

@@ -63,7 +63,7 @@ pub use crate::{
         requests::{CommitReply, ReceiptStream},
     },
     errors::{
-        ActiveRun, AppendError, ApproveError, BranchError, ChangeThreadError, CompleteRunError, CreateThreadError,
+        ActiveRun, AppendError, ApproveError, AttemptError, BranchError, ChangeThreadError, CompleteRunError, CreateThreadError,
         DeleteThreadError, DrainingError, EditThreadError, EndRunError, EraseError, FeedError, FinishError, ForkError,
         HeartbeatError, InvalidRequestError, ListError, LookupError, MarkReadError, PageError, ProjectionError,
         QueueError, QueueLimit, ReadError, RestoreError, RoomError, RunLookupError, SaveError, ServiceError,
@@ -78,7 +78,7 @@ pub use crate::{
         held::HeldConversation,
         projections::{Projected, Projections},
     },
-    records::{ListCursor, Page, RunNotice, ThreadAt},
+    records::{ListCursor, Page, RunAt, RunNotice, ThreadAt},
     removals::{Removal, Removals},
     runs::{
         PendingAppend, Runs,
@@ -95,6 +95,7 @@ pub use crate::{
     usecases::{
         agents::{AgentDefinitions, NewDefinition},
         annotations::Annotations,
+        attempts::{AttemptRequest, AttemptedRun, Attempts, OnExisting},
         conversations::{Condition, Conversations, Outcome, Save, Saved},
         forks::{ForkThread, ForkedThread, Forks, MessageOrigin},
         inbox::{InboxPage, InboxRequest},
@@ -157,6 +158,8 @@ pub struct Service {
     pub threads: Threads,
     /// Starts, appends to, stops and ends runs.
     pub runs: Runs,
+    /// Starts runs of producers, and takes them up.
+    pub attempts: Attempts,
     /// Forks threads, and lists the branches of conversations.
     pub forks: Forks,
     /// Reads and follows logs.

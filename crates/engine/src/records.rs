@@ -37,6 +37,22 @@ impl<'t> From<&'t ThreadId> for ThreadAt<'t> {
     }
 }
 
+/// Run that a write names, and the attempt at it that the writer speaks for.
+#[derive(Debug, Clone, Copy)]
+pub struct RunAt<'r> {
+    /// Id of the run.
+    pub id: &'r RunId,
+    /// Number of the attempt, from 1.
+    pub attempt: u64,
+}
+
+impl<'r> From<&'r RunId> for RunAt<'r> {
+    /// The first attempt at a run.
+    fn from(id: &'r RunId) -> Self {
+        Self { id, attempt: 1 }
+    }
+}
+
 impl From<&Thread> for ThreadRef {
     fn from(thread: &Thread) -> Self {
         Self {

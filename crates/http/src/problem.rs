@@ -68,9 +68,15 @@ problem_types! {
     /// Another run is active in the thread.
     RunActive = "run-active", CONFLICT, "Active run conflict", true,
         "Follow the active run with `cursor` as `after` and with `epoch`, stop it with POST /v1/threads/{threadId}/runs/{runId}/stop, or wait until `run.leaseUntil` and try again.";
-    /// The run has ended or lost its lease; it can append no new events.
-    RunFenced = "run-fenced", CONFLICT, "Run already ended", false,
-        "Start a new run. Appends of the ended run that were stored before still return their receipts.";
+    /// The run has ended or lost its lease, or another attempt at it has begun: this one can append no new events.
+    RunFenced = "run-fenced", CONFLICT, "Run already ended or taken up", false,
+        "If `run.endedAt` is null, another process produces the run as attempt `attempt`: stop producing it. Otherwise start a new run. Appends that were stored before still return their receipts.";
+    /// A restart of a run would repeat tool calls, or what an answer to an interrupt has approved.
+    RecoveryUnsafe = "recovery-unsafe", CONFLICT, "Unsafe restart", false,
+        "Take the run up with `onExisting: \"continue\"`, or set `toolsRepeatable` if the calls may be repeated. Otherwise fail the run, and start a new one. Nothing was changed.";
+    /// The conversation is too large to take the run up.
+    RecoveryTooLarge = "recovery-too-large", CONFLICT, "Conversation too large to take up", false,
+        "Fail the run, and start a new one. Nothing was changed.";
     /// A producer writes to a run that the server drives with an agent.
     RunDriven = "run-driven", CONFLICT, "Run driven by the server", false,
         "Follow the run, or stop it with POST /v1/threads/{threadId}/runs/{runId}/stop. To write events, start another run once it has ended.";
@@ -409,7 +415,11 @@ impl From<ServiceError> for Problem {
                 Self::new(Type::MessageNotFound, detail).with(json!({ "messageId": id }))
             }
             ServiceError::TurnNotFound => Self::new(Type::TurnNotFound, detail),
-            ServiceError::RunFenced(run) => Self::of_run(Type::RunFenced, detail, &run),
+            ServiceError::RunFenced(run) => {
+                Self::new(Type::RunFenced, detail).with(json!({ "run": problem_run(&run), "attempt": run.attempt }))
+            }
+            ServiceError::RecoveryUnsafe { run, .. } => Self::of_run(Type::RecoveryUnsafe, detail, &run),
+            ServiceError::RecoveryTooLarge(run) => Self::of_run(Type::RecoveryTooLarge, detail, &run),
             ServiceError::TurnBegun(run) => Self::of_run(Type::TurnBegun, detail, &run),
             ServiceError::Forbidden(scope) => {
                 Self::new(Type::Forbidden, detail).with(json!({ "scope": scope.as_str() }))

@@ -8,7 +8,7 @@ use threadline_core::{
     Epoch, FeedChange, FeedEntry, Hold, LastRun, NameSource, Principal, QueueState, Run, RunStatus, Scope, Thread,
     ThreadId, Timestamp,
 };
-use threadline_engine::{AppendReceipt, QueuedTurn, StartedRun, ThreadQueue};
+use threadline_engine::{AppendReceipt, AttemptedRun, QueuedTurn, StartedRun, ThreadQueue};
 use utoipa::ToSchema;
 
 pub use branch::ForkedFromView;
@@ -184,7 +184,7 @@ pub struct RunView {
     #[schema(required, example = "user:ann")]
     asked_by: Option<String>,
     /// The number of the present attempt, from 1. A run that the server drives gets a new attempt when another node takes it
-    /// over.
+    /// over, and a producer's run when another process takes it up.
     attempt: u64,
     /// True if the server drives the run: then nobody else writes into it.
     driven: bool,
@@ -253,12 +253,24 @@ pub struct StartedView {
     epoch: String,
     /// Follow with this as `after`, together with `epoch`, to see the run from its first event.
     cursor: u64,
+    /// The number of the run's present attempt.
+    attempt: u64,
+    /// The ID that the process of the present attempt has given it; null if it gave none, and once the run has ended.
+    #[schema(required)]
+    attempt_id: Option<String>,
 }
 
 impl StartedView {
     pub fn new(thread: &ThreadId, started: &StartedRun) -> Self {
         let thread_id = thread.to_string();
-        Self { thread_id, run: RunView::new(&started.run), epoch: started.epoch.to_string(), cursor: started.cursor }
+        let (run, attempt) = (RunView::new(&started.run), started.run.attempt);
+        Self { thread_id, run, epoch: started.epoch.to_string(), cursor: started.cursor, attempt, attempt_id: None }
+    }
+
+    /// The view of a run that a producer has started, or taken up.
+    pub fn of_attempt(thread: &ThreadId, AttemptedRun { started, attempt, attempt_id }: &AttemptedRun) -> Self {
+        let attempt_id = attempt_id.as_ref().map(ToString::to_string);
+        Self { attempt: *attempt, attempt_id, ..Self::new(thread, started) }
     }
 
     /// [`RunView::seen_by`] for the run.

@@ -27,6 +27,7 @@
 pub mod annotations;
 mod branches;
 mod clock;
+pub mod attempts;
 pub mod credentials;
 mod damage;
 pub mod erasure;
@@ -61,6 +62,7 @@ pub mod usage;
 pub mod verification;
 
 pub use annotations::AnnotationStore;
+pub use attempts::{AttemptStore, ProducerTurn, TakeUp};
 pub use branches::BranchStore;
 pub use clock::{Steady, StoreClock};
 pub use credentials::CredentialStore;

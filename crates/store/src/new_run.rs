@@ -2,13 +2,16 @@
 
 use std::time::Duration;
 
-use threadline_core::{AgentId, Author, Fence, Run, RunId, RunStatus, Seq, Timestamp};
+use threadline_core::{AgentId, AttemptId, Author, Fence, Run, RunId, RunStatus, Seq, Timestamp};
 
 /// Run that is to begin in a free thread.
 pub(crate) struct NewRun {
     pub(crate) id: RunId,
     pub(crate) agent: Option<AgentId>,
     pub(crate) driven: bool,
+    pub(crate) attempt_id: Option<AttemptId>,
+    /// Number of events that the run begins with.
+    pub(crate) events: u64,
     pub(crate) author: Option<Author>,
     pub(crate) asked_by: Option<Author>,
     pub(crate) lease: Duration,

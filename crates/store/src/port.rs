@@ -10,6 +10,7 @@ use threadline_core::{
 
 use crate::{
     annotations::AnnotationStore,
+    attempts::AttemptStore,
     branches::BranchStore,
     credentials::CredentialStore,
     erasure::ErasureStore,
@@ -226,6 +227,7 @@ pub trait Store:
     ThreadStore
     + RunStore
     + TurnStore
+    + AttemptStore
     + QueueStore
     + LogStore
     + FeedStore
@@ -251,6 +253,7 @@ impl<T> Store for T where
     T: ThreadStore
         + RunStore
         + TurnStore
+        + AttemptStore
         + QueueStore
         + LogStore
         + FeedStore

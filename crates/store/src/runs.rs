@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use threadline_core::{
-    AgentId, Author, Epoch, LogSlice, NewEvents, ProjectId, Run, RunId, RunStatus, Seq, ThreadId, ThreadKey, UserId,
+    AgentId, AttemptId, Author, Epoch, LogSlice, NewEvents, ProjectId, Run, RunId, RunStatus, Seq, ThreadId, ThreadKey, UserId,
     WriteFence,
 };
 
@@ -39,6 +39,8 @@ pub struct StartRun {
     pub agent: Option<AgentId>,
     /// Turn of a run that the server drives; `None` for the run of a producer.
     pub turn: Option<NewTurn>,
+    /// Id of the first attempt at a run of a producer.
+    pub attempt_id: Option<AttemptId>,
     /// Author of the run.
     pub author: Option<Author>,
     /// Caller that asked for the run.

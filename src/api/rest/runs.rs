@@ -11,9 +11,9 @@ use axum::{
 use serde::{Deserialize, Serialize};
 use threadline_core::{
     AgentId, NewEvents, RunId,
-    limits::{DEFAULT_PAGE, MAX_BATCH_BYTES},
+    limits::{DEFAULT_PAGE, MAX_ATTEMPT, MAX_BATCH_BYTES},
 };
-use threadline_engine::{Opening, RunLookupError, ServiceError, StartRequest, ThreadAt};
+use threadline_engine::{AttemptRequest, RunAt, RunLookupError, ServiceError, StartRequest, ThreadAt};
 use threadline_http::{
     auth::AuthError,
     body::{self, Whole},
@@ -31,7 +31,7 @@ use crate::api::{
     ApiState,
     rest::{
         queue::{self, QueuedView},
-        starting::{AgentRequest, StartBody, answer, hand_over},
+        starting::{AgentRequest, StartBody, answer, answer_attempt, hand_over},
     },
 };
 
@@ -73,7 +73,8 @@ pub struct StreamParams {
 /// client disconnects. Parts of an untrusted client's input that the agent is not given are named in
 /// `Threadline-Ignored`.
 ///
-/// After a JSON start the producer appends, sends heartbeats and finishes. In a streamed run every byte renews the
+/// After a JSON start the producer appends, sends heartbeats and finishes. With `attemptId` and `onExisting` another process of
+/// the producer takes the run up, and names its `attempt` in each request. In a streamed run every byte renews the
 /// lease (also blank lines), and the end of the body finishes the run. The response follows then, or earlier if a
 /// stop was requested, the terminal event was received, or the run ended otherwise. If the stream breaks, the run
 /// continues until its lease expires: send it again with the same runId. With `leaseSeconds` the run ends after that
@@ -88,7 +89,7 @@ pub struct StreamParams {
     (status = 401, description = "Authentication required", body = ProblemDocument),
     (status = 404, description = "Thread or agent not found", body = ProblemDocument),
     (status = 406, description = "Not acceptable", body = ProblemDocument),
-    (status = 409, description = "Active run conflict, with the run, its start and its lease; unanswered interrupt; or queue full",
+    (status = 409, description = "Active run conflict, with the run, its start and its lease; unanswered interrupt; queue full; or run that cannot be taken up",
         body = ProblemDocument),
     (status = 413, description = "Request body too large", body = ProblemDocument),
     (status = 415, description = "Unsupported media type", body = ProblemDocument),
@@ -117,6 +118,7 @@ pub async fn start(
         let in_input = start.input.as_ref().is_some_and(|input| input.run_id.is_some());
         start.run_id = if in_input { named } else { named.or(derived) };
         if start.input.is_some() {
+            start.refuse_attempt()?;
             if start.lease_seconds.or(params.lease_seconds).is_some() {
                 return Err(Problem::invalid(
                     "leaseSeconds is not available with input: the server drives the run, and keeps it",
@@ -140,22 +142,28 @@ pub async fn start(
         if start.busy.is_some() {
             return Err(Problem::invalid("busy requires input: only runs that the server drives can be queued"));
         }
+        let opening = start.opening()?;
         let run = start.run_id;
         let named = run.is_some();
-        let start = StartRequest {
-            run,
-            agent: start.agent_id.or(params.agent_id),
-            lease: lease_seconds(start.lease_seconds.or(params.lease_seconds))?,
-            epoch,
-            opening: Opening::Open,
+        let request = AttemptRequest {
+            on_existing: start.on_existing.unwrap_or_default(),
+            tools_repeatable: start.tools_repeatable.unwrap_or_default(),
+            start: StartRequest {
+                run,
+                agent: start.agent_id.or(params.agent_id),
+                lease: lease_seconds(start.lease_seconds.or(params.lease_seconds))?,
+                epoch,
+                attempt_id: start.attempt_id,
+                opening,
+            },
         };
-        let started = runs.start(&principal, &thread, start).await.map_err(Problem::from);
-        return Ok(answer(&thread, &started.map_err(|problem| problem.of_request(named))?, &principal));
+        let attempted = state.service.attempts.start(&principal, &thread, request).await.map_err(Problem::from);
+        return Ok(answer_attempt(&thread, &attempted.map_err(|problem| problem.of_request(named))?, &principal));
     }
     let lease = lease_seconds(params.lease_seconds)?;
     let run = params.run_id.or(derived);
     let named = run.is_some();
-    let start = StartRequest { run, agent: params.agent_id, lease, epoch, opening: Opening::Open };
+    let start = StartRequest { run, agent: params.agent_id, lease, epoch, ..StartRequest::default() };
     let mut place = state.http.bodies.place(&request);
     let mut data = request.into_body().into_data_stream();
     let refused = OnceLock::new();
@@ -314,6 +322,9 @@ pub struct AppendParams {
     /// The number of the first event of this append within the run, counted from 1. It makes a retry idempotent.
     /// Without it the events are appended at the end of the run, and a retry may append them twice.
     producer_seq: Option<u64>,
+    /// The number of the attempt that the request speaks for, as its start returned it. Default 1. Another attempt than the present
+    /// one is refused: 409 `run-fenced`.
+    attempt: Option<u64>,
 }
 
 /// Appends events of a run. The response follows once they are durable; the same append again gets the same response.
@@ -324,7 +335,7 @@ pub struct AppendParams {
     (status = 400, description = "Invalid request", body = ProblemDocument),
     (status = 401, description = "Authentication required", body = ProblemDocument),
     (status = 404, description = "Thread or run not found", body = ProblemDocument),
-    (status = 409, description = "Run already ended, run driven by the server, or gap in producerSeq", body = ProblemDocument),
+    (status = 409, description = "Run already ended, taken up by another attempt, driven by the server, or gap in producerSeq", body = ProblemDocument),
     (status = 413, description = "Request body too large", body = ProblemDocument),
     (status = 415, description = "Unsupported media type", body = ProblemDocument),
     (status = 422, description = "Invalid event, or conflicting producerSeq", body = ProblemDocument),
@@ -337,10 +348,30 @@ pub async fn append(
     Params(params): Params<AppendParams>,
     request: Request,
 ) -> Result<Answer<ReceiptView>, Problem> {
+    let run = run_at(&run, params.attempt)?;
     let (events, _body) = read_events(&state, request).await?;
     let at = ThreadAt { id: &thread, epoch };
-    let receipt = state.service.runs.append(&principal, at, &run, params.producer_seq, events).await?;
+    let receipt = state.service.runs.append(&principal, at, run, params.producer_seq, events).await?;
     Ok(Answer(ReceiptView::new(&receipt)))
+}
+
+/// Attempt that a request speaks for.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(rename_all = "camelCase")]
+#[into_params(parameter_in = Query)]
+pub struct AttemptParams {
+    /// The number of the attempt that the request speaks for, as its start returned it. Default 1. Another attempt than the present
+    /// one is refused: 409 `run-fenced`.
+    attempt: Option<u64>,
+}
+
+/// The run of a request, with its attempt.
+fn run_at(run: &RunId, attempt: Option<u64>) -> Result<RunAt<'_>, Problem> {
+    let attempt = attempt.unwrap_or(1);
+    if (1..=MAX_ATTEMPT).contains(&attempt) {
+        return Ok(RunAt { id: run, attempt });
+    }
+    Err(Problem::invalid(format!("attempt is {attempt}, and must be from 1 to {MAX_ATTEMPT}")))
 }
 
 /// A heartbeat.
@@ -353,23 +384,25 @@ pub struct HeartbeatBody {
 
 /// Renews the lease of a run. Every append does so, too.
 #[utoipa::path(post, path = "/v1/threads/{threadId}/runs/{runId}/heartbeat", tag = "runs",
-    params(("threadId" = String, Path), ("runId" = String, Path), Precondition), request_body = HeartbeatBody, responses(
+    params(("threadId" = String, Path), ("runId" = String, Path), AttemptParams, Precondition), request_body = HeartbeatBody, responses(
     (status = 200, description = "The run", body = RunView),
     (status = 400, description = "Invalid request", body = ProblemDocument),
     (status = 401, description = "Authentication required", body = ProblemDocument),
     (status = 404, description = "Thread or run not found", body = ProblemDocument),
-    (status = 409, description = "Run already ended, or driven by the server", body = ProblemDocument),
+    (status = 409, description = "Run already ended, taken up by another attempt, or driven by the server", body = ProblemDocument),
     (status = 413, description = "Request body too large", body = ProblemDocument)))]
 pub async fn heartbeat(
     State(state): State<ApiState>,
     Caller(principal): Caller,
     InRun(thread, run): InRun,
     Precondition(epoch): Precondition,
+    Params(params): Params<AttemptParams>,
     Json(body): Json<HeartbeatBody>,
 ) -> Result<Answer<RunView>, Problem> {
     let at = ThreadAt { id: &thread, epoch };
     let lease = lease_seconds(body.lease_seconds)?;
-    Ok(Answer(RunView::new(&state.service.runs.heartbeat(&principal, at, &run, lease).await?).seen_by(&principal)))
+    let beaten = state.service.runs.heartbeat(&principal, at, run_at(&run, params.attempt)?, lease).await?;
+    Ok(Answer(RunView::new(&beaten).seen_by(&principal)))
 }
 
 /// Parameters of the end of a run.
@@ -381,6 +414,9 @@ pub struct FinishParams {
     /// lost events, does not end: 409 `producer-seq-gap`.
     #[serde(default)]
     producer_seq: u64,
+    /// The number of the attempt that the request speaks for, as its start returned it. Default 1. Another attempt than the present
+    /// one is refused: 409 `run-fenced`.
+    attempt: Option<u64>,
 }
 
 /// Ends a run with RUN_FINISHED, after closing its open messages, tool calls and steps.
@@ -390,7 +426,7 @@ pub struct FinishParams {
     (status = 400, description = "Invalid parameters", body = ProblemDocument),
     (status = 401, description = "Authentication required", body = ProblemDocument),
     (status = 404, description = "Thread or run not found", body = ProblemDocument),
-    (status = 409, description = "Run driven by the server, or events lost", body = ProblemDocument)))]
+    (status = 409, description = "Run driven by the server, taken up by another attempt, or events lost", body = ProblemDocument)))]
 pub async fn finish(
     State(state): State<ApiState>,
     Caller(principal): Caller,
@@ -398,8 +434,8 @@ pub async fn finish(
     Precondition(epoch): Precondition,
     Params(params): Params<FinishParams>,
 ) -> Result<Answer<RunView>, Problem> {
-    let finished =
-        state.service.runs.finish(&principal, ThreadAt { id: &thread, epoch }, &run, params.producer_seq).await?;
+    let (at, run) = (ThreadAt { id: &thread, epoch }, run_at(&run, params.attempt)?);
+    let finished = state.service.runs.finish(&principal, at, run, params.producer_seq).await?;
     Ok(Answer(RunView::new(&finished).seen_by(&principal)))
 }
 
@@ -415,23 +451,24 @@ pub struct FailBody {
 
 /// Ends a run with RUN_ERROR, after closing its open messages, tool calls and steps.
 #[utoipa::path(post, path = "/v1/threads/{threadId}/runs/{runId}/fail", tag = "runs",
-    params(("threadId" = String, Path), ("runId" = String, Path), Precondition), request_body = FailBody, responses(
+    params(("threadId" = String, Path), ("runId" = String, Path), AttemptParams, Precondition), request_body = FailBody, responses(
     (status = 200, description = "The ended run", body = RunView),
     (status = 400, description = "Invalid request", body = ProblemDocument),
     (status = 401, description = "Authentication required", body = ProblemDocument),
     (status = 404, description = "Thread or run not found", body = ProblemDocument),
-    (status = 409, description = "Run driven by the server", body = ProblemDocument),
+    (status = 409, description = "Run driven by the server, or taken up by another attempt", body = ProblemDocument),
     (status = 413, description = "Request body too large", body = ProblemDocument)))]
 pub async fn fail(
     State(state): State<ApiState>,
     Caller(principal): Caller,
     InRun(thread, run): InRun,
     Precondition(epoch): Precondition,
+    Params(params): Params<AttemptParams>,
     Json(body): Json<FailBody>,
 ) -> Result<Answer<RunView>, Problem> {
-    let run =
-        state.service.runs.fail(&principal, ThreadAt { id: &thread, epoch }, &run, body.code, body.message).await?;
-    Ok(Answer(RunView::new(&run).seen_by(&principal)))
+    let (at, run) = (ThreadAt { id: &thread, epoch }, run_at(&run, params.attempt)?);
+    let failed = state.service.runs.fail(&principal, at, run, body.code, body.message).await?;
+    Ok(Answer(RunView::new(&failed).seen_by(&principal)))
 }
 
 /// Requests that a run stops. Its producer has 10 s to end it; then the server does.

@@ -6,8 +6,9 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use serde::Deserialize;
-use threadline_core::{AgentId, Epoch, Principal, RunId, ThreadId, agent::Busy};
-use threadline_engine::{StartedRun, subscription::FollowMethod};
+use serde_json::value::RawValue;
+use threadline_core::{AgentId, AttemptId, Epoch, NewEvents, Principal, RunId, ThreadId, agent::Busy};
+use threadline_engine::{AttemptedRun, OnExisting, Opening, ServiceError, StartedRun, subscription::FollowMethod};
 use threadline_http::{negotiation::StreamFormat, problem::Problem, view::StartedView};
 use utoipa::ToSchema;
 
@@ -43,6 +44,21 @@ pub struct StartBody {
     pub(super) busy: Option<Busy>,
     /// A fork of the thread, in which the run begins. Only with `input`, which may be empty.
     pub(super) fork: Option<ForkStartBody>,
+    /// An ID of this attempt at the run, 1 to 64 bytes: a new one for each process that produces the run. A repeated request has
+    /// the same. Not with `input`.
+    #[schema(value_type = Option<String>)]
+    pub(super) attempt_id: Option<AttemptId>,
+    /// The first events of the run, stored in the commit that starts it, with the producerSeq from 1. They are not looked at if the
+    /// run exists. Not with `input`.
+    #[schema(value_type = Option<Vec<Object>>)]
+    pub(super) events: Option<Box<RawValue>>,
+    /// The fate of a run that exists and is active under another `attemptId`: `return` leaves it as it is, `continue` takes it up and
+    /// keeps what is complete, `restart` takes it up and supersedes all that followed its first events. Default `return`. Not with
+    /// `input`.
+    #[schema(value_type = Option<String>, example = "restart")]
+    pub(super) on_existing: Option<OnExisting>,
+    /// True if `restart` may repeat tool calls, and what an answer to an interrupt has approved. Not with `input`.
+    pub(super) tools_repeatable: Option<bool>,
 }
 
 /// Rejects null, which would start a run without a producer.
@@ -63,6 +79,34 @@ pub(super) struct AgentRequest {
 pub(super) fn answer(thread: &ThreadId, started: &StartedRun, principal: &Principal) -> Response {
     let status = if started.created { StatusCode::CREATED } else { StatusCode::OK };
     (status, Answer(StartedView::new(thread, started).seen_by(principal))).into_response()
+}
+
+/// Answer to the start of a run by its producer.
+pub(super) fn answer_attempt(thread: &ThreadId, attempted: &AttemptedRun, principal: &Principal) -> Response {
+    let status = if attempted.started.created { StatusCode::CREATED } else { StatusCode::OK };
+    (status, Answer(StartedView::of_attempt(thread, attempted).seen_by(principal))).into_response()
+}
+
+impl StartBody {
+    /// Refuses members that only a run of a producer has.
+    pub(super) fn refuse_attempt(&self) -> Result<(), Problem> {
+        let members = [
+            ("attemptId", self.attempt_id.is_some()),
+            ("events", self.events.is_some()),
+            ("onExisting", self.on_existing.is_some()),
+            ("toolsRepeatable", self.tools_repeatable.is_some()),
+        ];
+        match members.iter().find(|(_, there)| *there) {
+            Some((name, _)) => Err(Problem::invalid(format!("{name} is not available with input: an agent produces the run"))),
+            None => Ok(()),
+        }
+    }
+
+    /// First events of a run of a producer.
+    pub(super) fn opening(&self) -> Result<Opening, Problem> {
+        let Some(events) = &self.events else { return Ok(Opening::Open) };
+        Ok(Opening::Begun(NewEvents::from_raw_array(events).map_err(ServiceError::from)?))
+    }
 }
 
 /// Has an agent produce the run.

@@ -245,7 +245,7 @@ everywhere! {
         let started = json!({ "type": "RUN_STARTED", "input": { "resume": [yes("i")] } });
         let events = NewEvents::from_array(json!([started, finished("r2")]).to_string().as_bytes()).expect("events");
         let (run, lease) = (RunId::new("r2").expect("an id"), Duration::from_secs(20));
-        let start = StartRun { key, run, agent: None, turn: None, author: None, asked_by: None, lease, closing: None, events: Some(events), at: None, epoch: None, past_queue: false };
+        let start = StartRun { key, run, agent: None, turn: None, attempt_id: None, author: None, asked_by: None, lease, closing: None, events: Some(events), at: None, epoch: None, past_queue: false };
         assert!(matches!(store.start(start).await, Ok(StartOutcome::Started(_))));
         server.intercept().start_gate.open();
         // A run starts only with what the log still holds.

@@ -266,6 +266,7 @@ impl Writer {
             run: run_id(&format!("r{}", self.made)),
             agent: None,
             turn: None,
+            attempt_id: None,
             author: None,
             asked_by: None,
             lease: Duration::from_secs(3_600),

@@ -10,14 +10,14 @@ use threadline_core::{
     UserId,
 };
 use threadline_store::{
-    ActiveHead, ActiveRuns, Advance, Advanced, AgentStore, AnnotationStore, Append, Appended, Arrival, Beat,
-    BranchStore, ChangeQueue, ClaimTurns, Claimed, CloseOutcome, CloseWhen, Closing, CredentialStore, DigestKey, Due,
+    ActiveHead, ActiveRuns, Advance, Advanced, AgentStore, AnnotationStore, Append, Appended, Arrival, AttemptStore, Beat,
+    BranchStore, ChangeQueue, ClaimTurns, Claimed, CloseOutcome, CloseWhen, Closing, Committed, CredentialStore, DigestKey, Due,
     Durability, DynStore, ErasureStore, FeedPage, FeedStore, GenerationRecord, Head, HeartbeatRequest, HoldStore,
     IdentityStore, IdlePage, IdlePlace, Job, JobEnd, JobKind, JobLevel, JobStore, JobSubject, Lineage, LineageCause,
-    LineageFence, LineageStore, ListThreads, LogPage, LogStore, MovedThread, Named, NewBeat, NodeStore, Packing,
+    LineageFence, LineageStore, ListThreads, LogPage, LogStore, MovedThread, Named, NewBeat, NodeStore, Packing, ProducerTurn,
     Published, Purging, PutJob, Queue, QueueStore, Renewal, Renewed, Restoration, RetentionHold, RunStore, SecretForm,
     SecretName, SecretStore, Snapshot, SnapshotStore, StagedPart, Staging, StagingStore, StartOutcome, StartRun,
-    StatusStore, StopOutcome, StoreClock, StoreResult, StoreStatus, StoredProject, TakeTurn, Taken, ThreadPage,
+    StatusStore, StopOutcome, StoreClock, StoreResult, StoreStatus, StoredProject, TakeTurn, TakeUp, Taken, ThreadPage,
     ThreadStore, TrashStore, Turn, TurnStore, Unprojected, UsageStore,
 };
 
@@ -214,6 +214,16 @@ impl<P: Pass> TurnStore for Through<P> {
     }
     async fn leave_turn(&self, key: ThreadKey, run: &RunId, driver: DriverFence) -> StoreResult<()> {
         self.pass.pass(of("leave_turn", key), self.inner.leave_turn(key, run, driver)).await
+    }
+}
+
+#[async_trait]
+impl<P: Pass> AttemptStore for Through<P> {
+    async fn producer_turn(&self, key: ThreadKey, run: &RunId) -> StoreResult<Option<ProducerTurn>> {
+        self.pass.pass(of("producer_turn", key), self.inner.producer_turn(key, run)).await
+    }
+    async fn take_up(&self, take: TakeUp) -> StoreResult<Option<Committed>> {
+        self.pass.pass(of("take_up", take.key), self.inner.take_up(take)).await
     }
 }
 

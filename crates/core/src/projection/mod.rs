@@ -1,5 +1,6 @@
 //! Pure folds over events.
 
+pub mod begun_calls;
 pub mod closing;
 pub mod conversation;
 pub mod resuming;

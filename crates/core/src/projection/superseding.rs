@@ -4,13 +4,13 @@
 
 use std::collections::HashSet;
 
-use serde::Serialize;
+use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 
 use crate::{
     EventError, NewEvents, Seq,
     event::BatchBuilder,
-    json::string_member,
+    json::{self, string_member},
     limits::MAX_OPEN_BYTES,
     projection::{
         closing::OpenParts,
@@ -20,6 +20,8 @@ use crate::{
 
 /// Name of the CUSTOM event that names an attempt.
 pub const ATTEMPT: &str = "threadline.attempt";
+/// Reason of an attempt at a run of a producer, which another process has taken up.
+pub const TAKEN_UP: &str = "taken-up";
 
 /// Next attempt of a run, as the log names it.
 #[derive(Debug, Clone, Copy)]
@@ -41,8 +43,9 @@ pub struct Continued<'a> {
     pub kept: &'a [String],
     /// Calls of all attempts before that were begun and have no result.
     pub unverified: &'a [UnverifiedCall],
-    /// Evidence of what the agent is given.
-    pub given: &'a Value,
+    /// Evidence of what an agent of the server is given.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub given: Option<&'a Value>,
 }
 
 /// Value of the CUSTOM event that names an attempt.
@@ -92,13 +95,23 @@ pub fn superseding(
         snapshots.extend(message_snapshots(now, list, is_reached));
     }
     let NextAttempt { number, reason, superseded: (from, to), continued } = next;
-    let through = continued.is_some().then(|| to + (closers.len() + 1 + snapshots.len()) as Seq);
+    let is_given = continued.is_some_and(|continued| continued.given.is_some());
+    let through = is_given.then(|| to + (closers.len() + 1 + snapshots.len()) as Seq);
     let value = Named { attempt: number, reason, superseded: [from, to], continued, through };
     batch.push_line(json!({ "type": "CUSTOM", "name": ATTEMPT, "value": value }).to_string().as_bytes())?;
     for snapshot in snapshots {
         batch.push_line(snapshot.as_bytes())?;
     }
     batch.finish()
+}
+
+/// What the CUSTOM event says that names an attempt; `None` for every other event, and for one that does not say this.
+pub fn takeover<T: DeserializeOwned>(event: &str) -> Option<T> {
+    let is = |member, value| string_member(event, member).is_some_and(|found| found == value);
+    if !is("type", "CUSTOM") || !is("name", ATTEMPT) {
+        return None;
+    }
+    serde_json::from_str(json::member(event, "value")?).ok()
 }
 
 /// Subagents that the attempts of a run have begun. Clients refuse a subagent that begins twice in a run, and an agent that is
@@ -202,7 +215,7 @@ mod tests {
         let mut open = OpenParts::default();
         all.iter().for_each(|event| open.observe(event.as_bytes()));
         let kept = fold(&all).keep(&fold(&OPENING), &open, &[]);
-        let continued = Continued { kept: &kept.ids, unverified: &kept.unverified, given: &json!({ "count": 2 }) };
+        let continued = Continued { kept: &kept.ids, unverified: &kept.unverified, given: Some(&json!({ "count": 2 })) };
         let next = NextAttempt { number: 2, reason: "node-lost", superseded: (3, 5), continued: Some(continued) };
         let events = superseding(next, &open, &mut fold(&all), &kept.conversation).expect("fits");
         let mut after = fold(&all);

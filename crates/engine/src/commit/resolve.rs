@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use threadline_core::{
-    Epoch, NewEvents, ReadFrom, Run, RunStatus, Seq, Terminal, ThreadKey, WriteFence, lines,
+    DriverFence, Epoch, NewEvents, ReadFrom, Run, RunStatus, Seq, Terminal, ThreadKey, WriteFence, lines,
     projection::closing::{Ending, OpenParts},
 };
 use threadline_store::{Append, CloseWhen, Closing, DynStore, Head, StoreError, segment::join_bodies};
@@ -57,14 +57,15 @@ async fn resolve_one(pipeline: &Pipeline, request: &Request) -> Result<AppendRec
             if run.driven {
                 return Err(AppendError::RunDriven { thread: thread.id.clone(), run: Box::new(run) });
             }
-            fence = run.fence.into();
+            fence.run = run.fence;
             continue;
         };
         let from = producer_seq.unwrap_or(run.producer_seq + 1);
         let stored = match stored_prefix(&pipeline.store, &pipeline.metrics, thread.key, &run, from, events).await {
             Ok(stored) => stored,
             Err(CompareError::ProducerSeqConflict { producer_seq }) => {
-                return Err(if is_ours(pipeline, &thread, &run, producer_seq).await? {
+                let is_late = has_another_attempt(&run, fence);
+                return Err(if is_late || is_ours(pipeline, &thread, &run, producer_seq).await? {
                     AppendError::RunFenced(Box::new(run))
                 } else {
                     AppendError::ProducerSeqConflict { producer_seq }
@@ -85,7 +86,7 @@ async fn resolve_one(pipeline: &Pipeline, request: &Request) -> Result<AppendRec
         if !run.status.is_active() || run.stop_overdue(pipeline.clock.bound()) {
             return Err(AppendError::RunFenced(Box::new(run)));
         }
-        if is_displaced(&pipeline.store, thread.key, fence).await? {
+        if has_another_attempt(&run, fence) || is_displaced(&pipeline.store, thread.key, fence).await? {
             return Err(AppendError::RunFenced(Box::new(run)));
         }
         if from > run.producer_seq + 1 {
@@ -128,6 +129,12 @@ fn last_of(terminal: &Terminal, run: &Run, head: &Head, epoch: Option<Epoch>, ev
     let (status, error_code, error_message) = terminal.end(run.stop_requested_at.is_some());
     let events = Some(events);
     Closing { fence: head.write_fence(), tail: head.tail, epoch, events, status, error_code, error_message }
+}
+
+/// True if the run of a producer is in another attempt than the one that appends. Numbers behind the events of the latter then belong to
+/// those that ended it.
+fn has_another_attempt(run: &Run, fence: WriteFence) -> bool {
+    !run.driven && DriverFence::of_attempt(run.attempt) != fence.driver
 }
 
 /// True if the run has another driver by now, or another run has followed.

@@ -4,9 +4,9 @@ mod conversion;
 mod operations;
 mod service_error;
 
-pub(crate) use operations::{AnswerError, CompareError, ForbiddenError, NotYoursError};
+pub(crate) use operations::{AnswerError, CompareError, ForbiddenError, NotYoursError, RunFencedError};
 pub use operations::{
-    AppendError, ApproveError, BranchError, ChangeThreadError, CompleteRunError, CreateThreadError, DeleteThreadError,
+    AppendError, ApproveError, AttemptError, BranchError, ChangeThreadError, CompleteRunError, CreateThreadError, DeleteThreadError,
     DrainingError, EditThreadError, EndRunError, EraseError, FeedError, FinishError, ForkError, HeartbeatError,
     InvalidRequestError, ListError, LookupError, MarkReadError, PageError, ProjectionError, QueueError, ReadError,
     RestoreError, RoomError, RunLookupError, SaveError, StartError, StopError, StreamRunError,

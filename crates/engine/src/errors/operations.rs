@@ -63,6 +63,8 @@ operation_errors! {
     enum NotYoursError { RunNotYours }
     /// Refusal of an untrusted client whose events answer an interrupt of an agent.
     enum AnswerError { InterruptNotYours, Store(error: StoreError) }
+    /// Refusal of a producer whose run has ended, or whose attempt is not the present one.
+    enum RunFencedError { RunFenced(run: Box<Run>) }
     /// Refusal of new work by a node that shuts down.
     enum DrainingError { Draining }
     /// Error of reading a thread, and of every operation's first step.
@@ -86,6 +88,7 @@ operation_errors! {
         ThreadNotFound, ThreadAmbiguous,
         RunNotFound,
         RunDriven { thread: ThreadId, run: Box<Run> },
+        RunFenced(run: Box<Run>),
         LogReplaced(replaced: ReplacedLog),
         Store(error: StoreError),
     }
@@ -93,6 +96,7 @@ operation_errors! {
     from RunLookupError { ThreadNotFound, ThreadAmbiguous, RunNotFound, Store(error) }
     from ForbiddenError { Forbidden(scope) }
     from NotYoursError { RunNotYours }
+    from RunFencedError { RunFenced(run) }
 
     /// Error of finishing a run.
     enum FinishError {
@@ -101,11 +105,12 @@ operation_errors! {
         ThreadNotFound, ThreadAmbiguous,
         RunNotFound,
         RunDriven { thread: ThreadId, run: Box<Run> },
+        RunFenced(run: Box<Run>),
         ProducerSeqGap { expected: u64 },
         LogReplaced(replaced: ReplacedLog),
         Store(error: StoreError),
     }
-    from EndRunError { Forbidden(scope), RunNotYours, ThreadNotFound, ThreadAmbiguous, RunNotFound, RunDriven { thread, run }, LogReplaced(replaced), Store(error) }
+    from EndRunError { Forbidden(scope), RunNotYours, ThreadNotFound, ThreadAmbiguous, RunNotFound, RunDriven { thread, run }, RunFenced(run), LogReplaced(replaced), Store(error) }
 
     /// Error of a heartbeat.
     enum HeartbeatError {
@@ -121,7 +126,7 @@ operation_errors! {
     }
     from LookupError { ThreadNotFound, ThreadAmbiguous, Store(error) }
     from RunLookupError { ThreadNotFound, ThreadAmbiguous, RunNotFound, Store(error) }
-    from EndRunError { Forbidden(scope), RunNotYours, ThreadNotFound, ThreadAmbiguous, RunNotFound, RunDriven { thread, run }, LogReplaced(replaced), Store(error) }
+    from EndRunError { Forbidden(scope), RunNotYours, ThreadNotFound, ThreadAmbiguous, RunNotFound, RunDriven { thread, run }, RunFenced(run), LogReplaced(replaced), Store(error) }
 
     /// Error of comparing events with those that a run has stored.
     enum CompareError { ThreadNotFound, ProducerSeqConflict { producer_seq: u64 }, Store(error: StoreError) }
@@ -146,7 +151,7 @@ operation_errors! {
     }
     from AnswerError { InterruptNotYours, Store(error) }
     from RoomError { Limited(limited), Store(error) }
-    from EndRunError { Forbidden(scope), RunNotYours, ThreadNotFound, ThreadAmbiguous, RunNotFound, RunDriven { thread, run }, LogReplaced(replaced), Store(error) }
+    from EndRunError { Forbidden(scope), RunNotYours, ThreadNotFound, ThreadAmbiguous, RunNotFound, RunDriven { thread, run }, RunFenced(run), LogReplaced(replaced), Store(error) }
     from LookupError { ThreadNotFound, ThreadAmbiguous, Store(error) }
     from HeartbeatError {
         Forbidden(scope), RunNotYours,
@@ -177,6 +182,33 @@ operation_errors! {
     from DrainingError { Draining }
     from RoomError { Limited(limited), Store(error) }
     from ForbiddenError { Forbidden(scope) }
+
+    /// Error of starting a run that may be an attempt at one that exists.
+    enum AttemptError {
+        Forbidden(scope: Scope),
+        RunNotYours,
+        InterruptNotYours,
+        ThreadNotFound, ThreadAmbiguous,
+        RunActive(active: Box<ActiveRun>),
+        TurnQueued(run: RunId),
+        RunDriven { thread: ThreadId, run: Box<Run> },
+        RecoveryUnsafe { run: Box<Run>, tools: Option<String> },
+        RecoveryTooLarge(run: Box<Run>),
+        ProducerSeqConflict { producer_seq: u64 },
+        InvalidRequest(detail: String),
+        Limited(limited: Limited),
+        Draining,
+        LogReplaced(replaced: ReplacedLog),
+        Store(error: StoreError),
+    }
+    from StartError {
+        Forbidden(scope), InterruptNotYours,
+        ThreadNotFound, ThreadAmbiguous, RunActive(active), TurnQueued(run), RunDriven { thread, run }, ProducerSeqConflict { producer_seq },
+        Limited(limited), Draining, LogReplaced(replaced), Store(error),
+    }
+    from LookupError { ThreadNotFound, ThreadAmbiguous, Store(error) }
+    from NotYoursError { RunNotYours }
+    from InvalidRequestError { InvalidRequest(detail) }
 
     /// Error of forking a thread.
     enum ForkError {
@@ -273,7 +305,7 @@ operation_errors! {
         Store(error: StoreError),
     }
     from RunLookupError { ThreadNotFound, ThreadAmbiguous, RunNotFound, Store(error) }
-    from EndRunError { Forbidden(scope), RunNotYours, ThreadNotFound, ThreadAmbiguous, RunNotFound, RunDriven { thread, run }, LogReplaced(replaced), Store(error) }
+    from EndRunError { Forbidden(scope), RunNotYours, ThreadNotFound, ThreadAmbiguous, RunNotFound, RunDriven { thread, run }, RunFenced(run), LogReplaced(replaced), Store(error) }
     from StartError {
         Forbidden(scope), InterruptNotYours,
         ThreadNotFound, ThreadAmbiguous, RunActive(active), TurnQueued(run), RunDriven { thread, run }, ProducerSeqConflict { producer_seq },
@@ -444,9 +476,9 @@ from_causes! {
         LookupError, RunLookupError, EndRunError, HeartbeatError, CompareError, AppendError, StartError, RoomError,
         StreamRunError, ReadError, ProjectionError, SaveError, CreateThreadError, EditThreadError, MarkReadError,
         ChangeThreadError, DeleteThreadError, StopError, ListError, FeedError, EraseError, RestoreError, ApproveError,
-        PageError, CompleteRunError, AnswerError, QueueError, ForkError, BranchError;
+        PageError, CompleteRunError, AnswerError, AttemptError, QueueError, ForkError, BranchError;
     ReplacedLog => LogReplaced: AppendError, DeleteThreadError, EditThreadError, EndRunError, HeartbeatError, MarkReadError,
-        PageError, QueueError, StartError, ForkError, BranchError;
+        PageError, QueueError, StartError, AttemptError, ForkError, BranchError;
     Limited => Limited: RoomError, SaveError, ProjectionError, ReadError, ListError, ForkError;
     InvalidMessage => InvalidMessage: SaveError;
     EventError => InvalidEvent: StreamRunError, SaveError;

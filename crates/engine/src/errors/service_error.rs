@@ -90,9 +90,20 @@ pub enum ServiceError {
     /// No turn of this id is queued, and the thread has no run of this id.
     #[error("no turn with this ID is queued")]
     TurnNotFound,
-    /// The run has ended, possibly by the server, and accepts no new events.
-    #[error("run {:?} has ended and accepts no new events", .0.id.as_str())]
+    /// The run has ended, possibly by the server, or another attempt at it has begun.
+    #[error("{}", fenced(.0))]
     RunFenced(Box<Run>),
+    /// A process would repeat what a run of a producer has done.
+    #[error("{}", unsafe_restart(run, tools.as_deref()))]
+    RecoveryUnsafe {
+        /// Run that stays as it is.
+        run: Box<Run>,
+        /// Names of the tools that the run has called; `None` if it answers an interrupt instead.
+        tools: Option<String>,
+    },
+    /// The conversation of a run is too large to be brought back to an earlier state.
+    #[error("the conversation is too large to take run {:?} up: it, or its list of messages, does not fit into an event", .0.id.as_str())]
+    RecoveryTooLarge(Box<Run>),
     /// The server drives the run: only its driver may write into it.
     #[error("run {} of thread {thread} is driven by the server{}: only its driver appends to it, renews its lease or ends it", .run.id, .run.agent.as_ref().map_or_else(String::new, |agent| format!(" with agent {agent}")))]
     RunDriven {
@@ -156,6 +167,22 @@ pub enum ServiceError {
     /// The store failed; the effect is unknown, and the request may be retried.
     #[error(transparent)]
     Store(#[from] StoreError),
+}
+
+fn fenced(run: &Run) -> String {
+    let id = run.id.as_str();
+    match run.status.is_active() {
+        true => format!("run {id:?} is produced by attempt {}", run.attempt),
+        false => format!("run {id:?} has ended and accepts no new events"),
+    }
+}
+
+fn unsafe_restart(run: &Run, tools: Option<&str>) -> String {
+    let id = run.id.as_str();
+    match tools {
+        Some(tools) => format!("run {id:?} has called these tools: {tools}"),
+        None => format!("run {id:?} answers an interrupt, so what was approved may have been done"),
+    }
 }
 
 /// Facts for a refused start: holder of the thread, end of its lease, and cursor to follow it.

@@ -46,7 +46,7 @@ impl Runs {
         E: From<LookupError> + From<EndRunError>,
         F: Future<Output = Result<Attempt<T>, E>>,
     {
-        if writer == Writer::Producer {
+        if let Writer::Producer(_) = writer {
             authority::may_produce(principal, None).map_err(EndRunError::from)?;
         }
         let operation = &operation;
@@ -55,13 +55,13 @@ impl Runs {
                 let head = self.deps.directory.head_at::<EndRunError>(thread.key, at.epoch).await?;
                 return if head.is_some() { Err(EndRunError::RunNotFound.into()) } else { Ok(Attempt::ThreadGone) };
             };
-            if writer == Writer::Producer && facts.driven {
+            if matches!(writer, Writer::Producer(_)) && facts.driven {
                 return match self.deps.store.run(thread.key, run).await.map_err(EndRunError::from)? {
                     Some(run) => Err(EndRunError::RunDriven { thread: thread.id.clone(), run: Box::new(run) }.into()),
                     None => Ok(Attempt::ThreadGone),
                 };
             }
-            if writer == Writer::Producer {
+            if let Writer::Producer(_) = writer {
                 authority::owns(principal, &facts).map_err(EndRunError::from)?;
             }
             operation(thread, WriteFence { run: facts.fence, driver: writer.fence() }).await

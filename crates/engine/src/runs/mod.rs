@@ -43,7 +43,7 @@ use crate::{
     lifecycle::Lifecycle,
     limits::{Quota, StoredBytes},
     metrics::Metrics,
-    records::{ThreadAt, ThreadRef},
+    records::{RunAt, ThreadAt, ThreadRef},
     runs::{
         advance::Queues,
         close::{CloseReason, Closer},
@@ -112,11 +112,12 @@ impl Runs {
         &self,
         principal: &Principal,
         thread: impl Into<ThreadAt<'_>>,
-        run: &RunId,
+        run: impl Into<RunAt<'_>>,
         producer_seq: Option<u64>,
         events: NewEvents,
     ) -> Result<PendingAppend, AppendError> {
-        self.submit_by(Writer::Producer, principal, thread.into(), run, producer_seq, events).await
+        let run = run.into();
+        self.submit_by(Writer::Producer(run.attempt), principal, thread.into(), run.id, producer_seq, events).await
     }
 
     pub(crate) async fn submit_by(
@@ -129,12 +130,12 @@ impl Runs {
         events: NewEvents,
     ) -> Result<PendingAppend, AppendError> {
         producer_seq.map_or(Ok(()), check_producer_seq)?;
-        if writer == Writer::Producer {
+        if let Writer::Producer(_) = writer {
             authority::may_produce(principal, Some(&events))?;
         }
         let (thread, fence) = self.find(writer, principal, at, run).await?;
         // A run of the server goes on to its end, within its own limits.
-        if writer == Writer::Producer {
+        if let Writer::Producer(_) = writer {
             self.check_answers(principal, thread.key, run, &events).await?;
             self.check_append(principal, &thread, run, producer_seq, &events).await?;
         }
@@ -150,7 +151,7 @@ impl Runs {
         &self,
         principal: &Principal,
         thread: impl Into<ThreadAt<'_>>,
-        run: &RunId,
+        run: impl Into<RunAt<'_>>,
         producer_seq: Option<u64>,
         events: NewEvents,
     ) -> Result<AppendReceipt, AppendError> {
@@ -162,10 +163,11 @@ impl Runs {
         &self,
         principal: &Principal,
         thread: impl Into<ThreadAt<'_>>,
-        run: &RunId,
+        run: impl Into<RunAt<'_>>,
         lease: Option<Duration>,
     ) -> Result<Run, HeartbeatError> {
-        self.heartbeat_by(Writer::Producer, principal, thread.into(), run, lease).await
+        let run = run.into();
+        self.heartbeat_by(Writer::Producer(run.attempt), principal, thread.into(), run.id, lease).await
     }
 
     pub(crate) async fn heartbeat_by(
@@ -185,6 +187,7 @@ impl Runs {
             }
             match self.deps.store.run(thread.key, run).await? {
                 Some(now) if alive.is_some() => Ok(Attempt::Done(now)),
+                Some(now) if writer.refuse_displaced(&now).is_err() => Err(HeartbeatError::RunFenced(Box::new(now))),
                 Some(now) if !now.status.is_active() => Err(HeartbeatError::RunFenced(Box::new(now))),
                 _ => Ok(Attempt::ThreadGone),
             }
@@ -199,11 +202,11 @@ impl Runs {
         &self,
         principal: &Principal,
         thread: impl Into<ThreadAt<'_>>,
-        run: &RunId,
+        run: impl Into<RunAt<'_>>,
         producer_seq: u64,
     ) -> Result<Run, FinishError> {
-        let reason = CloseReason::Finished { producer_seq };
-        let run = self.end(Writer::Producer, principal, thread.into(), run, &reason).await?;
+        let (reason, run) = (CloseReason::Finished { producer_seq }, run.into());
+        let run = self.end(Writer::Producer(run.attempt), principal, thread.into(), run.id, &reason).await?;
         if run.status.is_active() {
             return Err(FinishError::ProducerSeqGap { expected: run.producer_seq + 1 });
         }
@@ -216,11 +219,12 @@ impl Runs {
         &self,
         principal: &Principal,
         thread: impl Into<ThreadAt<'_>>,
-        run: &RunId,
+        run: impl Into<RunAt<'_>>,
         code: Option<String>,
         message: Option<String>,
     ) -> Result<Run, EndRunError> {
-        self.end(Writer::Producer, principal, thread.into(), run, &CloseReason::failed(code, message)).await
+        let (reason, run) = (CloseReason::failed(code, message), run.into());
+        self.end(Writer::Producer(run.attempt), principal, thread.into(), run.id, &reason).await
     }
 
     pub(crate) async fn end(
@@ -236,6 +240,7 @@ impl Runs {
             if closed.is_none() && at.epoch.is_some() {
                 self.deps.directory.head_at::<EndRunError>(thread.key, at.epoch).await?;
             }
+            closed.as_ref().map_or(Ok(()), |run| writer.refuse_displaced(run))?;
             Ok(closed.into())
         };
         self.with_run(writer, principal, at, run, close).await
@@ -279,14 +284,15 @@ impl Runs {
         self.deps.directory.with_thread(principal, at.id, request).await
     }
 
-    /// Releases the run's lock before its last events: the run may append until its terminal event or the next start.
+    /// Releases the run's lock before its last events: the run may append until its terminal event or the next start. Only for
+    /// the first attempt at a run.
     pub async fn release(
         &self,
         principal: &Principal,
         thread: impl Into<ThreadAt<'_>>,
         run: &RunId,
     ) -> Result<Run, EndRunError> {
-        let at = thread.into();
+        let (at, first) = (thread.into(), Writer::Producer(1));
         let release = move |thread: Arc<ThreadRef>, fence: WriteFence| async move {
             let released = self.deps.store.release(thread.key, fence.run, at.epoch).await?;
             if !released && at.epoch.is_some() {
@@ -297,9 +303,10 @@ impl Runs {
                     self.deps.feed_writer.mark(&thread.project, &thread.user);
                     Ok(Attempt::Done(now))
                 }
+                Some(now) if first.refuse_displaced(&now).is_err() => Err(EndRunError::RunFenced(Box::new(now))),
                 _ => Ok(Attempt::ThreadGone),
             }
         };
-        self.with_run(Writer::Producer, principal, at, run, release).await
+        self.with_run(first, principal, at, run, release).await
     }
 }

@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use threadline_core::{
-    AgentId, Author, Epoch, NewEvents, Principal, Run, RunId, Scope, Seq, ThreadId, UserId,
+    AgentId, AttemptId, Author, Epoch, NewEvents, Principal, Run, RunId, Scope, Seq, ThreadId, UserId,
     limits::{COMPLETE_RUN_WAIT, DRIVEN_LEASE},
 };
 use threadline_store::{CloseWhen, Head, NewTurn, StartOutcome, StartRun, StoreError};
@@ -37,6 +37,8 @@ pub struct StartRequest {
     pub lease: Option<Duration>,
     /// Epoch that the thread's log must have; `None` for any.
     pub epoch: Option<Epoch>,
+    /// Id of the first attempt at a run of a producer.
+    pub attempt_id: Option<AttemptId>,
     /// Events that the start contains, and the writer of the run.
     pub opening: Opening,
 }
@@ -47,6 +49,8 @@ pub enum Opening {
     /// No events: the producer appends them later.
     #[default]
     Open,
+    /// First events of a run whose producer appends the rest. None of them ends the run.
+    Begun(NewEvents),
     /// A run that this node drives.
     Driven {
         /// First events of the run, stored in the commit that starts it.
@@ -114,7 +118,7 @@ impl Opening {
     fn events(&self) -> Option<&NewEvents> {
         match self {
             Self::Open => None,
-            Self::Driven { first: events, .. } | Self::Complete(events) => Some(events),
+            Self::Driven { first: events, .. } | Self::Begun(events) | Self::Complete(events) => Some(events),
         }
     }
 }
@@ -162,7 +166,7 @@ impl Runs {
         match &request.opening {
             Opening::Open => authority::may_produce(principal, None)?,
             Opening::Driven { .. } => authority::require(principal, Scope::Chat)?,
-            Opening::Complete(events) => authority::may_produce(principal, Some(events))?,
+            Opening::Begun(events) | Opening::Complete(events) => authority::may_produce(principal, Some(events))?,
         }
         let id = request.run.take().unwrap_or_else(RunId::generate);
         if let Opening::Complete(events) = request.opening {
@@ -225,10 +229,12 @@ impl Runs {
         deadline: time::Instant,
     ) -> Result<StartAttempt, StartError> {
         self.check_storage(principal, thread, id).await?;
-        let Opening::Complete(events) = &request.opening else {
+        if let Opening::Begun(events) | Opening::Complete(events) = &request.opening {
+            self.check_answers(principal, thread.key, id, events).await?;
+        }
+        if !matches!(request.opening, Opening::Complete(_)) {
             return self.start_locked(principal, thread, id, request, tail).await;
-        };
-        self.check_answers(principal, thread.key, id, events).await?;
+        }
         let mut watch = ThreadWatch::new(&self.deps.hub, thread.key);
         loop {
             match self.try_start(principal, thread, id, request, tail).await {
@@ -278,7 +284,7 @@ impl Runs {
     fn turn(&self, opening: &Opening) -> Option<NewTurn> {
         match opening {
             Opening::Driven { input, .. } => Some(NewTurn { driver: self.deps.turns.node(), input: input.clone() }),
-            Opening::Open | Opening::Complete(_) => None,
+            Opening::Open | Opening::Begun(_) | Opening::Complete(_) => None,
         }
     }
 
@@ -305,6 +311,7 @@ impl Runs {
                 run: id.clone(),
                 agent: request.agent.clone(),
                 turn: self.turn(&request.opening),
+                attempt_id: request.attempt_id.clone(),
                 author: Some(author.clone()),
                 asked_by: Some(asked_by.clone()),
                 lease: if request.opening.is_driven() { DRIVEN_LEASE } else { self.lease(request.lease) },

@@ -156,7 +156,7 @@ impl ClaimedTurn {
         let thread = self.thread_ref(head.epoch);
         deps.listeners.committed(&Commit { thread: &thread, head, slice, row: RowChange::Changed });
         if self.turn.attempt > 0 {
-            deps.metrics.takeovers.count(self.turn.before);
+            deps.metrics.takeovers.count(self.turn.before.reason());
         }
         let Some(held) = self.held.take() else { return Ok(None) };
         let right = DriveRight::taken(self.runs.clone(), self.principal(), &self.turn, head.driver, held);

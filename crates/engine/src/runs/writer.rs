@@ -1,12 +1,14 @@
 //! Writers of a run: a producer or the server's driver.
 
-use threadline_core::DriverFence;
+use threadline_core::{DriverFence, Run};
+
+use crate::errors::RunFencedError;
 
 /// Kind of writer, which decides the access to a driven run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Writer {
-    /// A producer that has only the run's id: refused if the server drives the run.
-    Producer,
+    /// A producer that has only the run's id, and the number of its attempt: refused if the server drives the run.
+    Producer(u64),
     /// The driver, with the [`DriveRight`](crate::DriveRight) of the run.
     Driver(DriverFence),
 }
@@ -15,8 +17,16 @@ impl Writer {
     /// Fence that the writes carry beside that of the run.
     pub fn fence(self) -> DriverFence {
         match self {
-            Self::Producer => DriverFence::NONE,
+            Self::Producer(attempt) => DriverFence::of_attempt(attempt),
             Self::Driver(fence) => fence,
+        }
+    }
+
+    /// Refuses a producer whose attempt is not the run's present one, whether or not the run has ended.
+    pub fn refuse_displaced(self, run: &Run) -> Result<(), RunFencedError> {
+        match self {
+            Self::Producer(attempt) if attempt != run.attempt => Err(RunFencedError::RunFenced(Box::new(run.clone()))),
+            Self::Producer(_) | Self::Driver(_) => Ok(()),
         }
     }
 }

@@ -2,6 +2,7 @@
 
 pub(crate) mod agents;
 pub(crate) mod annotations;
+pub(crate) mod attempts;
 mod complete_runs;
 pub(crate) mod conversations;
 mod deleting;

@@ -34,7 +34,8 @@
 -- $31 answers text: ids of the interrupts that the run answers, a JSON array, or NULL
 -- $32 requested text: interrupts that a run which is appended complete requests, or NULL
 -- $33 past_queue boolean: whether it may begin though turns are queued and nothing holds them
--- example: NULL, 1, 'r', NULL, 30000, 0, NULL, NULL, NULL, NULL, NULL, NULL, 0, NULL, NULL, NULL, '{}', '{}', '{}', '{}', NULL, '0123456789abcdef', '{}', NULL, 0, 660000, 'agent:a', 'user:u', NULL, '{}', NULL, NULL, FALSE
+-- $34 attempt_id text: of the first attempt at a run of a producer, or NULL
+-- example: NULL, 1, 'r', NULL, 30000, 0, NULL, NULL, NULL, NULL, NULL, NULL, 0, NULL, NULL, NULL, '{}', '{}', '{}', '{}', NULL, '0123456789abcdef', '{}', NULL, 0, 660000, 'agent:a', 'user:u', NULL, '{}', NULL, NULL, FALSE, NULL
 
 WITH
 -- <fragment clock>
@@ -114,10 +115,10 @@ c AS MATERIALIZED (
   RETURNING t.key, t.project, t.user_id
 ), turned AS (
   INSERT INTO turns (
-    key, run, project, user_id, agent, at, check_at, driven, driver, driver_fence, attempt_seq, input
+    key, run, project, user_id, agent, at, check_at, driven, driver, driver_fence, attempt_seq, attempt_id, input
   )
   SELECT up.key, up.run, t.project, t.user_id, $4, up.now, up.lease_until, $22 IS NOT NULL, $22, up.driver_fence,
-    up.tail + 1, $30::text
+    up.tail + 1, $34::text, $30::text
   FROM up
   CROSS JOIN touched t
   WHERE up.active

@@ -24,6 +24,7 @@ use super::{
     StartRun, StopOutcome, StoreClock, StoreResult, ThreadPage, ThreadStore, new_run::NewRun, segment::LogRow,
 };
 
+mod attempts;
 mod beside;
 mod branches;
 mod credentials;
@@ -110,6 +111,8 @@ struct Row {
     runs: BTreeMap<Fence, Run>,
     /// Turn of the active run, if the server drives it.
     turn: Option<driven::Driven>,
+    /// Turn of the active run, if its producer writes it.
+    pushed: Option<attempts::Pushed>,
     log: Vec<LogRow>,
     /// Seq up to which sealing and packing have decided.
     decided: Seq,
@@ -183,6 +186,7 @@ impl Row {
             check_at: Timestamp(0),
             runs: BTreeMap::new(),
             turn: None,
+            pushed: None,
             log: Vec::new(),
             decided: 0,
             snapshots: BTreeMap::new(),
@@ -254,6 +258,8 @@ impl Row {
         self.fence = Fence(self.fence.0.max(lineage.generation.fence_floor()) + 1);
         self.driver = lineage.generation.driver_fence(new.driven);
         (self.lease, self.check_at) = (new.lease, now.plus(new.lease));
+        let opened = self.thread.tail + new.events + 1;
+        self.pushed = (!new.driven).then(|| attempts::Pushed { attempt_id: new.attempt_id.clone(), opened });
         let run = new.begun(self.fence, self.thread.tail, now);
         self.thread.agent = self.thread.agent.take().or_else(|| run.agent.clone());
         self.runs.insert(self.fence, run.clone());
@@ -267,7 +273,7 @@ impl Row {
             (run.status, run.error_code, run.error_message) = (status, code, message);
             (run.ended_at, run.lease_until) = (Some(now), None);
         }
-        self.turn = None;
+        (self.turn, self.pushed) = (None, None);
         self.touch_run(now);
     }
 
@@ -547,6 +553,8 @@ impl RunStore for MemoryStore {
             id: start.run,
             agent: start.agent,
             driven: start.turn.is_some(),
+            attempt_id: start.attempt_id,
+            events: start.events.as_ref().map_or(0, |events| events.count() as u64),
             author: start.author,
             asked_by: start.asked_by,
             lease: start.lease,

@@ -20,6 +20,8 @@ impl Row {
             author: Some(Author::agent(&turn.agent)),
             agent: Some(turn.agent),
             driven: true,
+            attempt_id: None,
+            events: 0,
             asked_by: turn.asked_by,
             lease: DRIVEN_LEASE,
         };

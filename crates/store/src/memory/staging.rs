@@ -8,7 +8,7 @@ use threadline_core::{
     limits::{PACK_FIRST_LOOK, STAGING_TIMEOUT},
 };
 
-use super::{MemoryStore, Row};
+use super::{attempts::Pushed, MemoryStore, Row};
 use crate::{Arrival, JobKind, MovedThread, Published, StagedPart, Staging, StagingStore, StoreError, StoreResult};
 
 /// A staged thread, which no client sees yet.
@@ -83,6 +83,7 @@ impl StagingStore for MemoryStore {
             && let Some(run) = staged.row.runs.get_mut(&active.fence)
         {
             run.lease_until = Some(active.lease_until.unwrap_or(now).min(now));
+            staged.row.pushed = Some(Pushed { attempt_id: None, opened: 0 });
         }
         // The feed owes the thread a position, unless an imported feed has one: see `put_feed`.
         staged.row.fed_version = match arrival {

@@ -36,6 +36,7 @@ pub mod statements {
 
 mod address;
 mod append;
+mod attempts;
 mod check;
 mod feed;
 mod fetch;

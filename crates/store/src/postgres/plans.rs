@@ -3,12 +3,12 @@
 use sqlx::{AssertSqlSafe, Executor, PgConnection, Row};
 
 use super::{
-    OpenError, PgStore, address::Address, append, feed, log, nodes, queue, runs, seal, start, tables, threads, turns,
+    OpenError, PgStore, address::Address, append, attempts, feed, log, nodes, queue, runs, seal, start, tables, threads, turns,
 };
 use crate::sql::tables::{credentials, identity, snapshots, usage};
 
 /// The hot statements, by name.
-const HOT: [(&str, &str); 94] = [
+const HOT: [(&str, &str); 96] = [
     ("append one", append::ONE),
     ("append a group", append::GROUP),
     ("append a group with ends", append::WIDE),
@@ -30,6 +30,8 @@ const HOT: [(&str, &str); 94] = [
     ("claim of turns", turns::CLAIM),
     ("takeover", turns::TAKE),
     ("turns of a node", crate::sql::turns::OF),
+    ("take-up", attempts::TAKE_UP),
+    ("turn of a producer", crate::sql::attempts::TURN),
     ("queue", queue::QUEUE),
     ("change of a queue", queue::CHANGE),
     ("advance of a queue", queue::ADVANCE),

@@ -122,7 +122,8 @@ impl PgStore {
             .bind(start.turn.as_ref().and_then(|turn| turn.input.as_deref()))
             .bind(own.and_then(NewEvents::answers))
             .bind(texts(&end, |end| &end.interrupts))
-            .bind(start.past_queue);
+            .bind(start.past_queue)
+            .bind(start.attempt_id.as_ref().map(|id| id.as_str()));
         let rows = match self.write_once(statement).await {
             // Another start of the same id was first, or a queued turn has it.
             Err(failure) if failure.kind == Kind::Duplicate => return Ok(None),

@@ -6,6 +6,7 @@ use super::StoreError;
 
 pub(super) mod annotations;
 pub(super) mod append;
+pub(crate) mod attempts;
 pub(super) mod columns;
 pub(super) mod lineage;
 pub(crate) mod lists;

@@ -20,6 +20,7 @@ pub(super) async fn begin(
 ) -> Work<Run> {
     let driver = head.generation.driver_fence(new.driven);
     let (lease, lease_until) = (new.lease, now.plus(new.lease));
+    let (opened, attempt_id) = (head.tail + new.events + 1, new.attempt_id.clone());
     let run = new.begun(Fence(head.fence.0.max(head.generation.fence_floor()) + 1), head.tail, now);
     let begin = query(START)
         .bind(head.key.0)
@@ -33,7 +34,9 @@ pub(super) async fn begin(
         .bind(lease_until.0)
         .bind(run.author.as_ref().map(Author::as_str))
         .bind(run.asked_by.as_ref().map(Author::as_str))
-        .bind(driver.0);
+        .bind(driver.0)
+        .bind(rows::to_i64(opened))
+        .bind(attempt_id.as_ref().map(|id| id.as_str()));
     fetch::run(connection, begin).await?;
     (head.fence, head.driver) = (run.fence, driver);
     head.active = Some(ActiveHead { lease_until, stop_requested_at: None, finishing: false, producer_seq: 0 });

@@ -35,6 +35,7 @@ pub mod statements {
 }
 
 mod append;
+mod attempts;
 mod backup;
 mod begin;
 mod checkpoint;

@@ -115,7 +115,8 @@ async fn advance(connection: &mut SqliteConnection, advance: Advance, now: Times
         let agent = columns.id(AgentId::new)?;
         let asked_by = columns.maybe_text()?.as_deref().map(Author::stored);
         let author = Some(Author::agent(&agent));
-        let new = NewRun { id, agent: Some(agent), driven: true, author, asked_by, lease: DRIVEN_LEASE };
+        let (agent, lease, attempt_id) = (Some(agent), DRIVEN_LEASE, None);
+        let new = NewRun { id, agent, driven: true, attempt_id, events: 0, author, asked_by, lease };
         let run = begin(connection, &mut head, new, now).await?;
         let turn = query(BEGUN)
             .bind(head.driver.0)

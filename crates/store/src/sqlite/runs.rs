@@ -175,6 +175,8 @@ async fn start(connection: &mut SqliteConnection, start: StartRun, now: Timestam
         id: start.run,
         agent: start.agent,
         driven: start.turn.is_some(),
+        attempt_id: start.attempt_id,
+        events: start.events.as_ref().map_or(0, |events| events.count() as u64),
         author: start.author,
         asked_by: start.asked_by,
         lease: start.lease,

@@ -112,6 +112,8 @@ impl From<ServiceError> for Refusal {
             | ServiceError::MessageExists(_)
             | ServiceError::RunActive(_)
             | ServiceError::TurnQueued(_)
+            | ServiceError::RecoveryUnsafe { .. }
+            | ServiceError::RecoveryTooLarge(_)
             | ServiceError::QueueFull(_)
             | ServiceError::QueueChanged { .. }
             | ServiceError::TurnBegun(_)
