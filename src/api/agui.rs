@@ -12,7 +12,7 @@ use axum::{
     response::Response,
 };
 use serde_json::json;
-use threadline_core::{ReadFrom, RunId, ThreadId, limits::RUN_END_TIMEOUT};
+use threadline_core::{ReadFrom, RunId, ThreadId, limits::RUN_END_TIMEOUT, projection::beginning::missing_start};
 use threadline_engine::{
     PageRequest, ReadError, StoreError,
     subscription::{Delivery, EndReason, FollowMethod, Subscription},
@@ -117,7 +117,8 @@ pub async fn run(
     let events = &state.service.events;
     let subscription = events.subscribe(&principal, &thread, after, Some(epoch), Some(&id), FollowMethod::AgUi).await;
     let subscription = subscription.inspect_err(|_| requester.done())?;
-    let run = Run { subscription, counted: observe::DeliveryMetrics::new(&state.http), requester };
+    let starts = (after == started.cursor).then(|| (thread.clone(), id.clone()));
+    let run = Run { subscription, counted: observe::DeliveryMetrics::new(&state.http), requester, starts };
     let response = sse::response(Followed::Run(Box::new(run)), None, place, &state.http, &principal);
     Ok(with_ignored(with_ids(response, &thread, &id, started.epoch), &ignored))
 }
@@ -165,7 +166,8 @@ impl EventSource for Followed {
                 Self::Gone => return Ok(None),
                 Self::Waiting(waiting) => match (waiting.0.begun().await?, waiting.1.take()) {
                     (Some(subscription), Some((counted, requester))) => {
-                        *self = Self::Run(Box::new(Run { subscription, counted, requester }));
+                        // The server begins the run, with RUN_STARTED.
+                        *self = Self::Run(Box::new(Run { subscription, counted, requester, starts: None }));
                     }
                     _ => {
                         *self = Self::Gone;
@@ -217,6 +219,8 @@ struct Run {
     subscription: Subscription,
     counted: observe::DeliveryMetrics,
     requester: AguiClient,
+    /// The run, until its first event is sent.
+    starts: Option<(ThreadId, RunId)>,
 }
 
 impl Run {
@@ -231,6 +235,10 @@ impl Run {
                     let epoch = self.subscription.epoch();
                     let mut out = Vec::with_capacity(slice.bytes() + slice.count() as usize * 44);
                     for (seq, event, _) in slice.events() {
+                        // The event is not from the log, so it has no seq.
+                        if let Some(start) = self.starts.take().and_then(|(thread, run)| missing_start(&thread, &run, event)) {
+                            out.extend_from_slice(format!("data: {start}\n\n").as_bytes());
+                        }
                         out.extend_from_slice(format!("id: {epoch}:{seq}\ndata: ").as_bytes());
                         out.extend_from_slice(event);
                         out.extend_from_slice(b"\n\n");

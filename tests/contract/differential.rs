@@ -5,12 +5,12 @@
 use std::time::Duration;
 
 use threadline_core::{
-    Author, CreatedThread, DriverFence, Epoch, Fence, Hold, ListOrder, NameSource, NodeId, ReadFrom, RunId, Thread,
+    AttemptId, Author, CreatedThread, DriverFence, Epoch, Fence, Generation, Hold, ListOrder, NameSource, NodeId, ReadFrom, RunId, Thread,
     ThreadKey, ThreadPatch, ThreadStatus, WriteFence, limits::DRIVER_TTL,
 };
 use threadline_store::{
     Advance, Append, ChangeQueue, ClaimTurns, CloseWhen, Head, HeartbeatRequest, ListThreads, NewTurn, Queue,
-    StartOutcome, StartRun, TakeTurn,
+    StartOutcome, StartRun, TakeTurn, TakeUp,
 };
 
 use crate::support::*;
@@ -327,9 +327,17 @@ pub async fn history(seed: u64, steps: usize, other: Env) {
                     input: None,
                 };
                 // A takeover follows a claim, which only a driven run has.
-                if head.driver != DriverFence::NONE {
+                if head.driver > DriverFence::NONE {
                     both!(envs, at, |env| env.store.take_turn(taken.clone()).await.expect("takes"));
+                    continue;
                 }
+                let TakeTurn { run, fence, tail, events, .. } = taken;
+                let generation = Generation(head.generation.0 + i64::from(dice.chance(5)));
+                let (number, attempt_id) = (2 + dice.roll(3), AttemptId::new("a").expect("id"));
+                let lease = dice.chance(30).then_some(LEASE * 2);
+                let take = TakeUp { key, run, fence, tail, generation, attempt: number, attempt_id, lease, events };
+                both!(envs, at, |env| env.store.take_up(take.clone()).await.expect("takes"));
+                both!(envs, at, |env| env.store.producer_turn(key, &take.run).await.expect("reads"));
             }
             30 | 31 => {
                 let Some(head) = &head else { continue };

@@ -2,6 +2,7 @@
 
 mod agents;
 mod annotations;
+mod attempts;
 mod branches;
 mod bus;
 mod claimed;
@@ -157,6 +158,11 @@ contract! {
         a_turn_ends_with_its_run
         a_purge_leaves_no_turn_of_a_start_that_met_the_deletion
         nobody_writes_into_a_driven_run_without_the_fence_of_its_driver;
+    attempts:
+        a_producers_turn_names_its_attempt_and_its_begin
+        a_take_up_displaces_the_attempt_before
+        a_take_up_needs_the_log_that_it_has_seen
+        of_concurrent_take_ups_one_succeeds;
     branches:
         a_fork_has_the_log_of_its_parent_and_a_life_of_its_own
         a_fork_needs_its_parent_as_it_was_read

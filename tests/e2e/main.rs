@@ -3,6 +3,7 @@
 mod admin;
 mod agents;
 mod annotations;
+mod attempts;
 mod audited;
 mod bad_input;
 mod chat;

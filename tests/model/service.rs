@@ -3,6 +3,7 @@
 mod access;
 mod annotations;
 mod appends;
+mod attempts;
 mod drivers;
 mod ending;
 mod fairness;

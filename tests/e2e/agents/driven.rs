@@ -39,6 +39,10 @@ async fn pushed(other: &Client, run: &str) -> Vec<(&'static str, Answer)> {
         }),
         ("a stream", other.ndjson(Method::POST, &stream, format!("{FORGED}\n")).await),
         ("a stream that continues", other.ndjson(Method::POST, &format!("{stream}&producerSeq=2"), FORGED).await),
+        ("taking it up", {
+            let start = json!({ "runId": run, "attemptId": "x", "onExisting": "continue" });
+            other.post("/v1/threads/t/runs", start).await
+        }),
         ("the whole run", other.put(&format!("/v1/threads/t/runs/{run}"), whole).await),
         ("finish", other.act("t", run, "finish").await),
         ("fail", other.act("t", run, "fail").await),

@@ -53,6 +53,7 @@ everywhere! {
             ann.act("t", "theirs", "fail").await,
             ann.act("t", "theirs", "heartbeat").await,
             ann.act("t", "theirs", "release").await,
+            ann.post("/v1/threads/t/runs", json!({ "runId": "theirs", "attemptId": "x", "onExisting": "continue" })).await,
         ] {
             answer.problem(403, "run-not-yours");
         }

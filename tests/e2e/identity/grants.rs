@@ -107,6 +107,7 @@ fn body(route: &Route, form: Option<&str>) -> (&'static str, String) {
         (_, Some("agent-fork")) => with(agent(json!({})), "fork", json!({ "regenerate": "none" })),
         ("/v1/conversations/{name}", Some("says")) => message("user"),
         ("/v1/conversations/{name}", Some(_)) => message("assistant"),
+        ("/v1/threads/{threadId}/runs", Some("resume")) => json!({ "events": started(json!({ "resume": resume })) }),
         (path, Some("resume")) if path.starts_with("/v1/") => started(json!({ "resume": resume })),
         (_, Some("says")) => started(message("user")),
         (_, Some("speaks-as-assistant")) => started(message("assistant")),

@@ -1,5 +1,6 @@
 //! Pure folds over events.
 
+pub mod beginning;
 pub mod begun_calls;
 pub mod closing;
 pub mod conversation;

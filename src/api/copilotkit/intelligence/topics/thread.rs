@@ -10,7 +10,9 @@ use async_trait::async_trait;
 use futures_util::{StreamExt, stream};
 use serde::Deserialize;
 use serde_json::{Value, json, value::RawValue};
-use threadline_core::{Batch, Epoch, LogSlice, ReadFrom, RunId, Seq, json, limits::CURSOR_PAGE};
+use threadline_core::{
+    Batch, Epoch, LogSlice, ReadFrom, RunId, Seq, limits::CURSOR_PAGE, projection::beginning::missing_start,
+};
 use threadline_engine::{
     EventsPage, PageRequest, ReadError, StopError, StoreError,
     metrics::GaugeGuard,
@@ -405,22 +407,18 @@ impl Following {
 }
 
 impl Following {
-    /// Makes a RUN_STARTED for a run that begins without one: clients refuse such a run, and producers of other APIs
-    /// may omit the event. Such an event is not stored.
+    /// Makes a RUN_STARTED for a run that begins without one.
     async fn missing_start(&mut self, batch: &Batch) -> Option<String> {
         if self.run.as_ref() == Some(&batch.run) {
             return None;
         }
         self.run = Some(batch.run.clone());
         let (seq, first) = batch.events().next()?;
-        if json::string_member(text(first), "type").is_some_and(|kind| kind == "RUN_STARTED" || kind == "RUN_ERROR") {
-            return None;
-        }
-        // A reader that resumes in the middle of a run has already received its start.
         let ThreadPass { principal, thread, .. } = &self.pass;
+        let start = missing_start(thread, &batch.run, first)?;
+        // A reader that resumes in the middle of a run has already received its start.
         let run = self.state.service.runs.get(principal, thread, &batch.run).await.ok()?;
-        let start = json!({ "type": "RUN_STARTED", "threadId": thread.as_str(), "runId": run.id.as_str() });
-        (run.first_seq == seq).then(|| start.to_string())
+        if run.first_seq == seq { Some(start) } else { None }
     }
 }
 
