@@ -5,9 +5,9 @@
 
 use std::sync::Arc;
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use threadline_core::{
-    AttemptId, Epoch, NewEvents, Principal, ReadFrom, Run, RunId, Seq, ThreadId,
+    AttemptId, Epoch, NewEvents, Principal, ReadFrom, Run, Seq, ThreadId,
     event::cut,
     json,
     limits::MAX_ATTEMPT_ID_BYTES,
@@ -34,7 +34,7 @@ use crate::{
 const TAKE_TRIES: usize = 16;
 
 /// Fate of a run that exists, when another process starts it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum OnExisting {
     /// The run stays with its present attempt.
