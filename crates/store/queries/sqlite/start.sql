@@ -12,9 +12,7 @@
 -- ?10 author text
 -- ?11 asked_by text
 -- ?12 driver_fence integer: of the driver of the run, 0 if it has none
--- ?13 attempt_seq integer: seq after the events that the run begins with
--- ?14 attempt_id text: of the first attempt at a run of a producer, or NULL
--- example: 1, 1, 'r', NULL, 1, 0, 1, 30000, 30000, 'agent:a', 'user:u', 1, 1, NULL
+-- example: 1, 1, 'r', NULL, 1, 0, 1, 30000, 30000, 'agent:a', 'user:u', 1
 
 INSERT INTO runs (key, fence, id, agent, status, first_seq, producer_seq, started_at, driven, author, asked_by)
 VALUES (?1, ?2, ?3, ?4, 0, ?5, 0, ?6, ?7, ?10, ?11);
@@ -28,8 +26,8 @@ WHERE key = ?1;
 -- 660000: PACK_FIRST_LOOK.
 INSERT OR IGNORE INTO jobs (kind, ref, due_at)
 SELECT 'pack', CAST(key AS TEXT), last_run_at + 660000 FROM threads WHERE key = ?1;
-INSERT INTO turns (key, run, project, user, agent, at, check_at, attempt_seq, attempt_id)
-SELECT h.key, h.run, t.project, t.user, r.agent, r.started_at, h.lease_until, ?13, ?14
+INSERT INTO turns (key, run, project, user, agent, at, check_at)
+SELECT h.key, h.run, t.project, t.user, r.agent, r.started_at, h.lease_until
 FROM heads h
 CROSS JOIN runs r ON r.key = h.key AND r.fence = h.fence
 CROSS JOIN threads t ON t.key = h.key

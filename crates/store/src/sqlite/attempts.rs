@@ -36,13 +36,13 @@ async fn take_up(connection: &mut SqliteConnection, take: TakeUp, now: Timestamp
         .bind(take.key.0)
         .bind(run.id.as_str())
         .bind(run.fence.0)
+        .bind(rows::to_i64(take.attempt))
+        .bind(DriverFence::of_attempt(take.attempt).0)
+        .bind(take.attempt_id.as_str())
         .bind(now.0)
         .bind(rows::to_i64(tail))
         .bind(rows::to_i64(producer_seq))
         .bind(if events.is_some() { Some(at.0) } else { newest.map(|newest| newest.0) })
-        .bind(rows::to_i64(take.attempt))
-        .bind(DriverFence::of_attempt(take.attempt).0)
-        .bind(take.attempt_id.as_str())
         .bind(take.lease.map(rows::millis));
     fetch::run(connection, begin).await?;
     if events.is_some() {

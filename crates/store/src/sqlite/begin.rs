@@ -11,6 +11,9 @@ use crate::{ActiveHead, Head, new_run::NewRun};
 
 pub(super) const START: &str = text_of(include_str!("../../queries/sqlite/start.sql"));
 
+/// The turn of a run of a producer. A driver writes its own into the turn.
+const PUSHED: &str = "UPDATE turns SET attempt_seq = ?1, attempt_id = ?2 WHERE key = ?3 AND run = ?4";
+
 /// Begins a run without events, inside a transaction that has found the thread free.
 pub(super) async fn begin(
     connection: &mut SqliteConnection,
@@ -34,10 +37,16 @@ pub(super) async fn begin(
         .bind(lease_until.0)
         .bind(run.author.as_ref().map(Author::as_str))
         .bind(run.asked_by.as_ref().map(Author::as_str))
-        .bind(driver.0)
-        .bind(rows::to_i64(opened))
-        .bind(attempt_id.as_ref().map(|id| id.as_str()));
+        .bind(driver.0);
     fetch::run(connection, begin).await?;
+    if !run.driven {
+        let pushed = query(PUSHED)
+            .bind(rows::to_i64(opened))
+            .bind(attempt_id.as_ref().map(|id| id.as_str()))
+            .bind(head.key.0)
+            .bind(run.id.as_str());
+        fetch::run(connection, pushed).await?;
+    }
     (head.fence, head.driver) = (run.fence, driver);
     head.active = Some(ActiveHead { lease_until, stop_requested_at: None, finishing: false, producer_seq: 0 });
     Ok(run)
