@@ -233,7 +233,7 @@ impl Problem {
             "cursor-ahead" => "The log is shorter than the cursor: read it from the beginning, without a cursor",
             "run-active" => "Follow the active run, stop it, or have the message wait (--busy enqueue)",
             "turn-not-found" | "queue-changed" => "List the queued turns as they are now: `threadline queue THREAD`",
-            "run-fenced" => "The server or a newer run ended it: start another run",
+            "run-fenced" => "The server, a newer run or another process ended it: start another run",
             _ => return self.help.as_deref().or(self.retryable.then_some("Try again in a moment")).map(Cow::Borrowed),
         }))
     }
