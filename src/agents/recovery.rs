@@ -252,8 +252,10 @@ fn after(
     let Conversations { found, left, now } = conversations;
     let continues = agent.recovery == Recovery::Continue;
     let before = left.unwrap_or(found);
-    let kept =
-        now.as_ref().filter(|_| continues).map(|now| now.process(|now| now.keep(before, &logged.open, logged.begun.calls())));
+    let kept = now
+        .as_ref()
+        .filter(|_| continues)
+        .map(|now| now.process(|now| now.keep(before, &logged.open, logged.begun.calls())));
     let futile = turn.futile(kept.as_ref().is_some_and(|kept| !kept.ids.is_empty()));
     if turn.is_exhausted(futile) {
         let message = "The servers that ran the agent were lost again and again.";

@@ -236,7 +236,9 @@ impl Run {
                     let mut out = Vec::with_capacity(slice.bytes() + slice.count() as usize * 44);
                     for (seq, event, _) in slice.events() {
                         // The event is not from the log, so it has no seq.
-                        if let Some(start) = self.starts.take().and_then(|(thread, run)| missing_start(&thread, &run, event)) {
+                        if let Some(start) =
+                            self.starts.take().and_then(|(thread, run)| missing_start(&thread, &run, event))
+                        {
                             out.extend_from_slice(format!("data: {start}\n\n").as_bytes());
                         }
                         out.extend_from_slice(format!("id: {epoch}:{seq}\ndata: ").as_bytes());

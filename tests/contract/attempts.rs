@@ -90,7 +90,11 @@ pub async fn a_take_up_displaces_the_attempt_before(env: Env) {
     env.append(last).await.expect("appended");
     assert_eq!((turn(&env, key).await, env.head(key).await.active), (None, None));
     let next = env.started(start_run(key, "s")).await;
-    assert_eq!((next.run.attempt, next.head.driver), (1, DriverFence::NONE), "the next run begins at its first attempt");
+    assert_eq!(
+        (next.run.attempt, next.head.driver),
+        (1, DriverFence::NONE),
+        "the next run begins at its first attempt"
+    );
 }
 
 pub async fn a_take_up_needs_the_log_that_it_has_seen(env: Env) {

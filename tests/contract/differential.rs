@@ -5,8 +5,8 @@
 use std::time::Duration;
 
 use threadline_core::{
-    AttemptId, Author, CreatedThread, DriverFence, Epoch, Fence, Generation, Hold, ListOrder, NameSource, NodeId, ReadFrom, RunId, Thread,
-    ThreadKey, ThreadPatch, ThreadStatus, WriteFence, limits::DRIVER_TTL,
+    AttemptId, Author, CreatedThread, DriverFence, Epoch, Fence, Generation, Hold, ListOrder, NameSource, NodeId,
+    ReadFrom, RunId, Thread, ThreadKey, ThreadPatch, ThreadStatus, WriteFence, limits::DRIVER_TTL,
 };
 use threadline_store::{
     Advance, Append, ChangeQueue, ClaimTurns, CloseWhen, Head, HeartbeatRequest, ListThreads, NewTurn, Queue,

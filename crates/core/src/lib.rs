@@ -46,8 +46,8 @@ pub use event::{EventError, EventErrorKind, NewEvents, Terminal};
 pub use feed::{FeedChange, FeedCursor, FeedEntry, FeedHead};
 pub use hex::hex;
 pub use id::{
-    AgentId, AnnotationId, AttemptId, DriverFence, Epoch, Fence, IdError, IdText, KeyId, ProjectId, RunId, ThreadId, ThreadKey,
-    UserId, WriteFence,
+    AgentId, AnnotationId, AttemptId, DriverFence, Epoch, Fence, IdError, IdText, KeyId, ProjectId, RunId, ThreadId,
+    ThreadKey, UserId, WriteFence,
 };
 pub use identity::{
     ApiKey, AuditEntry, Born, Cutoff, CutoffKind, DEFAULT_PROJECT, Digest, Footprint, IssuerSettings, KeyUse,

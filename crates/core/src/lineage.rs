@@ -163,11 +163,10 @@ mod tests {
         let (first, second) = (Fence(3), Fence(Generation(2).fence_floor() + 3));
         assert_eq!([1, 2, 7].map(|attempt| Generation(1).next_attempt(first, attempt)), [2, 3, 8]);
         let floor = ATTEMPTS_OF_A_GENERATION;
-        assert_eq!([1, 900, floor + 2].map(|attempt| Generation(2).next_attempt(first, attempt)), [
-            floor + 2,
-            floor + 2,
-            floor + 3
-        ]);
+        assert_eq!(
+            [1, 900, floor + 2].map(|attempt| Generation(2).next_attempt(first, attempt)),
+            [floor + 2, floor + 2, floor + 3]
+        );
         assert_eq!(Generation(2).next_attempt(second, 1), 2, "the run began in this generation");
         assert_eq!([1, 2, 3].map(DriverFence::of_attempt), [DriverFence::NONE, DriverFence(-1), DriverFence(-2)]);
     }

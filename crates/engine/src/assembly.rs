@@ -10,8 +10,8 @@ use threadline_store::JobKind;
 use tokio::sync::watch;
 
 use crate::{
-    AgentDefinitions, Annotations, Attempts, Conversations, Events, Feed, Followers, Forks, Ports, Projections, Runs, Service,
-    Threads, Trash, Users,
+    AgentDefinitions, Annotations, Attempts, Conversations, Events, Feed, Followers, Forks, Ports, Projections, Runs,
+    Service, Threads, Trash, Users,
     after_commit::{Listeners, LogCounters},
     cluster::bus::BusEnd,
     commit::{committer, pipeline},

@@ -1,6 +1,7 @@
 //! Views of threads, runs and the feed, as the native API sends them.
 
 mod branch;
+mod started;
 
 use serde::Serialize;
 use serde_json::{Value, json, value::RawValue};
@@ -8,10 +9,11 @@ use threadline_core::{
     Epoch, FeedChange, FeedEntry, Hold, LastRun, NameSource, Principal, QueueState, Run, RunStatus, Scope, Thread,
     ThreadId, Timestamp,
 };
-use threadline_engine::{AppendReceipt, AttemptedRun, QueuedTurn, StartedRun, ThreadQueue};
+use threadline_engine::{AppendReceipt, QueuedTurn, ThreadQueue};
 use utoipa::ToSchema;
 
 pub use branch::ForkedFromView;
+pub use started::StartedView;
 
 /// A thread.
 #[derive(Debug, Serialize, ToSchema)]
@@ -241,43 +243,6 @@ pub fn problem_run(run: &Run) -> Value {
         members.retain(|name, _| !NOT_IN_PROBLEMS.contains(&name.as_str()));
     }
     view
-}
-
-/// A started or appended run.
-#[derive(Debug, Serialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct StartedView {
-    /// The thread of the run: of a start with `fork`, the fork.
-    thread_id: String,
-    run: RunView,
-    epoch: String,
-    /// Follow with this as `after`, together with `epoch`, to see the run from its first event.
-    cursor: u64,
-    /// The number of the run's present attempt.
-    attempt: u64,
-    /// The ID that the process of the present attempt has given it; null if it gave none, and once the run has ended.
-    #[schema(required)]
-    attempt_id: Option<String>,
-}
-
-impl StartedView {
-    pub fn new(thread: &ThreadId, started: &StartedRun) -> Self {
-        let thread_id = thread.to_string();
-        let (run, attempt) = (RunView::new(&started.run), started.run.attempt);
-        Self { thread_id, run, epoch: started.epoch.to_string(), cursor: started.cursor, attempt, attempt_id: None }
-    }
-
-    /// The view of a run that a producer has started, or taken up.
-    pub fn of_attempt(thread: &ThreadId, AttemptedRun { started, attempt, attempt_id }: &AttemptedRun) -> Self {
-        let attempt_id = attempt_id.as_ref().map(ToString::to_string);
-        Self { attempt: *attempt, attempt_id, ..Self::new(thread, started) }
-    }
-
-    /// [`RunView::seen_by`] for the run.
-    #[must_use]
-    pub fn seen_by(self, principal: &Principal) -> Self {
-        Self { run: self.run.seen_by(principal), ..self }
-    }
 }
 
 /// The response to an append.

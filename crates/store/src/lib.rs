@@ -25,9 +25,9 @@
 #![warn(missing_docs)]
 
 pub mod annotations;
+pub mod attempts;
 mod branches;
 mod clock;
-pub mod attempts;
 pub mod credentials;
 mod damage;
 pub mod erasure;

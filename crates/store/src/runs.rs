@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use threadline_core::{
-    AgentId, AttemptId, Author, Epoch, LogSlice, NewEvents, ProjectId, Run, RunId, RunStatus, Seq, ThreadId, ThreadKey, UserId,
-    WriteFence,
+    AgentId, AttemptId, Author, Epoch, LogSlice, NewEvents, ProjectId, Run, RunId, RunStatus, Seq, ThreadId, ThreadKey,
+    UserId, WriteFence,
 };
 
 use crate::{records::Head, turns::NewTurn};

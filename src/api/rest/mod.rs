@@ -2,6 +2,7 @@
 
 mod agents;
 mod annotations;
+mod attempts;
 mod audit;
 pub mod events;
 pub(super) mod feed;

@@ -11,9 +11,9 @@ use axum::{
 use serde::{Deserialize, Serialize};
 use threadline_core::{
     AgentId, NewEvents, RunId,
-    limits::{DEFAULT_PAGE, MAX_ATTEMPT, MAX_BATCH_BYTES},
+    limits::{DEFAULT_PAGE, MAX_BATCH_BYTES},
 };
-use threadline_engine::{AttemptRequest, RunAt, RunLookupError, ServiceError, StartRequest, ThreadAt};
+use threadline_engine::{AttemptRequest, RunLookupError, ServiceError, StartRequest, ThreadAt};
 use threadline_http::{
     auth::AuthError,
     body::{self, Whole},
@@ -30,6 +30,7 @@ use utoipa::{IntoParams, ToSchema};
 use crate::api::{
     ApiState,
     rest::{
+        attempts::{AttemptParams, run_at},
         queue::{self, QueuedView},
         starting::{AgentRequest, StartBody, answer, answer_attempt, hand_over},
     },
@@ -355,25 +356,6 @@ pub async fn append(
     Ok(Answer(ReceiptView::new(&receipt)))
 }
 
-/// Attempt that a request speaks for.
-#[derive(Debug, Deserialize, IntoParams)]
-#[serde(rename_all = "camelCase")]
-#[into_params(parameter_in = Query)]
-pub struct AttemptParams {
-    /// The number of the attempt that the request speaks for, as its start returned it. Default 1. Another attempt than the present
-    /// one is refused: 409 `run-fenced`.
-    attempt: Option<u64>,
-}
-
-/// The run of a request, with its attempt.
-fn run_at(run: &RunId, attempt: Option<u64>) -> Result<RunAt<'_>, Problem> {
-    let attempt = attempt.unwrap_or(1);
-    if (1..=MAX_ATTEMPT).contains(&attempt) {
-        return Ok(RunAt { id: run, attempt });
-    }
-    Err(Problem::invalid(format!("attempt is {attempt}, and must be from 1 to {MAX_ATTEMPT}")))
-}
-
 /// A heartbeat.
 #[derive(Debug, Default, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
@@ -462,8 +444,8 @@ pub async fn fail(
     State(state): State<ApiState>,
     Caller(principal): Caller,
     InRun(thread, run): InRun,
-    Precondition(epoch): Precondition,
     Params(params): Params<AttemptParams>,
+    Precondition(epoch): Precondition,
     Json(body): Json<FailBody>,
 ) -> Result<Answer<RunView>, Problem> {
     let (at, run) = (ThreadAt { id: &thread, epoch }, run_at(&run, params.attempt)?);

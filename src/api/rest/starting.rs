@@ -97,7 +97,9 @@ impl StartBody {
             ("toolsRepeatable", self.tools_repeatable.is_some()),
         ];
         match members.iter().find(|(_, there)| *there) {
-            Some((name, _)) => Err(Problem::invalid(format!("{name} is not available with input: an agent produces the run"))),
+            Some((name, _)) => {
+                Err(Problem::invalid(format!("{name} is not available with input: an agent produces the run")))
+            }
             None => Ok(()),
         }
     }

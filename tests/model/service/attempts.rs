@@ -3,12 +3,12 @@
 
 use std::time::Duration;
 
+use serde_json::json;
 use threadline_core::{AttemptId, NewEvents, RunId, RunStatus, ThreadId, limits::STOP_GRACE};
 use threadline_engine::{
     AppendError, AttemptError, AttemptRequest, AttemptedRun, FinishError, HeartbeatError, OnExisting, Opening, RunAt,
     Service, StartRequest,
 };
-use serde_json::json;
 
 use crate::support::{Node, events, new_run, run_id, run_seed, settle, user};
 
@@ -227,7 +227,8 @@ fn an_event_that_overtakes_a_take_up_is_superseded_too() {
                 service.attempts.start(&user("alice"), &thread, request).await
             };
             let say = async |seq: u64, kind: &str| {
-                let line = json!({ "type": kind, "messageId": "m", "delta": "x", "toolCallId": "c", "toolCallName": "pay" });
+                let line =
+                    json!({ "type": kind, "messageId": "m", "delta": "x", "toolCallId": "c", "toolCallName": "pay" });
                 let events = events(&[line.to_string()]);
                 node.service.runs.append(&node.alice, &thread, &run_id("r"), Some(seq), events).await.expect("appended")
             };

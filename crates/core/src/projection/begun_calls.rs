@@ -34,7 +34,7 @@ impl BegunCalls {
         &self.calls
     }
 
-    /// [`Self::calls`], by value.
+    /// The calls by value, in the same order.
     pub fn into_calls(self) -> Vec<UnverifiedCall> {
         self.calls
     }

@@ -105,7 +105,7 @@ pub fn superseding(
     batch.finish()
 }
 
-/// What the CUSTOM event says that names an attempt; `None` for every other event, and for one that does not say this.
+/// Value of a CUSTOM event that names an attempt; `None` for every other event, and for a value of another form.
 pub fn takeover<T: DeserializeOwned>(event: &str) -> Option<T> {
     let is = |member, value| string_member(event, member).is_some_and(|found| found == value);
     if !is("type", "CUSTOM") || !is("name", ATTEMPT) {
@@ -215,7 +215,8 @@ mod tests {
         let mut open = OpenParts::default();
         all.iter().for_each(|event| open.observe(event.as_bytes()));
         let kept = fold(&all).keep(&fold(&OPENING), &open, &[]);
-        let continued = Continued { kept: &kept.ids, unverified: &kept.unverified, given: Some(&json!({ "count": 2 })) };
+        let continued =
+            Continued { kept: &kept.ids, unverified: &kept.unverified, given: Some(&json!({ "count": 2 })) };
         let next = NextAttempt { number: 2, reason: "node-lost", superseded: (3, 5), continued: Some(continued) };
         let events = superseding(next, &open, &mut fold(&all), &kept.conversation).expect("fits");
         let mut after = fold(&all);

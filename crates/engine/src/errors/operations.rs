@@ -86,9 +86,8 @@ operation_errors! {
         Forbidden(scope: Scope),
         RunNotYours,
         ThreadNotFound, ThreadAmbiguous,
-        RunNotFound,
+        RunNotFound, RunFenced(run: Box<Run>),
         RunDriven { thread: ThreadId, run: Box<Run> },
-        RunFenced(run: Box<Run>),
         LogReplaced(replaced: ReplacedLog),
         Store(error: StoreError),
     }
@@ -105,8 +104,7 @@ operation_errors! {
         ThreadNotFound, ThreadAmbiguous,
         RunNotFound,
         RunDriven { thread: ThreadId, run: Box<Run> },
-        RunFenced(run: Box<Run>),
-        ProducerSeqGap { expected: u64 },
+        ProducerSeqGap { expected: u64 }, RunFenced(run: Box<Run>),
         LogReplaced(replaced: ReplacedLog),
         Store(error: StoreError),
     }

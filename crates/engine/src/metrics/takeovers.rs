@@ -1,9 +1,9 @@
 //! Metrics of runs that were taken over or up.
 
+use super::register::Register;
 use prometheus_client::metrics::{counter::Counter, family::Family};
 use threadline_core::projection::superseding::TAKEN_UP;
 use threadline_store::Before;
-use super::register::Register;
 
 /// Runs that this node has taken over, or let a process of its producer take up.
 #[derive(Debug)]

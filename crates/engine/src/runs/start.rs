@@ -188,8 +188,7 @@ impl Runs {
         self.deps.lifecycle.refuse_if_draining()?;
         authority::require(principal, Scope::Chat)?;
         let id = request.run.take().unwrap_or_else(RunId::generate);
-        let tail = ExpectTail::At(tail);
-        self.start_expecting(principal, thread, &id, &request, tail, driven).await
+        self.start_expecting(principal, thread, &id, &request, ExpectTail::At(tail), driven).await
     }
 
     async fn start_expecting<T>(
@@ -282,10 +281,8 @@ impl Runs {
 
     /// Turn of a run that this node drives.
     fn turn(&self, opening: &Opening) -> Option<NewTurn> {
-        match opening {
-            Opening::Driven { input, .. } => Some(NewTurn { driver: self.deps.turns.node(), input: input.clone() }),
-            Opening::Open | Opening::Begun(_) | Opening::Complete(_) => None,
-        }
+        let Opening::Driven { input, .. } = opening else { return None };
+        Some(NewTurn { driver: self.deps.turns.node(), input: input.clone() })
     }
 
     /// Asks the store to start the run, and ends a predecessor whose lease has expired in the same commit.

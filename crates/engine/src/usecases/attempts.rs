@@ -21,7 +21,8 @@ use threadline_core::{
 use threadline_store::{Head, ProducerTurn, StoreError, TakeUp};
 
 use crate::{
-    AttemptError, InvalidRequestError, LookupError, Opening, ProjectionError, Projections, Runs, StartRequest, StartedRun,
+    AttemptError, InvalidRequestError, LookupError, Opening, ProjectionError, Projections, Runs, StartRequest,
+    StartedRun,
     after_commit::{Commit, RowChange},
     authority,
     directory::Attempt,
@@ -60,7 +61,7 @@ pub struct AttemptRequest {
 /// A run with its present attempt.
 #[derive(Debug, Clone)]
 pub struct AttemptedRun {
-    /// The run.
+    /// The run after the start.
     pub started: StartedRun,
     /// Number of the attempt.
     pub attempt: u64,
@@ -186,7 +187,8 @@ impl Attempts {
         if wanted.restart && !wanted.tools_repeatable && (in_doubt.is_some() || logged.answers) {
             return Err(AttemptError::RecoveryUnsafe { run: Box::new(run.clone()), tools: in_doubt.map(cut) });
         }
-        let events = if head.tail < *opened { None } else { self.between(found, &logged, attempt, wanted.restart).await? };
+        let events =
+            if head.tail < *opened { None } else { self.between(found, &logged, attempt, wanted.restart).await? };
         let take = TakeUp {
             key: thread.key,
             run: run.id.clone(),
@@ -245,7 +247,8 @@ impl Attempts {
         }
         let mut now = at(found.head.tail).await?;
         let kept = (!restart).then(|| now.process(|now| now.keep(&before, &logged.open, logged.in_doubt.calls())));
-        let continued = kept.as_ref().map(|Kept { ids, unverified, .. }| Continued { kept: ids, unverified, given: None });
+        let continued =
+            kept.as_ref().map(|Kept { ids, unverified, .. }| Continued { kept: ids, unverified, given: None });
         let superseded = (found.opened, found.head.tail);
         let next = NextAttempt { number: attempt, reason: TAKEN_UP, superseded, continued };
         let left: &Conversation = kept.as_ref().map_or(&before, |kept| &kept.conversation);
@@ -263,7 +266,7 @@ struct Wanted {
     lease: Option<std::time::Duration>,
 }
 
-/// What the CUSTOM event of an earlier take-up says of calls.
+/// Calls that the CUSTOM event of an earlier take-up names.
 #[derive(Deserialize)]
 struct Earlier {
     #[serde(default)]
@@ -314,7 +317,9 @@ fn check(start: &StartRequest, on_existing: OnExisting) -> Result<(), InvalidReq
         return invalid(format!("attemptId has {length} bytes, and must not exceed {MAX_ATTEMPT_ID_BYTES}"));
     }
     if length.is_none() && on_existing != OnExisting::Return {
-        return invalid("onExisting requires attemptId: without it, a repeated request would begin another attempt".into());
+        return invalid(
+            "onExisting requires attemptId: without it, a repeated request would begin another attempt".into(),
+        );
     }
     match &start.opening {
         Opening::Begun(events) if events.terminal().is_some() => invalid(

@@ -7,18 +7,18 @@
 -- $3 run text: id of the run
 -- $4 fence bigint
 -- $5 before bigint: number of the attempt before, as the head has it
--- $6 tail bigint: the tail that the head must have
--- $7 n bigint: events, 0 if none
--- $8 back bigint[]: for each row of the log, events from its first to the end of the commit
--- $9 counts bigint[]: events of each row
--- $10 bodies bytea[]
--- $11 crcs bigint[]: CRC-32C of each body
--- $12 generation bigint: that the store must have
--- $13 attempt bigint: number of the attempt
--- $14 number bigint: that of the attempt, as the head has it
--- $15 attempt_id text
--- $16 lease bigint: in ms, or NULL for the present one
--- example: NULL, 1, 'r', 1, 0, 0, 0, '{}', '{}', '{}', '{}', 1, 2, -1, 'a', NULL
+-- $6 attempt bigint: number of the attempt
+-- $7 number bigint: that of the attempt, as the head has it
+-- $8 attempt_id text
+-- $9 generation bigint: that the store must have
+-- $10 tail bigint: the tail that the head must have
+-- $11 lease bigint: in ms, or NULL for the present one
+-- $12 n bigint: events, 0 if none
+-- $13 back bigint[]: for each row of the log, events from its first to the end of the commit
+-- $14 counts bigint[]: events of each row
+-- $15 bodies bytea[]
+-- $16 crcs bigint[]: CRC-32C of each body
+-- example: NULL, 1, 'r', 1, 0, 2, -1, 'a', 1, 0, NULL, 0, '{}', '{}', '{}', '{}'
 
 WITH
 -- <fragment clock>
@@ -39,28 +39,28 @@ c AS MATERIALIZED (
     -- <fragment log_time>
     at = CASE WHEN h.at > c.now AND h.at <= c.now + 3600000 THEN h.at ELSE c.now END,
     -- </fragment>
-    tail = h.tail + $7::bigint, producer_seq = h.producer_seq + $7,
-    driver_fence = $14::bigint, lease_ms = coalesce($16::bigint, h.lease_ms),
-    lease_until = greatest(h.lease_until, c.now + coalesce($16, h.lease_ms))
+    tail = h.tail + $12::bigint, producer_seq = h.producer_seq + $12,
+    driver_fence = $7::bigint, lease_ms = coalesce($11::bigint, h.lease_ms),
+    lease_until = greatest(h.lease_until, c.now + coalesce($11, h.lease_ms))
   FROM c
   WHERE h.key = $2::bigint AND h.active AND h.run = $3::text AND h.fence = $4::bigint
-    AND h.driver_fence = $5::bigint AND h.tail = $6::bigint AND h.stop_at IS NULL
-    AND c.generation = $12::bigint
+    AND h.driver_fence = $5::bigint AND h.tail = $10::bigint AND h.stop_at IS NULL
+    AND c.generation = $9::bigint
   RETURNING h.*, c.now
 ), put AS (
   INSERT INTO log (key, first_seq, last_seq, fence, at, raw, body, crc)
   SELECT up.key, up.tail + 1 - p.back, up.tail - p.back + p.n, up.fence, up.at, octet_length(p.body), p.body, p.crc
   FROM up
-  CROSS JOIN unnest($8::bigint[], $9::bigint[], $10::bytea[], $11::bigint[]) AS p (back, n, body, crc)
+  CROSS JOIN unnest($13::bigint[], $14::bigint[], $15::bytea[], $16::bigint[]) AS p (back, n, body, crc)
 ), touched AS (
   UPDATE threads AS t SET version = t.version + 1 FROM up WHERE t.key = $2
 ), mine AS (
   UPDATE turns AS t
-  SET driver_fence = up.driver_fence, attempt = $13::bigint, attempt_id = $15::text
+  SET driver_fence = up.driver_fence, attempt = $6::bigint, attempt_id = $8::text
   FROM up
   WHERE t.key = $2 AND t.run = $3
 ), begun AS (
-  UPDATE runs AS r SET attempt = $13 FROM up WHERE r.key = $2 AND r.fence = $4
+  UPDATE runs AS r SET attempt = $6 FROM up WHERE r.key = $2 AND r.fence = $4
   RETURNING r.*
 )
 SELECT h.at,

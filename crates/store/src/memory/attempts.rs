@@ -1,17 +1,10 @@
 //! Attempts at runs of producers.
 
 use async_trait::async_trait;
-use threadline_core::{AttemptId, DriverFence, Run, RunId, Seq, ThreadKey};
+use threadline_core::{DriverFence, Run, RunId, ThreadKey};
 
-use super::{MemoryStore, Row};
+use super::{MemoryStore, Row, driven::Pushed};
 use crate::{AttemptStore, Committed, ProducerTurn, StoreResult, TakeUp};
-
-/// Turn of an active run of a producer, beside the record of the run.
-#[derive(Debug, Clone)]
-pub(super) struct Pushed {
-    pub attempt_id: Option<AttemptId>,
-    pub opened: Seq,
-}
 
 impl Row {
     fn pushed(&self, run: &RunId) -> Option<(&Run, &Pushed)> {

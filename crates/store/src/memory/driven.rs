@@ -1,6 +1,6 @@
-//! Turn of an active run that the server drives.
+//! Turns of active runs.
 
-use threadline_core::{NodeId, Seq};
+use threadline_core::{AttemptId, NodeId, Seq};
 
 use crate::NewTurn;
 
@@ -25,4 +25,11 @@ impl Driven {
     pub(super) fn queued(input: Option<String>, attempt_seq: Seq) -> Self {
         Self { driver: None, attempt: 0, attempt_seq, futile: 0, called: false, input }
     }
+}
+
+/// Turn of an active run of a producer, beside the record of the run.
+#[derive(Debug, Clone)]
+pub(super) struct Pushed {
+    pub attempt_id: Option<AttemptId>,
+    pub opened: Seq,
 }

@@ -112,7 +112,7 @@ struct Row {
     /// Turn of the active run, if the server drives it.
     turn: Option<driven::Driven>,
     /// Turn of the active run, if its producer writes it.
-    pushed: Option<attempts::Pushed>,
+    pushed: Option<driven::Pushed>,
     log: Vec<LogRow>,
     /// Seq up to which sealing and packing have decided.
     decided: Seq,
@@ -259,7 +259,7 @@ impl Row {
         self.driver = lineage.generation.driver_fence(new.driven);
         (self.lease, self.check_at) = (new.lease, now.plus(new.lease));
         let opened = self.thread.tail + new.events + 1;
-        self.pushed = (!new.driven).then(|| attempts::Pushed { attempt_id: new.attempt_id.clone(), opened });
+        self.pushed = (!new.driven).then(|| driven::Pushed { attempt_id: new.attempt_id.clone(), opened });
         let run = new.begun(self.fence, self.thread.tail, now);
         self.thread.agent = self.thread.agent.take().or_else(|| run.agent.clone());
         self.runs.insert(self.fence, run.clone());
@@ -550,10 +550,10 @@ impl RunStore for MemoryStore {
         }
         row.enter(state.lineage);
         let new = NewRun {
-            id: start.run,
-            agent: start.agent,
             driven: start.turn.is_some(),
+            id: start.run,
             attempt_id: start.attempt_id,
+            agent: start.agent,
             events: start.events.as_ref().map_or(0, |events| events.count() as u64),
             author: start.author,
             asked_by: start.asked_by,

@@ -8,7 +8,7 @@ use threadline_core::{
     limits::{PACK_FIRST_LOOK, STAGING_TIMEOUT},
 };
 
-use super::{attempts::Pushed, MemoryStore, Row};
+use super::{MemoryStore, Row, driven::Pushed};
 use crate::{Arrival, JobKind, MovedThread, Published, StagedPart, Staging, StagingStore, StoreError, StoreResult};
 
 /// A staged thread, which no client sees yet.

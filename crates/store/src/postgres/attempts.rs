@@ -32,17 +32,17 @@ impl AttemptStore for PgStore {
             .bind(take.run.as_str())
             .bind(take.fence.run.0)
             .bind(take.fence.driver.0)
+            .bind(rows::to_i64(take.attempt))
+            .bind(DriverFence::of_attempt(take.attempt).0)
+            .bind(take.attempt_id.as_str())
+            .bind(take.generation.0)
             .bind(rows::to_i64(take.tail))
+            .bind(take.lease.map(rows::millis))
             .bind(count(events))
             .bind(pieces.back)
             .bind(pieces.counts)
             .bind(pieces.bodies)
-            .bind(pieces.crcs)
-            .bind(take.generation.0)
-            .bind(rows::to_i64(take.attempt))
-            .bind(DriverFence::of_attempt(take.attempt).0)
-            .bind(take.attempt_id.as_str())
-            .bind(take.lease.map(rows::millis));
+            .bind(pieces.crcs);
         let rows = self.write(statement).await?;
         let Some(row) = rows.first() else { return Ok(None) };
         let (head, run, at) = committed(Columns::new(row))?;

@@ -3,7 +3,8 @@
 use sqlx::{AssertSqlSafe, Executor, PgConnection, Row};
 
 use super::{
-    OpenError, PgStore, address::Address, append, attempts, feed, log, nodes, queue, runs, seal, start, tables, threads, turns,
+    OpenError, PgStore, address::Address, append, attempts, feed, log, nodes, queue, runs, seal, start, tables,
+    threads, turns,
 };
 use crate::sql::tables::{credentials, identity, snapshots, usage};
 
