@@ -14,7 +14,6 @@ export type { Followed, Told } from "./connection/subscription.js";
 export type {
   ConversationDocument,
   Conversations,
-  MessageToSave,
   SavedConversation,
   SaveOptions,
   Version,

@@ -17,15 +17,17 @@ import {
   type WriteOptions,
 } from "./runs.js";
 import type {
-  NewEvent,
   EventPage,
+  MergePatch,
   MessagesPage,
+  NewEvent,
   PlacedTurn,
   QueuedRun,
   Run,
   RunPage,
   StartedRun,
   Thread,
+  ThreadMetadata,
   ThreadPage,
   ThreadState,
   ThreadStatus,
@@ -59,7 +61,7 @@ export interface NewThread extends Cancellable {
   readonly name?: string;
   /** The agent of the thread. */
   readonly agentId?: string;
-  readonly metadata?: Readonly<Record<string, unknown>>;
+  readonly metadata?: ThreadMetadata;
   /** The owner of the thread, if an API key is used without a user. */
   readonly userId?: string;
 }
@@ -82,7 +84,7 @@ export interface ThreadEdit extends WriteOptions {
   readonly name?: string | null;
   readonly archived?: boolean;
   /** A merge patch (RFC 7396). */
-  readonly metadata?: Readonly<Record<string, unknown>>;
+  readonly metadata?: MergePatch<ThreadMetadata>;
 }
 
 export interface ForkOptions extends WriteOptions {
@@ -118,7 +120,13 @@ export class Threads {
    */
   create(options: NewThread = {}): Promise<Thread> {
     const { signal, threadId = newId(), ...members } = options;
-    return this.#http.call({ method: "POST", path: ["threads"], body: { threadId, ...members }, signal });
+    return this.#http.call({
+      method: "POST",
+      path: ["threads"],
+      body: { threadId, ...members },
+      isKeyed: true,
+      signal,
+    });
   }
 }
 
@@ -196,7 +204,8 @@ export class ThreadRef {
   fork(options: ForkOptions = {}): Promise<Thread> {
     const { signal, epoch, threadId = newId(), ...members } = options;
     const body = { threadId, ...members };
-    return this.#http.call({ method: "POST", path: [...this.#path, "forks"], query: { epoch }, body, signal });
+    const path = [...this.#path, "forks"];
+    return this.#http.call({ method: "POST", path, query: { epoch }, body, isKeyed: true, signal });
   }
 
   /** Lists the branches of the conversation, oldest first, this thread included. */
@@ -245,7 +254,7 @@ export class ThreadRef {
     const { over, done } = this.#http.begin(signal);
     const call = { path: [...this.#path, "events"], query, headers, signal: over.signal };
     try {
-      return yield* linesOf(await this.#http.retrying(() => this.#http.open(call), call), over.signal);
+      return yield* linesOf(await this.#http.retrying((each) => this.#http.open({ ...call, ...each }), call), over.signal);
     } finally {
       done();
     }

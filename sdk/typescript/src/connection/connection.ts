@@ -2,12 +2,13 @@ import type { Config } from "../config.js";
 import { ClosedError } from "../errors.js";
 import type { Http } from "../http.js";
 import { SLOW_MS, STREAMS_ELSEWHERE, STREAMS_IN_BROWSER, SUBSCRIPTIONS } from "../limits.js";
+import { guarded, throwIfAborted } from "../platform.js";
 import { FeedFollow, type FeedItem, type FeedOptions } from "./feed.js";
 import { type Cursor, Follow, type FollowOptions, type ThreadItem } from "./follow.js";
 import { Lane, type Shared } from "./lane.js";
 import { newMachine } from "./machine.js";
 import { type ConnectionStatus, sameStatus, statusOf, withCalls } from "./status.js";
-import { guarded, Subscription, type Told } from "./subscription.js";
+import { Subscription, type Told } from "./subscription.js";
 import { watchSurroundings } from "./surroundings.js";
 import { Turns } from "./turns.js";
 
@@ -70,7 +71,7 @@ export class Connection {
 
   #carry<Item>(cursor: Cursor<Item>, told: Told<Item>): Subscription<Item> {
     if (this.#status.state === "closed") throw new ClosedError("the client was closed");
-    told.signal?.throwIfAborted();
+    throwIfAborted(told.signal);
     const lane = this.#lanes.find((lane) => !lane.has(cursor.key) && lane.size < SUBSCRIPTIONS) ?? this.#newLane();
     return new Subscription(cursor, told, lane);
   }
@@ -99,6 +100,13 @@ export class Connection {
     this.#tell();
   }
 
+  #log(status: ConnectionStatus): void {
+    const { logger } = this.#shared.config;
+    const { state, transport = null, error } = status as Partial<Extract<ConnectionStatus, { state: "live" }>> &
+      Pick<Extract<ConnectionStatus, { state: "failed" }>, "error">;
+    if (logger) guarded(() => logger[error ? "warn" : "debug"]("connection", { state }))
+  }
+
   #tell(): void {
     const lanes = statusOf(this.#lanes);
     if (lanes.state !== "connecting") {
@@ -113,6 +121,7 @@ export class Connection {
     const status = withCalls(lanes, this.#shared.http.reach, this.#isLate);
     if (sameStatus(status, this.#status)) return;
     this.#status = status;
+    this.#log(status);
     for (const listener of [...this.#listeners]) guarded(() => listener(status));
   }
 }

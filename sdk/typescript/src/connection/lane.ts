@@ -4,6 +4,7 @@ import type { Config, TransportName } from "../config.js";
 import { ClosedError, ConnectionError, type ThreadlineError } from "../errors.js";
 import type { Http } from "../http.js";
 import { BACKOFF_MAX_MS, LINGER_MS, REFRESH_MIN_MS, TIMER_MAX_MS } from "../limits.js";
+import { now } from "../platform.js";
 import { openEventStreams, openLongPolls } from "./fallback.js";
 import type { ServerFrame } from "./frames.js";
 import { type Effect, type Input, type Machine, step } from "./machine.js";
@@ -103,7 +104,7 @@ export class Lane implements Carrier {
     for (let next = this.#inputs.shift(); next; next = this.#inputs.shift()) {
       const before = this.#machine.state;
       const { machine, effects } = step(this.#machine, this.#judged(next), {
-        now: performance.now(),
+        now: now(),
         chance: Math.random(),
       });
       this.#machine = machine;

@@ -3,6 +3,7 @@
 import { sleep } from "../backoff.js";
 import { isProblem, ProtocolError } from "../errors.js";
 import { OPEN_TIMEOUT_MS, POLL_PAUSE_MS, POLL_SECONDS, TURN_MS } from "../limits.js";
+import { now } from "../platform.js";
 import type { EventPage, FeedPage, QueuedRun, Run } from "../types.js";
 import type { SubscribeRequest } from "./frames.js";
 import { deliver, openRequests, pathOf, tell, type Turn } from "./requests.js";
@@ -75,7 +76,7 @@ async function poll(
   const { id: _, threadId: __, ...query } = request;
   const { crowded } = context.turns;
   const wait = !live ? 0 : crowded ? TURN_MS / 1_000 : POLL_SECONDS;
-  const begun = performance.now();
+  const begun = now();
   const end = new AbortController();
   const stop = () => end.abort();
   signal.addEventListener("abort", stop);
@@ -95,7 +96,7 @@ async function poll(
       );
     }
     // An intermediary responds in the server's place, or prevents it from waiting.
-    const isEarly = list.length === 0 && wait > 0 && performance.now() - begun < (wait * 1_000) / 2;
+    const isEarly = list.length === 0 && wait > 0 && now() - begun < (wait * 1_000) / 2;
     if (isEarly) await sleep(POLL_PAUSE_MS, end.signal);
     return page;
   } catch (error) {

@@ -2,6 +2,7 @@
 
 import { ConnectionError, ProblemError, ProtocolError, ThreadlineError } from "../errors.js";
 import { HEARTBEAT_MS, MISSED_HEARTBEATS, OPEN_TIMEOUT_MS, TURN_MS } from "../limits.js";
+import { now } from "../platform.js";
 import type { ProblemDocument } from "../problems.js";
 import type { FeedEntry, LoggedEvent } from "../types.js";
 import { type StreamEvent, streamParser } from "./eventstream.js";
@@ -108,7 +109,7 @@ function follow(context: Context, request: SubscribeRequest, listener: Listener)
     const getsThrough = () => heardAt - openAt > OPEN_TIMEOUT_MS;
     const broken = (error: ThreadlineError): Failing => ({ name: getsThrough() ? "lost" : "blocked", error });
     const turn = reading(() => {
-      openAt = performance.now();
+      openAt = now();
       watch.expect(MISSED_HEARTBEATS * HEARTBEAT_MS);
       listener.opened();
     });
@@ -143,7 +144,7 @@ function follow(context: Context, request: SubscribeRequest, listener: Listener)
         const { done, value } = await reader.read();
         if (done) return broken(new ConnectionError("the event stream ended"));
         watch.heard();
-        heardAt = performance.now();
+        heardAt = now();
         turn.read(value);
         if (turn.over) return turn.over;
         if (signal.aborted || over()) return undefined;

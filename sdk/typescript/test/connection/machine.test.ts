@@ -1,8 +1,9 @@
-// All combinations of state and input, as a table; then invariants of random sequences.
+// All combinations of state, input and memory, which connection.json describes; then invariants of random sequences.
 
 import { describe, expect, test } from "vitest";
 import { ConnectionError, ProtocolError } from "../../src/errors.js";
 import { BACKOFF_BASE_MS, BACKOFF_MAX_MS, OFFLINE_RETRY_MS, PREFER_AGAIN_MS } from "../../src/limits.js";
+import { CONNECTION, expected } from "./model.js";
 import {
   type Effect,
   type Input,
@@ -60,179 +61,63 @@ const at = (name: State["name"], more: Partial<Machine> = {}): Machine => ({
 const told = ({ machine, effects }: { machine: Machine; effects: readonly Effect[] }) =>
   [machine.state.name, ...effects.map((effect) => effect.do)].join(" ");
 
-// The next state and the effects, for each input with an effect; `-` for no effect.
-const EXPECTED: { readonly [S in State["name"]]: { readonly [N in Input["name"]]: string } } = {
-  idle: {
-    wanted: "authorizing authorize",
-    unwanted: "-",
-    authorized: "-",
-    opened: "-",
-    progress: "-",
-    renewed: "-",
-    offline: "-",
-    online: "-",
-    wake: "-",
-    timer: "-",
-    close: "closed",
-    lost: "-",
-    silent: "-",
-    blocked: "-",
-    unsupported: "-",
-    unauthorized: "-",
-    refused: "-",
-  },
-  authorizing: {
-    wanted: "-",
-    unwanted: "idle",
-    authorized: "connecting connect",
-    opened: "-",
-    progress: "-",
-    renewed: "-",
-    offline: "offline wait",
-    online: "-",
-    wake: "-",
-    timer: "-",
-    close: "closed",
-    lost: "waiting wait",
-    silent: "-",
-    blocked: "-",
-    unsupported: "-",
-    unauthorized: "-",
-    refused: "failed fail",
-  },
-  connecting: {
-    wanted: "-",
-    unwanted: "idle disconnect",
-    authorized: "-",
-    opened: "open",
-    progress: "-",
-    renewed: "-",
-    offline: "offline disconnect wait",
-    online: "-",
-    wake: "-",
-    timer: "-",
-    close: "closed disconnect",
-    lost: "waiting disconnect wait",
-    silent: "waiting disconnect wait",
-    blocked: "waiting disconnect wait",
-    unsupported: "connecting disconnect connect",
-    unauthorized: "authorizing disconnect authorize",
-    refused: "failed disconnect fail",
-  },
-  open: {
-    wanted: "-",
-    unwanted: "idle disconnect",
-    authorized: "-",
-    opened: "-",
-    progress: "-",
-    renewed: "connecting disconnect connect",
-    offline: "offline disconnect wait",
-    online: "-",
-    wake: "open check",
-    timer: "-",
-    close: "closed disconnect",
-    lost: "waiting disconnect wait",
-    silent: "waiting disconnect wait",
-    blocked: "waiting disconnect wait",
-    unsupported: "connecting disconnect connect",
-    unauthorized: "authorizing disconnect authorize",
-    refused: "failed disconnect fail",
-  },
-  waiting: {
-    wanted: "-",
-    unwanted: "idle stopTimer",
-    authorized: "-",
-    opened: "-",
-    progress: "-",
-    renewed: "-",
-    offline: "offline stopTimer wait",
-    online: "authorizing stopTimer authorize",
-    wake: "authorizing stopTimer authorize",
-    timer: "authorizing stopTimer authorize",
-    close: "closed stopTimer",
-    lost: "-",
-    silent: "-",
-    blocked: "-",
-    unsupported: "-",
-    unauthorized: "-",
-    refused: "-",
-  },
-  offline: {
-    wanted: "-",
-    unwanted: "idle stopTimer",
-    authorized: "-",
-    opened: "-",
-    progress: "-",
-    renewed: "-",
-    offline: "-",
-    online: "authorizing stopTimer authorize",
-    wake: "-",
-    timer: "authorizing stopTimer authorize",
-    close: "closed stopTimer",
-    lost: "-",
-    silent: "-",
-    blocked: "-",
-    unsupported: "-",
-    unauthorized: "-",
-    refused: "-",
-  },
-  failed: {
-    wanted: "authorizing authorize",
-    unwanted: "-",
-    authorized: "-",
-    opened: "-",
-    progress: "-",
-    renewed: "-",
-    offline: "-",
-    online: "-",
-    wake: "-",
-    timer: "-",
-    close: "closed",
-    lost: "-",
-    silent: "-",
-    blocked: "-",
-    unsupported: "-",
-    unauthorized: "-",
-    refused: "-",
-  },
-  closed: {
-    wanted: "-",
-    unwanted: "-",
-    authorized: "-",
-    opened: "-",
-    progress: "-",
-    renewed: "-",
-    offline: "-",
-    online: "-",
-    wake: "-",
-    timer: "-",
-    close: "-",
-    lost: "-",
-    silent: "-",
-    blocked: "-",
-    unsupported: "-",
-    unauthorized: "-",
-    refused: "-",
-  },
-};
+/** Memories that differ in every condition of the moves. */
+function* machines(state: State["name"]): Generator<Machine> {
+  for (const online of [true, false])
+    for (const renewed of [true, false])
+      for (const failures of [0, 3])
+        for (const strikes of [0, 1])
+          for (const transport of [0, 1, 2])
+            for (const fellBackAt of [0, 1_000])
+              yield at(state, { online, renewed, failures, strikes, transport, fellBackAt });
+}
 
-describe("every combination of state and input", () => {
-  const pairs = Object.keys(TABLE).flatMap((state) => NAMES.map((input) => [state, input] as const));
-  test.each(pairs)("%s, %s", (name, input) => {
-    const state = name as State["name"];
-    const before = at(state);
-    const after = step(before, INPUTS[input], DRAW);
-    const expected = EXPECTED[state][input];
-    expect(told(after)).toBe(expected === "-" ? state : expected);
-    if (expected === "-") expect(after.machine.state).toBe(before.state);
-  });
-
-  test("the table is complete", () => {
-    expect(Object.keys(EXPECTED)).toEqual(Object.keys(TABLE));
-    for (const row of [...Object.values(EXPECTED), ...Object.values(TABLE)]) {
-      expect(Object.keys(row).toSorted()).toEqual(NAMES.toSorted());
+/** The places at which the machine does something else than a description says. */
+function differences(description: typeof CONNECTION): string[] {
+  const found: string[] = [];
+  const draw = { now: PREFER_AGAIN_MS, chance: 0.5 };
+  for (const state of Object.keys(STATES) as State["name"][]) {
+    for (const name of NAMES) {
+      for (const error of "error" in INPUTS[name] ? [LOST, REFUSED] : [undefined]) {
+        const input = { name, ...(error && { error }) } as Input;
+        for (const machine of machines(state)) {
+          const told = JSON.stringify(step(machine, input, draw));
+          const wanted = JSON.stringify(expected(description, machine, input, draw));
+          if (told !== wanted) found.push(`${state}, ${name}: ${told} instead of ${wanted}`);
+        }
+      }
     }
-  });
+  }
+  return found;
+}
+
+test("connection.json is what the machine does: every state, event and memory", () => {
+  expect(differences(CONNECTION)).toEqual([]);
+  expect(Object.keys(CONNECTION.states)).toEqual(Object.keys(TABLE));
+  expect(Object.keys(CONNECTION.events)).toEqual(NAMES);
+  for (const row of Object.values(TABLE)) expect(Object.keys(row).toSorted()).toEqual(NAMES.toSorted());
+});
+
+test("every transition and every rule of connection.json is needed", () => {
+  const changed = (change: (copy: typeof CONNECTION) => void) => {
+    const copy = structuredClone(CONNECTION);
+    change(copy);
+    return differences(copy).length;
+  };
+  for (const [state, row] of Object.entries(CONNECTION.transitions)) {
+    for (const event of Object.keys(row)) {
+      const without = changed(({ transitions }) => delete transitions[state]![event]);
+      expect(without, `${state}, ${event}`).toBeGreaterThan(0);
+    }
+  }
+  for (const [move, rules] of Object.entries(CONNECTION.moves)) {
+    for (const [at, rule] of rules.entries()) {
+      for (const part of Object.keys(rule) as (keyof typeof rule)[]) {
+        const without = changed(({ moves }) => delete moves[move]![at]![part]);
+        expect(without, `${move}, rule ${at}, ${part}`).toBeGreaterThan(0);
+      }
+    }
+  }
 });
 
 /** Applies inputs to a machine. */
