@@ -202,7 +202,8 @@ export class Http {
     again: (error: ThreadlineError) => boolean = (error) => error.retryable,
   ): Promise<T> {
     const { signal, method = "GET", kind = method === "GET" ? "reads" : "writes", leastMs = LAST_TRY_MS } = call;
-    const { retries, timeoutMs: most } = this.#config;
+    const { timeoutMs: most = this.#config.timeoutMs } = call;
+    const { retries } = this.#config;
     const tries = newTries();
     const budget = call.retryFor ?? retries[kind];
     const began = now();
@@ -327,8 +328,8 @@ export class Http {
     const { error, ...fields } = report;
     if (onRequest) guarded(() => onRequest(report));
     if (!logger) return;
-    const failure = error === undefined ? {} : { error: nameOf(error) };
-    guarded(() => logger[error instanceof ThreadlineError ? "warn" : "debug"]("request", { ...fields, ...failure }));
+    const level = error instanceof ThreadlineError ? "warn" : "debug";
+    guarded(() => logger[level]("request", error === undefined ? fields : { ...fields, error: nameOf(error) }));
   }
 
   #parsed<T>(text: string): T {

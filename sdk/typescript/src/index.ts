@@ -5,7 +5,16 @@
  */
 export type { Agents } from "./agents.js";
 export { Threadline } from "./client.js";
-export type { Retries, ThreadlineOptions, TransportName, WebSocketClass } from "./config.js";
+export type {
+  HeadersSource,
+  LogFields,
+  Logger,
+  RequestReport,
+  Retries,
+  ThreadlineOptions,
+  TransportName,
+  WebSocketClass,
+} from "./config.js";
 export type { FeedItem, FeedOptions } from "./connection/feed.js";
 export type { FollowOptions, ThreadItem } from "./connection/follow.js";
 export type { EndReason } from "./connection/frames.js";

@@ -1,5 +1,5 @@
-import type { Config } from "../config.js";
-import { ClosedError } from "../errors.js";
+import type { Config, Logger } from "../config.js";
+import { ClosedError, nameOf } from "../errors.js";
 import type { Http } from "../http.js";
 import { SLOW_MS, STREAMS_ELSEWHERE, STREAMS_IN_BROWSER, SUBSCRIPTIONS } from "../limits.js";
 import { guarded, throwIfAborted } from "../platform.js";
@@ -100,13 +100,6 @@ export class Connection {
     this.#tell();
   }
 
-  #log(status: ConnectionStatus): void {
-    const { logger } = this.#shared.config;
-    const { state, transport = null, error } = status as Partial<Extract<ConnectionStatus, { state: "live" }>> &
-      Pick<Extract<ConnectionStatus, { state: "failed" }>, "error">;
-    if (logger) guarded(() => logger[error ? "warn" : "debug"]("connection", { state }))
-  }
-
   #tell(): void {
     const lanes = statusOf(this.#lanes);
     if (lanes.state !== "connecting") {
@@ -121,9 +114,17 @@ export class Connection {
     const status = withCalls(lanes, this.#shared.http.reach, this.#isLate);
     if (sameStatus(status, this.#status)) return;
     this.#status = status;
-    this.#log(status);
+    const { logger } = this.#shared.config;
+    if (logger) guarded(() => logStatus(logger, status));
     for (const listener of [...this.#listeners]) guarded(() => listener(status));
   }
+}
+
+function logStatus(logger: Logger, status: ConnectionStatus): void {
+  const { state } = status;
+  if (status.state === "live") return logger.debug("connection", { state, transport: status.transport });
+  const error = "error" in status ? status.error : null;
+  logger[error ? "warn" : "debug"]("connection", error ? { state, error: nameOf(error) } : { state });
 }
 
 function isAtRest({ machine }: Lane): boolean {

@@ -42,7 +42,7 @@ export class Conversation<S = State> {
   #skippedNumbers = 0;
   readonly #interrupts: Interrupts;
 
-  constructor({ messages = [], hasMore = false, state = {}, interrupts = [] }: ConversationStart<S> = {}) {
+  constructor({ messages = [], hasMore = false, state = {} as S, interrupts = [] }: ConversationStart<S> = {}) {
     this.#transcript = new Transcript(messages, hasMore, this.#drafts);
     this.#activities = new Activities(this.#transcript, this.#drafts, this.#purse);
     this.#state = { document: state };

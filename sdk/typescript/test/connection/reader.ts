@@ -62,3 +62,8 @@ export function statuses(client: Threadline): ConnectionStatus[] {
   client.onStatus((status) => seen.push(status));
   return seen;
 }
+
+/** Listener of a subscription that ends with its client. */
+export function unexpected(error: ThreadlineError): void {
+  if (!(error instanceof ClosedError)) throw error;
+}
