@@ -29,7 +29,7 @@ export type ServerEvent = Omit<Extract<AgUiEvent, { readonly type: "CUSTOM" }>, 
 export type ThreadEvent = AgUiEvent | ServerEvent | UnknownEvent;
 
 /** An event to append. */
-export type NewEvent = AgUiEvent | UnknownEvent;
+export type NewEvent = AgUiEvent | UnknownEvent | Pick<UnknownEvent, "type">;
 
 /** A message to send or save. One without an id is assigned one. */
 export type NewMessage = WithoutId<Message>;

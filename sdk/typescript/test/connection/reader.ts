@@ -10,7 +10,7 @@ import type {
   ThreadlineOptions,
   TransportName,
 } from "../../src/index.js";
-import { Threadline, type ThreadlineError, type WebSocketClass } from "../../src/index.js";
+import { ClosedError, Threadline, type ThreadlineError, type WebSocketClass } from "../../src/index.js";
 import type { Logged } from "../harness/writer.js";
 
 export const TRANSPORTS: readonly TransportName[] = ["websocket", "sse", "long-poll"];
