@@ -153,6 +153,13 @@ export function nameOf(error: unknown): string {
   return error instanceof ProblemError ? error.slug : error instanceof Error ? error.name : typeof error;
 }
 
+/** A module that is loaded on demand. A failure to load it can be temporary, like that of a request. */
+export function loaded<T>(module: Promise<T>): Promise<T> {
+  return module.catch((cause: unknown) => {
+    throw new ConnectionError("cannot load a part of the package", { cause });
+  });
+}
+
 /** The message of an error of unknown type. */
 export function messageOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error);

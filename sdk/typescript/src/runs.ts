@@ -1,4 +1,4 @@
-import { ConfigError, ConnectionError, isProblem, type ThreadlineError } from "./errors.js";
+import { ConfigError, isProblem, loaded, type ThreadlineError } from "./errors.js";
 import type { Call, Http } from "./http.js";
 import { newId } from "./ids.js";
 import { toJson } from "./json.js";
@@ -142,9 +142,7 @@ export class Runs {
     if (!Array.isArray(events)) throw new ConfigError("the events of a run must be an array");
     const { signal, agentId } = options;
     // Most pages do not produce runs, so this code is loaded on demand.
-    const { withMessageIds } = await import("./message-ids.js").catch((cause: unknown) => {
-      throw new ConnectionError("cannot load the producer code", { cause });
-    });
+    const { withMessageIds } = await loaded(import("./message-ids.js"));
     return this.#http.call({
       method: "PUT",
       path: [...this.#path, runId],

@@ -2,10 +2,9 @@ import type { Connection } from "./connection/connection.js";
 import type { FollowOptions, ThreadItem } from "./connection/follow.js";
 import { Items, THREAD_ITEMS } from "./connection/items.js";
 import type { Followed, Subscription, Told } from "./connection/subscription.js";
-import { ConnectionError } from "./errors.js";
+import { loaded } from "./errors.js";
 import { type Http, segment } from "./http.js";
 import { newId } from "./ids.js";
-import { linesOf } from "./lines.js";
 import type { Producer, RunOptions } from "./producer.js";
 import { ThreadQueue } from "./queue.js";
 import {
@@ -250,6 +249,7 @@ export class ThreadRef {
     options: Cancellable & Omit<EventPosition, "before"> & { runId?: string } = {},
   ): AsyncGenerator<string, undefined> {
     const { signal, ...query } = options;
+    const { linesOf } = await loaded(import("./lines.js"));
     const headers = { Accept: "application/x-ndjson" };
     const { over, done } = this.#http.begin(signal);
     const call = { path: [...this.#path, "events"], query, headers, signal: over.signal };
@@ -339,8 +339,6 @@ export class ThreadRef {
 
 /** Most pages do not produce runs, so this code is loaded on demand. */
 async function produced(...run: Parameters<typeof import("./produce.js").produce>): Promise<Run> {
-  const { produce } = await import("./produce.js").catch((cause: unknown) => {
-    throw new ConnectionError("cannot load the producer code", { cause });
-  });
+  const { produce } = await loaded(import("./produce.js"));
   return produce(...run);
 }

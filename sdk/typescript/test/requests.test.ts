@@ -4,6 +4,7 @@ import {
   ConnectionError,
   isProblem,
   isUnread,
+  type NewEvent,
   ProblemError,
   Threadline,
   ThreadlineError,

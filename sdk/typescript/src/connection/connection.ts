@@ -1,7 +1,7 @@
 import type { Config, Logger } from "../config.js";
 import { ClosedError, nameOf } from "../errors.js";
 import type { Http } from "../http.js";
-import { SLOW_MS, STREAMS_ELSEWHERE, STREAMS_IN_BROWSER, SUBSCRIPTIONS } from "../limits.js";
+import { SLOW_MS, SUBSCRIPTIONS } from "../limits.js";
 import { guarded, throwIfAborted } from "../platform.js";
 import { FeedFollow, type FeedItem, type FeedOptions } from "./feed.js";
 import { type Cursor, Follow, type FollowOptions, type ThreadItem } from "./follow.js";
@@ -10,7 +10,6 @@ import { newMachine } from "./machine.js";
 import { type ConnectionStatus, sameStatus, statusOf, withCalls } from "./status.js";
 import { Subscription, type Told } from "./subscription.js";
 import { watchSurroundings } from "./surroundings.js";
-import { Turns } from "./turns.js";
 
 /**
  * All subscriptions of a client on one connection, which is opened for the first subscription, reopened when it breaks, and
@@ -29,10 +28,7 @@ export class Connection {
   #isLate = false;
 
   constructor(config: Config, http: Http) {
-    const turns = new Turns(
-      "document" in globalThis || "importScripts" in globalThis ? STREAMS_IN_BROWSER : STREAMS_ELSEWHERE,
-    );
-    this.#shared = { config, http, turns, changed: () => this.#changed() };
+    this.#shared = { config, http, changed: () => this.#changed() };
     this.#lanes = [new Lane(this.#shared, newMachine(config.transports.length))];
     http.reach.onChange = () => this.#tell();
   }

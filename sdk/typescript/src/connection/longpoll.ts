@@ -6,8 +6,8 @@ import { OPEN_TIMEOUT_MS, POLL_PAUSE_MS, POLL_SECONDS, TURN_MS } from "../limits
 import { now } from "../platform.js";
 import type { EventPage, FeedPage, QueuedRun, Run } from "../types.js";
 import type { SubscribeRequest } from "./frames.js";
-import { deliver, openRequests, pathOf, tell, type Turn } from "./requests.js";
-import type { Context, Listener, OpenTransport } from "./transport.js";
+import { deliver, openRequests, pathOf, type RequestsContext, tell, type Turn } from "./requests.js";
+import type { Listener, OpenTransport } from "./transport.js";
 import type { Place } from "./turns.js";
 
 /** Follows by long-polling. */
@@ -16,7 +16,7 @@ export const openLongPolls: OpenTransport = (context, listener) => openRequests(
 /** Members of both kinds of pages. */
 type Page = Pick<EventPage, "hasMore"> & Partial<EventPage> & Partial<FeedPage>;
 
-function follow(context: Context, request: SubscribeRequest, listener: Listener): Turn {
+function follow(context: RequestsContext, request: SubscribeRequest, listener: Listener): Turn {
   const { threadId = "", runId } = request;
   let { after, epoch } = request;
   let greeted = false;
@@ -67,7 +67,7 @@ function follow(context: Context, request: SubscribeRequest, listener: Listener)
  * page is returned without waiting.
  */
 async function poll(
-  context: Context,
+  context: RequestsContext,
   request: SubscribeRequest,
   live: boolean,
   place: Place,

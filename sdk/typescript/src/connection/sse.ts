@@ -6,10 +6,11 @@ import { now } from "../platform.js";
 import type { ProblemDocument } from "../problems.js";
 import type { FeedEntry, LoggedEvent } from "../types.js";
 import { type StreamEvent, streamParser } from "./eventstream.js";
+import { failing } from "./failing.js";
 import { parseObject, type SubscribeRequest } from "./frames.js";
 import type { Failing } from "./machine.js";
-import { deliver, openRequests, pathOf, tell, type Turn } from "./requests.js";
-import { closing, type Context, failing, type Listener, type OpenTransport, watchdog } from "./transport.js";
+import { deliver, openRequests, pathOf, type RequestsContext, tell, type Turn } from "./requests.js";
+import { closing, type Listener, type OpenTransport, watchdog } from "./transport.js";
 
 /** Data of the events that are not events of the log. */
 type Body = ProblemDocument & { readonly epoch?: string; readonly code?: number; readonly reason?: string };
@@ -18,7 +19,7 @@ type Body = ProblemDocument & { readonly epoch?: string; readonly code?: number;
 export const openEventStreams: OpenTransport = (context, listener) => openRequests(context, listener, follow);
 
 /** Returns the turns of a subscription. From the second turn on, reading continues without another hello. */
-function follow(context: Context, request: SubscribeRequest, listener: Listener): Turn {
+function follow(context: RequestsContext, request: SubscribeRequest, listener: Listener): Turn {
   let { after, epoch } = request;
   let greeted = false;
   let live = false;

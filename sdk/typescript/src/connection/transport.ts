@@ -1,11 +1,11 @@
 import type { Config } from "../config.js";
-import { ConnectionError, ProblemError, ProtocolError, ThreadlineError } from "../errors.js";
+import { ConnectionError, ProblemError, ProtocolError } from "../errors.js";
 import type { Http } from "../http.js";
 import { OPEN_TIMEOUT_MS } from "../limits.js";
 import { now } from "../platform.js";
 import type { ServerFrame, SubscribeRequest } from "./frames.js";
+import { failing } from "./failing.js";
 import type { Failing } from "./machine.js";
-import type { Turns } from "./turns.js";
 
 /** A subscription to follow. Every request starts again from its cursor. */
 export interface Wanted {
@@ -40,17 +40,9 @@ export interface Context {
   readonly http: Http;
   /** The credential of this connection. */
   readonly bearer: string | undefined;
-  readonly turns: Turns;
 }
 
 export type OpenTransport = (context: Context, listener: Listener) => Transport;
-
-/** Classifies an error of a connection. */
-export function failing(cause: unknown): Failing {
-  const error =
-    cause instanceof ThreadlineError ? cause : new ConnectionError(`the connection broke (${cause})`, { cause });
-  return { name: error.retryable ? "lost" : "refused", error };
-}
 
 /** Classifies a close code (proto/socket.md). */
 export function closing(code: number, reason: string, retryAfterMs?: number | null): Failing {

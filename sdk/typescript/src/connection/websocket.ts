@@ -10,8 +10,9 @@ import {
   subscribeFrame,
   unsubscribeFrame,
 } from "./frames.js";
+import { failing } from "./failing.js";
 import type { Failing } from "./machine.js";
-import { closing, diagnose, failing, type OpenTransport, type Wanted, watchdog } from "./transport.js";
+import { closing, diagnose, type OpenTransport, type Wanted, watchdog } from "./transport.js";
 
 const PROTOCOL = "threadline.v1";
 const PING = '{"ping":{}}';
