@@ -13,7 +13,13 @@ const CORE = fileURLToPath(new URL("../../../tests/agui/node_modules/@ag-ui/core
 const TARGET = fileURLToPath(new URL("../src/generated/agui.ts", import.meta.url));
 
 /** Types to write, with all that they contain, and their names here. */
-const ROOTS = { Event: "AgUiEvent", Message: "Message", Tool: "Tool", RunAgentInput: "RunAgentInput", Interrupt: "Interrupt" };
+const ROOTS = {
+  Event: "AgUiEvent",
+  Message: "Message",
+  Tool: "Tool",
+  RunAgentInput: "RunAgentInput",
+  Interrupt: "Interrupt",
+};
 /** Types whose members other types repeat. */
 const BASES = ["BaseEvent", "Attributable"];
 /** Members that the wire does not require; the package fills them in. */
@@ -100,7 +106,10 @@ function text(name) {
   const type = known.get(name);
   if (!type) throw new Error(`@ag-ui/core ${version} has no type ${name}`);
   const head = `${comment(type)}export type ${ROOTS[name] ?? name} =`;
-  if (BASES.includes(name)) return `${head} { ${membersOf(name).map((member) => memberText(member)).join("\n")} };`;
+  if (BASES.includes(name))
+    return `${head} { ${membersOf(name)
+      .map((member) => memberText(member))
+      .join("\n")} };`;
   if (!ts.isTypeLiteralNode(type.type)) return `${head} ${typeText(type.type)};`;
   let members = [...type.type.members];
   const bases = BASES.filter((base) => {

@@ -308,7 +308,9 @@ export class Http {
       for (const [name, value] of Object.entries(ours)) if (value) headers.set(name, value);
       return headers;
     } catch (error) {
-      throw signal?.aborted ? reasonOf(signal) : new ConnectionError(`no headers (${messageOf(error)})`, { cause: error });
+      throw signal?.aborted
+        ? reasonOf(signal)
+        : new ConnectionError(`no headers (${messageOf(error)})`, { cause: error });
     }
   }
 

@@ -20,13 +20,7 @@ export type { FollowOptions, ThreadItem } from "./connection/follow.js";
 export type { EndReason } from "./connection/frames.js";
 export type { ConnectionStatus } from "./connection/status.js";
 export type { Followed, Told } from "./connection/subscription.js";
-export type {
-  ConversationDocument,
-  Conversations,
-  SavedConversation,
-  SaveOptions,
-  Version,
-} from "./conversations.js";
+export type { ConversationDocument, Conversations, SavedConversation, SaveOptions, Version } from "./conversations.js";
 export type { TokenSource } from "./credentials.js";
 export {
   ClosedError,

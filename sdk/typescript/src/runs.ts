@@ -3,16 +3,7 @@ import type { Call, Http } from "./http.js";
 import { newId } from "./ids.js";
 import { toJson } from "./json.js";
 import { WHOLE_RUN_TIMEOUT_MS } from "./limits.js";
-import type {
-  Appended,
-  NewEvent,
-  NewMessage,
-  PlacedTurn,
-  Run,
-  RunAgentInput,
-  RunPage,
-  StartedRun,
-} from "./types.js";
+import type { Appended, NewEvent, NewMessage, PlacedTurn, Run, RunAgentInput, RunPage, StartedRun } from "./types.js";
 
 /** A call that can be cancelled: it then rejects with the signal's reason. */
 export interface Cancellable {

@@ -254,7 +254,10 @@ export class ThreadRef {
     const { over, done } = this.#http.begin(signal);
     const call = { path: [...this.#path, "events"], query, headers, signal: over.signal };
     try {
-      return yield* linesOf(await this.#http.retrying((each) => this.#http.open({ ...call, ...each }), call), over.signal);
+      return yield* linesOf(
+        await this.#http.retrying((each) => this.#http.open({ ...call, ...each }), call),
+        over.signal,
+      );
     } finally {
       done();
     }

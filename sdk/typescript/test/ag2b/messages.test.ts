@@ -163,7 +163,11 @@ test("messages of other producers are read", () => {
     {
       id: "u",
       role: "user",
-      content: [{ type: "text", text: "Look " }, { type: "document", source: { type: "url", value: "https://example.com" } }, { type: "text", text: "here" }],
+      content: [
+        { type: "text", text: "Look " },
+        { type: "document", source: { type: "url", value: "https://example.com" } },
+        { type: "text", text: "here" },
+      ],
     },
     {
       id: "a",

@@ -1,7 +1,11 @@
 // All combinations of state, input and memory, which connection.json describes; then invariants of random sequences.
 
 import { describe, expect, test } from "vitest";
-import { ConnectionError, ProtocolError } from "../../src/errors.js";
+import { Follow } from "../../src/connection/follow.js";
+import type { EndReason } from "../../src/connection/frames.js";
+import { closing } from "../../src/connection/transport.js";
+import { ConnectionError, ProblemError, ProtocolError } from "../../src/errors.js";
+import * as limits from "../../src/limits.js";
 import { BACKOFF_BASE_MS, BACKOFF_MAX_MS, OFFLINE_RETRY_MS, PREFER_AGAIN_MS } from "../../src/limits.js";
 import { CONNECTION, expected } from "./model.js";
 import {
@@ -61,38 +65,43 @@ const at = (name: State["name"], more: Partial<Machine> = {}): Machine => ({
 const told = ({ machine, effects }: { machine: Machine; effects: readonly Effect[] }) =>
   [machine.state.name, ...effects.map((effect) => effect.do)].join(" ");
 
+const DRAWN = { now: PREFER_AGAIN_MS, chance: 0.5 };
+
 /** Memories that differ in every condition of the moves. */
 function* machines(state: State["name"]): Generator<Machine> {
   for (const online of [true, false])
     for (const renewed of [true, false])
-      for (const failures of [0, 3])
-        for (const strikes of [0, 1])
-          for (const transport of [0, 1, 2])
-            for (const fellBackAt of [0, 1_000])
-              yield at(state, { online, renewed, failures, strikes, transport, fellBackAt });
+      for (const strikes of [0, 1])
+        for (const transport of [0, 1, 2])
+          for (const fellBackAt of [0, 1_000])
+            yield at(state, { online, renewed, failures: 3, strikes, transport, fellBackAt });
 }
 
-/** The places at which the machine does something else than a description says. */
-function differences(description: typeof CONNECTION): string[] {
-  const found: string[] = [];
-  const draw = { now: PREFER_AGAIN_MS, chance: 0.5 };
-  for (const state of Object.keys(STATES) as State["name"][]) {
-    for (const name of NAMES) {
-      for (const error of "error" in INPUTS[name] ? [LOST, REFUSED] : [undefined]) {
-        const input = { name, ...(error && { error }) } as Input;
-        for (const machine of machines(state)) {
-          const told = JSON.stringify(step(machine, input, draw));
-          const wanted = JSON.stringify(expected(description, machine, input, draw));
-          if (told !== wanted) found.push(`${state}, ${name}: ${told} instead of ${wanted}`);
-        }
-      }
-    }
+/** What the machine does in all cases, as texts. */
+const CASES = (Object.keys(STATES) as State["name"][]).flatMap((state) =>
+  NAMES.flatMap((name) =>
+    ("error" in INPUTS[name] ? [LOST, REFUSED] : [undefined]).flatMap((error) => {
+      const input = { name, ...(error && { error }) } as Input;
+      return [...machines(state)].map((machine) => ({
+        input,
+        machine,
+        told: JSON.stringify(step(machine, input, DRAWN)),
+      }));
+    }),
+  ),
+);
+
+/** The first case in which the machine does something else than a description says. */
+function difference(description: typeof CONNECTION): string | undefined {
+  for (const { input, machine, told } of CASES) {
+    const wanted = JSON.stringify(expected(description, machine, input, DRAWN));
+    if (told !== wanted) return `${machine.state.name}, ${input.name}: ${told} instead of ${wanted}`;
   }
-  return found;
+  return undefined;
 }
 
 test("connection.json is what the machine does: every state, event and memory", () => {
-  expect(differences(CONNECTION)).toEqual([]);
+  expect(difference(CONNECTION)).toBeUndefined();
   expect(Object.keys(CONNECTION.states)).toEqual(Object.keys(TABLE));
   expect(Object.keys(CONNECTION.events)).toEqual(NAMES);
   for (const row of Object.values(TABLE)) expect(Object.keys(row).toSorted()).toEqual(NAMES.toSorted());
@@ -102,21 +111,64 @@ test("every transition and every rule of connection.json is needed", () => {
   const changed = (change: (copy: typeof CONNECTION) => void) => {
     const copy = structuredClone(CONNECTION);
     change(copy);
-    return differences(copy).length;
+    return difference(copy);
   };
   for (const [state, row] of Object.entries(CONNECTION.transitions)) {
     for (const event of Object.keys(row)) {
       const without = changed(({ transitions }) => delete transitions[state]![event]);
-      expect(without, `${state}, ${event}`).toBeGreaterThan(0);
+      expect(without, `${state}, ${event}`).toBeDefined();
     }
   }
   for (const [move, rules] of Object.entries(CONNECTION.moves)) {
     for (const [at, rule] of rules.entries()) {
       for (const part of Object.keys(rule) as (keyof typeof rule)[]) {
         const without = changed(({ moves }) => delete moves[move]![at]![part]);
-        expect(without, `${move}, rule ${at}, ${part}`).toBeGreaterThan(0);
+        expect(without, `${move}, rule ${at}, ${part}`).toBeDefined();
       }
     }
+  }
+});
+
+test("limits, close codes and final errors are those of connection.json", () => {
+  const { backoff, limits: numbers, errors } = CONNECTION;
+  expect(backoff).toMatchObject({
+    baseMs: limits.BACKOFF_BASE_MS,
+    maxMs: limits.BACKOFF_MAX_MS,
+    requestedMaxMs: limits.RETRY_AFTER_MAX_MS,
+  });
+  expect(numbers).toEqual({
+    strikes: limits.STRIKES,
+    preferAgainMs: limits.PREFER_AGAIN_MS,
+    offlineRetryMs: limits.OFFLINE_RETRY_MS,
+    openTimeoutMs: limits.OPEN_TIMEOUT_MS,
+    missedHeartbeats: limits.MISSED_HEARTBEATS,
+    checkMs: limits.CHECK_MS,
+    lingerMs: limits.LINGER_MS,
+  });
+  const { unauthorized, refused } = errors.closeCodes;
+  const isRefused = (code: number) =>
+    refused.some((one) => {
+      const [from, to = from] = String(one).split(" to ").map(Number);
+      return code >= from! && code <= to!;
+    });
+  for (let code = 1_000; code < 5_000; code += 1) {
+    const name = unauthorized.includes(code) ? "unauthorized" : isRefused(code) ? "refused" : "lost";
+    expect(closing(code, "").name, String(code)).toBe(name);
+  }
+  for (let status = 400; status < 600; status += 1) {
+    const { retryable } = new ProblemError({}, status);
+    expect(retryable, String(status)).toBe(errors.retryableStatuses.includes(status));
+  }
+  const after = (reason: string) => {
+    const follow = new Follow("t");
+    follow.request("1");
+    follow.take({ name: "hello", id: "1", body: { threadId: "t", epoch: "e", tail: 0, after: 0 } });
+    const { error, done } = follow.take({ name: "ended", body: { threadId: "t", reason: reason as EndReason } });
+    return error ? (error.retryable ? "lost" : "final") : done ? "done" : "ignored";
+  };
+  for (const [what, reasons] of Object.entries(errors.ended)) {
+    expect(reasons.length).toBeGreaterThan(0);
+    for (const reason of reasons) expect(after(reason), reason).toBe(what);
   }
 });
 

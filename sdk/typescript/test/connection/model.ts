@@ -71,7 +71,9 @@ export function expected(
 
   let move = transitions[before.state.name]?.[input.name];
   while (move !== undefined) {
-    const rule = moves[move]!.find(({ when = {} }) => Object.entries(when).every(([is, it]) => conditions[is]!() === it));
+    const rule = moves[move]!.find(({ when = {} }) =>
+      Object.entries(when).every(([is, it]) => conditions[is]!() === it),
+    );
     if (!rule) break;
     for (const [name, value] of Object.entries(rule.set ?? {})) memory[name] = read(name, value);
     if (rule.to !== undefined) {
@@ -96,7 +98,9 @@ export function expected(
     const isKept = keep.from === before.state.name && keep.to === name && keep.not === left;
     if (left !== undefined && !isKept) list.push({ do: left } as Effect);
     const entered = effects.enter[name];
-    if (entered === "wait") list.push({ do: "wait", ms: (state as { waitMs: number }).waitMs, error } as Effect);
+    if (state.name === "waiting") list.push({ do: "wait", ms: state.waitMs, error: state.error });
+    else if (state.name === "offline" && entered === "wait")
+      list.push({ do: "wait", ms: state.waitMs, error: undefined });
     else if (entered === "fail") list.push({ do: "fail", error } as Effect);
     else if (entered !== undefined) list.push({ do: entered } as Effect);
   }
