@@ -1,7 +1,8 @@
 // A thread as it was after any of its events, as the server says it, but folded here: the server is asked for what there was before a
 // run, and for the run's events; then each step forth is one event, and steps back are remembered.
 
-import type { AgUiEvent, Message, ThreadRef } from "threadline";
+import type { ThreadRef } from "threadline";
+import type { AnyEvent, AnyMessage } from "../untrusted.ts";
 import { Conversation, type ConversationStart } from "threadline/conversation";
 
 /** Events that are folded here; where there are more since the last rest, the server does it. */
@@ -21,7 +22,7 @@ const MOST_PAGES = 8;
 
 /** What a thread was after an event. */
 export interface Kept {
-  readonly messages: readonly Message[];
+  readonly messages: readonly AnyMessage[];
   readonly state: unknown;
 }
 
@@ -35,7 +36,7 @@ interface Rest {
 interface Fold {
   readonly rest: Rest;
   /** Behind the rest, as far as they are loaded. */
-  readonly events: AgUiEvent[];
+  readonly events: AnyEvent[];
   conversation: Conversation;
   /** Seq of the last event that is in it. */
   cursor: number;
@@ -184,15 +185,15 @@ export class Moments {
   }
 }
 
-function begin(rest: Rest, events: AgUiEvent[]): Fold {
+function begin(rest: Rest, events: AnyEvent[]): Fold {
   return { rest, events, conversation: new Conversation(rest.start), cursor: rest.seq };
 }
 
 /** Of each list of events, how far it was looked at, and where the first event is that is named by counting. */
-const named = new WeakMap<AgUiEvent[], { looked: number; first: number }>();
+const named = new WeakMap<AnyEvent[], { looked: number; first: number }>();
 
 /** Whether the first `count` of these events have one that has no id, and is named by counting. */
-function namesAnew(events: AgUiEvent[], count: number): boolean {
+function namesAnew(events: AnyEvent[], count: number): boolean {
   let known = named.get(events);
   if (!known) named.set(events, (known = { looked: 0, first: Infinity }));
   for (; known.looked < count && known.first === Infinity; known.looked += 1) {

@@ -187,14 +187,14 @@ test("members of unexpected types", async () => {
     role,
     content: [{ type: odd }],
   }));
-  const threadId = await thread(server, [{ type: "MESSAGES_SNAPSHOT", messages }], { name: "Odd" });
+  const threadId = await thread(server, [{ type: "MESSAGES_SNAPSHOT", messages } as never], { name: "Odd" });
   await client(server)
     .thread(threadId)
     .run((run) => {
       run.append({
         type: "RUN_FINISHED",
         outcome: { type: "interrupt", interrupts: [{ id: odd, message: "Really?" }] },
-      });
+      } as never);
     });
   const page = await browser.open(server, { at: `#/threads/${threadId}` });
   await page.getByRole("form", { name: "The agent asks" }).getByText("Really?").waitFor();

@@ -1,7 +1,8 @@
 // Every component of a conversation and of the list, in every state that it has, with fixed props.
 
 import type { ReactNode } from "react";
-import type { Agent, Interrupt, Message, Run, Thread, ToolCall } from "threadline";
+import type { Agent, Run, Thread, ToolCall } from "threadline";
+import type { AnyInterrupt, AnyMessage } from "../../src/untrusted.ts";
 import type { ShownTurn, UseThread } from "threadline/react";
 import { Composer } from "../../src/conversation/Composer.tsx";
 import { NO_ENDS } from "../../src/conversation/ends.ts";
@@ -44,7 +45,7 @@ export interface Cell {
 const never = () => Promise.reject(new Error("no server is asked"));
 const nothing = () => {};
 
-const text = (role: string, content: string, more: Partial<Message> = {}): Message => ({
+const text = (role: string, content: string, more: Partial<AnyMessage> = {}): AnyMessage => ({
   id: "m",
   role,
   content,
@@ -52,8 +53,8 @@ const text = (role: string, content: string, more: Partial<Message> = {}): Messa
 });
 
 function message(
-  given: Message,
-  state: { isGrowing?: boolean; isRunning?: boolean; results?: readonly Message[]; open?: string } = {},
+  given: AnyMessage,
+  state: { isGrowing?: boolean; isRunning?: boolean; results?: readonly AnyMessage[]; open?: string } = {},
 ): ReactNode {
   const { isGrowing = false, isRunning = isGrowing, results = [], open } = state;
   const item: Item = { message: given, results, beginsTurn: given.role !== "user" };
@@ -67,7 +68,7 @@ function message(
 const branching: Branching = { edit: never, regenerate: nothing, onEditing: nothing };
 
 /** A message that is being edited. */
-const edited = (given: Message) => <UserMessage message={given} branching={branching} isEdited />;
+const edited = (given: AnyMessage) => <UserMessage message={given} branching={branching} isEdited />;
 
 /** The picker beneath a message, at one of three branches. */
 const picker = (shown: number) => (
@@ -97,11 +98,11 @@ const call = (given: string): ToolCall => ({
   type: "function",
   function: { name: "find_rooms", arguments: given },
 });
-const result = (more: Partial<Message>): Message => ({ id: "r", role: "tool", toolCallId: "c", ...more });
+const result = (more: Partial<AnyMessage>): AnyMessage => ({ id: "r", role: "tool", toolCallId: "c", ...more });
 
 function tool(
   given: string,
-  state: { isRunning?: boolean; result?: Message; answer?: boolean; open?: string } = {},
+  state: { isRunning?: boolean; result?: AnyMessage; answer?: boolean; open?: string } = {},
 ): ReactNode {
   return (
     <OpenFolds value={new Set(state.open === undefined ? [] : [state.open])}>
@@ -290,13 +291,13 @@ function tail(given: Partial<UseThread>, more: { lastRun?: Run; isReader?: boole
   );
 }
 
-const YES_OR_NO: Interrupt = {
+const YES_OR_NO: AnyInterrupt = {
   id: "i",
   reason: "approval",
   message: "Shall I book the blue room for three nights?",
   responseSchema: { type: "boolean", description: "It costs 360 and cannot be cancelled." },
-} as Interrupt;
-const FIELDS: Interrupt = {
+} as AnyInterrupt;
+const FIELDS: AnyInterrupt = {
   id: "i",
   reason: "input",
   message: "Which room?",
@@ -309,7 +310,7 @@ const FIELDS: Interrupt = {
       note: { title: "Note" },
     },
   },
-} as Interrupt;
+} as AnyInterrupt;
 
 /** An answer that has ended; its end is in view. */
 function long(name: string, sentences: number): Cell {
@@ -377,11 +378,11 @@ export const CELLS: readonly Cell[] = [
   conversation("reasoning hidden", message(text("reasoning", ""))),
   conversation(
     "activity done",
-    message({ id: "m", role: "activity", activityType: "PLAN", content: { steps: ["look"] } } as unknown as Message),
+    message({ id: "m", role: "activity", activityType: "PLAN", content: { steps: ["look"] } } as unknown as AnyMessage),
   ),
   conversation(
     "activity done open",
-    message({ id: "m", role: "activity", activityType: "PLAN", content: { steps: ["look"] } } as unknown as Message, {
+    message({ id: "m", role: "activity", activityType: "PLAN", content: { steps: ["look"] } } as unknown as AnyMessage, {
       open: "m",
     }),
   ),
