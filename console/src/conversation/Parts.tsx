@@ -7,7 +7,11 @@ import { ImageLink } from "./markdown/tokens.tsx";
 import { Plain } from "./Plain.tsx";
 
 /** What is in a message: texts, all of them and as markdown unless they are `plain`, and chips for everything that would have to be loaded. */
-export function Parts(props: { readonly message: AnyMessage; readonly isGrowing?: boolean; readonly isPlain?: boolean }) {
+export function Parts(props: {
+  readonly message: AnyMessage;
+  readonly isGrowing?: boolean;
+  readonly isPlain?: boolean;
+}) {
   const { message, isGrowing = false, isPlain = false } = props;
   return partsOf(message).map((part, at) => {
     if (part.kind === "other") return <Json key={at} value={part.value} label="Part of the message" />;

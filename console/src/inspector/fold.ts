@@ -1,7 +1,7 @@
 // A thread as it was after any of its events, as the server says it, but folded here: the server is asked for what there was before a
 // run, and for the run's events; then each step forth is one event, and steps back are remembered.
 
-import type { ThreadRef } from "threadline";
+import type { ThreadEvent, ThreadRef } from "threadline";
 import type { AnyEvent, AnyMessage } from "../untrusted.ts";
 import { Conversation, type ConversationStart } from "threadline/conversation";
 
@@ -159,7 +159,7 @@ export class Moments {
     const { rest, events } = fold;
     if (rest.seq + events.length < at || at < fold.cursor) return;
     const from = Math.max(fold.cursor, at - BEHIND);
-    fold.conversation.apply(events.slice(fold.cursor - rest.seq, from - rest.seq));
+    fold.conversation.apply(trusted(events.slice(fold.cursor - rest.seq, from - rest.seq)));
     for (fold.cursor = from; ; fold.cursor += 1) {
       const { conversation, cursor } = fold;
       // The server counts some names from the first event on, and knows messages that are not here.
@@ -167,7 +167,7 @@ export class Moments {
       const { messages, state } = conversation;
       this.#keep(cursor, { messages, state });
       if (cursor === at) return;
-      conversation.apply([events[cursor - rest.seq]!]);
+      conversation.apply(trusted([events[cursor - rest.seq]!]));
     }
   }
 
@@ -183,6 +183,11 @@ export class Moments {
     remember(this.#kept, at, kept, MOST_KEPT);
     return kept;
   }
+}
+
+/** Events for the fold, which ignores those that are malformed. */
+function trusted(events: readonly AnyEvent[]): readonly ThreadEvent[] {
+  return events as readonly ThreadEvent[];
 }
 
 function begin(rest: Rest, events: AnyEvent[]): Fold {

@@ -2,6 +2,7 @@
 // another host, no script runs and no dialog opens.
 
 import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
+import type { NewEvent } from "threadline";
 import type { Page } from "playwright-core";
 import { client, log, Server, text, thread, write } from "./harness/api.ts";
 import { Chromium } from "./harness/chromium.ts";
@@ -57,7 +58,7 @@ async function expectHarmless(page: Page): Promise<void> {
 }
 
 test("messages, reasoning, tool calls, state, names and errors", { timeout: 240_000 }, async () => {
-  const events = ATTACKS.flatMap((attack, index) => [
+  const events = ATTACKS.flatMap((attack, index): NewEvent[] => [
     ...text(`u${index}`, "user", attack),
     ...text(`a${index}`, "assistant", ...(attack.match(/[^]{1,7}/g) ?? [])),
     { type: "REASONING_MESSAGE_START", messageId: `r${index}`, role: "reasoning" },

@@ -1,8 +1,8 @@
 // Every component of a conversation and of the list, in every state that it has, with fixed props.
 
 import type { ReactNode } from "react";
-import type { Agent, Run, Thread, ToolCall } from "threadline";
-import type { AnyInterrupt, AnyMessage } from "../../src/untrusted.ts";
+import type { Agent, Interrupt, Message, Run, Thread, ToolCall } from "threadline";
+import type { AnyMessage } from "../../src/untrusted.ts";
 import type { ShownTurn, UseThread } from "threadline/react";
 import { Composer } from "../../src/conversation/Composer.tsx";
 import { NO_ENDS } from "../../src/conversation/ends.ts";
@@ -219,7 +219,7 @@ function composer(draft: string, more: { running?: "running" | "stopping"; block
 
 const live = (more: Partial<UseThread>): UseThread => ({
   thread: thread(),
-  messages: [text("user", "Hello")],
+  messages: [text("user", "Hello") as Message],
   state: {},
   interrupts: [],
   pendingToolCalls: [],
@@ -256,7 +256,7 @@ const turn = (runId: string, content: unknown, hasBegun = false): ShownTurn => (
   agentId: "writer",
   askedBy: "user:ann",
   at: ago(60),
-  messages: [{ id: `m-${runId}`, role: "user", content }],
+  messages: [{ id: `m-${runId}`, role: "user", content } as Message],
   hasBegun,
 });
 const TURNS = [
@@ -291,13 +291,13 @@ function tail(given: Partial<UseThread>, more: { lastRun?: Run; isReader?: boole
   );
 }
 
-const YES_OR_NO: AnyInterrupt = {
+const YES_OR_NO: Interrupt = {
   id: "i",
   reason: "approval",
   message: "Shall I book the blue room for three nights?",
   responseSchema: { type: "boolean", description: "It costs 360 and cannot be cancelled." },
-} as AnyInterrupt;
-const FIELDS: AnyInterrupt = {
+} as Interrupt;
+const FIELDS: Interrupt = {
   id: "i",
   reason: "input",
   message: "Which room?",
@@ -310,7 +310,7 @@ const FIELDS: AnyInterrupt = {
       note: { title: "Note" },
     },
   },
-} as AnyInterrupt;
+} as Interrupt;
 
 /** An answer that has ended; its end is in view. */
 function long(name: string, sentences: number): Cell {
@@ -382,9 +382,12 @@ export const CELLS: readonly Cell[] = [
   ),
   conversation(
     "activity done open",
-    message({ id: "m", role: "activity", activityType: "PLAN", content: { steps: ["look"] } } as unknown as AnyMessage, {
-      open: "m",
-    }),
+    message(
+      { id: "m", role: "activity", activityType: "PLAN", content: { steps: ["look"] } } as unknown as AnyMessage,
+      {
+        open: "m",
+      },
+    ),
   ),
   conversation("aside done", message(text("system", "You are a travel agent."))),
   conversation("aside done open", message(text("system", "You are a travel agent."), { open: "m" })),
@@ -431,7 +434,7 @@ export const CELLS: readonly Cell[] = [
   pane("queue held after a stop", queue(TURNS.slice(0, 1), held("stop"))),
   pane("queue held after an error", queue(TURNS.slice(0, 1), held("error"))),
   pane("queue held by hand", queue([], held("hand"))),
-  pane("queue waiting for an answer", queue(TURNS.slice(0, 2), { isRunning: false, interrupts: [{ id: "i" }] })),
+  pane("queue waiting for an answer", queue(TURNS.slice(0, 2), { isRunning: false, interrupts: [YES_OR_NO] })),
   pane("queue for a reader", queue(TURNS.slice(0, 2), {}, false)),
   pane("conversation loading", <Skeleton />),
   pane("conversation missing", <Missing threadId="no-such-thread" error={null} />),
