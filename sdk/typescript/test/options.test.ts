@@ -65,7 +65,9 @@ const caught = (promise: Promise<unknown>): Promise<unknown> =>
   );
 
 test("the version is that of the package", () => {
-  const { version } = JSON.parse(readFileSync(new URL("../package.json", import.meta.url), "utf8")) as { version: string };
+  const { version } = JSON.parse(readFileSync(new URL("../package.json", import.meta.url), "utf8")) as {
+    version: string;
+  };
   expect(CLIENT).toBe(`js/${version}`);
 });
 
