@@ -1,12 +1,12 @@
 import type { ReactNode } from "react";
-import type { Message } from "threadline";
+import type { AnyMessage } from "../untrusted.ts";
 import { textOf } from "./content.ts";
 import { CopyButton } from "./CopyButton.tsx";
 
 /** A message with its author, its content, and buttons: one that copies it, and others. */
 export function Article(props: {
   readonly label: string;
-  readonly message: Message;
+  readonly message: AnyMessage;
   readonly className: string;
   readonly children: ReactNode;
   readonly tools?: ReactNode;

@@ -1,6 +1,6 @@
 import { MessageCircleQuestionMark } from "lucide-react";
 import { type FormEvent, useState } from "react";
-import type { Interrupt } from "threadline";
+import type { AnyInterrupt } from "../untrusted.ts";
 import type { InterruptAnswer } from "threadline/react";
 import { Button } from "../parts/Button.tsx";
 import { type Field, fieldsOf, payloadOf } from "./answers.ts";
@@ -8,7 +8,7 @@ import { refusalOf } from "./refusal.ts";
 
 /** The agent's interrupts. All of them are answered together, as AG-UI requires; a user with read access only sees them. */
 export function Interrupts(props: {
-  readonly interrupts: readonly Interrupt[];
+  readonly interrupts: readonly AnyInterrupt[];
   readonly onAnswer: ((answers: readonly InterruptAnswer[]) => Promise<unknown>) | undefined;
 }) {
   const { interrupts, onAnswer } = props;
@@ -83,11 +83,11 @@ export function Interrupts(props: {
 }
 
 /** Agents write them: it may be no text. */
-function idOf({ id }: Interrupt): string {
+function idOf({ id }: AnyInterrupt): string {
   return typeof id === "string" ? id : "";
 }
 
-function questionOf({ message, reason }: Interrupt): string {
+function questionOf({ message, reason }: AnyInterrupt): string {
   if (typeof message === "string" && message) return message;
   return typeof reason === "string" && reason ? reason : "The agent waits for an answer";
 }

@@ -1,6 +1,6 @@
 import { Activity as ActivityIcon, RefreshCw } from "lucide-react";
 import { memo, type ReactNode } from "react";
-import type { Message } from "threadline";
+import type { AnyMessage } from "../untrusted.ts";
 import { IconButton } from "../parts/Button.tsx";
 import { Article } from "./Article.tsx";
 import type { Branching } from "./branching.ts";
@@ -70,7 +70,7 @@ function Turn(props: { readonly item: Item; readonly agentId: string | null; rea
   );
 }
 
-function nameOf({ name }: Message): string | undefined {
+function nameOf({ name }: AnyMessage): string | undefined {
   return typeof name === "string" && name ? name : undefined;
 }
 
@@ -122,13 +122,13 @@ function Assistant({
 }
 
 /** A subagent, if it was one. */
-function Owner({ message }: { readonly message: Message }) {
+function Owner({ message }: { readonly message: AnyMessage }) {
   if (typeof message.subagentRunId !== "string") return null;
   return <span className="message-owner">Subagent {message.subagentRunId}</span>;
 }
 
 /** The last words of a reasoning message that is still being written. */
-function Thinking({ message }: { readonly message: Message }) {
+function Thinking({ message }: { readonly message: AnyMessage }) {
   return (
     <>
       <span className="thinking">Thinking…</span>
@@ -137,7 +137,7 @@ function Thinking({ message }: { readonly message: Message }) {
   );
 }
 
-function Reasoning({ message, isGrowing }: { readonly message: Message; readonly isGrowing: boolean }) {
+function Reasoning({ message, isGrowing }: { readonly message: AnyMessage; readonly isGrowing: boolean }) {
   const isEncrypted = textOf(message) === "" && !isGrowing;
   if (isEncrypted) return <p className="aside">Hidden reasoning.</p>;
   return (
@@ -148,7 +148,7 @@ function Reasoning({ message, isGrowing }: { readonly message: Message; readonly
 }
 
 /** Progress of an agent, in a shape of its own. */
-function ActivityView({ message }: { readonly message: Message }) {
+function ActivityView({ message }: { readonly message: AnyMessage }) {
   const type = typeof message.activityType === "string" ? message.activityType : "";
   const summary = (
     <>
@@ -169,7 +169,7 @@ const TITLES: ReadonlyMap<string, string> = new Map([
 ]);
 
 /** Messages without an author in the chat: instructions, and results of calls that are not loaded. */
-function Aside({ message }: { readonly message: Message }) {
+function Aside({ message }: { readonly message: AnyMessage }) {
   const { id, role } = message;
   return (
     <Fold id={id} className="aside" summary={TITLES.get(role) ?? `Message of the role ${role}`}>

@@ -1,6 +1,7 @@
 import { ArrowDown } from "lucide-react";
 import { Fragment, type ReactNode, useEffect, useLayoutEffect, useMemo, useRef, useState } from "react";
-import type { Message, Run } from "threadline";
+import type { Run } from "threadline";
+import type { AnyMessage } from "../untrusted.ts";
 import type { Parting } from "threadline/react";
 import { Virtualizer, type VirtualizerHandle } from "virtua";
 import { Button } from "../parts/Button.tsx";
@@ -21,7 +22,7 @@ const PADDING_PX = 20;
 
 /** The messages, of which only those in sight are made. Stays at the newest while one is there. */
 export function Messages(props: {
-  readonly messages: readonly Message[];
+  readonly messages: readonly AnyMessage[];
   /** The runs that ended after a message. */
   readonly ends: RunEnds;
   readonly isRunning: boolean;

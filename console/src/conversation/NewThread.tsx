@@ -40,7 +40,7 @@ export function NewThread({ agentId: wished }: { readonly agentId: string | unde
     rememberAgent(agentId);
     // Both can be repeated: the ids are made here.
     await client.threads.create({ threadId, agentId });
-    const messages = [{ id: `${threadId}-1`, role: "user", content: text }];
+    const messages = [{ id: `${threadId}-1`, role: "user", content: text } as const];
     await client.thread(threadId).start({ runId: `${threadId}-1`, agentId, input: { messages } });
     go({ name: "thread", threadId }, { replace: true });
   };

@@ -1,5 +1,5 @@
 import { Paperclip } from "lucide-react";
-import type { Message } from "threadline";
+import type { AnyMessage } from "../untrusted.ts";
 import { partsOf } from "./content.ts";
 import { Json } from "./Json.tsx";
 import { Markdown } from "./markdown/Markdown.tsx";
@@ -7,7 +7,11 @@ import { ImageLink } from "./markdown/tokens.tsx";
 import { Plain } from "./Plain.tsx";
 
 /** What is in a message: texts, all of them and as markdown unless they are `plain`, and chips for everything that would have to be loaded. */
-export function Parts(props: { readonly message: Message; readonly isGrowing?: boolean; readonly isPlain?: boolean }) {
+export function Parts(props: {
+  readonly message: AnyMessage;
+  readonly isGrowing?: boolean;
+  readonly isPlain?: boolean;
+}) {
   const { message, isGrowing = false, isPlain = false } = props;
   return partsOf(message).map((part, at) => {
     if (part.kind === "other") return <Json key={at} value={part.value} label="Part of the message" />;

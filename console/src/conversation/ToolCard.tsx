@@ -1,6 +1,7 @@
 import { CircleAlert, CircleCheck, CircleDashed, UserRound } from "lucide-react";
 import { type FormEvent, memo, useState } from "react";
-import type { Message, ToolCall } from "threadline";
+import type { ToolCall } from "threadline";
+import type { AnyMessage } from "../untrusted.ts";
 import { Button } from "../parts/Button.tsx";
 import { messageOf } from "../parts/failure.ts";
 import { textOf } from "./content.ts";
@@ -23,7 +24,7 @@ const STATES: Record<State, string> = {
 /** A call of a tool: what it was given, and what came of it. */
 export const ToolCard = memo(function ToolCard(props: {
   readonly call: ToolCall;
-  readonly result: Message | undefined;
+  readonly result: AnyMessage | undefined;
   readonly isRunning: boolean;
   readonly answer: ToolAnswer | undefined;
 }) {
@@ -46,7 +47,7 @@ export const ToolCard = memo(function ToolCard(props: {
   );
 });
 
-function stateOf(result: Message | undefined, isRunning: boolean): State {
+function stateOf(result: AnyMessage | undefined, isRunning: boolean): State {
   if (result) return result.error ? "failed" : "done";
   return isRunning ? "running" : "waiting";
 }
@@ -57,7 +58,7 @@ function StateIcon({ state }: { readonly state: State }) {
   return state === "done" ? <CircleCheck aria-hidden="true" /> : <CircleAlert aria-hidden="true" />;
 }
 
-function Result({ name, result }: { readonly name: string; readonly result: Message }) {
+function Result({ name, result }: { readonly name: string; readonly result: AnyMessage }) {
   const text = textOf(result);
   const error = typeof result.error === "string" ? result.error : "";
   return (

@@ -1,6 +1,6 @@
 import { Pencil } from "lucide-react";
 import { useRef } from "react";
-import type { Message } from "threadline";
+import type { AnyMessage } from "../untrusted.ts";
 import { IconButton } from "../parts/Button.tsx";
 import { Article } from "./Article.tsx";
 import type { Branching } from "./branching.ts";
@@ -9,7 +9,7 @@ import { TextEditor } from "./TextEditor.tsx";
 
 /** A message of a person, which is edited in place: the edit begins another branch. */
 export function UserMessage(props: {
-  readonly message: Message;
+  readonly message: AnyMessage;
   readonly branching: Branching | undefined;
   readonly isEdited: boolean;
 }) {

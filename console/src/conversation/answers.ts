@@ -1,6 +1,6 @@
 // What a person is asked by an interrupt, and what the agent gets. Schemas are hostile input. Pure.
 
-import type { Interrupt } from "threadline";
+import type { AnyInterrupt } from "../untrusted.ts";
 
 export type FieldKind = "boolean" | "choice" | "number" | "text" | "json";
 
@@ -18,7 +18,7 @@ export interface Field {
 const MOST_FIELDS = 40;
 
 /** The fields of an interrupt's `responseSchema`; one for any JSON where it says nothing that can be asked for. */
-export function fieldsOf({ responseSchema }: Interrupt): readonly Field[] {
+export function fieldsOf({ responseSchema }: AnyInterrupt): readonly Field[] {
   const schema = members(responseSchema);
   const properties = Object.entries(members(schema.properties)).slice(0, MOST_FIELDS);
   if (properties.length === 0) {

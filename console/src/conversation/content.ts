@@ -1,6 +1,6 @@
 // What is in a message: text, or parts of several kinds. Hostile input, all of it. Pure.
 
-import type { Message } from "threadline";
+import type { AnyMessage } from "../untrusted.ts";
 
 /** A part of a message. */
 export type Part =
@@ -9,7 +9,7 @@ export type Part =
   | { readonly kind: "file"; readonly what: string; readonly name: string; readonly url: string | undefined }
   | { readonly kind: "other"; readonly value: unknown };
 
-export function partsOf({ content }: Message): readonly Part[] {
+export function partsOf({ content }: AnyMessage): readonly Part[] {
   if (content === undefined || content === null || content === "") return [];
   if (typeof content === "string") return [{ kind: "text", text: content }];
   if (!Array.isArray(content)) return [{ kind: "other", value: content }];
@@ -17,7 +17,7 @@ export function partsOf({ content }: Message): readonly Part[] {
 }
 
 /** All text of a message. */
-export function textOf(message: Message): string {
+export function textOf(message: AnyMessage): string {
   const texts = partsOf(message).map((part) => (part.kind === "text" ? part.text : ""));
   return texts.filter(Boolean).join("\n\n");
 }

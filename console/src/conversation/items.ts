@@ -1,20 +1,20 @@
 // Messages as a conversation shows them: each tool result within the call that it answers. Pure.
 
-import type { Message } from "threadline";
+import type { AnyMessage } from "../untrusted.ts";
 
 /** A message, and the results of its tool calls. */
 export interface Item {
-  readonly message: Message;
-  readonly results: readonly Message[];
+  readonly message: AnyMessage;
+  readonly results: readonly AnyMessage[];
   /** The first thing that an agent says or does after a person, or at all. */
   readonly beginsTurn: boolean;
 }
 
-const NONE: readonly Message[] = [];
+const NONE: readonly AnyMessage[] = [];
 
 /** Makes items out of messages; those of which nothing has changed are the same objects again. */
-export function itemMaker(): (messages: readonly Message[]) => readonly Item[] {
-  const known = new WeakMap<Message, Item>();
+export function itemMaker(): (messages: readonly AnyMessage[]) => readonly Item[] {
+  const known = new WeakMap<AnyMessage, Item>();
   return (messages) => {
     const results = resultsByCall(messages);
     const items: Item[] = [];
@@ -35,18 +35,18 @@ export function itemMaker(): (messages: readonly Message[]) => readonly Item[] {
 }
 
 /** Whether it is an agent's, not a person's or an instruction. */
-function isAgents({ role }: Message): boolean {
+function isAgents({ role }: AnyMessage): boolean {
   return !["user", "system", "developer"].includes(role);
 }
 
 /** The calls of an assistant's message. */
-export function callsOf({ role, toolCalls }: Message): NonNullable<Message["toolCalls"]> {
+export function callsOf({ role, toolCalls }: AnyMessage): NonNullable<AnyMessage["toolCalls"]> {
   return role === "assistant" && Array.isArray(toolCalls) ? toolCalls : [];
 }
 
 /** The newest result of each call, and whether the call is there as well. */
-function resultsByCall(messages: readonly Message[]): Map<string, { message: Message; isCalled: boolean }> {
-  const results = new Map<string, { message: Message; isCalled: boolean }>();
+function resultsByCall(messages: readonly AnyMessage[]): Map<string, { message: AnyMessage; isCalled: boolean }> {
+  const results = new Map<string, { message: AnyMessage; isCalled: boolean }>();
   for (const message of messages) {
     if (message.role === "tool" && message.toolCallId) results.set(message.toolCallId, { message, isCalled: false });
   }
@@ -60,6 +60,6 @@ function resultsByCall(messages: readonly Message[]): Map<string, { message: Mes
   return results;
 }
 
-function isSame(one: readonly Message[], other: readonly Message[]): boolean {
+function isSame(one: readonly AnyMessage[], other: readonly AnyMessage[]): boolean {
   return one.length === other.length && one.every((message, at) => message === other[at]);
 }

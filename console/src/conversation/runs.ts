@@ -1,5 +1,6 @@
 import { useEffect, useMemo, useRef, useState } from "react";
-import type { Message, Run, Thread } from "threadline";
+import type { Run, Thread } from "threadline";
+import type { AnyMessage } from "../untrusted.ts";
 import { type UseThread, useThreadline } from "threadline/react";
 import { type KnownEnds, lookForEnds, NO_ENDS, type RunEnds } from "./ends.ts";
 
@@ -64,8 +65,8 @@ export function useEnds(ends: RunEnds, last: Run | undefined, at: number | undef
 }
 
 /** Tells whether a message is among those; their ids are read once for each list. */
-function memberOf(messages: () => readonly Message[]): (messageId: string) => boolean {
-  let of: readonly Message[] | undefined;
+function memberOf(messages: () => readonly AnyMessage[]): (messageId: string) => boolean {
+  let of: readonly AnyMessage[] | undefined;
   let ids = new Set<string>();
   return (messageId) => {
     if (of !== messages()) ids = new Set((of = messages()).map(({ id }) => id));

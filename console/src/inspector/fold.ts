@@ -1,7 +1,8 @@
 // A thread as it was after any of its events, as the server says it, but folded here: the server is asked for what there was before a
 // run, and for the run's events; then each step forth is one event, and steps back are remembered.
 
-import type { AgUiEvent, Message, ThreadRef } from "threadline";
+import type { ThreadEvent, ThreadRef } from "threadline";
+import type { AnyEvent, AnyMessage } from "../untrusted.ts";
 import { Conversation, type ConversationStart } from "threadline/conversation";
 
 /** Events that are folded here; where there are more since the last rest, the server does it. */
@@ -21,7 +22,7 @@ const MOST_PAGES = 8;
 
 /** What a thread was after an event. */
 export interface Kept {
-  readonly messages: readonly Message[];
+  readonly messages: readonly AnyMessage[];
   readonly state: unknown;
 }
 
@@ -35,7 +36,7 @@ interface Rest {
 interface Fold {
   readonly rest: Rest;
   /** Behind the rest, as far as they are loaded. */
-  readonly events: AgUiEvent[];
+  readonly events: AnyEvent[];
   conversation: Conversation;
   /** Seq of the last event that is in it. */
   cursor: number;
@@ -158,7 +159,7 @@ export class Moments {
     const { rest, events } = fold;
     if (rest.seq + events.length < at || at < fold.cursor) return;
     const from = Math.max(fold.cursor, at - BEHIND);
-    fold.conversation.apply(events.slice(fold.cursor - rest.seq, from - rest.seq));
+    fold.conversation.apply(trusted(events.slice(fold.cursor - rest.seq, from - rest.seq)));
     for (fold.cursor = from; ; fold.cursor += 1) {
       const { conversation, cursor } = fold;
       // The server counts some names from the first event on, and knows messages that are not here.
@@ -166,7 +167,7 @@ export class Moments {
       const { messages, state } = conversation;
       this.#keep(cursor, { messages, state });
       if (cursor === at) return;
-      conversation.apply([events[cursor - rest.seq]!]);
+      conversation.apply(trusted([events[cursor - rest.seq]!]));
     }
   }
 
@@ -184,15 +185,20 @@ export class Moments {
   }
 }
 
-function begin(rest: Rest, events: AgUiEvent[]): Fold {
+/** Events for the fold, which ignores those that are malformed. */
+function trusted(events: readonly AnyEvent[]): readonly ThreadEvent[] {
+  return events as readonly ThreadEvent[];
+}
+
+function begin(rest: Rest, events: AnyEvent[]): Fold {
   return { rest, events, conversation: new Conversation(rest.start), cursor: rest.seq };
 }
 
 /** Of each list of events, how far it was looked at, and where the first event is that is named by counting. */
-const named = new WeakMap<AgUiEvent[], { looked: number; first: number }>();
+const named = new WeakMap<AnyEvent[], { looked: number; first: number }>();
 
 /** Whether the first `count` of these events have one that has no id, and is named by counting. */
-function namesAnew(events: AgUiEvent[], count: number): boolean {
+function namesAnew(events: AnyEvent[], count: number): boolean {
   let known = named.get(events);
   if (!known) named.set(events, (known = { looked: 0, first: Infinity }));
   for (; known.looked < count && known.first === Infinity; known.looked += 1) {

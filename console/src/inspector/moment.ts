@@ -1,5 +1,5 @@
 import { useEffect, useMemo, useRef, useState, useSyncExternalStore } from "react";
-import type { Message } from "threadline";
+import type { AnyMessage } from "../untrusted.ts";
 import { useThreadline } from "threadline/react";
 import type { Kept } from "./fold.ts";
 import { logOf } from "./log/thread-log.ts";
@@ -11,7 +11,7 @@ const PASSING_MS = 40;
 export interface Moment {
   readonly at: number;
   /** Those of the moment before, while this one is loading. */
-  readonly messages: readonly Message[];
+  readonly messages: readonly AnyMessage[];
   readonly state: unknown;
   readonly isLoading: boolean;
   readonly error: unknown;

@@ -76,7 +76,7 @@ beforeAll(async () => {
   await busy.run.append([{ type: "TEXT_MESSAGE_START", messageId: "s", role: "assistant" }]);
   await busy.run.append([{ type: "TEXT_MESSAGE_CONTENT", messageId: "s", delta: "I am at work" }]);
   for (const content of ["And then?", "And after that?"]) {
-    const input = { messages: [{ role: "user", content }] };
+    const input = { messages: [{ role: "user", content } as const] };
     await client(server).thread(running).start({ agentId: "demo", input, busy: "enqueue" });
   }
   branched = await thread(server, text("u", "user", "To be edited"), { name: "Branched" });

@@ -1,6 +1,7 @@
 // Branches of a conversation: messages are edited and answers made again in place, and a picker goes from one to the other.
 
 import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
+import type { NewEvent } from "threadline";
 import type { Locator, Page } from "playwright-core";
 import { client, said, Server, text } from "./harness/api.ts";
 import { Chromium, refused } from "./harness/chromium.ts";
@@ -29,8 +30,8 @@ afterAll(() => Promise.all([browser?.end(), server?.end()]));
 /** Adds questions and answers to a thread, each as a run. */
 async function write(threadId: string, ...questions: string[]): Promise<void> {
   for (const content of questions) {
-    const input = { messages: [{ id: `u-${content}`, role: "user", content }] };
-    const events = [
+    const input = { threadId, runId: content, messages: [{ id: `u-${content}`, role: "user" as const, content }] };
+    const events: NewEvent[] = [
       { type: "RUN_STARTED", threadId, runId: content, input },
       ...text(`a-${content}`, "assistant", `${content}?`),
       { type: "RUN_FINISHED", threadId, runId: content },

@@ -2,6 +2,7 @@
 // another host, no script runs and no dialog opens.
 
 import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
+import type { NewEvent } from "threadline";
 import type { Page } from "playwright-core";
 import { client, log, Server, text, thread, write } from "./harness/api.ts";
 import { Chromium } from "./harness/chromium.ts";
@@ -57,7 +58,7 @@ async function expectHarmless(page: Page): Promise<void> {
 }
 
 test("messages, reasoning, tool calls, state, names and errors", { timeout: 240_000 }, async () => {
-  const events = ATTACKS.flatMap((attack, index) => [
+  const events = ATTACKS.flatMap((attack, index): NewEvent[] => [
     ...text(`u${index}`, "user", attack),
     ...text(`a${index}`, "assistant", ...(attack.match(/[^]{1,7}/g) ?? [])),
     { type: "REASONING_MESSAGE_START", messageId: `r${index}`, role: "reasoning" },
@@ -187,14 +188,14 @@ test("members of unexpected types", async () => {
     role,
     content: [{ type: odd }],
   }));
-  const threadId = await thread(server, [{ type: "MESSAGES_SNAPSHOT", messages }], { name: "Odd" });
+  const threadId = await thread(server, [{ type: "MESSAGES_SNAPSHOT", messages } as never], { name: "Odd" });
   await client(server)
     .thread(threadId)
     .run((run) => {
       run.append({
         type: "RUN_FINISHED",
         outcome: { type: "interrupt", interrupts: [{ id: odd, message: "Really?" }] },
-      });
+      } as never);
     });
   const page = await browser.open(server, { at: `#/threads/${threadId}` });
   await page.getByRole("form", { name: "The agent asks" }).getByText("Really?").waitFor();

@@ -3,6 +3,7 @@
 import { execFile } from "node:child_process";
 import { isDeepStrictEqual, promisify } from "node:util";
 import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
+import type { NewEvent } from "threadline";
 import type { Page } from "playwright-core";
 import { client, log, type Logged, openRun, Server, text, thread, write } from "./harness/api.ts";
 import { Chromium } from "./harness/chromium.ts";
@@ -29,10 +30,10 @@ let threadId: string;
 let all: Logged[];
 beforeAll(async () => {
   [server, browser] = await Promise.all([Server.start(), Chromium.start()]);
-  const events = Array.from({ length: 60 }, (_, index) => [
+  const events = Array.from({ length: 60 }, (_, index): NewEvent[] => [
     ...text(`u${index}`, "user", `Question ${index}?`),
     ...text(`a${index}`, "assistant", `Answer ${index}, `, "in two parts."),
-    ...(index === 0
+    ...((index === 0
       ? [{ type: "STATE_SNAPSHOT", snapshot: { count: 0, list: [] } }]
       : [
           {
@@ -42,7 +43,7 @@ beforeAll(async () => {
               { op: "add", path: "/list/-", value: `item ${index}` },
             ],
           },
-        ]),
+        ]) as NewEvent[]),
     { type: "TOOL_CALL_START", toolCallId: `t${index}`, toolCallName: "count" },
     { type: "TOOL_CALL_ARGS", toolCallId: `t${index}`, delta: `{"to":${index}}` },
     { type: "TOOL_CALL_END", toolCallId: `t${index}` },

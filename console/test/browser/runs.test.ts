@@ -32,7 +32,7 @@ const whole = (threadId: string, agentId: string, events: readonly NewEvent[]) =
 
 test("runs are listed with agent, outcome and reason, live", async () => {
   const threadId = await thread(server, text("a", "assistant", "It went well"), { name: "Runs", agentId: "writer" });
-  const failed = { type: "RUN_ERROR", code: "OUT_OF_INK", message: "The ink is used up" };
+  const failed: NewEvent = { type: "RUN_ERROR", code: "OUT_OF_INK", message: "The ink is used up" };
   await whole(threadId, "painter", [...text("b", "assistant", "It began"), failed]);
   const asked = await openRun(server, threadId, "reader");
   await asked.run.append(text("c", "assistant", "Hardly a word"));
@@ -74,13 +74,13 @@ test("a view of the past shows the runs that had ended by then", async () => {
 });
 
 test("calls whose results came with another run are shown with the run that made them", async () => {
-  const call = [
+  const call: NewEvent[] = [
     { type: "TOOL_CALL_START", toolCallId: "t", toolCallName: "look_up" },
     { type: "TOOL_CALL_ARGS", toolCallId: "t", delta: "{}" },
     { type: "TOOL_CALL_END", toolCallId: "t" },
   ];
   const threadId = await thread(server, call, { name: "Calls", agentId: "writer" });
-  const result = { type: "TOOL_CALL_RESULT", messageId: "r", toolCallId: "t", content: "found" };
+  const result: NewEvent = { type: "TOOL_CALL_RESULT", messageId: "r", toolCallId: "t", content: "found" };
   await write(server, threadId, [result, ...text("b", "assistant", "It is found")], "reader");
   const page = await browser.open(server, { at: `#/threads/${threadId}` });
   await expect.poll(() => shown(page)).toEqual(["", "— writer · finished", "It is found", "— reader · finished"]);

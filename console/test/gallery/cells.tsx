@@ -2,6 +2,7 @@
 
 import type { ReactNode } from "react";
 import type { Agent, Interrupt, Message, Run, Thread, ToolCall } from "threadline";
+import type { AnyMessage } from "../../src/untrusted.ts";
 import type { ShownTurn, UseThread } from "threadline/react";
 import { Composer } from "../../src/conversation/Composer.tsx";
 import { NO_ENDS } from "../../src/conversation/ends.ts";
@@ -44,7 +45,7 @@ export interface Cell {
 const never = () => Promise.reject(new Error("no server is asked"));
 const nothing = () => {};
 
-const text = (role: string, content: string, more: Partial<Message> = {}): Message => ({
+const text = (role: string, content: string, more: Partial<AnyMessage> = {}): AnyMessage => ({
   id: "m",
   role,
   content,
@@ -52,8 +53,8 @@ const text = (role: string, content: string, more: Partial<Message> = {}): Messa
 });
 
 function message(
-  given: Message,
-  state: { isGrowing?: boolean; isRunning?: boolean; results?: readonly Message[]; open?: string } = {},
+  given: AnyMessage,
+  state: { isGrowing?: boolean; isRunning?: boolean; results?: readonly AnyMessage[]; open?: string } = {},
 ): ReactNode {
   const { isGrowing = false, isRunning = isGrowing, results = [], open } = state;
   const item: Item = { message: given, results, beginsTurn: given.role !== "user" };
@@ -67,7 +68,7 @@ function message(
 const branching: Branching = { edit: never, regenerate: nothing, onEditing: nothing };
 
 /** A message that is being edited. */
-const edited = (given: Message) => <UserMessage message={given} branching={branching} isEdited />;
+const edited = (given: AnyMessage) => <UserMessage message={given} branching={branching} isEdited />;
 
 /** The picker beneath a message, at one of three branches. */
 const picker = (shown: number) => (
@@ -97,11 +98,11 @@ const call = (given: string): ToolCall => ({
   type: "function",
   function: { name: "find_rooms", arguments: given },
 });
-const result = (more: Partial<Message>): Message => ({ id: "r", role: "tool", toolCallId: "c", ...more });
+const result = (more: Partial<AnyMessage>): AnyMessage => ({ id: "r", role: "tool", toolCallId: "c", ...more });
 
 function tool(
   given: string,
-  state: { isRunning?: boolean; result?: Message; answer?: boolean; open?: string } = {},
+  state: { isRunning?: boolean; result?: AnyMessage; answer?: boolean; open?: string } = {},
 ): ReactNode {
   return (
     <OpenFolds value={new Set(state.open === undefined ? [] : [state.open])}>
@@ -218,7 +219,7 @@ function composer(draft: string, more: { running?: "running" | "stopping"; block
 
 const live = (more: Partial<UseThread>): UseThread => ({
   thread: thread(),
-  messages: [text("user", "Hello")],
+  messages: [text("user", "Hello") as Message],
   state: {},
   interrupts: [],
   pendingToolCalls: [],
@@ -255,7 +256,7 @@ const turn = (runId: string, content: unknown, hasBegun = false): ShownTurn => (
   agentId: "writer",
   askedBy: "user:ann",
   at: ago(60),
-  messages: [{ id: `m-${runId}`, role: "user", content }],
+  messages: [{ id: `m-${runId}`, role: "user", content } as Message],
   hasBegun,
 });
 const TURNS = [
@@ -377,13 +378,16 @@ export const CELLS: readonly Cell[] = [
   conversation("reasoning hidden", message(text("reasoning", ""))),
   conversation(
     "activity done",
-    message({ id: "m", role: "activity", activityType: "PLAN", content: { steps: ["look"] } } as unknown as Message),
+    message({ id: "m", role: "activity", activityType: "PLAN", content: { steps: ["look"] } } as unknown as AnyMessage),
   ),
   conversation(
     "activity done open",
-    message({ id: "m", role: "activity", activityType: "PLAN", content: { steps: ["look"] } } as unknown as Message, {
-      open: "m",
-    }),
+    message(
+      { id: "m", role: "activity", activityType: "PLAN", content: { steps: ["look"] } } as unknown as AnyMessage,
+      {
+        open: "m",
+      },
+    ),
   ),
   conversation("aside done", message(text("system", "You are a travel agent."))),
   conversation("aside done open", message(text("system", "You are a travel agent."), { open: "m" })),
@@ -430,7 +434,7 @@ export const CELLS: readonly Cell[] = [
   pane("queue held after a stop", queue(TURNS.slice(0, 1), held("stop"))),
   pane("queue held after an error", queue(TURNS.slice(0, 1), held("error"))),
   pane("queue held by hand", queue([], held("hand"))),
-  pane("queue waiting for an answer", queue(TURNS.slice(0, 2), { isRunning: false, interrupts: [{ id: "i" }] })),
+  pane("queue waiting for an answer", queue(TURNS.slice(0, 2), { isRunning: false, interrupts: [YES_OR_NO] })),
   pane("queue for a reader", queue(TURNS.slice(0, 2), {}, false)),
   pane("conversation loading", <Skeleton />),
   pane("conversation missing", <Missing threadId="no-such-thread" error={null} />),

@@ -8,6 +8,8 @@ import { line, preview } from "../../src/inspector/events/preview.ts";
 import { Scan } from "../../src/inspector/events/scan.ts";
 import { logged, logOf, Pages } from "./log.ts";
 
+const custom = { type: "CUSTOM", name: "n", value: 0 } as const;
+
 const ALL = { firstSeq: 1, lastSeq: undefined };
 
 function finished(scan: Scan): Promise<unknown> {
@@ -52,10 +54,11 @@ test("a scan finds the events of the log, in order, and then appended ones", asy
   expect(scan.getSnapshot()).toMatchObject({ state: "done", found: 12, cursor: 12_000 });
   expect(scan.getSnapshot().seqs).toEqual(log.filter(({ seq }) => seq % 1_000 === 0).map(({ seq }) => seq));
   const { at } = logged(1);
+  const end = { type: "RUN_FINISHED", threadId: "t", runId: "r" } as const;
   scan.take([
     // Some of it was read already.
-    { seq: 11_999, runId: "r", at, events: [{ type: "CUSTOM" }, { type: "RUN_FINISHED" }, { type: "RUN_FINISHED" }] },
-    { seq: 12_002, runId: "r", at, events: [{ type: "CUSTOM" }] },
+    { seq: 11_999, runId: "r", at, events: [custom, end, end] },
+    { seq: 12_002, runId: "r", at, events: [custom] },
   ]);
   expect(scan.getSnapshot()).toMatchObject({ found: 13, cursor: 12_002 });
   expect(scan.getSnapshot().seqs.at(-1)).toBe(12_001);
@@ -84,7 +87,7 @@ test("the events of one run are searched only within its range", async () => {
   await finished(scan);
   expect(source.asked).toEqual([400, 500]);
   expect(scan.getSnapshot().found).toBe(200);
-  scan.take([{ seq: 1_001, runId: "c", at: "", events: [{ type: "CUSTOM" }] }]);
+  scan.take([{ seq: 1_001, runId: "c", at: "", events: [custom] }]);
   expect(scan.getSnapshot().found).toBe(200);
 });
 

@@ -1,9 +1,10 @@
 // A log in memory, for tests of parts that read pages.
 
-import type { AgUiEvent, EventPage, LoggedEvent } from "threadline";
+import type { EventPage, LoggedEvent } from "threadline";
+import type { AnyEvent } from "../../src/untrusted.ts";
 
-export function logged(seq: number, event: AgUiEvent = { type: "CUSTOM", seq }, runId = "r"): LoggedEvent {
-  return { seq, runId, at: new Date(1_700_000_000_000 + seq).toISOString(), event };
+export function logged(seq: number, event: AnyEvent = { type: "CUSTOM", seq }, runId = "r"): LoggedEvent {
+  return { seq, runId, at: new Date(1_700_000_000_000 + seq).toISOString(), event: event as LoggedEvent["event"] };
 }
 
 /** Reads pages of a log like the server; pages are no longer than `most`. */
@@ -30,6 +31,6 @@ export class Pages {
 }
 
 /** A log of this many events. */
-export function logOf(length: number, event?: (seq: number) => AgUiEvent): LoggedEvent[] {
+export function logOf(length: number, event?: (seq: number) => AnyEvent): LoggedEvent[] {
   return Array.from({ length }, (_, at) => logged(at + 1, event?.(at + 1)));
 }

@@ -1,4 +1,5 @@
-import { Threadline, type Message, type ThreadRef } from "threadline";
+import { Threadline, type ThreadRef } from "threadline";
+import type { AnyMessage } from "../../src/untrusted.ts";
 import { afterAll, beforeAll, expect, test, vi } from "vitest";
 import { run } from "../../../sdk/typescript/test/conversation/generate.js";
 import { Random } from "../../../sdk/typescript/test/harness/random.js";
@@ -37,7 +38,7 @@ class Counted implements Source {
 }
 
 /** The server's answer. */
-async function said(threadId: string, at: number): Promise<{ messages: readonly Message[]; state: unknown }> {
+async function said(threadId: string, at: number): Promise<{ messages: readonly AnyMessage[]; state: unknown }> {
   const ref = client.thread(threadId);
   const [{ messages, hasMore }, { state }] = await Promise.all([ref.messages({ at }), ref.state({ at })]);
   expect(hasMore).toBe(false);

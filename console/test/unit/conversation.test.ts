@@ -1,4 +1,4 @@
-import type { Message } from "threadline";
+import type { AnyMessage } from "../../src/untrusted.ts";
 import { expect, test } from "vitest";
 import { fieldsOf, payloadOf } from "../../src/conversation/answers.ts";
 import { partsOf, textOf } from "../../src/conversation/content.ts";
@@ -6,9 +6,9 @@ import { itemMaker } from "../../src/conversation/items.ts";
 import { shownOf } from "../../src/conversation/Json.tsx";
 
 const call = (id: string) => ({ id, type: "function" as const, function: { name: "f", arguments: "{}" } });
-const user: Message = { id: "u", role: "user", content: "hello" };
-const caller: Message = { id: "a", role: "assistant", toolCalls: [call("c1"), call("c2")] };
-const result = (id: string, toolCallId: string): Message => ({ id, role: "tool", toolCallId, content: "x" });
+const user: AnyMessage = { id: "u", role: "user", content: "hello" };
+const caller: AnyMessage = { id: "a", role: "assistant", toolCalls: [call("c1"), call("c2")] };
+const result = (id: string, toolCallId: string): AnyMessage => ({ id, role: "tool", toolCallId, content: "x" });
 
 test("results are shown within the calls that they answer; results without a call stay", () => {
   const lost = result("r9", "c9");
@@ -33,7 +33,7 @@ test("only the first of an agent's consecutive messages begins its turn", () => 
 test("unchanged items are the same objects", () => {
   const make = itemMaker();
   const before = make([user, caller, result("r1", "c1")]);
-  const grown: Message = { id: "b", role: "assistant", content: "…" };
+  const grown: AnyMessage = { id: "b", role: "assistant", content: "…" };
   const after = make([user, caller, result("r1", "c1"), grown]);
   expect(after[0]).toBe(before[0]);
   // Its result is another object.

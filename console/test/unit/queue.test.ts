@@ -16,7 +16,7 @@ test("the places to which a turn can be moved", () => {
 
 test("why the queue rests", () => {
   const queue = (held: "stop" | "error" | "hand" | null) => ({ version: 1, held, items: [] });
-  const asks = [{ id: "i" }];
+  const asks = [{ id: "i", reason: "question" }];
   expect(restOf({ queue: queue("error"), interrupts: asks, isRunning: false })).toBe("error");
   expect(restOf({ queue: queue(null), interrupts: asks, isRunning: false })).toBe("interrupts");
   expect(restOf({ queue: queue(null), interrupts: asks, isRunning: true })).toBeNull();

@@ -1,4 +1,5 @@
 import { BACKOFF_BASE_MS, BACKOFF_MAX_MS, RETRY_AFTER_MAX_MS } from "./limits.js";
+import { reasonOf } from "./platform.js";
 
 /**
  * Delay in milliseconds after `failures` consecutive failures (1 after the first): uniformly distributed between zero and a
@@ -14,14 +15,14 @@ export function backoff(failures: number, chance: number, retryAfterMs = 0): num
 /** Resolves after `ms` milliseconds; rejects with the signal's reason if the signal is aborted first. */
 export function sleep(ms: number, signal?: AbortSignal): Promise<void> {
   return new Promise((resolve, reject) => {
-    if (signal?.aborted) return reject(signal.reason);
+    if (signal?.aborted) return reject(reasonOf(signal));
     const timer = setTimeout(() => {
       signal?.removeEventListener("abort", stop);
       resolve();
     }, ms);
     const stop = () => {
       clearTimeout(timer);
-      reject(signal?.reason);
+      reject(reasonOf(signal!));
     };
     signal?.addEventListener("abort", stop, { once: true });
   });
@@ -31,7 +32,7 @@ export function sleep(ms: number, signal?: AbortSignal): Promise<void> {
 export function unlessAborted<T>(promise: Promise<T>, signal: AbortSignal | undefined): Promise<T> {
   if (!signal) return promise;
   return new Promise((resolve, reject) => {
-    const stop = () => reject(signal.reason);
+    const stop = () => reject(reasonOf(signal));
     if (signal.aborted) stop();
     signal.addEventListener("abort", stop, { once: true });
     promise.then(resolve, reject).finally(() => signal.removeEventListener("abort", stop));

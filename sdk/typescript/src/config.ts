@@ -1,7 +1,7 @@
 import { Credentials, headerValue, type TokenSource } from "./credentials.js";
-import { ConfigError } from "./errors.js";
+import { ConfigError, messageOf } from "./errors.js";
 import { toJson } from "./json.js";
-import { PRODUCERS_RETRY_MS, READS_RETRY_MS, WRITES_RETRY_MS } from "./limits.js";
+import { PRODUCERS_RETRY_MS, READS_RETRY_MS, REQUEST_TIMEOUT_MS, WRITES_RETRY_MS } from "./limits.js";
 
 export type TransportName = "websocket" | "sse" | "long-poll";
 const TRANSPORTS: readonly TransportName[] = ["websocket", "sse", "long-poll"];
@@ -27,6 +27,37 @@ export interface Retries {
   readonly together?: boolean;
 }
 
+/** A request to the server, when it has ended: the response has begun, or there is none. */
+export interface RequestReport {
+  /** The id of the request (header `x-request-id`), also in the server's log. The second try of a call has `<id>.2`. */
+  readonly requestId: string;
+  readonly method: string;
+  /** The path, without its query. */
+  readonly path: string;
+  /** Number of the try, from 1. */
+  readonly attempt: number;
+  /** Status of the response; null if there was none. */
+  readonly status: number | null;
+  readonly durationMs: number;
+  /** Why the request failed: an error of this package, or the reason of the caller's signal; undefined if it did not. */
+  readonly error: unknown;
+}
+
+/**
+ * A log, such as `console`. It receives names and fields (ids, paths, states, names of errors), and never tokens, queries or texts.
+ * `request` is logged for each request, and `connection` for each change of the connection status.
+ */
+export interface Logger {
+  debug(name: string, fields: LogFields): void;
+  /** The request failed, or the connection is lost. */
+  warn(name: string, fields: LogFields): void;
+}
+
+export type LogFields = Readonly<Record<string, string | number | null>>;
+
+/** Headers, or a function that returns those of the next request. */
+export type HeadersSource = HeadersInit | (() => HeadersInit | Promise<HeadersInit>);
+
 /** Options of a client: the server's address, credentials and transports. */
 export interface ThreadlineOptions {
   /** The server's address, such as `https://threads.example.com`. A path before `/v1` is kept. */
@@ -40,6 +71,18 @@ export interface ThreadlineOptions {
   /** The project, for requests with the operator's key (header `Threadline-Project`). */
   readonly project?: string;
   readonly retries?: Retries;
+  /** How long one request may take, in milliseconds; 30,000 by default. */
+  readonly timeoutMs?: number;
+  /**
+   * Further headers of each request, for a proxy for example; a function is called for each request. Browsers cannot send any when
+   * they open a WebSocket. The headers of this package take precedence.
+   */
+  readonly headers?: HeadersSource;
+  /** Returns the `traceparent` (W3C Trace Context) of the next request, if there is one. */
+  readonly trace?: () => string | undefined;
+  readonly logger?: Logger;
+  /** Called after each request, retries and refusals included. */
+  readonly onRequest?: (request: RequestReport) => void;
   /** Transports in order of preference: the first one that works is used. All transports by default. */
   readonly transports?: readonly TransportName[];
   /** Replaces the global `fetch`. */
@@ -52,10 +95,16 @@ export interface ThreadlineOptions {
 }
 
 /** Validated options. */
-export interface Config {
-  readonly base: URL;
+export interface Config extends Pick<ThreadlineOptions, "trace" | "logger" | "onRequest"> {
+  /** The server's address, without a slash at its end. */
+  readonly base: string;
+  /** Its part before the path. */
+  readonly origin: string;
   readonly credentials: Credentials;
-  readonly headers: Readonly<Record<string, string>>;
+  /** Headers that name the user and the project. */
+  readonly identity: Readonly<Record<string, string>>;
+  readonly headers: HeadersSource | undefined;
+  readonly timeoutMs: number;
   readonly retries: Required<Retries>;
   readonly transports: readonly TransportName[];
   readonly fetch: typeof fetch;
@@ -64,8 +113,7 @@ export interface Config {
 
 /** Validates options; throws a `ConfigError` that says what to fix. */
 export function configure(options: ThreadlineOptions): Config {
-  const base = parsed(options.url);
-  const { transports = TRANSPORTS } = options;
+  const { transports = TRANSPORTS, timeoutMs = REQUEST_TIMEOUT_MS, headers, trace, logger, onRequest } = options;
   if (transports.length === 0 || !transports.every((name) => TRANSPORTS.includes(name))) {
     throw new ConfigError(`transports must be some of ${TRANSPORTS.join(", ")}`);
   }
@@ -79,18 +127,24 @@ export function configure(options: ThreadlineOptions): Config {
   for (const kind of ["reads", "writes", "producers"] as const) {
     if (!(retries[kind] >= 0)) throw new ConfigError(`retries.${kind} must be a number of milliseconds`);
   }
+  if (!(timeoutMs > 0)) throw new ConfigError("timeoutMs must be a number of milliseconds");
   if (options.apiKey !== undefined && options.token !== undefined) {
     throw new ConfigError("pass either apiKey or token, not both");
   }
-  const headers: Record<string, string> = {};
-  if (options.user !== undefined) headers["Threadline-User"] = headerValue("user", options.user);
-  if (options.project !== undefined) headers["Threadline-Project"] = headerValue("project", options.project);
+  const identity: Record<string, string> = {};
+  if (options.user !== undefined) identity["Threadline-User"] = headerValue("user", options.user);
+  if (options.project !== undefined) identity["Threadline-Project"] = headerValue("project", options.project);
   const source = options.apiKey ?? options.token;
   if (typeof source === "string") headerValue(options.apiKey === undefined ? "token" : "apiKey", source);
   const send = options.fetch ?? globalThis.fetch;
   return {
-    base,
-    headers,
+    ...addressOf(options.url),
+    identity,
+    headers: typeof headers === "object" ? checked(headers) : headers,
+    timeoutMs,
+    trace,
+    logger,
+    onRequest,
     credentials: new Credentials(source),
     retries,
     transports,
@@ -100,11 +154,20 @@ export function configure(options: ThreadlineOptions): Config {
   };
 }
 
-function parsed(address: string): URL {
+function checked(headers: HeadersInit): Headers {
   try {
-    const url = new URL(address);
-    // A password would appear in logs, and a query would be sent with every request.
-    if (/^https?:$/.test(url.protocol) && !(url.username || url.password || url.search || url.hash)) return url;
+    return new Headers(headers);
+  } catch (error) {
+    throw new ConfigError(`headers cannot be sent (${messageOf(error)})`);
+  }
+}
+
+function addressOf(address: string): Pick<Config, "base" | "origin"> {
+  // A password would appear in logs, and a query would be sent with every request.
+  const [, base, origin] = /^((https?:\/\/[^/?#@\\\s]+)[^?#\\\s]*?)\/*$/i.exec(address) ?? [];
+  try {
+    // React Native's URL has no members that could be read here.
+    if (base && origin && new URL(base)) return { base, origin };
   } catch {
     // Not a URL at all.
   }

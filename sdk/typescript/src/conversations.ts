@@ -1,6 +1,6 @@
 import type { Http } from "./http.js";
 import type { Cancellable, ReadOptions, WriteOptions } from "./runs.js";
-import type { Message } from "./types.js";
+import type { Message, NewMessage } from "./types.js";
 
 /** One version of a conversation. */
 export interface Version {
@@ -13,9 +13,6 @@ export interface ConversationDocument extends Version {
   readonly name: string;
   readonly messages: readonly Message[];
 }
-
-/** A message to save, in AG-UI's format. A message without an `id` is assigned one. */
-export type MessageToSave = Omit<Message, "id"> & { readonly id?: string };
 
 export interface SaveOptions extends Cancellable {
   /**
@@ -53,7 +50,7 @@ export class Conversations {
    * or differs from it, is refused (`conversation-diverged`), unless `version` is the newest one: then the list replaces
    * the stored messages.
    */
-  put(name: string, messages: readonly MessageToSave[], options: SaveOptions = {}): Promise<SavedConversation> {
+  put(name: string, messages: readonly NewMessage[], options: SaveOptions = {}): Promise<SavedConversation> {
     const { signal, version, agentId } = options;
     const headers: Record<string, string> = version ? { "If-Match": `"${version.epoch}-${version.seq}"` } : {};
     return this.#http.call({

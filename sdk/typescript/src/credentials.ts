@@ -1,6 +1,7 @@
 import { unlessAborted } from "./backoff.js";
 import { ConfigError, ConnectionError, messageOf } from "./errors.js";
 import { REFRESH_AT_SHARE, TOKEN_TIMEOUT_MS } from "./limits.js";
+import { abort, now } from "./platform.js";
 
 /**
  * A credential, or a function that returns one. The function is called again when the previous credential has expired or is
@@ -28,7 +29,7 @@ export class Credentials {
 
   /** Milliseconds until the next credential is requested, before the current one expires; infinite without an expiry time. */
   get renewInMs(): number {
-    return this.#current ? this.#current.renewAt - performance.now() : Number.POSITIVE_INFINITY;
+    return this.#current ? this.#current.renewAt - now() : Number.POSITIVE_INFINITY;
   }
 
   /**
@@ -38,7 +39,7 @@ export class Credentials {
   async get(): Promise<string | undefined> {
     if (typeof this.#source !== "function") return this.#source;
     const current = this.#current;
-    return current && performance.now() < current.renewAt ? current.token : this.#ask(this.#source);
+    return current && now() < current.renewAt ? current.token : this.#ask(this.#source);
   }
 
   /** Discards this bearer token after the server has refused it, unless it has been replaced meanwhile. */
@@ -55,7 +56,7 @@ export class Credentials {
   async #renew(source: () => string | Promise<string>): Promise<string> {
     const late = new AbortController();
     const timer = setTimeout(
-      () => late.abort(new Error("the token callback did not respond before the timeout")),
+      () => abort(late, new Error("the token callback did not respond before the timeout")),
       TOKEN_TIMEOUT_MS,
     );
     let token: unknown;
@@ -67,7 +68,7 @@ export class Credentials {
       clearTimeout(timer);
     }
     const checked = headerValue("the result of the token callback", token);
-    this.#current = { token: checked, renewAt: performance.now() + REFRESH_AT_SHARE * lifetimeMs(checked) };
+    this.#current = { token: checked, renewAt: now() + REFRESH_AT_SHARE * lifetimeMs(checked) };
     return checked;
   }
 }

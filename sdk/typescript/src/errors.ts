@@ -8,6 +8,8 @@ export abstract class ThreadlineError extends Error {
   abstract readonly retryable: boolean;
   /** Delay before the next attempt that the server requests, in milliseconds. */
   readonly retryAfterMs: number | undefined = undefined;
+  /** The id of the request that failed, by which the server's log has it; undefined if none was sent. */
+  requestId: string | undefined = undefined;
 }
 
 /** The client is misconfigured, or a value cannot be sent. No request was sent. */
@@ -144,6 +146,18 @@ export function isForeign(error: unknown): error is ProblemError | ProtocolError
   if (!(error instanceof ProblemError)) return error instanceof ProtocolError;
   const { type } = error.problem;
   return !(typeof type === "string" && /(^|\/)problems\/[^/]+$/.test(type));
+}
+
+/** The name of an error for logs: the slug of a problem, else the name of its class. */
+export function nameOf(error: unknown): string {
+  return error instanceof ProblemError ? error.slug : error instanceof Error ? error.name : typeof error;
+}
+
+/** A module that is loaded on demand. A failure to load it can be temporary, like that of a request. */
+export function loaded<T>(module: Promise<T>): Promise<T> {
+  return module.catch((cause: unknown) => {
+    throw new ConnectionError("cannot load a part of the package", { cause });
+  });
 }
 
 /** The message of an error of unknown type. */

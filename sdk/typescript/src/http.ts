@@ -1,5 +1,5 @@
 import { backoff, sleep, unlessAborted } from "./backoff.js";
-import type { Config } from "./config.js";
+import type { Config, RequestReport } from "./config.js";
 import {
   ClosedError,
   ConfigError,
@@ -7,13 +7,17 @@ import {
   isForeign,
   isProblem,
   messageOf,
+  nameOf,
   ProblemError,
   ProtocolError,
   ThreadlineError,
 } from "./errors.js";
+import { newId } from "./ids.js";
 import { toJson } from "./json.js";
-import { LAST_TRY_MS, OTHER_RUN_WAIT_MS, REQUEST_TIMEOUT_MS } from "./limits.js";
+import { LAST_TRY_MS, OTHER_RUN_WAIT_MS } from "./limits.js";
+import { abort, guarded, now, reasonOf, throwIfAborted } from "./platform.js";
 import { isAway, Reach } from "./reach.js";
+import { CLIENT } from "./version.js";
 
 type QueryValue = string | number | boolean | null | undefined;
 
@@ -36,6 +40,35 @@ export interface Call {
   readonly retryFor?: number | undefined;
   /** Minimum timeout of one attempt, in milliseconds, even if less retry time is left. */
   readonly leastMs?: number;
+  /** True if the server accepts an `Idempotency-Key`: the same for all tries of the call. */
+  readonly isKeyed?: boolean;
+  /** The tries so far. Set by `retrying`. */
+  readonly tries?: Tries;
+}
+
+/** The tries of one call, which have ids in common. */
+export interface Tries {
+  readonly id: string;
+  /** Number of requests sent. */
+  count: number;
+}
+
+/** What a try of a call has of its own. */
+export type Each = Required<Pick<Call, "timeoutMs" | "tries">>;
+
+/** The id of the last request; undefined if none was sent. */
+function requestIdOf({ id, count }: Tries): string | undefined {
+  return count > 1 ? `${id}.${count}` : count === 1 ? id : undefined;
+}
+
+function newTries(): Tries {
+  return { id: newId(), count: 0 };
+}
+
+/** Adds the id of its request to an error. */
+function named(error: unknown, tries: Tries): unknown {
+  if (error instanceof ThreadlineError && !(error instanceof ClosedError)) error.requestId ??= requestIdOf(tries);
+  return error;
 }
 
 /** Requests to one server. Every error is a `ThreadlineError`, or the reason of the caller's signal. */
@@ -58,7 +91,7 @@ export class Http {
   /** Aborts all pending calls immediately, and every later call. */
   close(): void {
     this.#closed ??= new ClosedError("the client was closed");
-    for (const over of this.#pending) over.abort(this.#closed);
+    for (const over of this.#pending) abort(over, this.#closed);
   }
 
   /**
@@ -67,8 +100,8 @@ export class Http {
    */
   begin(signal: AbortSignal | undefined): { readonly over: AbortController; done(): void } {
     const over = new AbortController();
-    const stop = () => over.abort(signal?.reason);
-    if (this.#closed) over.abort(this.#closed);
+    const stop = () => abort(over, reasonOf(signal!));
+    if (this.#closed) abort(over, this.#closed);
     if (signal?.aborted) stop();
     signal?.addEventListener("abort", stop, { once: true });
     this.#pending.add(over);
@@ -93,51 +126,49 @@ export class Http {
   }
 
   /** `<base>/<api>/<path>?<query>` */
-  url(path: readonly string[], query: Call["query"] = {}, api = "v1"): URL {
-    const url = new URL(this.#config.base);
-    url.pathname = [url.pathname.replace(/\/$/, ""), api, ...path.map(segment)].join("/");
+  url(path: readonly string[], query: Call["query"] = {}, api = "v1"): string {
+    const members = new URLSearchParams();
     for (const [name, value] of Object.entries(query)) {
-      if (value !== undefined && value !== null) url.searchParams.set(name, String(value));
+      if (value !== undefined && value !== null) members.append(name, String(value));
     }
-    return url;
+    const url = [this.#config.base, api, ...path.map(segment)].join("/");
+    return String(members) ? `${url}?${members}` : url;
   }
 
   /** Sends one request and returns the response with its body unread. No timeout applies; a refused token is renewed once. */
   async open(call: Call): Promise<Response> {
     const { credentials } = this.#config;
-    const bearer = await unlessAborted(credentials.get(), call.signal);
+    const { tries = newTries(), signal } = call;
+    const bearer = await unlessAborted(credentials.get(), signal);
     try {
-      return await this.#send(call, bearer);
+      return await this.#send(call, tries, bearer);
     } catch (error) {
       if (!(error instanceof ProblemError && error.status === 401 && credentials.renewable)) throw error;
       credentials.refused(bearer);
-      return await this.#send(call, await unlessAborted(credentials.get(), call.signal));
+      return await this.#send(call, tries, await unlessAborted(credentials.get(), signal));
     }
   }
 
   /** Sends one request and returns the parsed JSON response, or `undefined` for an empty one. */
   async once<T>(call: Call): Promise<T> {
+    const { tries = newTries(), timeoutMs = this.#config.timeoutMs } = call;
     const { over, done } = this.begin(call.signal);
-    const late = () => over.abort(this.#lost(new Error("timed out")));
-    const timer = setTimeout(late, call.timeoutMs ?? REQUEST_TIMEOUT_MS);
-    let text: string;
+    const { signal } = over;
+    const late = () => abort(over, this.#lost(new Error("timed out")));
+    const timer = setTimeout(late, timeoutMs);
     try {
-      over.signal.throwIfAborted();
-      text = await this.#text(await this.open({ ...call, signal: over.signal }), over.signal);
+      throwIfAborted(signal);
+      const text = await this.#text(await this.open({ ...call, tries, signal }), signal);
+      if (text === "") return undefined as T;
+      const answer = this.#parsed<T>(text);
+      this.spoken = true;
+      return answer;
+    } catch (error) {
+      throw named(error, tries);
     } finally {
       clearTimeout(timer);
       done();
     }
-    if (text === "") return undefined as T;
-    let answer: T;
-    try {
-      answer = JSON.parse(text) as T;
-    } catch {
-      const { origin } = this.#config.base;
-      throw this.strange(new ProtocolError(`the response from ${origin} is not JSON. Is this a Threadline server?`));
-    }
-    this.spoken = true;
-    return answer;
   }
 
   /**
@@ -145,7 +176,7 @@ export class Http {
    * that only the caller can judge.
    */
   call<T>(call: Call, again: (error: ThreadlineError) => boolean = (error) => error.retryable): Promise<T> {
-    return this.retrying((timeoutMs) => this.once<T>({ ...call, timeoutMs }), call, again);
+    return this.retrying((each) => this.once<T>({ ...call, ...each }), call, again);
   }
 
   /** Reads a resource. The options that do not concern the call itself are its query. */
@@ -164,39 +195,41 @@ export class Http {
     });
   }
 
-  /** Retries any repeatable operation in the same way; each attempt receives its timeout. */
+  /** Retries any repeatable operation in the same way; each attempt receives its timeout, and the tries before it. */
   async retrying<T>(
-    attempt: (timeoutMs: number) => Promise<T>,
+    attempt: (each: Each) => Promise<T>,
     call: Omit<Call, "path">,
     again: (error: ThreadlineError) => boolean = (error) => error.retryable,
   ): Promise<T> {
     const { signal, method = "GET", kind = method === "GET" ? "reads" : "writes", leastMs = LAST_TRY_MS } = call;
+    const { timeoutMs: most = this.#config.timeoutMs } = call;
     const { retries } = this.#config;
+    const tries = newTries();
     const budget = call.retryFor ?? retries[kind];
-    const began = performance.now();
+    const began = now();
     let deadline = (retries.together ? (this.#awaySince ?? began) : began) + budget;
     const { over, done } = this.begin(signal);
     const trial = this.reach.begin(kind === "reads");
     try {
       for (let failures = 1; ; failures += 1) {
-        const asked = performance.now();
+        const asked = now();
         try {
-          const most = call.timeoutMs ?? REQUEST_TIMEOUT_MS;
           const least = began < deadline ? leastMs : LAST_TRY_MS;
-          const answer = await attempt(budget === 0 ? most : Math.min(most, Math.max(least, deadline - asked)));
+          const timeoutMs = budget === 0 ? most : Math.min(most, Math.max(least, deadline - asked));
+          const answer = await attempt({ timeoutMs, tries });
           this.#awaySince = undefined;
           return answer;
         } catch (error) {
           if (isAway(error)) this.#awaySince ??= asked;
           else if (error instanceof ProblemError) this.#awaySince = undefined;
           if (!(error instanceof ThreadlineError && again(error))) throw error;
-          const now = performance.now();
-          let left = deadline - now;
+          const failedAt = now();
+          let left = deadline - failedAt;
           if (isProblem(error, "run-active")) {
             // The server is reachable, and the call waits for another run. If the server becomes unreachable, the full
             // retry time applies.
-            left = began + (budget && OTHER_RUN_WAIT_MS) - now;
-            deadline = now + budget;
+            left = began + (budget && OTHER_RUN_WAIT_MS) - failedAt;
+            deadline = failedAt + budget;
           }
           if (left <= 0 || (error.retryAfterMs ?? 0) > left) throw error;
           const wait = Math.min(left, backoff(failures, Math.random(), error.retryAfterMs));
@@ -211,49 +244,116 @@ export class Http {
     }
   }
 
-  async #send(call: Call, bearer: string | undefined): Promise<Response> {
-    const { body, signal } = call;
-    signal?.throwIfAborted();
-    const headers: Record<string, string> = { ...this.#config.headers, ...call.headers };
-    if (bearer !== undefined) headers["Authorization"] = `Bearer ${bearer}`;
-    if (body !== undefined) headers["Content-Type"] ??= "application/json";
+  /** Sends one request, and reports it. */
+  async #send(call: Call, tries: Tries, bearer: string | undefined): Promise<Response> {
+    tries.count += 1;
     const url = typeof call.path === "string" ? call.path : this.url(call.path, call.query);
-    const init: RequestInit = {
-      method: call.method ?? "GET",
-      headers,
-      body: body === undefined || typeof body === "string" ? (body ?? null) : toJson(body),
-      // Following a redirect would send the user, and possibly the key, to another server.
-      redirect: "manual",
-      signal: signal ?? null,
-    };
-    let response: Response;
+    const began = now();
+    let status: number | null = null;
+    let error: unknown;
     try {
-      response = await this.#config.fetch(url, init);
+      const response = await this.#fetch(url, call, tries, bearer);
+      ({ status } = response);
+      if (response.ok) return response;
+      throw await this.#refusal(response, call.signal);
+    } catch (caught) {
+      throw (error = named(caught, tries));
+    } finally {
+      this.#report({
+        requestId: requestIdOf(tries)!,
+        method: call.method ?? "GET",
+        path: url.replace(/^\w+:\/\/[^/]*|\?.*/g, ""),
+        attempt: tries.count,
+        status,
+        durationMs: Math.round(now() - began),
+        error,
+      });
+    }
+  }
+
+  async #fetch(url: string, call: Call, tries: Tries, bearer: string | undefined): Promise<Response> {
+    const { method = "GET", body, signal } = call;
+    throwIfAborted(signal);
+    const headers = await this.#headers(call, tries, bearer);
+    try {
+      return await this.#config.fetch(url, {
+        method,
+        headers,
+        body: body === undefined || typeof body === "string" ? (body ?? null) : toJson(body),
+        // Following a redirect would send the user, and possibly the key, to another server.
+        redirect: "manual",
+        signal: signal ?? null,
+      });
     } catch (error) {
-      throw signal?.aborted ? signal.reason : this.#lost(error);
+      throw signal?.aborted ? reasonOf(signal) : this.#lost(error);
     }
-    if (response.ok) return response;
-    if (response.type === "opaqueredirect" || (response.status >= 300 && response.status < 400)) {
+  }
+
+  async #headers(call: Call, tries: Tries, bearer: string | undefined): Promise<Headers> {
+    const { headers: source, identity, trace } = this.#config;
+    const { body, signal } = call;
+    try {
+      const own = typeof source === "function" ? await unlessAborted(Promise.resolve(source()), signal) : source;
+      const headers = new Headers(own);
+      const ours = {
+        ...(body !== undefined && { "Content-Type": "application/json" }),
+        ...identity,
+        ...call.headers,
+        "Threadline-Client": CLIENT,
+        "x-request-id": requestIdOf(tries),
+        "Idempotency-Key": call.isKeyed && tries.id,
+        traceparent: trace && guarded(trace),
+        Authorization: bearer && `Bearer ${bearer}`,
+      };
+      for (const [name, value] of Object.entries(ours)) if (value) headers.set(name, value);
+      return headers;
+    } catch (error) {
+      throw signal?.aborted
+        ? reasonOf(signal)
+        : new ConnectionError(`no headers (${messageOf(error)})`, { cause: error });
+    }
+  }
+
+  /** The error of a response that is no success. */
+  async #refusal(response: Response, signal: AbortSignal | undefined): Promise<ThreadlineError> {
+    const { status, type, headers } = response;
+    if (type === "opaqueredirect" || (status >= 300 && status < 400)) {
       await response.body?.cancel();
-      const { origin } = this.#config.base;
-      throw this.strange(new ConfigError(`${origin} redirects to another address: use that address`));
+      return this.strange(new ConfigError(`${this.#config.origin} redirects to another address: use that address`));
     }
-    const retryAfter = Number.parseFloat(response.headers.get("Retry-After") ?? "") * 1_000;
-    const said = await this.#text(response, signal);
-    throw ProblemError.read(response.status, said, retryAfter >= 0 ? retryAfter : undefined);
+    const retryAfter = Number.parseFloat(headers.get("Retry-After") ?? "") * 1_000;
+    return ProblemError.read(status, await this.#text(response, signal), retryAfter >= 0 ? retryAfter : undefined);
+  }
+
+  #report(report: RequestReport): void {
+    const { onRequest, logger } = this.#config;
+    const { error, ...fields } = report;
+    if (onRequest) guarded(() => onRequest(report));
+    if (!logger) return;
+    const level = error instanceof ThreadlineError ? "warn" : "debug";
+    guarded(() => logger[level]("request", error === undefined ? fields : { ...fields, error: nameOf(error) }));
+  }
+
+  #parsed<T>(text: string): T {
+    try {
+      return JSON.parse(text) as T;
+    } catch {
+      const { origin } = this.#config;
+      throw this.strange(new ProtocolError(`the response from ${origin} is not JSON. Is this a Threadline server?`));
+    }
   }
 
   async #text(response: Response, signal: AbortSignal | undefined): Promise<string> {
     try {
       return await response.text();
     } catch (error) {
-      throw signal?.aborted ? signal.reason : this.#lost(error);
+      throw signal?.aborted ? reasonOf(signal) : this.#lost(error);
     }
   }
 
   #lost(error: unknown): ConnectionError {
     const inner = error instanceof Error && error.cause instanceof Error ? error.cause : error;
-    return new ConnectionError(`no answer from ${this.#config.base.origin} (${messageOf(inner)})`, { cause: error });
+    return new ConnectionError(`no answer from ${this.#config.origin} (${messageOf(inner)})`, { cause: error });
   }
 }
 

@@ -5,20 +5,22 @@
  */
 export type { Agents } from "./agents.js";
 export { Threadline } from "./client.js";
-export type { Retries, ThreadlineOptions, TransportName, WebSocketClass } from "./config.js";
+export type {
+  HeadersSource,
+  LogFields,
+  Logger,
+  RequestReport,
+  Retries,
+  ThreadlineOptions,
+  TransportName,
+  WebSocketClass,
+} from "./config.js";
 export type { FeedItem, FeedOptions } from "./connection/feed.js";
 export type { FollowOptions, ThreadItem } from "./connection/follow.js";
 export type { EndReason } from "./connection/frames.js";
 export type { ConnectionStatus } from "./connection/status.js";
 export type { Followed, Told } from "./connection/subscription.js";
-export type {
-  ConversationDocument,
-  Conversations,
-  MessageToSave,
-  SavedConversation,
-  SaveOptions,
-  Version,
-} from "./conversations.js";
+export type { ConversationDocument, Conversations, SavedConversation, SaveOptions, Version } from "./conversations.js";
 export type { TokenSource } from "./credentials.js";
 export {
   ClosedError,

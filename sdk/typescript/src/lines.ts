@@ -1,4 +1,5 @@
 import { ConnectionError } from "./errors.js";
+import { throwIfAborted } from "./platform.js";
 
 /** The lines of a response body as they arrive. Leaving the iterator cancels the response. */
 export async function* linesOf(response: Response, signal: AbortSignal | undefined): AsyncGenerator<string, undefined> {
@@ -20,7 +21,7 @@ export async function* linesOf(response: Response, signal: AbortSignal | undefin
       pieces.push(rest);
     }
   } catch (error) {
-    signal?.throwIfAborted();
+    throwIfAborted(signal);
     throw new ConnectionError("the response was cut off", { cause: error });
   } finally {
     await reader.cancel().catch(() => {});

@@ -5,6 +5,7 @@ import type { Conversation } from "./conversation/conversation.js";
 import { ConfigError, messageOf, NotResumed } from "./errors.js";
 import { newId } from "./ids.js";
 import { DEFAULT_LEASE_SECONDS, MAX_LEASE_SECONDS, REQUEST_TIMEOUT_MS } from "./limits.js";
+import { throwIfAborted } from "./platform.js";
 import { isOver, Producer, type RunOptions } from "./producer.js";
 import type { Runs } from "./runs.js";
 import { storedOf } from "./stored.js";
@@ -27,7 +28,7 @@ export async function produce(
   if (leaseSeconds !== undefined && !(leaseSeconds >= 1 && leaseSeconds <= MAX_LEASE_SECONDS)) {
     throw new ConfigError(`leaseSeconds must be a number from 1 to ${MAX_LEASE_SECONDS}`);
   }
-  signal?.throwIfAborted();
+  throwIfAborted(signal);
   const started = await begun(runs, { runId, agentId, leaseSeconds }, signal);
   if (started.run.endedAt !== null) return started.run;
   let stored: Conversation | undefined;

@@ -13,6 +13,7 @@ import {
 } from "./limits.js";
 import { isTerminal } from "./log.js";
 import { MessageIds } from "./message-ids.js";
+import { abort, now } from "./platform.js";
 import type { ProblemSlug } from "./problems.js";
 import { encodeEvent, type Runs } from "./runs.js";
 import { Sent } from "./sent.js";
@@ -94,7 +95,7 @@ export class Producer {
   #ended = false;
   #stopRequested = false;
   #terminal = false;
-  #heardAt = performance.now();
+  #heardAt = now();
   #beat: ReturnType<typeof setTimeout> | undefined;
   /** Called when a batch was acknowledged, or never will be. */
   #waiting: (() => void)[] = [];
@@ -280,7 +281,7 @@ export class Producer {
     const isAgain = this.#lost.length > 0;
     const queue = isAgain ? this.#lost : this.#pending;
     const batch = batchOf(queue);
-    const sentAt = performance.now();
+    const sentAt = now();
     const appended = await this.#runs.append(this.runId, this.#next, batch);
     this.#heardAt = Math.max(this.#heardAt, sentAt);
     this.#epoch = appended.epoch;
@@ -363,12 +364,12 @@ export class Producer {
 
   #stopped(): void {
     this.#stopRequested = true;
-    this.#stop.abort(new StopRequested("the run was asked to stop"));
+    abort(this.#stop, new StopRequested("the run was asked to stop"));
   }
 
   #failed(error: unknown): void {
     this.#failure ??= error;
-    this.#stop.abort(error);
+    abort(this.#stop, error);
     clearTimeout(this.#beat);
     this.#wake();
   }
@@ -381,10 +382,10 @@ export class Producer {
   async #sayAlive(): Promise<void> {
     // The terminal event was appended: the run needs no lease any more, however long its producer stays busy.
     if (this.#terminal) return;
-    const silent = performance.now() - this.#heardAt;
+    const silent = now() - this.#heardAt;
     // An append has extended the lease meanwhile.
     if (silent < this.#beatMs) return this.#schedule(this.#beatMs - silent);
-    const sentAt = performance.now();
+    const sentAt = now();
     const acknowledged = this.#acknowledged;
     let next = this.#beatMs;
     try {

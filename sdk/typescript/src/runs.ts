@@ -1,9 +1,9 @@
-import { ConfigError, ConnectionError, isProblem, type ThreadlineError } from "./errors.js";
+import { ConfigError, isProblem, loaded, type ThreadlineError } from "./errors.js";
 import type { Call, Http } from "./http.js";
 import { newId } from "./ids.js";
 import { toJson } from "./json.js";
 import { WHOLE_RUN_TIMEOUT_MS } from "./limits.js";
-import type { Appended, NewEvent, PlacedTurn, Run, RunPage, StartedRun } from "./types.js";
+import type { Appended, NewEvent, NewMessage, PlacedTurn, Run, RunAgentInput, RunPage, StartedRun } from "./types.js";
 
 /** A call that can be cancelled: it then rejects with the signal's reason. */
 export interface Cancellable {
@@ -26,9 +26,8 @@ export interface ReadOptions extends Cancellable {
 }
 
 /** AG-UI's RunAgentInput, complete or with only the new messages: the server knows the rest of the conversation. */
-export interface RunInput {
-  readonly messages?: readonly { readonly role: string; readonly [member: string]: unknown }[];
-  readonly [member: string]: unknown;
+export interface RunInput extends Partial<Omit<RunAgentInput, "messages">> {
+  readonly messages?: readonly NewMessage[];
 }
 
 export interface StartOptions extends WriteOptions {
@@ -102,7 +101,7 @@ export class Runs {
   ): Promise<StartedRun> {
     const call = { ...this.#begin(body), kind: "producers" as const };
     return this.#http.retrying(
-      (timeoutMs) => this.#http.once<StartedRun>({ ...call, timeoutMs }),
+      (each) => this.#http.once<StartedRun>({ ...call, ...each }),
       { ...call, signal },
       isWorthAnotherTry,
     );
@@ -134,9 +133,7 @@ export class Runs {
     if (!Array.isArray(events)) throw new ConfigError("the events of a run must be an array");
     const { signal, agentId } = options;
     // Most pages do not produce runs, so this code is loaded on demand.
-    const { withMessageIds } = await import("./message-ids.js").catch((cause: unknown) => {
-      throw new ConnectionError("cannot load the producer code", { cause });
-    });
+    const { withMessageIds } = await loaded(import("./message-ids.js"));
     return this.#http.call({
       method: "PUT",
       path: [...this.#path, runId],
@@ -184,7 +181,7 @@ export class Runs {
 
   /** An id chosen by the client makes the request repeatable. */
   #begin(body: { readonly runId: string; readonly [member: string]: unknown }, signal?: AbortSignal): Call {
-    return { method: "POST", path: this.#path, body, signal };
+    return { method: "POST", path: this.#path, body, isKeyed: true, signal };
   }
 
   #post<T>(runId: string, what: string, call: Omit<Call, "path"> = {}): Promise<T> {

@@ -2,10 +2,9 @@ import type { Connection } from "./connection/connection.js";
 import type { FollowOptions, ThreadItem } from "./connection/follow.js";
 import { Items, THREAD_ITEMS } from "./connection/items.js";
 import type { Followed, Subscription, Told } from "./connection/subscription.js";
-import { ConnectionError } from "./errors.js";
+import { loaded } from "./errors.js";
 import { type Http, segment } from "./http.js";
 import { newId } from "./ids.js";
-import { linesOf } from "./lines.js";
 import type { Producer, RunOptions } from "./producer.js";
 import { ThreadQueue } from "./queue.js";
 import {
@@ -17,15 +16,17 @@ import {
   type WriteOptions,
 } from "./runs.js";
 import type {
-  NewEvent,
   EventPage,
+  MergePatch,
   MessagesPage,
+  NewEvent,
   PlacedTurn,
   QueuedRun,
   Run,
   RunPage,
   StartedRun,
   Thread,
+  ThreadMetadata,
   ThreadPage,
   ThreadState,
   ThreadStatus,
@@ -59,7 +60,7 @@ export interface NewThread extends Cancellable {
   readonly name?: string;
   /** The agent of the thread. */
   readonly agentId?: string;
-  readonly metadata?: Readonly<Record<string, unknown>>;
+  readonly metadata?: ThreadMetadata;
   /** The owner of the thread, if an API key is used without a user. */
   readonly userId?: string;
 }
@@ -82,7 +83,7 @@ export interface ThreadEdit extends WriteOptions {
   readonly name?: string | null;
   readonly archived?: boolean;
   /** A merge patch (RFC 7396). */
-  readonly metadata?: Readonly<Record<string, unknown>>;
+  readonly metadata?: MergePatch<ThreadMetadata>;
 }
 
 export interface ForkOptions extends WriteOptions {
@@ -118,7 +119,13 @@ export class Threads {
    */
   create(options: NewThread = {}): Promise<Thread> {
     const { signal, threadId = newId(), ...members } = options;
-    return this.#http.call({ method: "POST", path: ["threads"], body: { threadId, ...members }, signal });
+    return this.#http.call({
+      method: "POST",
+      path: ["threads"],
+      body: { threadId, ...members },
+      isKeyed: true,
+      signal,
+    });
   }
 }
 
@@ -196,7 +203,8 @@ export class ThreadRef {
   fork(options: ForkOptions = {}): Promise<Thread> {
     const { signal, epoch, threadId = newId(), ...members } = options;
     const body = { threadId, ...members };
-    return this.#http.call({ method: "POST", path: [...this.#path, "forks"], query: { epoch }, body, signal });
+    const path = [...this.#path, "forks"];
+    return this.#http.call({ method: "POST", path, query: { epoch }, body, isKeyed: true, signal });
   }
 
   /** Lists the branches of the conversation, oldest first, this thread included. */
@@ -241,11 +249,15 @@ export class ThreadRef {
     options: Cancellable & Omit<EventPosition, "before"> & { runId?: string } = {},
   ): AsyncGenerator<string, undefined> {
     const { signal, ...query } = options;
+    const { linesOf } = await loaded(import("./lines.js"));
     const headers = { Accept: "application/x-ndjson" };
     const { over, done } = this.#http.begin(signal);
     const call = { path: [...this.#path, "events"], query, headers, signal: over.signal };
     try {
-      return yield* linesOf(await this.#http.retrying(() => this.#http.open(call), call), over.signal);
+      return yield* linesOf(
+        await this.#http.retrying((each) => this.#http.open({ ...call, ...each }), call),
+        over.signal,
+      );
     } finally {
       done();
     }
@@ -330,8 +342,6 @@ export class ThreadRef {
 
 /** Most pages do not produce runs, so this code is loaded on demand. */
 async function produced(...run: Parameters<typeof import("./produce.js").produce>): Promise<Run> {
-  const { produce } = await import("./produce.js").catch((cause: unknown) => {
-    throw new ConnectionError("cannot load the producer code", { cause });
-  });
+  const { produce } = await loaded(import("./produce.js"));
   return produce(...run);
 }

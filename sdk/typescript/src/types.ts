@@ -1,37 +1,47 @@
 // Wire types, as described by proto/openapi.json and proto/socket.md. Times are ISO 8601 strings in UTC.
 
-/** An event as it was appended: a JSON object with a `type`, either one of AG-UI's or a custom one. */
-export interface AgUiEvent {
-  readonly type: string;
+import type { AgUiEvent, Interrupt, Message } from "./generated/agui.js";
+import type { State, ThreadMetadata } from "./register.js";
+
+export type * from "./generated/agui.js";
+export type * from "./register.js";
+
+/**
+ * An event that AG-UI does not define. Types of an application's own have a dot in their names, so that a misspelled type of
+ * AG-UI is no such type. Of a log, it may also be an event of another version of AG-UI: `const type: string = event.type`.
+ */
+export interface UnknownEvent {
+  readonly type: `${string}.${string}`;
   readonly [member: string]: unknown;
 }
 
-/** An event to append, of an AG-UI type or a custom one. */
-export type NewEvent = AgUiEvent | { readonly type: string };
+/** A CUSTOM event of the server itself. */
+export type ServerEvent = Omit<Extract<AgUiEvent, { readonly type: "CUSTOM" }>, "name" | "value"> & {
+  readonly type: "CUSTOM";
+  readonly name: `threadline.${string}`;
+  readonly value: unknown;
+};
 
-/** A message in AG-UI's format. */
-export interface Message {
-  readonly id: string;
-  readonly role: string;
-  readonly content?: unknown;
-  readonly toolCalls?: readonly ToolCall[];
-  readonly toolCallId?: string;
-  readonly [member: string]: unknown;
-}
+/**
+ * An event of a log, as it was appended. Its members are as trustworthy as its producer: the server keeps what it is sent, unless
+ * it is asked to validate.
+ */
+export type ThreadEvent = AgUiEvent | ServerEvent | UnknownEvent;
 
-/** A tool call of an assistant message. */
-export interface ToolCall {
-  readonly id: string;
-  readonly type: "function";
-  readonly function: { readonly name: string; readonly arguments: string };
-  readonly [member: string]: unknown;
-}
+/** An event to append. */
+export type NewEvent = AgUiEvent | UnknownEvent | Pick<UnknownEvent, "type">;
 
-/** A question of a run that a person has to answer. */
-export interface Interrupt {
-  readonly id?: string;
-  readonly [member: string]: unknown;
-}
+/** A message to send or save. One without an id is assigned one. */
+export type NewMessage = WithoutId<Message>;
+
+type WithoutId<M extends Message> = M extends Message ? Omit<M, "id"> & { readonly id?: string } : never;
+
+/** A change of an object: members to merge into it, null for those to remove (RFC 7396). */
+export type MergePatch<T> = T extends readonly unknown[]
+  ? T
+  : T extends object
+    ? { readonly [Name in keyof T]?: MergePatch<T[Name]> | null }
+    : T;
 
 /** An interrupt that waits for an answer, with the thread that waits. */
 export interface OpenInterrupt {
@@ -53,7 +63,7 @@ export interface OpenInterrupt {
    * The interrupt. One of more than 8 KiB has only `id`, `reason`, `message` and `toolCallId`, each cut, and `truncated`: true;
    * `ThreadRef.messages` returns the whole.
    */
-  readonly interrupt: Interrupt;
+  readonly interrupt: Interrupt & { readonly truncated?: true };
 }
 
 export type NameSource = "auto" | "title" | "person";
@@ -66,7 +76,7 @@ export interface Thread {
   readonly agentId: string | null;
   readonly userId: string;
   readonly archived: boolean;
-  readonly metadata: Readonly<Record<string, unknown>>;
+  readonly metadata: ThreadMetadata;
   readonly createdAt: string;
   /** Time of the last edit; appends do not count. */
   readonly updatedAt: string;
@@ -294,7 +304,7 @@ export interface LoggedEvent {
   readonly runId: string;
   /** Time of the commit. */
   readonly at: string;
-  readonly event: AgUiEvent;
+  readonly event: ThreadEvent;
 }
 
 /** Events of one run that were committed together. Event `i` has the seq `seq + i`. */
@@ -302,7 +312,7 @@ export interface EventBatch {
   readonly seq: number;
   readonly runId: string;
   readonly at: string;
-  readonly events: readonly AgUiEvent[];
+  readonly events: readonly ThreadEvent[];
 }
 
 export interface EventPage {
@@ -334,7 +344,7 @@ export interface ThreadState {
   readonly threadId: string;
   readonly epoch: string;
   readonly seq: number;
-  readonly state: unknown;
+  readonly state: State;
   /** Count of deltas that could not be applied. Such a delta has no effect at all. */
   readonly skippedDeltas: number;
   /** Count of numbers in messages and state that are out of the range of a double; each reads as null. */

@@ -101,6 +101,10 @@ const ELSEWHERE = /^(curl |python3 |let mut |store = \{)/;
 /** Blocks of docs/copilotkit.md, with the code that they leave to the reader. */
 const LEFT_OUT = `declare const threadId: string; declare const myAgent: never; declare function userOf(request: Request): string; export {};`;
 
+/** The options of docs/typescript.md, with the code that they leave to the reader. */
+const OPTIONS = `import { Threadline } from "threadline"; declare const url: string, token: string, region: string; void threadline;
+  declare function activeSpan(): { traceparent: string } | undefined; declare function measure(...of: unknown[]): void; export {};`;
+
 /** The inbox of docs/typescript.md, with the code that it leaves to the reader. */
 const INBOX = `import { Threadline } from "threadline"; import { useInbox } from "threadline/react"; declare const threadline: Threadline; export {};`;
 
@@ -126,9 +130,12 @@ test("the snippets of README and the blocks of pages match the types of the pack
   expect(forks).toHaveLength(2);
   const chats = blocks("docs/ai-sdk.md", "With the TypeScript package");
   expect(chats).toHaveLength(2);
+  const options = blocks("docs/typescript.md", "Options");
+  expect(options).toHaveLength(1);
   const right = [
     ...here.map(([has, code], n) => [`readme-${n}.tsx`, AROUND[has]!.replace("$", () => code)] as const),
     ...pages.map((code, n) => [`copilotkit-${n}.tsx`, `${code}\n${LEFT_OUT}`] as const),
+    ...options.map((code, n) => [`options-${n}.tsx`, `${code}\n${OPTIONS}`] as const),
     ...inbox.map((code, n) => [`inbox-${n}.tsx`, `${code}\n${INBOX}`] as const),
     ...queue.map((code, n) => [`queue-${n}.tsx`, `${code}\n${PAGE}`] as const),
     ...forks.map((code, n) => [`forks-${n}.tsx`, `${code}\n${PAGE}`] as const),

@@ -34,7 +34,7 @@ function client(fetched?: typeof fetch): Threadline {
 
 const said = async (thread: ThreadRef) => (await thread.messages()).messages.map(({ content }) => content);
 const ids = (threads: readonly Thread[]) => threads.map(({ threadId }) => threadId);
-const asked = (content: string) => ({ messages: [{ id: `u-${content}`, role: "user", content }] });
+const asked = (content: string) => ({ messages: [{ id: `u-${content}`, role: "user", content } as const] });
 const caught = (promise: Promise<unknown>): Promise<unknown> =>
   promise.then(
     () => expect.unreachable(),
@@ -47,7 +47,7 @@ async function answered(threadline: Threadline): Promise<ThreadRef> {
   const thread = threadline.thread(threadId);
   for (const content of ["one", "two"]) {
     await thread.putRun(content, [
-      { type: "RUN_STARTED", threadId, runId: content, input: asked(content) },
+      { type: "RUN_STARTED", threadId, runId: content, input: { threadId, runId: content, ...asked(content) } },
       { type: "TEXT_MESSAGE_START", messageId: `a-${content}`, role: "assistant" },
       { type: "TEXT_MESSAGE_CONTENT", messageId: `a-${content}`, delta: `${content}?` },
       { type: "TEXT_MESSAGE_END", messageId: `a-${content}` },

@@ -59,7 +59,7 @@ describe("the run that docs/typescript.md shows", () => {
 
 describe("text without a messageId", () => {
   const text = (delta: string, more = {}): AgUiEvent => ({ type: "TEXT_MESSAGE_CHUNK", delta, ...more });
-  const custom = { type: "CUSTOM", name: "n", value: 0 };
+  const custom = { type: "CUSTOM", name: "n", value: 0 } as const;
 
   async function said(body: (run: Producer) => unknown, options: RunOptions = {}): Promise<unknown[]> {
     const to = await thread();
@@ -91,7 +91,7 @@ describe("text without a messageId", () => {
         run.append([text("main "), text("sub ", s), text("other", t), text("more"), text("goes on", s)]),
       ),
     ).toEqual(["main more", "sub goes on", "other"]);
-    const all = { type: "MESSAGES_SNAPSHOT", messages: [] };
+    const all: AgUiEvent = { type: "MESSAGES_SNAPSHOT", messages: [] };
     expect(await said((run) => run.append([text("a", s), { ...custom, ...s }, text("b", s), text("c", s)]))).toEqual([
       "a",
       "bc",

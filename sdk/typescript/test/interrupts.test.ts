@@ -11,11 +11,12 @@ afterAll(() => server?.end());
 test("the open interrupts of all threads", async () => {
   const user = new Threadline({ url: server.url, user: "ann" });
   const asked = (id: string) => ({ id, reason: "confirmation", message: `${id}?` });
-  const outcome = (...ids: string[]) => ({ type: "interrupt", interrupts: ids.map(asked) });
+  const outcome = (...ids: string[]) => ({ type: "interrupt", interrupts: ids.map(asked) }) as const;
   // The thread that asked last is the first of the list.
   for (const [threadId, ...ids] of [["c", "c1", "c2"] as const, ["b", "b1"] as const, ["a", "a1"] as const]) {
     await user.threads.create({ threadId, name: `of ${threadId}` });
-    await user.thread(threadId).putRun(`asks-${threadId}`, [{ type: "RUN_FINISHED", outcome: outcome(...ids) }]);
+    const run = { threadId, runId: `asks-${threadId}` };
+    await user.thread(threadId).putRun(run.runId, [{ type: "RUN_FINISHED", ...run, outcome: outcome(...ids) }]);
   }
   const thread = await user.thread("c").get();
   expect(thread.openInterrupts).toBe(2);
@@ -47,8 +48,12 @@ test("the open interrupts of all threads", async () => {
 
   // The feed from the page's cursor on tells of the change.
   const { feedCursor, feedEpoch } = await user.interrupts.list();
-  const resume = ["c1", "c2"].map((interruptId) => ({ interruptId, status: "cancelled" }));
-  await user.thread("c").putRun("answers", [{ type: "RUN_STARTED", input: { resume } }, { type: "RUN_FINISHED" }]);
+  const resume = ["c1", "c2"].map((interruptId) => ({ interruptId, status: "cancelled" }) as const);
+  const answers = { threadId: "c", runId: "answers" };
+  await user.thread("c").putRun("answers", [
+    { type: "RUN_STARTED", ...answers, input: { ...answers, messages: [], resume } },
+    { type: "RUN_FINISHED", ...answers },
+  ]);
   for await (const item of user.feed({ after: feedCursor, epoch: feedEpoch })) {
     if (item.type !== "entries") continue;
     expect(item.entries[0]?.thread).toMatchObject({ threadId: "c", openInterrupts: 0 });

@@ -51,7 +51,7 @@ test("what the server has lost of a run is sent again before the next event", as
 });
 
 test("a run whose last events are lost does not end without them", async () => {
-  for (const end of [[], [{ type: "RUN_FINISHED", threadId: "t", runId: "run" }]]) {
+  for (const end of [[], [{ type: "RUN_FINISHED", threadId: "t", runId: "run" } as const]]) {
     const it = await thread();
     const run = await it.run(async (run) => {
       await append(run, 0, 10);

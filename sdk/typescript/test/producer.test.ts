@@ -160,14 +160,14 @@ test("without awaiting, the end of the run reports the error, and no event is lo
 
 test("events may have custom types", async () => {
   interface Note {
-    type: "note";
+    type: "app.note";
     text: string;
   }
-  const note: Note = { type: "note", text: "é" };
+  const note: Note = { type: "app.note", text: "é" };
   const it = await thread();
   await it.run((run) => run.append([note, { type: "CUSTOM", name: "n", value: 0 }]));
   await it.putRun("whole", [note]);
-  const notes = (await log(server, it.threadId)).filter(({ event }) => event.type === "note");
+  const notes = (await log(server, it.threadId)).filter(({ event }) => event.type === "app.note");
   expect(notes.map(({ event }) => event)).toEqual([note, note]);
 });
 

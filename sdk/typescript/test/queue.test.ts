@@ -43,7 +43,7 @@ async function busy(options: Partial<ThreadlineOptions> = {}): Promise<[thread: 
   return [client(options).thread(threadId), end];
 }
 
-const said = (content: string) => ({ messages: [{ id: `m-${content}`, role: "user", content }] });
+const said = (content: string) => ({ messages: [{ id: `m-${content}`, role: "user", content } as const] });
 const asks = (thread: ThreadRef, runId: string, busy: "enqueue" | "interrupt" = "enqueue") =>
   thread.start({ runId, agentId: "demo", input: said(runId), busy });
 const ids = ({ items }: Queue) => items.map(({ runId }) => runId);

@@ -4,6 +4,7 @@ import {
   ConnectionError,
   isProblem,
   isUnread,
+  type NewEvent,
   ProblemError,
   Threadline,
   ThreadlineError,
@@ -81,7 +82,7 @@ describe("threads", () => {
     expect((await thread.rename("First", known)).name).toBe("First");
     await thread.delete(known);
     const { epoch } = await client.threads.create({ threadId: old.threadId });
-    const run = { agentId: "demo", input: { messages: [{ role: "user", content: "Hello" }] }, ...known };
+    const run = { agentId: "demo", input: { messages: [{ role: "user", content: "Hello" } as const] }, ...known };
     for (const late of [() => thread.rename("Late", known), () => thread.markRead(0, known), () => thread.start(run)]) {
       const error = await caught(late());
       expect(isProblem(error, "log-replaced") && error.problem["epoch"]).toBe(epoch);
@@ -97,7 +98,7 @@ describe("threads", () => {
     const thread = client.thread(threadId);
     expect(readSeq).toBe(0);
     expect(isUnread(await thread.get())).toBe(false);
-    await thread.putRun("r", [{ type: "A" }, { type: "RUN_FINISHED" }]);
+    await thread.putRun("r", [{ type: "own.a" }, { type: "RUN_FINISHED", threadId, runId: "r" }]);
     expect(isUnread(await thread.get())).toBe(true);
     const marked = await thread.markRead(1);
     expect(marked).toMatchObject({ threadId, readSeq: 1, tail: 2 });
@@ -107,7 +108,7 @@ describe("threads", () => {
     expect(isProblem(await caught(thread.markRead(3)), "cursor-ahead")).toBe(true);
     // Events of an active run do not count as unread.
     await thread.run(async (run) => {
-      await run.append([{ type: "B" }]);
+      await run.append([{ type: "own.b" }]);
       await run.flush();
       const now = await thread.get();
       expect(now.tail).toBeGreaterThan(now.readSeq);
@@ -140,12 +141,12 @@ describe("threads", () => {
   test("threads by the state of their newest run", async () => {
     const user = new Threadline({ url: server.url, user: "states" });
     for (const threadId of ["idle", "runs", "failed"]) await user.threads.create({ threadId });
-    const failure = [{ type: "A" }, { type: "RUN_ERROR", message: "no", code: "broken" }];
+    const failure: NewEvent[] = [{ type: "own.a" }, { type: "RUN_ERROR", message: "no", code: "broken" }];
     await user.thread("failed").putRun("r", failure);
     const lastRuns = async (status: ThreadStatus) =>
       (await user.threads.list({ status })).threads.map(({ threadId, lastRun }) => ({ threadId, ...lastRun }));
     await user.thread("runs").run(async (run) => {
-      await run.append([{ type: "A" }]);
+      await run.append([{ type: "own.a" }]);
       await run.flush();
       const running = { threadId: "runs", runId: run.runId, status: "running", errorCode: null, endedAt: null };
       expect(await lastRuns("running")).toEqual([running]);
@@ -328,7 +329,7 @@ describe("lines", () => {
 
   test("leaving the iterator ends the request, and an interrupted read throws", async () => {
     const thread = client.thread((await client.threads.create()).threadId);
-    const large = Array.from({ length: 64 }, (_, n) => ({ type: "A", n, pad: "x".repeat(64 * 1024) }));
+    const large = Array.from({ length: 64 }, (_, n) => ({ type: "own.a" as const, n, pad: "x".repeat(64 * 1024) }));
     await thread.putRun("r", large);
     const proxy = await Proxy.start(server);
     // Throttled, so that the data to be cut has not arrived yet: intermediate buffers hold megabytes.

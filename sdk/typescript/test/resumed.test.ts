@@ -140,12 +140,16 @@ describe("a resumed run", () => {
 describe("the stored conversation", () => {
   test("has the run's messages, on the state with which it started", async () => {
     const threadId = await thread();
-    const before = { messages: [{ id: "old", role: "user", content: "before" }] };
+    const before = {
+      threadId,
+      runId: "before",
+      messages: [{ id: "old", role: "user", content: "before" } as const],
+    };
     await client.thread(threadId).putRun("before", [
       { type: "RUN_STARTED", threadId, runId: "before", input: before },
       { type: "STATE_SNAPSHOT", snapshot: { steps: [1], kept: true } },
     ]);
-    const input = { messages: [{ id: "u", role: "user", content: "go on" }] };
+    const input = { threadId, runId: "run", messages: [{ id: "u", role: "user", content: "go on" } as const] };
     await dies(threadId, [
       { type: "RUN_STARTED", threadId, runId: "run", input },
       { type: "STATE_DELTA", delta: [{ op: "add", path: "/steps/-", value: 2 }] },

@@ -1,6 +1,6 @@
 // Numbers as they are written. JavaScript rounds integers beyond 2^53; what is read here is written again with the digits that it had.
 
-import type { AgUiEvent } from "threadline";
+import type { AnyEvent } from "../../untrusted.ts";
 
 /** Of ES2026, which not every browser has yet: there the numbers stay rounded. */
 const { parse, rawJSON } = JSON as unknown as {
@@ -18,8 +18,8 @@ export function isRounded(value: unknown): boolean {
 }
 
 /** An event whose large integers `JSON.stringify` writes as they are in the JSON. */
-export function exactly(json: string): AgUiEvent {
+export function exactly(json: string): AnyEvent {
   return parse(json, (_, value, context) =>
     typeof value === "number" && isRounded(value) && rawJSON && context?.source ? rawJSON(context.source) : value,
-  ) as AgUiEvent;
+  ) as AnyEvent;
 }

@@ -1,4 +1,4 @@
-import type { AgUiEvent } from "threadline";
+import type { AnyEvent } from "../../untrusted.ts";
 import { choiceOf, choicesOf, type Family } from "./families.ts";
 
 /** Which events are shown. */
@@ -18,7 +18,7 @@ export function isActive({ hidden, runId, text }: Filter): boolean {
 }
 
 /** What tells whether an event is shown. */
-export function matcher({ hidden, runId, text }: Filter): (event: AgUiEvent, runId: string) => boolean {
+export function matcher({ hidden, runId, text }: Filter): (event: AnyEvent, runId: string) => boolean {
   const wanted = text.toLowerCase();
   return (event, of) => {
     if (runId !== undefined && of !== runId) return false;

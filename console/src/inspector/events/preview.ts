@@ -1,10 +1,10 @@
-import type { AgUiEvent } from "threadline";
+import type { AnyEvent } from "../../untrusted.ts";
 
 /** Characters of a preview. */
 const MOST = 160;
 
 /** What an event says, in a line. */
-export function preview(event: AgUiEvent): string {
+export function preview(event: AnyEvent): string {
   return line(said(event));
 }
 
@@ -17,7 +17,7 @@ export function line(text: string): string {
     .replace(/\p{Cc}/gu, "␦");
 }
 
-function said(event: AgUiEvent): string {
+function said(event: AnyEvent): string {
   const { type, delta, content, message, snapshot, name, toolCallName, messages, code, stepName, value, role } = event;
   if (typeof delta === "string") return quoted(delta);
   switch (type) {
@@ -67,7 +67,7 @@ function operations(patch: unknown): string {
 }
 
 /** All members that do not say what it is about anyway. */
-function rest(event: AgUiEvent): string {
+function rest(event: AnyEvent): string {
   const { type: _type, ...members } = event;
   const names = Object.keys(members);
   const [only] = names;

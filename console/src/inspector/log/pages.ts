@@ -1,6 +1,7 @@
 // The loaded events of a log: in chunks, which are loaded when one of their events is wanted, and dropped when there are many.
 
-import type { AgUiEvent, EventBatch, EventPage, LoggedEvent } from "threadline";
+import type { EventBatch, EventPage, LoggedEvent } from "threadline";
+import type { AnyEvent } from "../../untrusted.ts";
 
 /** Events of a chunk: chunk `k` has those after the cursor `k * CHUNK`. */
 export const CHUNK = 200;
@@ -184,6 +185,6 @@ export function chunkOf(seq: number): number {
 }
 
 /** Characters of an event's JSON. */
-function sizeOf(event: AgUiEvent): number {
+function sizeOf(event: AnyEvent): number {
   return JSON.stringify(event).length;
 }

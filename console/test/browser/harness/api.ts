@@ -1,7 +1,8 @@
 // The server's own answers, to compare the console with; and threads for it to show.
 
 import { randomUUID } from "node:crypto";
-import { type Message, type NewEvent, type Producer, type Run, Threadline } from "threadline";
+import { type NewEvent, type Producer, type Run, type TextMessageRole, Threadline } from "threadline";
+import type { AnyMessage } from "../../../src/untrusted.ts";
 import type { Server } from "../../../../sdk/typescript/test/harness/server.ts";
 
 export { Proxy } from "../../../../sdk/typescript/test/harness/proxy.ts";
@@ -17,12 +18,12 @@ export function client(server: Server, user?: string): Threadline {
 /** The texts of one role in a thread, as the server folds them. */
 export async function said(server: Server, threadId: string, role: string): Promise<string[]> {
   const { messages } = await client(server).thread(threadId).messages();
-  return messages.filter((message: Message) => message.role === role).map(({ content }) => String(content));
+  return messages.filter((message: AnyMessage) => message.role === role).map(({ content }) => String(content));
 }
 
-export const text = (messageId: string, role: string, ...deltas: string[]): NewEvent[] => [
+export const text = (messageId: string, role: TextMessageRole, ...deltas: string[]): NewEvent[] => [
   { type: "TEXT_MESSAGE_START", messageId, role },
-  ...deltas.map((delta) => ({ type: "TEXT_MESSAGE_CONTENT", messageId, delta })),
+  ...deltas.map((delta) => ({ type: "TEXT_MESSAGE_CONTENT", messageId, delta }) as const),
   { type: "TEXT_MESSAGE_END", messageId },
 ];
 

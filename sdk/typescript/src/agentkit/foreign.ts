@@ -1,7 +1,7 @@
 // Runs of other producers in the thread, converted to AgentKit's results, so that AgentKit's models see them as turns.
 
 import type { Message, ToolCallMessage, ToolResultMessage, ToolMessage } from "@inngest/agent-kit";
-import type { AgUiEvent } from "../types.js";
+import type { Members } from "../conversation/read.js";
 import type { ResultRecord } from "./record.js";
 
 type Part =
@@ -26,7 +26,7 @@ export class ForeignRun {
     this.#createdAt = createdAt;
   }
 
-  add(event: AgUiEvent): void {
+  add(event: Members): void {
     const delta = typeof event["delta"] === "string" ? event["delta"] : "";
     switch (event.type) {
       case "STEP_STARTED":

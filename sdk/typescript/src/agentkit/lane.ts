@@ -28,7 +28,7 @@ export class Lane {
   events({ event, data }: AgentMessageChunk): AgUiEvent[] {
     const { messageId } = this;
     const partId = String(data["partId"]);
-    const delta = data["delta"];
+    const delta = String(data["delta"]);
     switch (`${event} ${String(data["type"] ?? "")}`) {
       case "part.created text":
         return [{ type: "TEXT_MESSAGE_START", messageId, role: "assistant" }];

@@ -2,7 +2,7 @@
 
 import { AgentResult, type Message, type ToolResultMessage } from "@inngest/agent-kit";
 import { RESULT_DEPTH, RESULT_PART_CHARS } from "../limits.js";
-import type { AgUiEvent } from "../types.js";
+import type { AgUiEvent, ThreadEvent } from "../types.js";
 
 /** Name of the CUSTOM events that hold an AgentResult. */
 const RESULT = "agentkit.result";
@@ -44,9 +44,9 @@ export class Records {
   readonly #parts = new Map<string, string[]>();
 
   /** Returns the record that this event completes, if there is one. */
-  add(event: AgUiEvent): { readonly key: string; readonly record: ResultRecord } | undefined {
-    if (event.type !== "CUSTOM" || event["name"] !== RESULT) return undefined;
-    const value = event["value"] as {
+  add(event: ThreadEvent): { readonly key: string; readonly record: ResultRecord } | undefined {
+    if (event.type !== "CUSTOM" || event.name !== RESULT) return undefined;
+    const value = event.value as {
       key: string;
       result?: ResultRecord;
       part: number;

@@ -2,7 +2,7 @@
 // changed.
 
 import type { State, StateData } from "@inngest/agent-kit";
-import type { AgUiEvent } from "../types.js";
+import type { AgUiEvent, JsonPatchOperation } from "../types.js";
 import { jsonText } from "./record.js";
 
 type Values = Readonly<Record<string, unknown>>;
@@ -51,7 +51,7 @@ export function storedIn(state: unknown): StoredState | undefined {
 export function stateEvents(current: unknown, before: StoredState | undefined, now: StoredState): AgUiEvent[] {
   // The state of a thread that never had one is an empty object.
   if (!isObject(current) || Object.keys(current).length === 0) return [{ type: "STATE_SNAPSHOT", snapshot: now }];
-  const operations: object[] = [];
+  const operations: JsonPatchOperation[] = [];
   for (const part of PARTS) {
     const there = current[part];
     if (!isObject(there)) operations.push({ op: "add", path: `/${part}`, value: {} });

@@ -1,9 +1,10 @@
 // The turns of a thread, read from its log: those that this adapter saved, and those of other producers.
 
 import type { AgentResult, Message, ToolResultMessage } from "@inngest/agent-kit";
+import type { Members } from "../conversation/read.js";
 import { HISTORY_PAGE_EVENTS } from "../limits.js";
 import type { EventPosition, ThreadRef } from "../threads.js";
-import type { AgUiEvent, LoggedEvent } from "../types.js";
+import type { LoggedEvent } from "../types.js";
 import { ForeignRun } from "./foreign.js";
 import { Records, resultOf, type ResultRecord } from "./record.js";
 import { plainText } from "./view.js";
@@ -40,10 +41,12 @@ export class Turns {
   /** Unfinished user messages inside a run of this adapter, by message id. */
   readonly #saying = new Map<string, { at: number; text: string }>();
 
-  add({ runId, at, event }: LoggedEvent): void {
+  add({ runId, at, event: logged }: LoggedEvent): void {
+    // Other producers may have written something else than AG-UI has.
+    const event: Members = logged;
     if (event.type === "RUN_STARTED") this.#inputs(event, at);
     if (!runId.startsWith(OURS)) return this.#other(runId, at, event);
-    const complete = this.#records.add(event);
+    const complete = this.#records.add(logged);
     if (complete) return this.#once(`r:${complete.key}`, complete.record);
     const id = String(event["messageId"]);
     if (event.type === "TEXT_MESSAGE_START" && event["role"] === "user") {
@@ -62,7 +65,7 @@ export class Turns {
   }
 
   /** A run's input contains the messages that were new when it started. */
-  #inputs(event: AgUiEvent, at: string): void {
+  #inputs(event: Members, at: string): void {
     const { messages } = (event["input"] ?? {}) as { messages?: unknown };
     for (const message of Array.isArray(messages) ? (messages as Record<string, unknown>[]) : []) {
       const text = plainText(message["content"]);
@@ -85,7 +88,7 @@ export class Turns {
     this.#turns.push(turn);
   }
 
-  #other(runId: string, at: string, event: AgUiEvent): void {
+  #other(runId: string, at: string, event: Members): void {
     let run = this.#foreign.get(runId);
     if (!run) {
       run = new ForeignRun(runId, timeOf(event, at));
@@ -97,6 +100,6 @@ export class Turns {
 }
 
 /** AG-UI's own time of an event; by default the time at which it was stored. */
-function timeOf(event: AgUiEvent, at: string): number {
+function timeOf(event: Members, at: string): number {
   return typeof event["timestamp"] === "number" ? event["timestamp"] : Date.parse(at);
 }

@@ -2,13 +2,13 @@
 
 import type { AgentResult, Message, ToolMessage } from "@inngest/agent-kit";
 import { RESULT_PART_CHARS, VIEW_CUT_CHARS, VIEW_TEXT_BYTES } from "../limits.js";
-import type { AgUiEvent } from "../types.js";
+import type { AgUiEvent, TextMessageRole } from "../types.js";
 import { jsonText, type KeyedResult } from "./record.js";
 
 /** Events of one message, call or tool result, which stay in one run. */
 export type Unit = readonly AgUiEvent[];
 
-export function textUnit(messageId: string, role: string, content: string): Unit {
+export function textUnit(messageId: string, role: TextMessageRole, content: string): Unit {
   const text = viewText(content);
   const events: AgUiEvent[] = [{ type: "TEXT_MESSAGE_START", messageId, role }];
   for (let at = 0; at < text.length; at += RESULT_PART_CHARS) {
@@ -87,6 +87,6 @@ function isAssistantText(message: AgentResult["output"][number]): boolean {
   return message.type === "text" && message.role === "assistant" && plainText(message.content) !== "";
 }
 
-function roleOf(message: Message): string {
+function roleOf(message: Message): TextMessageRole {
   return message.role === "user" || message.role === "system" ? message.role : "assistant";
 }

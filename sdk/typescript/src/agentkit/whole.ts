@@ -4,7 +4,7 @@
 import { isProblem } from "../errors.js";
 import { WHOLE_RUN_BYTES } from "../limits.js";
 import type { ThreadRef } from "../threads.js";
-import type { AgUiEvent } from "../types.js";
+import type { AgUiEvent, Message } from "../types.js";
 import { digest, type KeyedResult, recordEvents } from "./record.js";
 import { resultUnits, sizeOf, type Unit } from "./view.js";
 
@@ -40,14 +40,14 @@ export async function runIdOf(kind: Kind, names: readonly string[]): Promise<str
 
 /** The events of a run, between its start and end events. */
 export function whole(threadId: string, runId: string, events: readonly AgUiEvent[]): WholeRun {
-  const begun = { type: "RUN_STARTED", threadId, runId };
+  const begun: AgUiEvent = { type: "RUN_STARTED", threadId, runId };
   return { runId, events: [begun, ...events, { type: "RUN_FINISHED", threadId, runId }] };
 }
 
 /** The run that contains a user's turn. */
 export async function userRun(threadId: string, turn: UserTurn): Promise<WholeRun> {
   const runId = await runIdOf("u", [turn.id]);
-  const messages = [{ id: turn.id, role: "user", content: turn.content }];
+  const messages: Message[] = [{ id: turn.id, role: "user", content: turn.content }];
   const input = { threadId, runId, messages, tools: [], context: [], state: {}, forwardedProps: {} };
   return {
     runId,

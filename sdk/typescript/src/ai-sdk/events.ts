@@ -141,7 +141,7 @@ export class Events {
 }
 
 function event(type: string, members: Readonly<Record<string, unknown>>): NewEvent {
-  return { type, ...members };
+  return { type, ...members } as NewEvent;
 }
 
 function custom(name: string, value: unknown): NewEvent {

@@ -1,5 +1,6 @@
 import type { UIMessageChunk } from "ai";
 import { unlessAborted } from "../backoff.js";
+import { throwIfAborted } from "../platform.js";
 import type { Producer } from "../producer.js";
 import { Events } from "./events.js";
 
@@ -24,7 +25,7 @@ export async function pipeUIMessageStream(run: Producer, stream: UIMessageStream
       const next = await unlessAborted(chunks.next(), run.signal);
       if (next.done) break;
       if (next.value.type === "abort") {
-        run.signal.throwIfAborted();
+        throwIfAborted(run.signal);
         throw new Error(`the stream was aborted${next.value.reason ? `: ${next.value.reason}` : ""}`);
       }
       await run.append(events.of(next.value));

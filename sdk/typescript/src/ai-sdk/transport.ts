@@ -2,6 +2,7 @@ import { DefaultChatTransport, type HttpChatTransportInitOptions, type UIMessage
 import type { Threadline } from "../client.js";
 import { ConnectionError, isProblem, messageOf } from "../errors.js";
 import { type Http, httpOf } from "../http.js";
+import { reasonOf } from "../platform.js";
 import type { Busy, Cancellable } from "../runs.js";
 import { addressOf } from "./address.js";
 
@@ -92,7 +93,7 @@ async function send(http: Http, path: string, init: RequestInit = {}, busy: Busy
     retryFor: isSent ? 0 : undefined,
   };
   try {
-    const response = await http.retrying(() => http.open(call), call);
+    const response = await http.retrying((each) => http.open({ ...call, ...each }), call);
     const { body, status, headers } = response;
     // A browser gives an empty body to a response that must not have one.
     if (body && status !== 204) return new Response(whole(body, over.signal, done), { status, headers });
@@ -115,7 +116,7 @@ function whole(body: ReadableStream<Bytes>, signal: AbortSignal, done: () => voi
         controller.close();
       } catch (error) {
         const broken = () => new ConnectionError(`the stream broke (${messageOf(error)})`, { cause: error });
-        controller.error(signal.aborted ? signal.reason : lost(broken()));
+        controller.error(signal.aborted ? reasonOf(signal) : lost(broken()));
       }
       done();
     },

@@ -1,15 +1,15 @@
-import type { Config } from "../config.js";
-import { ClosedError } from "../errors.js";
+import type { Config, Logger } from "../config.js";
+import { ClosedError, nameOf } from "../errors.js";
 import type { Http } from "../http.js";
-import { SLOW_MS, STREAMS_ELSEWHERE, STREAMS_IN_BROWSER, SUBSCRIPTIONS } from "../limits.js";
+import { SLOW_MS, SUBSCRIPTIONS } from "../limits.js";
+import { guarded, throwIfAborted } from "../platform.js";
 import { FeedFollow, type FeedItem, type FeedOptions } from "./feed.js";
 import { type Cursor, Follow, type FollowOptions, type ThreadItem } from "./follow.js";
 import { Lane, type Shared } from "./lane.js";
 import { newMachine } from "./machine.js";
 import { type ConnectionStatus, sameStatus, statusOf, withCalls } from "./status.js";
-import { guarded, Subscription, type Told } from "./subscription.js";
+import { Subscription, type Told } from "./subscription.js";
 import { watchSurroundings } from "./surroundings.js";
-import { Turns } from "./turns.js";
 
 /**
  * All subscriptions of a client on one connection, which is opened for the first subscription, reopened when it breaks, and
@@ -28,10 +28,7 @@ export class Connection {
   #isLate = false;
 
   constructor(config: Config, http: Http) {
-    const turns = new Turns(
-      "document" in globalThis || "importScripts" in globalThis ? STREAMS_IN_BROWSER : STREAMS_ELSEWHERE,
-    );
-    this.#shared = { config, http, turns, changed: () => this.#changed() };
+    this.#shared = { config, http, changed: () => this.#changed() };
     this.#lanes = [new Lane(this.#shared, newMachine(config.transports.length))];
     http.reach.onChange = () => this.#tell();
   }
@@ -70,7 +67,7 @@ export class Connection {
 
   #carry<Item>(cursor: Cursor<Item>, told: Told<Item>): Subscription<Item> {
     if (this.#status.state === "closed") throw new ClosedError("the client was closed");
-    told.signal?.throwIfAborted();
+    throwIfAborted(told.signal);
     const lane = this.#lanes.find((lane) => !lane.has(cursor.key) && lane.size < SUBSCRIPTIONS) ?? this.#newLane();
     return new Subscription(cursor, told, lane);
   }
@@ -113,8 +110,17 @@ export class Connection {
     const status = withCalls(lanes, this.#shared.http.reach, this.#isLate);
     if (sameStatus(status, this.#status)) return;
     this.#status = status;
+    const { logger } = this.#shared.config;
+    if (logger) guarded(() => logStatus(logger, status));
     for (const listener of [...this.#listeners]) guarded(() => listener(status));
   }
+}
+
+function logStatus(logger: Logger, status: ConnectionStatus): void {
+  const { state } = status;
+  if (status.state === "live") return logger.debug("connection", { state, transport: status.transport });
+  const error = "error" in status ? status.error : null;
+  logger[error ? "warn" : "debug"]("connection", error ? { state, error: nameOf(error) } : { state });
 }
 
 function isAtRest({ machine }: Lane): boolean {

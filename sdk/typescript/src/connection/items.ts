@@ -1,4 +1,5 @@
 import { ITERATOR_EVENTS } from "../limits.js";
+import { reasonOf } from "../platform.js";
 import type { FeedItem } from "./feed.js";
 import type { ThreadItem } from "./follow.js";
 import type { Subscription, Told } from "./subscription.js";
@@ -43,7 +44,7 @@ export class Items<Item> implements AsyncIterableIterator<Item, undefined> {
   readonly #begin: (told: Told<Item>) => Subscription<Item>;
   readonly #abort = () => {
     this.#items.length = 0;
-    this.#end({ error: this.#signal?.reason });
+    this.#end({ error: reasonOf(this.#signal!) });
   };
   /** Buffered items, oldest first. */
   readonly #items: Item[] = [];

@@ -4,13 +4,13 @@ import type { Config, TransportName } from "../config.js";
 import { ClosedError, ConnectionError, type ThreadlineError } from "../errors.js";
 import type { Http } from "../http.js";
 import { BACKOFF_MAX_MS, LINGER_MS, REFRESH_MIN_MS, TIMER_MAX_MS } from "../limits.js";
-import { openEventStreams, openLongPolls } from "./fallback.js";
+import { now } from "../platform.js";
+import { failing } from "./failing.js";
 import type { ServerFrame } from "./frames.js";
 import { type Effect, type Input, type Machine, step } from "./machine.js";
 import type { Carried, Carrier } from "./subscription.js";
-import { failing, type Listener, type OpenTransport, type Transport } from "./transport.js";
-import type { Turns } from "./turns.js";
-import { openSocket } from "./websocket.js";
+import type { Listener, OpenTransport, Transport } from "./transport.js";
+import { openEventStreams, openLongPolls, openSocket } from "./transports.js";
 
 const TRANSPORTS: { readonly [N in TransportName]: OpenTransport } = {
   websocket: openSocket,
@@ -22,7 +22,6 @@ const TRANSPORTS: { readonly [N in TransportName]: OpenTransport } = {
 export interface Shared {
   readonly config: Config;
   readonly http: Http;
-  readonly turns: Turns;
   /** Called when the state of a lane has changed. */
   readonly changed: () => void;
 }
@@ -103,7 +102,7 @@ export class Lane implements Carrier {
     for (let next = this.#inputs.shift(); next; next = this.#inputs.shift()) {
       const before = this.#machine.state;
       const { machine, effects } = step(this.#machine, this.#judged(next), {
-        now: performance.now(),
+        now: now(),
         chance: Math.random(),
       });
       this.#machine = machine;
@@ -157,7 +156,7 @@ export class Lane implements Carrier {
   }
 
   #connect(): void {
-    const { config, http, turns } = this.#shared;
+    const { config, http } = this.#shared;
     const open = TRANSPORTS[this.transport ?? "websocket"];
     let transport: Transport | undefined;
     // Frames of an earlier connection are ignored. A transport may report before it has been assigned.
@@ -174,7 +173,7 @@ export class Lane implements Carrier {
       frame: (frame) => heard(() => this.#frame(frame)),
       ended: (why) => heard(() => this.input(why)),
     };
-    transport = open({ config, http, turns, bearer: this.#bearer }, listener);
+    transport = open({ config, http, bearer: this.#bearer }, listener);
     this.#transport = transport;
     for (const subscription of this.#subscriptions.values()) if (!subscription.paused) transport.add(subscription);
     this.#refreshIn(config.credentials.renewInMs);

@@ -3,10 +3,11 @@
 import { sleep } from "../backoff.js";
 import { isProblem, ProtocolError } from "../errors.js";
 import { OPEN_TIMEOUT_MS, POLL_PAUSE_MS, POLL_SECONDS, TURN_MS } from "../limits.js";
+import { now } from "../platform.js";
 import type { EventPage, FeedPage, QueuedRun, Run } from "../types.js";
 import type { SubscribeRequest } from "./frames.js";
-import { deliver, openRequests, pathOf, tell, type Turn } from "./requests.js";
-import type { Context, Listener, OpenTransport } from "./transport.js";
+import { deliver, openRequests, pathOf, type RequestsContext, tell, type Turn } from "./requests.js";
+import type { Listener, OpenTransport } from "./transport.js";
 import type { Place } from "./turns.js";
 
 /** Follows by long-polling. */
@@ -15,7 +16,7 @@ export const openLongPolls: OpenTransport = (context, listener) => openRequests(
 /** Members of both kinds of pages. */
 type Page = Pick<EventPage, "hasMore"> & Partial<EventPage> & Partial<FeedPage>;
 
-function follow(context: Context, request: SubscribeRequest, listener: Listener): Turn {
+function follow(context: RequestsContext, request: SubscribeRequest, listener: Listener): Turn {
   const { threadId = "", runId } = request;
   let { after, epoch } = request;
   let greeted = false;
@@ -66,7 +67,7 @@ function follow(context: Context, request: SubscribeRequest, listener: Listener)
  * page is returned without waiting.
  */
 async function poll(
-  context: Context,
+  context: RequestsContext,
   request: SubscribeRequest,
   live: boolean,
   place: Place,
@@ -75,7 +76,7 @@ async function poll(
   const { id: _, threadId: __, ...query } = request;
   const { crowded } = context.turns;
   const wait = !live ? 0 : crowded ? TURN_MS / 1_000 : POLL_SECONDS;
-  const begun = performance.now();
+  const begun = now();
   const end = new AbortController();
   const stop = () => end.abort();
   signal.addEventListener("abort", stop);
@@ -95,7 +96,7 @@ async function poll(
       );
     }
     // An intermediary responds in the server's place, or prevents it from waiting.
-    const isEarly = list.length === 0 && wait > 0 && performance.now() - begun < (wait * 1_000) / 2;
+    const isEarly = list.length === 0 && wait > 0 && now() - begun < (wait * 1_000) / 2;
     if (isEarly) await sleep(POLL_PAUSE_MS, end.signal);
     return page;
   } catch (error) {

@@ -2,21 +2,43 @@
 // concurrent requests, and the end of all requests with the end of one.
 
 import { ProblemError } from "../errors.js";
+import type { Http } from "../http.js";
+import { STREAMS_ELSEWHERE, STREAMS_IN_BROWSER } from "../limits.js";
 import type { EventBatch, FeedEntry, LoggedEvent } from "../types.js";
+import { failing } from "./failing.js";
 import type { ServerFrame, SubscribeRequest } from "./frames.js";
 import type { Failing } from "./machine.js";
-import { type Context, diagnose, failing, type Listener, type Transport, type Wanted } from "./transport.js";
-import type { Place } from "./turns.js";
+import { type Context, diagnose, type Listener, type Transport, type Wanted } from "./transport.js";
+import { type Place, Turns } from "./turns.js";
 
 /** One stream or one page; called repeatedly. Resolves to the reason if the whole connection has ended. */
 export type Turn = (place: Place, signal: AbortSignal) => Promise<Failing | undefined>;
 
+/** The environment of such a transport. */
+export interface RequestsContext extends Context {
+  readonly turns: Turns;
+}
+
+/** The turns of each client, which all of its connections share. */
+const TURNS = new WeakMap<Http, Turns>();
+
+function turnsOf(http: Http): Turns {
+  let turns = TURNS.get(http);
+  if (!turns) {
+    const isPage = "document" in globalThis || "importScripts" in globalThis;
+    turns = new Turns(isPage ? STREAMS_IN_BROWSER : STREAMS_ELSEWHERE);
+    TURNS.set(http, turns);
+  }
+  return turns;
+}
+
 /** Follows each subscription with `follow`, turn by turn. */
 export function openRequests(
-  context: Context,
+  own: Context,
   listener: Listener,
-  follow: (context: Context, request: SubscribeRequest, listener: Listener) => Turn,
+  follow: (context: RequestsContext, request: SubscribeRequest, listener: Listener) => Turn,
 ): Transport {
+  const context = { ...own, turns: turnsOf(own.http) };
   const followed = new Map<Wanted, AbortController>();
 
   const remove = (wanted: Wanted) => {

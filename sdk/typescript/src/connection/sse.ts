@@ -2,13 +2,15 @@
 
 import { ConnectionError, ProblemError, ProtocolError, ThreadlineError } from "../errors.js";
 import { HEARTBEAT_MS, MISSED_HEARTBEATS, OPEN_TIMEOUT_MS, TURN_MS } from "../limits.js";
+import { now } from "../platform.js";
 import type { ProblemDocument } from "../problems.js";
 import type { FeedEntry, LoggedEvent } from "../types.js";
 import { type StreamEvent, streamParser } from "./eventstream.js";
+import { failing } from "./failing.js";
 import { parseObject, type SubscribeRequest } from "./frames.js";
 import type { Failing } from "./machine.js";
-import { deliver, openRequests, pathOf, tell, type Turn } from "./requests.js";
-import { closing, type Context, failing, type Listener, type OpenTransport, watchdog } from "./transport.js";
+import { deliver, openRequests, pathOf, type RequestsContext, tell, type Turn } from "./requests.js";
+import { closing, type Listener, type OpenTransport, watchdog } from "./transport.js";
 
 /** Data of the events that are not events of the log. */
 type Body = ProblemDocument & { readonly epoch?: string; readonly code?: number; readonly reason?: string };
@@ -17,7 +19,7 @@ type Body = ProblemDocument & { readonly epoch?: string; readonly code?: number;
 export const openEventStreams: OpenTransport = (context, listener) => openRequests(context, listener, follow);
 
 /** Returns the turns of a subscription. From the second turn on, reading continues without another hello. */
-function follow(context: Context, request: SubscribeRequest, listener: Listener): Turn {
+function follow(context: RequestsContext, request: SubscribeRequest, listener: Listener): Turn {
   let { after, epoch } = request;
   let greeted = false;
   let live = false;
@@ -108,7 +110,7 @@ function follow(context: Context, request: SubscribeRequest, listener: Listener)
     const getsThrough = () => heardAt - openAt > OPEN_TIMEOUT_MS;
     const broken = (error: ThreadlineError): Failing => ({ name: getsThrough() ? "lost" : "blocked", error });
     const turn = reading(() => {
-      openAt = performance.now();
+      openAt = now();
       watch.expect(MISSED_HEARTBEATS * HEARTBEAT_MS);
       listener.opened();
     });
@@ -143,7 +145,7 @@ function follow(context: Context, request: SubscribeRequest, listener: Listener)
         const { done, value } = await reader.read();
         if (done) return broken(new ConnectionError("the event stream ended"));
         watch.heard();
-        heardAt = performance.now();
+        heardAt = now();
         turn.read(value);
         if (turn.over) return turn.over;
         if (signal.aborted || over()) return undefined;

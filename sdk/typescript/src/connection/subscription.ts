@@ -1,6 +1,7 @@
 // A subscription: a cursor, its listener, and its carrier. It outlives connections.
 
-import { ClosedError, type ThreadlineError } from "../errors.js";
+import { ConfigError, type ThreadlineError } from "../errors.js";
+import { guarded } from "../platform.js";
 import type { Cursor, Taken } from "./follow.js";
 import type { ServerFrame, SubscribeRequest } from "./frames.js";
 import type { Wanted } from "./transport.js";
@@ -12,10 +13,9 @@ import type { Wanted } from "./transport.js";
 export interface Told<Item> {
   readonly onItem: (item: Item) => void;
   /**
-   * Called when the subscription has ended because retrying cannot help. Without this listener the error is thrown as an
-   * uncaught one.
+   * Called when the subscription has ended because retrying cannot help, or with a `ClosedError` because the client was closed.
    */
-  readonly onError?: (error: ThreadlineError) => void;
+  readonly onError: (error: ThreadlineError) => void;
   /** Aborting this signal ends the subscription, like `close()`. */
   readonly signal?: AbortSignal;
 }
@@ -70,6 +70,7 @@ export class Subscription<Item> implements Followed, Carried {
   #over = false;
 
   constructor(cursor: Cursor<Item>, told: Told<Item>, carrier: Carrier) {
+    if (!told.onError) throw new ConfigError("onError is missing: it is called when following has ended with an error");
     this.#cursor = cursor;
     this.#told = told;
     this.#carrier = carrier;
@@ -134,10 +135,7 @@ export class Subscription<Item> implements Followed, Carried {
   fail(error: ThreadlineError): void {
     if (this.#over) return;
     this.#end();
-    const { onError } = this.#told;
-    if (onError) guarded(() => onError(error));
-    // A `ClosedError` is not reported: the client was closed on purpose.
-    else if (!(error instanceof ClosedError)) throwOutside(error);
+    guarded(() => this.#told.onError(error));
   }
 
   #tell(item: Item): void {
@@ -148,19 +146,4 @@ export class Subscription<Item> implements Followed, Carried {
     this.#over = true;
     this.#told.signal?.removeEventListener("abort", this.#abort);
   }
-}
-
-/** Calls a listener and keeps its errors from the caller. */
-export function guarded(call: () => void): void {
-  try {
-    call();
-  } catch (error) {
-    throwOutside(error);
-  }
-}
-
-function throwOutside(error: unknown): void {
-  queueMicrotask(() => {
-    throw error;
-  });
 }

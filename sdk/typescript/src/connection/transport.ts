@@ -1,10 +1,11 @@
 import type { Config } from "../config.js";
-import { ConnectionError, ProblemError, ProtocolError, ThreadlineError } from "../errors.js";
+import { ConnectionError, ProblemError, ProtocolError } from "../errors.js";
 import type { Http } from "../http.js";
 import { OPEN_TIMEOUT_MS } from "../limits.js";
+import { now } from "../platform.js";
 import type { ServerFrame, SubscribeRequest } from "./frames.js";
+import { failing } from "./failing.js";
 import type { Failing } from "./machine.js";
-import type { Turns } from "./turns.js";
 
 /** A subscription to follow. Every request starts again from its cursor. */
 export interface Wanted {
@@ -39,17 +40,9 @@ export interface Context {
   readonly http: Http;
   /** The credential of this connection. */
   readonly bearer: string | undefined;
-  readonly turns: Turns;
 }
 
 export type OpenTransport = (context: Context, listener: Listener) => Transport;
-
-/** Classifies an error of a connection. */
-export function failing(cause: unknown): Failing {
-  const error =
-    cause instanceof ThreadlineError ? cause : new ConnectionError(`the connection broke (${cause})`, { cause });
-  return { name: error.retryable ? "lost" : "refused", error };
-}
 
 /** Classifies a close code (proto/socket.md). */
 export function closing(code: number, reason: string, retryAfterMs?: number | null): Failing {
@@ -93,7 +86,7 @@ export interface Watchdog {
 
 /** Calls `silent` once, after `patience` milliseconds without a sign of life. */
 export function watchdog(patience: number, silent: () => void): Watchdog {
-  let last = performance.now();
+  let last = now();
   let timer: ReturnType<typeof setTimeout>;
   const stop = () => clearTimeout(timer);
   const arm = (ms: number) => {
@@ -101,7 +94,7 @@ export function watchdog(patience: number, silent: () => void): Watchdog {
     timer = setTimeout(look, ms);
   };
   const look = () => {
-    const left = patience - (performance.now() - last);
+    const left = patience - (now() - last);
     // Timers may fire a little early.
     if (left > 1) arm(left);
     else silent();
@@ -110,14 +103,14 @@ export function watchdog(patience: number, silent: () => void): Watchdog {
   return {
     expect(ms) {
       patience = ms;
-      last = performance.now();
+      last = now();
       arm(ms);
     },
     heard() {
-      last = performance.now();
+      last = now();
     },
     hurry(ms) {
-      const asked = performance.now();
+      const asked = now();
       stop();
       timer = setTimeout(() => (last > asked ? look() : silent()), ms);
     },

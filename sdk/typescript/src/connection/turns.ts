@@ -1,3 +1,5 @@
+import { reasonOf } from "../platform.js";
+
 /** A place of a request among the concurrent ones. */
 export interface Place {
   /** Called when other requests start to wait. */
@@ -23,7 +25,7 @@ export class Turns {
   /** Resolves to a place as soon as one is free; rejects with the signal's reason. */
   take(signal: AbortSignal): Promise<Place> {
     return new Promise((resolve, reject) => {
-      if (signal.aborted) return reject(signal.reason);
+      if (signal.aborted) return reject(reasonOf(signal));
       if (this.#taken.size < this.#places) return resolve(this.#place());
       const give = (place: Place) => {
         signal.removeEventListener("abort", stop);
@@ -31,7 +33,7 @@ export class Turns {
       };
       const stop = () => {
         this.#queue.delete(give);
-        reject(signal.reason);
+        reject(reasonOf(signal));
       };
       signal.addEventListener("abort", stop, { once: true });
       this.#queue.add(give);

@@ -10,8 +10,9 @@ import {
   subscribeFrame,
   unsubscribeFrame,
 } from "./frames.js";
+import { failing } from "./failing.js";
 import type { Failing } from "./machine.js";
-import { closing, diagnose, failing, type OpenTransport, type Wanted, watchdog } from "./transport.js";
+import { closing, diagnose, type OpenTransport, type Wanted, watchdog } from "./transport.js";
 
 const PROTOCOL = "threadline.v1";
 const PING = '{"ping":{}}';
@@ -89,27 +90,21 @@ export const openSocket: OpenTransport = (context, listener) => {
       );
       return end({ name: "unsupported", error });
     }
-    const url = http.url(["socket"]);
-    url.protocol = url.protocol.replace("http", "ws");
     const protocols = [PROTOCOL];
+    let ticket: string | undefined;
     try {
       // A WebSocket of a browser cannot set headers. Most credentials fit into the name of a subprotocol; otherwise a
       // ticket is used.
-      if (Object.keys(config.headers).length > 0 || (bearer !== undefined && !/^[\w!#$%&'*+.^`|~-]+$/.test(bearer))) {
+      if (Object.keys(config.identity).length > 0 || (bearer !== undefined && !/^[\w!#$%&'*+.^`|~-]+$/.test(bearer))) {
         const path = ["socket-tickets"];
         const { signal } = over;
-        const { ticket } = await http.once<{ ticket: string }>({
-          method: "POST",
-          path,
-          timeoutMs: OPEN_TIMEOUT_MS,
-          signal,
-        });
-        url.searchParams.set("ticket", ticket);
+        const call = { method: "POST", path, timeoutMs: OPEN_TIMEOUT_MS, signal } as const;
+        ({ ticket } = await http.once<{ ticket: string }>(call));
       } else if (bearer !== undefined) {
         protocols.push(`bearer.${bearer}`);
       }
       if (over.signal.aborted) return;
-      socket = new WebSocket(url.href, protocols);
+      socket = new WebSocket(http.url(["socket"], { ticket }).replace(/^http/i, "ws"), protocols);
     } catch (error) {
       return end(failing(http.onTheWay(error)));
     }

@@ -1,9 +1,18 @@
 import { MAX_STATE_BYTES } from "../limits.js";
-import type { Message } from "../types.js";
 import type { Drafts } from "./drafts.js";
 import type { Draft } from "./list.js";
 import { patch, type Purse } from "./patch.js";
-import { isObject, json, Malformed, type Members, mergeMetadata, metadataOf, ownerOf, word } from "./read.js";
+import {
+  type FoldedMessage,
+  isObject,
+  json,
+  Malformed,
+  type Members,
+  mergeMetadata,
+  metadataOf,
+  ownerOf,
+  word,
+} from "./read.js";
 import { owned, type Transcript } from "./transcript.js";
 
 /** Activities: structured progress that has a place among the messages. */
@@ -39,7 +48,7 @@ export class Activities {
       return mergeMetadata(message, metadata);
     }
     if (place !== undefined && !replace) return;
-    const message: Draft<Message> = owned({ id, role: "activity", content, activityType }, owner);
+    const message: Draft<FoldedMessage> = owned({ id, role: "activity", content, activityType }, owner);
     mergeMetadata(message, metadata);
     if (place === undefined) list.push(message);
     else list.replace(place, message);

@@ -1,5 +1,5 @@
 import { PATCH_WORK_PER_BYTE } from "../limits.js";
-import type { AgUiEvent, Interrupt, Message } from "../types.js";
+import type { Interrupt, Message, State, ThreadEvent } from "../types.js";
 import { Activities } from "./activities.js";
 import { Drafts } from "./drafts.js";
 import { Interrupts } from "./interrupts.js";
@@ -12,11 +12,11 @@ import { Transcript } from "./transcript.js";
  * The starting point of a fold: the messages and state of a thread after an event, between two runs, as returned by the
  * server.
  */
-export interface ConversationStart {
+export interface ConversationStart<S = State> {
   readonly messages?: readonly Message[];
   /** True if there are older messages that are not included. */
   readonly hasMore?: boolean;
-  readonly state?: unknown;
+  readonly state?: S;
   readonly interrupts?: readonly Interrupt[];
 }
 
@@ -30,8 +30,10 @@ export interface ConversationStart {
  *
  * Two counters start with the fold and not with the first event of the thread: the names of THINKING_* events, which have
  * no ids (`thinking-1`, …), and the work budget of patches.
+ *
+ * The types of messages and state are those that producers should write: the fold keeps what they did write.
  */
-export class Conversation {
+export class Conversation<S = State> {
   readonly #transcript: Transcript;
   readonly #drafts = new Drafts();
   readonly #purse = new Purse();
@@ -40,7 +42,7 @@ export class Conversation {
   #skippedNumbers = 0;
   readonly #interrupts: Interrupts;
 
-  constructor({ messages = [], hasMore = false, state = {}, interrupts = [] }: ConversationStart = {}) {
+  constructor({ messages = [], hasMore = false, state = {} as S, interrupts = [] }: ConversationStart<S> = {}) {
     this.#transcript = new Transcript(messages, hasMore, this.#drafts);
     this.#activities = new Activities(this.#transcript, this.#drafts, this.#purse);
     this.#state = { document: state };
@@ -48,12 +50,12 @@ export class Conversation {
   }
 
   get messages(): readonly Message[] {
-    return this.#transcript.list.read();
+    return this.#transcript.list.read() as readonly Message[];
   }
 
-  get state(): unknown {
+  get state(): S {
     this.#drafts.seal();
-    return this.#state.document;
+    return this.#state.document as S;
   }
 
   /** The open interrupts. An interrupt is settled when a run that answers it in its `resume` has finished. */
@@ -88,7 +90,7 @@ export class Conversation {
   }
 
   /** Applies the next events. */
-  apply(events: Iterable<AgUiEvent>): void {
+  apply(events: Iterable<ThreadEvent>): void {
     for (const event of events) {
       try {
         if (!isObject(event)) continue;

@@ -1,2 +1,2 @@
-export type { AgUiEvent, Interrupt, Message, ToolCall } from "../types.js";
+export type { AgUiEvent, Interrupt, Message, State, ThreadEvent, ToolCall, UnknownEvent } from "../types.js";
 export { Conversation, type ConversationStart } from "./conversation.js";

@@ -1,5 +1,6 @@
-import type { Message, ToolCall } from "../types.js";
+import type { ToolCall } from "../types.js";
 import type { Drafts } from "./drafts.js";
+import type { FoldedMessage } from "./read.js";
 
 /** A mutable version of a type, for objects that no reader has seen yet. */
 export type Draft<T> = { -readonly [K in keyof T]: T[K] };
@@ -10,7 +11,7 @@ export interface CallDraft extends Draft<ToolCall> {
 
 /** The position of a message. */
 export interface Place {
-  message: Message;
+  message: FoldedMessage;
   /** The last known index. Messages are inserted and never removed, so the index can only have increased. */
   index: number;
   /** The last of the following tool messages, as far as known, and the `List` generation at that time. */
@@ -35,19 +36,19 @@ export class List {
   /** Counter of changes that may end a sequence of tool messages. */
   #generation = 0;
   readonly #drafts: Drafts;
-  #read: readonly Message[];
+  #read: readonly FoldedMessage[];
   #isChanged = true;
   #pending: readonly string[] | undefined;
 
   /** Creates a list; `before` is the last value that readers have of the list it replaces. */
-  constructor(messages: Iterable<Message>, drafts: Drafts, before: readonly Message[] = []) {
+  constructor(messages: Iterable<FoldedMessage>, drafts: Drafts, before: readonly FoldedMessage[] = []) {
     this.#drafts = drafts;
     this.#read = before;
     for (const message of messages) this.push(message);
   }
 
   /** Returns the messages. The same array is returned until a message changes. */
-  read(): readonly Message[] {
+  read(): readonly FoldedMessage[] {
     if (this.#isChanged) {
       const messages = this.#places.map((place) => place.message);
       const same = messages.length === this.#read.length && messages.every((message, at) => message === this.#read[at]);
@@ -79,7 +80,7 @@ export class List {
   }
 
   /** Returns a message for a change of anything but its id, its role and the identity of its calls. */
-  edit(place: Place): Draft<Message> {
+  edit(place: Place): Draft<FoldedMessage> {
     this.#isChanged = true;
     return (place.message = this.#drafts.of(place.message));
   }
@@ -93,12 +94,12 @@ export class List {
     return call;
   }
 
-  push(message: Message): Place {
+  push(message: FoldedMessage): Place {
     return this.#insert(message, this.#places.length);
   }
 
   /** Inserts a message after `owner` and the tool messages that follow it. */
-  pushResult(owner: Place, message: Message): void {
+  pushResult(owner: Place, message: FoldedMessage): void {
     const known = owner.results?.generation === this.#generation ? owner.results.place : owner;
     let at = this.#indexOf(known) + 1;
     while (this.#places[at]?.message.role === "tool") at += 1;
@@ -113,7 +114,7 @@ export class List {
   }
 
   /** Replaces a message with another one that has the same id and no calls. */
-  replace(place: Place, message: Message): void {
+  replace(place: Place, message: FoldedMessage): void {
     if (place.message.role === "tool") this.#generation += 1;
     place.message = message;
     this.#isChanged = true;
@@ -132,7 +133,7 @@ export class List {
     return place.index;
   }
 
-  #insert(message: Message, index: number): Place {
+  #insert(message: FoldedMessage, index: number): Place {
     const place: Place = { message, index };
     if (index === this.#places.length) this.#places.push(place);
     else this.#places.splice(index, 0, place);
@@ -153,6 +154,6 @@ export class List {
 }
 
 /** The calls of an assistant message. In other roles the member has no defined meaning. */
-function callsOf(message: Message): readonly ToolCall[] {
+function callsOf(message: FoldedMessage): readonly ToolCall[] {
   return (message.role === "assistant" && message.toolCalls) || [];
 }

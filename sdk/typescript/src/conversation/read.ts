@@ -1,7 +1,20 @@
-import type { Interrupt, Message, ToolCall } from "../types.js";
+import type { Interrupt, ToolCall } from "../types.js";
 
 /** A JSON object. */
 export type Members = { readonly [name: string]: unknown };
+
+/**
+ * A message while it is folded: with whatever members its events give it. Of AG-UI's members, those that streams write have
+ * AG-UI's types.
+ */
+export interface FoldedMessage {
+  readonly id: string;
+  readonly role: string;
+  readonly content?: unknown;
+  readonly toolCalls?: readonly ToolCall[];
+  readonly toolCallId?: string;
+  readonly [member: string]: unknown;
+}
 
 /** Thrown for a member of an invalid type: the event is ignored. */
 export class Malformed extends Error {}
@@ -107,15 +120,15 @@ export function attempt<T>(read: () => T): T | undefined {
  * Reads complete messages. Messages without an `id` or a `role` are left out, as are tool calls without an id, a name or
  * arguments. `null` is treated as absent for optional members, since some producers write it.
  */
-export function readMessages(value: unknown): Message[] {
+export function readMessages(value: unknown): FoldedMessage[] {
   if (!Array.isArray(value)) return [];
   return value.flatMap((message) => attempt(() => readMessage(message)) ?? []);
 }
 
-function readMessage(value: unknown): Message {
+function readMessage(value: unknown): FoldedMessage {
   if (!isObject(value)) throw new Malformed();
   const { id, role, content, toolCalls, subagentRunId, ...rest } = value;
-  const message: { -readonly [K in keyof Message]: Message[K] } = {
+  const message: { -readonly [K in keyof FoldedMessage]: FoldedMessage[K] } = {
     id: word(id),
     role: word(role),
     ...(json(rest) as Members),
@@ -153,7 +166,7 @@ export function readInterrupts(outcome: unknown): Interrupt[] {
   return read.interrupts.filter(isObject).map((interrupt) => {
     const { subagentRunId, ...rest } = interrupt;
     return subagentRunId === null ? rest : interrupt;
-  });
+  }) as Interrupt[];
 }
 
 /** The subagent to which an event is attributed; undefined is the parent agent. */

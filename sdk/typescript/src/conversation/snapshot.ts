@@ -1,6 +1,5 @@
-import type { Message } from "../types.js";
 import { equal } from "./patch.js";
-import { isObject, type Members } from "./read.js";
+import { type FoldedMessage, isObject, type Members } from "./read.js";
 
 /**
  * The activity types that a snapshot owns, so that activities it omits are removed. Undefined if the snapshot does not
@@ -23,11 +22,15 @@ function authority(metadata: Members | undefined): ((type: unknown) => boolean) 
  * reasoning that the snapshot omits are kept, unless it contains some of the same kind (or declares that it owns them),
  * since many agents do not keep them. A message that is repeated without a change stays the same object.
  */
-export function merge(old: readonly Message[], repeated: readonly Message[], metadata: Members | undefined): Message[] {
+export function merge(
+  old: readonly FoldedMessage[],
+  repeated: readonly FoldedMessage[],
+  metadata: Members | undefined,
+): FoldedMessage[] {
   const owns = authority(metadata);
   const has = (role: string) => repeated.some((message) => message.role === role);
   const [hasActivity, hasReasoning] = [has("activity"), has("reasoning")];
-  const isKept = ({ role, activityType }: Message) => {
+  const isKept = ({ role, activityType }: FoldedMessage) => {
     if (role === "activity") return !(owns ? owns(activityType) : hasActivity);
     return role === "reasoning" && !hasReasoning;
   };

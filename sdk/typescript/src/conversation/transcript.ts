@@ -1,8 +1,9 @@
-import type { Message, ToolCall } from "../types.js";
+import type { ToolCall } from "../types.js";
 import { type Kind, Lanes, type Owner, type Said } from "./chunks.js";
 import type { Drafts } from "./drafts.js";
 import { type CallDraft, type Draft, List, type Place } from "./list.js";
 import {
+  type FoldedMessage,
   isObject,
   json,
   Malformed,
@@ -39,7 +40,7 @@ export class Transcript {
   #thinking: string | undefined;
 
   /** Creates a transcript; `hasMore`: there are older messages that are not included. */
-  constructor(messages: readonly Message[], hasMore: boolean, drafts: Drafts) {
+  constructor(messages: readonly FoldedMessage[], hasMore: boolean, drafts: Drafts) {
     this.#list = new List(messages, drafts);
     this.#drafts = drafts;
     this.#hasMore = hasMore;
@@ -59,7 +60,7 @@ export class Transcript {
   }
 
   /** Inserts older messages before the existing ones; `hasMore`: there are even older ones. */
-  prepend(older: readonly Message[], hasMore: boolean): void {
+  prepend(older: readonly FoldedMessage[], hasMore: boolean): void {
     this.#hasMore = hasMore;
     this.#replace([...older, ...this.#list.read()]);
   }
@@ -136,7 +137,7 @@ export class Transcript {
     // An empty id counts as absent.
     const found = parent ? this.#list.find(parent) : undefined;
     if (found?.message.role === "assistant") return this.#list.pushCall(found, call);
-    const message: Message = { id: (found === undefined && parent) || id, role: "assistant", toolCalls: [call] };
+    const message: FoldedMessage = { id: (found === undefined && parent) || id, role: "assistant", toolCalls: [call] };
     this.#list.push(this.#list.find(message.id) ? message : owned(message, owner));
   }
 
@@ -159,7 +160,7 @@ export class Transcript {
   #result(event: Members): void {
     const [id, toolCallId, { content }] = [word(event.messageId), word(event.toolCallId), event];
     if (typeof content !== "string" && !Array.isArray(content)) throw new Malformed();
-    const message: Draft<Message> = owned(
+    const message: Draft<FoldedMessage> = owned(
       { id, role: "tool", content: typeof content === "string" ? content : json(content), toolCallId },
       ownerOf(event),
     );
@@ -211,12 +212,12 @@ export class Transcript {
     }
   }
 
-  #replace(messages: readonly Message[]): void {
+  #replace(messages: readonly FoldedMessage[]): void {
     this.#list = new List(messages, this.#drafts, this.#list.read());
   }
 
   /** Returns a message for a change of its text. Activities have no text: such events are ignored completely. */
-  #text(id: string): Draft<Message> | undefined {
+  #text(id: string): Draft<FoldedMessage> | undefined {
     const place = this.find(id);
     return place && place.message.role !== "activity" ? this.#list.edit(place) : undefined;
   }
@@ -240,6 +241,6 @@ function saidOf(kind: Kind, event: Members): Said {
 }
 
 /** The message, attributed to a subagent or to the parent agent. */
-export function owned(message: Message, owner: Owner): Message {
+export function owned(message: FoldedMessage, owner: Owner): FoldedMessage {
   return owner === undefined ? message : { ...message, subagentRunId: owner };
 }

@@ -1,9 +1,18 @@
 "use client";
 
-export type { AgUiEvent, Interrupt, Message, OpenInterrupt, Thread, ToolCall } from "../types.js";
+export type {
+  AgUiEvent,
+  Interrupt,
+  Message,
+  NewMessage,
+  OpenInterrupt,
+  Thread,
+  ThreadEvent,
+  ToolCall,
+} from "../types.js";
 export { ThreadlineProvider, useThreadline } from "./context.js";
 export type { InboxOptions, InboxSnapshot, InboxStore } from "./inbox.js";
-export type { InterruptAnswer, NewMessage, SendInput } from "./input.js";
+export type { InterruptAnswer, SendInput } from "./input.js";
 export type { DeleteBranches, ThreadListOptions, ThreadListSnapshot, ThreadListStore } from "./list.js";
 export type { LiveBranches } from "./branches.js";
 export type { Parting } from "./partings.js";

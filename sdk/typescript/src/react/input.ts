@@ -1,10 +1,7 @@
 import { ConfigError } from "../errors.js";
 import { newId } from "../ids.js";
 import type { RunInput } from "../runs.js";
-import type { Message } from "../types.js";
-
-/** A message to send; an id is generated if it has none. */
-export type NewMessage = Omit<Message, "id"> & { readonly role: string; readonly id?: string };
+import type { NewMessage } from "../types.js";
 
 /** Input of a run: the user's text, a message, or AG-UI's RunAgentInput with the new messages. */
 export type SendInput = string | NewMessage | RunInput;
@@ -21,8 +18,8 @@ export function runInput(input: SendInput): RunInput {
   if (typeof input === "string") return runInput({ role: "user", content: input });
   if (typeof input !== "object" || input === null)
     throw new ConfigError("send a string, a message or an input with messages");
-  if (typeof input.role === "string") return runInput({ messages: [input as NewMessage] });
-  const { messages = [], ...rest } = input as RunInput;
+  if ("role" in input) return runInput({ messages: [input] });
+  const { messages = [], ...rest } = input;
   return { ...rest, messages: messages.map((message) => ({ id: newId(), ...message })) };
 }
 

@@ -2,6 +2,7 @@ import type { Threadline } from "../client.js";
 import { type ThreadlineError, TimeoutError } from "../errors.js";
 import { newId } from "../ids.js";
 import { MUTATION_TIMEOUT_MS } from "../limits.js";
+import { abort, reasonOf, throwIfAborted } from "../platform.js";
 import type { WriteOptions } from "../runs.js";
 import { trimmed } from "../search.js";
 import type { DeleteOptions, NewThread } from "../threads.js";
@@ -240,7 +241,7 @@ export class ThreadListStore extends Store<ThreadListSnapshot> {
   #confirmed<T extends Thread | void>(threadId: string, request: (options: WriteOptions) => Promise<T>): Promise<T> {
     return this.act(async () => {
       const late = new AbortController();
-      const fail = (error: ThreadlineError) => late.abort(error);
+      const fail = (error: ThreadlineError) => abort(late, error);
       const epoch = this.#shown(threadId)?.epoch;
       const waiter: Waiter = { threadId, epoch, newest: undefined, check: () => {}, fail };
       const timer = setTimeout(() => {
@@ -250,8 +251,8 @@ export class ThreadListStore extends Store<ThreadListSnapshot> {
       try {
         const answer = await request({ signal: late.signal, epoch });
         await new Promise<void>((resolve, reject) => {
-          late.signal.throwIfAborted();
-          late.signal.addEventListener("abort", () => reject(late.signal.reason));
+          throwIfAborted(late.signal);
+          late.signal.addEventListener("abort", () => reject(reasonOf(late.signal)));
           waiter.check = () => this.#hasCome(waiter, answer) && resolve();
           waiter.check();
         });

@@ -204,10 +204,11 @@ export class Replay {
       this.run = { runId, agentId: null, status: "running", error: null };
     }
     const { agentId } = this.run;
-    for (const { type, code, message } of events) {
-      if (type === "RUN_FINISHED") {
+    for (const event of events) {
+      if (event.type === "RUN_FINISHED") {
         this.run = { runId, agentId, status: "finished", error: null };
-      } else if (type === "RUN_ERROR") {
+      } else if (event.type === "RUN_ERROR") {
+        const { code, message } = event;
         const error = {
           code: typeof code === "string" ? code : null,
           message: typeof message === "string" ? message : "",

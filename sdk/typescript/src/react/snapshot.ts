@@ -1,7 +1,7 @@
 import type { ConnectionStatus } from "../connection/status.js";
 import type { ThreadlineError } from "../errors.js";
 import type { Busy } from "../runs.js";
-import type { Interrupt, Message, PlacedTurn, StartedRun, Thread, ToolCall } from "../types.js";
+import type { Interrupt, Message, PlacedTurn, StartedRun, State, Thread, ToolCall } from "../types.js";
 import type { SendInput } from "./input.js";
 import type { Parting } from "./partings.js";
 import { EMPTY_QUEUE, type QueueSnapshot } from "./queue.js";
@@ -12,7 +12,7 @@ export interface ThreadSnapshot {
   /** The record of the thread: its name, its agent, whether it is archived. null if the thread does not exist (yet). */
   readonly thread: Thread | null;
   readonly messages: readonly Message[];
-  readonly state: unknown;
+  readonly state: State;
   /** Open interrupts, which wait for the answer of a person; see `resume`. */
   readonly interrupts: readonly Interrupt[];
   /** Tool calls without a result, among the loaded messages. Complete when no run is active. */
@@ -39,7 +39,7 @@ export interface ThreadSnapshot {
 export const EMPTY_THREAD: ThreadSnapshot = {
   thread: null,
   messages: [],
-  state: {},
+  state: {} as State,
   interrupts: [],
   pendingToolCalls: [],
   run: null,

@@ -1,6 +1,7 @@
 import type { ConnectionStatus } from "../connection/status.js";
 import type { ThreadlineError } from "../errors.js";
 import { FRAME_MS } from "../limits.js";
+import { now } from "../platform.js";
 
 /**
  * State that is kept up to date while it has listeners, for `useSyncExternalStore` or for use without React. A store opens
@@ -67,7 +68,7 @@ export abstract class Store<Snapshot extends object> {
   /** Reports a change: listeners are notified immediately, or with the next frame. */
   protected changed(): void {
     if (!this.#isOpen || this.#frame !== undefined) return;
-    const wait = this.#publishedAt + FRAME_MS - performance.now();
+    const wait = this.#publishedAt + FRAME_MS - now();
     if (wait <= 0) this.publish();
     else this.#frame = setTimeout(() => this.publish(), wait);
   }
@@ -79,7 +80,7 @@ export abstract class Store<Snapshot extends object> {
     if (!this.#isOpen) return;
     const next = this.look();
     if (isSame(next, this.#snapshot)) return;
-    this.#publishedAt = performance.now();
+    this.#publishedAt = now();
     this.#snapshot = next;
     for (const listener of [...this.#listeners]) listener();
   }

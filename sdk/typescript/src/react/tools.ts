@@ -1,5 +1,5 @@
-import type { Message, StartedRun, ToolCall } from "../types.js";
-import { type NewMessage, toolMessage } from "./input.js";
+import type { Message, NewMessage, StartedRun, ToolCall } from "../types.js";
+import { toolMessage } from "./input.js";
 
 interface Waiting {
   readonly message: NewMessage;

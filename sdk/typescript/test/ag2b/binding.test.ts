@@ -229,10 +229,11 @@ test("an unreachable server delays no chat, and receives everything once it is b
   proxy.cut();
   await agent.chat("Meanwhile");
   // Another writer continues the thread.
-  const user = { role: "user", content: "From elsewhere", id: "elsewhere" };
+  const user = { role: "user", content: "From elsewhere", id: "elsewhere" } as const;
+  const other = { threadId, runId: "elsewhere" };
   await client
     .thread(threadId)
-    .putRun("elsewhere", [{ type: "RUN_STARTED", threadId, runId: "elsewhere", input: { messages: [user] } }]);
+    .putRun(other.runId, [{ type: "RUN_STARTED", ...other, input: { ...other, messages: [user] } }]);
   proxy.refuse = false;
   const texts = async () => ((await reloaded(threadId)) as ChatMessage[]).map(({ content }) => content).join();
   await until("all of it", async () => (await texts()) === "Before,Yes.,From elsewhere,Meanwhile,Yes.");

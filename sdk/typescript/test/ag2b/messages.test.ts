@@ -102,9 +102,8 @@ test("a conversation is restored exactly, saved or streamed, wherever the stream
     const messages = conversation(random);
     const whole = client.thread((await client.threads.create()).threadId);
     const list = messages.flatMap((message, index) => toMessages(message, `m${index}`));
-    await whole.putRun("whole", [
-      { type: "RUN_STARTED", threadId: whole.threadId, runId: "whole", input: { messages: list } },
-    ]);
+    const run = { threadId: whole.threadId, runId: "whole" };
+    await whole.putRun(run.runId, [{ type: "RUN_STARTED", ...run, input: { ...run, messages: list } }]);
     expect(await readBack(whole.threadId), `THREADLINE_SEED=${seed}`).toEqual(json(messages));
 
     const streamed = client.thread((await client.threads.create()).threadId);
@@ -164,7 +163,11 @@ test("messages of other producers are read", () => {
     {
       id: "u",
       role: "user",
-      content: [{ type: "text", text: "Look " }, { type: "binary" }, { type: "text", text: "here" }],
+      content: [
+        { type: "text", text: "Look " },
+        { type: "document", source: { type: "url", value: "https://example.com" } },
+        { type: "text", text: "here" },
+      ],
     },
     {
       id: "a",
@@ -172,7 +175,7 @@ test("messages of other producers are read", () => {
       toolCalls: [{ id: "c", type: "function", function: { name: "f", arguments: '{"cut' } }],
     },
     { id: "t", role: "tool", toolCallId: "c", content: "{}" },
-    { id: "x", role: "activity", content: {} },
+    { id: "x", role: "activity", activityType: "plan", content: {} },
   ]);
   expect(read.map(({ from, message }) => ({ id: from.at(-1)!.id, message }))).toEqual([
     { id: "u", message: { role: "user", content: "Look here" } },

@@ -1,5 +1,6 @@
 import { AgentResult } from "@inngest/agent-kit";
 import { describe, expect, test } from "vitest";
+import type { NewEvent } from "../../src/index.js";
 import { Proxy } from "../harness/proxy.js";
 import { until } from "../harness/until.js";
 import {
@@ -129,14 +130,14 @@ test("2,000 messages are read back exactly", async () => {
 test("a run of another producer is a turn as well", async () => {
   const threadId = "doors";
   await client().threads.create({ threadId });
-  const put = (runId: string, content: string, events: object[]) =>
-    client()
+  const put = (runId: string, content: string, events: NewEvent[]) => {
+    const run = { threadId, runId };
+    const messages = [{ id: `${runId}-u`, role: "user", content } as const];
+    const started: NewEvent = { type: "RUN_STARTED", ...run, input: { ...run, messages } };
+    return client()
       .thread(threadId)
-      .putRun(runId, [
-        { type: "RUN_STARTED", threadId, runId, input: { messages: [{ id: `${runId}-u`, role: "user", content }] } },
-        ...(events as { type: string }[]),
-        { type: "RUN_FINISHED", threadId, runId },
-      ]);
+      .putRun(runId, [started, ...events, { type: "RUN_FINISHED", ...run }]);
+  };
   await put("elsewhere", "from a page", [
     { type: "TEXT_MESSAGE_START", messageId: "m1", role: "assistant" },
     { type: "TEXT_MESSAGE_CONTENT", messageId: "m1", delta: "Let me " },

@@ -92,8 +92,9 @@ export function cases(version: string, ai: Ai, modelOf: MakeModel): void {
       let built: UIMessage | undefined;
       const run = await thread.run(
         async (run) => {
-          const messages = [{ id: "u1", role: "user", content: "parcels?" }];
-          await run.append({ type: "RUN_STARTED", threadId: run.threadId, runId: run.runId, input: { messages } });
+          const own = { threadId: run.threadId, runId: run.runId };
+          const messages = [{ id: "u1", role: "user", content: "parcels?" } as const];
+          await run.append({ type: "RUN_STARTED", ...own, input: { ...own, messages } });
           const result = ai.streamText({
             model,
             prompt: "parcels?",
@@ -127,9 +128,9 @@ export function cases(version: string, ai: Ai, modelOf: MakeModel): void {
         ["tool", '{"hits":[1,2]}'],
         ["assistant", "Two hits."],
       ]);
-      expect(stored[2]!.toolCalls).toMatchObject([
-        { id: "call-1", function: { name: "search", arguments: '{"q":"parcels"}' } },
-      ]);
+      expect(stored[2]).toMatchObject({
+        toolCalls: [{ id: "call-1", function: { name: "search", arguments: '{"q":"parcels"}' } }],
+      });
     });
 
     test("texts of two runs with the same id are two messages", async () => {
@@ -236,8 +237,9 @@ export function cases(version: string, ai: Ai, modelOf: MakeModel): void {
         );
       expect(await part()).toMatchObject({ state: "approval-requested", approval: { id: "i1" } });
       await thread.run(async (run) => {
-        const resume = [{ interruptId: "i1", status: "resolved", payload: { approved: true } }];
-        await run.append({ type: "RUN_STARTED", threadId: run.threadId, runId: run.runId, input: { resume } });
+        const own = { threadId: run.threadId, runId: run.runId };
+        const resume = [{ interruptId: "i1", status: "resolved", payload: { approved: true } } as const];
+        await run.append({ type: "RUN_STARTED", ...own, input: { ...own, messages: [], resume } });
         await pipeUIMessageStream(
           run,
           streamOf([{ type: "tool-output-available", toolCallId: "m1", output: { sent: true } }]),

@@ -7,7 +7,7 @@ import { Proxy } from "../harness/proxy.js";
 import { Server } from "../harness/server.js";
 import { until } from "../harness/until.js";
 import { epochOf, log, makeThread, write } from "../harness/writer.js";
-import { connect, expectExactly, Reader, TRANSPORTS } from "./reader.js";
+import { connect, expectExactly, Reader, TRANSPORTS, unexpected } from "./reader.js";
 
 let server: Server;
 let proxy: Proxy;
@@ -77,6 +77,7 @@ test("cuts, stalls, kills and drains in the middle of runs", async () => {
       onItem: (item) => {
         if (item.type === "entries") for (const entry of item.entries) feed.set(entry.threadId, entry.thread);
       },
+      onError: unexpected,
     });
     return feed;
   });

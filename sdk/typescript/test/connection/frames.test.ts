@@ -38,7 +38,7 @@ test("requests conform to proto/socket.md", () => {
 });
 
 test("events that were committed together are delivered together", () => {
-  const one = (seq: number, runId: string, at: string) => ({ seq, runId, at, event: { type: String(seq) } });
+  const one = (seq: number, runId: string, at: string) => ({ seq, runId, at, event: { type: "own.event" } as const });
   const events = [one(1, "a", "x"), one(2, "a", "x"), one(3, "a", "y"), one(4, "b", "y"), one(6, "b", "y")];
   expect(batchesOf(events).map(({ seq, runId, at, events }) => [seq, runId, at, events.length])).toEqual([
     [1, "a", "x", 2],

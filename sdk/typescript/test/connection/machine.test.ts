@@ -1,8 +1,13 @@
-// All combinations of state and input, as a table; then invariants of random sequences.
+// All combinations of state, input and memory, which connection.json describes; then invariants of random sequences.
 
 import { describe, expect, test } from "vitest";
-import { ConnectionError, ProtocolError } from "../../src/errors.js";
+import { Follow } from "../../src/connection/follow.js";
+import type { EndReason } from "../../src/connection/frames.js";
+import { closing } from "../../src/connection/transport.js";
+import { ConnectionError, ProblemError, ProtocolError } from "../../src/errors.js";
+import * as limits from "../../src/limits.js";
 import { BACKOFF_BASE_MS, BACKOFF_MAX_MS, OFFLINE_RETRY_MS, PREFER_AGAIN_MS } from "../../src/limits.js";
+import { CONNECTION, expected } from "./model.js";
 import {
   type Effect,
   type Input,
@@ -60,179 +65,111 @@ const at = (name: State["name"], more: Partial<Machine> = {}): Machine => ({
 const told = ({ machine, effects }: { machine: Machine; effects: readonly Effect[] }) =>
   [machine.state.name, ...effects.map((effect) => effect.do)].join(" ");
 
-// The next state and the effects, for each input with an effect; `-` for no effect.
-const EXPECTED: { readonly [S in State["name"]]: { readonly [N in Input["name"]]: string } } = {
-  idle: {
-    wanted: "authorizing authorize",
-    unwanted: "-",
-    authorized: "-",
-    opened: "-",
-    progress: "-",
-    renewed: "-",
-    offline: "-",
-    online: "-",
-    wake: "-",
-    timer: "-",
-    close: "closed",
-    lost: "-",
-    silent: "-",
-    blocked: "-",
-    unsupported: "-",
-    unauthorized: "-",
-    refused: "-",
-  },
-  authorizing: {
-    wanted: "-",
-    unwanted: "idle",
-    authorized: "connecting connect",
-    opened: "-",
-    progress: "-",
-    renewed: "-",
-    offline: "offline wait",
-    online: "-",
-    wake: "-",
-    timer: "-",
-    close: "closed",
-    lost: "waiting wait",
-    silent: "-",
-    blocked: "-",
-    unsupported: "-",
-    unauthorized: "-",
-    refused: "failed fail",
-  },
-  connecting: {
-    wanted: "-",
-    unwanted: "idle disconnect",
-    authorized: "-",
-    opened: "open",
-    progress: "-",
-    renewed: "-",
-    offline: "offline disconnect wait",
-    online: "-",
-    wake: "-",
-    timer: "-",
-    close: "closed disconnect",
-    lost: "waiting disconnect wait",
-    silent: "waiting disconnect wait",
-    blocked: "waiting disconnect wait",
-    unsupported: "connecting disconnect connect",
-    unauthorized: "authorizing disconnect authorize",
-    refused: "failed disconnect fail",
-  },
-  open: {
-    wanted: "-",
-    unwanted: "idle disconnect",
-    authorized: "-",
-    opened: "-",
-    progress: "-",
-    renewed: "connecting disconnect connect",
-    offline: "offline disconnect wait",
-    online: "-",
-    wake: "open check",
-    timer: "-",
-    close: "closed disconnect",
-    lost: "waiting disconnect wait",
-    silent: "waiting disconnect wait",
-    blocked: "waiting disconnect wait",
-    unsupported: "connecting disconnect connect",
-    unauthorized: "authorizing disconnect authorize",
-    refused: "failed disconnect fail",
-  },
-  waiting: {
-    wanted: "-",
-    unwanted: "idle stopTimer",
-    authorized: "-",
-    opened: "-",
-    progress: "-",
-    renewed: "-",
-    offline: "offline stopTimer wait",
-    online: "authorizing stopTimer authorize",
-    wake: "authorizing stopTimer authorize",
-    timer: "authorizing stopTimer authorize",
-    close: "closed stopTimer",
-    lost: "-",
-    silent: "-",
-    blocked: "-",
-    unsupported: "-",
-    unauthorized: "-",
-    refused: "-",
-  },
-  offline: {
-    wanted: "-",
-    unwanted: "idle stopTimer",
-    authorized: "-",
-    opened: "-",
-    progress: "-",
-    renewed: "-",
-    offline: "-",
-    online: "authorizing stopTimer authorize",
-    wake: "-",
-    timer: "authorizing stopTimer authorize",
-    close: "closed stopTimer",
-    lost: "-",
-    silent: "-",
-    blocked: "-",
-    unsupported: "-",
-    unauthorized: "-",
-    refused: "-",
-  },
-  failed: {
-    wanted: "authorizing authorize",
-    unwanted: "-",
-    authorized: "-",
-    opened: "-",
-    progress: "-",
-    renewed: "-",
-    offline: "-",
-    online: "-",
-    wake: "-",
-    timer: "-",
-    close: "closed",
-    lost: "-",
-    silent: "-",
-    blocked: "-",
-    unsupported: "-",
-    unauthorized: "-",
-    refused: "-",
-  },
-  closed: {
-    wanted: "-",
-    unwanted: "-",
-    authorized: "-",
-    opened: "-",
-    progress: "-",
-    renewed: "-",
-    offline: "-",
-    online: "-",
-    wake: "-",
-    timer: "-",
-    close: "-",
-    lost: "-",
-    silent: "-",
-    blocked: "-",
-    unsupported: "-",
-    unauthorized: "-",
-    refused: "-",
-  },
-};
+const DRAWN = { now: PREFER_AGAIN_MS, chance: 0.5 };
 
-describe("every combination of state and input", () => {
-  const pairs = Object.keys(TABLE).flatMap((state) => NAMES.map((input) => [state, input] as const));
-  test.each(pairs)("%s, %s", (name, input) => {
-    const state = name as State["name"];
-    const before = at(state);
-    const after = step(before, INPUTS[input], DRAW);
-    const expected = EXPECTED[state][input];
-    expect(told(after)).toBe(expected === "-" ? state : expected);
-    if (expected === "-") expect(after.machine.state).toBe(before.state);
-  });
+/** Memories that differ in every condition of the moves. */
+function* machines(state: State["name"]): Generator<Machine> {
+  for (const online of [true, false])
+    for (const renewed of [true, false])
+      for (const strikes of [0, 1])
+        for (const transport of [0, 1, 2])
+          for (const fellBackAt of [0, 1_000])
+            yield at(state, { online, renewed, failures: 3, strikes, transport, fellBackAt });
+}
 
-  test("the table is complete", () => {
-    expect(Object.keys(EXPECTED)).toEqual(Object.keys(TABLE));
-    for (const row of [...Object.values(EXPECTED), ...Object.values(TABLE)]) {
-      expect(Object.keys(row).toSorted()).toEqual(NAMES.toSorted());
+/** What the machine does in all cases, as texts. */
+const CASES = (Object.keys(STATES) as State["name"][]).flatMap((state) =>
+  NAMES.flatMap((name) =>
+    ("error" in INPUTS[name] ? [LOST, REFUSED] : [undefined]).flatMap((error) => {
+      const input = { name, ...(error && { error }) } as Input;
+      return [...machines(state)].map((machine) => ({
+        input,
+        machine,
+        told: JSON.stringify(step(machine, input, DRAWN)),
+      }));
+    }),
+  ),
+);
+
+/** The first case in which the machine does something else than a description says. */
+function difference(description: typeof CONNECTION): string | undefined {
+  for (const { input, machine, told } of CASES) {
+    const wanted = JSON.stringify(expected(description, machine, input, DRAWN));
+    if (told !== wanted) return `${machine.state.name}, ${input.name}: ${told} instead of ${wanted}`;
+  }
+  return undefined;
+}
+
+test("connection.json is what the machine does: every state, event and memory", () => {
+  expect(difference(CONNECTION)).toBeUndefined();
+  expect(Object.keys(CONNECTION.states)).toEqual(Object.keys(TABLE));
+  expect(Object.keys(CONNECTION.events)).toEqual(NAMES);
+  for (const row of Object.values(TABLE)) expect(Object.keys(row).toSorted()).toEqual(NAMES.toSorted());
+});
+
+test("every transition and every rule of connection.json is needed", () => {
+  const changed = (change: (copy: typeof CONNECTION) => void) => {
+    const copy = structuredClone(CONNECTION);
+    change(copy);
+    return difference(copy);
+  };
+  for (const [state, row] of Object.entries(CONNECTION.transitions)) {
+    for (const event of Object.keys(row)) {
+      const without = changed(({ transitions }) => delete transitions[state]![event]);
+      expect(without, `${state}, ${event}`).toBeDefined();
     }
+  }
+  for (const [move, rules] of Object.entries(CONNECTION.moves)) {
+    for (const [at, rule] of rules.entries()) {
+      for (const part of Object.keys(rule) as (keyof typeof rule)[]) {
+        const without = changed(({ moves }) => delete moves[move]![at]![part]);
+        expect(without, `${move}, rule ${at}, ${part}`).toBeDefined();
+      }
+    }
+  }
+});
+
+test("limits, close codes and final errors are those of connection.json", () => {
+  const { backoff, limits: numbers, errors } = CONNECTION;
+  expect(backoff).toMatchObject({
+    baseMs: limits.BACKOFF_BASE_MS,
+    maxMs: limits.BACKOFF_MAX_MS,
+    requestedMaxMs: limits.RETRY_AFTER_MAX_MS,
   });
+  expect(numbers).toEqual({
+    strikes: limits.STRIKES,
+    preferAgainMs: limits.PREFER_AGAIN_MS,
+    offlineRetryMs: limits.OFFLINE_RETRY_MS,
+    openTimeoutMs: limits.OPEN_TIMEOUT_MS,
+    missedHeartbeats: limits.MISSED_HEARTBEATS,
+    checkMs: limits.CHECK_MS,
+    lingerMs: limits.LINGER_MS,
+  });
+  const { unauthorized, refused } = errors.closeCodes;
+  const isRefused = (code: number) =>
+    refused.some((one) => {
+      const [from, to = from] = String(one).split(" to ").map(Number);
+      return code >= from! && code <= to!;
+    });
+  for (let code = 1_000; code < 5_000; code += 1) {
+    const name = unauthorized.includes(code) ? "unauthorized" : isRefused(code) ? "refused" : "lost";
+    expect(closing(code, "").name, String(code)).toBe(name);
+  }
+  for (let status = 400; status < 600; status += 1) {
+    const { retryable } = new ProblemError({}, status);
+    expect(retryable, String(status)).toBe(errors.retryableStatuses.includes(status));
+  }
+  const after = (reason: string) => {
+    const follow = new Follow("t");
+    follow.request("1");
+    follow.take({ name: "hello", id: "1", body: { threadId: "t", epoch: "e", tail: 0, after: 0 } });
+    const { error, done } = follow.take({ name: "ended", body: { threadId: "t", reason: reason as EndReason } });
+    return error ? (error.retryable ? "lost" : "final") : done ? "done" : "ignored";
+  };
+  for (const [what, reasons] of Object.entries(errors.ended)) {
+    expect(reasons.length).toBeGreaterThan(0);
+    for (const reason of reasons) expect(after(reason), reason).toBe(what);
+  }
 });
 
 /** Applies inputs to a machine. */

@@ -10,7 +10,7 @@ import type {
   ThreadlineOptions,
   TransportName,
 } from "../../src/index.js";
-import { Threadline, type ThreadlineError, type WebSocketClass } from "../../src/index.js";
+import { ClosedError, Threadline, type ThreadlineError, type WebSocketClass } from "../../src/index.js";
 import type { Logged } from "../harness/writer.js";
 
 export const TRANSPORTS: readonly TransportName[] = ["websocket", "sse", "long-poll"];
@@ -61,4 +61,9 @@ export function statuses(client: Threadline): ConnectionStatus[] {
   const seen = [client.status];
   client.onStatus((status) => seen.push(status));
   return seen;
+}
+
+/** Listener of a subscription that ends with its client. */
+export function unexpected(error: ThreadlineError): void {
+  if (!(error instanceof ClosedError)) throw error;
 }

@@ -6,7 +6,7 @@ import { Proxy } from "../harness/proxy.js";
 import { Server } from "../harness/server.js";
 import { until } from "../harness/until.js";
 import { epochOf, log, type Logged, makeThread, speech, write } from "../harness/writer.js";
-import { connect, expectExactly, Reader, statuses } from "./reader.js";
+import { connect, expectExactly, Reader, statuses, unexpected } from "./reader.js";
 
 let server: Server;
 let proxy: Proxy;
@@ -116,7 +116,7 @@ test("an iterator ends when it is exited, aborted, or its client is closed", asy
   client.close();
   await expect(rest).rejects.toThrow(ClosedError);
   await expect(client.thread(threadId).subscribe().next()).rejects.toThrow(ClosedError);
-  expect(() => client.thread(threadId).follow({ onItem: () => {} })).toThrow(ClosedError);
+  expect(() => client.thread(threadId).follow({ onItem: () => {}, onError: () => {} })).toThrow(ClosedError);
   expect(client.status).toEqual({ state: "closed" });
 });
 
@@ -135,15 +135,17 @@ test("an error of a listener does not affect others, and is reported", async () 
       onItem: () => {
         throw new Error("mine");
       },
+      onError: () => {
+        throw new Error("mine, too");
+      },
     });
     const reader = new Reader(client, other);
     await until("the other thread", () => reader.count("caughtUp") === 1);
     expectExactly(reader.events, await log(server, other));
     await until("what was thrown", () => thrown.length >= 3);
     expect(new Set(thrown)).toEqual(new Set(["mine"]));
-    // A failure of this subscription has no listener.
-    client.thread("no such thread").follow({ onItem: () => {} });
-    await until("the refusal", () => thrown.some((message) => String(message).includes("thread-not-found")));
+    client.close();
+    await until("the other one", () => thrown.includes("mine, too"));
   } finally {
     process.removeAllListeners("uncaughtException");
     for (const listener of before) process.on("uncaughtException", listener);
@@ -162,6 +164,7 @@ test("a listener may close and follow during a notification", async () => {
       followed.close();
       second ??= new Reader(client, threadId);
     },
+    onError: unexpected,
   });
   await until("the second", () => second?.count("caughtUp") === 1);
   expectExactly(second!.events, await log(server, threadId));
@@ -180,6 +183,7 @@ test("a listener may follow the same thread again when it has ended, on the same
     onItem: ({ type }) => {
       if (type === "ended") again = new Reader(client, threadId, { after: 99, epoch });
     },
+    onError: unexpected,
   });
   await until("the refusal", () => again?.error);
   let third: Reader | undefined;

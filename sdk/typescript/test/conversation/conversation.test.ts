@@ -1,12 +1,16 @@
 import { describe, expect, test } from "vitest";
 import { Conversation } from "../../src/conversation/index.js";
-import type { AgUiEvent, Message } from "../../src/types.js";
+import type { AgUiEvent, JsonPatchOperation, Message, ThreadEvent } from "../../src/types.js";
 import { Random } from "../harness/random.js";
 import { busyMs } from "../harness/until.js";
 import { run } from "./generate.js";
 
 const start = (messageId: string): AgUiEvent => ({ type: "TEXT_MESSAGE_START", messageId });
 const say = (messageId: string, delta: string): AgUiEvent => ({ type: "TEXT_MESSAGE_CONTENT", messageId, delta });
+const started = (messages: Message[]): AgUiEvent => {
+  const run = { threadId: "t", runId: "r" };
+  return { type: "RUN_STARTED", ...run, input: { ...run, messages } };
+};
 const many = (count: number): Message[] =>
   Array.from({ length: count }, (_, index) => ({ id: `m${index}`, role: "user", content: "hello" }));
 
@@ -17,7 +21,7 @@ describe("results of a read", () => {
     conversation.apply([
       { type: "CUSTOM", name: "n", value: 1 },
       { type: "TEXT_MESSAGE_END", messageId: "m0" },
-      { type: "RUN_FINISHED" },
+      { type: "RUN_FINISHED", threadId: "t", runId: "r" },
       say("unknown", "x"),
       { type: "STATE_SNAPSHOT", snapshot: { a: { b: 1 }, c: {} } },
       {
@@ -50,12 +54,12 @@ describe("results of a read", () => {
       const [read, unread] = [new Conversation(), new Conversation()];
       const seen: [unknown, string][] = [];
       for (const event of events) {
-        read.apply([event]);
+        read.apply([event as ThreadEvent]);
         if (random.chance(0.3)) {
           for (const part of [read.messages, read.state, read.interrupts]) seen.push([part, JSON.stringify(part)]);
         }
       }
-      unread.apply(events);
+      unread.apply(events as ThreadEvent[]);
       expect([unread.messages, unread.state, unread.interrupts], `seed ${random.seed}`).toEqual([
         read.messages,
         read.state,
@@ -90,7 +94,7 @@ describe("older messages", () => {
       [{ type: "TOOL_CALL_START", toolCallId: "c", toolCallName: "f", parentMessageId: "p" }],
       false,
     ],
-    ["a question", [{ type: "RUN_STARTED", input: { messages: [{ id: "u", role: "user" }] } }], false],
+    ["a question", [started([{ id: "u", role: "user", content: "" }])], false],
     ["more of an older text", [say("old", "x")], true],
     [
       "the result of an older call",
@@ -98,7 +102,7 @@ describe("older messages", () => {
       true,
     ],
     ["all messages", [{ type: "MESSAGES_SNAPSHOT", messages: many(5) }], true],
-    ["a history", [{ type: "RUN_STARTED", input: { messages: [{ id: "old", role: "user" }, ...many(1)] } }], true],
+    ["a history", [started([{ id: "old", role: "user", content: "" }, ...many(1)])], true],
   ])("%s: whether they are needed", (_, events, isIncomplete) => {
     const partial = new Conversation({ messages: many(3), hasMore: true });
     partial.apply(events);
@@ -111,7 +115,7 @@ describe("older messages", () => {
 
 describe("untrusted patches", () => {
   const snapshot = (state: unknown): AgUiEvent => ({ type: "STATE_SNAPSHOT", snapshot: state });
-  const delta = (...operations: object[]): AgUiEvent => ({ type: "STATE_DELTA", delta: operations });
+  const delta = (...operations: JsonPatchOperation[]): AgUiEvent => ({ type: "STATE_DELTA", delta: operations });
 
   test("cannot make a state grow without bound", () => {
     const conversation = new Conversation();

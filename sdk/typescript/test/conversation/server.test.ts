@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { Conversation } from "../../src/conversation/index.js";
-import type { MessagesPage, ThreadState } from "../../src/types.js";
+import type { MessagesPage, ThreadEvent, ThreadState } from "../../src/types.js";
 import { Random } from "../harness/random.js";
 import { Server } from "../harness/server.js";
 import { type Event, log, makeThread } from "../harness/writer.js";
@@ -56,12 +56,12 @@ test("the fold equals the server's after any event, from the start and from a po
       const { messages, state, interrupts, pendingToolCallIds, skippedDeltas, skippedNumbers } = seen;
       const expected = { messages, state, interrupts, pendingToolCallIds };
       const whole = new Conversation();
-      whole.apply(events.slice(0, at));
+      whole.apply(events.slice(0, at) as ThreadEvent[]);
       expect(plain(said(whole)), what).toEqual(expected);
       expect([whole.skippedDeltas, whole.skippedNumbers], what).toEqual([skippedDeltas, skippedNumbers]);
       const from = random.pick(begins.filter((begin) => begin <= at));
       const later = new Conversation(await shown(threadId, from));
-      later.apply(events.slice(from, at));
+      later.apply(events.slice(from, at) as ThreadEvent[]);
       // THINKING_* events have no ids: they are counted from the start of a fold.
       if (!/"thinking-/.test(JSON.stringify(events.slice(0, at)) + JSON.stringify(messages))) {
         expect(plain(said(later)), `${what}, from ${from}`).toEqual(expected);
@@ -91,7 +91,7 @@ test("a number out of the range of a double affects only itself, in the client a
   expect(events.length).toBe(4);
   const { messages, state, skippedNumbers, skippedDeltas } = await shown(threadId, 4);
   const conversation = new Conversation();
-  conversation.apply(events);
+  conversation.apply(events as ThreadEvent[]);
   expect(conversation.state).toEqual({ plan: [null, "a", null], n: 1 });
   expect(conversation.messages).toEqual([{ id: "u", role: "user", content: "hi", x: null }]);
   expect({ messages: conversation.messages, state: conversation.state }).toEqual({ messages, state });

@@ -41,7 +41,7 @@ async function answered(): Promise<string> {
           type: "RUN_STARTED",
           threadId,
           runId: content,
-          input: { messages: [{ id: `u-${content}`, role: "user", content }] },
+          input: { threadId, runId: content, messages: [{ id: `u-${content}`, role: "user", content }] },
         },
         { type: "TEXT_MESSAGE_START", messageId: `a-${content}`, role: "assistant" },
         { type: "TEXT_MESSAGE_CONTENT", messageId: `a-${content}`, delta: `${content}?` },

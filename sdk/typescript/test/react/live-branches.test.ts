@@ -17,7 +17,7 @@ function branch(threadId: string, more: Partial<Thread> = {}): Thread {
 }
 const fork = (threadId: string, seq: number, more: Partial<Thread> = {}) =>
   branch(threadId, { forkedFrom: { threadId: "t", epoch: "epoch of t", seq }, ...more });
-const message = (id: string): Message => ({ id, role: "user" });
+const message = (id: string): Message => ({ id, role: "user", content: "" });
 
 /** Branches of the thread `t`, whose responses are controlled by the test. */
 class Told {

@@ -22,7 +22,7 @@ import { makeThread } from "../harness/writer.js";
 import { connect, said, threadPage } from "./page.js";
 
 const chunk: AgUiEvent = { type: "TEXT_MESSAGE_CHUNK", messageId: "m", role: "assistant", delta: "word " };
-const FINISHED: AgUiEvent = { type: "RUN_FINISHED" };
+const FINISHED: AgUiEvent = { type: "RUN_FINISHED", threadId: "t", runId: "r" };
 
 /** A store whose log and feed are controlled by the test, in the order of the calls. */
 class Told {

@@ -4,7 +4,7 @@ import { MESSAGES_PAGE } from "../../src/limits.js";
 import { Feed } from "../../src/react/feed.js";
 import { ThreadListStore } from "../../src/react/list.js";
 import { storesOf } from "../../src/react/stores.js";
-import type { Thread } from "../../src/types.js";
+import type { NewEvent, Thread } from "../../src/types.js";
 import { compare, isBeyond, withEntry, withPage } from "../../src/react/window.js";
 import { Proxy } from "../harness/proxy.js";
 import { Random } from "../harness/random.js";
@@ -54,14 +54,15 @@ test("after a snapshot that replaces a long thread there are no older messages t
   const threadId = await makeThread(server);
   const said = Array.from({ length: MESSAGES_PAGE + 10 }, (_, index) => ({
     id: `m${index}`,
-    role: "user",
+    role: "user" as const,
     content: "x",
   }));
-  const put = (runId: string, event: object) =>
-    client.thread(threadId).putRun(runId, [{ type: "RUN_STARTED", threadId, runId }, event as { type: string }]);
+  const put = (runId: string, event: NewEvent) =>
+    client.thread(threadId).putRun(runId, [{ type: "RUN_STARTED", threadId, runId }, event]);
+  const long = { threadId, runId: "long" };
   await client
     .thread(threadId)
-    .putRun("long", [{ type: "RUN_STARTED", threadId, runId: "long", input: { messages: said } }]);
+    .putRun(long.runId, [{ type: "RUN_STARTED", ...long, input: { ...long, messages: said } }]);
   const store = storesOf(client).thread(threadId);
   const leave = store.subscribe(() => {});
   await until("the newest messages", () => !store.getSnapshot().isLoading);

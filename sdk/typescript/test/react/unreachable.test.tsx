@@ -153,7 +153,7 @@ describe("the retry time", () => {
     network.answer = answer;
     const client = network.client();
     const thread = client.thread("t");
-    const input = { messages: [{ role: "user", content: "Hi" }] };
+    const input = { messages: [{ role: "user", content: "Hi" } as const] };
     for (const call of [() => thread.get(), () => thread.rename("n"), () => thread.start({ agentId: "a", input })]) {
       const { afterMs, error } = await fails(call());
       expect(error).toBeInstanceOf(ConnectionError);
@@ -161,7 +161,9 @@ describe("the retry time", () => {
       expect(network.asked.length).toBeGreaterThan(0);
     }
     network.answer = async (path, signal) => (path.endsWith("/runs") ? Response.json(begun) : answer(path, signal));
-    const { afterMs } = await fails(thread.run((run) => run.append({ type: "CUSTOM" }).then(() => run.flush())));
+    const { afterMs } = await fails(
+      thread.run((run) => run.append({ type: "CUSTOM", name: "n", value: 0 }).then(() => run.flush())),
+    );
     expect(afterMs).toBeGreaterThanOrEqual(60 * SECOND);
     expect(afterMs).toBeLessThan(130 * SECOND);
   });

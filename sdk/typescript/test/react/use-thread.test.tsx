@@ -266,8 +266,10 @@ describe("its methods", () => {
     expect(run?.run.agentId).toBe("demo");
     expect(same).toBe(run);
     await page.until("the results", ({ pendingToolCalls }) => pendingToolCalls.length === 0);
-    const results = page.now.messages.filter(({ role }) => role === "tool");
-    expect(results.map(({ toolCallId, content }) => [toolCallId, content])).toEqual([
+    const results = page.now.messages.flatMap((message) =>
+      message.role === "tool" ? [[message.toolCallId, message.content]] : [],
+    );
+    expect(results).toEqual([
       ["a", '{"is":1}'],
       ["b", "two"],
     ]);

@@ -1,6 +1,8 @@
-// Transports for networks that block WebSockets. Most pages never need them, so they are loaded on demand.
+// Transports are loaded for the first connection that uses them: a page shows what it has before that, and most pages need one
+// of them.
 
-import { ConnectionError } from "../errors.js";
+import { loaded } from "../errors.js";
+import { failing } from "./failing.js";
 import type { OpenTransport, Transport, Wanted } from "./transport.js";
 
 /** A transport whose code is loaded for its first connection. A failure to load it counts as a broken connection. */
@@ -9,16 +11,13 @@ function loadedFirst(load: () => Promise<OpenTransport>): OpenTransport {
     const waiting = new Set<Wanted>();
     let transport: Transport | undefined;
     let over = false;
-    load().then(
+    loaded(load()).then(
       (open) => {
         if (over) return;
         transport = open(context, listener);
         for (const wanted of waiting) transport.add(wanted);
       },
-      (cause: unknown) => {
-        const error = new ConnectionError("cannot load the transport code", { cause });
-        if (!over) listener.ended({ name: "lost", error });
-      },
+      (error: unknown) => !over && listener.ended(failing(error)),
     );
     return {
       add: (wanted) => (transport ?? waiting).add(wanted),
@@ -32,5 +31,6 @@ function loadedFirst(load: () => Promise<OpenTransport>): OpenTransport {
   };
 }
 
+export const openSocket = loadedFirst(async () => (await import("./websocket.js")).openSocket);
 export const openEventStreams = loadedFirst(async () => (await import("./sse.js")).openEventStreams);
 export const openLongPolls = loadedFirst(async () => (await import("./longpoll.js")).openLongPolls);
