@@ -35,8 +35,21 @@ export {
 } from "./errors.js";
 export type { InterruptListOptions, OpenInterrupts } from "./interrupts.js";
 export type { ProblemDocument, ProblemSlug } from "./problems.js";
-export type { Producer, RunOptions } from "./producer.js";
 export type { ThreadQueue, TurnEdit } from "./queue.js";
+export type {
+  Answer,
+  Ask,
+  NewMessage,
+  PatchOperation,
+  Pipeable,
+  RunHandle,
+  RunOptions,
+  RunTool,
+  TextInit,
+  TextWriter,
+  ToolCallInit,
+  ToolCallWriter,
+} from "./run-handle.js";
 export type { Busy, Cancellable, ReadOptions, RunFork, RunInput, StartOptions, WriteOptions } from "./runs.js";
 export {
   type DeleteOptions,

@@ -44,6 +44,8 @@ export type ProblemSlug =
   | "queue-changed"
   | "queue-full"
   | "rate-limited"
+  | "recovery-too-large"
+  | "recovery-unsafe"
   | "retention-not-held"
   | "run-active"
   | "run-driven"

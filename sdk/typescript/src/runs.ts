@@ -76,6 +76,14 @@ export type RunFork = {
  */
 export type Busy = "reject" | "enqueue" | "interrupt";
 
+/** The answer to the start of a run that its caller produces. */
+export interface TakenRun extends StartedRun {
+  /** The present attempt of the run. */
+  readonly attempt: number;
+  /** The call that holds it, as its request names it; null for a run that was started without. */
+  readonly attemptId: string | null;
+}
+
 /** Requests about the runs of one thread. */
 export class Runs {
   readonly #http: Http;
@@ -95,14 +103,14 @@ export class Runs {
     return this.#http.call({ ...call, query: { epoch } }, isWorthAnotherTry);
   }
 
-  /** Starts a run that its caller will produce. A request in flight is completed even if the signal is aborted. */
-  begin(
-    body: { readonly runId: string; readonly [member: string]: unknown },
-    signal?: AbortSignal,
-  ): Promise<StartedRun> {
-    const call = { ...this.#begin(body), kind: "producers" as const };
+  /**
+   * Starts a run that its caller will produce, or takes it up. `request` is JSON text: a repetition of the same text gets the same
+   * answer. A request in flight is completed even if the signal is aborted.
+   */
+  begin(request: string, signal?: AbortSignal): Promise<TakenRun> {
+    const call = { ...this.#begin(request), kind: "producers" as const };
     return this.#http.retrying(
-      (timeoutMs) => this.#http.once<StartedRun>({ ...call, timeoutMs }),
+      (timeoutMs) => this.#http.once<TakenRun>({ ...call, timeoutMs }),
       { ...call, signal },
       isWorthAnotherTry,
     );
@@ -149,27 +157,23 @@ export class Runs {
   }
 
   /** Appends events, given as JSON texts, exactly once: `producerSeq` is the number of the first one. */
-  append(runId: string, producerSeq: number, events: readonly string[], signal?: AbortSignal): Promise<Appended> {
-    return this.#post(runId, "events", {
-      query: { producerSeq },
-      body: `[${events.join(",")}]`,
-      kind: "producers",
-      signal,
-    });
+  append(runId: string, attempt: number, producerSeq: number, events: readonly string[]): Promise<Appended> {
+    const query = { attempt, producerSeq };
+    return this.#post(runId, "events", { query, body: `[${events.join(",")}]`, kind: "producers" });
   }
 
   /** Sends one heartbeat, without retries. */
-  heartbeat(runId: string, leaseSeconds: number, timeoutMs: number): Promise<Run> {
+  heartbeat(runId: string, attempt: number, leaseSeconds: number, timeoutMs: number): Promise<Run> {
     const path = [...this.#path, runId, "heartbeat"];
-    return this.#http.once({ method: "POST", path, body: { leaseSeconds }, timeoutMs });
+    return this.#http.once({ method: "POST", path, query: { attempt }, body: { leaseSeconds }, timeoutMs });
   }
 
   /**
    * Ends a run as finished: open messages and calls are closed, then RUN_FINISHED is appended. With the `producerSeq` of the
    * last acknowledged event, the server refuses (`producer-seq-gap`) if it has lost events of the run.
    */
-  finish(runId: string, producerSeq?: number): Promise<Run> {
-    return this.#post(runId, "finish", { query: { producerSeq }, kind: "producers" });
+  finish(runId: string, attempt: number, producerSeq?: number): Promise<Run> {
+    return this.#post(runId, "finish", { query: { attempt, producerSeq }, kind: "producers" });
   }
 
   /** Reads the next event of the thread after a cursor. Rejects as a subscription with this cursor does. */
@@ -178,12 +182,12 @@ export class Runs {
   }
 
   /** Ends a run as failed: open messages and calls are closed, then RUN_ERROR is appended. */
-  fail(runId: string, code: string, message: string): Promise<Run> {
-    return this.#post(runId, "fail", { body: { code, message }, kind: "producers" });
+  fail(runId: string, attempt: number, code: string, message: string): Promise<Run> {
+    return this.#post(runId, "fail", { query: { attempt }, body: { code, message }, kind: "producers" });
   }
 
   /** An id chosen by the client makes the request repeatable. */
-  #begin(body: { readonly runId: string; readonly [member: string]: unknown }, signal?: AbortSignal): Call {
+  #begin(body: string | { readonly runId: string; readonly [member: string]: unknown }, signal?: AbortSignal): Call {
     return { method: "POST", path: this.#path, body, signal };
   }
 

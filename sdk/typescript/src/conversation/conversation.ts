@@ -31,7 +31,7 @@ export interface ConversationStart {
  * Two counters start with the fold and not with the first event of the thread: the names of THINKING_* events, which have
  * no ids (`thinking-1`, …), and the work budget of patches.
  */
-export class Conversation {
+export class Conversation<S = unknown> {
   readonly #transcript: Transcript;
   readonly #drafts = new Drafts();
   readonly #purse = new Purse();
@@ -51,9 +51,9 @@ export class Conversation {
     return this.#transcript.list.read();
   }
 
-  get state(): unknown {
+  get state(): S {
     this.#drafts.seal();
-    return this.#state.document;
+    return this.#state.document as S;
   }
 
   /** The open interrupts. An interrupt is settled when a run that answers it in its `resume` has finished. */
