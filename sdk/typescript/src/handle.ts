@@ -101,7 +101,9 @@ export class Handle<S> implements RunHandle<S> {
 
   custom(name: string, value: unknown): Promise<void> {
     if (!name.startsWith(RESERVED_NAMES)) return this.append({ type: "CUSTOM", name, value });
-    return this.#producer.refuse(new ConfigError(`${name} is a name of the server's: choose one without ${RESERVED_NAMES}`));
+    return this.#producer.refuse(
+      new ConfigError(`${name} is a name of the server's: choose one without ${RESERVED_NAMES}`),
+    );
   }
 
   async step<T>(name: string, work: () => T | PromiseLike<T>): Promise<T> {

@@ -35,7 +35,8 @@ export async function produce<S>(
   if (leaseSeconds !== undefined && !(leaseSeconds >= 1 && leaseSeconds <= MAX_LEASE_SECONDS)) {
     throw new ConfigError(`leaseSeconds must be a number from 1 to ${MAX_LEASE_SECONDS}`);
   }
-  if (!(onExisting in ON_EXISTING)) throw new ConfigError(`onExisting must be one of ${Object.keys(ON_EXISTING).join(", ")}`);
+  if (!(onExisting in ON_EXISTING))
+    throw new ConfigError(`onExisting must be one of ${Object.keys(ON_EXISTING).join(", ")}`);
   signal?.throwIfAborted();
   // One for each call: by it the server knows a repetition of the request, after a lost answer.
   const attemptId = newId();
@@ -59,7 +60,8 @@ export async function produce<S>(
     await handle.end();
     return await producer.finish();
   } catch (error) {
-    if (producer.stopRequested || (error instanceof Interrupted && error.run === handle)) return await producer.finish();
+    if (producer.stopRequested || (error instanceof Interrupted && error.run === handle))
+      return await producer.finish();
     // The caller needs the first error, so an error of `fail` is ignored: the lease ends the run.
     if (!isOver(error)) await producer.fail("producer-failed", messageOf(error)).catch(() => {});
     throw error;

@@ -5,7 +5,7 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import {
   type AgUiEvent,
   ConfigError,
-  type Producer,
+  type RunHandle,
   type RunOptions,
   Threadline,
   type ThreadRef,
@@ -61,9 +61,9 @@ describe("text without a messageId", () => {
   const text = (delta: string, more = {}): AgUiEvent => ({ type: "TEXT_MESSAGE_CHUNK", delta, ...more });
   const custom = { type: "CUSTOM", name: "n", value: 0 };
 
-  async function said(body: (run: Producer) => unknown, options: RunOptions = {}): Promise<unknown[]> {
+  async function said(body: (run: RunHandle) => unknown, options: RunOptions = {}): Promise<unknown[]> {
     const to = await thread();
-    await to.run(body, options);
+    await to.run(options, body);
     return (await shown(to)).map(([, content]) => content);
   }
 
@@ -102,7 +102,7 @@ describe("text without a messageId", () => {
   test("is another message if its role or name differs", async () => {
     const to = await thread();
     const [user, assistant] = [{ role: "user" }, { role: "assistant" }];
-    await to.run(async (run) => {
+    await to.run({}, async (run) => {
       await run.append(text("Where is my parcel?", user));
       await run.append(text("On ", assistant));
       await run.append([text("its "), text("way.", assistant), text("I see.", { name: "bob" })]);
@@ -136,19 +136,16 @@ describe("text without a messageId", () => {
   test("has the same ids for repeated events, and different ids in each run", async () => {
     const to = await thread();
     const abandoned = new Threadline({ url: server.url });
-    const first = abandoned.thread(to.threadId).run(
-      async (run) => {
-        await run.append([text("a"), custom, text("b")]);
-        await run.flush();
-        abandoned.close();
-        await run.flush();
-      },
-      { runId: "again", leaseSeconds: 60 },
-    );
+    const first = abandoned.thread(to.threadId).run({ runId: "again", leaseSeconds: 60 }, async (run) => {
+      await run.append([text("a"), custom, text("b")]);
+      await run.flush();
+      abandoned.close();
+      await run.flush();
+    });
     await expect(first).rejects.toThrow("closed");
     const events = [text("a"), custom, text("b"), text("c"), custom, text("d")];
-    await to.run((run) => events.map((event) => run.append(event)), { runId: "again", producerSeq: 1 });
-    await to.run((run) => run.append(events), { runId: "other" });
+    await to.run({ runId: "again", producerSeq: 1 }, (run) => events.map((event) => run.append(event)));
+    await to.run({ runId: "other" }, (run) => run.append(events));
     expect((await shown(to)).map(([, content]) => content)).toEqual(["a", "bc", "d", "a", "bc", "d"]);
     const ids = (await log(server, to.threadId)).flatMap(({ event }) => event["messageId"] ?? []);
     expect(new Set(ids).size).toBe(6);
@@ -157,14 +154,14 @@ describe("text without a messageId", () => {
   test("is a new message after a run was resumed", async () => {
     const to = await thread();
     const dead = new Threadline({ url: server.url });
-    const body = async (run: Producer) => {
+    const body = async (run: RunHandle) => {
       await run.append(text("before"));
       await run.flush();
       dead.close();
       await run.flush();
     };
-    await expect(dead.thread(to.threadId).run(body, { runId: "r", leaseSeconds: 60 })).rejects.toThrow("closed");
-    await to.run((run) => run.append(text("after")), { runId: "r", onResume: "continue" });
+    await expect(dead.thread(to.threadId).run({ runId: "r", leaseSeconds: 60 }, body)).rejects.toThrow("closed");
+    await to.run({ runId: "r", onResume: "continue" }, (run) => run.append(text("after")));
     expect((await shown(to)).map(([, content]) => content)).toEqual(["before", "after"]);
   });
 });

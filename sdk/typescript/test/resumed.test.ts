@@ -1,7 +1,7 @@
 // A run whose producer died, and which is resumed by another one under its id.
 
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { type AgUiEvent, NotResumed, type Producer, type Run, type RunOptions, Threadline } from "../src/index.js";
+import { type AgUiEvent, NotResumed, type RunHandle, type Run, type RunOptions, Threadline } from "../src/index.js";
 import { Server } from "./harness/server.js";
 import { until } from "./harness/until.js";
 import { log } from "./harness/writer.js";
@@ -28,27 +28,24 @@ async function thread(): Promise<string> {
 /** Produces a run like a process that exits abruptly once its events are durable. */
 async function dies(threadId: string, events: readonly AgUiEvent[], options: RunOptions = {}): Promise<void> {
   const process = new Threadline({ url: server.url });
-  const run = process.thread(threadId).run(
-    async (run) => {
-      await run.append(events);
-      await run.flush();
-      process.close();
-      await run.flush();
-    },
-    { runId: "run", leaseSeconds: 60, ...options },
-  );
+  const run = process.thread(threadId).run({ runId: "run", leaseSeconds: 60, ...options }, async (run) => {
+    await run.append(events);
+    await run.flush();
+    process.close();
+    await run.flush();
+  });
   await expect(run).rejects.toThrow("closed");
 }
 
 const say = (delta: string): AgUiEvent => ({ type: "TEXT_MESSAGE_CHUNK", messageId: "m", role: "assistant", delta });
 
 /** A body that ignores earlier attempts. */
-const unaware = async (run: Producer) => {
+const unaware = async (run: RunHandle) => {
   for (const word of words) await run.append(say(word));
 };
 
 /** A body that continues after the stored events. */
-const aware = async (run: Producer) => {
+const aware = async (run: RunHandle) => {
   const said = String(run.stored?.messages.find(({ id }) => id === "m")?.content ?? "");
   for (const word of words.slice(said.split(" ").length - 1)) await run.append(say(word));
 };
@@ -68,7 +65,7 @@ describe("a resumed run", () => {
     const threadId = await thread();
     await dies(threadId, words.slice(0, 10).map(say));
     let calls = 0;
-    const again = client.thread(threadId).run((run) => ((calls += 1), unaware(run)), { runId: "run" });
+    const again = client.thread(threadId).run({ runId: "run" }, (run) => ((calls += 1), unaware(run)));
     const error = (await caught(again)) as NotResumed;
     expect(error).toBeInstanceOf(NotResumed);
     expect(error).toMatchObject({ name: "NotResumed", retryable: false, run: { runId: "run", producerSeq: 10 } });
@@ -85,13 +82,10 @@ describe("a resumed run", () => {
     async (count) => {
       const threadId = await thread();
       await dies(threadId, words.slice(0, count).map(say));
-      const run = await client.thread(threadId).run(
-        async (run) => {
-          expect(run.resumed).toBe(true);
-          await aware(run);
-        },
-        { runId: "run", onResume: "continue" },
-      );
+      const run = await client.thread(threadId).run({ runId: "run", onResume: "continue" }, async (run) => {
+        expect(run.resumed).toBe(true);
+        await aware(run);
+      });
       expect(run.status).toBe("finished");
       expect(await shown(threadId)).toEqual([text]);
     },
@@ -100,7 +94,7 @@ describe("a resumed run", () => {
   test("is the same if its body repeats the same events from the first one on", async () => {
     const threadId = await thread();
     await dies(threadId, words.slice(0, 7).map(say));
-    await client.thread(threadId).run(unaware, { runId: "run", producerSeq: 1 });
+    await client.thread(threadId).run({ runId: "run", producerSeq: 1 }, unaware);
     expect(await shown(threadId)).toEqual([text]);
   });
 
@@ -109,7 +103,7 @@ describe("a resumed run", () => {
     await dies(threadId, [say("0 ")]);
     await client.thread(threadId).stop("run");
     let calls = 0;
-    const run = await client.thread(threadId).run(() => void (calls += 1), { runId: "run" });
+    const run = await client.thread(threadId).run({ runId: "run" }, () => void (calls += 1));
     expect([run.status, calls]).toEqual(["stopped", 0]);
     expect(await shown(threadId)).toEqual(["0 "]);
   });
@@ -130,7 +124,7 @@ describe("a resumed run", () => {
       return fetch(input, init);
     };
     const through = new Threadline({ url: server.url, fetch: slow });
-    const run = await through.thread(threadId).run(aware, { runId: "run", onResume: "continue" });
+    const run = await through.thread(threadId).run({ runId: "run", onResume: "continue" }, aware);
     through.close();
     expect([run.status, isHeld]).toEqual(["finished", false]);
     expect(await shown(threadId)).toEqual([text]);
@@ -151,14 +145,11 @@ describe("the stored conversation", () => {
       { type: "STATE_DELTA", delta: [{ op: "add", path: "/steps/-", value: 2 }] },
       { type: "TOOL_CALL_START", toolCallId: "c", toolCallName: "f", parentMessageId: "m" },
     ]);
-    await client.thread(threadId).run(
-      ({ stored }) => {
-        expect(stored?.state).toEqual({ steps: [1, 2], kept: true });
-        expect(stored?.messages.map(({ id }) => id)).toEqual(["u", "m"]);
-        expect(stored?.pendingToolCallIds).toEqual(["c"]);
-      },
-      { runId: "run", onResume: "continue" },
-    );
+    await client.thread(threadId).run({ runId: "run", onResume: "continue" }, ({ stored }) => {
+      expect(stored?.state).toEqual({ steps: [1, 2], kept: true });
+      expect(stored?.messages.map(({ id }) => id)).toEqual(["u", "m"]);
+      expect(stored?.pendingToolCallIds).toEqual(["c"]);
+    });
   });
 
   test("is empty for a new run, also if the first response to its start was lost", async () => {
@@ -172,7 +163,7 @@ describe("the stored conversation", () => {
     const seen: unknown[] = [];
     const run = await through
       .thread(await thread())
-      .run((run) => void seen.push(run.resumed, run.stored), { runId: "run" });
+      .run({ runId: "run" }, (run) => void seen.push(run.resumed, run.stored));
     through.close();
     expect([run.status, lost, seen]).toEqual(["finished", 2, [false, undefined]]);
   });

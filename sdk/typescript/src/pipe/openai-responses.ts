@@ -59,7 +59,9 @@ export class ResponseEvents implements Source {
   /** Texts begin with their first piece. */
   #begin(item: Item, index: string): NewEvent[] {
     const toolCallId = callOf(item);
-    return toolCallId === undefined ? [] : this.#parts.call(keyOf(item["id"]) || index, textOf(item["name"]), toolCallId);
+    return toolCallId === undefined
+      ? []
+      : this.#parts.call(keyOf(item["id"]) || index, textOf(item["name"]), toolCallId);
   }
 
   #end(item: Item, index: string): NewEvent[] {

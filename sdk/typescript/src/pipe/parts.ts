@@ -55,7 +55,9 @@ export class StreamParts {
 
   /** Ends all texts of a kind. */
   endAll(kind: Kind): NewEvent[] {
-    return [...this.#texts].flatMap(([key, text]) => (text.kind === kind ? this.end(kind, key.slice(kind.length + 1)) : []));
+    return [...this.#texts].flatMap(([key, text]) =>
+      text.kind === kind ? this.end(kind, key.slice(kind.length + 1)) : [],
+    );
   }
 
   hasCall(key: string): boolean {

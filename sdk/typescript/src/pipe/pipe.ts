@@ -21,7 +21,7 @@ export async function pipe(run: Run, stream: Pipeable): Promise<void> {
   try {
     for (;;) {
       const next = await unlessAborted(items.next(), run.signal);
-      if (!next.done) waiting.push(itemOf(next.value));
+      if (!next.done) waiting.push(itemOf(next.value, !source && waiting.length === 0));
       if (!source) {
         const kind = next.done && waiting.length > 0 ? "ui-chunks" : decided(waiting);
         source = kind && (await load(kind));
@@ -41,10 +41,11 @@ export async function pipe(run: Run, stream: Pipeable): Promise<void> {
 /** The kind of the stream that begins with these items; undefined if more have to be seen. */
 function decided(items: readonly Item[]): Kind | undefined {
   const item = items.at(-1);
-  const kind = item && kindOf(item);
+  if (item === undefined) return undefined;
+  const kind = kindOf(item);
   if (kind !== undefined && kind !== "either") return kind;
-  if (items.length > 1) return kind === undefined || items.length > MAX_WAITING_ITEMS ? "ui-chunks" : undefined;
-  if (item === undefined || kind === "either") return undefined;
+  if (items.length > MAX_WAITING_ITEMS) return "ui-chunks";
+  if (items.length > 1 || kind === "either") return undefined;
   throw new ConfigError(
     `pipe does not know the stream that begins with ${toJson(kept(item)).slice(0, 200)}: pass AG-UI's events, a stream of the AI` +
       " SDK (fullStream, toUIMessageStream()), chunks of OpenAI's chat completions, or events of its Responses API",
@@ -87,13 +88,18 @@ async function load(kind: Kind): Promise<Source> {
   }
 }
 
-function itemOf(value: unknown): Item {
+function itemOf(value: unknown, isFirst: boolean): Item {
   if (isItem(value) && !ArrayBuffer.isView(value)) return value;
+  if (!isFirst) return { value };
   throw new ConfigError(`pipe takes streams of objects, and this one has ${describe(value)}: parse its items before`);
 }
 
 function describe(value: unknown): string {
-  return ArrayBuffer.isView(value) ? "bytes" : Array.isArray(value) ? "a list" : `a ${value === null ? "null" : typeof value}`;
+  return ArrayBuffer.isView(value)
+    ? "bytes"
+    : Array.isArray(value)
+      ? "a list"
+      : `a ${value === null ? "null" : typeof value}`;
 }
 
 function iterate(stream: Pipeable): AsyncIterator<unknown, unknown> {

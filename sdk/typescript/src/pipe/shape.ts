@@ -7,7 +7,8 @@ export type Kind = "ag-ui" | "ui-chunks" | "text-parts" | "openai-chat" | "opena
 /** Items of the AI SDK that only a full stream has. */
 const OF_PARTS = /^(tool-(call|result|error|input-end)|raw|source)$/;
 /** Items of the AI SDK that only a UI message stream has. */
-const OF_CHUNKS = /^(data-.*|message-metadata|tool-input-(available|error)|tool-output-(available|error)|source-(url|document)|reset-step)$/;
+const OF_CHUNKS =
+  /^(data-.*|message-metadata|tool-input-(available|error)|tool-output-(available|error)|source-(url|document)|reset-step)$/;
 /** Items that both of them have. */
 const OF_BOTH =
   /^(start|finish|start-step|finish-step|(text|reasoning)-(start|end)|abort|custom|ping|steering-message|tool-output-denied|tool-approval-response)$/;
@@ -40,6 +41,9 @@ export function kindOf(item: Item): Kind | "either" | undefined {
   return OF_BOTH.test(type) ? "either" : undefined;
 }
 
-function isAgUi(type: string): boolean {
-  return /^(RUN|TEXT_MESSAGE|TOOL_CALL|REASONING|THINKING|STATE|STEP|ACTIVITY|MESSAGES|SUBAGENT)_|^(RAW|CUSTOM)$/.test(type);
+/** True for the types of AG-UI's events. */
+export function isAgUi(type: string): boolean {
+  return /^(RUN|TEXT_MESSAGE|TOOL_CALL|REASONING|THINKING|STATE|STEP|ACTIVITY|MESSAGES|SUBAGENT)_|^(RAW|CUSTOM)$/.test(
+    type,
+  );
 }

@@ -30,7 +30,11 @@ export class TextParts extends UiChunks {
         return super.of({ ...part, toolCallId: isItem(call) ? call["toolCallId"] : toolCallId });
       }
       case "source":
-        return super.of({ ...part, type: part["sourceType"] === "document" ? "source-document" : "source-url", sourceId: id });
+        return super.of({
+          ...part,
+          type: part["sourceType"] === "document" ? "source-document" : "source-url",
+          sourceId: id,
+        });
       case "file":
       case "reasoning-file":
         return super.of({ type, ...fileOf(part["file"]) });
@@ -43,10 +47,6 @@ export class TextParts extends UiChunks {
       case "start":
       case "finish":
         return [];
-      case "message-metadata":
-      case "tool-input-available":
-      case "tool-output-available":
-        return undefined;
     }
     return super.of(part);
   }

@@ -7,7 +7,14 @@ import { StreamParts } from "./parts.js";
 import { custom, event, failed, type Item, keyOf, kept, type Source, StreamFailed, textOf } from "./source.js";
 
 /** Chunks without a part in AG-UI, whose content is kept under the name of their type. */
-const KEPT: readonly unknown[] = ["file", "reasoning-file", "source-url", "source-document", "custom", "steering-message"];
+const KEPT: readonly unknown[] = [
+  "file",
+  "reasoning-file",
+  "source-url",
+  "source-document",
+  "custom",
+  "steering-message",
+];
 
 export class UiChunks implements Source {
   readonly interrupts: Interrupt[] = [];

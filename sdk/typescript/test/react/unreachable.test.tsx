@@ -161,7 +161,7 @@ describe("the retry time", () => {
       expect(network.asked.length).toBeGreaterThan(0);
     }
     network.answer = async (path, signal) => (path.endsWith("/runs") ? Response.json(begun) : answer(path, signal));
-    const { afterMs } = await fails(thread.run((run) => run.append({ type: "CUSTOM" }).then(() => run.flush())));
+    const { afterMs } = await fails(thread.run({}, (run) => run.append({ type: "CUSTOM" }).then(() => run.flush())));
     expect(afterMs).toBeGreaterThanOrEqual(60 * SECOND);
     expect(afterMs).toBeLessThan(130 * SECOND);
   });
