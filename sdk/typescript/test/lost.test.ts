@@ -46,7 +46,7 @@ test("what the server has lost of a run is sent again before the next event", as
     await append(run, 5_000, 5_010);
     expect(run.epoch).not.toBe(epoch);
   });
-  expect(run).toMatchObject({ status: "finished", producerSeq: 5_011 });
+  expect(run).toMatchObject({ status: "finished", producerSeq: 5_012 });
   expect(await values(it.threadId)).toEqual(upTo(5_010));
 });
 
@@ -61,7 +61,7 @@ test("a run whose last events are lost does not end without them", async () => {
       await run.flush();
       await server.lose();
     });
-    expect(run).toMatchObject({ status: "finished", producerSeq: 21 });
+    expect(run).toMatchObject({ status: "finished", producerSeq: 22 });
     expect(await values(it.threadId)).toEqual(upTo(20));
   }
 });
