@@ -62,11 +62,8 @@ export class NotResumed extends ThreadlineError {
   /** What the run has said so far as a conversation: its messages, and the state of the thread after them. */
   readonly stored: Conversation;
 
-  constructor(run: Run, stored: Conversation) {
-    super(
-      `the run ${run.runId} is active in its attempt ${run.attempt}: nothing was written. Wait for its end, or take it up with` +
-        ' onExisting: "restart" or "continue"',
-    );
+  constructor(message: string, run: Run, stored: Conversation) {
+    super(message);
     this.run = run;
     this.stored = stored;
   }

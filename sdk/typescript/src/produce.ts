@@ -4,16 +4,22 @@ import { unlessAborted } from "./backoff.js";
 import type { Conversation } from "./conversation/conversation.js";
 import { ConfigError, isProblem, messageOf, NotResumed, type ProblemError } from "./errors.js";
 import { Handle, Interrupted } from "./handle.js";
+import type { Http } from "./http.js";
 import { newId } from "./ids.js";
 import { toJson } from "./json.js";
 import { MAX_LEASE_SECONDS } from "./limits.js";
 import { openingOf } from "./opening.js";
 import { isOver, Producer } from "./producer.js";
+import { ProducedRuns, type TakenRun } from "./producing.js";
 import type { RunHandle, RunOptions } from "./run-handle.js";
-import type { Runs, TakenRun } from "./runs.js";
 import { historyOf, storedOf, supersededUpTo } from "./stored.js";
 import type { ThreadRef } from "./threads.js";
-import type { Run } from "./types.js";
+import type { Run, StartedRun } from "./types.js";
+
+/** Appends a complete run: see `ThreadRef.putRun`. */
+export function put(http: Http, threadId: string, ...run: Parameters<ProducedRuns["put"]>): Promise<StartedRun> {
+  return new ProducedRuns(http, threadId).put(...run);
+}
 
 /** What the server does with an active run of another call. */
 const ON_EXISTING = { restart: "restart", continue: "continue", refuse: "return" } as const;
@@ -24,12 +30,13 @@ const ON_EXISTING = { restart: "restart", continue: "continue", refuse: "return"
  * ended, its record is returned and `body` is not called.
  */
 export async function produce<S>(
-  runs: Runs,
+  http: Http,
   thread: ThreadRef,
   options: RunOptions<S>,
   body: (run: RunHandle<S>) => unknown,
 ): Promise<Run> {
   const { threadId } = thread;
+  const runs = new ProducedRuns(http, threadId);
   if (typeof body !== "function") throw new ConfigError("run needs what the run begins with, and then its body");
   const { runId = newId(), agentId, leaseSeconds, onExisting = "restart", toolsRepeatable, signal } = options;
   if (leaseSeconds !== undefined && !(leaseSeconds >= 1 && leaseSeconds <= MAX_LEASE_SECONDS)) {
@@ -44,7 +51,7 @@ export async function produce<S>(
   const request = toJson({ ...start, events: openingOf(threadId, runId, options) });
   const taken = await begun(runs, { runId, attemptId, request }, signal);
   if (taken.run.endedAt !== null) return taken.run;
-  if (taken.attemptId !== attemptId) throw new NotResumed(taken.run, await storedOf(thread, taken, taken.run.lastSeq));
+  if (taken.attemptId !== attemptId) throw await notResumed(thread, taken);
   const producer = new Producer(runs, { threadId, taken, request, leaseSeconds });
   // The response to an append or a heartbeat reports the stop.
   const stop = () => void runs.stop(runId).catch(() => {});
@@ -72,6 +79,14 @@ export async function produce<S>(
   }
 }
 
+async function notResumed(thread: ThreadRef, taken: TakenRun): Promise<NotResumed> {
+  const { run } = taken;
+  const why =
+    `the run ${run.runId} is active in its attempt ${run.attempt}: nothing was written. Wait for its end, or take it up with` +
+    ' onExisting: "restart" or "continue"';
+  return new NotResumed(why, run, await storedOf(thread, taken, run.lastSeq));
+}
+
 /** What the attempts before have said; undefined if there were none. */
 async function before(thread: ThreadRef, taken: TakenRun, onExisting: string): Promise<Conversation | undefined> {
   if (taken.attempt === 1) return undefined;
@@ -86,7 +101,11 @@ interface Start {
 }
 
 /** Starts the run, or takes it up. An abort rejects immediately; if the run has started nevertheless, it is ended. */
-async function begun(runs: Runs, { runId, attemptId, request }: Start, signal?: AbortSignal): Promise<TakenRun> {
+async function begun(
+  runs: ProducedRuns,
+  { runId, attemptId, request }: Start,
+  signal?: AbortSignal,
+): Promise<TakenRun> {
   const beginning = runs.begin(request, signal);
   try {
     return await unlessAborted(beginning, signal);
@@ -101,7 +120,7 @@ async function begun(runs: Runs, { runId, attemptId, request }: Start, signal?: 
 }
 
 /** Ends a run that cannot be taken up, so that it does not wait for its lease, and everybody sees why. */
-async function given(runs: Runs, runId: string, { slug, detail }: ProblemError): Promise<void> {
+async function given(runs: ProducedRuns, runId: string, { slug, detail }: ProblemError): Promise<void> {
   try {
     const { attempt, endedAt } = await runs.get(runId);
     if (endedAt === null) await runs.fail(runId, attempt, slug, detail);

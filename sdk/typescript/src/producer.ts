@@ -13,7 +13,7 @@ import {
 import { isTerminal } from "./log.js";
 import { MessageIds } from "./message-ids.js";
 import type { ProblemSlug } from "./problems.js";
-import { encodeEvent, type Runs, type TakenRun } from "./runs.js";
+import { encodeEvent, type ProducedRuns, type TakenRun } from "./producing.js";
 import { Sent } from "./sent.js";
 import type { NewEvent, Run } from "./types.js";
 
@@ -49,7 +49,7 @@ export class Producer {
   /** Number of the attempt for which every request speaks: the server refuses those of an attempt that was displaced. */
   readonly attempt: number;
 
-  readonly #runs: Runs;
+  readonly #runs: ProducedRuns;
   readonly #request: string;
   readonly #ids: MessageIds;
   readonly #stop = new AbortController();
@@ -82,7 +82,7 @@ export class Producer {
   /** Called when a batch was acknowledged, or never will be. */
   #waiting: (() => void)[] = [];
 
-  constructor(runs: Runs, { threadId, taken, request, leaseSeconds = DEFAULT_LEASE_SECONDS }: Started) {
+  constructor(runs: ProducedRuns, { threadId, taken, request, leaseSeconds = DEFAULT_LEASE_SECONDS }: Started) {
     const { run, epoch, cursor, attempt } = taken;
     this.#runs = runs;
     this.threadId = threadId;

@@ -1,9 +1,7 @@
-import { ConfigError, ConnectionError, isProblem, type ThreadlineError } from "./errors.js";
-import type { Call, Http } from "./http.js";
+import { isProblem, type ThreadlineError } from "./errors.js";
+import type { Http } from "./http.js";
 import { newId } from "./ids.js";
-import { toJson } from "./json.js";
-import { WHOLE_RUN_TIMEOUT_MS } from "./limits.js";
-import type { Appended, NewEvent, PlacedTurn, Run, RunPage, StartedRun } from "./types.js";
+import type { PlacedTurn, Run, RunPage, StartedRun } from "./types.js";
 
 /** A call that can be cancelled: it then rejects with the signal's reason. */
 export interface Cancellable {
@@ -76,14 +74,6 @@ export type RunFork = {
  */
 export type Busy = "reject" | "enqueue" | "interrupt";
 
-/** The answer to the start of a run that its caller produces. */
-export interface TakenRun extends StartedRun {
-  /** The present attempt of the run. */
-  readonly attempt: number;
-  /** The call that holds it, as its request names it; null for a run that was started without. */
-  readonly attemptId: string | null;
-}
-
 /** Requests about the runs of one thread. */
 export class Runs {
   readonly #http: Http;
@@ -99,21 +89,9 @@ export class Runs {
     const { signal, epoch, runId = newId(), agentId, input, busy, fork } = options;
     // Without `busy` the agent would decide, and the result could lack the run that its type has.
     const fate = fork ? { fork, ...(busy && { busy }) } : { busy: busy ?? "reject" };
-    const call = this.#begin({ runId, agentId, input, ...fate }, signal);
-    return this.#http.call({ ...call, query: { epoch } }, isWorthAnotherTry);
-  }
-
-  /**
-   * Starts a run that its caller will produce, or takes it up. `request` is JSON text: a repetition of the same text gets the same
-   * answer. A request in flight is completed even if the signal is aborted.
-   */
-  begin(request: string, signal?: AbortSignal): Promise<TakenRun> {
-    const call = { ...this.#begin(request), kind: "producers" as const };
-    return this.#http.retrying(
-      (timeoutMs) => this.#http.once<TakenRun>({ ...call, timeoutMs }),
-      { ...call, signal },
-      isWorthAnotherTry,
-    );
+    // An id chosen by the client makes the request repeatable.
+    const body = { runId, agentId, input, ...fate };
+    return this.#http.call({ method: "POST", path: this.#path, body, signal, query: { epoch } }, isWorthAnotherTry);
   }
 
   /** Lists the runs, newest first. */
@@ -127,82 +105,11 @@ export class Runs {
 
   /** Requests a stop of a run. Its producer has 10 s to end the run; then the server ends it. */
   stop(runId: string, { signal, epoch }: WriteOptions = {}): Promise<Run> {
-    return this.#post(runId, "stop", { query: { epoch }, signal });
-  }
-
-  /**
-   * Appends a complete run atomically, or does nothing if the run exists already. Waits up to a minute while another run is
-   * active.
-   */
-  async put(
-    runId: string,
-    events: readonly NewEvent[],
-    options: Cancellable & { agentId?: string } = {},
-  ): Promise<StartedRun> {
-    if (!Array.isArray(events)) throw new ConfigError("the events of a run must be an array");
-    const { signal, agentId } = options;
-    // Most pages do not produce runs, so this code is loaded on demand.
-    const { withMessageIds } = await import("./message-ids.js").catch((cause: unknown) => {
-      throw new ConnectionError("cannot load the producer code", { cause });
-    });
-    return this.#http.call({
-      method: "PUT",
-      path: [...this.#path, runId],
-      query: { agentId },
-      body: withMessageIds(runId, events),
-      kind: "producers",
-      leastMs: WHOLE_RUN_TIMEOUT_MS,
-      signal,
-    });
-  }
-
-  /** Appends events, given as JSON texts, exactly once: `producerSeq` is the number of the first one. */
-  append(runId: string, attempt: number, producerSeq: number, events: readonly string[]): Promise<Appended> {
-    const query = { attempt, producerSeq };
-    return this.#post(runId, "events", { query, body: `[${events.join(",")}]`, kind: "producers" });
-  }
-
-  /** Sends one heartbeat, without retries. */
-  heartbeat(runId: string, attempt: number, leaseSeconds: number, timeoutMs: number): Promise<Run> {
-    const path = [...this.#path, runId, "heartbeat"];
-    return this.#http.once({ method: "POST", path, query: { attempt }, body: { leaseSeconds }, timeoutMs });
-  }
-
-  /**
-   * Ends a run as finished: open messages and calls are closed, then RUN_FINISHED is appended. With the `producerSeq` of the
-   * last acknowledged event, the server refuses (`producer-seq-gap`) if it has lost events of the run.
-   */
-  finish(runId: string, attempt: number, producerSeq?: number): Promise<Run> {
-    return this.#post(runId, "finish", { query: { attempt, producerSeq }, kind: "producers" });
-  }
-
-  /** Reads the next event of the thread after a cursor. Rejects as a subscription with this cursor does. */
-  next(epoch: string, after: number): Promise<unknown> {
-    return this.#http.call({ path: [...this.#path.slice(0, 2), "events"], query: { after, epoch, limit: 1 } });
-  }
-
-  /** Ends a run as failed: open messages and calls are closed, then RUN_ERROR is appended. */
-  fail(runId: string, attempt: number, code: string, message: string): Promise<Run> {
-    return this.#post(runId, "fail", { query: { attempt }, body: { code, message }, kind: "producers" });
-  }
-
-  /** An id chosen by the client makes the request repeatable. */
-  #begin(body: string | { readonly runId: string; readonly [member: string]: unknown }, signal?: AbortSignal): Call {
-    return { method: "POST", path: this.#path, body, signal };
-  }
-
-  #post<T>(runId: string, what: string, call: Omit<Call, "path"> = {}): Promise<T> {
-    return this.#http.call({ ...call, method: "POST", path: [...this.#path, runId, what] });
+    return this.#http.call({ method: "POST", path: [...this.#path, runId, "stop"], query: { epoch }, signal });
   }
 }
 
 /** The caller decides whether to wait for the end of another run, or for room in the queue. */
-function isWorthAnotherTry(error: ThreadlineError): boolean {
+export function isWorthAnotherTry(error: ThreadlineError): boolean {
   return error.retryable && !isProblem(error, "run-active") && !isProblem(error, "queue-full");
-}
-
-/** The JSON text of an event; throws if the server would refuse the event as invalid. */
-export function encodeEvent(event: NewEvent): string {
-  if (typeof event?.type !== "string") throw new ConfigError("an event must be an object with a type");
-  return toJson(event);
 }

@@ -2,7 +2,7 @@
 
 import { Conversation } from "./conversation/conversation.js";
 import { TAKEOVER_EVENTS } from "./limits.js";
-import type { TakenRun } from "./runs.js";
+import type { TakenRun } from "./producing.js";
 import type { ThreadRef } from "./threads.js";
 import type { Message } from "./types.js";
 

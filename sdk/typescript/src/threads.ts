@@ -311,7 +311,7 @@ export class ThreadRef {
     events: readonly NewEvent[],
     options?: Cancellable & { agentId?: string },
   ): Promise<StartedRun> {
-    return this.#runs.put(runId, events, options);
+    return producing().then(({ put }) => put(this.#http, this.threadId, runId, events, options));
   }
 
   /**
@@ -325,14 +325,13 @@ export class ThreadRef {
    * one can append nothing more, and rejects with a `run-fenced` problem.
    */
   run<S = unknown>(options: RunOptions<S>, body: (run: RunHandle<S>) => unknown): Promise<Run> {
-    return produced(this.#runs, this, options, body as (run: RunHandle) => unknown);
+    return producing().then(({ produce }) => produce(this.#http, this, options, body));
   }
 }
 
 /** Most pages do not produce runs, so this code is loaded on demand. */
-async function produced(...run: Parameters<typeof import("./produce.js").produce>): Promise<Run> {
-  const { produce } = await import("./produce.js").catch((cause: unknown) => {
+function producing(): Promise<typeof import("./produce.js")> {
+  return import("./produce.js").catch((cause: unknown) => {
     throw new ConnectionError("cannot load the producer code", { cause });
   });
-  return produce(...run);
 }
