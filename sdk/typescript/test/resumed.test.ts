@@ -60,6 +60,7 @@ function answer(tag: string): AgUiEvent[] {
     { type: "CUSTOM", name: "n", value: 1 },
     { type: "CUSTOM", name: "n", value: 2 },
     { type: "CUSTOM", name: "n", value: 3 },
+    { type: "CUSTOM", name: "n", value: 4 },
   ];
 }
 
