@@ -191,7 +191,7 @@ test("members of unexpected types", async () => {
   const threadId = await thread(server, [{ type: "MESSAGES_SNAPSHOT", messages } as never], { name: "Odd" });
   await client(server)
     .thread(threadId)
-    .run((run) => {
+    .run({}, (run) => {
       run.append({
         type: "RUN_FINISHED",
         outcome: { type: "interrupt", interrupts: [{ id: odd, message: "Really?" }] },

@@ -56,19 +56,16 @@ export class StopRequested extends ClosedError {
   override readonly name = "StopRequested";
 }
 
-/** A run with stored events is not executed by a body that may ignore them. No event was written. */
+/** An active run of another call is not taken up, as `onExisting: "refuse"` demands. Nothing was written. */
 export class NotResumed extends ThreadlineError {
   override readonly name = "NotResumed";
   readonly retryable = false;
   readonly run: Run;
-  /** The stored events of the run as a conversation: its messages, and the state of the thread after them. */
+  /** What the run has said so far as a conversation: its messages, and the state of the thread after them. */
   readonly stored: Conversation;
 
-  constructor(run: Run, stored: Conversation) {
-    super(
-      `the run ${run.runId} has ${run.producerSeq} stored events: nothing was written. Pass onResume: "continue" and` +
-        " continue after run.stored, or start another run once it has ended",
-    );
+  constructor(message: string, run: Run, stored: Conversation) {
+    super(message);
     this.run = run;
     this.stored = stored;
   }

@@ -37,8 +37,17 @@ export {
 } from "./errors.js";
 export type { InterruptListOptions, OpenInterrupts } from "./interrupts.js";
 export type { ProblemDocument, ProblemSlug } from "./problems.js";
-export type { Producer, RunOptions } from "./producer.js";
 export type { ThreadQueue, TurnEdit } from "./queue.js";
+export type {
+  Ask,
+  Pipeable,
+  RunHandle,
+  RunOptions,
+  TextInit,
+  TextWriter,
+  ToolCallInit,
+  ToolCallWriter,
+} from "./run-handle.js";
 export type { Busy, Cancellable, ReadOptions, RunFork, RunInput, StartOptions, WriteOptions } from "./runs.js";
 export {
   type DeleteOptions,

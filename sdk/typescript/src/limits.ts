@@ -44,8 +44,18 @@ export const PENDING_SIZE = 16_000_000;
 export const SENT_SIZE = 4 * 1_024 * 1_024;
 /** Longest interval between heartbeats of an otherwise silent producer, which bounds the delay of a stop request. */
 export const BEAT_MAX_MS = 3_000;
-/** Number of events per request when the stored events of a run are read. */
-export const STORED_PAGE_EVENTS = 10_000;
+/**
+ * Number of events of a run among which the one that names its newest attempt is found. Only snapshots of state and messages follow
+ * it.
+ */
+export const TAKEOVER_EVENTS = 16;
+/**
+ * Largest JSON text of a value that a piped stream has and AG-UI has not, in UTF-16 units, below the server's limit of 8 MiB for an
+ * event. Of a larger value only the type is kept.
+ */
+export const MAX_UNMAPPED_CHARS = 1_000_000;
+/** Maximum number of first items of a piped stream that wait until one tells the kind of the stream. */
+export const MAX_WAITING_ITEMS = 16;
 /** Timeout of a token callback. */
 export const TOKEN_TIMEOUT_MS = 30_000;
 /** Share of a token's lifetime after which the next one is requested. */

@@ -2,6 +2,9 @@
 
 import type { NewEvent, Thread } from "./types.js";
 
+/** Beginning of the names of the server's own CUSTOM events. */
+export const RESERVED_NAMES = "threadline.";
+
 const TERMINAL = new Set(["RUN_FINISHED", "RUN_ERROR"]);
 
 /** True if an event is the last one of its run. */

@@ -30,11 +30,14 @@ const ROLES: readonly unknown[] = ["developer", "system", "assistant", "user"];
  */
 export class MessageIds {
   readonly #runId: string;
+  readonly #isExplicit: boolean;
   /** Per subagent, or none: the message of the last event, if that was a text chunk. A chunk without an id continues it. */
   readonly #open = new Map<Lane, Open>();
 
-  constructor(runId: string) {
+  /** With `isExplicit`, a chunk that continues a message gets its id too: it may be appended among others. */
+  constructor(runId: string, isExplicit = false) {
     this.#runId = runId;
+    this.#isExplicit = isExplicit;
   }
 
   /** Returns the event as it is appended under this producerSeq. */
@@ -56,7 +59,7 @@ export class MessageIds {
     const open = this.#open.get(lane);
     // A chunk that continues a message may only repeat the members of the first chunk.
     if (open && (role ?? open.role) === open.role && (name ?? open.name) === open.name) {
-      return messageId === null ? ({ ...event, messageId: open.id } as NewEvent) : event;
+      return messageId === null || this.#isExplicit ? ({ ...event, messageId: open.id } as NewEvent) : event;
     }
     const id = `${this.#runId}-${producerSeq}`;
     begins(id);

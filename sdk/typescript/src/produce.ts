@@ -2,71 +2,130 @@
 
 import { unlessAborted } from "./backoff.js";
 import type { Conversation } from "./conversation/conversation.js";
-import { ConfigError, messageOf, NotResumed } from "./errors.js";
+import { ConfigError, isProblem, messageOf, NotResumed, type ProblemError } from "./errors.js";
+import { Handle, Interrupted } from "./handle.js";
+import type { Http } from "./http.js";
 import { newId } from "./ids.js";
-import { DEFAULT_LEASE_SECONDS, MAX_LEASE_SECONDS, REQUEST_TIMEOUT_MS } from "./limits.js";
+import { toJson } from "./json.js";
+import { MAX_LEASE_SECONDS } from "./limits.js";
+import { openingOf } from "./opening.js";
 import { throwIfAborted } from "./platform.js";
-import { isOver, Producer, type RunOptions } from "./producer.js";
-import type { Runs } from "./runs.js";
-import { storedOf } from "./stored.js";
+import { isOver, Producer } from "./producer.js";
+import { ProducedRuns, type TakenRun } from "./producing.js";
+import type { RunHandle, RunOptions } from "./run-handle.js";
+import { historyOf, storedOf, supersededUpTo } from "./stored.js";
 import type { ThreadRef } from "./threads.js";
 import type { Run, StartedRun } from "./types.js";
+
+/** Appends a complete run: see `ThreadRef.putRun`. */
+export function put(http: Http, threadId: string, ...run: Parameters<ProducedRuns["put"]>): Promise<StartedRun> {
+  return new ProducedRuns(http, threadId).put(...run);
+}
+
+/** What the server does with an active run of another call. */
+const ON_EXISTING = { restart: "restart", continue: "continue", refuse: "return" } as const;
 
 /**
  * Starts a run, calls `body`, and ends the run: as finished if `body` returns, as failed if it throws; the error is
  * rethrown. After a requested stop, an error of `body` counts as its way to stop. If the run under the given id has already
- * ended, its record is returned and `body` is not called. A run with stored events rejects with `NotResumed` unless the
- * options have `onResume: "continue"`.
+ * ended, its record is returned and `body` is not called.
  */
-export async function produce(
-  runs: Runs,
+export async function produce<S>(
+  http: Http,
   thread: ThreadRef,
-  body: (run: Producer) => unknown,
-  options: RunOptions,
+  options: RunOptions<S>,
+  body: (run: RunHandle<S>) => unknown,
 ): Promise<Run> {
-  const { runId = newId(), agentId, leaseSeconds, producerSeq, onResume, signal } = options;
+  const { threadId } = thread;
+  const runs = new ProducedRuns(http, threadId);
+  if (typeof body !== "function") throw new ConfigError("run needs what the run begins with, and then its body");
+  const { runId = newId(), agentId, leaseSeconds, onExisting = "restart", toolsRepeatable, signal } = options;
   if (leaseSeconds !== undefined && !(leaseSeconds >= 1 && leaseSeconds <= MAX_LEASE_SECONDS)) {
     throw new ConfigError(`leaseSeconds must be a number from 1 to ${MAX_LEASE_SECONDS}`);
   }
+  if (!(onExisting in ON_EXISTING))
+    throw new ConfigError(`onExisting must be one of ${Object.keys(ON_EXISTING).join(", ")}`);
   throwIfAborted(signal);
-  const started = await begun(runs, { runId, agentId, leaseSeconds }, signal);
-  if (started.run.endedAt !== null) return started.run;
-  let stored: Conversation | undefined;
-  if (started.run.producerSeq > 0) {
-    if (onResume !== "continue" && producerSeq === undefined) {
-      if (started.run.stopRequested) return await runs.finish(runId);
-      throw new NotResumed(started.run, await storedOf(thread, started));
-    }
-    // The lease may be about to expire. If this heartbeat fails, the first append fails too and reports the cause.
-    void runs.heartbeat(runId, leaseSeconds ?? DEFAULT_LEASE_SECONDS, REQUEST_TIMEOUT_MS).catch(() => {});
-    stored = await storedOf(thread, started);
-  }
-  const producer = new Producer(runs, thread.threadId, started, options, stored);
+  // One for each call: by it the server knows a repetition of the request, after a lost answer.
+  const attemptId = newId();
+  const start = { runId, agentId, leaseSeconds, attemptId, onExisting: ON_EXISTING[onExisting], toolsRepeatable };
+  const request = toJson({ ...start, events: openingOf(threadId, runId, options) });
+  const taken = await begun(runs, { runId, attemptId, request }, signal);
+  if (taken.run.endedAt !== null) return taken.run;
+  if (taken.attemptId !== attemptId) throw await notResumed(thread, taken);
+  const producer = new Producer(runs, { threadId, taken, request, leaseSeconds });
   // The response to an append or a heartbeat reports the stop.
   const stop = () => void runs.stop(runId).catch(() => {});
   if (signal?.aborted) stop();
   signal?.addEventListener("abort", stop, { once: true });
+  let handle: Handle<S> | undefined;
   try {
-    await body(producer);
+    handle = new Handle<S>(producer, {
+      stored: await before(thread, taken, onExisting),
+      history: () => historyOf(thread, taken),
+    });
+    await body(handle);
+    await handle.end();
     return await producer.finish();
   } catch (error) {
-    if (producer.stopRequested) return await producer.finish();
+    if (producer.stopRequested || (error instanceof Interrupted && error.run === handle))
+      return await producer.finish();
     // The caller needs the first error, so an error of `fail` is ignored: the lease ends the run.
     if (!isOver(error)) await producer.fail("producer-failed", messageOf(error)).catch(() => {});
     throw error;
   } finally {
     signal?.removeEventListener("abort", stop);
-    producer.close();
+    producer.release();
+    handle?.release();
   }
 }
 
-/** Starts the run. An abort rejects immediately; if the run has started nevertheless, it is ended. */
-async function begun(runs: Runs, body: Parameters<Runs["begin"]>[0], signal?: AbortSignal): Promise<StartedRun> {
-  const beginning = runs.begin(body, signal);
+async function notResumed(thread: ThreadRef, taken: TakenRun): Promise<NotResumed> {
+  const { run } = taken;
+  const why =
+    `the run ${run.runId} is active in its attempt ${run.attempt}: nothing was written. Wait for its end, or take it up with` +
+    ' onExisting: "restart" or "continue"';
+  return new NotResumed(why, run, await storedOf(thread, taken, run.lastSeq));
+}
+
+/** What the attempts before have said; undefined if there were none. */
+async function before(thread: ThreadRef, taken: TakenRun, onExisting: string): Promise<Conversation | undefined> {
+  if (taken.attempt === 1) return undefined;
+  const at = onExisting === "continue" ? taken.run.lastSeq : await supersededUpTo(thread, taken);
+  return storedOf(thread, taken, at);
+}
+
+interface Start {
+  readonly runId: string;
+  readonly attemptId: string;
+  readonly request: string;
+}
+
+/** Starts the run, or takes it up. An abort rejects immediately; if the run has started nevertheless, it is ended. */
+async function begun(
+  runs: ProducedRuns,
+  { runId, attemptId, request }: Start,
+  signal?: AbortSignal,
+): Promise<TakenRun> {
+  const beginning = runs.begin(request, signal);
   try {
     return await unlessAborted(beginning, signal);
   } catch (error) {
-    if (signal?.aborted) beginning.then(() => runs.finish(body.runId)).catch(() => {});
+    if (signal?.aborted) {
+      const end = (taken: TakenRun) => (taken.attemptId === attemptId ? runs.finish(runId, taken.attempt) : undefined);
+      beginning.then(end).catch(() => {});
+    }
+    if (isProblem(error, "recovery-unsafe") || isProblem(error, "recovery-too-large")) await given(runs, runId, error);
     throw error;
+  }
+}
+
+/** Ends a run that cannot be taken up, so that it does not wait for its lease, and everybody sees why. */
+async function given(runs: ProducedRuns, runId: string, { slug, detail }: ProblemError): Promise<void> {
+  try {
+    const { attempt, endedAt } = await runs.get(runId);
+    if (endedAt === null) await runs.fail(runId, attempt, slug, detail);
+  } catch {
+    // The caller needs the refusal itself.
   }
 }

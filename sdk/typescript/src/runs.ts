@@ -1,9 +1,7 @@
-import { ConfigError, isProblem, loaded, type ThreadlineError } from "./errors.js";
-import type { Call, Http } from "./http.js";
+import { isProblem, type ThreadlineError } from "./errors.js";
+import type { Http } from "./http.js";
 import { newId } from "./ids.js";
-import { toJson } from "./json.js";
-import { WHOLE_RUN_TIMEOUT_MS } from "./limits.js";
-import type { Appended, NewEvent, NewMessage, PlacedTurn, Run, RunAgentInput, RunPage, StartedRun } from "./types.js";
+import type { NewMessage, PlacedTurn, Run, RunAgentInput, RunPage, StartedRun } from "./types.js";
 
 /** A call that can be cancelled: it then rejects with the signal's reason. */
 export interface Cancellable {
@@ -90,21 +88,10 @@ export class Runs {
     const { signal, epoch, runId = newId(), agentId, input, busy, fork } = options;
     // Without `busy` the agent would decide, and the result could lack the run that its type has.
     const fate = fork ? { fork, ...(busy && { busy }) } : { busy: busy ?? "reject" };
-    const call = this.#begin({ runId, agentId, input, ...fate }, signal);
-    return this.#http.call({ ...call, query: { epoch } }, isWorthAnotherTry);
-  }
-
-  /** Starts a run that its caller will produce. A request in flight is completed even if the signal is aborted. */
-  begin(
-    body: { readonly runId: string; readonly [member: string]: unknown },
-    signal?: AbortSignal,
-  ): Promise<StartedRun> {
-    const call = { ...this.#begin(body), kind: "producers" as const };
-    return this.#http.retrying(
-      (each) => this.#http.once<StartedRun>({ ...call, ...each }),
-      { ...call, signal },
-      isWorthAnotherTry,
-    );
+    // An id chosen by the client makes the request repeatable.
+    const body = { runId, agentId, input, ...fate };
+    const call = { method: "POST", path: this.#path, query: { epoch }, body, isKeyed: true, signal } as const;
+    return this.#http.call(call, isWorthAnotherTry);
   }
 
   /** Lists the runs, newest first. */
@@ -118,84 +105,11 @@ export class Runs {
 
   /** Requests a stop of a run. Its producer has 10 s to end the run; then the server ends it. */
   stop(runId: string, { signal, epoch }: WriteOptions = {}): Promise<Run> {
-    return this.#post(runId, "stop", { query: { epoch }, signal });
-  }
-
-  /**
-   * Appends a complete run atomically, or does nothing if the run exists already. Waits up to a minute while another run is
-   * active.
-   */
-  async put(
-    runId: string,
-    events: readonly NewEvent[],
-    options: Cancellable & { agentId?: string } = {},
-  ): Promise<StartedRun> {
-    if (!Array.isArray(events)) throw new ConfigError("the events of a run must be an array");
-    const { signal, agentId } = options;
-    // Most pages do not produce runs, so this code is loaded on demand.
-    const { withMessageIds } = await loaded(import("./message-ids.js"));
-    return this.#http.call({
-      method: "PUT",
-      path: [...this.#path, runId],
-      query: { agentId },
-      body: withMessageIds(runId, events),
-      kind: "producers",
-      leastMs: WHOLE_RUN_TIMEOUT_MS,
-      signal,
-    });
-  }
-
-  /** Appends events, given as JSON texts, exactly once: `producerSeq` is the number of the first one. */
-  append(runId: string, producerSeq: number, events: readonly string[], signal?: AbortSignal): Promise<Appended> {
-    return this.#post(runId, "events", {
-      query: { producerSeq },
-      body: `[${events.join(",")}]`,
-      kind: "producers",
-      signal,
-    });
-  }
-
-  /** Sends one heartbeat, without retries. */
-  heartbeat(runId: string, leaseSeconds: number, timeoutMs: number): Promise<Run> {
-    const path = [...this.#path, runId, "heartbeat"];
-    return this.#http.once({ method: "POST", path, body: { leaseSeconds }, timeoutMs });
-  }
-
-  /**
-   * Ends a run as finished: open messages and calls are closed, then RUN_FINISHED is appended. With the `producerSeq` of the
-   * last acknowledged event, the server refuses (`producer-seq-gap`) if it has lost events of the run.
-   */
-  finish(runId: string, producerSeq?: number): Promise<Run> {
-    return this.#post(runId, "finish", { query: { producerSeq }, kind: "producers" });
-  }
-
-  /** Reads the next event of the thread after a cursor. Rejects as a subscription with this cursor does. */
-  next(epoch: string, after: number): Promise<unknown> {
-    return this.#http.call({ path: [...this.#path.slice(0, 2), "events"], query: { after, epoch, limit: 1 } });
-  }
-
-  /** Ends a run as failed: open messages and calls are closed, then RUN_ERROR is appended. */
-  fail(runId: string, code: string, message: string): Promise<Run> {
-    return this.#post(runId, "fail", { body: { code, message }, kind: "producers" });
-  }
-
-  /** An id chosen by the client makes the request repeatable. */
-  #begin(body: { readonly runId: string; readonly [member: string]: unknown }, signal?: AbortSignal): Call {
-    return { method: "POST", path: this.#path, body, isKeyed: true, signal };
-  }
-
-  #post<T>(runId: string, what: string, call: Omit<Call, "path"> = {}): Promise<T> {
-    return this.#http.call({ ...call, method: "POST", path: [...this.#path, runId, what] });
+    return this.#http.call({ method: "POST", path: [...this.#path, runId, "stop"], query: { epoch }, signal });
   }
 }
 
 /** The caller decides whether to wait for the end of another run, or for room in the queue. */
-function isWorthAnotherTry(error: ThreadlineError): boolean {
+export function isWorthAnotherTry(error: ThreadlineError): boolean {
   return error.retryable && !isProblem(error, "run-active") && !isProblem(error, "queue-full");
-}
-
-/** The JSON text of an event; throws if the server would refuse the event as invalid. */
-export function encodeEvent(event: NewEvent): string {
-  if (typeof event?.type !== "string") throw new ConfigError("an event must be an object with a type");
-  return toJson(event);
 }

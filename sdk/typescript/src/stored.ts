@@ -1,23 +1,60 @@
-import { Conversation } from "./conversation/conversation.js";
-import { STORED_PAGE_EVENTS } from "./limits.js";
-import type { EventPosition, ThreadRef } from "./threads.js";
-import type { StartedRun } from "./types.js";
+// What is in the log of a run, and before it.
 
-/** Folds the stored events of a run: its own messages, on the state that the thread had before. */
-export async function storedOf(
-  thread: Pick<ThreadRef, "state" | "events">,
-  { run, epoch }: StartedRun,
-): Promise<Conversation> {
-  const at = run.firstSeq - 1;
-  const before = at > 0 ? await thread.state({ at, epoch }) : { state: {} };
-  const stored = new Conversation({ state: before.state, hasMore: at > 0 });
-  let position: EventPosition = { after: at, epoch };
-  for (let more = at < run.lastSeq; more;) {
-    const page = await thread.events({ ...position, runId: run.runId, limit: STORED_PAGE_EVENTS });
-    // Events after `lastSeq` are left out, since another producer of the run may still append.
-    stored.apply(page.events.filter(({ seq }) => seq <= run.lastSeq).map(({ event }) => event));
-    position = { cursor: page.nextCursor };
-    more = page.hasMore && (page.events.at(-1)?.seq ?? run.lastSeq) < run.lastSeq;
+import { Conversation } from "./conversation/conversation.js";
+import { TAKEOVER_EVENTS } from "./limits.js";
+import type { TakenRun } from "./producing.js";
+import type { ThreadRef } from "./threads.js";
+import type { Message } from "./types.js";
+
+/** Name of the CUSTOM event by which the server names an attempt. */
+const ATTEMPT = "threadline.attempt";
+
+type Reading = Pick<ThreadRef, "state" | "events" | "messages">;
+
+/** Folds what a run has said up to an event: its own messages, and the state of the thread after them. */
+export async function storedOf(thread: Reading, { run, epoch }: TakenRun, at: number): Promise<Conversation> {
+  const before = run.firstSeq - 1;
+  if (at <= before) return new Conversation({ state: await stateAt(thread, before, epoch), hasMore: before > 0 });
+  const [last] = before > 0 ? (await thread.messages({ at: before, epoch, limit: 1 })).messages : [];
+  const messages: Message[] = [];
+  let page = await thread.messages({ at, epoch });
+  const { interrupts } = page;
+  for (;;) {
+    const end = page.messages.findLastIndex(({ id }) => id === last?.id);
+    messages.unshift(...page.messages.slice(end + 1));
+    const [first] = page.messages;
+    if (end >= 0 || !page.hasMore || !first) break;
+    page = await thread.messages({ at, epoch, before: first.id });
   }
-  return stored;
+  return new Conversation({ messages, state: await stateAt(thread, at, epoch), interrupts, hasMore: before > 0 });
+}
+
+async function stateAt(thread: Reading, at: number, epoch: string): Promise<unknown> {
+  return at > 0 ? (await thread.state({ at, epoch })).state : {};
+}
+
+/** Seq of the last event that was superseded when a run was taken up to be said anew. */
+export async function supersededUpTo(thread: Reading, { run, epoch, attempt }: TakenRun): Promise<number> {
+  const { events } = await thread.events({ before: run.lastSeq + 1, epoch, limit: TAKEOVER_EVENTS });
+  const named = events.findLast(({ event }) => event.type === "CUSTOM" && event["name"] === ATTEMPT);
+  const value = (named?.event as { value?: unknown } | undefined)?.value as
+    { attempt?: unknown; superseded?: readonly unknown[] } | undefined;
+  const to = value?.attempt === attempt ? value.superseded?.[1] : undefined;
+  // An attempt that has said nothing leaves nothing to supersede.
+  return typeof to === "number" ? to : run.lastSeq;
+}
+
+/** The messages of the thread before a run, and those with which it began, oldest first. */
+export async function historyOf(thread: Reading, { run, epoch }: TakenRun): Promise<readonly Message[]> {
+  // The first event of the run brings its messages.
+  const at = Math.min(run.firstSeq, run.lastSeq);
+  const messages: Message[] = [];
+  if (at <= 0) return messages;
+  let page = await thread.messages({ at, epoch });
+  for (;;) {
+    messages.unshift(...page.messages);
+    const [first] = page.messages;
+    if (!page.hasMore || !first) return messages;
+    page = await thread.messages({ at, epoch, before: first.id });
+  }
 }

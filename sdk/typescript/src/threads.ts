@@ -5,8 +5,8 @@ import type { Followed, Subscription, Told } from "./connection/subscription.js"
 import { loaded } from "./errors.js";
 import { type Http, segment } from "./http.js";
 import { newId } from "./ids.js";
-import type { Producer, RunOptions } from "./producer.js";
 import { ThreadQueue } from "./queue.js";
+import type { RunHandle, RunOptions } from "./run-handle.js";
 import {
   type Cancellable,
   type ReadOptions,
@@ -25,6 +25,7 @@ import type {
   Run,
   RunPage,
   StartedRun,
+  State,
   Thread,
   ThreadMetadata,
   ThreadPage,
@@ -316,32 +317,32 @@ export class ThreadRef {
 
   /**
    * Appends a complete run atomically, or does nothing if the run exists already. Waits up to a minute while another run is
-   * active. A TEXT_MESSAGE_CHUNK without a `messageId` is assigned to a message as described in `Producer.append`.
+   * active. A TEXT_MESSAGE_CHUNK without a `messageId` is assigned to a message as described in `RunHandle.append`.
    */
   putRun(
     runId: string,
     events: readonly NewEvent[],
     options?: Cancellable & { agentId?: string },
   ): Promise<StartedRun> {
-    return this.#runs.put(runId, events, options);
+    return producing().then(({ put }) => put(this.#http, this.threadId, runId, events, options));
   }
 
   /**
-   * Produces a run: starts it, extends its lease while `body` appends events, and ends it: as finished if `body` resolves,
-   * as failed if it throws. Resolves to the record of the ended run; rejects with the error of `body`, or with the error
-   * that interrupted the run. When a stop of the run is requested, `run.signal` is aborted: an error of `body` after that
-   * counts as its way to stop.
+   * Produces a run: starts it with `options`, extends its lease while `body` appends to it, and ends it: as finished if `body`
+   * resolves, as failed if it throws. Resolves to the record of the ended run; rejects with the error of `body`, or with the error
+   * that interrupted the run. When a stop of the run is requested, `run.signal` is aborted: an error of `body` after that counts as
+   * its way to stop.
    *
-   * Rejects with a `run-active` problem if another run is active. If a run with the given id has already ended, its record
-   * is returned; for a run that has stored events and has not ended, see `onResume`.
+   * Rejects with a `run-active` problem if another run is active. If a run with the given id has already ended, its record is
+   * returned and `body` is not called; one that is active is taken up: see `onExisting`. A call whose run was taken up by another
+   * one can append nothing more, and rejects with a `run-fenced` problem.
    */
-  run(body: (run: Producer) => unknown, options: RunOptions = {}): Promise<Run> {
-    return produced(this.#runs, this, body, options);
+  run<S = State>(options: RunOptions<S>, body: (run: RunHandle<S>) => unknown): Promise<Run> {
+    return producing().then(({ produce }) => produce(this.#http, this, options, body));
   }
 }
 
 /** Most pages do not produce runs, so this code is loaded on demand. */
-async function produced(...run: Parameters<typeof import("./produce.js").produce>): Promise<Run> {
-  const { produce } = await loaded(import("./produce.js"));
-  return produce(...run);
+function producing(): Promise<typeof import("./produce.js")> {
+  return loaded(import("./produce.js"));
 }

@@ -3,7 +3,7 @@
 import { afterAll, beforeAll, beforeEach, expect, onTestFinished, test, vi } from "vitest";
 import { WebSocket } from "ws";
 import { threadHistory } from "../src/ag2b/index.js";
-import { ClosedError, type Producer, Threadline, type ThreadlineOptions, type WebSocketClass } from "../src/index.js";
+import { ClosedError, type RunHandle, Threadline, type ThreadlineOptions, type WebSocketClass } from "../src/index.js";
 import { storesOf } from "../src/react/stores.js";
 import { Proxy } from "./harness/proxy.js";
 import { Server } from "./harness/server.js";
@@ -54,7 +54,7 @@ const everything = (): { readonly [name: string]: () => Promise<unknown> } => {
     start: () => thread.start({ agentId: "demo", input: {} }),
     stop: () => thread.stop("r"),
     putRun: () => thread.putRun("r", []),
-    run: () => thread.run(() => {}),
+    run: () => thread.run({}, () => {}),
   };
 };
 
@@ -123,22 +123,19 @@ test("the log, in the middle of a line", async () => {
 
 test("a run: its body is notified, and the run ends with its lease", async () => {
   const threadId = await makeThread(server);
-  let run: Producer | undefined;
+  let run: RunHandle | undefined;
   let waits = false;
   const ran = open()
     .thread(threadId)
-    .run(
-      async (producer) => {
-        run = producer;
-        await producer.append({ type: "CUSTOM", name: "n", value: 1 });
-        await producer.flush();
-        proxy.stall();
-        void producer.append({ type: "CUSTOM", name: "n", value: 2 });
-        waits = true;
-        await producer.flush();
-      },
-      { leaseSeconds: 3 },
-    );
+    .run({ leaseSeconds: 3 }, async (producer) => {
+      run = producer;
+      await producer.append({ type: "CUSTOM", name: "n", value: 1 });
+      await producer.flush();
+      proxy.stall();
+      void producer.append({ type: "CUSTOM", name: "n", value: 2 });
+      waits = true;
+      await producer.flush();
+    });
   const seen = allClosed([ran]);
   await until("an append without an answer", () => waits);
   client.close();

@@ -5,7 +5,8 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import {
   type AgUiEvent,
   ConfigError,
-  type Producer,
+  type Message,
+  type RunHandle,
   type RunOptions,
   Threadline,
   type ThreadRef,
@@ -36,34 +37,38 @@ function snippet(page: string): string {
   return code;
 }
 
-describe("the run that docs/typescript.md shows", () => {
-  test("is a separate answer each time", async () => {
+test.each(["docs/typescript.md", "sdk/typescript/README.md"])(
+  "the run that %s shows is a separate answer each time",
+  async (page) => {
     const to = await thread();
     const AsyncFunction = (async () => {}).constructor as new (
       ...code: string[]
     ) => (...given: unknown[]) => Promise<void>;
-    const run = new AsyncFunction("thread", "model", snippet("docs/typescript.md"));
+    const run = new AsyncFunction("thread", "model", snippet(page));
+    const asked: unknown[] = [];
     for (const words of [
       ["one ", "answer"],
       ["another ", "one"],
     ]) {
-      // Stands for a model that streams, or that has a method which does.
-      await run(to, Object.assign(words, { stream: () => words }));
+      await run(to, {
+        stream: (messages: readonly Message[]) => (asked.push(messages.map(({ role }) => role)), words),
+      });
     }
-    expect(await shown(to)).toEqual([
-      ["assistant", "one answer"],
-      ["assistant", "another one"],
-    ]);
-  });
-});
+    const question = (await shown(to))[0]!;
+    expect(question[0]).toBe("user");
+    expect(await shown(to)).toEqual([question, ["assistant", "one answer"], question, ["assistant", "another one"]]);
+    // The model was given the conversation each time.
+    expect(asked).toEqual([["user"], ["user", "assistant", "user"]]);
+  },
+);
 
 describe("text without a messageId", () => {
   const text = (delta: string, more = {}): AgUiEvent => ({ type: "TEXT_MESSAGE_CHUNK", delta, ...more });
   const custom = { type: "CUSTOM", name: "n", value: 0 } as const;
 
-  async function said(body: (run: Producer) => unknown, options: RunOptions = {}): Promise<unknown[]> {
+  async function said(body: (run: RunHandle) => unknown, options: RunOptions = {}): Promise<unknown[]> {
     const to = await thread();
-    await to.run(body, options);
+    await to.run(options, body);
     return (await shown(to)).map(([, content]) => content);
   }
 
@@ -102,7 +107,7 @@ describe("text without a messageId", () => {
   test("is another message if its role or name differs", async () => {
     const to = await thread();
     const [user, assistant] = [{ role: "user" }, { role: "assistant" }];
-    await to.run(async (run) => {
+    await to.run({}, async (run) => {
       await run.append(text("Where is my parcel?", user));
       await run.append(text("On ", assistant));
       await run.append([text("its "), text("way.", assistant), text("I see.", { name: "bob" })]);
@@ -133,22 +138,10 @@ describe("text without a messageId", () => {
     await expect(to.putRun("p3", text("no array") as never)).rejects.toBeInstanceOf(ConfigError);
   });
 
-  test("has the same ids for repeated events, and different ids in each run", async () => {
+  test("has different ids in each run", async () => {
     const to = await thread();
-    const abandoned = new Threadline({ url: server.url });
-    const first = abandoned.thread(to.threadId).run(
-      async (run) => {
-        await run.append([text("a"), custom, text("b")]);
-        await run.flush();
-        abandoned.close();
-        await run.flush();
-      },
-      { runId: "again", leaseSeconds: 60 },
-    );
-    await expect(first).rejects.toThrow("closed");
     const events = [text("a"), custom, text("b"), text("c"), custom, text("d")];
-    await to.run((run) => events.map((event) => run.append(event)), { runId: "again", producerSeq: 1 });
-    await to.run((run) => run.append(events), { runId: "other" });
+    for (const runId of ["one", "other"]) await to.run({ runId }, (run) => run.append(events));
     expect((await shown(to)).map(([, content]) => content)).toEqual(["a", "bc", "d", "a", "bc", "d"]);
     const ids = (await log(server, to.threadId)).flatMap(({ event }) => event["messageId"] ?? []);
     expect(new Set(ids).size).toBe(6);
@@ -157,14 +150,15 @@ describe("text without a messageId", () => {
   test("is a new message after a run was resumed", async () => {
     const to = await thread();
     const dead = new Threadline({ url: server.url });
-    const body = async (run: Producer) => {
-      await run.append(text("before"));
+    const body = async (run: RunHandle) => {
+      // What follows ends the message, so that it is kept.
+      await run.append([text("before"), custom]);
       await run.flush();
       dead.close();
       await run.flush();
     };
-    await expect(dead.thread(to.threadId).run(body, { runId: "r", leaseSeconds: 60 })).rejects.toThrow("closed");
-    await to.run((run) => run.append(text("after")), { runId: "r", onResume: "continue" });
+    await expect(dead.thread(to.threadId).run({ runId: "r", leaseSeconds: 60 }, body)).rejects.toThrow("closed");
+    await to.run({ runId: "r", onExisting: "continue" }, (run) => run.append(text("after")));
     expect((await shown(to)).map(([, content]) => content)).toEqual(["before", "after"]);
   });
 });

@@ -1,7 +1,7 @@
 // Producers at a server that has lost commits: its database is replaced by an earlier copy.
 
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { type AgUiEvent, ClosedError, isProblem, type Producer, Threadline } from "../src/index.js";
+import { type AgUiEvent, ClosedError, isProblem, type RunHandle, Threadline } from "../src/index.js";
 import { SENT_SIZE } from "../src/limits.js";
 import { Server } from "./harness/server.js";
 import { until } from "./harness/until.js";
@@ -30,14 +30,14 @@ const caught = (promise: Promise<unknown>) =>
     (error: unknown) => error,
   );
 
-async function append(run: Producer, from: number, to: number): Promise<void> {
+async function append(run: RunHandle, from: number, to: number): Promise<void> {
   for (const index of upTo(to).slice(from)) await run.append(custom(index));
   await run.flush();
 }
 
 test("what the server has lost of a run is sent again before the next event", async () => {
   const it = await thread();
-  const run = await it.run(async (run) => {
+  const run = await it.run(options, async (run) => {
     await append(run, 0, 50);
     await server.save();
     await append(run, 50, 5_000);
@@ -45,23 +45,23 @@ test("what the server has lost of a run is sent again before the next event", as
     await server.lose();
     await append(run, 5_000, 5_010);
     expect(run.epoch).not.toBe(epoch);
-  }, options);
-  expect(run).toMatchObject({ status: "finished", producerSeq: 5_011 });
+  });
+  expect(run).toMatchObject({ status: "finished", producerSeq: 5_012 });
   expect(await values(it.threadId)).toEqual(upTo(5_010));
 });
 
 test("a run whose last events are lost does not end without them", async () => {
   for (const end of [[], [{ type: "RUN_FINISHED", threadId: "t", runId: "run" } as const]]) {
     const it = await thread();
-    const run = await it.run(async (run) => {
+    const run = await it.run(options, async (run) => {
       await append(run, 0, 10);
       await server.save();
       await append(run, 10, 20);
       await run.append(end);
       await run.flush();
       await server.lose();
-    }, options);
-    expect(run).toMatchObject({ status: "finished", producerSeq: 21 });
+    });
+    expect(run).toMatchObject({ status: "finished", producerSeq: 22 });
     expect(await values(it.threadId)).toEqual(upTo(20));
   }
 });
@@ -70,33 +70,30 @@ test("a producer without further events finds a loss by its heartbeats", async (
   for (const isWhole of [false, true]) {
     const it = await thread();
     if (isWhole) await server.save();
-    await it.run(
-      async (run) => {
-        await append(run, 0, 10);
-        if (!isWhole) await server.save();
-        await append(run, 10, 20);
-        await server.lose();
-        await until("the events", async () => (await values(it.threadId)).length === 20);
-      },
-      { ...options, leaseSeconds: 3 },
-    );
+    await it.run({ ...options, leaseSeconds: 3 }, async (run) => {
+      await append(run, 0, 10);
+      if (!isWhole) await server.save();
+      await append(run, 10, 20);
+      await server.lose();
+      await until("the events", async () => (await values(it.threadId)).length === 20);
+    });
     expect(await values(it.threadId)).toEqual(upTo(20));
   }
 });
 
 test("a run that is lost as a whole is started again under its id", async () => {
   const it = await thread();
-  await it.run((run) => run.append(custom("kept")), { runId: "first" });
+  await it.run({ runId: "first" }, (run) => run.append(custom("kept")));
   await server.save();
-  await it.run((run) => run.append(custom("lost")), { runId: "second" });
-  const run = await it.run(async (run) => {
+  await it.run({ runId: "second" }, (run) => run.append(custom("lost")));
+  const run = await it.run(options, async (run) => {
     await append(run, 0, 20);
     const { cursor } = run;
     await server.lose();
     await append(run, 20, 30);
     // The run before it is lost, and its producer gone.
     expect(run.cursor).toBeLessThan(cursor);
-  }, options);
+  });
   expect(run).toMatchObject({ runId: "run", status: "finished" });
   expect(await values(it.threadId)).toEqual(["kept", ...upTo(30)]);
 });
@@ -104,12 +101,12 @@ test("a run that is lost as a whole is started again under its id", async () => 
 test("a run of a thread that was deleted and created again is not started again", async () => {
   const it = await thread();
   const error = await caught(
-    it.run(async (run) => {
+    it.run(options, async (run) => {
       await append(run, 0, 3);
       await server.request("DELETE", `/v1/threads/${it.threadId}`);
       await server.request("POST", "/v1/threads", { body: { threadId: it.threadId } });
       await append(run, 3, 4);
-    }, options),
+    }),
   );
   expect(isProblem(error, "run-not-found")).toBe(true);
   expect(await log(server, it.threadId)).toEqual([]);
@@ -119,7 +116,7 @@ test("a run fails if its producer does not keep the lost events any more", async
   const it = await thread();
   const large = "x".repeat(SENT_SIZE / 8);
   const error = await caught(
-    it.run(async (run) => {
+    it.run(options, async (run) => {
       await append(run, 0, 10);
       await server.save();
       for (let index = 0; index < 16; index += 1) {
@@ -128,7 +125,7 @@ test("a run fails if its producer does not keep the lost events any more", async
       }
       await server.lose();
       await append(run, 10, 11);
-    }, options),
+    }),
   );
   expect(error).toBeInstanceOf(ClosedError);
   expect(String(error)).toContain("has lost events of the run run from producerSeq 11 on");

@@ -107,7 +107,7 @@ describe("threads", () => {
     expect((await thread.markRead(1)).readSeq).toBe(2);
     expect(isProblem(await caught(thread.markRead(3)), "cursor-ahead")).toBe(true);
     // Events of an active run do not count as unread.
-    await thread.run(async (run) => {
+    await thread.run({}, async (run) => {
       await run.append([{ type: "own.b" }]);
       await run.flush();
       const now = await thread.get();
@@ -145,7 +145,7 @@ describe("threads", () => {
     await user.thread("failed").putRun("r", failure);
     const lastRuns = async (status: ThreadStatus) =>
       (await user.threads.list({ status })).threads.map(({ threadId, lastRun }) => ({ threadId, ...lastRun }));
-    await user.thread("runs").run(async (run) => {
+    await user.thread("runs").run({}, async (run) => {
       await run.append([{ type: "own.a" }]);
       await run.flush();
       const running = { threadId: "runs", runId: run.runId, status: "running", errorCode: null, endedAt: null };

@@ -1,7 +1,7 @@
 // The server's own answers, to compare the console with; and threads for it to show.
 
 import { randomUUID } from "node:crypto";
-import { type NewEvent, type Producer, type Run, type TextMessageRole, Threadline } from "threadline";
+import { type NewEvent, type Run, type RunHandle, type TextMessageRole, Threadline } from "threadline";
 import type { AnyMessage } from "../../../src/untrusted.ts";
 import type { Server } from "../../../../sdk/typescript/test/harness/server.ts";
 
@@ -40,7 +40,7 @@ export async function thread(
     ...(agentId && { agentId }),
   });
   const options = agentId === undefined ? {} : { agentId };
-  if (events.length > 0) await threadline.thread(threadId).run((run) => append(run, events), options);
+  if (events.length > 0) await threadline.thread(threadId).run(options, (run) => run.append(events));
   return threadId;
 }
 
@@ -54,28 +54,23 @@ export async function write(
   const options = agentId === undefined ? {} : { agentId };
   await client(server)
     .thread(threadId)
-    .run((run) => append(run, events), options);
+    .run(options, (run) => run.append(events));
 }
-
-/** The first event of an AG-UI run. */
-const append = (run: Producer, events: readonly NewEvent[]) =>
-  run.append([{ type: "RUN_STARTED", threadId: run.threadId, runId: run.runId }, ...events]);
 
 /** A run that continues until the test ends it. */
 export interface OpenRun {
-  readonly run: Producer;
+  readonly run: RunHandle;
   /** Finishes the run. */
   end(): Promise<Run>;
 }
 
 export function openRun(server: Server, threadId: string, agentId = "writer"): Promise<OpenRun> {
   return new Promise((resolve, reject) => {
-    const body = (run: Producer) =>
+    const body = (run: RunHandle) =>
       new Promise<void>((end) => {
-        void append(run, []);
         resolve({ run, end: () => (end(), done) });
       });
-    const done = client(server).thread(threadId).run(body, { agentId, leaseSeconds: 60 });
+    const done = client(server).thread(threadId).run({ agentId, leaseSeconds: 60 }, body);
     done.catch(reject);
   });
 }

@@ -71,7 +71,7 @@ export function large(server: Server): Promise<string> {
 
 /** Writes words at a pace, which may be that of many tokens. */
 export async function stream(
-  run: Producer,
+  run: RunHandle,
   messageId: string,
   { perSecond, seconds }: { perSecond: number; seconds: number },
 ): Promise<void> {

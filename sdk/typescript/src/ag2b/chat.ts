@@ -4,15 +4,15 @@ import { newId } from "../ids.js";
 import {
   type AgUiEvent,
   isProblem,
-  type Producer,
   type Run,
+  type RunHandle,
   StopRequested,
   ThreadlineError,
   type ThreadRef,
   TimeoutError,
 } from "../index.js";
 import { AG2B_PATIENCE_MS } from "../limits.js";
-import { toMessages } from "./messages.js";
+import type { NewEvent } from "../types.js";
 import type { AgentEvent, AssistantMessage, ToolMessage, UserMessage } from "./types.js";
 import { AnswerWriter } from "./writer.js";
 
@@ -27,7 +27,7 @@ export class Chat {
   readonly #ended: Promise<ChatEnd>;
   #end!: (end: ChatEnd) => void;
   /** Undefined until the run has started. If it could not be started, the binding saves the chat afterwards. */
-  #producer: Producer | undefined;
+  #producer: RunHandle | undefined;
   #run: Promise<Run> = Promise.reject(new TimeoutError("the run was not started"));
   #lost = false;
   #answer = new AnswerWriter(newId());
@@ -55,8 +55,8 @@ export class Chat {
     const timer = setTimeout(() => patience.abort(late), AG2B_PATIENCE_MS);
     try {
       await new Promise<void>((begun, reject) => {
-        const body = (producer: Producer) => this.#do(producer, begun);
-        this.#run = this.#thread.run(body, { runId: this.#runId, signal: patience.signal });
+        const options = { runId: this.#runId, signal: patience.signal };
+        this.#run = this.#thread.run(options, (run) => this.#do(run, begun));
         this.#run.catch(reject);
       });
     } catch (error) {
@@ -66,7 +66,7 @@ export class Chat {
     }
   }
 
-  async #do(producer: Producer, begun: () => void): Promise<void> {
+  async #do(producer: RunHandle, begun: () => void): Promise<void> {
     this.#producer = producer;
     const stop = () => {
       if (producer.signal.reason instanceof StopRequested) this.stop.abort(producer.signal.reason);
@@ -80,9 +80,13 @@ export class Chat {
 
   /** Writes the user's message; the history has it under this id. */
   said(message: UserMessage, id: string): void {
-    const { threadId } = this.#thread;
-    const input = { threadId, runId: this.#runId, messages: toMessages(message, id), tools: [], context: [] };
-    this.#append([{ type: "RUN_STARTED", threadId, runId: this.#runId, input }]);
+    // The run has begun before, since a chat is refused while another run is active.
+    const content: NewEvent = { type: "TEXT_MESSAGE_CONTENT", messageId: id, delta: message.content };
+    this.#append([
+      { type: "TEXT_MESSAGE_START", messageId: id, role: "user" },
+      ...(message.content === "" ? [] : [content]),
+      { type: "TEXT_MESSAGE_END", messageId: id },
+    ]);
   }
 
   /** Writes an event of the agent's loop. */

@@ -2,7 +2,7 @@
 
 import { ClosedError } from "../errors.js";
 import { STREAM_SILENCE_MS } from "../limits.js";
-import type { Producer } from "../producer.js";
+import type { RunHandle } from "../run-handle.js";
 import type { ThreadRef } from "../threads.js";
 import type { AgUiEvent, Run } from "../types.js";
 
@@ -13,7 +13,7 @@ class NetworkFailed extends Error {
 
 /** One open run of a thread. Networks that start while the run is open join it. */
 export class LiveRun {
-  readonly #producer: Producer;
+  readonly #producer: RunHandle;
   readonly #done: Promise<Run>;
   readonly #end: (failure?: Error) => void;
   readonly #networks = new Set<string>();
@@ -26,17 +26,17 @@ export class LiveRun {
     return new Promise((resolve, reject) => {
       let end: (failure?: Error) => void = () => {};
       const ended = new Promise<void>((finish, fail) => (end = (failure) => (failure ? fail(failure) : finish())));
-      const body = (producer: Producer) => {
-        void producer.append({ type: "RUN_STARTED", threadId: thread.threadId, runId });
+      const body = (producer: RunHandle) => {
         resolve(new LiveRun(producer, done, end));
         return ended;
       };
-      const done = thread.run(body, { runId, ...(agentId !== undefined && { agentId }) });
+      // Another process would have begun this run for another network of the same id.
+      const done = thread.run({ runId, onExisting: "refuse", ...(agentId !== undefined && { agentId }) }, body);
       done.then(() => reject(new ClosedError("the run has already ended")), reject);
     });
   }
 
-  private constructor(producer: Producer, done: Promise<Run>, end: (failure?: Error) => void) {
+  private constructor(producer: RunHandle, done: Promise<Run>, end: (failure?: Error) => void) {
     this.#producer = producer;
     this.#done = done;
     this.#end = end;

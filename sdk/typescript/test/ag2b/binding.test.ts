@@ -163,7 +163,7 @@ describe("an interrupted chat", () => {
 test("while another run is active, a chat is refused without any change", async () => {
   const threadId = newThread();
   const agent = await bound(new AgentDouble(scripted()), threadId);
-  await client.thread(threadId).run(async () => {
+  await client.thread(threadId).run({}, async () => {
     expect(isProblem(await caught(agent.chat("Me too")), "run-active")).toBe(true);
   });
   expect(agent.history.getSnapshot()).toEqual([]);
@@ -294,7 +294,7 @@ describe("the history of a thread, without an agent", () => {
     expect(history.getSnapshot()[0]).toBe(first);
     expect(changes).toBeGreaterThan(1);
 
-    await client.thread(threadId).run(async (run) => {
+    await client.thread(threadId).run({}, async (run) => {
       await run.append({ type: "RUN_STARTED", threadId, runId: run.runId });
       await until("the run", () => history.running);
       expect(() => history.restore([])).toThrow(RunInFlightError);

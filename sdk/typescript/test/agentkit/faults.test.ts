@@ -87,7 +87,7 @@ describe("concurrent runs", () => {
     const thread = client().thread("busy");
     await client().threads.create({ threadId: "busy" });
     let end = () => {};
-    const other = thread.run(() => new Promise<void>((resolve) => (end = resolve)), { runId: "other" });
+    const other = thread.run({ runId: "other" }, () => new Promise<void>((resolve) => (end = resolve)));
     await until("the other run", async () => (await thread.get()).activeRun);
     let puts = 0;
     const counting: typeof fetch = (url, init) => {

@@ -116,7 +116,7 @@ describe("when streaming is not possible", () => {
     // Starts between the user's message and the network's own run.
     const { get } = history;
     history.get = async (context) => {
-      other = thread.run(() => new Promise<void>((resolve) => (end = resolve)), { runId: "other" });
+      other = thread.run({ runId: "other" }, () => new Promise<void>((resolve) => (end = resolve)));
       await until("the other run", async () => (await thread.get()).activeRun);
       return get(context);
     };

@@ -1,9 +1,9 @@
-// Cases of the writer for backends that call the model themselves, which both versions of the AI SDK pass.
+// Cases of backends that call the model themselves and pipe its stream, which both versions of the AI SDK pass.
 
 import type { UIMessage, UIMessageChunk } from "ai";
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
 import { z } from "zod";
-import { pipeUIMessageStream, toUIMessages } from "../../src/ai-sdk/index.js";
+import { toUIMessages } from "../../src/ai-sdk/index.js";
 import { Threadline } from "../../src/index.js";
 import { Server } from "../harness/server.js";
 import { until } from "../harness/until.js";
@@ -51,7 +51,7 @@ export function cases(version: string, ai: Ai, modelOf: MakeModel): void {
     /** Writes chunks into a new thread. Returns the events without those of the run itself, and the messages of the chat. */
     async function piped(chunks: readonly UIMessageChunk[]) {
       const { client, thread } = await made();
-      const run = await thread.run((run) => pipeUIMessageStream(run, streamOf(chunks)));
+      const run = await thread.run({}, (run) => run.pipe(streamOf(chunks)));
       expect(run.status).toBe("finished");
       const { messages } = await toUIMessages(client, "demo", thread.threadId);
       return { events: await eventsOf(thread.threadId), messages };
@@ -62,76 +62,77 @@ export function cases(version: string, ai: Ai, modelOf: MakeModel): void {
       return events.filter(({ type }) => type !== "RUN_STARTED" && type !== "RUN_FINISHED");
     }
 
-    test("streamText with reasoning, text, and a tool is the message that the SDK itself builds", async () => {
-      const { client, thread } = await made();
-      const model = modelOf([
-        [
-          { type: "reasoning-start", id: "0" },
-          { type: "reasoning-delta", id: "0", delta: "I look " },
-          { type: "reasoning-delta", id: "0", delta: "it up." },
-          { type: "reasoning-end", id: "0" },
-          { type: "text-start", id: "1" },
-          { type: "text-delta", id: "1", delta: "One moment." },
-          { type: "text-end", id: "1" },
-          { type: "tool-input-start", id: "call-1", toolName: "search" },
-          { type: "tool-input-delta", id: "call-1", delta: '{"q":' },
-          { type: "tool-input-delta", id: "call-1", delta: '"parcels"}' },
-          { type: "tool-input-end", id: "call-1" },
-          { type: "tool-call", toolCallId: "call-1", toolName: "search", input: '{"q":"parcels"}' },
-          finish("tool-calls"),
-        ],
-        [
-          // The ids of a model begin again in each step.
-          { type: "text-start", id: "1" },
-          { type: "text-delta", id: "1", delta: "Two " },
-          { type: "text-delta", id: "1", delta: "hits." },
-          { type: "text-end", id: "1" },
-          finish("stop"),
-        ],
-      ]);
-      let built: UIMessage | undefined;
-      const run = await thread.run(
-        async (run) => {
-          const own = { threadId: run.threadId, runId: run.runId };
-          const messages = [{ id: "u1", role: "user", content: "parcels?" } as const];
-          await run.append({ type: "RUN_STARTED", ...own, input: { ...own, messages } });
-          const result = ai.streamText({
-            model,
-            prompt: "parcels?",
-            tools: {
-              search: ai.tool({ inputSchema: z.object({ q: z.string() }), execute: async () => ({ hits: [1, 2] }) }),
-            },
-            stopWhen: ai.stepCountIs(3),
-            abortSignal: run.signal,
-          });
-          const [one, other] = result.toUIMessageStream().tee();
-          const reading = (async () => {
-            for await (const message of ai.readUIMessageStream({ stream: other })) built = message;
-          })();
-          await pipeUIMessageStream(run, one);
-          await reading;
-        },
-        { agentId: "writer" },
-      );
-      expect(run.status).toBe("finished");
-      const { messages } = await toUIMessages(client, "demo", thread.threadId);
-      expect(messages).toHaveLength(2);
-      expect(messages[0]).toMatchObject({ id: "u1", role: "user" });
-      expect(messages[1]!.id).toBe(run.runId);
-      expect(plain(messages[1]!)).toEqual(plain(built!));
-      // The conversation is one that a model takes: the call belongs to its text, and has its result.
-      const { messages: stored } = await thread.messages();
-      expect(stored.map(({ role, content }) => [role, content])).toEqual([
-        ["user", "parcels?"],
-        ["reasoning", "I look it up."],
-        ["assistant", "One moment."],
-        ["tool", '{"hits":[1,2]}'],
-        ["assistant", "Two hits."],
-      ]);
-      expect(stored[2]).toMatchObject({
-        toolCalls: [{ id: "call-1", function: { name: "search", arguments: '{"q":"parcels"}' } }],
-      });
-    });
+    const STREAMS = ["toUIMessageStream", "fullStream"] as const;
+    test.each(STREAMS)(
+      "%s with reasoning, text, and a tool is the message that the SDK itself builds",
+      async (stream) => {
+        const { client, thread } = await made();
+        const model = modelOf([
+          [
+            { type: "reasoning-start", id: "0" },
+            { type: "reasoning-delta", id: "0", delta: "I look " },
+            { type: "reasoning-delta", id: "0", delta: "it up." },
+            { type: "reasoning-end", id: "0" },
+            { type: "text-start", id: "1" },
+            { type: "text-delta", id: "1", delta: "One moment." },
+            { type: "text-end", id: "1" },
+            { type: "tool-input-start", id: "call-1", toolName: "search" },
+            { type: "tool-input-delta", id: "call-1", delta: '{"q":' },
+            { type: "tool-input-delta", id: "call-1", delta: '"parcels"}' },
+            { type: "tool-input-end", id: "call-1" },
+            { type: "tool-call", toolCallId: "call-1", toolName: "search", input: '{"q":"parcels"}' },
+            finish("tool-calls"),
+          ],
+          [
+            // The ids of a model begin again in each step.
+            { type: "text-start", id: "1" },
+            { type: "text-delta", id: "1", delta: "Two " },
+            { type: "text-delta", id: "1", delta: "hits." },
+            { type: "text-end", id: "1" },
+            finish("stop"),
+          ],
+        ]);
+        let built: UIMessage | undefined;
+        const run = await thread.run(
+          { agentId: "writer", messages: [{ id: "u1", role: "user", content: "parcels?" }] },
+          async (run) => {
+            const result = ai.streamText({
+              model,
+              prompt: "parcels?",
+              tools: {
+                search: ai.tool({ inputSchema: z.object({ q: z.string() }), execute: async () => ({ hits: [1, 2] }) }),
+              },
+              stopWhen: ai.stepCountIs(3),
+              abortSignal: run.signal,
+            });
+            const other = result.toUIMessageStream();
+            const reading = (async () => {
+              for await (const message of ai.readUIMessageStream({ stream: other })) built = message;
+            })();
+            await run.pipe(stream === "fullStream" ? result.fullStream : result.toUIMessageStream());
+            await reading;
+          },
+        );
+        expect(run.status).toBe("finished");
+        const { messages } = await toUIMessages(client, "demo", thread.threadId);
+        expect(messages).toHaveLength(2);
+        expect(messages[0]).toMatchObject({ id: "u1", role: "user" });
+        expect(messages[1]!.id).toBe(run.runId);
+        expect(plain(messages[1]!)).toEqual(plain(built!));
+        // The conversation is one that a model takes: the call belongs to its text, and has its result.
+        const { messages: stored } = await thread.messages();
+        expect(stored.map(({ role, content }) => [role, content])).toEqual([
+          ["user", "parcels?"],
+          ["reasoning", "I look it up."],
+          ["assistant", "One moment."],
+          ["tool", '{"hits":[1,2]}'],
+          ["assistant", "Two hits."],
+        ]);
+        expect(stored[2]).toMatchObject({
+          toolCalls: [{ id: "call-1", function: { name: "search", arguments: '{"q":"parcels"}' } }],
+        });
+      },
+    );
 
     test("texts of two runs with the same id are two messages", async () => {
       const { thread } = await made();
@@ -141,7 +142,7 @@ export function cases(version: string, ai: Ai, modelOf: MakeModel): void {
           { type: "text-delta", id: "0", delta },
           { type: "text-end", id: "0" },
         ];
-        await thread.run((run) => pipeUIMessageStream(run, streamOf(chunks)));
+        await thread.run({}, (run) => run.pipe(streamOf(chunks)));
       }
       expect((await thread.messages()).messages.map(({ content }) => content)).toEqual(["one", "two"]);
     });
@@ -153,6 +154,8 @@ export function cases(version: string, ai: Ai, modelOf: MakeModel): void {
         { type: "data-threadline.mine", data: 1 },
         { type: "file", url: "data:text/plain,x", mediaType: "text/plain" },
         { type: "of-the-future", more: [1] } as unknown as UIMessageChunk,
+        // One of each type is enough to see what was left out.
+        { type: "of-the-future", more: [2] } as unknown as UIMessageChunk,
         { type: "finish" },
       ]);
       expect(events).toEqual([
@@ -161,7 +164,7 @@ export function cases(version: string, ai: Ai, modelOf: MakeModel): void {
         { type: "CUSTOM", name: "unmapped", value: { type: "data-threadline.mine", data: 1 } },
         {
           type: "CUSTOM",
-          name: "unmapped",
+          name: "file",
           value: { type: "file", url: "data:text/plain,x", mediaType: "text/plain" },
         },
         { type: "CUSTOM", name: "unmapped", value: { type: "of-the-future", more: [1] } },
@@ -220,9 +223,8 @@ export function cases(version: string, ai: Ai, modelOf: MakeModel): void {
 
     test("a request for approval is an interrupt, which a later run answers", async () => {
       const { client, thread } = await made();
-      await thread.run((run) =>
-        pipeUIMessageStream(
-          run,
+      await thread.run({}, (run) =>
+        run.pipe(
           streamOf([
             { type: "tool-input-available", toolCallId: "m1", toolName: "mail", input: { to: "ann" } },
             { type: "tool-approval-request", approvalId: "i1", toolCallId: "m1" },
@@ -236,15 +238,12 @@ export function cases(version: string, ai: Ai, modelOf: MakeModel): void {
           ({ type }) => type === "dynamic-tool",
         );
       expect(await part()).toMatchObject({ state: "approval-requested", approval: { id: "i1" } });
-      await thread.run(async (run) => {
-        const own = { threadId: run.threadId, runId: run.runId };
-        const resume = [{ interruptId: "i1", status: "resolved", payload: { approved: true } } as const];
-        await run.append({ type: "RUN_STARTED", ...own, input: { ...own, messages: [], resume } });
-        await pipeUIMessageStream(
-          run,
-          streamOf([{ type: "tool-output-available", toolCallId: "m1", output: { sent: true } }]),
-        );
-      });
+      await thread.run(
+        { resume: [{ interruptId: "i1", status: "resolved", payload: { approved: true } }] },
+        async (run) => {
+          await run.pipe(streamOf([{ type: "tool-output-available", toolCallId: "m1", output: { sent: true } }]));
+        },
+      );
       expect((await thread.get()).openInterrupts).toBe(0);
       expect(await part()).toMatchObject({ state: "output-available", output: { sent: true } });
     });
@@ -258,16 +257,16 @@ export function cases(version: string, ai: Ai, modelOf: MakeModel): void {
           { type: "error", error: new Error("overloaded") },
         ],
       ]);
-      const running = thread.run((run) => {
+      const running = thread.run({}, (run) => {
         const result = ai.streamText({ model: failing, prompt: "x", onError: () => {}, abortSignal: run.signal });
-        return pipeUIMessageStream(run, result.toUIMessageStream({ onError: (error) => (error as Error).message }));
+        return run.pipe(result.toUIMessageStream({ onError: (error) => (error as Error).message }));
       });
       await expect(running).rejects.toThrow("overloaded");
       const events = await eventsOf(thread.threadId);
       expect(events.at(-1)).toMatchObject({ type: "RUN_ERROR", message: "overloaded" });
       expect(events).toContainEqual(expect.objectContaining({ type: "TEXT_MESSAGE_CONTENT", delta: "half" }));
       // An abort that is no stop of the run is a failure.
-      const aborted = thread.run((run) => pipeUIMessageStream(run, streamOf([{ type: "abort", reason: "too slow" }])));
+      const aborted = thread.run({}, (run) => run.pipe(streamOf([{ type: "abort", reason: "too slow" }])));
       await expect(aborted).rejects.toThrow("the stream was aborted: too slow");
     });
 
@@ -288,7 +287,7 @@ export function cases(version: string, ai: Ai, modelOf: MakeModel): void {
             cancelled = true;
           }
         }
-        const running = thread.run((run) => pipeUIMessageStream(run, isIterable ? iterable() : silent));
+        const running = thread.run({}, (run) => run.pipe(isIterable ? iterable() : silent));
         const active = await until("the text", async () => {
           const { activeRun } = await thread.get();
           return activeRun && activeRun.producerSeq > 0 ? activeRun : undefined;

@@ -10,7 +10,7 @@ const CODE = `
 import { useChat } from "@ai-sdk/react";
 import { streamText, type ChatTransport, type DefaultChatTransport, type LanguageModel, type UIMessage } from "ai";
 import { Threadline, type ThreadRef } from "threadline";
-import { pipeUIMessageStream, ThreadlineChatTransport, toUIMessages } from "threadline/ai-sdk";
+import { ThreadlineChatTransport, toUIMessages } from "threadline/ai-sdk";
 
 declare const model: LanguageModel;
 declare const thread: ThreadRef;
@@ -37,7 +37,16 @@ export function Page() {
     parts.map((part) => (part.type === "data-chart" ? part.data.points.length : 0)),
   ]);
 }
-await thread.run((run) => pipeUIMessageStream(run, streamText({ model, prompt: "", abortSignal: run.signal }).toUIMessageStream()));
+await thread.run({ messages: [{ role: "user", content: "hello" }] }, async (run) => {
+  const result = streamText({ model, prompt: "", abortSignal: run.signal });
+  await run.pipe(result.toUIMessageStream());
+  await run.pipe(result.fullStream);
+});
+await thread.run<{ step: number }>({ state: { step: 0 } }, async (run) => {
+  await run.state.set({ step: run.stored.state.step + 1 });
+  // @ts-expect-error: another state.
+  await run.state.set({ steps: 1 });
+});
 
 // @ts-expect-error: the agent is required.
 new ThreadlineChatTransport({ client });
@@ -50,7 +59,7 @@ new ThreadlineChatTransport({ client, agentId: "demo", busy: "wait" });
 // @ts-expect-error: messages of another type.
 export const other: ChatTransport<Mine> = new ThreadlineChatTransport<UIMessage<string>>({ client, agentId: "demo" });
 // @ts-expect-error: not a stream of chunks.
-await thread.run((run) => pipeUIMessageStream(run, ["text"]));
+await thread.run({}, (run) => run.pipe(["text"]));
 `;
 
 test.each([

@@ -162,7 +162,7 @@ describe("the retry time", () => {
     }
     network.answer = async (path, signal) => (path.endsWith("/runs") ? Response.json(begun) : answer(path, signal));
     const { afterMs } = await fails(
-      thread.run((run) => run.append({ type: "CUSTOM", name: "n", value: 0 }).then(() => run.flush())),
+      thread.run({}, (run) => run.append({ type: "CUSTOM", name: "n", value: 0 }).then(() => run.flush())),
     );
     expect(afterMs).toBeGreaterThanOrEqual(60 * SECOND);
     expect(afterMs).toBeLessThan(130 * SECOND);

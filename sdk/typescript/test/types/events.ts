@@ -1,9 +1,9 @@
 // Types of events, messages and options, as an application meets them: this file only has to compile. types.test.ts compiles it
 // again with a wider union, where each expected error has to be missing.
 
-import type { NewEvent, NewMessage, Producer, Thread, ThreadEvent, ThreadRef, Threadline } from "../../src/index.js";
+import type { NewEvent, NewMessage, RunHandle, Thread, ThreadEvent, ThreadRef, Threadline } from "../../src/index.js";
 
-export async function produces(run: Producer, thread: ThreadRef): Promise<void> {
+export async function produces(run: RunHandle, thread: ThreadRef): Promise<void> {
   await run.append({ type: "TEXT_MESSAGE_CONTENT", messageId: "m", delta: "Hello" });
   // @ts-expect-error misspelled member
   await run.append({ type: "TEXT_MESSAGE_CHUNK", messageID: "m", delta: "Hello" });

@@ -1,0 +1,121 @@
+// A stream of another package, appended to a run as AG-UI's events.
+
+import { unlessAborted } from "../backoff.js";
+import { ConfigError, ConnectionError } from "../errors.js";
+import { toJson } from "../json.js";
+import { MAX_WAITING_ITEMS } from "../limits.js";
+import { throwIfAborted } from "../platform.js";
+import type { Pipeable, RunHandle } from "../run-handle.js";
+import type { NewEvent } from "../types.js";
+import { type Kind, kindOf } from "./shape.js";
+import { custom, isItem, type Item, kept, type Source, StreamFailed, textOf } from "./source.js";
+
+type Run = Pick<RunHandle, "signal" | "append" | "interrupt">;
+
+/** See `RunHandle.pipe`. */
+export async function pipe(run: Run, stream: Pipeable): Promise<void> {
+  const items = iterate(stream);
+  let source: Source | undefined;
+  /** Items from the beginning of the stream that do not tell its kind. */
+  let waiting: Item[] = [];
+  const unknown = new Set<string>();
+  try {
+    for (;;) {
+      const next = await unlessAborted(items.next(), run.signal);
+      if (!next.done) waiting.push(itemOf(next.value, !source && waiting.length === 0));
+      if (!source) {
+        const kind = next.done && waiting.length > 0 ? "ui-chunks" : decided(waiting);
+        source = kind && (await load(kind));
+      }
+      if (source) for (const item of waiting.splice(0)) await run.append(eventsOf(source, item, unknown, run.signal));
+      if (next.done) break;
+    }
+  } finally {
+    // A source that takes its time to end holds nobody up.
+    void Promise.resolve(items.return?.()).catch(() => {});
+  }
+  if (!source) return;
+  await run.append(source.last());
+  if (source.interrupts.length > 0) await run.interrupt(...source.interrupts);
+}
+
+/** The kind of the stream that begins with these items; undefined if more have to be seen. */
+function decided(items: readonly Item[]): Kind | undefined {
+  const item = items.at(-1);
+  if (item === undefined) return undefined;
+  const kind = kindOf(item);
+  if (kind !== undefined && kind !== "either") return kind;
+  if (items.length > MAX_WAITING_ITEMS) return "ui-chunks";
+  if (items.length > 1 || kind === "either") return undefined;
+  throw new ConfigError(
+    `pipe does not know the stream that begins with ${toJson(kept(item)).slice(0, 200)}: pass AG-UI's events, a stream of the AI` +
+      " SDK (fullStream, toUIMessageStream()), chunks of OpenAI's chat completions, or events of its Responses API",
+  );
+}
+
+function eventsOf(source: Source, item: Item, unknown: Set<string>, signal: AbortSignal): NewEvent[] {
+  try {
+    const events = source.of(item);
+    if (events) return events;
+  } catch (error) {
+    // A stream that was made with the run's signal reports the stop as an error of its own.
+    throwIfAborted(signal);
+    if (error instanceof StreamFailed) throw error.cause instanceof Error ? error.cause : error;
+    // A shape that the mapping did not expect is a later version's.
+  }
+  const name = `${textOf(item["type"])} ${textOf(item["name"])}`;
+  if (unknown.has(name)) return [];
+  unknown.add(name);
+  return [custom("unmapped", item)];
+}
+
+/** Each mapping is loaded when the first stream of its kind is piped. */
+async function load(kind: Kind): Promise<Source> {
+  try {
+    switch (kind) {
+      case "ag-ui":
+        return new (await import("./ag-ui.js")).AgUiEvents();
+      case "ui-chunks":
+        return new (await import("./ui-chunks.js")).UiChunks();
+      case "text-parts":
+        return new (await import("./text-parts.js")).TextParts();
+      case "openai-chat":
+        return new (await import("./openai-chat.js")).ChatChunks();
+      case "openai-responses":
+        return new (await import("./openai-responses.js")).ResponseEvents();
+    }
+  } catch (cause) {
+    throw new ConnectionError("cannot load the code for streams", { cause });
+  }
+}
+
+function itemOf(value: unknown, isFirst: boolean): Item {
+  if (isItem(value) && !ArrayBuffer.isView(value)) return value;
+  if (!isFirst) return { value };
+  throw new ConfigError(`pipe takes streams of objects, and this one has ${describe(value)}: parse its items before`);
+}
+
+function describe(value: unknown): string {
+  return ArrayBuffer.isView(value)
+    ? "bytes"
+    : Array.isArray(value)
+      ? "a list"
+      : `a ${value === null ? "null" : typeof value}`;
+}
+
+function iterate(stream: Pipeable): AsyncIterator<unknown, unknown> {
+  // The iterator of a stream would wait for the next item before it cancels, and not every browser has one.
+  if (isItem(stream) && "getReader" in stream) {
+    const reader = (stream as ReadableStream<object>).getReader();
+    return {
+      next: async () => (await reader.read()) as IteratorResult<unknown, unknown>,
+      return: async () => {
+        await reader.cancel();
+        return { done: true, value: undefined };
+      },
+    };
+  }
+  const iterable = stream as Partial<AsyncIterable<unknown>> | null | undefined;
+  if (typeof iterable?.[Symbol.asyncIterator] === "function") return iterable[Symbol.asyncIterator]!();
+  throw new ConfigError("pipe takes a ReadableStream or an AsyncIterable");
+}
