@@ -342,6 +342,10 @@ pub async fn history(seed: u64, steps: usize, other: Env) {
             30 | 31 => {
                 let Some(head) = &head else { continue };
                 let (WriteFence { driver, .. }, marks) = (write_fence(&mut dice, head, 20), dice.chance(60));
+                // Only a driver does either; no driver has the number of a queued turn.
+                if head.driver <= DriverFence::NONE {
+                    continue;
+                }
                 let run = active_run(&mut dice, &envs.0, key).await.unwrap_or(run_id(run));
                 if marks {
                     both!(envs, at, |env| env.store.mark_called(key, &run, driver).await.expect("marks"));

@@ -223,3 +223,27 @@ async fn a_conversation_that_no_event_can_hold_is_not_taken_up() {
     })
     .await;
 }
+
+/// AG-UI clients refuse a run that does not begin with RUN_STARTED. The log keeps what the producer wrote.
+#[tokio::test]
+async fn an_ag_ui_client_gets_the_start_that_a_producer_left_out() {
+    run(Options::memory(), async |server| {
+        let dev = server.client();
+        dev.thread("t").await;
+        dev.post(RUNS, json!({ "runId": "r", "agentId": "demo" })).await.ok(201);
+        append(&dev, 1, 1, json!(said("m", "x"))).await.ok(200);
+        dev.act("t", "r", "finish").await.ok(200);
+        let input = json!({ "threadId": "t", "runId": "r", "messages": [], "tools": [], "context": [], "state": {}, "forwardedProps": {} });
+        let answer = dev.post("/agui/demo", input.clone()).await;
+        assert_eq!(answer.status, 200, "{}", answer.text());
+        let events: Vec<Value> =
+            answer.text().lines().filter_map(|line| serde_json::from_str(line.strip_prefix("data: ")?).ok()).collect();
+        assert_eq!(events[0], json!({ "type": "RUN_STARTED", "threadId": "t", "runId": "r" }));
+        assert_eq!((events.len(), dev.types("t").await.len()), (5, 4));
+        // A client that resumes has received it.
+        let seen = format!("{}:1", dev.epoch("t").await);
+        let request = dev.request(reqwest::Method::POST, "/agui/demo").header("Last-Event-ID", seen).json(&input);
+        assert!(!crate::harness::http::send(request).await.text().contains("RUN_STARTED"));
+    })
+    .await;
+}

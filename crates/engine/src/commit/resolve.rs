@@ -86,8 +86,13 @@ async fn resolve_one(pipeline: &Pipeline, request: &Request) -> Result<AppendRec
         if !run.status.is_active() || run.stop_overdue(pipeline.clock.bound()) {
             return Err(AppendError::RunFenced(Box::new(run)));
         }
-        if has_another_attempt(&run, fence) || is_displaced(&pipeline.store, thread.key, fence).await? {
+        if has_another_attempt(&run, fence) {
             return Err(AppendError::RunFenced(Box::new(run)));
+        }
+        if is_displaced(&pipeline.store, thread.key, fence).await? {
+            // Perhaps since the run was read.
+            let now = pipeline.store.run(thread.key, run_id).await?.unwrap_or(run);
+            return Err(AppendError::RunFenced(Box::new(now)));
         }
         if from > run.producer_seq + 1 {
             return Err(AppendError::ProducerSeqGap { expected: run.producer_seq + 1 });

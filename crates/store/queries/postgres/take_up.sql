@@ -1,5 +1,5 @@
 -- Begins the next attempt at the active run of a producer: what supersedes the attempt before is appended in the same commit. No
--- row if the head is not as expected, if a stop of the run was requested, or if the store has another generation, in which the
+-- row if the head is not as expected or has a driver, if a stop of the run was requested, or if the store has another generation, in which the
 -- number of the attempt could be one that was lost.
 -- Caller: take_up in src/postgres/attempts.rs
 -- $1 now bigint: the time of a manual clock, or NULL for the database's
@@ -44,7 +44,7 @@ c AS MATERIALIZED (
     lease_until = greatest(h.lease_until, c.now + coalesce($11, h.lease_ms))
   FROM c
   WHERE h.key = $2::bigint AND h.active AND h.run = $3::text AND h.fence = $4::bigint
-    AND h.driver_fence = $5::bigint AND h.tail = $10::bigint AND h.stop_at IS NULL
+    AND h.driver_fence = $5::bigint AND h.driver_fence <= 0 AND h.tail = $10::bigint AND h.stop_at IS NULL
     AND c.generation = $9::bigint
   RETURNING h.*, c.now
 ), put AS (
