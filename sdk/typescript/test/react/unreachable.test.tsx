@@ -21,14 +21,14 @@ const SECOND = 1_000;
 
 /** An unreachable server, at first: the test sets how it handles a request. */
 class Network {
-  answer: (path: string, signal: AbortSignal) => Promise<Response> = refused;
+  answer: (path: string, signal: AbortSignal, body: string) => Promise<Response> = refused;
   /** Times of requests, in milliseconds since the start of the test. */
   readonly asked: number[] = [];
   readonly #began = performance.now();
 
   readonly fetch: typeof fetch = (input, init) => {
     this.asked.push(performance.now() - this.#began);
-    return this.answer(new URL(String(input)).pathname, init!.signal!);
+    return this.answer(new URL(String(input)).pathname, init!.signal!, String(init!.body));
   };
 
   client(options: Partial<ThreadlineOptions> = {}): Threadline {
@@ -143,7 +143,8 @@ describe("the retry time", () => {
     vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout", "performance", "Date"] });
   });
 
-  const begun = { run: { runId: "r", producerSeq: 0, firstSeq: 1, endedAt: null, stopRequested: false }, epoch: "e" };
+  const run = { runId: "r", producerSeq: 1, firstSeq: 1, endedAt: null, stopRequested: false };
+  const begun = (body: string) => ({ ...(JSON.parse(body) as object), run, epoch: "e", attempt: 1 });
 
   test.each([
     ["is refused", refused],
@@ -160,7 +161,8 @@ describe("the retry time", () => {
       expect(afterMs).toBeLessThanOrEqual(11.2 * SECOND);
       expect(network.asked.length).toBeGreaterThan(0);
     }
-    network.answer = async (path, signal) => (path.endsWith("/runs") ? Response.json(begun) : answer(path, signal));
+    network.answer = async (path, signal, body) =>
+      path.endsWith("/runs") ? Response.json(begun(body)) : answer(path, signal);
     const { afterMs } = await fails(thread.run({}, (run) => run.append({ type: "CUSTOM" }).then(() => run.flush())));
     expect(afterMs).toBeGreaterThanOrEqual(60 * SECOND);
     expect(afterMs).toBeLessThan(130 * SECOND);
@@ -202,7 +204,7 @@ describe("the retry time", () => {
     expect(afterMs).toBeLessThanOrEqual(61 * SECOND);
     // If the server becomes unreachable meanwhile, the normal retry time applies.
     const gone = new Network();
-    gone.answer = (path, signal) => (gone.asked.length > 3 ? refused() : network.answer(path, signal));
+    gone.answer = (path, signal) => (gone.asked.length > 3 ? refused() : network.answer(path, signal, ""));
     const waiting = await fails(gone.client({ retries }).thread("t").putRun("r", []));
     expect(waiting.error).toBeInstanceOf(ConnectionError);
     expect(waiting.afterMs - gone.asked[3]!).toBeLessThanOrEqual(7 * SECOND);
