@@ -128,6 +128,6 @@ test("a run fails if its producer does not keep the lost events any more", async
     }),
   );
   expect(error).toBeInstanceOf(ClosedError);
-  expect(String(error)).toContain("has lost events of the run run from producerSeq 11 on");
+  expect(String(error)).toContain("has lost events of the run run from producerSeq 12 on");
   expect(await it.runRecord("run")).toMatchObject({ status: "error", errorCode: "producer-failed" });
 });

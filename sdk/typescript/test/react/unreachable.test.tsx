@@ -21,14 +21,14 @@ const SECOND = 1_000;
 
 /** An unreachable server, at first: the test sets how it handles a request. */
 class Network {
-  answer: (path: string, signal: AbortSignal) => Promise<Response> = refused;
+  answer: (path: string, signal: AbortSignal, body: string) => Promise<Response> = refused;
   /** Times of requests, in milliseconds since the start of the test. */
   readonly asked: number[] = [];
   readonly #began = performance.now();
 
   readonly fetch: typeof fetch = (input, init) => {
     this.asked.push(performance.now() - this.#began);
-    return this.answer(new URL(String(input)).pathname, init!.signal!);
+    return this.answer(new URL(String(input)).pathname, init!.signal!, String(init!.body));
   };
 
   client(options: Partial<ThreadlineOptions> = {}): Threadline {
@@ -143,7 +143,8 @@ describe("the retry time", () => {
     vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout", "performance", "Date"] });
   });
 
-  const begun = { run: { runId: "r", producerSeq: 0, firstSeq: 1, endedAt: null, stopRequested: false }, epoch: "e" };
+  const run = { runId: "r", producerSeq: 1, firstSeq: 1, endedAt: null, stopRequested: false };
+  const begun = (body: string) => ({ ...(JSON.parse(body) as object), run, epoch: "e", attempt: 1 });
 
   test.each([
     ["is refused", refused],
@@ -204,7 +205,7 @@ describe("the retry time", () => {
     expect(afterMs).toBeLessThanOrEqual(61 * SECOND);
     // If the server becomes unreachable meanwhile, the normal retry time applies.
     const gone = new Network();
-    gone.answer = (path, signal) => (gone.asked.length > 3 ? refused() : network.answer(path, signal));
+    gone.answer = (path, signal) => (gone.asked.length > 3 ? refused() : network.answer(path, signal, ""));
     const waiting = await fails(gone.client({ retries }).thread("t").putRun("r", []));
     expect(waiting.error).toBeInstanceOf(ConnectionError);
     expect(waiting.afterMs - gone.asked[3]!).toBeLessThanOrEqual(7 * SECOND);
