@@ -46,6 +46,8 @@ export class Http {
   readonly reach = new Reach();
   /** Time of the first failure since the server last responded. */
   #awaySince: number | undefined;
+  /** Total time, in milliseconds, from first failures to the responses that followed. */
+  #awayMs = 0;
   readonly #config: Config;
   /** Controllers of the pending calls. */
   readonly #pending = new Set<AbortController>();
@@ -175,6 +177,7 @@ export class Http {
     const budget = call.retryFor ?? retries[kind];
     const began = performance.now();
     let deadline = (retries.together ? (this.#awaySince ?? began) : began) + budget;
+    if (retries.together === "once") deadline -= Math.min(budget, this.#awayMs);
     const { over, done } = this.begin(signal);
     const trial = this.reach.begin(kind === "reads");
     try {
@@ -184,11 +187,11 @@ export class Http {
           const most = call.timeoutMs ?? REQUEST_TIMEOUT_MS;
           const least = began < deadline ? leastMs : LAST_TRY_MS;
           const answer = await attempt(budget === 0 ? most : Math.min(most, Math.max(least, deadline - asked)));
-          this.#awaySince = undefined;
+          this.#back();
           return answer;
         } catch (error) {
           if (isAway(error)) this.#awaySince ??= asked;
-          else if (error instanceof ProblemError) this.#awaySince = undefined;
+          else if (error instanceof ProblemError) this.#back();
           if (!(error instanceof ThreadlineError && again(error))) throw error;
           const now = performance.now();
           let left = deadline - now;
@@ -209,6 +212,12 @@ export class Http {
       trial.end();
       done();
     }
+  }
+
+  /** Notes a response of the server. */
+  #back(): void {
+    if (this.#awaySince !== undefined) this.#awayMs += performance.now() - this.#awaySince;
+    this.#awaySince = undefined;
   }
 
   async #send(call: Call, bearer: string | undefined): Promise<Response> {
