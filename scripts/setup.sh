@@ -101,6 +101,8 @@ folders=(
   # Published releases of CopilotKit.
   tests/copilotkit/packages/newest tests/copilotkit/packages/browser
   examples/copilotkit examples/agentkit examples/react examples/ai-sdk
+  # Bun, Deno, workerd and Node 22, beside the Node of this machine.
+  sdk/typescript/test/runtimes
   sdk/typescript console
 )
 if [ -n "$older" ]; then

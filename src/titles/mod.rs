@@ -31,7 +31,9 @@ use model_request::Opening;
 use threadline_core::{
     NameSource, ProjectId,
     agent::{Agent, AgentKind},
-    limits::{NAMERS, NAMING_DRAIN, NAMING_LOG_BYTES, NAMING_MESSAGES, NAMING_QUEUE, NAMING_TIMEOUT, TITLE_QUEUE},
+    limits::{
+        NAMERS, NAMING_DRAIN, NAMING_LOG_BYTES, NAMING_MESSAGES, NAMING_QUEUE, NAMING_RUNS, NAMING_TIMEOUT, TITLE_QUEUE,
+    },
     projection::conversation::Conversation,
 };
 use threadline_engine::{RunNotice, Service, ServiceError};
@@ -171,7 +173,7 @@ impl Shared {
             Some(NameSource::Auto) => heuristic::only_greets(&name),
             Some(NameSource::Title | NameSource::Person) => return Ok(()),
         };
-        // A model also receives the answer, which is complete at the end of the run.
+        // A model also receives the answer, which is complete at the end of the run. Message and answer may be two runs.
         let asks = notice.has_ended && !self.leaving.is_cancelled();
         let asked = if asks { self.whom_to_ask(notice).await? } else { None };
         if !is_open && asked.is_none() {
@@ -194,6 +196,7 @@ impl Shared {
             }
         }
         if let Some(asked) = asked
+            && (opening.is_answered() || notice.fence.ordinal() >= NAMING_RUNS)
             && self.titles.try_send(Title { ended: notice.clone(), asked, opening, seen }).is_err()
         {
             counts.dropped.inc();

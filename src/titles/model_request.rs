@@ -59,6 +59,10 @@ impl Opening {
         opening(|text| !only_greets(text)).or_else(|| opening(|_| true))
     }
 
+    pub fn is_answered(&self) -> bool {
+        !self.answer.is_empty()
+    }
+
     fn shown(&self) -> String {
         json!({ "user": self.question, "assistant": self.answer }).to_string()
     }

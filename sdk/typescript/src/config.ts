@@ -22,9 +22,10 @@ export interface Retries {
   readonly producers?: number;
   /**
    * Shares one retry period between all calls. The period starts with the first failure since the server last responded, so
-   * that a series of calls does not wait separately for each one. `false` by default.
+   * that a series of calls does not wait separately for each one. `"once"`, for the client of one task, also subtracts what
+   * earlier calls have waited until the server responded. `false` by default.
    */
-  readonly together?: boolean;
+  readonly together?: boolean | "once";
 }
 
 /** A request to the server, when it has ended: the response has begun, or there is none. */

@@ -79,6 +79,8 @@ export class Http {
   readonly reach = new Reach();
   /** Time of the first failure since the server last responded. */
   #awaySince: number | undefined;
+  /** Total time, in milliseconds, from first failures to the responses that followed. */
+  #awayMs = 0;
   readonly #config: Config;
   /** Controllers of the pending calls. */
   readonly #pending = new Set<AbortController>();
@@ -208,6 +210,7 @@ export class Http {
     const budget = call.retryFor ?? retries[kind];
     const began = now();
     let deadline = (retries.together ? (this.#awaySince ?? began) : began) + budget;
+    if (retries.together === "once") deadline -= Math.min(budget, this.#awayMs);
     const { over, done } = this.begin(signal);
     const trial = this.reach.begin(kind === "reads");
     try {
@@ -217,11 +220,11 @@ export class Http {
           const least = began < deadline ? leastMs : LAST_TRY_MS;
           const timeoutMs = budget === 0 ? most : Math.min(most, Math.max(least, deadline - asked));
           const answer = await attempt({ timeoutMs, tries });
-          this.#awaySince = undefined;
+          this.#back();
           return answer;
         } catch (error) {
           if (isAway(error)) this.#awaySince ??= asked;
-          else if (error instanceof ProblemError) this.#awaySince = undefined;
+          else if (error instanceof ProblemError) this.#back();
           if (!(error instanceof ThreadlineError && again(error))) throw error;
           const failedAt = now();
           let left = deadline - failedAt;
@@ -242,6 +245,12 @@ export class Http {
       trial.end();
       done();
     }
+  }
+
+  /** Notes a response of the server. */
+  #back(): void {
+    if (this.#awaySince !== undefined) this.#awayMs += now() - this.#awaySince;
+    this.#awaySince = undefined;
   }
 
   /** Sends one request, and reports it. */

@@ -17,7 +17,7 @@ export const OTHER_RUN_WAIT_MS = 60_000;
 /** Timeout of one request. */
 export const REQUEST_TIMEOUT_MS = 30_000;
 /** Shortest timeout of a request that appends a complete run, in ms: the server may delay its response by up to 10 s. */
-export const WHOLE_RUN_TIMEOUT_MS = 12_000;
+export const WHOLE_RUN_TIMEOUT_MS = 11_000;
 /** Shortest timeout of any other request, in ms, so that the last try can still succeed. */
 export const LAST_TRY_MS = 1_000;
 /** Time without a response after which the server counts as slow. */
@@ -104,6 +104,8 @@ export const VIEW_CUT_CHARS = 100_000;
 export const HISTORY_PAGE_EVENTS = 10_000;
 /** How long the hooks of one AgentKit run wait, in total, for an unreachable server. */
 export const HOOKS_TIMEOUT_MS = 10_000;
+/** How long the hooks of AgentKit fail at once after one of them has waited in vain. */
+export const HOOKS_PAUSE_MS = 5_000;
 /** Number of threads for which the adapter for AgentKit tracks streamed replies. */
 export const STREAMED_THREADS = 1_000;
 /** Number of streamed replies per thread that are tracked until their results are saved. */

@@ -34,6 +34,33 @@ everywhere_with_model! {
     }
 }
 
+/// Adapters may save what the user says and the answer as two runs.
+#[tokio::test]
+async fn a_model_is_asked_when_there_is_an_answer() {
+    with_model(Backend::Memory, async |server: &Server, model: &FakeAgent| {
+        let dev = server.client();
+        for thread in ["answered", "silent"] {
+            dev.thread(thread).await;
+            say(&dev, thread, "r1", "Plan a trip to Ghent").await;
+            named(&dev, thread, "Plan a trip to Ghent", "auto").await;
+        }
+        converse(&dev, "answered", "r2", "And back".into()).await;
+        answer(model.call().await, "Trip to Ghent").await;
+        named(&dev, "answered", "Trip to Ghent", "title").await;
+        assert_eq!(model.requests(), 1);
+        // Without an answer, the last run of those that ask for a name has to do.
+        say(&dev, "silent", "r2", "Hello?").await;
+        say(&dev, "silent", "r3", "Are you there?").await;
+        let call = model.call().await;
+        let shown = text(&call.input()["messages"][1], "content").to_owned();
+        assert_eq!(shown, json!({ "user": "Plan a trip to Ghent", "assistant": "" }).to_string());
+        answer(call, "Ghent").await;
+        named(&dev, "silent", "Ghent", "title").await;
+        assert_eq!(model.requests(), 2);
+    })
+    .await;
+}
+
 everywhere_with_model! {
     async fn a_long_conversation_is_shown_in_part(server, model) {
         let dev = server.client();

@@ -101,6 +101,18 @@ async fn converse(client: &Client, thread: &str, run: &str, said: Value) {
     client.append(thread, run, 1, events).await.ok(200);
 }
 
+/// A run that holds only what the user says.
+async fn say(client: &Client, thread: &str, run: &str, said: &str) {
+    client.run(thread, run).await;
+    let message = json!({ "id": format!("u-{run}"), "role": "user", "content": said });
+    let ids = json!({ "threadId": thread, "runId": run, "messages": [message] });
+    let events = json!([
+        { "type": "RUN_STARTED", "threadId": thread, "runId": run, "input": ids },
+        { "type": "RUN_FINISHED", "threadId": thread, "runId": run },
+    ]);
+    client.append(thread, run, 1, events).await.ok(200);
+}
+
 async fn look(client: &Client, thread: &str) -> Value {
     client.get(&format!("/v1/threads/{thread}")).await.ok(200)
 }

@@ -1,2 +1,3 @@
+export { threadlineAgent, type ThreadlineAgentOptions } from "./agent.js";
 export { threadlineHistory } from "./history.js";
-export type { HistoryOptions, PassedUserMessage, ThreadlineHistory, TitleContext } from "./options.js";
+export type { HistoryOptions, PassedUserMessage, ThreadlineHistory, TitleContext, UnsavedRun } from "./options.js";

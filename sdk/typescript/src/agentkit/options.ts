@@ -9,11 +9,12 @@ import type {
 } from "@inngest/agent-kit";
 import type { Threadline } from "../client.js";
 import type { ThreadlineOptions } from "../config.js";
+import type { NewEvent } from "../types.js";
 
 interface Connection extends Pick<ThreadlineOptions, "url" | "apiKey" | "project" | "fetch"> {
   /**
-   * Total time that the hooks of one run wait for an unreachable server, in milliseconds; 10,000 by default. After that the
-   * run rejects. Waiting for other runs of the thread does not count.
+   * Total time that the hooks of one run wait for an unreachable server, in milliseconds; 10,000 by default. Waiting for
+   * other runs of the thread does not count.
    */
   readonly timeout?: number;
 }
@@ -22,6 +23,35 @@ interface Connection extends Pick<ThreadlineOptions, "url" | "apiKey" | "project
 export interface TitleContext<T extends StateData> {
   readonly state: State<T>;
   readonly input: string;
+}
+
+/** A run of the thread that could not be saved. */
+export interface UnsavedRun {
+  readonly threadId: string;
+  /** The id of the run. It may have been stored, if only the response was lost. */
+  readonly runId: string;
+  /** The agent of the thread and the run, if there is one. */
+  readonly agentId?: string;
+  /** The owner of the thread, unless the `client` of the options determines it. */
+  readonly userId?: string;
+}
+
+interface Rejecting {
+  /**
+   * Effect of an unreachable server on a run, after `timeout`: `"reject"` (default), or `"continue"`, where the model may not see
+   * the history. Other errors always reject.
+   */
+  readonly onUnavailable?: "reject";
+  readonly onUnsaved?: never;
+}
+
+interface Continuing {
+  readonly onUnavailable: "continue";
+  /**
+   * Receives the events of each run of the thread that could not be saved: a message, results or the state. A hook waits for
+   * it. `client.thread(threadId).putRun(runId, events)` saves them later, at most once, if the thread exists.
+   */
+  readonly onUnsaved: (events: readonly NewEvent[], run: UnsavedRun) => void | Promise<void>;
 }
 
 interface Behaviour<T extends StateData> {
@@ -47,6 +77,7 @@ interface Behaviour<T extends StateData> {
  * how threads are stored.
  */
 export type HistoryOptions<T extends StateData> = Behaviour<T> &
+  (Rejecting | Continuing) &
   ((Connection & { readonly client?: never }) | { readonly client: Threadline; readonly url?: never });
 
 /** The user's message, as AgentKit's documented interface passes it to `appendResults`. */
@@ -77,7 +108,10 @@ export interface ThreadlineHistory<T extends StateData> extends HistoryConfig<T>
     context: HookContext<T> & { newResults: AgentResult[]; userMessage?: PassedUserMessage },
   ): Promise<void>;
   /** The `lifecycle` of an agent without a network, since AgentKit passes its results to no other hook. */
-  readonly lifecycle: { onFinish(args: Agent.LifecycleArgs.Result<T>): AgentResult };
+  readonly lifecycle: {
+    onResponse(args: Agent.LifecycleArgs.Result<T>): AgentResult;
+    onFinish(args: Agent.LifecycleArgs.Result<T>): AgentResult;
+  };
   /** The function for `streaming: { publish }`: shows the streamed output in the thread while the network is running. */
   publish(chunk: AgentMessageChunk): Promise<void>;
 }

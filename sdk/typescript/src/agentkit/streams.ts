@@ -61,21 +61,21 @@ export class Streams {
     return live?.over ? undefined : live;
   }
 
-  /** Those of the given results whose messages are already in the log. */
-  async streamed(threadId: string, keys: readonly string[]): Promise<ReadonlySet<string>> {
+  /** Those of the given ids of results whose messages are already in the log. */
+  async streamed(threadId: string, ids: readonly string[]): Promise<ReadonlySet<string>> {
     const stream = this.#streams.get(threadId);
     if (!stream) return new Set();
-    for (const key of keys) {
+    for (const id of ids) {
       // An agent without a network reports the end of its reply only after its result is saved.
-      const reply = stream.lanes.get(key);
+      const reply = stream.lanes.get(id);
       if (reply) await this.#end(stream, reply).catch(() => {});
     }
-    return new Set(keys.filter((key) => stream.streamed.has(key)));
+    return new Set(ids.filter((id) => stream.streamed.has(id)));
   }
 
   /** Forgets saved results, which will not be requested again. */
-  forget(threadId: string, keys: readonly string[]): void {
-    for (const key of keys) this.#streams.get(threadId)?.streamed.delete(key);
+  forget(threadId: string, ids: readonly string[]): void {
+    for (const id of ids) this.#streams.get(threadId)?.streamed.delete(id);
   }
 
   /** Handles a chunk of AgentKit's stream. */

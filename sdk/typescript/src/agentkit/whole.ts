@@ -58,7 +58,10 @@ export async function userRun(threadId: string, turn: UserTurn): Promise<WholeRu
   };
 }
 
-/** The runs that contain these results: one run, unless it would be too large. */
+/**
+ * The runs that contain these results: one run, unless it would be too large. `streamed` has the ids of results whose messages
+ * are in the log.
+ */
 export async function resultRuns(
   threadId: string,
   results: readonly KeyedResult[],
@@ -74,7 +77,7 @@ export async function resultRuns(
   };
   for (const keyed of results) {
     const { key, result } = keyed;
-    const units = resultUnits(keyed, streamed.has(key));
+    const units = resultUnits(keyed, streamed.has(result.id ?? key));
     const step = { stepName: result.agentName };
     const sizes = units.map(sizeOf);
     // A step starts and ends in one run.

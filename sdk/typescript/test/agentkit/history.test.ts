@@ -1,4 +1,4 @@
-import { AgentResult, createAgent, createNetwork, createState, type State } from "@inngest/agent-kit";
+import { AgentResult, createState, type State } from "@inngest/agent-kit";
 import { describe, expect, test } from "vitest";
 import type { Reply } from "./model.js";
 import {
@@ -187,70 +187,6 @@ describe("patterns", () => {
     );
     await program().network.run("now", { state });
     expect(texts(await restored("with-messages"))).toEqual(["user: now", "helper: reply 1"]);
-  });
-});
-
-describe("an agent without a network", () => {
-  const alone = (lifecycle: boolean) => {
-    const { history } = program();
-    return createAgent<Data>({
-      name: "solo",
-      system: "You are alone.",
-      model: model.adapter,
-      history,
-      ...(lifecycle && { lifecycle: history.lifecycle }),
-    });
-  };
-
-  test("rejects if no hook passes its answer to the history, and keeps the user's message", async () => {
-    const state = stateOf();
-    await expect(alone(false).run("hello", { state })).rejects.toThrow("lifecycle: history.lifecycle");
-    expect(texts(await restored(state.threadId!))).toEqual(["user: hello"]);
-    const streaming = { publish: program().history.publish };
-    await expect(alone(false).run("again", { state: stateOf(), streaming })).rejects.toMatchObject({
-      name: "ConfigError",
-    });
-  });
-
-  test("in a network without history is refused before a model is called", async () => {
-    const agent = alone(true);
-    const network = createNetwork<Data>({
-      name: "forgetful",
-      agents: [agent],
-      router: ({ callCount }) => (callCount === 0 ? agent : undefined),
-    });
-    await expect(network.run("hello", { state: stateOf() })).rejects.toThrow("pass the history to the network");
-    expect(model.asked).toHaveLength(0);
-  });
-
-  test("saves through the history's lifecycle", async () => {
-    const state = stateOf();
-    const result = await alone(true).run("hello", { state });
-    const found = await restored(state.threadId!);
-    expect(texts(found)).toEqual(["user: hello", "solo: reply 1"]);
-    expect(kept(replies(found)[0]!)).toEqual(kept(result));
-    await alone(true).run("again", { state: stateOf(state.threadId!) });
-    expect(texts(await restored(state.threadId!))).toEqual([
-      "user: hello",
-      "solo: reply 1",
-      "user: again",
-      "solo: reply 2",
-    ]);
-  });
-
-  test("is saved once inside a network with the same history", async () => {
-    const { history } = program();
-    const agent = createAgent<Data>({
-      name: "in",
-      system: "s",
-      model: model.adapter,
-      history,
-      lifecycle: history.lifecycle,
-    });
-    const router = ({ callCount }: { callCount: number }) => (callCount < 2 ? agent : undefined);
-    const network = createNetwork<Data>({ name: "both", agents: [agent], history, router });
-    const { state } = await network.run("hello", { state: stateOf() });
-    expect(texts(await restored(state.threadId!))).toEqual(["user: hello", "in: reply 1", "in: reply 2"]);
   });
 });
 

@@ -161,7 +161,8 @@ describe("the retry time", () => {
       expect(afterMs).toBeLessThanOrEqual(11.2 * SECOND);
       expect(network.asked.length).toBeGreaterThan(0);
     }
-    network.answer = async (path, signal) => (path.endsWith("/runs") ? Response.json(begun) : answer(path, signal));
+    network.answer = async (path, signal, body) =>
+      path.endsWith("/runs") ? Response.json(begun(body)) : answer(path, signal);
     const { afterMs } = await fails(
       thread.run({}, (run) => run.append({ type: "CUSTOM", name: "n", value: 0 }).then(() => run.flush())),
     );
