@@ -128,7 +128,10 @@ export class Http {
       clearTimeout(timer);
       done();
     }
-    if (text === "") return undefined as T;
+    if (text === "") {
+      this.reach.heard();
+      return undefined as T;
+    }
     let answer: T;
     try {
       answer = JSON.parse(text) as T;
@@ -137,6 +140,7 @@ export class Http {
       throw this.strange(new ProtocolError(`the response from ${origin} is not JSON. Is this a Threadline server?`));
     }
     this.spoken = true;
+    this.reach.heard();
     return answer;
   }
 
@@ -176,10 +180,11 @@ export class Http {
     const began = performance.now();
     let deadline = (retries.together ? (this.#awaySince ?? began) : began) + budget;
     const { over, done } = this.begin(signal);
-    const trial = this.reach.begin(kind === "reads");
+    const trial = this.reach.begin(kind !== "producers");
     try {
       for (let failures = 1; ; failures += 1) {
         const asked = performance.now();
+        trial.asked();
         try {
           const most = call.timeoutMs ?? REQUEST_TIMEOUT_MS;
           const least = began < deadline ? leastMs : LAST_TRY_MS;
@@ -200,9 +205,10 @@ export class Http {
           }
           if (left <= 0 || (error.retryAfterMs ?? 0) > left) throw error;
           const wait = Math.min(left, backoff(failures, Math.random(), error.retryAfterMs));
-          trial.set(isAway(error) ? { error, nextRetryAt: Math.ceil(Date.now() + wait) } : undefined);
-          await sleep(wait, over.signal);
-          if (isAway(error)) trial.set({ error, nextRetryAt: null });
+          trial.failed(isAway(error) ? { error, nextRetryAt: Math.ceil(Date.now() + wait) } : undefined);
+          // A delay that the server requests is kept.
+          if (isAway(error) && !error.retryAfterMs) await trial.wait(wait, over.signal);
+          else await sleep(wait, over.signal);
         }
       }
     } finally {
@@ -240,7 +246,9 @@ export class Http {
     }
     const retryAfter = Number.parseFloat(response.headers.get("Retry-After") ?? "") * 1_000;
     const said = await this.#text(response, signal);
-    throw ProblemError.read(response.status, said, retryAfter >= 0 ? retryAfter : undefined);
+    const problem = ProblemError.read(response.status, said, retryAfter >= 0 ? retryAfter : undefined);
+    if (!isForeign(problem) && !isAway(problem)) this.reach.heard();
+    throw problem;
   }
 
   async #text(response: Response, signal: AbortSignal | undefined): Promise<string> {

@@ -8,6 +8,8 @@ export type ProblemSlug =
   | "body-timeout"
   | "branch-not-found"
   | "busy"
+  | "claim-lost"
+  | "claimed"
   | "conversation-changed"
   | "conversation-diverged"
   | "conversation-too-large"
