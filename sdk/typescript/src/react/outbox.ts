@@ -138,7 +138,8 @@ export class Outbox {
     let all: readonly ShownMessage[] = messages;
     for (const { how, messages } of this.#entries) {
       if (messages.length === 0) continue;
-      const at = how.fork ? all.findIndex(({ id }) => id === replacedIn(how.fork)) : -1;
+      const replaced = how.fork && replacedIn(how.fork);
+      const at = replaced === undefined ? -1 : all.findIndex(({ id }) => id === replaced);
       all = [...(at < 0 ? all : all.slice(0, at)), ...messages];
     }
     this.#shown = { messages, all };
@@ -172,7 +173,8 @@ export class Outbox {
       }
       return answer;
     } catch (error) {
-      if (isNow() && entry.attempt === attempt && entry.state !== "answered") this.#fail(entry, error as ThreadlineError);
+      if (isNow() && entry.attempt === attempt && entry.state !== "answered")
+        this.#fail(entry, error as ThreadlineError);
       throw error;
     }
   }

@@ -219,7 +219,7 @@ export class Replay {
     for (const { type, code, message } of events) {
       if (type === "RUN_FINISHED") {
         // The server judges the same way: a stop was requested before.
-        const status = this.run.status === "stopping" || this.run.status === "stopped" ? "stopped" : "finished";
+        const status: ThreadRun["status"] = /stop/.test(this.run.status) ? "stopped" : "finished";
         this.run = { runId, agentId, status, error: null };
       } else if (type === "RUN_ERROR") {
         const error = {
