@@ -62,6 +62,7 @@ export type ProblemSlug =
   | "thread-exists"
   | "thread-not-found"
   | "too-large"
+  | "tool-call-not-pending"
   | "too-many-branches"
   | "too-many-connections"
   | "too-many-subscriptions"

@@ -19,14 +19,12 @@ export function isAway(error: unknown): boolean {
 }
 
 /** One call, with all of its attempts. */
-export class Trial {
-  trouble: Trouble | undefined;
-  isSlow = false;
-  /** Time of the last failure, and of the beginning of the present attempt. */
-  failedAt = 0;
-  askedAt = 0;
-  timer: ReturnType<typeof setTimeout> | undefined;
-  wake: (() => void) | undefined;
+interface Trial {
+  /** Time at which the present attempt began, if a response is expected at once. */
+  askedAt?: number | undefined;
+  trouble?: Trouble | undefined;
+  failedAt: number;
+  wake?: () => void;
 }
 
 /**
@@ -40,8 +38,12 @@ export class Reach {
   onSilence = () => {};
   /** Called with the first success after a second without any: whoever waits for the next attempt makes it now. */
   onBack = () => {};
+  /** True if a call has had no response for `SLOW_MS`, and nothing else has succeeded in that time. */
+  isSlow = false;
   readonly #trials = new Set<Trial>();
   #heardAt = Number.NEGATIVE_INFINITY;
+  #isChecked = false;
+  #timer: ReturnType<typeof setTimeout> | undefined;
 
   /** Trouble of the oldest call that is retried, if nothing has succeeded since. */
   get trouble(): Trouble | undefined {
@@ -49,26 +51,16 @@ export class Reach {
     return undefined;
   }
 
-  /** True if a call has had no response for `SLOW_MS`, and nothing else has succeeded in that time. */
-  get isSlow(): boolean {
-    return [...this.#trials].some(({ isSlow }) => isSlow);
-  }
-
   /** Records a success. */
   heard(): void {
     const now = performance.now();
     const wasQuiet = now - this.#heardAt >= SLOW_MS;
+    const isNews = this.isSlow || this.trouble !== undefined;
     this.#heardAt = now;
-    if (this.#trials.size > 0) {
-      let isChange = false;
-      for (const trial of this.#trials) {
-        isChange ||= trial.isSlow || trial.trouble !== undefined;
-        if (trial.isSlow) this.#watch(trial);
-        if (wasQuiet) trial.wake?.();
-      }
-      if (isChange) this.onChange();
-    }
-    if (wasQuiet) this.onBack();
+    if (isNews) this.#look();
+    if (!wasQuiet) return;
+    for (const { wake } of this.#trials) wake?.();
+    this.onBack();
   }
 
   /**
@@ -84,68 +76,50 @@ export class Reach {
     wait(ms: number, signal: AbortSignal): Promise<void>;
     end(): void;
   } {
-    const trial = new Trial();
+    const trial: Trial = { failedAt: 0 };
     this.#trials.add(trial);
-    const still = () => {
-      clearTimeout(trial.timer);
-      trial.isSlow = false;
-    };
     return {
       asked: () => {
-        trial.askedAt = performance.now();
-        if (isPrompt) this.#watch(trial);
-        if (!trial.trouble) return;
-        trial.trouble = { ...trial.trouble, nextRetryAt: null };
-        this.onChange();
+        if (isPrompt) trial.askedAt = performance.now();
+        trial.trouble &&= { ...trial.trouble, nextRetryAt: null };
+        this.#look();
       },
       failed: (trouble) => {
-        const isChange = trial.isSlow || trouble !== undefined || trial.trouble !== undefined;
-        still();
         trial.failedAt = performance.now();
+        trial.askedAt = undefined;
         trial.trouble = trouble;
-        if (isChange) this.onChange();
+        this.#look();
       },
       wait: async (ms, signal) => {
         const over = new AbortController();
-        trial.wake = () => over.abort();
-        signal.addEventListener("abort", trial.wake, { once: true });
-        if (signal.aborted) trial.wake();
+        const stop = (trial.wake = () => over.abort());
+        signal.addEventListener("abort", stop, { once: true });
+        if (signal.aborted) stop();
         await sleep(ms, over.signal).catch(() => {});
-        signal.removeEventListener("abort", trial.wake);
-        trial.wake = undefined;
+        signal.removeEventListener("abort", stop);
         if (signal.aborted) throw signal.reason;
       },
       end: () => {
-        const isChange = trial.isSlow || trial.trouble !== undefined;
-        still();
         this.#trials.delete(trial);
-        if (isChange) this.onChange();
+        this.#look();
       },
     };
   }
 
-  /** Notices when a call has no response: first the connections are checked, half of the time later the call is slow. */
-  #watch(trial: Trial): void {
-    clearTimeout(trial.timer);
-    trial.isSlow = false;
-    let isChecked = false;
-    const look = () => {
-      const left = SLOW_MS - (performance.now() - Math.max(trial.askedAt, this.#heardAt));
-      // Timers may fire a little early.
-      if (left > SLOW_MS / 2 + 1) {
-        isChecked = false;
-        trial.timer = setTimeout(look, left - SLOW_MS / 2);
-        return;
-      }
-      if (left > 1) {
-        trial.timer = setTimeout(look, left);
-      } else {
-        trial.isSlow = true;
-        this.onChange();
-      }
-      if (!isChecked) this.onSilence();
-      isChecked = true;
-    };
-    trial.timer = setTimeout(look, SLOW_MS / 2);
+  /** Notices when calls have no response: half of the time before they are slow, connections are checked. */
+  #look(): void {
+    clearTimeout(this.#timer);
+    const asked = Math.min(...[...this.#trials].map(({ askedAt = Number.POSITIVE_INFINITY }) => askedAt));
+    const left = SLOW_MS - (performance.now() - Math.max(asked, this.#heardAt));
+    // Timers may fire a little early.
+    const isSilent = left <= SLOW_MS / 2 + 1;
+    this.isSlow = left <= 1;
+    if (left < Number.POSITIVE_INFINITY && !this.isSlow) {
+      this.#timer = setTimeout(() => this.#look(), isSilent ? left : left - SLOW_MS / 2);
+    }
+    const isDue = isSilent && !this.#isChecked;
+    this.#isChecked = isSilent;
+    if (isDue) this.onSilence();
+    this.onChange();
   }
 }

@@ -7,7 +7,7 @@ import type { PlacedTurn, Run, StartedRun, Thread } from "../types.js";
 import { useThreadline } from "./context.js";
 import type { InterruptAnswer, SendInput } from "./input.js";
 import { EMPTY_THREAD, type Send, type ThreadSnapshot } from "./snapshot.js";
-import { storesOf } from "./stores.js";
+import { THREADS } from "./stores.js";
 import type { ThreadStore } from "./thread.js";
 import type { PageTools } from "./tool-runner.js";
 
@@ -77,13 +77,12 @@ export interface UseThread extends ThreadSnapshot {
 export function useThread(threadId: string | null, { agentId, tools }: UseThreadOptions = {}): UseThread {
   const client = useThreadline();
   const binding = useMemo(() => {
-    const all = storesOf(client);
     const store = (): ThreadStore => {
       if (threadId === null) throw new ConfigError("no thread is selected");
-      return all.thread(threadId);
+      return THREADS.of(client, threadId);
     };
     // Methods about the shown content, such as late tool results, must not create a store.
-    const shown = () => (threadId === null ? undefined : all.openThread(threadId));
+    const shown = () => (threadId === null ? undefined : THREADS.open(client, threadId));
     return {
       subscribe: (listener: () => void) => (threadId === null ? () => {} : store().subscribe(listener)),
       getSnapshot: () => (threadId === null ? NO_THREAD : (shown()?.getSnapshot() ?? EMPTY_THREAD)),
