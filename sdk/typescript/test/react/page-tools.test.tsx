@@ -159,7 +159,7 @@ test("tools go with what is sent; errors are results; other calls are left to th
   const page = await open(threadId, fails);
   await page.do(({ send }) => send({ messages: [{ role: "user", content: "Hi" }], tools: [{ name: "g" }] }));
   await answered(page);
-  const [{ event }] = (await log(server, threadId)) as [{ event: Event }];
+  const { event } = (await log(server, threadId))[0]!;
   expect((event.input as { tools: unknown }).tools).toEqual([
     { name: "g" },
     { name: "f", description: "", parameters: { type: "object", properties: {} } },
