@@ -17,6 +17,7 @@ import {
   row,
   rowOf,
   running,
+  send,
   squeezed,
   toTop,
   upTo,

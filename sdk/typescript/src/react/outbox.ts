@@ -53,6 +53,8 @@ interface Entry extends Sent {
 export class Outbox {
   #owner: OutboxOwner | undefined;
   #entries: readonly Entry[] = [];
+  /** Settles after the last request: requests are made one after the other, so that messages keep their order. */
+  #last: Promise<unknown> = Promise.resolve();
   /** The last result of `over`, and what it was made of. */
   #shown: { readonly messages: readonly Message[]; readonly all: readonly ShownMessage[] } | undefined;
 
@@ -155,15 +157,16 @@ export class Outbox {
   }
 
   async #make(entry: Entry): Promise<Answer> {
-    if (!this.#owner) throw new ConfigError("the thread is not shown");
     const attempt = (entry.attempt += 1);
     const isNow = () => this.#entries.includes(entry);
     this.#set(entry, "sending");
     entry.timer = setTimeout(() => {
-      this.#fail(entry, new TimeoutError("the server has not answered in time; the message may still arrive"));
+      this.#fail(entry, lateness());
     }, ANSWER_MS);
     try {
-      const answer = await this.#owner.perform(entry);
+      const request = this.#last.then(() => this.#perform(entry, attempt));
+      this.#last = request.catch(() => {});
+      const answer = await request;
       if (!isNow()) return answer;
       // A fork is another thread.
       if (entry.how.fork || entry.messages.length === 0) this.#drop(entry);
@@ -177,6 +180,13 @@ export class Outbox {
         this.#fail(entry, error as ThreadlineError);
       throw error;
     }
+  }
+
+  async #perform(entry: Entry, attempt: number): Promise<Answer> {
+    if (!this.#owner) throw new ConfigError("the thread is not shown");
+    // It has failed while it waited for its turn, and perhaps the user has discarded it.
+    if (entry.state !== "sending" || entry.attempt !== attempt) throw lateness();
+    return this.#owner.perform(entry);
   }
 
   #fail(entry: Entry, error: ThreadlineError): void {
@@ -207,6 +217,10 @@ export class Outbox {
     this.#shown = undefined;
     this.#owner?.onChange();
   }
+}
+
+function lateness(): TimeoutError {
+  return new TimeoutError("the server has not answered in time; the message may still arrive");
 }
 
 /** The message in whose place a fork goes on. */

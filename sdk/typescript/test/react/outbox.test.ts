@@ -232,6 +232,23 @@ describe("a message", () => {
     await expect(stage.store.retry("m")).rejects.toThrow("no message");
   });
 
+  test("is sent after the ones before it", async () => {
+    for (const id of ["m", "n", "o"]) send(id);
+    expect(ids(stage)).toEqual(["first", "m", "n", "o"]);
+    await settled();
+    expect(stage.asked.map(({ options }) => options.input.messages![0]!["id"])).toEqual(["m"]);
+    stage.fail(stage.asked[0]!, new ProblemError(RUN_ACTIVE, 409));
+    await settled();
+    stage.answer(stage.asked[0]!);
+    await settled();
+    stage.answer(stage.asked[0]!);
+    await stage.tell();
+    expect([ids(stage), deliveries(stage)]).toEqual([
+      ["first", "n", "o", "m"],
+      [undefined, undefined, undefined, "failed"],
+    ]);
+  });
+
   test("that is not answered in time has failed, and arrives nevertheless", async () => {
     const call = send("m");
     await vi.advanceTimersByTimeAsync(ANSWER_MS - 2 * FRAME_MS);
@@ -370,10 +387,12 @@ test("whatever happens in whatever order, each message is shown once, in the ord
       expectTruth();
     }
     // In the end all is answered and received.
-    for (const { id } of failed()) here.store.retry(id).catch(() => {});
-    await settled();
-    for (const asked of [...here.asked]) here.answer(asked);
-    await settled();
+    while (failed().length > 0 || here.asked.length > 0) {
+      for (const { id } of failed()) here.store.retry(id).catch(() => {});
+      await settled();
+      for (const asked of [...here.asked]) here.answer(asked);
+      await settled();
+    }
     await here.tell();
     expectTruth();
     expect(deliveries(here), `seed ${random.seed}: ${steps.join(", ")}`).toEqual(ids(here).map(() => undefined));
