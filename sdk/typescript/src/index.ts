@@ -37,7 +37,16 @@ export type { InterruptListOptions, OpenInterrupts } from "./interrupts.js";
 export type { ProblemDocument, ProblemSlug } from "./problems.js";
 export type { Producer, RunOptions } from "./producer.js";
 export type { ThreadQueue, TurnEdit } from "./queue.js";
-export type { Busy, Cancellable, ReadOptions, RunFork, RunInput, StartOptions, WriteOptions } from "./runs.js";
+export type {
+  Busy,
+  Cancellable,
+  ReadOptions,
+  RunFork,
+  RunInput,
+  StartOptions,
+  ToolClaim,
+  WriteOptions,
+} from "./runs.js";
 export {
   type DeleteOptions,
   type EventPosition,

@@ -1,7 +1,8 @@
 import type { Threadline } from "../client.js";
 import type { RunInput } from "../runs.js";
 import type { Message } from "../types.js";
-import type { PageTool, PageTools, RunnerOwner, ToolRunner } from "./tool-runner.js";
+import type { SendOptions } from "./snapshot.js";
+import type { OwnTool, PageTools, RunnerOwner, ToolRunner } from "./tool-runner.js";
 import { callsOf } from "./tools.js";
 
 /** The thread whose calls are answered. */
@@ -15,7 +16,7 @@ export class PageToolbox {
   readonly #client: Threadline;
   readonly #threadId: string;
   readonly #owner: ToolboxOwner;
-  readonly #sources = new Set<() => PageTools>();
+  readonly #sources = new Set<() => readonly [string, OwnTool][]>();
   #runner: Promise<ToolRunner> | undefined;
 
   constructor(client: Threadline, threadId: string, owner: ToolboxOwner) {
@@ -24,9 +25,12 @@ export class PageToolbox {
     this.#owner = owner;
   }
 
-  /** Registers tools; returns a function that removes them. `source` is called whenever they are needed. */
-  readonly register = (source: () => PageTools): (() => void) => {
-    const own = () => source();
+  /**
+   * Registers tools; returns a function that removes them. `source` is called whenever they are needed. Results go to this
+   * agent, or else to the thread's own.
+   */
+  readonly register = (source: () => PageTools, { agentId }: SendOptions = {}): (() => void) => {
+    const own = () => Object.entries(source()).map(([name, tool]): [string, OwnTool] => [name, { tool, agentId }]);
     this.#sources.add(own);
     this.#owner.onChange();
     return () => {
@@ -35,17 +39,17 @@ export class PageToolbox {
     };
   };
 
-  find(name: string): PageTool | undefined {
-    const tools = this.#all();
-    return Object.hasOwn(tools, name) ? tools[name] : undefined;
+  find(name: string): OwnTool | undefined {
+    return this.#all().get(name);
   }
 
   /** The input of a run, with these tools. Tools that the input itself has stay as they are. */
   offeredIn(input: RunInput): RunInput {
     const given = Array.isArray(input["tools"]) ? (input["tools"] as readonly { readonly name?: unknown }[]) : [];
-    const own = Object.entries(this.#all()).flatMap(([name, { description = "", parameters = NO_PARAMETERS }]) =>
-      given.some((tool) => tool.name === name) ? [] : { name, description, parameters },
-    );
+    const own = [...this.#all()].flatMap(([name, { tool }]) => {
+      const { description = "", parameters = NO_PARAMETERS } = tool;
+      return given.some((other) => other.name === name) ? [] : { name, description, parameters };
+    });
     return own.length === 0 ? input : { ...input, tools: [...given, ...own] };
   }
 
@@ -73,8 +77,8 @@ export class PageToolbox {
     );
   }
 
-  #all(): PageTools {
-    return Object.assign({}, ...[...this.#sources].map((source) => source())) as PageTools;
+  #all(): ReadonlyMap<string, OwnTool> {
+    return new Map([...this.#sources].flatMap((source) => source()));
   }
 
   /** Most pages have no tools, so the code that executes them is loaded on demand. */

@@ -55,8 +55,8 @@ export class ThreadStore extends Store<ThreadSnapshot> {
     this.#ref = client.thread(threadId);
     this.tools = new PageToolbox(client, threadId, {
       onChange: () => this.#flushTools(),
-      answer: (toolCallId, result, claim) =>
-        this.#answer(toolCallId, { message: toolMessage(toolCallId, result), claim }),
+      answer: (claim, result, { agentId }) =>
+        this.#answer(claim.toolCallId, { message: toolMessage(claim.toolCallId, result), agentId, claim }),
     });
     this.queue = new LiveQueue(this.#ref, {
       signal: () => this.#current.signal,

@@ -1,4 +1,4 @@
-import { sleep } from "../backoff.js";
+import { sleep, unlessAborted } from "../backoff.js";
 import type { Threadline } from "../client.js";
 import { isProblem, messageOf, ThreadlineError } from "../errors.js";
 import { type Http, httpOf } from "../http.js";
@@ -6,6 +6,7 @@ import { newId } from "../ids.js";
 import { CLAIM_LEASE_SECONDS, CLAIM_RETRY_MS } from "../limits.js";
 import type { ToolClaim } from "../runs.js";
 import type { ToolCall } from "../types.js";
+import type { SendOptions } from "./snapshot.js";
 
 /** What a tool is told about a call. */
 export interface ToolContext {
@@ -30,11 +31,16 @@ export interface PageTool {
 /** Tools of a page, by name. */
 export type PageTools = Readonly<Record<string, PageTool>>;
 
+/** A registered tool, and the agent to which its results go. */
+export interface OwnTool extends SendOptions {
+  readonly tool: PageTool;
+}
+
 /** The thread whose calls are executed, and its tools. */
 export interface RunnerOwner {
-  readonly find: (name: string) => PageTool | undefined;
+  readonly find: (name: string) => OwnTool | undefined;
   /** Sends a result once the results of all calls of the message are there. Resolves when it is sent, or not needed any more. */
-  readonly answer: (toolCallId: string, result: unknown, claim: ToolClaim) => Promise<unknown>;
+  readonly answer: (claim: ToolClaim, result: unknown, options: SendOptions) => Promise<unknown>;
 }
 
 /** Times of claims; tests set short ones. */
@@ -96,32 +102,28 @@ export class ToolRunner {
       );
     const renewal = setInterval(renew, (CLAIM_TIMES.leaseSeconds * 1_000) / 3);
     try {
-      const result = await this.#execute(call, over.signal);
-      if (!over.signal.aborted) await this.#send(claim, result, over.signal);
+      const own = this.#owner.find(call.function.name);
+      if (!own) return;
+      // A tool may ignore its signal.
+      const result = await unlessAborted(execute(own.tool, call, over.signal), over.signal);
+      await this.#send(claim, result, own, over.signal);
+      return;
+    } catch (error) {
+      if (signal.aborted || !over.signal.aborted) throw error;
     } finally {
       clearInterval(renewal);
       signal.removeEventListener("abort", stop);
       if (signal.aborted) await this.#request("DELETE", claim, { clientId: claim.clientId });
     }
-  }
-
-  /** The result of a tool, or its error; the error of a tool that is gone meanwhile is thrown. */
-  async #execute({ id, function: { name, arguments: text } }: ToolCall, signal: AbortSignal): Promise<unknown> {
-    const tool = this.#owner.find(name);
-    if (!tool) throw new Error(`the page has no tool ${name} any more`);
-    try {
-      const args: unknown = text.trim() === "" ? {} : JSON.parse(text);
-      return await tool.run(args, { signal, toolCallId: id });
-    } catch (error) {
-      return { error: messageOf(error) };
-    }
+    // The page that has the claim may disappear as well.
+    return this.#take(call, signal);
   }
 
   /** Sends the result until it is sent, not needed any more, or refused. */
-  async #send(claim: ToolClaim, result: unknown, signal: AbortSignal): Promise<void> {
+  async #send(claim: ToolClaim, result: unknown, { agentId }: SendOptions, signal: AbortSignal): Promise<void> {
     while (!signal.aborted) {
       try {
-        await this.#owner.answer(claim.toolCallId, result, claim);
+        await this.#owner.answer(claim, result, { agentId });
         return;
       } catch (error) {
         const isLost = isProblem(error, "claim-lost");
@@ -155,6 +157,17 @@ export class ToolRunner {
     const path = ["threads", this.#threadId, "tool-calls", toolCallId, "claim"];
     const isWorthAnotherTry = (error: ThreadlineError) => error.retryable && !isProblem(error, "claimed");
     return this.#http.call({ method, path, query, body, signal }, isWorthAnotherTry);
+  }
+}
+
+/** The result of a tool, or its error. */
+async function execute(tool: PageTool, call: ToolCall, signal: AbortSignal): Promise<unknown> {
+  const { id, function: called } = call;
+  try {
+    const args: unknown = called.arguments.trim() === "" ? {} : JSON.parse(called.arguments);
+    return await tool.run(args, { signal, toolCallId: id });
+  } catch (error) {
+    return { error: messageOf(error) };
   }
 }
 

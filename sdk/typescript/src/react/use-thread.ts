@@ -87,7 +87,8 @@ export function useThread(threadId: string | null, { agentId, tools }: UseThread
       subscribe: (listener: () => void) => (threadId === null ? () => {} : store().subscribe(listener)),
       getSnapshot: () => (threadId === null ? NO_THREAD : (shown()?.getSnapshot() ?? EMPTY_THREAD)),
       getServerSnapshot: () => (threadId === null ? NO_THREAD : EMPTY_THREAD),
-      register: (source: () => PageTools) => (threadId === null ? () => {} : store().tools.register(source)),
+      register: (source: () => PageTools) =>
+        threadId === null ? () => {} : store().tools.register(source, { agentId }),
       methods: {
         send: (async (input: SendInput, options?: { readonly busy?: Busy | undefined }) =>
           store().send(input, { agentId, ...options })) as UseThread["send"],

@@ -48,8 +48,19 @@ class Calls {
   }
 }
 
+/** The requests for runs, by id of the run. */
+const bodies = new Map<string, { readonly input: { readonly tools: unknown } }>();
+
+const recorded: typeof fetch = (input, init) => {
+  if (init?.method === "POST" && String(input).endsWith("/runs")) {
+    const body = JSON.parse(String(init.body)) as { runId: string; input: { tools: unknown } };
+    bodies.set(body.runId, body);
+  }
+  return fetch(input, init);
+};
+
 async function open(threadId: string, tools?: PageTools, url = server.url): Promise<ThreadPage> {
-  const client = connect({ url });
+  const client = connect({ url, fetch: recorded });
   clients.push(client);
   const page = threadPage(client, threadId, { agentId: "demo", ...(tools && { tools }) });
   await page.until("the thread", ({ isLoading, status }) => !isLoading && status.state === "live");
@@ -157,10 +168,11 @@ test("tools go with what is sent; errors are results; other calls are left to th
     },
   };
   const page = await open(threadId, fails);
-  await page.do(({ send }) => send({ messages: [{ role: "user", content: "Hi" }], tools: [{ name: "g" }] }));
+  const sent = await page.do(({ send }) =>
+    send({ messages: [{ role: "user", content: "Hi" }], tools: [{ name: "g" }] }),
+  );
   await answered(page);
-  const { event } = (await log(server, threadId))[0]!;
-  expect((event.input as { tools: unknown }).tools).toEqual([
+  expect(bodies.get(sent.run!.runId)?.input.tools).toEqual([
     { name: "g" },
     { name: "f", description: "", parameters: { type: "object", properties: {} } },
   ]);
