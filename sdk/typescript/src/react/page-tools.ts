@@ -39,7 +39,7 @@ export class PageToolbox {
     };
   };
 
-  find(name: string): OwnTool | undefined {
+  #find(name: string): OwnTool | undefined {
     return this.#all().get(name);
   }
 
@@ -61,7 +61,7 @@ export class PageToolbox {
     if (this.#sources.size === 0 && !this.#runner) return;
     const pending = new Set(pendingIds);
     const calls = messages.slice(messages.findLastIndex(({ role }) => role === "user") + 1).flatMap(callsOf);
-    const due = calls.filter(({ id, function: { name } }) => pending.has(id) && this.find(name) !== undefined);
+    const due = calls.filter(({ id, function: { name } }) => pending.has(id) && this.#find(name) !== undefined);
     if (due.length === 0 && !this.#runner) return;
     void this.#with((runner) => runner.look(due, mayBegin));
   }
@@ -86,7 +86,7 @@ export class PageToolbox {
     this.#runner ??= import("./tool-runner.js").then(
       ({ ToolRunner }) =>
         new ToolRunner(this.#client, this.#threadId, {
-          find: (name) => this.find(name),
+          find: (name) => this.#find(name),
           answer: this.#owner.answer,
         }),
     );
