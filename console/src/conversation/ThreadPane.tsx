@@ -10,8 +10,9 @@ import { useShortcuts } from "../threads/shortcuts.ts";
 import { preferred, rememberAgent, useAgents } from "./agents.ts";
 import { Announcer } from "./Announcer.tsx";
 import { expectedIn } from "./arrival.ts";
-import { useBranches } from "./branching.ts";
+import { untold, useBranches } from "./branching.ts";
 import { Composer } from "./Composer.tsx";
+import { Deliveries } from "./Delivery.tsx";
 import { Messages } from "./Messages.tsx";
 import { Missing, MomentBar, Skeleton } from "./places.tsx";
 import { Queue } from "./Queue.tsx";
@@ -41,7 +42,7 @@ export function ThreadPane(props: {
   const agentId = chosen ?? own ?? (agents && preferred(agents, undefined));
   const chosenLive = useThread(threadId, { agentId });
   const { send, resume, addToolResult } = chosenLive;
-  const { branching, edited, pick } = useBranches(chosenLive, panel, mayWrite);
+  const { branching, edited, pick, deliveries } = useBranches(chosenLive, panel, mayWrite);
   const [actions, dialogs] = useThreadActions();
   useSeen(live, mayWrite);
   useTitle(thread && nameOf(thread), isRunning);
@@ -60,7 +61,7 @@ export function ThreadPane(props: {
   const isEmpty = shown.isLoading && shown.messages.length === 0;
   const isPast = moment !== undefined;
   return (
-    <>
+    <Deliveries value={deliveries}>
       <ThreadHeader
         thread={thread}
         agentId={(isRunning && run?.agentId) || own}
@@ -105,14 +106,15 @@ export function ThreadPane(props: {
         agents={agents}
         agentId={agentId}
         onAgent={choose}
-        onSend={(text, busy) => send(text, { busy })}
+        // The message is shown at once.
+        onSend={async (text, busy) => void send(text, { busy }).catch(untold)}
         running={running}
         onStop={mayWrite ? () => void live.stop().catch((error: unknown) => fail(refusalOf(error))) : undefined}
         blocked={blockedBy(isPast, mayWrite, !isRunning && live.interrupts.length > 0)}
         hasFocus={matchMedia("(hover: hover)").matches && !panel && expectedIn(threadId) === undefined}
       />
       {dialogs}
-    </>
+    </Deliveries>
   );
 }
 

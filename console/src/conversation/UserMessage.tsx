@@ -4,6 +4,7 @@ import type { AnyMessage } from "../untrusted.ts";
 import { IconButton } from "../parts/Button.tsx";
 import { Article } from "./Article.tsx";
 import type { Branching } from "./branching.ts";
+import { Delivery, isOnItsWay } from "./Delivery.tsx";
 import { Parts } from "./Parts.tsx";
 import { TextEditor } from "./TextEditor.tsx";
 
@@ -34,16 +35,17 @@ export function UserMessage(props: {
       </article>
     );
   }
-  const edit = branching && typeof content === "string" && (
+  const edit = branching && !isOnItsWay(message) && typeof content === "string" && (
     <IconButton ref={pencil} className="small" label="Edit" onClick={() => branching.onEditing(id)}>
       <Pencil />
     </IconButton>
   );
   return (
     <Article label="You" message={message} className="from-user" tools={edit}>
-      <div className="bubble">
+      <div className={isOnItsWay(message) ? "bubble on-its-way" : "bubble"}>
         <Parts message={message} isPlain />
       </div>
+      <Delivery message={message} />
     </Article>
   );
 }

@@ -136,27 +136,37 @@ test("a branch is shown in every page, and deleting the conversation deletes all
   }
 });
 
-test("an edit that is refused keeps the text, with the reason", async () => {
-  const { page } = await answered();
-  await page.route("**/runs", (route) =>
-    route.fulfill({
+test("an edit is shown in place of what it replaces; refused, it stays with the reason until it is sent or discarded", async () => {
+  const { page, threadId } = await answered();
+  let isRefused = true;
+  await page.route("**/runs", (route) => {
+    if (!isRefused) return route.continue();
+    return route.fulfill({
       status: 409,
       contentType: "application/problem+json",
       body: JSON.stringify({ type: "/problems/too-many-branches", status: 409, title: "Too many branches" }),
-    }),
-  );
-  await button(message(page, "two"), "Edit").click();
-  await editor(page).fill("one too many");
-  await editor(page).press("Enter");
-  await page
-    .getByRole("form", { name: "Edit the message" })
-    .getByRole("alert")
-    .getByText("limit of 256 branches")
-    .waitFor();
-  expect(await editor(page).inputValue()).toBe("one too many");
-  await editor(page).press("Escape");
+    });
+  });
+  const edit = async (text: string) => {
+    await button(message(page, "two"), "Edit").click();
+    await editor(page).fill(text);
+    await editor(page).press("Enter");
+    await unsent.getByRole("alert").getByText("limit of 256 branches").waitFor();
+    await unsent.getByText(text).waitFor();
+  };
+  const unsent = from(page, "You").last();
+  await edit("one too many");
+  await gone(message(page, "two"));
+  await button(unsent, "Discard").click();
+  await message(page, "two").waitFor();
+  await message(page, "two?").waitFor();
   await button(from(page, "demo").last(), "Regenerate").click();
   await notice(page, "limit of 256 branches").waitFor();
+  await edit("one more");
+  isRefused = false;
+  await button(unsent, "Send again").click();
+  const branch = await moved(page, threadId);
+  await expect.poll(() => said(server, branch, "user")).toEqual(["one", "one more"]);
 });
 
 test("a picker far above stays in sight in the branch that it leads to", async () => {

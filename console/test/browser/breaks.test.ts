@@ -17,6 +17,7 @@ import {
   row,
   rowOf,
   running,
+  send,
   squeezed,
   toTop,
   upTo,
@@ -145,7 +146,7 @@ describe("the server is killed during a run and restarted", () => {
     await expectWhole(page, speaker.threadId, "writer");
   });
 
-  test("actions during the outage are refused with a reason and can be tried again", async () => {
+  test("a message that is written during the outage is shown at once, and sent when the server is back", async () => {
     const threadId = await thread(server, text("m", "assistant", "Here I am"), { name: "Kept" });
     const page = await browser.open(server, { at: `#/threads/${threadId}`, expects: [AWAY] });
     await messages(page).getByText("Here I am").waitFor();
@@ -153,8 +154,23 @@ describe("the server is killed during a run and restarted", () => {
     await banner(page).waitFor();
     await messages(page).getByText("Here I am").waitFor();
     await row(page, "Kept").waitFor();
+    await send(page, "Meanwhile");
+    await from(page, "You").getByText("Meanwhile").waitFor();
+    await from(page, "You").getByText("Sending…").waitFor();
     await server.restart();
     await gone(banner(page));
+    const arrived = async () => {
+      // A busy machine may take longer to start the server than the page waits.
+      const again = button(page, "Send again");
+      if (await again.isVisible()) await again.click();
+      return said(server, threadId, "user");
+    };
+    await expect.poll(arrived).toEqual(["Meanwhile"]);
+    await idle(page);
+    await gone(from(page, "You").getByText("Sending…"));
+    // Only messages in sight are rendered.
+    await toTop(page);
+    await expect.poll(() => from(page, "You").count()).toBe(1);
     await client(server).thread(threadId).rename("Kept and renamed");
     await row(page, "Kept and renamed").waitFor();
   });

@@ -140,6 +140,7 @@ test("a queue that is held says why, and is released from any page", async () =>
   const failing = await openRun(server, threadId);
   await running(one);
   await write(one, "after an error");
+  await shows(other, "after an error");
   await failing.run.append({ type: "RUN_ERROR", message: "no more ink", code: "INK" });
   for (const page of [one, other]) await queue(page).getByText("Held: the run failed.").waitFor();
   await button(turn(other, "after an error"), "Send now").click();

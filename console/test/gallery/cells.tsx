@@ -1,10 +1,19 @@
 // Every component of a conversation and of the list, in every state that it has, with fixed props.
 
 import type { ReactNode } from "react";
-import type { Agent, Interrupt, Message, Run, Thread, ToolCall } from "threadline";
+import {
+  type Agent,
+  ConnectionError,
+  type Interrupt,
+  type Message,
+  type Run,
+  type Thread,
+  type ToolCall,
+} from "threadline";
 import type { AnyMessage } from "../../src/untrusted.ts";
 import type { ShownTurn, UseThread } from "threadline/react";
 import { Composer } from "../../src/conversation/Composer.tsx";
+import { Deliveries } from "../../src/conversation/Delivery.tsx";
 import { NO_ENDS } from "../../src/conversation/ends.ts";
 import { OpenFolds } from "../../src/conversation/Fold.tsx";
 import type { Item } from "../../src/conversation/items.ts";
@@ -64,6 +73,13 @@ function message(
     </OpenFolds>
   );
 }
+
+/** A message that was not sent. */
+const unsent = (given: Message) => (
+  <Deliveries value={{ retry: nothing, discard: nothing }}>
+    {message({ ...given, delivery: "failed", deliveryError: new ConnectionError("no answer from the server") })}
+  </Deliveries>
+);
 
 const branching: Branching = { edit: never, regenerate: nothing, onEditing: nothing };
 
@@ -218,6 +234,9 @@ function composer(draft: string, more: { running?: "running" | "stopping"; block
 }
 
 const live = (more: Partial<UseThread>): UseThread => ({
+  isSending: false,
+  retry: never,
+  discard: nothing,
   thread: thread(),
   messages: [text("user", "Hello") as Message],
   state: {},
@@ -347,6 +366,8 @@ const runItem = (of: Run) => <RunItem run={of} tail={42} log={{} as ThreadLog} o
 export const CELLS: readonly Cell[] = [
   conversation("user done", message(text("user", "Three nights in Berlin,\nplease."))),
   conversation("user edited", edited(text("user", "Three nights in Berlin,\nplease."))),
+  conversation("user sending", message({ ...text("user", "Three nights in Berlin,\nplease."), delivery: "sending" })),
+  conversation("user not sent", unsent(text("user", "Three nights in Berlin,\nplease."))),
   conversation("branch picker first", picker(0)),
   conversation("branch picker last", picker(2)),
   conversation("assistant empty", message(text("assistant", ""), { isGrowing: true })),

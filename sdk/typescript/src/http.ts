@@ -161,9 +161,9 @@ export class Http {
     try {
       throwIfAborted(signal);
       const text = await this.#text(await this.open({ ...call, tries, signal }), signal);
-      if (text === "") return undefined as T;
-      const answer = this.#parsed<T>(text);
-      this.spoken = true;
+      const answer = text === "" ? (undefined as T) : this.#parsed<T>(text);
+      if (text !== "") this.spoken = true;
+      this.reach.heard();
       return answer;
     } catch (error) {
       throw named(error, tries);
@@ -212,10 +212,11 @@ export class Http {
     let deadline = (retries.together ? (this.#awaySince ?? began) : began) + budget;
     if (retries.together === "once") deadline -= Math.min(budget, this.#awayMs);
     const { over, done } = this.begin(signal);
-    const trial = this.reach.begin(kind === "reads");
+    const trial = this.reach.begin(kind !== "producers");
     try {
       for (let failures = 1; ; failures += 1) {
         const asked = now();
+        trial.asked();
         try {
           const least = began < deadline ? leastMs : LAST_TRY_MS;
           const timeoutMs = budget === 0 ? most : Math.min(most, Math.max(least, deadline - asked));
@@ -236,9 +237,10 @@ export class Http {
           }
           if (left <= 0 || (error.retryAfterMs ?? 0) > left) throw error;
           const wait = Math.min(left, backoff(failures, Math.random(), error.retryAfterMs));
-          trial.set(isAway(error) ? { error, nextRetryAt: Math.ceil(Date.now() + wait) } : undefined);
-          await sleep(wait, over.signal);
-          if (isAway(error)) trial.set({ error, nextRetryAt: null });
+          trial.failed(isAway(error) ? { error, nextRetryAt: Math.ceil(Date.now() + wait) } : undefined);
+          // A delay that the server requests is kept.
+          if (isAway(error) && !error.retryAfterMs) await trial.wait(wait, over.signal);
+          else await sleep(wait, over.signal);
         }
       }
     } finally {
@@ -331,7 +333,10 @@ export class Http {
       return this.strange(new ConfigError(`${this.#config.origin} redirects to another address: use that address`));
     }
     const retryAfter = Number.parseFloat(headers.get("Retry-After") ?? "") * 1_000;
-    return ProblemError.read(status, await this.#text(response, signal), retryAfter >= 0 ? retryAfter : undefined);
+    const said = await this.#text(response, signal);
+    const problem = ProblemError.read(status, said, retryAfter >= 0 ? retryAfter : undefined);
+    if (!isForeign(problem) && !isAway(problem)) this.reach.heard();
+    return problem;
   }
 
   #report(report: RequestReport): void {

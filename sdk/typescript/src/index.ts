@@ -48,7 +48,16 @@ export type {
   ToolCallInit,
   ToolCallWriter,
 } from "./run-handle.js";
-export type { Busy, Cancellable, ReadOptions, RunFork, RunInput, StartOptions, WriteOptions } from "./runs.js";
+export type {
+  Busy,
+  Cancellable,
+  ReadOptions,
+  RunFork,
+  RunInput,
+  StartOptions,
+  ToolClaim,
+  WriteOptions,
+} from "./runs.js";
 export {
   type DeleteOptions,
   type EventPosition,

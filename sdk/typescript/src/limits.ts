@@ -2,8 +2,8 @@
 
 /** Upper bound of the first delay after a failure; the bound doubles with every consecutive failure. */
 export const BACKOFF_BASE_MS = 250;
-/** Upper bound of every delay. */
-export const BACKOFF_MAX_MS = 10_000;
+/** Upper bound of every delay, and so of the time in which a client notices that the server is back. */
+export const BACKOFF_MAX_MS = 5_000;
 /** The longest delay that is honored if a server, or a proxy before it, requests one. */
 export const RETRY_AFTER_MAX_MS = 300_000;
 /** Retry time of calls that read, after lost responses and while the server is not ready. */
@@ -151,6 +151,12 @@ export const TIMER_MAX_MS = 2 ** 31 - 1;
  * applied).
  */
 export const MUTATION_TIMEOUT_MS = 15_000;
+/** Time without an answer after which a sent message is shown as failed; it may still arrive. */
+export const ANSWER_MS = 10_000;
+/** Lease of a page's claim on a tool call, in seconds; the page renews it while the tool is executed. */
+export const CLAIM_LEASE_SECONDS = 30;
+/** Interval at which a page tries to claim a call that another page has claimed, and repeats a result that cannot be sent. */
+export const CLAIM_RETRY_MS = 5_000;
 /** Minimum interval between notifications of React. */
 export const FRAME_MS = 16;
 /** Messages per page, initially and for each fetch of older ones. */

@@ -1,5 +1,6 @@
-// The server's reachability, for callers that need it before a call has failed.
+// The server's reachability, as far as the requests and connections of a client tell.
 
+import { sleep } from "./backoff.js";
 import { ConnectionError, ProblemError, type ThreadlineError } from "./errors.js";
 import { SLOW_MS } from "./limits.js";
 
@@ -18,48 +19,107 @@ export function isAway(error: unknown): boolean {
 }
 
 /** One call, with all of its attempts. */
-export interface Trial {
-  trouble: Trouble | undefined;
-  isSlow: boolean;
+interface Trial {
+  /** Time at which the present attempt began, if a response is expected at once. */
+  askedAt?: number | undefined;
+  trouble?: Trouble | undefined;
+  failedAt: number;
+  wake?: () => void;
 }
 
-/** The pending calls of a client. */
+/**
+ * What is known about the server from all requests and connections of a client. A success is any response of the server
+ * itself, over any of them.
+ */
 export class Reach {
   /** Called when `trouble` or `isSlow` may have changed. */
   onChange = () => {};
+  /** Called when a call has waited for a while without any success: connections are to be checked. */
+  onSilence = () => {};
+  /** Called with the first success after a second without any: whoever waits for the next attempt makes it now. */
+  onBack = () => {};
+  /** True if a call has had no response for `SLOW_MS`, and nothing else has succeeded in that time. */
+  isSlow = false;
   readonly #trials = new Set<Trial>();
+  #heardAt = Number.NEGATIVE_INFINITY;
+  #isChecked = false;
+  #timer: ReturnType<typeof setTimeout> | undefined;
 
-  /** Trouble of the oldest call that is retried because the server is unreachable. */
+  /** Trouble of the oldest call that is retried, if nothing has succeeded since. */
   get trouble(): Trouble | undefined {
-    for (const { trouble } of this.#trials) if (trouble) return trouble;
+    for (const { trouble, failedAt } of this.#trials) if (trouble && failedAt > this.#heardAt) return trouble;
     return undefined;
   }
 
-  /** True if a read has had no response for `SLOW_MS`. Writes may have to wait for other runs. */
-  get isSlow(): boolean {
-    return [...this.#trials].some(({ isSlow }) => isSlow);
+  /** Records a success. */
+  heard(): void {
+    const now = performance.now();
+    const wasQuiet = now - this.#heardAt >= SLOW_MS;
+    const isNews = this.isSlow || this.trouble !== undefined;
+    this.#heardAt = now;
+    if (isNews) this.#look();
+    if (!wasQuiet) return;
+    for (const { wake } of this.#trials) wake?.();
+    this.onBack();
   }
 
-  /** Registers a call. `set` reports its trouble, `end` its completion. */
-  begin(isRead: boolean): { set(trouble: Trouble | undefined): void; end(): void } {
-    const trial: Trial = { trouble: undefined, isSlow: false };
+  /**
+   * Registers a call. `isPrompt`: the server responds to it at once. Others, such as the append of a complete run, may have to
+   * wait for something.
+   */
+  begin(isPrompt: boolean): {
+    /** An attempt begins. */
+    asked(): void;
+    /** An attempt has failed: with `trouble` if the server is unreachable. */
+    failed(trouble: Trouble | undefined): void;
+    /** Waits for the next attempt, or less if the server is reachable again. */
+    wait(ms: number, signal: AbortSignal): Promise<void>;
+    end(): void;
+  } {
+    const trial: Trial = { failedAt: 0 };
     this.#trials.add(trial);
-    const slow = () => {
-      trial.isSlow = true;
-      this.onChange();
-    };
-    const timer = isRead ? setTimeout(slow, SLOW_MS) : undefined;
     return {
-      set: (trouble) => {
-        if (!trouble && !trial.trouble) return;
+      asked: () => {
+        if (isPrompt) trial.askedAt = performance.now();
+        trial.trouble &&= { ...trial.trouble, nextRetryAt: null };
+        this.#look();
+      },
+      failed: (trouble) => {
+        trial.failedAt = performance.now();
+        trial.askedAt = undefined;
         trial.trouble = trouble;
-        this.onChange();
+        this.#look();
+      },
+      wait: async (ms, signal) => {
+        const over = new AbortController();
+        const stop = (trial.wake = () => over.abort());
+        signal.addEventListener("abort", stop, { once: true });
+        if (signal.aborted) stop();
+        await sleep(ms, over.signal).catch(() => {});
+        signal.removeEventListener("abort", stop);
+        if (signal.aborted) throw signal.reason;
       },
       end: () => {
-        clearTimeout(timer);
         this.#trials.delete(trial);
-        if (trial.trouble || trial.isSlow) this.onChange();
+        this.#look();
       },
     };
+  }
+
+  /** Notices when calls have no response: half of the time before they are slow, connections are checked. */
+  #look(): void {
+    clearTimeout(this.#timer);
+    const asked = Math.min(...[...this.#trials].map(({ askedAt = Number.POSITIVE_INFINITY }) => askedAt));
+    const left = SLOW_MS - (performance.now() - Math.max(asked, this.#heardAt));
+    // Timers may fire a little early.
+    const isSilent = left <= SLOW_MS / 2 + 1;
+    this.isSlow = left <= 1;
+    if (left < Number.POSITIVE_INFINITY && !this.isSlow) {
+      this.#timer = setTimeout(() => this.#look(), isSilent ? left : left - SLOW_MS / 2);
+    }
+    const isDue = isSilent && !this.#isChecked;
+    this.#isChecked = isSilent;
+    if (isDue) this.onSilence();
+    this.onChange();
   }
 }

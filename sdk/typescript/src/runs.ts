@@ -38,6 +38,14 @@ export interface StartOptions extends WriteOptions {
   readonly busy?: Busy;
   /** The run begins in a fork of the thread: the result has its `threadId`. A refused run leaves no fork. */
   readonly fork?: RunFork;
+  /** Claims on the tool calls whose results the input has. One that is not held any more is refused with `claim-lost`. */
+  readonly claims?: readonly ToolClaim[];
+}
+
+/** The claim of a client on a tool call: no other client that claims its calls executes it meanwhile. */
+export interface ToolClaim {
+  readonly toolCallId: string;
+  readonly clientId: string;
 }
 
 /** The place at which a run begins in a fork of the thread, and options of the fork. */
@@ -85,11 +93,11 @@ export class Runs {
 
   /** Delegates a run to an agent; resolves as soon as the run has started or its turn is queued. */
   start(options: StartOptions): Promise<StartedRun | PlacedTurn> {
-    const { signal, epoch, runId = newId(), agentId, input, busy, fork } = options;
+    const { signal, epoch, runId = newId(), agentId, input, busy, fork, claims } = options;
     // Without `busy` the agent would decide, and the result could lack the run that its type has.
     const fate = fork ? { fork, ...(busy && { busy }) } : { busy: busy ?? "reject" };
     // An id chosen by the client makes the request repeatable.
-    const body = { runId, agentId, input, ...fate };
+    const body = { runId, agentId, input, ...fate, ...(claims && { claims }) };
     const call = { method: "POST", path: this.#path, query: { epoch }, body, isKeyed: true, signal } as const;
     return this.#http.call(call, isWorthAnotherTry);
   }

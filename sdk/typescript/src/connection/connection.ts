@@ -31,6 +31,8 @@ export class Connection {
     this.#shared = { config, http, changed: () => this.#changed() };
     this.#lanes = [new Lane(this.#shared, newMachine(config.transports.length))];
     http.reach.onChange = () => this.#tell();
+    http.reach.onBack = () => this.#wake("waiting");
+    http.reach.onSilence = () => this.#wake("open");
   }
 
   /** The same object is returned until the status changes. */
@@ -94,6 +96,11 @@ export class Connection {
       this.#unwatch = watchSurroundings({ online: tell("online"), offline: tell("offline"), wake: tell("wake") });
     }
     this.#tell();
+  }
+
+  /** Has lanes in this state connect again, or check their connection. */
+  #wake(name: "waiting" | "open"): void {
+    for (const lane of this.#lanes) if (lane.machine.state.name === name) lane.input({ name: "wake" });
   }
 
   #tell(): void {

@@ -37,6 +37,7 @@ export class Lane implements Carrier {
   #bearer: string | undefined;
   #ids = 0;
   #nextRetryAt = 0;
+  #trouble: ThreadlineError | null = null;
   #stepping = false;
   #wait: Timer | undefined;
   #refresh: Timer | undefined;
@@ -54,6 +55,11 @@ export class Lane implements Carrier {
   /** When the next attempt is due, by the clock of this machine, in milliseconds since 1970. */
   get nextRetryAt(): number {
     return this.#nextRetryAt;
+  }
+
+  /** The error of the last attempt that failed. */
+  get trouble(): ThreadlineError | null {
+    return this.#trouble;
   }
 
   get transport(): TransportName | undefined {
@@ -145,6 +151,7 @@ export class Lane implements Carrier {
         this.#wait = setTimeout(() => this.input({ name: "timer" }), effect.ms);
         this.#nextRetryAt = Math.ceil(Date.now() + effect.ms);
         const error = effect.error ?? new ConnectionError("no network connection");
+        this.#trouble = error;
         for (const subscription of [...this.#subscriptions.values()]) subscription.reconnecting(effect.ms, error);
         return;
       }
@@ -167,10 +174,19 @@ export class Lane implements Carrier {
       opened: () =>
         heard(() => {
           http.spoken = true;
+          http.reach.heard();
           this.input({ name: "opened" });
         }),
-      alive: () => heard(() => this.input({ name: "progress" })),
-      frame: (frame) => heard(() => this.#frame(frame)),
+      alive: () =>
+        heard(() => {
+          http.reach.heard();
+          this.input({ name: "progress" });
+        }),
+      frame: (frame) =>
+        heard(() => {
+          http.reach.heard();
+          this.#frame(frame);
+        }),
       ended: (why) => heard(() => this.input(why)),
     };
     transport = open({ config, http, bearer: this.#bearer }, listener);

@@ -8,12 +8,12 @@ import type { State } from "./machine.js";
 export type ConnectionStatus =
   /** No subscriptions, so no connection; and no call is in trouble. */
   | { readonly state: "idle" }
-  /** Connecting for the first time. `slow`: no response for about a second, but no failure either. */
+  /** Connecting for the first time; or, with `slow`, something is awaited, and the server has been silent for about a second. */
   | { readonly state: "connecting"; readonly slow?: true }
   | { readonly state: "live"; readonly transport: TransportName }
   /**
-   * A subscription has lost its connection, or a call is being retried. `nextRetryAt`: time of the next attempt, as in
-   * `Date.now()`; null during an attempt.
+   * A subscription has lost its connection, or a call is being retried and nothing has succeeded since its failure.
+   * `nextRetryAt`: time of the next attempt, as in `Date.now()`; null during an attempt.
    */
   | { readonly state: "reconnecting"; readonly nextRetryAt: number | null; readonly error: ThreadlineError | null }
   | { readonly state: "offline" }
@@ -47,7 +47,7 @@ export function statusOf(lanes: readonly Lane[]): ConnectionStatus {
       return { state: "reconnecting", nextRetryAt: lane.nextRetryAt, error: state.error };
     case "authorizing":
     case "connecting":
-      return failures > 0 ? { state: "reconnecting", nextRetryAt: null, error: null } : { state: "connecting" };
+      return failures > 0 ? { state: "reconnecting", nextRetryAt: null, error: lane.trouble } : { state: "connecting" };
     case "open":
       return { state: "live", transport: lane.transport ?? "websocket" };
     case "failed":
@@ -57,9 +57,9 @@ export function statusOf(lanes: readonly Lane[]): ConnectionStatus {
   }
 }
 
-/** The status, combined with the trouble of pending calls where the connections know nothing yet. */
+/** The status, combined with the trouble of pending calls, which connections do not know yet. */
 export function withCalls(status: ConnectionStatus, { trouble, isSlow }: Reach, isLate: boolean): ConnectionStatus {
-  if (status.state !== "idle" && status.state !== "connecting") return status;
+  if (status.state !== "idle" && status.state !== "connecting" && status.state !== "live") return status;
   if (trouble) return { state: "reconnecting", ...trouble };
   return isSlow || (isLate && status.state === "connecting") ? { state: "connecting", slow: true } : status;
 }

@@ -76,7 +76,7 @@ export const openSocket: OpenTransport = (context, listener) => {
         farewell = frame.body;
         return;
       case "pong":
-        return;
+        return listener.alive();
       default:
         return listener.frame(frame);
     }

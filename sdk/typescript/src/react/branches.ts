@@ -1,7 +1,7 @@
-import type { RunInput } from "../runs.js";
+import type { RunFork } from "../runs.js";
 import type { ThreadRef } from "../threads.js";
 import type { FeedEntry, Message, StartedRun, Thread } from "../types.js";
-import { runInput, type SendInput } from "./input.js";
+import type { SendInput } from "./input.js";
 import { following, type Parting, type Place, placesOf } from "./partings.js";
 import { FOR_EVER, patiently } from "./replay.js";
 import type { ForkRunOptions, SendOptions } from "./snapshot.js";
@@ -16,8 +16,8 @@ export interface BranchesOwner {
   readonly onChange: () => void;
   /** Carries out a task of the user. */
   readonly act: <T>(task: () => Promise<T>) => Promise<T>;
-  /** The agent of a new run. */
-  readonly agent: (options: SendOptions) => Promise<string>;
+  /** Starts a run in a fork. */
+  readonly fork: (fork: RunFork, input: SendInput, options: SendOptions) => Promise<StartedRun>;
   /** Handles members of the thread's own record, which the feed does not report while another branch is listed. */
   readonly onThread: (own: Pick<Thread, "branched" | "listed">) => void;
 }
@@ -54,13 +54,15 @@ export class LiveBranches {
    * result has the `threadId` of the fork, which is to be shown next. Rejects with a `message-not-found` problem if no event
    * brings the message.
    */
-  readonly edit = (messageId: string, input: SendInput, options?: ForkRunOptions): Promise<StartedRun> => {
-    return this.#fork({ before: messageId }, runInput(input), options);
+  readonly edit = (messageId: string, input: SendInput, options: ForkRunOptions = {}): Promise<StartedRun> => {
+    const { stop, ...others } = options;
+    return this.#owner.fork({ before: messageId, stop }, input, others);
   };
 
   /** Has an answer made again, in a fork of the thread: see `edit`. */
-  readonly regenerate = (messageId: string, options?: ForkRunOptions): Promise<StartedRun> => {
-    return this.#fork({ regenerate: messageId }, {}, options);
+  readonly regenerate = (messageId: string, options: ForkRunOptions = {}): Promise<StartedRun> => {
+    const { stop, ...others } = options;
+    return this.#owner.fork({ regenerate: messageId, stop }, {}, others);
   };
 
   /** Has lists show a branch of the conversation, in place of the present one. */
@@ -117,19 +119,6 @@ export class LiveBranches {
     this.#places = [];
     this.#lasts = new Map();
     this.#partings = NO_PARTINGS;
-  }
-
-  #fork(
-    place: { before: string } | { regenerate: string },
-    input: RunInput,
-    { stop, ...options }: ForkRunOptions = {},
-  ): Promise<StartedRun> {
-    return this.#owner.act(async () => {
-      const agentId = await this.#owner.agent(options);
-      const started = await this.#ref.start({ agentId, input, fork: { ...place, stop } });
-      this.load();
-      return started;
-    });
   }
 
   /** Handles the record of a branch: the other ones have changed if it is new, or if another one is listed. */

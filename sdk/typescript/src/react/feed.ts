@@ -2,12 +2,15 @@ import type { Threadline } from "../client.js";
 import type { Followed } from "../connection/subscription.js";
 import { isProblem, type ThreadlineError } from "../errors.js";
 import type { FeedEntry, ThreadPage } from "../types.js";
+import type { ReadMark } from "./changes.js";
 
 /** A listener of changes of threads. */
 export interface FeedListener {
   readonly onEntry: (entry: FeedEntry) => void;
   /** The feed is another one: its user was erased, or the server has lost changes. Everything must be read again. */
   readonly onReplaced?: () => void;
+  /** This page has marked a thread as read, or has failed to: see `readMark`. */
+  readonly onRead?: () => void;
   /** The feed has ended. */
   readonly onError?: (error: ThreadlineError) => void;
 }
@@ -16,6 +19,8 @@ export interface FeedListener {
 export class Feed {
   readonly #client: Threadline;
   readonly #listeners = new Set<FeedListener>();
+  /** Read markers that this page has set, by thread. */
+  readonly #marks = new Map<string, ReadMark>();
   #followed: Followed | undefined;
   /** The cursor from which the feed is followed. */
   #from = 0;
@@ -26,6 +31,18 @@ export class Feed {
 
   get isFollowed(): boolean {
     return this.#followed !== undefined;
+  }
+
+  /** The read marker that this page has set, which the record of the thread may not have yet. */
+  readonly readMark = (threadId: string): ReadMark | undefined => this.#marks.get(threadId);
+
+  /** Sets the read marker of a thread for all lists of this page; undefined if the server has not taken it. */
+  marked(threadId: string, mark: ReadMark | undefined): void {
+    const before = this.#marks.get(threadId);
+    if (before?.seq === mark?.seq && before?.epoch === mark?.epoch) return;
+    if (mark === undefined) this.#marks.delete(threadId);
+    else this.#marks.set(threadId, mark);
+    for (const listener of [...this.#listeners]) listener.onRead?.();
   }
 
   /**

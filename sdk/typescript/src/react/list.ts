@@ -7,6 +7,7 @@ import type { WriteOptions } from "../runs.js";
 import { trimmed } from "../search.js";
 import type { DeleteOptions, NewThread } from "../threads.js";
 import type { FeedEntry, Thread } from "../types.js";
+import { type Change, Changes } from "./changes.js";
 import type { Feed } from "./feed.js";
 import { FOR_EVER, patiently } from "./replay.js";
 import { Store, troubleOf } from "./store.js";
@@ -56,8 +57,9 @@ interface Waiter {
 }
 
 /**
- * A live list of threads. A change appears once the server has confirmed it: the promises of all methods resolve when the
- * list shows the change, and reject if it is refused or not confirmed within 15 s.
+ * A live list of threads. New names, the archive and deletions are shown at once, and taken back if they are refused. The
+ * promises of all methods resolve when the server has confirmed the change and the list shows it, and reject if it is refused or
+ * not confirmed within 15 s.
  */
 export class ThreadListStore extends Store<ThreadListSnapshot> {
   readonly #client: Threadline;
@@ -77,6 +79,8 @@ export class ThreadListStore extends Store<ThreadListSnapshot> {
   /** True while a first page is loading. */
   #isAsking = false;
   readonly #waiters = new Set<Waiter>();
+  /** Changes that are shown before they are confirmed. */
+  readonly #changes: Changes;
   #ends: (() => void)[] = [];
 
   constructor(
@@ -91,6 +95,7 @@ export class ThreadListStore extends Store<ThreadListSnapshot> {
     const { search = "", ...others } = options;
     const text = trimmed(search);
     this.#options = text === "" ? others : { ...others, search: text };
+    this.#changes = new Changes(this.#options);
     this.#timeoutMs = timeoutMs;
   }
 
@@ -117,20 +122,24 @@ export class ThreadListStore extends Store<ThreadListSnapshot> {
 
   /** Renames a thread; null removes the name. */
   readonly renameThread = async (threadId: string, name: string | null): Promise<void> => {
-    await this.#confirmed(threadId, (options) => this.#client.thread(threadId).rename(name, options));
+    const renamed: Change = (thread) => ({ ...thread, name });
+    await this.#confirmed(threadId, (options) => this.#client.thread(threadId).rename(name, options), renamed);
   };
 
   readonly archiveThread = async (threadId: string): Promise<void> => {
-    await this.#confirmed(threadId, (options) => this.#client.thread(threadId).archive(options));
+    const archived: Change = (thread) => ({ ...thread, archived: true });
+    await this.#confirmed(threadId, (options) => this.#client.thread(threadId).archive(options), archived);
   };
 
   readonly unarchiveThread = async (threadId: string): Promise<void> => {
-    await this.#confirmed(threadId, (options) => this.#client.thread(threadId).unarchive(options));
+    const unarchived: Change = (thread) => ({ ...thread, archived: false });
+    await this.#confirmed(threadId, (options) => this.#client.thread(threadId).unarchive(options), unarchived);
   };
 
   /** Deletes a thread and all of its log, permanently; with `branches` all branches of its conversation. */
   readonly deleteThread = async (threadId: string, branches?: DeleteBranches): Promise<void> => {
-    await this.#confirmed(threadId, (options) => this.#client.thread(threadId).delete({ ...options, ...branches }));
+    const request = (options: WriteOptions) => this.#client.thread(threadId).delete({ ...options, ...branches });
+    await this.#confirmed(threadId, request, () => null);
   };
 
   protected override open(): void {
@@ -138,6 +147,10 @@ export class ThreadListStore extends Store<ThreadListSnapshot> {
       this.#feed.join({
         onEntry: (entry) => this.#take(entry),
         onReplaced: () => void this.#load(),
+        onRead: () => {
+          this.#changes.reset();
+          this.changed();
+        },
         onError: (error) => this.#lost(error),
       }),
       this.#client.onStatus(() => this.changed()),
@@ -157,7 +170,7 @@ export class ThreadListStore extends Store<ThreadListSnapshot> {
 
   protected override look(): ThreadListSnapshot {
     return {
-      threads: this.#window.threads,
+      threads: this.#changes.over(this.#window.threads, this.#feed.readMark),
       isLoading: this.#isLoading && this.#refused === null,
       error: this.#error ?? this.#refused ?? (this.#isLoading ? troubleOf(this.#client.status) : null),
       hasMoreThreads: this.#window.hasMore,
@@ -237,9 +250,15 @@ export class ThreadListStore extends Store<ThreadListSnapshot> {
     this.changed();
   }
 
-  /** Sends a change, and waits until the list shows it. */
-  #confirmed<T extends Thread | void>(threadId: string, request: (options: WriteOptions) => Promise<T>): Promise<T> {
+  /** Sends a change, which is shown meanwhile, and waits until the list shows that it has taken effect. */
+  #confirmed<T extends Thread | void>(
+    threadId: string,
+    request: (options: WriteOptions) => Promise<T>,
+    change?: Change,
+  ): Promise<T> {
     return this.act(async () => {
+      const end = change && this.#changes.add(threadId, change);
+      this.publish();
       const late = new AbortController();
       const fail = (error: ThreadlineError) => abort(late, error);
       const epoch = this.#shown(threadId)?.epoch;
@@ -260,6 +279,7 @@ export class ThreadListStore extends Store<ThreadListSnapshot> {
       } finally {
         clearTimeout(timer);
         this.#waiters.delete(waiter);
+        end?.();
       }
     });
   }

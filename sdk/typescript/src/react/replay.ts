@@ -5,14 +5,14 @@ import { isForeign, type ThreadlineError } from "../errors.js";
 import { MESSAGES_PAGE } from "../limits.js";
 import { restingSeq } from "../log.js";
 import type { ThreadRef } from "../threads.js";
-import type { EventBatch, Message, QueueState, Run, Thread } from "../types.js";
+import type { EventBatch, LastRun, Message, QueueState, Run, Thread } from "../types.js";
 
 /** The newest run of a thread, as far as the page has received it. */
 export interface ThreadRun {
   readonly runId: string;
   readonly agentId: string | null;
-  /** `stopping`: a stop was requested, and the run has not ended yet. */
-  readonly status: "running" | "stopping" | "finished" | "error";
+  /** `stopping`: a stop was requested, and the run has not ended yet. `stopped`: it has finished after that. */
+  readonly status: "running" | "stopping" | "finished" | "stopped" | "error";
   /** Why the run failed. */
   readonly error: { readonly code: string | null; readonly message: string } | null;
 }
@@ -72,6 +72,8 @@ export class Replay {
   readonly #ref: ThreadRef;
   /** Seq of the first event of the newest known run. An earlier run is never shown. */
   #newest: number;
+  /** Start of that run, if the server has reported it. */
+  #startedAt = "";
   #followed: Followed | undefined;
   /** Read markers: the one that the server has, and the one to send next. */
   #marked = 0;
@@ -146,16 +148,25 @@ export class Replay {
       return;
     }
     this.#newest = run.firstSeq;
+    this.#startedAt = run.startedAt;
     const status = run.stopRequested ? "stopping" : "running";
     this.run = { runId: run.runId, agentId: run.agentId, status, error: null };
   }
 
   /**
    * Handles the server's report that no run is active. A run without events has ended without a terminal event; others end
-   * in the log.
+   * in the log. A report from before the run says nothing about it.
    */
-  vanished(): void {
-    if (isUnderWay(this.run) && this.#newest > this.cursor) this.run = null;
+  vanished({ lastRunAt }: Thread): void {
+    if (!isUnderWay(this.run) || this.#newest <= this.cursor) return;
+    if (lastRunAt !== null && lastRunAt >= this.#startedAt) this.run = null;
+  }
+
+  /** Handles the server's report how the newest run has ended: the log alone does not tell of stops by others. */
+  ended({ runId, status }: LastRun): void {
+    const { run } = this;
+    if (run?.runId !== runId || (run.status !== "finished" && run.status !== "stopped")) return;
+    if (status === "finished" || status === "stopped") this.run = { ...run, status };
   }
 
   /** Loads older messages. */
@@ -169,11 +180,11 @@ export class Replay {
 
   /**
    * Marks everything received so far as read, if that is more than `known`. Only one request is in flight: events received
-   * meanwhile are marked with the next one. Resolves when the last request has succeeded or failed; a failure is retried by
-   * the next call.
+   * meanwhile are marked with the next one. Resolves to the marker that the server has, when the last request has succeeded or
+   * failed; a failure is retried by the next call.
    */
-  async markRead(known: number, onMarked: (readSeq: number) => void): Promise<void> {
-    if (this.cursor <= Math.max(this.#marked, known)) return;
+  async markRead(known: number, onMarked: (readSeq: number) => void): Promise<number> {
+    if (this.cursor <= Math.max(this.#marked, known)) return Math.max(this.#marked, known);
     this.#read = this.cursor;
     const mark = async () => {
       try {
@@ -191,6 +202,7 @@ export class Replay {
     };
     this.#marking ??= mark();
     await this.#marking;
+    return this.#marked;
   }
 
   #take({ seq, runId, events }: EventBatch): void {
@@ -206,7 +218,9 @@ export class Replay {
     const { agentId } = this.run;
     for (const event of events) {
       if (event.type === "RUN_FINISHED") {
-        this.run = { runId, agentId, status: "finished", error: null };
+        // The server judges the same way: a stop was requested before.
+        const status: ThreadRun["status"] = /stop/.test(this.run.status) ? "stopped" : "finished";
+        this.run = { runId, agentId, status, error: null };
       } else if (event.type === "RUN_ERROR") {
         const { code, message } = event;
         const error = {

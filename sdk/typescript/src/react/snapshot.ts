@@ -7,11 +7,20 @@ import type { Parting } from "./partings.js";
 import { EMPTY_QUEUE, type QueueSnapshot } from "./queue.js";
 import type { ThreadRun } from "./replay.js";
 
+/** A message as a thread shows it: from the log, or on its way there. */
+export type ShownMessage<M extends Message = Message> = M & {
+  /** `sending`: not in the log yet. `failed`: it may never be; see `retry` and `discard`. Absent of a message in the log. */
+  readonly delivery?: "sending" | "failed";
+  /** Why the message has failed. */
+  readonly deliveryError?: ThreadlineError;
+};
+
 /** Snapshot of a thread. */
 export interface ThreadSnapshot {
   /** The record of the thread: its name, its agent, whether it is archived. null if the thread does not exist (yet). */
   readonly thread: Thread | null;
-  readonly messages: readonly Message[];
+  /** The messages of the log, and after them those that this page has sent and that are not in the log yet; see `delivery`. */
+  readonly messages: readonly ShownMessage[];
   readonly state: State;
   /** Open interrupts, which wait for the answer of a person; see `resume`. */
   readonly interrupts: readonly Interrupt[];
@@ -20,6 +29,8 @@ export interface ThreadSnapshot {
   /** The newest run received: its progress or its outcome. */
   readonly run: ThreadRun | null;
   readonly isRunning: boolean;
+  /** True while a run that this page asked for has not been confirmed. */
+  readonly isSending: boolean;
   /** The turns that wait for the active run to end; see `send`. */
   readonly queue: QueueSnapshot;
   /** The branches of the conversation, oldest first, the thread included; empty if it is the only one. See `edit`. */
@@ -44,6 +55,7 @@ export const EMPTY_THREAD: ThreadSnapshot = {
   pendingToolCalls: [],
   run: null,
   isRunning: false,
+  isSending: false,
   queue: EMPTY_QUEUE,
   branches: [],
   partings: [],

@@ -6,56 +6,89 @@ import { type ThreadListOptions, ThreadListStore } from "./list.js";
 import { ThreadStore } from "./thread.js";
 
 /** State shared by the components of a page: one store for each thread, list and inbox that is shown, and one feed. */
+interface Shared {
+  readonly feed: Feed;
+  readonly threads: Map<string, ThreadStore>;
+  readonly lists: Map<string, ThreadListStore>;
+  readonly inboxes: Map<string, InboxStore>;
+}
+
+const SHARED = new WeakMap<Threadline, Shared>();
+
+function sharedOf(client: Threadline): Shared {
+  let found = SHARED.get(client);
+  if (!found) {
+    found = { feed: new Feed(client), threads: new Map(), lists: new Map(), inboxes: new Map() };
+    SHARED.set(client, found);
+  }
+  return found;
+}
+
+// One object for each kind, so that a page loads the code of the kinds that it uses.
+
+/** The stores of threads. `open` creates none, since rendering must have no side effects. */
+export const THREADS = {
+  open: (client: Threadline, threadId: string) => sharedOf(client).threads.get(threadId),
+  of: (client: Threadline, threadId: string): ThreadStore => {
+    const { threads, feed } = sharedOf(client);
+    return shared(threads, threadId, (onClose) => new ThreadStore(client, feed, threadId, { onClose }));
+  },
+};
+
+/** The stores of lists. */
+export const LISTS = {
+  open: (client: Threadline, options: ThreadListOptions) => sharedOf(client).lists.get(listKey(options)),
+  of: (client: Threadline, options: ThreadListOptions): ThreadListStore => {
+    const { lists, feed } = sharedOf(client);
+    return shared(lists, listKey(options), (onClose) => new ThreadListStore(client, feed, options, { onClose }));
+  },
+};
+
+/** The stores of inboxes. */
+export const INBOXES = {
+  open: (client: Threadline, options: InboxOptions) => sharedOf(client).inboxes.get(inboxKey(options)),
+  of: (client: Threadline, options: InboxOptions): InboxStore => {
+    const { inboxes, feed } = sharedOf(client);
+    return shared(inboxes, inboxKey(options), (onClose) => new InboxStore(client, feed, options, { onClose }));
+  },
+};
+
+/** The stores of one client, for use without React. Those with `open` return a store only if it is open. */
 class Stores {
   readonly #client: Threadline;
-  readonly #feed: Feed;
-  readonly #threads = new Map<string, ThreadStore>();
-  readonly #lists = new Map<string, ThreadListStore>();
-  readonly #inboxes = new Map<string, InboxStore>();
 
   constructor(client: Threadline) {
     this.#client = client;
-    this.#feed = new Feed(client);
   }
 
-  /** Returns the store if it is open. A lookup during rendering creates no store, since rendering must have no side effects. */
   openThread(threadId: string): ThreadStore | undefined {
-    return this.#threads.get(threadId);
+    return THREADS.open(this.#client, threadId);
   }
 
   thread(threadId: string): ThreadStore {
-    return shared(
-      this.#threads,
-      threadId,
-      (onClose) => new ThreadStore(this.#client, this.#feed, threadId, { onClose }),
-    );
+    return THREADS.of(this.#client, threadId);
   }
 
   openList(options: ThreadListOptions): ThreadListStore | undefined {
-    return this.#lists.get(listKey(options));
+    return LISTS.open(this.#client, options);
   }
 
   list(options: ThreadListOptions): ThreadListStore {
-    const make = (onClose: () => void) => new ThreadListStore(this.#client, this.#feed, options, { onClose });
-    return shared(this.#lists, listKey(options), make);
+    return LISTS.of(this.#client, options);
   }
 
   openInbox(options: InboxOptions): InboxStore | undefined {
-    return this.#inboxes.get(inboxKey(options));
+    return INBOXES.open(this.#client, options);
   }
 
   inbox(options: InboxOptions): InboxStore {
-    const make = (onClose: () => void) => new InboxStore(this.#client, this.#feed, options, { onClose });
-    return shared(this.#inboxes, inboxKey(options), make);
+    return INBOXES.of(this.#client, options);
   }
 }
 
-const stores = new WeakMap<Threadline, Stores>();
-
+/** The stores that the components of a page share. */
 export function storesOf(client: Threadline): Stores {
-  let found = stores.get(client);
-  if (!found) stores.set(client, (found = new Stores(client)));
-  return found;
+  return new Stores(client);
 }
 
 function listKey({ agentId, includeArchived = false, limit, search = "" }: ThreadListOptions): string {

@@ -1,32 +1,35 @@
 import { backoff, sleep } from "../backoff.js";
 import type { Threadline } from "../client.js";
-import { ClosedError, ConfigError, isProblem, ThreadlineError } from "../errors.js";
-import { newId } from "../ids.js";
-import type { RunInput } from "../runs.js";
+import { ClosedError, isProblem, ThreadlineError } from "../errors.js";
 import type { ThreadRef } from "../threads.js";
 import type { FeedEntry, PlacedTurn, Run, StartedRun, Thread } from "../types.js";
 import { LiveBranches } from "./branches.js";
 import type { Feed } from "./feed.js";
-import { type InterruptAnswer, runInput, type SendInput } from "./input.js";
+import { type InterruptAnswer, type SendInput, toolMessage } from "./input.js";
+import { PageToolbox } from "./page-tools.js";
 import { LiveQueue } from "./queue.js";
 import { FOR_EVER, isUnderWay, patiently, Replay } from "./replay.js";
+import { Sends } from "./sends.js";
 import { EMPTY_THREAD, type Send, type SendOptions, type ThreadSnapshot, type TurnOptions } from "./snapshot.js";
 import { Store, troubleOf } from "./store.js";
-import { pendingCalls, ToolResults } from "./tools.js";
+import { pendingCalls, type ToolResult, ToolResults } from "./tools.js";
 
 /**
  * A live thread. Every change of the thread (runs, a stop, its deletion, a server that was restored to an older log) is
- * shown here. A sent message appears once it is in the log.
+ * shown here. A sent message is shown at once, and marked until it is in the log.
  */
 export class ThreadStore extends Store<ThreadSnapshot> {
   /** Changes the queue, which snapshots show. */
   readonly queue: LiveQueue;
   /** The branches of the conversation, which snapshots show. */
   readonly branches: LiveBranches;
+  /** The tools of the page that shows the thread. */
+  readonly tools: PageToolbox;
   readonly #client: Threadline;
   readonly #feed: Feed;
   readonly #ref: ThreadRef;
-  readonly #tools = new ToolResults((messages, agentId) => this.send({ messages }, { agentId }));
+  readonly #sends: Sends;
+  readonly #results = new ToolResults((messages, how) => this.#sends.send({ messages }, how) as Promise<StartedRun>);
   #replay: Replay | undefined;
   #thread: Thread | null = null;
   #pending = EMPTY_THREAD.pendingToolCalls;
@@ -50,6 +53,11 @@ export class ThreadStore extends Store<ThreadSnapshot> {
     this.#client = client;
     this.#feed = feed;
     this.#ref = client.thread(threadId);
+    this.tools = new PageToolbox(client, threadId, {
+      onChange: () => this.#flushTools(),
+      answer: (claim, result, { agentId }) =>
+        this.#answer(claim.toolCallId, { message: toolMessage(claim.toolCallId, result), agentId, claim }),
+    });
     this.queue = new LiveQueue(this.#ref, {
       signal: () => this.#current.signal,
       cursor: () => this.#replay?.cursor ?? 0,
@@ -61,28 +69,44 @@ export class ThreadStore extends Store<ThreadSnapshot> {
       signal: () => this.#current.signal,
       onChange: () => this.changed(),
       act: (task) => this.act(task),
-      agent: (options) => this.#agent(options),
+      fork: (fork, input, options) => this.#sends.send(input, { ...options, fork }) as Promise<StartedRun>,
       onThread: (own) => {
         this.#thread &&= { ...this.#thread, ...own };
         this.changed();
       },
     });
+    this.#sends = new Sends(client, this.#ref, {
+      act: (task) => this.act(task),
+      publish: () => this.publish(),
+      thread: () => this.#thread,
+      replay: () => this.#replay,
+      queue: this.queue,
+      offer: (input) => this.tools.offeredIn(input),
+      onAnswer: ({ fork }) => {
+        if (fork) this.branches.load();
+        if (!this.#replay && this.isOpen) void this.#begin();
+      },
+    });
   }
 
   /**
-   * Starts a run; creates the thread if it does not exist. Resolves as soon as the run has started. Rejects with a
-   * `run-active` problem if another run is active, and with `interrupts-open` if the thread waits for answers. With `busy`, a
-   * turn is queued in a busy thread; then it resolves when the queue shows the turn.
+   * Starts a run; creates the thread if it does not exist. Messages of the user are shown at once, as `sending`. Resolves as
+   * soon as the run has started. Rejects with a `run-active` problem if another run is active, and with `interrupts-open` if the
+   * thread waits for answers; then the messages stay, as `failed`. With `busy`, a turn is queued in a busy thread; then it
+   * resolves when the queue shows the turn.
    */
   readonly send = ((input: SendInput, options: TurnOptions = {}): Promise<StartedRun | PlacedTurn> => {
-    return this.act(async () => {
-      const answer = await this.#start(runInput(input), options);
-      if (answer.run) this.#replay?.began(answer.run);
-      else await this.queue.refresh();
-      if (!this.#replay && this.isOpen) void this.#begin();
-      return answer;
-    });
+    return this.#sends.send(input, options);
   }) as Send<TurnOptions>;
+
+  /**
+   * Sends a failed message again, with the same ids: a message that has arrived nevertheless does not arrive twice. Settles
+   * like the call that sent it.
+   */
+  readonly retry = (messageId: string): Promise<StartedRun | PlacedTurn> => this.#sends.retry(messageId);
+
+  /** Removes a failed message. One that has arrived nevertheless is shown from the log. */
+  readonly discard = (messageId: string): void => this.#sends.discard(messageId);
 
   /** Answers all open interrupts. */
   readonly resume = (answers: readonly InterruptAnswer[], options?: SendOptions): Promise<StartedRun> => {
@@ -97,7 +121,7 @@ export class ThreadStore extends Store<ThreadSnapshot> {
     const shown = this.#replay?.run ?? null;
     return this.act(async () => {
       // The page may not know about the run yet.
-      const run = isUnderWay(shown) ? shown : (await this.#existing())?.activeRun;
+      const run = isUnderWay(shown) ? shown : (await this.#sends.existing())?.activeRun;
       if (!run) return undefined;
       const stopped = await this.#ref.stop(run.runId);
       this.#replay?.began(stopped);
@@ -115,11 +139,7 @@ export class ThreadStore extends Store<ThreadSnapshot> {
     result: unknown,
     { agentId }: SendOptions = {},
   ): Promise<StartedRun | undefined> => {
-    if (!this.isOpen) return Promise.resolve(undefined);
-    if (this.#lost) return Promise.reject(this.#lost);
-    const added = this.#tools.add(toolCallId, result, agentId);
-    this.#flushTools();
-    return added;
+    return this.#answer(toolCallId, { message: toolMessage(toolCallId, result), agentId });
   };
 
   /** Loads older messages. Resolves when they are loaded; immediately if there are none. */
@@ -149,15 +169,23 @@ export class ThreadStore extends Store<ThreadSnapshot> {
    */
   readonly markRead = async (): Promise<void> => {
     const replay = this.#replay;
-    await replay?.markRead(this.#thread?.readSeq ?? 0, (readSeq) => {
+    const known = this.#thread?.readSeq ?? 0;
+    if (!replay || replay.cursor <= known) return;
+    const { threadId } = this.#ref;
+    const mark = { seq: replay.cursor, epoch: replay.epoch };
+    // Lists show it at once.
+    this.#feed.marked(threadId, mark);
+    const marked = await replay.markRead(known, (readSeq) => {
       if (this.#replay !== replay || !this.#thread || this.#thread.readSeq >= readSeq) return;
       this.#thread = { ...this.#thread, readSeq };
       this.changed();
     });
+    if (marked < mark.seq && this.#feed.readMark(threadId) === mark) this.#feed.marked(threadId, undefined);
   };
 
   protected override open(): void {
     this.#open = new AbortController();
+    this.#sends.open();
     this.#ends = [
       this.#feed.join({ onEntry: (entry) => this.#take(entry), onReplaced: () => void this.#watch() }),
       this.#client.onStatus(() => this.changed()),
@@ -169,7 +197,9 @@ export class ThreadStore extends Store<ThreadSnapshot> {
     for (const end of this.#ends) end();
     this.#open.abort();
     this.#current.abort();
-    this.#tools.drop();
+    this.#results.drop();
+    this.tools.close();
+    this.#sends.close();
     this.#clear();
     this.#isLoading = true;
     this.#error = null;
@@ -181,12 +211,13 @@ export class ThreadStore extends Store<ThreadSnapshot> {
     this.#pending = pendingCalls(messages, conversation?.pendingToolCallIds ?? [], this.#pending);
     return {
       thread: this.#thread,
-      messages,
+      messages: this.#sends.over(messages),
       state: conversation ? conversation.state : EMPTY_THREAD.state,
       interrupts: conversation?.interrupts ?? EMPTY_THREAD.interrupts,
       pendingToolCalls: this.#pending,
       run,
       isRunning: isUnderWay(run),
+      isSending: this.#sends.isSending,
       queue: this.queue.shown,
       branches: this.branches.all,
       // The messages that follow are not there before all is loaded.
@@ -200,36 +231,16 @@ export class ThreadStore extends Store<ThreadSnapshot> {
   }
 
   protected override setError(error: ThreadlineError | null): void {
-    this.#error = error;
+    // Another page answers the call by now, which is no failure.
+    this.#error = isProblem(error, "claim-lost") ? null : error;
   }
 
-  /** Starts a run, and creates the thread before it if necessary. */
-  async #start(input: RunInput, { busy, ...options }: TurnOptions): Promise<StartedRun | PlacedTurn> {
-    const agentId = await this.#agent(options);
-    const run = { runId: newId(), agentId, input, ...(busy && { busy }) };
-    try {
-      return await this.#ref.start(run);
-    } catch (error) {
-      if (!isProblem(error, "thread-not-found")) throw error;
-    }
-    await this.#client.threads.create({ threadId: this.#ref.threadId, agentId });
-    return this.#ref.start(run);
-  }
-
-  /** The agent of a new run. */
-  async #agent({ agentId }: SendOptions): Promise<string> {
-    agentId ??= this.#thread?.agentId ?? (await this.#existing())?.agentId ?? undefined;
-    if (agentId === undefined) throw new ConfigError("agentId is missing, and the thread has no agent of its own");
-    return agentId;
-  }
-
-  async #existing(): Promise<Thread | undefined> {
-    try {
-      return await this.#ref.get();
-    } catch (error) {
-      if (isProblem(error, "thread-not-found")) return undefined;
-      throw error;
-    }
+  #answer(toolCallId: string, result: ToolResult): Promise<StartedRun | undefined> {
+    if (!this.isOpen) return Promise.resolve(undefined);
+    if (this.#lost) return Promise.reject(this.#lost);
+    const added = this.#results.add(toolCallId, result);
+    this.#flushTools();
+    return added;
   }
 
   /**
@@ -297,6 +308,7 @@ export class ThreadStore extends Store<ThreadSnapshot> {
           if (signal.aborted) return;
           if (this.#replay !== replay) show();
           this.#isLoading = false;
+          this.#sends.caughtUp(replay);
           onChange();
           this.queue.reconnected();
         },
@@ -313,7 +325,7 @@ export class ThreadStore extends Store<ThreadSnapshot> {
           if (isOther && !isLost) return void this.#begin();
           if (isProblem(error, "thread-not-found")) return this.#deleted();
           this.#lost = error;
-          this.#tools.fail(error);
+          this.#results.fail(error);
           this.#isLoading = false;
           this.setError(error);
           this.publish();
@@ -363,7 +375,8 @@ export class ThreadStore extends Store<ThreadSnapshot> {
     }
     this.#thread = thread;
     if (thread.activeRun) replay.began(thread.activeRun);
-    else if (thread.tail <= replay.cursor) replay.vanished();
+    else if (thread.tail <= replay.cursor) replay.vanished(thread);
+    if (thread.lastRun) replay.ended(thread.lastRun);
     this.#hearThread(thread);
     this.changed();
   }
@@ -376,13 +389,19 @@ export class ThreadStore extends Store<ThreadSnapshot> {
 
   #flushTools(): void {
     const replay = this.#replay;
-    if (!replay || isUnderWay(replay.run)) return;
-    this.#tools.flush(replay.conversation.messages, replay.conversation.pendingToolCallIds);
+    if (!replay) return;
+    const { messages, pendingToolCallIds } = replay.conversation;
+    const isIdle = !isUnderWay(replay.run);
+    if (isIdle) this.#results.flush(messages, pendingToolCallIds);
+    // Results may come from elsewhere before everything is replayed.
+    this.tools.look(messages, pendingToolCallIds, isIdle && !this.#isLoading);
   }
 
   #deleted(): void {
     this.#current.abort();
-    this.#tools.drop();
+    this.#results.drop();
+    this.tools.close();
+    this.#sends.clear();
     this.#clear();
     this.#isLoading = false;
     this.setError(new ClosedError("the thread was deleted"));

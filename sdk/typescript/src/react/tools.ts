@@ -1,9 +1,21 @@
+import type { ToolClaim } from "../runs.js";
 import type { Message, NewMessage, StartedRun, ToolCall } from "../types.js";
-import { toolMessage } from "./input.js";
 
-interface Waiting {
+/** The result of a tool call that the page executed. */
+export interface ToolResult {
   readonly message: NewMessage;
-  readonly agentId: string | undefined;
+  readonly agentId?: string | undefined;
+  /** The claim on the call, if the page has one. */
+  readonly claim?: ToolClaim | undefined;
+}
+
+/** Starts a run with results. */
+export type SendResults = (
+  messages: readonly NewMessage[],
+  how: { readonly agentId: string | undefined; readonly claims: readonly ToolClaim[] | undefined },
+) => Promise<StartedRun>;
+
+interface Waiting extends ToolResult {
   readonly resolve: (run: StartedRun | undefined) => void;
   readonly reject: (error: unknown) => void;
 }
@@ -25,17 +37,17 @@ export function pendingCalls(
  */
 export class ToolResults {
   readonly #waiting = new Map<string, Waiting>();
-  readonly #send: (messages: readonly NewMessage[], agentId: string | undefined) => Promise<StartedRun>;
+  readonly #send: SendResults;
 
-  constructor(send: (messages: readonly NewMessage[], agentId: string | undefined) => Promise<StartedRun>) {
+  constructor(send: SendResults) {
     this.#send = send;
   }
 
   /** Adds a result. Resolves when the run that includes it has started; to undefined if the result is dropped. */
-  add(toolCallId: string, result: unknown, agentId: string | undefined): Promise<StartedRun | undefined> {
+  add(toolCallId: string, result: ToolResult): Promise<StartedRun | undefined> {
     return new Promise((resolve, reject) => {
       this.#waiting.get(toolCallId)?.resolve(undefined);
-      this.#waiting.set(toolCallId, { message: toolMessage(toolCallId, result), agentId, resolve, reject });
+      this.#waiting.set(toolCallId, { ...result, resolve, reject });
     });
   }
 
@@ -53,9 +65,10 @@ export class ToolResults {
       const results = open.flatMap(({ id }) => this.#waiting.get(id) ?? []);
       if (open.length === 0 || results.length < open.length) continue;
       for (const { id } of open) this.#waiting.delete(id);
+      const claims = results.flatMap(({ claim }) => claim ?? []);
       this.#send(
         results.map((result) => result.message),
-        results[0]?.agentId,
+        { agentId: results[0]?.agentId, claims: claims.length > 0 ? claims : undefined },
       ).then(
         (run) => results.forEach(({ resolve }) => resolve(run)),
         (error: unknown) => results.forEach(({ reject }) => reject(error)),
@@ -77,6 +90,7 @@ export class ToolResults {
   }
 }
 
-function callsOf(message: Message): readonly ToolCall[] {
+/** The calls of an assistant message. */
+export function callsOf(message: Message): readonly ToolCall[] {
   return (message.role === "assistant" && message.toolCalls) || [];
 }

@@ -5,7 +5,7 @@ import type { StartedRun } from "../types.js";
 import { useThreadline } from "./context.js";
 import { EMPTY_INBOX, type InboxOptions, type InboxSnapshot } from "./inbox.js";
 import type { InterruptAnswer } from "./input.js";
-import { storesOf } from "./stores.js";
+import { INBOXES } from "./stores.js";
 import type { SendOptions } from "./snapshot.js";
 
 /** Result of `useInbox`. */
@@ -24,14 +24,13 @@ export function useInbox({ agentId, limit }: InboxOptions = {}): UseInbox {
   const client = useThreadline();
   const binding = useMemo(() => {
     const options: InboxOptions = { ...(agentId !== undefined && { agentId }), ...(limit !== undefined && { limit }) };
-    const all = storesOf(client);
     return {
-      subscribe: (listener: () => void) => all.inbox(options).subscribe(listener),
-      getSnapshot: () => all.openInbox(options)?.getSnapshot() ?? EMPTY_INBOX,
+      subscribe: (listener: () => void) => INBOXES.of(client, options).subscribe(listener),
+      getSnapshot: () => INBOXES.open(client, options)?.getSnapshot() ?? EMPTY_INBOX,
       methods: {
         answer: (threadId: string, answers: readonly InterruptAnswer[], run?: SendOptions) =>
-          all.inbox(options).answer(threadId, answers, run),
-        fetchMoreInterrupts: async () => all.openInbox(options)?.fetchMoreInterrupts(),
+          INBOXES.of(client, options).answer(threadId, answers, run),
+        fetchMoreInterrupts: async () => INBOXES.open(client, options)?.fetchMoreInterrupts(),
       },
     };
   }, [client, agentId, limit]);

@@ -1,30 +1,45 @@
 "use client";
 
-import { useMemo, useSyncExternalStore } from "react";
+import { useEffect, useMemo, useRef, useSyncExternalStore } from "react";
 import { ConfigError } from "../errors.js";
 import type { Busy } from "../runs.js";
-import type { Run, StartedRun, Thread } from "../types.js";
+import type { PlacedTurn, Run, StartedRun, Thread } from "../types.js";
 import { useThreadline } from "./context.js";
 import type { InterruptAnswer, SendInput } from "./input.js";
 import { EMPTY_THREAD, type Send, type ThreadSnapshot } from "./snapshot.js";
-import { storesOf } from "./stores.js";
+import { THREADS } from "./stores.js";
 import type { ThreadStore } from "./thread.js";
+import type { PageTools } from "./tool-runner.js";
 
 export interface UseThreadOptions {
   /** The agent that executes runs, if not the thread's own; also the agent of a thread that the first message creates. */
   readonly agentId?: string;
+  /**
+   * Tools of the page, by name: agents of runs that are started here can call them, and calls without a result are executed
+   * here, by one page of several. Components with the same thread share their tools.
+   */
+  readonly tools?: PageTools;
 }
 
 /** Result of `useThread`. Methods belong to the thread for which they were returned, even after a switch to another thread. */
 export interface UseThread extends ThreadSnapshot {
   /**
-   * Starts a run with a text, a message, or a custom input; creates the thread if it does not exist. With `busy`, a turn is
-   * queued while another run is active: the result then has `queued`, in place of `run`.
+   * Starts a run with a text, a message, or a custom input; creates the thread if it does not exist. A message of the user is
+   * shown at once, with `delivery` until it is in the log. With `busy`, a turn is queued while another run is active: the result
+   * then has `queued`, in place of `run`.
    */
   readonly send: Send<{ readonly busy?: Busy | undefined }>;
   /**
+   * Sends a message whose `delivery` has failed again, with the same ids. A message that has arrived nevertheless does not
+   * arrive twice.
+   */
+  retry(messageId: string): Promise<StartedRun | PlacedTurn>;
+  /** Removes a message whose `delivery` has failed, and what was sent with it. */
+  discard(messageId: string): void;
+  /**
    * Replaces a message in a fork of the thread. The message and everything after it stay in this thread only. Show
-   * the `threadId` of the result next. With `stop`, the active run of this thread is stopped.
+   * the `threadId` of the result next. Until then, the edited message is shown in place of those. With `stop`, the active run
+   * of this thread is stopped.
    */
   edit(messageId: string, input: SendInput, options?: { readonly stop?: boolean }): Promise<StartedRun>;
   /** Has an answer made again, in a fork of the thread: see `edit`. */
@@ -59,23 +74,26 @@ export interface UseThread extends ThreadSnapshot {
 }
 
 /** Returns a live thread: its messages as they stream, its state, its run. Pass null if no thread is selected. */
-export function useThread(threadId: string | null, { agentId }: UseThreadOptions = {}): UseThread {
+export function useThread(threadId: string | null, { agentId, tools }: UseThreadOptions = {}): UseThread {
   const client = useThreadline();
   const binding = useMemo(() => {
-    const all = storesOf(client);
     const store = (): ThreadStore => {
       if (threadId === null) throw new ConfigError("no thread is selected");
-      return all.thread(threadId);
+      return THREADS.of(client, threadId);
     };
     // Methods about the shown content, such as late tool results, must not create a store.
-    const shown = () => (threadId === null ? undefined : all.openThread(threadId));
+    const shown = () => (threadId === null ? undefined : THREADS.open(client, threadId));
     return {
       subscribe: (listener: () => void) => (threadId === null ? () => {} : store().subscribe(listener)),
       getSnapshot: () => (threadId === null ? NO_THREAD : (shown()?.getSnapshot() ?? EMPTY_THREAD)),
       getServerSnapshot: () => (threadId === null ? NO_THREAD : EMPTY_THREAD),
+      register: (source: () => PageTools) =>
+        threadId === null ? () => {} : store().tools.register(source, { agentId }),
       methods: {
         send: (async (input: SendInput, options?: { readonly busy?: Busy | undefined }) =>
           store().send(input, { agentId, ...options })) as UseThread["send"],
+        retry: async (messageId: string) => store().retry(messageId),
+        discard: (messageId: string) => shown()?.discard(messageId),
         edit: async (messageId: string, input: SendInput, options?: { readonly stop?: boolean }) =>
           store().branches.edit(messageId, input, { agentId, ...options }),
         regenerate: async (messageId: string, options?: { readonly stop?: boolean }) =>
@@ -97,7 +115,14 @@ export function useThread(threadId: string | null, { agentId }: UseThreadOptions
     };
   }, [client, threadId, agentId]);
   const snapshot = useSyncExternalStore(binding.subscribe, binding.getSnapshot, binding.getServerSnapshot);
+  const latest = useRef<PageTools>(NO_TOOLS);
+  const hasTools = tools !== undefined;
+  useEffect(() => {
+    latest.current = tools ?? NO_TOOLS;
+  });
+  useEffect(() => (hasTools ? binding.register(() => latest.current) : undefined), [binding, hasTools]);
   return useMemo(() => ({ ...snapshot, ...binding.methods }), [snapshot, binding]);
 }
 
+const NO_TOOLS: PageTools = {};
 const NO_THREAD: ThreadSnapshot = { ...EMPTY_THREAD, isLoading: false };

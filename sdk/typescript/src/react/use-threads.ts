@@ -5,7 +5,7 @@ import type { NewThread } from "../threads.js";
 import type { Thread } from "../types.js";
 import { useThreadline } from "./context.js";
 import { type DeleteBranches, EMPTY_LIST, type ThreadListOptions, type ThreadListSnapshot } from "./list.js";
-import { storesOf } from "./stores.js";
+import { LISTS } from "./stores.js";
 
 /**
  * Result of `useThreads`. Promises resolve when the list shows the change; they reject if it is refused or not confirmed
@@ -34,18 +34,17 @@ export function useThreads({ agentId, includeArchived, limit, search }: ThreadLi
       ...(limit !== undefined && { limit }),
       ...(search !== undefined && { search }),
     };
-    const all = storesOf(client);
     return {
-      subscribe: (listener: () => void) => all.list(options).subscribe(listener),
-      getSnapshot: () => all.openList(options)?.getSnapshot() ?? EMPTY_LIST,
+      subscribe: (listener: () => void) => LISTS.of(client, options).subscribe(listener),
+      getSnapshot: () => LISTS.open(client, options)?.getSnapshot() ?? EMPTY_LIST,
       methods: {
-        fetchMoreThreads: async () => all.openList(options)?.fetchMoreThreads(),
-        createThread: (thread?: Omit<NewThread, "signal">) => all.list(options).createThread(thread),
-        renameThread: (threadId: string, name: string | null) => all.list(options).renameThread(threadId, name),
-        archiveThread: (threadId: string) => all.list(options).archiveThread(threadId),
-        unarchiveThread: (threadId: string) => all.list(options).unarchiveThread(threadId),
+        fetchMoreThreads: async () => LISTS.open(client, options)?.fetchMoreThreads(),
+        createThread: (thread?: Omit<NewThread, "signal">) => LISTS.of(client, options).createThread(thread),
+        renameThread: (threadId: string, name: string | null) => LISTS.of(client, options).renameThread(threadId, name),
+        archiveThread: (threadId: string) => LISTS.of(client, options).archiveThread(threadId),
+        unarchiveThread: (threadId: string) => LISTS.of(client, options).unarchiveThread(threadId),
         deleteThread: (threadId: string, branches?: DeleteBranches) =>
-          all.list(options).deleteThread(threadId, branches),
+          LISTS.of(client, options).deleteThread(threadId, branches),
       },
     };
   }, [client, agentId, includeArchived, limit, search]);

@@ -129,9 +129,14 @@ describe("the code that an application loads", () => {
     expect(gzipped(all)).toBeLessThanOrEqual(12_000 + 2_000 + 5_500 + 6_500 + gzipped(fold.first));
   });
 
-  test("the fold is at most 6 kB, the hooks with all dependencies 22 kB", async () => {
+  test("the fold is at most 6 kB, the hooks with all dependencies 22 kB, either of them 17 kB", async () => {
     expect(gzipped((await bundle(`export * from "threadline/conversation"`)).first)).toBeLessThanOrEqual(6_000);
     expect(gzipped((await bundle(`export * from "threadline/react"`)).first)).toBeLessThanOrEqual(22_000);
+    // Each hook is loaded without the others: a list without the fold.
+    const alone = async (hook: string) =>
+      gzipped((await bundle(`export { ThreadlineProvider, ${hook} } from "threadline/react"`)).first);
+    expect(await alone("useThread")).toBeLessThanOrEqual(17_000);
+    expect(await alone("useThreads")).toBeLessThanOrEqual(6_000);
   });
 
   test("the chats of the AI SDK are 2 kB beside the client: neither React nor the fold is loaded", async () => {

@@ -41,7 +41,7 @@ class Told {
       signal: () => this.#current.signal,
       onChange: () => {},
       act: (task) => task(),
-      agent: async () => "a",
+      fork: async () => expect.unreachable(),
       onThread: (own) => this.own.push(own),
     });
   }

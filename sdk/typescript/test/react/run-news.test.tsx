@@ -2,6 +2,7 @@
 
 import "./dom.js";
 import { request } from "node:http";
+import { setTimeout as sleep } from "node:timers/promises";
 import { cleanup } from "@testing-library/react";
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
 import { WebSocket } from "ws";
@@ -15,7 +16,7 @@ import type {
 } from "../../src/index.js";
 import { Feed } from "../../src/react/feed.js";
 import { ThreadStore } from "../../src/react/thread.js";
-import type { Run, Thread } from "../../src/types.js";
+import type { LastRun, Run, Thread } from "../../src/types.js";
 import { Server } from "../harness/server.js";
 import { until } from "../harness/until.js";
 import { makeThread } from "../harness/writer.js";
@@ -33,8 +34,10 @@ class Told {
   #onItem: (item: ThreadItem) => void = () => {};
   #onFeed: ((item: FeedItem) => void) | undefined;
   #cursor: number;
-  /** Number of notifications. */
+  /** Number of notifications, and of runs that have started or ended. */
   #told = 0;
+  #times = 0;
+  #lastRunAt: string | null = null;
 
   constructor(tail = 4) {
     this.#tail = this.#cursor = tail;
@@ -72,7 +75,8 @@ class Told {
   }
 
   get thread(): Thread {
-    return { threadId: "t", epoch: "e", tail: this.#tail, activeRun: this.#activeRun, agentId: null } as Thread;
+    const [activeRun, lastRunAt] = [this.#activeRun, this.#lastRunAt];
+    return { threadId: "t", epoch: "e", tail: this.#tail, activeRun, lastRunAt, agentId: null } as Thread;
   }
 
   get now() {
@@ -80,7 +84,8 @@ class Told {
   }
 
   run(runId: string, firstSeq: number, agentId: string | null = null): Run {
-    return { runId, agentId, firstSeq, status: "running", stopRequested: false, endedAt: null } as Run;
+    const startedAt = this.#time();
+    return { runId, agentId, firstSeq, status: "running", stopRequested: false, startedAt, endedAt: null } as Run;
   }
 
   /** Shows the thread, caught up. */
@@ -102,10 +107,19 @@ class Told {
     await until("the events", () => this.now.state === mark);
   }
 
-  /** Reports a state of the thread over the feed: the active run and the tail. Resolves when it is shown. */
-  async feed(activeRun: Run | null, tail = this.#tail): Promise<void> {
+  /** The next moment. */
+  #time(): string {
+    return `2026-01-01T00:00:00.${String((this.#times += 1)).padStart(3, "0")}Z`;
+  }
+
+  /**
+   * Reports a state of the thread over the feed: the active run, the tail, and the run that ended last, now or earlier. Resolves
+   * when it is shown.
+   */
+  async feed(activeRun: Run | null, tail = this.#tail, lastRun: Partial<LastRun> | null = null): Promise<void> {
     const name = `${(this.#told += 1)}`;
-    const thread = { ...this.thread, activeRun, tail, name };
+    if (lastRun) this.#lastRunAt = this.#time();
+    const thread = { ...this.thread, activeRun, tail, name, lastRun } as Thread;
     this.#onFeed?.({ type: "entries", cursor: 1, entries: [{ cursor: 1, type: "upsert", threadId: "t", thread }] });
     await until("the news", () => this.now.thread?.name === name);
   }
@@ -130,8 +144,20 @@ describe("the run that is shown", () => {
     await told.store.stop();
     expect(told.stopped).toEqual(["r"]);
     expect(told.now).toMatchObject({ isRunning: true, run: { runId: "r", status: "stopping" } });
+    // The page knows why the run has finished, before the server says so.
     await told.events("r", FINISHED);
+    expect(told.now).toMatchObject({ isRunning: false, run: { runId: "r", status: "stopped" } });
+  });
+
+  test("was stopped if the server says so, whoever stopped it", async () => {
+    const told = new Told();
+    await told.live();
+    await told.events("r", chunk, FINISHED);
     expect(told.now).toMatchObject(finished("r"));
+    await told.feed(null, undefined, { runId: "before", status: "stopped" });
+    expect(told.now).toMatchObject(finished("r"));
+    await told.feed(null, undefined, { runId: "r", status: "stopped" });
+    expect(told.now).toMatchObject({ isRunning: false, run: { runId: "r", status: "stopped" } });
   });
 
   test("is not ended by reports from before it, nor started again by reports after its end", async () => {
@@ -166,7 +192,10 @@ describe("the run that is shown", () => {
     await told.live();
     await told.feed(told.run("silent", 5));
     expect(told.now).toMatchObject(running("silent"));
+    // A report from before the run, which is late.
     await told.feed(null);
+    expect(told.now).toMatchObject(running("silent"));
+    await told.feed(null, undefined, { runId: "silent", status: "abandoned" });
     expect(told.now).toMatchObject({ isRunning: false, run: null });
   });
 
@@ -193,64 +222,57 @@ describe("a run that is streamed in one request and starts with a chunk", () => 
     for (const client of clients.splice(0)) client.close();
   });
 
-  /** A network with a delayed feed, whose entries are held back until the test releases them. */
-  class LateFeed {
-    #isLate = true;
-    readonly #kept: (() => void)[] = [];
-
-    through(go: () => void): void {
-      if (this.#isLate) this.#kept.push(go);
-      else go();
-    }
-
-    release(): void {
-      this.#isLate = false;
-      for (const go of this.#kept.splice(0)) go();
-    }
-
-    get options(): Pick<ThreadlineOptions, "fetch" | "WebSocket"> {
-      const through = (go: () => void) => this.through(go);
-      class Late extends WebSocket {
-        override emit(name: string | symbol, ...said: unknown[]): boolean {
-          if (name !== "message" || !/"feed(CaughtUp)?":/.test(String(said[0]))) return super.emit(name, ...said);
-          through(() => super.emit(name, ...said));
-          return true;
-        }
+  /** A network whose feed is late by this time. */
+  function lateFeed(delayMs: number): Pick<ThreadlineOptions, "fetch" | "WebSocket"> {
+    class Late extends WebSocket {
+      override emit(name: string | symbol, ...said: unknown[]): boolean {
+        if (name !== "message" || !/"feed(CaughtUp)?":/.test(String(said[0]))) return super.emit(name, ...said);
+        setTimeout(() => super.emit(name, ...said), delayMs);
+        return true;
       }
-      const late: typeof fetch = async (input, init) => {
-        if (String(input).includes("/v1/feed")) await new Promise<void>(through);
-        return fetch(input, init);
-      };
-      return { WebSocket: Late as unknown as WebSocketClass, fetch: late };
     }
+    const late: typeof fetch = async (input, init) => {
+      const response = await fetch(input, init);
+      if (String(input).includes("/v1/feed")) await sleep(delayMs);
+      return response;
+    };
+    return { WebSocket: Late as unknown as WebSocketClass, fetch: late };
   }
 
+  const DELAYS_MS = [0, 50, 500];
+
   test.each(["websocket", "sse", "long-poll"] as const)("is shown as running over %s", async (transport) => {
-    const threadId = await makeThread(server);
-    const late = new LateFeed();
-    const client = connect({ url: server.url, transports: [transport], ...late.options });
-    clients.push(client);
-    const page = threadPage(client, threadId);
-    await page.until("an empty thread", ({ isLoading, thread }) => !isLoading && thread);
-    const headers = { "content-type": "application/x-ndjson" };
-    const run = request(`${server.url}/v1/threads/${threadId}/runs?runId=pushed`, { method: "POST", headers });
-    const answered = new Promise((resolve, reject) => run.on("response", resolve).on("error", reject));
-    // A test that fails earlier must not fail twice.
-    answered.catch(() => {});
-    const write = (event: AgUiEvent) => run.write(`${JSON.stringify(event)}\n`);
-    write(chunk);
-    await page.until("its text", (now) => said(now)[0] === "word ");
-    write(chunk);
-    await page.until("more of it", (now) => said(now)[0] === "word word ");
-    late.release();
-    write(chunk);
-    await page.until("the rest", (now) => said(now)[0] === "word word word ");
-    const stopped = await page.do(({ stop }) => stop());
-    expect(stopped).toMatchObject({ runId: "pushed", stopRequested: true });
-    const spoken = page.seen.filter(({ messages }) => messages.length > 0);
-    expect(spoken.map(({ isRunning, run }) => [isRunning, run?.runId])).toEqual(spoken.map(() => [true, "pushed"]));
-    run.end(`${JSON.stringify({ type: "RUN_FINISHED" })}\n`);
-    await answered;
-    await page.until("the end", ({ run }) => run?.status === "finished");
+    // All at once, each with a client of its own.
+    await Promise.all(
+      DELAYS_MS.map(async (delayMs) => {
+        const threadId = await makeThread(server);
+        const client = connect({ url: server.url, transports: [transport], ...lateFeed(delayMs) });
+        clients.push(client);
+        const page = threadPage(client, threadId);
+        await page.until("an empty thread", ({ isLoading, thread }) => !isLoading && thread);
+        const headers = { "content-type": "application/x-ndjson" };
+        const run = request(`${server.url}/v1/threads/${threadId}/runs?runId=pushed`, { method: "POST", headers });
+        const answered = new Promise((resolve, reject) => run.on("response", resolve).on("error", reject));
+        // A test that fails earlier must not fail twice.
+        answered.catch(() => {});
+        const began = performance.now();
+        const write = (event: AgUiEvent) => run.write(`${JSON.stringify(event)}\n`);
+        write(chunk);
+        await page.until("its text", (now) => said(now)[0] === "word ");
+        // The reports of the feed arrive meanwhile.
+        for (let words = 2; performance.now() - began < delayMs + 100 || words < 4; words += 1) {
+          write(chunk);
+          await page.until("the next word", (now) => said(now)[0] === "word ".repeat(words));
+          await sleep(20);
+        }
+        const stopped = await page.do(({ stop }) => stop());
+        expect(stopped).toMatchObject({ runId: "pushed", stopRequested: true });
+        const spoken = page.seen.filter(({ messages }) => messages.length > 0);
+        expect(spoken.map(({ isRunning, run }) => [isRunning, run?.runId])).toEqual(spoken.map(() => [true, "pushed"]));
+        run.end(`${JSON.stringify({ type: "RUN_FINISHED" })}\n`);
+        await answered;
+        await page.until("the end", ({ run }) => run?.status === "stopped");
+      }),
+    );
   });
 });

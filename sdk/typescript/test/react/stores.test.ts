@@ -49,6 +49,52 @@ test("a change that is not confirmed in time rejects, and the next one clears it
   leave();
 });
 
+test("changes of a list are shown at once, and taken back if they are refused", async () => {
+  client = connect({ url: proxy.url });
+  const store = storesOf(client).list({ includeArchived: true, limit: 500 });
+  const unarchived = storesOf(client).list({ limit: 500 });
+  const leaves = [store, unarchived].map((list) => list.subscribe(() => {}));
+  await until("the lists", () => [store, unarchived].every((list) => !list.getSnapshot().isLoading));
+  const { threadId } = await store.createThread({ name: "before" });
+  const of = (list: ThreadListStore) => list.getSnapshot().threads.find((thread) => thread.threadId === threadId);
+  await until("the thread in both", () => of(unarchived));
+  proxy.stall();
+  const renamed = store.renameThread(threadId, "after");
+  expect(of(store)?.name).toBe("after");
+  const archived = unarchived.archiveThread(threadId);
+  expect(of(unarchived)).toBeUndefined();
+  expect(of(store)?.archived).toBe(false);
+  proxy.resume();
+  await Promise.all([renamed, archived]);
+  await until("the archive in the other list", () => of(store)?.archived);
+  expect(of(store)?.name).toBe("after");
+  expect(of(unarchived)).toBeUndefined();
+  const tooLong = store.renameThread(threadId, "x".repeat(100_000));
+  expect(of(store)?.name).toHaveLength(100_000);
+  await expect(tooLong).rejects.toThrow();
+  expect(of(store)?.name).toBe("after");
+
+  // The read marker of a thread that is shown.
+  await write(server, threadId);
+  const thread = storesOf(client).thread(threadId);
+  leaves.push(thread.subscribe(() => {}));
+  const tail = () => of(store)?.tail;
+  await until("the messages", () => !thread.getSnapshot().isLoading && !thread.getSnapshot().isRunning && tail());
+  await until("the end of the run", () => of(store)?.activeRun === null);
+  expect(of(store)?.readSeq).toBe(0);
+  proxy.stall();
+  const marked = thread.markRead();
+  await until("the marker", () => of(store)?.readSeq === tail());
+  proxy.resume();
+  await marked;
+  proxy.stall();
+  const deleted = store.deleteThread(threadId);
+  expect(of(store)).toBeUndefined();
+  proxy.resume();
+  await deleted;
+  for (const leave of leaves) leave();
+});
+
 test("after a snapshot that replaces a long thread there are no older messages to load", async () => {
   client = connect({ url: server.url });
   const threadId = await makeThread(server);

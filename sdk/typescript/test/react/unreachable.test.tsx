@@ -120,6 +120,46 @@ describe("within a second", () => {
     expect(client.status).toEqual({ state: "connecting", slow: true });
   });
 
+  test("the first success wakes everything that waits, within five seconds", async () => {
+    const network = new Network();
+    const client = network.client();
+    const answered = new Map<string, number>();
+    const ids = Array.from({ length: 8 }, (_, at) => `t${at}`);
+    for (const id of ids) {
+      const call = client.thread(id).get({ retryFor: Number.POSITIVE_INFINITY });
+      void call.then(() => answered.set(id, performance.now()));
+    }
+    await vi.advanceTimersByTimeAsync(60 * SECOND);
+    expect(client.status).toMatchObject({ state: "reconnecting", error: expect.any(ConnectionError) as unknown });
+    network.answer = async () => Response.json({});
+    const back = performance.now();
+    await vi.advanceTimersByTimeAsync(5 * SECOND);
+    expect([...answered.keys()].sort()).toEqual(ids);
+    const times = [...answered.values()];
+    expect(Math.max(...times) - back).toBeLessThanOrEqual(5 * SECOND);
+    expect(Math.max(...times) - Math.min(...times)).toBeLessThanOrEqual(10);
+    expect(client.status).toEqual({ state: "idle" });
+  });
+
+  test("a call that fails alone is not repeated with each success of others", async () => {
+    const network = new Network();
+    let failures = 0;
+    network.answer = async (path) => {
+      if (!path.endsWith("/bad")) return Response.json({});
+      failures += 1;
+      return refused();
+    };
+    const client = network.client();
+    void fails(client.thread("bad").get({ retryFor: 10 * SECOND }));
+    for (let times = 0; times < 100; times += 1) {
+      await client.thread("good").get();
+      await vi.advanceTimersByTimeAsync(SECOND / 10);
+    }
+    // As often as without the others: the expected waits add up to 10 s with the seventh.
+    expect(failures).toBeGreaterThan(2);
+    expect(failures).toBeLessThan(25);
+  });
+
   test("trouble that is over is no longer reported", async () => {
     const network = new Network();
     const client = network.client();

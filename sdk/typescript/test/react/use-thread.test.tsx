@@ -225,10 +225,17 @@ describe("its methods", () => {
     const refused = await here.do(({ send }) => send("And this?").catch((error: unknown) => error));
     expect(isProblem(refused, "run-active")).toBe(true);
     expect(here.now.error).toBe(refused);
+    expect(here.now.messages.at(-1)).toMatchObject({
+      content: "And this?",
+      delivery: "failed",
+      deliveryError: refused as Error,
+    });
+    await here.do(async ({ discard, messages }) => discard(messages.at(-1)!.id));
+    expect(said(here.now)).not.toContain("And this?");
     const stopped = await there.do(({ stop }) => stop());
     expect(stopped?.runId).toBe(here.now.run?.runId);
     await Promise.all([here, there].map((page) => page.until("the end", ({ isRunning }) => !isRunning)));
-    expect(here.now.run).toEqual(expect.objectContaining({ status: "finished" }));
+    await Promise.all([here, there].map((page) => page.until("to hear why", ({ run }) => run?.status === "stopped")));
     expect(await here.do(({ stop }) => stop())).toBeUndefined();
     await here.do(({ send }) => send({ role: "user", content: "Again" }));
     expect(here.now.error).toBeNull();

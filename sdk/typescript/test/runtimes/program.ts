@@ -50,11 +50,9 @@ type Say = (delta: string) => Promise<void>;
 
 /** Produces a run with one message. */
 function produce(thread: ThreadRef, body: (say: Say, run: { runId: string; signal: AbortSignal }) => Promise<void>) {
-  const messageId = crypto.randomUUID();
-  return thread.run(async (run) => {
-    await run.append({ type: "RUN_STARTED", threadId: thread.threadId, runId: run.runId });
-    await run.append({ type: "TEXT_MESSAGE_START", messageId, role: "assistant" });
-    await body((delta) => run.append({ type: "TEXT_MESSAGE_CONTENT", messageId, delta }), run);
+  return thread.run({}, async (run) => {
+    const text = run.text();
+    await body((delta) => text.write(delta), run);
   });
 }
 
