@@ -158,10 +158,14 @@ impl Node {
 
     /// Lets time go by, for the store as for the tasks.
     pub async fn pass(&self, time: Duration) {
-        const STEP: Duration = Duration::from_millis(100);
+        self.pass_in_steps(time, Duration::from_millis(100)).await;
+    }
+
+    /// Like [`Self::pass`], in steps of this length.
+    pub async fn pass_in_steps(&self, time: Duration, longest: Duration) {
         let mut left = time;
         while !left.is_zero() {
-            let step = left.min(STEP);
+            let step = left.min(longest);
             self.clock.advance(step);
             tokio::time::sleep(step).await;
             left -= step;

@@ -163,10 +163,8 @@ impl World<'_> {
 
     /// Lets time go by until a run that nobody keeps has ended. Steps of a second keep thousands of interleavings short.
     async fn pass(&self) {
-        for _ in 0..STOP_GRACE.max(DEFAULT_LEASE).as_secs() + 3 {
-            self.node.clock.advance(Duration::from_secs(1));
-            tokio::time::sleep(Duration::from_secs(1)).await;
-        }
+        let time = STOP_GRACE.max(DEFAULT_LEASE) + Duration::from_secs(3);
+        self.node.pass_in_steps(time, Duration::from_secs(1)).await;
     }
 
     /// What remains once all is over.
