@@ -115,13 +115,13 @@ async function begun(
       const end = (taken: TakenRun) => (taken.attemptId === attemptId ? runs.finish(runId, taken.attempt) : undefined);
       beginning.then(end).catch(() => {});
     }
-    if (isProblem(error, "recovery-unsafe") || isProblem(error, "recovery-too-large")) await given(runs, runId, error);
+    if (isProblem(error, "recovery-unsafe") || isProblem(error, "recovery-too-large")) await giveUp(runs, runId, error);
     throw error;
   }
 }
 
 /** Ends a run that cannot be taken up, so that it does not wait for its lease, and everybody sees why. */
-async function given(runs: ProducedRuns, runId: string, { slug, detail }: ProblemError): Promise<void> {
+async function giveUp(runs: ProducedRuns, runId: string, { slug, detail }: ProblemError): Promise<void> {
   try {
     const { attempt, endedAt } = await runs.get(runId);
     if (endedAt === null) await runs.fail(runId, attempt, slug, detail);
