@@ -1,7 +1,10 @@
 "use client";
 
-export type { AgUiEvent, Interrupt, Message, OpenInterrupt, Thread, ToolCall } from "../types.js";
+export type { ConnectionStatus } from "../connection/status.js";
+export type { Agent, AgUiEvent, Interrupt, Message, OpenInterrupt, Thread, ToolCall } from "../types.js";
+export type { AgentsSnapshot } from "./agents.js";
 export { ThreadlineProvider, useThreadline } from "./context.js";
+export type { EventListener, EventPlace, LiveEvents } from "./events.js";
 export type { InboxOptions, InboxSnapshot, InboxStore } from "./inbox.js";
 export type { InterruptAnswer, NewMessage, SendInput } from "./input.js";
 export type { DeleteBranches, ThreadListOptions, ThreadListSnapshot, ThreadListStore } from "./list.js";
@@ -9,9 +12,15 @@ export type { LiveBranches } from "./branches.js";
 export type { Parting } from "./partings.js";
 export type { LiveQueue, QueueSnapshot, ShownTurn } from "./queue.js";
 export type { ThreadRun } from "./replay.js";
+export type { Dehydrated } from "./seed.js";
 export type { ForkRunOptions, Send, SendOptions, ThreadSnapshot, TurnOptions } from "./snapshot.js";
 export { storesOf } from "./stores.js";
 export type { ThreadStore } from "./thread.js";
+export { useAgents } from "./use-agents.js";
+export { useConnectionStatus } from "./use-connection-status.js";
 export { useInbox, type UseInbox } from "./use-inbox.js";
+export { useSuspenseThread } from "./use-suspense-thread.js";
+export { type EventFilter, useThreadEvents } from "./use-thread-events.js";
+export { useThreadValue } from "./use-thread-value.js";
 export { useThread, type UseThread, type UseThreadOptions } from "./use-thread.js";
 export { useThreads, type UseThreads } from "./use-threads.js";

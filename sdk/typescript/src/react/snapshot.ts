@@ -7,15 +7,18 @@ import type { Parting } from "./partings.js";
 import { EMPTY_QUEUE, type QueueSnapshot } from "./queue.js";
 import type { ThreadRun } from "./replay.js";
 
-/** Snapshot of a thread. */
-export interface ThreadSnapshot {
+/** Snapshot of a thread, with the types of its state and messages: the package does not check them. */
+export interface ThreadSnapshot<S = unknown, M extends Message = Message> {
   /** The record of the thread: its name, its agent, whether it is archived. null if the thread does not exist (yet). */
   readonly thread: Thread | null;
-  readonly messages: readonly Message[];
-  readonly state: unknown;
+  readonly messages: readonly M[];
+  readonly state: S;
   /** Open interrupts, which wait for the answer of a person; see `resume`. */
   readonly interrupts: readonly Interrupt[];
-  /** Tool calls without a result, among the loaded messages. Complete when no run is active. */
+  /**
+   * Tool calls without a result, among the loaded messages. Complete when no run is active. Empty while initial data is shown
+   * that the server may have newer events of.
+   */
   readonly pendingToolCalls: readonly ToolCall[];
   /** The newest run received: its progress or its outcome. */
   readonly run: ThreadRun | null;

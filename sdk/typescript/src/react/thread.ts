@@ -6,7 +6,9 @@ import type { RunInput } from "../runs.js";
 import type { ThreadRef } from "../threads.js";
 import type { FeedEntry, PlacedTurn, Run, StartedRun, Thread } from "../types.js";
 import { LiveBranches } from "./branches.js";
+import { LiveEvents } from "./events.js";
 import type { Feed } from "./feed.js";
+import type { Initial } from "./initial.js";
 import { type InterruptAnswer, runInput, type SendInput } from "./input.js";
 import { LiveQueue } from "./queue.js";
 import { FOR_EVER, isUnderWay, patiently, Replay } from "./replay.js";
@@ -23,6 +25,8 @@ export class ThreadStore extends Store<ThreadSnapshot> {
   readonly queue: LiveQueue;
   /** The branches of the conversation, which snapshots show. */
   readonly branches: LiveBranches;
+  /** Reports the events of the log as they arrive. */
+  readonly events = new LiveEvents();
   readonly #client: Threadline;
   readonly #feed: Feed;
   readonly #ref: ThreadRef;
@@ -31,6 +35,10 @@ export class ThreadStore extends Store<ThreadSnapshot> {
   #thread: Thread | null = null;
   #pending = EMPTY_THREAD.pendingToolCalls;
   #isLoading = true;
+  /** What the server has rendered, as long as it belongs to the thread. */
+  #initial: Initial | undefined;
+  /** True while what the server has rendered may be older than the log. */
+  #isBehind = false;
   /** True if the feed reported the thread while its record was loading. */
   #isAnnounced = false;
   /** The newest record of the thread, if it belongs to an epoch that the replay has not reached. */
@@ -45,8 +53,14 @@ export class ThreadStore extends Store<ThreadSnapshot> {
   #open = new AbortController();
   #ends: (() => void)[] = [];
 
-  constructor(client: Threadline, feed: Feed, threadId: string, { onClose }: { onClose?: () => void } = {}) {
-    super(EMPTY_THREAD, onClose);
+  constructor(
+    client: Threadline,
+    feed: Feed,
+    threadId: string,
+    { onClose, initial }: { readonly onClose?: () => void; readonly initial?: Initial | undefined } = {},
+  ) {
+    super(initial?.snapshot ?? EMPTY_THREAD, onClose);
+    this.#initial = initial;
     this.#client = client;
     this.#feed = feed;
     this.#ref = client.thread(threadId);
@@ -162,7 +176,8 @@ export class ThreadStore extends Store<ThreadSnapshot> {
       this.#feed.join({ onEntry: (entry) => this.#take(entry), onReplaced: () => void this.#watch() }),
       this.#client.onStatus(() => this.changed()),
     ];
-    void this.#begin().then(() => this.#watch());
+    if (this.#initial) this.#continue(this.#initial);
+    else void this.#begin().then(() => this.#watch());
   }
 
   protected override close(): void {
@@ -170,6 +185,7 @@ export class ThreadStore extends Store<ThreadSnapshot> {
     this.#open.abort();
     this.#current.abort();
     this.#tools.drop();
+    this.events.reset();
     this.#clear();
     this.#isLoading = true;
     this.#error = null;
@@ -178,7 +194,9 @@ export class ThreadStore extends Store<ThreadSnapshot> {
   protected override look(): ThreadSnapshot {
     const { conversation, hasMore = false, run = null } = this.#replay ?? {};
     const messages = conversation?.messages ?? EMPTY_THREAD.messages;
-    this.#pending = pendingCalls(messages, conversation?.pendingToolCallIds ?? [], this.#pending);
+    // Another page may have answered what the server has rendered: a call must not be executed twice.
+    const pendingIds = this.#isBehind ? undefined : conversation?.pendingToolCallIds;
+    this.#pending = pendingCalls(messages, pendingIds ?? [], this.#pending);
     return {
       thread: this.#thread,
       messages,
@@ -232,6 +250,15 @@ export class ThreadStore extends Store<ThreadSnapshot> {
     }
   }
 
+  /** Continues what the server has rendered. The feed may have reported changes of the record since. */
+  #continue({ seed }: Initial): void {
+    this.#current = new AbortController();
+    this.#isLoading = false;
+    this.#isBehind = true;
+    this.#show(Replay.from(this.#ref, seed), false, this.#current.signal);
+    void this.#watch();
+  }
+
   /**
    * Replays the thread from a point where no run was active. If `quietly`, the snapshot stays visible meanwhile; otherwise
    * it is emptied. Retries as long as that may help.
@@ -242,14 +269,16 @@ export class ThreadStore extends Store<ThreadSnapshot> {
     this.#isAnnounced = false;
     this.#ahead = undefined;
     this.#lost = undefined;
+    this.#forget();
     if (!quietly) {
+      this.#isBehind = false;
       this.#clear();
       this.#isLoading = true;
       this.changed();
     }
     for (;;) {
       try {
-        const load = () => Replay.load(this.#ref, quietly, signal);
+        const load = () => Replay.load(this.#ref, quietly, signal, (thread) => this.events.start(thread));
         const replay = await patiently(load, signal, (error) => this.showError(error));
         if (signal.aborted) return;
         this.#show(replay, quietly, signal);
@@ -263,7 +292,10 @@ export class ThreadStore extends Store<ThreadSnapshot> {
           continue;
         }
         this.#isLoading = false;
-        if (isMissing) return this.changed();
+        if (isMissing) {
+          this.events.missing();
+          return this.changed();
+        }
         this.setError(error as ThreadlineError);
         this.publish();
         // The log was replaced after the thread's record was read, so the record is read again.
@@ -292,11 +324,14 @@ export class ThreadStore extends Store<ThreadSnapshot> {
     };
     replay.follow(
       {
+        onEvents: (batches) => !signal.aborted && this.events.hear(batches, replay.epoch),
         onChange,
         onCaughtUp: () => {
           if (signal.aborted) return;
           if (this.#replay !== replay) show();
           this.#isLoading = false;
+          this.#isBehind = false;
+          this.events.caughtUp(replay);
           onChange();
           this.queue.reconnected();
         },
@@ -327,7 +362,7 @@ export class ThreadStore extends Store<ThreadSnapshot> {
 
   /** Starts to follow the feed, if no store has, and applies the changes of the thread before that. */
   async #watch(): Promise<void> {
-    if (!this.isOpen || this.#feed.isFollowed) return;
+    if (!this.isOpen || (this.#feed.isFollowed && !this.#isBehind)) return;
     try {
       const { signal } = this.#open;
       const read = { signal, ...FOR_EVER };
@@ -376,17 +411,25 @@ export class ThreadStore extends Store<ThreadSnapshot> {
 
   #flushTools(): void {
     const replay = this.#replay;
-    if (!replay || isUnderWay(replay.run)) return;
+    if (!replay || this.#isBehind || isUnderWay(replay.run)) return;
     this.#tools.flush(replay.conversation.messages, replay.conversation.pendingToolCallIds);
   }
 
   #deleted(): void {
     this.#current.abort();
+    this.#forget();
+    this.events.missing();
     this.#tools.drop();
     this.#clear();
     this.#isLoading = false;
     this.setError(new ClosedError("the thread was deleted"));
     this.publish();
+  }
+
+  /** Drops what the server has rendered: it is no longer the beginning of this thread. */
+  #forget(): void {
+    this.#initial?.drop();
+    this.#initial = undefined;
   }
 
   #clear(): void {

@@ -1,14 +1,11 @@
 "use client";
 
 import { useMemo, useSyncExternalStore } from "react";
-import { ConfigError } from "../errors.js";
 import type { Busy } from "../runs.js";
-import type { Run, StartedRun, Thread } from "../types.js";
-import { useThreadline } from "./context.js";
+import type { Message, Run, StartedRun, Thread } from "../types.js";
 import type { InterruptAnswer, SendInput } from "./input.js";
-import { EMPTY_THREAD, type Send, type ThreadSnapshot } from "./snapshot.js";
-import { storesOf } from "./stores.js";
-import type { ThreadStore } from "./thread.js";
+import { useShownThread } from "./shown-thread.js";
+import type { Send, ThreadSnapshot } from "./snapshot.js";
 
 export interface UseThreadOptions {
   /** The agent that executes runs, if not the thread's own; also the agent of a thread that the first message creates. */
@@ -16,7 +13,7 @@ export interface UseThreadOptions {
 }
 
 /** Result of `useThread`. Methods belong to the thread for which they were returned, even after a switch to another thread. */
-export interface UseThread extends ThreadSnapshot {
+export interface UseThread<S = unknown, M extends Message = Message> extends ThreadSnapshot<S, M> {
   /**
    * Starts a run with a text, a message, or a custom input; creates the thread if it does not exist. With `busy`, a turn is
    * queued while another run is active: the result then has `queued`, in place of `run`.
@@ -58,21 +55,19 @@ export interface UseThread extends ThreadSnapshot {
   markRead(): Promise<void>;
 }
 
-/** Returns a live thread: its messages as they stream, its state, its run. Pass null if no thread is selected. */
-export function useThread(threadId: string | null, { agentId }: UseThreadOptions = {}): UseThread {
-  const client = useThreadline();
+/**
+ * Returns a live thread: its messages as they stream, its state, its run. Pass null if no thread is selected. `S` and `M` are
+ * the types of its state and messages, which are not checked.
+ */
+export function useThread<S = unknown, M extends Message = Message>(
+  threadId: string | null,
+  { agentId }: UseThreadOptions = {},
+): UseThread<S, M> {
+  const thread = useShownThread(threadId);
   const binding = useMemo(() => {
-    const all = storesOf(client);
-    const store = (): ThreadStore => {
-      if (threadId === null) throw new ConfigError("no thread is selected");
-      return all.thread(threadId);
-    };
-    // Methods about the shown content, such as late tool results, must not create a store.
-    const shown = () => (threadId === null ? undefined : all.openThread(threadId));
+    const { store, open: shown } = thread;
     return {
-      subscribe: (listener: () => void) => (threadId === null ? () => {} : store().subscribe(listener)),
-      getSnapshot: () => (threadId === null ? NO_THREAD : (shown()?.getSnapshot() ?? EMPTY_THREAD)),
-      getServerSnapshot: () => (threadId === null ? NO_THREAD : EMPTY_THREAD),
+      ...thread,
       methods: {
         send: (async (input: SendInput, options?: { readonly busy?: Busy | undefined }) =>
           store().send(input, { agentId, ...options })) as UseThread["send"],
@@ -95,9 +90,7 @@ export function useThread(threadId: string | null, { agentId }: UseThreadOptions
         markRead: async () => shown()?.markRead(),
       },
     };
-  }, [client, threadId, agentId]);
+  }, [thread, agentId]);
   const snapshot = useSyncExternalStore(binding.subscribe, binding.getSnapshot, binding.getServerSnapshot);
-  return useMemo(() => ({ ...snapshot, ...binding.methods }), [snapshot, binding]);
+  return useMemo(() => ({ ...(snapshot as ThreadSnapshot<S, M>), ...binding.methods }), [snapshot, binding]);
 }
-
-const NO_THREAD: ThreadSnapshot = { ...EMPTY_THREAD, isLoading: false };

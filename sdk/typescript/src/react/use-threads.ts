@@ -4,8 +4,9 @@ import { useMemo, useSyncExternalStore } from "react";
 import type { NewThread } from "../threads.js";
 import type { Thread } from "../types.js";
 import { useThreadline } from "./context.js";
+import { LISTS } from "./kinds.js";
 import { type DeleteBranches, EMPTY_LIST, type ThreadListOptions, type ThreadListSnapshot } from "./list.js";
-import { storesOf } from "./stores.js";
+import { openStore, sharedStore } from "./shared.js";
 
 /**
  * Result of `useThreads`. Promises resolve when the list shows the change; they reject if it is refused or not confirmed
@@ -34,18 +35,18 @@ export function useThreads({ agentId, includeArchived, limit, search }: ThreadLi
       ...(limit !== undefined && { limit }),
       ...(search !== undefined && { search }),
     };
-    const all = storesOf(client);
+    const list = () => sharedStore(client, LISTS, options);
+    const open = () => openStore(client, LISTS, options);
     return {
-      subscribe: (listener: () => void) => all.list(options).subscribe(listener),
-      getSnapshot: () => all.openList(options)?.getSnapshot() ?? EMPTY_LIST,
+      subscribe: (listener: () => void) => list().subscribe(listener),
+      getSnapshot: () => open()?.getSnapshot() ?? EMPTY_LIST,
       methods: {
-        fetchMoreThreads: async () => all.openList(options)?.fetchMoreThreads(),
-        createThread: (thread?: Omit<NewThread, "signal">) => all.list(options).createThread(thread),
-        renameThread: (threadId: string, name: string | null) => all.list(options).renameThread(threadId, name),
-        archiveThread: (threadId: string) => all.list(options).archiveThread(threadId),
-        unarchiveThread: (threadId: string) => all.list(options).unarchiveThread(threadId),
-        deleteThread: (threadId: string, branches?: DeleteBranches) =>
-          all.list(options).deleteThread(threadId, branches),
+        fetchMoreThreads: async () => open()?.fetchMoreThreads(),
+        createThread: (thread?: Omit<NewThread, "signal">) => list().createThread(thread),
+        renameThread: (threadId: string, name: string | null) => list().renameThread(threadId, name),
+        archiveThread: (threadId: string) => list().archiveThread(threadId),
+        unarchiveThread: (threadId: string) => list().unarchiveThread(threadId),
+        deleteThread: (threadId: string, branches?: DeleteBranches) => list().deleteThread(threadId, branches),
       },
     };
   }, [client, agentId, includeArchived, limit, search]);
