@@ -38,12 +38,12 @@ export class Initial {
 
 /** The threads that the server has rendered. */
 export class Initials {
-  readonly #client: Threadline;
+  readonly client: Threadline;
   readonly #seeds: ReadonlyMap<string, Seed>;
   readonly #initials = new Map<string, Initial>();
 
   constructor(client: Threadline, { threads }: Dehydrated) {
-    this.#client = client;
+    this.client = client;
     const seeds = threads.map((text) => JSON.parse(text) as Seed);
     this.#seeds = new Map(seeds.map((seed) => [seed.thread.threadId, seed]));
   }
@@ -51,7 +51,7 @@ export class Initials {
   get(threadId: string): Initial | undefined {
     let found = this.#initials.get(threadId);
     const seed = this.#seeds.get(threadId);
-    if (!found && seed) this.#initials.set(threadId, (found = new Initial(this.#client, seed)));
+    if (!found && seed) this.#initials.set(threadId, (found = new Initial(this.client, seed)));
     return found;
   }
 }

@@ -5,6 +5,7 @@ import { ConfigError } from "../errors.js";
 import { type Provided, useProvided } from "./context.js";
 import { type Initial, Initials } from "./initial.js";
 import { THREADS } from "./kinds.js";
+import type { Dehydrated } from "./seed.js";
 import { openStore, sharedStore } from "./shared.js";
 import { EMPTY_THREAD, type ThreadSnapshot } from "./snapshot.js";
 import type { ThreadStore } from "./thread.js";
@@ -22,13 +23,13 @@ export interface ShownThread {
 
 const NO_THREAD: ThreadSnapshot = { ...EMPTY_THREAD, isLoading: false };
 
-const rendered = new WeakMap<Provided, Initials>();
+const rendered = new WeakMap<Dehydrated, Initials>();
 
 /** The thread as the server has rendered it, if it has. */
-function initialOf(provided: Provided, threadId: string): Initial | undefined {
-  if (!provided.initial) return undefined;
-  let initials = rendered.get(provided);
-  if (!initials) rendered.set(provided, (initials = new Initials(provided.client, provided.initial)));
+function initialOf({ client, initial }: Provided, threadId: string): Initial | undefined {
+  if (!initial) return undefined;
+  let initials = rendered.get(initial);
+  if (initials?.client !== client) rendered.set(initial, (initials = new Initials(client, initial)));
   return initials.get(threadId);
 }
 

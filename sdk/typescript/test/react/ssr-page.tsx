@@ -85,7 +85,7 @@ export function html(shown: Shown): string {
 }
 
 export async function streamed(shown: Shown, onError: (error: unknown) => void): Promise<string> {
-  const { pipe } = renderToPipeableStream(tree(shown), { onError });
+  const { pipe } = renderToPipeableStream(tree(shown), { onError: (error) => void onError(error) });
   return text(pipe(new PassThrough()));
 }
 

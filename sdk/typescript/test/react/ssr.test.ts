@@ -30,8 +30,8 @@ afterEach(() => {
   vi.restoreAllMocks();
 });
 
-/** The page with the React of a folder. */
-async function pageWith(folder: string): Promise<typeof Page> {
+/** The page with the React of a folder: as the server has it, and as the browser has it. */
+async function pageWith(folder: string): Promise<(typeof Page)[]> {
   const path = (name: string) => fileURLToPath(new URL(`../../${folder}node_modules/${name}`, import.meta.url));
   if (!existsSync(path("react-dom"))) throw new Error("scripts/setup.sh test installs the packages of the tests");
   const outfile = path(".threadline/ssr-page.mjs");
@@ -45,7 +45,9 @@ async function pageWith(folder: string): Promise<typeof Page> {
     packages: "external",
     logLevel: "error",
   });
-  return (await import(/* @vite-ignore */ pathToFileURL(outfile).href)) as typeof Page;
+  // Two modules, because a context belongs to one renderer.
+  const load = (side: string) => import(/* @vite-ignore */ `${pathToFileURL(outfile)}?${side}`) as Promise<typeof Page>;
+  return Promise.all([load("server"), load("browser")]);
 }
 
 const reads = () => proxy.requests.filter((request) => /\/(messages|state|events)\b/.test(request));
@@ -54,25 +56,25 @@ describe.each([
   ["18", "test/react18/"],
   ["19", ""],
 ])("React %s", (_, folder) => {
+  let backend: typeof Page;
   let page: typeof Page;
   beforeAll(async () => {
-    page = await pageWith(folder);
+    [backend, page] = (await pageWith(folder)) as [typeof Page, typeof Page];
   });
 
-  /** A client of a page, or of the server that renders it. */
-  function connect(url: string): Threadline {
-    const client = page.connect({ url });
+  function connect(side: typeof Page, url: string): Threadline {
+    const client = side.connect({ url });
     ends.push(() => client.close());
     return client;
   }
 
   /** What a server sends to a page for a thread. */
   async function rendered(threadId: string): Promise<Page.Shown & { html: string }> {
-    const client = connect(server.url);
-    const initial = await page.dehydrate(client, [threadId]);
-    const shown = { client, threadId, initial, rendered: page.nothing() };
-    const html = page.html(shown);
-    expect(await page.streamed(shown, (error) => expect.unreachable(String(error)))).toBe(html);
+    const client = connect(backend, server.url);
+    const initial = await backend.dehydrate(client, [threadId]);
+    const shown = { client, threadId, initial, rendered: backend.nothing() };
+    const html = backend.html(shown);
+    expect(await backend.streamed(shown, (error) => expect.unreachable(String(error)))).toBe(html);
     return { ...shown, html };
   }
 
@@ -84,9 +86,9 @@ describe.each([
     container.innerHTML = html;
     const recovered: unknown[] = [];
     const rendered = page.nothing();
-    const client = connect(proxy.url);
+    const client = connect(page, proxy.url);
     const initial = shown.initial && (JSON.parse(JSON.stringify(shown.initial)) as typeof shown.initial);
-    ends.push(page.hydrate(container, { ...shown, initial, client, rendered }, (error) => recovered.push(error)));
+    ends.push(page.hydrate(container, { ...shown, initial, client, rendered }, (error) => void recovered.push(error)));
     return {
       client,
       rendered,
@@ -192,7 +194,7 @@ describe.each([
     await write(server, threadId, { deltas: 1, runId: "only" });
     const { client, initial } = await rendered(threadId);
     const shown = { threadId, suspends: true };
-    const whole = page.html({ client, initial, rendered: page.nothing(), ...shown });
+    const whole = backend.html({ client, initial, rendered: backend.nothing(), ...shown });
     expect(whole).toContain("wörd 0 💬 of only");
     const first = open(whole, { ...shown, initial });
     await until("the connection", () => first.client.status.state === "live");
@@ -200,7 +202,9 @@ describe.each([
     first.expectNoWarning();
 
     const errors: unknown[] = [];
-    const fallback = await page.streamed({ client, rendered: page.nothing(), ...shown }, (error) => errors.push(error));
+    const fallback = await backend.streamed({ client, rendered: backend.nothing(), ...shown }, (error) =>
+      errors.push(error),
+    );
     expect(fallback).toContain("please wait");
     expect(String(errors[0])).toContain("`initial` does not have thread");
     const second = open(fallback, shown);
