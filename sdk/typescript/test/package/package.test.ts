@@ -152,7 +152,13 @@ describe("the code that an application loads", () => {
   test("unused code is left out", async () => {
     const some = await bundle(`import { isProblem } from "threadline"; console.log(isProblem(null, "run-active"))`);
     expect(gzipped(some.first)).toBeLessThan(1_024);
-    for (const entry of ["threadline", "threadline/conversation", "threadline/react/server", "threadline/ag2b", "threadline/ai-sdk"]) {
+    for (const entry of [
+      "threadline",
+      "threadline/conversation",
+      "threadline/react/server",
+      "threadline/ag2b",
+      "threadline/ai-sdk",
+    ]) {
       expect((await bundle(`import "${entry}"`)).first).toBe("");
     }
   });
