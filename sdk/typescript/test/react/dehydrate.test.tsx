@@ -21,7 +21,7 @@ import { dehydrate } from "../../src/react/server.js";
 import { Server } from "../harness/server.js";
 import { until } from "../harness/until.js";
 import { makeThread, write } from "../harness/writer.js";
-import { connect, Page } from "./page.js";
+import { connect, listPage, Page } from "./page.js";
 
 let server: Server;
 beforeAll(async () => (server = await Server.start({ apiKey: "operators-secret-key-0123456789" })));
@@ -83,7 +83,7 @@ test("the text cannot end a script, holds no credential, and leaves out what doe
 
 test("it is bounded: the newest messages are included, and the page loads the older ones", async () => {
   const threadId = await makeThread(server, undefined, USER);
-  const messages = Array.from({ length: 40 }, (_, at) => ({
+  const messages = Array.from({ length: 20 }, (_, at) => ({
     id: `m${at}`,
     role: "user",
     content: `"${at}"\n`.repeat(6_000),
@@ -98,7 +98,7 @@ test("it is bounded: the newest messages are included, and the page loads the ol
   expect(page.now.hasMoreMessages).toBe(true);
   expect(page.now.messages).toEqual(messages.slice(-shown));
   await page.now.fetchMoreMessages();
-  await until("all of them", () => page.now.messages.length === 40);
+  await until("all of them", () => page.now.messages.length === 20);
   expect(page.now.messages).toEqual(messages);
   await expect(
     dehydrate(
@@ -139,6 +139,20 @@ test("an active run is the same as on the server at that event, with calls and r
   // Only once the page knows the rest of the log, a call without a result is for it to execute.
   await until("the call", () => page.now.pendingToolCalls.length === 1);
   expect(page.now.messages).toEqual(asked.messages);
+});
+
+test("a record that has changed since is read again, also if the page follows the changes already", async () => {
+  const threadId = await makeThread(server, undefined, USER);
+  await write(server, threadId, { deltas: 1, user: USER });
+  const made = client();
+  const initial = await dehydrate(made, [threadId]);
+  await server.request("PATCH", `/v1/threads/${threadId}`, { body: { name: "Renamed" }, user: USER });
+  const list = listPage(made);
+  await list.until("the list", ({ threads }) => threads.some(({ name }) => name === "Renamed"));
+  await until("the feed", () => made.status.state === "live");
+  const page = open(threadId, initial, made);
+  expect(page.now.thread?.name).toBeNull();
+  await until("the name", () => page.now.thread?.name === "Renamed");
 });
 
 test("a thread that was deleted since is not shown again", async () => {
