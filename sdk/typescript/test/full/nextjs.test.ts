@@ -35,7 +35,7 @@ beforeAll(async () => {
   let said = "";
   for (const stream of [program.stdout, program.stderr])
     stream?.on("data", (text: Buffer) => (said += text.toString()));
-  const local = () => /Local:\s+(http:\S+)/.exec(said)?.[1];
+  const local = () => /Local:\s+(http:\S+)/.exec(said)?.[1] ?? "";
   address = await until("the example", local, () => said);
   browser = await chromium.launch(launch());
 }, BUILD_MS);
