@@ -61,11 +61,13 @@ test-busy: setup-test
 	@RUNS="$(or $(RUNS),10)" scripts/busy.sh $(MAKE) -k --no-print-directory test
 
 # What takes longer than the rest together.
-test-full: setup-copilotkit
+test-full: setup-full
 	$(CARGO) test --test copilotkit -- --ignored --nocapture
 	$(CARGO) test --release --test faults -- --ignored --nocapture
 	CASES=all $(CARGO) test --test e2e -- wire --include-ignored --nocapture
 	$(CARGO) test --test contract -- --ignored --nocapture
+	$(CARGO) build --workspace --bin threadline
+	cd sdk/typescript && FULL=1 THREADLINE=$(CURDIR)/target/debug/threadline npm test --silent
 	PLANT=all TESTS=1 scripts/chaos.sh
 
 # Faults for MINUTES (10) under a whole cluster; its last line is the verdict. PLANT=name plants a bug, which it must find; with
@@ -175,12 +177,12 @@ bench-production: setup-bench
 setup:
 	@scripts/setup.sh run
 
-.PHONY: setup-test setup-copilotkit setup-bench
+.PHONY: setup-test setup-full setup-bench
 setup-test:
 	@scripts/setup.sh test
 
-setup-copilotkit:
-	@scripts/setup.sh copilotkit
+setup-full:
+	@scripts/setup.sh full
 
 setup-bench:
 	@scripts/setup.sh bench

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # Installs the Debian packages that the build and the tests need; without the permission to install, it prints their names.
-# Rust has to be installed already. `setup.sh run` (the default), `setup.sh test` or `setup.sh bench`; `setup.sh copilotkit`
-# is `test` plus CopilotKit's older releases, which only `make test-full` uses.
+# Rust has to be installed already. `setup.sh run` (the default), `setup.sh test` or `setup.sh bench`; `setup.sh full`
+# is `test` plus Next.js and CopilotKit's older releases, which only `make test-full` uses.
 set -euo pipefail
-older=""
-if [ "${1:-}" = "copilotkit" ]; then
-  older=yes
+full=""
+if [ "${1:-}" = "full" ]; then
+  full=yes
   set -- test
 fi
 
@@ -103,10 +103,10 @@ folders=(
   examples/copilotkit examples/agentkit examples/react examples/ai-sdk
   # Bun, Deno, workerd and Node 22, beside the Node of this machine.
   sdk/typescript/test/runtimes
-  sdk/typescript console
+  sdk/typescript sdk/typescript/test/react18 console
 )
-if [ -n "$older" ]; then
-  folders+=(tests/copilotkit/packages/1.69 tests/copilotkit/packages/1.57 examples/copilotkit/runtime)
+if [ -n "$full" ]; then
+  folders+=(examples/nextjs tests/copilotkit/packages/1.69 tests/copilotkit/packages/1.57 examples/copilotkit/runtime)
 fi
 # Installations run in parallel, because most of their time is waiting for the network.
 installing=()

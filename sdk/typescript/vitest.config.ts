@@ -1,9 +1,13 @@
-import { defineConfig } from "vitest/config";
+import { configDefaults, defineConfig } from "vitest/config";
 import Counts from "./test/reporter.js";
+
+// Tests that take as long as many others: `make test-full` sets FULL.
+const full = "test/full/**";
 
 export default defineConfig({
   test: {
-    include: ["test/**/*.test.{ts,tsx}"],
+    include: [process.env["FULL"] ? `${full}/*.test.ts` : "test/**/*.test.{ts,tsx}"],
+    exclude: process.env["FULL"] ? configDefaults.exclude : [...configDefaults.exclude, full],
     reporters: ["default", new Counts()],
     // Two cores; half of the time is waiting for leases, breaks and retries.
     maxWorkers: 4,

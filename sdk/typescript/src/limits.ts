@@ -159,6 +159,14 @@ export const CLAIM_LEASE_SECONDS = 30;
 export const CLAIM_RETRY_MS = 5_000;
 /** Minimum interval between notifications of React. */
 export const FRAME_MS = 16;
+/** Maximum size of the result of `dehydrate` as JSON text, in bytes of UTF-8. */
+export const DEHYDRATED_BYTES = 512 * 1_024;
+/** Number of events per request when `dehydrate` reads the active run. */
+export const DEHYDRATED_PAGE_EVENTS = 10_000;
+/** Maximum number of threads in the result of `dehydrate`: each has an equal share of its size. */
+export const DEHYDRATED_THREADS = 16;
+/** How long a thread that was loaded for a suspended component stays open until the component is mounted. */
+export const SUSPENDED_MS = 5_000;
 /** Messages per page, initially and for each fetch of older ones. */
 export const MESSAGES_PAGE = 500;
 /** Pause after a long-poll that returned empty too early. */

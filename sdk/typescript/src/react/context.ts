@@ -1,22 +1,39 @@
 "use client";
 
-import { createContext, createElement, type ReactElement, type ReactNode, useContext } from "react";
+import { createContext, createElement, type ReactElement, type ReactNode, useContext, useMemo } from "react";
 import type { Threadline } from "../client.js";
 import { ConfigError } from "../errors.js";
+import type { Dehydrated } from "./seed.js";
 
-const Context = createContext<Threadline | null>(null);
+/** What a provider provides. */
+export interface Provided {
+  readonly client: Threadline;
+  readonly initial: Dehydrated | undefined;
+}
 
-/** Provides a client to the hooks below it. */
+const Context = createContext<Provided | null>(null);
+
+/**
+ * Provides a client to the hooks below it. `initial` has threads that the server has read with `dehydrate`: they are shown in
+ * the first render, on the server and in the page, and followed from there.
+ */
 export function ThreadlineProvider(props: {
   readonly client: Threadline;
+  readonly initial?: Dehydrated | undefined;
   readonly children?: ReactNode;
 }): ReactElement {
-  return createElement(Context.Provider, { value: props.client }, props.children);
+  const { client, initial, children } = props;
+  const value = useMemo(() => ({ client, initial }), [client, initial]);
+  return createElement(Context.Provider, { value }, children);
 }
 
 /** Returns the client of the nearest provider. */
 export function useThreadline(): Threadline {
-  const client = useContext(Context);
-  if (client === null) throw new ConfigError("this component requires a <ThreadlineProvider client={…}> above it");
-  return client;
+  return useProvided().client;
+}
+
+export function useProvided(): Provided {
+  const provided = useContext(Context);
+  if (provided === null) throw new ConfigError("this component requires a <ThreadlineProvider client={…}> above it");
+  return provided;
 }

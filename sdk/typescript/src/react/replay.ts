@@ -6,6 +6,7 @@ import { MESSAGES_PAGE } from "../limits.js";
 import { restingSeq } from "../log.js";
 import type { ThreadRef } from "../threads.js";
 import type { EventBatch, LastRun, Message, QueueState, Run, Thread } from "../types.js";
+import type { Seed } from "./seed.js";
 
 /** The newest run of a thread, as far as the page has received it. */
 export interface ThreadRun {
@@ -45,6 +46,8 @@ export function isUnderWay(run: ThreadRun | null): run is ThreadRun {
 }
 
 export interface ReplayListener {
+  /** Events were applied; `onChange` follows. */
+  readonly onEvents: (batches: readonly EventBatch[]) => void;
   readonly onChange: () => void;
   /** All stored events have been replayed; the following ones are live. */
   readonly onCaughtUp: () => void;
@@ -70,6 +73,8 @@ export class Replay {
   /** Id of the newest run with events in the log. */
   logged: string | undefined;
   readonly #ref: ThreadRef;
+  /** Seq after which events are followed. */
+  #after: number;
   /** Seq of the first event of the newest known run. An earlier run is never shown. */
   #newest: number;
   /** Start of that run, if the server has reported it. */
@@ -80,11 +85,18 @@ export class Replay {
   #read = 0;
   #marking: Promise<void> | undefined;
 
-  /** Loads the start of a replay: the newest messages, or `all` of them. */
-  static async load(ref: ThreadRef, all: boolean, signal: AbortSignal): Promise<Replay> {
+  /**
+   * Loads the start of a replay: the newest messages, or `all` of them. `start` returns the seq, at which no run was active,
+   * so that no stream of chunks is cut in the middle.
+   */
+  static async load(
+    ref: ThreadRef,
+    all: boolean,
+    signal: AbortSignal,
+    start: (thread: Thread) => number = restingSeq,
+  ): Promise<Replay> {
     const thread = await ref.get({ signal, ...FOR_EVER });
-    // Starts where no run was active, so that no stream of chunks is cut in the middle.
-    const at = restingSeq(thread);
+    const at = start(thread);
     if (at === 0) return new Replay(ref, thread, at, new Conversation(), false);
     const where = { at, epoch: thread.epoch, signal, ...FOR_EVER };
     const [page, { state }] = await Promise.all([ref.messages({ ...where, limit: MESSAGES_PAGE }), ref.state(where)]);
@@ -98,19 +110,28 @@ export class Replay {
     return new Replay(ref, thread, at, new Conversation({ messages, hasMore, state, interrupts }), hasMore);
   }
 
+  /** The replay that continues after what the server has rendered. */
+  static from(ref: ThreadRef, { thread, at, seq, batches, hasMore, ...start }: Seed): Replay {
+    const replay = new Replay(ref, thread, at, new Conversation({ ...start, hasMore }), hasMore);
+    for (const batch of batches) replay.#take(batch);
+    replay.#after = seq;
+    return replay;
+  }
+
   private constructor(ref: ThreadRef, thread: Thread, at: number, conversation: Conversation, hasMore: boolean) {
     this.#ref = ref;
     this.thread = thread;
     this.at = at;
     this.conversation = conversation;
     this.hasMore = hasMore;
+    this.#after = at;
     this.#newest = at + 1;
     if (thread.activeRun) this.began(thread.activeRun);
   }
 
   /** Seq of the newest event included. */
   get cursor(): number {
-    return this.#followed?.cursor ?? this.at;
+    return this.#followed?.cursor ?? this.#after;
   }
 
   /** The epoch of the newest event included. */
@@ -121,12 +142,13 @@ export class Replay {
   /** Starts the replay, which ends when the signal is aborted. */
   follow(listener: ReplayListener, signal: AbortSignal): void {
     this.#followed = this.#ref.follow({
-      after: this.at,
+      after: this.#after,
       epoch: this.thread.epoch,
       signal,
       onItem: (item) => {
         if (item.type === "events") {
           for (const batch of item.batches) this.#take(batch);
+          listener.onEvents(item.batches);
           listener.onChange();
         } else if (item.type === "caughtUp") {
           listener.onCaughtUp();
@@ -205,7 +227,7 @@ export class Replay {
     return this.#marked;
   }
 
-  #take({ seq, runId, events }: EventBatch): void {
+  #take({ seq, runId, events }: Seed["batches"][number]): void {
     this.conversation.apply(events);
     this.logged = runId;
     if (this.run?.runId !== runId) {

@@ -15,16 +15,19 @@ export type ShownMessage<M extends Message = Message> = M & {
   readonly deliveryError?: ThreadlineError;
 };
 
-/** Snapshot of a thread. */
-export interface ThreadSnapshot {
+/** Snapshot of a thread, with the types of its state and messages: the package does not check them. */
+export interface ThreadSnapshot<S = State, M extends Message = Message> {
   /** The record of the thread: its name, its agent, whether it is archived. null if the thread does not exist (yet). */
   readonly thread: Thread | null;
   /** The messages of the log, and after them those that this page has sent and that are not in the log yet; see `delivery`. */
-  readonly messages: readonly ShownMessage[];
-  readonly state: State;
+  readonly messages: readonly ShownMessage<M>[];
+  readonly state: S;
   /** Open interrupts, which wait for the answer of a person; see `resume`. */
   readonly interrupts: readonly Interrupt[];
-  /** Tool calls without a result, among the loaded messages. Complete when no run is active. */
+  /**
+   * Tool calls without a result, among the loaded messages. Complete when no run is active. Empty while initial data is shown
+   * that the server may have newer events of.
+   */
   readonly pendingToolCalls: readonly ToolCall[];
   /** The newest run received: its progress or its outcome. */
   readonly run: ThreadRun | null;

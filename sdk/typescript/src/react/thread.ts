@@ -4,7 +4,9 @@ import { ClosedError, isProblem, ThreadlineError } from "../errors.js";
 import type { ThreadRef } from "../threads.js";
 import type { FeedEntry, PlacedTurn, Run, StartedRun, Thread } from "../types.js";
 import { LiveBranches } from "./branches.js";
+import { LiveEvents } from "./events.js";
 import type { Feed } from "./feed.js";
+import type { Initial } from "./initial.js";
 import { type InterruptAnswer, type SendInput, toolMessage } from "./input.js";
 import { PageToolbox } from "./page-tools.js";
 import { LiveQueue } from "./queue.js";
@@ -25,6 +27,8 @@ export class ThreadStore extends Store<ThreadSnapshot> {
   readonly branches: LiveBranches;
   /** The tools of the page that shows the thread. */
   readonly tools: PageToolbox;
+  /** Reports the events of the log as they arrive. */
+  readonly events = new LiveEvents();
   readonly #client: Threadline;
   readonly #feed: Feed;
   readonly #ref: ThreadRef;
@@ -34,6 +38,10 @@ export class ThreadStore extends Store<ThreadSnapshot> {
   #thread: Thread | null = null;
   #pending = EMPTY_THREAD.pendingToolCalls;
   #isLoading = true;
+  /** What the server has rendered, as long as it belongs to the thread. */
+  #initial: Initial | undefined;
+  /** True while what the server has rendered may be older than the log. */
+  #isBehind = false;
   /** True if the feed reported the thread while its record was loading. */
   #isAnnounced = false;
   /** The newest record of the thread, if it belongs to an epoch that the replay has not reached. */
@@ -48,8 +56,14 @@ export class ThreadStore extends Store<ThreadSnapshot> {
   #open = new AbortController();
   #ends: (() => void)[] = [];
 
-  constructor(client: Threadline, feed: Feed, threadId: string, { onClose }: { onClose?: () => void } = {}) {
-    super(EMPTY_THREAD, onClose);
+  constructor(
+    client: Threadline,
+    feed: Feed,
+    threadId: string,
+    { onClose, initial }: { readonly onClose?: () => void; readonly initial?: Initial | undefined } = {},
+  ) {
+    super(initial?.snapshot ?? EMPTY_THREAD, onClose);
+    this.#initial = initial;
     this.#client = client;
     this.#feed = feed;
     this.#ref = client.thread(threadId);
@@ -190,7 +204,8 @@ export class ThreadStore extends Store<ThreadSnapshot> {
       this.#feed.join({ onEntry: (entry) => this.#take(entry), onReplaced: () => void this.#watch() }),
       this.#client.onStatus(() => this.changed()),
     ];
-    void this.#begin().then(() => this.#watch());
+    if (this.#initial) this.#continue(this.#initial);
+    else void this.#begin().then(() => this.#watch());
   }
 
   protected override close(): void {
@@ -200,6 +215,7 @@ export class ThreadStore extends Store<ThreadSnapshot> {
     this.#results.drop();
     this.tools.close();
     this.#sends.close();
+    this.events.reset();
     this.#clear();
     this.#isLoading = true;
     this.#error = null;
@@ -208,7 +224,9 @@ export class ThreadStore extends Store<ThreadSnapshot> {
   protected override look(): ThreadSnapshot {
     const { conversation, hasMore = false, run = null } = this.#replay ?? {};
     const messages = conversation?.messages ?? EMPTY_THREAD.messages;
-    this.#pending = pendingCalls(messages, conversation?.pendingToolCallIds ?? [], this.#pending);
+    // Another page may have answered what the server has rendered: a call must not be executed twice.
+    const pendingIds = this.#isBehind ? undefined : conversation?.pendingToolCallIds;
+    this.#pending = pendingCalls(messages, pendingIds ?? [], this.#pending);
     return {
       thread: this.#thread,
       messages: this.#sends.over(messages),
@@ -243,6 +261,15 @@ export class ThreadStore extends Store<ThreadSnapshot> {
     return added;
   }
 
+  /** Continues what the server has rendered. The feed may have reported changes of the record since. */
+  #continue({ seed }: Initial): void {
+    this.#current = new AbortController();
+    this.#isLoading = false;
+    this.#isBehind = true;
+    this.#show(Replay.from(this.#ref, seed), false, this.#current.signal);
+    void this.#watch();
+  }
+
   /**
    * Replays the thread from a point where no run was active. If `quietly`, the snapshot stays visible meanwhile; otherwise
    * it is emptied. Retries as long as that may help.
@@ -253,14 +280,16 @@ export class ThreadStore extends Store<ThreadSnapshot> {
     this.#isAnnounced = false;
     this.#ahead = undefined;
     this.#lost = undefined;
+    this.#forget();
     if (!quietly) {
+      this.#isBehind = false;
       this.#clear();
       this.#isLoading = true;
       this.changed();
     }
     for (;;) {
       try {
-        const load = () => Replay.load(this.#ref, quietly, signal);
+        const load = () => Replay.load(this.#ref, quietly, signal, (thread) => this.events.start(thread));
         const replay = await patiently(load, signal, (error) => this.showError(error));
         if (signal.aborted) return;
         this.#show(replay, quietly, signal);
@@ -274,7 +303,10 @@ export class ThreadStore extends Store<ThreadSnapshot> {
           continue;
         }
         this.#isLoading = false;
-        if (isMissing) return this.changed();
+        if (isMissing) {
+          this.events.missing();
+          return this.changed();
+        }
         this.setError(error as ThreadlineError);
         this.publish();
         // The log was replaced after the thread's record was read, so the record is read again.
@@ -303,12 +335,15 @@ export class ThreadStore extends Store<ThreadSnapshot> {
     };
     replay.follow(
       {
+        onEvents: (batches) => !signal.aborted && this.events.hear(batches, replay.epoch),
         onChange,
         onCaughtUp: () => {
           if (signal.aborted) return;
           if (this.#replay !== replay) show();
           this.#isLoading = false;
+          this.#isBehind = false;
           this.#sends.caughtUp(replay);
+          this.events.caughtUp(replay);
           onChange();
           this.queue.reconnected();
         },
@@ -339,7 +374,7 @@ export class ThreadStore extends Store<ThreadSnapshot> {
 
   /** Starts to follow the feed, if no store has, and applies the changes of the thread before that. */
   async #watch(): Promise<void> {
-    if (!this.isOpen || this.#feed.isFollowed) return;
+    if (!this.isOpen || (this.#feed.isFollowed && !this.#isBehind)) return;
     try {
       const { signal } = this.#open;
       const read = { signal, ...FOR_EVER };
@@ -389,7 +424,7 @@ export class ThreadStore extends Store<ThreadSnapshot> {
 
   #flushTools(): void {
     const replay = this.#replay;
-    if (!replay) return;
+    if (!replay || this.#isBehind) return;
     const { messages, pendingToolCallIds } = replay.conversation;
     const isIdle = !isUnderWay(replay.run);
     if (isIdle) this.#results.flush(messages, pendingToolCallIds);
@@ -399,6 +434,8 @@ export class ThreadStore extends Store<ThreadSnapshot> {
 
   #deleted(): void {
     this.#current.abort();
+    this.#forget();
+    this.events.missing();
     this.#results.drop();
     this.tools.close();
     this.#sends.clear();
@@ -406,6 +443,12 @@ export class ThreadStore extends Store<ThreadSnapshot> {
     this.#isLoading = false;
     this.setError(new ClosedError("the thread was deleted"));
     this.publish();
+  }
+
+  /** Drops what the server has rendered: it is no longer the beginning of this thread. */
+  #forget(): void {
+    this.#initial?.drop();
+    this.#initial = undefined;
   }
 
   #clear(): void {

@@ -5,7 +5,8 @@ import type { StartedRun } from "../types.js";
 import { useThreadline } from "./context.js";
 import { EMPTY_INBOX, type InboxOptions, type InboxSnapshot } from "./inbox.js";
 import type { InterruptAnswer } from "./input.js";
-import { INBOXES } from "./stores.js";
+import { INBOXES } from "./kinds.js";
+import { openStore, sharedStore } from "./shared.js";
 import type { SendOptions } from "./snapshot.js";
 
 /** Result of `useInbox`. */
@@ -24,13 +25,15 @@ export function useInbox({ agentId, limit }: InboxOptions = {}): UseInbox {
   const client = useThreadline();
   const binding = useMemo(() => {
     const options: InboxOptions = { ...(agentId !== undefined && { agentId }), ...(limit !== undefined && { limit }) };
+    const inbox = () => sharedStore(client, INBOXES, options);
+    const open = () => openStore(client, INBOXES, options);
     return {
-      subscribe: (listener: () => void) => INBOXES.of(client, options).subscribe(listener),
-      getSnapshot: () => INBOXES.open(client, options)?.getSnapshot() ?? EMPTY_INBOX,
+      subscribe: (listener: () => void) => inbox().subscribe(listener),
+      getSnapshot: () => open()?.getSnapshot() ?? EMPTY_INBOX,
       methods: {
         answer: (threadId: string, answers: readonly InterruptAnswer[], run?: SendOptions) =>
-          INBOXES.of(client, options).answer(threadId, answers, run),
-        fetchMoreInterrupts: async () => INBOXES.open(client, options)?.fetchMoreInterrupts(),
+          inbox().answer(threadId, answers, run),
+        fetchMoreInterrupts: async () => open()?.fetchMoreInterrupts(),
       },
     };
   }, [client, agentId, limit]);

@@ -1,14 +1,11 @@
 "use client";
 
 import { useEffect, useMemo, useRef, useSyncExternalStore } from "react";
-import { ConfigError } from "../errors.js";
 import type { Busy } from "../runs.js";
-import type { PlacedTurn, Run, StartedRun, Thread } from "../types.js";
-import { useThreadline } from "./context.js";
+import type { Message, PlacedTurn, Run, StartedRun, State, Thread } from "../types.js";
 import type { InterruptAnswer, SendInput } from "./input.js";
-import { EMPTY_THREAD, type Send, type ThreadSnapshot } from "./snapshot.js";
-import { THREADS } from "./stores.js";
-import type { ThreadStore } from "./thread.js";
+import { useShownThread } from "./shown-thread.js";
+import type { Send, ThreadSnapshot } from "./snapshot.js";
 import type { PageTools } from "./tool-runner.js";
 
 export interface UseThreadOptions {
@@ -22,7 +19,7 @@ export interface UseThreadOptions {
 }
 
 /** Result of `useThread`. Methods belong to the thread for which they were returned, even after a switch to another thread. */
-export interface UseThread extends ThreadSnapshot {
+export interface UseThread<S = State, M extends Message = Message> extends ThreadSnapshot<S, M> {
   /**
    * Starts a run with a text, a message, or a custom input; creates the thread if it does not exist. A message of the user is
    * shown at once, with `delivery` until it is in the log. With `busy`, a turn is queued while another run is active: the result
@@ -73,20 +70,19 @@ export interface UseThread extends ThreadSnapshot {
   markRead(): Promise<void>;
 }
 
-/** Returns a live thread: its messages as they stream, its state, its run. Pass null if no thread is selected. */
-export function useThread(threadId: string | null, { agentId, tools }: UseThreadOptions = {}): UseThread {
-  const client = useThreadline();
+/**
+ * Returns a live thread: its messages as they stream, its state, its run. Pass null if no thread is selected. `S` and `M` are
+ * the types of its state and messages, which are not checked.
+ */
+export function useThread<S = State, M extends Message = Message>(
+  threadId: string | null,
+  { agentId, tools }: UseThreadOptions = {},
+): UseThread<S, M> {
+  const thread = useShownThread(threadId);
   const binding = useMemo(() => {
-    const store = (): ThreadStore => {
-      if (threadId === null) throw new ConfigError("no thread is selected");
-      return THREADS.of(client, threadId);
-    };
-    // Methods about the shown content, such as late tool results, must not create a store.
-    const shown = () => (threadId === null ? undefined : THREADS.open(client, threadId));
+    const { store, open: shown } = thread;
     return {
-      subscribe: (listener: () => void) => (threadId === null ? () => {} : store().subscribe(listener)),
-      getSnapshot: () => (threadId === null ? NO_THREAD : (shown()?.getSnapshot() ?? EMPTY_THREAD)),
-      getServerSnapshot: () => (threadId === null ? NO_THREAD : EMPTY_THREAD),
+      ...thread,
       register: (source: () => PageTools) =>
         threadId === null ? () => {} : store().tools.register(source, { agentId }),
       methods: {
@@ -113,7 +109,7 @@ export function useThread(threadId: string | null, { agentId, tools }: UseThread
         markRead: async () => shown()?.markRead(),
       },
     };
-  }, [client, threadId, agentId]);
+  }, [thread, threadId, agentId]);
   const snapshot = useSyncExternalStore(binding.subscribe, binding.getSnapshot, binding.getServerSnapshot);
   const latest = useRef<PageTools>(NO_TOOLS);
   const hasTools = tools !== undefined;
@@ -121,8 +117,7 @@ export function useThread(threadId: string | null, { agentId, tools }: UseThread
     latest.current = tools ?? NO_TOOLS;
   });
   useEffect(() => (hasTools ? binding.register(() => latest.current) : undefined), [binding, hasTools]);
-  return useMemo(() => ({ ...snapshot, ...binding.methods }), [snapshot, binding]);
+  return useMemo(() => ({ ...(snapshot as ThreadSnapshot<S, M>), ...binding.methods }), [snapshot, binding]);
 }
 
 const NO_TOOLS: PageTools = {};
-const NO_THREAD: ThreadSnapshot = { ...EMPTY_THREAD, isLoading: false };

@@ -4,8 +4,9 @@ import { useMemo, useSyncExternalStore } from "react";
 import type { NewThread } from "../threads.js";
 import type { Thread } from "../types.js";
 import { useThreadline } from "./context.js";
+import { LISTS } from "./kinds.js";
 import { type DeleteBranches, EMPTY_LIST, type ThreadListOptions, type ThreadListSnapshot } from "./list.js";
-import { LISTS } from "./stores.js";
+import { openStore, sharedStore } from "./shared.js";
 
 /**
  * Result of `useThreads`. Promises resolve when the list shows the change; they reject if it is refused or not confirmed
@@ -34,17 +35,18 @@ export function useThreads({ agentId, includeArchived, limit, search }: ThreadLi
       ...(limit !== undefined && { limit }),
       ...(search !== undefined && { search }),
     };
+    const list = () => sharedStore(client, LISTS, options);
+    const open = () => openStore(client, LISTS, options);
     return {
-      subscribe: (listener: () => void) => LISTS.of(client, options).subscribe(listener),
-      getSnapshot: () => LISTS.open(client, options)?.getSnapshot() ?? EMPTY_LIST,
+      subscribe: (listener: () => void) => list().subscribe(listener),
+      getSnapshot: () => open()?.getSnapshot() ?? EMPTY_LIST,
       methods: {
-        fetchMoreThreads: async () => LISTS.open(client, options)?.fetchMoreThreads(),
-        createThread: (thread?: Omit<NewThread, "signal">) => LISTS.of(client, options).createThread(thread),
-        renameThread: (threadId: string, name: string | null) => LISTS.of(client, options).renameThread(threadId, name),
-        archiveThread: (threadId: string) => LISTS.of(client, options).archiveThread(threadId),
-        unarchiveThread: (threadId: string) => LISTS.of(client, options).unarchiveThread(threadId),
-        deleteThread: (threadId: string, branches?: DeleteBranches) =>
-          LISTS.of(client, options).deleteThread(threadId, branches),
+        fetchMoreThreads: async () => open()?.fetchMoreThreads(),
+        createThread: (thread?: Omit<NewThread, "signal">) => list().createThread(thread),
+        renameThread: (threadId: string, name: string | null) => list().renameThread(threadId, name),
+        archiveThread: (threadId: string) => list().archiveThread(threadId),
+        unarchiveThread: (threadId: string) => list().unarchiveThread(threadId),
+        deleteThread: (threadId: string, branches?: DeleteBranches) => list().deleteThread(threadId, branches),
       },
     };
   }, [client, agentId, includeArchived, limit, search]);

@@ -139,6 +139,19 @@ describe("the code that an application loads", () => {
     expect(await alone("useThreads")).toBeLessThanOrEqual(6_000);
   });
 
+  test("a page loads the code of the hooks that it uses", async () => {
+    const hooks = async (...names: string[]) =>
+      gzipped((await bundle(`export { ThreadlineProvider, ${names} } from "threadline/react"`)).first);
+    expect(await hooks("useThread")).toBeLessThanOrEqual(17_000);
+    expect(await hooks("useThreads")).toBeLessThanOrEqual(5_000);
+    expect(await hooks("useInbox")).toBeLessThanOrEqual(4_000);
+    expect(await hooks("useAgents", "useConnectionStatus")).toBeLessThanOrEqual(3_000);
+    // What a server calls loads neither React nor the hooks.
+    const { first } = await bundle(`export * from "threadline/react/server"`);
+    expect(gzipped(first)).toBeLessThanOrEqual(2_500);
+    expect(first).not.toMatch(/from ?"react/);
+  });
+
   test("the chats of the AI SDK are 2 kB beside the client: neither React nor the fold is loaded", async () => {
     const client = await bundle(`export * from "threadline"`);
     const both = await bundle(`export * from "threadline"; export * from "threadline/ai-sdk"`);
@@ -161,7 +174,13 @@ describe("the code that an application loads", () => {
   test("unused code is left out", async () => {
     const some = await bundle(`import { isProblem } from "threadline"; console.log(isProblem(null, "run-active"))`);
     expect(gzipped(some.first)).toBeLessThan(1_024);
-    for (const entry of ["threadline", "threadline/conversation", "threadline/ag2b", "threadline/ai-sdk"]) {
+    for (const entry of [
+      "threadline",
+      "threadline/conversation",
+      "threadline/react/server",
+      "threadline/ag2b",
+      "threadline/ai-sdk",
+    ]) {
       expect((await bundle(`import "${entry}"`)).first).toBe("");
     }
   });

@@ -3,6 +3,8 @@ import { type Threadline, TimeoutError } from "../../src/index.js";
 import { MESSAGES_PAGE } from "../../src/limits.js";
 import { Feed } from "../../src/react/feed.js";
 import { ThreadListStore } from "../../src/react/list.js";
+import { THREADS } from "../../src/react/kinds.js";
+import { openStore } from "../../src/react/shared.js";
 import { storesOf } from "../../src/react/stores.js";
 import type { NewEvent, Thread } from "../../src/types.js";
 import { compare, isBeyond, withEntry, withPage } from "../../src/react/window.js";
@@ -142,8 +144,9 @@ test("a store opens with its first listener, and discards everything after its l
   leave();
   // Unsubscribed and resubscribed at once, as in StrictMode: the store is the same one.
   store.subscribe(one)();
-  expect(stores.openThread(threadId)).toBe(store);
-  await until("it to close", () => stores.openThread(threadId) === undefined);
+  const open = () => openStore(client!, THREADS, { threadId });
+  expect(open()).toBe(store);
+  await until("it to close", () => open() === undefined);
   expect(store.getSnapshot()).toMatchObject({ messages: [], isLoading: true });
   await until("nothing to be followed", () => client.status.state === "idle");
 });
