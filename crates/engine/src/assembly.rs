@@ -11,7 +11,7 @@ use tokio::sync::watch;
 
 use crate::{
     AgentDefinitions, Annotations, Conversations, Events, Feed, Followers, Forks, Ports, Projections, Runs, Service,
-    Threads, Trash, Users,
+    Threads, ToolClaims, Trash, Users,
     after_commit::{Listeners, LogCounters},
     cluster::bus::BusEnd,
     commit::{committer, pipeline},
@@ -32,7 +32,7 @@ use crate::{
     runs::{self, advance, close, heartbeats, lock_guard, reaper, turns},
     subscription::Hub,
     upkeep::{clock_guard, feed_writer, jobs, retention, rings, run_notices, snapshots, sweeps, usage},
-    usecases::{annotations, forks, threads, trash, users},
+    usecases::{annotations, forks, threads, tool_claims, trash, users},
     wakeups,
 };
 
@@ -299,6 +299,14 @@ impl Service {
                 lifecycle: lifecycle.clone(),
             }),
         };
+        let tool_claims = ToolClaims {
+            deps: Arc::new(tool_claims::ToolClaimDeps {
+                store: store.clone(),
+                directory: directory.clone(),
+                projections: projections.clone(),
+                lifecycle: lifecycle.clone(),
+            }),
+        };
         let annotations = Annotations {
             deps: Arc::new(annotations::AnnotationDeps {
                 store: store.clone(),
@@ -317,6 +325,7 @@ impl Service {
             feed,
             agents: AgentDefinitions { store, clock: clock.clone() },
             annotations,
+            tool_claims,
             projections,
             users,
             trash,

@@ -63,7 +63,7 @@ pub use crate::{
         requests::{CommitReply, ReceiptStream},
     },
     errors::{
-        ActiveRun, AppendError, ApproveError, BranchError, ChangeThreadError, CompleteRunError, CreateThreadError,
+        ActiveRun, AppendError, ApproveError, BranchError, ChangeThreadError, ClaimError, CompleteRunError, CreateThreadError,
         DeleteThreadError, DrainingError, EditThreadError, EndRunError, EraseError, FeedError, FinishError, ForkError,
         HeartbeatError, InvalidRequestError, ListError, LookupError, MarkReadError, PageError, ProjectionError,
         QueueError, QueueLimit, ReadError, RestoreError, RoomError, RunLookupError, SaveError, ServiceError,
@@ -99,6 +99,7 @@ pub use crate::{
         forks::{ForkThread, ForkedThread, Forks, MessageOrigin},
         inbox::{InboxPage, InboxRequest},
         threads::{CreateThread, EditThread, ListRequest, Threads},
+        tool_claims::ToolClaims,
         trash::Trash,
         users::{Erasure, Users},
     },
@@ -169,6 +170,8 @@ pub struct Service {
     pub agents: AgentDefinitions,
     /// Stores and reads annotations of threads.
     pub annotations: Annotations,
+    /// Claims tool calls for clients.
+    pub tool_claims: ToolClaims,
     /// Computes messages and state from the log.
     pub projections: Projections,
     /// Saves and reads conversations as documents.

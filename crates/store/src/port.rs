@@ -28,6 +28,7 @@ use crate::{
     snapshots::SnapshotStore,
     staging::StagingStore,
     status::StatusStore,
+    tool_claims::ToolClaimStore,
     trash::{HoldStore, TrashStore},
     turns::TurnStore,
     usage::UsageStore,
@@ -231,6 +232,7 @@ pub trait Store:
     + FeedStore
     + SnapshotStore
     + AnnotationStore
+    + ToolClaimStore
     + AgentStore
     + IdentityStore
     + CredentialStore
@@ -256,6 +258,7 @@ impl<T> Store for T where
         + FeedStore
         + SnapshotStore
         + AnnotationStore
+        + ToolClaimStore
         + AgentStore
         + IdentityStore
         + CredentialStore

@@ -10,7 +10,8 @@ use axum::{
 };
 use serde::{Deserialize, Serialize};
 use threadline_core::{
-    AgentId, NewEvents, RunId,
+    AgentId, NewEvents, RunId, ToolClaim,
+    agent::Busy,
     limits::{DEFAULT_PAGE, MAX_BATCH_BYTES},
 };
 use threadline_engine::{Opening, RunLookupError, ServiceError, StartRequest, ThreadAt};
@@ -88,7 +89,7 @@ pub struct StreamParams {
     (status = 401, description = "Authentication required", body = ProblemDocument),
     (status = 404, description = "Thread or agent not found", body = ProblemDocument),
     (status = 406, description = "Not acceptable", body = ProblemDocument),
-    (status = 409, description = "Active run conflict, with the run, its start and its lease; unanswered interrupt; or queue full",
+    (status = 409, description = "Active run conflict, with the run, its start and its lease; unanswered interrupt; queue full; or claim lost",
         body = ProblemDocument),
     (status = 413, description = "Request body too large", body = ProblemDocument),
     (status = 415, description = "Unsupported media type", body = ProblemDocument),
@@ -122,6 +123,12 @@ pub async fn start(
                     "leaseSeconds is not available with input: the server drives the run, and keeps it",
                 ));
             }
+            let claims: Vec<ToolClaim> = start.claims.0.into_iter().map(ToolClaim::from).collect();
+            if !claims.is_empty() && (start.fork.is_some() || start.busy.is_some_and(|busy| busy != Busy::Reject)) {
+                return Err(Problem::invalid(
+                    "claims is not available with fork, or with a busy that queues: a claim is of one thread, and ends while a turn waits",
+                ));
+            }
             let made_for = || start.run_id.as_ref().and_then(|run| fork_of(&principal, &thread, run));
             let fork = start.fork.map(|fork| fork.start(made_for)).transpose()?;
             let request = AgentRequest {
@@ -131,6 +138,7 @@ pub async fn start(
                 epoch,
                 input: start.input.unwrap_or_default(),
                 busy: start.busy,
+                claims,
             };
             return hand_over(&state, &principal, thread, request, form).await;
         }
@@ -139,6 +147,9 @@ pub async fn start(
         }
         if start.busy.is_some() {
             return Err(Problem::invalid("busy requires input: only runs that the server drives can be queued"));
+        }
+        if !start.claims.0.is_empty() {
+            return Err(Problem::invalid("claims requires input: it names the claims of the results there"));
         }
         let run = start.run_id;
         let named = run.is_some();

@@ -6,12 +6,14 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use serde::Deserialize;
-use threadline_core::{AgentId, Epoch, Principal, RunId, ThreadId, agent::Busy};
+use threadline_core::{
+    AgentId, Epoch, Principal, RunId, ThreadId, ToolClaim, agent::Busy, json::AtMost, limits::MAX_NAMED_CLAIMS,
+};
 use threadline_engine::{StartedRun, subscription::FollowMethod};
 use threadline_http::{negotiation::StreamFormat, problem::Problem, view::StartedView};
 use utoipa::ToSchema;
 
-use super::{events, forks::ForkStartBody, queue};
+use super::{events, forks::ForkStartBody, queue, tool_claims::NamedClaim};
 use crate::{
     agents::{AgentRun, AgentStart, ClientInput, ForkStart, RunAnswer},
     api::{
@@ -43,7 +45,13 @@ pub struct StartBody {
     pub(super) busy: Option<Busy>,
     /// A fork of the thread, in which the run begins. Only with `input`, which may be empty.
     pub(super) fork: Option<ForkStartBody>,
+    /// Claims of tool calls whose results `input` has, at most 100: the run begins only if each is still held. Only with `input`, and not
+    /// with `fork` or a `busy` that queues.
+    #[schema(value_type = Vec<NamedClaim>)]
+    pub(super) claims: AtMost<NamedClaim, MAX_NAMED_CLAIMS>,
 }
+
+const _: () = assert!(MAX_NAMED_CLAIMS == 100, "the API description says so");
 
 /// Rejects null, which would start a run without a producer.
 fn present<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<ClientInput>, D::Error> {
@@ -58,6 +66,7 @@ pub(super) struct AgentRequest {
     pub input: ClientInput,
     pub busy: Option<Busy>,
     pub fork: Option<ForkStart>,
+    pub claims: Vec<ToolClaim>,
 }
 
 pub(super) fn answer(thread: &ThreadId, started: &StartedRun, principal: &Principal) -> Response {
@@ -73,7 +82,7 @@ pub(super) async fn hand_over(
     request: AgentRequest,
     form: StreamFormat,
 ) -> Result<Response, Problem> {
-    let AgentRequest { agent, run: named, epoch, mut input, busy, fork } = request;
+    let AgentRequest { agent, run: named, epoch, mut input, busy, fork, claims } = request;
     let Some(agent) = agent else { return Err(Problem::invalid("input requires agentId")) };
     if input.thread_id.take().is_some_and(|named| named != thread) {
         return Err(Problem::invalid("input.threadId names another thread than the path"));
@@ -85,7 +94,7 @@ pub(super) async fn hand_over(
     let is_named = named.is_some();
     let id = named.unwrap_or_else(RunId::generate);
     let (agent, _) = state.agents.get(principal, &agent).await?;
-    let run = AgentRun { id: Some(id.clone()), epoch, input, makes_thread: false, fork };
+    let run = AgentRun { id: Some(id.clone()), epoch, input, makes_thread: false, fork, claims };
     let waits = form == StreamFormat::Sse;
     if waits {
         state.service.events.may_follow(principal)?;

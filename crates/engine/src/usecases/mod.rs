@@ -9,5 +9,6 @@ pub(crate) mod forks;
 pub(crate) mod inbox;
 mod thread_fields;
 pub(crate) mod threads;
+pub(crate) mod tool_claims;
 pub(crate) mod trash;
 pub(crate) mod users;

@@ -41,6 +41,7 @@ mod queue_row;
 mod staging;
 mod status;
 mod sums;
+mod tool_claims;
 mod transfer;
 mod trash;
 mod turns;
@@ -115,6 +116,7 @@ struct Row {
     decided: Seq,
     snapshots: BTreeMap<Seq, Snapshot>,
     annotations: Vec<Annotation>,
+    tool_claims: tool_claims::ToolClaims,
     /// Open interrupts, see [`threadline_core::interrupt::after`].
     interrupts: Option<String>,
     queue: queue_row::QueueRow,
@@ -187,6 +189,7 @@ impl Row {
             decided: 0,
             snapshots: BTreeMap::new(),
             annotations: Vec::new(),
+            tool_claims: tool_claims::ToolClaims::default(),
             interrupts: None,
             queue: queue_row::QueueRow::default(),
         }
