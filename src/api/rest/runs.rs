@@ -123,7 +123,7 @@ pub async fn start(
                     "leaseSeconds is not available with input: the server drives the run, and keeps it",
                 ));
             }
-            let claims: Vec<ToolClaim> = start.claims.0.into_iter().map(ToolClaim::from).collect();
+            let claims: Vec<ToolClaim> = start.claims.into_iter().map(ToolClaim::from).collect();
             if !claims.is_empty() && (start.fork.is_some() || start.busy.is_some_and(|busy| busy != Busy::Reject)) {
                 return Err(Problem::invalid(
                     "claims is not available with fork, or with a busy that queues: a claim is of one thread, and ends while a turn waits",
@@ -148,7 +148,7 @@ pub async fn start(
         if start.busy.is_some() {
             return Err(Problem::invalid("busy requires input: only runs that the server drives can be queued"));
         }
-        if !start.claims.0.is_empty() {
+        if !start.claims.is_empty() {
             return Err(Problem::invalid("claims requires input: it names the claims of the results there"));
         }
         let run = start.run_id;

@@ -47,8 +47,8 @@ pub struct StartBody {
     pub(super) fork: Option<ForkStartBody>,
     /// Claims of tool calls whose results `input` has, at most 100: the run begins only if each is still held. Only with `input`, and not
     /// with `fork` or a `busy` that queues.
-    #[schema(value_type = Vec<NamedClaim>)]
-    pub(super) claims: AtMost<NamedClaim, MAX_NAMED_CLAIMS>,
+    #[serde(deserialize_with = "few")]
+    pub(super) claims: Vec<NamedClaim>,
 }
 
 const _: () = assert!(MAX_NAMED_CLAIMS == 100, "the API description says so");
@@ -56,6 +56,11 @@ const _: () = assert!(MAX_NAMED_CLAIMS == 100, "the API description says so");
 /// Rejects null, which would start a run without a producer.
 fn present<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<ClientInput>, D::Error> {
     ClientInput::deserialize(deserializer).map(Some)
+}
+
+/// Claims, as many as a start may name.
+fn few<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Vec<NamedClaim>, D::Error> {
+    AtMost::<_, MAX_NAMED_CLAIMS>::deserialize(deserializer).map(|claims| claims.0)
 }
 
 /// Request for a run of an agent.

@@ -15,7 +15,7 @@ use utoipa::{IntoParams, ToSchema};
 use crate::api::ApiState;
 
 /// A claim of a tool call, as a start names it.
-#[derive(Debug, Deserialize, ToSchema)]
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct NamedClaim {
     #[schema(value_type = String)]
