@@ -24,7 +24,9 @@ impl Agents {
         }
         if let Some(silent) = claims.iter().find(|claim| !prepared.has_result_of(claim.call.as_str())) {
             let call = silent.call.as_str();
-            return Err(AgentError::InvalidInput(format!("claims names tool call {call:?}, of which it has no result")));
+            return Err(AgentError::InvalidInput(format!(
+                "claims names tool call {call:?}, of which it has no result"
+            )));
         }
         for claim in claims {
             match self.shared.service.tool_claims.hold(principal, thread, claim).await {

@@ -102,6 +102,7 @@ async fn claims_that_are_over_are_removed() {
     let dir = env.dir.take().expect("a directory");
     let url = format!("sqlite://{}/threadline.db", dir.path().display());
     let mut session = SqliteConnection::connect(&url).await.expect("connects");
-    let left: i64 = sqlx::query_scalar("SELECT count(*) FROM tool_claims").fetch_one(&mut session).await.expect("counts");
+    let left: i64 =
+        sqlx::query_scalar("SELECT count(*) FROM tool_claims").fetch_one(&mut session).await.expect("counts");
     assert_eq!(left, 4);
 }

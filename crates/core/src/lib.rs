@@ -51,8 +51,8 @@ pub use id::{
     ThreadKey, ToolCallId, UserId, WriteFence,
 };
 pub use identity::{
-    ApiKey, AuditEntry, Born, Cutoff, CutoffKind, DEFAULT_PROJECT, Digest, Footprint, IssuerSettings, KeyUse,
-    ProjectSettings, Retention,
+    ApiKey, AuditEntry, Born, Cutoff, CutoffKind, DEFAULT_PROJECT, Digest, EventValidation, Footprint, IssuerSettings,
+    KeyUse, ProjectSettings, Retention,
 };
 pub use interrupt::OpenInterrupt;
 pub use lineage::{Generation, Judgement, LogHistory, PriorEpoch};

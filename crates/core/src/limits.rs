@@ -663,6 +663,10 @@ pub const INBOX_BYTES: usize = 1_024 * 1_024;
 pub const MAX_INTERRUPT_SUMMARY_BYTES: usize = 256;
 /// Interrupts of a thread, no longer open, that are distinguished from unknown ones.
 pub const MAX_SETTLED_INTERRUPTS: usize = 256;
+/// Bytes of the ids of messages, calls and activities, with their subagents, that the validation of one run remembers.
+pub const MAX_OWNED_BYTES: usize = 4 * 1_024 * 1_024;
+/// Bytes that the validations of all runs of a node may take between two appends. Beyond them the events of a run are read again.
+pub const VALIDATION_BYTES: usize = 32 * 1_024 * 1_024;
 /// Open messages, tool calls and steps of one run that its closer remembers; of more it closes only these.
 pub const MAX_OPEN_PARTS: usize = 1_024;
 /// Most runs of a chat that the API of the AI SDK reads, from the newest back.

@@ -11,7 +11,7 @@ use tokio::sync::watch;
 
 use crate::{
     AgentDefinitions, Annotations, Conversations, Events, Feed, Followers, Forks, Ports, Projections, Runs, Service,
-    Threads, ToolClaims, Trash, Users,
+    Threads, ToolClaims, Trash, Users, Validations,
     after_commit::{Listeners, LogCounters},
     cluster::bus::BusEnd,
     commit::{committer, pipeline},
@@ -299,6 +299,7 @@ impl Service {
                 lifecycle: lifecycle.clone(),
             }),
         };
+        let validations = Validations::new(store.clone(), directory.clone(), queue.clone());
         let tool_claims = ToolClaims {
             deps: Arc::new(tool_claims::ToolClaimDeps {
                 store: store.clone(),
@@ -325,6 +326,7 @@ impl Service {
             feed,
             agents: AgentDefinitions { store, clock: clock.clone() },
             annotations,
+            validations,
             tool_claims,
             projections,
             users,

@@ -63,11 +63,11 @@ pub use crate::{
         requests::{CommitReply, ReceiptStream},
     },
     errors::{
-        ActiveRun, AppendError, ApproveError, BranchError, ChangeThreadError, ClaimError, CompleteRunError, CreateThreadError,
-        DeleteThreadError, DrainingError, EditThreadError, EndRunError, EraseError, FeedError, FinishError, ForkError,
-        HeartbeatError, InvalidRequestError, ListError, LookupError, MarkReadError, PageError, ProjectionError,
-        QueueError, QueueLimit, ReadError, RestoreError, RoomError, RunLookupError, SaveError, ServiceError,
-        StartError, StopError, StreamRunError,
+        ActiveRun, AppendError, ApproveError, BranchError, ChangeThreadError, ClaimError, CompleteRunError,
+        CreateThreadError, DeleteThreadError, DrainingError, EditThreadError, EndRunError, EraseError, FeedError,
+        FinishError, ForkError, HeartbeatError, InvalidRequestError, ListError, LookupError, MarkReadError, PageError,
+        ProjectionError, QueueError, QueueLimit, ReadError, RestoreError, RoomError, RunLookupError, SaveError,
+        ServiceError, StartError, StopError, StreamRunError, ValidateError,
     },
     health::{Readiness, RedisState},
     nodes::{BeatMeasure, NodeState},
@@ -102,6 +102,7 @@ pub use crate::{
         tool_claims::ToolClaims,
         trash::Trash,
         users::{Erasure, Users},
+        validations::Validations,
     },
 };
 
@@ -170,6 +171,8 @@ pub struct Service {
     pub agents: AgentDefinitions,
     /// Stores and reads annotations of threads.
     pub annotations: Annotations,
+    /// Validates what producers append.
+    pub validations: Validations,
     /// Claims tool calls for clients.
     pub tool_claims: ToolClaims,
     /// Computes messages and state from the log.

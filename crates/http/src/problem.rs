@@ -11,6 +11,7 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 use threadline_core::{
     EventErrorKind as EventKind, Run,
+    event::Flaw,
     limits::{COMPLETE_RUN_WAIT, DRAIN_RETRY_AFTER},
     projection::conversation::MessageError,
 };
@@ -453,6 +454,8 @@ impl From<ServiceError> for Problem {
                 EventKind::EventTooLarge | EventKind::BatchTooLarge | EventKind::TooMany | EventKind::TooManyValues => {
                     Self::new(Type::TooLarge, detail).with(json!({ "index": error.index }))
                 }
+                EventKind::NotAgUi(Flaw { path, expected }) => Self::new(Type::InvalidEvent, detail)
+                    .with(json!({ "index": error.index, "path": path, "expected": expected })),
                 EventKind::NotUtf8
                 | EventKind::NotJson(_)
                 | EventKind::NotArray

@@ -34,6 +34,7 @@ use crate::api::{
         queue::{self, QueuedView},
         starting::{AgentRequest, StartBody, answer, hand_over},
     },
+    validating::{Validate, validates},
 };
 
 /// The events, and the body that they came in.
@@ -64,6 +65,10 @@ pub struct StreamParams {
     lease_seconds: Option<u64>,
     /// Streamed runs: producerSeq of the first line, to continue where a broken stream ended. Default 1.
     producer_seq: Option<u64>,
+    /// `ag-ui`: the events must be as AG-UI 1.0 defines them. A line that is not ends the run, as any invalid line does: 422
+    /// `invalid-event`. Not with `input`.
+    #[param(value_type = Option<String>, example = "ag-ui")]
+    validate: Option<Validate>,
 }
 
 /// Starts a run. With `input` an agent produces it; with `application/x-ndjson` the body is the run, one event per
@@ -118,6 +123,9 @@ pub async fn start(
         let in_input = start.input.as_ref().is_some_and(|input| input.run_id.is_some());
         start.run_id = if in_input { named } else { named.or(derived) };
         if start.input.is_some() {
+            if params.validate.is_some() {
+                return Err(Problem::invalid("validate is not available with input: the agent writes the events"));
+            }
             if start.lease_seconds.or(params.lease_seconds).is_some() {
                 return Err(Problem::invalid(
                     "leaseSeconds is not available with input: the server drives the run, and keeps it",
@@ -167,6 +175,12 @@ pub async fn start(
     let run = params.run_id.or(derived);
     let named = run.is_some();
     let start = StartRequest { run, agent: params.agent_id, lease, epoch, opening: Opening::Open };
+    let from = params.producer_seq.unwrap_or(1);
+    let validation = if validates(&state, &principal, params.validate).await? {
+        Some(state.service.validations.of_stream(&principal, &thread, start.run.as_ref(), from).await?)
+    } else {
+        None
+    };
     let mut place = state.http.bodies.place(&request);
     let mut data = request.into_body().into_data_stream();
     let refused = OnceLock::new();
@@ -174,7 +188,7 @@ pub async fn start(
     let chunks = state.http.bodies.lines(&mut place, &mut data, &refused);
     let mut credential = state.http.auth.watch(&principal);
     let result = tokio::select! {
-        result = runs.stream(&principal, &thread, start, params.producer_seq.unwrap_or(1), chunks) => result,
+        result = runs.stream(&principal, &thread, start, from, validation, chunks) => result,
         // The run keeps its lease, and another stream may continue it.
         () = credential.expired() => {
             body::discard(data);
@@ -218,6 +232,9 @@ fn of_unnamed_stream(problem: Problem) -> Problem {
 pub struct WholeParams {
     #[param(value_type = Option<String>)]
     agent_id: Option<AgentId>,
+    /// `ag-ui`: the events must be as AG-UI 1.0 defines them. Otherwise 422 `invalid-event`, and nothing is stored.
+    #[param(value_type = Option<String>, example = "ag-ui")]
+    validate: Option<Validate>,
 }
 
 /// Appends a complete run atomically. Waits up to 10 s while another run is active.
@@ -245,6 +262,9 @@ pub async fn append_complete_run(
     request: Request,
 ) -> Result<Response, Problem> {
     let (events, _body) = read_events(&state, request).await?;
+    if validates(&state, &principal, params.validate).await? {
+        state.service.validations.check_run(&principal, &events).await?;
+    }
     let start = StartRequest { run: Some(run), agent: params.agent_id, epoch, ..StartRequest::default() };
     let started = state.service.conversations.append_run(&principal, &thread, start, events).await?;
     Ok(answer(&thread, &started, &principal))
@@ -325,6 +345,9 @@ pub struct AppendParams {
     /// The number of the first event of this append within the run, counted from 1. It makes a retry idempotent.
     /// Without it the events are appended at the end of the run, and a retry may append them twice.
     producer_seq: Option<u64>,
+    /// `ag-ui`: the events must be as AG-UI 1.0 defines them. Otherwise 422 `invalid-event`, and nothing is stored.
+    #[param(value_type = Option<String>, example = "ag-ui")]
+    validate: Option<Validate>,
 }
 
 /// Appends events of a run. The response follows once they are durable; the same append again gets the same response.
@@ -349,6 +372,10 @@ pub async fn append(
     request: Request,
 ) -> Result<Answer<ReceiptView>, Problem> {
     let (events, _body) = read_events(&state, request).await?;
+    if validates(&state, &principal, params.validate).await? {
+        let validations = &state.service.validations;
+        validations.check_append(&principal, &thread, &run, params.producer_seq, &events).await?;
+    }
     let at = ThreadAt { id: &thread, epoch };
     let receipt = state.service.runs.append(&principal, at, &run, params.producer_seq, events).await?;
     Ok(Answer(ReceiptView::new(&receipt)))

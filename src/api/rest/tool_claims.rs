@@ -69,17 +69,20 @@ pub struct ClaimView {
     (status = 401, description = "Authentication required", body = ProblemDocument),
     (status = 404, description = "Thread not found", body = ProblemDocument),
     (status = 409, description = "Claimed by another client, with the end of its lease; or no call that waits for a result", body = ProblemDocument),
-    (status = 413, description = "Request body too large", body = ProblemDocument),
-    (status = 422, description = "Conversation too large", body = ProblemDocument),
-    (status = 503, description = "Server at capacity, or store unavailable", body = ProblemDocument)))]
+    (status = 413, description = "Request body too large", body = ProblemDocument)))]
 pub async fn claim(
     State(state): State<ApiState>,
     Caller(principal): Caller,
     InToolCall(thread, call): InToolCall,
     Json(body): Json<ClaimBody>,
 ) -> Result<Answer<ClaimView>, Problem> {
-    let holder = body.client_id.ok_or_else(|| Problem::invalid("clientId is missing: the client that claims the call"))?;
-    let lease = lease_between("leaseSeconds", body.lease_seconds.map(|seconds| seconds as f64), MIN_CLAIM_LEASE..=MAX_CLAIM_LEASE)?;
+    let holder =
+        body.client_id.ok_or_else(|| Problem::invalid("clientId is missing: the client that claims the call"))?;
+    let lease = lease_between(
+        "leaseSeconds",
+        body.lease_seconds.map(|seconds| seconds as f64),
+        MIN_CLAIM_LEASE..=MAX_CLAIM_LEASE,
+    )?;
     let claim = ToolClaim { call, holder };
     let until = state.service.tool_claims.claim(&principal, &thread, &claim, lease).await?;
     Ok(Answer(ClaimView { tool_call_id: claim.call.to_string(), client_id: claim.holder.to_string(), until }))

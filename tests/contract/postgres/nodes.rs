@@ -167,7 +167,8 @@ async fn deleted_threads_are_purged_while_clients_use_them() {
     while nodes[0].purge(100).await {}
     nodes[1].store.pump_feed(&project(), &user("u")).await.expect("pumps");
     while nodes[0].purge(100).await {}
-    for table in ["threads", "heads", "log", "runs", "sealing", "snapshots", "annotations", "annotated", "tool_claims"] {
+    for table in ["threads", "heads", "log", "runs", "sealing", "snapshots", "annotations", "annotated", "tool_claims"]
+    {
         assert_eq!(ask(&url, &format!("SELECT count(*) FROM {table}")).await, 0, "{table}");
     }
 }

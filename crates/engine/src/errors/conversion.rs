@@ -9,7 +9,7 @@ macro_rules! from_operation_errors {
             AppendError, ApproveError, BranchError, ChangeThreadError, ClaimError, CompleteRunError, CreateThreadError, DeleteThreadError, DrainingError, EditThreadError, EndRunError, EraseError,
             FeedError, FinishError, ForkError, HeartbeatError, InvalidRequestError, ListError, LookupError, MarkReadError,
             PageError, ProjectionError, QueueError, ReadError, RestoreError, RoomError, RunLookupError, SaveError, StartError, StopError,
-            StreamRunError,
+            StreamRunError, ValidateError,
         }
     };
     ($target:ty: $($name:ident),+ $(,)?) => {$(

@@ -6,9 +6,10 @@ mod service_error;
 
 pub(crate) use operations::{AnswerError, CompareError, ForbiddenError, NotYoursError};
 pub use operations::{
-    AppendError, ApproveError, BranchError, ChangeThreadError, ClaimError, CompleteRunError, CreateThreadError, DeleteThreadError,
-    DrainingError, EditThreadError, EndRunError, EraseError, FeedError, FinishError, ForkError, HeartbeatError,
-    InvalidRequestError, ListError, LookupError, MarkReadError, PageError, ProjectionError, QueueError, ReadError,
-    RestoreError, RoomError, RunLookupError, SaveError, StartError, StopError, StreamRunError,
+    AppendError, ApproveError, BranchError, ChangeThreadError, ClaimError, CompleteRunError, CreateThreadError,
+    DeleteThreadError, DrainingError, EditThreadError, EndRunError, EraseError, FeedError, FinishError, ForkError,
+    HeartbeatError, InvalidRequestError, ListError, LookupError, MarkReadError, PageError, ProjectionError, QueueError,
+    ReadError, RestoreError, RoomError, RunLookupError, SaveError, StartError, StopError, StreamRunError,
+    ValidateError,
 };
 pub use service_error::{ActiveRun, QueueLimit, ServiceError};

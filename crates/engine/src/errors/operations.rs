@@ -288,6 +288,16 @@ operation_errors! {
     }
     from InvalidRequestError { InvalidRequest(detail) }
 
+    /// Error of validating what a producer appends.
+    enum ValidateError {
+        ThreadNotFound, ThreadAmbiguous,
+        ProducerSeqGap { expected: u64 },
+        InvalidEvent(error: EventError),
+        Limited(limited: Limited),
+        Store(error: StoreError),
+    }
+    from LookupError { ThreadNotFound, ThreadAmbiguous, Store(error) }
+
     /// Error of reading or following events.
     enum ReadError {
         Forbidden(scope: Scope),
@@ -463,10 +473,10 @@ from_causes! {
         LookupError, RunLookupError, EndRunError, HeartbeatError, CompareError, AppendError, StartError, RoomError,
         StreamRunError, ReadError, ProjectionError, SaveError, CreateThreadError, EditThreadError, MarkReadError,
         ChangeThreadError, DeleteThreadError, StopError, ListError, FeedError, EraseError, RestoreError, ApproveError,
-        PageError, CompleteRunError, AnswerError, QueueError, ForkError, BranchError, ClaimError;
+        PageError, CompleteRunError, AnswerError, QueueError, ForkError, BranchError, ClaimError, ValidateError;
     ReplacedLog => LogReplaced: AppendError, DeleteThreadError, EditThreadError, EndRunError, HeartbeatError, MarkReadError,
         PageError, QueueError, StartError, ForkError, BranchError;
-    Limited => Limited: RoomError, SaveError, ProjectionError, ReadError, ListError, ForkError;
+    Limited => Limited: RoomError, SaveError, ProjectionError, ReadError, ListError, ForkError, ValidateError;
     InvalidMessage => InvalidMessage: SaveError;
-    EventError => InvalidEvent: StreamRunError, SaveError;
+    EventError => InvalidEvent: StreamRunError, SaveError, ValidateError;
 }

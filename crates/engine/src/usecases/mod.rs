@@ -12,3 +12,4 @@ pub(crate) mod threads;
 pub(crate) mod tool_claims;
 pub(crate) mod trash;
 pub(crate) mod users;
+pub(crate) mod validations;

@@ -95,9 +95,7 @@ impl ToolClaims {
         let take = move |thread: Arc<ThreadRef>| async move {
             match self.deps.store.claim_tool_call(thread.key, claim, lease).await? {
                 ClaimOutcome::Held(until) => Ok(Attempt::Done(until)),
-                ClaimOutcome::Taken(until) => {
-                    Err(ClaimError::ToolCallClaimed { call: claim.call.clone(), until })
-                }
+                ClaimOutcome::Taken(until) => Err(ClaimError::ToolCallClaimed { call: claim.call.clone(), until }),
                 ClaimOutcome::ThreadGone => Ok(Attempt::ThreadGone),
             }
         };
@@ -114,11 +112,7 @@ impl ToolClaims {
     }
 
     /// The thread's incarnation and its newest run, which changes when a run begins.
-    async fn newest_run(
-        &self,
-        principal: &Principal,
-        thread: &ThreadId,
-    ) -> Result<(Epoch, Fence), ClaimError> {
+    async fn newest_run(&self, principal: &Principal, thread: &ThreadId) -> Result<(Epoch, Fence), ClaimError> {
         let read = move |thread: Arc<ThreadRef>| async move {
             let head = self.deps.store.heads(&[thread.key]).await?.pop();
             Ok::<_, ClaimError>(head.map(|head| (head.epoch, head.fence)).into())
