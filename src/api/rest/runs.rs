@@ -34,7 +34,7 @@ use crate::api::{
         queue::{self, QueuedView},
         starting::{AgentRequest, StartBody, answer, hand_over},
     },
-    validating::{Validate, validates},
+    validating::{AppendAt, Validate, check_append, check_run, of_stream},
 };
 
 /// The events, and the body that they came in.
@@ -176,11 +176,7 @@ pub async fn start(
     let named = run.is_some();
     let start = StartRequest { run, agent: params.agent_id, lease, epoch, opening: Opening::Open };
     let from = params.producer_seq.unwrap_or(1);
-    let validation = if validates(&state, &principal, params.validate).await? {
-        Some(state.service.validations.of_stream(&principal, &thread, start.run.as_ref(), from).await?)
-    } else {
-        None
-    };
+    let validation = of_stream(&state, &principal, params.validate, &thread, start.run.as_ref(), from).await?;
     let mut place = state.http.bodies.place(&request);
     let mut data = request.into_body().into_data_stream();
     let refused = OnceLock::new();
@@ -262,9 +258,7 @@ pub async fn append_complete_run(
     request: Request,
 ) -> Result<Response, Problem> {
     let (events, _body) = read_events(&state, request).await?;
-    if validates(&state, &principal, params.validate).await? {
-        state.service.validations.check_run(&principal, &events).await?;
-    }
+    check_run(&state, &principal, params.validate, &events).await?;
     let start = StartRequest { run: Some(run), agent: params.agent_id, epoch, ..StartRequest::default() };
     let started = state.service.conversations.append_run(&principal, &thread, start, events).await?;
     Ok(answer(&thread, &started, &principal))
@@ -372,10 +366,8 @@ pub async fn append(
     request: Request,
 ) -> Result<Answer<ReceiptView>, Problem> {
     let (events, _body) = read_events(&state, request).await?;
-    if validates(&state, &principal, params.validate).await? {
-        let validations = &state.service.validations;
-        validations.check_append(&principal, &thread, &run, params.producer_seq, &events).await?;
-    }
+    let place = || AppendAt { thread: thread.clone(), run: run.clone(), producer_seq: params.producer_seq };
+    check_append(&state, &principal, params.validate, &events, place).await?;
     let at = ThreadAt { id: &thread, epoch };
     let receipt = state.service.runs.append(&principal, at, &run, params.producer_seq, events).await?;
     Ok(Answer(ReceiptView::new(&receipt)))

@@ -15,7 +15,7 @@ use serde_json::json;
 use tokio::{sync::watch, time::Instant};
 
 use threadline_core::{
-    Epoch, IdText, NewEvents, Principal, RunId, ThreadId, Timestamp,
+    Epoch, NewEvents, Principal, RunId, ThreadId, Timestamp,
     limits::{MAX_SUBSCRIPTIONS, SOCKET_MAX_INFLIGHT, SOCKET_MAX_INFLIGHT_BYTES},
 };
 use threadline_engine::{
@@ -44,7 +44,7 @@ use crate::api::{
         },
         items::{Item, feed_items, groups, log_items, stop_item},
     },
-    validating::{Validate, validates},
+    validating::{AppendAt, check_append},
 };
 
 struct ThreadSubscription {
@@ -262,7 +262,8 @@ impl Session {
             Ok(events) => events,
             Err(error) => return self.refuse(id.as_deref(), in_thread(ServiceError::from(error).into(), thread)),
         };
-        if let Err(problem) = self.validate(&thread_id, &run_id, producer_seq, validate, &events).await {
+        let place = || AppendAt { thread: ThreadId::from(&thread_id), run: RunId::from(&run_id), producer_seq };
+        if let Err(problem) = check_append(&self.state, &self.principal, validate, &events, place).await {
             return self.refuse(id.as_deref(), in_thread(problem, thread));
         }
         let runs = &self.state.service.runs;
@@ -281,23 +282,6 @@ impl Session {
             // The next append tries again.
             self.appends.forget(&thread_id);
         }
-    }
-
-    /// Refuses events that are to be validated and are not as AG-UI has them.
-    async fn validate(
-        &mut self,
-        thread: &IdText<'_>,
-        run: &IdText<'_>,
-        producer_seq: Option<u64>,
-        asked: Option<Validate>,
-        events: &NewEvents,
-    ) -> Result<(), Problem> {
-        if !validates(&self.state, &self.principal, asked).await? {
-            return Ok(());
-        }
-        let (thread, run) = (ThreadId::from(thread), RunId::from(run));
-        let validations = &self.state.service.validations;
-        Ok(validations.check_append(&self.principal, &thread, &run, producer_seq, events).await?)
     }
 
     /// Sends the client a frame when a stop of this run is requested. Returns false if the run cannot be watched.

@@ -7,7 +7,7 @@ use std::fmt;
 pub struct Flaw {
     /// The member, as a JSON Pointer (RFC 6901) into the event.
     pub path: String,
-    /// What AG-UI has in its place.
+    /// Value that AG-UI has in its place, in words.
     pub expected: String,
 }
 

@@ -1,15 +1,12 @@
 //! Claims of tool calls.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::time::Duration;
 
 use async_trait::async_trait;
-use threadline_core::{ClientId, ThreadKey, Timestamp, ToolCallId, ToolClaim};
+use threadline_core::{ThreadKey, ToolClaim};
 
 use super::MemoryStore;
 use crate::{ClaimOutcome, StoreResult, ToolClaimStore, tool_claims::is_over};
-
-/// Claims of a thread: for each call its holder, and the end of the lease.
-pub(super) type ToolClaims = BTreeMap<ToolCallId, (ClientId, Timestamp)>;
 
 #[async_trait]
 impl ToolClaimStore for MemoryStore {

@@ -28,7 +28,7 @@ const STEPS: [&str; 16] = [
     include_str!("../../../../migrations/postgres/0013_interrupts_of_agents.sql"),
     include_str!("../../../../migrations/postgres/0014_queue.sql"),
     include_str!("../../../../migrations/postgres/0015_forks.sql"),
-    include_str!("../../../../migrations/postgres/0016_tool_claims.sql"),
+    include_str!("../../../../migrations/postgres/0017_tool_claims.sql"),
 ];
 
 /// Key of the advisory lock: "threadli" as a number.

@@ -25,7 +25,7 @@ const STEPS: [&str; 16] = [
     include_str!("../../../../migrations/sqlite/0013_interrupts.sql"),
     include_str!("../../../../migrations/sqlite/0014_queue.sql"),
     include_str!("../../../../migrations/sqlite/0015_forks.sql"),
-    include_str!("../../../../migrations/sqlite/0016_tool_claims.sql"),
+    include_str!("../../../../migrations/sqlite/0017_tool_claims.sql"),
 ];
 
 /// Takes the missing steps, each in a transaction of its own. A newer database is not changed, and used if it allows that.

@@ -1,4 +1,4 @@
-//! Who a message, a call, an activity or reasoning is of: the parent agent or a subagent, by the event that began it.
+//! Owner of a message, a call, an activity or reasoning: the parent agent or a subagent, by the event that began it.
 
 use std::collections::HashMap;
 

@@ -5,7 +5,7 @@
 #[derive(Debug)]
 pub(super) enum Kind {
     Any,
-    /// Anything but null.
+    /// Any value other than null.
     Present,
     Text,
     Bool,
@@ -16,7 +16,7 @@ pub(super) enum Kind {
     /// An object of any members.
     Open,
     Word(&'static [&'static str]),
-    /// A JSON Pointer.
+    /// A string that is a JSON Pointer (RFC 6901).
     Pointer,
     List(&'static Kind),
     /// A list with at least one item.
