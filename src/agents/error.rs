@@ -1,7 +1,7 @@
 //! Errors of requests about runs of agents, and about agents.
 
 use threadline_core::{
-    AgentId, EventError, EventErrorKind, RunId,
+    AgentId, EventError, EventErrorKind, RunId, ToolCallId,
     limits::{MAX_CLIENT_CONTEXT_BYTES, MAX_EVENT_BYTES, MAX_TREE_BYTES},
 };
 use threadline_engine::{ServiceError, StoreError};
@@ -31,6 +31,9 @@ pub enum AgentError {
     /// open.
     #[error("{0}")]
     Interrupts(InterruptError),
+    /// A claim that the request names is held by another client, or its call has a result.
+    #[error("the claim of tool call {:?} was taken by another client, or the call has a result", .0.as_str())]
+    ClaimLost(ToolCallId),
     /// Only the application answers the interrupts of this agent.
     #[error("interrupts of agent {:?} are answered with an API key, not by its users", .0.as_str())]
     BackendApproves(AgentId),

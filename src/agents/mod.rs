@@ -3,6 +3,7 @@
 pub mod agui;
 mod approval;
 mod asking;
+mod claims;
 pub mod client_input;
 mod defined;
 pub mod definition;

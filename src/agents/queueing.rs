@@ -54,8 +54,9 @@ impl Agents {
             let start = self.run_in_fork(principal, thread, agent, request, fork).await?;
             return Ok(RunAnswer::Started(Box::new(start)));
         }
-        // Answers do not wait, and an agent cannot know that a request has some.
-        let preferred = if queued::answers(&request.input) { Busy::Reject } else { agent.busy };
+        // Answers do not wait, nor results whose claims would end meanwhile, and an agent cannot know that a request has some.
+        let waits = !queued::answers(&request.input) && request.claims.is_empty();
+        let preferred = if waits { agent.busy } else { Busy::Reject };
         let busy = busy.unwrap_or(preferred);
         let is_named = request.id.is_some();
         let id = request.id.get_or_insert_with(RunId::generate).clone();

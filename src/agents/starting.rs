@@ -1,7 +1,7 @@
 //! Starts of runs: the input is built from the log, and the run starts only if the log still ends there.
 
 use threadline_core::{
-    Epoch, NewEvents, Principal, RunId, Scope, ThreadId,
+    Epoch, NewEvents, Principal, RunId, Scope, ThreadId, ToolClaim,
     agent::{Agent, AgentKind, Approvals},
     limits::{MAX_CLIENT_CONTEXT_BYTES, MAX_PAGE},
     projection::{conversation::Conversation, superseding::BegunSubagents},
@@ -36,6 +36,8 @@ pub struct AgentRun {
     pub makes_thread: bool,
     /// Fork of the thread in which the run begins; `None` for the thread itself.
     pub fork: Option<ForkStart>,
+    /// Claims of the tool calls whose results the input has, without which the run does not begin.
+    pub claims: Vec<ToolClaim>,
 }
 
 /// Facts of a run from one try to start it to the next.
@@ -155,6 +157,9 @@ impl Agents {
         if pending.place.is_none() && !exists().await {
             return Err(self.is_busy());
         }
+        if !request.claims.is_empty() && !exists().await {
+            self.hold_claims(principal, thread, &request.claims, &prepared, conversation).await?;
+        }
         let (epoch, tail) = match &before {
             Some(before) => (before.epoch, before.seq),
             // The thread is created after all checks, so that a refused request leaves no thread behind.
@@ -188,6 +193,9 @@ impl Agents {
             if !self.process(principal, bytes, is_heard).await? {
                 return Err(AgentError::RunUsed(started.run.id));
             }
+        }
+        if started.created {
+            service.tool_claims.answered(principal, thread, &request.claims).await;
         }
         if let Some(right) = started.right.take() {
             for (kind, number) in prepared.ignored.iter() {

@@ -93,7 +93,8 @@ pub async fn run(
             Err(error) => return Err(error.into()),
         }
     }
-    let run = AgentRun { id: Some(id.clone()), epoch: None, input, makes_thread: seen.is_none(), fork: None };
+    let makes_thread = seen.is_none();
+    let run = AgentRun { id: Some(id.clone()), input, makes_thread, ..AgentRun::default() };
     let asked = ask_agent(&state, &principal, &thread, agent, run, busy, true).await;
     let (asked, mut requester) = asked.map_err(|problem| problem.of_request(repeatable))?;
     let AgentStart { started, ignored, .. } = match asked {

@@ -21,6 +21,9 @@ impl From<AgentError> for Problem {
                 };
                 Self::new(kind, detail).with(json!({ "interruptIds": breach.interrupts() }))
             }
+            AgentError::ClaimLost(call) => {
+                Self::new(Type::ClaimLost, detail).with(json!({ "toolCallId": call.as_str() }))
+            }
             AgentError::OtherOrigin(_) => Self::new(Type::Forbidden, detail).with(json!({ "scope": "admin" })),
             AgentError::Overtaken(_) => Self::new(Type::Busy, detail).retry_after(1_000),
             AgentError::BackendApproves(_) => Self::new(Type::Forbidden, detail),

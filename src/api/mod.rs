@@ -13,6 +13,7 @@ pub mod router;
 mod run_agent;
 pub mod socket;
 mod state;
+pub mod validating;
 mod waiting_turn;
 
 pub use state::ApiState;

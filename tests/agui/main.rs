@@ -10,5 +10,6 @@ mod package;
 mod stored;
 mod superseding;
 mod ui_messages;
+mod validating;
 
 use threadline_testkit::rng;

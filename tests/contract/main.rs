@@ -38,6 +38,7 @@ mod secrets;
 mod sqlite;
 mod support;
 mod threads;
+mod tool_claims;
 mod transfer;
 mod trash;
 mod turns;
@@ -219,6 +220,12 @@ contract! {
         annotations_go_with_their_thread
         one_of_many_concurrent_puts_of_an_annotation_is_first
         annotated_threads_are_listed_in_order;
+    tool_claims:
+        a_call_is_held_until_the_lease_is_over
+        a_claim_is_given_up_by_its_holder
+        a_claim_does_not_outlive_a_clock_that_is_set_back
+        claims_go_with_their_thread
+        of_many_concurrent_claims_one_is_held;
     agents:
         agents_are_kept_by_project;
     nodes:

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use sqlx::{Connection, SqliteConnection};
 use threadline_core::ReadFrom;
 use threadline_store::{
     LogStore,
@@ -91,4 +92,17 @@ async fn a_clone_is_the_same_store() {
     let clone = store.clone();
     store.close().await;
     assert!(clone.heads(&[]).await.is_err());
+}
+
+#[tokio::test]
+async fn claims_that_are_over_are_removed() {
+    let mut env = Env::sqlite().await;
+    crate::tool_claims::make_claims_that_are_over(&env).await;
+    env.store.shut_down().await;
+    let dir = env.dir.take().expect("a directory");
+    let url = format!("sqlite://{}/threadline.db", dir.path().display());
+    let mut session = SqliteConnection::connect(&url).await.expect("connects");
+    let left: i64 =
+        sqlx::query_scalar("SELECT count(*) FROM tool_claims").fetch_one(&mut session).await.expect("counts");
+    assert_eq!(left, 4);
 }

@@ -51,6 +51,7 @@ mod subscriptions;
 mod table;
 mod thread_agent;
 mod threads;
+mod validating;
 mod wire;
 
 use threadline_backing as backing;

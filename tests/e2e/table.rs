@@ -36,6 +36,7 @@ pub fn fill(path: &str, thread: &str, run: &str) -> String {
         .replace("{agentId}", "demo")
         .replace("{keyId}", "none")
         .replace("{clientEventId}", "noted")
+        .replace("{toolCallId}", "none")
         .replace("{projectId}", "default")
         .replace("{userId}", "nobody");
     assert!(!path.contains('{'), "a parameter of {path} is unknown here");
@@ -147,6 +148,7 @@ impl Route {
             Body::Object if self.path == "/copilotkit" => r#"{"method":"info"}"#,
             Body::Object if self.path.starts_with("/api/") => r#"{"userId":"ann","runId":"r"}"#,
             Body::Object if self.path.starts_with("/connector/") => r#"{"type":"x","userId":"ann","threadId":"t"}"#,
+            Body::Object if self.path.ends_with("/claim") => r#"{"clientId":"tab"}"#,
             Body::Object if self.path.ends_with("/read") => r#"{"seq":0}"#,
             Body::Object if self.path.ends_with("/branches/listed") => r#"{"threadId":"t"}"#,
             Body::Object if self.path.ends_with("/approve") => r#"{"count":1}"#,

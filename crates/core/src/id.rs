@@ -197,6 +197,14 @@ text_id!(
     AnnotationId
 );
 text_id!(
+    /// Id of a tool call, as the event that began the call names it.
+    ToolCallId
+);
+text_id!(
+    /// Id that a client gives itself, to be known by the claims that it holds.
+    ClientId
+);
+text_id!(
     /// Id of an API key, by which people and the audit log name it; not the key itself.
     KeyId
 );

@@ -125,6 +125,17 @@ pub struct Cutoff {
     pub actor: String,
 }
 
+/// Validation of the events that producers append.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum EventValidation {
+    /// Any JSON object with a `type` is an event.
+    #[default]
+    Off,
+    /// Events are as AG-UI 1.0 defines them, in its order.
+    AgUi,
+}
+
 /// Settings of a project, as the API reads and writes them.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
@@ -153,6 +164,9 @@ pub struct ProjectSettings {
     /// Days for which entries of the audit log are kept; absent for [`AUDIT_DAYS`].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub audit_days: Option<u32>,
+    /// Validation of what producers append; absent for none, unless a request asks for it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub validation: Option<EventValidation>,
 }
 
 impl ProjectSettings {

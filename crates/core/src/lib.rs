@@ -34,6 +34,7 @@ mod seq;
 mod store_error;
 pub mod thread;
 pub mod time;
+mod tool_claim;
 pub mod trash;
 pub mod usage;
 pub mod version;
@@ -46,12 +47,11 @@ pub use event::{EventError, EventErrorKind, NewEvents, Terminal};
 pub use feed::{FeedChange, FeedCursor, FeedEntry, FeedHead};
 pub use hex::hex;
 pub use id::{
-    AgentId, AnnotationId, AttemptId, DriverFence, Epoch, Fence, IdError, IdText, KeyId, ProjectId, RunId, ThreadId,
-    ThreadKey, UserId, WriteFence,
+    AgentId, AnnotationId, AttemptId, ClientId, DriverFence, Epoch, Fence, IdError, IdText, KeyId, ProjectId, RunId, ThreadId, ThreadKey, ToolCallId, UserId, WriteFence,
 };
 pub use identity::{
-    ApiKey, AuditEntry, Born, Cutoff, CutoffKind, DEFAULT_PROJECT, Digest, Footprint, IssuerSettings, KeyUse,
-    ProjectSettings, Retention,
+    ApiKey, AuditEntry, Born, Cutoff, CutoffKind, DEFAULT_PROJECT, Digest, EventValidation, Footprint, IssuerSettings,
+    KeyUse, ProjectSettings, Retention,
 };
 pub use interrupt::OpenInterrupt;
 pub use lineage::{Generation, Judgement, LogHistory, PriorEpoch};
@@ -68,6 +68,7 @@ pub use seq::Seq;
 pub use store_error::StoreError;
 pub use thread::{CreatedThread, NameSource, NewThread, Thread, ThreadPatch, ThreadStatus};
 pub use time::{Clock, Timestamp};
+pub use tool_claim::ToolClaim;
 pub use trash::{TrashPage, TrashPosition, TrashedThread};
 pub use usage::{Usage, UsageOwner};
 pub use version::Version;

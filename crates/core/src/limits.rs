@@ -88,6 +88,18 @@ pub const DEFAULT_LEASE: Duration = Duration::from_secs(20);
 pub const MIN_LEASE: Duration = Duration::from_secs(1);
 /// Longest lease that a producer can request.
 pub const MAX_LEASE: Duration = Duration::from_secs(3_600);
+/// Lease of a claim of a tool call if its client names none.
+pub const DEFAULT_CLAIM_LEASE: Duration = Duration::from_secs(30);
+/// Shortest lease of a claim that a client can request.
+pub const MIN_CLAIM_LEASE: Duration = Duration::from_secs(1);
+/// Longest lease of a claim that a client can request: the time for which a tool call waits at most after the client that ran it
+/// is gone.
+pub const MAX_CLAIM_LEASE: Duration = Duration::from_secs(300);
+/// Most claims that one start names.
+pub const MAX_NAMED_CLAIMS: usize = 100;
+/// Claims whose lease is over that each claim removes, of any thread: more than it adds, so that they never accumulate.
+pub const SWEPT_CLAIMS: usize = 4;
+
 /// Time between two renewals of the lease of a streamed run by the server: a third of the default lease.
 pub const STREAM_HEARTBEAT: Duration = Duration::from_secs(6);
 /// Timeout of a streamed run for a store that does not take its events: long enough for a restart of the database, and
@@ -657,6 +669,10 @@ pub const INBOX_BYTES: usize = 1_024 * 1_024;
 pub const MAX_INTERRUPT_SUMMARY_BYTES: usize = 256;
 /// Interrupts of a thread, no longer open, that are distinguished from unknown ones.
 pub const MAX_SETTLED_INTERRUPTS: usize = 256;
+/// Bytes of the ids of messages, calls and activities, with their subagents, that the validation of one run remembers.
+pub const MAX_OWNED_BYTES: usize = 4 * 1_024 * 1_024;
+/// Bytes that the validations of all runs of a node may take between two appends. Beyond them the events of a run are read again.
+pub const VALIDATION_BYTES: usize = 32 * 1_024 * 1_024;
 /// Open messages, tool calls and steps of one run that its closer remembers; of more it closes only these.
 pub const MAX_OPEN_PARTS: usize = 1_024;
 /// Most runs of a chat that the API of the AI SDK reads, from the newest back.

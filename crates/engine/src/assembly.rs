@@ -10,8 +10,7 @@ use threadline_store::JobKind;
 use tokio::sync::watch;
 
 use crate::{
-    AgentDefinitions, Annotations, Attempts, Conversations, Events, Feed, Followers, Forks, Ports, Projections, Runs,
-    Service, Threads, Trash, Users,
+    AgentDefinitions, Annotations, Attempts, Conversations, Events, Feed, Followers, Forks, Ports, Projections, Runs, Service, Threads, ToolClaims, Trash, Users, Validations,
     after_commit::{Listeners, LogCounters},
     cluster::bus::BusEnd,
     commit::{committer, pipeline},
@@ -32,7 +31,7 @@ use crate::{
     runs::{self, advance, close, heartbeats, lock_guard, reaper, turns},
     subscription::Hub,
     upkeep::{clock_guard, feed_writer, jobs, retention, rings, run_notices, snapshots, sweeps, usage},
-    usecases::{annotations, forks, threads, trash, users},
+    usecases::{annotations, forks, threads, tool_claims, trash, users},
     wakeups,
 };
 
@@ -300,6 +299,15 @@ impl Service {
                 lifecycle: lifecycle.clone(),
             }),
         };
+        let validations = Validations::new(store.clone(), directory.clone(), queue.clone());
+        let tool_claims = ToolClaims {
+            deps: Arc::new(tool_claims::ToolClaimDeps {
+                store: store.clone(),
+                directory: directory.clone(),
+                projections: projections.clone(),
+                lifecycle: lifecycle.clone(),
+            }),
+        };
         let annotations = Annotations {
             deps: Arc::new(annotations::AnnotationDeps {
                 store: store.clone(),
@@ -319,6 +327,8 @@ impl Service {
             feed,
             agents: AgentDefinitions { store, clock: clock.clone() },
             annotations,
+            validations,
+            tool_claims,
             projections,
             users,
             trash,

@@ -63,11 +63,7 @@ pub use crate::{
         requests::{CommitReply, ReceiptStream},
     },
     errors::{
-        ActiveRun, AppendError, ApproveError, AttemptError, BranchError, ChangeThreadError, CompleteRunError,
-        CreateThreadError, DeleteThreadError, DrainingError, EditThreadError, EndRunError, EraseError, FeedError,
-        FinishError, ForkError, HeartbeatError, InvalidRequestError, ListError, LookupError, MarkReadError, PageError,
-        ProjectionError, QueueError, QueueLimit, ReadError, RestoreError, RoomError, RunLookupError, SaveError,
-        ServiceError, StartError, StopError, StreamRunError,
+        ActiveRun, AppendError, ApproveError, AttemptError, BranchError, ChangeThreadError, ClaimError, CompleteRunError, CreateThreadError, DeleteThreadError, DrainingError, EditThreadError, EndRunError, EraseError, FeedError, FinishError, ForkError, HeartbeatError, InvalidRequestError, ListError, LookupError, MarkReadError, PageError, ProjectionError, QueueError, QueueLimit, ReadError, RestoreError, RoomError, RunLookupError, SaveError, ServiceError, StartError, StopError, StreamRunError, ValidateError,
     },
     health::{Readiness, RedisState},
     nodes::{BeatMeasure, NodeState},
@@ -100,8 +96,10 @@ pub use crate::{
         forks::{ForkThread, ForkedThread, Forks, MessageOrigin},
         inbox::{InboxPage, InboxRequest},
         threads::{CreateThread, EditThread, ListRequest, Threads},
+        tool_claims::ToolClaims,
         trash::Trash,
         users::{Erasure, Users},
+        validations::Validations,
     },
 };
 
@@ -172,6 +170,10 @@ pub struct Service {
     pub agents: AgentDefinitions,
     /// Stores and reads annotations of threads.
     pub annotations: Annotations,
+    /// Validates what producers append.
+    pub validations: Validations,
+    /// Claims tool calls for clients.
+    pub tool_claims: ToolClaims,
     /// Computes messages and state from the log.
     pub projections: Projections,
     /// Saves and reads conversations as documents.

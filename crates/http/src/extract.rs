@@ -1,6 +1,6 @@
 //! Extractors of handlers: parts of a request, with errors as problem documents.
 
-use std::{borrow::Cow, time::Duration};
+use std::{borrow::Cow, ops::RangeInclusive, time::Duration};
 
 use axum::{
     extract::{FromRequest, FromRequestParts, Path, Query, Request},
@@ -12,7 +12,7 @@ use base64::{
 };
 use serde::de::DeserializeOwned;
 use threadline_core::{
-    AgentId, AnnotationId, IdError, KeyId, Principal, ProjectId, RunId, ThreadId, UserId, json,
+    AgentId, AnnotationId, IdError, KeyId, Principal, ProjectId, RunId, ThreadId, ToolCallId, UserId, json,
     limits::{LONG_INPUT_BYTES, MAX_JSON_DEPTH, MAX_LEASE, MAX_REQUEST_BYTES, MIN_LEASE},
 };
 use threadline_engine::limits::{BudgetOwner, ConnectionMark, in_place};
@@ -176,10 +176,19 @@ pub fn query<T: DeserializeOwned>(uri: &Uri) -> Result<T, Problem> {
 /// Lease that a request names: whole seconds, or fractions where clients send them. `name` is the request's name for
 /// the lease.
 pub fn lease(name: &str, seconds: Option<f64>) -> Result<Option<Duration>, Problem> {
+    lease_between(name, seconds, MIN_LEASE..=MAX_LEASE)
+}
+
+/// [`lease`] within other bounds.
+pub fn lease_between(
+    name: &str,
+    seconds: Option<f64>,
+    bounds: RangeInclusive<Duration>,
+) -> Result<Option<Duration>, Problem> {
     let Some(seconds) = seconds else { return Ok(None) };
     let lease = Duration::try_from_secs_f64(seconds).ok();
-    let lease = lease.filter(|lease| (MIN_LEASE..=MAX_LEASE).contains(lease)).ok_or_else(|| {
-        let (least, most) = (MIN_LEASE.as_secs(), MAX_LEASE.as_secs());
+    let lease = lease.filter(|lease| bounds.contains(lease)).ok_or_else(|| {
+        let (least, most) = (bounds.start().as_secs(), bounds.end().as_secs());
         Problem::invalid(format!("{name} is {seconds}, but must be from {least} to {most} seconds"))
     })?;
     Ok(Some(lease))
@@ -198,6 +207,10 @@ pub struct InThread(pub ThreadId);
 /// The thread and the run named in the path.
 #[derive(Debug)]
 pub struct InRun(pub ThreadId, pub RunId);
+
+/// The thread and the tool call named in the path.
+#[derive(Debug)]
+pub struct InToolCall(pub ThreadId, pub ToolCallId);
 
 /// The agent and the thread named in the path.
 #[derive(Debug)]
@@ -261,7 +274,7 @@ macro_rules! in_path_of_two {
         })+
     };
 }
-in_path_of_two!(InAgentThread InRun);
+in_path_of_two!(InAgentThread InRun InToolCall);
 
 #[cfg(test)]
 mod tests {

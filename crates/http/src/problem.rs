@@ -11,6 +11,7 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 use threadline_core::{
     EventErrorKind as EventKind, Run,
+    event::Flaw,
     limits::{COMPLETE_RUN_WAIT, DRAIN_RETRY_AFTER},
     projection::conversation::MessageError,
 };
@@ -115,6 +116,15 @@ problem_types! {
     /// The request resolves an interrupt whose `expiresAt` has passed.
     InterruptExpired = "interrupt-expired", CONFLICT, "Expired interrupt", false,
         "Send the request without the entries of the expired interrupts in `resume`, or with their status `cancelled`. `interruptIds` names them. The next run of an agent cancels an expired interrupt that has no entry.";
+    /// Another client holds the tool call.
+    Claimed = "claimed", CONFLICT, "Tool call claimed", true,
+        "Leave the call to the client that holds it. Or claim it again after `until`: that client may be gone by then.";
+    /// A claim that the start names was taken by another client, or its call has a result.
+    ClaimLost = "claim-lost", CONFLICT, "Claim lost", false,
+        "Discard the result, and read the thread: GET /v1/threads/{threadId}/messages lists the calls that wait for a result in `pendingToolCallIds`. Nothing was started.";
+    /// The tool call has a result, or the thread has no such call.
+    ToolCallNotPending = "tool-call-not-pending", CONFLICT, "Tool call not pending", false,
+        "Claim only calls in `pendingToolCallIds` of GET /v1/threads/{threadId}/messages.";
     /// The events before the first event of the append are missing.
     ProducerSeqGap = "producer-seq-gap", CONFLICT, "Gap in producerSeq", false,
         "Send the events from producerSeq `expected` on.";
@@ -426,6 +436,12 @@ impl From<ServiceError> for Problem {
             }
             ServiceError::RunNotYours => Self::new(Type::RunNotYours, detail),
             ServiceError::InterruptNotYours => Self::new(Type::InterruptNotYours, detail),
+            ServiceError::ToolCallClaimed { call, until } => {
+                Self::new(Type::Claimed, detail).with(json!({ "toolCallId": call.as_str(), "until": until }))
+            }
+            ServiceError::ToolCallNotPending(call) => {
+                Self::new(Type::ToolCallNotPending, detail).with(json!({ "toolCallId": call.as_str() }))
+            }
             ServiceError::MessageExists(id) => Self::new(Type::MessageExists, detail).with(json!({ "messageId": id })),
             ServiceError::RunDriven { thread, run } => {
                 let agent = run.agent.as_ref().map(|agent| agent.as_str());
@@ -448,6 +464,8 @@ impl From<ServiceError> for Problem {
                 EventKind::EventTooLarge | EventKind::BatchTooLarge | EventKind::TooMany | EventKind::TooManyValues => {
                     Self::new(Type::TooLarge, detail).with(json!({ "index": error.index }))
                 }
+                EventKind::NotAgUi(Flaw { path, expected }) => Self::new(Type::InvalidEvent, detail)
+                    .with(json!({ "index": error.index, "path": path, "expected": expected })),
                 EventKind::NotUtf8
                 | EventKind::NotJson(_)
                 | EventKind::NotArray

@@ -55,6 +55,7 @@ mod sql;
 pub mod sqlite;
 pub mod staging;
 pub mod status;
+mod tool_claims;
 pub mod transfer;
 pub mod trash;
 pub mod turns;
@@ -84,6 +85,7 @@ pub use secrets::{DigestKey, SecretAccess, SecretForm, SecretName, SecretStore, 
 pub use snapshots::{Snapshot, SnapshotStore, Unprojected};
 pub use staging::{Arrival, MovedThread, Published, StagedPart, StagedRow, Staging, StagingStore};
 pub use status::{Durability, StatusStore, StoreStatus};
+pub use tool_claims::{ClaimOutcome, ToolClaimStore};
 pub use transfer::{AnnotatedThread, ExportStore, FeedImage, TransferStore};
 pub use trash::{HoldStore, Restoration, RetentionHold, TrashStore};
 pub use turns::{Before, ClaimTurns, NewTurn, TakeTurn, Taken, Turn, TurnStore};

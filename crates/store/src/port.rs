@@ -29,6 +29,7 @@ use crate::{
     snapshots::SnapshotStore,
     staging::StagingStore,
     status::StatusStore,
+    tool_claims::ToolClaimStore,
     trash::{HoldStore, TrashStore},
     turns::TurnStore,
     usage::UsageStore,
@@ -233,6 +234,7 @@ pub trait Store:
     + FeedStore
     + SnapshotStore
     + AnnotationStore
+    + ToolClaimStore
     + AgentStore
     + IdentityStore
     + CredentialStore
@@ -259,6 +261,7 @@ impl<T> Store for T where
         + FeedStore
         + SnapshotStore
         + AnnotationStore
+        + ToolClaimStore
         + AgentStore
         + IdentityStore
         + CredentialStore

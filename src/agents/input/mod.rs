@@ -296,6 +296,12 @@ impl Prepared<'_> {
         self.heard().iter().all(is_stored) && (self.answered.is_empty() || is_same_value(resume, &answered))
     }
 
+    /// True if the client sent a result of this tool call that counts.
+    pub(super) fn has_result_of(&self, call: &str) -> bool {
+        let mut results = self.heard().iter().filter(|sent| sent.role == "tool");
+        results.any(|sent| sent.tool_call().as_deref() == Some(call))
+    }
+
     /// Messages that count, of those that the client sent.
     fn heard(&self) -> &[Sent] {
         match &self.history {

@@ -92,7 +92,8 @@ pub async fn send(
     }
     // Memory of the conversation is no longer needed.
     let continues = continues.map(drop).is_some();
-    let run = AgentRun { id: Some(id.clone()), epoch: None, input, makes_thread: fork.is_none(), fork };
+    let makes_thread = fork.is_none();
+    let run = AgentRun { id: Some(id.clone()), input, makes_thread, fork, ..AgentRun::default() };
     // Requests that continue a message never wait: the page holds this message open for the response.
     let busy = if continues { Some(Busy::Reject) } else { busy };
     let (asked, mut requester) = ask_agent(state, principal, &thread, agent, run, busy, true).await?;

@@ -185,7 +185,7 @@ pub async fn get_project(
 /// or ES256. `retention` (`archiveAfterDays`, `deleteAfterDays`) applies to unused threads: those to be deleted are first in
 /// the trash for `graceDays` (7). `limits` override those of the configuration. `tokenScopes` are those of a token that names none; `maxTokenSeconds`
 /// (604800, up to 2592000) is the longest life of a token; `agentOrigins` are origins to which `agents` alone may move an agent;
-/// `auditDays` (400) is the age at which entries of the audit log are removed. With `generateThreadNames: false` threads have only the names that people give them.
+/// `validation` (`off` or `ag-ui`) validates what producers append; `auditDays` (400) is the age at which entries of the audit log are removed. With `generateThreadNames: false` threads have only the names that people give them.
 /// A project that has these settings already is not changed: a retry of the creation is answered with 200.
 #[utoipa::path(put, path = "/v1/projects/{projectId}", tag = "identity", params(("projectId" = String, Path)),
     request_body(content((serde_json::Value = "application/json"))), responses(

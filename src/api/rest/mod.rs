@@ -17,6 +17,7 @@ pub mod runs;
 mod starting;
 mod subscriptions;
 pub(super) mod threads;
+mod tool_claims;
 mod trash;
 
 use threadline_core::Scope;
@@ -67,6 +68,7 @@ pub fn routes(routes: Routes<ApiState>) -> Routes<ApiState> {
         .route(Access::CHAT, routes!(forks::fork))
         .route(Access::READ, routes!(forks::branches))
         .route(Access::CHAT, routes!(forks::list_branch))
+        .route(Access::CHAT, routes!(tool_claims::claim, tool_claims::give_up))
         .route(Access::READ, routes!(agents::list))
         .route(Access::READ, routes!(agents::get))
         .route(Access::MANAGE_AGENTS, routes!(agents::put, agents::delete))

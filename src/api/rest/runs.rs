@@ -10,10 +10,11 @@ use axum::{
 };
 use serde::{Deserialize, Serialize};
 use threadline_core::{
-    AgentId, NewEvents, RunId,
+    AgentId, NewEvents, RunId, ToolClaim,
+    agent::Busy,
     limits::{DEFAULT_PAGE, MAX_BATCH_BYTES},
 };
-use threadline_engine::{AttemptRequest, RunLookupError, ServiceError, StartRequest, ThreadAt};
+use threadline_engine::{AttemptRequest, Opening, RunLookupError, ServiceError, StartRequest, ThreadAt};
 use threadline_http::{
     auth::AuthError,
     body::{self, Whole},
@@ -34,6 +35,7 @@ use crate::api::{
         queue::{self, QueuedView},
         starting::{AgentRequest, StartBody, answer, answer_attempt, hand_over},
     },
+    validating::{AppendAt, Validate, check_append, check_run, of_stream},
 };
 
 /// The events, and the body that they came in.
@@ -64,6 +66,10 @@ pub struct StreamParams {
     lease_seconds: Option<u64>,
     /// Streamed runs: producerSeq of the first line, to continue where a broken stream ended. Default 1.
     producer_seq: Option<u64>,
+    /// `ag-ui`: the events must be as AG-UI 1.0 defines them. A line that is not ends the run, as any invalid line does: 422
+    /// `invalid-event`. Not with `input`.
+    #[param(value_type = Option<String>, example = "ag-ui")]
+    validate: Option<Validate>,
 }
 
 /// Starts a run. With `input` an agent produces it; with `application/x-ndjson` the body is the run, one event per
@@ -90,7 +96,7 @@ pub struct StreamParams {
     (status = 401, description = "Authentication required", body = ProblemDocument),
     (status = 404, description = "Thread or agent not found", body = ProblemDocument),
     (status = 406, description = "Not acceptable", body = ProblemDocument),
-    (status = 409, description = "Active run conflict, with the run, its start and its lease; unanswered interrupt; queue full; or run that cannot be taken up",
+    (status = 409, description = "Active run conflict, with the run, its start and its lease; unanswered interrupt; queue full; claim lost; or run that cannot be taken up",
         body = ProblemDocument),
     (status = 413, description = "Request body too large", body = ProblemDocument),
     (status = 415, description = "Unsupported media type", body = ProblemDocument),
@@ -120,9 +126,18 @@ pub async fn start(
         start.run_id = if in_input { named } else { named.or(derived) };
         if start.input.is_some() {
             start.refuse_attempt()?;
+            if params.validate.is_some() {
+                return Err(Problem::invalid("validate is not available with input: the agent writes the events"));
+            }
             if start.lease_seconds.or(params.lease_seconds).is_some() {
                 return Err(Problem::invalid(
                     "leaseSeconds is not available with input: the server drives the run, and keeps it",
+                ));
+            }
+            let claims: Vec<ToolClaim> = start.claims.into_iter().map(ToolClaim::from).collect();
+            if !claims.is_empty() && (start.fork.is_some() || start.busy.is_some_and(|busy| busy != Busy::Reject)) {
+                return Err(Problem::invalid(
+                    "claims is not available with fork, or with a busy that queues: a claim is of one thread, and ends while a turn waits",
                 ));
             }
             let made_for = || start.run_id.as_ref().and_then(|run| fork_of(&principal, &thread, run));
@@ -134,6 +149,7 @@ pub async fn start(
                 epoch,
                 input: start.input.unwrap_or_default(),
                 busy: start.busy,
+                claims,
             };
             return hand_over(&state, &principal, thread, request, form).await;
         }
@@ -143,7 +159,13 @@ pub async fn start(
         if start.busy.is_some() {
             return Err(Problem::invalid("busy requires input: only runs that the server drives can be queued"));
         }
+        if !start.claims.is_empty() {
+            return Err(Problem::invalid("claims requires input: it names the claims of the results there"));
+        }
         let opening = start.opening()?;
+        if let Opening::Begun(events) = &opening {
+            check_run(&state, &principal, params.validate, events).await?;
+        }
         let run = start.run_id;
         let named = run.is_some();
         let request = AttemptRequest {
@@ -165,6 +187,8 @@ pub async fn start(
     let run = params.run_id.or(derived);
     let named = run.is_some();
     let start = StartRequest { run, agent: params.agent_id, lease, epoch, ..StartRequest::default() };
+    let from = params.producer_seq.unwrap_or(1);
+    let validation = of_stream(&state, &principal, params.validate, &thread, start.run.as_ref(), from).await?;
     let mut place = state.http.bodies.place(&request);
     let mut data = request.into_body().into_data_stream();
     let refused = OnceLock::new();
@@ -172,7 +196,7 @@ pub async fn start(
     let chunks = state.http.bodies.lines(&mut place, &mut data, &refused);
     let mut credential = state.http.auth.watch(&principal);
     let result = tokio::select! {
-        result = runs.stream(&principal, &thread, start, params.producer_seq.unwrap_or(1), chunks) => result,
+        result = runs.stream(&principal, &thread, start, from, validation, chunks) => result,
         // The run keeps its lease, and another stream may continue it.
         () = credential.expired() => {
             body::discard(data);
@@ -216,6 +240,9 @@ fn of_unnamed_stream(problem: Problem) -> Problem {
 pub struct WholeParams {
     #[param(value_type = Option<String>)]
     agent_id: Option<AgentId>,
+    /// `ag-ui`: the events must be as AG-UI 1.0 defines them. Otherwise 422 `invalid-event`, and nothing is stored.
+    #[param(value_type = Option<String>, example = "ag-ui")]
+    validate: Option<Validate>,
 }
 
 /// Appends a complete run atomically. Waits up to 10 s while another run is active.
@@ -243,6 +270,7 @@ pub async fn append_complete_run(
     request: Request,
 ) -> Result<Response, Problem> {
     let (events, _body) = read_events(&state, request).await?;
+    check_run(&state, &principal, params.validate, &events).await?;
     let start = StartRequest { run: Some(run), agent: params.agent_id, epoch, ..StartRequest::default() };
     let started = state.service.conversations.append_run(&principal, &thread, start, events).await?;
     Ok(answer(&thread, &started, &principal))
@@ -326,6 +354,9 @@ pub struct AppendParams {
     /// The number of the attempt that the request speaks for, as its start returned it. Default 1. Another attempt than the present
     /// one is refused: 409 `run-fenced`.
     attempt: Option<u64>,
+    /// `ag-ui`: the events must be as AG-UI 1.0 defines them. Otherwise 422 `invalid-event`, and nothing is stored.
+    #[param(value_type = Option<String>, example = "ag-ui")]
+    validate: Option<Validate>,
 }
 
 /// Appends events of a run. The response follows once they are durable; the same append again gets the same response.
@@ -351,6 +382,8 @@ pub async fn append(
 ) -> Result<Answer<ReceiptView>, Problem> {
     let run = run_at(&run, params.attempt)?;
     let (events, _body) = read_events(&state, request).await?;
+    let place = || AppendAt { thread: thread.clone(), run: run.clone(), producer_seq: params.producer_seq };
+    check_append(&state, &principal, params.validate, &events, place).await?;
     let at = ThreadAt { id: &thread, epoch };
     let receipt = state.service.runs.append(&principal, at, run, params.producer_seq, events).await?;
     Ok(Answer(ReceiptView::new(&receipt)))

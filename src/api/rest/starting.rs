@@ -7,12 +7,15 @@ use axum::{
 };
 use serde::Deserialize;
 use serde_json::value::RawValue;
-use threadline_core::{AgentId, AttemptId, Epoch, NewEvents, Principal, RunId, ThreadId, agent::Busy};
+use threadline_core::{
+    AgentId, AttemptId, Epoch, NewEvents, Principal, RunId, ThreadId, ToolClaim, agent::Busy, json::AtMost,
+    limits::MAX_NAMED_CLAIMS,
+};
 use threadline_engine::{AttemptedRun, OnExisting, Opening, ServiceError, StartedRun, subscription::FollowMethod};
 use threadline_http::{negotiation::StreamFormat, problem::Problem, view::StartedView};
 use utoipa::ToSchema;
 
-use super::{events, forks::ForkStartBody, queue};
+use super::{events, forks::ForkStartBody, queue, tool_claims::NamedClaim};
 use crate::{
     agents::{AgentRun, AgentStart, ClientInput, ForkStart, RunAnswer},
     api::{
@@ -59,11 +62,22 @@ pub struct StartBody {
     pub(super) on_existing: Option<OnExisting>,
     /// True if `restart` may repeat tool calls, and what an answer to an interrupt has approved. Not with `input`.
     pub(super) tools_repeatable: Option<bool>,
+    /// Claims of tool calls whose results `input` has, at most 100: the run begins only if each is still held. Only with `input`, and not
+    /// with `fork` or a `busy` that queues.
+    #[serde(deserialize_with = "few")]
+    pub(super) claims: Vec<NamedClaim>,
 }
+
+const _: () = assert!(MAX_NAMED_CLAIMS == 100, "the API description says so");
 
 /// Rejects null, which would start a run without a producer.
 fn present<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<ClientInput>, D::Error> {
     ClientInput::deserialize(deserializer).map(Some)
+}
+
+/// Claims, as many as a start may name.
+fn few<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Vec<NamedClaim>, D::Error> {
+    AtMost::<_, MAX_NAMED_CLAIMS>::deserialize(deserializer).map(|claims| claims.0)
 }
 
 /// Request for a run of an agent.
@@ -74,6 +88,7 @@ pub(super) struct AgentRequest {
     pub input: ClientInput,
     pub busy: Option<Busy>,
     pub fork: Option<ForkStart>,
+    pub claims: Vec<ToolClaim>,
 }
 
 pub(super) fn answer(thread: &ThreadId, started: &StartedRun, principal: &Principal) -> Response {
@@ -119,7 +134,7 @@ pub(super) async fn hand_over(
     request: AgentRequest,
     form: StreamFormat,
 ) -> Result<Response, Problem> {
-    let AgentRequest { agent, run: named, epoch, mut input, busy, fork } = request;
+    let AgentRequest { agent, run: named, epoch, mut input, busy, fork, claims } = request;
     let Some(agent) = agent else { return Err(Problem::invalid("input requires agentId")) };
     if input.thread_id.take().is_some_and(|named| named != thread) {
         return Err(Problem::invalid("input.threadId names another thread than the path"));
@@ -131,7 +146,7 @@ pub(super) async fn hand_over(
     let is_named = named.is_some();
     let id = named.unwrap_or_else(RunId::generate);
     let (agent, _) = state.agents.get(principal, &agent).await?;
-    let run = AgentRun { id: Some(id.clone()), epoch, input, makes_thread: false, fork };
+    let run = AgentRun { id: Some(id.clone()), epoch, input, makes_thread: false, fork, claims };
     let waits = form == StreamFormat::Sse;
     if waits {
         state.service.events.may_follow(principal)?;

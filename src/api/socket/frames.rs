@@ -20,6 +20,8 @@ use threadline_engine::AppendReceipt;
 use threadline_http::routes::{Access, ClientFrames};
 use tokio_tungstenite::tungstenite::Utf8Bytes;
 
+use crate::api::validating::Validate;
+
 /// Frames that a client may send, each with the permission that it requires.
 pub const CLIENT_FRAMES: ClientFrames = ClientFrames(&[
     ("subscribe", Access::READ),
@@ -124,6 +126,8 @@ pub struct Append<'a> {
     /// Events as the client sent them.
     #[serde(borrow)]
     pub events: &'a RawValue,
+    /// Validation that the events must pass.
+    pub validate: Option<Validate>,
 }
 
 /// Run that a heartbeat or a stop names.

@@ -44,6 +44,7 @@ use crate::api::{
         },
         items::{Item, feed_items, groups, log_items, stop_item},
     },
+    validating::{AppendAt, check_append},
 };
 
 struct ThreadSubscription {
@@ -255,12 +256,16 @@ impl Session {
 
     /// Submits events. Appends are submitted in the order of their arrival, and answered once they are durable.
     async fn append(&mut self, id: Option<String>, append: Append<'_>, bytes: usize) {
-        let Append { thread_id, run_id, producer_seq, events } = append;
+        let Append { thread_id, run_id, producer_seq, events, validate } = append;
         let (thread, run) = (thread_id.as_str(), run_id.as_str());
         let events = match NewEvents::from_raw_array(events) {
             Ok(events) => events,
             Err(error) => return self.refuse(id.as_deref(), in_thread(ServiceError::from(error).into(), thread)),
         };
+        let place = || AppendAt { thread: ThreadId::from(&thread_id), run: RunId::from(&run_id), producer_seq };
+        if let Err(problem) = check_append(&self.state, &self.principal, validate, &events, place).await {
+            return self.refuse(id.as_deref(), in_thread(problem, thread));
+        }
         let runs = &self.state.service.runs;
         if let Some(known) = self.appends.known(runs, thread, run) {
             self.bytes_under_way += bytes;

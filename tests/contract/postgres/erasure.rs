@@ -25,6 +25,7 @@ async fn of_all_on_two_nodes_one_wins() {
     within(60, check_races(&stores)).await;
     let CreatedThread { thread, .. } = stores[0].create_thread(new_thread("t", "u")).await.expect("creates");
     within(60, crate::annotations::check_races(&stores, thread.key)).await;
+    within(60, crate::tool_claims::check_races(&stores, thread.key)).await;
 }
 
 /// A pump that has the feed's head puts entries that the statement which waits for it does not see.

@@ -150,6 +150,8 @@ async fn deleted_threads_are_purged_while_clients_use_them() {
                 for n in 0..8 {
                     let noted = crate::annotations::annotation(&n.to_string(), "1");
                     other.store.put_annotation(key, noted).await.expect("puts");
+                    let claim = crate::tool_claims::claim(&n.to_string(), "tab");
+                    other.store.claim_tool_call(key, &claim, LEASE).await.expect("claims");
                 }
             };
             let purging = async { while other.purge(3).await {} };
@@ -165,7 +167,16 @@ async fn deleted_threads_are_purged_while_clients_use_them() {
     while nodes[0].purge(100).await {}
     nodes[1].store.pump_feed(&project(), &user("u")).await.expect("pumps");
     while nodes[0].purge(100).await {}
-    for table in ["threads", "heads", "log", "runs", "sealing", "snapshots", "annotations", "annotated"] {
+    for table in ["threads", "heads", "log", "runs", "sealing", "snapshots", "annotations", "annotated", "tool_claims"]
+    {
         assert_eq!(ask(&url, &format!("SELECT count(*) FROM {table}")).await, 0, "{table}");
     }
+}
+
+#[tokio::test]
+async fn claims_that_are_over_are_removed() {
+    let url = Postgres::shared().fresh_database();
+    let (env, _store) = node(&url, &clock()).await;
+    crate::tool_claims::make_claims_that_are_over(&env).await;
+    assert_eq!(ask(&url, "SELECT count(*) FROM tool_claims").await, 4);
 }

@@ -3,6 +3,7 @@
 mod again;
 mod busy;
 mod chats;
+mod claims;
 mod context;
 mod continuing;
 mod definitions;

@@ -31,6 +31,27 @@ const ELSEWHERE: &[(&str, &str, u16, &str, &str)] = &[
         "tests/e2e/agents/driven.rs",
         "a_driven_run_accepts_events_only_from_its_driver",
     ),
+    (
+        "POST",
+        "/v1/threads/{threadId}/tool-calls/{toolCallId}/claim",
+        200,
+        "tests/e2e/agents/claims.rs",
+        "one_of_two_clients_gets_a_call_and_brings_its_result",
+    ),
+    (
+        "DELETE",
+        "/v1/threads/{threadId}/tool-calls/{toolCallId}/claim",
+        204,
+        "tests/e2e/agents/claims.rs",
+        "a_call_is_free_again_after_its_lease_and_when_it_is_given_up",
+    ),
+    (
+        "DELETE",
+        "/v1/threads/{threadId}/tool-calls/{toolCallId}/claim",
+        404,
+        "tests/e2e/agents/claims.rs",
+        "invalid_claims_are_refused",
+    ),
     ("GET", "/v1/threads/{threadId}/events", 500, "tests/e2e/damaged.rs", "damaged_events_are_told_and_never_shown"),
     (
         "POST",

@@ -68,7 +68,7 @@ async fn one(
         "runs.get": runs.get(who, thread, run);
         "runs.get of none": runs.get(who, thread, &run_id("none"));
         "runs.list": runs.list(who, thread, None, 10, None);
-        "runs.stream": runs.stream(who, thread, new_run("r"), 1, body());
+        "runs.stream": runs.stream(who, thread, new_run("r"), 1, None, body());
         "events.page": service.events.page(who, thread, page(None, None));
         "events.page of a run": service.events.page(who, thread, page(Some("r"), None));
         "events.page, waiting": service.events.page(who, thread, page(None, soon));

@@ -35,7 +35,7 @@ impl Body {
         let body = stream::unfold(receiver, async |mut receiver| receiver.recv().await.map(|piece| (piece, receiver)));
         let (runs, producer, thread) = (node.service.runs.clone(), producer.clone(), thread.clone());
         let new = new_run(run);
-        let answer = tokio::spawn(async move { runs.stream(&producer, &thread, new, producer_seq, body).await });
+        let answer = tokio::spawn(async move { runs.stream(&producer, &thread, new, producer_seq, None, body).await });
         Self { pieces: Some(pieces), answer }
     }
 
@@ -63,7 +63,7 @@ async fn streamed(pieces: Vec<Bytes>) -> (Vec<String>, Result<(RunStatus, bool),
     let node = Node::start();
     let thread = node.thread("t").await;
     let body = stream::iter(pieces.into_iter().map(Ok::<_, Infallible>));
-    let answer = node.service.runs.stream(&node.alice, &thread, new_run("r"), 1, body).await;
+    let answer = node.service.runs.stream(&node.alice, &thread, new_run("r"), 1, None, body).await;
     let end = answer.map(|done| (done.run.run.status, done.early)).map_err(|error| error.to_string());
     (node.types(&thread).await, end)
 }
@@ -320,7 +320,7 @@ fn a_body_is_read_no_faster_than_the_store_takes_its_events() {
         });
         node.store.pass.append_gate.hold();
         let (runs, alice, id) = (node.service.runs.clone(), node.alice.clone(), thread.clone());
-        let answer = tokio::spawn(async move { runs.stream(&alice, &id, new_run("r"), 1, body).await });
+        let answer = tokio::spawn(async move { runs.stream(&alice, &id, new_run("r"), 1, None, body).await });
         settle().await;
         // One piece is being appended; the others fill the buffer, which the last one may exceed.
         let most = 1 + WRITE_BUFFER_BYTES.div_ceil(PIECE);

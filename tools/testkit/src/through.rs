@@ -6,19 +6,11 @@ use async_trait::async_trait;
 use threadline_core::{
     AgentId, Annotation, ApiKey, AuditEntry, CreatedThread, Cutoff, Digest, DriverFence, Epoch, Family, FeedHead,
     Fence, Footprint, KeyId, KeyUse, NewAnnotation, NewThread, Node, NodeId, OpenInterrupt, ProjectId, ReadFrom, Run,
-    RunId, Seq, Thread, ThreadId, ThreadKey, ThreadPatch, Timestamp, TrashPage, TrashPosition, Usage, UsageOwner,
-    UserId,
+    RunId, Seq, Thread, ThreadId, ThreadKey, ThreadPatch, Timestamp, ToolClaim, TrashPage, TrashPosition, Usage,
+    UsageOwner, UserId,
 };
 use threadline_store::{
-    ActiveHead, ActiveRuns, Advance, Advanced, AgentStore, AnnotationStore, Append, Appended, Arrival, AttemptStore,
-    Beat, BranchStore, ChangeQueue, ClaimTurns, Claimed, CloseOutcome, CloseWhen, Closing, Committed, CredentialStore,
-    DigestKey, Due, Durability, DynStore, ErasureStore, FeedPage, FeedStore, GenerationRecord, Head, HeartbeatRequest,
-    HoldStore, IdentityStore, IdlePage, IdlePlace, Job, JobEnd, JobKind, JobLevel, JobStore, JobSubject, Lineage,
-    LineageCause, LineageFence, LineageStore, ListThreads, LogPage, LogStore, MovedThread, Named, NewBeat, NodeStore,
-    Packing, ProducerTurn, Published, Purging, PutJob, Queue, QueueStore, Renewal, Renewed, Restoration, RetentionHold,
-    RunStore, SecretForm, SecretName, SecretStore, Snapshot, SnapshotStore, StagedPart, Staging, StagingStore,
-    StartOutcome, StartRun, StatusStore, StopOutcome, StoreClock, StoreResult, StoreStatus, StoredProject, TakeTurn,
-    TakeUp, Taken, ThreadPage, ThreadStore, TrashStore, Turn, TurnStore, Unprojected, UsageStore,
+    ActiveHead, ActiveRuns, Advance, Advanced, AgentStore, AnnotationStore, Append, Appended, Arrival, AttemptStore, Beat, BranchStore, ChangeQueue, ClaimOutcome, ClaimTurns, Claimed, CloseOutcome, CloseWhen, Closing, Committed, CredentialStore, DigestKey, Due, Durability, DynStore, ErasureStore, FeedPage, FeedStore, GenerationRecord, Head, HeartbeatRequest, HoldStore, IdentityStore, IdlePage, IdlePlace, Job, JobEnd, JobKind, JobLevel, JobStore, JobSubject, Lineage, LineageCause, LineageFence, LineageStore, ListThreads, LogPage, LogStore, MovedThread, Named, NewBeat, NodeStore, Packing, ProducerTurn, Published, Purging, PutJob, Queue, QueueStore, Renewal, Renewed, Restoration, RetentionHold, RunStore, SecretForm, SecretName, SecretStore, Snapshot, SnapshotStore, StagedPart, Staging, StagingStore, StartOutcome, StartRun, StatusStore, StopOutcome, StoreClock, StoreResult, StoreStatus, StoredProject, TakeTurn, TakeUp, Taken, ThreadPage, ThreadStore, ToolClaimStore, TrashStore, Turn, TurnStore, Unprojected, UsageStore,
 };
 
 /// A call of the store.
@@ -434,6 +426,16 @@ impl<P: Pass> AnnotationStore for Through<P> {
         limit: usize,
     ) -> StoreResult<Option<Vec<(u64, Annotation)>>> {
         self.pass.pass(of("annotations", key), self.inner.annotations(key, after, limit)).await
+    }
+}
+
+#[async_trait]
+impl<P: Pass> ToolClaimStore for Through<P> {
+    async fn claim_tool_call(&self, key: ThreadKey, claim: &ToolClaim, lease: Duration) -> StoreResult<ClaimOutcome> {
+        self.pass.pass(of("claim_tool_call", key), self.inner.claim_tool_call(key, claim, lease)).await
+    }
+    async fn drop_tool_claim(&self, key: ThreadKey, claim: &ToolClaim) -> StoreResult<()> {
+        self.pass.pass(of("drop_tool_claim", key), self.inner.drop_tool_claim(key, claim)).await
     }
 }
 

@@ -5,6 +5,7 @@
 
 mod bringing;
 mod builder;
+mod flaw;
 
 use bytes::{Bytes, BytesMut};
 use memchr::{memchr, memchr_iter};
@@ -12,6 +13,7 @@ use serde_json::value::RawValue;
 
 pub use bringing::brings;
 pub use builder::BatchBuilder;
+pub use flaw::Flaw;
 
 use super::{
     RunStatus, json,
@@ -59,6 +61,9 @@ pub enum EventErrorKind {
     /// The event is a RUN_STARTED whose `metadata` has the member [`SERVER_MEMBER`].
     #[error("the member \"{SERVER_MEMBER}\" of the metadata of RUN_STARTED is reserved for the server")]
     ReservedMember,
+    /// The event deviates from AG-UI, and its producer has asked for validation.
+    #[error("{0}")]
+    NotAgUi(Flaw),
     /// An event follows RUN_FINISHED or RUN_ERROR.
     #[error("no event may follow the terminal event (RUN_FINISHED or RUN_ERROR) of a run")]
     AfterTerminal,

@@ -33,26 +33,50 @@ struct Kind {
     start: &'static str,
     end: &'static str,
     id: Option<&'static str>,
+    /// Event that adds to an open part.
+    content: Option<&'static str>,
 }
 
-const STEP: Kind = Kind { start: "STEP_STARTED", end: "STEP_FINISHED", id: Some("stepName") };
-const SUBAGENT: Kind = Kind { start: "SUBAGENT_STARTED", end: "SUBAGENT_FINISHED", id: Some("subagentRunId") };
-const REASONING: Kind = Kind { start: "REASONING_MESSAGE_START", end: "REASONING_MESSAGE_END", id: Some("messageId") };
-const TEXT: Kind = Kind { start: "TEXT_MESSAGE_START", end: "TEXT_MESSAGE_END", id: Some("messageId") };
+/// Reason for which an event about a part has no place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Misplaced {
+    /// The part that the event begins is open; the member that names it.
+    Open(&'static str),
+    /// The part that the event continues or ends is not open; the member that names it, and the event that begins such a part.
+    NotOpen(&'static str, &'static str),
+    /// As much is open as the fold remembers.
+    Full,
+}
+
+const STEP: Kind = Kind { start: "STEP_STARTED", end: "STEP_FINISHED", id: Some("stepName"), content: None };
+const SUBAGENT: Kind =
+    Kind { start: "SUBAGENT_STARTED", end: "SUBAGENT_FINISHED", id: Some("subagentRunId"), content: None };
+const REASONING: Kind = Kind {
+    start: "REASONING_MESSAGE_START",
+    end: "REASONING_MESSAGE_END",
+    id: Some("messageId"),
+    content: Some("REASONING_MESSAGE_CONTENT"),
+};
+const TEXT: Kind = Kind {
+    start: "TEXT_MESSAGE_START",
+    end: "TEXT_MESSAGE_END",
+    id: Some("messageId"),
+    content: Some("TEXT_MESSAGE_CONTENT"),
+};
 
 const KINDS: [Kind; 8] = [
     TEXT,
-    Kind { start: "TOOL_CALL_START", end: "TOOL_CALL_END", id: Some("toolCallId") },
+    Kind { start: "TOOL_CALL_START", end: "TOOL_CALL_END", id: Some("toolCallId"), content: Some("TOOL_CALL_ARGS") },
     STEP,
     SUBAGENT,
-    Kind { start: "REASONING_START", end: "REASONING_END", id: Some("messageId") },
+    Kind { start: "REASONING_START", end: "REASONING_END", id: Some("messageId"), content: None },
     REASONING,
-    Kind { start: "THINKING_START", end: "THINKING_END", id: None },
-    Kind { start: "THINKING_TEXT_MESSAGE_START", end: "THINKING_TEXT_MESSAGE_END", id: None },
+    Kind { start: "THINKING_START", end: "THINKING_END", id: None, content: None },
+    Kind { start: "THINKING_TEXT_MESSAGE_START", end: "THINKING_TEXT_MESSAGE_END", id: None, content: None },
 ];
 
 /// Construct that was opened and not closed.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Part {
     kind: Kind,
     id: String,
@@ -68,7 +92,7 @@ impl Part {
 }
 
 /// Fold over the events of one run. The caller must pass every event in order, and then requests the closers.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct OpenParts {
     open: Vec<Part>,
     /// Bytes of the ids and owners of the open parts.
@@ -115,7 +139,7 @@ impl OpenParts {
             if kind.id.is_some() || self.open.iter().all(|part| part.kind != kind) {
                 let part = Part { kind, id, owner };
                 // The terminal event must fit behind the closers, regardless of the parts that the producer has opened.
-                if self.open.len() < MAX_OPEN_PARTS && self.bytes + part.bytes() <= MAX_OPEN_BYTES {
+                if self.has_room(part.bytes()) {
                     self.bytes += part.bytes();
                     self.open.push(part);
                 }
@@ -134,6 +158,46 @@ impl OpenParts {
         for part in self.open.iter_mut().filter(|part| which(part)) {
             self.bytes -= part.owner.take().map_or(0, |owner| owner.len());
         }
+    }
+
+    fn has_room(&self, bytes: usize) -> bool {
+        self.open.len() < MAX_OPEN_PARTS && self.bytes + bytes <= MAX_OPEN_BYTES
+    }
+
+    /// Reason for which an event of this type has no place after those before; `text` reads a string member of the event. Events
+    /// that neither begin, continue nor end a part have one everywhere.
+    pub(super) fn misplaced(&self, name: &str, text: impl Fn(&str) -> Option<String>) -> Option<Misplaced> {
+        let is_about = |kind: &Kind| {
+            [kind.start, kind.end].contains(&name)
+                || kind.content == Some(name)
+                || *kind == SUBAGENT && name == "SUBAGENT_ERROR"
+        };
+        let kind = KINDS.into_iter().find(is_about)?;
+        let id = kind.id.and_then(&text).unwrap_or_default();
+        let owner = text("subagentRunId").filter(|_| kind != SUBAGENT);
+        let is = |part: &Part| part.kind == kind && part.id == id && (kind != STEP || part.owner == owner);
+        let (member, open) = (kind.id.unwrap_or("type"), self.open.iter().any(is));
+        match (name == kind.start, open) {
+            (true, true) => Some(Misplaced::Open(member)),
+            (true, false) if !self.has_room(id.len() + owner.map_or(0, |owner| owner.len())) => Some(Misplaced::Full),
+            (false, false) => Some(Misplaced::NotOpen(member, kind.start)),
+            _ => None,
+        }
+    }
+
+    /// The event that ends the newest open part, and the id of the part.
+    pub(super) fn newest(&self) -> Option<(&'static str, &str)> {
+        self.open.last().map(|part| (part.kind.end, part.id.as_str()))
+    }
+
+    /// True if a subagent of this id is open.
+    pub(super) fn has_subagent(&self, id: &str) -> bool {
+        self.open.iter().any(|part| part.kind == SUBAGENT && part.id == id)
+    }
+
+    /// Memory that it takes, in bytes (about).
+    pub(super) fn weight(&self) -> usize {
+        self.bytes + self.open.len() * size_of::<Part>()
     }
 
     /// Ids of the messages of text and of reasoning that are open.

@@ -8,3 +8,4 @@ pub mod resuming;
 pub mod spacing;
 pub mod superseding;
 pub mod ui_message;
+pub mod validating;

@@ -6,10 +6,10 @@ macro_rules! from_operation_errors {
     ($target:ty) => {
         $crate::from_operation_errors! {
             $target:
-            AppendError, ApproveError, AttemptError, BranchError, ChangeThreadError, CompleteRunError, CreateThreadError, DeleteThreadError, DrainingError, EditThreadError, EndRunError, EraseError,
+            AppendError, ApproveError, AttemptError, BranchError, ChangeThreadError, ClaimError, CompleteRunError, CreateThreadError, DeleteThreadError, DrainingError, EditThreadError, EndRunError, EraseError,
             FeedError, FinishError, ForkError, HeartbeatError, InvalidRequestError, ListError, LookupError, MarkReadError,
             PageError, ProjectionError, QueueError, ReadError, RestoreError, RoomError, RunLookupError, SaveError, StartError, StopError,
-            StreamRunError,
+            StreamRunError, ValidateError,
         }
     };
     ($target:ty: $($name:ident),+ $(,)?) => {$(

@@ -5,7 +5,8 @@
 use std::fmt;
 
 use threadline_core::{
-    Epoch, EventError, Run, RunId, Scope, Seq, ThreadId, Version, projection::conversation::InvalidMessage,
+    Epoch, EventError, Run, RunId, Scope, Seq, ThreadId, Timestamp, ToolCallId, Version,
+    projection::conversation::InvalidMessage,
 };
 use threadline_store::StoreError;
 
@@ -317,6 +318,16 @@ operation_errors! {
     }
     from InvalidRequestError { InvalidRequest(detail) }
 
+    /// Error of validating what a producer appends.
+    enum ValidateError {
+        ThreadNotFound, ThreadAmbiguous,
+        ProducerSeqGap { expected: u64 },
+        InvalidEvent(error: EventError),
+        Limited(limited: Limited),
+        Store(error: StoreError),
+    }
+    from LookupError { ThreadNotFound, ThreadAmbiguous, Store(error) }
+
     /// Error of reading or following events.
     enum ReadError {
         Forbidden(scope: Scope),
@@ -427,6 +438,24 @@ operation_errors! {
     from LookupError { ThreadNotFound, ThreadAmbiguous, Store(error) }
     from DrainingError { Draining }
 
+    /// Error of claiming a tool call.
+    enum ClaimError {
+        ThreadNotFound, ThreadAmbiguous,
+        ToolCallClaimed { call: ToolCallId, until: Timestamp },
+        ToolCallNotPending(call: ToolCallId),
+        LogReplaced(replaced: ReplacedLog),
+        CursorAhead { epoch: Option<Epoch>, tail: Seq },
+        ConversationTooLarge,
+        Limited(limited: Limited),
+        Draining,
+        Store(error: StoreError),
+    }
+    from ProjectionError {
+        ThreadNotFound, ThreadAmbiguous, LogReplaced(replaced), CursorAhead { epoch, tail }, ConversationTooLarge, Limited(limited), Store(error),
+    }
+    from LookupError { ThreadNotFound, ThreadAmbiguous, Store(error) }
+    from DrainingError { Draining }
+
     /// Error of deleting a thread.
     enum DeleteThreadError { ThreadNotFound, ThreadAmbiguous, Draining, LogReplaced(replaced: ReplacedLog), Store(error: StoreError) }
     from DrainingError { Draining }
@@ -474,10 +503,10 @@ from_causes! {
         LookupError, RunLookupError, EndRunError, HeartbeatError, CompareError, AppendError, StartError, RoomError,
         StreamRunError, ReadError, ProjectionError, SaveError, CreateThreadError, EditThreadError, MarkReadError,
         ChangeThreadError, DeleteThreadError, StopError, ListError, FeedError, EraseError, RestoreError, ApproveError,
-        PageError, CompleteRunError, AnswerError, AttemptError, QueueError, ForkError, BranchError;
+        PageError, CompleteRunError, AnswerError, AttemptError, QueueError, ForkError, BranchError, ClaimError, ValidateError;
     ReplacedLog => LogReplaced: AppendError, DeleteThreadError, EditThreadError, EndRunError, HeartbeatError, MarkReadError,
         PageError, QueueError, StartError, AttemptError, ForkError, BranchError;
-    Limited => Limited: RoomError, SaveError, ProjectionError, ReadError, ListError, ForkError;
+    Limited => Limited: RoomError, SaveError, ProjectionError, ReadError, ListError, ForkError, ValidateError;
     InvalidMessage => InvalidMessage: SaveError;
-    EventError => InvalidEvent: StreamRunError, SaveError;
+    EventError => InvalidEvent: StreamRunError, SaveError, ValidateError;
 }

@@ -1,7 +1,7 @@
 //! Sum of the errors of all operations.
 
 use threadline_core::{
-    Epoch, EventError, Run, RunId, Scope, Seq, ThreadId, Version,
+    Epoch, EventError, Run, RunId, Scope, Seq, ThreadId, Timestamp, ToolCallId, Version,
     limits::{MAX_BRANCHES, MAX_QUEUE_BYTES, MAX_QUEUED_TURN_BYTES, MAX_QUEUED_TURNS, MAX_QUEUED_TURNS_OF_USER},
     projection::conversation::InvalidMessage,
 };
@@ -121,6 +121,17 @@ pub enum ServiceError {
     /// The events of an end user's token answer an interrupt that an agent of the server requested, or that is not open.
     #[error("the events answer an interrupt that is not open, or that only a run of its agent can answer")]
     InterruptNotYours,
+    /// Another client holds the tool call. Its name is not said.
+    #[error("another client holds tool call {:?} until {until}", .call.as_str())]
+    ToolCallClaimed {
+        /// Call that is held.
+        call: ToolCallId,
+        /// End of the lease.
+        until: Timestamp,
+    },
+    /// The tool call has a result, or the thread has no such call.
+    #[error("no tool call {:?} of the thread waits for a result", .0.as_str())]
+    ToolCallNotPending(ToolCallId),
     /// The thread has a message with this id.
     #[error("the thread has a message with the ID {0:?}")]
     MessageExists(String),

@@ -3,11 +3,13 @@
 use bytes::{Bytes, BytesMut};
 use futures_util::Stream;
 use memchr::memrchr;
+use serde_json::value::RawValue;
 use threadline_core::{
     EventError, EventErrorKind, Principal, ThreadId,
     event::BatchBuilder,
     limits::{MAX_EVENT_BYTES, STREAM_IDLE_TIMEOUT, STREAM_STORE_TIMEOUT},
     lines,
+    projection::validating::Validation,
 };
 
 use crate::{
@@ -42,13 +44,15 @@ impl Runs {
     /// [`STREAM_IDLE_TIMEOUT`].
     ///
     /// A stop requested meanwhile ends the run at once. A broken stream (`Err`) leaves the run to its lease: the
-    /// producer may reconnect with the same run id. An invalid line ends the run with RUN_ERROR.
+    /// producer may reconnect with the same run id. An invalid line ends the run with RUN_ERROR; so does, with `validation`, a
+    /// line that is not as AG-UI has it after the lines before.
     pub async fn stream<E>(
         &self,
         principal: &Principal,
         thread: &ThreadId,
         start: StartRequest,
         producer_seq: u64,
+        validation: Option<Validation>,
         body: impl Stream<Item = Result<Bytes, E>>,
     ) -> Result<StreamedRun, StreamRunError> {
         check_producer_seq(producer_seq)?;
@@ -85,7 +89,7 @@ impl Runs {
             leaving: self.deps.lifecycle.draining.clone(),
         };
         let writer = RunWriter::new(handle.clone(), topic, run.run.fence, producer_seq, policy);
-        let early = match writer.drive(body, &mut Lines::default()).await {
+        let early = match writer.drive(body, &mut Lines { validation, ..Lines::default() }).await {
             WriteExit::SourceEnded => {
                 handle.end(&CloseReason::Finished { producer_seq: 0 }).await?;
                 false
@@ -122,6 +126,21 @@ fn broken(how: &str) -> StreamRunError {
 struct Lines {
     /// Start of a line whose end has not arrived.
     buffer: BytesMut,
+    validation: Option<Validation>,
+}
+
+impl Lines {
+    fn push(&mut self, line: &[u8], batch: &mut BatchBuilder) -> Result<(), EventError> {
+        if let Some(validation) = &mut self.validation
+            // Of a line that is no event, the batch says why.
+            && let Ok(event) = serde_json::from_slice::<&RawValue>(line)
+            && event.get().starts_with('{')
+        {
+            let refused = |flaw| EventError { index: batch.count(), kind: EventErrorKind::NotAgUi(flaw) };
+            validation.check(event.get()).map_err(refused)?;
+        }
+        batch.push_line(line)
+    }
 }
 
 impl ReadEvents for Lines {
@@ -136,11 +155,12 @@ impl ReadEvents for Lines {
         self.buffer.extend_from_slice(&chunk[..end]);
         let whole = self.buffer.split();
         self.buffer.extend_from_slice(&chunk[end + 1..]);
-        lines(&whole).try_for_each(|line| batch.push_line(line))
+        lines(&whole).try_for_each(|line| self.push(line, batch))
     }
 
     fn rest(&mut self, batch: &mut BatchBuilder) -> Result<(), EventError> {
-        lines(&self.buffer.split()).try_for_each(|line| batch.push_line(line))
+        let rest = self.buffer.split();
+        lines(&rest).try_for_each(|line| self.push(line, batch))
     }
 }
 

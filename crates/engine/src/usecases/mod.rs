@@ -10,5 +10,7 @@ pub(crate) mod forks;
 pub(crate) mod inbox;
 mod thread_fields;
 pub(crate) mod threads;
+pub(crate) mod tool_claims;
 pub(crate) mod trash;
 pub(crate) mod users;
+pub(crate) mod validations;

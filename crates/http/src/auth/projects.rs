@@ -7,7 +7,7 @@ use std::{
 };
 
 use threadline_core::{
-    AuditEntry, IssuerSettings, ProjectId, ProjectLimits, ProjectSettings, Scopes,
+    AuditEntry, EventValidation, IssuerSettings, ProjectId, ProjectLimits, ProjectSettings, Scopes,
     limits::{KEY_MEMORY, MAX_TOKEN_SECRETS, PROJECT_MISS_PAUSE},
 };
 use threadline_engine::{Removal, Removals};
@@ -281,6 +281,12 @@ impl Projects {
     /// Settings of a project, as last read; the defaults for one that is not stored.
     pub async fn settings(&self, id: &ProjectId) -> Result<ProjectSettings, AuthError> {
         Ok(self.fresh(KEY_MEMORY).await?.all.get(id).map(|project| project.settings.clone()).unwrap_or_default())
+    }
+
+    /// Validation of what producers of a project append, unless they ask for more.
+    pub async fn validation(&self, id: &ProjectId) -> Result<EventValidation, AuthError> {
+        let known = self.fresh(KEY_MEMORY).await?;
+        Ok(known.all.get(id).and_then(|project| project.settings.validation).unwrap_or_default())
     }
 
     /// Changes a project, and retries if concurrent changes overtake it. `entry` makes the entry in the audit; its parameter

@@ -16,6 +16,8 @@ WITH empty AS MATERIALIZED (
 ), turns_gone AS (
   -- A deletion that waited for a start or a queued turn has not seen its turn.
   DELETE FROM turns q USING empty e WHERE q.key = e.key
+), claims_gone AS (
+  DELETE FROM tool_claims t USING empty e WHERE t.key = e.key
 ), annotated_gone AS (
   DELETE FROM annotated n USING empty e WHERE n.key = e.key
 ), fed AS (

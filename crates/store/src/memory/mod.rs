@@ -8,10 +8,10 @@ use std::{
 
 use async_trait::async_trait;
 use threadline_core::{
-    AgentId, Annotation, Clock, CreatedThread, DriverFence, Epoch, FeedChange, FeedCursor, FeedEntry, FeedHead, Fence,
-    Generation, LastRun, ListOrder, ListPosition, LogHistory, LogSlice, NewEvents, NewThread, Node, NodeId,
-    OpenInterrupt, PriorEpoch, ProjectId, QueueState, ReadFrom, Run, RunId, RunStatus, Seq, Terminal, Thread, ThreadId,
-    ThreadKey, ThreadPatch, Timestamp, UserId, WriteFence, interrupt,
+    AgentId, Annotation, ClientId, Clock, CreatedThread, DriverFence, Epoch, FeedChange, FeedCursor, FeedEntry,
+    FeedHead, Fence, Generation, LastRun, ListOrder, ListPosition, LogHistory, LogSlice, NewEvents, NewThread, Node,
+    NodeId, OpenInterrupt, PriorEpoch, ProjectId, QueueState, ReadFrom, Run, RunId, RunStatus, Seq, Terminal, Thread,
+    ThreadId, ThreadKey, ThreadPatch, Timestamp, ToolCallId, UserId, WriteFence, interrupt,
     limits::{
         CLOCK_STEP, PACK_FIRST_LOOK, PAGE_BYTES, REAP_CLAIM, RELEASE_GRACE, RENEW_CHUNK, REQUEST_KEPT, STOP_GRACE,
     },
@@ -42,6 +42,7 @@ mod queue_row;
 mod staging;
 mod status;
 mod sums;
+mod tool_claims;
 mod transfer;
 mod trash;
 mod turns;
@@ -118,6 +119,8 @@ struct Row {
     decided: Seq,
     snapshots: BTreeMap<Seq, Snapshot>,
     annotations: Vec<Annotation>,
+    /// Claims of tool calls: for each its holder, and the end of the lease.
+    tool_claims: BTreeMap<ToolCallId, (ClientId, Timestamp)>,
     /// Open interrupts, see [`threadline_core::interrupt::after`].
     interrupts: Option<String>,
     queue: queue_row::QueueRow,
@@ -191,6 +194,7 @@ impl Row {
             decided: 0,
             snapshots: BTreeMap::new(),
             annotations: Vec::new(),
+            tool_claims: BTreeMap::new(),
             interrupts: None,
             queue: queue_row::QueueRow::default(),
         }

@@ -65,6 +65,8 @@ const HOT: [(&str, &str); 96] = [
     ("purge of annotations", threads::PURGE_ANNOTATIONS),
     ("put annotation", tables::STATEMENTS.put_annotation),
     ("annotations", tables::STATEMENTS.annotations),
+    ("claim of a tool call", tables::STATEMENTS.claim_tool_call),
+    ("claim that prevents another", tables::STATEMENTS.tool_claim),
     ("pump", feed::PUMP),
     ("feed", feed::PAGE),
     ("feed heads", feed::FEED_HEADS),

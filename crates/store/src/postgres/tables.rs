@@ -28,6 +28,8 @@ pub(super) const STATEMENTS: Statements = Statements {
     unprojected: text_of(include_str!("../../queries/postgres/unprojected.sql")),
     put_annotation: text_of(include_str!("../../queries/postgres/put_annotation.sql")),
     annotations: text_of(include_str!("../../queries/postgres/annotations.sql")),
+    claim_tool_call: text_of(include_str!("../../queries/postgres/claim_tool_call.sql")),
+    tool_claim: text_of(include_str!("../../queries/postgres/tool_claim.sql")),
     idle: text_of(include_str!("../../queries/postgres/idle.sql")),
     footprint: text_of(include_str!("../../queries/postgres/footprint.sql")),
     footprint_rest: text_of(include_str!("../../queries/postgres/footprint_rest.sql")),

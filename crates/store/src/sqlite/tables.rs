@@ -25,6 +25,8 @@ pub(super) const STATEMENTS: Statements = Statements {
     unprojected: text_of(include_str!("../../queries/sqlite/unprojected.sql")),
     put_annotation: text_of(include_str!("../../queries/sqlite/put_annotation.sql")),
     annotations: text_of(include_str!("../../queries/sqlite/annotations.sql")),
+    claim_tool_call: text_of(include_str!("../../queries/sqlite/claim_tool_call.sql")),
+    tool_claim: text_of(include_str!("../../queries/sqlite/tool_claim.sql")),
     idle: text_of(include_str!("../../queries/sqlite/idle.sql")),
     footprint: text_of(include_str!("../../queries/sqlite/footprint.sql")),
     footprint_rest: text_of(include_str!("../../queries/sqlite/footprint_rest.sql")),

@@ -71,7 +71,7 @@ pub async fn run(
         Some(id) => continued(state, principal, &agent, &thread, id, &input).await?,
         None => RunId::generate(),
     };
-    let run = AgentRun { id: Some(id.clone()), epoch: None, input, makes_thread: true, fork: None };
+    let run = AgentRun { id: Some(id.clone()), input, makes_thread: true, ..AgentRun::default() };
     let started = run_agent(state, principal, &thread, agent, run, true).await;
     let (start, mut requester) = started.map_err(|problem| problem.of_request(repeatable))?;
     let AgentStart { started, ignored, .. } = start;

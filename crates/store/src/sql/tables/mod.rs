@@ -19,6 +19,7 @@ pub(crate) mod identity;
 pub(crate) mod jobs;
 pub(crate) mod secrets;
 pub(crate) mod snapshots;
+pub(crate) mod tool_claims;
 pub(crate) mod trash;
 pub(crate) mod usage;
 pub(crate) mod verify;
@@ -97,6 +98,11 @@ pub(crate) struct Statements {
     pub(crate) put_annotation: &'static str,
     /// Reads a page of annotations: `$1` key, `$2` after, `$3` limit.
     pub(crate) annotations: &'static str,
+    /// Claims a tool call, and answers with the end of the lease if it did: `$1` now, `$2` key, `$3` call, `$4` holder, `$5` lease,
+    /// `$6` longest lease, `$7` limit of removed claims.
+    pub(crate) claim_tool_call: &'static str,
+    /// Reads a claim of a tool call: `$1` key, `$2` call.
+    pub(crate) tool_claim: &'static str,
     /// Reads a range of idle threads: `$1` project, `$2` before, `$3` and `$4` place, `$5` window.
     pub(crate) idle: &'static str,
     /// Counts over a part of a user's threads: `$1` project, `$2` user, `$3` and `$4` position, `$5` limit.

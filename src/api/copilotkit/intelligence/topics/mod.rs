@@ -109,6 +109,8 @@ impl From<ServiceError> for Refusal {
             | ServiceError::ConversationDiverged { .. }
             | ServiceError::ReplacementTooLarge
             | ServiceError::InvalidMessage(_)
+            | ServiceError::ToolCallClaimed { .. }
+            | ServiceError::ToolCallNotPending(_)
             | ServiceError::MessageExists(_)
             | ServiceError::RunActive(_)
             | ServiceError::TurnQueued(_)

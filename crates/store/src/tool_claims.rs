@@ -1,0 +1,36 @@
+//! Claims of tool calls, stored next to the logs: an append waits for none of them.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use threadline_core::{ThreadKey, Timestamp, ToolClaim, limits::MAX_CLAIM_LEASE};
+
+use crate::error::StoreResult;
+
+/// Outcome of a claim.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ClaimOutcome {
+    /// The client holds the call until then.
+    Held(Timestamp),
+    /// Another client holds the call until then.
+    Taken(Timestamp),
+    /// The thread does not exist (any more).
+    ThreadGone,
+}
+
+/// True if nobody holds a claim that ends then: its lease is over, or is longer than any, because the clock was set back.
+pub(crate) fn is_over(until: Timestamp, now: Timestamp) -> bool {
+    until <= now || until > now.plus(MAX_CLAIM_LEASE)
+}
+
+/// Claims of tool calls, which are deleted with their thread. The store does not know which calls wait for a result.
+#[async_trait]
+pub trait ToolClaimStore: Send + Sync {
+    /// Claims a call for `lease` from now on, if no other client holds it; a claim that the client holds gets the new lease. Of
+    /// all clients that claim one call at the same time, on any node, exactly one holds it. Removes a few claims whose lease is
+    /// over, of any thread.
+    async fn claim_tool_call(&self, key: ThreadKey, claim: &ToolClaim, lease: Duration) -> StoreResult<ClaimOutcome>;
+
+    /// Removes a claim, if this client has it.
+    async fn drop_tool_claim(&self, key: ThreadKey, claim: &ToolClaim) -> StoreResult<()>;
+}
