@@ -1,6 +1,6 @@
 import { createContext, useContext } from "react";
-import type { Message } from "threadline";
 import type { ShownMessage } from "threadline/react";
+import type { AnyMessage } from "../untrusted.ts";
 import { Button } from "../parts/Button.tsx";
 import { refusalOf } from "./refusal.ts";
 
@@ -14,14 +14,14 @@ export interface DeliveryActions {
 export const Deliveries = createContext<DeliveryActions | undefined>(undefined);
 
 /** True if a message is not in the log. */
-export function isOnItsWay(message: Message): boolean {
-  return (message as ShownMessage).delivery !== undefined;
+export function isOnItsWay(message: AnyMessage): boolean {
+  return (message as Partial<ShownMessage>).delivery !== undefined;
 }
 
 /** Shows that a message is not in the log yet: it is on its way, or has failed, with the reason. */
-export function Delivery({ message }: { readonly message: Message }) {
+export function Delivery({ message }: { readonly message: AnyMessage }) {
   const actions = useContext(Deliveries);
-  const { id, delivery, deliveryError } = message as ShownMessage;
+  const { id, delivery, deliveryError } = message as ShownMessage & AnyMessage;
   if (delivery === undefined) return null;
   if (delivery === "sending") return <p className="delivery">Sending…</p>;
   return (

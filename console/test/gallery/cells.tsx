@@ -1,15 +1,7 @@
 // Every component of a conversation and of the list, in every state that it has, with fixed props.
 
 import type { ReactNode } from "react";
-import {
-  type Agent,
-  ConnectionError,
-  type Interrupt,
-  type Message,
-  type Run,
-  type Thread,
-  type ToolCall,
-} from "threadline";
+import type { Agent, Interrupt, Message, Run, Thread, ToolCall } from "threadline";
 import type { AnyMessage } from "../../src/untrusted.ts";
 import type { ShownTurn, UseThread } from "threadline/react";
 import { Composer } from "../../src/conversation/Composer.tsx";
@@ -77,7 +69,7 @@ function message(
 /** A message that was not sent. */
 const unsent = (given: Message) => (
   <Deliveries value={{ retry: nothing, discard: nothing }}>
-    {message({ ...given, delivery: "failed", deliveryError: new ConnectionError("no answer from the server") })}
+    {message({ ...given, delivery: "failed", deliveryError: new Error("no answer from the server") })}
   </Deliveries>
 );
 
@@ -366,8 +358,6 @@ const runItem = (of: Run) => <RunItem run={of} tail={42} log={{} as ThreadLog} o
 export const CELLS: readonly Cell[] = [
   conversation("user done", message(text("user", "Three nights in Berlin,\nplease."))),
   conversation("user edited", edited(text("user", "Three nights in Berlin,\nplease."))),
-  conversation("user sending", message({ ...text("user", "Three nights in Berlin,\nplease."), delivery: "sending" })),
-  conversation("user not sent", unsent(text("user", "Three nights in Berlin,\nplease."))),
   conversation("branch picker first", picker(0)),
   conversation("branch picker last", picker(2)),
   conversation("assistant empty", message(text("assistant", ""), { isGrowing: true })),
@@ -494,4 +484,6 @@ export const CELLS: readonly Cell[] = [
   inspected("run failed", runItem(FAILED)),
   inspected("run stopped", runItem(run("stopped"))),
   inspected("run abandoned", runItem(run("abandoned", { lastSeq: 2 }))),
+  conversation("user sending", message({ ...text("user", "Three nights in Berlin,\nplease."), delivery: "sending" })),
+  conversation("user not sent", unsent(text("user", "Three nights in Berlin,\nplease."))),
 ];

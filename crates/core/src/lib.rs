@@ -47,7 +47,8 @@ pub use event::{EventError, EventErrorKind, NewEvents, Terminal};
 pub use feed::{FeedChange, FeedCursor, FeedEntry, FeedHead};
 pub use hex::hex;
 pub use id::{
-    AgentId, AnnotationId, AttemptId, ClientId, DriverFence, Epoch, Fence, IdError, IdText, KeyId, ProjectId, RunId, ThreadId, ThreadKey, ToolCallId, UserId, WriteFence,
+    AgentId, AnnotationId, AttemptId, ClientId, DriverFence, Epoch, Fence, IdError, IdText, KeyId, ProjectId, RunId,
+    ThreadId, ThreadKey, ToolCallId, UserId, WriteFence,
 };
 pub use identity::{
     ApiKey, AuditEntry, Born, Cutoff, CutoffKind, DEFAULT_PROJECT, Digest, EventValidation, Footprint, IssuerSettings,

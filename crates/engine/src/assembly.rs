@@ -10,7 +10,8 @@ use threadline_store::JobKind;
 use tokio::sync::watch;
 
 use crate::{
-    AgentDefinitions, Annotations, Attempts, Conversations, Events, Feed, Followers, Forks, Ports, Projections, Runs, Service, Threads, ToolClaims, Trash, Users, Validations,
+    AgentDefinitions, Annotations, Attempts, Conversations, Events, Feed, Followers, Forks, Ports, Projections, Runs,
+    Service, Threads, ToolClaims, Trash, Users, Validations,
     after_commit::{Listeners, LogCounters},
     cluster::bus::BusEnd,
     commit::{committer, pipeline},

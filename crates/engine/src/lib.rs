@@ -63,7 +63,11 @@ pub use crate::{
         requests::{CommitReply, ReceiptStream},
     },
     errors::{
-        ActiveRun, AppendError, ApproveError, AttemptError, BranchError, ChangeThreadError, ClaimError, CompleteRunError, CreateThreadError, DeleteThreadError, DrainingError, EditThreadError, EndRunError, EraseError, FeedError, FinishError, ForkError, HeartbeatError, InvalidRequestError, ListError, LookupError, MarkReadError, PageError, ProjectionError, QueueError, QueueLimit, ReadError, RestoreError, RoomError, RunLookupError, SaveError, ServiceError, StartError, StopError, StreamRunError, ValidateError,
+        ActiveRun, AppendError, ApproveError, AttemptError, BranchError, ChangeThreadError, ClaimError,
+        CompleteRunError, CreateThreadError, DeleteThreadError, DrainingError, EditThreadError, EndRunError,
+        EraseError, FeedError, FinishError, ForkError, HeartbeatError, InvalidRequestError, ListError, LookupError,
+        MarkReadError, PageError, ProjectionError, QueueError, QueueLimit, ReadError, RestoreError, RoomError,
+        RunLookupError, SaveError, ServiceError, StartError, StopError, StreamRunError, ValidateError,
     },
     health::{Readiness, RedisState},
     nodes::{BeatMeasure, NodeState},

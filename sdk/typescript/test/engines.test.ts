@@ -72,7 +72,7 @@ const PROGRAM = `
       onError: reject,
     });
   });
-  const run = await thread.run(async (run) => {
+  const run = await thread.run({}, async (run) => {
     for (const delta of ["Hello", ", ", "world"]) await run.append({ type: "TEXT_MESSAGE_CHUNK", delta });
   });
   await over;

@@ -10,7 +10,16 @@ use threadline_core::{
     UsageOwner, UserId,
 };
 use threadline_store::{
-    ActiveHead, ActiveRuns, Advance, Advanced, AgentStore, AnnotationStore, Append, Appended, Arrival, AttemptStore, Beat, BranchStore, ChangeQueue, ClaimOutcome, ClaimTurns, Claimed, CloseOutcome, CloseWhen, Closing, Committed, CredentialStore, DigestKey, Due, Durability, DynStore, ErasureStore, FeedPage, FeedStore, GenerationRecord, Head, HeartbeatRequest, HoldStore, IdentityStore, IdlePage, IdlePlace, Job, JobEnd, JobKind, JobLevel, JobStore, JobSubject, Lineage, LineageCause, LineageFence, LineageStore, ListThreads, LogPage, LogStore, MovedThread, Named, NewBeat, NodeStore, Packing, ProducerTurn, Published, Purging, PutJob, Queue, QueueStore, Renewal, Renewed, Restoration, RetentionHold, RunStore, SecretForm, SecretName, SecretStore, Snapshot, SnapshotStore, StagedPart, Staging, StagingStore, StartOutcome, StartRun, StatusStore, StopOutcome, StoreClock, StoreResult, StoreStatus, StoredProject, TakeTurn, TakeUp, Taken, ThreadPage, ThreadStore, ToolClaimStore, TrashStore, Turn, TurnStore, Unprojected, UsageStore,
+    ActiveHead, ActiveRuns, Advance, Advanced, AgentStore, AnnotationStore, Append, Appended, Arrival, AttemptStore,
+    Beat, BranchStore, ChangeQueue, ClaimOutcome, ClaimTurns, Claimed, CloseOutcome, CloseWhen, Closing, Committed,
+    CredentialStore, DigestKey, Due, Durability, DynStore, ErasureStore, FeedPage, FeedStore, GenerationRecord, Head,
+    HeartbeatRequest, HoldStore, IdentityStore, IdlePage, IdlePlace, Job, JobEnd, JobKind, JobLevel, JobStore,
+    JobSubject, Lineage, LineageCause, LineageFence, LineageStore, ListThreads, LogPage, LogStore, MovedThread, Named,
+    NewBeat, NodeStore, Packing, ProducerTurn, Published, Purging, PutJob, Queue, QueueStore, Renewal, Renewed,
+    Restoration, RetentionHold, RunStore, SecretForm, SecretName, SecretStore, Snapshot, SnapshotStore, StagedPart,
+    Staging, StagingStore, StartOutcome, StartRun, StatusStore, StopOutcome, StoreClock, StoreResult, StoreStatus,
+    StoredProject, TakeTurn, TakeUp, Taken, ThreadPage, ThreadStore, ToolClaimStore, TrashStore, Turn, TurnStore,
+    Unprojected, UsageStore,
 };
 
 /// A call of the store.

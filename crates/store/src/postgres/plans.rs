@@ -9,7 +9,7 @@ use super::{
 use crate::sql::tables::{credentials, identity, snapshots, usage};
 
 /// The hot statements, by name.
-const HOT: [(&str, &str); 96] = [
+const HOT: [(&str, &str); 98] = [
     ("append one", append::ONE),
     ("append a group", append::GROUP),
     ("append a group with ends", append::WIDE),

@@ -110,5 +110,7 @@ function join(one: ThreadEvent, next: ThreadEvent): ThreadEvent | undefined {
   const { delta, timestamp: _, ...rest } = one as Delta;
   const { delta: more, timestamp: __, ...others } = next as Delta;
   if (!/_(CONTENT|ARGS|CHUNK)$/.test(rest.type) || typeof delta !== "string" || typeof more !== "string") return;
-  return JSON.stringify(rest) === JSON.stringify(others) ? ({ ...rest, delta: delta + more } as ThreadEvent) : undefined;
+  return JSON.stringify(rest) === JSON.stringify(others)
+    ? ({ ...rest, delta: delta + more } as ThreadEvent)
+    : undefined;
 }

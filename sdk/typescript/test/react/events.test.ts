@@ -57,7 +57,9 @@ class Listening extends Page<{ threadId: string; filter: EventFilter }, UseThrea
 
 /** The events of the log after `seq`. */
 async function logged(threadId: string, seq: number): Promise<Heard[]> {
-  return (await log(server, threadId)).filter((event) => event.seq > seq).map(({ seq, event }) => ({ seq, event: event as ThreadEvent }));
+  return (await log(server, threadId))
+    .filter((event) => event.seq > seq)
+    .map(({ seq, event }) => ({ seq, event: event as ThreadEvent }));
 }
 
 test("each event is passed once, in order, across reconnects, and none of those that were stored before", async () => {

@@ -94,7 +94,10 @@ class Stage {
   commit({ options }: Asked): void {
     const { runId, input, fork } = options;
     if (fork || this.log.some((batch) => batch.runId === runId)) return;
-    this.log.push({ runId: runId!, events: [{ type: "RUN_STARTED", threadId: "t", runId: runId!, input: input as RunAgentInput }] });
+    this.log.push({
+      runId: runId!,
+      events: [{ type: "RUN_STARTED", threadId: "t", runId: runId!, input: input as RunAgentInput }],
+    });
   }
 
   answer(asked: Asked): void {

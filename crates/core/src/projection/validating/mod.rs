@@ -31,11 +31,11 @@ impl Validation {
     /// Takes in the events of a batch from the one at `skip` on, up to the first that is not as AG-UI has it.
     pub fn check_batch(&mut self, events: &NewEvents, skip: usize) -> Result<(), EventError> {
         let refused = |index, flaw| EventError { index, kind: EventErrorKind::NotAgUi(flaw) };
-        let checked = lines(events.body()).enumerate().skip(skip).try_for_each(|(index, line)| {
+        let mut rest = lines(events.body()).enumerate().skip(skip);
+        rest.try_for_each(|(index, line)| {
             let event = std::str::from_utf8(line).unwrap_or_default();
             self.check(event).map_err(|flaw| refused(index, flaw))
-        });
-        checked
+        })
     }
 
     /// Takes in an event that is stored already. What deviates from AG-UI was accepted then.

@@ -9,16 +9,13 @@ export async function POST(request: Request): Promise<Response> {
   const user = await signedIn();
   if (!user) return new Response("nobody is signed in", { status: 401 });
   const { threadId, text } = (await request.json()) as { threadId: string; text: string };
-  const message = { id: crypto.randomUUID(), role: "user", content: text };
   const client = clientOf(user);
   const start = () =>
     new Promise<void>((resolve, reject) => {
-      const run = client.thread(threadId).run(async (run) => {
-        await run.append({ type: "RUN_STARTED", threadId, runId: run.runId, input: { messages: [message] } });
+      const run = client.thread(threadId).run({ messages: [{ role: "user", content: text }] }, async (run) => {
         resolve();
-        for await (const delta of answer(text, run.signal)) {
-          await run.append({ type: "TEXT_MESSAGE_CHUNK", role: "assistant", delta });
-        }
+        const message = run.text();
+        for await (const delta of answer(text, run.signal)) await message.write(delta);
       });
       run.catch(reject);
       // The run goes on after the response, also if the browser leaves.
