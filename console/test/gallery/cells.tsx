@@ -67,7 +67,7 @@ function message(
 }
 
 /** A message that was not sent. */
-const unsent = (given: Message) => (
+const unsent = (given: AnyMessage) => (
   <Deliveries value={{ retry: nothing, discard: nothing }}>
     {message({ ...given, delivery: "failed", deliveryError: new Error("no answer from the server") })}
   </Deliveries>

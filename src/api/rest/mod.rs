@@ -13,6 +13,7 @@ mod keys;
 pub mod meta;
 pub(super) mod projections;
 mod queue;
+mod run_leases;
 pub mod runs;
 mod starting;
 mod subscriptions;
@@ -55,11 +56,11 @@ pub fn routes(routes: Routes<ApiState>) -> Routes<ApiState> {
         .route(Access::READ, routes!(runs::get))
         .route(Access::SAY_OR_PRODUCE, routes!(runs::append_complete_run))
         .route(Access::PRODUCE, routes!(runs::append))
-        .route(Access::PRODUCE, routes!(runs::heartbeat))
-        .route(Access::PRODUCE, routes!(runs::finish))
-        .route(Access::PRODUCE, routes!(runs::fail))
-        .route(Access::CHAT, routes!(runs::stop))
-        .route(Access::PRODUCE, routes!(runs::release))
+        .route(Access::PRODUCE, routes!(run_leases::heartbeat))
+        .route(Access::PRODUCE, routes!(run_leases::finish))
+        .route(Access::PRODUCE, routes!(run_leases::fail))
+        .route(Access::CHAT, routes!(run_leases::stop))
+        .route(Access::PRODUCE, routes!(run_leases::release))
         .route(Access::READ, routes!(queue::read))
         .route(Access::CHAT, routes!(queue::edit, queue::cancel))
         .route(Access::CHAT, routes!(queue::hold))

@@ -2,7 +2,7 @@
 
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Locator, Page } from "playwright-core";
-import type { NewEvent, Producer } from "threadline";
+import type { NewEvent, RunHandle } from "threadline";
 import { type Server, text, thread } from "./api.ts";
 
 /** The times between frames, in milliseconds. */

@@ -1,5 +1,6 @@
 //! Errors of the use cases.
 
+mod causes;
 mod conversion;
 mod operations;
 mod service_error;

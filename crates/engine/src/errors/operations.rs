@@ -487,26 +487,3 @@ operation_errors! {
     enum ApproveError { RetentionNotHeld, Draining, Store(error: StoreError) }
     from DrainingError { Draining }
 }
-
-macro_rules! from_causes {
-    ($($cause:ty => $variant:ident: $($name:ident),+;)+) => {$($(
-        impl From<$cause> for $name {
-            fn from(error: $cause) -> Self {
-                Self::$variant(error)
-            }
-        }
-    )+)+};
-}
-
-from_causes! {
-    StoreError => Store:
-        LookupError, RunLookupError, EndRunError, HeartbeatError, CompareError, AppendError, StartError, RoomError,
-        StreamRunError, ReadError, ProjectionError, SaveError, CreateThreadError, EditThreadError, MarkReadError,
-        ChangeThreadError, DeleteThreadError, StopError, ListError, FeedError, EraseError, RestoreError, ApproveError,
-        PageError, CompleteRunError, AnswerError, AttemptError, QueueError, ForkError, BranchError, ClaimError, ValidateError;
-    ReplacedLog => LogReplaced: AppendError, DeleteThreadError, EditThreadError, EndRunError, HeartbeatError, MarkReadError,
-        PageError, QueueError, StartError, AttemptError, ForkError, BranchError;
-    Limited => Limited: RoomError, SaveError, ProjectionError, ReadError, ListError, ForkError, ValidateError;
-    InvalidMessage => InvalidMessage: SaveError;
-    EventError => InvalidEvent: StreamRunError, SaveError, ValidateError;
-}

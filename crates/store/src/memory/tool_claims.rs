@@ -30,7 +30,7 @@ impl ToolClaimStore for MemoryStore {
     async fn drop_tool_claim(&self, key: ThreadKey, claim: &ToolClaim) -> StoreResult<()> {
         let mut state = self.state();
         if let Some(row) = state.threads.get_mut(&key) {
-            row.tool_claims.retain(|call, (holder, _)| (&*call, &*holder) != (&claim.call, &claim.holder));
+            row.tool_claims.retain(|call, (holder, _)| (call, &*holder) != (&claim.call, &claim.holder));
         }
         Ok(())
     }
