@@ -47,8 +47,8 @@ async fn messages(dev: &Client) -> Vec<(String, String)> {
 /// The value of the newest event that names an attempt.
 async fn named(dev: &Client) -> Value {
     let page = dev.get("/v1/threads/t/events?limit=1000").await.ok(200);
-    let events = page["events"].as_array().expect("events").iter().map(|event| &event["event"]);
-    events.filter(|event| event["name"] == "threadline.attempt").last().expect("an attempt")["value"].clone()
+    let mut events = page["events"].as_array().expect("events").iter().map(|event| &event["event"]);
+    events.rfind(|event| event["name"] == "threadline.attempt").expect("an attempt")["value"].clone()
 }
 
 fn all(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
