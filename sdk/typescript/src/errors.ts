@@ -61,7 +61,7 @@ export class NotResumed extends ThreadlineError {
   override readonly name = "NotResumed";
   readonly retryable = false;
   readonly run: Run;
-  /** What the run has said so far as a conversation: its messages, and the state of the thread after them. */
+  /** The run so far as a conversation: its messages, and the state of the thread after them. */
   readonly stored: Conversation;
 
   constructor(message: string, run: Run, stored: Conversation) {

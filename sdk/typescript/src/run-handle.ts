@@ -13,7 +13,7 @@ import type {
   Tool,
 } from "./types.js";
 
-/** What a run begins with, and how it is kept. */
+/** Input of a run, and options of its attempts and its lease. */
 export interface RunOptions<S = State> {
   /** Messages that the run brings into the thread, of the user for example: the first event of the run has them. */
   readonly messages?: readonly NewMessage[];
@@ -114,8 +114,8 @@ export interface RunHandle<S = State> {
   /** A reader that starts from this cursor receives this run and nothing before it. */
   readonly cursor: number;
   /**
-   * What the attempts before have said, on the state with which the run began: with `continue` what was kept of it, with `restart`
-   * what was superseded. Empty if the run is new.
+   * The messages of the attempts before, and the state after them: with `continue` those that were kept, with `restart` those that
+   * were superseded. Empty if the run is new.
    */
   readonly stored: Conversation<S>;
   /** The messages of the thread before the run, and those that the run began with. They are read once, when asked for. */

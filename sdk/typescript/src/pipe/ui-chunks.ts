@@ -67,7 +67,7 @@ export class UiChunks implements Source {
       case "tool-output-denied":
         return parts.failure(call, "The call was denied.");
       case "tool-approval-request":
-        // Nobody is asked if the application has decided.
+        // An automatic decision of the application needs no answer of a person.
         if (!chunk["isAutomatic"]) this.#ask(chunk, call);
         return [];
       case "tool-approval-response":

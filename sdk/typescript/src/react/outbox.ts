@@ -184,7 +184,7 @@ export class Outbox {
 
   async #perform(entry: Entry, attempt: number): Promise<Answer> {
     if (!this.#owner) throw new ConfigError("the thread is not shown");
-    // It has failed while it waited for its turn, and perhaps the user has discarded it.
+    // The message has failed while it waited for its turn, and perhaps the user has discarded it.
     if (entry.state !== "sending" || entry.attempt !== attempt) throw lateness();
     return this.#owner.perform(entry);
   }

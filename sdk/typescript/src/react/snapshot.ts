@@ -11,7 +11,7 @@ import type { ThreadRun } from "./replay.js";
 export type ShownMessage<M extends Message = Message> = M & {
   /** `sending`: not in the log yet. `failed`: it may never be; see `retry` and `discard`. Absent of a message in the log. */
   readonly delivery?: "sending" | "failed";
-  /** Why the message has failed. */
+  /** The reason why the message has failed. */
   readonly deliveryError?: ThreadlineError;
 };
 

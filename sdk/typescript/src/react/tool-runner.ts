@@ -8,7 +8,7 @@ import type { ToolClaim } from "../runs.js";
 import type { ToolCall } from "../types.js";
 import type { SendOptions } from "./snapshot.js";
 
-/** What a tool is told about a call. */
+/** Context of a call, for the tool that executes it. */
 export interface ToolContext {
   /** Aborted when the result is not wanted any more: another page has answered, or this one has left the thread. */
   readonly signal: AbortSignal;
@@ -22,7 +22,7 @@ export interface PageTool {
    * is thrown the model is told `{"error": message}`.
    */
   run(args: unknown, context: ToolContext): unknown;
-  /** What the tool does, for the model. */
+  /** Description of the tool, for the model. */
   readonly description?: string;
   /** JSON schema of the arguments; those of an object without members by default. */
   readonly parameters?: Readonly<Record<string, unknown>>;
