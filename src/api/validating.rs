@@ -17,6 +17,8 @@ pub enum Validate {
 pub struct AppendAt {
     pub thread: ThreadId,
     pub run: RunId,
+    /// Number of the attempt that appends.
+    pub attempt: u64,
     pub producer_seq: Option<u64>,
 }
 
@@ -31,8 +33,8 @@ pub async fn check_append(
     if !validates(state, principal, asked).await? {
         return Ok(());
     }
-    let AppendAt { thread, run, producer_seq } = at();
-    Ok(state.service.validations.check_append(principal, &thread, &run, producer_seq, events).await?)
+    let AppendAt { thread, run, attempt, producer_seq } = at();
+    Ok(state.service.validations.check_append(principal, &thread, (&run, attempt), producer_seq, events).await?)
 }
 
 /// Refuses the first events of a run, or all of them, if they are validated and are not as AG-UI has them.

@@ -62,6 +62,9 @@ pub async fn a_claim_does_not_outlive_a_clock_that_is_set_back(env: Env) {
     let key = env.create("t").await.key;
     claimed(&env, key, "c", "a", MAX_CLAIM_LEASE).await;
     let before = env.clock.now();
+    // A claim that has waited for this one has read the time before it.
+    env.clock.set(Timestamp(before.0 - 10_000));
+    assert!(matches!(claimed(&env, key, "c", "b", LEASE).await, ClaimOutcome::Taken(_)), "the claim is held");
     env.clock.set(Timestamp(before.0 - 3_600_000));
     let until = env.clock.now().plus(LEASE);
     assert_eq!(claimed(&env, key, "c", "b", LEASE).await, ClaimOutcome::Held(until), "no lease is that long");

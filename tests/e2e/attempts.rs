@@ -153,6 +153,13 @@ everywhere! {
         };
         dev.post(RUNS, body("a", false)).await.ok(201);
         dev.post(RUNS, body("b", false)).await.problem(409, "recovery-unsafe");
+        // The same if the answer came after a start without events.
+        dev.thread("later").await;
+        let runs = "/v1/threads/later/runs";
+        dev.post(runs, json!({ "runId": "r" })).await.ok(201);
+        dev.post(&format!("{runs}/r/events"), answers.clone()).await.ok(200);
+        let again = json!({ "runId": "r", "attemptId": "b", "onExisting": "restart" });
+        dev.post(runs, again).await.problem(409, "recovery-unsafe");
         assert_eq!(attempt(&dev.post(RUNS, body("b", true)).await.ok(200)), (2, "b", 1), "nothing was said, so nothing is written");
     }
 }

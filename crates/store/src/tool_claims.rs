@@ -18,9 +18,13 @@ pub enum ClaimOutcome {
     ThreadGone,
 }
 
-/// True if nobody holds a claim that ends then: its lease is over, or is longer than any, because the clock was set back.
+/// Time from now after which no claim ends, unless the clock was set back. Twice the longest lease, since a claim that waits for
+/// another one reads the time before that.
+pub(crate) const CLAIM_HORIZON: Duration = Duration::from_secs(2 * MAX_CLAIM_LEASE.as_secs());
+
+/// True if nobody holds a claim that ends then: its lease is over, or the clock was set back.
 pub(crate) fn is_over(until: Timestamp, now: Timestamp) -> bool {
-    until <= now || until > now.plus(MAX_CLAIM_LEASE)
+    until <= now || until > now.plus(CLAIM_HORIZON)
 }
 
 /// Claims of tool calls, which are deleted with their thread. The store does not know which calls wait for a result.

@@ -382,7 +382,8 @@ pub async fn append(
 ) -> Result<Answer<ReceiptView>, Problem> {
     let run_at = run_at(&run, params.attempt)?;
     let (events, _body) = read_events(&state, request).await?;
-    let place = || AppendAt { thread: thread.clone(), run: run.clone(), producer_seq: params.producer_seq };
+    let attempt = run_at.attempt;
+    let place = || AppendAt { thread: thread.clone(), run: run.clone(), attempt, producer_seq: params.producer_seq };
     check_append(&state, &principal, params.validate, &events, place).await?;
     let at = ThreadAt { id: &thread, epoch };
     let receipt = state.service.runs.append(&principal, at, run_at, params.producer_seq, events).await?;

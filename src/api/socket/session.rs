@@ -262,7 +262,8 @@ impl Session {
             Ok(events) => events,
             Err(error) => return self.refuse(id.as_deref(), in_thread(ServiceError::from(error).into(), thread)),
         };
-        let place = || AppendAt { thread: ThreadId::from(&thread_id), run: RunId::from(&run_id), producer_seq };
+        let place =
+            || AppendAt { thread: ThreadId::from(&thread_id), run: RunId::from(&run_id), attempt: 1, producer_seq };
         if let Err(problem) = check_append(&self.state, &self.principal, validate, &events, place).await {
             return self.refuse(id.as_deref(), in_thread(problem, thread));
         }

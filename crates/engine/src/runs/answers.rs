@@ -9,13 +9,14 @@ impl Runs {
     /// Refuses events of an untrusted client that answer an interrupt of an agent which the server drives: the agent
     /// would not receive the answer, and the definition of the agent decides who gives it. Interrupts that the thread's
     /// row does not list count as such. Events of a run that has ended are compared with the stored ones, and change
-    /// nothing.
+    /// nothing; so does a start of a run that is stored.
     pub(super) async fn check_answers(
         &self,
         principal: &Principal,
         key: ThreadKey,
         run: &RunId,
         events: &NewEvents,
+        starts: bool,
     ) -> Result<(), AnswerError> {
         let Some(answers) = events.answers().filter(|_| principal.is_untrusted()) else { return Ok(()) };
         let ids: Vec<String> = serde_json::from_str(answers).unwrap_or_default();
@@ -28,6 +29,10 @@ impl Runs {
             return Ok(());
         }
         let stored = self.deps.store.run(key, run).await?;
-        if stored.is_some_and(|run| !run.status.is_active()) { Ok(()) } else { Err(AnswerError::InterruptNotYours) }
+        if stored.is_some_and(|run| starts || !run.status.is_active()) {
+            Ok(())
+        } else {
+            Err(AnswerError::InterruptNotYours)
+        }
     }
 }

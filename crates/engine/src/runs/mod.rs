@@ -136,7 +136,7 @@ impl Runs {
         let (thread, fence) = self.find(writer, principal, at, run).await?;
         // A run of the server goes on to its end, within its own limits.
         if let Writer::Producer(_) = writer {
-            self.check_answers(principal, thread.key, run, &events).await?;
+            self.check_answers(principal, thread.key, run, &events, false).await?;
             self.check_append(principal, &thread, run, producer_seq, &events).await?;
         }
         let (reply, receipt) = oneshot::channel();

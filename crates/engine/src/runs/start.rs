@@ -229,7 +229,7 @@ impl Runs {
     ) -> Result<StartAttempt, StartError> {
         self.check_storage(principal, thread, id).await?;
         if let Opening::Begun(events) | Opening::Complete(events) = &request.opening {
-            self.check_answers(principal, thread.key, id, events).await?;
+            self.check_answers(principal, thread.key, id, events, true).await?;
         }
         if !matches!(request.opening, Opening::Complete(_)) {
             return self.start_locked(principal, thread, id, request, tail).await;

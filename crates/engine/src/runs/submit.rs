@@ -69,7 +69,7 @@ impl Runs {
         {
             return reply.send(Err(denied.into()));
         }
-        if let Err(refused) = self.check_answers(&run.principal, run.thread.key, &run.run, &events).await {
+        if let Err(refused) = self.check_answers(&run.principal, run.thread.key, &run.run, &events, false).await {
             return reply.send(Err(refused.into()));
         }
         if let Err(refused) = self.check_append(&run.principal, &run.thread, &run.run, producer_seq, &events).await {

@@ -94,7 +94,7 @@ struct Logged {
     calls: BegunCalls,
     /// Calls of the attempt before, and those that were without a result when it began.
     in_doubt: BegunCalls,
-    /// True if the run began with an answer to an interrupt.
+    /// True if an event of the run answers an interrupt.
     answers: bool,
 }
 
@@ -278,8 +278,8 @@ impl Logged {
     fn observe(&mut self, is_opening: bool, event: &[u8]) {
         self.open.observe(event);
         let Ok(event) = std::str::from_utf8(event) else { return };
+        self.answers |= is_answer(event);
         if is_opening {
-            self.answers |= is_answer(event);
             return;
         }
         self.calls.observe(event);

@@ -18,8 +18,9 @@ use crate::{
     limits::{FairQueue, in_place},
 };
 
-/// A run, by the incarnation of its thread and its fence.
-type Key = (ThreadKey, Fence);
+/// An attempt at a run, by the incarnation of its thread, the fence of the run and the number of the attempt: the events of one
+/// attempt are not those of another one with the same numbers.
+type Key = (ThreadKey, Fence, u64);
 
 /// State of a run's validation after some of its events.
 struct Checked {
@@ -63,14 +64,14 @@ impl Validations {
         &self,
         principal: &Principal,
         thread: &ThreadId,
-        run: &RunId,
+        (run, attempt): (&RunId, u64),
         producer_seq: Option<u64>,
         events: &NewEvents,
     ) -> Result<(), ValidateError> {
         let key = self.directory.find(principal, thread).await?.key;
         let facts = self.directory.run(key, run).await?;
         let Some(facts) = facts.filter(|facts| !facts.driven) else { return Ok(()) };
-        let key = (key, facts.fence);
+        let key = (key, facts.fence, attempt);
         let Some(place) = self.place(principal, key, run, producer_seq, events).await? else { return Ok(()) };
         let Place { mut validation, before, skip } = place;
         let check = || validation.check_batch(events, skip).map(|()| validation);

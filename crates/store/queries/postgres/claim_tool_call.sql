@@ -8,7 +8,7 @@
 -- $3 call text
 -- $4 holder text: client
 -- $5 lease bigint: in ms
--- $6 longest bigint: longest lease in ms, beyond which a claim is over
+-- $6 horizon bigint: in ms from now, beyond which a claim is over
 -- $7 limit bigint: claims to remove
 -- example: NULL, 1, 'c', 'tab', 30000, 300000, 4
 

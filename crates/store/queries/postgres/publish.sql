@@ -40,9 +40,12 @@ c AS MATERIALIZED (
 ), related AS (
   UPDATE threads AS t SET family = there.family, version = t.version + 1 FROM there
   WHERE t.key = $15 AND t.family IS NULL AND there.family IS NOT NULL
+), pushed AS MATERIALIZED (
+  SELECT coalesce(r.attempt, 1) AS attempt FROM runs r WHERE r.key = $2 AND r.fence = $5::bigint AND $6::boolean AND NOT r.driven
 ), turned AS (
-  INSERT INTO turns (key, run, project, user_id, agent, at, check_at)
-  SELECT there.key, $7::text, there.project, there.user_id, $12::text, c.now, least($9::bigint, c.now)
+  INSERT INTO turns (key, run, project, user_id, agent, at, check_at, attempt)
+  SELECT there.key, $7::text, there.project, there.user_id, $12::text, c.now, least($9::bigint, c.now),
+    coalesce((SELECT attempt FROM pushed), 1)
   FROM there
   CROSS JOIN c
   WHERE $6::boolean
@@ -52,10 +55,10 @@ c AS MATERIALIZED (
   ON CONFLICT DO NOTHING
 )
 INSERT INTO heads (
-  key, epoch, generation, tail, fence, active, run, producer_seq, lease_until, stop_at, finishing
+  key, epoch, generation, tail, fence, driver_fence, active, run, producer_seq, lease_until, stop_at, finishing
 )
-SELECT there.key, $3::bigint, c.generation, $4::bigint, $5::bigint, $6::boolean, $7::text, $8::bigint, least($9::bigint, c.now),
-  $10::bigint, $11::boolean
+SELECT there.key, $3::bigint, c.generation, $4::bigint, $5::bigint, coalesce((SELECT 1 - attempt FROM pushed), 0), $6::boolean,
+  $7::text, $8::bigint, least($9::bigint, c.now), $10::bigint, $11::boolean
 FROM there
 CROSS JOIN c
 RETURNING key

@@ -39,7 +39,7 @@ c AS MATERIALIZED (
     -- <fragment log_time>
     at = CASE WHEN h.at > c.now AND h.at <= c.now + 3600000 THEN h.at ELSE c.now END,
     -- </fragment>
-    tail = h.tail + $12::bigint, producer_seq = h.producer_seq + $12,
+    tail = h.tail + $12::bigint, producer_seq = h.producer_seq + $12, finishing = FALSE,
     driver_fence = $7::bigint, lease_ms = coalesce($11::bigint, h.lease_ms),
     lease_until = greatest(h.lease_until, c.now + coalesce($11, h.lease_ms))
   FROM c

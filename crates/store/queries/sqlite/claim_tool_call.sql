@@ -6,7 +6,7 @@
 -- ?3 call text
 -- ?4 holder text: client
 -- ?5 lease integer: in ms
--- ?6 longest integer: longest lease in ms, beyond which a claim is over
+-- ?6 horizon integer: in ms from now, beyond which a claim is over
 -- ?7 limit integer: claims to remove
 -- example: 0, 1, 'c', 'tab', 30000, 300000, 4
 

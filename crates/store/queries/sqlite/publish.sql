@@ -26,6 +26,10 @@ INSERT INTO heads (
   prior_tail, queue, queued, held
   -- </fragment>
   )
-VALUES (?1, ?3, ?4, ?5, 0, ?6, ?7, ?8, ?9, ?10, (SELECT max(generation) FROM lineage), NULL, NULL, 0, 0, NULL);
-INSERT INTO turns (key, run, project, user, agent, at, check_at)
-SELECT key, ?6, project, user, ?11, ?12, ?8 FROM threads WHERE key = ?1 AND ?6 IS NOT NULL
+VALUES (?1, ?3, ?4, ?5,
+  coalesce((SELECT 1 - coalesce(attempt, 1) FROM runs WHERE key = ?1 AND fence = ?5 AND NOT driven AND ?6 IS NOT NULL), 0),
+  ?6, ?7, ?8, ?9, ?10, (SELECT max(generation) FROM lineage), NULL, NULL, 0, 0, NULL);
+INSERT INTO turns (key, run, project, user, agent, at, check_at, attempt)
+SELECT key, ?6, project, user, ?11, ?12, ?8,
+  coalesce((SELECT attempt FROM runs WHERE key = ?1 AND fence = ?5 AND NOT driven), 1)
+FROM threads WHERE key = ?1 AND ?6 IS NOT NULL

@@ -14,7 +14,7 @@
 -- example: 1, 'r', 1, 2, -1, 'a', 0, 0, 0, 0, NULL
 
 UPDATE heads
-SET tail = ?8, producer_seq = ?9, at = ?10, driver_fence = ?5, lease_ms = coalesce(?11, lease_ms),
+SET tail = ?8, producer_seq = ?9, finishing = 0, at = ?10, driver_fence = ?5, lease_ms = coalesce(?11, lease_ms),
   lease_until = max(lease_until, ?7 + coalesce(?11, lease_ms))
 WHERE key = ?1;
 UPDATE runs SET attempt = ?4 WHERE key = ?1 AND fence = ?3;

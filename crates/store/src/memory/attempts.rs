@@ -1,7 +1,7 @@
 //! Attempts at runs of producers.
 
 use async_trait::async_trait;
-use threadline_core::{DriverFence, Run, RunId, ThreadKey};
+use threadline_core::{DriverFence, Run, RunId, RunStatus, ThreadKey};
 
 use super::{MemoryStore, Row, driven::Pushed};
 use crate::{AttemptStore, Committed, ProducerTurn, StoreResult, TakeUp};
@@ -41,6 +41,7 @@ impl AttemptStore for MemoryStore {
         let (Some(pushed), Some(run)) = (&mut row.pushed, row.runs.get_mut(&take.fence.run)) else { return Ok(None) };
         pushed.attempt_id = Some(take.attempt_id);
         run.attempt = take.attempt;
+        run.status = RunStatus::Running;
         run.lease_until = run.lease_until.max(Some(until));
         let run = run.clone();
         Ok(Some(Committed { run, head: row.head(), slice }))

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use threadline_core::{
-    Clock, Thread, ThreadKey, Timestamp,
+    Clock, DriverFence, Thread, ThreadKey, Timestamp,
     limits::{PACK_FIRST_LOOK, STAGING_TIMEOUT},
 };
 
@@ -84,6 +84,9 @@ impl StagingStore for MemoryStore {
         {
             run.lease_until = Some(active.lease_until.unwrap_or(now).min(now));
             staged.row.pushed = Some(Pushed { attempt_id: None, opened: 0 });
+            if !run.driven {
+                staged.row.driver = DriverFence::of_attempt(run.attempt);
+            }
         }
         // The feed owes the thread a position, unless an imported feed has one: see `put_feed`.
         staged.row.fed_version = match arrival {

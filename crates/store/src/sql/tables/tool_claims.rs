@@ -3,15 +3,13 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
-use threadline_core::{
-    ThreadKey, ToolClaim,
-    limits::{MAX_CLAIM_LEASE, SWEPT_CLAIMS},
-};
+use threadline_core::{ThreadKey, ToolClaim, limits::SWEPT_CLAIMS};
 
 use super::Tables;
 use crate::{
     ClaimOutcome, StoreError, StoreResult, ToolClaimStore,
     sql::{columns::Columns, limit, millis},
+    tool_claims::CLAIM_HORIZON,
 };
 
 /// Number of claims of other clients that may end between a try and the look at what has prevented it.
@@ -28,7 +26,7 @@ impl<S: Tables> ToolClaimStore for S {
                 claim.call.as_str().into(),
                 claim.holder.as_str().into(),
                 millis(lease).into(),
-                millis(MAX_CLAIM_LEASE).into(),
+                millis(CLAIM_HORIZON).into(),
                 limit(SWEPT_CLAIMS).into(),
             ];
             if let Some(row) = self.changed(S::STATEMENTS.claim_tool_call, values).await?.first() {

@@ -324,7 +324,10 @@ impl Producing {
                     looked_again = true;
                     self.known = None;
                 }
-                Err(AppendError::RunFenced(run)) if !evicted(run.status, run.error_code.as_deref()) => {
+                // A run that is active was taken up by another process: this one is evicted.
+                Err(AppendError::RunFenced(run))
+                    if !run.status.is_active() && !evicted(run.status, run.error_code.as_deref()) =>
+                {
                     // The run has ended, by its own last event or by an overdue stop: no event may be added.
                     return Ok(());
                 }
