@@ -3,6 +3,7 @@
 import { sleep } from "./backoff.js";
 import { ConnectionError, ProblemError, type ThreadlineError } from "./errors.js";
 import { SLOW_MS } from "./limits.js";
+import { now, throwIfAborted } from "./platform.js";
 
 /**
  * A call that is being retried: the error, and the time of the next attempt by the clock of this machine; null during an
@@ -53,10 +54,10 @@ export class Reach {
 
   /** Records a success. */
   heard(): void {
-    const now = performance.now();
-    const wasQuiet = now - this.#heardAt >= SLOW_MS;
+    const heardAt = now();
+    const wasQuiet = heardAt - this.#heardAt >= SLOW_MS;
     const isNews = this.isSlow || this.trouble !== undefined;
-    this.#heardAt = now;
+    this.#heardAt = heardAt;
     if (isNews) this.#look();
     if (!wasQuiet) return;
     for (const { wake } of this.#trials) wake?.();
@@ -80,12 +81,12 @@ export class Reach {
     this.#trials.add(trial);
     return {
       asked: () => {
-        if (isPrompt) trial.askedAt = performance.now();
+        if (isPrompt) trial.askedAt = now();
         trial.trouble &&= { ...trial.trouble, nextRetryAt: null };
         this.#look();
       },
       failed: (trouble) => {
-        trial.failedAt = performance.now();
+        trial.failedAt = now();
         trial.askedAt = undefined;
         trial.trouble = trouble;
         this.#look();
@@ -97,7 +98,7 @@ export class Reach {
         if (signal.aborted) stop();
         await sleep(ms, over.signal).catch(() => {});
         signal.removeEventListener("abort", stop);
-        if (signal.aborted) throw signal.reason;
+        throwIfAborted(signal);
       },
       end: () => {
         this.#trials.delete(trial);
@@ -110,7 +111,7 @@ export class Reach {
   #look(): void {
     clearTimeout(this.#timer);
     const asked = Math.min(...[...this.#trials].map(({ askedAt = Number.POSITIVE_INFINITY }) => askedAt));
-    const left = SLOW_MS - (performance.now() - Math.max(asked, this.#heardAt));
+    const left = SLOW_MS - (now() - Math.max(asked, this.#heardAt));
     // Timers may fire a little early.
     const isSilent = left <= SLOW_MS / 2 + 1;
     this.isSlow = left <= 1;
