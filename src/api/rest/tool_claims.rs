@@ -94,8 +94,8 @@ pub async fn claim(
 #[into_params(parameter_in = Query)]
 pub struct GiveUpParams {
     /// The client that gives the claim up.
-    #[param(value_type = String)]
-    client_id: ClientId,
+    #[param(value_type = Option<String>, required = true)]
+    client_id: Option<ClientId>,
 }
 
 /// Gives up the claim of a tool call. Without effect if the client does not hold the call.
@@ -111,7 +111,12 @@ pub async fn give_up(
     InToolCall(thread, call): InToolCall,
     Params(params): Params<GiveUpParams>,
 ) -> Result<StatusCode, Problem> {
-    let claim = ToolClaim { call, holder: params.client_id };
+    let Some(holder) = params.client_id else {
+        // Of a thread that the caller does not have, nothing else is said.
+        state.service.threads.get(&principal, &thread).await?;
+        return Err(Problem::invalid("clientId is missing: the client that gives the claim up"));
+    };
+    let claim = ToolClaim { call, holder };
     state.service.tool_claims.give_up(&principal, &thread, &claim).await?;
     Ok(StatusCode::NO_CONTENT)
 }
