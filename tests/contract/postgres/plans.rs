@@ -29,7 +29,7 @@ fn joins(node: &Value, found: &mut Vec<String>) {
 }
 
 /// Changes of several threads at once, which may walk over a table that has only a few rows. As it grows, Postgres looks again.
-const GROUPS: [&str; 10] = [
+const GROUPS: [&str; 11] = [
     "append a group",
     "append a group with ends",
     "heartbeat",
@@ -40,6 +40,7 @@ const GROUPS: [&str; 10] = [
     "trash",
     "sums added",
     "claim of turns",
+    "claim of a tool call",
 ];
 
 async fn check(url: &str, when: &str) {

@@ -127,7 +127,8 @@ impl Commits {
             .bind(no_text)
             .bind(no_text)
             .bind(no_text)
-            .bind(false);
+            .bind(false)
+            .bind(None::<&str>);
         statement.fetch_one(&mut self.connection).await?;
         Ok(())
     }
