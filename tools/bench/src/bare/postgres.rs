@@ -128,7 +128,7 @@ impl Commits {
             .bind(no_text)
             .bind(no_text)
             .bind(false)
-            .bind(None::<&str>);
+            .bind(no_text);
         statement.fetch_one(&mut self.connection).await?;
         Ok(())
     }

@@ -70,7 +70,10 @@ fn check_value(value: &str, kind: &Kind, path: &mut String) -> Result<(), Flaw> 
         }
         Kind::Object(members) if begins("{") => return object(value, members, path),
         Kind::Either(one) if begins("\"") => matches!(one, Kind::List(_)),
-        Kind::Either(one) => return check_value(value, one, path).map_err(|flaw| widened(flaw, path, kind)),
+        Kind::Either(one) => {
+            let own = path.len();
+            return check_value(value, one, path).map_err(|flaw| widened(flaw, own, kind));
+        }
         Kind::Tagged(tag, forms) if begins("{") => {
             let word = json::string_member(value, tag);
             let form = word.and_then(|word| forms.iter().find(|(name, _)| *name == word));
@@ -85,9 +88,10 @@ fn check_value(value: &str, kind: &Kind, path: &mut String) -> Result<(), Flaw> 
     if fits { Ok(()) } else { Err(at(path, None, kind.name())) }
 }
 
-/// The flaw of a value that is neither of two kinds; one inside of the second kind stays as it is.
-fn widened(flaw: Flaw, path: &str, kind: &Kind) -> Flaw {
-    if flaw.path == path { Flaw { expected: kind.name(), ..flaw } } else { flaw }
+/// The flaw of a value that is neither of two kinds; one inside of the second kind stays as it is. `own` is the length of the path of
+/// the value.
+fn widened(flaw: Flaw, own: usize, kind: &Kind) -> Flaw {
+    if flaw.path.len() == own { Flaw { expected: kind.name(), ..flaw } } else { flaw }
 }
 
 /// Items of an array, each as it is written.
