@@ -29,7 +29,7 @@ fn joins(node: &Value, found: &mut Vec<String>) {
 }
 
 /// Changes of several threads at once, which may walk over a table that has only a few rows. As it grows, Postgres looks again.
-const GROUPS: [&str; 11] = [
+const GROUPS: [&str; 10] = [
     "append a group",
     "append a group with ends",
     "heartbeat",
@@ -40,8 +40,9 @@ const GROUPS: [&str; 11] = [
     "trash",
     "sums added",
     "claim of turns",
-    "claim of a tool call",
 ];
+/// A statement whose table has no rows here. The tests of visited rows bound what it reads in a full one.
+const EMPTY: &str = "claim of a tool call";
 
 async fn check(url: &str, when: &str) {
     let plans = PgStore::plans(url).await.expect("plans");
@@ -60,7 +61,7 @@ async fn check(url: &str, when: &str) {
             let swept = ["threads_dirty", "threads_deleted"].contains(&index.as_str());
             // A row whose place an index gave before is as near.
             let indexed = kind.starts_with("Index") && (condition || swept) || kind == "Tid Scan";
-            if !indexed && (when != "one thread" || !GROUPS.contains(name)) {
+            if !indexed && *name != EMPTY && (when != "one thread" || !GROUPS.contains(name)) {
                 wrong.push(format!("{name}: {kind} {index} on {relation}"));
             }
         }
