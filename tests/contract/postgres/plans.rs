@@ -41,7 +41,7 @@ const GROUPS: [&str; 10] = [
     "sums added",
     "claim of turns",
 ];
-/// A statement whose table has no rows here. The tests of visited rows bound what it reads in a full one.
+/// A statement whose table has no rows here, so that any of its indexes is as near.
 const EMPTY: &str = "claim of a tool call";
 
 async fn check(url: &str, when: &str) {
