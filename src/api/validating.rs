@@ -2,6 +2,7 @@
 
 use serde::Deserialize;
 use threadline_core::{EventValidation, NewEvents, Principal, RunId, ThreadId, projection::validating::Validation};
+use threadline_engine::RunAt;
 use threadline_http::problem::Problem;
 
 use super::ApiState;
@@ -34,7 +35,11 @@ pub async fn check_append(
         return Ok(());
     }
     let AppendAt { thread, run, attempt, producer_seq } = at();
-    Ok(state.service.validations.check_append(principal, &thread, (&run, attempt), producer_seq, events).await?)
+    Ok(state
+        .service
+        .validations
+        .check_append(principal, &thread, RunAt { id: &run, attempt }, producer_seq, events)
+        .await?)
 }
 
 /// Refuses the first events of a run, or all of them, if they are validated and are not as AG-UI has them.

@@ -5,7 +5,7 @@ mod conversion;
 mod operations;
 mod service_error;
 
-pub(crate) use operations::{AnswerError, CompareError, ForbiddenError, NotYoursError, RunFencedError};
+pub(crate) use operations::{AnswerError, CompareError, ForbiddenError, NotYoursError};
 pub use operations::{
     AppendError, ApproveError, AttemptError, BranchError, ChangeThreadError, ClaimError, CompleteRunError,
     CreateThreadError, DeleteThreadError, DrainingError, EditThreadError, EndRunError, EraseError, FeedError,

@@ -64,8 +64,6 @@ operation_errors! {
     enum NotYoursError { RunNotYours }
     /// Refusal of an untrusted client whose events answer an interrupt of an agent.
     enum AnswerError { InterruptNotYours, Store(error: StoreError) }
-    /// Refusal of a producer whose run has ended, or whose attempt is not the present one.
-    enum RunFencedError { RunFenced(run: Box<Run>) }
     /// Refusal of new work by a node that shuts down.
     enum DrainingError { Draining }
     /// Error of reading a thread, and of every operation's first step.
@@ -96,7 +94,6 @@ operation_errors! {
     from RunLookupError { ThreadNotFound, ThreadAmbiguous, RunNotFound, Store(error) }
     from ForbiddenError { Forbidden(scope) }
     from NotYoursError { RunNotYours }
-    from RunFencedError { RunFenced(run) }
 
     /// Error of finishing a run.
     enum FinishError {

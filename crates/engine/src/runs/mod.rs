@@ -187,8 +187,9 @@ impl Runs {
             }
             match self.deps.store.run(thread.key, run).await? {
                 Some(now) if alive.is_some() => Ok(Attempt::Done(now)),
-                Some(now) if writer.refuse_displaced(&now).is_err() => Err(HeartbeatError::RunFenced(Box::new(now))),
-                Some(now) if !now.status.is_active() => Err(HeartbeatError::RunFenced(Box::new(now))),
+                Some(now) if writer.is_displaced(&now) || !now.status.is_active() => {
+                    Err(HeartbeatError::RunFenced(Box::new(now)))
+                }
                 _ => Ok(Attempt::ThreadGone),
             }
         };
@@ -240,8 +241,10 @@ impl Runs {
             if closed.is_none() && at.epoch.is_some() {
                 self.deps.directory.head_at::<EndRunError>(thread.key, at.epoch).await?;
             }
-            closed.as_ref().map_or(Ok(()), |run| writer.refuse_displaced(run))?;
-            Ok(closed.into())
+            match closed {
+                Some(run) if writer.is_displaced(&run) => Err(EndRunError::RunFenced(Box::new(run))),
+                closed => Ok(closed.into()),
+            }
         };
         self.with_run(writer, principal, at, run, close).await
     }
@@ -303,7 +306,7 @@ impl Runs {
                     self.deps.feed_writer.mark(&thread.project, &thread.user);
                     Ok(Attempt::Done(now))
                 }
-                Some(now) if first.refuse_displaced(&now).is_err() => Err(EndRunError::RunFenced(Box::new(now))),
+                Some(now) if first.is_displaced(&now) => Err(EndRunError::RunFenced(Box::new(now))),
                 _ => Ok(Attempt::ThreadGone),
             }
         };

@@ -132,7 +132,7 @@ struct Lines {
 impl Lines {
     fn push(&mut self, line: &[u8], batch: &mut BatchBuilder) -> Result<(), EventError> {
         if let Some(validation) = &mut self.validation
-            // Of a line that is no event, the batch says why.
+            // A line that is no event is refused by the batch, which says why.
             && let Ok(event) = serde_json::from_slice::<&RawValue>(line)
             && event.get().starts_with('{')
         {

@@ -2,8 +2,6 @@
 
 use threadline_core::{DriverFence, Run};
 
-use crate::errors::RunFencedError;
-
 /// Kind of writer, which decides the access to a driven run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Writer {
@@ -22,11 +20,8 @@ impl Writer {
         }
     }
 
-    /// Refuses a producer whose attempt is not the run's present one, whether or not the run has ended.
-    pub fn refuse_displaced(self, run: &Run) -> Result<(), RunFencedError> {
-        match self {
-            Self::Producer(attempt) if attempt != run.attempt => Err(RunFencedError::RunFenced(Box::new(run.clone()))),
-            Self::Producer(_) | Self::Driver(_) => Ok(()),
-        }
+    /// True for a producer whose attempt is not the run's present one, whether or not the run has ended.
+    pub fn is_displaced(self, run: &Run) -> bool {
+        matches!(self, Self::Producer(attempt) if attempt != run.attempt)
     }
 }

@@ -16,6 +16,7 @@ use crate::{
     ValidateError,
     directory::Directory,
     limits::{FairQueue, in_place},
+    records::RunAt,
 };
 
 /// An attempt at a run, by the incarnation of its thread, the fence of the run and the number of the attempt: the events of one
@@ -64,15 +65,15 @@ impl Validations {
         &self,
         principal: &Principal,
         thread: &ThreadId,
-        (run, attempt): (&RunId, u64),
+        run: RunAt<'_>,
         producer_seq: Option<u64>,
         events: &NewEvents,
     ) -> Result<(), ValidateError> {
         let key = self.directory.find(principal, thread).await?.key;
-        let facts = self.directory.run(key, run).await?;
+        let facts = self.directory.run(key, run.id).await?;
         let Some(facts) = facts.filter(|facts| !facts.driven) else { return Ok(()) };
-        let key = (key, facts.fence, attempt);
-        let Some(place) = self.place(principal, key, run, producer_seq, events).await? else { return Ok(()) };
+        let key = (key, facts.fence, run.attempt);
+        let Some(place) = self.place(principal, key, run.id, producer_seq, events).await? else { return Ok(()) };
         let Place { mut validation, before, skip } = place;
         let check = || validation.check_batch(events, skip).map(|()| validation);
         let validation = self.queue.process(principal, events.body().len(), check).await??;

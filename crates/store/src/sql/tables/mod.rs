@@ -99,7 +99,7 @@ pub(crate) struct Statements {
     /// Reads a page of annotations: `$1` key, `$2` after, `$3` limit.
     pub(crate) annotations: &'static str,
     /// Claims a tool call, and answers with the end of the lease if it did: `$1` now, `$2` key, `$3` call, `$4` holder, `$5` lease,
-    /// `$6` longest lease, `$7` limit of removed claims.
+    /// `$6` horizon, `$7` limit of removed claims.
     pub(crate) claim_tool_call: &'static str,
     /// Reads a claim of a tool call: `$1` key, `$2` call.
     pub(crate) tool_claim: &'static str,
