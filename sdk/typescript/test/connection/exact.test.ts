@@ -1,24 +1,14 @@
 // Tests that every reader receives exactly the events of the log, whatever happens to the network and the server.
 
 import { setTimeout as sleep } from "node:timers/promises";
-import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
+import { afterEach, describe, expect, test } from "vitest";
 import type { Threadline } from "../../src/index.js";
-import { Proxy } from "../harness/proxy.js";
-import { Server } from "../harness/server.js";
+import { proxy, server, useProxiedServer } from "../harness/proxied.js";
 import { until } from "../harness/until.js";
 import { epochOf, log, makeThread, write } from "../harness/writer.js";
 import { connect, expectExactly, Reader, TRANSPORTS, unexpected } from "./reader.js";
 
-let server: Server;
-let proxy: Proxy;
-beforeAll(async () => {
-  server = await Server.start();
-  proxy = await Proxy.start(server);
-});
-afterAll(async () => {
-  proxy?.end();
-  await server?.end();
-});
+useProxiedServer();
 
 const clients: Threadline[] = [];
 afterEach(() => {

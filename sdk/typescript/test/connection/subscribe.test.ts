@@ -1,23 +1,13 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
+import { afterEach, expect, test } from "vitest";
 import { ClosedError, type ThreadItem, type Threadline } from "../../src/index.js";
 import { ITERATOR_EVENTS, SUBSCRIPTIONS } from "../../src/limits.js";
-import { Proxy } from "../harness/proxy.js";
-import { Server } from "../harness/server.js";
+import { proxy, server, useProxiedServer } from "../harness/proxied.js";
 import { until } from "../harness/until.js";
 import { epochOf, log, type Logged, makeThread, speech, write } from "../harness/writer.js";
 import { connect, expectExactly, Reader, statuses, unexpected } from "./reader.js";
 
-let server: Server;
-let proxy: Proxy;
-beforeAll(async () => {
-  server = await Server.start();
-  proxy = await Proxy.start(server);
-});
-afterAll(async () => {
-  proxy?.end();
-  await server?.end();
-});
+useProxiedServer();
 
 let client: Threadline;
 const open = (options = {}) => (client = connect({ url: proxy.url, ...options }));

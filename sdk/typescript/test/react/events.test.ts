@@ -2,25 +2,15 @@
 
 import "./dom.js";
 import { cleanup } from "@testing-library/react";
-import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
+import { afterEach, expect, test } from "vitest";
 import type { ThreadEvent, Threadline } from "../../src/index.js";
 import { type EventFilter, useThread, useThreadEvents, type UseThread } from "../../src/react/index.js";
-import { Proxy } from "../harness/proxy.js";
-import { Server } from "../harness/server.js";
+import { proxy, server, useProxiedServer } from "../harness/proxied.js";
 import { until } from "../harness/until.js";
 import { log, makeThread, write } from "../harness/writer.js";
 import { connect, Page } from "./page.js";
 
-let server: Server;
-let proxy: Proxy;
-beforeAll(async () => {
-  server = await Server.start();
-  proxy = await Proxy.start(server);
-});
-afterAll(async () => {
-  proxy?.end();
-  await server?.end();
-});
+useProxiedServer();
 
 const clients: Threadline[] = [];
 afterEach(() => {

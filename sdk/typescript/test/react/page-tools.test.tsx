@@ -2,27 +2,17 @@
 
 import "./dom.js";
 import { cleanup } from "@testing-library/react";
-import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from "vitest";
+import { afterEach, beforeEach, expect, test } from "vitest";
 import type { Threadline } from "../../src/index.js";
 import { CLAIM_LEASE_SECONDS } from "../../src/limits.js";
 import type { PageTools, ToolContext } from "../../src/react/index.js";
 import { CLAIM_TIMES } from "../../src/react/tool-runner.js";
-import { Proxy } from "../harness/proxy.js";
-import { Server } from "../harness/server.js";
+import { proxy, server, useProxiedServer } from "../harness/proxied.js";
 import { until } from "../harness/until.js";
 import { type Event, log, makeThread } from "../harness/writer.js";
 import { connect, type ThreadPage, threadPage } from "./page.js";
 
-let server: Server;
-let proxy: Proxy;
-beforeAll(async () => {
-  server = await Server.start();
-  proxy = await Proxy.start(server);
-});
-afterAll(async () => {
-  proxy?.end();
-  await server?.end();
-});
+useProxiedServer();
 
 const clients: Threadline[] = [];
 beforeEach(() => {

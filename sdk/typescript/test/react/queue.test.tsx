@@ -2,25 +2,15 @@
 
 import "./dom.js";
 import { cleanup } from "@testing-library/react";
-import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
+import { afterEach, describe, expect, test } from "vitest";
 import { isProblem, type Threadline, type TransportName } from "../../src/index.js";
 import type { UseThread } from "../../src/react/index.js";
-import { Proxy } from "../harness/proxy.js";
-import { Server } from "../harness/server.js";
+import { proxy, server, useProxiedServer } from "../harness/proxied.js";
 import { until } from "../harness/until.js";
 import { makeThread } from "../harness/writer.js";
 import { connect, type ThreadPage, threadPage } from "./page.js";
 
-let server: Server;
-let proxy: Proxy;
-beforeAll(async () => {
-  server = await Server.start();
-  proxy = await Proxy.start(server);
-});
-afterAll(async () => {
-  proxy?.end();
-  await server?.end();
-});
+useProxiedServer();
 
 const clients: Threadline[] = [];
 afterEach(() => {

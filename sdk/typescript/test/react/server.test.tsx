@@ -2,24 +2,14 @@ import "./dom.js";
 import { createElement, type ReactElement } from "react";
 import { hydrateRoot } from "react-dom/client";
 import { renderToString } from "react-dom/server";
-import { afterAll, afterEach, beforeAll, expect, test, vi } from "vitest";
+import { afterEach, expect, test, vi } from "vitest";
 import { ThreadlineProvider, useInbox, useThread, useThreads } from "../../src/react/index.js";
-import { Proxy } from "../harness/proxy.js";
-import { Server } from "../harness/server.js";
+import { proxy, server, useProxiedServer } from "../harness/proxied.js";
 import { until } from "../harness/until.js";
 import { makeThread, write } from "../harness/writer.js";
 import { connect } from "./page.js";
 
-let server: Server;
-let proxy: Proxy;
-beforeAll(async () => {
-  server = await Server.start();
-  proxy = await Proxy.start(server);
-});
-afterAll(async () => {
-  proxy?.end();
-  await server?.end();
-});
+useProxiedServer();
 afterEach(() => vi.restoreAllMocks());
 
 function Chat({ threadId }: { threadId: string }): ReactElement {

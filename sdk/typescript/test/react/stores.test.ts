@@ -1,4 +1,4 @@
-import { afterAll, afterEach, beforeAll, expect, test, vi } from "vitest";
+import { afterEach, expect, test, vi } from "vitest";
 import { type Threadline, TimeoutError } from "../../src/index.js";
 import { MESSAGES_PAGE } from "../../src/limits.js";
 import { Feed } from "../../src/react/feed.js";
@@ -8,23 +8,14 @@ import { openStore } from "../../src/react/shared.js";
 import { storesOf } from "../../src/react/stores.js";
 import type { NewEvent, Thread } from "../../src/types.js";
 import { compare, isBeyond, withEntry, withPage } from "../../src/react/window.js";
-import { Proxy } from "../harness/proxy.js";
+import { proxy, server, useProxiedServer } from "../harness/proxied.js";
 import { Random } from "../harness/random.js";
 import { Server } from "../harness/server.js";
 import { until } from "../harness/until.js";
 import { makeThread, write } from "../harness/writer.js";
 import { connect } from "./page.js";
 
-let server: Server;
-let proxy: Proxy;
-beforeAll(async () => {
-  server = await Server.start();
-  proxy = await Proxy.start(server);
-});
-afterAll(async () => {
-  proxy?.end();
-  await server?.end();
-});
+useProxiedServer();
 
 let client: Threadline;
 afterEach(() => {

@@ -1,23 +1,13 @@
 import "./dom.js";
 import { cleanup } from "@testing-library/react";
-import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
+import { afterEach, describe, expect, test } from "vitest";
 import { ClosedError, isProblem, type MessagesPage, type Threadline } from "../../src/index.js";
-import { Proxy } from "../harness/proxy.js";
-import { Server } from "../harness/server.js";
+import { proxy, server, useProxiedServer } from "../harness/proxied.js";
 import { until } from "../harness/until.js";
 import { type Event, log, makeThread, write } from "../harness/writer.js";
 import { connect, said, type ThreadPage, threadPage } from "./page.js";
 
-let server: Server;
-let proxy: Proxy;
-beforeAll(async () => {
-  server = await Server.start();
-  proxy = await Proxy.start(server);
-});
-afterAll(async () => {
-  proxy?.end();
-  await server?.end();
-});
+useProxiedServer();
 
 const clients: Threadline[] = [];
 afterEach(() => {
