@@ -1,4 +1,4 @@
-// What a log may hold. Its producers write what they want, so the console takes no member of an event or a message for granted.
+// Events, messages and interrupts as a log may hold them. Producers write what they want, so the console takes no member of an event or a message for granted.
 
 import type { ToolCall } from "threadline";
 

@@ -19,8 +19,8 @@ export type ServerEvent = Omit<Extract<AgUiEvent, { readonly type: "CUSTOM" }>, 
 };
 
 /**
- * An event of a log, as it was appended. Its members are as trustworthy as its producer: the server keeps what it is sent, unless
- * it is asked to validate.
+ * An event of a log, as it was appended. Its members are as trustworthy as its producer: the server stores events as they are sent,
+ * unless validation is on.
  */
 export type ThreadEvent = AgUiEvent | ServerEvent | UnknownEvent;
 

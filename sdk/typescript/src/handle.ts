@@ -1,7 +1,7 @@
 // The run that a body is given: what it appends goes to the producer, in the order of the calls.
 
 import { Conversation } from "./conversation/conversation.js";
-import { ConfigError, ConnectionError } from "./errors.js";
+import { ConfigError, loaded } from "./errors.js";
 import { newId } from "./ids.js";
 import { RESERVED_NAMES } from "./log.js";
 import type { Producer } from "./producer.js";
@@ -20,9 +20,9 @@ export class Interrupted extends Error {
   }
 }
 
-/** What a handle reads. */
+/** Reads of a handle from the log. */
 export interface Reader {
-  /** What the attempts before have said. */
+  /** The conversation of the attempts before. */
   readonly stored: Conversation | undefined;
   history(): Promise<readonly Message[]>;
 }
@@ -144,7 +144,7 @@ export class Handle<S> implements RunHandle<S> {
   }
 
   async #pipe(stream: Pipeable): Promise<void> {
-    const { pipe } = await import("./pipe/pipe.js").catch(cannotLoad);
+    const { pipe } = await loaded(import("./pipe/pipe.js"));
     await pipe(this, stream);
   }
 
@@ -166,8 +166,4 @@ export class Handle<S> implements RunHandle<S> {
   release(): void {
     for (const piping of this.#pipes) piping.catch(() => {});
   }
-}
-
-function cannotLoad(cause: unknown): never {
-  throw new ConnectionError("cannot load the code for streams", { cause });
 }

@@ -1,4 +1,4 @@
-// What some engines lack, React Native's among them: clocks, and parts of AbortSignal. Nothing else of the package uses these
+// Stand-ins for parts that some engines lack, React Native's among them: clocks, and parts of AbortSignal. Nothing else of the package uses these
 // parts directly; a test looks for them.
 
 /** A clock for durations, in milliseconds; monotonic where the engine has such a clock. */

@@ -22,7 +22,7 @@ export function put(http: Http, threadId: string, ...run: Parameters<ProducedRun
   return new ProducedRuns(http, threadId).put(...run);
 }
 
-/** What the server does with an active run of another call. */
+/** Treatment of an active run of another call, in the words of the request. */
 const ON_EXISTING = { restart: "restart", continue: "continue", refuse: "return" } as const;
 
 /**
@@ -88,7 +88,7 @@ async function notResumed(thread: ThreadRef, taken: TakenRun): Promise<NotResume
   return new NotResumed(why, run, await storedOf(thread, taken, run.lastSeq));
 }
 
-/** What the attempts before have said; undefined if there were none. */
+/** The conversation of the attempts before; undefined if there were none. */
 async function before(thread: ThreadRef, taken: TakenRun, onExisting: string): Promise<Conversation | undefined> {
   if (taken.attempt === 1) return undefined;
   const at = onExisting === "continue" ? taken.run.lastSeq : await supersededUpTo(thread, taken);

@@ -29,8 +29,8 @@ interface Trial {
 }
 
 /**
- * What is known about the server from all requests and connections of a client. A success is any response of the server
- * itself, over any of them.
+ * Knowledge about the server from all requests and connections of a client. A success is any response of the server itself,
+ * over any of them.
  */
 export class Reach {
   /** Called when `trouble` or `isSlow` may have changed. */

@@ -1,10 +1,10 @@
-// What is in the log of a run, and before it.
+// Reads of the log of a run, and of the log before it.
 
 import { Conversation } from "./conversation/conversation.js";
 import { TAKEOVER_EVENTS } from "./limits.js";
 import type { TakenRun } from "./producing.js";
 import type { ThreadRef } from "./threads.js";
-import type { Message } from "./types.js";
+import type { Interrupt, Message, MessagesPage } from "./types.js";
 
 /** Name of the CUSTOM event by which the server names an attempt. */
 const ATTEMPT = "threadline.attempt";
@@ -17,14 +17,12 @@ export async function storedOf(thread: Reading, { run, epoch }: TakenRun, at: nu
   if (at <= before) return new Conversation({ state: await stateAt(thread, before, epoch), hasMore: before > 0 });
   const [last] = before > 0 ? (await thread.messages({ at: before, epoch, limit: 1 })).messages : [];
   const messages: Message[] = [];
-  let page = await thread.messages({ at, epoch });
-  const { interrupts } = page;
-  for (;;) {
+  let interrupts: readonly Interrupt[] | undefined;
+  for await (const page of pagesBefore(thread, at, epoch)) {
+    interrupts ??= page.interrupts;
     const end = page.messages.findLastIndex(({ id }) => id === last?.id);
     messages.unshift(...page.messages.slice(end + 1));
-    const [first] = page.messages;
-    if (end >= 0 || !page.hasMore || !first) break;
-    page = await thread.messages({ at, epoch, before: first.id });
+    if (end >= 0) break;
   }
   return new Conversation({ messages, state: await stateAt(thread, at, epoch), interrupts, hasMore: before > 0 });
 }
@@ -50,11 +48,17 @@ export async function historyOf(thread: Reading, { run, epoch }: TakenRun): Prom
   const at = Math.min(run.firstSeq, run.lastSeq);
   const messages: Message[] = [];
   if (at <= 0) return messages;
+  for await (const page of pagesBefore(thread, at, epoch)) messages.unshift(...page.messages);
+  return messages;
+}
+
+/** The messages of the thread after an event, in pages, newest first. */
+async function* pagesBefore(thread: Reading, at: number, epoch: string): AsyncGenerator<MessagesPage> {
   let page = await thread.messages({ at, epoch });
   for (;;) {
-    messages.unshift(...page.messages);
+    yield page;
     const [first] = page.messages;
-    if (!page.hasMore || !first) return messages;
+    if (!page.hasMore || !first) return;
     page = await thread.messages({ at, epoch, before: first.id });
   }
 }

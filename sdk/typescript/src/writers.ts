@@ -23,9 +23,10 @@ export class Parts {
   }
 
   text({ messageId = newId(), role = "assistant", ...members }: TextInit): TextWriter {
+    const owner = ownerOf(members);
     const begin = [{ type: "TEXT_MESSAGE_START", messageId, role, ...members } as NewEvent];
-    const part = this.begin(begin, [{ type: "TEXT_MESSAGE_END", messageId, ...ownerOf(members) }]);
-    return new PieceWriter(part, "TEXT_MESSAGE_CONTENT", messageId, ownerOf(members));
+    const part = this.begin(begin, [{ type: "TEXT_MESSAGE_END", messageId, ...owner }]);
+    return new PieceWriter(part, "TEXT_MESSAGE_CONTENT", messageId, owner);
   }
 
   reasoning({ messageId = newId(), ...members }: TextInit): TextWriter {

@@ -151,7 +151,7 @@ describe("text without a messageId", () => {
     const to = await thread();
     const dead = new Threadline({ url: server.url });
     const body = async (run: RunHandle) => {
-      // What follows ends the message, so that it is kept.
+      // The CUSTOM event ends the message, so that it is kept.
       await run.append([text("before"), custom]);
       await run.flush();
       dead.close();

@@ -1,4 +1,4 @@
-// What each request says of itself, and what the options of a client see of it.
+// Headers and reports of each request, and the options of a client about them.
 
 import { readFileSync } from "node:fs";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";

@@ -1,7 +1,7 @@
 // A stream of another package, appended to a run as AG-UI's events.
 
 import { unlessAborted } from "../backoff.js";
-import { ConfigError, ConnectionError } from "../errors.js";
+import { ConfigError, loaded } from "../errors.js";
 import { toJson } from "../json.js";
 import { MAX_WAITING_ITEMS } from "../limits.js";
 import { throwIfAborted } from "../platform.js";
@@ -71,21 +71,17 @@ function eventsOf(source: Source, item: Item, unknown: Set<string>, signal: Abor
 
 /** Each mapping is loaded when the first stream of its kind is piped. */
 async function load(kind: Kind): Promise<Source> {
-  try {
-    switch (kind) {
-      case "ag-ui":
-        return new (await import("./ag-ui.js")).AgUiEvents();
-      case "ui-chunks":
-        return new (await import("./ui-chunks.js")).UiChunks();
-      case "text-parts":
-        return new (await import("./text-parts.js")).TextParts();
-      case "openai-chat":
-        return new (await import("./openai-chat.js")).ChatChunks();
-      case "openai-responses":
-        return new (await import("./openai-responses.js")).ResponseEvents();
-    }
-  } catch (cause) {
-    throw new ConnectionError("cannot load the code for streams", { cause });
+  switch (kind) {
+    case "ag-ui":
+      return new (await loaded(import("./ag-ui.js"))).AgUiEvents();
+    case "ui-chunks":
+      return new (await loaded(import("./ui-chunks.js"))).UiChunks();
+    case "text-parts":
+      return new (await loaded(import("./text-parts.js"))).TextParts();
+    case "openai-chat":
+      return new (await loaded(import("./openai-chat.js"))).ChatChunks();
+    case "openai-responses":
+      return new (await loaded(import("./openai-responses.js"))).ResponseEvents();
   }
 }
 

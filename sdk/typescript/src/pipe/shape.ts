@@ -1,4 +1,4 @@
-// Which kind of stream an item belongs to, by its shape.
+// Kinds of streams, told by the shapes of their items.
 
 import type { Item } from "./source.js";
 

@@ -1,4 +1,4 @@
-// What the mappings of all streams have in common.
+// Parts that the mappings of all streams share.
 
 import { messageOf } from "../errors.js";
 import { toJson } from "../json.js";

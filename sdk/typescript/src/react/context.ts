@@ -5,7 +5,7 @@ import type { Threadline } from "../client.js";
 import { ConfigError } from "../errors.js";
 import type { Dehydrated } from "./seed.js";
 
-/** What a provider provides. */
+/** Values of a provider. */
 export interface Provided {
   readonly client: Threadline;
   readonly initial: Dehydrated | undefined;

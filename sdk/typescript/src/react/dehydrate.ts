@@ -1,7 +1,7 @@
 import type { Threadline } from "../client.js";
 import { utf8Bytes } from "../conversation/size.js";
 import { ConfigError, isProblem } from "../errors.js";
-import { DEHYDRATED_BYTES, DEHYDRATED_THREADS, MESSAGES_PAGE, DEHYDRATED_PAGE_EVENTS } from "../limits.js";
+import { DEHYDRATED_BYTES, DEHYDRATED_PAGE_EVENTS, DEHYDRATED_THREADS, MESSAGES_PAGE } from "../limits.js";
 import { restingSeq } from "../log.js";
 import type { ThreadRef } from "../threads.js";
 import type { Interrupt, LoggedEvent, Message, Thread, ThreadEvent } from "../types.js";

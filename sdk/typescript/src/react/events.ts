@@ -1,6 +1,6 @@
 import { restingSeq } from "../log.js";
 import { guarded } from "../platform.js";
-import type { ThreadEvent, EventBatch, Thread } from "../types.js";
+import type { EventBatch, Thread, ThreadEvent } from "../types.js";
 
 /** Place of an event in the log. */
 export interface EventPlace {

@@ -26,7 +26,7 @@ export interface OutboxOwner {
   readonly onChange: () => void;
 }
 
-/** What a thread's store has received. */
+/** The part of a thread that its store has received. */
 export interface Received {
   readonly messages: readonly Message[];
   /** Seq of the newest event, and its epoch; undefined if nothing is loaded. */
@@ -190,7 +190,7 @@ export class Outbox {
   }
 
   #fail(entry: Entry, error: ThreadlineError): void {
-    // Nothing of it is shown.
+    // A request without messages shows nothing.
     if (entry.messages.length === 0) this.#drop(entry);
     else this.#set(entry, "failed", error);
   }

@@ -1,4 +1,4 @@
-// What a server calls: unlike the hooks, it also runs in React Server Components, so nothing here may import a module with
+// Functions for servers: unlike the hooks, it also runs in React Server Components, so nothing here may import a module with
 // "use client".
 
 export { dehydrate } from "./dehydrate.js";

@@ -7,7 +7,7 @@ export interface Kind<Options, S> {
   readonly make: (client: Threadline, feed: Feed, options: Options, onClose: () => void) => S;
 }
 
-/** What the components of a page share: one feed, and the open stores of each kind by their keys. */
+/** State that the components of a page share: one feed, and the open stores of each kind by their keys. */
 interface Shared {
   readonly feed: Feed;
   readonly stores: Map<object, Map<string, unknown>>;

@@ -38,7 +38,7 @@ export class ThreadStore extends Store<ThreadSnapshot> {
   #thread: Thread | null = null;
   #pending = EMPTY_THREAD.pendingToolCalls;
   #isLoading = true;
-  /** What the server has rendered, as long as it belongs to the thread. */
+  /** The thread as the server has rendered it, as long as that belongs to the thread. */
   #initial: Initial | undefined;
   /** True while what the server has rendered may be older than the log. */
   #isBehind = false;

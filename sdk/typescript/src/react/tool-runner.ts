@@ -127,7 +127,7 @@ export class ToolRunner {
         return;
       } catch (error) {
         const isLost = isProblem(error, "claim-lost");
-        // Of several results that were sent together, the claim on another one may be lost.
+        // The lost claim may be that on another one of several results that were sent together.
         if (isLost && !(await this.#claim(claim, signal))) return;
         if (!isLost) unlessFinal(error);
         await sleep(CLAIM_TIMES.retryMs, signal);
