@@ -210,6 +210,8 @@ test("a thread is marked until the inbox shows what came of the answer", async (
   const told = new Told();
   await told.page([open("a"), open("b")]);
   const answered = told.store.answer("a", YES);
+  // The change is shown with the next frame at the latest.
+  await until("the mark", () => told.now.answering.length > 0);
   expect(told.now.answering).toEqual(["a"]);
   // The agent asks something else before the response to the start arrives.
   await told.feed("a", busy);
