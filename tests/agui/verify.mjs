@@ -14,7 +14,14 @@ function judge(events) {
   let reason = null;
   verifyEvents()(source).subscribe({ error: (error) => (reason = String(error?.message ?? error)) });
   for (const [index, event] of events.entries()) {
-    const parsed = EventSchemas.safeParse(boundary.transformEvent(event));
+    let form;
+    try {
+      form = boundary.transformEvent(event);
+    } catch (error) {
+      // A null in a list of messages ends the client's stream with this error.
+      return { index, reason: String(error) };
+    }
+    const parsed = EventSchemas.safeParse(form);
     if (!parsed.success) return { index, reason: JSON.stringify(parsed.error.issues[0]) };
     source.next(parsed.data);
     if (reason !== null) return { index, reason };
