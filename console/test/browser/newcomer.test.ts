@@ -3,6 +3,7 @@ import type { Page } from "playwright-core";
 import { log, said, Server } from "./harness/api.ts";
 import { Chromium } from "./harness/chromium.ts";
 import {
+  atRest,
   begin,
   button,
   from,
@@ -79,8 +80,11 @@ test("a newcomer finds nothing yet, and has the demo agent think, call a tool an
   await tool.getByText("Done").waitFor();
   await tool.getByText("Result").click();
   await tool.getByText("longest").last().waitFor();
-  await messages(page).getByText("Thought").first().click();
+  // A click counts if the pointer goes down and up on one element: the unfolded result scrolls.
+  await atRest(messages(page));
+  await messages(page).getByText("Thought", { exact: true }).first().click();
   await messages(page).getByText("I am a demo without a model").waitFor();
+  await atRest(messages(page));
   await messages(page)
     .getByText(/^\s*State/)
     .click();
