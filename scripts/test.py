@@ -84,16 +84,29 @@ class Runner:
         self.running[part.name] = process
         late = threading.Timer(LIMIT, end, [process])
         late.start()
-        output, _ = process.communicate()
+        output = process.stdout.read()
+        busy = processor_seconds(process)
         late.cancel()
         del self.running[part.name]
         seconds, passed = time.monotonic() - begin, process.returncode == 0
         with self.lock:
             print(f"-- {part.name}", flush=True)
             sys.stdout.buffer.write(output)
-            print(f"-- {part.name} {'passed' if passed else 'FAILED'} after {seconds:.0f} s", flush=True)
+            print(f"-- {part.name} {'passed' if passed else 'FAILED'} after {seconds:.0f} s, {busy} s of CPU", flush=True)
             if not passed:
                 self.failed.append(part.name)
+
+
+def processor_seconds(process):
+    """Waits for a process; the CPU seconds of it and of those of its descendants that were waited for: no daemons."""
+    try:
+        _, status, usage = os.wait4(process.pid, 0)
+    except ChildProcessError:
+        # The part was ended, and waited for by `end`.
+        process.wait()
+        return "?"
+    process.returncode = os.waitstatus_to_exitcode(status)
+    return round(usage.ru_utime + usage.ru_stime)
 
 
 def end(process):
