@@ -1,11 +1,12 @@
-// The code of README.md, docs/tour.md, docs/ag-ui.md, docs/copilotkit.md, docs/queue.md, and parts of docs/typescript.md and
-// docs/ai-sdk.md in JavaScript and TypeScript: type-checked against the published packages, and run against the server where no page is required.
+// The code of README.md, docs/tour.md, docs/ag-ui.md, docs/copilotkit.md, docs/queue.md, docs/recipes.md, and parts of
+// docs/typescript.md and docs/ai-sdk.md in JavaScript and TypeScript: type-checked against the published packages, and run against the server where no page is required.
 
 import { createRequire } from "node:module";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import WS from "ws";
 import { Threadline } from "../src/index.js";
 import { AG_UI, blocks, complaints, read } from "./harness/documents.js";
+import { pieces } from "./harness/recipes.js";
 import { Server } from "./harness/server.js";
 import { until } from "./harness/until.js";
 
@@ -76,11 +77,17 @@ test("the snippets of README and the blocks of pages match the types of the pack
     ...forks.map((code, n) => [`forks-${n}.tsx`, `${code}\n${PAGE}`] as const),
     ...chats.map((code, n) => [`chats-${n}.tsx`, `${code}\n${CHAT[n]}`] as const),
   ];
-  // Errors are detected: each snippet fails with a misspelt option or type.
+  // Errors are detected: each snippet fails with a misspelt option or type, each recipe with a misspelt import.
   const misspelt =
     /(?<=\{ |\{\n? *|<\w+ |new |\.)(url|api|apiUrl|runtimeUrl|agentId|subscribe|WebSocket|name|agents|interruptId)\b/;
-  const wrong = right.map(([name, code]) => [`wrong-${name}`, code.replace(misspelt, "$&Misspelt")] as const);
-  const found = complaints(Object.fromEntries([...right, ...wrong]));
+  const recipes = pieces();
+  const wrong = [
+    ...right.map(([name, code]) => [`wrong-${name}`, code.replace(misspelt, "$&Misspelt")] as const),
+    ...recipes.map(
+      ([name, code]) => [`wrong-${name}`, code.replace(/import (?:type )?\{\s*\w+/, "$&Misspelt")] as const,
+    ),
+  ];
+  const found = complaints(Object.fromEntries([...right, ...recipes, ...wrong]));
   expect(found.filter((line) => !line.startsWith("wrong-"))).toEqual([]);
   expect([...new Set(found.map((line) => line.split(":")[0]))].sort()).toEqual(wrong.map(([name]) => name).sort());
 });

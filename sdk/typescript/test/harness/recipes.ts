@@ -17,6 +17,20 @@ export function recipe(heading: string): Map<string, string> {
   return new Map(named);
 }
 
+/** Recipes whose blocks are type-checked and run. The blocks of the others are files of examples. */
+export const RUN = ["Users who sign in", "An optimistic chat", "assistant-ui", "Tests of your application"];
+
+/** The blocks of these recipes as pieces to check, by names that no other recipe has. */
+export function pieces(): [name: string, code: string][] {
+  return RUN.flatMap((heading) => {
+    const of = heading.replaceAll(" ", "-");
+    return [...recipe(heading)].map(([name, code]): [string, string] => {
+      const local = code.replace(/ from "\.\/(\w+)"/g, (_, module: string) => ` from "./${of}-${module}"`);
+      return [`${of}-${name}`, `${local}\nexport {};`];
+    });
+  });
+}
+
 /** The headings of the recipes. */
 export function headings(): string[] {
   return [...read(PAGE).matchAll(/^## (.+)$/gm)].map(([, heading]) => heading!);
