@@ -16,8 +16,10 @@ export default async function Home() {
   return (
     <nav>
       <a href={`/${randomUUID()}`}>New thread</a>
-      {threads.map(({ threadId, name }) => (
-        <a key={threadId} href={`/${threadId}`}>
+      <a href={`/ai/${randomUUID()}`}>New chat</a>
+      {threads.map(({ threadId, agentId, name }) => (
+        // A chat of the AI SDK is a thread with an agent.
+        <a key={threadId} href={agentId ? `/ai/${threadId}` : `/${threadId}`}>
           {name ?? threadId}
         </a>
       ))}

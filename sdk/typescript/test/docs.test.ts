@@ -1,22 +1,14 @@
-// The code of README.md, docs/tour.md, docs/ag-ui.md, docs/copilotkit.md, docs/queue.md, and parts of docs/typescript.md and
-// docs/ai-sdk.md in JavaScript and TypeScript: type-checked against the published packages, and run against the server where no page is required.
+// The code of README.md, docs/tour.md, docs/ag-ui.md, docs/copilotkit.md, docs/queue.md, docs/recipes.md, and parts of
+// docs/typescript.md and docs/ai-sdk.md in JavaScript and TypeScript: type-checked against the published packages, and run against the server where no page is required.
 
-import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
-import { fileURLToPath } from "node:url";
-import ts from "typescript";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import WS from "ws";
 import { Threadline } from "../src/index.js";
+import { AG_UI, blocks, complaints, read } from "./harness/documents.js";
+import { pieces } from "./harness/recipes.js";
 import { Server } from "./harness/server.js";
 import { until } from "./harness/until.js";
-
-const root = fileURLToPath(new URL("../../..", import.meta.url));
-const read = (page: string) => readFileSync(root + page, "utf8");
-const modules = (folder: string) => `${root}${folder}/node_modules`;
-const AG_UI = modules("tests/real/node");
-const BROWSER = modules("examples/copilotkit");
-const RUNTIME = modules("tests/copilotkit/packages/newest");
 
 /** The single snippet of each row of README's table of APIs, by the reader's starting point. */
 function snippets(): Map<string, string> {
@@ -24,62 +16,6 @@ function snippets(): Map<string, string> {
   const rows = [...table.matchAll(/^\| (?!you have|---)(.+?) \| `(.+?)` \| \[/gm)];
   expect(rows).toHaveLength([...table.matchAll(/^\| /gm)].length - 1);
   return new Map(rows.map(([, has, code]) => [has!, code!]));
-}
-
-/** The blocks of a page, or of its section under a heading, in one of these languages. */
-function blocks(page: string, heading?: string): string[] {
-  const text = heading === undefined ? read(page) : read(page).split(`\n## ${heading}\n`)[1]!.split("\n## ")[0]!;
-  return [...text.matchAll(/^```(?:js|jsx|ts|tsx)\n(.*?)^```$/gms)].map(([, code]) => code!);
-}
-
-/** Type errors of pieces of code, each in its own module. */
-function complaints(pieces: Readonly<Record<string, string>>): string[] {
-  const folder = `${root}sdk/typescript/test/docs/`;
-  const files = new Map(Object.entries(pieces).map(([name, code]) => [`${folder}${name}`, code]));
-  const options: ts.CompilerOptions = {
-    target: ts.ScriptTarget.ES2022,
-    lib: ["lib.es2023.d.ts", "lib.dom.d.ts", "lib.dom.iterable.d.ts", "lib.dom.asynciterable.d.ts"],
-    module: ts.ModuleKind.ESNext,
-    moduleResolution: ts.ModuleResolutionKind.Bundler,
-    jsx: ts.JsxEmit.ReactJSX,
-    strict: true,
-    skipLibCheck: true,
-    noEmit: true,
-    types: ["node"],
-    typeRoots: [`${root}sdk/typescript/node_modules/@types`],
-    paths: {
-      threadline: [`${root}sdk/typescript/src/index.ts`],
-      "threadline/*": [`${root}sdk/typescript/src/*/index.ts`],
-      "@ag-ui/client": [`${AG_UI}/@ag-ui/client`],
-      "@copilotkit/react-core/*": [
-        `${BROWSER}/@copilotkit/react-core/*`,
-        `${BROWSER}/@copilotkit/react-core/dist/*/index.d.mts`,
-      ],
-      "@copilotkit/runtime/*": [
-        `${RUNTIME}/@copilotkit/runtime/*`,
-        `${RUNTIME}/@copilotkit/runtime/dist/*/index.d.mts`,
-      ],
-      react: [`${root}sdk/typescript/node_modules/@types/react`],
-      "react/*": [`${root}sdk/typescript/node_modules/@types/react/*`],
-    },
-  };
-  const host = ts.createCompilerHost(options);
-  const { fileExists, readFile, getSourceFile } = host;
-  host.fileExists = (path) => files.has(path) || fileExists(path);
-  host.readFile = (path) => files.get(path) ?? readFile(path);
-  host.getSourceFile = (path, language, ...more) => {
-    const code = files.get(path);
-    return code === undefined
-      ? getSourceFile(path, language, ...more)
-      : ts.createSourceFile(path, code, language, true);
-  };
-  const program = ts.createProgram([...files.keys()], options, host);
-  return [...files.keys()].flatMap((path) =>
-    ts.getPreEmitDiagnostics(program, program.getSourceFile(path)).map(({ file, start, messageText }) => {
-      const line = file && start !== undefined ? file.getLineAndCharacterOfPosition(start).line + 1 : 0;
-      return `${path.slice(folder.length)}:${line}: ${ts.flattenDiagnosticMessageText(messageText, " ")}`;
-    }),
-  );
 }
 
 /** Rows of the table, with the code around the snippet. `$` is the snippet. */
@@ -141,11 +77,17 @@ test("the snippets of README and the blocks of pages match the types of the pack
     ...forks.map((code, n) => [`forks-${n}.tsx`, `${code}\n${PAGE}`] as const),
     ...chats.map((code, n) => [`chats-${n}.tsx`, `${code}\n${CHAT[n]}`] as const),
   ];
-  // Errors are detected: each snippet fails with a misspelt option or type.
+  // Errors are detected: each snippet fails with a misspelt option or type, each recipe with a misspelt import.
   const misspelt =
     /(?<=\{ |\{\n? *|<\w+ |new |\.)(url|api|apiUrl|runtimeUrl|agentId|subscribe|WebSocket|name|agents|interruptId)\b/;
-  const wrong = right.map(([name, code]) => [`wrong-${name}`, code.replace(misspelt, "$&Misspelt")] as const);
-  const found = complaints(Object.fromEntries([...right, ...wrong]));
+  const recipes = pieces();
+  const wrong = [
+    ...right.map(([name, code]) => [`wrong-${name}`, code.replace(misspelt, "$&Misspelt")] as const),
+    ...recipes.map(
+      ([name, code]) => [`wrong-${name}`, code.replace(/import (?:type )?\{\s*\w+/, "$&Misspelt")] as const,
+    ),
+  ];
+  const found = complaints(Object.fromEntries([...right, ...recipes, ...wrong]));
   expect(found.filter((line) => !line.startsWith("wrong-"))).toEqual([]);
   expect([...new Set(found.map((line) => line.split(":")[0]))].sort()).toEqual(wrong.map(([name]) => name).sort());
 });

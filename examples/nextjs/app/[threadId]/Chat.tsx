@@ -1,21 +1,8 @@
 "use client";
 
 import { type FormEvent, useState } from "react";
-import { Threadline } from "threadline";
 import { type Dehydrated, ThreadlineProvider, useThread } from "threadline/react";
-
-let client: Threadline | undefined;
-
-/** One client for all pages of the tab. On the server it renders, and makes no request. */
-function clientAt(url: string): Threadline {
-  return (client ??= new Threadline({ url, token: requestToken }));
-}
-
-async function requestToken(): Promise<string> {
-  const answer = await fetch("/api/token", { method: "POST" });
-  if (!answer.ok) throw new Error("sign in again");
-  return ((await answer.json()) as { token: string }).token;
-}
+import { clientAt } from "../../lib/browser";
 
 export function Chat({ url, initial, threadId }: { url: string; initial: Dehydrated | undefined; threadId: string }) {
   return (

@@ -77,6 +77,29 @@ async function send(page: Page, text: string): Promise<void> {
   await page.getByRole("button", { name: "Send" }).click();
 }
 
+/** What a page has shown since its HTML was parsed: whether its list was ever loading, and the fewest messages that the list had. */
+interface Shown {
+  loading: boolean;
+  fewest: number;
+}
+
+/** Has a page watch its list from the first HTML on, in each document that it opens. */
+async function watch(page: Page): Promise<void> {
+  await page.addInitScript(() => {
+    const shown: Shown = ((window as { shown?: Shown }).shown = { loading: false, fewest: Infinity });
+    const look = () => {
+      const list = document.querySelector("ol");
+      if (!list || document.readyState === "loading") return;
+      shown.loading ||= list.ariaBusy === "true";
+      shown.fewest = Math.min(shown.fewest, list.childElementCount);
+    };
+    new MutationObserver(look).observe(document, { subtree: true, childList: true, attributes: true });
+    document.addEventListener("readystatechange", look);
+  });
+}
+
+const shown = (page: Page) => page.evaluate(() => (window as { shown?: Shown }).shown);
+
 test("a message streams in, goes on after a reload in the middle, and is in the HTML", async () => {
   const page = await signedIn("ann");
   await page.getByRole("link", { name: "New thread" }).click();
@@ -89,6 +112,7 @@ test("a message streams in, goes on after a reload in the middle, and is in the 
   const html = await (await page.request.get(page.url())).text();
   expect(html).toContain('<li class="user">Hello &lt;b&gt;</li><li class="assistant">Once upon a time');
   expect(html).not.toContain("the end.</li>");
+  await watch(page);
   await page.reload();
   expect((await texts(page))[0]).toBe("Hello <b>");
   await page.getByRole("button", { name: "Stop" }).waitFor();
@@ -97,9 +121,11 @@ test("a message streams in, goes on after a reload in the middle, and is in the 
   const story = `Once upon a time somebody said “Hello <b>” and everybody listened. It was told again and again: ${numbers}the end.`;
   expect(await texts(page)).toEqual(["Hello <b>", story]);
   expect(loads).toEqual([]);
+  expect(await shown(page)).toEqual({ loading: false, fewest: 2 });
 
   await page.reload();
   expect(await texts(page)).toEqual(["Hello <b>", story]);
+  expect(await shown(page)).toEqual({ loading: false, fewest: 2 });
   await send(page, "Again");
   await page.getByRole("button", { name: "Stop" }).click();
   await idle(page);
@@ -112,4 +138,35 @@ test("a message streams in, goes on after a reload in the middle, and is in the 
   expect(await texts(other)).toEqual([]);
   const stranger = await (await fetch(page.url(), { redirect: "manual" })).text();
   expect(stranger).not.toContain("Once upon");
+});
+
+test("a chat of the AI SDK is in the HTML, goes on after a reload without being loaded again, and is stopped", async () => {
+  const page = await signedIn("carol");
+  await page.getByRole("link", { name: "New chat" }).click();
+  await send(page, "Hello, give me a long answer");
+  await expect.poll(async () => (await texts(page))[1]?.length ?? 0, { timeout: 30_000 }).toBeGreaterThan(20);
+
+  const requests: string[] = [];
+  const api = new URL(server.url).host;
+  page.on("request", (request) => {
+    const { host, pathname } = new URL(request.url());
+    if (host === api && request.method() !== "OPTIONS") requests.push(`${request.method()} ${pathname}`);
+  });
+  await watch(page);
+  const before = (await texts(page))[1]!;
+  await page.reload();
+  await page.getByRole("button", { name: "Stop" }).waitFor();
+  await expect.poll(async () => (await texts(page))[1]?.startsWith(before), { timeout: 30_000 }).toBe(true);
+  const chat = new URL(page.url()).pathname.split("/").at(-1)!;
+  expect(requests).toEqual([`GET /ai/demo/${chat}/stream`]);
+  expect(await shown(page)).toEqual({ loading: false, fewest: 2 });
+  await page.getByRole("button", { name: "Stop" }).click();
+  await page.getByRole("button", { name: "Answer again" }).waitFor();
+  const stopped = await texts(page);
+  expect(stopped).toHaveLength(2);
+
+  await page.goto(address);
+  await page.locator(`nav a[href$="${chat}"]`).click();
+  await expect.poll(() => texts(page)).toEqual(stopped);
+  expect(await page.locator("p[role=alert]").count()).toBe(0);
 });
