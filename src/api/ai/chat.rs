@@ -8,11 +8,11 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use serde::Serialize;
-use serde_json::value::RawValue;
+use serde_json::{Value, value::RawValue};
 use threadline_core::{
     AgentId, Principal, Thread, ThreadId,
     limits::{MAX_CHAT_BYTES, MAX_CHAT_RUNS},
-    projection::ui_message::{UiMessage, UiStream, continues, said},
+    projection::ui_message::{Spoken, UiMessage, UiStream, continues, said},
 };
 use threadline_engine::LookupError;
 use threadline_http::{
@@ -104,15 +104,22 @@ struct ChatSoFar {
     bytes: usize,
     /// True if messages are left out.
     cut: bool,
+    /// Messages of the user and the system in the events of the run.
+    spoken: Spoken,
     /// The assistant message that is being built, with its stream.
     open: Option<(UiStream, UiMessage)>,
 }
 
 impl ChatSoFar {
     fn observe(&mut self, run: &str, is_first: bool, event: &[u8]) {
+        let text = std::str::from_utf8(event).unwrap_or_default();
         if is_first {
-            self.begin(run, std::str::from_utf8(event).unwrap_or_default());
+            self.spoken = Spoken::default();
+            self.begin(run, text);
         }
+        // The message of the assistant is added once it is complete: those of the user stand before it.
+        let spoken = self.spoken.observe(text);
+        self.add(spoken);
         if let Some((stream, message)) = &mut self.open {
             let mut chunks = Vec::new();
             stream.observe(event, &mut chunks);
@@ -129,14 +136,20 @@ impl ChatSoFar {
             Some((stream, _)) if continues(first) => stream.continued(run, true),
             _ => {
                 self.close();
-                // Some producers bring the whole history with each run.
-                let news = said(first).into_iter().filter(|message| {
-                    let id = message["id"].as_str().unwrap_or_default();
-                    self.said.insert(id.to_owned())
-                });
-                let news: Vec<_> = news.filter_map(|message| serde_json::value::to_raw_value(&message).ok()).collect();
-                news.into_iter().for_each(|message| self.push(message));
+                self.add(said(first));
                 self.open = Some((UiStream::new(run), UiMessage::default()));
+            }
+        }
+    }
+
+    /// Adds messages of the user and the system, each id once: some producers bring the whole history with each run.
+    fn add(&mut self, messages: Vec<Value>) {
+        for message in messages {
+            let id = message["id"].as_str().unwrap_or_default();
+            if self.said.insert(id.to_owned())
+                && let Ok(message) = serde_json::value::to_raw_value(&message)
+            {
+                self.push(message);
             }
         }
     }

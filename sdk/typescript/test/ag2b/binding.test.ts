@@ -7,6 +7,7 @@ import {
   threadHistory,
   threadline,
 } from "../../src/ag2b/index.js";
+import { toUIMessages } from "../../src/ai-sdk/index.js";
 import { isProblem, Threadline, type WebSocketClass } from "../../src/index.js";
 import { Proxy } from "../harness/proxy.js";
 import { Server } from "../harness/server.js";
@@ -94,6 +95,21 @@ test.each(["chat", "chatStream"] as const)(
     expect(runs.map(({ status }) => status)).toEqual(["finished", "finished"]);
   },
 );
+
+test("a chat of the AI SDK shows both sides of it", async () => {
+  const threadId = newThread();
+  const agent = await bound(new AgentDouble(scripted({ content: ["Well, ", "thanks."] })), threadId);
+  await agent.chat("How are you?");
+  const { messages } = await toUIMessages(client, "demo", threadId);
+  const texts = messages.map(({ role, parts }) => [
+    role,
+    parts.flatMap((part) => (part.type === "text" ? [part.text] : [])),
+  ]);
+  expect(texts).toEqual([
+    ["user", ["How are you?"]],
+    ["assistant", ["Well, thanks."]],
+  ]);
+});
 
 test("other readers see messages while they are streamed", async () => {
   const threadId = newThread();

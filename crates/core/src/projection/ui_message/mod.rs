@@ -12,6 +12,7 @@ mod calls;
 mod chunk;
 mod fold;
 mod lane;
+mod spoken;
 mod stream;
 #[cfg(test)]
 mod tests;
@@ -20,5 +21,6 @@ mod user;
 
 pub use chunk::{Chunk, FinishReason};
 pub use fold::UiMessage;
+pub use spoken::Spoken;
 pub use stream::UiStream;
 pub use user::{continues, of_client, said};

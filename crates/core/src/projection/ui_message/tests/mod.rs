@@ -1,6 +1,7 @@
 //! Chunks of runs, and the messages that they build.
 
 mod calls;
+mod spoken;
 
 use serde_json::{Value, json};
 
