@@ -50,7 +50,7 @@ test-cluster: debug
 quick:
 	$(CARGO) test --workspace --lib --test contract --test model --test client
 
-# Whole nodes on a simulated network: SEEDS of them (200), or SEED alone, with its trace if TRACE=1.
+# Whole nodes on a simulated network: SEEDS of them (100), or SEED alone, with its trace if TRACE=1.
 simulation:
 	$(if $(SEEDS),THREADLINE_SEEDS=$(SEEDS)) $(if $(SEED),THREADLINE_SEED=$(SEED)) $(if $(TRACE),THREADLINE_TRACE=1) \
 	  $(CARGO) test -p threadline-simulation -- --nocapture
@@ -65,6 +65,7 @@ test-full: setup-full
 	$(CARGO) test --test copilotkit -- --ignored --nocapture
 	$(CARGO) test --release --test faults -- --ignored --nocapture
 	CASES=all $(CARGO) test --test e2e -- wire --include-ignored --nocapture
+	THREADLINE_SEEDS=400 $(CARGO) test -p threadline-simulation
 	$(CARGO) test --test contract -- --ignored --nocapture
 	$(CARGO) build --workspace --bin threadline
 	cd sdk/typescript && FULL=1 THREADLINE=$(CURDIR)/target/debug/threadline npm test --silent

@@ -87,7 +87,7 @@ fn assert_kept(seed: u64, outcome: &Outcome) {
 
 #[test]
 fn promises_are_kept_whatever_breaks() {
-    let seeds = seeds::seeds(200);
+    let seeds = seeds::seeds(100);
     let outcomes = on_all_cores(&seeds, |seed| {
         let outcome = watched(seed, Design::Real);
         assert_kept(seed, &outcome);
