@@ -247,6 +247,7 @@ const live = (more: Partial<UseThread>): UseThread => ({
   send: never,
   edit: never,
   regenerate: never,
+  showBranch: never,
   listBranch: never,
   stop: never,
   resume: never,

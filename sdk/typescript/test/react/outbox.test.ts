@@ -34,14 +34,20 @@ const RUN_ACTIVE = { type: "/problems/run-active", title: "A run is active", sta
 
 /** A client of threads that tests play. */
 class Played {
-  readonly refs = new Map<string, unknown>();
+  readonly #stages = new Map<string, Stage>();
   readonly client = {
-    thread: (threadId: string) => this.refs.get(threadId),
+    thread: (threadId: string) => this.stage(threadId).ref,
     threads: { list: () => new Promise(() => {}) },
     onStatus: () => () => {},
     status: { state: "live", transport: "websocket" },
     followFeed: () => ({ close: () => {} }),
   } as unknown as Threadline;
+
+  stage(threadId: string): Stage {
+    let stage = this.#stages.get(threadId);
+    if (!stage) this.#stages.set(threadId, (stage = new Stage(threadId, this.client)));
+    return stage;
+  }
 }
 
 /** A thread at a server that the test plays, and the page that shows it. */
@@ -52,17 +58,19 @@ class Stage {
   /** The log, one batch for each entry, all with one event. */
   log: Batch[] = [];
   epoch = 1;
-  store: ThreadStore;
+  readonly ref = this.#ref();
   #follower: { onItem: (item: ThreadItem) => void; onError: (error: Error) => void } | undefined;
   /** Number of batches that the page has received. */
   told = 0;
   #leave: (() => void) | undefined;
 
-  constructor(threadId: string, { client, refs }: Played) {
+  constructor(threadId: string, client: Threadline) {
     this.threadId = threadId;
     this.#client = client;
-    refs.set(threadId, this.#ref());
-    this.store = this.#find();
+  }
+
+  get store(): ThreadStore {
+    return storesOf(this.#client).thread(this.threadId);
   }
 
   get shown() {
@@ -75,7 +83,6 @@ class Stage {
 
   /** Shows the thread, and everything in its log. */
   async open(): Promise<void> {
-    this.store = this.#find();
     this.#leave = this.store.subscribe(() => {});
     await settled();
     await this.tell();
@@ -106,7 +113,7 @@ class Stage {
     const { runId = "", fork } = asked.options;
     const firstSeq = this.log.findIndex((batch) => batch.runId === runId) + 1;
     const run = { runId, firstSeq, agentId: "a", stopRequested: false, startedAt: "", endedAt: null } as unknown as Run;
-    const threadId = fork ? `fork of ${runId}` : this.threadId;
+    const threadId = fork?.threadId ?? this.threadId;
     asked.resolve({ threadId, run, epoch: fork ? "of the fork" : `${this.epoch}`, cursor: firstSeq - 1 });
   }
 
@@ -139,13 +146,12 @@ class Stage {
     await settled();
   }
 
-  #find(): ThreadStore {
-    return storesOf(this.#client).thread(this.threadId);
-  }
-
   #ref(): unknown {
+    const stage = this;
     return {
-      threadId: this.threadId,
+      get threadId() {
+        return stage.threadId;
+      },
       get: async () => {
         const { threadId, epoch } = this;
         return { threadId, epoch: `${epoch}`, tail: 0, activeRun: null, agentId: "a", queued: 0, held: null } as Thread;
@@ -155,7 +161,6 @@ class Stage {
       follow: (told: { onItem: (item: ThreadItem) => void; onError: (error: Error) => void; epoch: string }) => {
         this.told = 0;
         this.#follower = told;
-        const stage = this;
         return {
           get cursor() {
             return stage.told;
@@ -188,8 +193,10 @@ const deliveries = ({ shown }: Stage) => shown.messages.map(({ delivery }) => de
 
 describe("a message", () => {
   let stage: Stage;
+  let played: Played;
   beforeEach(async () => {
-    stage = new Stage("t", new Played());
+    played = new Played();
+    stage = played.stage("t");
     stage.log.push({
       runId: "before",
       events: [started("before", { id: "first", role: "user", content: "Hi" })],
@@ -272,32 +279,93 @@ describe("a message", () => {
     expect(ids(stage)).toEqual(["first", "m"]);
   });
 
-  test("of an edit is shown in place of what it replaces, until the branch takes over", async () => {
+  test("of an edit is shown in the fork, after what it keeps, from the same tick on", async () => {
     send("m");
     await settled();
     stage.answer(stage.asked[0]!);
     await stage.tell();
-    const edit = stage.store.branches.edit("first", { id: "edited", role: "user", content: "Hello" });
-    expect(ids(stage)).toEqual(["edited"]);
-    expect(deliveries(stage)).toEqual(["sending"]);
+    const { threadId, started } = stage.store.branches.edit("m", { id: "edited", role: "user", content: "Hello" });
+    const fork = played.stage(threadId);
+    const leave = fork.store.subscribe(() => {});
+    const seen = () => [ids(fork), deliveries(fork)];
+    expect(seen()).toEqual([
+      ["first", "edited"],
+      [undefined, "sending"],
+    ]);
+    expect(fork.shown).toMatchObject({ shownThreadId: threadId, isLoading: false, isSending: true });
+    expect(ids(stage)).toEqual(["first", "m"]);
     await settled();
-    const { options } = stage.asked[0]!;
+    // The request is that of the thread which is forked.
+    const [first] = stage.asked;
+    expect(first!.options.fork).toEqual({ threadId, before: "m" });
+    stage.fail(first!, new ConnectionError("lost"));
+    await expect(started).rejects.toThrow("lost");
+    expect(seen()).toEqual([
+      ["first", "edited"],
+      [undefined, "failed"],
+    ]);
+    expect(fork.store.returnsTo).toBeUndefined();
+    // What is said in the fork waits for it, and creates no other thread.
+    const early = fork.store.send({ id: "early", role: "user", content: "" });
+    await expect(early).rejects.toThrow("has not begun");
+    fork.store.discard("early");
+    const again = fork.store.retry("edited");
+    await settled();
+    expect(stage.asked[0]!.options).toEqual(first!.options);
+    const next = fork.store.send({ id: "next", role: "user", content: "" });
+    stage.answer(stage.asked[0]!);
+    expect(await again).toMatchObject({ threadId });
+    expect(fork.shown).toMatchObject({ isRunning: true, run: { runId: first!.options.runId } });
+    await settled();
+    expect(fork.asked.map(({ options }) => options.input.messages![0]!["id"])).toEqual(["next"]);
+    fork.answer(fork.asked[0]!);
+    await next;
+    expect(ids(fork)).toEqual(["first", "edited", "next"]);
+    leave();
+  });
+
+  test("of an edit that is discarded, and a refused regeneration, lead back to the thread", async () => {
+    const { threadId, started } = stage.store.branches.edit("first", { id: "edited", role: "user", content: "Hello" });
+    const fork = played.stage(threadId);
+    const leave = fork.store.subscribe(() => {});
+    await settled();
     stage.fail(stage.asked[0]!, new ConnectionError("lost"));
-    await expect(edit).rejects.toThrow("lost");
-    expect([ids(stage), deliveries(stage)]).toEqual([["edited"], ["failed"]]);
-    const again = stage.store.retry("edited");
+    await expect(started).rejects.toThrow("lost");
+    fork.store.discard("edited");
+    expect(fork.store.returnsTo).toBe("t");
+    leave();
+
+    const again = stage.store.branches.regenerate("first");
+    const other = played.stage(again.threadId);
+    const end = other.store.subscribe(() => {});
+    expect(other.shown).toMatchObject({ isSending: true, messages: [] });
+    expect(other.store.returnsTo).toBeUndefined();
     await settled();
-    expect(stage.asked[0]!.options).toEqual(options);
-    stage.answer(stage.asked[0]!);
-    expect((await again) as StartedRun).toMatchObject({ threadId: `fork of ${options.runId}` });
-    expect(ids(stage)).toEqual(["first", "m"]);
-    const regenerated = stage.store.branches.regenerate("m");
-    expect(stage.shown.isSending).toBe(true);
-    expect(ids(stage)).toEqual(["first", "m"]);
+    stage.fail(stage.asked[0]!, new ProblemError(RUN_ACTIVE, 409));
+    await expect(again.started).rejects.toThrow("A run is active");
+    expect(other.store.returnsTo).toBe("t");
+    expect(stage.shown.error).toMatchObject({ slug: "run-active" });
+    end();
+  });
+
+  test("of an edit of an edit is sent when its thread has begun", async () => {
+    const one = stage.store.branches.edit("first", { id: "one", role: "user", content: "" });
+    const fork = played.stage(one.threadId);
+    const leave = fork.store.subscribe(() => {});
+    const two = fork.store.branches.edit("one", { id: "two", role: "user", content: "" });
+    const next = played.stage(two.threadId);
+    const end = next.store.subscribe(() => {});
+    expect([ids(fork), ids(next)]).toEqual([["one"], ["two"]]);
     await settled();
+    expect([stage.asked.length, fork.asked.length]).toEqual([1, 0]);
     stage.answer(stage.asked[0]!);
-    await regenerated;
-    expect(stage.shown.isSending).toBe(false);
+    await one.started;
+    await settled();
+    expect(fork.asked[0]!.options.fork).toEqual({ threadId: two.threadId, before: "one" });
+    fork.answer(fork.asked[0]!);
+    expect((await two.started).threadId).toBe(two.threadId);
+    leave();
+    end();
   });
 });
 
@@ -312,7 +380,7 @@ test("whatever happens in whatever order, each message is shown once, in the ord
   for (let round = 0; round < 60; round += 1) {
     const random = new Random();
     const played = new Played();
-    const [here, there] = [new Stage("here", played), new Stage("there", played)];
+    const [here, there] = [played.stage("here"), played.stage("there")];
     await here.open();
     const fates = new Map<string, Fate>();
     let number = 0;
