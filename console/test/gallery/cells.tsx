@@ -226,6 +226,7 @@ function composer(draft: string, more: { running?: "running" | "stopping"; block
 }
 
 const live = (more: Partial<UseThread>): UseThread => ({
+  shownThreadId: "t",
   isSending: false,
   retry: never,
   discard: nothing,

@@ -4,7 +4,7 @@ import "./dom.js";
 import { cleanup } from "@testing-library/react";
 import { Suspense, useEffect } from "react";
 import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
-import { isProblem, type Threadline } from "../../src/index.js";
+import { ConnectionError, isProblem, type Threadline } from "../../src/index.js";
 import {
   type UseThread,
   useSuspenseThread,
@@ -220,6 +220,39 @@ test("events of the fork are heard once each, and none of those that it has inhe
   expect(own.length).toBeGreaterThan(3);
   await page.until("the events", () => heard.length >= own.length);
   expect(heard).toEqual(own);
+});
+
+test.each(["edit", "regenerate"] as const)("%s with lost answers makes one branch", async (what) => {
+  const threadId = await answered();
+  let lost = 0;
+  const lossy: typeof fetch = async (address, init) => {
+    const response = await fetch(address, init);
+    if (init?.method !== "POST" || !String(address).endsWith("/runs") || lost >= 2) return response;
+    lost += 1;
+    throw new TypeError("the connection broke");
+  };
+  const through = connect({ url: server.url, fetch: lossy, retries: { writes: 0 } });
+  clients.push(through);
+  const page = await open(threadId, through);
+  const act = () => page.do((now) => (what === "edit" ? now.edit("u-two", "2") : now.regenerate("a-two")));
+  const first = await act().catch((error: unknown) => error);
+  expect(first).toBeInstanceOf(ConnectionError);
+  if (what === "edit") {
+    // The fork exists by now, and perhaps the page has heard of it: then the message is there, and needs no repetition.
+    const message = () => page.now.messages[2];
+    while (message()?.delivery !== undefined) {
+      await page.do((now) => now.retry(now.messages[2]!.id).catch(() => {}));
+      await page.until("the outcome", () => message()?.delivery !== "sending");
+    }
+    await ended(page, 4);
+    expect((await client().thread(threadId).branches()).length).toBe(2);
+    expect(page.now.shownThreadId).not.toBe(threadId);
+  } else {
+    // The page is back at the thread, whose branches tell of the fork.
+    expect(page.now.shownThreadId).toBe(threadId);
+    await page.until("the fork", ({ branches }) => branches.length === 2);
+  }
+  expect(page.now.messages.filter(({ content }) => content === "2")).toHaveLength(what === "edit" ? 1 : 0);
 });
 
 test("a page's tools go with an edit, and belong to the fork in the same tick", async () => {
