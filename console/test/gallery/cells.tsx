@@ -226,6 +226,7 @@ function composer(draft: string, more: { running?: "running" | "stopping"; block
 }
 
 const live = (more: Partial<UseThread>): UseThread => ({
+  shownThreadId: "t",
   isSending: false,
   retry: never,
   discard: nothing,
@@ -247,6 +248,7 @@ const live = (more: Partial<UseThread>): UseThread => ({
   send: never,
   edit: never,
   regenerate: never,
+  showBranch: never,
   listBranch: never,
   stop: never,
   resume: never,

@@ -45,12 +45,13 @@ export interface RequestReport {
 }
 
 /**
- * A log, such as `console`. It receives names and fields (ids, paths, states, names of errors), and never tokens, queries or texts.
- * `request` is logged for each request, and `connection` for each change of the connection status.
+ * A log, such as `console`. It receives names and fields (ids, paths, states, names of errors and types), and never tokens, queries or
+ * texts. `request` is logged for each request, `connection` for each change of the connection status, and `unmapped` for the first item of
+ * each type that a piped stream has and AG-UI has not.
  */
 export interface Logger {
   debug(name: string, fields: LogFields): void;
-  /** The request failed, or the connection is lost. */
+  /** The request failed, the connection is lost, or an item of a stream is not known. */
   warn(name: string, fields: LogFields): void;
 }
 
@@ -82,6 +83,11 @@ export interface ThreadlineOptions {
   /** Returns the `traceparent` (W3C Trace Context) of the next request, if there is one. */
   readonly trace?: () => string | undefined;
   readonly logger?: Logger;
+  /**
+   * False if the runs of this program may have events that do not conform to AG-UI. By default the server refuses these
+   * (`invalid-event`), and such a run fails. See `RunOptions.validate`.
+   */
+  readonly validate?: boolean;
   /** Called after each request, retries and refusals included. */
   readonly onRequest?: (request: RequestReport) => void;
   /** Transports in order of preference: the first one that works is used. All transports by default. */
@@ -107,6 +113,7 @@ export interface Config extends Pick<ThreadlineOptions, "trace" | "logger" | "on
   readonly headers: HeadersSource | undefined;
   readonly timeoutMs: number;
   readonly retries: Required<Retries>;
+  readonly validate: boolean;
   readonly transports: readonly TransportName[];
   readonly fetch: typeof fetch;
   readonly WebSocket: WebSocketClass | undefined;
@@ -148,6 +155,7 @@ export function configure(options: ThreadlineOptions): Config {
     onRequest,
     credentials: new Credentials(source),
     retries,
+    validate: options.validate ?? true,
     transports,
     // Browsers require `fetch` to be called without a receiver.
     fetch: (input, init) => send(input, init),

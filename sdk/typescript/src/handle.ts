@@ -1,5 +1,6 @@
 // The run that a body is given: what it appends goes to the producer, in the order of the calls.
 
+import type { Logger } from "./config.js";
 import { Conversation } from "./conversation/conversation.js";
 import { ConfigError, loaded } from "./errors.js";
 import { newId } from "./ids.js";
@@ -37,13 +38,15 @@ export class Handle<S> implements RunHandle<S> {
   };
   readonly #producer: Producer;
   readonly #reader: Reader;
+  readonly #logger: Logger | undefined;
   readonly #parts: Parts;
   readonly #sink: Sink;
   #history: Promise<readonly Message[]> | undefined;
   readonly #pipes = new Set<Promise<void>>();
 
-  constructor(producer: Producer, reader: Reader) {
+  constructor(producer: Producer, reader: Reader, logger: Logger | undefined) {
     this.#producer = producer;
+    this.#logger = logger;
     this.#reader = reader;
     this.#sink = { append: (events) => producer.append(events), refuse: (error) => producer.refuse(error) };
     this.#parts = new Parts(this.#sink);
@@ -145,7 +148,7 @@ export class Handle<S> implements RunHandle<S> {
 
   async #pipe(stream: Pipeable): Promise<void> {
     const { pipe } = await loaded(import("./pipe/pipe.js"));
-    await pipe(this, stream);
+    await pipe(this, stream, this.#logger);
   }
 
   append(events: NewEvent | readonly NewEvent[]): Promise<void> {

@@ -90,6 +90,11 @@ export class Http {
     this.#config = config;
   }
 
+  /** The client's options for the runs that it produces. */
+  get producing(): Pick<Config, "validate" | "logger"> {
+    return this.#config;
+  }
+
   /** Aborts all pending calls immediately, and every later call. */
   close(): void {
     this.#closed ??= new ClosedError("the client was closed");

@@ -56,6 +56,7 @@ export type {
   RunInput,
   StartOptions,
   ToolClaim,
+  WholeRunOptions,
   WriteOptions,
 } from "./runs.js";
 export {

@@ -54,6 +54,8 @@ export const TAKEOVER_EVENTS = 16;
  * event. Of a larger value only the type is kept.
  */
 export const MAX_UNMAPPED_CHARS = 1_000_000;
+/** Characters that are logged of the type, and of the name, of a stream's item that is not known. */
+export const MAX_LOGGED_CHARS = 100;
 /** Maximum number of first items of a piped stream that wait until one tells the kind of the stream. */
 export const MAX_WAITING_ITEMS = 16;
 /** Timeout of a token callback. */

@@ -15,11 +15,18 @@ import { ProducedRuns, type TakenRun } from "./producing.js";
 import type { RunHandle, RunOptions } from "./run-handle.js";
 import { historyOf, storedOf, supersededUpTo } from "./stored.js";
 import type { ThreadRef } from "./threads.js";
-import type { Run, StartedRun } from "./types.js";
+import type { WholeRunOptions } from "./runs.js";
+import type { NewEvent, Run, StartedRun } from "./types.js";
 
 /** Appends a complete run: see `ThreadRef.putRun`. */
-export function put(http: Http, threadId: string, ...run: Parameters<ProducedRuns["put"]>): Promise<StartedRun> {
-  return new ProducedRuns(http, threadId).put(...run);
+export function put(
+  http: Http,
+  threadId: string,
+  runId: string,
+  events: readonly NewEvent[],
+  { validate = false, ...options }: WholeRunOptions = {},
+): Promise<StartedRun> {
+  return new ProducedRuns(http, threadId, validate).put(runId, events, options);
 }
 
 /** Treatment of an active run of another call, in the words of the request. */
@@ -37,9 +44,10 @@ export async function produce<S>(
   body: (run: RunHandle<S>) => unknown,
 ): Promise<Run> {
   const { threadId } = thread;
-  const runs = new ProducedRuns(http, threadId);
   if (typeof body !== "function") throw new ConfigError("run needs what the run begins with, and then its body");
   const { runId = newId(), agentId, leaseSeconds, onExisting = "restart", toolsRepeatable, signal } = options;
+  const { logger } = http.producing;
+  const runs = new ProducedRuns(http, threadId, options.validate ?? http.producing.validate);
   if (leaseSeconds !== undefined && !(leaseSeconds >= 1 && leaseSeconds <= MAX_LEASE_SECONDS)) {
     throw new ConfigError(`leaseSeconds must be a number from 1 to ${MAX_LEASE_SECONDS}`);
   }
@@ -60,24 +68,32 @@ export async function produce<S>(
   signal?.addEventListener("abort", stop, { once: true });
   let handle: Handle<S> | undefined;
   try {
-    handle = new Handle<S>(producer, {
-      stored: await before(thread, taken, onExisting),
-      history: () => historyOf(thread, taken),
-    });
+    const reader = { stored: await before(thread, taken, onExisting), history: () => historyOf(thread, taken) };
+    handle = new Handle<S>(producer, reader, logger);
     await body(handle);
     await handle.end();
     return await producer.finish();
   } catch (error) {
-    if (producer.stopRequested || (error instanceof Interrupted && error.run === handle))
-      return await producer.finish();
-    // The caller needs the first error, so an error of `fail` is ignored: the lease ends the run.
-    if (!isOver(error)) await producer.fail("producer-failed", messageOf(error)).catch(() => {});
-    throw error;
+    if (producer.stopRequested || (error instanceof Interrupted && error.run === handle)) {
+      return await producer.finish().catch((failure: unknown) => fail(producer, failure));
+    }
+    // A failure of the producer has aborted the signal, which may be all that the error of the body says.
+    return await fail(producer, producer.failure ?? error);
   } finally {
     signal?.removeEventListener("abort", stop);
     producer.release();
     handle?.release();
   }
+}
+
+/** Ends a run that has failed, and throws the error. */
+async function fail(producer: Producer, error: unknown): Promise<never> {
+  const [code, message] = isProblem(error, "invalid-event")
+    ? [error.slug, error.detail]
+    : ["producer-failed", messageOf(error)];
+  // The caller needs the first error, so an error of `fail` is ignored: the lease ends the run.
+  if (!isOver(error)) await producer.fail(code, message).catch(() => {});
+  throw error;
 }
 
 async function notResumed(thread: ThreadRef, taken: TakenRun): Promise<NotResumed> {

@@ -1,21 +1,13 @@
 // A run from the side of its producer: numbers its events, appends them exactly once, extends its lease, ends it.
 
 import { ClosedError, ConfigError, isProblem, StopRequested, ThreadlineError } from "./errors.js";
-import {
-  BATCH_EVENTS,
-  BATCH_SIZE,
-  BEAT_MAX_MS,
-  DEFAULT_LEASE_SECONDS,
-  FAILED_BEAT_MS,
-  PENDING_EVENTS,
-  PENDING_SIZE,
-} from "./limits.js";
+import { BEAT_MAX_MS, DEFAULT_LEASE_SECONDS, FAILED_BEAT_MS } from "./limits.js";
 import { isTerminal } from "./log.js";
 import { MessageIds } from "./message-ids.js";
+import { Outgoing } from "./outgoing.js";
 import { abort, now } from "./platform.js";
 import type { ProblemSlug } from "./problems.js";
 import { encodeEvent, type ProducedRuns, type TakenRun } from "./producing.js";
-import { Sent } from "./sent.js";
 import type { NewEvent, Run } from "./types.js";
 
 /** The place of a producer among the attempts of its run, and how it was started. */
@@ -58,19 +50,7 @@ export class Producer {
   readonly #beatMs: number;
   #epoch: string;
   #cursor: number;
-  /** Acknowledged events. */
-  readonly #sent: Sent;
-  /** JSON texts of acknowledged events that the server has lost, oldest first: they are sent before the pending ones. */
-  #lost: string[] = [];
-  /** JSON texts of unacknowledged events, oldest first, including those of the batch in flight. */
-  #pending: string[] = [];
-  #pendingSize = 0;
-  /** producerSeq of the first event to send. */
-  #next: number;
-  /** producerSeq of the first event of this producer: those before it began the run, or are of attempts before. */
-  readonly #first: number;
-  /** The highest producerSeq that the server has reported as stored. */
-  #acknowledged: number;
+  readonly #events: Outgoing;
   #sending = false;
   #failure: unknown;
   /** Why an event was refused. */
@@ -93,10 +73,7 @@ export class Producer {
     this.#ids = new MessageIds(run.runId);
     this.#epoch = epoch;
     this.#cursor = cursor;
-    this.#next = run.producerSeq + 1;
-    this.#acknowledged = run.producerSeq;
-    this.#sent = new Sent(this.#next);
-    this.#first = this.#next;
+    this.#events = new Outgoing(run.runId, run.producerSeq);
     this.#leaseSeconds = leaseSeconds;
     this.#beatMs = Math.min((leaseSeconds * 1_000) / 3, BEAT_MAX_MS);
     if (run.stopRequested) this.#stopped();
@@ -118,6 +95,11 @@ export class Producer {
   /** Aborted as soon as further work is pointless: a stop of the run was requested, or the server has ended it. */
   get signal(): AbortSignal {
     return this.#stop.signal;
+  }
+
+  /** Why the run cannot continue; undefined if it can. */
+  get failure(): unknown {
+    return this.#failure;
   }
 
   /** True if a stop of the run was requested. */
@@ -149,15 +131,15 @@ export class Producer {
       list = list.filter((event) => !this.#isOpening(event));
       // An end would hide that something is missing before it.
       if (this.#refused !== undefined && list.some(isTerminal)) throw this.#refused;
-      const next = this.#next + this.#lost.length + this.#pending.length;
-      this.#queue(list.map((event, index) => encodeEvent(this.#ids.given(event, next + index))));
+      const next = this.#events.nextSeq;
+      this.#events.add(list.map((event, index) => encodeEvent(this.#ids.given(event, next + index))));
     } catch (error) {
       this.#refused ??= error;
       throw error;
     }
     this.#terminal = list.some(isTerminal);
     void this.#send();
-    await this.#wait(() => this.#pending.length < PENDING_EVENTS && this.#pendingSize < PENDING_SIZE);
+    await this.#wait(() => this.#events.hasRoom);
   }
 
   /** True for the RUN_STARTED of this run, which is in the log since the run began. */
@@ -171,20 +153,10 @@ export class Producer {
     );
   }
 
-  #queue(texts: readonly string[]): void {
-    if (this.#pending.length > 2 * PENDING_EVENTS || this.#pendingSize > 2 * PENDING_SIZE) {
-      throw new ConfigError("events are appended faster than they can be sent: await each append");
-    }
-    for (const text of texts) {
-      this.#pending.push(text);
-      this.#pendingSize += text.length;
-    }
-  }
-
   /** Resolves when all appended events are durable. */
   async flush(): Promise<void> {
     this.#check();
-    await this.#wait(() => this.#pending.length === 0 && this.#lost.length === 0);
+    await this.#wait(() => this.#events.isEmpty);
     if (this.#refused !== undefined) throw this.#refused;
   }
 
@@ -208,12 +180,12 @@ export class Producer {
 
   /** Ends the run; undefined if the server has lost events, which have to be sent before. */
   async #finished(): Promise<Run | undefined> {
-    const acknowledged = this.#acknowledged;
+    const { acknowledged } = this.#events;
     try {
       if (!this.#terminal) return await this.#runs.finish(this.runId, this.attempt, acknowledged);
       const run = await this.#runs.get(this.runId);
       if (run.endedAt !== null || run.producerSeq >= acknowledged) return run;
-      this.#rewind(run.producerSeq + 1);
+      this.#events.rewind(run.producerSeq + 1);
     } catch (error) {
       if (!(await this.#heal(error))) throw error;
     }
@@ -265,7 +237,7 @@ export class Producer {
     try {
       // Events that are appended in the same turn share a request.
       await Promise.resolve();
-      while ((this.#lost.length > 0 || this.#pending.length > 0) && !this.#ended) {
+      while (!this.#events.isEmpty && !this.#ended) {
         try {
           await this.#sendBatch();
         } catch (error) {
@@ -280,18 +252,12 @@ export class Producer {
   }
 
   async #sendBatch(): Promise<void> {
-    const isAgain = this.#lost.length > 0;
-    const queue = isAgain ? this.#lost : this.#pending;
-    const batch = batchOf(queue);
+    const batch = this.#events.batch();
     const sentAt = now();
-    const appended = await this.#runs.append(this.runId, this.attempt, this.#next, batch);
+    const appended = await this.#runs.append(this.runId, this.attempt, batch.producerSeq, batch.texts);
     this.#heardAt = Math.max(this.#heardAt, sentAt);
     this.#epoch = appended.epoch;
-    queue.splice(0, batch.length);
-    if (!isAgain) for (const text of batch) this.#pendingSize -= text.length;
-    this.#sent.add(batch);
-    this.#next += batch.length;
-    this.#acknowledged = Math.max(this.#acknowledged, appended.producerSeq);
+    this.#events.stored(batch, appended.producerSeq);
     if (appended.stopRequested) this.#stopped();
     this.#wake();
   }
@@ -303,18 +269,18 @@ export class Producer {
   async #heal(error: unknown): Promise<boolean> {
     if (isProblem(error, "producer-seq-gap")) {
       const expected = error.problem["expected"];
-      if (typeof expected !== "number" || expected > this.#acknowledged) return false;
-      this.#rewind(expected, error);
+      if (typeof expected !== "number" || expected > this.#events.acknowledged) return false;
+      this.#events.rewind(expected, error);
       return true;
     }
     if (!isProblem(error, "run-not-found") || !(await this.#isKnown())) return false;
     // The whole run is lost, and its thread is not. Words of an attempt before were never here.
-    if (this.attempt > 1 || this.#sent.first > this.#first) throw this.#cannotHeal(1, error);
+    if (this.attempt > 1 || !this.#events.isWhole) throw this.#events.lossAt(1, error);
     const started = await this.#runs.begin(this.#request);
     if (started.run.endedAt !== null || started.attempt !== this.attempt) return false;
     this.#epoch = started.epoch;
     this.#cursor = started.cursor;
-    if (started.run.producerSeq < this.#acknowledged) this.#rewind(started.run.producerSeq + 1, error);
+    if (started.run.producerSeq < this.#events.acknowledged) this.#events.rewind(started.run.producerSeq + 1, error);
     return true;
   }
 
@@ -330,22 +296,6 @@ export class Producer {
       if (isProblem(error, "log-replaced")) return typeof error.problem["commonUpTo"] === "number";
       throw error;
     }
-  }
-
-  /** Queues the acknowledged events from this producerSeq on again. */
-  #rewind(producerSeq: number, cause?: unknown): void {
-    if (producerSeq < this.#sent.first) throw this.#cannotHeal(producerSeq, cause);
-    this.#lost = [...this.#sent.takeFrom(producerSeq), ...this.#lost];
-    this.#next = producerSeq;
-    this.#acknowledged = producerSeq - 1;
-  }
-
-  #cannotHeal(from: number, cause: unknown): ClosedError {
-    const kept = `this producer keeps its events only from producerSeq ${this.#sent.first} on`;
-    return new ClosedError(
-      `the server has lost events of the run ${this.runId} from producerSeq ${from} on, and ${kept}: start another run`,
-      { cause },
-    );
   }
 
   /** Queues again what a heartbeat has found to be lost, and sends it. An append in flight finds the loss by itself. */
@@ -386,7 +336,7 @@ export class Producer {
     // An append has extended the lease meanwhile.
     if (silent < this.#beatMs) return this.#schedule(this.#beatMs - silent);
     const sentAt = now();
-    const acknowledged = this.#acknowledged;
+    const { acknowledged } = this.#events;
     let next = this.#beatMs;
     try {
       // A heartbeat that hangs must not outlast the lease.
@@ -395,7 +345,7 @@ export class Producer {
       this.#heardAt = Math.max(this.#heardAt, sentAt);
       if (run.stopRequested) this.#stopped();
       if (run.endedAt !== null) throw new ClosedError(`the run has ended: ${run.status}`);
-      if (run.producerSeq < acknowledged) void this.#sendLost(() => this.#rewind(run.producerSeq + 1));
+      if (run.producerSeq < acknowledged) void this.#sendLost(() => this.#events.rewind(run.producerSeq + 1));
     } catch (error) {
       if (this.#ended || this.#terminal) return;
       if (isProblem(error, "run-not-found")) {
@@ -407,16 +357,4 @@ export class Producer {
     }
     if (!this.#ended && this.#failure === undefined) this.#schedule(next);
   }
-}
-
-/** The first pending events, as many as fit into one request. */
-function batchOf(pending: readonly string[]): string[] {
-  let size = 0;
-  let count = 0;
-  for (const text of pending) {
-    if (count > 0 && (count === BATCH_EVENTS || size + text.length > BATCH_SIZE)) break;
-    size += text.length;
-    count += 1;
-  }
-  return pending.slice(0, count);
 }

@@ -5,7 +5,7 @@ import type { Call, Http } from "./http.js";
 import { toJson } from "./json.js";
 import { WHOLE_RUN_TIMEOUT_MS } from "./limits.js";
 import { withMessageIds } from "./message-ids.js";
-import { type Cancellable, isWorthAnotherTry, Runs } from "./runs.js";
+import { isWorthAnotherTry, Runs, type WholeRunOptions } from "./runs.js";
 import type { Appended, NewEvent, Run, StartedRun } from "./types.js";
 
 /** The answer to the start of a run that its caller produces. */
@@ -20,10 +20,14 @@ export interface TakenRun extends StartedRun {
 export class ProducedRuns extends Runs {
   readonly #http: Http;
   readonly #path: readonly string[];
+  /** The query by which the server refuses events that do not conform to AG-UI. */
+  readonly #validation: { readonly validate?: "ag-ui" };
 
-  constructor(http: Http, threadId: string) {
+  /** `validate`: the server refuses events that do not conform to AG-UI. */
+  constructor(http: Http, threadId: string, validate: boolean) {
     super(http, threadId);
     this.#http = http;
+    this.#validation = validate ? { validate: "ag-ui" } : {};
     this.#path = ["threads", threadId, "runs"];
   }
 
@@ -32,7 +36,13 @@ export class ProducedRuns extends Runs {
    * answer. A request in flight is completed even if the signal is aborted.
    */
   begin(request: string, signal?: AbortSignal): Promise<TakenRun> {
-    const call = { method: "POST", path: this.#path, body: request, kind: "producers" } as const;
+    const call = {
+      method: "POST",
+      path: this.#path,
+      query: this.#validation,
+      body: request,
+      kind: "producers",
+    } as const;
     return this.#http.retrying(
       (each) => this.#http.once<TakenRun>({ ...call, ...each }),
       { ...call, signal },
@@ -47,14 +57,14 @@ export class ProducedRuns extends Runs {
   put(
     runId: string,
     events: readonly NewEvent[],
-    options: Cancellable & { agentId?: string } = {},
+    options: Omit<WholeRunOptions, "validate"> = {},
   ): Promise<StartedRun> {
     if (!Array.isArray(events)) throw new ConfigError("the events of a run must be an array");
     const { signal, agentId } = options;
     return this.#http.call({
       method: "PUT",
       path: [...this.#path, runId],
-      query: { agentId },
+      query: { agentId, ...this.#validation },
       body: withMessageIds(runId, events),
       kind: "producers",
       leastMs: WHOLE_RUN_TIMEOUT_MS,
@@ -64,7 +74,7 @@ export class ProducedRuns extends Runs {
 
   /** Appends events, given as JSON texts, exactly once: `producerSeq` is the number of the first one. */
   append(runId: string, attempt: number, producerSeq: number, events: readonly string[]): Promise<Appended> {
-    const query = { attempt, producerSeq };
+    const query = { attempt, producerSeq, ...this.#validation };
     return this.#post(runId, "events", { query, body: `[${events.join(",")}]`, kind: "producers" });
   }
 

@@ -45,6 +45,11 @@ export interface RunOptions<S = State> {
    * restarted: it fails with `recovery-unsafe`.
    */
   readonly toolsRepeatable?: boolean;
+  /**
+   * False if the run may have events that do not conform to AG-UI. By default the server refuses these: nothing of their request is stored,
+   * and the run fails with the code `invalid-event`. The client's `validate` is the default for all runs.
+   */
+  readonly validate?: boolean;
   /** Aborting this signal requests a stop of the run. */
   readonly signal?: AbortSignal;
 }
@@ -142,7 +147,7 @@ export interface RunHandle<S = State> {
   /**
    * Appends a stream, as AG-UI events: AG-UI events themselves, `fullStream` or `toUIMessageStream()` of the AI SDK, chunks of
    * OpenAI's chat completions, or events of its Responses API. The first item decides; a `ConfigError` if it is none of these.
-   * Items that are not known later become CUSTOM events `unmapped`, one for each type.
+   * Items that are not known later become CUSTOM events `unmapped`, one for each type, which the client's `logger` is told of.
    *
    * Beginnings and ends of runs in the stream are left out; interrupts end this run as `interrupt` does. Rejects after an error
    * in the stream, and when the signal is aborted. A stream that is not read to its end is cancelled.
@@ -156,9 +161,9 @@ export interface RunHandle<S = State> {
    * `subagentRunId` or none, unless its `role` or `name` differs. Otherwise it starts a message with a new unique id.
    * A RUN_STARTED that names this run is dropped, since the log has one.
    *
-   * Rejects with a `ConfigError` for an invalid event, or if far too many events are queued because appends are not
+   * Rejects with a `ConfigError` for a value that is no event, or if far too many events are queued because appends are not
    * awaited. Such a run can no longer be finished successfully, so that no event is lost silently. Rejects with the cause
-   * if the run cannot continue.
+   * if the run cannot continue, such as an `invalid-event` problem for an earlier event.
    */
   append(events: NewEvent | readonly NewEvent[]): Promise<void>;
   /** Resolves when all appended events are durable. */

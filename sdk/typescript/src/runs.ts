@@ -14,6 +14,14 @@ export interface WriteOptions extends Cancellable {
   readonly epoch?: string | undefined;
 }
 
+/** Options of a complete run. */
+export interface WholeRunOptions extends Cancellable {
+  /** The agent that the run belongs to. */
+  readonly agentId?: string;
+  /** True to have the server refuse events that do not conform to AG-UI (`invalid-event`); `false` by default. */
+  readonly validate?: boolean;
+}
+
 /** Options of a call that reads. */
 export interface ReadOptions extends Cancellable {
   /**

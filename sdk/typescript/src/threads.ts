@@ -13,6 +13,7 @@ import {
   type RunFork,
   Runs,
   type StartOptions,
+  type WholeRunOptions,
   type WriteOptions,
 } from "./runs.js";
 import type {
@@ -319,11 +320,7 @@ export class ThreadRef {
    * Appends a complete run atomically, or does nothing if the run exists already. Waits up to a minute while another run is
    * active. A TEXT_MESSAGE_CHUNK without a `messageId` is assigned to a message as described in `RunHandle.append`.
    */
-  putRun(
-    runId: string,
-    events: readonly NewEvent[],
-    options?: Cancellable & { agentId?: string },
-  ): Promise<StartedRun> {
+  putRun(runId: string, events: readonly NewEvent[], options?: WholeRunOptions): Promise<StartedRun> {
     return producing().then(({ put }) => put(this.#http, this.threadId, runId, events, options));
   }
 

@@ -108,7 +108,7 @@ describe("threads", () => {
     expect(isProblem(await caught(thread.markRead(3)), "cursor-ahead")).toBe(true);
     // Events of an active run do not count as unread.
     await thread.run({}, async (run) => {
-      await run.append([{ type: "own.b" }]);
+      await run.append([{ type: "CUSTOM", name: "own.b", value: 0 }]);
       await run.flush();
       const now = await thread.get();
       expect(now.tail).toBeGreaterThan(now.readSeq);
@@ -146,7 +146,7 @@ describe("threads", () => {
     const lastRuns = async (status: ThreadStatus) =>
       (await user.threads.list({ status })).threads.map(({ threadId, lastRun }) => ({ threadId, ...lastRun }));
     await user.thread("runs").run({}, async (run) => {
-      await run.append([{ type: "own.a" }]);
+      await run.append([{ type: "CUSTOM", name: "own.a", value: 0 }]);
       await run.flush();
       const running = { threadId: "runs", runId: run.runId, status: "running", errorCode: null, endedAt: null };
       expect(await lastRuns("running")).toEqual([running]);

@@ -30,8 +30,15 @@ export class LiveRun {
         resolve(new LiveRun(producer, done, end));
         return ended;
       };
-      // Another process would have begun this run for another network of the same id.
-      const done = thread.run({ runId, onExisting: "refuse", ...(agentId !== undefined && { agentId }) }, body);
+      // Another process would have begun this run for another network of the same id. Networks that share the run have steps of the
+      // same names open at once, which is no order of AG-UI's.
+      const options = {
+        runId,
+        onExisting: "refuse",
+        validate: false,
+        ...(agentId !== undefined && { agentId }),
+      } as const;
+      const done = thread.run(options, body);
       done.then(() => reject(new ClosedError("the run has already ended")), reject);
     });
   }

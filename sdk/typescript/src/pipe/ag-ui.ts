@@ -6,12 +6,14 @@ import { RESERVED_NAMES } from "../log.js";
 import { MessageIds } from "../message-ids.js";
 import type { Interrupt, NewEvent } from "../types.js";
 import { isAgUi } from "./shape.js";
-import { failed, type Item, type Source, textOf } from "./source.js";
+import { event, failed, type Item, type Source, textOf } from "./source.js";
 
 export class AgUiEvents implements Source {
   readonly interrupts: Interrupt[] = [];
   readonly #ids = new MessageIds(newId(), true);
   #count = 0;
+  /** The reasoning that THINKING_* events continue, which have no ids. */
+  #thought = newId();
 
   of(item: Item): NewEvent[] | undefined {
     const type = textOf(item["type"]);
@@ -21,7 +23,17 @@ export class AgUiEvents implements Source {
     if (type.startsWith("RUN_")) return [];
     if (!isAgUi(type) || textOf(item["name"]).startsWith(RESERVED_NAMES)) return undefined;
     if (!isJson(item)) return undefined;
+    if (type.startsWith("THINKING_")) return this.#think(type.slice("THINKING_".length), item);
     return [this.#ids.given(item as NewEvent & Item, (this.#count += 1))];
+  }
+
+  /** Reasoning, as releases before AG-UI 1.0 have it. */
+  #think(edge: string, { title: _, ...members }: Item): NewEvent[] | undefined {
+    if (edge === "START") this.#thought = newId();
+    const part = /^(TEXT_)?(MESSAGE_(?:START|CONTENT|END)|START|END)$/.exec(edge)?.[2];
+    if (part === undefined) return undefined;
+    const role = part === "MESSAGE_START" ? { role: "reasoning" } : {};
+    return [event(`REASONING_${part}`, { ...members, ...role, messageId: this.#thought, type: `REASONING_${part}` })];
   }
 
   last(): NewEvent[] {

@@ -1,24 +1,25 @@
 // A stream of another package, appended to a run as AG-UI's events.
 
 import { unlessAborted } from "../backoff.js";
+import type { Logger } from "../config.js";
 import { ConfigError, loaded } from "../errors.js";
 import { toJson } from "../json.js";
-import { MAX_WAITING_ITEMS } from "../limits.js";
-import { throwIfAborted } from "../platform.js";
+import { MAX_LOGGED_CHARS, MAX_WAITING_ITEMS } from "../limits.js";
+import { guarded, throwIfAborted } from "../platform.js";
 import type { Pipeable, RunHandle } from "../run-handle.js";
 import type { NewEvent } from "../types.js";
 import { type Kind, kindOf } from "./shape.js";
 import { custom, isItem, type Item, kept, type Source, StreamFailed, textOf } from "./source.js";
 
-type Run = Pick<RunHandle, "signal" | "append" | "interrupt">;
+type Run = Pick<RunHandle, "threadId" | "runId" | "signal" | "append" | "interrupt">;
 
 /** See `RunHandle.pipe`. */
-export async function pipe(run: Run, stream: Pipeable): Promise<void> {
+export async function pipe(run: Run, stream: Pipeable, logger?: Logger): Promise<void> {
   const items = iterate(stream);
   let source: Source | undefined;
   /** Items from the beginning of the stream that do not tell its kind. */
   let waiting: Item[] = [];
-  const unknown = new Set<string>();
+  const unknown = new Unknown(run, logger);
   try {
     for (;;) {
       const next = await unlessAborted(items.next(), run.signal);
@@ -53,7 +54,7 @@ function decided(items: readonly Item[]): Kind | undefined {
   );
 }
 
-function eventsOf(source: Source, item: Item, unknown: Set<string>, signal: AbortSignal): NewEvent[] {
+function eventsOf(source: Source, item: Item, unknown: Unknown, signal: AbortSignal): NewEvent[] {
   try {
     const events = source.of(item);
     if (events) return events;
@@ -63,10 +64,30 @@ function eventsOf(source: Source, item: Item, unknown: Set<string>, signal: Abor
     if (error instanceof StreamFailed) throw error.cause instanceof Error ? error.cause : error;
     // A shape that the mapping did not expect is a later version's.
   }
-  const name = `${textOf(item["type"])} ${textOf(item["name"])}`;
-  if (unknown.has(name)) return [];
-  unknown.add(name);
-  return [custom("unmapped", item)];
+  return unknown.isFirst(item) ? [custom("unmapped", item)] : [];
+}
+
+/** The types of a stream's items that are not known. */
+class Unknown {
+  readonly #run: Run;
+  readonly #logger: Logger | undefined;
+  readonly #seen = new Set<string>();
+
+  constructor(run: Run, logger: Logger | undefined) {
+    this.#run = run;
+    this.#logger = logger;
+  }
+
+  /** True for the first item of its type, which is logged without its content. */
+  isFirst(item: Item): boolean {
+    const [type, name] = [item["type"], item["name"]].map((word) => textOf(word).slice(0, MAX_LOGGED_CHARS));
+    const key = `${type} ${name}`;
+    if (this.#seen.has(key)) return false;
+    this.#seen.add(key);
+    const { threadId, runId } = this.#run;
+    guarded(() => this.#logger?.warn("unmapped", { threadId, runId, type: type || null, name: name || null }));
+    return true;
+  }
 }
 
 /** Each mapping is loaded when the first stream of its kind is piped. */

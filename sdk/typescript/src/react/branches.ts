@@ -1,10 +1,11 @@
+import { loaded } from "../errors.js";
 import type { RunFork } from "../runs.js";
 import type { ThreadRef } from "../threads.js";
-import type { FeedEntry, Message, StartedRun, Thread } from "../types.js";
+import type { FeedEntry, Message, Thread } from "../types.js";
 import type { SendInput } from "./input.js";
-import { following, type Parting, type Place, placesOf } from "./partings.js";
+import type { Parting, Place } from "./partings.js";
 import { FOR_EVER, patiently } from "./replay.js";
-import type { ForkRunOptions, SendOptions } from "./snapshot.js";
+import type { Forking, ForkRunOptions, SendOptions } from "./snapshot.js";
 
 const NO_BRANCHES: readonly Thread[] = [];
 const NO_PARTINGS: readonly Parting[] = [];
@@ -17,7 +18,7 @@ export interface BranchesOwner {
   /** Carries out a task of the user. */
   readonly act: <T>(task: () => Promise<T>) => Promise<T>;
   /** Starts a run in a fork. */
-  readonly fork: (fork: RunFork, input: SendInput, options: SendOptions) => Promise<StartedRun>;
+  readonly fork: (fork: RunFork, input: SendInput, options: SendOptions) => Forking;
   /** Handles members of the thread's own record, which the feed does not report while another branch is listed. */
   readonly onThread: (own: Pick<Thread, "branched" | "listed">) => void;
 }
@@ -32,6 +33,8 @@ export class LiveBranches {
   /** All branches, once they are read. A branch whose relatives were deleted is alone. */
   #branches = NO_BRANCHES;
   #places: readonly Place[] = [];
+  /** Most threads have no other branches, so this code is loaded with the first ones. */
+  #code: typeof import("./partings.js") | undefined;
   /** The last message before each place, by seq; null if there is none. */
   #lasts = new Map<number, string | null>();
   #partings = NO_PARTINGS;
@@ -50,17 +53,17 @@ export class LiveBranches {
   }
 
   /**
-   * Replaces a message in a fork of the thread. The message and everything after it stay in this thread only. The
-   * result has the `threadId` of the fork, which is to be shown next. Rejects with a `message-not-found` problem if no event
-   * brings the message.
+   * Replaces a message in a fork of the thread. The message and everything after it stay in this thread only. The fork is to be
+   * shown at once, by the `threadId` of the result: its store has the messages before, and the new one. The run rejects with a
+   * `message-not-found` problem if no event brings the message.
    */
-  readonly edit = (messageId: string, input: SendInput, options: ForkRunOptions = {}): Promise<StartedRun> => {
+  readonly edit = (messageId: string, input: SendInput, options: ForkRunOptions = {}): Forking => {
     const { stop, ...others } = options;
     return this.#owner.fork({ before: messageId, stop }, input, others);
   };
 
   /** Has an answer made again, in a fork of the thread: see `edit`. */
-  readonly regenerate = (messageId: string, options: ForkRunOptions = {}): Promise<StartedRun> => {
+  readonly regenerate = (messageId: string, options: ForkRunOptions = {}): Forking => {
     const { stop, ...others } = options;
     return this.#owner.fork({ regenerate: messageId, stop }, {}, others);
   };
@@ -79,7 +82,7 @@ export class LiveBranches {
     const partings = this.#places.flatMap((place): Parting | [] => {
       const last = this.#lasts.get(place.seq);
       if (last === undefined) return [];
-      const messageId = following(messages, last, hasMore);
+      const messageId = this.#code!.following(messages, last, hasMore);
       const before = this.#partings.find(({ threads }) => threads === place.threads);
       return before?.messageId === messageId ? before : { ...place, messageId };
     });
@@ -87,6 +90,14 @@ export class LiveBranches {
       partings.length === this.#partings.length && partings.every((parting, at) => parting === this.#partings[at]);
     if (!isSame) this.#partings = partings;
     return this.#partings;
+  }
+
+  /** Those of these messages that another branch has as well; undefined if that is not known. */
+  common(threadId: string, messages: readonly Message[]): readonly Message[] | undefined {
+    const seq = this.#code?.commonSeq(this.#branches, this.#ref.threadId, threadId);
+    const last = seq === undefined ? undefined : this.#lasts.get(seq);
+    if (last === undefined) return undefined;
+    return messages.slice(0, messages.findLastIndex(({ id }) => id === last) + 1);
   }
 
   /** Handles the thread's own record. */
@@ -135,6 +146,7 @@ export class LiveBranches {
       while (this.#isStale) {
         this.#isStale = false;
         const branches = await patiently(() => this.#ref.branches(read), signal);
+        this.#code ??= await loaded(import("./partings.js"));
         if (signal.aborted) return;
         this.#take(branches);
         const own = branches.find(({ threadId }) => threadId === this.#ref.threadId);
@@ -159,7 +171,7 @@ export class LiveBranches {
 
   #take(branches: readonly Thread[]): void {
     this.#branches = branches;
-    this.#places = placesOf(branches, this.#ref.threadId);
+    this.#places = this.#code!.placesOf(branches, this.#ref.threadId);
     this.#owner.onChange();
   }
 }

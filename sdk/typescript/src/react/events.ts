@@ -32,9 +32,13 @@ export class LiveEvents {
     return () => this.#listeners.delete(own);
   }
 
-  /** The seq from which a replay has to start, so that no event is left out. */
-  start(thread: Thread): number {
+  /** The seq from which a replay has to start, so that no event is left out. Of a fork that the page has begun all own events are new. */
+  start(thread: Thread, isFork = false): number {
     const resting = restingSeq(thread);
+    if (isFork && this.#heard === undefined && thread.forkedFrom) {
+      this.#heard = this.#resting = thread.forkedFrom.seq;
+      this.#epoch = thread.epoch;
+    }
     const isOther = this.#epoch !== undefined && this.#epoch !== thread.epoch;
     if (this.#heard === undefined || isOther || this.#listeners.size === 0) {
       this.reset();

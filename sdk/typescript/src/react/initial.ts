@@ -15,6 +15,7 @@ export class Initial {
     const { conversation, hasMore, run } = Replay.from(client.thread(seed.thread.threadId), seed);
     this.snapshot = {
       ...EMPTY_THREAD,
+      shownThreadId: seed.thread.threadId,
       thread: seed.thread,
       messages: conversation.messages,
       state: conversation.state,

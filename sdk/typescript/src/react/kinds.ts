@@ -5,7 +5,7 @@ import { AgentsStore } from "./agents.js";
 import { type InboxOptions, InboxStore } from "./inbox.js";
 import type { Initial } from "./initial.js";
 import { type ThreadListOptions, ThreadListStore } from "./list.js";
-import type { Kind } from "./shared.js";
+import { type Kind, sharedStore } from "./shared.js";
 import { ThreadStore } from "./thread.js";
 
 interface ThreadOptions {
@@ -16,7 +16,10 @@ interface ThreadOptions {
 
 export const THREADS: Kind<ThreadOptions, ThreadStore> = {
   key: ({ threadId }) => threadId,
-  make: (client, feed, { threadId, initial }, onClose) => new ThreadStore(client, feed, threadId, { onClose, initial }),
+  make: (client, feed, { threadId, initial }, onClose) => {
+    const storeOf = (threadId: string) => sharedStore(client, THREADS, { threadId });
+    return new ThreadStore(client, feed, threadId, { onClose, initial, storeOf });
+  },
 };
 
 export const LISTS: Kind<ThreadListOptions, ThreadListStore> = {

@@ -2,11 +2,13 @@ import { ConfigError, ConnectionError, type ThreadlineError, TimeoutError } from
 import { ANSWER_MS } from "../limits.js";
 import type { RunFork, RunInput, ToolClaim } from "../runs.js";
 import type { Message, PlacedTurn, StartedRun } from "../types.js";
-import type { ShownMessage, TurnOptions } from "./snapshot.js";
+import type { Kept, ShownMessage, TurnOptions } from "./snapshot.js";
 
-/** Options of a start: the fork in which the run begins, if it is one, and the claims that its results fulfil. */
+/** Options of a start: the fork that the run begins, if it does, and the claims that its results fulfil. */
 export interface StartHow extends TurnOptions {
   readonly fork?: RunFork | undefined;
+  /** The branch that is forked. */
+  readonly origin?: Kept | undefined;
   readonly claims?: readonly ToolClaim[] | undefined;
 }
 
@@ -67,6 +69,16 @@ export class Outbox {
     return this.#entries.some(({ state }) => state === "sending");
   }
 
+  /** The branch that a request forks in order to begin this thread; undefined if there is no such request, or it was answered. */
+  get bud(): Kept | undefined {
+    return this.#entries.find(({ how, state }) => how.origin && state !== "answered")?.how.origin;
+  }
+
+  /** Settles when the requests so far have been answered. */
+  get answered(): Promise<unknown> {
+    return this.#last;
+  }
+
   /** The store that shows the outbox from now on. */
   join(owner: OutboxOwner): void {
     this.#owner = owner;
@@ -77,7 +89,7 @@ export class Outbox {
     const known = new Set(shown.map(({ id }) => id));
     // A complete input repeats messages of the log.
     const messages = ((sent.input.messages ?? []) as readonly Message[]).filter(
-      ({ role, id }) => role === "user" && (!known.has(id) || sent.how.fork !== undefined),
+      ({ role, id }) => role === "user" && !known.has(id),
     );
     const entry: Entry = { ...sent, messages, state: "sending", landed: undefined, attempt: 0, timer: undefined };
     this.#entries = [...this.#entries, entry];
@@ -113,11 +125,10 @@ export class Outbox {
   settle({ messages, at, queued }: Received): void {
     if (this.isEmpty) return;
     const ids = new Set(messages.map(({ id }) => id));
-    const left = this.#entries.filter(({ runId, how, landed, messages, timer }) => {
+    const left = this.#entries.filter(({ runId, landed, messages, timer }) => {
       const isReached = landed !== undefined && at?.epoch === landed.epoch && at.cursor >= landed.seq;
       const isShown = isReached || queued.includes(runId) || messages.some(({ id }) => ids.has(id));
-      // The messages of a fork come into another log.
-      if (how.fork || !isShown) return true;
+      if (!isShown) return true;
       clearTimeout(timer);
       return false;
     });
@@ -137,13 +148,8 @@ export class Outbox {
   /** Returns the messages of the log, and those on their way. The same array is returned until one of them changes. */
   over(messages: readonly Message[]): readonly ShownMessage[] {
     if (this.#shown?.messages === messages) return this.#shown.all;
-    let all: readonly ShownMessage[] = messages;
-    for (const { how, messages } of this.#entries) {
-      if (messages.length === 0) continue;
-      const replaced = how.fork && replacedIn(how.fork);
-      const at = replaced === undefined ? -1 : all.findIndex(({ id }) => id === replaced);
-      all = [...(at < 0 ? all : all.slice(0, at)), ...messages];
-    }
+    const waiting = this.#entries.flatMap((entry) => entry.messages);
+    const all = waiting.length === 0 ? messages : [...messages, ...waiting];
     this.#shown = { messages, all };
     return all;
   }
@@ -168,8 +174,7 @@ export class Outbox {
       this.#last = request.catch(() => {});
       const answer = await request;
       if (!isNow()) return answer;
-      // A fork is another thread.
-      if (entry.how.fork || entry.messages.length === 0) this.#drop(entry);
+      if (entry.messages.length === 0) this.#drop(entry);
       else {
         if (answer.run) entry.landed ??= { seq: answer.run.firstSeq, epoch: answer.epoch };
         this.#set(entry, "answered");
@@ -223,11 +228,6 @@ function lateness(): TimeoutError {
   return new TimeoutError("the server has not answered in time; the message may still arrive");
 }
 
-/** The message in whose place a fork goes on. */
-function replacedIn({ before, regenerate }: RunFork): string | undefined {
-  return before ?? regenerate;
-}
-
 /** The outboxes of each client, by thread: a failed message stays while its thread is not shown. */
 const OUTBOXES = new WeakMap<object, Map<string, Outbox>>();
 
@@ -238,6 +238,11 @@ export function outboxOf(client: object, threadId: string): Outbox {
   let outbox = all.get(threadId);
   if (!outbox) all.set(threadId, (outbox = new Outbox()));
   return outbox;
+}
+
+/** True if a thread is yet to begin, as a fork. */
+export function isBud(client: object, threadId: string): boolean {
+  return OUTBOXES.get(client)?.get(threadId)?.bud !== undefined;
 }
 
 /** A thread is no longer shown: an empty outbox is forgotten. */

@@ -49,6 +49,19 @@ export function placesOf(branches: readonly Thread[], threadId: string): readonl
   return [...places.values()].sort((one, other) => one.seq - other.seq);
 }
 
+/** Seq of the last event that two branches have in common; undefined if they have none. */
+export function commonSeq(branches: readonly Thread[], one: string, other: string): number | undefined {
+  const [line, otherLine] = [one, other].map((id) => {
+    const branch = branches.find(({ threadId }) => threadId === id);
+    return branch ? lineOf(branch, branches) : [];
+  });
+  for (const { threadId, upTo } of line!) {
+    const there = otherLine!.find((ancestor) => ancestor.threadId === threadId);
+    if (there) return Math.min(upTo, there.upTo);
+  }
+  return undefined;
+}
+
 /** Returns the message that follows another one, and null if the messages after an empty beginning are not loaded. */
 export function following(messages: readonly Message[], last: string | null, hasMore: boolean): string | null {
   const at = last === null ? (hasMore ? messages.length : -1) : messages.findLastIndex(({ id }) => id === last);

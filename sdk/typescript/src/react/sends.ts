@@ -3,12 +3,12 @@ import { ConfigError, isProblem } from "../errors.js";
 import { newId } from "../ids.js";
 import type { RunInput } from "../runs.js";
 import type { ThreadRef } from "../threads.js";
-import type { Message, PlacedTurn, StartedRun, Thread } from "../types.js";
+import type { Message, PlacedTurn, Run, StartedRun, Thread } from "../types.js";
 import { runInput, type SendInput } from "./input.js";
 import { leaveOutbox, Outbox, outboxOf, type Sent, type StartHow } from "./outbox.js";
 import type { LiveQueue } from "./queue.js";
 import type { Replay } from "./replay.js";
-import { EMPTY_THREAD, type SendOptions, type ShownMessage } from "./snapshot.js";
+import { EMPTY_THREAD, type Kept, type SendOptions, type ShownMessage } from "./snapshot.js";
 
 /** Parts of a thread's store that its requests use. */
 export interface SendsOwner {
@@ -19,11 +19,15 @@ export interface SendsOwner {
   /** The thread's record, if it is loaded. */
   readonly thread: () => Thread | null;
   readonly replay: () => Replay | undefined;
+  /** The messages of the log that are shown. */
+  readonly logged: () => readonly Message[];
+  /** The server has begun a run. */
+  readonly onBegun: (run: Run) => void;
   readonly queue: LiveQueue;
   /** The input, with the tools of the page. */
   readonly offer: (input: RunInput) => RunInput;
   /** A request has been answered. */
-  readonly onAnswer: (how: StartHow) => void;
+  readonly onAnswer: () => void;
 }
 
 /** Starts runs in one thread, and shows the messages on their way. */
@@ -43,6 +47,16 @@ export class Sends {
     return this.#outbox.isSending;
   }
 
+  /** The branch that is about to begin this one as a fork; undefined if this one exists. */
+  get bud(): Kept | undefined {
+    return this.#outbox.bud;
+  }
+
+  /** Settles when the requests so far have been answered. */
+  get answered(): Promise<unknown> {
+    return this.#outbox.answered;
+  }
+
   /** The thread is shown: takes over what another store has left. */
   open(): void {
     this.#outbox = outboxOf(this.#client, this.#ref.threadId);
@@ -57,7 +71,7 @@ export class Sends {
   send(input: SendInput, how: StartHow): Promise<StartedRun | PlacedTurn> {
     return this.#owner.act(async () => {
       const sent = { runId: newId(), input: runInput(input), how };
-      return this.#outbox.send(sent, this.#owner.replay()?.conversation.messages ?? EMPTY_THREAD.messages);
+      return this.#outbox.send(sent, this.#owner.logged());
     });
   }
 
@@ -108,22 +122,31 @@ export class Sends {
   }
 
   async #perform({ runId, input, how }: Sent): Promise<StartedRun | PlacedTurn> {
-    const answer = await this.#start(runId, this.#owner.offer(input), how);
+    const answer = await (how.origin ? this.#fork(runId, input, how.origin, how) : this.#start(runId, input, how));
     if (!answer.run) await this.#placed(runId);
-    else if (!how.fork) this.#owner.replay()?.began(answer.run);
-    this.#owner.onAnswer(how);
+    else this.#owner.onBegun(answer.run);
+    this.#owner.onAnswer();
     return answer;
   }
 
-  /** Starts a run, and creates the thread before it if necessary. */
-  async #start(runId: string, input: RunInput, how: StartHow): Promise<StartedRun | PlacedTurn> {
-    const { busy, fork, claims } = how;
+  /** Starts the run that begins this thread, as a fork of another one. The tools of the page are in the input. */
+  async #fork(runId: string, input: RunInput, origin: Kept, how: StartHow): Promise<StartedRun | PlacedTurn> {
+    await origin.ready;
     const agentId = await this.#agent(how);
-    const run = { runId, agentId, input, ...(busy && { busy }), ...(fork && { fork }), ...(claims && { claims }) };
+    return this.#client.thread(origin.threadId).start({ runId, agentId, input, ...(how.fork && { fork: how.fork }) });
+  }
+
+  /** Starts a run, and creates the thread before it if necessary. */
+  async #start(runId: string, given: RunInput, how: StartHow): Promise<StartedRun | PlacedTurn> {
+    if (this.bud) throw new ConfigError("the branch has not begun: retry its first message");
+    const { busy, claims } = how;
+    const input = this.#owner.offer(given);
+    const agentId = await this.#agent(how);
+    const run = { runId, agentId, input, ...(busy && { busy }), ...(claims && { claims }) };
     try {
       return await this.#ref.start(run);
     } catch (error) {
-      if (fork || !isProblem(error, "thread-not-found")) throw error;
+      if (!isProblem(error, "thread-not-found")) throw error;
     }
     await this.#client.threads.create({ threadId: this.#ref.threadId, agentId });
     return this.#ref.start(run);

@@ -15,8 +15,27 @@ export type ShownMessage<M extends Message = Message> = M & {
   readonly deliveryError?: ThreadlineError;
 };
 
+/** Content of one branch that stays on screen until another one is loaded. */
+export interface Kept extends Pick<ThreadSnapshot, "thread" | "state" | "branches" | "partings"> {
+  /** The branch that it is of. */
+  readonly threadId: string;
+  /** The messages that the branches have in common. */
+  readonly messages: readonly Message[];
+  /** Settles when all requests before have been answered: a fork has its origin by then. */
+  readonly ready: Promise<unknown>;
+}
+
+/** A run on its way, which begins a fork. */
+export interface Forking {
+  /** The id of the fork, whose store shows it already. */
+  readonly threadId: string;
+  readonly started: Promise<StartedRun>;
+}
+
 /** Snapshot of a thread, with the types of its state and messages: the package does not check them. */
 export interface ThreadSnapshot<S = State, M extends Message = Message> {
+  /** The id of the thread that is shown: that of the branch which has taken the place of the selected thread. null if none is selected. */
+  readonly shownThreadId: string | null;
   /** The record of the thread: its name, its agent, whether it is archived. null if the thread does not exist (yet). */
   readonly thread: Thread | null;
   /** The messages of the log, and after them those that this page has sent and that are not in the log yet; see `delivery`. */
@@ -51,6 +70,7 @@ export interface ThreadSnapshot<S = State, M extends Message = Message> {
 }
 
 export const EMPTY_THREAD: ThreadSnapshot = {
+  shownThreadId: null,
   thread: null,
   messages: [],
   state: {} as State,

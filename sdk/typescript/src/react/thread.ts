@@ -1,20 +1,40 @@
-import { backoff, sleep } from "../backoff.js";
 import type { Threadline } from "../client.js";
-import { ClosedError, isProblem, ThreadlineError } from "../errors.js";
+import { ClosedError, isProblem, loaded, type ThreadlineError } from "../errors.js";
+import { newId } from "../ids.js";
+import type { RunFork } from "../runs.js";
 import type { ThreadRef } from "../threads.js";
-import type { FeedEntry, PlacedTurn, Run, StartedRun, Thread } from "../types.js";
+import type { Message, PlacedTurn, Run, StartedRun } from "../types.js";
 import { LiveBranches } from "./branches.js";
 import { LiveEvents } from "./events.js";
 import type { Feed } from "./feed.js";
 import type { Initial } from "./initial.js";
-import { type InterruptAnswer, type SendInput, toolMessage } from "./input.js";
+import { type InterruptAnswer, runInput, type SendInput, toolMessage } from "./input.js";
+import { LiveLog } from "./live-log.js";
+import type { StartHow } from "./outbox.js";
 import { PageToolbox } from "./page-tools.js";
 import { LiveQueue } from "./queue.js";
-import { FOR_EVER, isUnderWay, patiently, Replay } from "./replay.js";
+import { isUnderWay } from "./replay.js";
 import { Sends } from "./sends.js";
-import { EMPTY_THREAD, type Send, type SendOptions, type ThreadSnapshot, type TurnOptions } from "./snapshot.js";
+import {
+  EMPTY_THREAD,
+  type Forking,
+  type Kept,
+  type Send,
+  type SendOptions,
+  type ThreadSnapshot,
+  type TurnOptions,
+} from "./snapshot.js";
 import { Store, troubleOf } from "./store.js";
-import { pendingCalls, type ToolResult, ToolResults } from "./tools.js";
+import type { ToolResult, ToolResults } from "./tool-results.js";
+import { pendingCalls } from "./tools.js";
+
+export interface ThreadStoreOptions {
+  readonly onClose?: () => void;
+  /** What the server has rendered. */
+  readonly initial?: Initial | undefined;
+  /** The store of another branch. */
+  readonly storeOf?: (threadId: string) => ThreadStore;
+}
 
 /**
  * A live thread. Every change of the thread (runs, a stop, its deletion, a server that was restored to an older log) is
@@ -32,75 +52,87 @@ export class ThreadStore extends Store<ThreadSnapshot> {
   readonly #client: Threadline;
   readonly #feed: Feed;
   readonly #ref: ThreadRef;
+  readonly #storeOf: (threadId: string) => ThreadStore;
+  readonly #log: LiveLog;
   readonly #sends: Sends;
-  readonly #results = new ToolResults((messages, how) => this.#sends.send({ messages }, how) as Promise<StartedRun>);
-  #replay: Replay | undefined;
-  #thread: Thread | null = null;
+  /** Results of tools that the page has executed. */
+  #results: ToolResults | undefined;
   #pending = EMPTY_THREAD.pendingToolCalls;
-  #isLoading = true;
-  /** The thread as the server has rendered it, as long as that belongs to the thread. */
-  #initial: Initial | undefined;
-  /** True while what the server has rendered may be older than the log. */
-  #isBehind = false;
-  /** True if the feed reported the thread while its record was loading. */
-  #isAnnounced = false;
-  /** The newest record of the thread, if it belongs to an epoch that the replay has not reached. */
-  #ahead: Thread | undefined;
   #error: ThreadlineError | null = null;
-  /** Why the log is no longer followed. */
-  #lost: ThreadlineError | undefined;
   #more: Promise<void> | undefined;
-  /** Aborts the operations of the current replay, or of the one being loaded. */
-  #current = new AbortController();
-  /** Aborts the operations that last as long as the store is open. */
-  #open = new AbortController();
+  /** The branch in which this page began this one; undefined if it did not. */
+  #origin: Kept | undefined;
+  #hasBegun = false;
   #ends: (() => void)[] = [];
 
   constructor(
     client: Threadline,
     feed: Feed,
     threadId: string,
-    { onClose, initial }: { readonly onClose?: () => void; readonly initial?: Initial | undefined } = {},
+    { onClose, initial, storeOf = (threadId) => new ThreadStore(client, feed, threadId) }: ThreadStoreOptions = {},
   ) {
-    super(initial?.snapshot ?? EMPTY_THREAD, onClose);
-    this.#initial = initial;
+    super(initial?.snapshot ?? { ...EMPTY_THREAD, shownThreadId: threadId }, onClose);
     this.#client = client;
     this.#feed = feed;
     this.#ref = client.thread(threadId);
+    this.#storeOf = storeOf;
     this.tools = new PageToolbox(client, threadId, {
       onChange: () => this.#flushTools(),
       answer: (claim, result, { agentId }) =>
         this.#answer(claim.toolCallId, { message: toolMessage(claim.toolCallId, result), agentId, claim }),
     });
-    this.queue = new LiveQueue(this.#ref, {
-      signal: () => this.#current.signal,
-      cursor: () => this.#replay?.cursor ?? 0,
+    const shared = {
+      signal: () => this.#log.signal,
       onChange: () => this.changed(),
-      onBegun: (run) => this.#replay?.began(run),
-      act: (task) => this.act(task),
-    });
+      onBegun: (run: Run) => this.#log.began(run),
+      act: <T>(task: () => Promise<T>) => this.act(task),
+      publish: () => this.publish(),
+    };
+    this.queue = new LiveQueue(this.#ref, { ...shared, cursor: () => this.#log.replay?.cursor ?? 0 });
     this.branches = new LiveBranches(this.#ref, {
-      signal: () => this.#current.signal,
-      onChange: () => this.changed(),
-      act: (task) => this.act(task),
-      fork: (fork, input, options) => this.#sends.send(input, { ...options, fork }) as Promise<StartedRun>,
+      ...shared,
+      fork: (fork, input, options) => this.#fork(fork, input, options),
       onThread: (own) => {
-        this.#thread &&= { ...this.#thread, ...own };
+        this.#log.thread &&= { ...this.#log.thread, ...own };
         this.changed();
       },
     });
+    this.#log = new LiveLog(
+      client,
+      feed,
+      this.#ref,
+      {
+        ...shared,
+        queue: this.queue,
+        branches: this.branches,
+        events: this.events,
+        setError: (error) => this.setError(error),
+        isFork: () => this.#origin !== undefined,
+        onEvents: () => this.#flushTools(),
+        onCaughtUp: (replay) => this.#sends.caughtUp(replay),
+        onLost: (error) => this.#results?.fail(error),
+        onDeleted: () => this.#deleted(),
+      },
+      initial,
+    );
     this.#sends = new Sends(client, this.#ref, {
-      act: (task) => this.act(task),
-      publish: () => this.publish(),
-      thread: () => this.#thread,
-      replay: () => this.#replay,
+      ...shared,
+      thread: () => this.#log.thread ?? this.#log.kept?.thread ?? null,
+      replay: () => this.#log.replay,
+      logged: () => this.#logged,
       queue: this.queue,
       offer: (input) => this.tools.offeredIn(input),
-      onAnswer: ({ fork }) => {
-        if (fork) this.branches.load();
-        if (!this.#replay && this.isOpen) void this.#begin();
+      onAnswer: () => {
+        this.#hasBegun = true;
+        if (!this.#log.replay && this.isOpen) void this.#log.begin();
       },
     });
+  }
+
+  /** The branch to be shown instead: the run that was to begin this one was refused, or discarded. */
+  get returnsTo(): string | undefined {
+    if (!this.#origin || this.#hasBegun || this.#log.replay || this.#sends.bud) return undefined;
+    return this.#origin.threadId;
   }
 
   /**
@@ -132,13 +164,13 @@ export class ThreadStore extends Store<ThreadSnapshot> {
    * undefined if no run is active.
    */
   readonly stop = async (): Promise<Run | undefined> => {
-    const shown = this.#replay?.run ?? null;
+    const shown = this.#log.run;
     return this.act(async () => {
       // The page may not know about the run yet.
       const run = isUnderWay(shown) ? shown : (await this.#sends.existing())?.activeRun;
       if (!run) return undefined;
       const stopped = await this.#ref.stop(run.runId);
-      this.#replay?.began(stopped);
+      this.#log.began(stopped);
       return stopped;
     });
   };
@@ -158,10 +190,9 @@ export class ThreadStore extends Store<ThreadSnapshot> {
 
   /** Loads older messages. Resolves when they are loaded; immediately if there are none. */
   readonly fetchMoreMessages = (): Promise<void> => {
-    const replay = this.#replay;
+    const { replay, signal } = this.#log;
     // An incomplete conversation is about to be loaded as a whole.
     if (!replay?.hasMore || replay.conversation.isIncomplete) return Promise.resolve();
-    const { signal } = this.#current;
     const load = async () => {
       // Another replay has replaced this one meanwhile, so the response is ignored.
       await replay.loadOlder(signal).catch((error: unknown) => {
@@ -182,69 +213,81 @@ export class ThreadStore extends Store<ThreadSnapshot> {
    * failure is not shown, and the next call tries again.
    */
   readonly markRead = async (): Promise<void> => {
-    const replay = this.#replay;
-    const known = this.#thread?.readSeq ?? 0;
+    const { replay } = this.#log;
+    const known = this.#log.thread?.readSeq ?? 0;
     if (!replay || replay.cursor <= known) return;
     const { threadId } = this.#ref;
     const mark = { seq: replay.cursor, epoch: replay.epoch };
     // Lists show it at once.
     this.#feed.marked(threadId, mark);
     const marked = await replay.markRead(known, (readSeq) => {
-      if (this.#replay !== replay || !this.#thread || this.#thread.readSeq >= readSeq) return;
-      this.#thread = { ...this.#thread, readSeq };
+      const { thread } = this.#log;
+      if (this.#log.replay !== replay || !thread || thread.readSeq >= readSeq) return;
+      this.#log.thread = { ...thread, readSeq };
       this.changed();
     });
     if (marked < mark.seq && this.#feed.readMark(threadId) === mark) this.#feed.marked(threadId, undefined);
   };
 
+  /** Prepares the store of another branch, which is about to be shown: it begins with the messages in common. */
+  readonly leadTo = (threadId: string): void => {
+    const messages = this.branches.common(threadId, this.#logged);
+    if (messages && messages.length > 0) this.#storeOf(threadId).#keep(this.#kept(messages));
+  };
+
   protected override open(): void {
-    this.#open = new AbortController();
     this.#sends.open();
-    this.#ends = [
-      this.#feed.join({ onEntry: (entry) => this.#take(entry), onReplaced: () => void this.#watch() }),
-      this.#client.onStatus(() => this.changed()),
-    ];
-    if (this.#initial) this.#continue(this.#initial);
-    else void this.#begin().then(() => this.#watch());
+    this.#origin ??= this.#sends.bud;
+    if (this.#origin) this.#log.kept = this.#origin;
+    this.#ends = [this.#log.open(this.returnsTo !== undefined || this.#sends.bud !== undefined)];
+    this.#ends.push(this.#client.onStatus(() => this.changed()));
+    // Content that is kept is shown in the same tick.
+    if (this.#log.kept) this.publish();
   }
 
   protected override close(): void {
-    for (const end of this.#ends) end();
-    this.#open.abort();
-    this.#current.abort();
-    this.#results.drop();
+    this.#results?.drop();
     this.tools.close();
     this.#sends.close();
     this.events.reset();
-    this.#clear();
-    this.#isLoading = true;
+    for (const end of this.#ends) end();
     this.#error = null;
   }
 
   protected override look(): ThreadSnapshot {
-    const { conversation, hasMore = false, run = null } = this.#replay ?? {};
-    const messages = conversation?.messages ?? EMPTY_THREAD.messages;
+    const { replay, thread, isLoading, isBehind, run, kept } = this.#log;
+    const messages = this.#logged;
+    const shared = {
+      shownThreadId: this.#ref.threadId,
+      // What the log shows is not sent any more.
+      messages: this.#sends.over(messages),
+      isSending: this.#sends.isSending,
+      run,
+      isRunning: isUnderWay(run),
+      queue: this.queue.shown,
+      error: this.#error ?? (isLoading ? troubleOf(this.#client.status) : null),
+      isFetchingMoreMessages: this.#more !== undefined,
+      status: this.#client.status,
+    };
+    if (!replay && kept) {
+      const { thread, state, branches, partings } = kept;
+      return { ...EMPTY_THREAD, ...shared, thread, state, branches, partings, isLoading: false };
+    }
+    const { conversation, hasMore = false } = replay ?? {};
     // Another page may have answered what the server has rendered: a call must not be executed twice.
-    const pendingIds = this.#isBehind ? undefined : conversation?.pendingToolCallIds;
+    const pendingIds = isBehind ? undefined : conversation?.pendingToolCallIds;
     this.#pending = pendingCalls(messages, pendingIds ?? [], this.#pending);
     return {
-      thread: this.#thread,
-      messages: this.#sends.over(messages),
+      ...shared,
+      thread,
       state: conversation ? conversation.state : EMPTY_THREAD.state,
       interrupts: conversation?.interrupts ?? EMPTY_THREAD.interrupts,
       pendingToolCalls: this.#pending,
-      run,
-      isRunning: isUnderWay(run),
-      isSending: this.#sends.isSending,
-      queue: this.queue.shown,
       branches: this.branches.all,
       // The messages that follow are not there before all is loaded.
-      partings: this.#isLoading ? EMPTY_THREAD.partings : this.branches.partings(messages, hasMore),
-      isLoading: this.#isLoading,
-      error: this.#error ?? (this.#isLoading ? troubleOf(this.#client.status) : null),
+      partings: isLoading ? EMPTY_THREAD.partings : this.branches.partings(messages, hasMore),
+      isLoading,
       hasMoreMessages: hasMore,
-      isFetchingMoreMessages: this.#more !== undefined,
-      status: this.#client.status,
     };
   }
 
@@ -253,208 +296,82 @@ export class ThreadStore extends Store<ThreadSnapshot> {
     this.#error = isProblem(error, "claim-lost") ? null : error;
   }
 
-  #answer(toolCallId: string, result: ToolResult): Promise<StartedRun | undefined> {
-    if (!this.isOpen) return Promise.resolve(undefined);
-    if (this.#lost) return Promise.reject(this.#lost);
+  /** The messages of the log that are shown. */
+  get #logged(): readonly Message[] {
+    return this.#log.replay?.conversation.messages ?? this.#log.kept?.messages ?? EMPTY_THREAD.messages;
+  }
+
+  /** What another branch keeps of this one, with these messages. */
+  #kept(messages: readonly Message[]): Kept {
+    const { thread, state, branches, partings } = this.look();
+    const ids = new Set<string | null>(messages.map(({ id }) => id));
+    return {
+      threadId: this.#ref.threadId,
+      ready: this.#sends.answered,
+      messages,
+      thread,
+      state,
+      branches,
+      partings: partings.filter(({ messageId }) => ids.has(messageId)),
+    };
+  }
+
+  /** Shows content of another branch until this one is loaded. */
+  #keep(kept: Kept): void {
+    if (!this.isOpen) this.#log.kept = kept;
+  }
+
+  /** Begins a fork of this thread with a run. The fork has a store of its own, which shows what is said there at once. */
+  #fork(fork: RunFork, input: SendInput, { agentId }: SendOptions): Forking {
+    let messages = this.#logged;
+    const at = messages.findIndex(({ id }) => id === (fork.before ?? fork.regenerate));
+    if (at >= 0) messages = messages.slice(0, at);
+    const threadId = newId();
+    // This thread stays open until the fork has begun, so that a refusal leads back without a pause.
+    const started = this.act(async () => {
+      const given = this.tools.offeredIn(runInput(input));
+      const how = { agentId: agentId ?? this.#log.thread?.agentId ?? undefined, fork: { ...fork, threadId } };
+      return this.#storeOf(threadId).#begin(this.#kept(messages), given, how);
+    });
+    started.then(
+      () => this.branches.load(),
+      () => {},
+    );
+    return { threadId, started };
+  }
+
+  /** Begins the thread, as a fork of another one. */
+  #begin(origin: Kept, input: SendInput, how: StartHow): Promise<StartedRun> {
+    this.#origin = origin;
+    return this.#sends.send(input, { ...how, origin }) as Promise<StartedRun>;
+  }
+
+  async #answer(toolCallId: string, result: ToolResult): Promise<StartedRun | undefined> {
+    // Most pages execute no tools.
+    const { ToolResults } = await loaded(import("./tool-results.js"));
+    if (!this.isOpen) return undefined;
+    if (this.#log.lost) throw this.#log.lost;
+    this.#results ??= new ToolResults((messages, how) => this.#sends.send({ messages }, how) as Promise<StartedRun>);
     const added = this.#results.add(toolCallId, result);
     this.#flushTools();
     return added;
   }
 
-  /** Continues what the server has rendered. The feed may have reported changes of the record since. */
-  #continue({ seed }: Initial): void {
-    this.#current = new AbortController();
-    this.#isLoading = false;
-    this.#isBehind = true;
-    this.#show(Replay.from(this.#ref, seed), false, this.#current.signal);
-    void this.#watch();
-  }
-
-  /**
-   * Replays the thread from a point where no run was active. If `quietly`, the snapshot stays visible meanwhile; otherwise
-   * it is emptied. Retries as long as that may help.
-   */
-  async #begin(quietly = false): Promise<void> {
-    this.#current.abort();
-    const { signal } = (this.#current = new AbortController());
-    this.#isAnnounced = false;
-    this.#ahead = undefined;
-    this.#lost = undefined;
-    this.#forget();
-    if (!quietly) {
-      this.#isBehind = false;
-      this.#clear();
-      this.#isLoading = true;
-      this.changed();
-    }
-    for (;;) {
-      try {
-        const load = () => Replay.load(this.#ref, quietly, signal, (thread) => this.events.start(thread));
-        const replay = await patiently(load, signal, (error) => this.showError(error));
-        if (signal.aborted) return;
-        this.#show(replay, quietly, signal);
-        return;
-      } catch (error) {
-        if (signal.aborted) return;
-        const isMissing = isProblem(error, "thread-not-found");
-        // The thread was created after the request.
-        if (isMissing && this.#isAnnounced) {
-          this.#isAnnounced = false;
-          continue;
-        }
-        this.#isLoading = false;
-        if (isMissing) {
-          this.events.missing();
-          return this.changed();
-        }
-        this.setError(error as ThreadlineError);
-        this.publish();
-        // The log was replaced after the thread's record was read, so the record is read again.
-        if (!isProblem(error, "log-replaced") && !isProblem(error, "cursor-ahead")) return;
-        await sleep(backoff(1, Math.random()), signal).catch(() => {});
-        if (signal.aborted) return;
-      }
-    }
-  }
-
-  #show(replay: Replay, quietly: boolean, signal: AbortSignal): void {
-    const show = () => {
-      this.#replay = replay;
-      this.#thread = replay.thread;
-      this.#error = null;
-    };
-    if (!quietly) show();
-    const onChange = () => {
-      if (signal.aborted) return;
-      // The events refer to messages that were not loaded, so all messages are loaded.
-      if (replay.conversation.isIncomplete) return void this.#begin(true);
-      if (this.#replay !== replay) return;
-      this.queue.logged(replay.logged);
-      this.#flushTools();
-      this.changed();
-    };
-    replay.follow(
-      {
-        onEvents: (batches) => !signal.aborted && this.events.hear(batches, replay.epoch),
-        onChange,
-        onCaughtUp: () => {
-          if (signal.aborted) return;
-          if (this.#replay !== replay) show();
-          this.#isLoading = false;
-          this.#isBehind = false;
-          this.#sends.caughtUp(replay);
-          this.events.caughtUp(replay);
-          onChange();
-          this.queue.reconnected();
-        },
-        onQueue: (state) => !signal.aborted && this.queue.hear(state),
-        onRebased: () => {
-          const ahead = this.#ahead;
-          if (!signal.aborted && ahead) this.#update(replay, ahead);
-        },
-        onDeleted: () => this.#deleted(),
-        onError: (error) => {
-          // This copy is all that is left of a thread that the server has lost as a whole: it stays, with the error.
-          const isLost = isProblem(error, "log-replaced") && error.problem["epoch"] === null;
-          const isOther = isProblem(error, "log-replaced") || isProblem(error, "cursor-ahead");
-          if (isOther && !isLost) return void this.#begin();
-          if (isProblem(error, "thread-not-found")) return this.#deleted();
-          this.#lost = error;
-          this.#results.fail(error);
-          this.#isLoading = false;
-          this.setError(error);
-          this.publish();
-        },
-      },
-      signal,
-    );
-    this.#hearThread(replay.thread);
-    this.changed();
-  }
-
-  /** Starts to follow the feed, if no store has, and applies the changes of the thread before that. */
-  async #watch(): Promise<void> {
-    if (!this.isOpen || (this.#feed.isFollowed && !this.#isBehind)) return;
-    try {
-      const { signal } = this.#open;
-      const read = { signal, ...FOR_EVER };
-      const page = await patiently(() => this.#client.threads.list({ limit: 1, ...read }), signal);
-      this.#feed.from(page);
-      const thread = await patiently(() => this.#ref.get(read), signal);
-      if (this.isOpen) this.#take({ cursor: page.feedCursor, type: "upsert", threadId: thread.threadId, thread });
-    } catch {
-      // An API key without a user has no feed, so only the log is followed.
-    }
-  }
-
-  #take(entry: FeedEntry): void {
-    const { threadId, thread } = entry;
-    this.branches.hear(entry);
-    if (threadId !== this.#ref.threadId) return;
-    // The end of the log reports the deletion, unless there is no replay.
-    if (!thread) return;
-    const replay = this.#replay;
-    if (!replay) {
-      if (this.#isLoading) this.#isAnnounced = true;
-      else void this.#begin();
-      return;
-    }
-    this.#update(replay, thread);
-  }
-
-  #update(replay: Replay, thread: Thread): void {
-    this.#ahead = undefined;
-    if (thread.epoch !== replay.epoch) {
-      this.#ahead = thread;
-      return;
-    }
-    this.#thread = thread;
-    if (thread.activeRun) replay.began(thread.activeRun);
-    else if (thread.tail <= replay.cursor) replay.vanished(thread);
-    if (thread.lastRun) replay.ended(thread.lastRun);
-    this.#hearThread(thread);
-    this.changed();
-  }
-
-  #hearThread(thread: Thread): void {
-    const { status } = this.#client;
-    this.queue.hearThread(thread, status.state !== "live" || status.transport !== "long-poll");
-    this.branches.hearThread(thread);
-  }
-
   #flushTools(): void {
-    const replay = this.#replay;
-    if (!replay || this.#isBehind) return;
+    const { replay, isBehind, isLoading } = this.#log;
+    if (!replay || isBehind) return;
     const { messages, pendingToolCallIds } = replay.conversation;
     const isIdle = !isUnderWay(replay.run);
-    if (isIdle) this.#results.flush(messages, pendingToolCallIds);
+    if (isIdle) this.#results?.flush(messages, pendingToolCallIds);
     // Results may come from elsewhere before everything is replayed.
-    this.tools.look(messages, pendingToolCallIds, isIdle && !this.#isLoading);
+    this.tools.look(messages, pendingToolCallIds, isIdle && !isLoading);
   }
 
   #deleted(): void {
-    this.#current.abort();
-    this.#forget();
-    this.events.missing();
-    this.#results.drop();
+    this.#results?.drop();
     this.tools.close();
     this.#sends.clear();
-    this.#clear();
-    this.#isLoading = false;
     this.setError(new ClosedError("the thread was deleted"));
     this.publish();
-  }
-
-  /** Drops what the server has rendered: it is no longer the beginning of this thread. */
-  #forget(): void {
-    this.#initial?.drop();
-    this.#initial = undefined;
-  }
-
-  #clear(): void {
-    this.queue.reset();
-    this.branches.reset();
-    this.#replay = undefined;
-    this.#thread = null;
   }
 }

@@ -24,19 +24,21 @@ export function useThreadEvents(threadId: string | null, filter: EventFilter, li
   useEffect(() => {
     latest.current = { filter, listener };
   });
-  useEffect(() => {
-    if (threadId === null) return undefined;
-    const store = shown.store();
-    const end = store.events.listen((event, place) => {
-      if (isWanted(latest.current.filter, event)) latest.current.listener(event, place);
-    });
-    // Keeps the store open.
-    const leave = store.subscribe(() => {});
-    return () => {
-      end();
-      leave();
-    };
-  }, [shown, threadId]);
+  useEffect(
+    () =>
+      shown.attach((store) => {
+        const end = store.events.listen((event, place) => {
+          if (isWanted(latest.current.filter, event)) latest.current.listener(event, place);
+        });
+        // Keeps the store open.
+        const leave = store.subscribe(() => {});
+        return () => {
+          end();
+          leave();
+        };
+      }),
+    [shown],
+  );
 }
 
 function isWanted({ types, names }: EventFilter, event: ThreadEvent): boolean {

@@ -5,7 +5,7 @@ import type { Busy } from "../runs.js";
 import type { Message, PlacedTurn, Run, StartedRun, State, Thread } from "../types.js";
 import type { InterruptAnswer, SendInput } from "./input.js";
 import { useShownThread } from "./shown-thread.js";
-import type { Send, ThreadSnapshot } from "./snapshot.js";
+import type { Forking, Send, ThreadSnapshot } from "./snapshot.js";
 import type { PageTools } from "./tool-runner.js";
 
 export interface UseThreadOptions {
@@ -18,7 +18,10 @@ export interface UseThreadOptions {
   readonly tools?: PageTools;
 }
 
-/** Result of `useThread`. Methods belong to the thread for which they were returned, even after a switch to another thread. */
+/**
+ * Result of `useThread`. Methods belong to the thread for which they were returned, even after a switch to another thread: they are about
+ * the branch of it that is shown, `shownThreadId`.
+ */
 export interface UseThread<S = State, M extends Message = Message> extends ThreadSnapshot<S, M> {
   /**
    * Starts a run with a text, a message, or a custom input; creates the thread if it does not exist. A message of the user is
@@ -34,13 +37,18 @@ export interface UseThread<S = State, M extends Message = Message> extends Threa
   /** Removes a message whose `delivery` has failed, and what was sent with it. */
   discard(messageId: string): void;
   /**
-   * Replaces a message in a fork of the thread. The message and everything after it stay in this thread only. Show
-   * the `threadId` of the result next. Until then, the edited message is shown in place of those. With `stop`, the active run
-   * of this thread is stopped.
+   * Replaces a message in a fork of the thread, which is shown in its place in the same tick: `shownThreadId` is the id of the fork.
+   * The message and everything after it stay in the thread itself only. With `stop`, the active run of the thread is stopped. If the run
+   * is refused, the edited message stays, as `failed`: `retry` sends it again, `discard` leads back.
    */
   edit(messageId: string, input: SendInput, options?: { readonly stop?: boolean }): Promise<StartedRun>;
-  /** Has an answer made again, in a fork of the thread: see `edit`. */
+  /** Has an answer made again, in a fork of the thread: see `edit`. If the run is refused, the thread is shown as it was. */
   regenerate(messageId: string, options?: { readonly stop?: boolean }): Promise<StartedRun>;
+  /**
+   * Shows a branch of the conversation, in all components with this thread id. What the branches have in common stays on screen. With another
+   * id, or when the last component has left, the thread itself is shown again.
+   */
+  showBranch(threadId: string): void;
   /** Has lists show a branch of the conversation, in place of the present one. */
   listBranch(threadId: string): Promise<Thread>;
   /** Requests a stop of the active run, regardless of its producer. */
@@ -80,20 +88,27 @@ export function useThread<S = State, M extends Message = Message>(
 ): UseThread<S, M> {
   const thread = useShownThread(threadId);
   const binding = useMemo(() => {
-    const { store, open: shown } = thread;
+    const { store, open: shown, show } = thread;
+    const begin = ({ threadId, started }: Forking) => {
+      show(threadId);
+      return started;
+    };
     return {
       ...thread,
-      register: (source: () => PageTools) =>
-        threadId === null ? () => {} : store().tools.register(source, { agentId }),
+      register: (source: () => PageTools) => thread.attach(({ tools }) => tools.register(source, { agentId })),
       methods: {
         send: (async (input: SendInput, options?: { readonly busy?: Busy | undefined }) =>
           store().send(input, { agentId, ...options })) as UseThread["send"],
         retry: async (messageId: string) => store().retry(messageId),
         discard: (messageId: string) => shown()?.discard(messageId),
         edit: async (messageId: string, input: SendInput, options?: { readonly stop?: boolean }) =>
-          store().branches.edit(messageId, input, { agentId, ...options }),
+          begin(store().branches.edit(messageId, input, { agentId, ...options })),
         regenerate: async (messageId: string, options?: { readonly stop?: boolean }) =>
-          store().branches.regenerate(messageId, { agentId, ...options }),
+          begin(store().branches.regenerate(messageId, { agentId, ...options })),
+        showBranch: (branch: string) => {
+          shown()?.leadTo(branch);
+          show(branch);
+        },
         listBranch: async (threadId: string) => store().branches.list(threadId),
         stop: async () => shown()?.stop(),
         resume: async (answers: readonly InterruptAnswer[]) => store().resume(answers, { agentId }),
@@ -109,7 +124,7 @@ export function useThread<S = State, M extends Message = Message>(
         markRead: async () => shown()?.markRead(),
       },
     };
-  }, [thread, threadId, agentId]);
+  }, [thread, agentId]);
   const snapshot = useSyncExternalStore(binding.subscribe, binding.getSnapshot, binding.getServerSnapshot);
   const latest = useRef<PageTools>(NO_TOOLS);
   const hasTools = tools !== undefined;

@@ -107,6 +107,7 @@ test("another branch is listed, and deleted branches part no more", async () => 
   const listed = (id: string) =>
     list.until(`the branch ${id}`, ({ threads }) => threads.some((thread) => thread.threadId === id));
   const edited = await one.do((now) => now.edit("u-two", "2", { stop: true }));
+  await one.do(async (now) => now.showBranch(threadId));
   await listed(edited.threadId);
   expect(list.now.threads.some((thread) => thread.threadId === threadId)).toBe(false);
   await one.do((now) => now.listBranch(threadId));
@@ -120,7 +121,7 @@ test("another branch is listed, and deleted branches part no more", async () => 
   await one.until("the last branch", ({ thread, branches }) => thread?.listed === true && branches.length === 0);
 
   await one.do((now) => now.edit("u-one", "1"));
-  await shows(one, "one: 1/2");
+  await shows(one, "1: 2/2");
   await list.do((now) => now.deleteThread(threadId, { branches: true }));
   await one.until("the deletion", ({ thread, branches }) => thread === null && branches.length === 0);
 });
@@ -134,7 +135,7 @@ test("a parting is at no message if none follows, or if it is not loaded", async
   await shows(page, "three: 1/2");
 });
 
-test("a refused edit leaves everything as it is", async () => {
+test("a refused edit is shown as failed, and makes no branch", async () => {
   const page = await open(await answered());
   const refused = await page.now.edit("none", "2").catch((error: unknown) => error);
   expect(isProblem(refused, "message-not-found")).toBe(true);
@@ -146,7 +147,8 @@ test("partings stay the same objects while an answer streams", async () => {
   const threadId = await answered();
   const page = await open(threadId);
   await page.do((now) => now.edit("u-two", "2"));
-  await shows(page, "two: 1/2");
+  await shows(page, "2: 2/2");
+  await page.until("the end of the run", ({ isRunning }) => !isRunning);
   const { partings } = page.now;
   const from = page.seen.length;
   await page.do((now) => now.send("hello"));

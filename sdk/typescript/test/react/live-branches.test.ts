@@ -19,6 +19,9 @@ const fork = (threadId: string, seq: number, more: Partial<Thread> = {}) =>
   branch(threadId, { forkedFrom: { threadId: "t", epoch: "epoch of t", seq }, ...more });
 const message = (id: string): Message => ({ id, role: "user", content: "" });
 
+// Loaded on demand, which these tests do not wait for.
+import "../../src/react/partings.js";
+
 /** Branches of the thread `t`, whose responses are controlled by the test. */
 class Told {
   readonly branches: LiveBranches;
@@ -41,7 +44,7 @@ class Told {
       signal: () => this.#current.signal,
       onChange: () => {},
       act: (task) => task(),
-      fork: async () => expect.unreachable(),
+      fork: () => expect.unreachable(),
       onThread: (own) => this.own.push(own),
     });
   }

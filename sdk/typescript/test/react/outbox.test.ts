@@ -2,14 +2,10 @@
 // reloads, and switches to another thread.
 
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
-import { ConnectionError, ProblemError, type Threadline, TimeoutError } from "../../src/index.js";
-import type { ThreadItem } from "../../src/connection/follow.js";
+import { ConnectionError, ProblemError, TimeoutError } from "../../src/index.js";
 import { ANSWER_MS, FRAME_MS } from "../../src/limits.js";
-import type { StartOptions } from "../../src/runs.js";
-import { storesOf } from "../../src/react/stores.js";
-import type { ThreadStore } from "../../src/react/thread.js";
-import type { AgUiEvent, Message, PlacedTurn, Run, RunAgentInput, StartedRun, Thread } from "../../src/types.js";
 import { Random } from "../harness/random.js";
+import { type Asked, deliveries, ids, logged, Played, RUN_ACTIVE, settled, type Stage, started } from "./stage.js";
 
 beforeEach(() => {
   vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout", "performance", "Date"] });
@@ -18,178 +14,12 @@ afterEach(() => {
   vi.useRealTimers();
 });
 
-/** A request for a run that has not been answered. */
-interface Asked {
-  readonly options: StartOptions;
-  readonly resolve: (answer: StartedRun | PlacedTurn) => void;
-  readonly reject: (error: Error) => void;
-}
-
-interface Batch {
-  readonly runId: string;
-  readonly events: readonly AgUiEvent[];
-}
-
-const RUN_ACTIVE = { type: "/problems/run-active", title: "A run is active", status: 409, retryable: true };
-
-/** A client of threads that tests play. */
-class Played {
-  readonly refs = new Map<string, unknown>();
-  readonly client = {
-    thread: (threadId: string) => this.refs.get(threadId),
-    threads: { list: () => new Promise(() => {}) },
-    onStatus: () => () => {},
-    status: { state: "live", transport: "websocket" },
-    followFeed: () => ({ close: () => {} }),
-  } as unknown as Threadline;
-}
-
-/** A thread at a server that the test plays, and the page that shows it. */
-class Stage {
-  readonly threadId: string;
-  readonly #client: Threadline;
-  asked: Asked[] = [];
-  /** The log, one batch for each entry, all with one event. */
-  log: Batch[] = [];
-  epoch = 1;
-  store: ThreadStore;
-  #follower: { onItem: (item: ThreadItem) => void; onError: (error: Error) => void } | undefined;
-  /** Number of batches that the page has received. */
-  told = 0;
-  #leave: (() => void) | undefined;
-
-  constructor(threadId: string, { client, refs }: Played) {
-    this.threadId = threadId;
-    this.#client = client;
-    refs.set(threadId, this.#ref());
-    this.store = this.#find();
-  }
-
-  get shown() {
-    return this.store.getSnapshot();
-  }
-
-  get isOpen(): boolean {
-    return this.#leave !== undefined;
-  }
-
-  /** Shows the thread, and everything in its log. */
-  async open(): Promise<void> {
-    this.store = this.#find();
-    this.#leave = this.store.subscribe(() => {});
-    await settled();
-    await this.tell();
-    this.#follower?.onItem({ type: "caughtUp", seq: this.told });
-    await settled();
-  }
-
-  /** Shows another thread. */
-  async leave(): Promise<void> {
-    this.#leave?.();
-    this.#leave = undefined;
-    await settled();
-  }
-
-  /** The server commits a run with the messages of a request. */
-  commit({ options }: Asked): void {
-    const { runId, input, fork } = options;
-    if (fork || this.log.some((batch) => batch.runId === runId)) return;
-    this.log.push({
-      runId: runId!,
-      events: [{ type: "RUN_STARTED", threadId: "t", runId: runId!, input: input as RunAgentInput }],
-    });
-  }
-
-  answer(asked: Asked): void {
-    this.commit(asked);
-    this.asked = this.asked.filter((other) => other !== asked);
-    const { runId = "", fork } = asked.options;
-    const firstSeq = this.log.findIndex((batch) => batch.runId === runId) + 1;
-    const run = { runId, firstSeq, agentId: "a", stopRequested: false, startedAt: "", endedAt: null } as unknown as Run;
-    const threadId = fork ? `fork of ${runId}` : this.threadId;
-    asked.resolve({ threadId, run, epoch: fork ? "of the fork" : `${this.epoch}`, cursor: firstSeq - 1 });
-  }
-
-  fail(asked: Asked, error: Error): void {
-    this.asked = this.asked.filter((other) => other !== asked);
-    asked.reject(error);
-  }
-
-  /** The page receives the next events, all by default. */
-  async tell(count = this.log.length - this.told): Promise<void> {
-    const batches = this.log.slice(this.told, this.told + count).map(({ runId, events }, at) => {
-      return { seq: this.told + at + 1, runId, at: "", events };
-    });
-    if (batches.length === 0 || !this.#follower) return;
-    this.told += batches.length;
-    this.#follower.onItem({ type: "events", batches });
-    await settled();
-  }
-
-  /** The server has lost the newest events, and the page loads the thread again. */
-  async lose(count: number): Promise<void> {
-    this.log.splice(this.log.length - count, count);
-    this.epoch += 1;
-    this.told = 0;
-    const problem = { type: "/problems/log-replaced", title: "Replaced", status: 410, epoch: `${this.epoch}` };
-    this.#follower?.onError(new ProblemError(problem, 410));
-    await settled();
-    await this.tell();
-    this.#follower?.onItem({ type: "caughtUp", seq: this.told });
-    await settled();
-  }
-
-  #find(): ThreadStore {
-    return storesOf(this.#client).thread(this.threadId);
-  }
-
-  #ref(): unknown {
-    return {
-      threadId: this.threadId,
-      get: async () => {
-        const { threadId, epoch } = this;
-        return { threadId, epoch: `${epoch}`, tail: 0, activeRun: null, agentId: "a", queued: 0, held: null } as Thread;
-      },
-      branches: async () => [],
-      start: (options: StartOptions) => new Promise((resolve, reject) => this.asked.push({ options, resolve, reject })),
-      follow: (told: { onItem: (item: ThreadItem) => void; onError: (error: Error) => void; epoch: string }) => {
-        this.told = 0;
-        this.#follower = told;
-        const stage = this;
-        return {
-          get cursor() {
-            return stage.told;
-          },
-          epoch: told.epoch,
-          close: () => {},
-        };
-      },
-    };
-  }
-}
-
-const started = (runId: string, message: Message): AgUiEvent => {
-  const own = { threadId: "t", runId };
-  return { type: "RUN_STARTED", ...own, input: { ...own, messages: [message] } };
-};
-
-/** Lets promises settle, and a frame pass. */
-const settled = () => vi.advanceTimersByTimeAsync(FRAME_MS + 1);
-
-/** The messages that the received part of the log has. */
-function logged({ log, told }: Stage): string[] {
-  return log.slice(0, told).flatMap(({ events }) => {
-    return events.flatMap((event) => (event as { input: RunAgentInput }).input.messages.map(({ id }) => id));
-  });
-}
-
-const ids = ({ shown }: Stage) => shown.messages.map(({ id }) => id);
-const deliveries = ({ shown }: Stage) => shown.messages.map(({ delivery }) => delivery);
-
 describe("a message", () => {
   let stage: Stage;
+  let played: Played;
   beforeEach(async () => {
-    stage = new Stage("t", new Played());
+    played = new Played();
+    stage = played.stage("t");
     stage.log.push({
       runId: "before",
       events: [started("before", { id: "first", role: "user", content: "Hi" })],
@@ -272,138 +102,279 @@ describe("a message", () => {
     expect(ids(stage)).toEqual(["first", "m"]);
   });
 
-  test("of an edit is shown in place of what it replaces, until the branch takes over", async () => {
+  test("of an edit is shown in the fork, after what it keeps, from the same tick on", async () => {
     send("m");
     await settled();
     stage.answer(stage.asked[0]!);
     await stage.tell();
-    const edit = stage.store.branches.edit("first", { id: "edited", role: "user", content: "Hello" });
-    expect(ids(stage)).toEqual(["edited"]);
-    expect(deliveries(stage)).toEqual(["sending"]);
+    const { threadId, started } = stage.store.branches.edit("m", { id: "edited", role: "user", content: "Hello" });
+    const fork = played.stage(threadId);
+    const leave = fork.store.subscribe(() => {});
+    const seen = () => [ids(fork), deliveries(fork)];
+    expect(seen()).toEqual([
+      ["first", "edited"],
+      [undefined, "sending"],
+    ]);
+    expect(fork.shown).toMatchObject({ shownThreadId: threadId, isLoading: false, isSending: true });
+    expect(ids(stage)).toEqual(["first", "m"]);
     await settled();
-    const { options } = stage.asked[0]!;
+    // The request is that of the thread which is forked.
+    const [first] = stage.asked;
+    expect(first!.options.fork).toEqual({ threadId, before: "m" });
+    stage.fail(first!, new ConnectionError("lost"));
+    await expect(started).rejects.toThrow("lost");
+    expect(seen()).toEqual([
+      ["first", "edited"],
+      [undefined, "failed"],
+    ]);
+    expect(fork.store.returnsTo).toBeUndefined();
+    // What is said in the fork waits for it, and creates no other thread.
+    const early = fork.store.send({ id: "early", role: "user", content: "" });
+    await expect(early).rejects.toThrow("has not begun");
+    fork.store.discard("early");
+    const again = fork.store.retry("edited");
+    await settled();
+    expect(stage.asked[0]!.options).toEqual(first!.options);
+    const next = fork.store.send({ id: "next", role: "user", content: "" });
+    stage.answer(stage.asked[0]!);
+    expect(await again).toMatchObject({ threadId });
+    expect(fork.shown).toMatchObject({ isRunning: true, run: { runId: first!.options.runId } });
+    await settled();
+    expect(fork.asked.map(({ options }) => options.input.messages![0]!["id"])).toEqual(["next"]);
+    fork.answer(fork.asked[0]!);
+    await next;
+    expect(ids(fork)).toEqual(["first", "edited", "next"]);
+    leave();
+  });
+
+  test("of an edit that is discarded, and a refused regeneration, lead back to the thread", async () => {
+    const { threadId, started } = stage.store.branches.edit("first", { id: "edited", role: "user", content: "Hello" });
+    const fork = played.stage(threadId);
+    const leave = fork.store.subscribe(() => {});
+    await settled();
     stage.fail(stage.asked[0]!, new ConnectionError("lost"));
-    await expect(edit).rejects.toThrow("lost");
-    expect([ids(stage), deliveries(stage)]).toEqual([["edited"], ["failed"]]);
-    const again = stage.store.retry("edited");
+    await expect(started).rejects.toThrow("lost");
+    fork.store.discard("edited");
+    expect(fork.store.returnsTo).toBe("t");
+    leave();
+
+    const again = stage.store.branches.regenerate("first");
+    const other = played.stage(again.threadId);
+    const end = other.store.subscribe(() => {});
+    expect(other.shown).toMatchObject({ isSending: true, messages: [] });
+    expect(other.store.returnsTo).toBeUndefined();
     await settled();
-    expect(stage.asked[0]!.options).toEqual(options);
-    stage.answer(stage.asked[0]!);
-    expect((await again) as StartedRun).toMatchObject({ threadId: `fork of ${options.runId}` });
-    expect(ids(stage)).toEqual(["first", "m"]);
-    const regenerated = stage.store.branches.regenerate("m");
-    expect(stage.shown.isSending).toBe(true);
-    expect(ids(stage)).toEqual(["first", "m"]);
+    stage.fail(stage.asked[0]!, new ProblemError(RUN_ACTIVE, 409));
+    await expect(again.started).rejects.toThrow("A run is active");
+    expect(other.store.returnsTo).toBe("t");
+    expect(stage.shown.error).toMatchObject({ slug: "run-active" });
+    end();
+  });
+
+  test("of an edit of an edit is sent when its thread has begun", async () => {
+    const one = stage.store.branches.edit("first", { id: "one", role: "user", content: "" });
+    const fork = played.stage(one.threadId);
+    const leave = fork.store.subscribe(() => {});
+    const two = fork.store.branches.edit("one", { id: "two", role: "user", content: "" });
+    const next = played.stage(two.threadId);
+    const end = next.store.subscribe(() => {});
+    expect([ids(fork), ids(next)]).toEqual([["one"], ["two"]]);
     await settled();
+    expect([stage.asked.length, fork.asked.length]).toEqual([1, 0]);
     stage.answer(stage.asked[0]!);
-    await regenerated;
-    expect(stage.shown.isSending).toBe(false);
+    await one.started;
+    await settled();
+    expect(fork.asked[0]!.options.fork).toEqual({ threadId: two.threadId, before: "one" });
+    fork.answer(fork.asked[0]!);
+    expect((await two.started).threadId).toBe(two.threadId);
+    leave();
+    end();
   });
 });
 
 /** What the test knows of a message. */
 interface Fate {
+  /** True if only the log can show it: it was discarded, or its page is gone. */
   isDiscarded: boolean;
   /** True once the page has received it from the log. */
   wasLogged: boolean;
 }
 
+/** Two threads at a server, one of which a page shows, and what the page has to show of it. */
+class World {
+  here: Stage;
+  there: Stage;
+  readonly fates = new Map<string, Fate>();
+  readonly steps: string[] = [];
+  #number = 0;
+
+  constructor() {
+    const played = new Played();
+    this.here = played.stage("here");
+    this.there = played.stage("there");
+  }
+
+  next(prefix: string): string {
+    return `${prefix}${(this.#number += 1)}`;
+  }
+
+  send(): string {
+    const id = this.next("m");
+    this.fates.set(id, { isDiscarded: false, wasLogged: false });
+    this.here.store.send({ id, role: "user", content: id }).catch(() => {});
+    expect(ids(this.here), this.story).toContain(id);
+    return id;
+  }
+
+  /** Shows the other thread for a while. */
+  async away(): Promise<void> {
+    const { here, there } = this;
+    await here.leave();
+    await there.open();
+    there.store.send({ id: this.next("there"), role: "user", content: "" }).catch(() => {});
+    expect(ids(there).every((id) => id.startsWith("there"))).toBe(true);
+    await there.leave();
+    await here.open();
+  }
+
+  /** The page is loaded again: it knows nothing but the log, and requests on their way may still arrive. */
+  async reload(): Promise<void> {
+    await this.here.leave();
+    for (const fate of this.fates.values()) fate.isDiscarded = true;
+    const played = new Played();
+    this.here = played.stage("here", this.here);
+    this.there = played.stage("there");
+    await this.here.open();
+  }
+
+  get story(): string {
+    return this.steps.join(", ");
+  }
+
+  /** Each message is shown once: those of the log first, in its order, and then those on their way; and no other. */
+  expectTruth(): void {
+    const { here, fates, story } = this;
+    const shown = ids(here);
+    expect(new Set(shown).size, story).toBe(shown.length);
+    const inLog = logged(here);
+    expect(shown.slice(0, inLog.length), story).toEqual(inLog);
+    for (const id of inLog) if (fates.has(id)) fates.get(id)!.wasLogged = true;
+    const waiting = [...fates].flatMap(([id, fate]) => (fate.isDiscarded || fate.wasLogged ? [] : id));
+    expect([...shown.slice(inLog.length)].sort(), story).toEqual(waiting.sort());
+    expect(
+      deliveries(here).map((delivery) => delivery === undefined),
+      story,
+    ).toEqual(shown.map((_, at) => at < inLog.length));
+  }
+}
+
+/** All orders of some values. */
+function orders<T>(values: readonly T[]): T[][] {
+  if (values.length < 2) return [[...values]];
+  return values.flatMap((value, at) => orders(values.toSpliced(at, 1)).map((rest) => [value, ...rest]));
+}
+
+test("one message is shown once in every order of its answer, the log, a switch of thread, and reloads", async () => {
+  const ends: { readonly [name: string]: (here: Stage, asked: Asked) => void } = {
+    answer: (here, asked) => here.answer(asked),
+    refuse: (here, asked) => here.fail(asked, new ProblemError(RUN_ACTIVE, 409)),
+    loseAnswer: (here, asked) => (here.commit(asked), here.fail(asked, new ConnectionError("lost"))),
+    loseRequest: (here, asked) => here.fail(asked, new ConnectionError("lost")),
+  };
+  let count = 0;
+  for (const end of Object.keys(ends)) {
+    for (const order of orders([end, "tell", "away", "reloadThread", "reload"])) {
+      const world = new World();
+      await world.here.open();
+      world.send();
+      await settled();
+      const [asked] = world.here.asked;
+      for (const name of order) {
+        world.steps.push(name);
+        if (name === "tell") await world.here.tell();
+        else if (name === "away") await world.away();
+        else if (name === "reloadThread") await world.here.lose(0);
+        else if (name === "reload") await world.reload();
+        else ends[name]!(world.here, asked!);
+        await settled();
+        world.expectTruth();
+      }
+      // The log wins in the end, whatever was lost.
+      await world.here.tell();
+      world.expectTruth();
+      const isInLog = end === "answer" || end === "loseAnswer";
+      expect(ids(world.here), world.story).toEqual(isInLog ? ["m1"] : []);
+      await world.here.leave();
+      count += 1;
+    }
+  }
+  expect(count).toBe(4 * 120);
+});
+
 test("whatever happens in whatever order, each message is shown once, in the order of the log, and no other", async () => {
   for (let round = 0; round < 60; round += 1) {
     const random = new Random();
-    const played = new Played();
-    const [here, there] = [new Stage("here", played), new Stage("there", played)];
-    await here.open();
-    const fates = new Map<string, Fate>();
-    let number = 0;
-    const steps: string[] = [];
-
-    const expectTruth = () => {
-      if (!here.isOpen) return;
-      const context = `seed ${random.seed}: ${steps.join(", ")}`;
-      const shown = ids(here);
-      expect(new Set(shown).size, context).toBe(shown.length);
-      const inLog = logged(here);
-      expect(shown.slice(0, inLog.length), context).toEqual(inLog);
-      for (const id of inLog) if (fates.has(id)) fates.get(id)!.wasLogged = true;
-      const waiting = [...fates].flatMap(([id, fate]) => (fate.isDiscarded || fate.wasLogged ? [] : id));
-      expect([...shown.slice(inLog.length)].sort(), context).toEqual(waiting.sort());
-      expect(
-        deliveries(here).map((delivery) => delivery === undefined),
-        context,
-      ).toEqual(shown.map((_, at) => at < inLog.length));
-    };
-
-    const failed = () => here.shown.messages.filter(({ delivery }) => delivery === "failed");
-    const acts: { readonly [name: string]: () => Promise<unknown> | void } = {
-      send: () => {
-        const id = `m${(number += 1)}`;
-        fates.set(id, { isDiscarded: false, wasLogged: false });
-        here.store.send({ id, role: "user", content: id }).catch(() => {});
-        expect(ids(here), `seed ${random.seed}`).toContain(id);
-      },
-      answer: () => (here.asked.length > 0 ? here.answer(random.pick(here.asked)) : undefined),
-      commit: () => (here.asked.length > 0 ? here.commit(random.pick(here.asked)) : undefined),
-      refuse: () => {
+    const world = new World();
+    await world.here.open();
+    world.steps.push(`seed ${random.seed}`);
+    const failed = () => world.here.shown.messages.filter(({ delivery }) => delivery === "failed");
+    const acts: { readonly [name: string]: (here: Stage) => Promise<unknown> | void } = {
+      send: () => void world.send(),
+      answer: (here) => (here.asked.length > 0 ? here.answer(random.pick(here.asked)) : undefined),
+      commit: (here) => (here.asked.length > 0 ? here.commit(random.pick(here.asked)) : undefined),
+      refuse: (here) => {
         const refusable = here.asked.filter(({ options }) => here.log.every(({ runId }) => runId !== options.runId));
         if (refusable.length > 0) here.fail(random.pick(refusable), new ProblemError(RUN_ACTIVE, 409));
       },
-      loseAnswer: () => {
+      loseAnswer: (here) => {
         if (here.asked.length === 0) return;
         const asked = random.pick(here.asked);
         if (random.chance(0.5)) here.commit(asked);
         here.fail(asked, new ConnectionError("lost"));
       },
-      tell: () => here.tell(1),
-      others: () =>
-        void here.log.push({
-          runId: `other${(number += 1)}`,
-          events: [started(`other${number}`, { id: `o${number}`, role: "user", content: "" })],
-        }),
+      tell: (here) => here.tell(1),
+      others: (here) => {
+        const id = world.next("o");
+        here.log.push({ runId: `other ${id}`, events: [started(`other ${id}`, { id, role: "user", content: "" })] });
+      },
       wait: () => void vi.advanceTimersByTime(ANSWER_MS),
-      retry: () => {
+      retry: (here) => {
         const [first] = failed();
         if (first) here.store.retry(first.id).catch(() => {});
       },
-      discard: () => {
+      discard: (here) => {
         const [first] = failed();
         if (!first) return;
-        fates.get(first.id)!.isDiscarded = true;
+        world.fates.get(first.id)!.isDiscarded = true;
         here.store.discard(first.id);
       },
-      reload: () => (here.isOpen ? here.lose(0) : undefined),
-      lose: () => {
+      reloadThread: (here) => here.lose(0),
+      lose: (here) => {
         // Events that the page has not received, so that it cannot know them from the log.
         const count = here.log.length - here.told;
-        return here.isOpen && count > 0 ? here.lose(count) : undefined;
+        return count > 0 ? here.lose(count) : undefined;
       },
-      away: async () => {
-        await here.leave();
-        await there.open();
-        there.store.send({ id: `there${(number += 1)}`, role: "user", content: "" }).catch(() => {});
-        expect(ids(there).every((id) => id.startsWith("there"))).toBe(true);
-        await there.leave();
-        await here.open();
-      },
+      away: () => world.away(),
+      reload: () => world.reload(),
     };
 
     for (let step = 0; step < 40; step += 1) {
       const name = random.pick(Object.keys(acts));
-      steps.push(name);
-      await acts[name]!();
+      world.steps.push(name);
+      await acts[name]!(world.here);
       await settled();
-      expectTruth();
+      world.expectTruth();
     }
     // In the end all is answered and received.
-    while (failed().length > 0 || here.asked.length > 0) {
-      for (const { id } of failed()) here.store.retry(id).catch(() => {});
+    while (failed().length > 0 || world.here.asked.length > 0) {
+      for (const { id } of failed()) world.here.store.retry(id).catch(() => {});
       await settled();
-      for (const asked of [...here.asked]) here.answer(asked);
+      for (const asked of [...world.here.asked]) world.here.answer(asked);
       await settled();
     }
-    await here.tell();
-    expectTruth();
-    expect(deliveries(here), `seed ${random.seed}: ${steps.join(", ")}`).toEqual(ids(here).map(() => undefined));
-    await here.leave();
+    await world.here.tell();
+    world.expectTruth();
+    expect(deliveries(world.here), world.story).toEqual(ids(world.here).map(() => undefined));
+    await world.here.leave();
   }
 });

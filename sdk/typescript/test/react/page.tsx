@@ -1,7 +1,7 @@
 // A page with one component. Tests read the results of its hook and the number of renders.
 
 import { render } from "@testing-library/react";
-import { StrictMode } from "react";
+import { type ReactNode, StrictMode } from "react";
 import { WebSocket } from "ws";
 import { Threadline, type ThreadlineOptions, type WebSocketClass } from "../../src/index.js";
 import { ThreadlineProvider, useInbox, useThread, useThreads } from "../../src/react/index.js";
@@ -26,7 +26,7 @@ export class Page<Props, Result> {
   readonly #rerender: (props: Props) => void;
   readonly #unmount: () => void;
 
-  constructor(client: Threadline, use: (props: Props) => Result, props: Props) {
+  constructor(client: Threadline, use: (props: Props) => Result, props: Props, beside?: ReactNode) {
     const Component = ({ given }: { given: Props }) => {
       const result = use(given);
       // StrictMode renders everything twice.
@@ -37,6 +37,7 @@ export class Page<Props, Result> {
       <StrictMode>
         <ThreadlineProvider client={client}>
           <Component given={given} />
+          {beside}
         </ThreadlineProvider>
       </StrictMode>
     );
