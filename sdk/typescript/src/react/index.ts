@@ -25,7 +25,15 @@ export type { Parting } from "./partings.js";
 export type { LiveQueue, QueueSnapshot, ShownTurn } from "./queue.js";
 export type { ThreadRun } from "./replay.js";
 export type { Dehydrated } from "./seed.js";
-export type { ForkRunOptions, Send, SendOptions, ShownMessage, ThreadSnapshot, TurnOptions } from "./snapshot.js";
+export type {
+  Forking,
+  ForkRunOptions,
+  Send,
+  SendOptions,
+  ShownMessage,
+  ThreadSnapshot,
+  TurnOptions,
+} from "./snapshot.js";
 export { storesOf } from "./stores.js";
 export type { ThreadStore } from "./thread.js";
 export type { PageTool, PageTools, ToolContext } from "./tool-runner.js";

@@ -25,10 +25,11 @@ export interface Kept extends Pick<ThreadSnapshot, "thread" | "state" | "branche
   readonly ready: Promise<unknown>;
 }
 
-/** A run on its way, which begins a fork. */
+/** Fork that a run is about to begin. */
 export interface Forking {
-  /** The id of the fork, whose store shows it already. */
+  /** Id of the fork; its store shows it at once. */
   readonly threadId: string;
+  /** Settles with the run, or rejects with the refusal of its start. */
   readonly started: Promise<StartedRun>;
 }
 
