@@ -18,8 +18,8 @@ pub enum Validate {
 pub struct AppendAt {
     pub thread: ThreadId,
     pub run: RunId,
-    /// Number of the attempt that appends.
-    pub attempt: u64,
+    /// Number of the attempt that appends; `None` for the first one.
+    pub attempt: Option<u64>,
     pub producer_seq: Option<u64>,
 }
 

@@ -69,13 +69,13 @@ impl Runs {
         let mut run = self.start(principal, thread, start).await?;
         let handle = RunHandle {
             runs: self.clone(),
-            writer: Writer::Producer(1),
+            writer: Writer::FIRST,
             // Another user may give the same id to a thread while the body arrives.
             principal: run.named_by(principal),
             thread: thread.clone(),
             run: run.run.id.clone(),
         };
-        let (found, _) = self.find(Writer::Producer(1), &handle.principal, thread.into(), &handle.run).await?;
+        let (found, _) = self.find(Writer::FIRST, &handle.principal, thread.into(), &handle.run).await?;
         let topic = self.deps.hub.join(found.key);
         let policy = WritePolicy {
             heartbeat: self.beat(lease),

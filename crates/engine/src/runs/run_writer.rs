@@ -8,7 +8,7 @@ use std::{mem, pin::pin, time::Duration};
 use bytes::Bytes;
 use futures_util::{Stream, StreamExt, future::OptionFuture};
 use threadline_core::{
-    EventError, Fence, NewEvents, RunStatus, WriteFence,
+    EventError, Fence, NewEvents, RunStatus,
     event::BatchBuilder,
     limits::{SMALL_PIECE_BYTES, WRITE_BUFFER_BYTES, WRITE_RETRY},
 };
@@ -144,7 +144,7 @@ impl RunWriter {
                 if state.stop_requested(self.fence) {
                     return WriteExit::Stopped;
                 }
-                let fence = WriteFence { run: self.fence, driver: self.run.writer.fence() };
+                let fence = self.run.writer.fences(self.fence);
                 if self.policy.resent == Resent::Never && (state.has_ended(self.fence) || state.is_displaced(fence)) {
                     return WriteExit::Ended;
                 }

@@ -72,7 +72,7 @@ impl Validations {
         let key = self.directory.find(principal, thread).await?.key;
         let facts = self.directory.run(key, run.id).await?;
         let Some(facts) = facts.filter(|facts| !facts.driven) else { return Ok(()) };
-        let key = (key, facts.fence, run.attempt);
+        let key = (key, facts.fence, run.attempt.unwrap_or(facts.fence.first_attempt()));
         let Some(place) = self.place(principal, key, run.id, producer_seq, events).await? else { return Ok(()) };
         let Place { mut validation, before, skip } = place;
         let check = || validation.check_batch(events, skip).map(|()| validation);
