@@ -1,8 +1,8 @@
 //! Requests that ask for validation of their events, or whose project does.
 
 use serde::Deserialize;
-use threadline_core::{EventValidation, NewEvents, Principal, RunId, ThreadId, projection::validating::Validation};
-use threadline_engine::RunAt;
+use threadline_core::{EventValidation, NewEvents, Principal, RunId, ThreadId};
+use threadline_engine::{RunAt, StreamValidation};
 use threadline_http::problem::Problem;
 
 use super::ApiState;
@@ -63,7 +63,7 @@ pub async fn of_stream(
     thread: &ThreadId,
     run: Option<&RunId>,
     producer_seq: u64,
-) -> Result<Option<Validation>, Problem> {
+) -> Result<Option<StreamValidation>, Problem> {
     if !validates(state, principal, asked).await? {
         return Ok(None);
     }
