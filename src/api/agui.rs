@@ -101,7 +101,8 @@ pub async fn run(
         RunAnswer::Started(start) => *start,
         RunAnswer::Queued(_) => {
             let (service, counted) = (state.service.clone(), observe::DeliveryMetrics::new(&state.http));
-            let turn = WaitingTurn::watch(service, principal.clone(), thread.clone(), id.clone()).await?;
+            let via = FollowMethod::AgUi;
+            let turn = WaitingTurn::watch(service, principal.clone(), thread.clone(), id.clone(), via).await?;
             let epoch = turn.changes.epoch();
             let followed = Followed::Waiting(Box::new((turn, Some((counted, requester)))));
             let response = sse::response(followed, None, place, &state.http, &principal);

@@ -1,8 +1,8 @@
 //! Requests that ask for validation of their events, or whose project does.
 
 use serde::Deserialize;
-use threadline_core::{EventValidation, NewEvents, Principal, RunId, ThreadId, projection::validating::Validation};
-use threadline_engine::RunAt;
+use threadline_core::{EventValidation, NewEvents, Principal, RunId, ThreadId};
+use threadline_engine::{RunAt, StreamValidation};
 use threadline_http::problem::Problem;
 
 use super::ApiState;
@@ -18,8 +18,8 @@ pub enum Validate {
 pub struct AppendAt {
     pub thread: ThreadId,
     pub run: RunId,
-    /// Number of the attempt that appends.
-    pub attempt: u64,
+    /// Number of the attempt that appends; `None` for the first one.
+    pub attempt: Option<u64>,
     pub producer_seq: Option<u64>,
 }
 
@@ -63,7 +63,7 @@ pub async fn of_stream(
     thread: &ThreadId,
     run: Option<&RunId>,
     producer_seq: u64,
-) -> Result<Option<Validation>, Problem> {
+) -> Result<Option<StreamValidation>, Problem> {
     if !validates(state, principal, asked).await? {
         return Ok(None);
     }

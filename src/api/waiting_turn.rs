@@ -12,6 +12,8 @@ pub struct WaitingTurn {
     pub principal: Principal,
     pub thread: ThreadId,
     pub run: RunId,
+    /// Transport of the events, for which the client is counted.
+    pub via: FollowMethod,
     /// Subscription of the whole thread, of which only the changes are watched.
     pub changes: Subscription,
 }
@@ -23,9 +25,10 @@ impl WaitingTurn {
         principal: Principal,
         thread: ThreadId,
         run: RunId,
+        via: FollowMethod,
     ) -> Result<Self, ReadError> {
-        let changes = service.events.subscribe(&principal, &thread, 0, None, None, FollowMethod::AgUi).await?;
-        Ok(Self { service, principal, thread, run, changes })
+        let changes = service.events.subscribe(&principal, &thread, 0, None, None, via).await?;
+        Ok(Self { service, principal, thread, run, via, changes })
     }
 
     /// Waits until the run has begun. `None`: the turn was cancelled or dropped, or its thread is gone.
@@ -59,8 +62,7 @@ impl WaitingTurn {
     }
 
     async fn follow(&self) -> Result<Subscription, ReadError> {
-        let via = FollowMethod::AgUi;
-        self.service.events.subscribe(&self.principal, &self.thread, 0, None, Some(&self.run), via).await
+        self.service.events.subscribe(&self.principal, &self.thread, 0, None, Some(&self.run), self.via).await
     }
 }
 

@@ -89,6 +89,8 @@ pub const PLANTS: &[Plant] = &[
     plant("purge-keeps-usage", &[Kind::KillNode], |size| size),
     plant("take-keeps-fence", &[Kind::KillNode], |size| size),
     plant("take-up-keeps-attempt", &[Kind::KillNode], |size| size),
+    plant("late-start-takes-back", &[Kind::KillNode], |size| size),
+    plant("lost-start-writes", &[Kind::KillNode], |size| size),
     plant("claim-takes-over", &[Kind::KillNode], |size| size),
     plant("late-driver-closes", &[Kind::KillNode], |size| size),
     plant("retry-after-tool", &[Kind::KillNode], called),

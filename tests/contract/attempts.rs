@@ -2,13 +2,16 @@
 
 use std::{sync::Arc, time::Duration};
 
-use threadline_core::{AttemptId, DriverFence, Generation, Run, ThreadKey, WriteFence};
+use threadline_core::{
+    AttemptId, DriverFence, Generation, Run, ThreadKey, WriteFence,
+    limits::{ATTEMPTS_OF_A_GENERATION, MAX_DISPLACED_ATTEMPTS},
+};
 use threadline_store::{
-    Append, CloseOutcome, CloseWhen, Closing, Committed, HeartbeatRequest, ProducerTurn, StartRun, TakeUp,
+    Append, CloseOutcome, CloseWhen, Closing, Committed, Displaced, HeartbeatRequest, ProducerTurn, StartRun, TakeUp,
 };
 use tokio::task::JoinSet;
 
-use crate::support::*;
+use crate::{lineage::another_generation, support::*};
 
 fn attempt(name: &str) -> AttemptId {
     AttemptId::new(name).expect("id")
@@ -25,7 +28,12 @@ async fn begun(env: &Env, id: &str) -> (ThreadKey, Run, WriteFence) {
 fn take(key: ThreadKey, fence: WriteFence, tail: u64, number: u64) -> TakeUp {
     let (run, attempt_id) = (run_id("r"), attempt(&format!("a{number}")));
     let (generation, attempt) = (Generation::FIRST, number);
-    TakeUp { key, run, fence, tail, generation, attempt, attempt_id, lease: None, events: None }
+    let displaced = Displaced::default();
+    TakeUp { key, run, fence, tail, generation, attempt, attempt_id, displaced, lease: None, events: None }
+}
+
+fn producer_turn(attempt: u64, opened: u64) -> ProducerTurn {
+    ProducerTurn { attempt, attempt_id: None, displaced: Displaced::default(), opened }
 }
 
 async fn taken(env: &Env, take: TakeUp) -> Option<Committed> {
@@ -43,7 +51,7 @@ async fn write(env: &Env, key: ThreadKey, fence: WriteFence) -> bool {
 
 pub async fn a_producers_turn_names_its_attempt_and_its_begin(env: Env) {
     let (key, ..) = begun(&env, "t").await;
-    let first = ProducerTurn { attempt: 1, attempt_id: Some(attempt("a")), opened: 3 };
+    let first = ProducerTurn { attempt_id: Some(attempt("a")), ..producer_turn(1, 3) };
     assert_eq!(turn(&env, key).await, Some(first));
     assert_eq!(env.store.producer_turn(key, &run_id("s")).await.expect("reads"), None);
     env.close(key, closing(&env.head(key).await, Some(run_error()))).await;
@@ -51,7 +59,7 @@ pub async fn a_producers_turn_names_its_attempt_and_its_begin(env: Env) {
 
     let bare = env.create("bare").await.key;
     env.started(start_run(bare, "r")).await;
-    assert_eq!(turn(&env, bare).await, Some(ProducerTurn { attempt: 1, attempt_id: None, opened: 1 }));
+    assert_eq!(turn(&env, bare).await, Some(producer_turn(1, 1)));
     let driven = env.create("driven").await.key;
     env.started(StartRun { turn: Some(crate::support::turn()), ..start_run(driven, "r") }).await;
     assert_eq!(turn(&env, driven).await, None);
@@ -72,7 +80,7 @@ pub async fn a_take_up_displaces_the_attempt_before(env: Env) {
     assert_eq!(now.lease_until, Some(env.clock.now().plus(LEASE * 3)));
     assert!(env.get("t").await.expect("is there").version > version);
     assert_eq!(env.store.run(key, &run.id).await.expect("reads"), Some(now));
-    assert_eq!(turn(&env, key).await, Some(ProducerTurn { attempt: 2, attempt_id: Some(attempt("a2")), opened: 3 }));
+    assert_eq!(turn(&env, key).await, Some(ProducerTurn { attempt_id: Some(attempt("a2")), ..producer_turn(2, 3) }));
 
     let new = head.write_fence();
     assert!(!write(&env, key, old).await);
@@ -123,6 +131,66 @@ pub async fn a_take_up_needs_the_log_that_it_has_seen(env: Env) {
     assert!(taken(&env, take(key, head.write_fence(), 3, 4)).await.is_none(), "a stop was requested");
     env.close(key, closing(&env.head(key).await, Some(run_error()))).await;
     assert!(taken(&env, take(key, head.write_fence(), 4, 4)).await.is_none(), "it has ended");
+}
+
+pub async fn a_run_remembers_whom_it_has_displaced(env: Env) {
+    let (key, _, mut fence) = begun(&env, "t").await;
+    let mut expected = Displaced::default();
+    for number in 2..MAX_DISPLACED_ATTEMPTS as u64 + 4 {
+        let ProducerTurn { attempt_id, displaced, .. } = turn(&env, key).await.expect("is there");
+        assert_eq!(displaced, expected);
+        expected = displaced.with(attempt_id);
+        let take = TakeUp { displaced: expected.clone(), ..take(key, fence, 2, number) };
+        fence = taken(&env, take).await.expect("takes").head.write_fence();
+    }
+    let last = turn(&env, key).await.expect("is there").displaced;
+    assert_eq!(last, expected);
+    let newest = MAX_DISPLACED_ATTEMPTS as u64 + 2;
+    let known = |number: u64| last.has(&attempt(&format!("a{number}")));
+    assert!(known(newest) && known(newest + 1 - MAX_DISPLACED_ATTEMPTS as u64), "the newest ones");
+    assert!(!known(newest + 1) && !last.has(&attempt("a")), "not the present one, and not those before");
+    // The next run begins without them.
+    env.close(key, closing(&env.head(key).await, Some(run_error()))).await;
+    env.started(start_run(key, "s")).await;
+    let next = env.store.producer_turn(key, &run_id("s")).await.expect("reads");
+    assert_eq!(next.map(|turn| turn.displaced), Some(Displaced::default()));
+}
+
+/// The store may have lost another start of the same run, whose process speaks for the first attempt, too.
+pub async fn the_first_attempt_has_the_number_of_its_generation(env: Env) {
+    let (old, ..) = begun(&env, "old").await;
+    let generation = another_generation(&env).await;
+    let (key, run, fence) = begun(&env, "t").await;
+    let first = ATTEMPTS_OF_A_GENERATION + 1;
+    assert_eq!((run.attempt, run.fence.first_attempt(), fence), (first, first, run.fence.into()));
+    assert_eq!(env.store.run(key, &run.id).await.expect("reads").map(|run| run.attempt), Some(first));
+    assert_eq!(turn(&env, key).await.map(|turn| (turn.attempt, turn.attempt_id)), Some((first, Some(attempt("a")))));
+    let lost = WriteFence { driver: DriverFence::of_attempt(1), ..fence };
+    assert!(!write(&env, key, lost).await, "the process whose start was lost");
+    assert!(write(&env, key, fence).await);
+    let beat = |fence| [HeartbeatRequest { key, fence, lease: None, epoch: None }];
+    assert_eq!(env.store.heartbeat(&beat(lost)).await.expect("beats"), [None]);
+    assert!(env.store.heartbeat(&beat(fence)).await.expect("beats")[0].is_some());
+    let (attempt, take) = (generation.next_attempt(first), take(key, fence, 3, 0));
+    let taken = taken(&env, TakeUp { generation, attempt, ..take }).await.expect("takes");
+    assert_eq!((taken.run.attempt, taken.head.driver), (first + 1, DriverFence::of_attempt(first + 1)));
+    assert!(!env.store.release(key, run.fence, None).await.expect("is refused"), "only the first attempt is released");
+
+    // A run that has survived keeps the number that its process knows.
+    let survivor = env.head(old).await.write_fence();
+    assert_eq!(survivor.driver, DriverFence::of_attempt(1));
+    assert!(write(&env, old, survivor).await);
+    // The same for a complete run and for one without events, and not for one that the server drives.
+    let complete = env.create("complete").await.key;
+    let start = StartRun { events: Some(finished()), ..start_run(complete, "r") };
+    assert_eq!(env.started(start).await.run.attempt, first);
+    let bare = env.create("bare").await.key;
+    let released = env.started(start_run(bare, "r")).await.run;
+    assert!(env.store.release(bare, released.fence, None).await.expect("released"));
+    let driven = env.create("driven").await.key;
+    let run = env.started(StartRun { turn: Some(crate::support::turn()), ..start_run(driven, "r") }).await.run;
+    assert_eq!(run.attempt, 1);
+    assert_eq!(env.store.run(driven, &run.id).await.expect("reads").map(|run| run.attempt), Some(1));
 }
 
 pub async fn of_concurrent_take_ups_one_succeeds(env: Env) {

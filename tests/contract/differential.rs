@@ -9,8 +9,8 @@ use threadline_core::{
     ReadFrom, RunId, Thread, ThreadKey, ThreadPatch, ThreadStatus, WriteFence, limits::DRIVER_TTL,
 };
 use threadline_store::{
-    Advance, Append, ChangeQueue, ClaimTurns, CloseWhen, Head, HeartbeatRequest, ListThreads, NewTurn, Queue,
-    StartOutcome, StartRun, TakeTurn, TakeUp,
+    Advance, Append, ChangeQueue, ClaimTurns, CloseWhen, Displaced, Head, HeartbeatRequest, ListThreads, NewTurn,
+    Queue, StartOutcome, StartRun, TakeTurn, TakeUp,
 };
 
 use crate::support::*;
@@ -335,7 +335,9 @@ pub async fn history(seed: u64, steps: usize, other: Env) {
                 let generation = Generation(head.generation.0 + i64::from(dice.chance(5)));
                 let (number, attempt_id) = (2 + dice.roll(3), AttemptId::new("a").expect("id"));
                 let lease = dice.chance(30).then_some(LEASE * 2);
-                let take = TakeUp { key, run, fence, tail, generation, attempt: number, attempt_id, lease, events };
+                let displaced = Displaced::default().with((number > 2).then(|| attempt_id.clone()));
+                let take =
+                    TakeUp { key, run, fence, tail, generation, attempt: number, attempt_id, displaced, lease, events };
                 both!(envs, at, |env| env.store.take_up(take.clone()).await.expect("takes"));
                 both!(envs, at, |env| env.store.producer_turn(key, &take.run).await.expect("reads"));
             }

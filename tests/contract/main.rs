@@ -163,6 +163,8 @@ contract! {
         a_producers_turn_names_its_attempt_and_its_begin
         a_take_up_displaces_the_attempt_before
         a_take_up_needs_the_log_that_it_has_seen
+        a_run_remembers_whom_it_has_displaced
+        the_first_attempt_has_the_number_of_its_generation
         of_concurrent_take_ups_one_succeeds;
     branches:
         a_fork_has_the_log_of_its_parent_and_a_life_of_its_own

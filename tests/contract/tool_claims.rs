@@ -41,8 +41,10 @@ pub async fn a_call_is_held_until_the_lease_is_over(env: Env) {
     let next = env.clock.now().plus(LEASE);
     assert_eq!(claimed(&env, key, "c", "b", LEASE).await, ClaimOutcome::Held(next), "the lease is over");
     assert_eq!(claimed(&env, key, "c", "a", LEASE).await, ClaimOutcome::Taken(next));
+    assert_eq!(claimed(&env, key, "c", "b", LEASE / 4).await, ClaimOutcome::Held(next), "no renewal shortens a lease");
+    assert_eq!(claimed(&env, key, "c", "a", LEASE).await, ClaimOutcome::Taken(next));
     let shorter = env.clock.now().plus(LEASE / 4);
-    assert_eq!(claimed(&env, key, "c", "b", LEASE / 4).await, ClaimOutcome::Held(shorter), "it is as long as asked");
+    assert_eq!(claimed(&env, key, "e", "b", LEASE / 4).await, ClaimOutcome::Held(shorter), "it is as long as asked");
 }
 
 pub async fn a_claim_is_given_up_by_its_holder(env: Env) {

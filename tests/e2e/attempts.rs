@@ -124,6 +124,35 @@ everywhere! {
 }
 
 everywhere! {
+    async fn a_displaced_start_does_not_displace_its_successor(server) {
+        let dev = server.client();
+        dev.thread("t").await;
+        start(&dev, "a", "continue").await.ok(201);
+        append(&dev, 1, 2, json!(said("m", "whole"))).await.ok(200);
+        let second = start(&dev, "b", "continue").await.ok(200);
+        let log = dev.types("t").await;
+        for mode in ["continue", "restart"] {
+            let refused = start(&dev, "a", mode).await.problem(409, "run-fenced");
+            assert_eq!((&refused["attempt"], &refused["run"]["status"]), (&json!(2), &json!("running")), "{mode}");
+        }
+        assert_eq!(start(&dev, "a", "return").await.ok(200), second, "it may look");
+        assert_eq!(start(&dev, "b", "continue").await.ok(200), second);
+        assert_eq!(dev.types("t").await, log, "nothing was written");
+
+        // A run that was taken up twice knows both; and who was displaced does not end what it no longer produces.
+        assert_eq!(attempt(&start(&dev, "c", "restart").await.ok(200)).0, 3);
+        dev.act("t", "r", "stop").await.ok(202);
+        for displaced in ["a", "b"] {
+            assert_eq!(start(&dev, displaced, "restart").await.problem(409, "run-fenced")["attempt"], 3, "{displaced}");
+        }
+        assert_eq!(dev.get("/v1/threads/t/runs/r").await.ok(200)["status"], "running");
+        let end = dev.post("/v1/threads/t/runs/r/finish?attempt=3", json!({})).await.ok(200);
+        assert_eq!(end["status"], "stopped");
+        assert_eq!(start(&dev, "a", "restart").await.ok(200)["run"], end, "the record, as for everybody");
+    }
+}
+
+everywhere! {
     async fn effects_are_repeated_only_if_the_producer_says_so(server) {
         let dev = server.client();
         dev.thread("t").await;

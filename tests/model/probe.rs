@@ -56,6 +56,8 @@ pub struct Intercept {
     pub read_gate: Gate,
     /// Holds `run`.
     pub run_gate: Gate,
+    /// Holds `take_up`.
+    pub take_gate: Gate,
     /// Holds `put_beat`.
     pub node_beats: Gate,
     /// Calls of `heartbeat` that are still to fail.
@@ -83,6 +85,7 @@ impl Intercept {
             append_gate: Gate::new(),
             read_gate: Gate::new(),
             run_gate: Gate::new(),
+            take_gate: Gate::new(),
             node_beats: Gate::new(),
             failing_beats: AtomicUsize::new(0),
         }
@@ -128,6 +131,7 @@ impl Pass for Intercept {
             }
             "start" => drop(self.starts.fetch_add(1, SeqCst)),
             "run" => self.run_gate.pass().await,
+            "take_up" => self.take_gate.pass().await,
             "put_beat" => self.node_beats.pass().await,
             "heartbeat" if self.failing_beats.fetch_update(SeqCst, SeqCst, |left| left.checked_sub(1)).is_ok() => {
                 return Err(StoreError::Unavailable("a failure was requested".to_owned()));

@@ -219,20 +219,13 @@ pub struct ThreadKey(pub i64);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Fence(pub i64);
 
-impl Fence {
-    /// Number of the run among those that its thread had in the run's generation, from 1.
-    pub fn ordinal(self) -> i64 {
-        self.0 & crate::lineage::FENCES_OF_A_GENERATION
-    }
-}
-
 /// Number that a driver of a run gets, above those of the run's earlier drivers. The store refuses a driver that carries
 /// an old one. The attempts of a producer's run have the numbers from 0 downwards, which no driver has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct DriverFence(pub i64);
 
 impl DriverFence {
-    /// The number of the first attempt at a run that the server does not drive.
+    /// The number of attempt 1 at a run that the server does not drive.
     pub const NONE: Self = Self(0);
 
     /// The number of an attempt at a producer's run; attempts count from 1.
@@ -254,7 +247,7 @@ pub struct WriteFence {
 impl From<Fence> for WriteFence {
     /// A write of the first attempt at a run that the server does not drive.
     fn from(run: Fence) -> Self {
-        Self { run, driver: DriverFence::NONE }
+        Self { run, driver: DriverFence::of_attempt(run.first_attempt()) }
     }
 }
 

@@ -399,6 +399,9 @@ pub const TURN_BEGIN_WAIT: Duration = Duration::from_secs(5);
 pub const MAX_BRANCHES: usize = 256;
 /// Branches of a conversation that are read: all of them, also if concurrent forks have passed [`MAX_BRANCHES`].
 pub const READ_BRANCHES: usize = 2 * MAX_BRANCHES;
+/// Rounds in which the branches of a conversation are deleted, each with those that were forked during the one before. Forks that are
+/// faster leave branches, and the deletion is refused.
+pub const DELETE_ROUNDS: usize = 16;
 /// Turns that wait in a thread.
 pub const MAX_QUEUED_TURNS: usize = 32;
 /// Turns of a user that wait, in all threads.
@@ -424,6 +427,9 @@ pub const FUTILE_PAUSE: Duration = Duration::from_secs(2);
 pub const MAX_ATTEMPTS: u64 = 32;
 /// Bytes of the id of an attempt at a producer's run.
 pub const MAX_ATTEMPT_ID_BYTES: usize = 64;
+/// Ids of displaced attempts that an active run remembers, the newest ones: a start that is sent again under one of them takes nothing up. A
+/// request that is later than this many take-ups is not recognized.
+pub const MAX_DISPLACED_ATTEMPTS: usize = 64;
 /// Largest number of an attempt that a request may name: JavaScript counts exactly up to it.
 pub const MAX_ATTEMPT: u64 = (1 << 53) - 1;
 /// Attempts at a producer's run in one generation of the store. In the next one, their numbers begin above these.
@@ -671,6 +677,10 @@ pub const MAX_INTERRUPT_SUMMARY_BYTES: usize = 256;
 pub const MAX_SETTLED_INTERRUPTS: usize = 256;
 /// Bytes of the ids of messages, calls and activities, with their subagents, that the validation of one run remembers.
 pub const MAX_OWNED_BYTES: usize = 4 * 1_024 * 1_024;
+/// Bytes of memory that the validation of a streamed run takes at once.
+pub const VALIDATION_STEP_BYTES: usize = 64 * 1_024;
+/// Pause of a streamed run whose validation has no memory, before it asks again.
+pub const ROOM_LOOK: Duration = Duration::from_millis(100);
 /// Bytes that the validations of all runs of a node may take between two appends. Beyond them the events of a run are read again.
 pub const VALIDATION_BYTES: usize = 32 * 1_024 * 1_024;
 /// Open messages, tool calls and steps of one run that its closer remembers; of more it closes only these.

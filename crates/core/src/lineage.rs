@@ -22,17 +22,16 @@ impl Generation {
         (self.0 - 1) << FENCE_BITS
     }
 
-    /// Fence of the first driver of a run that starts in this generation. The pair of a run's fence and its driver's is
-    /// given once.
-    pub fn driver_fence(self, driven: bool) -> DriverFence {
-        if driven { DriverFence(self.fence_floor() + 1) } else { DriverFence::NONE }
+    /// Fence of the first driver of a run with this fence that starts in this generation, or of the first attempt at it. The pair of
+    /// a run's fence and its driver's is given once.
+    pub fn driver_fence(self, run: Fence, driven: bool) -> DriverFence {
+        if driven { DriverFence(self.fence_floor() + 1) } else { DriverFence::of_attempt(run.first_attempt()) }
     }
 
     /// Number of the attempt after this one at a producer's run. An attempt that the store has lost had a number of an earlier
     /// generation, so no number is given to two processes.
-    pub fn next_attempt(self, run: Fence, attempt: u64) -> u64 {
-        let generations = (self.0 - 1 - (run.0 >> FENCE_BITS)).max(0).unsigned_abs();
-        (attempt + 1).max(generations * ATTEMPTS_OF_A_GENERATION + 2)
+    pub fn next_attempt(self, attempt: u64) -> u64 {
+        (attempt + 1).max(attempts_before(self.0 - 1) + 2)
     }
 
     /// Lowest thread key in this generation, less one: no key is given in two generations.
@@ -50,7 +49,25 @@ impl fmt::Display for Generation {
 /// Bits of a fence below its generation.
 const FENCE_BITS: u32 = 32;
 /// Mask of these bits.
-pub(crate) const FENCES_OF_A_GENERATION: i64 = (1 << FENCE_BITS) - 1;
+const FENCES_OF_A_GENERATION: i64 = (1 << FENCE_BITS) - 1;
+/// Attempts that generations before this many may have numbered.
+fn attempts_before(generations: i64) -> u64 {
+    generations.max(0).unsigned_abs() * ATTEMPTS_OF_A_GENERATION
+}
+
+impl Fence {
+    /// Number of the run among those that its thread had in the run's generation, from 1.
+    pub fn ordinal(self) -> i64 {
+        self.0 & FENCES_OF_A_GENERATION
+    }
+
+    /// Number of the first attempt at the producer's run with this fence: 1 if the run began in the first generation. Another start
+    /// of the same run, which the store has lost, had a number of an earlier generation.
+    pub fn first_attempt(self) -> u64 {
+        attempts_before(self.0 >> FENCE_BITS) + 1
+    }
+}
+
 /// Bits of a thread key below its generation.
 const KEY_BITS: u32 = 40;
 
@@ -161,14 +178,16 @@ mod tests {
     #[test]
     fn no_attempt_is_given_in_two_generations() {
         let (first, second) = (Fence(3), Fence(Generation(2).fence_floor() + 3));
-        assert_eq!([1, 2, 7].map(|attempt| Generation(1).next_attempt(first, attempt)), [2, 3, 8]);
         let floor = ATTEMPTS_OF_A_GENERATION;
+        assert_eq!([first, second].map(Fence::first_attempt), [1, floor + 1]);
+        assert_eq!([1, 2, 7].map(|attempt| Generation(1).next_attempt(attempt)), [2, 3, 8]);
         assert_eq!(
-            [1, 900, floor + 2].map(|attempt| Generation(2).next_attempt(first, attempt)),
-            [floor + 2, floor + 2, floor + 3]
+            [1, 900, floor + 1, floor + 2].map(|attempt| Generation(2).next_attempt(attempt)),
+            [floor + 2, floor + 2, floor + 2, floor + 3]
         );
-        assert_eq!(Generation(2).next_attempt(second, 1), 2, "the run began in this generation");
         assert_eq!([1, 2, 3].map(DriverFence::of_attempt), [DriverFence::NONE, DriverFence(-1), DriverFence(-2)]);
+        let fences = [first, second].map(|run| Generation(2).driver_fence(run, false));
+        assert_eq!(fences, [1, floor + 1].map(DriverFence::of_attempt));
     }
 
     #[test]

@@ -300,7 +300,7 @@ impl Service {
                 lifecycle: lifecycle.clone(),
             }),
         };
-        let validations = Validations::new(store.clone(), directory.clone(), queue.clone());
+        let validations = Validations::new(store.clone(), directory.clone(), queue.clone(), memory.clone());
         let tool_claims = ToolClaims {
             deps: Arc::new(tool_claims::ToolClaimDeps {
                 store: store.clone(),

@@ -103,7 +103,7 @@ pub use crate::{
         tool_claims::ToolClaims,
         trash::Trash,
         users::{Erasure, Users},
-        validations::Validations,
+        validations::{StreamValidation, Validations},
     },
 };
 

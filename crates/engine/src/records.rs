@@ -42,14 +42,14 @@ impl<'t> From<&'t ThreadId> for ThreadAt<'t> {
 pub struct RunAt<'r> {
     /// Id of the run.
     pub id: &'r RunId,
-    /// Number of the attempt, from 1.
-    pub attempt: u64,
+    /// Number of the attempt; `None` for the first one.
+    pub attempt: Option<u64>,
 }
 
 impl<'r> From<&'r RunId> for RunAt<'r> {
     /// The first attempt at a run.
     fn from(id: &'r RunId) -> Self {
-        Self { id, attempt: 1 }
+        Self { id, attempt: None }
     }
 }
 

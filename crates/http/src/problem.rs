@@ -64,15 +64,15 @@ problem_types! {
     /// Another run is active in the thread.
     RunActive = "run-active", CONFLICT, "Active run conflict", true,
         "Follow the active run with `cursor` as `after` and with `epoch`, stop it with POST /v1/threads/{threadId}/runs/{runId}/stop, or wait until `run.leaseUntil` and try again.";
-    /// The run has ended or lost its lease, or another attempt at it has begun: this one can append no new events.
-    RunFenced = "run-fenced", CONFLICT, "Run already ended or taken up", false,
-        "If `run.endedAt` is null, another process produces the run as attempt `attempt`: stop producing it. Otherwise start a new run. Appends that were stored before still return their receipts.";
-    /// A restart of a run would repeat tool calls, or what an answer to an interrupt has approved.
+    /// The run has ended, also because its lease has expired, or another process has continued it. This process can write no more events.
+    RunFenced = "run-fenced", CONFLICT, "Run ended or continued by another process", false,
+        "If `run.endedAt` is null, another process produces the run, as attempt `attempt`: stop producing it. Otherwise start a new run. An append that was stored before gets its receipt again.";
+    /// A restart could repeat tool calls of the run, or an action that a user has approved.
     RecoveryUnsafe = "recovery-unsafe", CONFLICT, "Unsafe restart", false,
-        "Take the run up with `onExisting: \"continue\"`, or set `toolsRepeatable` if the calls may be repeated. Otherwise fail the run, and start a new one. Nothing was changed.";
-    /// The conversation is too large to take the run up.
-    RecoveryTooLarge = "recovery-too-large", CONFLICT, "Conversation too large to take up", false,
-        "Fail the run, and start a new one. Nothing was changed.";
+        "Send `onExisting: \"continue\"`, which keeps what is complete, or `toolsRepeatable: true` if the tools may run again. Or end the run with POST /v1/threads/{threadId}/runs/{runId}/fail and `attempt`, and start a new one. Nothing was changed.";
+    /// The messages that another process would have to restore are larger than one event may be, or than the memory that the client may use.
+    RecoveryTooLarge = "recovery-too-large", CONFLICT, "Conversation too large to restore", false,
+        "Send `onExisting: \"continue\"` in place of `restart`: it restores nothing if all messages are complete. Or end the run with POST /v1/threads/{threadId}/runs/{runId}/fail and `attempt`, and start a new one. Nothing was changed.";
     /// A producer writes to a run that the server drives with an agent.
     RunDriven = "run-driven", CONFLICT, "Run driven by the server", false,
         "Follow the run, or stop it with POST /v1/threads/{threadId}/runs/{runId}/stop. To write events, start another run once it has ended.";

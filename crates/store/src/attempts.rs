@@ -4,7 +4,9 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
-use threadline_core::{AttemptId, Generation, NewEvents, RunId, Seq, ThreadKey, WriteFence};
+use threadline_core::{
+    AttemptId, Generation, IdError, NewEvents, RunId, Seq, ThreadKey, WriteFence, limits::MAX_DISPLACED_ATTEMPTS,
+};
 
 use crate::{error::StoreResult, runs::Committed};
 
@@ -15,8 +17,41 @@ pub struct ProducerTurn {
     pub attempt: u64,
     /// Id of the present attempt, if its process has named one.
     pub attempt_id: Option<AttemptId>,
+    /// Ids of the attempts before.
+    pub displaced: Displaced,
     /// Seq after the events that the run began with; 0 if it is not known.
     pub opened: Seq,
+}
+
+/// Ids of attempts at an active run that were displaced, the newest last: the late repetition of such a start must not displace the
+/// attempt that has followed.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Displaced(Vec<AttemptId>);
+
+impl Displaced {
+    /// The ids once `next` is displaced, too. Of more than [`MAX_DISPLACED_ATTEMPTS`] the oldest is forgotten.
+    #[must_use]
+    pub fn with(mut self, next: Option<AttemptId>) -> Self {
+        self.0.extend(next);
+        let over = self.0.len().saturating_sub(MAX_DISPLACED_ATTEMPTS);
+        self.0.drain(..over);
+        self
+    }
+
+    /// True if this attempt was displaced.
+    pub fn has(&self, id: &AttemptId) -> bool {
+        self.0.contains(id)
+    }
+
+    /// Text that the databases keep: an id a line, since no id holds a control character. `None` without ids.
+    pub(crate) fn to_text(&self) -> Option<String> {
+        let ids: Vec<&str> = self.0.iter().map(AttemptId::as_str).collect();
+        (!ids.is_empty()).then(|| ids.join("\n"))
+    }
+
+    pub(crate) fn from_text(text: &str) -> Result<Self, IdError> {
+        text.split('\n').map(AttemptId::new).collect::<Result<_, _>>().map(Self)
+    }
 }
 
 /// The next attempt at a run of a producer.
@@ -36,6 +71,8 @@ pub struct TakeUp {
     pub attempt: u64,
     /// Id of the attempt.
     pub attempt_id: AttemptId,
+    /// Ids of the attempts before, with that of the one that is displaced.
+    pub displaced: Displaced,
     /// Length of the lease from now on; `None` keeps the present one.
     pub lease: Option<Duration>,
     /// Events that end or supersede what the attempt before has left.

@@ -63,7 +63,7 @@ pub mod usage;
 pub mod verification;
 
 pub use annotations::AnnotationStore;
-pub use attempts::{AttemptStore, ProducerTurn, TakeUp};
+pub use attempts::{AttemptStore, Displaced, ProducerTurn, TakeUp};
 pub use branches::BranchStore;
 pub use clock::{Steady, StoreClock};
 pub use credentials::CredentialStore;

@@ -27,7 +27,7 @@ impl NewRun {
             driven: self.driven,
             author: self.author,
             asked_by: self.asked_by,
-            attempt: 1,
+            attempt: if self.driven { 1 } else { fence.first_attempt() },
             status: RunStatus::Running,
             error_code: None,
             error_message: None,

@@ -30,9 +30,9 @@ pub(crate) fn is_over(until: Timestamp, now: Timestamp) -> bool {
 /// Claims of tool calls, which are deleted with their thread. The store does not know which calls wait for a result.
 #[async_trait]
 pub trait ToolClaimStore: Send + Sync {
-    /// Claims a call for `lease` from now on, if no other client holds it; a claim that the client holds gets the new lease. Of
-    /// all clients that claim one call at the same time, on any node, exactly one holds it. Removes a few claims whose lease is
-    /// over, of any thread.
+    /// Claims a call for `lease` from now on, if no other client holds it; a claim that the client holds gets the new lease,
+    /// unless the one that it has ends later. Of all clients that claim one call at the same time, on any node, exactly one holds
+    /// it. Removes a few claims whose lease is over, of any thread.
     async fn claim_tool_call(&self, key: ThreadKey, claim: &ToolClaim, lease: Duration) -> StoreResult<ClaimOutcome>;
 
     /// Removes a claim, if this client has it.

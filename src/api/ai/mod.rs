@@ -10,6 +10,7 @@ mod request;
 mod runs;
 mod socket;
 mod stream;
+mod unreadable;
 
 use threadline_http::routes::{Access, Routes};
 use utoipa_axum::routes;

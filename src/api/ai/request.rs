@@ -9,6 +9,8 @@ use threadline_core::{
 };
 use threadline_http::problem::Problem;
 
+use super::unreadable;
+
 /// Members of a request by their names.
 pub type Members = BTreeMap<String, Box<RawValue>>;
 
@@ -74,7 +76,14 @@ impl Request {
             None => members.get("message").cloned().into_iter().collect(),
             Some(list) => serde_json::from_str(list.get()).map_err(|_| Problem::invalid("messages is not an array"))?,
         };
-        let last = list.last().and_then(|message| serde_json::from_str(message.get()).ok());
+        let last = match list.last() {
+            Some(message) => Some(serde_json::from_str(message.get()).map_err(|_| {
+                let is_of_list = members.contains_key("messages");
+                let name = if is_of_list { format!("messages/{}", list.len() - 1) } else { "message".to_owned() };
+                Problem::invalid(unreadable::reason(&name, message.get()))
+            })?),
+            None => None,
+        };
         let asked = list.iter().rev().find_map(|message| {
             let message = message.get();
             let role = text::member(message, "role")?;

@@ -101,7 +101,8 @@ pub async fn send(
     let AgentStart { thread, started, ignored } = match asked {
         RunAnswer::Started(start) => *start,
         RunAnswer::Queued(_) => {
-            let turn = WaitingTurn::watch(state.service.clone(), principal.clone(), thread.clone(), id.clone()).await?;
+            let (service, via) = (state.service.clone(), FollowMethod::AiSdk);
+            let turn = WaitingTurn::watch(service, principal.clone(), thread.clone(), id.clone(), via).await?;
             let epoch = turn.changes.epoch();
             let (stream, source) = (UiStream::new(id.as_str()), Source::Waiting(Box::new(turn)));
             let message = Message { requester: Some(requester), ..Message::new(stream, source, counted) };

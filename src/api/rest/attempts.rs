@@ -11,16 +11,17 @@ use utoipa::IntoParams;
 #[serde(rename_all = "camelCase")]
 #[into_params(parameter_in = Query)]
 pub struct AttemptParams {
-    /// The number of the attempt that the request speaks for, as its start returned it. Default 1. Another attempt than the present
-    /// one is refused: 409 `run-fenced`.
+    /// The number of the attempt that the request speaks for, as its start returned it. Without it, the first attempt. Another
+    /// attempt than the present one is refused: 409 `run-fenced`.
     pub(super) attempt: Option<u64>,
 }
 
 /// The run of a request, with its attempt.
 pub(super) fn run_at(run: &RunId, attempt: Option<u64>) -> Result<RunAt<'_>, Problem> {
-    let attempt = attempt.unwrap_or(1);
-    if (1..=MAX_ATTEMPT).contains(&attempt) {
-        return Ok(RunAt { id: run, attempt });
+    match attempt {
+        Some(number) if !(1..=MAX_ATTEMPT).contains(&number) => {
+            Err(Problem::invalid(format!("attempt is {number}, and must be from 1 to {MAX_ATTEMPT}")))
+        }
+        attempt => Ok(RunAt { id: run, attempt }),
     }
-    Err(Problem::invalid(format!("attempt is {attempt}, and must be from 1 to {MAX_ATTEMPT}")))
 }

@@ -61,8 +61,8 @@ pub struct FinishParams {
     /// lost events, does not end: 409 `producer-seq-gap`.
     #[serde(default)]
     producer_seq: u64,
-    /// The number of the attempt that the request speaks for, as its start returned it. Default 1. Another attempt than the present
-    /// one is refused: 409 `run-fenced`.
+    /// The number of the attempt that the request speaks for, as its start returned it. Without it, the first attempt. Another
+    /// attempt than the present one is refused: 409 `run-fenced`.
     attempt: Option<u64>,
 }
 

@@ -351,8 +351,8 @@ pub struct AppendParams {
     /// The number of the first event of this append within the run, counted from 1. It makes a retry idempotent.
     /// Without it the events are appended at the end of the run, and a retry may append them twice.
     producer_seq: Option<u64>,
-    /// The number of the attempt that the request speaks for, as its start returned it. Default 1. Another attempt than the present
-    /// one is refused: 409 `run-fenced`.
+    /// The number of the attempt that the request speaks for, as its start returned it. Without it, the first attempt. Another
+    /// attempt than the present one is refused: 409 `run-fenced`.
     attempt: Option<u64>,
     /// `ag-ui`: the events must be as AG-UI 1.0 defines them. Otherwise 422 `invalid-event`, and nothing is stored.
     #[param(value_type = Option<String>, example = "ag-ui")]

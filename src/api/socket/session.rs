@@ -263,7 +263,7 @@ impl Session {
             Err(error) => return self.refuse(id.as_deref(), in_thread(ServiceError::from(error).into(), thread)),
         };
         let place =
-            || AppendAt { thread: ThreadId::from(&thread_id), run: RunId::from(&run_id), attempt: 1, producer_seq };
+            || AppendAt { thread: ThreadId::from(&thread_id), run: RunId::from(&run_id), attempt: None, producer_seq };
         if let Err(problem) = check_append(&self.state, &self.principal, validate, &events, place).await {
             return self.refuse(id.as_deref(), in_thread(problem, thread));
         }

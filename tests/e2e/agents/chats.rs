@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     harness::{
-        everywhere,
+        self, everywhere,
         http::{open, send},
         socket::{self, Socket},
         soon,
@@ -199,6 +199,10 @@ everywhere! {
         let call = agent.call().await;
         send(send_to(&dev, &chat(json!([asks("v", "more")])))).await.problem(409, "run-active");
         let waits = open(send_to(&dev, &chat(json!([asks("v", "more")]))).header("threadline-busy", "enqueue")).await;
+        let readers = dev.get("/v1/threads/t/subscriptions").await.ok(200);
+        let readers = readers["subscriptions"].as_array().expect("a list");
+        let transports: Vec<&str> = readers.iter().map(|reader| text(reader, "transport")).collect();
+        assert_eq!(transports, ["ai-sdk", "ai-sdk"], "the message, and the one that waits");
         let run = call.input()["runId"].as_str().expect("an id").to_owned();
         call.finish(&whole(&run, "m", "one")).await;
         let call = agent.call().await;
@@ -208,6 +212,28 @@ everywhere! {
         assert_eq!(chunks(&soon(waits.text()).await.expect("whole"))[0]["messageId"], json!(run));
         assert_eq!(dev.post("/ai/a/t/stop", json!({})).await.ok(200), json!({ "success": true }));
     }
+}
+
+/// A browser may cut a text within a character.
+#[tokio::test]
+async fn a_text_that_was_cut_within_a_character_is_named() {
+    harness::run(harness::Options::memory(), async |server| {
+        let dev = server.client();
+        let agent = agent(&dev).await;
+        let said = r#"{"id":"u","role":"user","parts":[{"type":"text","text":"x\ud83d"}]}"#;
+        for (members, named) in [
+            (format!(r#""messages":[{{"id":"v","role":"user"}},{said}]"#), "messages/1/parts/0/text"),
+            (format!(r#""message":{said}"#), "message/parts/0/text"),
+        ] {
+            let body = format!(r#"{{"id":"t",{members}}}"#);
+            let request = dev.request(Method::POST, "/ai/a").header("content-type", "application/json").body(body);
+            let refused = send(request).await.problem(400, "invalid-request");
+            let detail = text(&refused, "detail");
+            assert!(detail.starts_with(&format!("{named} has half of a surrogate pair")), "{detail}");
+        }
+        assert_eq!(agent.requests(), 0);
+    })
+    .await;
 }
 
 /// A handshake at the socket of an agent's chats.

@@ -59,6 +59,28 @@ everywhere! {
 }
 
 everywhere! {
+    async fn a_runner_whose_run_was_taken_up_is_evicted(server: |options| options.with_key(KEY)) {
+        let mut runner = begun(server).await;
+        let events = said("t", "r", "Hello world");
+        runner.sends(&events[..3]).await;
+        let again = json!({ "runId": "r", "attemptId": "other", "onExisting": "continue" });
+        let taken = post(server, "/v1/threads/t/runs", again).await.ok(200);
+        let stored = inspected(server, "t").await;
+        let evicted = Err(json!({ "reason": "runner_evicted", "retryable": false }));
+        assert_eq!(runner.batch(&events[3..4]).await, evicted, "it is not told that they are stored");
+        assert_eq!(runner.batch(&events[4..]).await, evicted, "nor with the end of the run");
+        assert_eq!(Frames::runner(server).await.expect("let in").joins_run("t", "r").await, evicted);
+        assert_eq!(inspected(server, "t").await, stored);
+        // The end of the run is that of its successor.
+        let finish = format!("/v1/threads/t/runs/r/finish?attempt={}", taken["attempt"]);
+        post(server, &finish, json!({})).await.ok(200);
+        let stored = inspected(server, "t").await;
+        assert_eq!(runner.batch(&events[3..]).await, evicted);
+        assert_eq!(inspected(server, "t").await, stored);
+    }
+}
+
+everywhere! {
     async fn c24_a_batch_is_acknowledged_once_it_is_durable(server: |options| options.with_key(KEY)) {
         let mut runner = begun(server).await;
         let content = |n| event("t", "r", n, json!({ "type": "CUSTOM", "name": "n", "value": n }));

@@ -5,13 +5,15 @@ use std::time::Duration;
 
 use serde_json::json;
 use threadline_core::{
-    AttemptId, NewEvents, RunId, RunStatus, ThreadId,
-    limits::{DEFAULT_LEASE, STOP_GRACE},
+    AttemptId, NewEvents, ProjectId, Run, RunId, RunStatus, ThreadId,
+    limits::{DEFAULT_LEASE, PAGE_BYTES, STOP_GRACE},
 };
 use threadline_engine::{
     AppendError, AttemptError, AttemptRequest, AttemptedRun, FinishError, HeartbeatError, OnExisting, Opening, RunAt,
     Service, StartRequest,
 };
+use threadline_store::{LineageCause, LineageStore as _};
+use tokio::task::JoinHandle;
 
 use crate::support::{Node, events, new_run, run_id, run_seed, settle, user};
 
@@ -35,7 +37,7 @@ enum Event {
     TimePasses,
 }
 
-const FIRST: [Step; 4] = [Step::Start, Step::Say, Step::Say, Step::Finish];
+const FIRST: [Step; 5] = [Step::Start, Step::Say, Step::StartAgain, Step::Beat, Step::Finish];
 const SECOND: [Step; 4] = [Step::Start, Step::StartAgain, Step::Say, Step::Finish];
 
 /// Choices of whose turn it is: 0 and 1 for the processes, 2 for the event.
@@ -88,9 +90,16 @@ impl World<'_> {
         };
         let request = AttemptRequest { start, on_existing: mode, tools_repeatable: false };
         let answer = self.node.service.attempts.start(&self.node.alice, &self.thread, request).await;
+        let was_displaced = self.attempts.contains(&who) && self.attempts.last() != Some(&who);
+        if let Err(AttemptError::RunFenced(run)) = &answer {
+            assert!(was_displaced && run.attempt == self.attempts.len() as u64, "{run:?}");
+            self.processes[who].is_out = true;
+            return;
+        }
         let AttemptedRun { started, attempt, attempt_id } = answer.expect("an answer");
         let mine = attempt_id.as_ref().map(AttemptId::as_str) == Some(name);
         assert_eq!(mine, started.run.status.is_active(), "an active run is in the hands of who started it last");
+        assert!(!mine || !was_displaced, "a late start takes the run from its successor");
         if !mine {
             self.ended = true;
             self.processes[who].is_out = true;
@@ -108,7 +117,7 @@ impl World<'_> {
     async fn write(&mut self, who: usize, step: Step) {
         let Some((attempt, next)) = self.processes[who].holds.filter(|_| !self.processes[who].is_out) else { return };
         let (runs, alice) = (&self.node.service.runs, &self.node.alice);
-        let at = RunAt { id: &self.run, attempt };
+        let at = RunAt { id: &self.run, attempt: Some(attempt) };
         let name = self.processes[who].name;
         let accepted = match step {
             Step::Say => {
@@ -214,9 +223,7 @@ fn a_run_has_one_live_attempt_at_every_interleaving() {
                         match scripts.get_mut(*who).and_then(Iterator::next) {
                             None => world.happens(event).await,
                             Some(Step::Start) => world.start(*who).await,
-                            // Only a process that has the run sends its start again: another one would take it up.
-                            Some(Step::StartAgain) if world.attempts.last() == Some(who) => world.start(*who).await,
-                            Some(Step::StartAgain) => world.write(*who, Step::Beat).await,
+                            Some(Step::StartAgain) => world.start(*who).await,
                             Some(step) => world.write(*who, *step).await,
                         }
                     }
@@ -224,7 +231,7 @@ fn a_run_has_one_live_attempt_at_every_interleaving() {
                 }
             }
         }
-        assert_eq!(tried, 2 * (70 + 2 * 630));
+        assert_eq!(tried, 2 * (126 + 2 * 1260));
     });
 }
 
@@ -264,5 +271,111 @@ fn an_event_that_overtakes_a_take_up_is_superseded_too() {
             let found = node.service.projections.at(&node.alice, &thread, None, None).await.expect("folds");
             assert_eq!(found.conversation.messages().count(), 0);
         }
+    });
+}
+
+/// A long run, and the start by which another process takes it up.
+async fn long(node: &Node, pages: usize) -> (ThreadId, JoinHandle<Result<AttemptedRun, AttemptError>>) {
+    let thread = node.thread("t").await;
+    let start = |name: &str| AttemptRequest {
+        start: StartRequest {
+            attempt_id: Some(AttemptId::new(name).expect("id")),
+            opening: Opening::Begun(opening()),
+            ..new_run("r")
+        },
+        on_existing: OnExisting::Continue,
+        tools_repeatable: false,
+    };
+    node.service.attempts.start(&node.alice, &thread, start("p")).await.expect("starts");
+    for n in 0..pages {
+        let text = "x".repeat(PAGE_BYTES);
+        let line = format!(r#"{{"type":"TEXT_MESSAGE_CHUNK","messageId":"m{n}","delta":"{text}"}}"#);
+        node.service.runs.append(&node.alice, &thread, &run_id("r"), None, events(&[line])).await.expect("appended");
+    }
+    node.store.take_reads();
+    let (service, alice, id) = (node.service.clone(), node.alice.clone(), thread.clone());
+    let taking = tokio::spawn(async move { service.attempts.start(&alice, &id, start("q")).await });
+    (thread, taking)
+}
+
+#[test]
+fn a_take_up_reads_in_its_turn() {
+    run_seed(0, async {
+        let node = Node::start();
+        let mut slots = Vec::new();
+        for slot in 0..node.service.queue.slots() {
+            let project = ProjectId::new(format!("p{slot}")).expect("id");
+            slots.push(node.service.queue.begin_for(&project).await.expect("a slice"));
+        }
+        let (_, taking) = long(&node, 4).await;
+        settle().await;
+        assert_eq!(node.store.take_reads(), 0, "all slots are taken");
+        drop(slots);
+        assert_eq!(taking.await.expect("ends").expect("takes it up").attempt, 2);
+        assert!(node.store.take_reads() >= 4);
+    });
+}
+
+#[test]
+fn a_take_up_that_was_overtaken_reads_only_what_is_new() {
+    const PAGES: usize = 24;
+    run_seed(0, async {
+        let node = Node::start();
+        node.store.take_gate.hold();
+        let (thread, taking) = long(&node, PAGES).await;
+        settle().await;
+        let first = node.store.take_reads();
+        assert!(first >= 2 * PAGES, "{first} reads of the log and of the conversation");
+        for n in 0..3 {
+            let line = format!(r#"{{"type":"TEXT_MESSAGE_CHUNK","messageId":"late{n}","delta":"x"}}"#);
+            let at = RunAt { id: &run_id("r"), attempt: None };
+            node.service.runs.append(&node.alice, &thread, at, None, events(&[line])).await.expect("appended");
+            // The commit is refused, and the next try reads up to its own.
+            node.store.read_gate.hold();
+            node.store.take_gate.open();
+            settle().await;
+            node.store.take_gate.hold();
+            node.store.read_gate.open();
+            settle().await;
+            let again = node.store.take_reads();
+            assert!((1..=4).contains(&again), "{again} reads");
+        }
+        node.store.take_gate.open();
+        let taken = taking.await.expect("ends").expect("takes it up");
+        assert_eq!(taken.attempt, 2);
+        let found = node.service.projections.at(&node.alice, &thread, None, None).await.expect("folds");
+        let ids: Vec<_> = found.conversation.messages().map(|message| message.id().to_owned()).collect();
+        assert_eq!(ids.len(), PAGES + 3 - 1, "all but the one that may go on: {ids:?}");
+    });
+}
+
+/// The start of a process was lost with the store's newest commits, and another process has begun the run since.
+#[test]
+fn a_process_whose_start_was_lost_does_not_write_into_the_run_of_another() {
+    run_seed(0, async {
+        let node = Node::start();
+        let runs = &node.service.runs;
+        let before = node.thread("before").await;
+        assert_eq!(node.run(&before, "r").await.run.attempt, 1);
+        let lineage = node.store.adopt(LineageCause::RolledBack).await.expect("adopts");
+        node.store.lineage().open(lineage);
+        let after = node.thread("after").await;
+        let second = node.run(&after, "r").await.run;
+        let (id, say) = (run_id("r"), || events(&[r#"{"type":"X"}"#]));
+        let of = |attempt| RunAt { id: &id, attempt };
+        let refused = |run: &Run| assert_eq!((run.attempt, run.status), (second.attempt, RunStatus::Running));
+        match runs.append(&node.alice, &after, of(Some(1)), Some(1), say()).await {
+            Err(AppendError::RunFenced(run)) => refused(&run),
+            other => panic!("{other:?}"),
+        }
+        match runs.finish(&node.alice, &after, of(Some(1)), 0).await {
+            Err(FinishError::RunFenced(run)) => refused(&run),
+            other => panic!("{other:?}"),
+        }
+        // Its own process, by the number and without it; and one whose run has survived.
+        runs.append(&node.alice, &after, of(Some(second.attempt)), Some(1), say()).await.expect("appended");
+        runs.append(&node.alice, &after, of(None), Some(2), say()).await.expect("appended");
+        runs.append(&node.alice, &before, of(Some(1)), Some(1), say()).await.expect("appended");
+        runs.release(&node.alice, &after, &id).await.expect("the first attempt");
     });
 }

@@ -11,9 +11,15 @@ use std::{
 
 use bytes::Bytes;
 use futures_util::{StreamExt, stream};
-use threadline_core::{Principal, RunStatus, ThreadId, limits::WRITE_BUFFER_BYTES};
-use threadline_engine::{StreamRunError, StreamedRun};
-use tokio::{sync::mpsc, task::JoinHandle};
+use threadline_core::{
+    Principal, RunStatus, ThreadId,
+    limits::{BODY_ROOM_WAIT, WRITE_BUFFER_BYTES},
+};
+use threadline_engine::{
+    StreamRunError, StreamValidation, StreamedRun,
+    limits::{BudgetOwner, MemoryKind},
+};
+use tokio::{sync::mpsc, task::JoinHandle, time::Instant};
 
 use crate::support::{Node, client, new_run, project, run_id, run_seed, settle};
 
@@ -31,11 +37,28 @@ impl Body {
     }
 
     fn of(producer: &Principal, node: &Node, thread: &ThreadId, run: &str, producer_seq: u64) -> Self {
+        Self::with(producer, node, thread, run, producer_seq, None)
+    }
+
+    /// A new run of which the events are validated.
+    async fn validated(node: &Node, thread: &ThreadId, run: &str) -> Self {
+        let validation = node.service.validations.of_stream(&node.alice, thread, None, 1).await.expect("begins");
+        Self::with(&node.alice, node, thread, run, 1, Some(validation))
+    }
+
+    fn with(
+        producer: &Principal,
+        node: &Node,
+        thread: &ThreadId,
+        run: &str,
+        from: u64,
+        validation: Option<StreamValidation>,
+    ) -> Self {
         let (pieces, receiver) = mpsc::unbounded_channel();
         let body = stream::unfold(receiver, async |mut receiver| receiver.recv().await.map(|piece| (piece, receiver)));
         let (runs, producer, thread) = (node.service.runs.clone(), producer.clone(), thread.clone());
         let new = new_run(run);
-        let answer = tokio::spawn(async move { runs.stream(&producer, &thread, new, producer_seq, None, body).await });
+        let answer = tokio::spawn(async move { runs.stream(&producer, &thread, new, from, validation, body).await });
         Self { pieces: Some(pieces), answer }
     }
 
@@ -329,5 +352,62 @@ fn a_body_is_read_no_faster_than_the_store_takes_its_events() {
         let done = answer.await.expect("task").expect("done");
         // RUN_FINISHED is the last one.
         assert_eq!(done.run.run.producer_seq, PIECES as u64 + 1);
+    });
+}
+
+/// Events of a run with more ids than a client may hold without memory that is counted.
+fn many_ids() -> String {
+    let starts = (0..2_000).map(|n| {
+        let id = format!("{n}-{}", "x".repeat(200));
+        format!("{{\"type\":\"ACTIVITY_SNAPSHOT\",\"messageId\":\"{id}\",\"activityType\":\"a\",\"content\":{{}}}}\n")
+    });
+    let begin = "{\"type\":\"RUN_STARTED\",\"threadId\":\"t\",\"runId\":\"r\"}\n".to_owned();
+    [begin].into_iter().chain(starts).collect()
+}
+
+#[test]
+fn the_validation_of_a_stream_takes_memory_of_its_producers_share() {
+    run_seed(0, async {
+        let node = Node::start();
+        let thread = node.thread("t").await;
+        let held = || node.service.memory.held()[MemoryKind::Fold as usize].1;
+        let body = Body::validated(&node, &thread, "r").await;
+        assert_eq!(held(), 0);
+        body.send(&many_ids());
+        settle().await;
+        assert!(held() > 2_000 * 200, "{} bytes", held());
+        body.send("{\"type\":\"RUN_FINISHED\",\"threadId\":\"t\",\"runId\":\"r\"}\n");
+        assert_eq!(body.end().await.expect("done").run.run.status, RunStatus::Finished);
+        assert_eq!(held(), 0);
+    });
+}
+
+#[test]
+fn a_validated_stream_without_memory_waits_and_is_refused() {
+    run_seed(0, async {
+        for comes in [true, false] {
+            let node = Node::start();
+            let thread = node.thread("t").await;
+            // Another request of the same owner has all of its share.
+            let mut other = node.service.memory.place(MemoryKind::Fold, &BudgetOwner::of(&node.alice));
+            let most = other.most() - 1_024;
+            other.take(most, Instant::now()).await.expect("is free");
+            let body = Body::validated(&node, &thread, "r").await;
+            body.send(&many_ids());
+            settle().await;
+            body.send("{\"type\":\"RUN_FINISHED\",\"threadId\":\"t\",\"runId\":\"r\"}\n");
+            node.pass(BODY_ROOM_WAIT / 2).await;
+            assert_eq!(node.types(&thread).await.len(), 2_001, "what was read is stored, and no more is read");
+            if comes {
+                drop(other);
+                assert_eq!(body.answer().await.expect("done").run.run.status, RunStatus::Finished);
+                continue;
+            }
+            node.pass(BODY_ROOM_WAIT).await;
+            let refused = body.answer().await.expect_err("there is no memory");
+            assert!(matches!(refused, StreamRunError::Limited(_)), "{refused}");
+            let run = node.service.runs.get(&node.alice, &thread, &run_id("r")).await.expect("run");
+            assert_eq!((run.status, run.producer_seq), (RunStatus::Running, 2_001), "it may be continued");
+        }
     });
 }

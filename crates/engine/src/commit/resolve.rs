@@ -57,7 +57,8 @@ async fn resolve_one(pipeline: &Pipeline, request: &Request) -> Result<AppendRec
             if run.driven {
                 return Err(AppendError::RunDriven { thread: thread.id.clone(), run: Box::new(run) });
             }
-            fence.run = run.fence;
+            // The first attempt at a run has another number if it began in another generation.
+            fence = if fence == fence.run.into() { run.fence.into() } else { WriteFence { run: run.fence, ..fence } };
             continue;
         };
         let from = producer_seq.unwrap_or(run.producer_seq + 1);

@@ -24,7 +24,7 @@ from_causes! {
         PageError, CompleteRunError, AnswerError, AttemptError, QueueError, ForkError, BranchError, ClaimError, ValidateError;
     ReplacedLog => LogReplaced: AppendError, DeleteThreadError, EditThreadError, EndRunError, HeartbeatError, MarkReadError,
         PageError, QueueError, StartError, AttemptError, ForkError, BranchError;
-    Limited => Limited: RoomError, SaveError, ProjectionError, ReadError, ListError, ForkError, ValidateError;
+    Limited => Limited: RoomError, SaveError, ProjectionError, ReadError, ListError, ForkError, ValidateError, AttemptError, AppendError;
     InvalidMessage => InvalidMessage: SaveError;
     EventError => InvalidEvent: StreamRunError, SaveError, ValidateError;
 }

@@ -188,6 +188,7 @@ operation_errors! {
         RunActive(active: Box<ActiveRun>),
         TurnQueued(run: RunId),
         RunDriven { thread: ThreadId, run: Box<Run> },
+        RunFenced(run: Box<Run>),
         RecoveryUnsafe { run: Box<Run>, tools: Option<String> },
         RecoveryTooLarge(run: Box<Run>),
         ProducerSeqConflict { producer_seq: u64 },

@@ -102,7 +102,7 @@ pub enum ServiceError {
         tools: Option<String>,
     },
     /// The conversation of a run is too large to be brought back to an earlier state.
-    #[error("the conversation is too large to take run {:?} up: it, or its list of messages, does not fit into an event", .0.id.as_str())]
+    #[error("run {:?} cannot be continued by another process: the messages that it began with are too large to be restored", .0.id.as_str())]
     RecoveryTooLarge(Box<Run>),
     /// The server drives the run: only its driver may write into it.
     #[error("run {} of thread {thread} is driven by the server{}: only its driver appends to it, renews its lease or ends it", .run.id, .run.agent.as_ref().map_or_else(String::new, |agent| format!(" with agent {agent}")))]
@@ -183,7 +183,7 @@ pub enum ServiceError {
 fn fenced(run: &Run) -> String {
     let id = run.id.as_str();
     match run.status.is_active() {
-        true => format!("run {id:?} is produced by attempt {}", run.attempt),
+        true => format!("run {id:?} is produced by another process, as attempt {}", run.attempt),
         false => format!("run {id:?} has ended and accepts no new events"),
     }
 }
@@ -191,8 +191,8 @@ fn fenced(run: &Run) -> String {
 fn unsafe_restart(run: &Run, tools: Option<&str>) -> String {
     let id = run.id.as_str();
     match tools {
-        Some(tools) => format!("run {id:?} has called these tools: {tools}"),
-        None => format!("run {id:?} answers an interrupt, so what was approved may have been done"),
+        Some(tools) => format!("run {id:?} has called tools that a restart could call again: {tools}"),
+        None => format!("run {id:?} answers an interrupt: a restart could repeat what was approved"),
     }
 }
 

@@ -25,6 +25,11 @@ impl HeldConversation {
         Self { conversation: Conversation::default(), memory: Some(memory) }
     }
 
+    /// A copy, which takes this memory.
+    pub(super) fn copy(&self, memory: BudgetPermit) -> Self {
+        Self { conversation: self.process(Conversation::clone), memory: Some(memory) }
+    }
+
     pub(super) fn memory(&mut self) -> Option<&mut BudgetPermit> {
         self.memory.as_mut()
     }

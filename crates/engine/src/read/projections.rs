@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use threadline_core::{
-    Epoch, Judgement, Principal, Seq, ThreadId, json,
+    Epoch, Judgement, Principal, Seq, ThreadId, ThreadKey, json,
     limits::{BODY_ROOM_WAIT, MEMORY_FREE_BYTES, QUOTA_RETRY},
 };
 use tokio::time::{Duration, Instant};
@@ -35,6 +35,22 @@ impl Projected {
     /// The empty conversation of a new log.
     pub fn empty(epoch: Epoch) -> Self {
         Self { epoch, seq: 0, conversation: HeldConversation::default() }
+    }
+}
+
+/// A conversation that is read on, as its thread grows.
+pub(crate) struct Reading {
+    seq: Seq,
+    fold: Fold,
+}
+
+impl Reading {
+    pub fn conversation(&self) -> &HeldConversation {
+        &self.fold.conversation
+    }
+
+    pub fn into_conversation(self) -> HeldConversation {
+        self.fold.conversation
     }
 }
 
@@ -85,6 +101,47 @@ impl Projections {
             projected.conversation.end();
             made
         }))
+    }
+
+    /// Begins to read a conversation, up to the event `at`. It holds its memory, and no place in the queue.
+    pub(crate) async fn reading(
+        &self,
+        principal: &Principal,
+        thread: &ThreadId,
+        at: Seq,
+        epoch: Epoch,
+    ) -> Result<Reading, ProjectionError> {
+        let (_, seq, mut fold) = self.folded(principal, thread, Some(at), Some(epoch)).await?;
+        fold.work = None;
+        Ok(Reading { seq, fold })
+    }
+
+    /// Reads a conversation on, up to the event `to`. False if the thread was deleted.
+    pub(crate) async fn read_on(
+        &self,
+        principal: &Principal,
+        key: ThreadKey,
+        reading: &mut Reading,
+        to: Seq,
+    ) -> Result<bool, ProjectionError> {
+        let Reading { seq, fold } = reading;
+        if *seq >= to {
+            return Ok(true);
+        }
+        fold.work = Some(self.queue.begin(principal).await?);
+        let folded = self.folder.fold(key, fold, *seq, to).await?;
+        fold.weigh();
+        (fold.work, *seq) = (None, to);
+        Ok(folded == Folded::Done)
+    }
+
+    /// A copy of a conversation, if the reader's share of the memory has room for it at once.
+    pub(crate) async fn copy(&self, principal: &Principal, of: &HeldConversation) -> Option<HeldConversation> {
+        let mut memory = self.folder.memory.place(MemoryKind::Fold, &BudgetOwner::of(principal));
+        if of.bytes() > 0 {
+            memory.take(of.bytes(), Instant::now()).await.ok()?;
+        }
+        Some(of.copy(memory))
     }
 
     /// The fold of a conversation, with the epoch and the seq that it has reached.

@@ -64,7 +64,7 @@ impl Runs {
             if let Writer::Producer(_) = writer {
                 authority::owns(principal, &facts).map_err(EndRunError::from)?;
             }
-            operation(thread, WriteFence { run: facts.fence, driver: writer.fence() }).await
+            operation(thread, writer.fences(facts.fence)).await
         };
         self.deps.directory.with_thread(principal, at.id, attempt).await
     }

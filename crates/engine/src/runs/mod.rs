@@ -295,7 +295,7 @@ impl Runs {
         thread: impl Into<ThreadAt<'_>>,
         run: &RunId,
     ) -> Result<Run, EndRunError> {
-        let (at, first) = (thread.into(), Writer::Producer(1));
+        let (at, first) = (thread.into(), Writer::FIRST);
         let release = move |thread: Arc<ThreadRef>, fence: WriteFence| async move {
             let released = self.deps.store.release(thread.key, fence.run, at.epoch).await?;
             if !released && at.epoch.is_some() {

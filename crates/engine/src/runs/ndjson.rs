@@ -9,12 +9,12 @@ use threadline_core::{
     event::BatchBuilder,
     limits::{MAX_EVENT_BYTES, STREAM_IDLE_TIMEOUT, STREAM_STORE_TIMEOUT},
     lines,
-    projection::validating::Validation,
 };
 
 use crate::{
     AppendError, StreamRunError,
     commit::receipt::check_producer_seq,
+    limits::BudgetExceeded,
     runs::{
         Runs,
         close::CloseReason,
@@ -23,6 +23,7 @@ use crate::{
         start::{StartRequest, StartedRun},
         writer::Writer,
     },
+    usecases::validations::StreamValidation,
 };
 
 /// Result of a streamed run on this connection.
@@ -52,7 +53,7 @@ impl Runs {
         thread: &ThreadId,
         start: StartRequest,
         producer_seq: u64,
-        validation: Option<Validation>,
+        validation: Option<StreamValidation>,
         body: impl Stream<Item = Result<Bytes, E>>,
     ) -> Result<StreamedRun, StreamRunError> {
         check_producer_seq(producer_seq)?;
@@ -69,13 +70,13 @@ impl Runs {
         let mut run = self.start(principal, thread, start).await?;
         let handle = RunHandle {
             runs: self.clone(),
-            writer: Writer::Producer(1),
+            writer: Writer::FIRST,
             // Another user may give the same id to a thread while the body arrives.
             principal: run.named_by(principal),
             thread: thread.clone(),
             run: run.run.id.clone(),
         };
-        let (found, _) = self.find(Writer::Producer(1), &handle.principal, thread.into(), &handle.run).await?;
+        let (found, _) = self.find(Writer::FIRST, &handle.principal, thread.into(), &handle.run).await?;
         let topic = self.deps.hub.join(found.key);
         let policy = WritePolicy {
             heartbeat: self.beat(lease),
@@ -126,7 +127,7 @@ fn broken(how: &str) -> StreamRunError {
 struct Lines {
     /// Start of a line whose end has not arrived.
     buffer: BytesMut,
-    validation: Option<Validation>,
+    validation: Option<StreamValidation>,
 }
 
 impl Lines {
@@ -161,6 +162,10 @@ impl ReadEvents for Lines {
     fn rest(&mut self, batch: &mut BatchBuilder) -> Result<(), EventError> {
         let rest = self.buffer.split();
         lines(&rest).try_for_each(|line| self.push(line, batch))
+    }
+
+    fn room(&mut self) -> Result<(), BudgetExceeded> {
+        self.validation.as_mut().map_or(Ok(()), StreamValidation::room)
     }
 }
 

@@ -8,14 +8,17 @@ use std::{mem, pin::pin, time::Duration};
 use bytes::Bytes;
 use futures_util::{Stream, StreamExt, future::OptionFuture};
 use threadline_core::{
-    EventError, Fence, NewEvents, RunStatus, WriteFence,
+    EventError, Fence, NewEvents, RunStatus,
     event::BatchBuilder,
-    limits::{SMALL_PIECE_BYTES, WRITE_BUFFER_BYTES, WRITE_RETRY},
+    limits::{BODY_ROOM_WAIT, QUOTA_RETRY, ROOM_LOOK, SMALL_PIECE_BYTES, WRITE_BUFFER_BYTES, WRITE_RETRY},
 };
 use tokio::time::{self, Instant, MissedTickBehavior};
 use tokio_util::sync::CancellationToken;
 
-use crate::{AppendError, AppendReceipt, HeartbeatError, runs::run_handle::RunHandle, subscription::TopicRef};
+use crate::{
+    AppendError, AppendReceipt, HeartbeatError, limits::BudgetExceeded, runs::run_handle::RunHandle,
+    subscription::TopicRef,
+};
 
 /// Reads events out of the chunks of a source.
 pub trait ReadEvents {
@@ -25,6 +28,11 @@ pub trait ReadEvents {
 
     /// Adds an event that only the end of the source completes. Fails like [`ReadEvents::chunk`].
     fn rest(&mut self, batch: &mut BatchBuilder) -> Result<(), EventError>;
+
+    /// Takes memory for what was read so far. Without it the source is read no further, and fails after [`BODY_ROOM_WAIT`].
+    fn room(&mut self) -> Result<(), BudgetExceeded> {
+        Ok(())
+    }
 }
 
 /// Policy for writing a run: everything in which producers differ.
@@ -137,6 +145,7 @@ impl RunWriter {
         // True if the source has sent something since the last heartbeat.
         let mut heard = true;
         let mut paused: Option<Instant> = None;
+        let mut waits_for_room: Option<Instant> = None;
         loop {
             {
                 let state = changes.borrow_and_update();
@@ -144,9 +153,21 @@ impl RunWriter {
                 if state.stop_requested(self.fence) {
                     return WriteExit::Stopped;
                 }
-                let fence = WriteFence { run: self.fence, driver: self.run.writer.fence() };
+                let fence = self.run.writer.fences(self.fence);
                 if self.policy.resent == Resent::Never && (state.has_ended(self.fence) || state.is_displaced(fence)) {
                     return WriteExit::Ended;
+                }
+            }
+            if last.is_none() && paused.is_none() {
+                let room = reader.room();
+                let now = Instant::now();
+                let since = room.is_err().then(|| *waits_for_room.get_or_insert(now));
+                (waits_for_room, paused) = (since, since.map(|_| now + ROOM_LOOK));
+                if let (Err(full), Some(since)) = (room, since)
+                    && now - since >= BODY_ROOM_WAIT
+                {
+                    let limited = self.run.runs.deps.quota.refuse(full.limit, full.value as u64, QUOTA_RETRY);
+                    last = Some(WriteExit::Refused(limited.into()));
                 }
             }
             if !appending {

@@ -49,7 +49,7 @@ impl Runs {
     /// Looks up a run for appends of its first attempt.
     pub async fn look_up(&self, principal: &Principal, thread: &ThreadId, run: &RunId) -> Result<RunRef, EndRunError> {
         let as_of = self.deps.directory.forgotten();
-        let (thread, fence) = self.find(Writer::Producer(1), principal, thread.into(), run).await?;
+        let (thread, fence) = self.find(Writer::FIRST, principal, thread.into(), run).await?;
         let answers = principal.scopes.contains(Scope::Approve);
         Ok(RunRef { thread, run: run.clone(), fence, principal: Arc::new(principal.clone()), answers, as_of })
     }

@@ -3,29 +3,29 @@
 //! A run has one live attempt at a time. A take-up displaces the attempt before it in the commit that ends or supersedes what that
 //! one has left, by compare-and-set on the head, as a takeover of a driven run does.
 
+mod seen;
+
 use std::sync::Arc;
 
+use seen::{Found, Reader, Seen};
 use serde::{Deserialize, Serialize};
 use threadline_core::{
-    AttemptId, Epoch, NewEvents, Principal, ReadFrom, Run, Seq, ThreadId,
+    AttemptId, Epoch, NewEvents, Principal, Run, ThreadId,
     event::cut,
-    json,
     limits::MAX_ATTEMPT_ID_BYTES,
     projection::{
-        begun_calls::BegunCalls,
-        closing::OpenParts,
-        conversation::{Conversation, Kept, UnverifiedCall},
-        superseding::{Continued, NextAttempt, TAKEN_UP, superseding, takeover},
+        conversation::{Conversation, Kept},
+        superseding::{Continued, NextAttempt, TAKEN_UP, superseding},
     },
 };
-use threadline_store::{Head, ProducerTurn, StoreError, TakeUp};
+use threadline_store::{ProducerTurn, StoreError, TakeUp};
 
 use crate::{
-    AttemptError, InvalidRequestError, LookupError, Opening, ProjectionError, Projections, Runs, StartRequest,
-    StartedRun,
+    AttemptError, InvalidRequestError, Opening, Projections, Runs, StartRequest, StartedRun,
     after_commit::{Commit, RowChange},
     authority,
     directory::Attempt,
+    read::projections::Reading,
     records::{RunFacts, ThreadRef},
     runs::close::CloseReason,
     subscription::ReplacedLog,
@@ -76,28 +76,6 @@ pub struct Attempts {
     pub(crate) projections: Projections,
 }
 
-/// An active run of a producer, before it is taken up.
-struct Found<'a> {
-    principal: &'a Principal,
-    thread: &'a Arc<ThreadRef>,
-    head: Head,
-    run: Run,
-    /// Seq after the events that the run began with.
-    opened: Seq,
-}
-
-/// Events of a run, as far as a take-up needs them.
-#[derive(Default)]
-struct Logged {
-    open: OpenParts,
-    /// Calls of all attempts.
-    calls: BegunCalls,
-    /// Calls of the attempt before, and those that were without a result when it began.
-    in_doubt: BegunCalls,
-    /// True if an event of the run answers an interrupt.
-    answers: bool,
-}
-
 impl Attempts {
     /// Starts a run, or, if it exists, does with it what the request says. A repetition with the id of the present attempt
     /// gets the same answer.
@@ -137,6 +115,7 @@ impl Attempts {
         epoch: Option<Epoch>,
     ) -> Result<Attempt<AttemptedRun>, AttemptError> {
         let (store, id) = (&self.runs.deps.store, &started.run.id);
+        let mut seen = None;
         for _ in 0..TAKE_TRIES {
             let turn = store.producer_turn(thread.key, id).await?;
             let Some(head) = store.heads(&[thread.key]).await?.pop() else { return Ok(Attempt::ThreadGone) };
@@ -149,7 +128,7 @@ impl Attempts {
             if !run.status.is_active() {
                 return answer(run, None);
             }
-            let Some(ProducerTurn { attempt, attempt_id, opened }) = turn else { continue };
+            let Some(ProducerTurn { attempt, attempt_id, displaced, opened }) = turn else { continue };
             // The run, which was read last, may have been taken up since.
             if attempt != run.attempt {
                 continue;
@@ -158,6 +137,9 @@ impl Attempts {
                 return answer(run, attempt_id);
             };
             authority::owns(principal, &RunFacts::from(&run))?;
+            if displaced.has(&wanted.id) {
+                return Err(AttemptError::RunFenced(Box::new(run)));
+            }
             if run.stop_requested_at.is_some() {
                 let fence = head.write_fence();
                 let closed = self.runs.deps.closer.close(thread, id, fence, epoch, &CloseReason::Stopped).await?;
@@ -168,8 +150,11 @@ impl Attempts {
                 }
             }
             let opened = opened.max(run.first_seq);
-            let found = Found { principal, thread, head: head.clone(), run, opened };
-            if let Some(run) = self.take_up(&found, wanted).await? {
+            let displaced = displaced.with(attempt_id);
+            let found = Found { principal, thread, head: head.clone(), run, opened, displaced };
+            let known = seen.take();
+            let seen = seen.insert(Seen::of(known, &found));
+            if let Some(run) = self.take_up(&found, wanted, seen).await? {
                 return answer(run, Some(wanted.id.clone()));
             }
         }
@@ -177,18 +162,24 @@ impl Attempts {
     }
 
     /// Begins the next attempt. `None` if the run was changed meanwhile.
-    async fn take_up(&self, found: &Found<'_>, wanted: &Wanted) -> Result<Option<Run>, AttemptError> {
+    async fn take_up(&self, found: &Found<'_>, wanted: &Wanted, seen: &mut Seen) -> Result<Option<Run>, AttemptError> {
         let deps = &self.runs.deps;
-        let Found { thread, head, run, opened, .. } = found;
+        let Found { thread, head, run, opened, displaced, .. } = found;
         let generation = deps.store.lineage().generation();
-        let attempt = generation.next_attempt(run.fence, run.attempt);
-        let Some(logged) = self.logged(found).await? else { return Ok(None) };
-        let in_doubt = logged.calls.names();
-        if wanted.restart && !wanted.tools_repeatable && (in_doubt.is_some() || logged.answers) {
+        let attempt = generation.next_attempt(run.attempt);
+        let reader = Reader { runs: &self.runs, projections: &self.projections };
+        if !reader.read_log(found, seen).await? {
+            return Ok(None);
+        }
+        let in_doubt = seen.logged.calls.names();
+        if wanted.restart && !wanted.tools_repeatable && (in_doubt.is_some() || seen.logged.answers) {
             return Err(AttemptError::RecoveryUnsafe { run: Box::new(run.clone()), tools: in_doubt.map(cut) });
         }
-        let events =
-            if head.tail < *opened { None } else { self.between(found, &logged, attempt, wanted.restart).await? };
+        let says_something = head.tail >= *opened;
+        if says_something && !reader.read_conversations(found, seen).await? {
+            return Ok(None);
+        }
+        let events = if says_something { self.between(found, seen, attempt, wanted.restart).await? } else { None };
         let take = TakeUp {
             key: thread.key,
             run: run.id.clone(),
@@ -197,6 +188,7 @@ impl Attempts {
             generation,
             attempt,
             attempt_id: wanted.id.clone(),
+            displaced: displaced.clone(),
             lease: wanted.lease.map(|lease| self.runs.lease(Some(lease))),
             events,
         };
@@ -207,53 +199,28 @@ impl Attempts {
         Ok(Some(taken.run))
     }
 
-    /// Reads the run's events up to the tail that was found. `None` if the thread is gone.
-    async fn logged(&self, found: &Found<'_>) -> Result<Option<Logged>, StoreError> {
-        let (mut logged, mut since) = (Logged::default(), found.run.first_seq - 1);
-        while since < found.head.tail {
-            self.runs.deps.metrics.store_reads.fold.inc();
-            let page = self.runs.deps.store.page(found.thread.key, ReadFrom::After(since), usize::MAX).await?;
-            let Some(page) = page else { return Ok(None) };
-            for (seq, event, _) in page.slice.between(since, found.head.tail + 1).events() {
-                logged.observe(seq < found.opened, event);
-            }
-            let Some(last) = page.slice.last_seq() else { return Ok(None) };
-            since = last;
-        }
-        Ok(Some(logged))
-    }
-
-    /// Events between the attempt before and the next one.
+    /// Events between the attempt before and the next one, from all that was read.
     async fn between(
         &self,
         found: &Found<'_>,
-        logged: &Logged,
+        seen: &mut Seen,
         attempt: u64,
         restart: bool,
     ) -> Result<Option<NewEvents>, AttemptError> {
-        let too_large = || AttemptError::RecoveryTooLarge(Box::new(found.run.clone()));
-        let at = async |seq: Seq| {
-            // A credential may name another thread by this id than the one of its user.
-            let principal = found.principal.clone().for_user(found.thread.user.clone());
-            let epoch = Some(found.head.epoch);
-            match self.projections.at(&principal, &found.thread.id, Some(seq), epoch).await {
-                Ok(projected) => Ok(projected.conversation),
-                Err(error) => Err(unprojected(error, too_large)),
-            }
-        };
-        let before = at(found.opened - 1).await?;
-        if !before.leaves_room() {
-            return Err(too_large());
-        }
-        let mut now = at(found.head.tail).await?;
-        let kept = (!restart).then(|| now.process(|now| now.keep(&before, &logged.open, logged.in_doubt.calls())));
+        let Seen { logged, before: Some(before), now: place, .. } = seen else { return Ok(None) };
+        let Some(now) = place.as_ref().map(Reading::conversation) else { return Ok(None) };
+        let kept = (!restart).then(|| now.process(|now| now.keep(before, &logged.open, logged.in_doubt.calls())));
+        // A copy is changed: after this, another try continues with the conversation. It does not if there is no memory for one.
+        let copy = self.projections.copy(found.principal, now).await;
+        let copy = copy.or_else(|| place.take().map(Reading::into_conversation));
         let continued =
             kept.as_ref().map(|Kept { ids, unverified, .. }| Continued { kept: ids, unverified, given: None });
         let superseded = (found.opened, found.head.tail);
         let next = NextAttempt { number: attempt, reason: TAKEN_UP, superseded, continued };
-        let left: &Conversation = kept.as_ref().map_or(&before, |kept| &kept.conversation);
-        let events = now.change(|now| superseding(next, &logged.open, now, left));
-        events.map(Some).map_err(|_| too_large())
+        let left: &Conversation = kept.as_ref().map_or(&**before, |kept| &kept.conversation);
+        let Some(mut changed) = copy else { return Ok(None) };
+        let events = changed.change(|now| superseding(next, &logged.open, now, left));
+        events.map(Some).map_err(|_| AttemptError::RecoveryTooLarge(Box::new(found.run.clone())))
     }
 }
 
@@ -264,49 +231,6 @@ struct Wanted {
     restart: bool,
     tools_repeatable: bool,
     lease: Option<std::time::Duration>,
-}
-
-/// Calls that the CUSTOM event of an earlier take-up names.
-#[derive(Deserialize)]
-struct Earlier {
-    #[serde(default)]
-    unverified: Vec<UnverifiedCall>,
-}
-
-impl Logged {
-    /// Takes in the next event. `is_opening` is true for an event that the run began with.
-    fn observe(&mut self, is_opening: bool, event: &[u8]) {
-        self.open.observe(event);
-        let Ok(event) = std::str::from_utf8(event) else { return };
-        self.answers |= is_answer(event);
-        if is_opening {
-            return;
-        }
-        self.calls.observe(event);
-        self.in_doubt.observe(event);
-        if let Some(Earlier { unverified }) = takeover(event) {
-            self.in_doubt = unverified.into();
-        }
-    }
-}
-
-/// True if an event answers an interrupt.
-fn is_answer(event: &str) -> bool {
-    let resume = json::member(event, "input").and_then(|input| json::member(input, "resume"));
-    resume.is_some_and(|resume| !matches!(resume, "null" | "[]"))
-}
-
-fn unprojected(error: ProjectionError, too_large: impl FnOnce() -> AttemptError) -> AttemptError {
-    match error {
-        ProjectionError::ThreadNotFound => LookupError::ThreadNotFound.into(),
-        ProjectionError::ThreadAmbiguous => LookupError::ThreadAmbiguous.into(),
-        ProjectionError::ConversationTooLarge => too_large(),
-        ProjectionError::LogReplaced(replaced) => replaced.into(),
-        // The log was longer a moment ago, so it has lost events.
-        ProjectionError::CursorAhead { .. } => StoreError::Unavailable("the log has lost events".into()).into(),
-        ProjectionError::Limited(limited) => AttemptError::Limited(limited),
-        ProjectionError::Store(error) => error.into(),
-    }
 }
 
 /// Refuses a start that says nothing, or contradicts itself.

@@ -1,6 +1,9 @@
 //! Deletion of threads, and of all branches of a conversation.
 
-use threadline_core::{Branch, Family, Principal, Thread, limits::READ_BRANCHES};
+use threadline_core::{
+    Branch, Family, Principal, Thread,
+    limits::{DELETE_ROUNDS, READ_BRANCHES},
+};
 use threadline_store::StoreError;
 
 use super::threads::Threads;
@@ -70,9 +73,10 @@ impl Threads {
         self.delete(principal, at).await
     }
 
-    /// Deletes all branches of a conversation except `thread`, also those that are forked meanwhile.
+    /// Deletes all branches of a conversation except `thread`, also those that are forked meanwhile, in up to [`DELETE_ROUNDS`]
+    /// rounds. After them what is left stays, and the error says so.
     async fn delete_relatives(&self, thread: &Thread, family: Family) -> Result<(), StoreError> {
-        loop {
+        for _ in 0..DELETE_ROUNDS {
             let branches = self.deps.store.branches(&thread.project, &thread.user, family, READ_BRANCHES).await?;
             let others: Vec<_> = branches.iter().filter(|branch| branch.key != thread.key).collect();
             if others.is_empty() {
@@ -83,6 +87,9 @@ impl Threads {
                 self.deps.listeners.deleted(&ThreadRef::from(branch));
             }
         }
+        Err(StoreError::Unavailable(
+            "branches of the conversation are forked faster than they are deleted, and some are left; delete those as well".into(),
+        ))
     }
 
     /// Lists another branch of the conversation before the listed one is deleted: the one that was used last. After a crash between

@@ -7,7 +7,9 @@ use std::sync::Arc;
 
 use moka::sync::Cache;
 use threadline_core::{
-    Fence, NewEvents, Principal, ReadFrom, Run, RunId, ThreadId, ThreadKey, limits::VALIDATION_BYTES,
+    Fence, NewEvents, Principal, ReadFrom, Run, RunId, ThreadId, ThreadKey,
+    event::Flaw,
+    limits::{MEMORY_FREE_BYTES, VALIDATION_BYTES, VALIDATION_STEP_BYTES},
     projection::validating::Validation,
 };
 use threadline_store::DynStore;
@@ -15,7 +17,7 @@ use threadline_store::DynStore;
 use crate::{
     ValidateError,
     directory::Directory,
-    limits::{FairQueue, in_place},
+    limits::{BudgetExceeded, BudgetOwner, BudgetPermit, FairQueue, MemoryBudget, MemoryKind, in_place},
     records::RunAt,
 };
 
@@ -30,6 +32,29 @@ struct Checked {
     validation: Validation,
 }
 
+/// Validation of a streamed run, with the memory that it takes of its producer's share.
+#[derive(Debug)]
+pub struct StreamValidation {
+    validation: Validation,
+    memory: BudgetPermit,
+}
+
+impl StreamValidation {
+    /// Takes in the next event of the run, as JSON text, if it is as AG-UI has it.
+    pub(crate) fn check(&mut self, event: &str) -> Result<(), Flaw> {
+        self.validation.check(event)
+    }
+
+    /// Takes memory for all that was checked. One event may add more, within the bounds of a [`Validation`].
+    pub(crate) fn room(&mut self) -> Result<(), BudgetExceeded> {
+        let (weight, held) = (self.validation.weight(), self.memory.bytes());
+        if weight <= held.max(MEMORY_FREE_BYTES) {
+            return Ok(());
+        }
+        self.memory.take_now((weight - held).next_multiple_of(VALIDATION_STEP_BYTES))
+    }
+}
+
 /// Memory of an entry beside what its validation takes, in bytes (about).
 const ENTRY: usize = 256;
 
@@ -39,6 +64,7 @@ pub struct Validations {
     store: DynStore,
     directory: Directory,
     queue: FairQueue,
+    memory: MemoryBudget,
     known: Cache<Key, Arc<Checked>>,
 }
 
@@ -52,11 +78,11 @@ struct Place {
 }
 
 impl Validations {
-    pub(crate) fn new(store: DynStore, directory: Directory, queue: FairQueue) -> Self {
+    pub(crate) fn new(store: DynStore, directory: Directory, queue: FairQueue, memory: MemoryBudget) -> Self {
         let weight =
             |_: &Key, checked: &Arc<Checked>| u32::try_from(ENTRY + checked.validation.weight()).unwrap_or(u32::MAX);
         let known = Cache::builder().weigher(weight).max_capacity(VALIDATION_BYTES as u64).build();
-        Self { store, directory, queue, known }
+        Self { store, directory, queue, memory, known }
     }
 
     /// Refuses an append with an event that is not as AG-UI has it, after the events of the run before. Events that are stored
@@ -72,7 +98,7 @@ impl Validations {
         let key = self.directory.find(principal, thread).await?.key;
         let facts = self.directory.run(key, run.id).await?;
         let Some(facts) = facts.filter(|facts| !facts.driven) else { return Ok(()) };
-        let key = (key, facts.fence, run.attempt);
+        let key = (key, facts.fence, run.attempt.unwrap_or(facts.fence.first_attempt()));
         let Some(place) = self.place(principal, key, run.id, producer_seq, events).await? else { return Ok(()) };
         let Place { mut validation, before, skip } = place;
         let check = || validation.check_batch(events, skip).map(|()| validation);
@@ -99,11 +125,13 @@ impl Validations {
         thread: &ThreadId,
         run: Option<&RunId>,
         producer_seq: u64,
-    ) -> Result<Validation, ValidateError> {
-        let Some(id) = run.filter(|_| producer_seq > 1) else { return Ok(Validation::default()) };
+    ) -> Result<StreamValidation, ValidateError> {
+        let memory = self.memory.place(MemoryKind::Fold, &BudgetOwner::of(principal));
+        let new = |validation| Ok(StreamValidation { validation, memory });
+        let Some(id) = run.filter(|_| producer_seq > 1) else { return new(Validation::default()) };
         let key = self.directory.find(principal, thread).await?.key;
-        let Some(run) = self.store.run(key, id).await? else { return Ok(Validation::default()) };
-        self.stored(principal, key, &run, run.producer_seq.min(producer_seq - 1)).await
+        let Some(run) = self.store.run(key, id).await? else { return new(Validation::default()) };
+        new(self.stored(principal, key, &run, run.producer_seq.min(producer_seq - 1)).await?)
     }
 
     /// Place of an append; `None` if nothing of it is new.
@@ -159,7 +187,7 @@ impl Validations {
             let bytes = slice.events().map(|(_, event, _)| event.len()).sum();
             work.step(bytes).await?;
             in_place(|| slice.events().for_each(|(_, event, _)| validation.observe(event)));
-            work.took(bytes);
+            work.done(bytes, 0);
             cursor = page.slice.last_seq().unwrap_or(end).min(end);
         }
         Ok(validation)

@@ -19,6 +19,8 @@ pub struct StartedView {
     cursor: u64,
     /// The number of the run's present attempt.
     attempt: u64,
+    /// True if a process has taken the run up; false in its first attempt, whatever the number of that is.
+    taken_up: bool,
     /// The ID that the process of the present attempt has given it; null if it gave none, and once the run has ended.
     #[schema(required)]
     attempt_id: Option<String>,
@@ -28,7 +30,9 @@ impl StartedView {
     pub fn new(thread: &ThreadId, started: &StartedRun) -> Self {
         let thread_id = thread.to_string();
         let (run, attempt) = (RunView::new(&started.run), started.run.attempt);
-        Self { thread_id, run, epoch: started.epoch.to_string(), cursor: started.cursor, attempt, attempt_id: None }
+        let taken_up = !started.run.driven && attempt != started.run.fence.first_attempt();
+        let epoch = started.epoch.to_string();
+        Self { thread_id, run, epoch, cursor: started.cursor, attempt, taken_up, attempt_id: None }
     }
 
     /// The view of a run that a producer has started, or taken up.

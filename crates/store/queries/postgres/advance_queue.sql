@@ -5,7 +5,7 @@
 -- $2 key bigint
 -- $3 version bigint: of the queue as it was seen
 -- $4 fence bigint: of the run that ends, or NULL if no run is active
--- $5 driver_fence bigint: of its driver, 0 if it has none
+-- $5 driver_fence bigint: of its driver, or the number of its attempt as the head has it
 -- $6 tail bigint: the tail that the head must have
 -- $7 if_due boolean: only if its lease or its stop has expired
 -- $8 grace bigint: STOP_GRACE in ms

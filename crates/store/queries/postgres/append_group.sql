@@ -11,7 +11,7 @@
 -- $7 bodies bytea[]: NDJSON each
 -- $8 crcs bigint[]: CRC-32C of each body
 -- $9 epochs bigint[]: that each log must have, or NULL
--- $10 driver_fences bigint[]: of the driver of each run, 0 if it has none
+-- $10 driver_fences bigint[]: of the driver of each run, or the number of the attempt as the head has it
 -- example: NULL, '{1}', '{1}', '{NULL}', '{2}', 10000, '{"\\x7b7d0a7b7d0a"}', '{0}', '{NULL}', '{0}'
 
 WITH

@@ -20,7 +20,7 @@
 -- $17 crcs bigint[]: CRC-32C of each body, or NULL
 -- $18 cut_crcs bigint[]
 -- $19 epochs bigint[]: that each log must have, or NULL
--- $20 driver_fences bigint[]: of the driver of each run, 0 if it has none
+-- $20 driver_fences bigint[]: of the driver of each run, or the number of the attempt as the head has it
 -- $21 answers text[]: ids of the interrupts that each batch answers, a JSON array, or NULL
 -- $22 requested text[]: interrupts that each run requests at its end, or NULL
 -- example: NULL, '{1}', '{1}', '{NULL}', '{2}', 10000, '{NULL}', '{2}', '{4}', '{NULL}', '{NULL}', '{NULL}', '{1,1}', '{2,1}', '{1,1}', '{"\\x7b7d0a","\\x7b7d0a"}', '{NULL}', '{0,0}', '{NULL}', '{0}', '{NULL}', '{NULL}'

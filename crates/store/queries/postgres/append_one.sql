@@ -9,7 +9,7 @@
 -- $7 body bytea: the events as NDJSON
 -- $8 crc bigint: CRC-32C of the body
 -- $9 epoch bigint: that the log must have, or NULL
--- $10 driver_fence bigint: of the driver of the run, 0 if it has none
+-- $10 driver_fence bigint: of the driver of the run, or the number of the attempt as the head has it
 -- example: NULL, 1, 1, NULL, 2, 10000, '\x7b7d0a7b7d0a', 0, NULL, 0
 
 WITH

@@ -1,6 +1,6 @@
 -- Claims a tool call if no other client holds it, and removes a few claims whose lease is over. The lock of the head prevents a
 -- deletion of the thread meanwhile, and no append waits for it. Others that claim the same call wait for its row. Answers with the
--- end of the lease if the client holds the call now. Removed are claims of other calls that nobody has locked, so that no node
+-- end of the lease if the client holds the call now; a client that holds it already keeps at least the lease that it has. Removed are claims of other calls that nobody has locked, so that no node
 -- waits for another one.
 -- Caller: claim_tool_call in src/sql/tables/tool_claims.rs
 -- $1 now bigint: the time of a manual clock, or NULL for the database's
@@ -30,6 +30,9 @@ c AS MATERIALIZED (
 )
 INSERT INTO tool_claims AS t (key, call, holder, until)
 SELECT thread.key, $3, $4::text, c.now + $5::bigint FROM thread CROSS JOIN c
-ON CONFLICT (key, call) DO UPDATE SET holder = excluded.holder, until = excluded.until
-WHERE t.holder = excluded.holder OR t.until <= excluded.until - $5 OR t.until > excluded.until - $5 + $6::bigint
+ON CONFLICT (key, call) DO UPDATE SET holder = excluded.holder, until = CASE
+  WHEN t.holder = excluded.holder AND t.until <= excluded.until - $5 + $6::bigint THEN greatest(t.until, excluded.until)
+  ELSE excluded.until
+END
+WHERE t.holder = excluded.holder OR t.until <= excluded.until - $5 OR t.until > excluded.until - $5 + $6
 RETURNING t.until

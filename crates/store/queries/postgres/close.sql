@@ -16,7 +16,7 @@
 -- $14 crcs bigint[]: CRC-32C of each body
 -- $15 epoch bigint: that the log must have, or NULL
 -- $16 bound bigint: the latest time by which $5 is judged
--- $17 driver_fence bigint: of the driver of the run, 0 if it has none
+-- $17 driver_fence bigint: of the driver of the run, or the number of the attempt as the head has it
 -- example: NULL, 1, 1, 0, FALSE, 10000, 0, 3, NULL, NULL, '{}', '{}', '{}', '{}', NULL, 0, 0
 
 WITH

@@ -6,7 +6,7 @@
 -- $3 fences bigint[]
 -- $4 leases bigint[]: in ms, or NULL for the present one
 -- $5 epochs bigint[]: that each log must have, or NULL
--- $6 driver_fences bigint[]: of the driver of each run, 0 if it has none
+-- $6 driver_fences bigint[]: of the driver of each run, or the number of the attempt as the head has it
 -- example: NULL, '{1}', '{1}', '{NULL}', '{NULL}', '{0}'
 
 WITH

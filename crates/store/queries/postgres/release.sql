@@ -1,4 +1,4 @@
--- Marks a run that has no driver as finishing, and shortens its lease, after which the reaper looks at the run.
+-- Marks a run in its first attempt as finishing, and shortens its lease, after which the reaper looks at the run.
 -- Caller: release in src/postgres/runs.rs
 -- $1 now bigint: the time of a manual clock, or NULL for the database's
 -- $2 key bigint
@@ -25,7 +25,7 @@ c AS MATERIALIZED (
     -- </fragment>
     finishing = TRUE, lease_until = least(h.lease_until, c.now + $4::bigint)
   FROM c
-  WHERE h.key = $2::bigint AND h.fence = $3::bigint AND h.driver_fence = 0 AND h.active
+  WHERE h.key = $2::bigint AND h.fence = $3::bigint AND h.driver_fence = -1000000 * (h.fence >> 32) AND h.active
     AND ($5::bigint IS NULL OR h.epoch = $5)
   RETURNING h.key, h.run, h.lease_until
 ), touched AS (

@@ -57,7 +57,11 @@ c AS MATERIALIZED (
     at = CASE WHEN h.at > c.now AND h.at <= c.now + 3600000 THEN h.at ELSE c.now END,
     -- </fragment>
     tail = h.tail + $6::bigint + $13::bigint, fence = greatest(h.fence, (c.generation - 1) << 32) + 1,
-    driver_fence = CASE WHEN $22::text IS NOT NULL THEN ((c.generation - 1) << 32) + 1 ELSE 0 END,
+    -- The number of the first attempt at a run of a producer, by the generation that its fence has.
+    driver_fence = CASE
+      WHEN $22::text IS NOT NULL THEN ((c.generation - 1) << 32) + 1
+      ELSE -1000000 * ((greatest(h.fence, (c.generation - 1) << 32) + 1) >> 32)
+    END,
     active = $7::bigint IS NULL, run = $3::text,
     producer_seq = $6, lease_ms = $5::bigint, lease_until = c.now + $5, stop_at = NULL, finishing = FALSE
   FROM c
@@ -81,11 +85,11 @@ c AS MATERIALIZED (
 ), begun AS (
   INSERT INTO runs AS r (
     key, fence, id, agent, status, error_code, error_message, usage, first_seq, producer_seq, started_at, ended_at,
-    driven, author, asked_by
+    driven, author, asked_by, attempt
   )
   SELECT up.key, up.fence, up.run, $4::text, coalesce($7, 0), $8::text, $9::text, $10::text, up.tail + 1 - $6,
     CASE WHEN up.active THEN 0 ELSE $6 END, up.now, CASE WHEN up.active THEN NULL ELSE up.now END, nullif($22 IS NOT NULL, FALSE),
-    $27::text, $28::text
+    $27::text, $28::text, CASE WHEN $22 IS NULL THEN nullif(1 - up.driver_fence, 1) END
   FROM up
   RETURNING r.*
 ), closed AS (
@@ -115,10 +119,11 @@ c AS MATERIALIZED (
   RETURNING t.key, t.project, t.user_id
 ), turned AS (
   INSERT INTO turns (
-    key, run, project, user_id, agent, at, check_at, driven, driver, driver_fence, attempt_seq, attempt_id, input
+    key, run, project, user_id, agent, at, check_at, driven, driver, driver_fence, attempt, attempt_seq,
+    attempt_id, input
   )
   SELECT up.key, up.run, t.project, t.user_id, $4, up.now, up.lease_until, $22 IS NOT NULL, $22, up.driver_fence,
-    up.tail + 1, $34::text, $30::text
+    CASE WHEN $22 IS NULL THEN 1 - up.driver_fence ELSE 1 END, up.tail + 1, $34::text, $30::text
   FROM up
   CROSS JOIN touched t
   WHERE up.active

@@ -18,7 +18,8 @@
 -- $14 counts bigint[]: events of each row
 -- $15 bodies bytea[]
 -- $16 crcs bigint[]: CRC-32C of each body
--- example: NULL, 1, 'r', 1, 0, 2, -1, 'a', 1, 0, NULL, 0, '{}', '{}', '{}', '{}'
+-- $17 displaced text: ids of the attempts before, one a line, or NULL
+-- example: NULL, 1, 'r', 1, 0, 2, -1, 'a', 1, 0, NULL, 0, '{}', '{}', '{}', '{}', NULL
 
 WITH
 -- <fragment clock>
@@ -56,7 +57,7 @@ c AS MATERIALIZED (
   UPDATE threads AS t SET version = t.version + 1 FROM up WHERE t.key = $2
 ), mine AS (
   UPDATE turns AS t
-  SET driver_fence = up.driver_fence, attempt = $6::bigint, attempt_id = $8::text
+  SET driver_fence = up.driver_fence, attempt = $6::bigint, attempt_id = $8::text, displaced = $17::text
   FROM up
   WHERE t.key = $2 AND t.run = $3
 ), begun AS (

@@ -11,7 +11,7 @@
 -- ?8 body blob: the events as NDJSON
 -- ?9 crc integer: CRC-32C of the body
 -- ?10 epoch integer: that the log must have, or NULL
--- ?11 driver_fence integer: of the driver of the run, 0 if it has none
+-- ?11 driver_fence integer: of the driver of the run, or the number of the attempt as the head has it
 -- example: 2, 0, 1, 1, NULL, 0, 6, x'7b7d0a7b7d0a', 0, NULL, 0
 
 BEGIN IMMEDIATE;

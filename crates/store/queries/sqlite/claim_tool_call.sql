@@ -1,5 +1,5 @@
 -- Removes a few claims whose lease is over, and claims a tool call if no other client holds it. Answers with the end of the lease
--- if the client holds the call now.
+-- if the client holds the call now; a client that holds it already keeps at least the lease that it has.
 -- Caller: claim_tool_call in src/sql/tables/tool_claims.rs
 -- ?1 now integer
 -- ?2 key integer
@@ -15,6 +15,9 @@ WHERE rowid IN (SELECT rowid FROM tool_claims WHERE until <= ?1 ORDER BY until L
 INSERT INTO tool_claims AS t (key, call, holder, until)
 SELECT ?2, ?3, ?4, ?1 + ?5
 WHERE EXISTS (SELECT 1 FROM heads WHERE key = ?2)
-ON CONFLICT (key, call) DO UPDATE SET holder = excluded.holder, until = excluded.until
+ON CONFLICT (key, call) DO UPDATE SET holder = excluded.holder, until = CASE
+  WHEN t.holder = excluded.holder AND t.until <= ?1 + ?6 THEN max(t.until, excluded.until)
+  ELSE excluded.until
+END
 WHERE t.holder = excluded.holder OR t.until <= ?1 OR t.until > ?1 + ?6
 RETURNING until

@@ -11,11 +11,12 @@
 -- ?9 lease_until integer
 -- ?10 author text
 -- ?11 asked_by text
--- ?12 driver_fence integer: of the driver of the run, 0 if it has none
--- example: 1, 1, 'r', NULL, 1, 0, 1, 30000, 30000, 'agent:a', 'user:u', 1
+-- ?12 driver_fence integer: of the driver of the run, or the number of the first attempt as the head has it
+-- ?13 attempt integer: number of the first attempt, or NULL for 1
+-- example: 1, 1, 'r', NULL, 1, 0, 1, 30000, 30000, 'agent:a', 'user:u', 1, NULL
 
-INSERT INTO runs (key, fence, id, agent, status, first_seq, producer_seq, started_at, driven, author, asked_by)
-VALUES (?1, ?2, ?3, ?4, 0, ?5, 0, ?6, ?7, ?10, ?11);
+INSERT INTO runs (key, fence, id, agent, status, first_seq, producer_seq, started_at, driven, author, asked_by, attempt)
+VALUES (?1, ?2, ?3, ?4, 0, ?5, 0, ?6, ?7, ?10, ?11, ?13);
 UPDATE heads
 SET fence = ?2, driver_fence = ?12, run = ?3, producer_seq = 0, lease_ms = ?8, lease_until = ?9, stop_at = NULL, finishing = 0
 WHERE key = ?1;

@@ -11,7 +11,8 @@
 -- ?9 producer_seq integer
 -- ?10 at integer: time of the newest events
 -- ?11 lease integer: in ms, or NULL for the present one
--- example: 1, 'r', 1, 2, -1, 'a', 0, 0, 0, 0, NULL
+-- ?12 displaced text: ids of the attempts before, one a line, or NULL
+-- example: 1, 'r', 1, 2, -1, 'a', 0, 0, 0, 0, NULL, NULL
 
 UPDATE heads
 SET tail = ?8, producer_seq = ?9, finishing = 0, at = ?10, driver_fence = ?5, lease_ms = coalesce(?11, lease_ms),
@@ -19,4 +20,4 @@ SET tail = ?8, producer_seq = ?9, finishing = 0, at = ?10, driver_fence = ?5, le
 WHERE key = ?1;
 UPDATE runs SET attempt = ?4 WHERE key = ?1 AND fence = ?3;
 UPDATE threads SET version = version + 1 WHERE key = ?1;
-UPDATE turns SET driver_fence = ?5, attempt = ?4, attempt_id = ?6 WHERE key = ?1 AND run = ?2
+UPDATE turns SET driver_fence = ?5, attempt = ?4, attempt_id = ?6, displaced = ?12 WHERE key = ?1 AND run = ?2

@@ -18,8 +18,8 @@ impl AttemptStore for MemoryStore {
         let state = self.state();
         let found = state.threads.get(&key).and_then(|row| row.pushed(run));
         Ok(found.map(|(run, pushed)| {
-            let Pushed { attempt_id, opened } = pushed.clone();
-            ProducerTurn { attempt: run.attempt, attempt_id, opened }
+            let Pushed { attempt_id, displaced, opened } = pushed.clone();
+            ProducerTurn { attempt: run.attempt, attempt_id, displaced, opened }
         }))
     }
 
@@ -39,7 +39,7 @@ impl AttemptStore for MemoryStore {
         row.lease = take.lease.unwrap_or(row.lease);
         let until = now.plus(row.lease);
         let (Some(pushed), Some(run)) = (&mut row.pushed, row.runs.get_mut(&take.fence.run)) else { return Ok(None) };
-        pushed.attempt_id = Some(take.attempt_id);
+        (pushed.attempt_id, pushed.displaced) = (Some(take.attempt_id), take.displaced);
         run.attempt = take.attempt;
         run.status = RunStatus::Running;
         run.lease_until = run.lease_until.max(Some(until));

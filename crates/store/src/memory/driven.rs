@@ -2,7 +2,7 @@
 
 use threadline_core::{AttemptId, NodeId, Seq};
 
-use crate::NewTurn;
+use crate::{Displaced, NewTurn};
 
 /// Turn of an active run that the server drives. The row has the driver's fence.
 #[derive(Debug, Clone)]
@@ -31,5 +31,6 @@ impl Driven {
 #[derive(Debug, Clone)]
 pub(super) struct Pushed {
     pub attempt_id: Option<AttemptId>,
+    pub displaced: Displaced,
     pub opened: Seq,
 }

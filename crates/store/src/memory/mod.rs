@@ -18,10 +18,11 @@ use threadline_core::{
 };
 
 use super::{
-    ActiveHead, ActiveRuns, Append, Appended, Claimed, CloseOutcome, CloseWhen, Closing, Committed, Due, FeedImage,
-    FeedPage, FeedStore, GenerationRecord, Head, HeartbeatRequest, JobKind, Lineage, LineageFence, ListThreads,
-    LogPage, LogStore, Named, Packing, Purging, Renewal, Renewed, RetentionHold, RunStore, Snapshot, StartOutcome,
-    StartRun, StopOutcome, StoreClock, StoreResult, ThreadPage, ThreadStore, new_run::NewRun, segment::LogRow,
+    ActiveHead, ActiveRuns, Append, Appended, Claimed, CloseOutcome, CloseWhen, Closing, Committed, Displaced, Due,
+    FeedImage, FeedPage, FeedStore, GenerationRecord, Head, HeartbeatRequest, JobKind, Lineage, LineageFence,
+    ListThreads, LogPage, LogStore, Named, Packing, Purging, Renewal, Renewed, RetentionHold, RunStore, Snapshot,
+    StartOutcome, StartRun, StopOutcome, StoreClock, StoreResult, ThreadPage, ThreadStore, new_run::NewRun,
+    segment::LogRow,
 };
 
 mod attempts;
@@ -260,10 +261,14 @@ impl Row {
     /// Begins a run in the free thread: its record, its fences, and the thread's row.
     fn begin(&mut self, new: NewRun, lineage: Lineage, now: Timestamp) -> Run {
         self.fence = Fence(self.fence.0.max(lineage.generation.fence_floor()) + 1);
-        self.driver = lineage.generation.driver_fence(new.driven);
+        self.driver = lineage.generation.driver_fence(self.fence, new.driven);
         (self.lease, self.check_at) = (new.lease, now.plus(new.lease));
         let opened = self.thread.tail + new.events + 1;
-        self.pushed = (!new.driven).then(|| driven::Pushed { attempt_id: new.attempt_id.clone(), opened });
+        self.pushed = (!new.driven).then(|| driven::Pushed {
+            attempt_id: new.attempt_id.clone(),
+            displaced: Displaced::default(),
+            opened,
+        });
         let run = new.begun(self.fence, self.thread.tail, now);
         self.thread.agent = self.thread.agent.take().or_else(|| run.agent.clone());
         self.runs.insert(self.fence, run.clone());

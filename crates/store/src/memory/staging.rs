@@ -9,7 +9,9 @@ use threadline_core::{
 };
 
 use super::{MemoryStore, Row, driven::Pushed};
-use crate::{Arrival, JobKind, MovedThread, Published, StagedPart, Staging, StagingStore, StoreError, StoreResult};
+use crate::{
+    Arrival, Displaced, JobKind, MovedThread, Published, StagedPart, Staging, StagingStore, StoreError, StoreResult,
+};
 
 /// A staged thread, which no client sees yet.
 #[derive(Debug, Clone)]
@@ -83,7 +85,7 @@ impl StagingStore for MemoryStore {
             && let Some(run) = staged.row.runs.get_mut(&active.fence)
         {
             run.lease_until = Some(active.lease_until.unwrap_or(now).min(now));
-            staged.row.pushed = Some(Pushed { attempt_id: None, opened: 0 });
+            staged.row.pushed = Some(Pushed { attempt_id: None, displaced: Displaced::default(), opened: 0 });
             if !run.driven {
                 staged.row.driver = DriverFence::of_attempt(run.attempt);
             }

@@ -17,12 +17,13 @@ impl ToolClaimStore for MemoryStore {
             row.tool_claims.retain(|_, (_, until)| !is_over(*until, now));
         }
         let Some(row) = state.threads.get_mut(&key) else { return Ok(ClaimOutcome::ThreadGone) };
-        if let Some((holder, until)) = row.tool_claims.get(&claim.call)
-            && *holder != claim.holder
-        {
-            return Ok(ClaimOutcome::Taken(*until));
+        let mut until = now.plus(lease);
+        if let Some((holder, before)) = row.tool_claims.get(&claim.call) {
+            if *holder != claim.holder {
+                return Ok(ClaimOutcome::Taken(*before));
+            }
+            until = until.max(*before);
         }
-        let until = now.plus(lease);
         row.tool_claims.insert(claim.call.clone(), (claim.holder.clone(), until));
         Ok(ClaimOutcome::Held(until))
     }

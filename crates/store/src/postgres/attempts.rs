@@ -42,7 +42,8 @@ impl AttemptStore for PgStore {
             .bind(pieces.back)
             .bind(pieces.counts)
             .bind(pieces.bodies)
-            .bind(pieces.crcs);
+            .bind(pieces.crcs)
+            .bind(take.displaced.to_text());
         let rows = self.write(statement).await?;
         let Some(row) = rows.first() else { return Ok(None) };
         let (head, run, at) = committed(Columns::new(row))?;

@@ -43,7 +43,8 @@ async fn take_up(connection: &mut SqliteConnection, take: TakeUp, now: Timestamp
         .bind(rows::to_i64(tail))
         .bind(rows::to_i64(producer_seq))
         .bind(if events.is_some() { Some(at.0) } else { newest.map(|newest| newest.0) })
-        .bind(take.lease.map(rows::millis));
+        .bind(take.lease.map(rows::millis))
+        .bind(take.displaced.to_text());
     fetch::run(connection, begin).await?;
     if events.is_some() {
         let fence = head.fence;

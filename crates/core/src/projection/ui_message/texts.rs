@@ -58,7 +58,8 @@ impl Texts {
         self.position(kind, message).is_some()
     }
 
-    /// Opens a text that is not open. Its id is that of its message, with a number after the first time.
+    /// Opens a text that is not open. Its id is that of its message, with a number after the first time. An id that ends like a
+    /// numbered one gets its number at once: no two texts have one id.
     pub fn begin(&mut self, kind: Kind, message: &str, out: &mut Vec<Chunk>) {
         // Texts that were not ended stay open in the client until the message ends.
         if self.open.len() >= MAX_OPEN_PARTS {
@@ -73,7 +74,8 @@ impl Texts {
         } else {
             self.count
         };
-        let id = if number == 1 && !message.is_empty() { message.to_owned() } else { format!("{message}#{number}") };
+        let is_plain = number == 1 && !message.is_empty() && !is_numbered(message);
+        let id = if is_plain { message.to_owned() } else { format!("{message}#{number}") };
         out.push(match kind {
             Kind::Text => Chunk::TextStart { id: id.clone() },
             Kind::Reasoning => Chunk::ReasoningStart { id: id.clone() },
@@ -115,6 +117,12 @@ impl Texts {
     fn position(&self, kind: Kind, message: &str) -> Option<usize> {
         self.open.iter().position(|open| open.kind == kind && open.message == message)
     }
+}
+
+/// True for an id that ends as the numbered id of another text does.
+fn is_numbered(id: &str) -> bool {
+    id.rsplit_once('#')
+        .is_some_and(|(_, number)| !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
 impl Open {

@@ -86,6 +86,22 @@ impl BudgetPermit {
         Ok(())
     }
 
+    /// Takes this many more bytes if the owner's share allows it now.
+    pub fn take_now(&mut self, more: usize) -> Result<(), BudgetExceeded> {
+        let mut pool = self.budget.pool();
+        let place = pool.take(self.kind, &self.owner, more);
+        if let Some((number, _)) = &place {
+            pool.leave(&self.owner, *number);
+        }
+        self.budget.note(&pool);
+        drop(pool);
+        if place.is_some() {
+            return Err(self.exceeded());
+        }
+        self.bytes += more;
+        Ok(())
+    }
+
     fn exceeded(&self) -> BudgetExceeded {
         match self.kind {
             MemoryKind::Body => BudgetExceeded { limit: Limit::BodyMemory, value: self.budget.bodies() },

@@ -92,6 +92,21 @@ fn a_message_that_is_said_twice_has_two_texts() {
 }
 
 #[test]
+fn a_message_that_is_named_like_the_second_text_of_another_one_has_a_text_of_its_own() {
+    let text = |id: &str, delta: &str| json!({"type":"TEXT_MESSAGE_CONTENT","messageId":id,"delta":delta});
+    let end = |id: &str| json!({"type":"TEXT_MESSAGE_END","messageId":id});
+    let order = [("m", "a"), ("m#2", "b"), ("m", "c"), ("m#2", "d"), ("m#2#1", "e"), ("n#x", "f"), ("#3", "g")];
+    let events: Vec<Value> = order.iter().flat_map(|(id, said)| [text(id, said), end(id)]).collect();
+    let (chunks, parts) = told(&events);
+    let ids: Vec<&str> =
+        chunks.iter().filter(|chunk| chunk["type"] == "text-start").filter_map(|chunk| chunk["id"].as_str()).collect();
+    assert_eq!(ids, ["m", "m#2#1", "m#2", "m#2#2", "m#2#1#1", "n#x", "#3#1"]);
+    let parts = parts.as_array().expect("a list");
+    let said: Vec<&str> = parts.iter().filter_map(|part| part["text"].as_str()).collect();
+    assert_eq!(said, ["a", "b", "c", "d", "e", "f", "g"]);
+}
+
+#[test]
 fn chunks_of_events_are_texts_and_calls_that_the_next_event_ends() {
     let (chunks, parts) = told(&[
         json!({"type":"TEXT_MESSAGE_CHUNK","messageId":"m","delta":"a"}),
