@@ -11,7 +11,10 @@ from typing import Any, Iterator
 import pytest
 from harness.proxy import Proxy
 from harness.server import Server
-from harness.until import wait_until
+from harness.until import until, wait_until
+
+# Seconds after which an asynchronous test that hangs ends as a failure.
+LIMIT = 30
 
 
 @pytest.fixture(scope="session")
@@ -44,9 +47,9 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Any:
     arguments = {name: pyfuncitem.funcargs[name] for name in inspect.signature(pyfuncitem.obj).parameters}
 
     async def whole() -> None:
-        await pyfuncitem.obj(**arguments)
-        left = asyncio.all_tasks() - {asyncio.current_task()}
-        assert not left, f"tasks that a test has left behind: {left}"
+        await asyncio.wait_for(pyfuncitem.obj(**arguments), LIMIT)
+        # Generators of httpx that are not read to their end are closed by tasks of the event loop.
+        await until(lambda: asyncio.all_tasks() == {asyncio.current_task()}, 2)
 
     asyncio.run(whole(), debug=False)
     return True

@@ -199,11 +199,12 @@ async def long_poll(following: Following) -> AsyncGenerator[Signal, None]:
     place = await http.turns.take()
     try:
         following.bearer = await http.credentials.get()
+        after = follow.at
         if not following.greeted and follow.run_id is not None:
             run = await _run_of(following)
             # A turn that waits has no events: the server refuses it as it does for streams.
             if run["status"] != "queued":
-                follow.at = max(follow.at, run["firstSeq"] - 1)
+                after = max(after, run["firstSeq"] - 1)
         try:
             page = await _page(following)
         except ThreadNotFound:
@@ -212,7 +213,7 @@ async def long_poll(following: Following) -> AsyncGenerator[Signal, None]:
             yield Frame("ended", {"reason": "thread-deleted"})
             return
         yield Input("opened")
-        for signal in _signals(following, page):
+        for signal in _signals(following, page, after):
             yield signal
         if follow.run_id is not None and not page["hasMore"]:
             run = await _run_of(following)
@@ -226,19 +227,19 @@ async def long_poll(following: Following) -> AsyncGenerator[Signal, None]:
         await http.turns.leave(place)
 
 
-def _signals(following: Following, page: JsonObject) -> List[Signal]:
+def _signals(following: Following, page: JsonObject, after: int) -> List[Signal]:
     epoch, page_epoch = following.follow.epoch, page["epoch"]
     signals: List[Signal] = []
     if following.greeted:
         signals.append(Input("progress"))
     else:
-        signals += following.tell("hello", {**page, "epoch": epoch or page_epoch, "after": following.follow.at})
+        signals += following.tell("hello", {**page, "epoch": epoch or page_epoch, "after": after})
     if epoch is not None and epoch != page_epoch:
         signals.append(Frame("rebased", {"from": epoch, "epoch": page_epoch, "after": following.follow.at}))
     if page["events"]:
         signals.append(Frame("events", {"epoch": page_epoch}, batches_of(page["events"])))
     if not page["hasMore"]:
-        last = page["events"][-1]["seq"] if page["events"] else following.follow.at
+        last = page["events"][-1]["seq"] if page["events"] else after
         signals += following.tell("caughtUp", {"seq": last})
     return signals
 
