@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import inspect
 import sys
-from typing import Any, Awaitable, Callable, List, Optional
+from typing import Any, Awaitable, Callable, Coroutine, Generic, List, Optional, TypeVar
 
 from ._errors import ConnectionFailed
+
+T = TypeVar("T")
 
 STOP_CANCELS = True
 """True if a stop can interrupt the body of a run."""
@@ -86,6 +88,24 @@ class Worker:
         await asyncio.wait({self._task})
 
 
+class Errand(Generic[T]):
+    """A request that is completed even if its caller is cancelled."""
+
+    def __init__(self, work: Callable[[], Coroutine[Any, Any, T]]) -> None:
+        self._task = asyncio.ensure_future(work())
+
+    async def result(self) -> T:
+        return await asyncio.shield(self._task)
+
+    async def settled(self) -> Optional[T]:
+        """The result of a request whose caller was cancelled; None if it has failed."""
+        try:
+            await asyncio.wait({self._task})
+        finally:
+            self._task.cancel()
+        return None if self._task.cancelled() or self._task.exception() else self._task.result()
+
+
 class Later:
     """Calls a function once after a while, unless it is cancelled before."""
 
@@ -154,7 +174,7 @@ class Body:
             return False
         if sys.version_info < (3, 11):
             if isinstance(error, asyncio.CancelledError):
-                return error.args == (self._OURS,)
+                return self._is_ours(error)
             return await self._arrives()
         others = self._task.uncancel() > self._before
         if isinstance(error, asyncio.CancelledError):
@@ -166,10 +186,19 @@ class Body:
         try:
             await asyncio.sleep(0)
         except asyncio.CancelledError as late:
-            ours = late.args == (self._OURS,) if sys.version_info < (3, 11) else _cancelling(self._task) <= self._before
+            ours = self._is_ours(late) if sys.version_info < (3, 11) else _cancelling(self._task) <= self._before
             if not ours:
                 raise
         return False
+
+    def _is_ours(self, error: BaseException) -> bool:
+        """True if `error` is from `cancel`, and did not arrive while the body was ending because of another cancellation."""
+        one: Optional[BaseException] = error
+        while one is not None:
+            if isinstance(one, asyncio.CancelledError) and one.args != (self._OURS,):
+                return False
+            one = one.__context__
+        return True
 
 
 def is_cancellation(error: BaseException) -> bool:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import threading
-from typing import Any, Callable, Optional
+from typing import Any, Callable, Generic, Optional, TypeVar
 
 from ._errors import ConfigError
 from ._limits import WORKER_JOIN
+
+T = TypeVar("T")
 
 STOP_CANCELS = False
 """True if a stop can interrupt the body of a run."""
@@ -61,6 +63,20 @@ class Worker:
         """Waits for the end of the work, which a flag of the caller has requested."""
         if self._thread is not threading.current_thread():
             self._thread.join(WORKER_JOIN)
+
+
+class Errand(Generic[T]):
+    """A request. An interrupt of the program breaks it off."""
+
+    def __init__(self, work: Callable[[], T]) -> None:
+        self._work = work
+
+    def result(self) -> T:
+        return self._work()
+
+    def settled(self) -> Optional[T]:
+        """The result of a request whose caller was interrupted: unknown."""
+        return None
 
 
 class Later:

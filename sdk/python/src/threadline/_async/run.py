@@ -12,7 +12,7 @@ from .._json import JsonObject, to_json
 from .._limits import CANCEL_TIMEOUT, DEFAULT_LEASE, MAX_FAILURE_CHARS, MAX_LEASE
 from .._opening import opening_of
 from .._records import RunRecord
-from .._runtime_async import STOP_CANCELS, Body, insist, is_cancellation
+from .._runtime_async import STOP_CANCELS, Body, Errand, insist, is_cancellation
 from .._stored import Stored
 from ..problems import RecoveryTooLarge, RecoveryUnsafe
 from .http import AsyncHttp
@@ -221,14 +221,15 @@ class AsyncRun(AsyncWriters):
 
     async def _taken(self) -> Taken:
         """Starts the run, or takes it up."""
+        start = Errand(lambda: self._runs.begin(self._request))
         try:
-            return await self._runs.begin(self._request)
+            return await start.result()
         except (RecoveryUnsafe, RecoveryTooLarge) as error:
             await self._refused(error)
             raise
         except BaseException as error:
             if is_cancellation(error):
-                await insist(self._undone, CANCEL_TIMEOUT)
+                await insist(lambda: self._undone(start), CANCEL_TIMEOUT)
             raise
 
     async def _refused(self, error: ThreadlineError) -> None:
@@ -241,18 +242,24 @@ class AsyncRun(AsyncWriters):
         except ThreadlineError:
             pass  # the caller needs the refusal itself
 
-    async def _undone(self) -> None:
+    async def _undone(self, start: Errand[Taken]) -> None:
         """Ends the run if its start has reached the server before it was cancelled."""
+        taken = await start.settled()
         try:
-            if (await self._runs.get(self.run_id, retry_for=0)).ended_at is not None:
-                return
-            request = {**json.loads(self._request), "onExisting": "return"}
-            taken = await self._runs.begin(to_json(request), retry_for=0)
-            if taken.attempt_id == self._attempt_id and taken.run.ended_at is None:
+            if taken is None:
+                taken = await self._found()
+            if taken is not None and taken.attempt_id == self._attempt_id and taken.run.ended_at is None:
                 said = "the program that produces the run was cancelled"
                 await self._runs.fail(self.run_id, taken.attempt, "producer-cancelled", said, retry_for=0)
         except ThreadlineError:
             pass  # the lease ends it
+
+    async def _found(self) -> Optional[Taken]:
+        """The run that a broken request has started, as far as is known."""
+        if (await self._runs.get(self.run_id, retry_for=0)).ended_at is not None:
+            return None
+        request = {**json.loads(self._request), "onExisting": "return"}
+        return await self._runs.begin(to_json(request), retry_for=0)
 
     async def _not_resumed(self, taken: Taken, reading: AsyncReading) -> NotResumed:
         run = taken.run

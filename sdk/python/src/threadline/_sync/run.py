@@ -12,7 +12,7 @@ from .._json import JsonObject, to_json
 from .._limits import CANCEL_TIMEOUT, DEFAULT_LEASE, MAX_FAILURE_CHARS, MAX_LEASE
 from .._opening import opening_of
 from .._records import RunRecord
-from .._runtime_sync import STOP_CANCELS, Body, insist, is_cancellation
+from .._runtime_sync import STOP_CANCELS, Body, Errand, insist, is_cancellation
 from .._stored import Stored
 from ..problems import RecoveryTooLarge, RecoveryUnsafe
 from .http import Http
@@ -221,14 +221,15 @@ class Run(Writers):
 
     def _taken(self) -> Taken:
         """Starts the run, or takes it up."""
+        start = Errand(lambda: self._runs.begin(self._request))
         try:
-            return self._runs.begin(self._request)
+            return start.result()
         except (RecoveryUnsafe, RecoveryTooLarge) as error:
             self._refused(error)
             raise
         except BaseException as error:
             if is_cancellation(error):
-                insist(self._undone, CANCEL_TIMEOUT)
+                insist(lambda: self._undone(start), CANCEL_TIMEOUT)
             raise
 
     def _refused(self, error: ThreadlineError) -> None:
@@ -241,18 +242,24 @@ class Run(Writers):
         except ThreadlineError:
             pass  # the caller needs the refusal itself
 
-    def _undone(self) -> None:
+    def _undone(self, start: Errand[Taken]) -> None:
         """Ends the run if its start has reached the server before it was cancelled."""
+        taken = start.settled()
         try:
-            if (self._runs.get(self.run_id, retry_for=0)).ended_at is not None:
-                return
-            request = {**json.loads(self._request), "onExisting": "return"}
-            taken = self._runs.begin(to_json(request), retry_for=0)
-            if taken.attempt_id == self._attempt_id and taken.run.ended_at is None:
+            if taken is None:
+                taken = self._found()
+            if taken is not None and taken.attempt_id == self._attempt_id and taken.run.ended_at is None:
                 said = "the program that produces the run was cancelled"
                 self._runs.fail(self.run_id, taken.attempt, "producer-cancelled", said, retry_for=0)
         except ThreadlineError:
             pass  # the lease ends it
+
+    def _found(self) -> Optional[Taken]:
+        """The run that a broken request has started, as far as is known."""
+        if (self._runs.get(self.run_id, retry_for=0)).ended_at is not None:
+            return None
+        request = {**json.loads(self._request), "onExisting": "return"}
+        return self._runs.begin(to_json(request), retry_for=0)
 
     def _not_resumed(self, taken: Taken, reading: Reading) -> NotResumed:
         run = taken.run
