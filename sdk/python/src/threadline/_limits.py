@@ -88,3 +88,12 @@ POLL: Final = 25.0
 """How long a long-poll waits for something new: shorter than the idle timeouts of proxies."""
 POLL_PAUSE: Final = 1.0
 """Pause after a long-poll that returned empty too early."""
+
+# Agents as endpoints.
+
+ENDPOINT_EVENTS: Final = 1_000
+"""Events of an agent that wait for its caller; a further append waits for room."""
+ENDPOINT_BEAT: Final = 15.0
+"""Silence after which an endpoint sends a comment."""
+MAX_INPUT_BYTES: Final = 64 * 1_024 * 1_024
+"""Largest input of an agent, in bytes."""
