@@ -37,6 +37,11 @@ debug: setup-test
 test-package: debug
 	cd sdk/typescript && THREADLINE=$(CURDIR)/target/debug/threadline npm test --silent
 
+# The Python package, in the environment of its own tests.
+.PHONY: test-python lint-python
+test-python: debug
+	cd sdk/python && PYTHONPATH=src THREADLINE=$(CURDIR)/target/debug/threadline $(CURDIR)/target/python-venv/bin/python -W error -m pytest
+
 test-console: debug
 	cd console && THREADLINE=$(CURDIR)/target/debug/threadline npm test --silent
 
@@ -76,7 +81,7 @@ test-full: setup-full
 chaos: setup-test
 	@MINUTES="$(MINUTES)" PLANT="$(PLANT)" TESTS="$(TESTS)" scripts/chaos.sh
 
-lint: fmt measures plants links supply doc deny containers audited lint-package lint-console clippy
+lint: fmt measures plants links supply doc deny containers audited lint-package lint-python lint-console clippy
 
 .PHONY: clippy lint-package lint-console
 clippy:
@@ -84,6 +89,12 @@ clippy:
 
 lint-package: setup-test
 	cd sdk/typescript && npm run --silent lint
+
+# Also whether generated files are what their sources say.
+lint-python: setup-test
+	cd sdk/python && for each in unasync generate; do $(CURDIR)/target/python-venv/bin/python scripts/$$each.py --check || exit 1; done
+	cd sdk/python && $(CURDIR)/target/python-venv/bin/mypy
+	cd sdk/python && node_modules/.bin/pyright --pythonpath $(CURDIR)/target/python-venv/bin/python
 
 # Also whether what is embedded is what its source says.
 lint-console: setup-test
