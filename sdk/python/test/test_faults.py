@@ -15,13 +15,17 @@ from threadline import AsyncThread, AsyncThreadline, Ended, Retries
 from threadline._async.runs import AsyncRuns
 from threadline._records import Appended
 
-EVENTS = 300
+EVENTS = 100
 
 
-async def produce(thread: AsyncThread, done: asyncio.Event) -> Any:
+async def produce(thread: AsyncThread, killed: asyncio.Event, done: asyncio.Event) -> Any:
+    """Produces until the server has been killed as often as it is to be, and then some more."""
     async with thread.run(run_id="run", lease_seconds=60) as run:
-        for n in range(EVENTS):
+        n = after = 0
+        while after < EVENTS:
             await run.append({"type": "CUSTOM", "name": "n", "value": [n, STRANGE if n % 7 == 0 else ""]})
+            n += 1
+            after += killed.is_set()
             await asyncio.sleep(0.01)
         await run.flush()
         done.set()
@@ -35,7 +39,9 @@ async def read(thread: AsyncThread, received: Received) -> None:
     assert isinstance(item, Ended)
 
 
-async def disturb(proxy: Proxy, server: Server, done: asyncio.Event, chances: random.Random, kills: int) -> None:
+async def disturb(
+    proxy: Proxy, server: Server, killed: asyncio.Event, done: asyncio.Event, chances: random.Random, kills: int
+) -> None:
     """Cuts every 50 ms to 1 s, swallows answers, and kills the server twice."""
     rounds = 0
     while not done.is_set():
@@ -46,7 +52,8 @@ async def disturb(proxy: Proxy, server: Server, done: asyncio.Event, chances: ra
         if kills and rounds % 3 == 0:
             kills -= 1
             await asyncio.to_thread(server.restart)
-    assert kills == 0, "the run has ended before its faults"
+        if not kills:
+            killed.set()
 
 
 async def whole(server: Server, proxy: Proxy, kills: int) -> List[Dict[str, Any]]:
@@ -54,11 +61,11 @@ async def whole(server: Server, proxy: Proxy, kills: int) -> List[Dict[str, Any]
     seed = random.randrange(2**31)
     print(f"seed {seed}")
     retries = Retries(reads=30, producers=60)
-    done = asyncio.Event()
+    killed, done = asyncio.Event(), asyncio.Event()
     async with AsyncThreadline(server.url, retries=retries) as setup:
         thread_id = (await setup.threads.create()).thread_id
     async with AsyncThreadline(proxy.url, retries=retries) as writer:
-        producing = asyncio.ensure_future(produce(writer.thread(thread_id), done))
+        producing = asyncio.ensure_future(produce(writer.thread(thread_id), killed, done))
         while not await asyncio.to_thread(server.log, thread_id):
             await asyncio.sleep(0.01)
         clients = [
@@ -67,7 +74,7 @@ async def whole(server: Server, proxy: Proxy, kills: int) -> List[Dict[str, Any]
         ]
         received = [Received() for _ in clients]
         reading = [asyncio.ensure_future(read(client.thread(thread_id), one)) for client, one in zip(clients, received)]
-        await asyncio.gather(disturb(proxy, server, done, random.Random(seed), kills), producing)
+        await asyncio.gather(disturb(proxy, server, killed, done, random.Random(seed), kills), producing)
         proxy.swallow_answers = 0
         await asyncio.wait_for(asyncio.gather(*reading), 30)
         for client in clients:
@@ -88,7 +95,7 @@ async def test_each_event_once_for_every_reader(own_server: Server) -> None:
     finally:
         await asyncio.to_thread(proxy.end)
     values = [one["event"]["value"][0] for one in logged[1:-1]]
-    assert values == list(range(EVENTS))
+    assert len(values) > EVENTS and values == list(range(len(values)))
 
 
 async def test_without_numbers_events_would_be_repeated(own_server: Server, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,6 +16,7 @@ from .._limits import CONNECTIONS, HEARTBEAT, MISSED_HEARTBEATS, OPEN_TIMEOUT, O
 from .._machine import Machine, backoff, new_machine
 from .._runtime_async import Condition, Event, from_source
 from .._socket import shut
+from .._tls import trusted
 from ..problems import RunActive
 from .turns import AsyncTurns
 
@@ -91,14 +92,15 @@ class AsyncHttp:
     def _requests(self) -> httpx.AsyncClient:
         self._check()
         if self._client is None:
-            self._client = httpx.AsyncClient(limits=httpx.Limits(max_connections=CONNECTIONS))
+            self._client = httpx.AsyncClient(verify=trusted(), limits=httpx.Limits(max_connections=CONNECTIONS))
         return self._client
 
     def _followers(self) -> httpx.AsyncClient:
         """The client of streams, with connections of its own: a follower never starves an append."""
         self._check()
         if self._streams is None:
-            self._streams = httpx.AsyncClient(limits=httpx.Limits(max_connections=None, max_keepalive_connections=STREAMS))
+            limits = httpx.Limits(max_connections=None, max_keepalive_connections=STREAMS)
+            self._streams = httpx.AsyncClient(verify=trusted(), limits=limits)
         return self._streams
 
     def _check(self) -> None:
