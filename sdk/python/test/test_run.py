@@ -153,7 +153,8 @@ async def test_an_event_that_is_refused_is_not_lost_in_silence(server: Server) -
                 await text.write("a")
                 await text.end()
                 await text.write("b")
-        for options in ({"lease_seconds": 0}, {"on_existing": "ignore"}, {"stop": "ask"}):
+        bad: List[Dict[str, Any]] = [{"lease_seconds": 0}, {"on_existing": "ignore"}, {"stop": "ask"}]
+        for options in bad:
             with pytest.raises(ConfigError):
                 thread.run(**options)
 

@@ -6,6 +6,7 @@ from typing import Any, List, Mapping, Optional
 
 from .._calls import Call
 from .._ids import new_id
+from .._options import ThreadOrder, ThreadStatus
 from .._records import AgentList, AgentRecord, Inbox, ThreadPage, ThreadRecord
 from ..problems import ThreadExists
 from .http import AsyncHttp
@@ -50,10 +51,10 @@ class AsyncThreads:
         self,
         *,
         agent_id: Optional[str] = None,
-        status: Optional[str] = None,
+        status: Optional[ThreadStatus] = None,
         search: Optional[str] = None,
         include_archived: Optional[bool] = None,
-        order: Optional[str] = None,
+        order: Optional[ThreadOrder] = None,
         limit: Optional[int] = None,
         cursor: Optional[str] = None,
         user_id: Optional[str] = None,

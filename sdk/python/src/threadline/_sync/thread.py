@@ -14,6 +14,7 @@ from .._json import JsonObject, plain
 from .._lines import Lines
 from .._message_ids import MessageIds
 from .._opening import UNSET
+from .._options import Busy, OnExisting, StopBy
 from .._records import Branches, Queue, QueuedRun, RunPage, RunRecord, StartedRun, ThreadRecord
 from .._stored import EventPage, Messages, StateAt
 from ..problems import LogReplaced
@@ -139,7 +140,7 @@ class Thread:
         input: Optional[Mapping[str, Any]] = None,
         resume: Optional[Iterable[object]] = None,
         run_id: Optional[str] = None,
-        busy: Optional[str] = None,
+        busy: Optional[Busy] = None,
         fork: Optional[Mapping[str, Any]] = None,
         epoch: Optional[str] = None,
     ) -> Union[StartedRun, QueuedRun]:
@@ -222,9 +223,9 @@ class Thread:
         run_id: Optional[str] = None,
         agent_id: Optional[str] = None,
         lease_seconds: Optional[float] = None,
-        on_existing: str = "restart",
+        on_existing: OnExisting = "restart",
         tools_repeatable: bool = False,
-        stop: str = "cancel",
+        stop: StopBy = "cancel",
     ) -> Run:
         """Produces a run, in the block of `with`. It is finished at the end of the block, and failed by an exception.
 

@@ -242,34 +242,21 @@ class Writers(ABC):
         Beginnings and ends of runs in the stream are left out. Interrupts end this run, as `interrupt` does.
         """
         mapper = None
-        interrupts: List[JsonObject] = []
         try:
             for item in stream:
                 if mapper is None:
                     mapper = mapper_for(item)
                     if mapper is None:
                         raise self._refuse(ConfigError(f"a stream of {type(item).__name__} is of no kind that pipe knows"))
-                self._piped(mapper.feed(item), interrupts)
+                self._append(mapper.feed(item))
             if mapper is not None:
-                self._piped(mapper.end(), interrupts)
+                self._append(mapper.end())
         finally:
             # A stream that is not read to its end is closed, where it can be.
             if isinstance(stream, Generator):
                 stream.close()
-        if interrupts:
-            self.interrupt(*interrupts)
-
-    def _piped(self, events: Sequence[JsonObject], interrupts: List[JsonObject]) -> None:
-        kept: List[JsonObject] = []
-        for event in events:
-            if event["type"] == "RUN_FINISHED":
-                outcome = event.get("outcome")
-                if isinstance(outcome, dict) and outcome.get("type") == "interrupt":
-                    interrupts += outcome.get("interrupts") or []
-            elif event["type"] not in ("RUN_STARTED", "RUN_ERROR"):
-                kept.append(event)
-        if kept:
-            self._append(kept)
+        if mapper is not None and mapper.interrupts:
+            self.interrupt(*mapper.interrupts)
 
     def _end_parts(self) -> None:
         """Ends all open parts, in the order in which they began."""
