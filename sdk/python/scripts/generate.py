@@ -93,33 +93,17 @@ def kind(schema: Dict[str, Any]) -> Tuple[str, str]:
 
 def record(name: str, schema: Dict[str, Any]) -> str:
     required = schema.get("required", [])
-    fields, reads = [], []
+    fields, table = [], []
     for member, its in schema["properties"].items():
         annotation, read = kind(its)
-        optional = member not in required
-        if optional and not annotation.startswith("Optional"):
+        if member not in required and not annotation.startswith("Optional"):
             annotation = f"Optional[{annotation}]"
         about = its.get("description") or next((one.get("description") for one in its.get("oneOf", []) if one.get("description")), None)
-        line = f"    {snake(member)}: {annotation}\n"
-        fields.append(line + (f'    """{sentence(about)}"""\n' if about else ""))
-        found = f'members.pop("{member}", None)'
-        # A list's own comprehension names its items `value`.
-        if read == "value":
-            reads.append(f"            {snake(member)}={found},\n")
-        else:
-            reads.append(f"            {snake(member)}=_each({found}, {reader(read)}),\n")
+        fields.append(f"    {snake(member)}: {annotation}\n" + (f'    """{sentence(about)}"""\n' if about else ""))
+        table.append(f'        ("{member}", "{snake(member)}", {"None" if read == "value" else reader(read)}),\n')
     about = sentence(schema.get("description", name))
-    return (
-        f'\n\n@dataclass(frozen=True)\nclass {name}:\n    """{about}"""\n\n'
-        + "".join(fields)
-        + "    extra: JsonObject = field(default_factory=lambda: {})\n"
-        + '    """Members that this version of the package does not know."""\n'
-        + f'\n    @classmethod\n    def of(cls, document: JsonObject) -> "{name}":\n'
-        + '        """Reads a record of the server\'s."""\n        members = dict(document)\n'
-        + "        return cls(\n"
-        + "".join(reads)
-        + "            extra=members,\n        )\n"
-    )
+    members = f"\n    members = (\n{''.join(table)}    )\n"
+    return f'\n\nclass {name}(Record):\n    """{about}"""\n\n' + "".join(fields) + members
 
 
 def reader(read: str) -> str:
@@ -135,17 +119,10 @@ def records() -> str:
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Any, Callable, List, Optional
+from typing import List, Optional
 
 from ._json import JsonObject
-
-
-def _each(value: Any, read: Callable[[JsonObject], Any]) -> Any:
-    """Reads a record, or each one of a list; None stays None."""
-    if isinstance(value, list):
-        return [read(one) for one in value]
-    return None if value is None else read(value)
+from ._record import Record
 '''
     names = ", ".join(f'"{name}"' for name in RECORDS.values())
     return head + "".join(record(name, schemas[schema]) for schema, name in RECORDS.items()) + f"\n\n__all__ = [{names}]\n"

@@ -367,3 +367,22 @@ async def test_the_reason_of_a_loss_is_told(server: Server, proxy: Proxy) -> Non
         async with client.thread("t").subscribe() as items:
             item = await items.__anext__()
             assert isinstance(item, Reconnecting) and isinstance(item.error, ConnectionFailed) and 0 <= item.wait <= 0.25
+
+
+async def test_a_consumer_that_does_not_read_loses_nothing(server: Server) -> None:
+    async with AsyncThreadline(server.url) as client:
+        thread = await new(client)
+        received = Received()
+        async with thread.subscribe() as items:
+            async for item in items:
+                received.take(item)
+                if isinstance(item, CaughtUp):
+                    break
+            # More than sockets hold, and than the server keeps for one reader.
+            for n in range(4):
+                await thread.put_run(*run_of(f"r{n}", ["x" * 1_000_000] * 6))
+            async for item in items:
+                received.take(item)
+                if received.at >= 36:
+                    break
+        assert received.events == [one["event"] for one in server.log(thread.thread_id)]

@@ -2,21 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Any, Callable, List, Optional
+from typing import List, Optional
 
 from ._json import JsonObject
+from ._record import Record
 
 
-def _each(value: Any, read: Callable[[JsonObject], Any]) -> Any:
-    """Reads a record, or each one of a list; None stays None."""
-    if isinstance(value, list):
-        return [read(one) for one in value]
-    return None if value is None else read(value)
-
-
-@dataclass(frozen=True)
-class RunRecord:
+class RunRecord(Record):
     """A run."""
 
     run_id: str
@@ -45,37 +37,29 @@ class RunRecord:
     """The number of the present attempt, from 1. A run that the server drives gets a new attempt when another node takes it over, and a producer's run when another process takes it up."""
     driven: bool
     """True if the server drives the run: then nobody else writes into it."""
-    extra: JsonObject = field(default_factory=lambda: {})
-    """Members that this version of the package does not know."""
 
-    @classmethod
-    def of(cls, document: JsonObject) -> "RunRecord":
-        """Reads a record of the server's."""
-        members = dict(document)
-        return cls(
-            run_id=members.pop("runId", None),
-            agent_id=members.pop("agentId", None),
-            status=members.pop("status", None),
-            error_code=members.pop("errorCode", None),
-            error_message=members.pop("errorMessage", None),
-            usage=members.pop("usage", None),
-            first_seq=members.pop("firstSeq", None),
-            last_seq=members.pop("lastSeq", None),
-            producer_seq=members.pop("producerSeq", None),
-            started_at=members.pop("startedAt", None),
-            ended_at=members.pop("endedAt", None),
-            lease_until=members.pop("leaseUntil", None),
-            stop_requested=members.pop("stopRequested", None),
-            author=members.pop("author", None),
-            asked_by=members.pop("askedBy", None),
-            attempt=members.pop("attempt", None),
-            driven=members.pop("driven", None),
-            extra=members,
-        )
+    members = (
+        ("runId", "run_id", None),
+        ("agentId", "agent_id", None),
+        ("status", "status", None),
+        ("errorCode", "error_code", None),
+        ("errorMessage", "error_message", None),
+        ("usage", "usage", None),
+        ("firstSeq", "first_seq", None),
+        ("lastSeq", "last_seq", None),
+        ("producerSeq", "producer_seq", None),
+        ("startedAt", "started_at", None),
+        ("endedAt", "ended_at", None),
+        ("leaseUntil", "lease_until", None),
+        ("stopRequested", "stop_requested", None),
+        ("author", "author", None),
+        ("askedBy", "asked_by", None),
+        ("attempt", "attempt", None),
+        ("driven", "driven", None),
+    )
 
 
-@dataclass(frozen=True)
-class LastRun:
+class LastRun(Record):
     """The state of a thread's newest run."""
 
     run_id: str
@@ -84,24 +68,16 @@ class LastRun:
     """The `code` of its RUN_ERROR, if it has one."""
     ended_at: Optional[str]
     """The time at which it ended; null while it is active."""
-    extra: JsonObject = field(default_factory=lambda: {})
-    """Members that this version of the package does not know."""
 
-    @classmethod
-    def of(cls, document: JsonObject) -> "LastRun":
-        """Reads a record of the server's."""
-        members = dict(document)
-        return cls(
-            run_id=members.pop("runId", None),
-            status=members.pop("status", None),
-            error_code=members.pop("errorCode", None),
-            ended_at=members.pop("endedAt", None),
-            extra=members,
-        )
+    members = (
+        ("runId", "run_id", None),
+        ("status", "status", None),
+        ("errorCode", "error_code", None),
+        ("endedAt", "ended_at", None),
+    )
 
 
-@dataclass(frozen=True)
-class ForkedFrom:
+class ForkedFrom(Record):
     """The origin of a fork."""
 
     thread_id: str
@@ -110,23 +86,15 @@ class ForkedFrom:
     """The epoch of its log at that time."""
     seq: int
     """Seq of the last event that both have."""
-    extra: JsonObject = field(default_factory=lambda: {})
-    """Members that this version of the package does not know."""
 
-    @classmethod
-    def of(cls, document: JsonObject) -> "ForkedFrom":
-        """Reads a record of the server's."""
-        members = dict(document)
-        return cls(
-            thread_id=members.pop("threadId", None),
-            epoch=members.pop("epoch", None),
-            seq=members.pop("seq", None),
-            extra=members,
-        )
+    members = (
+        ("threadId", "thread_id", None),
+        ("epoch", "epoch", None),
+        ("seq", "seq", None),
+    )
 
 
-@dataclass(frozen=True)
-class ThreadRecord:
+class ThreadRecord(Record):
     """A thread."""
 
     thread_id: str
@@ -163,41 +131,33 @@ class ThreadRecord:
     """True if the conversation has, or had, other branches: `GET /v1/threads/{threadId}/branches` lists them."""
     listed: bool
     """False of a branch that lists and feeds leave out, because they show another one of its conversation."""
-    extra: JsonObject = field(default_factory=lambda: {})
-    """Members that this version of the package does not know."""
 
-    @classmethod
-    def of(cls, document: JsonObject) -> "ThreadRecord":
-        """Reads a record of the server's."""
-        members = dict(document)
-        return cls(
-            thread_id=members.pop("threadId", None),
-            name=members.pop("name", None),
-            name_source=members.pop("nameSource", None),
-            agent_id=members.pop("agentId", None),
-            user_id=members.pop("userId", None),
-            archived=members.pop("archived", None),
-            metadata=members.pop("metadata", None),
-            created_at=members.pop("createdAt", None),
-            updated_at=members.pop("updatedAt", None),
-            last_run_at=members.pop("lastRunAt", None),
-            tail=members.pop("tail", None),
-            read_seq=members.pop("readSeq", None),
-            epoch=members.pop("epoch", None),
-            active_run=_each(members.pop("activeRun", None), RunRecord.of),
-            last_run=_each(members.pop("lastRun", None), LastRun.of),
-            open_interrupts=members.pop("openInterrupts", None),
-            queued=members.pop("queued", None),
-            held=members.pop("held", None),
-            forked_from=_each(members.pop("forkedFrom", None), ForkedFrom.of),
-            branched=members.pop("branched", None),
-            listed=members.pop("listed", None),
-            extra=members,
-        )
+    members = (
+        ("threadId", "thread_id", None),
+        ("name", "name", None),
+        ("nameSource", "name_source", None),
+        ("agentId", "agent_id", None),
+        ("userId", "user_id", None),
+        ("archived", "archived", None),
+        ("metadata", "metadata", None),
+        ("createdAt", "created_at", None),
+        ("updatedAt", "updated_at", None),
+        ("lastRunAt", "last_run_at", None),
+        ("tail", "tail", None),
+        ("readSeq", "read_seq", None),
+        ("epoch", "epoch", None),
+        ("activeRun", "active_run", RunRecord.of),
+        ("lastRun", "last_run", LastRun.of),
+        ("openInterrupts", "open_interrupts", None),
+        ("queued", "queued", None),
+        ("held", "held", None),
+        ("forkedFrom", "forked_from", ForkedFrom.of),
+        ("branched", "branched", None),
+        ("listed", "listed", None),
+    )
 
 
-@dataclass(frozen=True)
-class ThreadPage:
+class ThreadPage(Record):
     """A page of a thread list."""
 
     threads: List[ThreadRecord]
@@ -207,45 +167,29 @@ class ThreadPage:
     """The list plus the feed after this cursor is complete."""
     feed_epoch: str
     """The epoch of `feedCursor`: 16 zeros if the feed has no entry yet."""
-    extra: JsonObject = field(default_factory=lambda: {})
-    """Members that this version of the package does not know."""
 
-    @classmethod
-    def of(cls, document: JsonObject) -> "ThreadPage":
-        """Reads a record of the server's."""
-        members = dict(document)
-        return cls(
-            threads=_each(members.pop("threads", None), ThreadRecord.of),
-            next_cursor=members.pop("nextCursor", None),
-            feed_cursor=members.pop("feedCursor", None),
-            feed_epoch=members.pop("feedEpoch", None),
-            extra=members,
-        )
+    members = (
+        ("threads", "threads", ThreadRecord.of),
+        ("nextCursor", "next_cursor", None),
+        ("feedCursor", "feed_cursor", None),
+        ("feedEpoch", "feed_epoch", None),
+    )
 
 
-@dataclass(frozen=True)
-class RunPage:
+class RunPage(Record):
     """A page of runs."""
 
     runs: List[RunRecord]
     next_cursor: Optional[str]
     """Cursor of the next page; null on the last page."""
-    extra: JsonObject = field(default_factory=lambda: {})
-    """Members that this version of the package does not know."""
 
-    @classmethod
-    def of(cls, document: JsonObject) -> "RunPage":
-        """Reads a record of the server's."""
-        members = dict(document)
-        return cls(
-            runs=_each(members.pop("runs", None), RunRecord.of),
-            next_cursor=members.pop("nextCursor", None),
-            extra=members,
-        )
+    members = (
+        ("runs", "runs", RunRecord.of),
+        ("nextCursor", "next_cursor", None),
+    )
 
 
-@dataclass(frozen=True)
-class StartedRun:
+class StartedRun(Record):
     """A started or appended run."""
 
     thread_id: str
@@ -258,26 +202,18 @@ class StartedRun:
     """The number of the run's present attempt."""
     attempt_id: Optional[str]
     """The ID that the process of the present attempt has given it; null if it gave none, and once the run has ended."""
-    extra: JsonObject = field(default_factory=lambda: {})
-    """Members that this version of the package does not know."""
 
-    @classmethod
-    def of(cls, document: JsonObject) -> "StartedRun":
-        """Reads a record of the server's."""
-        members = dict(document)
-        return cls(
-            thread_id=members.pop("threadId", None),
-            run=_each(members.pop("run", None), RunRecord.of),
-            epoch=members.pop("epoch", None),
-            cursor=members.pop("cursor", None),
-            attempt=members.pop("attempt", None),
-            attempt_id=members.pop("attemptId", None),
-            extra=members,
-        )
+    members = (
+        ("threadId", "thread_id", None),
+        ("run", "run", RunRecord.of),
+        ("epoch", "epoch", None),
+        ("cursor", "cursor", None),
+        ("attempt", "attempt", None),
+        ("attemptId", "attempt_id", None),
+    )
 
 
-@dataclass(frozen=True)
-class QueuedPlace:
+class QueuedPlace(Record):
     """The place of a turn in the queue."""
 
     run_id: str
@@ -286,41 +222,25 @@ class QueuedPlace:
     """1 is the next."""
     version: int
     """The version of the queue."""
-    extra: JsonObject = field(default_factory=lambda: {})
-    """Members that this version of the package does not know."""
 
-    @classmethod
-    def of(cls, document: JsonObject) -> "QueuedPlace":
-        """Reads a record of the server's."""
-        members = dict(document)
-        return cls(
-            run_id=members.pop("runId", None),
-            place=members.pop("place", None),
-            version=members.pop("version", None),
-            extra=members,
-        )
+    members = (
+        ("runId", "run_id", None),
+        ("place", "place", None),
+        ("version", "version", None),
+    )
 
 
-@dataclass(frozen=True)
-class QueuedRun:
+class QueuedRun(Record):
     """The response to a request that waits."""
 
     queued: QueuedPlace
-    extra: JsonObject = field(default_factory=lambda: {})
-    """Members that this version of the package does not know."""
 
-    @classmethod
-    def of(cls, document: JsonObject) -> "QueuedRun":
-        """Reads a record of the server's."""
-        members = dict(document)
-        return cls(
-            queued=_each(members.pop("queued", None), QueuedPlace.of),
-            extra=members,
-        )
+    members = (
+        ("queued", "queued", QueuedPlace.of),
+    )
 
 
-@dataclass(frozen=True)
-class QueuedTurn:
+class QueuedTurn(Record):
     """A turn that waits."""
 
     run_id: str
@@ -331,25 +251,17 @@ class QueuedTurn:
     at: str
     messages: List[JsonObject]
     """The messages that its caller has sent, each with an ID."""
-    extra: JsonObject = field(default_factory=lambda: {})
-    """Members that this version of the package does not know."""
 
-    @classmethod
-    def of(cls, document: JsonObject) -> "QueuedTurn":
-        """Reads a record of the server's."""
-        members = dict(document)
-        return cls(
-            run_id=members.pop("runId", None),
-            agent_id=members.pop("agentId", None),
-            asked_by=members.pop("askedBy", None),
-            at=members.pop("at", None),
-            messages=members.pop("messages", None),
-            extra=members,
-        )
+    members = (
+        ("runId", "run_id", None),
+        ("agentId", "agent_id", None),
+        ("askedBy", "asked_by", None),
+        ("at", "at", None),
+        ("messages", "messages", None),
+    )
 
 
-@dataclass(frozen=True)
-class Queue:
+class Queue(Record):
     """The queue of a thread."""
 
     thread_id: str
@@ -361,25 +273,17 @@ class Queue:
     """The reason why the queue rests until it is released: `stop`, `error` or `hand`; null if it does not. It also rests while interrupts of the thread are open."""
     items: List[QueuedTurn]
     """The turns, the next one first."""
-    extra: JsonObject = field(default_factory=lambda: {})
-    """Members that this version of the package does not know."""
 
-    @classmethod
-    def of(cls, document: JsonObject) -> "Queue":
-        """Reads a record of the server's."""
-        members = dict(document)
-        return cls(
-            thread_id=members.pop("threadId", None),
-            epoch=members.pop("epoch", None),
-            version=members.pop("version", None),
-            held=members.pop("held", None),
-            items=_each(members.pop("items", None), QueuedTurn.of),
-            extra=members,
-        )
+    members = (
+        ("threadId", "thread_id", None),
+        ("epoch", "epoch", None),
+        ("version", "version", None),
+        ("held", "held", None),
+        ("items", "items", QueuedTurn.of),
+    )
 
 
-@dataclass(frozen=True)
-class Appended:
+class Appended(Record):
     """The response to an append."""
 
     first_seq: int
@@ -391,45 +295,29 @@ class Appended:
     """True if a stop of the run was requested: end it soon."""
     lease_until: Optional[str]
     """The expiry of the lease; null once the run has ended."""
-    extra: JsonObject = field(default_factory=lambda: {})
-    """Members that this version of the package does not know."""
 
-    @classmethod
-    def of(cls, document: JsonObject) -> "Appended":
-        """Reads a record of the server's."""
-        members = dict(document)
-        return cls(
-            first_seq=members.pop("firstSeq", None),
-            last_seq=members.pop("lastSeq", None),
-            producer_seq=members.pop("producerSeq", None),
-            epoch=members.pop("epoch", None),
-            stop_requested=members.pop("stopRequested", None),
-            lease_until=members.pop("leaseUntil", None),
-            extra=members,
-        )
+    members = (
+        ("firstSeq", "first_seq", None),
+        ("lastSeq", "last_seq", None),
+        ("producerSeq", "producer_seq", None),
+        ("epoch", "epoch", None),
+        ("stopRequested", "stop_requested", None),
+        ("leaseUntil", "lease_until", None),
+    )
 
 
-@dataclass(frozen=True)
-class Branches:
+class Branches(Record):
     """The branches of a conversation."""
 
     branches: List[ThreadRecord]
     """Oldest first. `listed` is true for the one that lists and feeds show."""
-    extra: JsonObject = field(default_factory=lambda: {})
-    """Members that this version of the package does not know."""
 
-    @classmethod
-    def of(cls, document: JsonObject) -> "Branches":
-        """Reads a record of the server's."""
-        members = dict(document)
-        return cls(
-            branches=_each(members.pop("branches", None), ThreadRecord.of),
-            extra=members,
-        )
+    members = (
+        ("branches", "branches", ThreadRecord.of),
+    )
 
 
-@dataclass(frozen=True)
-class AgentRecord:
+class AgentRecord(Record):
     """An agent, without keys and without the values of header fields."""
 
     agent_id: str
@@ -460,54 +348,38 @@ class AgentRecord:
     """Names of the header fields sent with runs; shown to the project."""
     model: Optional[str]
     """The model; shown to the project."""
-    extra: JsonObject = field(default_factory=lambda: {})
-    """Members that this version of the package does not know."""
 
-    @classmethod
-    def of(cls, document: JsonObject) -> "AgentRecord":
-        """Reads a record of the server's."""
-        members = dict(document)
-        return cls(
-            agent_id=members.pop("agentId", None),
-            kind=members.pop("kind", None),
-            on_disconnect=members.pop("onDisconnect", None),
-            idle_timeout_seconds=members.pop("idleTimeoutSeconds", None),
-            names_threads=members.pop("namesThreads", None),
-            approvals=members.pop("approvals", None),
-            client_may=members.pop("clientMay", None),
-            reserved_tools=members.pop("reservedTools", None),
-            record=members.pop("record", None),
-            recovery=members.pop("recovery", None),
-            tools_repeatable=members.pop("toolsRepeatable", None),
-            busy=members.pop("busy", None),
-            origin=members.pop("origin", None),
-            url=members.pop("url", None),
-            header_names=members.pop("headerNames", None),
-            model=members.pop("model", None),
-            extra=members,
-        )
+    members = (
+        ("agentId", "agent_id", None),
+        ("kind", "kind", None),
+        ("onDisconnect", "on_disconnect", None),
+        ("idleTimeoutSeconds", "idle_timeout_seconds", None),
+        ("namesThreads", "names_threads", None),
+        ("approvals", "approvals", None),
+        ("clientMay", "client_may", None),
+        ("reservedTools", "reserved_tools", None),
+        ("record", "record", None),
+        ("recovery", "recovery", None),
+        ("toolsRepeatable", "tools_repeatable", None),
+        ("busy", "busy", None),
+        ("origin", "origin", None),
+        ("url", "url", None),
+        ("headerNames", "header_names", None),
+        ("model", "model", None),
+    )
 
 
-@dataclass(frozen=True)
-class AgentList:
+class AgentList(Record):
     """All agents."""
 
     agents: List[AgentRecord]
-    extra: JsonObject = field(default_factory=lambda: {})
-    """Members that this version of the package does not know."""
 
-    @classmethod
-    def of(cls, document: JsonObject) -> "AgentList":
-        """Reads a record of the server's."""
-        members = dict(document)
-        return cls(
-            agents=_each(members.pop("agents", None), AgentRecord.of),
-            extra=members,
-        )
+    members = (
+        ("agents", "agents", AgentRecord.of),
+    )
 
 
-@dataclass(frozen=True)
-class OpenInterrupt:
+class OpenInterrupt(Record):
     """An interrupt that waits for an answer."""
 
     thread_id: str
@@ -526,30 +398,22 @@ class OpenInterrupt:
     opened_at: str
     interrupt: JsonObject
     """AG-UI's Interrupt. One of more than 8 KiB, or beyond 64 KiB of its run's, has only `id`, the first 256 bytes of `reason`, `message` and `toolCallId`, and `truncated`: true; `GET /v1/threads/{threadId}/messages` returns it in full."""
-    extra: JsonObject = field(default_factory=lambda: {})
-    """Members that this version of the package does not know."""
 
-    @classmethod
-    def of(cls, document: JsonObject) -> "OpenInterrupt":
-        """Reads a record of the server's."""
-        members = dict(document)
-        return cls(
-            thread_id=members.pop("threadId", None),
-            thread_name=members.pop("threadName", None),
-            user_id=members.pop("userId", None),
-            agent_id=members.pop("agentId", None),
-            run_id=members.pop("runId", None),
-            author=members.pop("author", None),
-            seq=members.pop("seq", None),
-            epoch=members.pop("epoch", None),
-            opened_at=members.pop("openedAt", None),
-            interrupt=members.pop("interrupt", None),
-            extra=members,
-        )
+    members = (
+        ("threadId", "thread_id", None),
+        ("threadName", "thread_name", None),
+        ("userId", "user_id", None),
+        ("agentId", "agent_id", None),
+        ("runId", "run_id", None),
+        ("author", "author", None),
+        ("seq", "seq", None),
+        ("epoch", "epoch", None),
+        ("openedAt", "opened_at", None),
+        ("interrupt", "interrupt", None),
+    )
 
 
-@dataclass(frozen=True)
-class Inbox:
+class Inbox(Record):
     """A page of an inbox."""
 
     interrupts: List[OpenInterrupt]
@@ -560,20 +424,13 @@ class Inbox:
     """The inbox plus the feed after this cursor is complete: a thread's `openInterrupts` changes with its interrupts."""
     feed_epoch: str
     """The epoch of `feedCursor`: 16 zeros if the feed has no entry yet."""
-    extra: JsonObject = field(default_factory=lambda: {})
-    """Members that this version of the package does not know."""
 
-    @classmethod
-    def of(cls, document: JsonObject) -> "Inbox":
-        """Reads a record of the server's."""
-        members = dict(document)
-        return cls(
-            interrupts=_each(members.pop("interrupts", None), OpenInterrupt.of),
-            next_cursor=members.pop("nextCursor", None),
-            feed_cursor=members.pop("feedCursor", None),
-            feed_epoch=members.pop("feedEpoch", None),
-            extra=members,
-        )
+    members = (
+        ("interrupts", "interrupts", OpenInterrupt.of),
+        ("nextCursor", "next_cursor", None),
+        ("feedCursor", "feed_cursor", None),
+        ("feedEpoch", "feed_epoch", None),
+    )
 
 
 __all__ = ["RunRecord", "LastRun", "ForkedFrom", "ThreadRecord", "ThreadPage", "RunPage", "StartedRun", "QueuedPlace", "QueuedRun", "QueuedTurn", "Queue", "Appended", "Branches", "AgentRecord", "AgentList", "OpenInterrupt", "Inbox"]

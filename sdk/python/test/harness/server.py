@@ -110,9 +110,12 @@ class Server:
 
     def log(self, thread_id: str) -> List[Dict[str, Any]]:
         """All events of a thread, with their positions."""
-        page = self.request("GET", f"/v1/threads/{thread_id}/events?limit=10000")
-        assert not page["hasMore"]
+        path = f"/v1/threads/{thread_id}/events?limit=10000"
+        page = self.request("GET", path)
         events: List[Dict[str, Any]] = page["events"]
+        while page["hasMore"]:
+            page = self.request("GET", f"{path}&cursor={page['nextCursor']}")
+            events += page["events"]
         return events
 
 
