@@ -37,6 +37,11 @@ debug: setup-test
 test-package: debug
 	cd sdk/typescript && THREADLINE=$(CURDIR)/target/debug/threadline npm test --silent
 
+# The Python package, in the environment of its own tests.
+.PHONY: test-python lint-python
+test-python: debug
+	cd sdk/python && PYTHONPATH=src THREADLINE=$(CURDIR)/target/debug/threadline $(CURDIR)/target/python-venv/bin/python -W error -m pytest
+
 test-console: debug
 	cd console && THREADLINE=$(CURDIR)/target/debug/threadline npm test --silent
 
@@ -78,7 +83,7 @@ chaos: setup-test
 	@MINUTES="$(MINUTES)" PLANT="$(PLANT)" TESTS="$(TESTS)" scripts/chaos.sh
 
 # The longest first: .ci/run has make do three at a time, of which clippy and doc wait for each other.
-lint: clippy doc lint-package lint-console fmt measures plants links supply deny containers audited
+lint: clippy doc lint-package lint-python lint-console fmt measures plants links supply deny containers audited
 
 .PHONY: clippy lint-package lint-console
 clippy:
@@ -86,6 +91,12 @@ clippy:
 
 lint-package: setup-test
 	cd sdk/typescript && npm run --silent lint
+
+# Also whether generated files are what their sources say.
+lint-python: setup-test
+	cd sdk/python && for each in unasync generate; do $(CURDIR)/target/python-venv/bin/python scripts/$$each.py --check || exit 1; done
+	cd sdk/python && $(CURDIR)/target/python-venv/bin/mypy
+	cd sdk/python && node_modules/.bin/pyright --pythonpath $(CURDIR)/target/python-venv/bin/python
 
 # Also whether what is embedded is what its source says.
 lint-console: setup-test

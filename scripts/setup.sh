@@ -104,6 +104,8 @@ folders=(
   # Bun, Deno, workerd and Node 22, beside the Node of this machine.
   sdk/typescript/test/runtimes
   sdk/typescript sdk/typescript/test/react18 console
+  # The type checker of the Python package.
+  sdk/python
 )
 if [ -n "$full" ]; then
   folders+=(examples/nextjs tests/copilotkit/packages/1.69 tests/copilotkit/packages/1.57 examples/copilotkit/runtime)
@@ -118,6 +120,8 @@ done
 "$root/scripts/example-venv.sh" >/dev/null
 # The newest AG-UI SDK for Python; the examples use the version that their agent requires.
 "$root/scripts/venv.sh" "$root/tests/real/python/requirements.txt" "$root/target/agui-venv" >/dev/null
+# The Python package's own tests.
+"$root/scripts/venv.sh" "$root/sdk/python/requirements.txt" "$root/target/python-venv" >/dev/null
 # Tools that test the server from outside.
 "$root/scripts/venv.sh" "$root/tests/e2e/wire/requirements.txt" "$root/target/wire-venv" >/dev/null
 "$root/scripts/checker-venv.sh" >/dev/null

@@ -1,0 +1,117 @@
+"""Durable, realtime threads for AI agents: a client of Threadline.
+
+`AsyncThreadline` is the asynchronous client, `Threadline` the synchronous one. `threadline.problems` has the errors of the
+server, and `threadline.agui` agents as endpoints.
+"""
+
+from ._async.client import AsyncThreadline
+from ._async.run import AsyncRun
+from ._async.subscription import AsyncSubscription
+from ._async.thread import AsyncThread
+from ._async.writers import AsyncPart, AsyncText, AsyncToolCall
+from ._config import Retries
+from ._errors import (
+    Closed,
+    ConfigError,
+    ConnectionFailed,
+    NotResumed,
+    ProblemError,
+    ProtocolError,
+    RunEnded,
+    StopRequested,
+    ThreadlineError,
+    Timeout,
+)
+from ._items import (
+    Batch,
+    CaughtUp,
+    Cursor,
+    Ended,
+    Events,
+    FellBehind,
+    Hello,
+    Item,
+    Queue,
+    Rebased,
+    Reconnecting,
+    common_cursor,
+)
+from ._json import JsonObject
+from ._opening import assistant, system, user
+from ._records import (
+    AgentRecord,
+    Inbox,
+    OpenInterrupt,
+    QueuedRun,
+    RunPage,
+    RunRecord,
+    StartedRun,
+    ThreadPage,
+    ThreadRecord,
+)
+from ._stored import EventPage, LoggedEvent, Messages, StateAt, Stored
+from ._sync.client import Threadline
+from ._sync.run import Run
+from ._sync.subscription import Subscription
+from ._sync.thread import Thread
+from ._sync.writers import Part, Text, ToolCall
+from ._version import __version__
+
+__all__ = [
+    "AgentRecord",
+    "AsyncPart",
+    "AsyncRun",
+    "AsyncSubscription",
+    "AsyncText",
+    "AsyncThread",
+    "AsyncThreadline",
+    "AsyncToolCall",
+    "Batch",
+    "CaughtUp",
+    "Closed",
+    "ConfigError",
+    "ConnectionFailed",
+    "Cursor",
+    "Ended",
+    "EventPage",
+    "Events",
+    "FellBehind",
+    "Hello",
+    "Inbox",
+    "Item",
+    "JsonObject",
+    "LoggedEvent",
+    "Messages",
+    "NotResumed",
+    "OpenInterrupt",
+    "Part",
+    "ProblemError",
+    "ProtocolError",
+    "Queue",
+    "QueuedRun",
+    "Rebased",
+    "Reconnecting",
+    "Retries",
+    "Run",
+    "RunEnded",
+    "RunPage",
+    "RunRecord",
+    "StartedRun",
+    "StateAt",
+    "StopRequested",
+    "Stored",
+    "Subscription",
+    "Text",
+    "Thread",
+    "ThreadPage",
+    "ThreadRecord",
+    "Threadline",
+    "ThreadlineError",
+    "Timeout",
+    "ToolCall",
+    "__version__",
+    "assistant",
+    "common_cursor",
+    "system",
+    "user",
+]

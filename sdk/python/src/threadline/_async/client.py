@@ -1,0 +1,72 @@
+"""The client of one server."""
+
+from __future__ import annotations
+
+import logging
+from types import TracebackType
+from typing import Awaitable, Callable, Mapping, Optional, Sequence, Type, Union
+
+import httpx
+
+from .._config import TRANSPORTS, Retries, configure, credential
+from .._limits import REQUEST_TIMEOUT
+from .http import AsyncHttp
+from .thread import AsyncThread
+from .threads import AsyncAgents, AsyncInterrupts, AsyncThreads
+
+TokenSource = Union[str, Callable[[], Union[str, Awaitable[str]]]]
+
+
+class AsyncThreadline:
+    """A client of one server, for one user or project. It connects with its first request.
+
+    `url` and `api_key` are by default those of THREADLINE_URL and THREADLINE_API_KEY. `token` is a user's token, or a function
+    that returns one, which is called again when it expires. `user` is the user on whose behalf requests with an API key are
+    made. `http` replaces the HTTP client, and is not closed by `aclose`.
+    """
+
+    def __init__(
+        self,
+        url: Optional[str] = None,
+        *,
+        api_key: Optional[str] = None,
+        token: Optional[TokenSource] = None,
+        user: Optional[str] = None,
+        project: Optional[str] = None,
+        headers: Optional[Mapping[str, str]] = None,
+        timeout: float = REQUEST_TIMEOUT,
+        http: Optional[httpx.AsyncClient] = None,
+        logger: Optional[logging.Logger] = None,
+        retries: Optional[Retries] = None,
+        transports: Sequence[str] = TRANSPORTS,
+    ) -> None:
+        config = configure(
+            url=url,
+            user=user,
+            project=project,
+            headers=headers,
+            timeout=timeout,
+            retries=retries or Retries(),
+            transports=transports,
+            logger=logger,
+        )
+        self._http = AsyncHttp(config, credential(api_key, token), http)
+        self.threads = AsyncThreads(self._http)
+        self.agents = AsyncAgents(self._http)
+        self.interrupts = AsyncInterrupts(self._http)
+
+    def thread(self, thread_id: str) -> AsyncThread:
+        """A reference to a thread, by its id. No request is made."""
+        return AsyncThread(self._http, thread_id)
+
+    async def __aenter__(self) -> AsyncThreadline:
+        return self
+
+    async def __aexit__(
+        self, kind: Optional[Type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]
+    ) -> None:
+        await self.aclose()
+
+    async def aclose(self) -> None:
+        """Closes the client for good: iterators and calls raise `Closed`. An active run of this program loses its lease."""
+        await self._http.aclose()

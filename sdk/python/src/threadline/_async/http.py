@@ -1,0 +1,262 @@
+"""Requests to one server."""
+
+from __future__ import annotations
+
+import random
+import time
+from typing import Any, Callable, Optional, Set
+
+import httpx
+
+from .._calls import Call, Tries, content_of, headers_of, is_foreign, lost, parsed, refusal, url_of
+from .._config import Config, header_value
+from .._credentials import usable_for
+from .._errors import Closed, ConnectionFailed, ProblemError, ThreadlineError, name_of
+from .._limits import CONNECTIONS, HEARTBEAT, MISSED_HEARTBEATS, OPEN_TIMEOUT, OTHER_RUN_WAIT, STREAMS, TOKEN_TIMEOUT
+from .._machine import Machine, backoff, new_machine
+from .._runtime_async import Condition, Event, from_source
+from .._socket import shut
+from .._tls import trusted
+from ..problems import RunActive
+from .turns import AsyncTurns
+
+
+class AsyncCredentials:
+    """The bearer token of every request. That of a callback is used until it is about to expire, or the server refuses it."""
+
+    def __init__(self, source: Any) -> None:
+        self._source = source
+        self._token: Optional[str] = None
+        self._renew_at = 0.0
+        self._asking = False
+        self._changed = Condition()
+
+    @property
+    def renewable(self) -> bool:
+        """True if the source can supply another token."""
+        return callable(self._source)
+
+    def is_due(self) -> bool:
+        """True if the token in use is to be renewed."""
+        return self.renewable and time.monotonic() >= self._renew_at
+
+    async def get(self) -> Optional[str]:
+        """The token; None if none was configured. Calls the source once, however many callers wait for it."""
+        if not self.renewable:
+            return None if self._source is None else str(self._source)
+        async with self._changed:
+            while self._asking:
+                await self._changed.wait()
+            if self._token is not None and time.monotonic() < self._renew_at:
+                return self._token
+            self._asking = True
+        token: Optional[str] = None
+        try:
+            token = header_value("the result of the token callback", await from_source(self._source, TOKEN_TIMEOUT))
+            return token
+        except ThreadlineError:
+            raise
+        except Exception as error:
+            raise ConnectionFailed(f"no token ({error})") from error
+        finally:
+            async with self._changed:
+                self._asking = False
+                if token is not None:
+                    self._token = token
+                    self._renew_at = time.monotonic() + usable_for(token)
+                self._changed.notify_all()
+
+    def refused(self, token: Optional[str]) -> None:
+        """Discards this token after the server has refused it, unless it has been replaced meanwhile."""
+        if self._token == token:
+            self._token = None
+
+
+class AsyncHttp:
+    """Requests of a client. Every error is a `ThreadlineError`."""
+
+    def __init__(self, config: Config, source: Any, http: Optional[httpx.AsyncClient]) -> None:
+        self.config = config
+        self.credentials = AsyncCredentials(source)
+        self.turns = AsyncTurns(STREAMS)
+        self.closed = Event()
+        # True once Threadline has responded: any foreign response after that comes from an intermediary.
+        self.spoken = False
+        # What is known of the network, from which the next subscription starts.
+        self.known: Machine = new_machine(len(config.transports))
+        self._given = http
+        self._client: Optional[httpx.AsyncClient] = http
+        self._streams: Optional[httpx.AsyncClient] = http
+        self._open: Set[httpx.Response] = set()
+
+    def _requests(self) -> httpx.AsyncClient:
+        self._check()
+        if self._client is None:
+            self._client = httpx.AsyncClient(verify=trusted(), limits=httpx.Limits(max_connections=CONNECTIONS))
+        return self._client
+
+    def _followers(self) -> httpx.AsyncClient:
+        """The client of streams, with connections of its own: a follower never starves an append."""
+        self._check()
+        if self._streams is None:
+            limits = httpx.Limits(max_connections=None, max_keepalive_connections=STREAMS)
+            self._streams = httpx.AsyncClient(verify=trusted(), limits=limits)
+        return self._streams
+
+    def _check(self) -> None:
+        if self.closed.is_set():
+            raise Closed("the client was closed")
+
+    async def aclose(self) -> None:
+        """Ends all streams and calls, and every later call."""
+        self.closed.set()
+        self.turns.close()
+        for response in list(self._open):
+            shut(response)
+        for client in (self._client, self._streams):
+            if client is not None and client is not self._given:
+                await client.aclose()
+
+    async def pause(self, seconds: float) -> None:
+        """Waits, unless the client is closed."""
+        if await self.closed.wait(seconds):
+            self._check()
+
+    def strange(self, error: ThreadlineError) -> ThreadlineError:
+        """A response that is not Threadline's: final if Threadline has never responded, otherwise possibly temporary."""
+        if not self.spoken:
+            return error
+        temporary = ConnectionFailed(str(error))
+        temporary.__cause__ = error
+        return temporary
+
+    def on_the_way(self, error: ThreadlineError) -> ThreadlineError:
+        """The error of a subscription: a response of an intermediary does not end it."""
+        return self.strange(error) if is_foreign(error) else error
+
+    async def call(self, call: Call) -> Any:
+        """Sends a repeatable request until it succeeds, cannot succeed, or the retry time is over. Returns the JSON response."""
+        tries = Tries()
+        return await self._retrying(call, lambda timeout: self._once(call, tries, timeout))
+
+    async def open(self, call: Call) -> httpx.Response:
+        """The same for a response that is read as it arrives, and has to be closed by `done`."""
+        tries = Tries()
+        response: httpx.Response = await self._retrying(call, lambda timeout: self._start(call, tries, timeout, timeout))
+        return response
+
+    async def once(self, call: Call) -> Any:
+        """Sends one request, without retries."""
+        return await self._once(call, Tries(), call.timeout or self.config.timeout)
+
+    async def follow(self, call: Call) -> httpx.Response:
+        """Opens an event stream, without retries; it has to be closed by `done`."""
+        return await self._start(call, Tries(), OPEN_TIMEOUT, HEARTBEAT * MISSED_HEARTBEATS)
+
+    async def done(self, response: httpx.Response) -> None:
+        """Closes a response."""
+        self._open.discard(response)
+        try:
+            await response.aclose()
+        except (httpx.HTTPError, RuntimeError):
+            pass  # the connection is gone
+
+    async def _retrying(self, call: Call, attempt: Callable[[float], Any]) -> Any:
+        most = call.timeout or self.config.timeout
+        budget = call.budget(self.config)
+        began = time.monotonic()
+        deadline = began + budget
+        failures = 0
+        while True:
+            asked = time.monotonic()
+            try:
+                return await attempt(most if budget == 0 else min(most, max(call.least, deadline - asked)))
+            except ThreadlineError as error:
+                if not call.is_worth_another(error):
+                    raise
+                failures += 1
+                failed_at = time.monotonic()
+                left = deadline - failed_at
+                if isinstance(error, RunActive):
+                    # The server is reachable, and the call waits for another run. If it becomes unreachable, the full time applies.
+                    left = began + (OTHER_RUN_WAIT if budget else 0) - failed_at
+                    deadline = failed_at + budget
+                if left <= 0 or (error.retry_after or 0) > left:
+                    raise
+                wait = min(left, backoff(failures, random.random(), error.retry_after))
+            await self.pause(wait)
+
+    async def _once(self, call: Call, tries: Tries, timeout: float) -> Any:
+        response = await self._send(call, tries, self._requests(), httpx.Timeout(timeout), stream=False)
+        try:
+            answer = parsed(self.config, response.content)
+        except ThreadlineError as error:
+            failure = self.strange(error)
+            failure.request_id = tries.request_id
+            raise failure from None
+        if answer is not None:
+            self.spoken = True
+        return answer
+
+    async def _start(self, call: Call, tries: Tries, opening: float, silence: float) -> httpx.Response:
+        response = await self._send(call, tries, self._followers(), httpx.Timeout(opening), stream=True)
+        # The timeouts of a request are read anew for its body.
+        timeouts = response.request.extensions.get("timeout")
+        if isinstance(timeouts, dict):
+            timeouts["read"] = silence
+        self._open.add(response)
+        return response
+
+    async def _send(
+        self, call: Call, tries: Tries, client: httpx.AsyncClient, timeout: httpx.Timeout, *, stream: bool
+    ) -> httpx.Response:
+        bearer = await self.credentials.get()
+        try:
+            return await self._try(call, tries, client, timeout, stream, bearer)
+        except ProblemError as error:
+            if error.status != 401 or not self.credentials.renewable:
+                raise
+        self.credentials.refused(bearer)
+        return await self._try(call, tries, client, timeout, stream, await self.credentials.get())
+
+    async def _try(
+        self, call: Call, tries: Tries, client: httpx.AsyncClient, timeout: httpx.Timeout, stream: bool, bearer: Optional[str]
+    ) -> httpx.Response:
+        """Sends one request, and logs it: ids, paths without queries, states and names of errors, never texts."""
+        url = url_of(self.config, call)
+        content = content_of(call)
+        tries.count += 1
+        headers = headers_of(self.config, call, tries, bearer)
+        began = time.monotonic()
+        status: Optional[int] = None
+        failure: Optional[ThreadlineError] = None
+        try:
+            request = client.build_request(call.method, url, content=content, headers=headers, timeout=timeout)
+            response = await client.send(request, stream=stream, follow_redirects=False)
+            status = response.status_code
+            if 200 <= status < 300:
+                return response
+            body = await response.aread()
+            await response.aclose()
+            failure = refusal(self.config, status, response.headers, body)
+            if 300 <= status < 400:
+                failure = self.strange(failure)
+            failure.request_id = tries.request_id
+            raise failure
+        except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError, RuntimeError) as error:
+            self._check()
+            failure = lost(self.config, error)
+            failure.request_id = tries.request_id
+            raise failure from error
+        finally:
+            self._log(call, tries, url, status, began, failure)
+
+    def _log(
+        self, call: Call, tries: Tries, url: str, status: Optional[int], began: float, error: Optional[ThreadlineError]
+    ) -> None:
+        path = httpx.URL(url).path
+        log = self.config.logger.debug if error is None else self.config.logger.warning
+        milliseconds = round((time.monotonic() - began) * 1_000)
+        said = "" if error is None else f", {name_of(error)}"
+        log("%s %s: %s in %d ms (%s)%s", call.method, path, status or "no response", milliseconds, tries.request_id, said)
+

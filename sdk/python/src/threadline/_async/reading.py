@@ -1,0 +1,93 @@
+"""Reads of the log of a run, and of the log before it."""
+
+from __future__ import annotations
+
+from typing import Any, AsyncGenerator, List, Optional
+
+from .._calls import Call
+from .._json import JsonObject
+from .._limits import TAKEOVER_EVENTS
+from .._stored import Messages, Stored
+from .http import AsyncHttp
+from .runs import Taken
+
+_ATTEMPT = "threadline.attempt"
+"""Name of the CUSTOM event by which the server names an attempt."""
+
+
+class AsyncReading:
+    """Reads for the producer of a run."""
+
+    def __init__(self, http: AsyncHttp, thread_id: str, taken: Taken) -> None:
+        self._http = http
+        self._path = ["threads", thread_id]
+        self._taken = taken
+
+    async def history(self) -> List[JsonObject]:
+        """The messages of the thread before the run, and those with which it began, oldest first."""
+        # The first event of the run brings its messages.
+        at = min(self._taken.run.first_seq, self._taken.run.last_seq)
+        messages: List[JsonObject] = []
+        if at > 0:
+            async for page in self._pages(at):
+                messages[:0] = page.messages
+        return messages
+
+    async def before(self, on_existing: str) -> Optional[Stored]:
+        """What the attempts before have said; None if there were none."""
+        if self._taken.attempt == 1:
+            return None
+        return await self.stored(self._taken.run.last_seq if on_existing == "continue" else await self._superseded_up_to())
+
+    async def stored(self, at: int) -> Stored:
+        """What the run has said up to an event: its own messages, and the state of the thread after them."""
+        before = self._taken.run.first_seq - 1
+        if at <= before:
+            return Stored(state=await self._state(before))
+        last = (await self._page(before, limit=1)).messages if before > 0 else []
+        messages: List[JsonObject] = []
+        interrupts: Optional[List[JsonObject]] = None
+        async for page in self._pages(at):
+            if interrupts is None:
+                interrupts = page.interrupts
+            ids = [message["id"] for message in page.messages]
+            if last and last[0]["id"] in ids:
+                messages[:0] = page.messages[len(ids) - ids[::-1].index(last[0]["id"]) :]
+                break
+            messages[:0] = page.messages
+        return Stored(messages, await self._state(at), interrupts or [])
+
+    async def _superseded_up_to(self) -> int:
+        """Seq of the last event that was superseded when the run was taken up to be said anew."""
+        run = self._taken.run
+        query = {"before": run.last_seq + 1, "epoch": self._taken.epoch, "limit": TAKEOVER_EVENTS}
+        page = await self._http.call(Call([*self._path, "events"], query=query))
+        for logged in reversed(page["events"]):
+            event = logged["event"]
+            if event["type"] == "CUSTOM" and event.get("name") == _ATTEMPT:
+                value = event.get("value") or {}
+                superseded = value.get("superseded")
+                if value.get("attempt") == self._taken.attempt and superseded:
+                    return int(superseded[1])
+                break
+        # An attempt that has said nothing leaves nothing to supersede.
+        return run.last_seq
+
+    async def _state(self, at: int) -> Any:
+        if at <= 0:
+            return {}
+        query = {"at": at, "epoch": self._taken.epoch}
+        return (await self._http.call(Call([*self._path, "state"], query=query)))["state"]
+
+    async def _pages(self, at: int) -> AsyncGenerator[Messages, None]:
+        """The messages of the thread after an event, in pages, newest first."""
+        page = await self._page(at)
+        while True:
+            yield page
+            if not page.has_more or not page.messages:
+                return
+            page = await self._page(at, before=page.messages[0]["id"])
+
+    async def _page(self, at: int, **query: Any) -> Messages:
+        call = Call([*self._path, "messages"], query={"at": at, "epoch": self._taken.epoch, **query})
+        return Messages.of(await self._http.call(call))

@@ -1,0 +1,106 @@
+"""Requests about the runs of one thread, with those of producers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, List, Mapping, Optional, Sequence
+
+from .._calls import Call, not_busy
+from .._errors import ThreadlineError
+from .._json import JsonObject
+from .._limits import WHOLE_RUN_TIMEOUT
+from .._records import Appended, RunRecord, StartedRun
+from .http import AsyncHttp
+
+
+@dataclass(frozen=True)
+class Taken:
+    """The answer to the start of a run that its caller produces."""
+
+    run: RunRecord
+    epoch: str
+    cursor: int
+    attempt: int
+    attempt_id: Optional[str]
+    """The call that holds the run, as its request names it; None for a run that was started without."""
+
+
+class AsyncRuns:
+    """Requests about the runs of one thread."""
+
+    def __init__(self, http: AsyncHttp, thread_id: str) -> None:
+        self._http = http
+        self._path = ["threads", thread_id, "runs"]
+
+    async def begin(self, request: str, *, retry_for: Optional[float] = None) -> Taken:
+        """Starts a run that its caller produces, or takes it up: the same request again gets the same answer."""
+        call = Call(self._path, "POST", body=request, kind="producers", again=not_busy, retry_for=retry_for)
+        answer = await self._http.call(call)
+        run = RunRecord.of(answer["run"])
+        return Taken(run, answer["epoch"], answer["cursor"], answer["attempt"], answer["attemptId"])
+
+    async def put(self, run_id: str, events: Sequence[JsonObject], agent_id: Optional[str]) -> StartedRun:
+        """Appends a complete run atomically, or does nothing if the run exists already."""
+        call = Call(
+            [*self._path, run_id],
+            "PUT",
+            query={"agentId": agent_id},
+            body=list(events),
+            kind="producers",
+            least=WHOLE_RUN_TIMEOUT,
+        )
+        return StartedRun.of(await self._http.call(call))
+
+    async def append(self, run_id: str, attempt: int, producer_seq: int, events: List[str]) -> Appended:
+        """Appends events, given as JSON texts, exactly once: `producer_seq` is the number of the first one."""
+        query = {"attempt": attempt, "producerSeq": producer_seq}
+        body = f"[{','.join(events)}]"
+        return Appended.of(await self._post(run_id, "events", query, body))
+
+    async def heartbeat(self, run_id: str, attempt: int, lease: float, timeout: float) -> RunRecord:
+        """Sends one heartbeat, without retries."""
+        path = [*self._path, run_id, "heartbeat"]
+        body = {"leaseSeconds": int(lease)}
+        call = Call(path, "POST", query={"attempt": attempt}, body=body, timeout=timeout)
+        return RunRecord.of(await self._http.once(call))
+
+    async def finish(self, run_id: str, attempt: int, producer_seq: int) -> RunRecord:
+        """Ends a run as finished; refused with `producer-seq-gap` if the server has lost events before this number."""
+        return RunRecord.of(await self._post(run_id, "finish", {"attempt": attempt, "producerSeq": producer_seq}))
+
+    async def fail(
+        self, run_id: str, attempt: int, code: str, message: str, *, retry_for: Optional[float] = None
+    ) -> RunRecord:
+        """Ends a run as failed: open messages and calls are closed, then RUN_ERROR is appended."""
+        body = {"code": code, "message": message}
+        return RunRecord.of(await self._post(run_id, "fail", {"attempt": attempt}, body, retry_for=retry_for))
+
+    async def stop(self, run_id: str, epoch: Optional[str]) -> RunRecord:
+        call = Call([*self._path, run_id, "stop"], "POST", query={"epoch": epoch})
+        return RunRecord.of(await self._http.call(call))
+
+    async def get(self, run_id: str, *, retry_for: Optional[float] = None) -> RunRecord:
+        return RunRecord.of(await self._http.call(Call([*self._path, run_id], retry_for=retry_for)))
+
+    async def is_known(self, epoch: str, cursor: int) -> bool:
+        """True if the server knows the log of a run, perhaps without its newest events; false if the thread is another one."""
+        query = {"after": cursor, "epoch": epoch, "limit": 1}
+        try:
+            await self._http.call(Call([*self._path[:2], "events"], query=query))
+            return True
+        except ThreadlineError as error:
+            if getattr(error, "slug", "") == "log-replaced":
+                return isinstance(error.problem.get("commonUpTo"), int)
+            raise
+
+    async def _post(
+        self,
+        run_id: str,
+        what: str,
+        query: Mapping[str, Any],
+        body: Any = None,
+        *,
+        retry_for: Optional[float] = None,
+    ) -> Any:
+        path = [*self._path, run_id, what]
+        return await self._http.call(Call(path, "POST", query=query, body=body, kind="producers", retry_for=retry_for))

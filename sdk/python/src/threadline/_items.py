@@ -1,0 +1,110 @@
+"""Items of a followed thread, and the position of its reader."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import List, Optional, Union
+
+from ._errors import ProblemError, ThreadlineError
+from ._json import JsonObject
+
+
+@dataclass(frozen=True)
+class Cursor:
+    """A position in the log of a thread: a reader that starts from it receives what follows. Store both members."""
+
+    after: int = 0
+    """Seq of the last event that was seen; 0 for all events."""
+    epoch: Optional[str] = None
+    """The log that the position belongs to. Required above 0."""
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Events of one run that were committed together. Event `i` has the seq `seq + i`."""
+
+    seq: int
+    run_id: str
+    at: str
+    """Time of the commit."""
+    events: List[JsonObject]
+
+
+@dataclass(frozen=True)
+class Hello:
+    """Connected to the log `epoch`, whose newest event is `tail`. Repeated after every reconnect."""
+
+    epoch: str
+    tail: int
+
+
+@dataclass(frozen=True)
+class Events:
+    """The next events: dense over the whole life of a subscription, without gaps or duplicates."""
+
+    batches: List[Batch]
+
+
+@dataclass(frozen=True)
+class CaughtUp:
+    """All events up to `seq` were delivered; the following ones are live."""
+
+    seq: int
+
+
+@dataclass(frozen=True)
+class FellBehind:
+    """No longer live: the following events are read from history. No event is lost."""
+
+    seq: int
+
+
+@dataclass(frozen=True)
+class Rebased:
+    """The server has lost events, but none that were delivered here: the following ones belong to the log `epoch`."""
+
+    previous: str
+    epoch: str
+    after: int
+
+
+@dataclass(frozen=True)
+class Queue:
+    """The queue of the thread has changed, or has turns when the reader has caught up. Not over long-polls, and not for one run."""
+
+    epoch: str
+    version: int
+    queued: int
+    """Number of turns that wait."""
+    held: Optional[str]
+    """Reason for which the queue rests until it is released; None if it does not."""
+
+
+@dataclass(frozen=True)
+class Reconnecting:
+    """The connection was lost; the next attempt follows after `wait` seconds."""
+
+    wait: float
+    error: ThreadlineError
+
+
+@dataclass(frozen=True)
+class Ended:
+    """The last item. `reason` is `run-ended` (the run to which the subscription was limited) or `thread-deleted`."""
+
+    reason: str
+
+
+Item = Union[Hello, Events, CaughtUp, FellBehind, Rebased, Queue, Reconnecting, Ended]
+
+
+def common_cursor(error: BaseException) -> Optional[Cursor]:
+    """The cursor from which a reader can continue after a `log-replaced` problem.
+
+    Its events up to `after` belong to the present log; discard the later ones. None for other errors, and if no event is
+    known to be common to both logs.
+    """
+    if not isinstance(error, ProblemError) or error.slug != "log-replaced":
+        return None
+    common, epoch = error.problem.get("commonUpTo"), error.problem.get("epoch")
+    return Cursor(common, epoch) if isinstance(common, int) and isinstance(epoch, str) else None

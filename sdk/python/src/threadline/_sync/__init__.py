@@ -1,0 +1,1 @@
+"""The synchronous client. Generated from `_async` by scripts/unasync.py."""

@@ -1,0 +1,263 @@
+"""One thread."""
+
+from __future__ import annotations
+
+from typing import Any, Generator, Callable, Iterable, List, Mapping, Optional, Sequence, Union
+
+import httpx
+
+from .._calls import Call, lost, not_busy
+from .._errors import RunEnded
+from .._ids import new_id
+from .._items import Cursor
+from .._json import JsonObject, plain
+from .._lines import Lines
+from .._message_ids import MessageIds
+from .._opening import UNSET
+from .._options import Busy, OnExisting, StopBy
+from .._records import Branches, Queue, QueuedRun, RunPage, RunRecord, StartedRun, ThreadRecord
+from .._stored import EventPage, Messages, StateAt
+from ..problems import LogReplaced
+from .http import Http
+from .run import Run
+from .runs import Runs
+from .subscription import Subscription
+
+
+class Thread:
+    """A reference to one thread, by its id. Creating it makes no request: a missing thread is reported by the first call.
+
+    `epoch` is the log that the caller has read: if the thread has another one, a write is refused (`LogReplaced`).
+    """
+
+    def __init__(self, http: Http, thread_id: str) -> None:
+        self.thread_id = thread_id
+        self._http = http
+        self._runs = Runs(http, thread_id)
+        self._path = ["threads", thread_id]
+
+    def get(self) -> ThreadRecord:
+        return ThreadRecord.of(self._read())
+
+    def update(
+        self,
+        *,
+        name: Optional[str] = UNSET,
+        archived: bool = UNSET,
+        metadata: Mapping[str, Any] = UNSET,
+        epoch: Optional[str] = None,
+    ) -> ThreadRecord:
+        """Changes members of the thread. A name of None removes the name; `metadata` is a merge patch (RFC 7396)."""
+        members = {"name": name, "archived": archived, "metadata": metadata}
+        body = {key: value for key, value in members.items() if value is not UNSET}
+        return ThreadRecord.of(self._http.call(Call(self._path, "PATCH", query={"epoch": epoch}, body=body)))
+
+    def rename(self, name: Optional[str], *, epoch: Optional[str] = None) -> ThreadRecord:
+        return self.update(name=name, epoch=epoch)
+
+    def archive(self, *, epoch: Optional[str] = None) -> ThreadRecord:
+        return self.update(archived=True, epoch=epoch)
+
+    def unarchive(self, *, epoch: Optional[str] = None) -> ThreadRecord:
+        return self.update(archived=False, epoch=epoch)
+
+    def delete(self, *, branches: bool = False, epoch: Optional[str] = None) -> None:
+        """Deletes the thread and its log. With `epoch`, a thread that was created under this id since is not deleted."""
+        query = {"epoch": epoch, "branches": True if branches else None}
+        try:
+            self._http.call(Call(self._path, "DELETE", query=query))
+        except LogReplaced:
+            pass  # the thread that is meant is gone already
+
+    def mark_read(self, seq: int, *, epoch: Optional[str] = None) -> ThreadRecord:
+        """Moves the read mark forward to an event, not beyond the tail (`CursorAhead`)."""
+        call = Call([*self._path, "read"], "PUT", query={"epoch": epoch}, body={"seq": seq})
+        return ThreadRecord.of(self._http.call(call))
+
+    def messages(
+        self,
+        *,
+        at: Optional[int] = None,
+        epoch: Optional[str] = None,
+        limit: Optional[int] = None,
+        before: Optional[str] = None,
+    ) -> Messages:
+        """A page of messages, the newest ones, after the event `at`; the current ones by default."""
+        return Messages.of(self._read("messages", at=at, epoch=epoch, limit=limit, before=before))
+
+    def state(self, *, at: Optional[int] = None, epoch: Optional[str] = None) -> StateAt:
+        """The state after the event `at`; the current one by default."""
+        return StateAt.of(self._read("state", at=at, epoch=epoch))
+
+    def events(
+        self,
+        *,
+        after: Optional[int] = None,
+        before: Optional[int] = None,
+        epoch: Optional[str] = None,
+        cursor: Optional[str] = None,
+        limit: Optional[int] = None,
+        run_id: Optional[str] = None,
+    ) -> EventPage:
+        """A page of events: the first ones, or those at a position. `cursor` is the `next_cursor` of a page."""
+        query = {"after": after, "before": before, "epoch": epoch, "cursor": cursor, "limit": limit, "runId": run_id}
+        return EventPage.of(self._read("events", **query))
+
+    def lines(
+        self, *, cursor: Optional[Cursor] = None, run_id: Optional[str] = None
+    ) -> Generator[bytes, None, None]:
+        """The log after a position, up to its tail: `{"seq":…,"runId":…,"at":…,"event":…}`, a line for each event.
+
+        Each event appears byte for byte as it was appended. An interrupted read raises `ConnectionFailed`: continue after the
+        last line.
+        """
+        query = {"after": cursor.after if cursor else None, "epoch": cursor.epoch if cursor else None, "runId": run_id}
+        headers = {"Accept": "application/x-ndjson"}
+        response = self._http.open(Call([*self._path, "events"], query=query, headers=headers))
+        lines = Lines()
+        try:
+            for chunk in response.iter_bytes():
+                for line in lines.feed(chunk):
+                    yield line
+        except (httpx.HTTPError, httpx.StreamError) as error:
+            raise lost(self._http.config, error) from error
+        finally:
+            self._http.done(response)
+
+    def subscribe(self, cursor: Optional[Cursor] = None, *, run_id: Optional[str] = None) -> Subscription:
+        """Follows the thread from a cursor: stored events, then live ones, with automatic reconnects.
+
+        With `run_id`, only this run; the iterator ends with it. It raises if reconnecting cannot help (`ThreadNotFound`,
+        `LogReplaced`, `CursorAhead`, `Unauthorized`).
+        """
+        return Subscription(self._http, self.thread_id, cursor, run_id)
+
+    def start(
+        self,
+        agent_id: str,
+        *,
+        messages: Iterable[object] = (),
+        input: Optional[Mapping[str, Any]] = None,
+        resume: Optional[Iterable[object]] = None,
+        run_id: Optional[str] = None,
+        busy: Optional[Busy] = None,
+        fork: Optional[Mapping[str, Any]] = None,
+        epoch: Optional[str] = None,
+    ) -> Union[StartedRun, QueuedRun]:
+        """Delegates a run to an agent of the server. It goes on if the caller disconnects; follow the thread for its events.
+
+        `input` has further members of AG-UI's RunAgentInput; messages are the new ones alone. `busy`: `reject`, the default,
+        `enqueue` or `interrupt`. Raises `RunActive` if another run is active, and `InterruptsOpen` if the thread waits for
+        answers (`resume`). With `fork`, the run begins in a fork of the thread, the `thread_id` of the result.
+        """
+        given: JsonObject = {**(input or {})}
+        new = [plain(message) for message in messages]
+        if new:
+            given["messages"] = new
+        if resume is not None:
+            given["resume"] = [plain(one) for one in resume]
+        body: JsonObject = {"runId": run_id or new_id(), "agentId": agent_id, "input": given}
+        # Without `busy` the agent decides.
+        if fork is None or busy is not None:
+            body["busy"] = busy or "reject"
+        if fork is not None:
+            body["fork"] = dict(fork)
+        call = Call([*self._path, "runs"], "POST", query={"epoch": epoch}, body=body, keyed=True, again=not_busy)
+        answer = self._http.call(call)
+        return QueuedRun.of(answer) if "queued" in answer else StartedRun.of(answer)
+
+    def stop(self, run_id: str, *, epoch: Optional[str] = None) -> RunRecord:
+        """Requests a stop of a run. Its producer has 10 s to end it; then the server does."""
+        return self._runs.stop(run_id, epoch)
+
+    def runs(self, *, limit: Optional[int] = None, cursor: Optional[str] = None, at: Optional[int] = None) -> RunPage:
+        """A page of runs, newest first."""
+        return RunPage.of(self._read("runs", limit=limit, cursor=cursor, at=at))
+
+    def run_record(self, run_id: str) -> RunRecord:
+        """The record of a run."""
+        return self._runs.get(run_id)
+
+    def queue(self) -> Queue:
+        """The turns that wait for the active run to end."""
+        return Queue.of(self._read("queue"))
+
+    def fork(
+        self,
+        thread_id: Optional[str] = None,
+        *,
+        at: Optional[int] = None,
+        separate: bool = False,
+        epoch: Optional[str] = None,
+    ) -> ThreadRecord:
+        """Makes a thread that begins with the events of this one up to `at`. Lists show it in place of this one, unless `separate`."""
+        body = {"threadId": thread_id or new_id(), "at": at, "separate": separate}
+        call = Call([*self._path, "forks"], "POST", query={"epoch": epoch}, body=body, keyed=True)
+        return ThreadRecord.of(self._http.call(call))
+
+    def branches(self) -> List[ThreadRecord]:
+        """The branches of the conversation, oldest first, this thread included."""
+        return Branches.of(self._read("branches")).branches
+
+    def interrupts(self) -> List[JsonObject]:
+        """The open interrupts of the thread, which a run has to answer with `resume`."""
+        return (self.messages(limit=1)).interrupts
+
+    def put_run(self, run_id: str, events: Sequence[object], *, agent_id: Optional[str] = None) -> StartedRun:
+        """Appends a complete run atomically, or does nothing if the run exists already.
+
+        Waits up to a minute while another run is active. A TEXT_MESSAGE_CHUNK without a `messageId` gets one.
+        """
+        ids = MessageIds(run_id)
+        named = [ids.given(plain(event), number) for number, event in enumerate(events, 1)]
+        return self._runs.put(run_id, named, agent_id)
+
+    def run(
+        self,
+        *,
+        messages: Iterable[object] = (),
+        tools: Iterable[object] = (),
+        context: Iterable[object] = (),
+        state: Any = UNSET,
+        resume: Optional[Iterable[object]] = None,
+        run_id: Optional[str] = None,
+        agent_id: Optional[str] = None,
+        lease_seconds: Optional[float] = None,
+        on_existing: OnExisting = "restart",
+        tools_repeatable: bool = False,
+        stop: StopBy = "cancel",
+    ) -> Run:
+        """Produces a run, in the block of `with`. It is finished at the end of the block, and failed by an exception.
+
+        `on_existing` treats an active run of another call under `run_id`. `restart`: what it has said is superseded, and the
+        body says it anew. `continue`: complete messages stay; only for bodies that read `run.stored`. `refuse`: raises
+        `NotResumed`, and nothing is written. With `restart` and `continue` the call before can write no more. A run that has
+        ended raises `RunEnded`: see `run_once`. Raises `RunActive` if another run is active.
+        """
+        return Run(
+            self._http,
+            self.thread_id,
+            messages=messages,
+            tools=tools,
+            context=context,
+            state=state,
+            resume=resume,
+            run_id=run_id,
+            agent_id=agent_id,
+            lease_seconds=lease_seconds,
+            on_existing=on_existing,
+            tools_repeatable=tools_repeatable,
+            stop=stop,
+        )
+
+    def run_once(self, body: Callable[[Run], object], **options: Any) -> RunRecord:
+        """Produces a run with `body`, unless it has ended already, and returns its record. Options are those of `run`."""
+        try:
+            with self.run(**options) as run:
+                body(run)
+            return run.record
+        except RunEnded as ended:
+            return ended.record
+
+    def _read(self, *path: str, **query: Any) -> Any:
+        return self._http.call(Call([*self._path, *path], query=query))

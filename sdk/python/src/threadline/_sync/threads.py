@@ -1,0 +1,107 @@
+"""The threads of a user."""
+
+from __future__ import annotations
+
+from typing import Any, List, Mapping, Optional
+
+from .._calls import Call
+from .._ids import new_id
+from .._options import ThreadOrder, ThreadStatus
+from .._records import AgentList, AgentRecord, Inbox, ThreadPage, ThreadRecord
+from ..problems import ThreadExists
+from .http import Http
+
+
+class Threads:
+    """Creates and lists threads."""
+
+    def __init__(self, http: Http) -> None:
+        self._http = http
+
+    def create(
+        self,
+        thread_id: Optional[str] = None,
+        *,
+        name: Optional[str] = None,
+        agent_id: Optional[str] = None,
+        metadata: Optional[Mapping[str, Any]] = None,
+        user_id: Optional[str] = None,
+    ) -> ThreadRecord:
+        """Creates a thread. The same call again returns the existing thread; another one with its id is refused (`ThreadExists`)."""
+        members = {"name": name, "agentId": agent_id, "metadata": metadata, "userId": user_id}
+        body = {"threadId": thread_id or new_id(), **{key: value for key, value in members.items() if value is not None}}
+        return ThreadRecord.of(self._http.call(Call(["threads"], "POST", body=body, keyed=True)))
+
+    def get_or_create(
+        self,
+        thread_id: str,
+        *,
+        name: Optional[str] = None,
+        agent_id: Optional[str] = None,
+        metadata: Optional[Mapping[str, Any]] = None,
+        user_id: Optional[str] = None,
+    ) -> ThreadRecord:
+        """Creates a thread, or returns the one that exists, with whatever name and metadata it has."""
+        try:
+            return self.create(thread_id, name=name, agent_id=agent_id, metadata=metadata, user_id=user_id)
+        except ThreadExists:
+            return ThreadRecord.of(self._http.call(Call(["threads", thread_id])))
+
+    def list(
+        self,
+        *,
+        agent_id: Optional[str] = None,
+        status: Optional[ThreadStatus] = None,
+        search: Optional[str] = None,
+        include_archived: Optional[bool] = None,
+        order: Optional[ThreadOrder] = None,
+        limit: Optional[int] = None,
+        cursor: Optional[str] = None,
+        user_id: Optional[str] = None,
+    ) -> ThreadPage:
+        """A page of the list; `cursor` is the `next_cursor` of the previous one.
+
+        `status`: `running`, `waiting`, `failed` or `idle`. `search`: only threads whose name contains this text. `order`:
+        `recent`, the default, or `created`.
+        """
+        query = {
+            "agentId": agent_id,
+            "status": status,
+            "search": search,
+            "includeArchived": include_archived,
+            "order": order,
+            "limit": limit,
+            "cursor": cursor,
+            "userId": user_id,
+        }
+        return ThreadPage.of(self._http.call(Call(["threads"], query=query)))
+
+
+class Agents:
+    """The agents to which runs can be delegated."""
+
+    def __init__(self, http: Http) -> None:
+        self._http = http
+
+    def list(self) -> List[AgentRecord]:
+        """All agents that the caller may use."""
+        return AgentList.of(self._http.call(Call(["agents"]))).agents
+
+
+class Interrupts:
+    """The inbox of a user: open interrupts of all threads, which wait for answers."""
+
+    def __init__(self, http: Http) -> None:
+        self._http = http
+
+    def list(
+        self,
+        *,
+        agent_id: Optional[str] = None,
+        limit: Optional[int] = None,
+        cursor: Optional[str] = None,
+        user_id: Optional[str] = None,
+    ) -> Inbox:
+        """A page of interrupts; `cursor` is the `next_cursor` of the previous one."""
+        query = {"agentId": agent_id, "limit": limit, "cursor": cursor, "userId": user_id}
+        return Inbox.of(self._http.call(Call(["interrupts"], query=query)))

@@ -1,0 +1,1 @@
+"""The real server, and the network before it."""

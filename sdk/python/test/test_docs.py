@@ -1,0 +1,91 @@
+"""The examples of docs/python.md, run as they are written."""
+
+from __future__ import annotations
+
+import ast
+import asyncio
+import logging
+import re
+from pathlib import Path
+from typing import Any, AsyncIterator, Dict, List
+
+import threadline
+import threadline.agui
+from harness.server import Server
+from threadline import AsyncThreadline
+
+PAGE = (Path(__file__).resolve().parents[3] / "docs/python.md").read_text()
+SNIPPETS: List[str] = re.findall(r"^```python\n(.*?)^```$", PAGE, re.M | re.S)
+
+
+async def execute(snippet: str, names: Dict[str, Any]) -> Dict[str, Any]:
+    """Runs an example that may await; returns its names."""
+    code = compile(snippet, "docs/python.md", "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+    result = eval(code, names)
+    if asyncio.iscoroutine(result):
+        await result
+    return names
+
+
+def names_of(**more: Any) -> Dict[str, Any]:
+    return {**{name: getattr(threadline, name) for name in threadline.__all__}, "logging": logging, **more}
+
+
+def test_all_snippets_are_run() -> None:
+    assert len(SNIPPETS) == 7
+
+
+def test_the_first_five_lines(server: Server) -> None:
+    start = SNIPPETS[0].replace("http://localhost:7420", server.url)
+    assert len([line for line in start.split("\n") if line]) == 5
+    seen: List[Any] = []
+
+    class Enough(Exception):
+        pass
+
+    def show(item: Any) -> None:
+        seen.append(item)
+        if isinstance(item, threadline.CaughtUp):
+            raise Enough
+
+    names: Dict[str, Any] = {"print": show}
+    try:
+        exec(compile(start, "docs/python.md", "exec"), names)
+    except Enough:
+        names["client"].close()
+    assert [type(item).__name__ for item in seen] == ["Hello", "CaughtUp"]
+
+
+async def test_the_other_snippets(server: Server) -> None:
+    _, options, threads, reading, producing, existing, agent = SNIPPETS
+    names = await execute(options, names_of(url=server.url, api_key="a-key", user=threadline.user))
+    await names["client"].aclose()
+    async with AsyncThreadline(server.url) as client:
+        names = await execute(threads, names_of(client=client, print=lambda *_: None))
+        assert names["started"].run.agent_id == "demo" and names["messages"] == []
+        thread = client.thread((await client.threads.create()).thread_id)
+        said: List[Any] = []
+
+        async def model(history: Any) -> AsyncIterator[str]:
+            assert history[-1]["content"] == "Where is my parcel?"
+            yield "Let me "
+            yield "see."
+
+        async def lookup(number: int) -> Dict[str, Any]:
+            return {"parcel": number}
+
+        await execute(producing, names_of(thread=thread, model=model, lookup=lookup, print=said.append))
+        assert said == ["finished"] and (await thread.state()).state == {"parcel": "found"}
+        rendered: List[int] = []
+        names = await execute(
+            reading, names_of(thread=thread, cursor=None, render=lambda seq, events: rendered.extend([seq] * len(events)))
+        )
+        assert len(rendered) == 11 and names["cursor"].after == 11 and names["cursor"].epoch
+        names = await execute(existing, names_of(thread=thread, chapters=["One.", "Two."]))
+        assert names["record"].status == "finished"
+        assert [one.get("content") for one in (await thread.messages()).messages][-2:] == ["One.", "Two."]
+    names = await execute(agent, names_of())
+    assert [route.path for route in names["app"].routes] == ["/agent"]
+    given = threadline.agui.RunAgentInput("t", "r", [{"role": "user", "content": "Hi"}])
+    frames = [frame async for frame in threadline.agui.frames(names["trips"], given)]
+    assert b"You said: Hi" in b"".join(frames)
