@@ -6,6 +6,7 @@ compare it with the server's fold.
 
 import json
 import math
+import re
 import sys
 from typing import Any
 
@@ -15,6 +16,10 @@ from threadline.conversation import Conversation
 _READ_EVERY = 5
 #: Digits beyond which an integer is beyond a double, and which Python would not read at all.
 _MAX_DIGITS = 310
+
+
+#: A lone surrogate, which UTF-8 cannot hold: it is written as an escape, and all other characters as they are.
+_LONE_HALF = re.compile("[\ud800-\udfff]")
 
 
 def _integer(digits: str) -> int | float:
@@ -46,8 +51,10 @@ def _fold(given: dict[str, Any]) -> dict[str, Any]:
 def main() -> None:
     for line in sys.stdin.buffer:
         folded = _fold(json.loads(line, parse_int=_integer))
-        sys.stdout.write(json.dumps(folded, allow_nan=False) + "\n")
-    sys.stdout.flush()
+        text = json.dumps(folded, allow_nan=False, ensure_ascii=False)
+        escaped = _LONE_HALF.sub(lambda half: f"\\u{ord(half[0]):04x}", text)
+        sys.stdout.buffer.write(escaped.encode() + b"\n")
+    sys.stdout.buffer.flush()
 
 
 if __name__ == "__main__":

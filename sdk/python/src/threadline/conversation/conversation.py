@@ -10,7 +10,7 @@ from .limits import PATCH_WORK_PER_BYTE
 from .patch import Document, Purse, patch
 from .reading import unreadable_numbers
 from .transcript import Transcript
-from .values import Malformed, Members, is_object, json, required, same, size
+from .values import MISSING, Malformed, Members, is_object, json, required, same, size
 
 #: A message, an interrupt or an event, as JSON objects of AG-UI.
 JsonObject = dict[str, Any]
@@ -43,17 +43,17 @@ class Conversation:
         *,
         messages: Iterable[JsonObject] = (),
         has_more: bool = False,
-        state: Any = None,
+        state: Any = MISSING,
         interrupts: Iterable[JsonObject] = (),
     ) -> None:
-        """Begins at a point between two runs: with the messages, the state (``{}`` if None) and the open interrupts that the
-        server shows there. ``has_more``: there are older messages, which are not among these.
+        """Begins at a point between two runs: with the messages, the state (``{}`` if left out) and the open interrupts that
+        the server shows there. ``has_more``: there are older messages, which are not among these.
         """
         self._drafts = Drafts()
         self._purse = Purse()
         self._transcript = Transcript(cast("list[Members]", list(messages)), has_more, self._drafts)
         self._activities = Activities(self._transcript, self._drafts, self._purse)
-        self._state = Document({} if state is None else state)
+        self._state = Document({} if state is MISSING else state)
         self._interrupts = Interrupts(cast("list[Members]", list(interrupts)))
         self._skipped_numbers = 0
 
