@@ -204,6 +204,25 @@ fn the_packages_have_the_same_interrupts_open() {
     assert!(!fold(&events).open_interrupts().any(|id| ["a", "1", "2"].contains(&id)));
 }
 
+/// A state that grows and shrinks stays within its limit, however often it does.
+#[test]
+fn the_packages_know_the_size_of_a_state() {
+    let name = "n".repeat(1_000_000);
+    let operation = |op: &str, rest: Value| {
+        let mut operation = json!({"op": op, "path": format!("/{name}"), "value": 1});
+        operation.as_object_mut().expect("an object").extend(rest.as_object().expect("an object").clone());
+        json!({"type": "STATE_DELTA", "delta": [operation]}).to_string()
+    };
+    let round = || {
+        let moved = operation("move", json!({"from": format!("/{name}"), "path": "/m"}));
+        let back = operation("move", json!({"from": "/m"}));
+        [operation("add", json!({})), moved, back, operation("replace", json!({})), operation("remove", json!({}))]
+    };
+    let mut events: Vec<_> = (0..20).flat_map(|_| round()).collect();
+    events.push(json!({"type": "STATE_DELTA", "delta": [{"op": "add", "path": "/done", "value": true}]}).to_string());
+    assert_eq!(assert_as_the_server("sizes", &[events]), 0);
+}
+
 /// Numbers that languages read, compare and write differently, after each event.
 #[test]
 fn the_packages_read_and_compare_numbers_as_the_server_does() {

@@ -49,7 +49,7 @@ class Server:
         thread, run = f"thread-{self._runs}", f"run-{self._runs}"
         started = {"type": "RUN_STARTED", "threadId": thread, "runId": run}
         body = [started, *events, {"type": "RUN_FINISHED", "threadId": thread, "runId": run}]
-        self._send("PUT", f"/v1/threads/{thread}", b"{}")
+        self._send("POST", "/v1/threads", json.dumps({"threadId": thread}).encode())
         try:
             lines = "".join(json.dumps(event) + "\n" for event in body)
             self._send("PUT", f"/v1/threads/{thread}/runs/{run}?validate=ag-ui", lines.encode())

@@ -94,7 +94,7 @@ class Patcher {
     const path = pointer(operation.path);
     if (op === "remove") {
       if (path.length === 1) this.#addNew(path, null);
-      else this.#grown -= size(this.#take(path));
+      else this.#remove(path);
     } else if (op === "move") {
       this.#move(pointer(operation.from), path);
     } else if (op === "copy") {
@@ -110,6 +110,12 @@ class Patcher {
       this.#find(path);
       this.#put(path, value, size(value));
     }
+  }
+
+  #remove(path: Path): void {
+    // Taking counts as well, so it comes before the count is read.
+    const value = this.#take(path);
+    this.#grown -= size(value);
   }
 
   #move(from: Path, path: Path): void {

@@ -104,7 +104,8 @@ class _Patcher:
             if len(path) == 1:
                 self._add_new(path, None)
             else:
-                self._grown -= size(self._take(path))
+                taken = self._take(path)
+                self._grown -= size(taken)
         elif op == "move":
             self._move(_pointer(operation.get("from")), path)
         elif op == "copy":

@@ -140,6 +140,7 @@ class Transcript:
     def _open_call(self, name: str, said: Said, owner: str | None, metadata: Members | None) -> None:
         tool, parent = said
         known = self.messages.find_call(name)
+        call: Members
         if known is not None:
             # A call that is started again, by a replay, adds no second one.
             call = self.messages.edit_call(known)

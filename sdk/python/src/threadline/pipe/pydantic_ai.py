@@ -110,11 +110,8 @@ class PydanticAiEvents(Mapper):
         call_id = key_of(get(part, "tool_call_id"))
         if not call_id:
             return None
-        output = get(part, "content")
-        # The model is asked to try again: what it is told is the result of the call.
-        if get(part, "part_kind") == "retry-prompt":
-            return self._parts.failure(call_id, output if isinstance(output, str) else json_text(output))
-        return self._parts.result(call_id, output)
+        # If the model is asked to try again, the result is what it is told.
+        return self._parts.result(call_id, get(part, "content"))
 
     def _defer(self, requests: object) -> list[JsonObject]:
         """Calls that a person has to approve. Those that others carry out wait for their results, as calls of a page do."""

@@ -3,7 +3,7 @@
 import asyncio
 import json
 import sys
-from collections.abc import AsyncIterable, Callable
+from collections.abc import AsyncIterable, Callable, Mapping
 from typing import Any
 
 from threadline.pipe import StreamFailed, mapper_for
@@ -30,7 +30,7 @@ async def _collected(stream: AsyncIterable[object]) -> dict[str, Any]:
     return {**mapped(items), "cuts": cuts}
 
 
-def write(streams: dict[str, Callable[[], AsyncIterable[object]]]) -> None:
+def write(streams: Mapping[str, Callable[[], AsyncIterable[object]]]) -> None:
     """Writes the results of streams, by their names."""
 
     async def all_of_them() -> dict[str, Any]:

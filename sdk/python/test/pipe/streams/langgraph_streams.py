@@ -1,5 +1,6 @@
 """Streams of LangGraph, of graphs whose models are scripted."""
 
+import inspect
 import operator
 from collections.abc import AsyncIterator
 from typing import Annotated, Any
@@ -12,6 +13,7 @@ from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResu
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.config import get_stream_writer
 from langgraph.graph import END, START, MessagesState, StateGraph
+from langgraph.pregel import Pregel
 from langgraph.types import Command, Send, interrupt
 
 
@@ -161,18 +163,20 @@ THINKING = [
     ]
 ]
 
-write(
-    {
-        "all": lambda: stream(agent(*CALLS), stream_mode=ALL),
-        "messages": lambda: stream(agent(*CALLS), stream_mode="messages"),
-        "updates": lambda: stream(agent(*CALLS, model=Whole), stream_mode="updates"),
-        "values": lambda: stream(agent(*CALLS, model=Whole), stream_mode="values"),
-        "whole": lambda: stream(agent(*CALLS, model=Whole), stream_mode=ALL),
-        "tasks": lambda: stream(agent(*CALLS), stream_mode=["tasks", "messages", "updates", "debug"]),
-        "thinking": lambda: stream(agent(*THINKING), stream_mode=["messages", "updates"]),
-        "interrupted": lambda: interrupted(resume=False),
-        "resumed": lambda: interrupted(resume=True),
-        "subgraph": subgraph,
-        "parallel": parallel,
-    }
-)
+streams = {
+    "all": lambda: stream(agent(*CALLS), stream_mode=ALL),
+    "messages": lambda: stream(agent(*CALLS), stream_mode="messages"),
+    "updates": lambda: stream(agent(*CALLS, model=Whole), stream_mode="updates"),
+    "values": lambda: stream(agent(*CALLS, model=Whole), stream_mode="values"),
+    "whole": lambda: stream(agent(*CALLS, model=Whole), stream_mode=ALL),
+    "tasks": lambda: stream(agent(*CALLS), stream_mode=["tasks", "messages", "updates", "debug"]),
+    "thinking": lambda: stream(agent(*THINKING), stream_mode=["messages", "updates"]),
+    "interrupted": lambda: interrupted(resume=False),
+    "resumed": lambda: interrupted(resume=True),
+    "subgraph": subgraph,
+    "parallel": parallel,
+}
+if "version" in inspect.signature(Pregel.astream).parameters:
+    streams["second version"] = lambda: stream(agent(*CALLS), stream_mode=ALL, version="v2")
+
+write(streams)
