@@ -31,7 +31,10 @@ impl Client {
         let is_built = || here.join("../../sdk/typescript/dist/conversation/index.js").exists();
         let argument = match self {
             Self::Python => {
-                let mut python = Command::new("python3");
+                // The package needs an HTTP client, although its fold does not.
+                let python = here.join("../../target/agui-venv/bin/python");
+                assert!(python.exists(), "the packages for Python are missing: `make setup-test` installs them");
+                let mut python = Command::new(python);
                 python.args(["-m", "threadline._fold"]).env("PYTHONPATH", here.join("../../sdk/python/src"));
                 return python;
             }

@@ -43,7 +43,8 @@ export function patch(
     const read = json(operations);
     if (!Array.isArray(read)) throw new Malformed();
     for (const operation of read) patcher.operation(operation);
-    copied?.(patcher.finish());
+    const bytes = patcher.finish();
+    copied?.(bytes);
     return true;
   });
   if (!done) {
