@@ -84,8 +84,10 @@ class Patcher {
     return this.#copied;
   }
 
+  /** Takes all changes back. Copies of what readers have seen stay, so that the next patch that fails makes none again. */
   undo(): void {
     for (const step of this.#undo.reverse()) step();
+    this.#size(this.#before);
   }
 
   operation(operation: unknown): void {
@@ -207,7 +209,7 @@ class Patcher {
       const below = child(parent, token);
       if (!isBranch(below)) throw new Malformed();
       const draft = this.#drafts.of(below);
-      if (draft !== below) this.#set(parent, token, draft);
+      parent[token] = draft;
       parent = draft;
     }
     return [parent, path.at(-1) as string];

@@ -60,12 +60,13 @@ class Activities:
         if document is None:
             document = Document(None)
         copied = patch(document, operations, self._drafts, self._purse, MAX_STATE_BYTES - self._copied)
-        if copied is None:
-            return
-        self._copied += copied
-        message = messages.edit(place)
-        message["content"], message["activityType"] = document.value, kind
+        if document.value is not place.message.get("content", document.value):
+            # A patch that fails may leave an equal copy.
+            messages.edit(place)["content"] = document.value
         place.measured = (document.value, document.size)
+        if copied is not None:
+            self._copied += copied
+            messages.edit(place)["activityType"] = kind
 
 
 def _document(place: Place) -> Document | None:

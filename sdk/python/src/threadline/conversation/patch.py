@@ -90,8 +90,10 @@ class _Patcher:
         return self._copied
 
     def undo(self) -> None:
+        """Takes all changes back. Copies of what readers have seen stay: the next patch that fails makes none again."""
         for step in reversed(self._undo):
             step()
+        self._document.value = self._holder[_DOCUMENT]
 
     def operation(self, operation: object) -> None:
         if not is_object(operation):
@@ -218,22 +220,17 @@ class _Patcher:
             else:
                 raise Malformed
             if draft is not below:
-                self._set(parent, token, draft)
+                _replace(parent, token, draft)
             parent = draft
         return parent, path[-1]
 
     def _set(self, parent: Branch, token: str, value: object) -> None:
         old = _member(parent, token)
         if is_list(parent):
-            at = int(token)
-            self._undo.append(lambda: parent.__setitem__(at, old))
-            parent[at] = value
+            self._undo.append(lambda: _replace(parent, token, old))
         elif is_object(parent):
-            if old is MISSING:
-                self._undo.append(lambda: parent.pop(token))
-            else:
-                self._undo.append(lambda: parent.__setitem__(token, old))
-            parent[token] = value
+            self._undo.append(lambda: parent.pop(token) if old is MISSING else _replace(parent, token, old))
+        _replace(parent, token, value)
 
     def _check_purse(self) -> None:
         if self._purse.work <= 0:
@@ -259,6 +256,13 @@ def _member(parent: Branch, token: str) -> object:
         return parent.get(token, MISSING)
     at = _index(parent, token) if is_list(parent) else None
     return MISSING if at is None else parent[at] if is_list(parent) else MISSING
+
+
+def _replace(parent: Branch, token: str, value: object) -> None:
+    if is_list(parent):
+        parent[int(token)] = value
+    elif is_object(parent):
+        parent[token] = value
 
 
 def _child(value: object, token: str) -> object:
