@@ -1,4 +1,4 @@
-//! Runs cases through `fold.mjs`, all of them in one process.
+//! Runs cases through the program of a client, all of them in one process.
 
 use std::{
     io::{BufRead, BufReader, BufWriter, Write},
@@ -19,16 +19,37 @@ pub enum Client {
     /// 0.0.59
     Old,
     /// The fold of our own package for TypeScript.
-    Package,
+    TypeScript,
+    /// The fold of our own package for Python.
+    Python,
 }
 
 impl Client {
-    fn argument(self) -> Option<&'static str> {
-        match self {
+    /// The program that folds: a case a line on its standard input, an outcome a line on its standard output.
+    fn program(self) -> Command {
+        let here = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/agui");
+        let is_built = || here.join("../../sdk/typescript/dist/conversation/index.js").exists();
+        let argument = match self {
+            Self::Python => {
+                // The package needs an HTTP client, although its fold does not.
+                let python = here.join("../../target/agui-venv/bin/python");
+                assert!(python.exists(), "the packages for Python are missing: `make setup-test` installs them");
+                let mut python = Command::new(python);
+                python.args(["-m", "threadline._fold"]).env("PYTHONPATH", here.join("../../sdk/python/src"));
+                return python;
+            }
+            Self::TypeScript => {
+                assert!(is_built(), "the TypeScript package is not built: `make setup-test` builds it");
+                Some("threadline")
+            }
             Self::New => None,
             Self::Old => Some("old"),
-            Self::Package => Some("threadline"),
-        }
+        };
+        let is_installed = here.join("node_modules/.package-lock.json").exists();
+        assert!(is_installed, "the AG-UI client is missing: `make setup-test` installs it");
+        let mut node = Command::new("node");
+        node.arg("fold.mjs").args(argument).current_dir(here);
+        node
     }
 }
 
@@ -44,11 +65,13 @@ pub struct Outcome {
     pub seen: usize,
     /// Messages and state after each event, from the number of events that the case names.
     pub cuts: Vec<(Json, Json)>,
-    /// Of our package: the tool calls without a result, and how many deltas it could not apply.
+    /// Of our packages: the tool calls without a result, and how many deltas they could not apply.
     pub pending: Vec<String>,
     pub skipped: u64,
-    /// Of our package: the numbers that it could not read.
+    /// Of our packages: the numbers that they could not read.
     pub skipped_numbers: u64,
+    /// Messages and state as they were written, with numbers that a double does not hold.
+    pub written: [String; 2],
 }
 
 #[derive(Deserialize)]
@@ -79,40 +102,27 @@ pub fn fold(client: Client, cases: &[Vec<String>]) -> Vec<Outcome> {
 
 /// The same with the whole case as JSON text.
 pub fn outcomes(client: Client, cases: &[String]) -> Vec<Outcome> {
-    let here = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/agui");
-    assert!(
-        here.join("node_modules/.package-lock.json").exists(),
-        "the AG-UI client is missing: `make setup-test` installs it"
-    );
-    assert!(
-        client != Client::Package || here.join("../../sdk/typescript/dist/conversation/index.js").exists(),
-        "the TypeScript package is not built: `make setup-test` builds it"
-    );
-    let mut node = Command::new("node")
-        .arg("fold.mjs")
-        .args(client.argument())
-        .current_dir(here)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .expect("node is missing: `make setup-test` installs it");
-    let (stdin, stdout) = (node.stdin.take().expect("piped"), node.stdout.take().expect("piped"));
+    let mut program = client.program();
+    program.stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut child =
+        program.spawn().unwrap_or_else(|error| panic!("{client:?}: {error}; `make setup-test` installs it"));
+    let (stdin, stdout) = (child.stdin.take().expect("piped"), child.stdout.take().expect("piped"));
     let outcomes: Vec<Outcome> = std::thread::scope(|scope| {
         scope.spawn(move || {
             let mut stdin = BufWriter::new(stdin);
             for case in cases {
-                writeln!(stdin, "{case}").expect("node reads");
+                writeln!(stdin, "{case}").expect("the program reads");
             }
         });
         BufReader::new(stdout).lines().map(|line| outcome(&line.expect("a line"))).collect()
     });
-    assert!(node.wait().expect("node ends").success(), "fold.mjs failed");
+    assert!(child.wait().expect("the program ends").success(), "{client:?} failed");
     assert_eq!(outcomes.len(), cases.len(), "a line for each case");
     outcomes
 }
 
 fn outcome(line: &str) -> Outcome {
-    let line: Line<'_> = serde_json::from_str(line).expect("what fold.mjs writes");
+    let line: Line<'_> = serde_json::from_str(line).expect("an outcome");
     Outcome {
         messages: json(line.messages.get()),
         state: json(line.state.get()),
@@ -123,5 +133,6 @@ fn outcome(line: &str) -> Outcome {
         pending: line.pending,
         skipped: line.skipped,
         skipped_numbers: line.skipped_numbers,
+        written: [line.messages, line.state].map(|value| value.get().to_owned()),
     }
 }

@@ -1,7 +1,7 @@
-//! The fold of the package for TypeScript is the server's fold.
+//! The folds of the packages for TypeScript and Python are the server's fold.
 
 use serde_json::{Value, json};
-use threadline_core::projection::conversation::Conversation;
+use threadline_core::projection::conversation::{Conversation, is_same_value};
 
 use crate::{
     compare::{HIGH, LOW, assert_same, event, fold, json as read},
@@ -24,18 +24,37 @@ fn assert_the_same(what: &str, events: &[String], conversation: &Conversation, o
     assert_eq!(conversation.pending_tool_calls(), outcome.pending, "pending calls of {}", all());
 }
 
-/// Asserts that the package's fold of each case is ours. How many deltas were skipped.
-pub fn assert_as_the_server(what: &str, cases: &[Vec<String>]) -> u64 {
-    let mut skipped = 0;
-    for (number, (events, outcome)) in cases.iter().zip(node::fold(Client::Package, cases)).enumerate() {
-        let conversation = fold(events);
-        assert_the_same(&format!("case {number} of {what}"), events, &conversation, &outcome);
-        assert_eq!(conversation.skipped_deltas(), outcome.skipped, "case {number} of {what}");
-        let numbers = (conversation.skipped_numbers(), outcome.skipped_numbers);
-        assert_eq!(numbers.0, numbers.1, "numbers in case {number} of {what}:\n{}", events.join("\n"));
-        skipped += outcome.skipped;
+/// Asserts that numbers that differ as doubles or as integers of 64 bits are told apart: JavaScript has doubles alone.
+fn assert_the_same_numbers(what: &str, events: &[String], conversation: &Conversation, outcome: &Outcome) {
+    let ours = [conversation.messages_json(), conversation.state_json()].map(text);
+    for (ours, theirs) in ours.iter().zip(&outcome.written) {
+        let [tree, other] = [ours, theirs].map(|text| {
+            let text = text.replace("\\ud83d", HIGH).replace("\\ude00", LOW);
+            serde_json::from_str::<Value>(&text).expect("JSON").to_string()
+        });
+        assert!(is_same_value(&tree, &other), "{what}: {tree}\nand {other} of:\n{}", events.join("\n"));
     }
-    skipped
+}
+
+/// Our own packages.
+const PACKAGES: [Client; 2] = [Client::TypeScript, Client::Python];
+
+/// Asserts that the packages' folds of each case are ours. How many deltas were skipped.
+pub fn assert_as_the_server(what: &str, cases: &[Vec<String>]) -> u64 {
+    let folds: Vec<_> = cases.iter().map(|events| fold(events)).collect();
+    for client in PACKAGES {
+        for (number, (events, outcome)) in cases.iter().zip(node::fold(client, cases)).enumerate() {
+            let (conversation, what) = (&folds[number], format!("case {number} of {what} by {client:?}"));
+            assert_the_same(&what, events, conversation, &outcome);
+            if client == Client::Python {
+                assert_the_same_numbers(&what, events, conversation, &outcome);
+            }
+            assert_eq!(conversation.skipped_deltas(), outcome.skipped, "{what}");
+            let numbers = (conversation.skipped_numbers(), outcome.skipped_numbers);
+            assert_eq!(numbers.0, numbers.1, "numbers in {what}:\n{}", events.join("\n"));
+        }
+    }
+    folds.iter().map(Conversation::skipped_deltas).sum()
 }
 
 fn text(json: Vec<u8>) -> String {
@@ -123,7 +142,7 @@ fn broken(seed: u64, number: u64) -> Vec<String> {
 }
 
 #[test]
-fn the_package_folds_as_the_server_does_from_the_beginning() {
+fn the_packages_fold_as_the_server_does_from_the_beginning() {
     let seed = seed();
     let mut rng = Rng::new(seed, 1);
     let mut streams: Vec<_> = (0..STREAMS).map(|number| stream(seed, number)).collect();
@@ -138,7 +157,7 @@ fn the_package_folds_as_the_server_does_from_the_beginning() {
 
 /// What settles an interrupt and what does not, after each event.
 #[test]
-fn the_package_has_the_same_interrupts_open() {
+fn the_packages_have_the_same_interrupts_open() {
     let asking = |ids: &[&str]| {
         let interrupts: Vec<_> = ids.iter().map(|id| json!({"id": id, "reason": ids.len()})).collect();
         json!({"type": "RUN_FINISHED", "outcome": {"type": "interrupt", "interrupts": interrupts}})
@@ -185,9 +204,70 @@ fn the_package_has_the_same_interrupts_open() {
     assert!(!fold(&events).open_interrupts().any(|id| ["a", "1", "2"].contains(&id)));
 }
 
+/// A state that grows and shrinks stays within its limit, however often it does, and one that only grows does not.
+#[test]
+fn the_packages_know_the_size_of_a_state() {
+    // Four fit into a state, and five do not.
+    let name = "n".repeat(4_000_000);
+    let delta = |operation: Value| json!({"type": "STATE_DELTA", "delta": [operation]}).to_string();
+    let round = || {
+        let path = format!("/{name}");
+        [delta(json!({"op": "add", "path": path, "value": 1})), delta(json!({"op": "remove", "path": path}))]
+    };
+    let mut events: Vec<_> = (0..5).flat_map(|_| round()).collect();
+    events.push(delta(json!({"op": "add", "path": "/done", "value": true})));
+    assert_eq!(assert_as_the_server("sizes of members that come and go", &[events]), 0);
+    let growing = |at| delta(json!({"op": "add", "path": format!("/{at}"), "value": name}));
+    let growing: Vec<_> = (0..5).map(growing).collect();
+    assert_eq!(assert_as_the_server("a size beyond the limit", &[growing]), 1);
+}
+
+/// Numbers that languages read, compare and write differently, after each event.
+#[test]
+fn the_packages_read_and_compare_numbers_as_the_server_does() {
+    let digits = "9".repeat(5_000);
+    let numbers = [
+        "0",
+        "-0",
+        "-0.0",
+        "1",
+        "1.0",
+        "1e0",
+        "true",
+        "9007199254740992",
+        "9007199254740993",
+        "-9223372036854775808",
+        "18446744073709551615",
+        "18446744073709551616",
+        "1e400",
+        "-1e400",
+        "5e-324",
+        "0.1",
+        "1.7976931348623157e308",
+        &digits,
+    ];
+    let mut events = Vec::new();
+    for one in numbers {
+        events.push(format!(r#"{{"type":"STATE_SNAPSHOT","snapshot":{{"n":[{one}]}}}}"#));
+        events.push(format!(r#"{{"type":"CUSTOM","name":"n","value":{one}}}"#));
+        for other in numbers {
+            events.push(format!(
+                r#"{{"type":"STATE_DELTA","delta":[{{"op":"test","path":"/n/0","value":{other}}},{{"op":"add","path":"/n/-","value":{other}}}]}}"#
+            ));
+        }
+        events.push(format!(
+            r#"{{"type":"MESSAGES_SNAPSHOT","messages":[{{"id":"m","role":"user","content":"x","score":{one}}}]}}"#
+        ));
+        events
+            .push(format!(r#"{{"type":"TEXT_MESSAGE_CONTENT","messageId":"m","delta":"y","metadata":{{"n":{one}}}}}"#));
+    }
+    let prefixes: Vec<_> = (1..=events.len()).map(|upto| events[..upto].to_vec()).collect();
+    assert!(assert_as_the_server("numbers", &prefixes) > 0);
+}
+
 /// A page begins with what the server says of a thread between two runs, and folds what comes after.
 #[test]
-fn the_package_continues_between_two_runs_from_what_the_server_shows() {
+fn the_packages_continue_between_two_runs_from_what_the_server_shows() {
     let seed = seed();
     let (mut cases, mut wholes) = (Vec::new(), Vec::new());
     for number in 0..STREAMS {
@@ -206,19 +286,23 @@ fn the_package_continues_between_two_runs_from_what_the_server_shows() {
         }
     }
     assert!(cases.len() > STREAMS as usize / 2);
-    for (number, (events, outcome)) in wholes.iter().zip(node::outcomes(Client::Package, &cases)).enumerate() {
-        assert_the_same(&format!("case {number} of seed {seed}"), events, &fold(events), &outcome);
+    for client in PACKAGES {
+        for (number, (events, outcome)) in wholes.iter().zip(node::outcomes(client, &cases)).enumerate() {
+            assert_the_same(&format!("case {number} of seed {seed} by {client:?}"), events, &fold(events), &outcome);
+        }
     }
 }
 
-/// What it builds is also what the real client builds, where that refuses nothing.
+/// What they build is also what the real client builds, where that refuses nothing.
 #[test]
-fn the_package_builds_what_the_client_builds_from_a_recorded_run() {
+fn the_packages_build_what_the_client_builds_from_a_recorded_run() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/pydantic-ai/recorded-run.ndjson");
     let recorded = std::fs::read_to_string(path).expect("a recorded run");
     let events: Vec<String> = recorded.lines().map(str::to_owned).collect();
-    let ours = node::fold(Client::Package, std::slice::from_ref(&events)).remove(0);
     let theirs = node::fold(Client::New, std::slice::from_ref(&events)).remove(0);
-    assert_eq!((&ours.messages, &ours.state), (&theirs.messages, &theirs.state));
-    assert_same("the recorded run", &events, &ours);
+    for client in PACKAGES {
+        let ours = node::fold(client, std::slice::from_ref(&events)).remove(0);
+        assert_eq!((&ours.messages, &ours.state), (&theirs.messages, &theirs.state), "{client:?}");
+        assert_same("the recorded run", &events, &ours);
+    }
 }

@@ -216,7 +216,7 @@ fn assert_superseded(client: Client, cases: &[Case]) -> Compared {
     compared
 }
 
-/// Asserts that the server folds the log as the run alone, and our package as the server.
+/// Asserts that the server folds the log as the run alone, and our packages as the server.
 fn assert_folded(cases: &[Case]) {
     for case in cases {
         let (whole, alone) = (prefixes(&case.whole()), prefixes(&case.alone()));

@@ -43,7 +43,8 @@ export function patch(
     const read = json(operations);
     if (!Array.isArray(read)) throw new Malformed();
     for (const operation of read) patcher.operation(operation);
-    copied?.(patcher.finish());
+    const bytes = patcher.finish();
+    copied?.(bytes);
     return true;
   });
   if (!done) {
@@ -83,8 +84,10 @@ class Patcher {
     return this.#copied;
   }
 
+  /** Takes all changes back. Copies of what readers have seen stay, so that the next patch that fails makes none again. */
   undo(): void {
     for (const step of this.#undo.reverse()) step();
+    this.#size(this.#before);
   }
 
   operation(operation: unknown): void {
@@ -94,7 +97,7 @@ class Patcher {
     const path = pointer(operation.path);
     if (op === "remove") {
       if (path.length === 1) this.#addNew(path, null);
-      else this.#grown -= size(this.#take(path));
+      else this.#remove(path);
     } else if (op === "move") {
       this.#move(pointer(operation.from), path);
     } else if (op === "copy") {
@@ -110,6 +113,12 @@ class Patcher {
       this.#find(path);
       this.#put(path, value, size(value));
     }
+  }
+
+  #remove(path: Path): void {
+    // Taking counts as well, so it comes before the count is read.
+    const value = this.#take(path);
+    this.#grown -= size(value);
   }
 
   #move(from: Path, path: Path): void {
@@ -200,7 +209,7 @@ class Patcher {
       const below = child(parent, token);
       if (!isBranch(below)) throw new Malformed();
       const draft = this.#drafts.of(below);
-      if (draft !== below) this.#set(parent, token, draft);
+      parent[token] = draft;
       parent = draft;
     }
     return [parent, path.at(-1) as string];
