@@ -21,6 +21,7 @@ from threadline import (
     NotResumed,
     Retries,
     RunEnded,
+    StreamFailed,
     Threadline,
     user,
 )
@@ -207,6 +208,27 @@ async def test_chunks_without_ids_get_them(server: Server) -> None:
             await run.append({**chunk, "delta": "c"}, {**chunk, "delta": "d", "role": "user"})
         messages = (await thread.messages()).messages
         assert [(one["id"], one["content"]) for one in messages] == [("r-2", "ab"), ("r-5", "c"), ("r-6", "d")]
+
+
+async def test_a_stream_of_a_model_is_piped(server: Server) -> None:
+    async def stream() -> Any:
+        for content in ("Hello", ", world"):
+            yield {"object": "chat.completion.chunk", "choices": [{"index": 0, "delta": {"content": content}}]}
+        yield {"object": "chat.completion.chunk", "choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]}
+
+    async def failing() -> Any:
+        yield {"object": "chat.completion.chunk", "choices": [{"index": 0, "delta": {"content": "He"}}]}
+        yield {"error": {"message": "the model is away"}}
+
+    async with AsyncThreadline(server.url) as client:
+        thread = await new(client)
+        async with thread.run(messages=[user("Hi")]) as run:
+            await run.pipe(stream())
+        assert [message["content"] for message in (await thread.messages()).messages] == ["Hi", "Hello, world"]
+        with pytest.raises(StreamFailed, match="the model is away"):
+            async with thread.run() as run:
+                await run.pipe(failing())
+        assert (await thread.run_record(run.run_id)).status == "error"
 
 
 async def test_a_stream_of_events_is_piped(server: Server) -> None:

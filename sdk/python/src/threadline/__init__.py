@@ -1,7 +1,7 @@
 """Durable, realtime threads for AI agents: a client of Threadline.
 
 `AsyncThreadline` is the asynchronous client, `Threadline` the synchronous one. `threadline.problems` has the errors of the
-server, and `threadline.agui` agents as endpoints.
+server, `threadline.agui` agents as endpoints, and `threadline.conversation` the messages and the state that events build.
 """
 
 from ._async.client import AsyncThreadline
@@ -56,6 +56,7 @@ from ._sync.subscription import Subscription
 from ._sync.thread import Thread
 from ._sync.writers import Part, Text, ToolCall
 from ._version import __version__
+from .pipe import StreamFailed
 
 __all__ = [
     "AgentRecord",
@@ -100,6 +101,7 @@ __all__ = [
     "StateAt",
     "StopRequested",
     "Stored",
+    "StreamFailed",
     "Subscription",
     "Text",
     "Thread",

@@ -184,11 +184,11 @@ class RateLimited(ProblemError):
 
 
 class RecoveryTooLarge(ProblemError):
-    """`recovery-too-large`: The conversation is too large to take the run up."""
+    """`recovery-too-large`: The messages that another process would have to restore are larger than one event may be, or than the memory that the client may use."""
 
 
 class RecoveryUnsafe(ProblemError):
-    """`recovery-unsafe`: A restart of a run would repeat tool calls, or what an answer to an interrupt has approved."""
+    """`recovery-unsafe`: A restart could repeat tool calls of the run, or an action that a user has approved."""
 
 
 class RetentionNotHeld(ProblemError):
@@ -208,7 +208,7 @@ class RunExists(ProblemError):
 
 
 class RunFenced(ProblemError):
-    """`run-fenced`: The run has ended or lost its lease, or another attempt at it has begun: this one can append no new events."""
+    """`run-fenced`: The run has ended, also because its lease has expired, or another process has continued it. This process can write no more events."""
 
 
 class RunNotFound(ProblemError):

@@ -1,4 +1,4 @@
-"""Streams of packages, in the versions of `sets`: the oldest and the newest that the package allows."""
+"""Streams of packages, in the versions of `sets`: the newest, and with FULL=1 the oldest as well."""
 
 import json
 import os
@@ -10,7 +10,7 @@ from typing import Any
 _HERE = Path(__file__).resolve().parent
 _ROOT = _HERE.parents[3]
 _SOURCES = _ROOT / "sdk/python/src"
-VERSIONS = ("oldest", "newest")
+VERSIONS = ("oldest", "newest") if "FULL" in os.environ else ("newest",)
 
 
 @lru_cache

@@ -1,4 +1,4 @@
-"""Streams of real packages, of their oldest and newest versions, become the same messages, which the server accepts."""
+"""Streams of real packages become the same messages, which the server accepts."""
 
 import json
 from collections.abc import Sequence

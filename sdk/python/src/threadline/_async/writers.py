@@ -10,7 +10,7 @@ from .._batches import RESERVED
 from .._errors import ConfigError
 from .._ids import new_id
 from .._json import JsonObject, plain, to_json
-from .._piping import mapper_for
+from ..pipe import mapper_for
 
 
 class Interrupted(Exception):
