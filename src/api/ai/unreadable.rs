@@ -31,7 +31,10 @@ fn half_of_a_pair(part: &str, depth: usize) -> Option<String> {
     };
     match part.as_bytes().first() {
         Some(b'"') => text::string(part).is_none().then(String::new),
-        Some(_) if depth == 0 => serde_json::from_str::<serde_json::Value>(part).is_err().then(String::new),
+        Some(_) if depth == 0 => {
+            let error = serde_json::from_str::<serde_json::Value>(part).err()?.to_string();
+            (!error.starts_with("recursion limit")).then(String::new)
+        }
         Some(b'{') => match serde_json::from_str::<BTreeMap<String, &RawValue>>(part) {
             Ok(members) => members.iter().find_map(|(name, value)| inside(name, value)),
             // The name of a member.
