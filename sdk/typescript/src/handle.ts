@@ -29,7 +29,6 @@ export interface Reader {
 }
 
 export class Handle<S> implements RunHandle<S> {
-  readonly attempt: number;
   readonly resumed: boolean;
   readonly stored: Conversation<S>;
   readonly state: RunHandle<S>["state"] = {
@@ -50,7 +49,6 @@ export class Handle<S> implements RunHandle<S> {
     this.#reader = reader;
     this.#sink = { append: (events) => producer.append(events), refuse: (error) => producer.refuse(error) };
     this.#parts = new Parts(this.#sink);
-    this.attempt = producer.attempt;
     this.resumed = reader.stored !== undefined;
     this.stored = (reader.stored ?? new Conversation()) as Conversation<S>;
   }
@@ -61,6 +59,10 @@ export class Handle<S> implements RunHandle<S> {
 
   get runId(): string {
     return this.#producer.runId;
+  }
+
+  get attempt(): number {
+    return this.#producer.attempt;
   }
 
   get signal(): AbortSignal {

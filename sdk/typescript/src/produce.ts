@@ -106,7 +106,7 @@ async function notResumed(thread: ThreadRef, taken: TakenRun): Promise<NotResume
 
 /** The conversation of the attempts before; undefined if there were none. */
 async function before(thread: ThreadRef, taken: TakenRun, onExisting: string): Promise<Conversation | undefined> {
-  if (taken.attempt === 1) return undefined;
+  if (!taken.takenUp) return undefined;
   const at = onExisting === "continue" ? taken.run.lastSeq : await supersededUpTo(thread, taken);
   return storedOf(thread, taken, at);
 }

@@ -40,8 +40,10 @@ export class Producer {
   readonly threadId: string;
   readonly runId: string;
   /** Number of the attempt for which every request speaks: the server refuses those of an attempt that was displaced. */
-  readonly attempt: number;
-
+  #attempt: number;
+  readonly #attemptId: string | null;
+  /** True if the run was taken up from another process. */
+  readonly #takenUp: boolean;
   readonly #runs: ProducedRuns;
   readonly #request: string;
   readonly #ids: MessageIds;
@@ -64,11 +66,13 @@ export class Producer {
   #waiting: (() => void)[] = [];
 
   constructor(runs: ProducedRuns, { threadId, taken, request, leaseSeconds = DEFAULT_LEASE_SECONDS }: Started) {
-    const { run, epoch, cursor, attempt } = taken;
+    const { run, epoch, cursor, attempt, attemptId, takenUp } = taken;
     this.#runs = runs;
     this.threadId = threadId;
     this.runId = run.runId;
-    this.attempt = attempt;
+    this.#attempt = attempt;
+    this.#attemptId = attemptId;
+    this.#takenUp = takenUp;
     this.#request = request;
     this.#ids = new MessageIds(run.runId);
     this.#epoch = epoch;
@@ -78,8 +82,13 @@ export class Producer {
     this.#beatMs = Math.min((leaseSeconds * 1_000) / 3, BEAT_MAX_MS);
     if (run.stopRequested) this.#stopped();
     // The lease of a run that was taken up may be about to expire.
-    if (attempt > 1) this.#heardAt = -Infinity;
-    this.#schedule(attempt > 1 ? 0 : this.#beatMs);
+    if (takenUp) this.#heardAt = -Infinity;
+    this.#schedule(takenUp ? 0 : this.#beatMs);
+  }
+
+  /** See `RunHandle.attempt`. */
+  get attempt(): number {
+    return this.#attempt;
   }
 
   /** The incarnation of the thread's log. */
@@ -182,7 +191,7 @@ export class Producer {
   async #finished(): Promise<Run | undefined> {
     const { acknowledged } = this.#events;
     try {
-      if (!this.#terminal) return await this.#runs.finish(this.runId, this.attempt, acknowledged);
+      if (!this.#terminal) return await this.#runs.finish(this.runId, this.#attempt, acknowledged);
       const run = await this.#runs.get(this.runId);
       if (run.endedAt !== null || run.producerSeq >= acknowledged) return run;
       this.#events.rewind(run.producerSeq + 1);
@@ -199,7 +208,7 @@ export class Producer {
   async fail(code: string, message: string): Promise<Run> {
     await this.flush().catch(() => {});
     this.close();
-    return this.#runs.fail(this.runId, this.attempt, code, message);
+    return this.#runs.fail(this.runId, this.#attempt, code, message);
   }
 
   /** Releases the run without ending it: its lease expires, unless the run is resumed under its id. */
@@ -254,7 +263,7 @@ export class Producer {
   async #sendBatch(): Promise<void> {
     const batch = this.#events.batch();
     const sentAt = now();
-    const appended = await this.#runs.append(this.runId, this.attempt, batch.producerSeq, batch.texts);
+    const appended = await this.#runs.append(this.runId, this.#attempt, batch.producerSeq, batch.texts);
     this.#heardAt = Math.max(this.#heardAt, sentAt);
     this.#epoch = appended.epoch;
     this.#events.stored(batch, appended.producerSeq);
@@ -275,9 +284,11 @@ export class Producer {
     }
     if (!isProblem(error, "run-not-found") || !(await this.#isKnown())) return false;
     // The whole run is lost, and its thread is not. Words of an attempt before were never here.
-    if (this.attempt > 1 || !this.#events.isWhole) throw this.#events.lossAt(1, error);
+    if (this.#takenUp || !this.#events.isWhole) throw this.#events.lossAt(1, error);
     const started = await this.#runs.begin(this.#request);
-    if (started.run.endedAt !== null || started.attempt !== this.attempt) return false;
+    if (started.run.endedAt !== null || started.takenUp || started.attemptId !== this.#attemptId) return false;
+    // The first attempt of the run in a later generation of the store has another number.
+    this.#attempt = started.attempt;
     this.#epoch = started.epoch;
     this.#cursor = started.cursor;
     if (started.run.producerSeq < this.#events.acknowledged) this.#events.rewind(started.run.producerSeq + 1, error);
@@ -341,7 +352,7 @@ export class Producer {
     try {
       // A heartbeat that hangs must not outlast the lease.
       const timeoutMs = (this.#leaseSeconds * 1_000) / 3;
-      const run = await this.#runs.heartbeat(this.runId, this.attempt, this.#leaseSeconds, timeoutMs);
+      const run = await this.#runs.heartbeat(this.runId, this.#attempt, this.#leaseSeconds, timeoutMs);
       this.#heardAt = Math.max(this.#heardAt, sentAt);
       if (run.stopRequested) this.#stopped();
       if (run.endedAt !== null) throw new ClosedError(`the run has ended: ${run.status}`);

@@ -12,6 +12,8 @@ import type { Appended, NewEvent, Run, StartedRun } from "./types.js";
 export interface TakenRun extends StartedRun {
   /** The present attempt of the run. */
   readonly attempt: number;
+  /** True if a process has taken the run up: its attempts before may have said something. */
+  readonly takenUp: boolean;
   /** The call that holds it, as its request names it; null for a run that was started without. */
   readonly attemptId: string | null;
 }

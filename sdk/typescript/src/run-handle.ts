@@ -108,7 +108,7 @@ export type Pipeable = ReadableStream<object> | AsyncIterable<object>;
 export interface RunHandle<S = State> {
   readonly threadId: string;
   readonly runId: string;
-  /** Number of the attempt, from 1. */
+  /** Number of the attempt. Numbers of attempts grow, not always by one. */
   readonly attempt: number;
   /** True if an attempt before this one has begun the run. */
   readonly resumed: boolean;

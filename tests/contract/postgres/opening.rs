@@ -19,10 +19,10 @@ async fn nodes_that_start_at_once_migrate_once() {
     let ids = opening.join_all().await;
     assert!(ids[0].len() > 30 && ids.iter().all(|id| *id == ids[0]), "{ids:?}");
     assert_eq!(ask(&url, "SELECT count(*) FROM threadline_schema").await, 1);
-    assert_eq!(PgStore::migrate(&url).await.expect("nothing to do"), Migrated { from: 17, to: 17 });
+    assert_eq!(PgStore::migrate(&url).await.expect("nothing to do"), Migrated { from: 18, to: 18 });
 
     let other = Postgres::shared().fresh_database();
-    assert_eq!(PgStore::migrate(&other).await.expect("migrates"), Migrated { from: 0, to: 17 });
+    assert_eq!(PgStore::migrate(&other).await.expect("migrates"), Migrated { from: 0, to: 18 });
     let store = PgStore::open(&other, clock()).await.expect("opens");
     assert_ne!(store.installation(), ids[0]);
 }
@@ -36,8 +36,8 @@ async fn the_command_line_migrates_and_reports_it() {
         let text = |bytes| String::from_utf8(bytes).expect("text");
         (output.status.code(), text(output.stdout), text(output.stderr))
     };
-    assert_eq!(migrate(&url).await, (Some(0), "The schema was created: version 17.\n".into(), String::new()));
-    assert_eq!(migrate(&url).await, (Some(0), "The schema is up to date: version 17.\n".into(), String::new()));
+    assert_eq!(migrate(&url).await, (Some(0), "The schema was created: version 18.\n".into(), String::new()));
+    assert_eq!(migrate(&url).await, (Some(0), "The schema is up to date: version 18.\n".into(), String::new()));
     let (code, _, error) = migrate("postgres://127.0.0.1:1/none").await;
     assert_eq!(code, Some(1));
     assert!(error.contains("cannot open the database"), "{error}");

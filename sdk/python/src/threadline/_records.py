@@ -200,6 +200,8 @@ class StartedRun(Record):
     """Follow with this as `after`, together with `epoch`, to see the run from its first event."""
     attempt: int
     """The number of the run's present attempt."""
+    taken_up: bool
+    """True if a process has taken the run up; false in its first attempt, whatever the number of that is."""
     attempt_id: Optional[str]
     """The ID that the process of the present attempt has given it; null if it gave none, and once the run has ended."""
 
@@ -209,6 +211,7 @@ class StartedRun(Record):
         ("epoch", "epoch", None),
         ("cursor", "cursor", None),
         ("attempt", "attempt", None),
+        ("takenUp", "taken_up", None),
         ("attemptId", "attempt_id", None),
     )
 

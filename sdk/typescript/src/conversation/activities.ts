@@ -68,8 +68,6 @@ export class Activities {
     const operations = holder.document === undefined ? undefined : event.patch;
     const mayCopy = MAX_STATE_BYTES - this.#copied;
     const done = patch(holder, operations, this.#drafts, this.#purse, mayCopy, (bytes) => (this.#copied += bytes));
-    // A patch that fails may leave an equal copy.
-    if (holder.document !== place.message.content) list.edit(place).content = holder.document;
-    if (done) list.edit(place).activityType = activityType;
+    if (done) Object.assign(list.edit(place), { content: holder.document, activityType });
   }
 }

@@ -36,15 +36,14 @@ export function patch(
   drafts: Drafts,
   purse: Purse,
   mayCopy = MAX_STATE_BYTES,
-  copied?: (bytes: number) => void,
+  copied: (bytes: number) => void = () => {},
 ): boolean {
   const patcher = new Patcher(holder, drafts, purse, mayCopy);
   const done = attempt(() => {
     const read = json(operations);
     if (!Array.isArray(read)) throw new Malformed();
     for (const operation of read) patcher.operation(operation);
-    const bytes = patcher.finish();
-    copied?.(bytes);
+    copied(patcher.finish());
     return true;
   });
   if (!done) {
@@ -84,10 +83,8 @@ class Patcher {
     return this.#copied;
   }
 
-  /** Takes all changes back. Copies of what readers have seen stay, so that the next patch that fails makes none again. */
   undo(): void {
     for (const step of this.#undo.reverse()) step();
-    this.#size(this.#before);
   }
 
   operation(operation: unknown): void {
@@ -97,7 +94,8 @@ class Patcher {
     const path = pointer(operation.path);
     if (op === "remove") {
       if (path.length === 1) this.#addNew(path, null);
-      else this.#remove(path);
+      // Taking counts as well: its count comes first.
+      else this.#grown = -size(this.#take(path)) + this.#grown;
     } else if (op === "move") {
       this.#move(pointer(operation.from), path);
     } else if (op === "copy") {
@@ -113,12 +111,6 @@ class Patcher {
       this.#find(path);
       this.#put(path, value, size(value));
     }
-  }
-
-  #remove(path: Path): void {
-    // Taking counts as well, so it comes before the count is read.
-    const value = this.#take(path);
-    this.#grown -= size(value);
   }
 
   #move(from: Path, path: Path): void {
@@ -209,7 +201,7 @@ class Patcher {
       const below = child(parent, token);
       if (!isBranch(below)) throw new Malformed();
       const draft = this.#drafts.of(below);
-      parent[token] = draft;
+      if (draft !== below) this.#set(parent, token, draft);
       parent = draft;
     }
     return [parent, path.at(-1) as string];

@@ -35,7 +35,7 @@ class AsyncReading:
 
     async def before(self, on_existing: str) -> Optional[Stored]:
         """What the attempts before have said; None if there were none."""
-        if self._taken.attempt == 1:
+        if not self._taken.taken_up:
             return None
         return await self.stored(self._taken.run.last_seq if on_existing == "continue" else await self._superseded_up_to())
 

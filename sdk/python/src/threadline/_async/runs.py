@@ -21,6 +21,8 @@ class Taken:
     epoch: str
     cursor: int
     attempt: int
+    taken_up: bool
+    """True if a process has taken the run up: its attempts before may have said something."""
     attempt_id: Optional[str]
     """The call that holds the run, as its request names it; None for a run that was started without."""
 
@@ -37,7 +39,7 @@ class AsyncRuns:
         call = Call(self._path, "POST", body=request, kind="producers", again=not_busy, retry_for=retry_for)
         answer = await self._http.call(call)
         run = RunRecord.of(answer["run"])
-        return Taken(run, answer["epoch"], answer["cursor"], answer["attempt"], answer["attemptId"])
+        return Taken(run, answer["epoch"], answer["cursor"], answer["attempt"], answer["takenUp"], answer["attemptId"])
 
     async def put(self, run_id: str, events: Sequence[JsonObject], agent_id: Optional[str]) -> StartedRun:
         """Appends a complete run atomically, or does nothing if the run exists already."""

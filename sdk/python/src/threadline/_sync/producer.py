@@ -43,6 +43,8 @@ class Producer:
         self.on_end: Callable[[], None] = lambda: None
         """Called once further work is pointless: a stop was requested, or the run cannot go on."""
         self._runs = runs
+        self._attempt_id = taken.attempt_id
+        self._taken_up = taken.taken_up
         self._request = request
         self._logger = logger
         self._lease = lease
@@ -61,7 +63,7 @@ class Producer:
         self._released = Event()
         self._sender_gone = False
         # The lease of a run that was taken up may be about to expire.
-        self._heard_at = time.monotonic() if taken.attempt == 1 else -math.inf
+        self._heard_at = -math.inf if taken.taken_up else time.monotonic()
         self._changed = Condition()
         self._workers: List[Worker] = []
 
@@ -255,11 +257,13 @@ class Producer:
         if not isinstance(error, RunNotFound) or not self._runs.is_known(self.epoch, self.cursor):
             return False
         # The whole run is lost, and its thread is not. Words of an attempt before were never here.
-        if self.attempt > 1 or self._sent.first > self._first:
+        if self._taken_up or self._sent.first > self._first:
             raise self._cannot_heal(1) from error
         started = self._runs.begin(self._request)
-        if started.run.ended_at is not None or started.attempt != self.attempt:
+        if started.run.ended_at is not None or started.taken_up or started.attempt_id != self._attempt_id:
             return False
+        # The first attempt of the run in a later generation of the store has another number.
+        self.attempt = started.attempt
         self.epoch, self.cursor = started.epoch, started.cursor
         if started.run.producer_seq < self._acknowledged:
             self._rewind(started.run.producer_seq + 1)

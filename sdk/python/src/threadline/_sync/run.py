@@ -92,7 +92,7 @@ class Run(Writers):
 
     @property
     def attempt(self) -> int:
-        """Number of the attempt, from 1."""
+        """Number of the attempt. Numbers of attempts grow, not always by one."""
         return self._producer.attempt
 
     @property
