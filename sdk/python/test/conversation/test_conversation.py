@@ -1,6 +1,7 @@
 """What the comparison with the server (tests/agui) does not show: reads over time, starts in the middle, and the work."""
 
 import json
+import random
 import time
 from collections.abc import Callable
 from typing import Any
@@ -131,6 +132,32 @@ def test_a_patch_that_fails_undoes_all_that_it_did() -> None:
         assert document.value == before and document.size == known == size(document.value)
     assert patch(document, operations, drafts, purse) is not None
     assert document.value == {} and document.size == size({}) and purse.skipped == len(operations) + 1
+
+
+PATHS = ("", "/a", "/b", "/a/a", "/a/b", "/b/0", "/b/1", "/b/-", "/a/b/0", "/a/b/-", "/0", "/b/0/a", "/", "/-")
+
+
+def test_patches_apply_whole_or_not_at_all() -> None:
+    chance, outcomes = random.Random(7), {True: 0, False: 0}
+    values: list[Any] = [1, "text", None, [1, 2], {"a": {"b": []}}, [[{}]]]
+
+    def operation() -> Event:
+        op = chance.choice(("add", "remove", "replace", "move", "copy", "add", "test"))
+        return {"op": op, "from": chance.choice(PATHS), "path": chance.choice(PATHS), "value": chance.choice(values)}
+
+    drafts, purse = Drafts(), Purse()
+    for _ in range(5_000):
+        document = Document({"a": {"a": 1, "b": [1, 2]}, "b": [chance.choice(values), chance.choice(values)]})
+        for _ in range(4):
+            before = json.dumps(document.value, sort_keys=True)
+            applied = patch(document, [operation() for _ in range(chance.randrange(6))], drafts, purse) is not None
+            outcomes[applied] += 1
+            assert document.size == size(document.value)
+            assert applied or json.dumps(document.value, sort_keys=True) == before
+            if chance.random() < 0.2:
+                drafts.seal()
+    assert json.dumps(values) == '[1, "text", null, [1, 2], {"a": {"b": []}}, [[{}]]]'
+    assert min(outcomes.values()) > 3_000
 
 
 def test_patches_cannot_grow_a_state_or_its_depth_without_bound() -> None:

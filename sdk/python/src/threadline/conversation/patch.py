@@ -66,7 +66,9 @@ def patch(
 
 
 class _Patcher:
-    __slots__ = ("_added", "_copied", "_document", "_drafts", "_grown", "_holder", "_may_copy", "_purse", "_undo")
+    __slots__ = (
+        *("_added", "_copied", "_document", "_drafts", "_grown", "_holder", "_may_copy", "_purse", "_touched", "_undo"),
+    )
 
     def __init__(self, document: Document, drafts: Drafts, purse: Purse, may_copy: int) -> None:
         self._document = document
@@ -80,6 +82,8 @@ class _Patcher:
         self._added = 0
         self._copied = 0
         self._undo: list[Callable[[], object]] = []
+        # Objects that this patch has changed, by identity.
+        self._touched: dict[int, object] = {}
 
     def finish(self) -> int:
         before = self._document.size
@@ -219,8 +223,12 @@ class _Patcher:
                 draft = self._drafts.of(below)
             else:
                 raise Malformed
-            if draft is not below:
+            if id(below) in self._touched and draft is not below:
+                # A value that was copied by an operation is copied again: changes before that are undone on the former object.
+                self._set(parent, token, draft)
+            else:
                 _replace(parent, token, draft)
+            self._touched[id(draft)] = draft
             parent = draft
         return parent, path[-1]
 
