@@ -38,6 +38,19 @@ def cancelling() -> int:
     return task.cancelling() if sys.version_info >= (3, 11) else 0
 
 
+async def test_a_part_that_a_stop_refuses_has_no_end_either(server: Server) -> None:
+    async with AsyncThreadline(server.url) as client:
+        thread = await new(client)
+        async with thread.run(stop="flag") as run:
+            await thread.stop(run.run_id)
+            await until(lambda: run.stop_requested)
+            async with run.text() as text:
+                await text.write("never")
+        assert run.record.status == "stopped"
+        types = [one["event"]["type"] for one in server.log(thread.thread_id)]
+        assert types == ["RUN_STARTED", "RUN_FINISHED"]
+
+
 async def test_a_stop_cancels_the_body_and_is_a_normal_end(server: Server) -> None:
     async with AsyncThreadline(server.url) as client:
         thread = await new(client)

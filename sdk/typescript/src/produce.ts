@@ -57,11 +57,14 @@ export async function produce<S>(
   // One for each call: by it the server knows a repetition of the request, after a lost answer.
   const attemptId = newId();
   const start = { runId, agentId, leaseSeconds, attemptId, onExisting: ON_EXISTING[onExisting], toolsRepeatable };
-  const request = toJson({ ...start, events: openingOf(threadId, runId, options) });
+  const events = openingOf(threadId, runId, options);
+  const request = toJson({ ...start, events });
+  // Another process may have begun a lost run again meanwhile: it keeps it.
+  const again = () => toJson({ ...start, onExisting: "return", events });
   const taken = await begun(runs, { runId, attemptId, request }, signal);
   if (taken.run.endedAt !== null) return taken.run;
   if (taken.attemptId !== attemptId) throw await notResumed(thread, taken);
-  const producer = new Producer(runs, { threadId, taken, request, leaseSeconds });
+  const producer = new Producer(runs, { threadId, taken, again, leaseSeconds });
   // The response to an append or a heartbeat reports the stop.
   const stop = () => void runs.stop(runId).catch(() => {});
   if (signal?.aborted) stop();

@@ -14,8 +14,8 @@ import type { NewEvent, Run } from "./types.js";
 export interface Started {
   readonly threadId: string;
   readonly taken: TakenRun;
-  /** The request that started the run, as JSON text: it starts the run again if the server has lost it as a whole. */
-  readonly request: string;
+  /** The request, as JSON text, that starts the run again if the server has lost it as a whole, and takes it from nobody. */
+  readonly again: () => string;
   readonly leaseSeconds: number | undefined;
 }
 
@@ -45,7 +45,7 @@ export class Producer {
   /** True if the run was taken up from another process. */
   readonly #takenUp: boolean;
   readonly #runs: ProducedRuns;
-  readonly #request: string;
+  readonly #again: () => string;
   readonly #ids: MessageIds;
   readonly #stop = new AbortController();
   readonly #leaseSeconds: number;
@@ -65,7 +65,7 @@ export class Producer {
   /** Called when a batch was acknowledged, or never will be. */
   #waiting: (() => void)[] = [];
 
-  constructor(runs: ProducedRuns, { threadId, taken, request, leaseSeconds = DEFAULT_LEASE_SECONDS }: Started) {
+  constructor(runs: ProducedRuns, { threadId, taken, again, leaseSeconds = DEFAULT_LEASE_SECONDS }: Started) {
     const { run, epoch, cursor, attempt, attemptId, takenUp } = taken;
     this.#runs = runs;
     this.threadId = threadId;
@@ -73,7 +73,7 @@ export class Producer {
     this.#attempt = attempt;
     this.#attemptId = attemptId;
     this.#takenUp = takenUp;
-    this.#request = request;
+    this.#again = again;
     this.#ids = new MessageIds(run.runId);
     this.#epoch = epoch;
     this.#cursor = cursor;
@@ -285,7 +285,7 @@ export class Producer {
     if (!isProblem(error, "run-not-found") || !(await this.#isKnown())) return false;
     // The whole run is lost, and its thread is not. Words of an attempt before were never here.
     if (this.#takenUp || !this.#events.isWhole) throw this.#events.lossAt(1, error);
-    const started = await this.#runs.begin(this.#request);
+    const started = await this.#runs.begin(this.#again());
     if (started.run.endedAt !== null || started.takenUp || started.attemptId !== this.#attemptId) return false;
     // The first attempt of the run in a later generation of the store has another number.
     this.#attempt = started.attempt;

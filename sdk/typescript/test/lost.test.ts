@@ -98,6 +98,26 @@ test("a run that is lost as a whole is started again under its id", async () => 
   expect(await values(it.threadId)).toEqual(["kept", ...upTo(30)]);
 });
 
+test("a producer whose run was lost takes it from nobody who has begun it again", async () => {
+  const it = await thread();
+  await server.save();
+  const error = await caught(
+    it.run(options, async (lost) => {
+      await append(lost, 0, 3);
+      await server.lose();
+      const run = await it.run(options, async (again) => {
+        expect(again.resumed).toBe(false);
+        await append(again, 100, 103);
+        expect(isProblem(await caught(append(lost, 3, 4)), "run-fenced")).toBe(true);
+        await append(again, 103, 105);
+      });
+      expect(run.status).toBe("finished");
+    }),
+  );
+  expect(error).toMatchObject({ slug: "run-fenced" });
+  expect(await values(it.threadId)).toEqual([100, 101, 102, 103, 104]);
+});
+
 test("a run of a thread that was deleted and created again is not started again", async () => {
   const it = await thread();
   const error = await caught(

@@ -220,3 +220,16 @@ def test_the_server_accepts_what_is_kept(server: Server) -> None:
     events = mapped(("custom", {"type": "a", "deep": {"b": [None, 1.5]}}), ("custom", 7), ("custom", None), ("nope", 1))
     assert server.refusal(events) is None
     assert [event["name"] for event in events] == ["a", "custom", "custom", "unmapped"]
+
+
+def test_a_wide_state_is_passed_on_whole() -> None:
+    snapshot = {"todos": [{"id": number} for number in range(20_000)]}
+    assert mapped({"type": "STATE_SNAPSHOT", "snapshot": snapshot}) == [{"type": "STATE_SNAPSHOT", "snapshot": snapshot}]
+
+
+def test_a_value_without_an_end_is_not_mapped_in_part() -> None:
+    endless: dict[str, Any] = {}
+    endless["again"] = endless
+    events = mapped({"type": "TEXT_MESSAGE_CHUNK", "messageId": "m", "delta": "a"}, {"type": "STATE_SNAPSHOT", "snapshot": endless})
+    assert [event["type"] for event in events] == ["TEXT_MESSAGE_CHUNK", "CUSTOM"]
+    assert events[1]["name"] == "unmapped"

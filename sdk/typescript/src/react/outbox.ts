@@ -166,9 +166,11 @@ export class Outbox {
     const attempt = (entry.attempt += 1);
     const isNow = () => this.#entries.includes(entry);
     this.#set(entry, "sending");
-    entry.timer = setTimeout(() => {
-      this.#fail(entry, lateness());
-    }, ANSWER_MS);
+    // A regeneration shows no message that could be sent again: only its refusal leads back.
+    if (entry.messages.length > 0)
+      entry.timer = setTimeout(() => {
+        this.#fail(entry, lateness());
+      }, ANSWER_MS);
     try {
       const request = this.#last.then(() => this.#perform(entry, attempt));
       this.#last = request.catch(() => {});

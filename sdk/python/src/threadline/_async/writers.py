@@ -52,7 +52,13 @@ class AsyncPart:
         begin, self._begin = self._begin, None
         if begin is not None:
             self._run._parts.append(self)
-            await self._run._append(begin)
+            try:
+                await self._run._append(begin)
+            except Exception:
+                # Refused: the log has no beginning that an end would end. A cancelled append has its place in the queue.
+                self._run._parts.remove(self)
+                self._end = None
+                raise
 
     async def _piece(self, type_: str, delta: str, members: Mapping[str, Any]) -> None:
         if self._end is None:

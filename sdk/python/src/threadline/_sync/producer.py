@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import math
 import time
@@ -9,7 +10,7 @@ from typing import Any, Callable, List, Optional, Sequence
 
 from .._batches import Pending, is_over, is_terminal
 from .._errors import Closed, ConfigError, StopRequested, ThreadlineError
-from .._json import JsonObject
+from .._json import JsonObject, to_json
 from .._limits import BEAT_MAX, FAILED_BEAT
 from .._message_ids import MessageIds
 from .._records import RunRecord
@@ -90,10 +91,9 @@ class Producer:
                 raise
             self._terminal = ends
             self._changed.notify_all()
-            while self._pending.is_full and self.failure is None:
+            while self._pending.is_full and self.failure is None and not self._released.is_set():
                 self._changed.wait()
-            if self.failure is not None:
-                raise self.failure
+            self._check(False)
 
     def refuse(self, error: ConfigError) -> ConfigError:
         """Notes the error of a call that appends nothing, which is to be raised."""
@@ -259,7 +259,8 @@ class Producer:
         # The whole run is lost, and its thread is not. Words of an attempt before were never here.
         if self._taken_up or self._sent.first > self._first:
             raise self._cannot_heal(1) from error
-        started = self._runs.begin(self._request)
+        # Another process may have begun the run again meanwhile: it keeps it.
+        started = self._runs.begin(to_json({**json.loads(self._request), "onExisting": "return"}))
         if started.run.ended_at is not None or started.taken_up or started.attempt_id != self._attempt_id:
             return False
         # The first attempt of the run in a later generation of the store has another number.

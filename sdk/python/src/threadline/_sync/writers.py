@@ -52,7 +52,13 @@ class Part:
         begin, self._begin = self._begin, None
         if begin is not None:
             self._run._parts.append(self)
-            self._run._append(begin)
+            try:
+                self._run._append(begin)
+            except Exception:
+                # Refused: the log has no beginning that an end would end. A cancelled append has its place in the queue.
+                self._run._parts.remove(self)
+                self._end = None
+                raise
 
     def _piece(self, type_: str, delta: str, members: Mapping[str, Any]) -> None:
         if self._end is None:

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from .errors import StreamFailed
-from .limits import MAX_KEPT_CHARS, MAX_KEPT_DEPTH, MAX_KEPT_VALUES
+from .limits import MAX_KEPT_CHARS, MAX_KEPT_DEPTH, MAX_KEPT_VALUES, MAX_VALUES
 
 #: An event of AG-UI, and any other JSON object.
 JsonObject = dict[str, Any]
@@ -51,7 +51,7 @@ def custom(name: str, value: object) -> JsonObject:
 
 def kept(value: object) -> Any:
     """A value as an event can have it. One that is too large for an event is only named."""
-    read = plain(value)
+    read = _Plain(MAX_KEPT_VALUES, cuts=True).of(value, 0)
     if len(json.dumps(read)) <= MAX_KEPT_CHARS:
         return read
     named = {"type": read["type"]} if isinstance(read, dict) and isinstance(read.get("type"), str) else {}
@@ -78,14 +78,16 @@ def failed(error: object) -> StreamFailed:
 def plain(value: object) -> Any:
     """The JSON of a value: of models, dataclasses and dates, too. Anything else is described by a text.
 
-    A value of many parts is cut, since objects of packages may refer to one another.
+    Raises ``ValueError`` if the value has too many parts or levels: objects of packages may refer to one another.
     """
-    return _Plain().of(value, 0)
+    return _Plain(MAX_VALUES, cuts=False).of(value, 0)
 
 
 class _Plain:
-    def __init__(self) -> None:
-        self._left = MAX_KEPT_VALUES
+    def __init__(self, most: int, *, cuts: bool) -> None:
+        self._left = most
+        # True: what is beyond the limits is only named.
+        self._cuts = cuts
 
     def of(self, value: object, depth: int) -> Any:
         if value is None or isinstance(value, (bool, str)):
@@ -104,6 +106,8 @@ class _Plain:
             return str(value)
         self._left -= 1
         if depth >= MAX_KEPT_DEPTH or self._left < 0:
+            if not self._cuts:
+                raise ValueError(f"the value has more than {MAX_VALUES} parts or {MAX_KEPT_DEPTH} levels")
             return _described(value)
         if isinstance(value, Mapping):
             return {str(name): self.of(member, depth + 1) for name, member in value.items()}

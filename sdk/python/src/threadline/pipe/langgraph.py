@@ -1,7 +1,7 @@
 """Items of LangGraph: those of ``graph.astream(…)``, in every mode and in both versions of the stream."""
 
 from collections.abc import Iterable, Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from .diff import diff
 from .items import JsonObject, custom, get, key_of, list_of, plain, text_of
@@ -112,8 +112,11 @@ class LangGraphItems(Mapper):
         # A state of a subgraph is part of the state of the graph, once the subgraph has ended.
         if ns:
             return []
-        members = plain(data if isinstance(data, Mapping) else {"value": data} if not _has_members(data) else data)
-        state = {name: value for name, value in members.items() if name != "messages" and not name.startswith("__")}
+        if isinstance(data, Mapping):
+            members: Any = {name: data[name] for name in data if isinstance(name, str) and _is_state(name)}
+        else:
+            members = data if _has_members(data) else {"value": data}
+        state = {name: value for name, value in plain(members).items() if _is_state(name)}
         if isinstance(data, Mapping):
             self._ask_all(data.get(_INTERRUPT))
         messages = list_of(get(data, "messages"))
@@ -194,6 +197,11 @@ def _messages_in(update: object) -> list[object]:
         return [message for each in list_of(update) for message in ([each] if is_message(each) else _messages_in(each))]
     members = [member for member in update.values() if isinstance(member, (list, tuple))]
     return [message for member in members for message in member if is_message(message)]
+
+
+def _is_state(name: str) -> bool:
+    """False for members of a graph's state that are shown as messages or interrupts."""
+    return name != "messages" and not name.startswith("__")
 
 
 def _has_members(data: object) -> bool:
