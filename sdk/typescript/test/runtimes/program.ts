@@ -40,7 +40,8 @@ export async function check({ url, apiKey, transports }: Options): Promise<Repor
   const stopped = await produce(thread, async (say, { runId, signal }) => {
     await say("I talk until ");
     await thread.stop(runId);
-    await new Promise((resolve) => signal.addEventListener("abort", resolve, { once: true }));
+    // The answer to the append may have told of the stop already.
+    if (!signal.aborted) await new Promise((resolve) => signal.addEventListener("abort", resolve, { once: true }));
   });
   producing.close();
   return { followed, messages: messages.map(({ content }) => content), stopped: stopped.status };
