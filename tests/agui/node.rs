@@ -65,10 +65,10 @@ pub struct Outcome {
     pub seen: usize,
     /// Messages and state after each event, from the number of events that the case names.
     pub cuts: Vec<(Json, Json)>,
-    /// Of our packages: the tool calls without a result, and how many deltas they could not apply.
+    /// Tool calls without a result, and the number of deltas that could not be applied; of our packages alone.
     pub pending: Vec<String>,
     pub skipped: u64,
-    /// Of our packages: the numbers that they could not read.
+    /// Number of numbers that could not be read; of our packages alone.
     pub skipped_numbers: u64,
     /// Messages and state as they were written, with numbers that a double does not hold.
     pub written: [String; 2],

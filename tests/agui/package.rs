@@ -293,7 +293,7 @@ fn the_packages_continue_between_two_runs_from_what_the_server_shows() {
     }
 }
 
-/// What they build is also what the real client builds, where that refuses nothing.
+/// The conversations are also those of the real client, where that refuses nothing.
 #[test]
 fn the_packages_build_what_the_client_builds_from_a_recorded_run() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/pydantic-ai/recorded-run.ndjson");

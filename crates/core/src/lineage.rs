@@ -50,6 +50,7 @@ impl fmt::Display for Generation {
 const FENCE_BITS: u32 = 32;
 /// Mask of these bits.
 const FENCES_OF_A_GENERATION: i64 = (1 << FENCE_BITS) - 1;
+
 /// Attempts that generations before this many may have numbered.
 fn attempts_before(generations: i64) -> u64 {
     generations.max(0).unsigned_abs() * ATTEMPTS_OF_A_GENERATION

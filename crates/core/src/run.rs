@@ -90,6 +90,11 @@ pub struct Run {
 }
 
 impl Run {
+    /// True if a process has taken the run up from the producer that began it.
+    pub fn is_taken_up(&self) -> bool {
+        !self.driven && self.attempt != self.fence.first_attempt()
+    }
+
     /// Seq of the run's newest event; `first_seq - 1` if it has none.
     pub fn last_seq(&self) -> Seq {
         self.first_seq + self.producer_seq - 1

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde_json::value::RawValue;
-use threadline_core::json as text;
+use threadline_core::{json as text, limits::MAX_JSON_DEPTH};
 
 /// Depth down to which the part is named. A deeper one is named by what it is in.
 const DEPTH: usize = 8;
@@ -31,10 +31,9 @@ fn half_of_a_pair(part: &str, depth: usize) -> Option<String> {
     };
     match part.as_bytes().first() {
         Some(b'"') => text::string(part).is_none().then(String::new),
-        Some(_) if depth == 0 => {
-            let error = serde_json::from_str::<serde_json::Value>(part).err()?.to_string();
-            (!error.starts_with("recursion limit")).then(String::new)
-        }
+        // A deeper text is refused for its depth.
+        Some(_) if depth == 0 && text::depth(part.as_bytes(), MAX_JSON_DEPTH) >= MAX_JSON_DEPTH => None,
+        Some(_) if depth == 0 => serde_json::from_str::<serde_json::Value>(part).is_err().then(String::new),
         Some(b'{') => match serde_json::from_str::<BTreeMap<String, &RawValue>>(part) {
             Ok(members) => members.iter().find_map(|(name, value)| inside(name, value)),
             // The name of a member.

@@ -30,8 +30,7 @@ impl StartedView {
     pub fn new(thread: &ThreadId, started: &StartedRun) -> Self {
         let thread_id = thread.to_string();
         let (run, attempt) = (RunView::new(&started.run), started.run.attempt);
-        let taken_up = !started.run.driven && attempt != started.run.fence.first_attempt();
-        let epoch = started.epoch.to_string();
+        let (epoch, taken_up) = (started.epoch.to_string(), started.run.is_taken_up());
         Self { thread_id, run, epoch, cursor: started.cursor, attempt, taken_up, attempt_id: None }
     }
 

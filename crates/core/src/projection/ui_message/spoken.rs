@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::lane::closes_lane;
+use super::{lane::closes_lane, user::role_of};
 use crate::{
     event::names_subagent,
     json,
@@ -31,6 +31,10 @@ impl Spoken {
     /// Takes in an event, as JSON text; returns the messages that are complete with it, in their order.
     pub fn observe(&mut self, event: &str) -> Vec<Value> {
         let Some(kind) = json::string_member(event, "type") else { return Vec::new() };
+        // Most events are the assistant's: without an open message, only one that may begin one is looked at.
+        if self.open.is_empty() && !matches!(&*kind, "TEXT_MESSAGE_START" | "TEXT_MESSAGE_CHUNK") {
+            return Vec::new();
+        }
         let is_terminal = matches!(&*kind, "RUN_FINISHED" | "RUN_ERROR");
         if names_subagent(event) && !is_terminal {
             return Vec::new();
@@ -64,10 +68,7 @@ impl Spoken {
 
     /// True if the event begins a message of the user or the system.
     fn begin(&mut self, id: &str, event: &str) -> bool {
-        let role = json::string_member(event, "role");
-        let Some(role) = ["user", "system"].into_iter().find(|known| role.as_deref() == Some(known)) else {
-            return false;
-        };
+        let Some(role) = role_of(event) else { return false };
         let is_new = self.open.iter().all(|open| open.id != id) && self.open.len() < MAX_OPEN_PARTS;
         if is_new {
             self.open.push(Open { id: id.to_owned(), role, text: String::new() });

@@ -37,8 +37,13 @@ pub fn said(started: &str) -> Vec<Value> {
     items(json::member(input, "messages")).filter_map(ui_message).collect()
 }
 
+/// Role of a message, or of an event that begins one, if it is the user's or the system's.
+pub(super) fn role_of(message: &str) -> Option<&'static str> {
+    ["user", "system"].into_iter().find(|role| has_role(message, role))
+}
+
 fn ui_message(message: &str) -> Option<Value> {
-    let role = ["user", "system"].into_iter().find(|role| has_role(message, role))?;
+    let role = role_of(message)?;
     let id = json::string_member(message, "id")?;
     let content: Value = serde_json::from_str(json::member(message, "content")?).ok()?;
     let parts: Vec<Value> = match content {

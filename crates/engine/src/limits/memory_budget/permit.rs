@@ -4,7 +4,10 @@ use threadline_core::{
     Limit,
     limits::{MAX_BATCH_BYTES, PROJECT_MEMORY_SHARE},
 };
-use tokio::time::{Instant, timeout_at};
+use tokio::{
+    sync::oneshot,
+    time::{Instant, timeout_at},
+};
 
 use super::{
     budget::MemoryBudget,
@@ -67,13 +70,7 @@ impl BudgetPermit {
 
     /// Takes this many more bytes as soon as the owner's share allows it.
     pub async fn take(&mut self, more: usize, until: Instant) -> Result<(), BudgetExceeded> {
-        let Self { budget, kind, owner, .. } = &*self;
-        let place = {
-            let mut pool = budget.pool();
-            let place = pool.take(*kind, owner, more);
-            budget.note(&pool);
-            place
-        };
+        let place = self.place_for(more, true);
         if let Some((number, mut granted)) = place {
             let mut waiting = Waiting { permit: self, number: Some(number), more };
             if timeout_at(until, &mut granted).await.is_err() {
@@ -88,18 +85,23 @@ impl BudgetPermit {
 
     /// Takes this many more bytes if the owner's share allows it now.
     pub fn take_now(&mut self, more: usize) -> Result<(), BudgetExceeded> {
-        let mut pool = self.budget.pool();
-        let place = pool.take(self.kind, &self.owner, more);
-        if let Some((number, _)) = &place {
-            pool.leave(&self.owner, *number);
-        }
-        self.budget.note(&pool);
-        drop(pool);
-        if place.is_some() {
+        if self.place_for(more, false).is_some() {
             return Err(self.exceeded());
         }
         self.bytes += more;
         Ok(())
+    }
+
+    /// Takes bytes from the pool. If they are not free: the place among those that wait, which is left at once unless this one
+    /// waits.
+    fn place_for(&self, more: usize, waits: bool) -> Option<(u64, oneshot::Receiver<()>)> {
+        let mut pool = self.budget.pool();
+        let place = pool.take(self.kind, &self.owner, more);
+        if let (Some((number, _)), false) = (&place, waits) {
+            pool.leave(&self.owner, *number);
+        }
+        self.budget.note(&pool);
+        place
     }
 
     fn exceeded(&self) -> BudgetExceeded {

@@ -12,7 +12,7 @@ use serde::Deserialize;
 use serde_json::{Value, json, value::RawValue};
 use sha2::{Digest as _, Sha256};
 use threadline_core::{
-    EventError, EventErrorKind, Fence, NewEvents, Principal, ReadFrom, Run, RunId, Seq, ThreadId,
+    EventError, EventErrorKind, Fence, NewEvents, Principal, ReadFrom, RunId, Seq, ThreadId,
     event::BatchBuilder,
     json as text,
     limits::{INGEST_TIMEOUT, MAX_EVENT_PAGE},
@@ -72,7 +72,8 @@ impl RunnerPlane {
         let looked_up = service.runs.look_up(&self.principal, &thread, &run).await?;
         // The thread's user from here on: another user's thread may get the same id during the run.
         let principal = self.principal.clone().for_user(looked_up.user().clone());
-        if evicted(found.status, found.error_code.as_deref()) || is_taken_up(&found) {
+        // A runner has the first attempt.
+        if evicted(found.status, found.error_code.as_deref()) || found.is_taken_up() {
             return Err(Refusal::Evicted);
         }
         let legacy = self.state.copilotkit.legacy.clone();
@@ -215,11 +216,6 @@ impl ChannelHandler for Producing {
     }
 }
 
-/// True if another process has taken the run up. A runner has the first attempt, and is evicted then.
-fn is_taken_up(run: &Run) -> bool {
-    !run.driven && run.attempt != run.fence.first_attempt()
-}
-
 fn is_terminal(event: &str) -> bool {
     text::string_member(event, "type").is_some_and(|kind| kind == "RUN_FINISHED" || kind == "RUN_ERROR")
 }
@@ -331,7 +327,7 @@ impl Producing {
                 }
                 Err(AppendError::RunFenced(run))
                     if !run.status.is_active()
-                        && !is_taken_up(&run)
+                        && !run.is_taken_up()
                         && !evicted(run.status, run.error_code.as_deref()) =>
                 {
                     // The run has ended, by its own last event or by an overdue stop: no event may be added.
