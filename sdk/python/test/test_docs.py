@@ -5,17 +5,15 @@ from __future__ import annotations
 import ast
 import asyncio
 import logging
-import re
-from pathlib import Path
 from typing import Any, AsyncIterator, Dict, List
 
 import threadline
 import threadline.agui
+from harness.documents import examples_of
 from harness.server import Server
 from threadline import AsyncThreadline
 
-PAGE = (Path(__file__).resolve().parents[3] / "docs/python.md").read_text()
-SNIPPETS: List[str] = re.findall(r"^```python\n(.*?)^```$", PAGE, re.M | re.S)
+SNIPPETS = examples_of("python.md")
 
 
 async def execute(snippet: str, names: Dict[str, Any]) -> Dict[str, Any]:

@@ -9,8 +9,12 @@ from ._json import JsonObject, to_json
 from ._limits import BATCH_BYTES, BATCH_EVENTS, PENDING_BYTES, PENDING_EVENTS
 from .problems import ProducerSeqConflict, ProducerSeqGap, RunFenced, RunNotFound, ThreadNotFound
 
-RESERVED = "threadline."
-"""Beginning of names of CUSTOM events that are the server's."""
+def type_of(event: JsonObject) -> str:
+    """The type of an event; a `ConfigError` if it has none."""
+    type_ = event.get("type")
+    if not isinstance(type_, str):
+        raise ConfigError("an event must be a JSON object with a type")
+    return type_
 
 
 def is_terminal(event: JsonObject) -> bool:

@@ -6,20 +6,16 @@ compare it with the server's fold.
 
 import json
 import math
-import re
 import sys
 from typing import Any
 
 from threadline.conversation import Conversation
+from threadline.conversation.values import LONE_HALF
 
 #: Reads are taken after every so many events, as a page takes them.
 _READ_EVERY = 5
 #: Digits beyond which an integer is beyond a double, and which Python would not read at all.
 _MAX_DIGITS = 310
-
-
-#: A lone surrogate, which UTF-8 cannot hold: it is written as an escape, and all other characters as they are.
-_LONE_HALF = re.compile("[\ud800-\udfff]")
 
 
 def _integer(digits: str) -> int | float:
@@ -29,7 +25,7 @@ def _integer(digits: str) -> int | float:
 def _fold(given: dict[str, Any]) -> dict[str, Any]:
     start = given.get("start", {})
     conversation = Conversation(**start)
-    # What was read must not change, and must not change what follows.
+    # Results of reads must not change, and must not change what follows.
     reads: list[tuple[Any, str]] = []
     for at, event in enumerate(given["events"]):
         conversation.apply([event])
@@ -52,7 +48,8 @@ def main() -> None:
     for line in sys.stdin.buffer:
         folded = _fold(json.loads(line, parse_int=_integer))
         text = json.dumps(folded, allow_nan=False, ensure_ascii=False)
-        escaped = _LONE_HALF.sub(lambda half: f"\\u{ord(half[0]):04x}", text)
+        # All other characters are written as they are.
+        escaped = LONE_HALF.sub(lambda half: f"\\u{ord(half[0]):04x}", text)
         sys.stdout.buffer.write(escaped.encode() + b"\n")
     sys.stdout.buffer.flush()
 

@@ -6,6 +6,9 @@ from urllib.parse import quote
 
 from ._errors import ConfigError
 
+RESERVED_NAMES = "threadline."
+"""Beginning of the names of CUSTOM events that the server alone writes."""
+
 
 def new_id() -> str:
     """A unique random id."""

@@ -97,3 +97,38 @@ ENDPOINT_BEAT: Final = 15.0
 """Silence after which an endpoint sends a comment."""
 MAX_INPUT_BYTES: Final = 64 * 1_024 * 1_024
 """Largest input of an agent, in bytes."""
+
+# The fold, with the limits of the server.
+
+MAX_JSON_DEPTH: Final = 128
+"""Deepest nesting of an event, and of the result of a patch."""
+MAX_STATE_BYTES: Final = 16 * 1_024 * 1_024
+"""Approximate size of a state, in bytes of JSON, that no STATE_DELTA may make it exceed; the same for one activity's
+content, and for all bytes that `copy` operations of ACTIVITY_DELTAs put into a conversation."""
+PATCH_WORK: Final = 16 * 1_024 * 1_024
+"""Work that the patches of a conversation may cost at first, beyond their own length: array elements moved aside, bytes of
+values that are copied or moved deeper."""
+PATCH_WORK_PER_BYTE: Final = 32
+"""Work added to the budget for each byte of the events of state and activities."""
+MAX_ID_BYTES: Final = 256
+"""Longest id that the server accepts, in bytes of UTF-8."""
+MAX_OPEN_INTERRUPTS: Final = 256
+"""Most interrupts that stay open over a run that neither answers nor repeats them."""
+MAX_OPEN_INTERRUPT_BYTES: Final = 1_024 * 1_024
+"""Approximate size of these interrupts, in bytes of JSON."""
+MAX_ANSWERS: Final = 1_000
+"""Most interrupts that are open at all: the input of a run can answer no more."""
+MAX_DRAFTS: Final = 65_536
+"""Objects that are kept as changeable between two reads. Beyond that number all become immutable: one more copy of an
+object that changes again, for a bound on memory."""
+
+# Streams of other packages.
+
+MAX_KEPT_CHARS: Final = 1_000_000
+"""Characters of JSON beyond which an item that is kept as it is, in a CUSTOM event, is only named."""
+MAX_KEPT_DEPTH: Final = 100
+"""Nesting beyond which a kept item is cut, and any other is not mapped: the server accepts events of at most 128 levels."""
+MAX_VALUES: Final = 1_000_000
+"""Objects and lists beyond which an item is not mapped: events of 8 MiB hold fewer that say anything."""
+MAX_KEPT_VALUES: Final = 10_000
+"""Objects and lists in a kept item beyond which the rest is only named."""

@@ -23,10 +23,14 @@ class _Open:
 
 
 class MessageIds:
-    """Assigns ids that are derived from the run's id and the event's number: a producer that repeats its events repeats them."""
+    """Assigns ids that are derived from the run's id and the event's number: a producer that repeats its events repeats them.
 
-    def __init__(self, run_id: str) -> None:
+    With `explicit`, a chunk that continues a message gets its id, too: it may be appended among others.
+    """
+
+    def __init__(self, run_id: str, *, explicit: bool = False) -> None:
         self._run_id = run_id
+        self._explicit = explicit
         # Per subagent, or None: the message of the last event, if that was a text chunk. A chunk without an id continues it.
         self._open: Dict[Optional[str], _Open] = {}
 
@@ -57,7 +61,7 @@ class MessageIds:
         now = self._open.get(lane)
         # A chunk that continues a message may only repeat the members of the first chunk.
         if now and (role or now.role) == now.role and (name if name is not None else now.name) == now.name:
-            return {**event, "messageId": now.id} if "messageId" in event else event
+            return {**event, "messageId": now.id} if self._explicit or "messageId" in event else event
         identifier = f"{self._run_id}-{producer_seq}"
         self._begin(lane, identifier, role, name)
         return {**event, "messageId": identifier}

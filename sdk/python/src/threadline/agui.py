@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, AsyncGenerator, Awaitable, Callable, Dict, List, Optional, Sequence
 
 from ._async.writers import AsyncWriters, Interrupted
-from ._batches import is_terminal
+from ._batches import is_terminal, type_of
 from ._errors import Closed, ConfigError, name_of
 from ._json import JsonObject, to_json
 from ._limits import ENDPOINT_BEAT, ENDPOINT_EVENTS, MAX_FAILURE_CHARS, MAX_INPUT_BYTES
@@ -91,15 +91,17 @@ class AgentRun(AsyncWriters):
 
     async def _append(self, events: Sequence[JsonObject], *, told: bool = True) -> None:
         for event in events:
-            if not isinstance(event.get("type"), str):
-                raise self._refuse(ConfigError("an event must be a JSON object with a type"))
+            try:
+                type_ = type_of(event)
+            except ConfigError as error:
+                raise self._refuse(error) from None
             if self._has_ended:
                 raise Closed("the run has ended with its terminal event")
             # The caller has the beginning of the run already.
-            if event["type"] == "RUN_STARTED" and self._count:
+            if type_ == "RUN_STARTED" and self._count:
                 continue
             if is_terminal(event):
-                if self._refused is not None and event["type"] == "RUN_FINISHED":
+                if self._refused is not None and type_ == "RUN_FINISHED":
                     raise self._refused
                 self._has_ended = True
             self._count += 1

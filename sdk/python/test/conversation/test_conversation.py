@@ -10,7 +10,7 @@ import pytest
 
 from threadline.conversation import Conversation
 from threadline.conversation.drafts import Drafts
-from threadline.conversation.limits import MAX_DRAFTS, MAX_STATE_BYTES
+from threadline._limits import MAX_DRAFTS, MAX_STATE_BYTES
 from threadline.conversation.patch import Document, Purse, patch
 from threadline.conversation.values import equal, joined, same, size, utf8_bytes
 from threadline.conversation.values import json as read

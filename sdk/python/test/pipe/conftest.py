@@ -1,11 +1,9 @@
-from collections.abc import Iterator
-
 import pytest
+from harness.server import Server
 
-from .server import Server
+from .judge import Judge
 
 
 @pytest.fixture(scope="session")
-def server() -> Iterator[Server]:
-    with Server() as started:
-        yield started
+def judge(server: Server) -> Judge:
+    return Judge(server)

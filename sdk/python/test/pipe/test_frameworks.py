@@ -10,7 +10,7 @@ import pytest
 from threadline.conversation import Conversation
 
 from .frameworks import VERSIONS, streams
-from .server import Server
+from .judge import Judge
 
 LOOK_7 = ("look", {"id": 7})
 LOOK_8 = ("look", {"id": 8})
@@ -106,7 +106,7 @@ def _called(function: dict[str, str]) -> tuple[str, Any]:
 
 
 @pytest.mark.parametrize(("framework", "version", "name"), CASES)
-def test_a_stream_becomes_messages(server: Server, framework: str, version: str, name: str) -> None:
+def test_a_stream_becomes_messages(judge: Judge, framework: str, version: str, name: str) -> None:
     stream = streams(framework, version)[name]
     events = stream["events"]
     conversation = folded(events)
@@ -114,18 +114,18 @@ def test_a_stream_becomes_messages(server: Server, framework: str, version: str,
     steps = [event["stepName"] for event in events if event["type"] == "STEP_STARTED"]
     assert steps == STEPS.get(name, []) or name in ("chunks", "ag-ui")
     if "failure" not in stream:
-        assert server.refusal(events) is None
-        assert server.messages() == conversation.messages
+        assert judge.refusal(events) is None
+        assert judge.messages() == conversation.messages
 
 
 @pytest.mark.parametrize(("framework", "version", "name"), CASES)
-def test_a_stream_that_is_cut_anywhere_is_accepted(server: Server, framework: str, version: str, name: str) -> None:
+def test_a_stream_that_is_cut_anywhere_is_accepted(judge: Judge, framework: str, version: str, name: str) -> None:
     cuts = streams(framework, version)[name]["cuts"]
     # AG-UI events are passed on as they are, so a part that they leave open is ended by the producer.
     if streams(framework, version)[name]["mapper"] == "AgUiEvents":
         return
     for upto, events in enumerate(cuts):
-        assert server.refusal(events) is None, f"after {upto + 1} items"
+        assert judge.refusal(events) is None, f"after {upto + 1} items"
 
 
 @pytest.mark.parametrize("version", VERSIONS)

@@ -9,7 +9,7 @@ import pytest
 from threadline.pipe import Mapper, StreamFailed, mapper_for
 from threadline.pipe.diff import diff
 
-from .server import Server
+from .judge import Judge
 
 
 def mapped(*items: object) -> list[dict[str, Any]]:
@@ -216,9 +216,9 @@ def test_a_state_changes_by_the_operations_of_a_patch(old: Any, new: Any, operat
     assert diff(old, new) == operations
 
 
-def test_the_server_accepts_what_is_kept(server: Server) -> None:
+def test_the_server_accepts_what_is_kept(judge: Judge) -> None:
     events = mapped(("custom", {"type": "a", "deep": {"b": [None, 1.5]}}), ("custom", 7), ("custom", None), ("nope", 1))
-    assert server.refusal(events) is None
+    assert judge.refusal(events) is None
     assert [event["name"] for event in events] == ["a", "custom", "custom", "unmapped"]
 
 

@@ -7,9 +7,9 @@ from typing import Any, AsyncGenerator, List, Optional
 from .._calls import Call
 from .._json import JsonObject
 from .._limits import TAKEOVER_EVENTS
+from .._records import StartedRun
 from .._stored import Messages, Stored
 from .http import AsyncHttp
-from .runs import Taken
 
 _ATTEMPT = "threadline.attempt"
 """Name of the CUSTOM event by which the server names an attempt."""
@@ -18,7 +18,7 @@ _ATTEMPT = "threadline.attempt"
 class AsyncReading:
     """Reads for the producer of a run."""
 
-    def __init__(self, http: AsyncHttp, thread_id: str, taken: Taken) -> None:
+    def __init__(self, http: AsyncHttp, thread_id: str, taken: StartedRun) -> None:
         self._http = http
         self._path = ["threads", thread_id]
         self._taken = taken

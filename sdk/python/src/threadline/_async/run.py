@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from types import TracebackType
 from typing import Any, Dict, Iterable, List, Optional, Sequence, Type
 
@@ -11,14 +10,14 @@ from .._ids import new_id
 from .._json import JsonObject, to_json
 from .._limits import CANCEL_TIMEOUT, DEFAULT_LEASE, MAX_FAILURE_CHARS, MAX_LEASE
 from .._opening import opening_of
-from .._records import RunRecord
+from .._records import RunRecord, StartedRun
 from .._runtime_async import STOP_CANCELS, Body, Errand, insist, is_cancellation
 from .._stored import Stored
 from ..problems import RecoveryTooLarge, RecoveryUnsafe
 from .http import AsyncHttp
 from .producer import AsyncProducer, is_over
 from .reading import AsyncReading
-from .runs import AsyncRuns, Taken
+from .runs import AsyncRuns
 from .writers import AsyncWriters, Interrupted
 
 _ON_EXISTING = {"restart": "restart", "continue": "continue", "refuse": "return"}
@@ -76,7 +75,8 @@ class AsyncRun(AsyncWriters):
         events = opening_of(
             thread_id, self.run_id, messages=messages, tools=tools, context=context, resume=resume, state=state
         )
-        self._request = to_json({**start, "events": events})
+        self._start = {**start, "events": events}
+        self._request = to_json(self._start)
         self._record: Optional[RunRecord] = None
         self._began: Optional[AsyncProducer] = None
         self._reading: Optional[AsyncReading] = None
@@ -145,7 +145,7 @@ class AsyncRun(AsyncWriters):
         if taken.attempt_id != self._attempt_id:
             raise await self._not_resumed(taken, reading)
         producer = AsyncProducer(
-            self._runs, self.thread_id, taken, self._request, self._lease, self._http.config.logger
+            self._runs, self.thread_id, taken, self._again, self._lease, self._http.config.logger
         )
         producer.begin()
         try:
@@ -219,7 +219,7 @@ class AsyncRun(AsyncWriters):
         if record is not None:
             self._record = record
 
-    async def _taken(self) -> Taken:
+    async def _taken(self) -> StartedRun:
         """Starts the run, or takes it up."""
         start = Errand(lambda: self._runs.begin(self._request))
         try:
@@ -242,7 +242,7 @@ class AsyncRun(AsyncWriters):
         except ThreadlineError:
             pass  # the caller needs the refusal itself
 
-    async def _undone(self, start: Errand[Taken]) -> None:
+    async def _undone(self, start: Errand[StartedRun]) -> None:
         """Ends the run if its start has reached the server before it was cancelled."""
         taken = await start.settled()
         try:
@@ -254,14 +254,17 @@ class AsyncRun(AsyncWriters):
         except ThreadlineError:
             pass  # the lease ends it
 
-    async def _found(self) -> Optional[Taken]:
+    async def _found(self) -> Optional[StartedRun]:
         """The run that a broken request has started, as far as is known."""
         if (await self._runs.get(self.run_id, retry_for=0)).ended_at is not None:
             return None
-        request = {**json.loads(self._request), "onExisting": "return"}
-        return await self._runs.begin(to_json(request), retry_for=0)
+        return await self._runs.begin(self._again(), retry_for=0)
 
-    async def _not_resumed(self, taken: Taken, reading: AsyncReading) -> NotResumed:
+    def _again(self) -> str:
+        """The request that starts the run again if the server has lost it, or tells whose it is: it takes the run from nobody."""
+        return to_json({**self._start, "onExisting": "return"})
+
+    async def _not_resumed(self, taken: StartedRun, reading: AsyncReading) -> NotResumed:
         run = taken.run
         why = (
             f"the run {run.run_id} is active in its attempt {run.attempt}: nothing was written. Wait for its end, or take it up"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, List, Mapping, Optional, Sequence
 
 from .._calls import Call, not_busy
@@ -13,20 +12,6 @@ from .._records import Appended, RunRecord, StartedRun
 from .http import AsyncHttp
 
 
-@dataclass(frozen=True)
-class Taken:
-    """The answer to the start of a run that its caller produces."""
-
-    run: RunRecord
-    epoch: str
-    cursor: int
-    attempt: int
-    taken_up: bool
-    """True if a process has taken the run up: its attempts before may have said something."""
-    attempt_id: Optional[str]
-    """The call that holds the run, as its request names it; None for a run that was started without."""
-
-
 class AsyncRuns:
     """Requests about the runs of one thread."""
 
@@ -34,12 +19,10 @@ class AsyncRuns:
         self._http = http
         self._path = ["threads", thread_id, "runs"]
 
-    async def begin(self, request: str, *, retry_for: Optional[float] = None) -> Taken:
+    async def begin(self, request: str, *, retry_for: Optional[float] = None) -> StartedRun:
         """Starts a run that its caller produces, or takes it up: the same request again gets the same answer."""
         call = Call(self._path, "POST", body=request, kind="producers", again=not_busy, retry_for=retry_for)
-        answer = await self._http.call(call)
-        run = RunRecord.of(answer["run"])
-        return Taken(run, answer["epoch"], answer["cursor"], answer["attempt"], answer["takenUp"], answer["attemptId"])
+        return StartedRun.of(await self._http.call(call))
 
     async def put(self, run_id: str, events: Sequence[JsonObject], agent_id: Optional[str]) -> StartedRun:
         """Appends a complete run atomically, or does nothing if the run exists already."""

@@ -176,7 +176,7 @@ async def event_stream(following: Following) -> AsyncGenerator[Signal, None]:
         if isinstance(failure, Timeout):
             ended = Input("silent" if stream.gets_through else "unsupported", failure)
         elif stream.open_at is None and late is not None and time.monotonic() - place.since > OPEN_TIMEOUT:
-            # It would hold back the next stream as well, and for as long.
+            # A frame held back here would hold back the next stream as well, and for as long.
             ended = Input("unsupported", Timeout("no event stream started before the timeout"))
         else:
             ended = stream.broken(failure)

@@ -82,7 +82,7 @@ class Http:
         self.closed = Event()
         # True once Threadline has responded: any foreign response after that comes from an intermediary.
         self.spoken = False
-        # What is known of the network, from which the next subscription starts.
+        # State of the network as far as it is known, from which the next subscription starts.
         self.known: Machine = new_machine(len(config.transports))
         self._given = http
         self._client: Optional[httpx.Client] = http

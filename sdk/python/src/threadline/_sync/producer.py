@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import math
 import time
 from typing import Any, Callable, List, Optional, Sequence
 
-from .._batches import Pending, is_over, is_terminal
+from .._batches import Pending, is_over, is_terminal, type_of
 from .._errors import Closed, ConfigError, StopRequested, ThreadlineError
-from .._json import JsonObject, to_json
+from .._json import JsonObject
 from .._limits import BEAT_MAX, FAILED_BEAT
 from .._message_ids import MessageIds
-from .._records import RunRecord
+from .._records import RunRecord, StartedRun
 from .._runtime_sync import STOP_CANCELS, Condition, Event, Worker
 from .._sent import Sent
 from ..problems import ProducerSeqGap, RunFenced, RunNotFound
-from .runs import Runs, Taken
+from .runs import Runs
 
 
 class Producer:
@@ -28,7 +27,7 @@ class Producer:
     """
 
     def __init__(
-        self, runs: Runs, thread_id: str, taken: Taken, request: str, lease: float, logger: logging.Logger
+        self, runs: Runs, thread_id: str, taken: StartedRun, again: Callable[[], str], lease: float, logger: logging.Logger
     ) -> None:
         run = taken.run
         self.thread_id = thread_id
@@ -46,7 +45,7 @@ class Producer:
         self._runs = runs
         self._attempt_id = taken.attempt_id
         self._taken_up = taken.taken_up
-        self._request = request
+        self._again = again
         self._logger = logger
         self._lease = lease
         self._beat_every = min(lease / 3, BEAT_MAX)
@@ -102,9 +101,7 @@ class Producer:
 
     def _is_opening(self, event: JsonObject) -> bool:
         """True for the RUN_STARTED of this run, which is in the log since the run began."""
-        if not isinstance(event.get("type"), str):
-            raise ConfigError("an event must be a JSON object with a type")
-        if event["type"] != "RUN_STARTED":
+        if type_of(event) != "RUN_STARTED":
             return False
         named = (event.get("threadId", self.thread_id), event.get("runId"))
         if named == (self.thread_id, self.run_id):
@@ -260,7 +257,7 @@ class Producer:
         if self._taken_up or self._sent.first > self._first:
             raise self._cannot_heal(1) from error
         # Another process may have begun the run again meanwhile: it keeps it.
-        started = self._runs.begin(to_json({**json.loads(self._request), "onExisting": "return"}))
+        started = self._runs.begin(self._again())
         if started.run.ended_at is not None or started.taken_up or started.attempt_id != self._attempt_id:
             return False
         # The first attempt of the run in a later generation of the store has another number.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from types import TracebackType
 from typing import Any, Dict, Iterable, List, Optional, Sequence, Type
 
@@ -11,14 +10,14 @@ from .._ids import new_id
 from .._json import JsonObject, to_json
 from .._limits import CANCEL_TIMEOUT, DEFAULT_LEASE, MAX_FAILURE_CHARS, MAX_LEASE
 from .._opening import opening_of
-from .._records import RunRecord
+from .._records import RunRecord, StartedRun
 from .._runtime_sync import STOP_CANCELS, Body, Errand, insist, is_cancellation
 from .._stored import Stored
 from ..problems import RecoveryTooLarge, RecoveryUnsafe
 from .http import Http
 from .producer import Producer, is_over
 from .reading import Reading
-from .runs import Runs, Taken
+from .runs import Runs
 from .writers import Writers, Interrupted
 
 _ON_EXISTING = {"restart": "restart", "continue": "continue", "refuse": "return"}
@@ -76,7 +75,8 @@ class Run(Writers):
         events = opening_of(
             thread_id, self.run_id, messages=messages, tools=tools, context=context, resume=resume, state=state
         )
-        self._request = to_json({**start, "events": events})
+        self._start = {**start, "events": events}
+        self._request = to_json(self._start)
         self._record: Optional[RunRecord] = None
         self._began: Optional[Producer] = None
         self._reading: Optional[Reading] = None
@@ -145,7 +145,7 @@ class Run(Writers):
         if taken.attempt_id != self._attempt_id:
             raise self._not_resumed(taken, reading)
         producer = Producer(
-            self._runs, self.thread_id, taken, self._request, self._lease, self._http.config.logger
+            self._runs, self.thread_id, taken, self._again, self._lease, self._http.config.logger
         )
         producer.begin()
         try:
@@ -219,7 +219,7 @@ class Run(Writers):
         if record is not None:
             self._record = record
 
-    def _taken(self) -> Taken:
+    def _taken(self) -> StartedRun:
         """Starts the run, or takes it up."""
         start = Errand(lambda: self._runs.begin(self._request))
         try:
@@ -242,7 +242,7 @@ class Run(Writers):
         except ThreadlineError:
             pass  # the caller needs the refusal itself
 
-    def _undone(self, start: Errand[Taken]) -> None:
+    def _undone(self, start: Errand[StartedRun]) -> None:
         """Ends the run if its start has reached the server before it was cancelled."""
         taken = start.settled()
         try:
@@ -254,14 +254,17 @@ class Run(Writers):
         except ThreadlineError:
             pass  # the lease ends it
 
-    def _found(self) -> Optional[Taken]:
+    def _found(self) -> Optional[StartedRun]:
         """The run that a broken request has started, as far as is known."""
         if (self._runs.get(self.run_id, retry_for=0)).ended_at is not None:
             return None
-        request = {**json.loads(self._request), "onExisting": "return"}
-        return self._runs.begin(to_json(request), retry_for=0)
+        return self._runs.begin(self._again(), retry_for=0)
 
-    def _not_resumed(self, taken: Taken, reading: Reading) -> NotResumed:
+    def _again(self) -> str:
+        """The request that starts the run again if the server has lost it, or tells whose it is: it takes the run from nobody."""
+        return to_json({**self._start, "onExisting": "return"})
+
+    def _not_resumed(self, taken: StartedRun, reading: Reading) -> NotResumed:
         run = taken.run
         why = (
             f"the run {run.run_id} is active in its attempt {run.attempt}: nothing was written. Wait for its end, or take it up"

@@ -6,9 +6,8 @@ from abc import ABC, abstractmethod
 from types import TracebackType
 from typing import Any, Generator, Iterable, Dict, List, Mapping, Optional, Sequence, Type
 
-from .._batches import RESERVED
 from .._errors import ConfigError
-from .._ids import new_id
+from .._ids import RESERVED_NAMES, new_id
 from .._json import JsonObject, plain, to_json
 from ..pipe import mapper_for
 
@@ -213,8 +212,8 @@ class Writers(ABC):
 
     def custom(self, name: str, value: Any = None) -> None:
         """Appends a CUSTOM event. Names that begin with `threadline.` are the server's."""
-        if name.startswith(RESERVED):
-            raise self._refuse(ConfigError(f"{name} is a name of the server's: choose one without {RESERVED}"))
+        if name.startswith(RESERVED_NAMES):
+            raise self._refuse(ConfigError(f"{name} is a name of the server's: choose one without {RESERVED_NAMES}"))
         self._append([{"type": "CUSTOM", "name": name, "value": value}])
 
     def append(self, *events: object) -> None:

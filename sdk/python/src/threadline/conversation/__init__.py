@@ -1,5 +1,6 @@
 """Messages and state from events, as the server folds them. See :class:`Conversation`."""
 
-from .conversation import Conversation, JsonObject
+from .._json import JsonObject
+from .conversation import Conversation
 
 __all__ = ["Conversation", "JsonObject"]

@@ -1,7 +1,7 @@
 """Activities: structured progress that has a place among the messages."""
 
+from .._limits import MAX_STATE_BYTES
 from .drafts import Drafts
-from .limits import MAX_STATE_BYTES
 from .messages import Place
 from .patch import Document, Purse, patch
 from .reading import merge_metadata, metadata_of, owner_of

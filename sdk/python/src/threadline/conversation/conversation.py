@@ -3,17 +3,15 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, cast
 
+from .._json import JsonObject
+from .._limits import PATCH_WORK_PER_BYTE
 from .activities import Activities
 from .drafts import Drafts
 from .interrupts import Interrupts
-from .limits import PATCH_WORK_PER_BYTE
 from .patch import Document, Purse, patch
 from .reading import unreadable_numbers
 from .transcript import Transcript
 from .values import MISSING, Malformed, Members, is_object, json, required, same, size
-
-#: A message, an interrupt or an event, as JSON objects of AG-UI.
-JsonObject = dict[str, Any]
 
 #: Events of state and activities, which add to the work budget of patches.
 _EARNING: Final = frozenset(("STATE_SNAPSHOT", "STATE_DELTA", "ACTIVITY_SNAPSHOT", "ACTIVITY_DELTA"))

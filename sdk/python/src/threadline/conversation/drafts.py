@@ -2,7 +2,7 @@
 
 from typing import TypeVar
 
-from .limits import MAX_DRAFTS
+from .._limits import MAX_DRAFTS
 from .values import is_list, is_object
 
 T = TypeVar("T", dict[str, object], list[object])

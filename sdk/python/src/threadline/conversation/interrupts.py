@@ -1,6 +1,6 @@
 """Interrupts: questions of agents that wait for an answer."""
 
-from .limits import MAX_ANSWERS, MAX_ID_BYTES, MAX_OPEN_INTERRUPT_BYTES, MAX_OPEN_INTERRUPTS
+from .._limits import MAX_ANSWERS, MAX_ID_BYTES, MAX_OPEN_INTERRUPT_BYTES, MAX_OPEN_INTERRUPTS
 from .reading import read_interrupts
 from .values import Members, is_list, is_object, same, size, utf8_bytes, word
 

@@ -6,8 +6,8 @@ Patches come from untrusted sources, so their work, and the size and the depth o
 import re
 from collections.abc import Callable
 
+from .._limits import MAX_JSON_DEPTH, MAX_STATE_BYTES, PATCH_WORK
 from .drafts import Drafts
-from .limits import MAX_JSON_DEPTH, MAX_STATE_BYTES, PATCH_WORK
 from .values import MISSING, Malformed, Members, depth, equal, is_list, is_object, json, size, utf8_bytes
 
 #: Segments of a pointer, after that of the document itself.

@@ -13,7 +13,7 @@ Members = dict[str, object]
 MISSING: Final = object()
 
 #: A lone surrogate, which UTF-8 cannot hold.
-_LONE_HALF = re.compile("[\ud800-\udfff]")
+LONE_HALF = re.compile("[\ud800-\udfff]")
 
 
 class Malformed(Exception):
@@ -43,7 +43,7 @@ def required(value: object) -> str:
 def word(value: object) -> str:
     """An id, a name or a role: lone surrogates become U+FFFD, as on the server."""
     text = required(value)
-    return text if text.isascii() else _LONE_HALF.sub("\ufffd", text)
+    return text if text.isascii() else LONE_HALF.sub("\ufffd", text)
 
 
 def optional_word(value: object) -> str | None:

@@ -3,8 +3,9 @@
 Nothing of these packages is imported: items are known by their shapes.
 """
 
+from .._json import JsonObject
 from .errors import StreamFailed
-from .items import JsonObject
+
 from .mapper import Mapper
 from .shape import mapper_for
 

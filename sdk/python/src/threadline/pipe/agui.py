@@ -2,8 +2,11 @@
 
 import re
 
-from .items import JsonObject, failed, get, list_of, new_id, plain, text_of
-from .mapper import RESERVED_NAMES, Mapper
+from .._ids import RESERVED_NAMES, new_id
+from .._json import JsonObject
+from .._message_ids import MessageIds
+from .items import failed, get, list_of, plain, text_of
+from .mapper import Mapper
 
 _TYPE = re.compile(
     r"(RUN|TEXT_MESSAGE|TOOL_CALL|REASONING|THINKING|STATE|STEP|ACTIVITY|MESSAGES|SUBAGENT)(_[A-Z]+)+|RAW|CUSTOM"
@@ -17,8 +20,8 @@ class AgUiEvents(Mapper):
 
     def __init__(self) -> None:
         super().__init__()
-        # Per subagent, or none: the message that a chunk without an id continues, with its role and its name.
-        self._open: dict[str | None, tuple[str, str, str | None]] = {}
+        self._ids = MessageIds(new_id(), explicit=True)
+        self._count = 0
 
     @staticmethod
     def knows(item: object) -> bool:
@@ -39,24 +42,8 @@ class AgUiEvents(Mapper):
             return []
         if not _TYPE.fullmatch(kind) or text_of(get(item, "name")).startswith(RESERVED_NAMES):
             return None
-        return [self._named(_event(item))]
-
-    def _named(self, event: JsonObject) -> JsonObject:
-        lane = event.get("subagentRunId")
-        if event["type"] == "MESSAGES_SNAPSHOT":
-            self._open.clear()
-        if event["type"] != "TEXT_MESSAGE_CHUNK":
-            self._open.pop(lane, None)
-            return event
-        name, role, author = event.get("messageId"), event.get("role"), event.get("name")
-        if isinstance(name, str):
-            if all(name != message_id for message_id, _, _ in self._open.values()):
-                self._open[lane] = (name, role or "assistant", author)
-            return event
-        known = self._open.get(lane)
-        if known is None or role not in (None, known[1]) or author not in (None, known[2]):
-            known = self._open[lane] = (new_id(), role or "assistant", author)
-        return {**event, "messageId": known[0]}
+        self._count += 1
+        return [self._ids.given(_event(item), self._count)]
 
 
 def _type_of(item: object) -> str:

@@ -1,6 +1,6 @@
 """The JSON Patch (RFC 6902) from one value to another."""
 
-from .items import JsonObject
+from .._json import JsonObject
 
 
 def diff(old: object, new: object, path: str = "") -> list[JsonObject]:

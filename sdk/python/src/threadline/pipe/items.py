@@ -10,11 +10,9 @@ import uuid
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from .._json import JsonObject
+from .._limits import MAX_KEPT_CHARS, MAX_KEPT_DEPTH, MAX_KEPT_VALUES, MAX_VALUES
 from .errors import StreamFailed
-from .limits import MAX_KEPT_CHARS, MAX_KEPT_DEPTH, MAX_KEPT_VALUES, MAX_VALUES
-
-#: An event of AG-UI, and any other JSON object.
-JsonObject = dict[str, Any]
 
 
 def get(item: object, name: str) -> Any:
@@ -39,10 +37,6 @@ def key_of(value: object) -> str:
 
 def list_of(value: object) -> Sequence[Any]:
     return value if isinstance(value, (list, tuple)) else ()
-
-
-def new_id() -> str:
-    return str(uuid.uuid4())
 
 
 def custom(name: str, value: object) -> JsonObject:

@@ -3,10 +3,12 @@
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
+from .._ids import RESERVED_NAMES
+from .._json import JsonObject
 from .diff import diff
-from .items import JsonObject, custom, get, key_of, list_of, plain, text_of
+from .items import custom, get, key_of, list_of, plain, text_of
 from .langgraph_messages import Messages, is_message
-from .mapper import RESERVED_NAMES, Mapper
+from .mapper import Mapper
 from .parts import Steps
 
 _MODES = ("values", "updates", "messages", "custom", "tasks", "checkpoints", "debug")

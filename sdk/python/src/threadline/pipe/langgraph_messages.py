@@ -2,7 +2,9 @@
 
 from collections.abc import Callable, Iterable
 
-from .items import JsonObject, get, json_text, key_of, list_of, new_id, text_of
+from .._ids import new_id
+from .._json import JsonObject
+from .items import get, json_text, key_of, list_of, text_of
 from .parts import StreamParts
 
 _CHUNKS = ("AIMessageChunk",)

@@ -2,11 +2,9 @@
 
 from abc import ABC, abstractmethod
 
+from .._json import JsonObject
 from .errors import StreamFailed
-from .items import JsonObject, custom, get, text_of
-
-#: Beginning of the names of CUSTOM events that the server alone writes.
-RESERVED_NAMES = "threadline."
+from .items import custom, get, text_of
 
 
 class Mapper(ABC):

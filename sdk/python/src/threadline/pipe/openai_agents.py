@@ -1,6 +1,8 @@
 """Events of the OpenAI Agents SDK: those of ``Runner.run_streamed(…).stream_events()``."""
 
-from .items import JsonObject, get, key_of, list_of, new_id, plain, text_of
+from .._ids import new_id
+from .._json import JsonObject
+from .items import get, key_of, list_of, plain, text_of
 from .mapper import Mapper
 from .openai_responses import ResponseEvents
 from .parts import Steps, StreamParts

@@ -2,7 +2,9 @@
 
 from typing import NamedTuple
 
-from .items import JsonObject, failed, get, list_of, new_id, text_of
+from .._ids import new_id
+from .._json import JsonObject
+from .items import failed, get, list_of, text_of
 from .mapper import Mapper
 from .parts import StreamParts
 

@@ -2,7 +2,8 @@
 
 import re
 
-from .items import JsonObject, custom, failed, get, json_text, key_of, text_of
+from .._json import JsonObject
+from .items import custom, failed, get, json_text, key_of, text_of
 from .mapper import Mapper
 from .parts import StreamParts
 
@@ -34,7 +35,7 @@ class ResponseEvents(Mapper):
         key = key_of(get(item, "output_index")) or key_of(get(item, "item_id"))
         delta = text_of(get(item, "delta"))
         if kind == "response.created":
-            # What another response of the same stream has left open ends here: places are counted anew.
+            # Parts that another response of the same stream has left open end here: places are counted anew.
             self._calls = {}
             return parts.last()
         if kind == "response.output_item.added":

@@ -3,7 +3,9 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from .items import JsonObject, new_id, result_text
+from .._ids import new_id
+from .._json import JsonObject
+from .items import result_text
 
 Kind = Literal["TEXT", "REASONING"]
 

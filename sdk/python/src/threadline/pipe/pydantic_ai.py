@@ -1,6 +1,8 @@
 """Events of pydantic-ai: those of ``agent.run_stream_events(…)``, and of event stream handlers."""
 
-from .items import JsonObject, custom, get, json_text, key_of, list_of, new_id, plain, text_of
+from .._ids import new_id
+from .._json import JsonObject
+from .items import custom, get, json_text, key_of, list_of, plain, text_of
 from .mapper import Mapper
 from .parts import StreamParts
 
