@@ -332,7 +332,8 @@ async def test_a_body_that_blocks_the_event_loop_is_told_and_fenced(server: Serv
             async with thread.run(lease_seconds=1) as run:
                 await asyncio.to_thread(lambda: None)
                 await asyncio.sleep(0)
-                time.sleep(1.2)
+                # Longer than the lease and the wait of the next heartbeat together, from which the block is told.
+                time.sleep(1.5)
                 while server.request("GET", f"/v1/threads/{thread.thread_id}/runs/{run.run_id}")["endedAt"] is None:
                     time.sleep(0.1)
                 await asyncio.sleep(30)
