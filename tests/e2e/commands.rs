@@ -101,7 +101,7 @@ async fn a_projects_own_affairs_are_seen_to_on_the_command_line() {
             config.api_key = Some(secret.clone());
             config.user = user.map(str::to_owned);
             let client = Client::new(config).expect("a client");
-            assert!(client.list_threads(&ThreadQuery::default()).await.expect("let in").threads.is_empty());
+            assert!(client.list_threads(&ThreadQuery::default()).await.expect("accepted").threads.is_empty());
             let refused = client.delete_thread("t", None).await;
             assert!(matches!(&refused, Err(ClientError::Problem(problem)) if problem.status == 403), "{refused:?}");
         }

@@ -1,7 +1,7 @@
 // Forks and branches of a thread, against the real server.
 
 import { randomUUID } from "node:crypto";
-import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import {
   isProblem,
   type RunFork,
@@ -11,19 +11,13 @@ import {
   type ThreadRef,
 } from "../src/index.js";
 import { connect } from "./connection/reader.js";
-import { Server } from "./harness/server.js";
+import { caught } from "./harness/caught.js";
+import { closedAfterEach, server, useServer } from "./harness/served.js";
 import { until } from "./harness/until.js";
 
-let server: Server;
-beforeAll(async () => {
-  server = await Server.start();
-});
-afterAll(() => server?.end());
+useServer();
 
-const clients: Threadline[] = [];
-afterEach(() => {
-  for (const client of clients.splice(0)) client.close();
-});
+const clients = closedAfterEach();
 
 /** A client of a user of its own. */
 function client(fetched?: typeof fetch): Threadline {
@@ -35,11 +29,6 @@ function client(fetched?: typeof fetch): Threadline {
 const said = async (thread: ThreadRef) => (await thread.messages()).messages.map(({ content }) => content);
 const ids = (threads: readonly Thread[]) => threads.map(({ threadId }) => threadId);
 const asked = (content: string) => ({ messages: [{ id: `u-${content}`, role: "user", content } as const] });
-const caught = (promise: Promise<unknown>): Promise<unknown> =>
-  promise.then(
-    () => expect.unreachable(),
-    (error: unknown) => error,
-  );
 
 /** A thread with two finished runs, each with a question and an answer. */
 async function answered(threadline: Threadline): Promise<ThreadRef> {

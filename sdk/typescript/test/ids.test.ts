@@ -1,7 +1,7 @@
 // Message ids that are assigned by the package, and the snippets that show how to produce a run.
 
 import { readFileSync } from "node:fs";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import {
   type AgUiEvent,
   ConfigError,
@@ -11,20 +11,10 @@ import {
   Threadline,
   type ThreadRef,
 } from "../src/index.js";
-import { Server } from "./harness/server.js";
+import { client, server, useServerAndClient } from "./harness/served.js";
 import { log } from "./harness/writer.js";
 
-let server: Server;
-let client: Threadline;
-
-beforeAll(async () => {
-  server = await Server.start();
-  client = new Threadline({ url: server.url });
-});
-afterAll(async () => {
-  client?.close();
-  await server?.end();
-});
+useServerAndClient();
 
 const thread = async () => client.thread((await client.threads.create()).threadId);
 const shown = async (of: ThreadRef) => (await of.messages()).messages.map(({ role, content }) => [role, content]);

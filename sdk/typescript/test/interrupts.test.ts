@@ -1,12 +1,8 @@
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import { Threadline } from "../src/index.js";
-import { Server } from "./harness/server.js";
+import { server, useServer } from "./harness/served.js";
 
-let server: Server;
-beforeAll(async () => {
-  server = await Server.start();
-});
-afterAll(() => server?.end());
+useServer();
 
 test("the open interrupts of all threads", async () => {
   const user = new Threadline({ url: server.url, user: "ann" });

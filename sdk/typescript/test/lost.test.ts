@@ -1,22 +1,14 @@
 // Producers at a server that has lost commits: its database is replaced by an earlier copy.
 
-import { afterAll, beforeAll, expect, test } from "vitest";
-import { type AgUiEvent, ClosedError, isProblem, type RunHandle, Threadline } from "../src/index.js";
+import { expect, test } from "vitest";
+import { type AgUiEvent, ClosedError, isProblem, type Run, type RunHandle, Threadline } from "../src/index.js";
 import { SENT_SIZE } from "../src/limits.js";
-import { Server } from "./harness/server.js";
+import { caught } from "./harness/caught.js";
+import { client, server, useServerAndClient } from "./harness/served.js";
 import { until } from "./harness/until.js";
 import { log } from "./harness/writer.js";
 
-let server: Server;
-let client: Threadline;
-beforeAll(async () => {
-  server = await Server.start();
-  client = new Threadline({ url: server.url });
-});
-afterAll(async () => {
-  client?.close();
-  await server?.end();
-});
+useServerAndClient();
 
 const options = { runId: "run", leaseSeconds: 60 };
 const custom = (value: unknown): AgUiEvent => ({ type: "CUSTOM", name: "n", value });
@@ -24,11 +16,6 @@ const upTo = (count: number) => Array.from({ length: count }, (_, index) => inde
 const thread = async () => client.thread((await client.threads.create()).threadId);
 const values = async (threadId: string) =>
   (await log(server, threadId)).filter(({ event }) => event.type === "CUSTOM").map(({ event }) => event["value"]);
-const caught = (promise: Promise<unknown>) =>
-  promise.then(
-    () => expect.unreachable(),
-    (error: unknown) => error,
-  );
 
 async function append(run: RunHandle, from: number, to: number): Promise<void> {
   for (const index of upTo(to).slice(from)) await run.append(custom(index));
@@ -116,6 +103,45 @@ test("a producer whose run was lost takes it from nobody who has begun it again"
   );
   expect(error).toMatchObject({ slug: "run-fenced" });
   expect(await values(it.threadId)).toEqual([100, 101, 102, 103, 104]);
+});
+
+test("a producer that begins its lost run again takes it from nobody who has begun it meanwhile", async () => {
+  const it = await thread();
+  await server.save();
+  let starts = 0;
+  let finish = () => {};
+  const finished = new Promise<void>((resolve) => (finish = resolve));
+  let other: Promise<Run> | undefined;
+  const beginOther = () =>
+    new Promise<void>((resolve) => {
+      other = it.run(options, async (again) => {
+        await append(again, 100, 103);
+        resolve();
+        await finished;
+        await append(again, 103, 105);
+      });
+    });
+  const racing = new Threadline({
+    url: server.url,
+    fetch: async (input, init) => {
+      const isStart = init?.method === "POST" && String(input).split("?")[0]!.endsWith("/runs");
+      // The request that begins the run again is on its way when the other process begins it.
+      if (isStart && (starts += 1) === 2) await beginOther();
+      return fetch(input, init);
+    },
+  });
+  const error = await caught(
+    racing.thread(it.threadId).run(options, async (lost) => {
+      await append(lost, 0, 3);
+      await server.lose();
+      await append(lost, 3, 4);
+    }),
+  );
+  finish();
+  expect(isProblem(error, "run-not-found")).toBe(true);
+  expect((await other)!.status).toBe("finished");
+  expect(await values(it.threadId)).toEqual([100, 101, 102, 103, 104]);
+  racing.close();
 });
 
 test("a run of a thread that was deleted and created again is not started again", async () => {

@@ -12,6 +12,7 @@ import {
   type ThreadlineOptions,
 } from "../src/index.js";
 import { CLIENT } from "../src/version.js";
+import { caught } from "./harness/caught.js";
 import { Server } from "./harness/server.js";
 import { until } from "./harness/until.js";
 
@@ -57,12 +58,6 @@ function watched(options: Partial<ThreadlineOptions> = {}, failures = 0) {
   });
   return { client, sent, reports, logged };
 }
-
-const caught = (promise: Promise<unknown>): Promise<unknown> =>
-  promise.then(
-    () => expect.unreachable(),
-    (error: unknown) => error,
-  );
 
 test("the version is that of the package", () => {
   const { version } = JSON.parse(readFileSync(new URL("../package.json", import.meta.url), "utf8")) as {

@@ -10,6 +10,7 @@ import {
   type Run,
 } from "../src/index.js";
 import { PENDING_EVENTS } from "../src/limits.js";
+import { caught } from "./harness/caught.js";
 import { Proxy } from "./harness/proxy.js";
 import { Server } from "./harness/server.js";
 import { until } from "./harness/until.js";
@@ -34,11 +35,6 @@ const custom = (index: number): AgUiEvent => ({ type: "CUSTOM", name: "n", value
 const values = async (threadId: string) =>
   (await log(server, threadId)).filter(({ event }) => event.type === "CUSTOM").map(({ event }) => event["value"]);
 const upTo = (count: number) => Array.from({ length: count }, (_, index) => index);
-const caught = (promise: Promise<unknown>) =>
-  promise.then(
-    () => expect.unreachable(),
-    (error: unknown) => error,
-  );
 const aborted = (run: RunHandle) =>
   new Promise<never>((_, reject) => {
     if (run.signal.aborted) reject(run.signal.reason);

@@ -1,32 +1,25 @@
 // The queue of a thread, against the real server: what waits, how it is changed, and what followers receive.
 
 import { randomUUID } from "node:crypto";
-import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import {
   isProblem,
   type PlacedTurn,
   type Queue,
   type QueueState,
   type StartedRun,
-  type Threadline,
   type ThreadlineOptions,
   type ThreadRef,
 } from "../src/index.js";
 import { connect, Reader, TRANSPORTS } from "./connection/reader.js";
-import { Server } from "./harness/server.js";
+import { caught } from "./harness/caught.js";
+import { closedAfterEach, server, useServer } from "./harness/served.js";
 import { until } from "./harness/until.js";
 import { epochOf, makeThread } from "./harness/writer.js";
 
-let server: Server;
-beforeAll(async () => {
-  server = await Server.start();
-});
-afterAll(() => server?.end());
+useServer();
 
-const clients: Threadline[] = [];
-afterEach(() => {
-  for (const client of clients.splice(0)) client.close();
-});
+const clients = closedAfterEach();
 
 const client = (options: Partial<ThreadlineOptions> = {}) => {
   const made = connect({ url: server.url, ...options });
@@ -47,11 +40,6 @@ const said = (content: string) => ({ messages: [{ id: `m-${content}`, role: "use
 const asks = (thread: ThreadRef, runId: string, busy: "enqueue" | "interrupt" = "enqueue") =>
   thread.start({ runId, agentId: "demo", input: said(runId), busy });
 const ids = ({ items }: Queue) => items.map(({ runId }) => runId);
-const caught = (promise: Promise<unknown>): Promise<unknown> =>
-  promise.then(
-    () => expect.unreachable(),
-    (error: unknown) => error,
-  );
 
 /** A network that loses the response to the first request of this kind. */
 function losing(method: string, path: RegExp): { fetch: typeof fetch; sent: () => number } {

@@ -10,6 +10,7 @@ import {
   ThreadlineError,
   type ThreadStatus,
 } from "../src/index.js";
+import { caught } from "./harness/caught.js";
 import { Proxy } from "./harness/proxy.js";
 import { Server } from "./harness/server.js";
 import { until } from "./harness/until.js";
@@ -22,12 +23,6 @@ beforeAll(async () => {
   client = new Threadline({ url: server.url });
 });
 afterAll(() => server.end());
-
-const caught = (promise: Promise<unknown>) =>
-  promise.then(
-    () => expect.unreachable(),
-    (error: unknown) => error,
-  );
 
 test("the agents to which runs can be delegated", async () => {
   expect(await client.agents.list()).toEqual([

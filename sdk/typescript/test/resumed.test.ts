@@ -1,6 +1,6 @@
 // A run whose call died, and which another call takes up under its id.
 
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { Conversation } from "../src/conversation/index.js";
 import {
   type AgUiEvent,
@@ -14,21 +14,12 @@ import {
   Threadline,
   type ThreadEvent,
 } from "../src/index.js";
-import { Server } from "./harness/server.js";
+import { caught } from "./harness/caught.js";
+import { client, server, useServerAndClient } from "./harness/served.js";
 import { until } from "./harness/until.js";
 import { log } from "./harness/writer.js";
 
-let server: Server;
-let client: Threadline;
-
-beforeAll(async () => {
-  server = await Server.start();
-  client = new Threadline({ url: server.url });
-});
-afterAll(async () => {
-  client?.close();
-  await server?.end();
-});
+useServerAndClient();
 
 const question = { id: "q", role: "user", content: "Count!" } as const;
 const opening: RunOptions = { runId: "run", messages: [question], state: { counted: 0 }, leaseSeconds: 60 };
@@ -94,12 +85,6 @@ async function folds(threadId: string): Promise<unknown[]> {
   expect(fold.messages).toEqual(messages);
   return shape(messages);
 }
-
-const caught = (promise: Promise<unknown>) =>
-  promise.then(
-    () => expect.unreachable(),
-    (error: unknown) => error,
-  );
 
 /** A body that says what `run.stored` lacks. */
 async function goesOn(run: RunHandle<{ counted: number }>): Promise<void> {

@@ -10,6 +10,7 @@ import {
   Threadline,
   type ThreadRef,
 } from "../src/index.js";
+import { caught } from "./harness/caught.js";
 import type { LooseMessage } from "./harness/loose.js";
 import { Server } from "./harness/server.js";
 import { until } from "./harness/until.js";
@@ -36,11 +37,6 @@ const thread = async () => client.thread((await client.threads.create()).threadI
 const events = async ({ threadId }: ThreadRef) => (await log(server, threadId)).map(({ event }) => event);
 const types = async (of: ThreadRef) => (await events(of)).map(({ type }) => type);
 const shown = async (of: ThreadRef) => (await of.messages()).messages.map(({ role, content }) => [role, content]);
-const caught = (promise: Promise<unknown>) =>
-  promise.then(
-    () => expect.unreachable(),
-    (error: unknown) => error,
-  );
 
 describe("a run begins with one commit", () => {
   test("that has its messages, with ids, and the rest of its input, and its state", async () => {

@@ -1,8 +1,8 @@
 import { readFileSync } from "node:fs";
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import { isProblem, Threadline } from "../src/index.js";
 import { isFound, trimmed } from "../src/search.js";
-import { Server } from "./harness/server.js";
+import { server, useServer } from "./harness/served.js";
 
 interface Case {
   readonly name: string;
@@ -14,11 +14,7 @@ interface Case {
 const table = new URL("../../../tests/shared/search.json", import.meta.url);
 const cases = JSON.parse(readFileSync(table, "utf8")) as Case[];
 
-let server: Server;
-beforeAll(async () => {
-  server = await Server.start();
-});
-afterAll(() => server?.end());
+useServer();
 
 test("names match as specified in the table", () => {
   expect(cases.length).toBeGreaterThan(80);

@@ -1,28 +1,15 @@
 // Runs whose events the server validates as AG-UI, by default: how a refusal ends a run, and how validation is turned off.
 
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { isProblem, type NewEvent, ProblemError, type RunHandle, Threadline, type ThreadRef } from "../src/index.js";
-import { Server } from "./harness/server.js";
+import { caught } from "./harness/caught.js";
+import { client, server, useServerAndClient } from "./harness/served.js";
 import { log } from "./harness/writer.js";
 
-let server: Server;
-let client: Threadline;
-beforeAll(async () => {
-  server = await Server.start();
-  client = new Threadline({ url: server.url });
-});
-afterAll(async () => {
-  client?.close();
-  await server?.end();
-});
+useServerAndClient();
 
 const thread = async (through = client) => through.thread((await client.threads.create()).threadId);
 const types = async ({ threadId }: ThreadRef) => (await log(server, threadId)).map(({ event }) => event.type);
-const caught = (promise: Promise<unknown>) =>
-  promise.then(
-    () => expect.unreachable(),
-    (error: unknown) => error,
-  );
 const ok = { type: "CUSTOM", name: "n", value: 1 } as const;
 const wrong = { type: "TEXT_MESSAGE_CONTENT", messageId: "m", delta: 5 } as unknown as NewEvent;
 const own = { type: "app.note", value: 1 } as const;

@@ -267,7 +267,7 @@ everywhere! {
         assert_eq!(Frames::open(without).await.map(drop), Err(403));
         let old = handshake(server, &format!("/client/websocket?join_token={token}&vsn=1.0.0"), None);
         assert_eq!(Frames::open(old).await.map(drop), Err(400), "and the token is not used up");
-        let mut page = Frames::page(server, &token).await.expect("let in");
+        let mut page = Frames::page(server, &token).await.expect("accepted");
         let run = |run: &str| json!({ "stream_mode": "run", "run_id": run });
         for (other, params) in [
             ("thread:u", run("s")), ("thread:none", run("r")), (topic.as_str(), json!({})),
@@ -281,7 +281,7 @@ everywhere! {
         page.joins("thread:t", run("r")).await;
         page.push("dance", json!({})).await;
         assert_eq!(page.reply().await, Err(json!({ "reason": "unknown_event" })));
-        let mut page = Frames::page(server, &meta).await.expect("let in");
+        let mut page = Frames::page(server, &meta).await.expect("accepted");
         for other in ["thread:t", "user_meta:", "user_meta:other"] {
             let refused = page.join(other, run("r")).await.expect_err("refused");
             assert_eq!(text(&refused, "reason"), "unauthorized", "{other}");

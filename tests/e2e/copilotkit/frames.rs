@@ -71,7 +71,7 @@ impl Frames {
 
     /// The socket of a runtime that has joined a run's topic.
     pub async fn producing(server: &Server, thread: &str, run: &str) -> Self {
-        let mut runner = Self::runner(server).await.expect("let in");
+        let mut runner = Self::runner(server).await.expect("accepted");
         let joined = runner.joins_run(thread, run).await.expect("joined");
         assert_eq!(joined, json!({ "capabilities": ["runner_event_batch_v1"] }));
         runner
@@ -79,14 +79,14 @@ impl Frames {
 
     /// A page that follows a run.
     pub async fn of_run(server: &Server, token: &str, thread: &str, run: &str) -> Self {
-        let mut page = Self::page(server, token).await.expect("let in");
+        let mut page = Self::page(server, token).await.expect("accepted");
         page.joins(&format!("thread:{thread}"), json!({ "stream_mode": "run", "run_id": run })).await;
         page
     }
 
     /// A page that follows a thread from this cursor on.
     pub async fn of_thread(server: &Server, token: &str, thread: &str, cursor: Option<&str>) -> Self {
-        let mut page = Self::page(server, token).await.expect("let in");
+        let mut page = Self::page(server, token).await.expect("accepted");
         let params = json!({ "stream_mode": "connect", "last_seen_event_id": cursor });
         page.joins(&format!("thread:{thread}"), params).await;
         page

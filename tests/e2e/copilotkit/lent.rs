@@ -20,7 +20,7 @@ everywhere! {
         runner.sends(&said("t", "r", "Hello world")[..2]).await;
         let reader = key(server, "default", &[Scope::Read]).await;
         let connected = reader.post("/api/threads/t/connect", json!({ "userId": "ann" })).await.ok(200);
-        let mut page = Frames::page(server, text(&connected, "joinToken")).await.expect("let in");
+        let mut page = Frames::page(server, text(&connected, "joinToken")).await.expect("accepted");
         page.joins("thread:t", run("r")).await;
         page.push("stop_run", json!({ "run_id": "r" })).await;
         assert_eq!(page.reply_among_pushes().await, Err(json!({ "reason": "forbidden" })));
@@ -39,7 +39,7 @@ everywhere! {
         let list = ann.get("/copilotkit/threads?agentId=agent").await.ok(200);
         let subscribed = ann.post("/copilotkit/threads/subscribe", json!({})).await.ok(200);
         let (topic, token) = (format!("user_meta:{}", text(&list, "joinCode")), text(&subscribed, "joinToken"));
-        let mut page = Frames::page(server, token).await.expect("let in");
+        let mut page = Frames::page(server, token).await.expect("accepted");
         page.joins(&topic, json!({})).await;
         server.pass(90);
         assert_eq!(Frames::page(server, token).await.map(drop), Err(403));
@@ -53,7 +53,7 @@ everywhere! {
         let backend = bearer(server, text(&made, "key"));
         let subscribed = backend.post("/api/threads/subscribe", json!({ "userId": "ann" })).await.ok(200);
         let token = text(&subscribed, "joinToken");
-        drop(Frames::page(server, token).await.expect("let in"));
+        drop(Frames::page(server, token).await.expect("accepted"));
         let revoke = server.project().request(Method::DELETE, "/v1/keys/backend");
         send(revoke).await.ok(200);
         assert_eq!(Frames::page(server, token).await.map(drop), Err(403));
@@ -91,7 +91,7 @@ async fn names_in_frames_are_short() {
         thread(server, "t").await;
         lock(server, "t", "r").await;
         let token = connect(server, "t").await;
-        let mut page = Frames::page(server, &token).await.expect("let in");
+        let mut page = Frames::page(server, &token).await.expect("accepted");
         page.say(json!(["9".repeat(65), "1", "thread:t", "phx_join", run("r")])).await;
         assert_eq!(page.closed().await, 1007);
     })
@@ -145,7 +145,7 @@ everywhere! {
             patch(server, &path, json!({ "userId": "ann", "name": "N" })).await.ok(200);
         }
         let token = post(server, "/api/threads/subscribe", json!({ "userId": "ann" })).await.ok(200);
-        let mut page = Frames::page(server, text(&token, "joinToken")).await.expect("let in");
+        let mut page = Frames::page(server, text(&token, "joinToken")).await.expect("accepted");
         page.joins(&format!("user_meta:{}", text(&list, "joinCode")), json!({})).await;
         let mut renamed = std::collections::BTreeSet::new();
         while renamed.len() < 40 {

@@ -51,7 +51,7 @@ everywhere! {
         server: |options| options.with_key(KEY).with_manual_clock()
     ) {
         let (topic, token) = feed(server).await;
-        let mut page = Frames::page(server, &token).await.expect("let in");
+        let mut page = Frames::page(server, &token).await.expect("accepted");
         page.joins(&topic, json!({})).await;
         thread(server, "t").await;
         assert_eq!(change(&mut page).await.0, "created");
@@ -60,7 +60,7 @@ everywhere! {
         thread(server, "u").await;
         delete(server, "/api/threads/u", json!({ "userId": "ann" })).await;
         server.pass(3_600);
-        let mut page = Frames::page(server, &token).await.expect("let in");
+        let mut page = Frames::page(server, &token).await.expect("accepted");
         page.joins(&topic, json!({})).await;
         // The current state. A list's pushes follow the change, so a thread that was created and deleted may still appear.
         let (mut shown, mut gone) = (Value::Null, false);

@@ -78,7 +78,7 @@ pub async fn feed(server: &Server) -> (String, String) {
 /// A socket of Ann's that has joined her list.
 pub async fn listening(server: &Server) -> Frames {
     let (topic, token) = feed(server).await;
-    let mut page = Frames::page(server, &token).await.expect("let in");
+    let mut page = Frames::page(server, &token).await.expect("accepted");
     page.joins(&topic, json!({})).await;
     page
 }

@@ -69,7 +69,7 @@ everywhere! {
         let evicted = Err(json!({ "reason": "runner_evicted", "retryable": false }));
         assert_eq!(runner.batch(&events[3..4]).await, evicted, "it is not told that they are stored");
         assert_eq!(runner.batch(&events[4..]).await, evicted, "nor with the end of the run");
-        assert_eq!(Frames::runner(server).await.expect("let in").joins_run("t", "r").await, evicted);
+        assert_eq!(Frames::runner(server).await.expect("accepted").joins_run("t", "r").await, evicted);
         assert_eq!(inspected(server, "t").await, stored);
         // The end of the run is that of its successor.
         let finish = format!("/v1/threads/t/runs/r/finish?attempt={}", taken["attempt"]);
@@ -255,7 +255,7 @@ everywhere! {
             assert_eq!(runner.reply().await, Ok(json!({})));
         }
         drop(runner);
-        let mut runner = Frames::runner(server).await.expect("let in");
+        let mut runner = Frames::runner(server).await.expect("accepted");
         let refused = json!({ "reason": "legacy_runner_rejoin", "retryable": false });
         assert_eq!(runner.joins_run("t", "r").await, Err(refused));
     }

@@ -19,7 +19,7 @@ everywhere! {
         let others =
             [key(server, "q", Scope::ALL).await, token(server, "eve").await].map(|client| client.key.expect("a key"));
         for other in &others {
-            let mut eve = Frames::runner_with(server, other).await.expect("let in");
+            let mut eve = Frames::runner_with(server, other).await.expect("accepted");
             let refused = eve.joins_run("t", "r").await.expect_err("it is not hers");
             assert_eq!(eve.joins_run("none", "r").await, Err(refused), "as if there were none");
             for event in ["event", "events", "stop_run", "phx_join_more"] {
@@ -49,7 +49,7 @@ everywhere! {
         }
         let (topic, _) = feed(server).await;
         let hers = post(server, "/api/threads/subscribe", json!({ "userId": "eve" })).await.ok(200);
-        let mut eve = Frames::page(server, text(&hers, "joinToken")).await.expect("let in");
+        let mut eve = Frames::page(server, text(&hers, "joinToken")).await.expect("accepted");
         assert_eq!(eve.join(&topic, json!({})).await, Err(json!({ "reason": "unauthorized" })));
         assert_eq!(inspected(server, "t").await, events[..3]);
         assert!(server.project().get("/v1/threads/t/runs/r").await.ok(200)["stopRequested"] == false);

@@ -140,7 +140,7 @@ everywhere! {
         thread(server, "t").await;
         let both = get(server, "/api/threads/t/join-code?userId=ann").await.ok(200);
         assert_eq!(text(&both, "joinCode"), ann);
-        let mut page = Frames::page(server, text(&both, "joinToken")).await.expect("let in");
+        let mut page = Frames::page(server, text(&both, "joinToken")).await.expect("accepted");
         page.joins(&format!("user_meta:{ann}"), json!({})).await;
     }
 }

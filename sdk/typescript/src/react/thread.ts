@@ -259,7 +259,7 @@ export class ThreadStore extends Store<ThreadSnapshot> {
     const messages = this.#logged;
     const shared = {
       shownThreadId: this.#ref.threadId,
-      // What the log shows is not sent any more.
+      // Messages that the log shows are not on their way any more.
       messages: this.#sends.over(messages),
       isSending: this.#sends.isSending,
       run,

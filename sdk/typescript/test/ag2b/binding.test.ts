@@ -9,6 +9,7 @@ import {
 } from "../../src/ag2b/index.js";
 import { toUIMessages } from "../../src/ai-sdk/index.js";
 import { isProblem, Threadline, type WebSocketClass } from "../../src/index.js";
+import { caught } from "../harness/caught.js";
 import { Proxy } from "../harness/proxy.js";
 import { Server } from "../harness/server.js";
 import { until } from "../harness/until.js";
@@ -33,11 +34,6 @@ afterAll(async () => {
 
 const json = (value: unknown) => JSON.parse(JSON.stringify(value)) as unknown;
 const newThread = () => `ag2b-${(made += 1)}`;
-const caught = (promise: Promise<unknown>) =>
-  promise.then(
-    () => expect.unreachable(),
-    (error: unknown) => error,
-  );
 const gate = () => {
   let pass = () => {};
   const passed = new Promise<void>((resolve) => (pass = resolve));

@@ -1,8 +1,9 @@
 // Tests that every reader receives exactly the events of the log, whatever happens to the network and the server.
 
 import { setTimeout as sleep } from "node:timers/promises";
-import { afterEach, describe, expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import type { Threadline } from "../../src/index.js";
+import { closedAfterEach } from "../harness/served.js";
 import { proxy, server, useProxiedServer } from "../harness/proxied.js";
 import { until } from "../harness/until.js";
 import { epochOf, log, makeThread, write } from "../harness/writer.js";
@@ -10,10 +11,7 @@ import { connect, expectExactly, Reader, TRANSPORTS, unexpected } from "./reader
 
 useProxiedServer();
 
-const clients: Threadline[] = [];
-afterEach(() => {
-  for (const client of clients.splice(0)) client.close();
-});
+const clients = closedAfterEach();
 
 function open(options: Partial<Parameters<typeof connect>[0]> = {}): Threadline {
   const client = connect({ url: proxy.url, ...options });

@@ -1,17 +1,13 @@
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import type { Threadline } from "../../src/index.js";
+import { server, useServer } from "../harness/served.js";
 import type { Proxy } from "../harness/proxy.js";
-import { Server } from "../harness/server.js";
 import { until } from "../harness/until.js";
 import { log, makeThread, write } from "../harness/writer.js";
 import { behind } from "./network.js";
 import { expectExactly, Reader } from "./reader.js";
 
-let server: Server;
-beforeAll(async () => {
-  server = await Server.start();
-});
-afterAll(() => server?.end());
+useServer();
 
 async function expectAll(client: Threadline, threadId: string): Promise<Reader> {
   const reader = new Reader(client, threadId);

@@ -1,22 +1,19 @@
 // Responses of intermediaries, after a Threadline server has responded.
 
 import { setTimeout as sleep } from "node:timers/promises";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { WebSocket as NodeSocket, WebSocketServer } from "ws";
 import { backoff } from "../../src/backoff.js";
 import { isProblem, type ThreadlineError, type WebSocketClass } from "../../src/index.js";
 import { POLL_PAUSE_MS, RETRY_AFTER_MAX_MS } from "../../src/limits.js";
+import { server, useServer } from "../harness/served.js";
 import { Server } from "../harness/server.js";
 import { until } from "../harness/until.js";
 import { log, makeThread, write } from "../harness/writer.js";
 import { behind } from "./network.js";
 import { connect, expectExactly, Reader, TRANSPORTS } from "./reader.js";
 
-let server: Server;
-beforeAll(async () => {
-  server = await Server.start();
-});
-afterAll(() => server?.end());
+useServer();
 
 const response = (status: string, type: string, body: string, more = "") =>
   `HTTP/1.1 ${status}\r\ncontent-type: ${type}\r\ncontent-length: ${body.length}\r\n${more}connection: close\r\n\r\n${body}`;

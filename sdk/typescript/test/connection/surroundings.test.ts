@@ -1,15 +1,11 @@
-import { afterAll, afterEach, beforeAll, expect, test, vi } from "vitest";
-import { Server } from "../harness/server.js";
+import { afterEach, expect, test, vi } from "vitest";
+import { server, useServer } from "../harness/served.js";
 import { until } from "../harness/until.js";
 import { log, makeThread, write } from "../harness/writer.js";
 import { behind } from "./network.js";
 import { expectExactly, Reader, statuses } from "./reader.js";
 
-let server: Server;
-beforeAll(async () => {
-  server = await Server.start();
-});
-afterAll(() => server?.end());
+useServer();
 afterEach(() => void vi.unstubAllGlobals());
 
 /** Globals of a page. */

@@ -1,15 +1,11 @@
-import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
+import { afterEach, describe, expect, test } from "vitest";
 import type { Threadline } from "../../src/index.js";
-import { Server } from "../harness/server.js";
+import { server, useServer } from "../harness/served.js";
 import { until } from "../harness/until.js";
 import { log, makeThread, write } from "../harness/writer.js";
 import { connect, expectExactly, Reader, TRANSPORTS } from "./reader.js";
 
-let server: Server;
-beforeAll(async () => {
-  server = await Server.start();
-});
-afterAll(() => server?.end());
+useServer();
 
 let client: Threadline;
 afterEach(() => client.close());

@@ -1,16 +1,12 @@
-import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from "vitest";
+import { afterEach, describe, expect, test, vi } from "vitest";
 import { STREAMS_IN_BROWSER } from "../../src/limits.js";
-import { Server } from "../harness/server.js";
+import { server, useServer } from "../harness/served.js";
 import { until } from "../harness/until.js";
 import { log, makeThread, write } from "../harness/writer.js";
 import { behind } from "./network.js";
 import { expectExactly, Reader } from "./reader.js";
 
-let server: Server;
-beforeAll(async () => {
-  server = await Server.start();
-});
-afterAll(() => server?.end());
+useServer();
 afterEach(() => void vi.unstubAllGlobals());
 
 /** Counts requests in progress: streams until they are abandoned, others until they are read. */

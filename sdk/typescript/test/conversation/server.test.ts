@@ -1,8 +1,8 @@
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import { Conversation } from "../../src/conversation/index.js";
 import type { MessagesPage, ThreadEvent, ThreadState } from "../../src/types.js";
+import { server, useServer } from "../harness/served.js";
 import { Random } from "../harness/random.js";
-import { Server } from "../harness/server.js";
 import { type Event, log, makeThread } from "../harness/writer.js";
 import { run } from "./generate.js";
 
@@ -10,11 +10,7 @@ const THREADS = 8;
 const RUNS = 4;
 const LOOKS = 10;
 
-let server: Server;
-beforeAll(async () => {
-  server = await Server.start();
-});
-afterAll(() => server?.end());
+useServer();
 
 async function shown(threadId: string, at: number): Promise<MessagesPage & ThreadState> {
   const path = `/v1/threads/${threadId}`;

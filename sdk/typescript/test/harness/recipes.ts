@@ -1,7 +1,7 @@
 // The blocks of docs/recipes.md as modules: bundled for a page or for this process, with the package as it is here.
 
 import { createRequire } from "node:module";
-import { build, type Plugin } from "esbuild";
+import { build, type BuildOptions, type OutputFile, type Plugin } from "esbuild";
 import { blocks, read, root } from "./documents.js";
 
 const SOURCES = `${root}sdk/typescript/src`;
@@ -65,19 +65,18 @@ const OPTIONS = {
   },
 } as const;
 
-const start = (entry: string) => ({ contents: entry, resolveDir: `${root}sdk/typescript/test`, loader: "ts" }) as const;
+/** Bundles a program that begins with an import of these files. */
+async function bundled(files: ReadonlyMap<string, string>, entry: string, how: BuildOptions): Promise<OutputFile> {
+  const stdin = { contents: entry, resolveDir: `${root}sdk/typescript/test`, loader: "ts" } as const;
+  const { outputFiles } = await build({ ...OPTIONS, ...how, stdin, plugins: [of(files)] });
+  return outputFiles![0]!;
+}
 
 /** The script of a page that begins with an import of these files. */
 export async function scriptOf(files: ReadonlyMap<string, string>, entry: string): Promise<Uint8Array> {
-  const { outputFiles } = await build({
-    ...OPTIONS,
-    stdin: start(entry),
-    plugins: [of(files)],
-    format: "esm",
-    platform: "browser",
-    define: { "process.env.NODE_ENV": '"development"' },
-  });
-  return outputFiles[0]!.contents;
+  const define = { "process.env.NODE_ENV": '"development"' };
+  const { contents } = await bundled(files, entry, { format: "esm", platform: "browser", define });
+  return contents;
 }
 
 /** Runs these files in this process, and returns what `entry` exports. Other packages are `given`, or required by their names. */
@@ -86,17 +85,10 @@ export async function evaluate<T>(
   entry: string,
   given: Readonly<Record<string, unknown>>,
 ): Promise<T> {
-  const { outputFiles } = await build({
-    ...OPTIONS,
-    stdin: start(entry),
-    plugins: [of(files)],
-    format: "cjs",
-    platform: "node",
-    external: Object.keys(given),
-  });
+  const { text } = await bundled(files, entry, { format: "cjs", platform: "node", external: Object.keys(given) });
   const require = createRequire(import.meta.url);
   const exported = { exports: {} };
   const has = (name: string): unknown => given[name] ?? require(name);
-  new Function("require", "module", "exports", outputFiles[0]!.text)(has, exported, exported.exports);
+  new Function("require", "module", "exports", text)(has, exported, exported.exports);
   return exported.exports as T;
 }

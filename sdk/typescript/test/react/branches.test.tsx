@@ -2,24 +2,16 @@
 
 import "./dom.js";
 import { cleanup } from "@testing-library/react";
-import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
-import { isProblem, type Threadline, type TransportName } from "../../src/index.js";
+import { describe, expect, test } from "vitest";
+import { isProblem, type TransportName } from "../../src/index.js";
 import type { UseThread } from "../../src/react/index.js";
-import { Server } from "../harness/server.js";
+import { closedAfterEach, server, useServer } from "../harness/served.js";
 import { makeThread } from "../harness/writer.js";
 import { connect, listPage, said, type ThreadPage, threadPage } from "./page.js";
 
-let server: Server;
-beforeAll(async () => {
-  server = await Server.start();
-});
-afterAll(() => server?.end());
+useServer();
 
-const clients: Threadline[] = [];
-afterEach(() => {
-  cleanup();
-  for (const client of clients.splice(0)) client.close();
-});
+const clients = closedAfterEach(cleanup);
 
 /** A page of its own, as on another device. */
 async function open(threadId: string, transport: TransportName = "websocket"): Promise<ThreadPage> {

@@ -2,9 +2,10 @@
 
 import "./dom.js";
 import { cleanup } from "@testing-library/react";
-import { afterEach, expect, test } from "vitest";
-import type { ThreadEvent, Threadline } from "../../src/index.js";
+import { expect, test } from "vitest";
+import type { ThreadEvent } from "../../src/index.js";
 import { type EventFilter, useThread, useThreadEvents, type UseThread } from "../../src/react/index.js";
+import { closedAfterEach } from "../harness/served.js";
 import { proxy, server, useProxiedServer } from "../harness/proxied.js";
 import { until } from "../harness/until.js";
 import { log, makeThread, write } from "../harness/writer.js";
@@ -12,11 +13,7 @@ import { connect, Page } from "./page.js";
 
 useProxiedServer();
 
-const clients: Threadline[] = [];
-afterEach(() => {
-  cleanup();
-  for (const client of clients.splice(0)) client.close();
-});
+const clients = closedAfterEach(cleanup);
 
 interface Heard {
   readonly seq: number;

@@ -1,18 +1,14 @@
 // Stores of threads at a server that has lost commits: its database is replaced by an earlier copy.
 
-import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
+import { afterEach, expect, test } from "vitest";
 import { storesOf } from "../../src/react/stores.js";
 import type { Threadline } from "../../src/index.js";
-import { Server } from "../harness/server.js";
+import { server, useServer } from "../harness/served.js";
 import { until } from "../harness/until.js";
 import { makeThread, write } from "../harness/writer.js";
 import { connect } from "./page.js";
 
-let server: Server;
-beforeAll(async () => {
-  server = await Server.start();
-});
-afterAll(() => server?.end());
+useServer();
 
 let client: Threadline;
 afterEach(() => client.close());

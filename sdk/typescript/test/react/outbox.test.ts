@@ -128,7 +128,7 @@ describe("a message", () => {
       [undefined, "failed"],
     ]);
     expect(fork.store.returnsTo).toBeUndefined();
-    // What is said in the fork waits for it, and creates no other thread.
+    // A message in the fork waits for the fork, and creates no other thread.
     const early = fork.store.send({ id: "early", role: "user", content: "" });
     await expect(early).rejects.toThrow("has not begun");
     fork.store.discard("early");

@@ -2,9 +2,10 @@
 
 import "./dom.js";
 import { cleanup } from "@testing-library/react";
-import { afterEach, describe, expect, test } from "vitest";
-import { isProblem, type Threadline, type TransportName } from "../../src/index.js";
+import { describe, expect, test } from "vitest";
+import { isProblem, type TransportName } from "../../src/index.js";
 import type { UseThread } from "../../src/react/index.js";
+import { closedAfterEach } from "../harness/served.js";
 import { proxy, server, useProxiedServer } from "../harness/proxied.js";
 import { until } from "../harness/until.js";
 import { makeThread } from "../harness/writer.js";
@@ -12,11 +13,7 @@ import { connect, type ThreadPage, threadPage } from "./page.js";
 
 useProxiedServer();
 
-const clients: Threadline[] = [];
-afterEach(() => {
-  cleanup();
-  for (const client of clients.splice(0)) client.close();
-});
+const clients = closedAfterEach(cleanup);
 
 /** A page of its own, as on another device. */
 async function open(threadId: string, transport: TransportName = "websocket", url = server.url): Promise<ThreadPage> {

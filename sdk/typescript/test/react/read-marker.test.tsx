@@ -1,23 +1,15 @@
 import "./dom.js";
 import { cleanup } from "@testing-library/react";
-import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import { isUnread, type Threadline, type ThreadlineOptions } from "../../src/index.js";
-import { Server } from "../harness/server.js";
+import { closedAfterEach, server, useServer } from "../harness/served.js";
 import { until } from "../harness/until.js";
 import { makeThread, write } from "../harness/writer.js";
 import { connect, listPage, type ListPage, type ThreadPage, threadPage } from "./page.js";
 
-let server: Server;
-beforeAll(async () => {
-  server = await Server.start();
-});
-afterAll(() => server?.end());
+useServer();
 
-const clients: Threadline[] = [];
-afterEach(() => {
-  cleanup();
-  for (const client of clients.splice(0)) client.close();
-});
+const clients = closedAfterEach(cleanup);
 
 function client(options: Partial<ThreadlineOptions> = {}): Threadline {
   const made = connect({ url: server.url, ...options });

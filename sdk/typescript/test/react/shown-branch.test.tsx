@@ -3,7 +3,7 @@
 import "./dom.js";
 import { cleanup } from "@testing-library/react";
 import { Suspense, useEffect } from "react";
-import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import { ConnectionError, isProblem, type Threadline } from "../../src/index.js";
 import {
   type UseThread,
@@ -13,21 +13,13 @@ import {
   useThreadValue,
   type UseThreadOptions,
 } from "../../src/react/index.js";
-import { Server } from "../harness/server.js";
+import { closedAfterEach, server, useServer } from "../harness/served.js";
 import { log, makeThread } from "../harness/writer.js";
 import { connect, Page, said, type ThreadPage, threadPage } from "./page.js";
 
-let server: Server;
-beforeAll(async () => {
-  server = await Server.start();
-});
-afterAll(() => server?.end());
+useServer();
 
-const clients: Threadline[] = [];
-afterEach(() => {
-  cleanup();
-  for (const client of clients.splice(0)) client.close();
-});
+const clients = closedAfterEach(cleanup);
 
 function client(): Threadline {
   const made = connect({ url: server.url });
@@ -192,7 +184,7 @@ test("a refused regeneration leads back at once; a refused edit stays until it i
     ["2", "failed"],
   ]);
   expect(page.now.shownThreadId).not.toBe(threadId);
-  // It stays while another thread is shown.
+  // The failed message stays while another thread is shown.
   page.show({ threadId: await answered(), agentId: "demo" });
   await page.until("the other thread", (now) => said(now).length === 4);
   page.show({ threadId, agentId: "demo" });

@@ -1,7 +1,8 @@
 import "./dom.js";
 import { cleanup } from "@testing-library/react";
-import { afterEach, describe, expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { ClosedError, isProblem, type MessagesPage, type Threadline } from "../../src/index.js";
+import { closedAfterEach } from "../harness/served.js";
 import { proxy, server, useProxiedServer } from "../harness/proxied.js";
 import { until } from "../harness/until.js";
 import { type Event, log, makeThread, write } from "../harness/writer.js";
@@ -9,11 +10,7 @@ import { connect, said, type ThreadPage, threadPage } from "./page.js";
 
 useProxiedServer();
 
-const clients: Threadline[] = [];
-afterEach(() => {
-  cleanup();
-  for (const client of clients.splice(0)) client.close();
-});
+const clients = closedAfterEach(cleanup);
 
 function client(url = server.url): Threadline {
   const made = connect({ url });
