@@ -1,8 +1,8 @@
 //! Migrations, servers that are refused or warned of, and what is there again after the process.
 
-use threadline_core::{CreatedThread, ThreadPatch};
+use threadline_core::{CreatedThread, Fence, ThreadPatch};
 use threadline_store::{
-    ThreadStore,
+    AttemptStore, LogStore, RunStore, StartOutcome, ThreadStore,
     postgres::{Migrated, OpenError},
 };
 
@@ -28,6 +28,34 @@ async fn nodes_that_start_at_once_migrate_once() {
 }
 
 #[tokio::test]
+async fn first_attempts_of_later_generations_are_renumbered() {
+    let url = Postgres::shared().fresh_database();
+    let store = PgStore::open(&url, clock()).await.expect("opens");
+    let created = store.create_thread(new_thread("t", "ann")).await.expect("created");
+    let key = created.thread.key;
+    let outcome = store.start(start_run(key, "r")).await.expect("starts");
+    let StartOutcome::Started(started) = outcome else { panic!("not started: {outcome:?}") };
+    store.close().await;
+    // The database as an earlier program has left it, with a run that began in the second generation.
+    for text in [
+        "UPDATE runs SET fence = fence + 4294967296",
+        "UPDATE heads SET fence = fence + 4294967296",
+        "ALTER TABLE turns DROP COLUMN displaced",
+        "UPDATE threadline_schema SET version = 17",
+    ] {
+        execute(&mut session(&url).await, text).await;
+    }
+    let store = PgStore::open(&url, clock()).await.expect("opens");
+    let fence = Fence(started.run.fence.0 + (1 << 32));
+    let found = store.run(key, &started.run.id).await.expect("reads").expect("a run");
+    assert_eq!((found.fence, found.attempt, found.is_taken_up()), (fence, 1_000_001, false));
+    assert!(store.append(&[append(key, fence, None, events([1]))]).await.expect("appends")[0].is_some());
+    let turn = store.producer_turn(key, &started.run.id).await.expect("reads").expect("a turn");
+    assert_eq!(turn.attempt, found.attempt);
+    store.close().await;
+}
+
+#[tokio::test]
 async fn the_command_line_migrates_and_reports_it() {
     let url = Postgres::shared().fresh_database();
     let migrate = async |url: &str| {
@@ -47,9 +75,9 @@ async fn the_command_line_migrates_and_reports_it() {
 async fn only_databases_of_this_program_and_version_are_opened() {
     let url = Postgres::shared().fresh_database();
     PgStore::migrate(&url).await.expect("migrates");
-    execute(&mut session(&url).await, "UPDATE threadline_schema SET version = 99, min_reader = 18").await;
+    execute(&mut session(&url).await, "UPDATE threadline_schema SET version = 99, min_reader = 19").await;
     let newer = PgStore::open(&url, clock()).await;
-    assert!(matches!(newer, Err(OpenError::Newer { found: 99, min_reader: 18, known: 17 })), "{newer:?}");
+    assert!(matches!(newer, Err(OpenError::Newer { found: 99, min_reader: 19, known: 18 })), "{newer:?}");
     assert!(newer.expect_err("refused").to_string().contains("run a newer release"));
     // A newer database may allow older programs.
     execute(&mut session(&url).await, "UPDATE threadline_schema SET min_reader = 9").await;

@@ -350,6 +350,33 @@ async fn a_newer_database_is_used_if_it_allows_that() {
 }
 
 #[tokio::test]
+async fn first_attempts_of_later_generations_are_renumbered() {
+    let (store, dir) = open().await;
+    let (key, fence) = started(&store, "t").await;
+    // The database as an earlier program has left it, with a run that began in the second generation.
+    for text in [
+        "UPDATE runs SET fence = fence + 4294967296",
+        "UPDATE heads SET fence = fence + 4294967296",
+        "ALTER TABLE turns DROP COLUMN displaced",
+        "PRAGMA user_version = 17",
+    ] {
+        pragma(&store, text.to_owned()).await;
+    }
+    store.close().await;
+    let store = SqliteStore::open(dir.path(), Clock::system()).await.expect("opens");
+    let fence = threadline_core::Fence(fence.0 + (1 << 32));
+    let appended = store.append(&[append(key, fence, "{\"type\":\"X\"}")]).await.expect("appends");
+    assert!(appended[0].is_some());
+    let head = store.heads(&[key]).await.expect("heads").pop().expect("a head");
+    assert_eq!(head.write_fence(), fence.into());
+    let found = store.runs(key, None, 1).await.expect("reads").pop().expect("a run");
+    assert_eq!((found.attempt, found.is_taken_up()), (1_000_001, false));
+    let run = found.id.clone();
+    let turn = crate::AttemptStore::producer_turn(&store, key, &run).await.expect("reads").expect("a turn");
+    assert_eq!(turn.attempt, found.attempt);
+}
+
+#[tokio::test]
 async fn purging_leaves_no_row_behind() {
     let (store, _dir) = open().await;
     let (key, fence) = started(&store, "t").await;
