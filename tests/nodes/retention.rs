@@ -101,9 +101,13 @@ async fn a_clock_of_postgres_that_is_set_takes_nothing_beyond_recall() {
     let node = Node::of(&cluster.nodes[0]);
     eventually("the trash", async || (node.trash().await == ["old"]).then_some(())).await;
     assert!(node.lives("kept").await && !node.lives("old").await);
+    // Both jobs are put off by that clock: a pass that ended after the step would be due an hour after it.
+    let count = |text: &str| sql(text).trim().parse::<u64>().expect("a number");
+    let at_rest = "SELECT count(*) FROM jobs WHERE kind IN ('purge', 'retention') AND tries = 0
+        AND due_at > extract(epoch FROM clock_timestamp()) * 1000";
+    eventually("both jobs are at rest", async || (count(at_rest) == 2).then_some(())).await;
 
     clock.set(400 * DAY);
-    let count = |text: &str| sql(text).trim().parse::<u64>().expect("a number");
     eventually("the step is noted", async || {
         (count("SELECT count(*) FROM jobs WHERE kind = 'clock-step'") == 1).then_some(())
     })

@@ -22,7 +22,8 @@ export function useRuns(threadId: string, live: UseThread): Runs {
   const known = useRef<{ readonly epoch: string; readonly ends: KnownEnds }>(undefined);
   const loaded = useRef({ messages, hasMoreMessages });
   loaded.current = { messages, hasMoreMessages };
-  const isWanted = thread !== null && !isLoading && hasRun(thread, run?.runId);
+  // A branch that is yet to be loaded is shown with the record of the thread that it comes from.
+  const isWanted = thread?.threadId === threadId && !isLoading && hasRun(thread, run?.runId);
   const epoch = thread?.epoch ?? "";
   // Another run has begun or ended since; or older messages have come.
   const version = `${run?.runId ?? ""} ${isRunning} ${thread?.lastRunAt ?? ""} ${messages[0]?.id ?? ""}`;

@@ -37,7 +37,10 @@ export interface Forking {
 export interface ThreadSnapshot<S = State, M extends Message = Message> {
   /** The id of the thread that is shown: that of the branch which has taken the place of the selected thread. null if none is selected. */
   readonly shownThreadId: string | null;
-  /** The record of the thread: its name, its agent, whether it is archived. null if the thread does not exist (yet). */
+  /**
+   * The record of the thread: its name, its agent, whether it is archived. null if the thread does not exist (yet). Until a branch is
+   * loaded, the record of the thread that it was forked from: its `threadId` is not `shownThreadId` then.
+   */
   readonly thread: Thread | null;
   /** The messages of the log, and after them those that this page has sent and that are not in the log yet; see `delivery`. */
   readonly messages: readonly ShownMessage<M>[];

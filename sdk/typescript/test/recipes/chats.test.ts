@@ -22,7 +22,7 @@ afterAll(async () => {
   await server?.end();
 });
 
-const OPTIMISTIC = recipe("An optimistic chat");
+const OPTIMISTIC = recipe("A chat with optimistic messages");
 
 /** The script of a page, with this server and the scripted agent. */
 function script(files: ReadonlyMap<string, string>): Promise<Uint8Array> {
