@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Runs the shell blocks of README.md and docs/tour.md, and those of OPERATIONS.md under "Authentication", verbatim, as a new user
+# Runs the shell blocks of README.md, docs/tour.md and docs/agent-data.md, and those of OPERATIONS.md under "Authentication", verbatim, as a new user
 # would, and checks their results. Then checks two readers, one of them disconnected for half of the run, an agent that streams
 # live, and an agent that Threadline runs. Prints one line per check. Fails at the first failed check, and if a shell block of
-# README.md or docs/tour.md was not run.
+# README.md, docs/tour.md or docs/agent-data.md was not run.
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 program=$(realpath "${1:?usage: tour.sh PATH-TO-THREADLINE}")
@@ -112,6 +112,13 @@ jq -e '.agentId == "trips" and .origin == "api"' "$work/trips.out" >/dev/null; o
 block $tour "Push from your own program" 1 | as push
 grep 'is finished' "$work/push.out" >/dev/null; ok "a run is pushed with Python's standard library"
 
+# The blocks of docs/agent-data.md.
+kept=docs/agent-data.md
+block $kept "Key-value entries" 1 | as put
+jq -e '.results | map(.tag | length > 0) == [true, true]' "$work/put.out" >/dev/null; ok "entries are stored"
+block $kept "Key-value entries" 2 | as found
+jq -e '[.results[0].item.value.stars, .results[1].items[0].score, .results[2].namespaces] == [5, 0.5, [["memories", "ann"]]]' "$work/found.out" >/dev/null; ok "entries are found"
+
 # A chat with the demo agent over the API.
 curl -fsS "$url/v1/threads" -d '{"threadId":"chat"}' >/dev/null
 say() { curl -fsS "$url/v1/threads/chat/runs" -d '{"agentId":"demo","runId":"'"$1"'","input":{"messages":[{"role":"user","content":"'"$2"'"}]}}' >/dev/null; }
@@ -209,9 +216,9 @@ kill $sign_in
 kill -INT $server; wait $server
 server=""
 # Every shell block and shell snippet has been run.
-{ blocks_of README.md; blocks_of $tour; } >"$work/wanted"
+{ blocks_of README.md; blocks_of $tour; blocks_of $kept; } >"$work/wanted"
 awk -F' [|] ' '/^## / { on = $0 == "## APIs" } on && $2 ~ /^`(curl|python3) / { sub(/^[|] /, "", $1); print "README.md | APIs | " $1 }' "$root/README.md" >>"$work/wanted"
 left=$(grep -vxFf "$work/blocks" "$work/wanted" || true)
 [ -z "$left" ] || fail "not run: $left"
-ok "all $(wc -l <"$work/wanted") shell blocks and snippets of README.md and $tour were run"
+ok "all $(wc -l <"$work/wanted") shell blocks and snippets of README.md, $tour and $kept were run"
 echo "test result: ok. $passed passed; 0 failed"

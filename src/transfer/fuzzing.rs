@@ -6,11 +6,12 @@ use super::{
     agents::AgentLine,
     directory::{Directory, MANIFEST},
     format::{AnnotationLine, ThreadLine},
+    kv::EntryLine,
     manifest::{self, ThreadEntry},
     reading::ThreadFile,
 };
 
-/// Reads the data as a manifest, a thread's file, an agent and an annotation. The manifest for the thread's file is
+/// Reads the data as a manifest, a thread's file, an agent, an annotation and a key-value entry. The manifest for the thread's file is
 /// generated, so that reading goes beyond the digests.
 pub(crate) fn export(data: &[u8]) {
     let path = std::env::temp_dir().join(format!("threadline-fuzzing-{}", std::process::id()));
@@ -20,6 +21,9 @@ pub(crate) fn export(data: &[u8]) {
         && let Ok((_, annotation)) = line.annotation.annotation()
     {
         assert!(!annotation.payload.contains(['\r', '\n']), "one line");
+    }
+    if let Ok(line) = serde_json::from_slice::<EntryLine>(data) {
+        let _ = line.entry();
     }
     if fs::write(directory.at(MANIFEST), data).is_ok() {
         let _ = manifest::read(&directory);

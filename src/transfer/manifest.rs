@@ -118,6 +118,8 @@ pub enum Line {
     /// Projects and their keys.
     Projects(FileEntry),
     Annotations(FileEntry),
+    /// Key-value entries.
+    Kv(FileEntry),
     Feeds(FileEntry),
     /// End of the manifest.
     Complete(Complete),
@@ -131,6 +133,8 @@ pub struct Manifest {
     pub projects: Option<FileEntry>,
     /// Annotations of the threads.
     pub annotations: Option<FileEntry>,
+    /// Key-value entries.
+    pub kv: Option<FileEntry>,
     pub feeds: Option<FileEntry>,
 }
 
@@ -172,7 +176,8 @@ pub fn read(directory: &Directory) -> Result<Manifest, TransferError> {
         });
     }
     let damaged = |line, what: &dyn fmt::Display| TransferError::Damaged(Damage::at(MANIFEST, line, what));
-    let mut manifest = Manifest { threads: Vec::new(), agents: None, projects: None, annotations: None, feeds: None };
+    let mut manifest =
+        Manifest { threads: Vec::new(), agents: None, projects: None, annotations: None, kv: None, feeds: None };
     let (mut digest, mut events) = (<sha2::Sha256 as sha2::Digest>::new(), 0u64);
     let mut complete = None;
     let mut number = 0;
@@ -205,6 +210,7 @@ pub fn read(directory: &Directory) -> Result<Manifest, TransferError> {
                 Line::Agents(file) => manifest.agents = Some(file),
                 Line::Projects(file) => manifest.projects = Some(file),
                 Line::Annotations(file) => manifest.annotations = Some(file),
+                Line::Kv(file) => manifest.kv = Some(file),
                 Line::Feeds(file) => manifest.feeds = Some(file),
                 Line::Complete(end) => {
                     let found = threadline_core::hex(&sha2::Digest::finalize(digest.clone()));

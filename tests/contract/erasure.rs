@@ -130,8 +130,16 @@ pub async fn a_footprint_counts_what_is_there(env: Env) {
     wanted.feed_entries = 2;
     assert_eq!(footprint(&env, &project(), "u").await, wanted);
     env.store.delete_thread(key, None).await.expect("deletes");
-    let left =
-        Footprint { threads: 1, runs: 1, events: 3, snapshots: 1, annotations: 4, feed_entries: 2, tombstones: 1 };
+    let left = Footprint {
+        threads: 1,
+        runs: 1,
+        events: 3,
+        snapshots: 1,
+        annotations: 4,
+        feed_entries: 2,
+        tombstones: 1,
+        ..Footprint::default()
+    };
     assert_eq!(footprint(&env, &project(), "u").await, left);
     purge(&env).await;
     assert_eq!(footprint(&env, &project(), "u").await, left, "the feed has not heard of it");

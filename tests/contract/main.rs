@@ -18,6 +18,7 @@ mod feed;
 mod identity;
 mod interrupts;
 mod jobs;
+mod kv;
 mod last_run;
 mod lineage;
 mod lock;
@@ -228,6 +229,18 @@ contract! {
         a_claim_does_not_outlive_a_clock_that_is_set_back
         claims_go_with_their_thread
         of_many_concurrent_claims_one_is_held;
+    kv:
+        an_entry_is_stored_byte_for_byte_and_replaced
+        a_batch_of_writes_is_stored_as_a_whole_or_not_at_all
+        a_repeated_write_is_recognized_by_its_tag
+        entries_belong_to_their_owner
+        entries_are_read_in_pages
+        namespaces_are_listed_once_and_in_order
+        an_entry_expires
+        an_entry_goes_with_its_thread
+        a_footprint_and_a_sum_count_entries
+        entries_move_with_their_times
+        of_many_concurrent_writes_with_one_condition_one_is_stored;
     agents:
         agents_are_kept_by_project;
     nodes:

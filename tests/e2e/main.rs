@@ -1,6 +1,7 @@
 //! End to end: a real server on a real port, over plain HTTP and raw WebSocket frames.
 
 mod admin;
+mod agent_data;
 mod agents;
 mod annotations;
 mod attempts;

@@ -138,6 +138,7 @@ async fn every_route_that_stores_is_refused() {
                 ("POST", "/ai/{agentId}") => json!({ "id": "free", "message": { "role": "user", "parts": [{ "type": "text", "text": "x" }] } }),
                 (_, path) if path.contains("{agentId}") => input.clone(),
                 ("POST", "/v1/threads") => json!({ "threadId": "new" }),
+                ("POST", "/v1/kv") => json!({ "ops": [{ "op": "put", "ns": [], "key": "k", "value": 1 }] }),
                 _ => json!({ "runId": "x" }),
             };
             let run = if *method == "PUT" { "whole" } else { "r" };

@@ -114,12 +114,20 @@ impl Route {
     pub fn takes_events(&self) -> bool {
         let edits = self.method == "PATCH" && self.path.ends_with("/queue/{runId}");
         let messages = self.path.starts_with("/agui/") || self.is_chat() || self.takes_run_input() || edits;
-        messages || self.is_document() || matches!(self.body(), Body::Events | Body::ObjectOrEvents)
+        messages
+            || self.is_document()
+            || self.is_agent_data()
+            || matches!(self.body(), Body::Events | Body::ObjectOrEvents)
     }
 
     /// Whether it is a conversation as a whole, whose name is its thread's id.
     pub fn is_document(&self) -> bool {
         self.path.starts_with("/v1/conversations/")
+    }
+
+    /// Whether it is for agent data, of which a body may be as large.
+    pub fn is_agent_data(&self) -> bool {
+        matches!(self.access, Access::Backend(_))
     }
 
     /// Whether its body is, or may hold, what CopilotKit's packages send for a run.
@@ -148,6 +156,7 @@ impl Route {
             Body::Object if self.path == "/copilotkit" => r#"{"method":"info"}"#,
             Body::Object if self.path.starts_with("/api/") => r#"{"userId":"ann","runId":"r"}"#,
             Body::Object if self.path.starts_with("/connector/") => r#"{"type":"x","userId":"ann","threadId":"t"}"#,
+            Body::Object if self.path == "/v1/kv" => r#"{"ops":[{"op":"get","ns":[],"key":"k"}]}"#,
             Body::Object if self.path.ends_with("/claim") => r#"{"clientId":"tab"}"#,
             Body::Object if self.path.ends_with("/read") => r#"{"seq":0}"#,
             Body::Object if self.path.ends_with("/branches/listed") => r#"{"threadId":"t"}"#,

@@ -16,6 +16,7 @@ mod fixture;
 mod inbox;
 mod keys;
 mod killed;
+mod kv;
 mod seen;
 mod verify;
 

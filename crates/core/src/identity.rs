@@ -321,4 +321,6 @@ pub struct Footprint {
     pub feed_entries: u64,
     /// Number of deleted threads of which some data is left.
     pub tombstones: u64,
+    /// Number of the user's key-value entries.
+    pub kv_entries: u64,
 }

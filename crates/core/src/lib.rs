@@ -18,6 +18,7 @@ pub mod id;
 pub mod identity;
 pub mod interrupt;
 pub mod json;
+pub mod kv;
 pub mod limits;
 pub mod lineage;
 pub mod lines;

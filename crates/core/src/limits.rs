@@ -20,6 +20,39 @@ pub const MAX_ANNOTATION_BYTES: usize = 64 * 1_024;
 /// Most annotations on a page: even the largest annotations fit into [`MAX_PAGE_BYTES`].
 pub const MAX_ANNOTATION_PAGE: usize = 50;
 
+/// Most labels of a namespace of key-value entries.
+pub const MAX_KV_LABELS: usize = 16;
+/// Longest label of a namespace, in bytes.
+pub const MAX_KV_LABEL_BYTES: usize = 256;
+/// Longest namespace, in bytes, with one more for each label. With the longest ids and key an entry of an index fits into a
+/// third of a page of Postgres, which is the most that it may take.
+pub const MAX_KV_NAMESPACE_BYTES: usize = 1_024;
+/// Longest key of a key-value entry, in bytes.
+pub const MAX_KV_KEY_BYTES: usize = 512;
+/// Longest tag that a client chooses, in bytes.
+pub const MAX_KV_TAG_BYTES: usize = 64;
+/// Largest value of a key-value entry, in bytes of JSON.
+pub const MAX_KV_VALUE_BYTES: usize = 1_024 * 1_024;
+/// Most operations of one request on key-value entries.
+pub const MAX_KV_OPS: usize = 1_000;
+/// Largest request on agent data, in bytes.
+pub const MAX_AGENT_DATA_BYTES: usize = MAX_BATCH_BYTES;
+/// Bytes of values in one answer with agent data, all together. Also the bytes of values after which a search ends and says where to
+/// continue.
+pub const AGENT_DATA_ANSWER_BYTES: usize = 16 * 1_024 * 1_024;
+/// Longest life of a key-value entry that expires.
+pub const MAX_KV_LIFE: Duration = Duration::from_secs(10 * 365 * 24 * 3_600);
+/// Entries, or namespaces, that one search looks at; the answer then says where to continue. Also the largest `offset`.
+pub const KV_SCANNED: usize = 10_000;
+/// Entries that a search returns if the client names no limit.
+pub const DEFAULT_KV_PAGE: usize = 10;
+/// Most entries, or namespaces, that a search returns.
+pub const MAX_KV_PAGE: usize = 1_000;
+/// Rows of agent data that one statement removes: those of a deleted thread or an erased user, and those that are over.
+pub const AGENT_DATA_SWEEP: usize = 512;
+/// Time between two searches for agent data that is over.
+pub const AGENT_DATA_INTERVAL: Duration = Duration::from_secs(60);
+
 /// Largest single event, in bytes of JSON.
 pub const MAX_EVENT_BYTES: usize = 8 * 1_024 * 1_024;
 /// Largest append batch, HTTP body or socket frame, in bytes.

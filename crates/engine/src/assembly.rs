@@ -10,8 +10,8 @@ use threadline_store::JobKind;
 use tokio::sync::watch;
 
 use crate::{
-    AgentDefinitions, Annotations, Attempts, Conversations, Events, Feed, Followers, Forks, Ports, Projections, Runs,
-    Service, Threads, ToolClaims, Trash, Users, Validations,
+    AgentDefinitions, Annotations, Attempts, Conversations, Events, Feed, Followers, Forks, KvEntries, Ports,
+    Projections, Runs, Service, Threads, ToolClaims, Trash, Users, Validations,
     after_commit::{Listeners, LogCounters},
     cluster::bus::BusEnd,
     commit::{committer, pipeline},
@@ -31,8 +31,8 @@ use crate::{
     removals::Removals,
     runs::{self, advance, close, heartbeats, lock_guard, reaper, turns},
     subscription::Hub,
-    upkeep::{clock_guard, feed_writer, jobs, retention, rings, run_notices, snapshots, sweeps, usage},
-    usecases::{annotations, forks, threads, tool_claims, trash, users},
+    upkeep::{agent_data, clock_guard, feed_writer, jobs, retention, rings, run_notices, snapshots, sweeps, usage},
+    usecases::{agent_data::AgentDataDeps, annotations, forks, threads, tool_claims, trash, users},
     wakeups,
 };
 
@@ -197,6 +197,7 @@ impl Service {
         lifecycle.supervise("jobs::measure", jobs::measure(job_work));
         lifecycle.supervise("sweeps::run", sweeps::run(store.clone(), clock.clone(), life()));
         lifecycle.supervise("usage::run", usage::run(store.clone(), stored.clone(), life()));
+        lifecycle.supervise("agent_data::run", agent_data::run(store.clone(), life()));
         if let Some(space) = space {
             lifecycle.supervise("free_space::run", free_space::run(free, space, life()));
         }
@@ -292,6 +293,7 @@ impl Service {
                 quota: quota.clone(),
             }),
         };
+        let counters = metrics.clone();
         let feed = Feed {
             deps: Arc::new(feed::FeedDeps {
                 store: store.clone(),
@@ -309,6 +311,15 @@ impl Service {
                 lifecycle: lifecycle.clone(),
             }),
         };
+        let deps_of_agent_data = AgentDataDeps::new(
+            store.clone(),
+            directory.clone(),
+            queue.clone(),
+            stored.clone(),
+            counters,
+            lifecycle.clone(),
+        );
+        let kv = KvEntries { deps: deps_of_agent_data };
         let annotations = Annotations {
             deps: Arc::new(annotations::AnnotationDeps {
                 store: store.clone(),
@@ -328,6 +339,7 @@ impl Service {
             feed,
             agents: AgentDefinitions { store, clock: clock.clone() },
             annotations,
+            kv,
             validations,
             tool_claims,
             projections,

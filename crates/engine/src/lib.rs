@@ -65,9 +65,9 @@ pub use crate::{
     errors::{
         ActiveRun, AppendError, ApproveError, AttemptError, BranchError, ChangeThreadError, ClaimError,
         CompleteRunError, CreateThreadError, DeleteThreadError, DrainingError, EditThreadError, EndRunError,
-        EraseError, FeedError, FinishError, ForkError, HeartbeatError, InvalidRequestError, ListError, LookupError,
-        MarkReadError, PageError, ProjectionError, QueueError, QueueLimit, ReadError, RestoreError, RoomError,
-        RunLookupError, SaveError, ServiceError, StartError, StopError, StreamRunError, ValidateError,
+        EntryError, EraseError, FeedError, FinishError, ForkError, HeartbeatError, InvalidRequestError, ListError,
+        LookupError, MarkReadError, PageError, ProjectionError, QueueError, QueueLimit, ReadError, RestoreError,
+        RoomError, RunLookupError, SaveError, ServiceError, StartError, StopError, StreamRunError, ValidateError,
     },
     health::{Readiness, RedisState},
     nodes::{BeatMeasure, NodeState},
@@ -93,6 +93,7 @@ pub use crate::{
     },
     store_status::StoreState,
     usecases::{
+        agent_data::kv::{FoundEntries, KvDone, KvEntries, KvOp, KvSearch, ListNamespaces, PutEntry, WriteEntry},
         agents::{AgentDefinitions, NewDefinition},
         annotations::Annotations,
         attempts::{AttemptRequest, AttemptedRun, Attempts, OnExisting},
@@ -174,6 +175,8 @@ pub struct Service {
     pub agents: AgentDefinitions,
     /// Stores and reads annotations of threads.
     pub annotations: Annotations,
+    /// Reads and writes key-value entries.
+    pub kv: KvEntries,
     /// Validates what producers append.
     pub validations: Validations,
     /// Claims tool calls for clients.

@@ -156,6 +156,9 @@ problem_types! {
     /// The request names the epoch of a log that was replaced, or its cursor covers events that the store has lost.
     LogReplaced = "log-replaced", GONE, "Log replaced", false,
         "Discard the events after the seq `commonUpTo` (all of them if it is null), and read on from there with the `epoch` of this problem. For a feed, read the list again. Before you repeat a write, read the thread. The cause: the thread was deleted and created again, the user of the feed was erased, or the store has lost events.";
+    /// An entry does not have the tag that an operation of the batch requires. Nothing of the batch was written.
+    KvChanged = "kv-changed", PRECONDITION_FAILED, "Entry changed", false,
+        "Read the entry of the operation `index` (from 0) again, and repeat the batch with its tag.";
     /// The history of the store has changed, after a failover or a restore, and this node has not adopted it yet.
     LineageChanging = "lineage-changing", SERVICE_UNAVAILABLE, "Store history changing", true,
         "Send the request again. A node adopts the changed history within about a second, once the store is reachable.";

@@ -35,6 +35,8 @@ pub enum Access {
     AnyOf(Scopes),
     /// A principal with this scope that acts for the project, not for one of its users.
     Project(Scope),
+    /// A principal with this scope that is no untrusted client: what agents keep is not for users.
+    Backend(Scope),
     /// A principal with one of these scopes; a socket ticket in the query is accepted as well.
     TicketOrKey(Scopes),
     /// A client that sends, in the query, a value issued for this route. The handler checks the value.
@@ -58,6 +60,8 @@ impl Access {
     pub const CHATS: Scopes = Scopes::of(&[Scope::Read, Scope::Chat]);
     /// Scopes of which a socket requires one: each frame requires its own.
     pub const SOCKET: Scopes = Scopes::of(&[Scope::Read, Scope::Chat, Scope::Produce]);
+    /// Data of agents.
+    pub const AGENT_DATA: Self = Self::Backend(Scope::Produce);
     /// Administration of a project.
     pub const ADMIN: Self = Self::needs(Scope::Admin);
     /// Management of a project's agents.
@@ -86,6 +90,10 @@ impl Access {
             Self::Project(scope) => {
                 within(Scopes::of(&[scope]), held)?;
                 if principal.acts_for_project() { Ok(()) } else { Err(AuthError::ForProject) }
+            }
+            Self::Backend(scope) => {
+                within(Scopes::of(&[scope]), held)?;
+                if principal.is_untrusted() { Err(AuthError::ForBackend) } else { Ok(()) }
             }
             Self::Operator if principal.is_operator() => Ok(()),
             // Routes of the operator, and routes that check a value in the query, accept no other key.

@@ -39,7 +39,7 @@ pub trait ErasureStore: Send + Sync {
     /// Counts of the stored data of a user. Changes during the read may be counted or not.
     async fn footprint(&self, project: &ProjectId, user: &UserId) -> StoreResult<Footprint>;
 
-    /// Removes a user's feed, and the tombstones of their deleted threads that were purged. Live threads, and
+    /// Removes a user's key-value entries and feed, and the tombstones of their deleted threads that were purged. Live threads, and
     /// tombstones with rows left, stay: delete and purge them first. A feed that is created later begins at 1, and
     /// has another epoch.
     async fn forget_user(&self, project: &ProjectId, user: &UserId) -> StoreResult<()>;

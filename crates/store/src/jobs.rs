@@ -28,6 +28,9 @@ pub enum JobKind {
     /// Counts what users and projects have stored, those whose last count is a day old: put at the start of a node, and due
     /// again after each pass.
     Usage,
+    /// Removes agent data that is over, such as expired key-value entries: put at the start of a node, and due again after each
+    /// pass.
+    ItemOps,
 }
 
 /// Subject of a job.
@@ -37,7 +40,7 @@ pub enum JobSubject {
     Thread(ThreadKey),
     /// A project: of retention.
     Project(ProjectId),
-    /// The store as a whole: of a step of its clock, and of the counts.
+    /// The store as a whole: of a step of its clock, of the counts, and of agent data that is over.
     Store,
 }
 
@@ -72,7 +75,8 @@ pub enum PutJob {
 
 impl JobKind {
     /// All kinds, in no particular order.
-    pub const ALL: [Self; 6] = [Self::Seal, Self::Pack, Self::Purge, Self::Retention, Self::ClockStep, Self::Usage];
+    pub const ALL: [Self; 7] =
+        [Self::Seal, Self::Pack, Self::Purge, Self::Retention, Self::ClockStep, Self::Usage, Self::ItemOps];
 
     /// Stable name of the kind, in the store and in metrics.
     pub fn name(self) -> &'static str {
@@ -83,6 +87,7 @@ impl JobKind {
             Self::Retention => "retention",
             Self::ClockStep => "clock-step",
             Self::Usage => "usage",
+            Self::ItemOps => "item-ops",
         }
     }
 
@@ -91,7 +96,7 @@ impl JobKind {
         match self {
             Self::Seal | Self::Pack | Self::Purge => Some(JobSubject::Thread(ThreadKey(text.parse().ok()?))),
             Self::Retention => Some(JobSubject::Project(ProjectId::new(text).ok()?)),
-            Self::ClockStep | Self::Usage => Some(JobSubject::Store),
+            Self::ClockStep | Self::Usage | Self::ItemOps => Some(JobSubject::Store),
         }
     }
 }

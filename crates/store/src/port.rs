@@ -17,6 +17,7 @@ use crate::{
     error::StoreResult,
     identity::IdentityStore,
     jobs::{JobStore, Packing, Purging},
+    kv::KvStore,
     lineage::LineageStore,
     nodes::NodeStore,
     queue::QueueStore,
@@ -235,6 +236,7 @@ pub trait Store:
     + SnapshotStore
     + AnnotationStore
     + ToolClaimStore
+    + KvStore
     + AgentStore
     + IdentityStore
     + CredentialStore
@@ -262,6 +264,8 @@ impl<T> Store for T where
         + SnapshotStore
         + AnnotationStore
         + ToolClaimStore
+        + KvStore
+        + KvStore
         + AgentStore
         + IdentityStore
         + CredentialStore

@@ -10,6 +10,7 @@ mod forks;
 mod identity;
 mod interrupts;
 mod keys;
+mod kv;
 pub mod meta;
 pub(super) mod projections;
 mod queue;
@@ -70,6 +71,7 @@ pub fn routes(routes: Routes<ApiState>) -> Routes<ApiState> {
         .route(Access::READ, routes!(forks::branches))
         .route(Access::CHAT, routes!(forks::list_branch))
         .route(Access::CHAT, routes!(tool_claims::claim, tool_claims::give_up))
+        .route(Access::AGENT_DATA, routes!(kv::run))
         .route(Access::READ, routes!(agents::list))
         .route(Access::READ, routes!(agents::get))
         .route(Access::MANAGE_AGENTS, routes!(agents::put, agents::delete))

@@ -19,8 +19,18 @@ enum Grant {
     Public,
     Signed,
     Operator,
-    /// One of these sets; `true` only for a key that acts for no user.
-    Scopes(Vec<Scopes>, bool),
+    /// One of these sets, for a caller of this kind.
+    Scopes(Vec<Scopes>, Kind),
+}
+
+/// Kind of caller that a line requires.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Any,
+    /// A key that acts for no user.
+    Project,
+    /// A key.
+    Backend,
 }
 
 #[derive(Debug)]
@@ -42,9 +52,11 @@ fn lines() -> Vec<Line> {
             "signed" => Grant::Signed,
             "operator" => Grant::Operator,
             sets => {
-                let (project, sets) = sets.strip_prefix("project ").map_or((false, sets), |sets| (true, sets));
+                let kinds = [("project ", Kind::Project), ("backend ", Kind::Backend)];
+                let kind = kinds.iter().find_map(|(name, kind)| Some((*kind, sets.strip_prefix(name)?)));
+                let (kind, sets) = kind.unwrap_or((Kind::Any, sets));
                 let sets = sets.split(" | ").map(|set| Scopes::parse(set).expect(line));
-                Grant::Scopes(sets.collect(), project)
+                Grant::Scopes(sets.collect(), kind)
             }
         };
         Line { method, path, form, grant }
@@ -249,10 +261,10 @@ everywhere! {
         let made = server.project().post("/v1/tokens", json!({ "userId": "ann" })).await.ok(201);
         let ann = bearer(server, text(&made, "token"));
         for line in lines().iter().filter(|line| line.method != "FRAME") {
-            let Grant::Scopes(sets, project) = &line.grant else { continue };
+            let Grant::Scopes(sets, kind) = &line.grant else { continue };
             let route = routes().iter().find(|route| route.method == line.method && route.path == line.path);
             let (status, named) = ask(&ann, route.expect("a route"), line.form.as_deref()).await;
-            let may = !project && sets.iter().any(|set| Scopes::USER.contains_all(*set));
+            let may = *kind == Kind::Any && sets.iter().any(|set| Scopes::USER.contains_all(*set));
             assert_eq!(status != 403, may, "{line:?}: {status} {named}");
             assert_ne!(status, 401, "{line:?}");
         }

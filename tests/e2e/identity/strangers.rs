@@ -66,6 +66,10 @@ async fn nothing_is_theirs(server: &Server, ann: &Client, eve: &Client, outsider
             ask(eve, route, "t", "r").await.problem(403, "forbidden");
             continue;
         }
+        if matches!(route.access, Access::Backend(_)) && outsider == Outsider::Token {
+            ask(eve, route, "t", "r").await.problem(403, "forbidden");
+            continue;
+        }
         if route.path.contains("{threadId}") {
             let foreign = ask(eve, route, "t", "r").await;
             let unknown = ask(eve, route, "none", "r").await;
@@ -101,6 +105,17 @@ async fn nothing_is_theirs(server: &Server, ann: &Client, eve: &Client, outsider
                     eve.post("/v1/threads", json!({ "threadId": "t" })).await.problem(409, "thread-exists");
                 }
                 eve.post("/v1/threads", json!({ "userId": "ann" })).await.problem(400, "invalid-request");
+            }
+            ("POST", "/v1/kv") => {
+                let kept =
+                    json!({ "ops": [{ "op": "put", "ns": ["n"], "key": "k", "value": "SECRET", "threadId": "t" }] });
+                ann.post("/v1/kv", kept.clone()).await.ok(200);
+                let all = json!({ "ops": [{ "op": "search" }, { "op": "namespaces" }, { "op": "get", "ns": ["n"], "key": "k" }] });
+                let answer = eve.post("/v1/kv", all).await;
+                let results = &answer.ok(200)["results"];
+                assert_eq!((&results[0]["items"], &results[1]["namespaces"]), (&json!([]), &json!([])), "{what}");
+                assert_eq!(results[2], json!({ "item": null }), "{what}");
+                eve.post("/v1/kv", kept).await.problem(404, "thread-not-found");
             }
             ("GET", "/v1/socket" | "/ai/{agentId}") => {}
             ("GET" | "DELETE", "/v1/conversations/{name}") => {

@@ -275,6 +275,7 @@ pub const STORING: &[(&str, &str)] = &[
     ("POST", "/api/threads"),
     ("POST", "/agui/{agentId}"),
     ("POST", "/ai/{agentId}"),
+    ("POST", "/v1/kv"),
 ];
 
 /// The test of these refusals.
@@ -296,7 +297,7 @@ async fn any_route(server: &Server, route: &Route, seen: &mut Seen) {
         note(raw::exchange(server.addr, &line(&path), &[ANN], body).await);
         let needed = match route.access {
             Access::All(scopes) | Access::AnyOf(scopes) | Access::TicketOrKey(scopes) => scopes,
-            Access::Project(scope) => Scopes::of(&[scope]),
+            Access::Project(scope) | Access::Backend(scope) => Scopes::of(&[scope]),
             // A valid body of the single endpoint asks for `info`, which needs `read`.
             Access::Delegated => Scopes::of(&[Scope::Read]),
             Access::Operator | Access::Public | Access::SignedUrl => Scopes::default(),
@@ -566,6 +567,24 @@ async fn one_by_one(project: &Client, ann: &Client, seen: &mut Seen) {
     note("DELETE", thread, ann.delete("/v1/threads/u").await);
 }
 
+/// What frameworks keep.
+async fn agent_data(project: &Client, ann: &Client, seen: &mut Seen) {
+    let mut note = |method, route: &str, answer: Answer| seen.insert((method, route.to_owned(), answer.status));
+    let put = |more: Value| {
+        let mut op = json!({ "op": "put", "ns": [], "key": "k", "value": 1 });
+        more.as_object().expect("members").iter().for_each(|(name, value)| op[name] = value.clone());
+        json!({ "ops": [op] })
+    };
+    for (client, more) in [
+        (ann, json!({})),
+        (ann, json!({ "ifTag": "wrong" })),
+        (ann, json!({ "threadId": "none" })),
+        (project, json!({ "threadId": AMBIGUOUS })),
+    ] {
+        note("POST", "/v1/kv", client.post("/v1/kv", put(more)).await);
+    }
+}
+
 /// What CopilotKit's Node runtime asks.
 async fn platform(project: &Client, seen: &mut Seen) {
     let mut note = |method, route: &str, answer: Answer| seen.insert((method, route.to_owned(), answer.status));
@@ -635,6 +654,7 @@ async fn documented_statuses_occur_and_no_others() {
             any_route(server, route, &mut seen).await;
         }
         platform(&project, &mut seen).await;
+        agent_data(&project, &ann, &mut seen).await;
         let waits = ann.put("/v1/threads/t/runs/whole", json!([{ "type": "A" }]));
         let (whole, ()) = tokio::join!(waits, one_by_one(&project, &ann, &mut seen));
         seen.insert(("PUT", "/v1/threads/{threadId}/runs/{runId}".to_owned(), whole.status));

@@ -8,18 +8,19 @@ use threadline_core::{
     Fence, Footprint, KeyId, KeyUse, NewAnnotation, NewThread, Node, NodeId, OpenInterrupt, ProjectId, ReadFrom, Run,
     RunId, Seq, Thread, ThreadId, ThreadKey, ThreadPatch, Timestamp, ToolClaim, TrashPage, TrashPosition, Usage,
     UsageOwner, UserId,
+    kv::{KvEntry, KvNamespace, KvOwner, KvPlace},
 };
 use threadline_store::{
     ActiveHead, ActiveRuns, Advance, Advanced, AgentStore, AnnotationStore, Append, Appended, Arrival, AttemptStore,
     Beat, BranchStore, ChangeQueue, ClaimOutcome, ClaimTurns, Claimed, CloseOutcome, CloseWhen, Closing, Committed,
     CredentialStore, DigestKey, Due, Durability, DynStore, ErasureStore, FeedPage, FeedStore, GenerationRecord, Head,
     HeartbeatRequest, HoldStore, IdentityStore, IdlePage, IdlePlace, Job, JobEnd, JobKind, JobLevel, JobStore,
-    JobSubject, Lineage, LineageCause, LineageFence, LineageStore, ListThreads, LogPage, LogStore, MovedThread, Named,
-    NewBeat, NodeStore, Packing, ProducerTurn, Published, Purging, PutJob, Queue, QueueStore, Renewal, Renewed,
-    Restoration, RetentionHold, RunStore, SecretForm, SecretName, SecretStore, Snapshot, SnapshotStore, StagedPart,
-    Staging, StagingStore, StartOutcome, StartRun, StatusStore, StopOutcome, StoreClock, StoreResult, StoreStatus,
-    StoredProject, TakeTurn, TakeUp, Taken, ThreadPage, ThreadStore, ToolClaimStore, TrashStore, Turn, TurnStore,
-    Unprojected, UsageStore,
+    JobSubject, KvFound, KvRange, KvStore, KvWrite, KvWritten, Lineage, LineageCause, LineageFence, LineageStore,
+    ListThreads, LogPage, LogStore, MovedKv, MovedThread, Named, NewBeat, NodeStore, OwnedPlace, Packing, ProducerTurn,
+    Published, Purging, PutJob, Queue, QueueStore, Renewal, Renewed, Restoration, RetentionHold, RunStore, SecretForm,
+    SecretName, SecretStore, Snapshot, SnapshotStore, StagedPart, Staging, StagingStore, StartOutcome, StartRun,
+    StatusStore, StopOutcome, StoreClock, StoreResult, StoreStatus, StoredProject, TakeTurn, TakeUp, Taken, ThreadPage,
+    ThreadStore, ToolClaimStore, TrashStore, Turn, TurnStore, Unprojected, UsageStore,
 };
 
 /// A call of the store.
@@ -445,6 +446,28 @@ impl<P: Pass> ToolClaimStore for Through<P> {
     }
     async fn drop_tool_claim(&self, key: ThreadKey, claim: &ToolClaim) -> StoreResult<()> {
         self.pass.pass(of("drop_tool_claim", key), self.inner.drop_tool_claim(key, claim)).await
+    }
+}
+
+#[async_trait]
+impl<P: Pass> KvStore for Through<P> {
+    async fn kv_entries(&self, owner: &KvOwner, places: &[KvPlace], bytes: usize) -> StoreResult<KvFound> {
+        self.pass.pass(of("kv_entries", None), self.inner.kv_entries(owner, places, bytes)).await
+    }
+    async fn kv_page(&self, range: KvRange<'_>, after: Option<&KvPlace>, bytes: usize) -> StoreResult<Vec<KvEntry>> {
+        self.pass.pass(of("kv_page", None), self.inner.kv_page(range, after, bytes)).await
+    }
+    async fn kv_namespaces(&self, range: KvRange<'_>, after: Option<&KvNamespace>) -> StoreResult<Vec<KvNamespace>> {
+        self.pass.pass(of("kv_namespaces", None), self.inner.kv_namespaces(range, after)).await
+    }
+    async fn write_kv(&self, owner: &KvOwner, writes: &[KvWrite]) -> StoreResult<KvWritten> {
+        self.pass.pass(of("write_kv", None), self.inner.write_kv(owner, writes)).await
+    }
+    async fn sweep_kv(&self, limit: usize) -> StoreResult<Vec<(KvOwner, i64)>> {
+        self.pass.pass(of("sweep_kv", None), self.inner.sweep_kv(limit)).await
+    }
+    async fn all_kv(&self, after: Option<&OwnedPlace>, limit: usize, bytes: usize) -> StoreResult<Vec<MovedKv>> {
+        self.pass.pass(of("all_kv", None), self.inner.all_kv(after, limit, bytes)).await
     }
 }
 

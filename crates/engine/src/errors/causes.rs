@@ -21,10 +21,13 @@ from_causes! {
         LookupError, RunLookupError, EndRunError, HeartbeatError, CompareError, AppendError, StartError, RoomError,
         StreamRunError, ReadError, ProjectionError, SaveError, CreateThreadError, EditThreadError, MarkReadError,
         ChangeThreadError, DeleteThreadError, StopError, ListError, FeedError, EraseError, RestoreError, ApproveError,
-        PageError, CompleteRunError, AnswerError, AttemptError, QueueError, ForkError, BranchError, ClaimError, ValidateError;
+        PageError, CompleteRunError, AnswerError, AttemptError, QueueError, ForkError, BranchError, ClaimError, ValidateError,
+        EntryError;
     ReplacedLog => LogReplaced: AppendError, DeleteThreadError, EditThreadError, EndRunError, HeartbeatError, MarkReadError,
         PageError, QueueError, StartError, AttemptError, ForkError, BranchError;
-    Limited => Limited: RoomError, SaveError, ProjectionError, ReadError, ListError, ForkError, ValidateError, AttemptError, AppendError;
+    Limited => Limited: RoomError, SaveError, ProjectionError, ReadError, ListError, ForkError, ValidateError, AttemptError,
+        AppendError,
+        EntryError;
     InvalidMessage => InvalidMessage: SaveError;
     EventError => InvalidEvent: StreamRunError, SaveError, ValidateError;
 }

@@ -473,6 +473,19 @@ operation_errors! {
     from DrainingError { Draining }
     from InvalidRequestError { InvalidRequest(detail) }
 
+    /// Error of reading or writing key-value entries.
+    enum EntryError {
+        ThreadNotFound, ThreadAmbiguous,
+        KvChanged { index: usize },
+        AnswerTooLarge,
+        Limited(limited: Limited),
+        Draining,
+        Store(error: StoreError),
+    }
+    from LookupError { ThreadNotFound, ThreadAmbiguous, Store(error) }
+    from RoomError { Limited(limited), Store(error) }
+    from DrainingError { Draining }
+
     /// Error of erasing a user.
     enum EraseError { Draining, Store(error: StoreError) }
     from DrainingError { Draining }

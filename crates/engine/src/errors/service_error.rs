@@ -2,7 +2,10 @@
 
 use threadline_core::{
     Epoch, EventError, Run, RunId, Scope, Seq, ThreadId, Timestamp, ToolCallId, Version,
-    limits::{MAX_BRANCHES, MAX_QUEUE_BYTES, MAX_QUEUED_TURN_BYTES, MAX_QUEUED_TURNS, MAX_QUEUED_TURNS_OF_USER},
+    limits::{
+        AGENT_DATA_ANSWER_BYTES, MAX_BRANCHES, MAX_QUEUE_BYTES, MAX_QUEUED_TURN_BYTES, MAX_QUEUED_TURNS,
+        MAX_QUEUED_TURNS_OF_USER,
+    },
     projection::conversation::InvalidMessage,
 };
 use threadline_store::StoreError;
@@ -132,6 +135,15 @@ pub enum ServiceError {
     /// The tool call has a result, or the thread has no such call.
     #[error("no tool call {:?} of the thread waits for a result", .0.as_str())]
     ToolCallNotPending(ToolCallId),
+    /// A key-value entry does not have the tag that a write of the batch requires; no write was carried out.
+    #[error("the entry of operation {index} does not have the tag that the operation requires")]
+    KvChanged {
+        /// Index of the operation in its batch.
+        index: usize,
+    },
+    /// The answer would be larger than [`threadline_core::limits::AGENT_DATA_ANSWER_BYTES`].
+    #[error("the answer would have more than {AGENT_DATA_ANSWER_BYTES} bytes of values")]
+    AnswerTooLarge,
     /// The thread has a message with this id.
     #[error("the thread has a message with the ID {0:?}")]
     MessageExists(String),

@@ -5,6 +5,8 @@
 //! Values that can be read on demand are not counted at all ([`GaugeSnapshot`]). Label values are Threadline's own names:
 //! never an id, a path or other text that a client can choose.
 
+mod agent_data;
+mod conflicts;
 mod histogram;
 mod http;
 mod jobs;
@@ -24,6 +26,8 @@ use std::{
     },
 };
 
+pub use agent_data::{AgentData, AgentTable};
+pub use conflicts::Conflicts;
 pub use histogram::Histogram;
 pub use http::Http;
 pub use lineage::LineageCounts;
@@ -74,6 +78,8 @@ pub struct Counts {
     pub lineage: LineageCounts,
     /// Runs of agents that this node has taken over.
     pub takeovers: Takeovers,
+    /// Writes of agent data.
+    pub agent_data: AgentData,
     /// Followers of threads and feeds, and their deliveries.
     pub following: Following,
     /// Resyncs received from the bus.
@@ -146,15 +152,6 @@ pub struct Runs {
     pub reaped: Counter,
     /// Runs ended likewise by the next start in the thread.
     pub succeeded: Counter,
-}
-
-/// Starts refused because another run was active.
-#[derive(Debug)]
-pub struct Conflicts {
-    /// Refused by the lock, without a write to the store.
-    pub by_lock: Counter,
-    /// Refused by the store itself.
-    pub by_store: Counter,
 }
 
 /// Followers of logs and feeds.
@@ -290,6 +287,7 @@ impl Metrics {
             clock_steps: all.counter("clock_steps", "Times that the store's clock was set, as this node noticed"),
             lineage: LineageCounts::new(&mut all),
             takeovers: Takeovers::new(&mut all),
+            agent_data: AgentData::new(&mut all),
             following: Following::new(&mut all),
             bus_resyncs: all.counter("bus_resyncs", "Resynchronizations after hints of other nodes may have been lost"),
             store_reads: StoreReads::new(&mut all),
@@ -441,14 +439,6 @@ impl Runs {
         let help = "Runs ended on behalf of their producers: lease expired, stop overdue, or lock released";
         let [reaped, succeeded] = all.counters("runs_reaped", help, "by", ["reaper", "next-start"]);
         Self { started, appended_whole, finished, failed, abandoned, reaped, succeeded }
-    }
-}
-
-impl Conflicts {
-    fn new(all: &mut Register) -> Self {
-        let help = "Starts refused with 409 because another run was active, by the component that refused them";
-        let [by_lock, by_store] = all.counters("lock_conflicts", help, "decided_by", ["lock", "store"]);
-        Self { by_lock, by_store }
     }
 }
 

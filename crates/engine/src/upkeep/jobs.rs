@@ -1,4 +1,4 @@
-//! Carries out the jobs of the store: sealing, packing, purging, retention. Every node looks for jobs; one node takes each.
+//! Carries out the jobs of the store: sealing, packing, purging, retention, counts, and the removal of agent data that is over. Every node looks for jobs; one node takes each.
 
 use std::{
     sync::{Arc, atomic::Ordering},
@@ -21,6 +21,7 @@ use crate::{
     limits::StoredBytes,
     metrics::Metrics,
     upkeep::{
+        agent_data,
         clock_guard::ClockGuard,
         retention::{self, Retention, Swept},
     },
@@ -76,6 +77,7 @@ async fn carry_out(work: &JobWork, job: &Job) -> JobEnd {
         (JobKind::ClockStep, _) => Ok(JobEnd::Done),
         (JobKind::Retention, JobSubject::Project(project)) => retain(work, project).await,
         (JobKind::Usage, _) => count_usage(work).await,
+        (JobKind::ItemOps, _) => agent_data::sweep(&work.store, &work.stored).await,
         (JobKind::Seal | JobKind::Pack | JobKind::Purge | JobKind::Retention, _) => Ok(JobEnd::Done),
     };
     match done {

@@ -1,5 +1,6 @@
 //! Background work on the store: jobs (sealing, packing, purging), sweeps, snapshots, retention and feeds; and notices of runs.
 
+pub(crate) mod agent_data;
 pub(crate) mod clock_guard;
 pub(crate) mod feed_writer;
 pub(crate) mod jobs;

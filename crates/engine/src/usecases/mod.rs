@@ -1,5 +1,6 @@
-//! Use cases of threads, conversations, users, agents and annotations.
+//! Use cases of threads, conversations, users, agents, agent data and annotations.
 
+pub(crate) mod agent_data;
 pub(crate) mod agents;
 pub(crate) mod annotations;
 pub(crate) mod attempts;

@@ -65,6 +65,9 @@ pub enum AuthError {
         "the request acts for a user, and only the project may send it: use an API key without the header Threadline-User"
     )]
     ForProject,
+    /// The request comes with a user's token or lent access, and the route is for API keys.
+    #[error("the route is for API keys: what agents keep is not for users")]
+    ForBackend,
     /// Only the operator's key allows the request.
     #[error("the operator's key is required")]
     NotOperator,
@@ -94,7 +97,7 @@ impl AuthError {
             Self::Over => Some("credential-over"),
             Self::Lacks(_) => Some("scope-missing"),
             Self::OtherUser | Self::OtherProject => Some("another-name"),
-            Self::ForProject | Self::NotOperator => Some("not-allowed"),
+            Self::ForProject | Self::ForBackend | Self::NotOperator => Some("not-allowed"),
             Self::BadUser(_)
             | Self::BadProject(_)
             | Self::KeyExists

@@ -20,9 +20,11 @@ impl From<AuthError> for Problem {
             AuthError::Lacks(scopes) => {
                 Self::new(ProblemType::Forbidden, error.to_string()).with(json!({ "scope": scopes.to_string() }))
             }
-            AuthError::OtherUser | AuthError::OtherProject | AuthError::ForProject | AuthError::NotOperator => {
-                Self::new(ProblemType::Forbidden, error.to_string())
-            }
+            AuthError::OtherUser
+            | AuthError::OtherProject
+            | AuthError::ForProject
+            | AuthError::ForBackend
+            | AuthError::NotOperator => Self::new(ProblemType::Forbidden, error.to_string()),
             AuthError::NoProject => Self::new(ProblemType::ProjectNotFound, error.to_string()),
             AuthError::NoKey => Self::new(ProblemType::KeyNotFound, error.to_string()),
             AuthError::KeyExists => Self::new(ProblemType::KeyExists, error.to_string()),

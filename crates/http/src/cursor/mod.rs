@@ -5,6 +5,7 @@ mod text;
 use axum::http::HeaderMap;
 use threadline_core::{
     Epoch, FeedCursor, Generation, ListOrder, ListPosition, ReadFrom, Seq, ThreadId, Timestamp, TrashPosition, UserId,
+    kv::{KvKey, KvNamespace, KvPlace},
 };
 use threadline_engine::ListCursor;
 
@@ -163,6 +164,34 @@ pub fn read_trashed(text: &str) -> Result<TrashPosition, Problem> {
     let ids = extra.split_once('\n').and_then(|(id, user)| Some((ThreadId::new(id).ok()?, UserId::new(user).ok()?)));
     let (id, user) = ids.ok_or_else(|| refused(text, CursorError::Damaged))?;
     Ok(TrashPosition { at: Timestamp(position.cast_signed()), id, user })
+}
+
+/// Cursor at which a search of entries goes on.
+pub fn write_place(KvPlace { ns, key }: &KvPlace) -> String {
+    // Neither has this character.
+    let extra = format!("{}\n{}", ns.as_str(), key.as_str());
+    Cursor { extra, ..Cursor::new(CursorKind::Entries, Epoch::NONE, 0) }.to_string()
+}
+
+/// Place of an entry in a search.
+pub fn read_place(text: &str) -> Result<KvPlace, Problem> {
+    let Cursor { extra, .. } = read(text, &[CursorKind::Entries])?;
+    let place = extra
+        .split_once('\n')
+        .and_then(|(ns, key)| Some(KvPlace { ns: KvNamespace::stored(ns)?, key: KvKey::new(key).ok()? }));
+    place.ok_or_else(|| refused(text, CursorError::Damaged))
+}
+
+/// Cursor at which a list of namespaces goes on.
+pub fn write_namespace(ns: &KvNamespace) -> String {
+    let extra = ns.as_str().to_owned();
+    Cursor { extra, ..Cursor::new(CursorKind::Namespaces, Epoch::NONE, 0) }.to_string()
+}
+
+/// Namespace in such a list.
+pub fn read_namespace(text: &str) -> Result<KvNamespace, Problem> {
+    let Cursor { extra, .. } = read(text, &[CursorKind::Namespaces])?;
+    KvNamespace::stored(&extra).ok_or_else(|| refused(text, CursorError::Damaged))
 }
 
 fn write_thread(kind: CursorKind, ListPosition { at, id }: &ListPosition) -> String {

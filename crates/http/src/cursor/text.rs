@@ -58,6 +58,10 @@ kinds! {
     Audit = 8, "the audit log";
     /// Threads in the trash of a project.
     Trash = 9, "the trash";
+    /// A search of key-value entries.
+    Entries = 10, "a search of entries";
+    /// Namespaces of key-value entries.
+    Namespaces = 11, "a list of namespaces";
 }
 
 /// Reason why a text is not the cursor that a request can take.

@@ -89,6 +89,8 @@ impl From<ServiceError> for Problem {
                 Self::new(Type::ToolCallNotPending, detail).with(json!({ "toolCallId": call.as_str() }))
             }
             ServiceError::MessageExists(id) => Self::new(Type::MessageExists, detail).with(json!({ "messageId": id })),
+            ServiceError::KvChanged { index } => Self::new(Type::KvChanged, detail).with(json!({ "index": index })),
+            ServiceError::AnswerTooLarge => Self::new(Type::TooLarge, detail),
             ServiceError::RunDriven { thread, run } => {
                 let agent = run.agent.as_ref().map(|agent| agent.as_str());
                 Self::new(Type::RunDriven, detail)

@@ -8,7 +8,7 @@
 WITH empty AS MATERIALIZED (
   SELECT $1::bigint AS key
   WHERE NOT EXISTS (SELECT 1 FROM log WHERE key = $1) AND NOT EXISTS (SELECT 1 FROM runs WHERE key = $1)
-    AND NOT EXISTS (SELECT 1 FROM annotations WHERE key = $1)
+    AND NOT EXISTS (SELECT 1 FROM annotations WHERE key = $1) AND NOT EXISTS (SELECT 1 FROM kv WHERE thread = $1)
 ), sealing_gone AS (
   DELETE FROM sealing s USING empty e WHERE s.key = e.key
 ), snapshots_gone AS (

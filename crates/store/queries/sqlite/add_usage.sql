@@ -1,4 +1,4 @@
--- Adds to the sums of users and of their projects; answers with the changed sums. A user who has neither a sum nor a thread
+-- Adds to the sums of users and of their projects; answers with the changed sums. A user who has no sum, no thread and no key-value entry
 -- gets none: the user was erased.
 -- Caller: add_usage in src/sql/tables/usage.rs
 -- ?1 now integer: the time
@@ -13,6 +13,7 @@ WITH added AS MATERIALIZED (
   SELECT project, user, bytes, threads FROM added AS a
   WHERE EXISTS (SELECT 1 FROM usage u WHERE u.project = a.project AND u.owner = a.user)
     OR EXISTS (SELECT 1 FROM threads t WHERE t.project = a.project AND t.user = a.user AND t.deleted <> 2)
+    OR EXISTS (SELECT 1 FROM kv WHERE kv.project = a.project AND kv.owner = a.user)
 )
 SELECT project, user, bytes, threads, ?1 - ?3 FROM (
   SELECT project, user, bytes, threads FROM kept

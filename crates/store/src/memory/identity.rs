@@ -232,6 +232,7 @@ impl ErasureStore for MemoryStore {
             print.snapshots += row.snapshots.len() as u64;
             print.annotations += row.annotations.len() as u64;
         }
+        print.kv_entries = state.kv_count(project, user);
         Ok(print)
     }
 
@@ -239,6 +240,7 @@ impl ErasureStore for MemoryStore {
         let state = &mut *self.state();
         state.feeds.remove(&(project.clone(), user.clone()));
         state.forget_usage(project, user);
+        state.forget_kv(project, user);
         Ok(())
     }
 }

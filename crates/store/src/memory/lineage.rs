@@ -32,6 +32,7 @@ impl State {
             nodes: Default::default(),
             jobs: Default::default(),
             usage: Default::default(),
+            kv: Default::default(),
         }
     }
 

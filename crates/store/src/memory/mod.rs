@@ -36,6 +36,8 @@ mod ids;
 mod interrupts;
 mod job_table;
 mod jobs;
+mod kv;
+mod kv_table;
 mod lineage;
 mod nodes;
 mod queue;
@@ -87,6 +89,7 @@ struct State {
     nodes: BTreeMap<NodeId, Node>,
     jobs: job_table::Jobs,
     usage: sums::Sums,
+    kv: kv_table::Entries,
 }
 
 /// A thread with its head, its runs and its log.
@@ -486,6 +489,7 @@ impl ThreadStore for MemoryStore {
         state.ids.remove(&row.thread);
         // The rows are gone at once.
         state.charge(&row.thread, -row.usage());
+        state.drop_kv_of(key);
         let Thread { project, id, user, .. } = row.thread;
         if row.requested {
             state.deleted_requests.insert((project.clone(), id.clone()), self.clock.now());

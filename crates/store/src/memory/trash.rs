@@ -151,6 +151,7 @@ impl TrashStore for MemoryStore {
         }
         let Some(row) = state.trash.remove(&key) else { return Ok(false) };
         state.charge(&row.thread, -row.usage());
+        state.drop_kv_of(key);
         Ok(true)
     }
 }

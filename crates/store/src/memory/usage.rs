@@ -70,7 +70,8 @@ impl UsageStore for MemoryStore {
         let mut changed = BTreeMap::new();
         for (project, user, usage) in added {
             let known = state.usage.contains_key(&UsageOwner::user(project, user));
-            if known || state.rows_of(project, user).next().is_some() {
+            let stores = || state.rows_of(project, user).next().is_some() || state.kv_count(project, user) > 0;
+            if known || stores() {
                 let owners = state.add(project, user, *usage, counted);
                 changed.extend(owners.map(|owner| (owner.clone(), state.usage[&owner].usage)));
             }
@@ -92,14 +93,16 @@ impl UsageStore for MemoryStore {
         let known = state.usage.get(owner).map_or(Usage::NONE, |sum| sum.usage);
         let found = match &owner.user {
             Some(user) => {
-                let found = state.rows_of(&owner.project, user).fold(Usage::NONE, |sum, row| sum + row.usage());
+                let kept = Usage { bytes: state.kv_bytes(&owner.project, Some(user)), threads: 0 };
+                let found = state.rows_of(&owner.project, user).fold(kept, |sum, row| sum + row.usage());
                 state.add(&owner.project, user, found - known, now);
                 found
             }
             None => {
                 let users =
                     state.usage.iter().filter(|(other, _)| other.project == owner.project && other.user.is_some());
-                users.fold(Usage::NONE, |sum, (_, of_user)| sum + of_user.usage)
+                let kept = Usage { bytes: state.kv_bytes(&owner.project, None), threads: 0 };
+                users.fold(kept, |sum, (_, of_user)| sum + of_user.usage)
             }
         };
         if found == Usage::NONE {

@@ -41,6 +41,7 @@ mod check;
 mod feed;
 mod fetch;
 mod hosts;
+mod kv;
 mod lineage;
 mod log;
 mod migrate;

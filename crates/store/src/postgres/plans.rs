@@ -3,13 +3,13 @@
 use sqlx::{AssertSqlSafe, Executor, PgConnection, Row};
 
 use super::{
-    OpenError, PgStore, address::Address, append, attempts, feed, log, nodes, queue, runs, seal, start, tables,
+    OpenError, PgStore, address::Address, append, attempts, feed, kv, log, nodes, queue, runs, seal, start, tables,
     threads, turns,
 };
 use crate::sql::tables::{credentials, identity, snapshots, usage};
 
 /// The hot statements, by name.
-const HOT: [(&str, &str); 98] = [
+const HOT: [(&str, &str); 106] = [
     ("append one", append::ONE),
     ("append a group", append::GROUP),
     ("append a group with ends", append::WIDE),
@@ -108,6 +108,14 @@ const HOT: [(&str, &str); 98] = [
     ("corrected sum of a project", tables::STATEMENTS.correct_project),
     ("sums to count", tables::STATEMENTS.due_usage),
     ("beat", nodes::BEAT),
+    ("writes of key-value entries", kv::PUT),
+    ("key-value entries", tables::STATEMENTS.kv_entries),
+    ("page of key-value entries", tables::STATEMENTS.kv_page),
+    ("namespaces", tables::STATEMENTS.kv_namespaces),
+    ("key-value entries of all owners", tables::STATEMENTS.all_kv),
+    ("expired key-value entries", tables::STATEMENTS.sweep_kv),
+    ("key-value entries of an erased user", tables::STATEMENTS.forget_kv),
+    ("purge of key-value entries", threads::PURGE_KV),
 ];
 
 impl PgStore {

@@ -112,6 +112,10 @@ impl<'r, R: Cells> Columns<'r, R> {
         self.must(R::bytes).map(<[u8]>::to_vec)
     }
 
+    pub(crate) fn maybe_bytes(&mut self) -> StoreResult<Option<Vec<u8>>> {
+        Ok(self.take(R::bytes)?.map(<[u8]>::to_vec))
+    }
+
     pub(crate) fn id<T>(&mut self, parse: impl Fn(&'r str) -> Result<T, IdError>) -> StoreResult<T> {
         parse(self.must(R::text)?).map_err(corrupt)
     }

@@ -228,6 +228,7 @@ async fn purge(connection: &mut SqliteConnection, key: i64, rows: usize, now: Ti
     const RUNS: &str = "DELETE FROM runs WHERE key = ?1 AND fence IN (SELECT fence FROM runs WHERE key = ?1 LIMIT ?2)";
     const ANNOTATIONS: &str =
         "DELETE FROM annotations WHERE rowid IN (SELECT rowid FROM annotations WHERE key = ?1 LIMIT ?2)";
+    const KV: &str = "DELETE FROM kv WHERE rowid IN (SELECT rowid FROM kv WHERE thread = ?1 LIMIT ?2)";
     // The tombstone stays until the feed has the deletion; then the pump removes it.
     const REST: &str = "\
         DELETE FROM sealing WHERE key = ?1;
@@ -262,7 +263,7 @@ async fn purge(connection: &mut SqliteConnection, key: i64, rows: usize, now: Ti
     if gone.len() >= rows {
         return Ok(Purging::More);
     }
-    for text in [RUNS, ANNOTATIONS] {
+    for text in [RUNS, ANNOTATIONS, KV] {
         if fetch::change(connection, query(text).bind(key).bind(limit)).await? >= rows as u64 {
             return Ok(Purging::More);
         }

@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use threadline_core::{
     Footprint, ProjectId, Timestamp, UserId,
-    limits::{FOOTPRINT_THREADS, FORGET_ENTRIES, PG_RACES},
+    limits::{AGENT_DATA_SWEEP, FOOTPRINT_THREADS, FORGET_ENTRIES, PG_RACES},
 };
 
 use super::{Tables, Value};
@@ -42,11 +42,18 @@ impl<S: Tables> ErasureStore for S {
         if let Some(row) = self.found(S::STATEMENTS.footprint_rest, of(project, user, [])).await?.first() {
             let mut columns = Columns::new(row);
             (print.feed_entries, print.tombstones) = (columns.count()?, columns.count()?);
+            print.kv_entries = columns.count()?;
         }
         Ok(print)
     }
 
     async fn forget_user(&self, project: &ProjectId, user: &UserId) -> StoreResult<()> {
+        loop {
+            let values = of(project, user, [limit(AGENT_DATA_SWEEP).into()]);
+            if self.changed(S::STATEMENTS.forget_kv, values).await?.is_empty() {
+                break;
+            }
+        }
         loop {
             let values = of(project, user, [limit(FORGET_ENTRIES).into()]);
             if self.changed(S::STATEMENTS.forget_some, values).await?.len() < FORGET_ENTRIES {

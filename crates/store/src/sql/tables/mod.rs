@@ -103,6 +103,18 @@ pub(crate) struct Statements {
     pub(crate) claim_tool_call: &'static str,
     /// Reads a claim of a tool call: `$1` key, `$2` call.
     pub(crate) tool_claim: &'static str,
+    /// Reads key-value entries: `$1` now, `$2` project, `$3` owner, `$4` places as a JSON array, `$5` bytes.
+    pub(crate) kv_entries: &'static str,
+    /// Reads a page of key-value entries: `$1` now, `$2` project, `$3` owner, `$4` and `$5` place, `$6` end, `$7` limit, `$8` bytes.
+    pub(crate) kv_page: &'static str,
+    /// Reads namespaces: `$1` now, `$2` project, `$3` owner, `$4` from, `$5` end, `$6` limit.
+    pub(crate) kv_namespaces: &'static str,
+    /// Reads a page of the key-value entries of all owners: `$1` now, `$2` to `$5` place, `$6` limit, `$7` bytes.
+    pub(crate) all_kv: &'static str,
+    /// Removes expired key-value entries, a row for each: `$1` now, `$2` limit.
+    pub(crate) sweep_kv: &'static str,
+    /// Removes a chunk of a user's key-value entries, a row for each: `$1` project, `$2` user, `$3` limit.
+    pub(crate) forget_kv: &'static str,
     /// Reads a range of idle threads: `$1` project, `$2` before, `$3` and `$4` place, `$5` window.
     pub(crate) idle: &'static str,
     /// Counts over a part of a user's threads: `$1` project, `$2` user, `$3` and `$4` position, `$5` limit.

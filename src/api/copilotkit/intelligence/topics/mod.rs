@@ -112,6 +112,8 @@ impl From<ServiceError> for Refusal {
             | ServiceError::ToolCallClaimed { .. }
             | ServiceError::ToolCallNotPending(_)
             | ServiceError::MessageExists(_)
+            | ServiceError::KvChanged { .. }
+            | ServiceError::AnswerTooLarge
             | ServiceError::RunActive(_)
             | ServiceError::TurnQueued(_)
             | ServiceError::RecoveryUnsafe { .. }

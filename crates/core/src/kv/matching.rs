@@ -1,0 +1,276 @@
+//! Conditions of searches: filters on the members of a value, words in its texts, and patterns of namespaces.
+
+use std::cmp::Ordering;
+
+use serde_json::{Map, Number, Value};
+
+use super::KvNamespace;
+
+/// Reason for which a filter is refused.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum InvalidFilter {
+    /// The object of a member holds a name with `$` that is no operator.
+    #[error("the filter of member {0:?} has the operator {1:?}; there are $eq, $ne, $gt, $gte, $lt and $lte")]
+    Operator(String, String),
+    /// The object of a member holds operators and other names.
+    #[error("the filter of member {0:?} has operators beside other names")]
+    Mixed(String),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Operator {
+    Eq,
+    Ne,
+    Gt,
+    Gte,
+    Lt,
+    Lte,
+}
+
+impl Operator {
+    fn named(name: &str) -> Option<Self> {
+        Some(match name {
+            "$eq" => Self::Eq,
+            "$ne" => Self::Ne,
+            "$gt" => Self::Gt,
+            "$gte" => Self::Gte,
+            "$lt" => Self::Lt,
+            "$lte" => Self::Lte,
+            _ => return None,
+        })
+    }
+
+    /// True if a member meets the condition. A member that is absent differs from every value, and is neither less nor greater.
+    fn holds(self, member: Option<&Value>, wanted: &Value) -> bool {
+        let order = || member.and_then(|member| compared(member, wanted));
+        match self {
+            Self::Eq => member.is_some_and(|member| equal(member, wanted)),
+            Self::Ne => !member.is_some_and(|member| equal(member, wanted)),
+            Self::Gt => order() == Some(Ordering::Greater),
+            Self::Gte => matches!(order(), Some(Ordering::Greater | Ordering::Equal)),
+            Self::Lt => order() == Some(Ordering::Less),
+            Self::Lte => matches!(order(), Some(Ordering::Less | Ordering::Equal)),
+        }
+    }
+}
+
+/// Conditions on the top-level members of a value, all of which must hold.
+#[derive(Debug, Clone, Default)]
+pub struct KvFilter(Vec<(String, Operator, Value)>);
+
+impl KvFilter {
+    /// Reads a filter: for each member a value that it equals, or an object of operators.
+    pub fn new(members: Map<String, Value>) -> Result<Self, InvalidFilter> {
+        let mut conditions = Vec::new();
+        for (name, wanted) in members {
+            match wanted {
+                Value::Object(operators) if operators.keys().any(|name| name.starts_with('$')) => {
+                    for (operator, wanted) in operators {
+                        if !operator.starts_with('$') {
+                            return Err(InvalidFilter::Mixed(name));
+                        }
+                        let Some(known) = Operator::named(&operator) else {
+                            return Err(InvalidFilter::Operator(name, operator));
+                        };
+                        conditions.push((name.clone(), known, wanted));
+                    }
+                }
+                wanted => conditions.push((name, Operator::Eq, wanted)),
+            }
+        }
+        Ok(Self(conditions))
+    }
+
+    /// True if the filter has no condition.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// True if a value meets all conditions. A value that is no object has no members.
+    pub fn takes(&self, value: &Value) -> bool {
+        self.0.iter().all(|(name, operator, wanted)| operator.holds(value.get(name), wanted))
+    }
+}
+
+/// Equality of JSON values: numbers by their values, objects in any order of their members.
+pub fn equal(one: &Value, other: &Value) -> bool {
+    match (one, other) {
+        (Value::Number(one), Value::Number(other)) => ordered(one, other) == Some(Ordering::Equal),
+        (Value::Array(one), Value::Array(other)) => {
+            one.len() == other.len() && one.iter().zip(other).all(|(one, other)| equal(one, other))
+        }
+        (Value::Object(one), Value::Object(other)) => {
+            one.len() == other.len()
+                && one.iter().all(|(name, value)| other.get(name).is_some_and(|other| equal(value, other)))
+        }
+        (one, other) => one == other,
+    }
+}
+
+/// Order of two numbers, or of two texts by their bytes; `None` for other values.
+fn compared(one: &Value, other: &Value) -> Option<Ordering> {
+    match (one, other) {
+        (Value::Number(one), Value::Number(other)) => ordered(one, other),
+        (Value::String(one), Value::String(other)) => Some(one.cmp(other)),
+        _ => None,
+    }
+}
+
+fn ordered(one: &Number, other: &Number) -> Option<Ordering> {
+    let whole = |number: &Number| number.as_i64().map(i128::from).or_else(|| number.as_u64().map(i128::from));
+    match (whole(one), whole(other)) {
+        (Some(one), Some(other)) => Some(one.cmp(&other)),
+        _ => one.as_f64()?.partial_cmp(&other.as_f64()?),
+    }
+}
+
+/// Words that a search looks for in the texts of a value, in any case.
+#[derive(Debug, Clone)]
+pub struct KvWords(Vec<String>);
+
+impl KvWords {
+    /// Words of a query; `None` if it has none.
+    pub fn new(query: &str) -> Option<Self> {
+        let mut words: Vec<_> = query.split(|letter: char| !letter.is_alphanumeric()).map(str::to_lowercase).collect();
+        words.sort();
+        words.dedup();
+        words.retain(|word| !word.is_empty());
+        (!words.is_empty()).then_some(Self(words))
+    }
+
+    /// Share of the words that the texts of a value contain, from 0 to 1. Names of members are no texts.
+    pub fn score(&self, value: &Value) -> f64 {
+        let mut found = vec![false; self.0.len()];
+        self.look(value, &mut found);
+        found.iter().filter(|found| **found).count() as f64 / self.0.len() as f64
+    }
+
+    fn look(&self, value: &Value, found: &mut [bool]) {
+        match value {
+            Value::String(text) => {
+                let text = text.to_lowercase();
+                for (word, found) in self.0.iter().zip(found) {
+                    *found = *found || text.contains(word.as_str());
+                }
+            }
+            Value::Array(items) => items.iter().for_each(|item| self.look(item, found)),
+            Value::Object(members) => members.values().for_each(|member| self.look(member, found)),
+            Value::Null | Value::Bool(_) | Value::Number(_) => {}
+        }
+    }
+}
+
+/// Label of a pattern.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum LabelPattern {
+    /// A label of this text.
+    Is(String),
+    /// A label of any text.
+    Any,
+}
+
+/// Condition on the labels of a namespace.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum NamespaceMatch {
+    /// The first labels of a namespace.
+    Prefix(Vec<LabelPattern>),
+    /// The last labels of a namespace.
+    Suffix(Vec<LabelPattern>),
+}
+
+impl NamespaceMatch {
+    /// True if these labels meet the condition.
+    pub fn takes(&self, labels: &[&str]) -> bool {
+        let (path, part) = match self {
+            Self::Prefix(path) => (path, labels.get(..path.len())),
+            Self::Suffix(path) => (path, labels.len().checked_sub(path.len()).and_then(|start| labels.get(start..))),
+        };
+        let fits = |(label, pattern): (&&str, &LabelPattern)| match pattern {
+            LabelPattern::Is(wanted) => *label == wanted,
+            LabelPattern::Any => true,
+        };
+        part.is_some_and(|part| part.iter().zip(path).all(fits))
+    }
+
+    /// A namespace with which all begin that meet the condition.
+    pub fn root(&self) -> KvNamespace {
+        let Self::Prefix(path) = self else { return KvNamespace::default() };
+        let known = path.iter().map_while(|label| match label {
+            LabelPattern::Is(label) => Some(label.as_str()),
+            LabelPattern::Any => None,
+        });
+        KvNamespace::new(&known.collect::<Vec<_>>()).unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn takes(filter: Value, value: &Value) -> bool {
+        let Value::Object(members) = filter else { panic!("an object") };
+        KvFilter::new(members).expect("a filter").takes(value)
+    }
+
+    #[test]
+    fn members_are_compared_as_json() {
+        let value = json!({ "n": 1, "big": u64::MAX, "s": "b", "o": { "a": [1.0, null] }, "z": null });
+        for filter in [
+            json!({}),
+            json!({ "n": 1.0 }),
+            json!({ "n": { "$eq": 1 }, "s": { "$gt": "a", "$lte": "b" } }),
+            json!({ "big": { "$gt": u64::MAX - 1 } }),
+            json!({ "o": { "a": [1, null] } }),
+            json!({ "z": null, "absent": { "$ne": null } }),
+            json!({ "s": { "$ne": 1 } }),
+        ] {
+            assert!(takes(filter.clone(), &value), "{filter}");
+        }
+        for filter in [
+            json!({ "n": "1" }),
+            json!({ "n": { "$gt": 1 } }),
+            json!({ "s": { "$gt": 0 } }),
+            json!({ "absent": null }),
+            json!({ "absent": { "$lt": 5 } }),
+            json!({ "n": 1, "s": "c" }),
+            json!({ "o": { "a": [1, null], "b": 1 } }),
+        ] {
+            assert!(!takes(filter.clone(), &value), "{filter}");
+        }
+        assert!(!takes(json!({ "a": 1 }), &json!([1])) && takes(json!({ "a": { "$ne": 1 } }), &json!([1])));
+    }
+
+    #[test]
+    fn a_filter_with_an_unknown_operator_is_refused() {
+        let refused = |filter: Value| KvFilter::new(filter.as_object().cloned().expect("an object")).map(drop);
+        assert_eq!(refused(json!({ "a": { "$in": [1] } })), Err(InvalidFilter::Operator("a".into(), "$in".into())));
+        assert_eq!(refused(json!({ "a": { "$gt": 1, "b": 1 } })), Err(InvalidFilter::Mixed("a".into())));
+        assert_eq!(refused(json!({ "a": { "b": { "$in": 1 } } })), Ok(()), "operators are at the top only");
+    }
+
+    #[test]
+    fn the_score_is_the_share_of_the_words_found() {
+        let value = json!({ "text": "Ann likes GREEN tea", "tags": ["drinks"], "oolong": 1 });
+        let score = |query: &str| KvWords::new(query).expect("words").score(&value);
+        assert_eq!(["green", "tea, Drinks", "green coffee", "oolong"].map(score), [1.0, 1.0, 0.5, 0.0]);
+        assert!(KvWords::new(" ,. ").is_none());
+    }
+
+    #[test]
+    fn namespaces_are_matched_by_their_ends() {
+        let is = |label: &str| LabelPattern::Is(label.into());
+        let (prefix, suffix) = (NamespaceMatch::Prefix, NamespaceMatch::Suffix);
+        let labels = ["a", "b", "c"];
+        assert!(
+            prefix(vec![is("a"), LabelPattern::Any]).takes(&labels) && suffix(vec![is("b"), is("c")]).takes(&labels)
+        );
+        assert!(!prefix(vec![is("b")]).takes(&labels) && !suffix(vec![is("a"), LabelPattern::Any]).takes(&labels));
+        assert!(
+            !prefix(vec![LabelPattern::Any; 4]).takes(&labels) && !suffix(vec![LabelPattern::Any; 4]).takes(&labels)
+        );
+        assert_eq!(prefix(vec![is("a"), LabelPattern::Any, is("c")]).root().labels(), ["a"]);
+        assert_eq!(suffix(vec![is("a")]).root().labels(), [""; 0]);
+    }
+}

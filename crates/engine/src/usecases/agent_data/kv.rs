@@ -1,0 +1,373 @@
+//! Key-value entries: batches of reads and writes.
+
+use std::{sync::Arc, time::Duration};
+
+use serde_json::Value;
+use threadline_core::{
+    Principal, ThreadId, ThreadKey,
+    kv::{KvEntry, KvFilter, KvNamespace, KvOwner, KvPlace, KvWords, NamespaceMatch, Tag},
+    limits::{AGENT_DATA_ANSWER_BYTES, KV_SCANNED, MAX_KV_VALUE_BYTES, WORK_SLICE_ROWS},
+};
+use threadline_store::{KvPut, KvRange, KvWrite, KvWritten, StoreError};
+
+use super::{AgentDataDeps, AnswerRoom};
+use crate::{EntryError, limits::QueuedWork, metrics::AgentTable, records::ThreadRef};
+
+/// Rounds of a batch whose threads are deleted and created again meanwhile.
+const ROUNDS: usize = 4;
+
+/// Use cases of key-value entries.
+#[derive(Clone)]
+pub struct KvEntries {
+    pub(crate) deps: Arc<AgentDataDeps>,
+}
+
+/// An operation of a batch.
+#[derive(Debug, Clone)]
+pub enum KvOp {
+    /// Reads an entry by its place.
+    Get(KvPlace),
+    /// Stores or removes an entry.
+    Write(WriteEntry),
+    /// Searches the entries of a range.
+    Search(KvSearch),
+    /// Lists namespaces that have entries.
+    Namespaces(ListNamespaces),
+}
+
+/// Write of an entry.
+#[derive(Debug, Clone)]
+pub struct WriteEntry {
+    /// Entry that is written.
+    pub place: KvPlace,
+    /// Tag that the entry must have before the batch; `Some(None)` if there must be none.
+    pub if_tag: Option<Option<Tag>>,
+    /// The new value; `None` removes the entry.
+    pub put: Option<PutEntry>,
+}
+
+/// A value to be stored.
+#[derive(Debug, Clone)]
+pub struct PutEntry {
+    /// JSON text on one line.
+    pub value: String,
+    /// Tag of the write; the server chooses one if there is none.
+    pub tag: Option<Tag>,
+    /// Time after which the entry expires.
+    pub life: Option<Duration>,
+    /// Thread with which the entry goes.
+    pub thread: Option<ThreadId>,
+}
+
+/// Search for entries of an owner.
+#[derive(Debug, Clone)]
+pub struct KvSearch {
+    /// Namespace with which those of the entries begin.
+    pub prefix: KvNamespace,
+    /// Conditions on the values.
+    pub filter: KvFilter,
+    /// Words by which entries are found and sorted.
+    pub words: Option<KvWords>,
+    /// Most entries that are returned.
+    pub limit: usize,
+    /// Entries that are left out at first.
+    pub offset: usize,
+    /// Place after which the search begins.
+    pub after: Option<KvPlace>,
+}
+
+/// List of the namespaces of an owner.
+#[derive(Debug, Clone)]
+pub struct ListNamespaces {
+    /// Conditions, all of which must hold.
+    pub matching: Vec<NamespaceMatch>,
+    /// Labels after which namespaces are cut.
+    pub max_depth: Option<usize>,
+    /// Most namespaces that are returned.
+    pub limit: usize,
+    /// Namespaces that are left out at first.
+    pub offset: usize,
+    /// Namespace after which the list begins.
+    pub after: Option<KvNamespace>,
+}
+
+/// Result of an operation.
+#[derive(Debug, Clone)]
+pub enum KvDone {
+    /// The entry that was read.
+    Got(Option<KvEntry>),
+    /// Tag of the entry that was stored.
+    Put(Tag),
+    /// True if there was an entry to remove.
+    Deleted(bool),
+    /// Entries that were found.
+    Found(FoundEntries),
+    /// Namespaces that have entries.
+    Namespaces {
+        /// Namespaces in order, without repetitions.
+        namespaces: Vec<KvNamespace>,
+        /// Namespaces that were looked at.
+        scanned: usize,
+        /// Namespace after which the list goes on.
+        next: Option<KvNamespace>,
+    },
+}
+
+/// Result of a search.
+#[derive(Debug, Clone, Default)]
+pub struct FoundEntries {
+    /// Entries with their scores, the best first; without words in the order of their places.
+    pub entries: Vec<(KvEntry, Option<f64>)>,
+    /// Entries that were looked at.
+    pub scanned: usize,
+    /// Place after which the search goes on.
+    pub next: Option<KvPlace>,
+}
+
+impl KvEntries {
+    /// Carries out a batch: first the reads, then all writes in one commit, or none. Results are in the order of the operations.
+    pub async fn run(&self, principal: &Principal, ops: &[KvOp]) -> Result<Vec<KvDone>, EntryError> {
+        let owner = KvOwner { project: principal.project.clone(), user: principal.user.clone() };
+        let writes = ops.iter().any(|op| matches!(op, KvOp::Write(_)));
+        if writes {
+            self.deps.refuse_if_draining()?;
+            if ops.iter().any(|op| matches!(op, KvOp::Write(WriteEntry { put: Some(_), .. }))) {
+                self.deps.admit(principal).await?;
+            }
+        }
+        let mut room = AnswerRoom::new();
+        let mut results: Vec<Option<KvDone>> = vec![None; ops.len()];
+        self.get(&owner, ops, &mut results, &mut room).await?;
+        if ops.iter().any(|op| matches!(op, KvOp::Search(_) | KvOp::Namespaces(_))) {
+            let mut work = self.deps.queue.begin(principal).await?;
+            for (op, result) in ops.iter().zip(&mut results) {
+                *result = match op {
+                    KvOp::Search(search) => Some(self.search(&owner, search, &mut work, &mut room).await?),
+                    KvOp::Namespaces(list) => Some(self.namespaces(&owner, list, &mut work).await?),
+                    KvOp::Get(_) | KvOp::Write(_) => continue,
+                };
+            }
+        }
+        if writes {
+            self.write(principal, &owner, ops, &mut results).await?;
+        }
+        Ok(results.into_iter().flatten().collect())
+    }
+
+    async fn get(
+        &self,
+        owner: &KvOwner,
+        ops: &[KvOp],
+        results: &mut [Option<KvDone>],
+        room: &mut AnswerRoom,
+    ) -> Result<(), EntryError> {
+        let gets = ops.iter().enumerate().filter_map(|(index, op)| match op {
+            KvOp::Get(place) => Some((index, place.clone())),
+            KvOp::Write(_) | KvOp::Search(_) | KvOp::Namespaces(_) => None,
+        });
+        let (indexes, places): (Vec<_>, Vec<_>) = gets.unzip();
+        if places.is_empty() {
+            return Ok(());
+        }
+        let found = self.deps.store.kv_entries(owner, &places, AGENT_DATA_ANSWER_BYTES).await?;
+        for (index, entry) in indexes.into_iter().zip(found.ok_or(EntryError::AnswerTooLarge)?) {
+            room.take(entry.as_ref().map_or(0, |entry| entry.value.len()));
+            results[index] = Some(KvDone::Got(entry));
+        }
+        Ok(())
+    }
+
+    /// Looks at entries in order, each page in a slice of the queue. Without words the search ends with its last entry; with words
+    /// all entries of the part that is scanned are compared.
+    async fn search(
+        &self,
+        owner: &KvOwner,
+        search: &KvSearch,
+        work: &mut QueuedWork,
+        room: &mut AnswerRoom,
+    ) -> Result<KvDone, EntryError> {
+        let wanted = search.offset.saturating_add(search.limit);
+        // A page ends with the value that reaches its bytes.
+        let most = room.left().saturating_sub(MAX_KV_VALUE_BYTES);
+        if most == 0 {
+            return Err(EntryError::AnswerTooLarge);
+        }
+        let (mut found, mut scanned, mut bytes) = (Vec::new(), 0, 0);
+        let mut next = search.after.clone();
+        let range = |limit| KvRange { owner, prefix: &search.prefix, limit };
+        let ended = loop {
+            if scanned >= KV_SCANNED || bytes >= most || (search.words.is_none() && found.len() >= wanted) {
+                break false;
+            }
+            work.go_on().await?;
+            let rows = WORK_SLICE_ROWS.min(KV_SCANNED - scanned);
+            let rows = if search.is_plain() { rows.min(wanted - found.len()) } else { rows };
+            let page = self.deps.store.kv_page(range(rows), next.as_ref(), most - bytes).await?;
+            let size = page.iter().map(|entry| entry.value.len()).sum::<usize>();
+            work.done(size, page.len());
+            let Some(last) = page.last() else { break true };
+            let last = last.place.clone();
+            (scanned, bytes) = (scanned + page.len(), bytes + size);
+            for entry in page {
+                let here = entry.place.clone();
+                if let Some(score) = search.score(&entry) {
+                    found.push((entry, score));
+                    if search.words.is_none() && found.len() == wanted {
+                        next = Some(here);
+                        break;
+                    }
+                }
+                next = Some(here);
+            }
+            if next.as_ref() != Some(&last) {
+                break false;
+            }
+        };
+        // The order of places decides between equal scores.
+        found.sort_by(|(_, one), (_, other)| other.partial_cmp(one).unwrap_or(std::cmp::Ordering::Equal));
+        let entries: Vec<_> = found.into_iter().skip(search.offset).take(search.limit).collect();
+        room.take(entries.iter().map(|(entry, _)| entry.value.len()).sum());
+        Ok(KvDone::Found(FoundEntries { entries, scanned, next: next.filter(|_| !ended) }))
+    }
+
+    async fn namespaces(
+        &self,
+        owner: &KvOwner,
+        list: &ListNamespaces,
+        work: &mut QueuedWork,
+    ) -> Result<KvDone, EntryError> {
+        let root =
+            list.matching.iter().map(NamespaceMatch::root).max_by_key(|root| root.labels().len()).unwrap_or_default();
+        let wanted = list.offset.saturating_add(list.limit);
+        let (mut namespaces, mut scanned): (Vec<KvNamespace>, usize) = (Vec::new(), 0);
+        let mut next = list.after.clone();
+        let cut = |ns: &KvNamespace| list.max_depth.map_or_else(|| ns.clone(), |depth| ns.first(depth));
+        let takes = |ns: &KvNamespace| list.matching.iter().all(|condition| condition.takes(&ns.labels()));
+        // A part that was listed before is not listed again for the rest of its namespaces.
+        let before = next.as_ref().filter(|ns| takes(ns)).map(cut);
+        let ended = 'all: loop {
+            if scanned >= KV_SCANNED {
+                break false;
+            }
+            work.go_on().await?;
+            let rows = WORK_SLICE_ROWS.min(KV_SCANNED - scanned);
+            let page =
+                self.deps.store.kv_namespaces(KvRange { owner, prefix: &root, limit: rows }, next.as_ref()).await?;
+            work.done(page.iter().map(|ns| ns.as_str().len()).sum(), page.len());
+            if page.is_empty() {
+                break true;
+            }
+            for ns in page {
+                let part = cut(&ns);
+                if takes(&ns) && namespaces.last() != Some(&part) && before.as_ref() != Some(&part) {
+                    if namespaces.len() == wanted {
+                        break 'all false;
+                    }
+                    namespaces.push(part);
+                }
+                scanned += 1;
+                next = Some(ns);
+            }
+        };
+        let namespaces = namespaces.into_iter().skip(list.offset).collect();
+        Ok(KvDone::Namespaces { namespaces, scanned, next: next.filter(|_| !ended) })
+    }
+
+    async fn write(
+        &self,
+        principal: &Principal,
+        owner: &KvOwner,
+        ops: &[KvOp],
+        results: &mut [Option<KvDone>],
+    ) -> Result<(), EntryError> {
+        let writes = ops.iter().enumerate().filter_map(|(index, op)| match op {
+            KvOp::Write(write) => Some((index, write)),
+            KvOp::Get(_) | KvOp::Search(_) | KvOp::Namespaces(_) => None,
+        });
+        let (indexes, asked): (Vec<_>, Vec<_>) = writes.unzip();
+        let written = self.write_all(principal, owner, &asked).await;
+        let (tags, existed) = written.map_err(|error| match error {
+            EntryError::KvChanged { index } => EntryError::KvChanged { index: indexes[index] },
+            error => error,
+        })?;
+        for ((index, tag), existed) in indexes.into_iter().zip(tags).zip(existed) {
+            results[index] = Some(tag.map_or(KvDone::Deleted(existed), KvDone::Put));
+        }
+        Ok(())
+    }
+
+    /// Carries out all writes; returns the tag of each value, and whether there was an entry before.
+    async fn write_all(
+        &self,
+        principal: &Principal,
+        owner: &KvOwner,
+        asked: &[&WriteEntry],
+    ) -> Result<(Vec<Option<Tag>>, Vec<bool>), EntryError> {
+        for _ in 0..ROUNDS {
+            let (mut writes, mut threads) = (Vec::with_capacity(asked.len()), Vec::with_capacity(asked.len()));
+            for write in asked {
+                let named = write.put.as_ref().and_then(|put| put.thread.as_ref());
+                let thread = match named {
+                    Some(id) => Some(self.deps.directory.find(principal, id).await?),
+                    None => None,
+                };
+                writes.push(write.to_store(thread.as_ref().map(|thread| thread.key)));
+                threads.push(thread);
+            }
+            let written = {
+                let _turn = self.deps.turn().await?;
+                self.deps.store.write_kv(owner, &writes).await?
+            };
+            match written {
+                KvWritten::Done { existed, added } => {
+                    self.deps.note(principal, owner.user.as_ref(), added);
+                    let bytes = writes.iter().filter_map(|write| write.put.as_ref()).map(|put| put.value.len()).sum();
+                    self.deps.metrics.agent_data.wrote(AgentTable::Kv, bytes);
+                    let tags = writes.into_iter().map(|write| write.put.map(|put| put.tag)).collect();
+                    return Ok((tags, existed));
+                }
+                KvWritten::Changed(index) => return Err(EntryError::KvChanged { index }),
+                KvWritten::ThreadGone(index) => {
+                    threads[index].iter().for_each(|thread: &Arc<ThreadRef>| self.deps.directory.forget(thread));
+                }
+            }
+        }
+        Err(StoreError::Unavailable("the thread is deleted and created again all the time".to_owned()).into())
+    }
+}
+
+impl WriteEntry {
+    fn to_store(&self, thread: Option<ThreadKey>) -> KvWrite {
+        let put = self.put.as_ref().map(|put| KvPut {
+            value: put.value.clone(),
+            tag: put.tag.clone().unwrap_or_else(Tag::generate),
+            life: put.life,
+            thread,
+            times: None,
+        });
+        KvWrite { place: self.place.clone(), if_tag: self.if_tag.clone(), put }
+    }
+}
+
+impl KvSearch {
+    /// True if every entry is found.
+    fn is_plain(&self) -> bool {
+        self.words.is_none() && self.filter.is_empty()
+    }
+
+    /// Score of an entry; `None` if it is not found. Without words there is none inside.
+    fn score(&self, entry: &KvEntry) -> Option<Option<f64>> {
+        if self.is_plain() {
+            return Some(None);
+        }
+        // The store holds a value that was JSON on arrival.
+        let value: Value = serde_json::from_str(&entry.value).ok()?;
+        if !self.filter.takes(&value) {
+            return None;
+        }
+        match &self.words {
+            None => Some(None),
+            Some(words) => Some(words.score(&value)).filter(|score| *score > 0.0).map(Some),
+        }
+    }
+}

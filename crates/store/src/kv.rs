@@ -1,0 +1,147 @@
+//! Key-value entries, stored beside the logs: no append waits for more than one write of them.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use threadline_core::{
+    ThreadId, ThreadKey, Timestamp, UserId,
+    kv::{KvEntry, KvNamespace, KvOwner, KvPlace, Tag},
+};
+
+use crate::error::StoreResult;
+
+/// A write of one entry.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KvWrite {
+    /// Entry that is written.
+    pub place: KvPlace,
+    /// Tag that the entry must have; `Some(None)` if there must be no entry. Compared with what was there before all writes of
+    /// the batch.
+    pub if_tag: Option<Option<Tag>>,
+    /// The new value; `None` removes the entry.
+    pub put: Option<KvPut>,
+}
+
+/// A value to be stored.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KvPut {
+    /// Value: a JSON text on one line.
+    pub value: String,
+    /// Tag of this write. An entry that has this tag and this value meets every condition: the write was carried out before.
+    pub tag: Tag,
+    /// Time after which the entry expires.
+    pub life: Option<Duration>,
+    /// Thread with which the entry goes.
+    pub thread: Option<ThreadKey>,
+    /// Times of an entry that is moved from another store: they are kept.
+    pub times: Option<KvTimes>,
+}
+
+/// Times of an entry that is moved.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct KvTimes {
+    /// Time at which the entry was stored first.
+    pub created_at: Timestamp,
+    /// Time of the last write.
+    pub updated_at: Timestamp,
+    /// Time from which the entry is gone.
+    pub expires_at: Option<Timestamp>,
+}
+
+/// Outcome of a batch of writes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum KvWritten {
+    /// All writes are stored.
+    Done {
+        /// For each write: true if there was an entry before the batch.
+        existed: Vec<bool>,
+        /// Bytes of values that the owner has more than before.
+        added: i64,
+    },
+    /// No write is stored: the entry of this one does not have the tag that the write requires.
+    Changed(usize),
+    /// No write is stored: the thread of this one does not exist (any more).
+    ThreadGone(usize),
+}
+
+/// An entry with its owner and its thread, for an export.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MovedKv {
+    /// Owner of the entry.
+    pub owner: KvOwner,
+    /// The entry, as it is stored.
+    pub entry: KvEntry,
+    /// Thread with which the entry goes: its user and its id.
+    pub thread: Option<(UserId, ThreadId)>,
+}
+
+/// Place of an entry among those of all owners.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct OwnedPlace {
+    /// Owner of the entry.
+    pub owner: KvOwner,
+    /// Place among the entries of the owner.
+    pub place: KvPlace,
+}
+
+/// Entries at the places asked for, in order; `None` if their values are too large together.
+pub type KvFound = Option<Vec<Option<KvEntry>>>;
+
+/// Entries of an owner whose namespaces begin with a prefix.
+#[derive(Debug, Clone, Copy)]
+pub struct KvRange<'a> {
+    /// Owner of the entries.
+    pub owner: &'a KvOwner,
+    /// Namespace with which those of the entries begin.
+    pub prefix: &'a KvNamespace,
+    /// Most entries, or namespaces, that are read at once.
+    pub limit: usize,
+}
+
+/// Entries of users and projects. An entry that has expired, or whose thread was deleted or is in the trash, is not there.
+#[async_trait]
+pub trait KvStore: Send + Sync {
+    /// Entries at these places, in order. `None` in place of all of them if their values have more than `bytes`.
+    async fn kv_entries(&self, owner: &KvOwner, places: &[KvPlace], bytes: usize) -> StoreResult<KvFound>;
+
+    /// A page of the entries of a range after a place, in the order of their places: no further one once their values have `bytes`.
+    async fn kv_page(&self, range: KvRange<'_>, after: Option<&KvPlace>, bytes: usize) -> StoreResult<Vec<KvEntry>>;
+
+    /// A page of the namespaces of a range that have entries, after one of them, in order.
+    async fn kv_namespaces(&self, range: KvRange<'_>, after: Option<&KvNamespace>) -> StoreResult<Vec<KvNamespace>>;
+
+    /// Carries out all writes in one commit, or none. Of several writes of one entry the last one counts, while the conditions of all
+    /// of them must hold.
+    async fn write_kv(&self, owner: &KvOwner, writes: &[KvWrite]) -> StoreResult<KvWritten>;
+
+    /// Removes up to `limit` entries that have expired; returns the owner and the bytes of each.
+    async fn sweep_kv(&self, limit: usize) -> StoreResult<Vec<(KvOwner, i64)>>;
+
+    /// A page of the entries of all owners, in order: up to `limit`, and no further one once their values have `bytes`.
+    async fn all_kv(&self, after: Option<&OwnedPlace>, limit: usize, bytes: usize) -> StoreResult<Vec<MovedKv>>;
+}
+
+/// State of an entry before a write, as conditions see it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Before<'s> {
+    pub(crate) tag: &'s str,
+    pub(crate) value: &'s str,
+}
+
+impl KvWrite {
+    /// True if the entry is as the write requires, or as the write has left it before.
+    pub(crate) fn fits(&self, before: Option<Before<'_>>) -> bool {
+        let Some(wanted) = &self.if_tag else { return true };
+        let Some(before) = before else { return wanted.is_none() };
+        let repeated = self.put.as_ref().is_some_and(|put| put.tag.as_str() == before.tag && put.value == before.value);
+        repeated || wanted.as_ref().is_some_and(|wanted| wanted.as_str() == before.tag)
+    }
+}
+
+/// For each write, whether it is the last one of its entry.
+pub(crate) fn last_writes(writes: &[KvWrite]) -> Vec<bool> {
+    let mut seen = std::collections::HashSet::with_capacity(writes.len());
+    let mut last: Vec<_> = writes.iter().rev().map(|write| seen.insert(&write.place)).collect();
+    last.reverse();
+    last
+}

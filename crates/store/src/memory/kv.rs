@@ -1,0 +1,180 @@
+//! Key-value entries in memory.
+
+use async_trait::async_trait;
+use threadline_core::{
+    ProjectId, ThreadId, ThreadKey, Timestamp, UserId,
+    kv::{KvEntry, KvNamespace, KvOwner, KvPlace},
+};
+
+use super::{MemoryStore, State, kv_table::Kept};
+use crate::{
+    KvFound, KvRange, KvStore, KvTimes, KvWrite, KvWritten, MovedKv, OwnedPlace, StoreResult,
+    kv::{Before, last_writes},
+};
+
+fn size(entry: &KvEntry) -> i64 {
+    i64::try_from(entry.value.len()).unwrap_or(i64::MAX)
+}
+
+impl State {
+    fn is_there(&self, kept: &Kept, now: Timestamp) -> bool {
+        kept.entry.expires_at.is_none_or(|at| at > now)
+            && kept.thread.is_none_or(|thread| self.threads.contains_key(&thread))
+    }
+
+    fn entries_of(&self, owner: &KvOwner, now: Timestamp) -> impl Iterator<Item = &Kept> {
+        self.kv.get(owner).into_iter().flatten().map(|(_, kept)| kept).filter(move |kept| self.is_there(kept, now))
+    }
+
+    fn entry(&self, owner: &KvOwner, place: &KvPlace, now: Timestamp) -> Option<&Kept> {
+        self.kv.get(owner)?.get(place).filter(|kept| self.is_there(kept, now))
+    }
+
+    fn owner_of(&self, thread: ThreadKey) -> Option<(UserId, ThreadId)> {
+        self.threads.get(&thread).map(|row| (row.thread.user.clone(), row.thread.id.clone()))
+    }
+
+    /// Bytes of the values of an owner, with those that are not there any more and not removed yet.
+    pub(super) fn kv_bytes(&self, project: &ProjectId, user: Option<&UserId>) -> i64 {
+        let owner = KvOwner { project: project.clone(), user: user.cloned() };
+        self.kv.get(&owner).into_iter().flatten().map(|(_, kept)| size(&kept.entry)).sum()
+    }
+
+    /// Number of the entries of a user, with those that are not there any more and not removed yet.
+    pub(super) fn kv_count(&self, project: &ProjectId, user: &UserId) -> u64 {
+        let owner = KvOwner { project: project.clone(), user: Some(user.clone()) };
+        self.kv.get(&owner).map_or(0, |entries| entries.len() as u64)
+    }
+
+    /// Removes the entries of a user.
+    pub(super) fn forget_kv(&mut self, project: &ProjectId, user: &UserId) {
+        self.kv.remove(&KvOwner { project: project.clone(), user: Some(user.clone()) });
+    }
+
+    /// Removes the entries of a thread.
+    pub(super) fn drop_kv_of(&mut self, thread: ThreadKey) {
+        self.kv.values_mut().for_each(|entries| entries.retain(|_, kept| kept.thread != Some(thread)));
+    }
+}
+
+/// Cuts a page after the entry with which the values reach `bytes`.
+fn page<T>(found: impl Iterator<Item = T>, limit: usize, bytes: usize, size: impl Fn(&T) -> usize) -> Vec<T> {
+    let mut held = 0;
+    let mut page = Vec::new();
+    for item in found.take(limit) {
+        if held >= bytes {
+            break;
+        }
+        held += size(&item);
+        page.push(item);
+    }
+    page
+}
+
+#[async_trait]
+impl KvStore for MemoryStore {
+    async fn kv_entries(&self, owner: &KvOwner, places: &[KvPlace], bytes: usize) -> StoreResult<KvFound> {
+        let (now, state) = (self.clock.now(), self.state());
+        let found: Vec<_> = places.iter().map(|place| state.entry(owner, place, now)).collect();
+        let held: usize = found.iter().flatten().map(|kept| kept.entry.value.len()).sum();
+        Ok((held <= bytes).then(|| found.into_iter().map(|kept| kept.map(|kept| kept.entry.clone())).collect()))
+    }
+
+    async fn kv_page(&self, range: KvRange<'_>, after: Option<&KvPlace>, bytes: usize) -> StoreResult<Vec<KvEntry>> {
+        let KvRange { owner, prefix, limit } = range;
+        let (now, state) = (self.clock.now(), self.state());
+        let found = state
+            .entries_of(owner, now)
+            .map(|kept| &kept.entry)
+            .filter(|entry| Some(&entry.place) > after && entry.place.ns.as_str().starts_with(prefix.as_str()));
+        Ok(page(found.cloned(), limit, bytes, |entry| entry.value.len()))
+    }
+
+    async fn kv_namespaces(&self, range: KvRange<'_>, after: Option<&KvNamespace>) -> StoreResult<Vec<KvNamespace>> {
+        let KvRange { owner, prefix, limit } = range;
+        let (now, state) = (self.clock.now(), self.state());
+        let mut found: Vec<_> = state
+            .entries_of(owner, now)
+            .map(|kept| &kept.entry.place.ns)
+            .filter(|ns| Some(*ns) > after && ns.as_str().starts_with(prefix.as_str()))
+            .cloned()
+            .collect();
+        found.dedup();
+        found.truncate(limit);
+        Ok(found)
+    }
+
+    async fn write_kv(&self, owner: &KvOwner, writes: &[KvWrite]) -> StoreResult<KvWritten> {
+        let now = self.clock.now();
+        let state = &mut *self.state();
+        Ok(state.write_kv(owner, writes, now))
+    }
+
+    async fn sweep_kv(&self, limit: usize) -> StoreResult<Vec<(KvOwner, i64)>> {
+        let now = self.clock.now();
+        let state = &mut *self.state();
+        let mut gone = Vec::new();
+        for (owner, entries) in &mut state.kv {
+            entries.retain(|_, kept| {
+                let over = gone.len() < limit && kept.entry.expires_at.is_some_and(|at| at <= now);
+                if over {
+                    gone.push((owner.clone(), size(&kept.entry)));
+                }
+                !over
+            });
+        }
+        Ok(gone)
+    }
+
+    async fn all_kv(&self, after: Option<&OwnedPlace>, limit: usize, bytes: usize) -> StoreResult<Vec<MovedKv>> {
+        let (now, state) = (self.clock.now(), self.state());
+        let all = state.kv.iter().flat_map(|(owner, entries)| entries.values().map(move |kept| (owner, kept)));
+        let found = all.filter(|(_, kept)| state.is_there(kept, now)).filter(|(owner, kept)| {
+            after.is_none_or(|after| (*owner, &kept.entry.place) > (&after.owner, &after.place))
+        });
+        let moved = found.map(|(owner, kept)| MovedKv {
+            owner: owner.clone(),
+            entry: kept.entry.clone(),
+            thread: kept.thread.and_then(|thread| state.owner_of(thread)),
+        });
+        Ok(page(moved, limit, bytes, |moved| moved.entry.value.len()))
+    }
+}
+
+impl State {
+    fn write_kv(&mut self, owner: &KvOwner, writes: &[KvWrite], now: Timestamp) -> KvWritten {
+        let mut existed = Vec::with_capacity(writes.len());
+        for (index, write) in writes.iter().enumerate() {
+            let thread = write.put.as_ref().and_then(|put| put.thread);
+            if thread.is_some_and(|thread| !self.threads.contains_key(&thread)) {
+                return KvWritten::ThreadGone(index);
+            }
+            let before = self.entry(owner, &write.place, now).map(|kept| &kept.entry);
+            if !write.fits(before.map(|entry| Before { tag: entry.tag.as_str(), value: &entry.value })) {
+                return KvWritten::Changed(index);
+            }
+            existed.push(before.is_some());
+        }
+        let mut added = 0;
+        for ((write, existed), _) in writes.iter().zip(&existed).zip(last_writes(writes)).filter(|(_, last)| *last) {
+            let entries = self.kv.entry(owner.clone()).or_default();
+            let old = entries.remove(&write.place);
+            added -= old.as_ref().map_or(0, |old| size(&old.entry));
+            let Some(put) = &write.put else { continue };
+            let first = old.filter(|_| *existed).map_or(now, |old| old.entry.created_at);
+            let expires_at = put.life.map(|life| now.plus(life));
+            let times = put.times.unwrap_or(KvTimes { created_at: first, updated_at: now, expires_at });
+            let entry = KvEntry {
+                place: write.place.clone(),
+                value: put.value.clone(),
+                tag: put.tag.clone(),
+                created_at: times.created_at,
+                updated_at: times.updated_at,
+                expires_at: times.expires_at,
+            };
+            added += size(&entry);
+            entries.insert(write.place.clone(), Kept { entry, thread: put.thread });
+        }
+        KvWritten::Done { existed, added }
+    }
+}

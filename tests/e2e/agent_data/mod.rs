@@ -1,0 +1,3 @@
+//! Agent data: what frameworks keep beside the logs.
+
+mod kv;
