@@ -118,6 +118,8 @@ block $kept "Key-value entries" 1 | as put
 jq -e '.results | map(.tag | length > 0) == [true, true]' "$work/put.out" >/dev/null; ok "entries are stored"
 block $kept "Key-value entries" 2 | as found
 jq -e '[.results[0].item.value.stars, .results[1].items[0].score, .results[2].namespaces] == [5, 0.5, [["memories", "ann"]]]' "$work/found.out" >/dev/null; ok "entries are found"
+block $kept "Item lists" 1 | as lists
+jq -e -s '[.[1].count, .[2].items[1].item.content, .[3].items[0].pos, .[3].count] == [2, "Hello", 2, 1]' "$work/lists.out" >/dev/null; ok "items are added, read and removed"
 
 # A chat with the demo agent over the API.
 curl -fsS "$url/v1/threads" -d '{"threadId":"chat"}' >/dev/null

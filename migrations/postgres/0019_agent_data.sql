@@ -20,3 +20,45 @@ CREATE TABLE kv (
 );
 CREATE INDEX kv_thread ON kv (thread) WHERE thread IS NOT NULL;
 CREATE INDEX kv_expiring ON kv (expires_at) WHERE expires_at IS NOT NULL;
+
+-- Item lists of threads: what frameworks keep in order, such as the items of a session.
+CREATE TABLE item_lists (
+  key      bigint NOT NULL,
+  list     text COLLATE "C" NOT NULL,
+  -- Changed with each operation.
+  tag      text COLLATE "C" NOT NULL,
+  count    bigint NOT NULL,
+  -- Positions are given once.
+  next_pos bigint NOT NULL,
+  PRIMARY KEY (key, list)
+);
+CREATE TABLE items (
+  key     bigint NOT NULL,
+  list    text COLLATE "C" NOT NULL,
+  pos     bigint NOT NULL,
+  -- Bytes of the body.
+  size    bigint NOT NULL,
+  -- JSON.
+  body    bytea  NOT NULL,
+  -- Of a removed item: the time, and the tag that the operation has given to the list.
+  gone_at bigint,
+  gone_by text COLLATE "C",
+  PRIMARY KEY (key, list, pos)
+);
+CREATE INDEX items_gone ON items (gone_at) WHERE gone_at IS NOT NULL;
+-- Operations, by which repetitions are known for a day.
+CREATE TABLE item_ops (
+  key    bigint NOT NULL,
+  list   text COLLATE "C" NOT NULL,
+  op     text COLLATE "C" NOT NULL,
+  digest bytea  NOT NULL,
+  answer text   NOT NULL,
+  at     bigint NOT NULL,
+  PRIMARY KEY (key, list, op)
+);
+CREATE INDEX item_ops_old ON item_ops (at);
+-- Bytes of the agent data of each thread that has any.
+CREATE TABLE agent_data (
+  key   bigint PRIMARY KEY,
+  bytes bigint NOT NULL
+);

@@ -20,3 +20,45 @@ CREATE TABLE kv (
 );
 CREATE INDEX kv_thread ON kv (thread) WHERE thread IS NOT NULL;
 CREATE INDEX kv_expiring ON kv (expires_at) WHERE expires_at IS NOT NULL;
+
+-- Item lists of threads: what frameworks keep in order, such as the items of a session.
+CREATE TABLE item_lists (
+  key      INTEGER NOT NULL,
+  list     TEXT NOT NULL,
+  -- Changed with each operation.
+  tag      TEXT NOT NULL,
+  count    INTEGER NOT NULL,
+  -- Positions are given once.
+  next_pos INTEGER NOT NULL,
+  PRIMARY KEY (key, list)
+);
+CREATE TABLE items (
+  key     INTEGER NOT NULL,
+  list    TEXT NOT NULL,
+  pos     INTEGER NOT NULL,
+  -- Bytes of the body.
+  size    INTEGER NOT NULL,
+  -- JSON.
+  body    BLOB  NOT NULL,
+  -- Of a removed item: the time, and the tag that the operation has given to the list.
+  gone_at INTEGER,
+  gone_by TEXT,
+  PRIMARY KEY (key, list, pos)
+);
+CREATE INDEX items_gone ON items (gone_at) WHERE gone_at IS NOT NULL;
+-- Operations, by which repetitions are known for a day.
+CREATE TABLE item_ops (
+  key    INTEGER NOT NULL,
+  list   TEXT NOT NULL,
+  op     TEXT NOT NULL,
+  digest BLOB  NOT NULL,
+  answer TEXT   NOT NULL,
+  at     INTEGER NOT NULL,
+  PRIMARY KEY (key, list, op)
+);
+CREATE INDEX item_ops_old ON item_ops (at);
+-- Bytes of the agent data of each thread that has any.
+CREATE TABLE agent_data (
+  key   INTEGER PRIMARY KEY,
+  bytes INTEGER NOT NULL
+);

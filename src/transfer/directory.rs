@@ -23,6 +23,8 @@ pub const AGENTS: &str = "agents.ndjson";
 pub const PROJECTS: &str = "projects.ndjson";
 /// File of the annotations of threads.
 pub const ANNOTATIONS: &str = "annotations.ndjson";
+/// File of the item lists of threads.
+pub const ITEMS: &str = "items.ndjson";
 /// File of key-value entries.
 pub const KV: &str = "kv.ndjson";
 /// File of the feeds of users.

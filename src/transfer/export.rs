@@ -24,7 +24,7 @@ use super::{
     directory::{AGENTS, Directory, FEEDS, Facts, JOURNAL, NewFile, file_of, json_line},
     error::TransferError,
     format::{FeedLine, RunFacts, RunLine, ThreadFacts, ThreadLine},
-    kv,
+    items, kv,
     manifest::{self, FileEntry, Header, Line, ThreadEntry, ThreadName, Threads},
     projects,
     selection::{ExportedSecrets, Selection},
@@ -102,6 +102,7 @@ pub async fn export(
         others.extend(projects::write(store.as_ref(), &directory, secrets).await?.map(Line::Projects));
     }
     others.extend(annotations::write(store.as_ref(), &directory, &threads).await?.map(Line::Annotations));
+    others.extend(items::write(store.as_ref(), &directory, &threads).await?.map(Line::Items));
     others.extend(kv::write(store.as_ref(), &directory, selection, &threads).await?.map(Line::Kv));
     if selection.threads.is_empty() {
         others.push(Line::Feeds(feeds(store.as_ref(), &directory, selection).await?));

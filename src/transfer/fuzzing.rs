@@ -6,12 +6,13 @@ use super::{
     agents::AgentLine,
     directory::{Directory, MANIFEST},
     format::{AnnotationLine, ThreadLine},
+    items::ItemsLine,
     kv::EntryLine,
     manifest::{self, ThreadEntry},
     reading::ThreadFile,
 };
 
-/// Reads the data as a manifest, a thread's file, an agent, an annotation and a key-value entry. The manifest for the thread's file is
+/// Reads the data as a manifest, a thread's file, an agent, an annotation, an item list and a key-value entry. The manifest for the thread's file is
 /// generated, so that reading goes beyond the digests.
 pub(crate) fn export(data: &[u8]) {
     let path = std::env::temp_dir().join(format!("threadline-fuzzing-{}", std::process::id()));
@@ -22,6 +23,7 @@ pub(crate) fn export(data: &[u8]) {
     {
         assert!(!annotation.payload.contains(['\r', '\n']), "one line");
     }
+    let _ = serde_json::from_slice::<ItemsLine>(data);
     if let Ok(line) = serde_json::from_slice::<EntryLine>(data) {
         let _ = line.entry();
     }

@@ -21,7 +21,7 @@ use super::{
     directory::{AGENTS, Directory, FEEDS},
     error::{Damage, Refusal, TransferError},
     format::FeedLine,
-    kv,
+    items, kv,
     manifest::{self, FileEntry, Manifest, ThreadEntry},
     projects,
     reading::{Lines, ThreadFile},
@@ -42,7 +42,7 @@ pub async fn import(
     mut refused: impl FnMut(&Refusal),
 ) -> Result<Transferred, TransferError> {
     let directory = Arc::new(Directory::open(directory)?);
-    let Manifest { threads, agents, projects, annotations, kv, feeds } = manifest::read(&directory)?;
+    let Manifest { threads, agents, projects, annotations, items, kv, feeds } = manifest::read(&directory)?;
     if let Some(missing) = selection.threads.iter().find(|id| !threads.iter().any(|entry| entry.thread_id == **id)) {
         return Err(TransferError::NoThread(format!("{missing} in this export")));
     }
@@ -92,6 +92,9 @@ pub async fn import(
     }
     if let Some(file) = annotations {
         annotations::put(store.as_ref(), &directory, &file, &taken).await?;
+    }
+    if let Some(file) = items {
+        items::put(&directory, &file, store.as_ref(), &taken).await?;
     }
     if let Some(file) = kv {
         kv::put(store.as_ref(), &directory, &file, selection, &taken).await?;

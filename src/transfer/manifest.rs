@@ -118,7 +118,9 @@ pub enum Line {
     /// Projects and their keys.
     Projects(FileEntry),
     Annotations(FileEntry),
-    /// Key-value entries.
+    /// Item lists of the threads.
+    Items(FileEntry),
+    /// Key-value entries of users and projects.
     Kv(FileEntry),
     Feeds(FileEntry),
     /// End of the manifest.
@@ -133,7 +135,9 @@ pub struct Manifest {
     pub projects: Option<FileEntry>,
     /// Annotations of the threads.
     pub annotations: Option<FileEntry>,
-    /// Key-value entries.
+    /// Item lists of the threads.
+    pub items: Option<FileEntry>,
+    /// Key-value entries of users and projects.
     pub kv: Option<FileEntry>,
     pub feeds: Option<FileEntry>,
 }
@@ -176,8 +180,15 @@ pub fn read(directory: &Directory) -> Result<Manifest, TransferError> {
         });
     }
     let damaged = |line, what: &dyn fmt::Display| TransferError::Damaged(Damage::at(MANIFEST, line, what));
-    let mut manifest =
-        Manifest { threads: Vec::new(), agents: None, projects: None, annotations: None, kv: None, feeds: None };
+    let mut manifest = Manifest {
+        threads: Vec::new(),
+        agents: None,
+        projects: None,
+        annotations: None,
+        items: None,
+        kv: None,
+        feeds: None,
+    };
     let (mut digest, mut events) = (<sha2::Sha256 as sha2::Digest>::new(), 0u64);
     let mut complete = None;
     let mut number = 0;
@@ -210,6 +221,7 @@ pub fn read(directory: &Directory) -> Result<Manifest, TransferError> {
                 Line::Agents(file) => manifest.agents = Some(file),
                 Line::Projects(file) => manifest.projects = Some(file),
                 Line::Annotations(file) => manifest.annotations = Some(file),
+                Line::Items(file) => manifest.items = Some(file),
                 Line::Kv(file) => manifest.kv = Some(file),
                 Line::Feeds(file) => manifest.feeds = Some(file),
                 Line::Complete(end) => {

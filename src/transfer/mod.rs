@@ -19,6 +19,7 @@ mod format;
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) mod fuzzing;
 mod import;
+mod items;
 mod kv;
 mod manifest;
 pub mod projects;

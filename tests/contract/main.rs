@@ -17,6 +17,7 @@ mod erasure;
 mod feed;
 mod identity;
 mod interrupts;
+mod items;
 mod jobs;
 mod kv;
 mod last_run;
@@ -229,6 +230,17 @@ contract! {
         a_claim_does_not_outlive_a_clock_that_is_set_back
         claims_go_with_their_thread
         of_many_concurrent_claims_one_is_held;
+    items:
+        items_are_added_in_order_and_read_in_pages
+        a_repeated_operation_has_the_same_answer
+        items_are_popped_replaced_and_copied
+        an_operation_needs_the_list_as_it_was_seen
+        entries_are_written_with_the_list_or_not_at_all
+        lists_go_with_their_thread
+        what_is_over_is_removed_after_a_day
+        a_thread_has_a_bounded_number_of_lists
+        a_list_moves_with_its_tag_and_positions
+        of_many_concurrent_appends_none_is_lost;
     kv:
         an_entry_is_stored_byte_for_byte_and_replaced
         a_batch_of_writes_is_stored_as_a_whole_or_not_at_all

@@ -138,6 +138,8 @@ async fn every_route_that_stores_is_refused() {
                 ("POST", "/ai/{agentId}") => json!({ "id": "free", "message": { "role": "user", "parts": [{ "type": "text", "text": "x" }] } }),
                 (_, path) if path.contains("{agentId}") => input.clone(),
                 ("POST", "/v1/threads") => json!({ "threadId": "new" }),
+                (_, path) if path.ends_with("/copy") => json!({ "key": "k", "fromThreadId": "t", "fromList": "l" }),
+                (_, path) if path.contains("/items/") => json!({ "key": "k", "items": [1] }),
                 ("POST", "/v1/kv") => json!({ "ops": [{ "op": "put", "ns": [], "key": "k", "value": 1 }] }),
                 _ => json!({ "runId": "x" }),
             };

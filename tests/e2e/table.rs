@@ -37,6 +37,7 @@ pub fn fill(path: &str, thread: &str, run: &str) -> String {
         .replace("{keyId}", "none")
         .replace("{clientEventId}", "noted")
         .replace("{toolCallId}", "none")
+        .replace("{list}", "list")
         .replace("{projectId}", "default")
         .replace("{userId}", "nobody");
     assert!(!path.contains('{'), "a parameter of {path} is unknown here");
@@ -156,6 +157,11 @@ impl Route {
             Body::Object if self.path == "/copilotkit" => r#"{"method":"info"}"#,
             Body::Object if self.path.starts_with("/api/") => r#"{"userId":"ann","runId":"r"}"#,
             Body::Object if self.path.starts_with("/connector/") => r#"{"type":"x","userId":"ann","threadId":"t"}"#,
+            Body::Object if self.path.ends_with("/{list}") => r#"{"key":"k","items":[1]}"#,
+            Body::Object if self.path.ends_with("/{list}/pop") => r#"{"key":"p"}"#,
+            Body::Object if self.path.ends_with("/{list}/copy") => {
+                r#"{"key":"c","fromThreadId":"t","fromList":"other"}"#
+            }
             Body::Object if self.path == "/v1/kv" => r#"{"ops":[{"op":"get","ns":[],"key":"k"}]}"#,
             Body::Object if self.path.ends_with("/claim") => r#"{"clientId":"tab"}"#,
             Body::Object if self.path.ends_with("/read") => r#"{"seq":0}"#,

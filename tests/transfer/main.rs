@@ -14,6 +14,7 @@ mod damage;
 mod damaged_page;
 mod fixture;
 mod inbox;
+mod items;
 mod keys;
 mod killed;
 mod kv;

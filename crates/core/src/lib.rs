@@ -17,6 +17,7 @@ mod hex;
 pub mod id;
 pub mod identity;
 pub mod interrupt;
+pub mod items;
 pub mod json;
 pub mod kv;
 pub mod limits;

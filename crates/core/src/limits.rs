@@ -48,6 +48,26 @@ pub const KV_SCANNED: usize = 10_000;
 pub const DEFAULT_KV_PAGE: usize = 10;
 /// Most entries, or namespaces, that a search returns.
 pub const MAX_KV_PAGE: usize = 1_000;
+/// Longest name of an item list, in bytes.
+pub const MAX_LIST_NAME_BYTES: usize = 64;
+/// Longest key of an operation on an item list, in bytes.
+pub const MAX_OP_KEY_BYTES: usize = 128;
+/// Most item lists of a thread.
+pub const MAX_ITEM_LISTS: usize = 16;
+/// Most items of a list, without removed ones.
+pub const MAX_LIST_ITEMS: u64 = 100_000;
+/// Largest item of a list, in bytes of JSON.
+pub const MAX_ITEM_BYTES: usize = 8 * 1_024 * 1_024;
+/// Most bytes of the agent data of one thread, with removed items that are still known.
+pub const MAX_THREAD_DATA_BYTES: i64 = 256 * 1_024 * 1_024;
+/// Items on a page of a list if the client names no limit.
+pub const DEFAULT_ITEM_PAGE: usize = 100;
+/// Most items on a page of a list, and most that one operation removes from its end.
+pub const MAX_ITEM_PAGE: usize = 1_000;
+/// Most writes of key-value entries in an operation on a list.
+pub const MAX_LIST_KV_OPS: usize = 100;
+/// Time for which an operation on a list is known by its key, and removed items by the operation.
+pub const ITEM_OPS_KEPT: Duration = Duration::from_secs(24 * 3_600);
 /// Rows of agent data that one statement removes: those of a deleted thread or an erased user, and those that are over.
 pub const AGENT_DATA_SWEEP: usize = 512;
 /// Time between two searches for agent data that is over.

@@ -10,8 +10,8 @@ use threadline_store::JobKind;
 use tokio::sync::watch;
 
 use crate::{
-    AgentDefinitions, Annotations, Attempts, Conversations, Events, Feed, Followers, Forks, KvEntries, Ports,
-    Projections, Runs, Service, Threads, ToolClaims, Trash, Users, Validations,
+    AgentDefinitions, Annotations, Attempts, Conversations, Events, Feed, Followers, Forks, ItemLists, KvEntries,
+    Ports, Projections, Runs, Service, Threads, ToolClaims, Trash, Users, Validations,
     after_commit::{Listeners, LogCounters},
     cluster::bus::BusEnd,
     commit::{committer, pipeline},
@@ -319,6 +319,7 @@ impl Service {
             counters,
             lifecycle.clone(),
         );
+        let items = ItemLists { deps: deps_of_agent_data.clone() };
         let kv = KvEntries { deps: deps_of_agent_data };
         let annotations = Annotations {
             deps: Arc::new(annotations::AnnotationDeps {
@@ -339,6 +340,7 @@ impl Service {
             feed,
             agents: AgentDefinitions { store, clock: clock.clone() },
             annotations,
+            items,
             kv,
             validations,
             tool_claims,

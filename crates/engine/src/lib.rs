@@ -63,11 +63,11 @@ pub use crate::{
         requests::{CommitReply, ReceiptStream},
     },
     errors::{
-        ActiveRun, AppendError, ApproveError, AttemptError, BranchError, ChangeThreadError, ClaimError,
-        CompleteRunError, CreateThreadError, DeleteThreadError, DrainingError, EditThreadError, EndRunError,
-        EntryError, EraseError, FeedError, FinishError, ForkError, HeartbeatError, InvalidRequestError, ListError,
-        LookupError, MarkReadError, PageError, ProjectionError, QueueError, QueueLimit, ReadError, RestoreError,
-        RoomError, RunLookupError, SaveError, ServiceError, StartError, StopError, StreamRunError, ValidateError,
+        ActiveRun, AgentDataError, AppendError, ApproveError, AttemptError, BranchError, ChangeThreadError, ClaimError,
+        CompleteRunError, CreateThreadError, DataLimit, DeleteThreadError, DrainingError, EditThreadError, EndRunError,
+        EraseError, FeedError, FinishError, ForkError, HeartbeatError, InvalidRequestError, ListError, LookupError,
+        MarkReadError, PageError, ProjectionError, QueueError, QueueLimit, ReadError, RestoreError, RoomError,
+        RunLookupError, SaveError, ServiceError, StartError, StopError, StreamRunError, ValidateError,
     },
     health::{Readiness, RedisState},
     nodes::{BeatMeasure, NodeState},
@@ -93,6 +93,7 @@ pub use crate::{
     },
     store_status::StoreState,
     usecases::{
+        agent_data::items::{ChangeList, EditList, ItemLists, ListPage},
         agent_data::kv::{FoundEntries, KvDone, KvEntries, KvOp, KvSearch, ListNamespaces, PutEntry, WriteEntry},
         agents::{AgentDefinitions, NewDefinition},
         annotations::Annotations,
@@ -175,6 +176,8 @@ pub struct Service {
     pub agents: AgentDefinitions,
     /// Stores and reads annotations of threads.
     pub annotations: Annotations,
+    /// Reads and changes item lists of threads.
+    pub items: ItemLists,
     /// Reads and writes key-value entries.
     pub kv: KvEntries,
     /// Validates what producers append.

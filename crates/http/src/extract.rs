@@ -208,6 +208,10 @@ pub struct InThread(pub ThreadId);
 #[derive(Debug)]
 pub struct InRun(pub ThreadId, pub RunId);
 
+/// The thread and the item list named in the path.
+#[derive(Debug)]
+pub struct InList(pub ThreadId, pub String);
+
 /// The thread and the tool call named in the path.
 #[derive(Debug)]
 pub struct InToolCall(pub ThreadId, pub ToolCallId);
@@ -274,7 +278,7 @@ macro_rules! in_path_of_two {
         })+
     };
 }
-in_path_of_two!(InAgentThread InRun InToolCall);
+in_path_of_two!(InAgentThread InList InRun InToolCall);
 
 #[cfg(test)]
 mod tests {

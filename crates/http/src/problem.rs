@@ -159,6 +159,12 @@ problem_types! {
     /// An entry does not have the tag that an operation of the batch requires. Nothing of the batch was written.
     KvChanged = "kv-changed", PRECONDITION_FAILED, "Entry changed", false,
         "Read the entry of the operation `index` (from 0) again, and repeat the batch with its tag.";
+    /// A list does not have the tag that the operation requires.
+    ItemsChanged = "items-changed", PRECONDITION_FAILED, "List changed", false,
+        "Read the list again, and repeat the operation with its tag and a new key. Nothing was changed.";
+    /// Another operation on the list has the same key.
+    ItemsConflict = "items-conflict", UNPROCESSABLE_ENTITY, "Conflicting operation key", false,
+        "Send the same request when you retry, and another key with a new operation.";
     /// The history of the store has changed, after a failover or a restore, and this node has not adopted it yet.
     LineageChanging = "lineage-changing", SERVICE_UNAVAILABLE, "Store history changing", true,
         "Send the request again. A node adopts the changed history within about a second, once the store is reachable.";

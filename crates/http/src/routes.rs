@@ -60,7 +60,7 @@ impl Access {
     pub const CHATS: Scopes = Scopes::of(&[Scope::Read, Scope::Chat]);
     /// Scopes of which a socket requires one: each frame requires its own.
     pub const SOCKET: Scopes = Scopes::of(&[Scope::Read, Scope::Chat, Scope::Produce]);
-    /// Data of agents.
+    /// Data that agents keep beside the logs.
     pub const AGENT_DATA: Self = Self::Backend(Scope::Produce);
     /// Administration of a project.
     pub const ADMIN: Self = Self::needs(Scope::Admin);

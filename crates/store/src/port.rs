@@ -16,6 +16,7 @@ use crate::{
     erasure::ErasureStore,
     error::StoreResult,
     identity::IdentityStore,
+    items::ItemStore,
     jobs::{JobStore, Packing, Purging},
     kv::KvStore,
     lineage::LineageStore,
@@ -237,6 +238,7 @@ pub trait Store:
     + AnnotationStore
     + ToolClaimStore
     + KvStore
+    + ItemStore
     + AgentStore
     + IdentityStore
     + CredentialStore
@@ -265,6 +267,7 @@ impl<T> Store for T where
         + AnnotationStore
         + ToolClaimStore
         + KvStore
+        + ItemStore
         + KvStore
         + AgentStore
         + IdentityStore

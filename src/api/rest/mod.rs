@@ -9,6 +9,7 @@ pub(super) mod feed;
 mod forks;
 mod identity;
 mod interrupts;
+mod items;
 mod keys;
 mod kv;
 pub mod meta;
@@ -72,6 +73,9 @@ pub fn routes(routes: Routes<ApiState>) -> Routes<ApiState> {
         .route(Access::CHAT, routes!(forks::list_branch))
         .route(Access::CHAT, routes!(tool_claims::claim, tool_claims::give_up))
         .route(Access::AGENT_DATA, routes!(kv::run))
+        .route(Access::AGENT_DATA, routes!(items::read, items::append, items::replace))
+        .route(Access::AGENT_DATA, routes!(items::pop))
+        .route(Access::AGENT_DATA, routes!(items::copy))
         .route(Access::READ, routes!(agents::list))
         .route(Access::READ, routes!(agents::get))
         .route(Access::MANAGE_AGENTS, routes!(agents::put, agents::delete))

@@ -44,7 +44,7 @@ const GROUPS: [&str; 10] = [
 /// A statement whose table has no rows here, so that any of its indexes is as near.
 const EMPTY: &str = "claim of a tool call";
 /// Statements whose table has rows in the large database only.
-const LATE: [&str; 2] = ["expired key-value entries", "purge of key-value entries"];
+const LATE: [&str; 3] = ["expired key-value entries", "purge of key-value entries", "items that are over"];
 
 async fn check(url: &str, when: &str) {
     let plans = PgStore::plans(url).await.expect("plans");
@@ -110,6 +110,10 @@ async fn hot_statements_use_an_index() {
         INSERT INTO api_keys SELECT sha256(n::text::bytea), 'p' || n % 100, 'k' || n, '', 0 FROM generate_series(1, 2000) n;
         INSERT INTO socket_tickets SELECT sha256(n::text::bytea), '', n FROM generate_series(1, 20000) n;
         INSERT INTO audit (project, at, actor, action, facts) SELECT 'p' || n % 100, n, '', '', '{}' FROM generate_series(1, 20000) n;
+        INSERT INTO item_lists SELECT key, 'l', 't', 2, 3 FROM threads;
+        INSERT INTO items SELECT key, 'l', n, 1, '1', CASE WHEN key % 50 = 0 THEN key END, 't' FROM threads, generate_series(1, 2) n;
+        INSERT INTO item_ops SELECT key, 'l', 'o', '', '', key FROM threads;
+        INSERT INTO agent_data SELECT key, 2 FROM threads;
         INSERT INTO kv SELECT 'p', 'u' || n % 10, 'n' || n % 100 || chr(31), 'k' || n, '1', 1, 't', n, n, n, n FROM generate_series(1, 20000) n;
         INSERT INTO usage SELECT 'p' || n % 10, 'u' || n, n, 1, n FROM generate_series(1, 20000) n;
         INSERT INTO feed_entries SELECT 'p', user_id, id, key, key FROM threads ON CONFLICT DO NOTHING;

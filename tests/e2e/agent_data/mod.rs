@@ -1,3 +1,4 @@
 //! Agent data: what frameworks keep beside the logs.
 
+mod items;
 mod kv;

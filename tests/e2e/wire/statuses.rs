@@ -276,6 +276,9 @@ pub const STORING: &[(&str, &str)] = &[
     ("POST", "/agui/{agentId}"),
     ("POST", "/ai/{agentId}"),
     ("POST", "/v1/kv"),
+    ("POST", "/v1/threads/{threadId}/items/{list}"),
+    ("PUT", "/v1/threads/{threadId}/items/{list}"),
+    ("POST", "/v1/threads/{threadId}/items/{list}/copy"),
 ];
 
 /// The test of these refusals.
@@ -316,6 +319,7 @@ async fn any_route(server: &Server, route: &Route, seen: &mut Seen) {
             "{projectId}",
             "{userId}",
             "{clientEventId}",
+            "{list}",
         ];
         let bad = names.iter().fold(route.path.clone(), |path, name| path.replace(name, "%FF"));
         note(asked(&bad, &[], body).await);
@@ -332,7 +336,8 @@ async fn any_route(server: &Server, route: &Route, seen: &mut Seen) {
                     .replace("{keyId}", "none")
                     .replace("{projectId}", "none")
                     .replace("{userId}", "none")
-                    .replace("{clientEventId}", "none"),
+                    .replace("{clientEventId}", "none")
+                    .replace("{list}", "list"),
                 &[],
                 body,
             )
@@ -582,6 +587,28 @@ async fn agent_data(project: &Client, ann: &Client, seen: &mut Seen) {
         (project, json!({ "threadId": AMBIGUOUS })),
     ] {
         note("POST", "/v1/kv", client.post("/v1/kv", put(more)).await);
+    }
+    let (path, route) = ("/v1/threads/t/items/l", "/v1/threads/{threadId}/items/{list}");
+    for (key, wanted) in [("a", None), ("b", Some("wrong"))] {
+        let of = |mut body: Value| {
+            body["key"] = json!(key);
+            wanted.iter().for_each(|tag| body["ifTag"] = json!(tag));
+            body
+        };
+        for (items, key) in [(json!([1]), key), (json!([2]), key)] {
+            let body = of(json!({ "items": items, "key": key }));
+            note("POST", route, ann.post(path, body.clone()).await);
+            note("PUT", route, ann.put(&format!("{path}2"), body).await);
+        }
+        for count in [1, 2] {
+            let mut body = of(json!({ "count": count }));
+            body["key"] = json!(format!("pop {key}"));
+            note("POST", &format!("{route}/pop"), ann.post(&format!("{path}/pop"), body).await);
+        }
+        for upto in [1, 2] {
+            let body = of(json!({ "fromThreadId": "t", "fromList": "l2", "uptoPos": upto }));
+            note("POST", &format!("{route}/copy"), ann.post(&format!("{path}3/copy"), body).await);
+        }
     }
 }
 

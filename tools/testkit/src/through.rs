@@ -8,19 +8,21 @@ use threadline_core::{
     Fence, Footprint, KeyId, KeyUse, NewAnnotation, NewThread, Node, NodeId, OpenInterrupt, ProjectId, ReadFrom, Run,
     RunId, Seq, Thread, ThreadId, ThreadKey, ThreadPatch, Timestamp, ToolClaim, TrashPage, TrashPosition, Usage,
     UsageOwner, UserId,
-    kv::{KvEntry, KvNamespace, KvOwner, KvPlace},
+    items::{Item, ItemRange, ListName, ListState},
+    kv::{KvEntry, KvNamespace, KvOwner, KvPlace, Tag},
 };
 use threadline_store::{
-    ActiveHead, ActiveRuns, Advance, Advanced, AgentStore, AnnotationStore, Append, Appended, Arrival, AttemptStore,
-    Beat, BranchStore, ChangeQueue, ClaimOutcome, ClaimTurns, Claimed, CloseOutcome, CloseWhen, Closing, Committed,
-    CredentialStore, DigestKey, Due, Durability, DynStore, ErasureStore, FeedPage, FeedStore, GenerationRecord, Head,
-    HeartbeatRequest, HoldStore, IdentityStore, IdlePage, IdlePlace, Job, JobEnd, JobKind, JobLevel, JobStore,
-    JobSubject, KvFound, KvRange, KvStore, KvWrite, KvWritten, Lineage, LineageCause, LineageFence, LineageStore,
-    ListThreads, LogPage, LogStore, MovedKv, MovedThread, Named, NewBeat, NodeStore, OwnedPlace, Packing, ProducerTurn,
-    Published, Purging, PutJob, Queue, QueueStore, Renewal, Renewed, Restoration, RetentionHold, RunStore, SecretForm,
-    SecretName, SecretStore, Snapshot, SnapshotStore, StagedPart, Staging, StagingStore, StartOutcome, StartRun,
-    StatusStore, StopOutcome, StoreClock, StoreResult, StoreStatus, StoredProject, TakeTurn, TakeUp, Taken, ThreadPage,
-    ThreadStore, ToolClaimStore, TrashStore, Turn, TurnStore, Unprojected, UsageStore,
+    ActiveHead, ActiveRuns, Advance, Advanced, AgentStore, AnnotatedThread, AnnotationStore, Append, Appended, Arrival,
+    AttemptStore, Beat, BranchStore, ChangeQueue, ClaimOutcome, ClaimTurns, Claimed, CloseOutcome, CloseWhen, Closing,
+    Committed, CredentialStore, DigestKey, Due, Durability, DynStore, ErasureStore, FeedPage, FeedStore,
+    GenerationRecord, Head, HeartbeatRequest, HoldStore, IdentityStore, IdlePage, IdlePlace, ItemPage, ItemStore, Job,
+    JobEnd, JobKind, JobLevel, JobStore, JobSubject, KvFound, KvRange, KvStore, KvWrite, KvWritten, Lineage,
+    LineageCause, LineageFence, LineageStore, ListDone, ListOp, ListThreads, LogPage, LogStore, MovedKv, MovedThread,
+    Named, NewBeat, NodeStore, OwnedPlace, Packing, ProducerTurn, Published, Purging, PutJob, Queue, QueueStore,
+    Renewal, Renewed, Restoration, RetentionHold, RunStore, SecretForm, SecretName, SecretStore, Snapshot,
+    SnapshotStore, StagedPart, Staging, StagingStore, StartOutcome, StartRun, StatusStore, StopOutcome, StoreClock,
+    StoreResult, StoreStatus, StoredProject, TakeTurn, TakeUp, Taken, ThreadPage, ThreadStore, ToolClaimStore,
+    TrashStore, Turn, TurnStore, Unprojected, UsageStore,
 };
 
 /// A call of the store.
@@ -468,6 +470,44 @@ impl<P: Pass> KvStore for Through<P> {
     }
     async fn all_kv(&self, after: Option<&OwnedPlace>, limit: usize, bytes: usize) -> StoreResult<Vec<MovedKv>> {
         self.pass.pass(of("all_kv", None), self.inner.all_kv(after, limit, bytes)).await
+    }
+}
+
+#[async_trait]
+impl<P: Pass> ItemStore for Through<P> {
+    async fn items(
+        &self,
+        thread: ThreadKey,
+        list: &ListName,
+        range: ItemRange,
+        limit: usize,
+        bytes: usize,
+    ) -> StoreResult<Option<ItemPage>> {
+        self.pass.pass(of("items", thread), self.inner.items(thread, list, range, limit, bytes)).await
+    }
+    async fn removed_items(&self, thread: ThreadKey, list: &ListName, by: &Tag) -> StoreResult<Vec<Item>> {
+        self.pass.pass(of("removed_items", thread), self.inner.removed_items(thread, list, by)).await
+    }
+    async fn change_list(&self, op: &ListOp) -> StoreResult<ListDone> {
+        self.pass.pass(of("change_list", op.thread), self.inner.change_list(op)).await
+    }
+    async fn sweep_items(&self, limit: usize) -> StoreResult<(usize, Vec<(KvOwner, i64)>)> {
+        self.pass.pass(of("sweep_items", None), self.inner.sweep_items(limit)).await
+    }
+    async fn listed_data(&self, after: Option<ThreadKey>, limit: usize) -> StoreResult<Vec<AnnotatedThread>> {
+        self.pass.pass(of("listed_data", None), self.inner.listed_data(after, limit)).await
+    }
+    async fn lists(&self, thread: ThreadKey) -> StoreResult<Vec<(ListName, ListState)>> {
+        self.pass.pass(of("lists", thread), self.inner.lists(thread)).await
+    }
+    async fn put_list(
+        &self,
+        thread: ThreadKey,
+        list: &ListName,
+        state: &ListState,
+        items: &[Item],
+    ) -> StoreResult<bool> {
+        self.pass.pass(of("put_list", thread), self.inner.put_list(thread, list, state, items)).await
     }
 }
 

@@ -51,12 +51,12 @@ pub enum KvError {
 }
 
 /// True for a text of 1 to `most` bytes without control characters.
-fn is_plain(text: &str, most: usize) -> bool {
+pub(crate) fn is_plain(text: &str, most: usize) -> bool {
     !text.is_empty() && text.len() <= most && !text.chars().any(char::is_control)
 }
 
 /// The beginning of a text that an error shows.
-fn shown(text: &str) -> String {
+pub(crate) fn shown(text: &str) -> String {
     text.chars().take(32).collect()
 }
 

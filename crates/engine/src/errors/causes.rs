@@ -22,12 +22,11 @@ from_causes! {
         StreamRunError, ReadError, ProjectionError, SaveError, CreateThreadError, EditThreadError, MarkReadError,
         ChangeThreadError, DeleteThreadError, StopError, ListError, FeedError, EraseError, RestoreError, ApproveError,
         PageError, CompleteRunError, AnswerError, AttemptError, QueueError, ForkError, BranchError, ClaimError, ValidateError,
-        EntryError;
+        AgentDataError;
     ReplacedLog => LogReplaced: AppendError, DeleteThreadError, EditThreadError, EndRunError, HeartbeatError, MarkReadError,
         PageError, QueueError, StartError, AttemptError, ForkError, BranchError;
     Limited => Limited: RoomError, SaveError, ProjectionError, ReadError, ListError, ForkError, ValidateError, AttemptError,
-        AppendError,
-        EntryError;
+        AppendError, AgentDataError;
     InvalidMessage => InvalidMessage: SaveError;
     EventError => InvalidEvent: StreamRunError, SaveError, ValidateError;
 }

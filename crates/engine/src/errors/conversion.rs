@@ -6,7 +6,7 @@ macro_rules! from_operation_errors {
     ($target:ty) => {
         $crate::from_operation_errors! {
             $target:
-            AppendError, ApproveError, AttemptError, BranchError, ChangeThreadError, ClaimError, CompleteRunError, CreateThreadError, DeleteThreadError, DrainingError, EditThreadError, EndRunError, EntryError, EraseError,
+            AppendError, ApproveError, AttemptError, BranchError, ChangeThreadError, ClaimError, CompleteRunError, CreateThreadError, DeleteThreadError, DrainingError, EditThreadError, EndRunError, AgentDataError, EraseError,
             FeedError, FinishError, ForkError, HeartbeatError, InvalidRequestError, ListError, LookupError, MarkReadError,
             PageError, ProjectionError, QueueError, ReadError, RestoreError, RoomError, RunLookupError, SaveError, StartError, StopError,
             StreamRunError, ValidateError,

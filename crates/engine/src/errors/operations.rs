@@ -10,7 +10,7 @@ use threadline_core::{
 };
 use threadline_store::StoreError;
 
-use super::service_error::{ActiveRun, QueueLimit, ServiceError};
+use super::service_error::{ActiveRun, DataLimit, QueueLimit, ServiceError};
 use crate::{limits::Limited, subscription::ReplacedLog};
 
 macro_rules! operation_errors {
@@ -473,14 +473,10 @@ operation_errors! {
     from DrainingError { Draining }
     from InvalidRequestError { InvalidRequest(detail) }
 
-    /// Error of reading or writing key-value entries.
-    enum EntryError {
-        ThreadNotFound, ThreadAmbiguous,
-        KvChanged { index: usize },
-        AnswerTooLarge,
-        Limited(limited: Limited),
-        Draining,
-        Store(error: StoreError),
+    /// Error of reading or writing agent data.
+    enum AgentDataError {
+        ThreadNotFound, ThreadAmbiguous, ItemsConflict, ItemsChanged, KvChanged { index: usize },
+        DataFull(limit: DataLimit), AnswerTooLarge, Limited(limited: Limited), Draining, Store(error: StoreError),
     }
     from LookupError { ThreadNotFound, ThreadAmbiguous, Store(error) }
     from RoomError { Limited(limited), Store(error) }

@@ -3,8 +3,8 @@
 use threadline_core::{
     Epoch, EventError, Run, RunId, Scope, Seq, ThreadId, Timestamp, ToolCallId, Version,
     limits::{
-        AGENT_DATA_ANSWER_BYTES, MAX_BRANCHES, MAX_QUEUE_BYTES, MAX_QUEUED_TURN_BYTES, MAX_QUEUED_TURNS,
-        MAX_QUEUED_TURNS_OF_USER,
+        AGENT_DATA_ANSWER_BYTES, MAX_BRANCHES, MAX_ITEM_LISTS, MAX_LIST_ITEMS, MAX_QUEUE_BYTES, MAX_QUEUED_TURN_BYTES,
+        MAX_QUEUED_TURNS, MAX_QUEUED_TURNS_OF_USER, MAX_THREAD_DATA_BYTES,
     },
     projection::conversation::InvalidMessage,
 };
@@ -144,6 +144,15 @@ pub enum ServiceError {
     /// The answer would be larger than [`threadline_core::limits::AGENT_DATA_ANSWER_BYTES`].
     #[error("the answer would have more than {AGENT_DATA_ANSWER_BYTES} bytes of values")]
     AnswerTooLarge,
+    /// Another operation on the list has the key.
+    #[error("another operation on the list has this key, or the same key with other content")]
+    ItemsConflict,
+    /// The list does not have the tag that the operation requires.
+    #[error("the list does not have the tag that the operation requires")]
+    ItemsChanged,
+    /// A thread would have more agent data than it may have.
+    #[error("{0}")]
+    DataFull(DataLimit),
     /// The thread has a message with this id.
     #[error("the thread has a message with the ID {0:?}")]
     MessageExists(String),
@@ -227,6 +236,22 @@ impl ActiveRun {
         // Only the active run appends, so its newest event is the thread's.
         Self { epoch, cursor: run.first_seq - 1, tail: run.last_seq(), run }
     }
+}
+
+/// Limit of the agent data of a thread that a request would exceed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum DataLimit {
+    /// Item lists of a thread.
+    #[error("a thread has at most {MAX_ITEM_LISTS} lists")]
+    Lists,
+    /// Items of a list.
+    #[error("a list has at most {MAX_LIST_ITEMS} items")]
+    Items,
+    /// Bytes of all agent data of a thread.
+    #[error(
+        "a thread has at most {MAX_THREAD_DATA_BYTES} bytes of agent data, with what was removed in the last 24 hours"
+    )]
+    ThreadBytes,
 }
 
 /// Limit of queues that a request would exceed.

@@ -9,15 +9,18 @@ use super::register::Register;
 pub enum AgentTable {
     /// Key-value entries of users and projects.
     Kv,
+    /// Item lists of threads.
+    Items,
 }
 
 impl AgentTable {
     /// All tables, in no particular order.
-    pub const ALL: [Self; 1] = [Self::Kv];
+    pub const ALL: [Self; 2] = [Self::Kv, Self::Items];
 
     fn name(self) -> &'static str {
         match self {
             Self::Kv => "kv",
+            Self::Items => "items",
         }
     }
 }

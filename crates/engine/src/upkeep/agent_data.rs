@@ -24,10 +24,11 @@ pub(crate) async fn run(store: DynStore, lifecycle: Lifecycle) {
 /// Removes a chunk of what is over. The sums of the users get what they have stored no longer.
 pub(crate) async fn sweep(store: &DynStore, stored: &StoredBytes) -> StoreResult<JobEnd> {
     let gone = store.sweep_kv(AGENT_DATA_SWEEP).await?;
-    for (owner, bytes) in &gone {
+    let (removed, items) = store.sweep_items(AGENT_DATA_SWEEP).await?;
+    for (owner, bytes) in gone.iter().chain(&items) {
         if let Some(user) = &owner.user {
             stored.note(&owner.project, user, Usage { bytes: -bytes, threads: 0 });
         }
     }
-    Ok(JobEnd::Later(if gone.len() < AGENT_DATA_SWEEP { AGENT_DATA_INTERVAL } else { Duration::ZERO }))
+    Ok(JobEnd::Later(if gone.len().max(removed) < AGENT_DATA_SWEEP { AGENT_DATA_INTERVAL } else { Duration::ZERO }))
 }

@@ -90,7 +90,9 @@ impl From<ServiceError> for Problem {
             }
             ServiceError::MessageExists(id) => Self::new(Type::MessageExists, detail).with(json!({ "messageId": id })),
             ServiceError::KvChanged { index } => Self::new(Type::KvChanged, detail).with(json!({ "index": index })),
-            ServiceError::AnswerTooLarge => Self::new(Type::TooLarge, detail),
+            ServiceError::AnswerTooLarge | ServiceError::DataFull(_) => Self::new(Type::TooLarge, detail),
+            ServiceError::ItemsConflict => Self::new(Type::ItemsConflict, detail),
+            ServiceError::ItemsChanged => Self::new(Type::ItemsChanged, detail),
             ServiceError::RunDriven { thread, run } => {
                 let agent = run.agent.as_ref().map(|agent| agent.as_str());
                 Self::new(Type::RunDriven, detail)

@@ -1,4 +1,5 @@
--- Counts a page of the threads of a user, in whatever state: their number, the bytes of their events, and the last key. The first
+-- Counts a page of the threads of a user, in whatever state: their number, the bytes of their events and agent data, and the
+-- last key. The first
 -- page also has the bytes of the user's key-value entries.
 -- Caller: count_usage in src/sql/tables/usage.rs
 -- $1 project text
@@ -17,4 +18,7 @@ SELECT count(*), (
     ) END
   )::bigint, coalesce(max(own.key), 0)
 FROM own
-CROSS JOIN LATERAL (SELECT sum(raw) AS raw FROM log WHERE log.key = own.key) AS l
+CROSS JOIN LATERAL (
+  SELECT coalesce((SELECT sum(raw) FROM log WHERE log.key = own.key), 0)
+    + coalesce((SELECT d.bytes FROM agent_data d WHERE d.key = own.key), 0) AS raw
+) AS l

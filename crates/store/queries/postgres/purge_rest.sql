@@ -9,6 +9,7 @@ WITH empty AS MATERIALIZED (
   SELECT $1::bigint AS key
   WHERE NOT EXISTS (SELECT 1 FROM log WHERE key = $1) AND NOT EXISTS (SELECT 1 FROM runs WHERE key = $1)
     AND NOT EXISTS (SELECT 1 FROM annotations WHERE key = $1) AND NOT EXISTS (SELECT 1 FROM kv WHERE thread = $1)
+    AND NOT EXISTS (SELECT 1 FROM items WHERE key = $1) AND NOT EXISTS (SELECT 1 FROM item_ops WHERE key = $1)
 ), sealing_gone AS (
   DELETE FROM sealing s USING empty e WHERE s.key = e.key
 ), snapshots_gone AS (
@@ -20,6 +21,10 @@ WITH empty AS MATERIALIZED (
   DELETE FROM tool_claims t USING empty e WHERE t.key = e.key
 ), annotated_gone AS (
   DELETE FROM annotated n USING empty e WHERE n.key = e.key
+), lists_gone AS (
+  DELETE FROM item_lists l USING empty e WHERE l.key = e.key
+), data_gone AS (
+  DELETE FROM agent_data d USING empty e WHERE d.key = e.key RETURNING d.key, d.bytes
 ), fed AS (
   DELETE FROM threads t USING empty e
   WHERE t.key = e.key AND t.deleted = 1 AND t.version = t.fed_version
@@ -34,7 +39,7 @@ WITH empty AS MATERIALIZED (
   DELETE FROM jobs j USING buried b WHERE j.kind = ANY ('{seal,pack,purge}'::text[]) AND j.ref = b.key::text
 ), spent AS (
   INSERT INTO usage AS u (project, owner, bytes, threads, checked_at)
-  SELECT b.project, o.owner, 0, -1, 0 FROM buried b
+  SELECT b.project, o.owner, -coalesce((SELECT d.bytes FROM data_gone d WHERE d.key = b.key), 0), -1, 0 FROM buried b
   CROSS JOIN LATERAL (VALUES (b.user_id), ('')) AS o (owner)
   ORDER BY o.owner = ''
   ON CONFLICT (project, owner)

@@ -142,7 +142,7 @@ impl KvStore for MemoryStore {
 }
 
 impl State {
-    fn write_kv(&mut self, owner: &KvOwner, writes: &[KvWrite], now: Timestamp) -> KvWritten {
+    pub(super) fn write_kv(&mut self, owner: &KvOwner, writes: &[KvWrite], now: Timestamp) -> KvWritten {
         let mut existed = Vec::with_capacity(writes.len());
         for (index, write) in writes.iter().enumerate() {
             let thread = write.put.as_ref().and_then(|put| put.thread);

@@ -34,6 +34,8 @@ mod holds;
 mod identity;
 mod ids;
 mod interrupts;
+mod item_table;
+mod items;
 mod job_table;
 mod jobs;
 mod kv;
@@ -128,6 +130,7 @@ struct Row {
     /// Open interrupts, see [`threadline_core::interrupt::after`].
     interrupts: Option<String>,
     queue: queue_row::QueueRow,
+    lists: item_table::Lists,
 }
 
 #[derive(Debug, Clone, Default)]
@@ -201,6 +204,7 @@ impl Row {
             tool_claims: BTreeMap::new(),
             interrupts: None,
             queue: queue_row::QueueRow::default(),
+            lists: Default::default(),
         }
     }
 

@@ -5,8 +5,22 @@ use std::collections::{BTreeMap, HashMap};
 use async_trait::async_trait;
 use threadline_core::{AgentId, ApiKey, Digest, Epoch, FeedHead, LogHistory, ProjectId, RunId, ThreadKey, UserId};
 
-use super::{Feed, MemoryStore};
+use super::{Feed, MemoryStore, Row};
 use crate::{AnnotatedThread, ExportStore, FeedImage, MovedThread, StoreResult, TransferStore};
+
+impl Row {
+    /// The thread by its names, for lists of what it has beside the log.
+    pub(super) fn named_thread(&self) -> AnnotatedThread {
+        AnnotatedThread {
+            key: self.thread.key,
+            project: self.thread.project.clone(),
+            user: self.thread.user.clone(),
+            id: self.thread.id.clone(),
+            claimed: self.thread.claimed,
+            epoch: self.thread.epoch,
+        }
+    }
+}
 
 #[async_trait]
 impl ExportStore for MemoryStore {
@@ -37,14 +51,7 @@ impl ExportStore for MemoryStore {
     async fn annotated_threads(&self, after: Option<ThreadKey>, limit: usize) -> StoreResult<Vec<AnnotatedThread>> {
         let state = self.state();
         let rows = state.threads.values().filter(|row| Some(row.thread.key) > after && !row.annotations.is_empty());
-        let annotated = rows.map(|row| AnnotatedThread {
-            key: row.thread.key,
-            project: row.thread.project.clone(),
-            user: row.thread.user.clone(),
-            id: row.thread.id.clone(),
-            claimed: row.thread.claimed,
-            epoch: row.thread.epoch,
-        });
+        let annotated = rows.map(Row::named_thread);
         Ok(annotated.take(limit).collect())
     }
 

@@ -41,6 +41,7 @@ mod check;
 mod feed;
 mod fetch;
 mod hosts;
+mod items;
 mod kv;
 mod lineage;
 mod log;

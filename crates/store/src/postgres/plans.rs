@@ -3,13 +3,13 @@
 use sqlx::{AssertSqlSafe, Executor, PgConnection, Row};
 
 use super::{
-    OpenError, PgStore, address::Address, append, attempts, feed, kv, log, nodes, queue, runs, seal, start, tables,
-    threads, turns,
+    OpenError, PgStore, address::Address, append, attempts, feed, items, kv, log, nodes, queue, runs, seal, start,
+    tables, threads, turns,
 };
 use crate::sql::tables::{credentials, identity, snapshots, usage};
 
 /// The hot statements, by name.
-const HOT: [(&str, &str); 106] = [
+const HOT: [(&str, &str); 113] = [
     ("append one", append::ONE),
     ("append a group", append::GROUP),
     ("append a group with ends", append::WIDE),
@@ -116,6 +116,13 @@ const HOT: [(&str, &str); 106] = [
     ("expired key-value entries", tables::STATEMENTS.sweep_kv),
     ("key-value entries of an erased user", tables::STATEMENTS.forget_kv),
     ("purge of key-value entries", threads::PURGE_KV),
+    ("change of a list", items::CHANGE),
+    ("list", tables::STATEMENTS.list_state),
+    ("measure of items", tables::STATEMENTS.measure_items),
+    ("items after", tables::STATEMENTS.items_after),
+    ("items before", tables::STATEMENTS.items_before),
+    ("items that are over", items::SWEEP),
+    ("purge of items", threads::PURGE_ITEMS),
 ];
 
 impl PgStore {

@@ -8,6 +8,7 @@ pub(super) mod annotations;
 pub(super) mod append;
 pub(crate) mod attempts;
 pub(super) mod columns;
+pub(crate) mod items;
 pub(crate) mod kv;
 pub(super) mod lineage;
 pub(crate) mod lists;

@@ -42,6 +42,7 @@ mod checkpoint;
 mod feed;
 mod fetch;
 mod history;
+mod items;
 mod kv;
 mod leases;
 mod lineage;

@@ -229,11 +229,15 @@ async fn purge(connection: &mut SqliteConnection, key: i64, rows: usize, now: Ti
     const ANNOTATIONS: &str =
         "DELETE FROM annotations WHERE rowid IN (SELECT rowid FROM annotations WHERE key = ?1 LIMIT ?2)";
     const KV: &str = "DELETE FROM kv WHERE rowid IN (SELECT rowid FROM kv WHERE thread = ?1 LIMIT ?2)";
+    const ITEMS: &str = "DELETE FROM items WHERE rowid IN (SELECT rowid FROM items WHERE key = ?1 LIMIT ?2)";
+    const OPS: &str = "DELETE FROM item_ops WHERE rowid IN (SELECT rowid FROM item_ops WHERE key = ?1 LIMIT ?2)";
+    const DATA: &str = "DELETE FROM agent_data WHERE key = ?1 RETURNING bytes";
     // The tombstone stays until the feed has the deletion; then the pump removes it.
     const REST: &str = "\
         DELETE FROM sealing WHERE key = ?1;
         DELETE FROM snapshots WHERE key = ?1;
         DELETE FROM tool_claims WHERE key = ?1;
+        DELETE FROM item_lists WHERE key = ?1;
         DELETE FROM jobs WHERE kind IN ('seal', 'pack', 'purge') AND ref = CAST(?1 AS TEXT);
         DELETE FROM threads WHERE key = ?1 AND deleted = 1 AND version = fed_version;
         UPDATE threads SET deleted = 2 WHERE key = ?1 AND deleted = 1";
@@ -263,12 +267,14 @@ async fn purge(connection: &mut SqliteConnection, key: i64, rows: usize, now: Ti
     if gone.len() >= rows {
         return Ok(Purging::More);
     }
-    for text in [RUNS, ANNOTATIONS, KV] {
+    for text in [RUNS, ANNOTATIONS, KV, ITEMS, OPS] {
         if fetch::change(connection, query(text).bind(key).bind(limit)).await? >= rows as u64 {
             return Ok(Purging::More);
         }
     }
-    charge(connection, key, 0, -1).await?;
+    let kept = fetch::row(connection, query(DATA).bind(key)).await?;
+    let kept = kept.map_or(Ok(0), |row| Columns::new(&row).int())?;
+    charge(connection, key, -kept, -1).await?;
     fetch::run(connection, query(REST).bind(key)).await?;
     Ok(Purging::Done)
 }

@@ -1,6 +1,6 @@
 //! REST route of key-value entries.
 
-mod operations;
+pub(super) mod operations;
 
 use axum::{
     extract::{Request, State},

@@ -111,7 +111,9 @@ const _: () = assert!(
 );
 
 /// A member that may be null: `Some(None)`.
-fn named<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Option<String>>, D::Error> {
+pub(in crate::api::rest) fn named<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<Option<String>>, D::Error> {
     Option::deserialize(deserializer).map(Some)
 }
 
@@ -138,7 +140,8 @@ impl OpBody {
         there.into_iter().filter(|(_, there)| *there).map(|(name, _)| name)
     }
 
-    fn operation(self) -> Result<KvOp, String> {
+    /// Checks the operation; the error says what is wrong.
+    pub(in crate::api::rest) fn operation(self) -> Result<KvOp, String> {
         let (name, known): (_, &[&str]) = match self.op {
             OpKind::Get => ("get", &["ns", "key"]),
             OpKind::Put => ("put", &["ns", "key", "value", "ttlSeconds", "ifTag", "tag", "threadId"]),

@@ -11,7 +11,7 @@ use threadline_core::{
 use threadline_store::{KvPut, KvRange, KvWrite, KvWritten, StoreError};
 
 use super::{AgentDataDeps, AnswerRoom};
-use crate::{EntryError, limits::QueuedWork, metrics::AgentTable, records::ThreadRef};
+use crate::{AgentDataError, limits::QueuedWork, metrics::AgentTable, records::ThreadRef};
 
 /// Rounds of a batch whose threads are deleted and created again meanwhile.
 const ROUNDS: usize = 4;
@@ -126,7 +126,7 @@ pub struct FoundEntries {
 
 impl KvEntries {
     /// Carries out a batch: first the reads, then all writes in one commit, or none. Results are in the order of the operations.
-    pub async fn run(&self, principal: &Principal, ops: &[KvOp]) -> Result<Vec<KvDone>, EntryError> {
+    pub async fn run(&self, principal: &Principal, ops: &[KvOp]) -> Result<Vec<KvDone>, AgentDataError> {
         let owner = KvOwner { project: principal.project.clone(), user: principal.user.clone() };
         let writes = ops.iter().any(|op| matches!(op, KvOp::Write(_)));
         if writes {
@@ -160,7 +160,7 @@ impl KvEntries {
         ops: &[KvOp],
         results: &mut [Option<KvDone>],
         room: &mut AnswerRoom,
-    ) -> Result<(), EntryError> {
+    ) -> Result<(), AgentDataError> {
         let gets = ops.iter().enumerate().filter_map(|(index, op)| match op {
             KvOp::Get(place) => Some((index, place.clone())),
             KvOp::Write(_) | KvOp::Search(_) | KvOp::Namespaces(_) => None,
@@ -170,7 +170,7 @@ impl KvEntries {
             return Ok(());
         }
         let found = self.deps.store.kv_entries(owner, &places, AGENT_DATA_ANSWER_BYTES).await?;
-        for (index, entry) in indexes.into_iter().zip(found.ok_or(EntryError::AnswerTooLarge)?) {
+        for (index, entry) in indexes.into_iter().zip(found.ok_or(AgentDataError::AnswerTooLarge)?) {
             room.take(entry.as_ref().map_or(0, |entry| entry.value.len()));
             results[index] = Some(KvDone::Got(entry));
         }
@@ -185,12 +185,12 @@ impl KvEntries {
         search: &KvSearch,
         work: &mut QueuedWork,
         room: &mut AnswerRoom,
-    ) -> Result<KvDone, EntryError> {
+    ) -> Result<KvDone, AgentDataError> {
         let wanted = search.offset.saturating_add(search.limit);
         // A page ends with the value that reaches its bytes.
         let most = room.left().saturating_sub(MAX_KV_VALUE_BYTES);
         if most == 0 {
-            return Err(EntryError::AnswerTooLarge);
+            return Err(AgentDataError::AnswerTooLarge);
         }
         let (mut found, mut scanned, mut bytes) = (Vec::new(), 0, 0);
         let mut next = search.after.clone();
@@ -235,7 +235,7 @@ impl KvEntries {
         owner: &KvOwner,
         list: &ListNamespaces,
         work: &mut QueuedWork,
-    ) -> Result<KvDone, EntryError> {
+    ) -> Result<KvDone, AgentDataError> {
         let root =
             list.matching.iter().map(NamespaceMatch::root).max_by_key(|root| root.labels().len()).unwrap_or_default();
         let wanted = list.offset.saturating_add(list.limit);
@@ -279,7 +279,7 @@ impl KvEntries {
         owner: &KvOwner,
         ops: &[KvOp],
         results: &mut [Option<KvDone>],
-    ) -> Result<(), EntryError> {
+    ) -> Result<(), AgentDataError> {
         let writes = ops.iter().enumerate().filter_map(|(index, op)| match op {
             KvOp::Write(write) => Some((index, write)),
             KvOp::Get(_) | KvOp::Search(_) | KvOp::Namespaces(_) => None,
@@ -287,7 +287,7 @@ impl KvEntries {
         let (indexes, asked): (Vec<_>, Vec<_>) = writes.unzip();
         let written = self.write_all(principal, owner, &asked).await;
         let (tags, existed) = written.map_err(|error| match error {
-            EntryError::KvChanged { index } => EntryError::KvChanged { index: indexes[index] },
+            AgentDataError::KvChanged { index } => AgentDataError::KvChanged { index: indexes[index] },
             error => error,
         })?;
         for ((index, tag), existed) in indexes.into_iter().zip(tags).zip(existed) {
@@ -302,7 +302,7 @@ impl KvEntries {
         principal: &Principal,
         owner: &KvOwner,
         asked: &[&WriteEntry],
-    ) -> Result<(Vec<Option<Tag>>, Vec<bool>), EntryError> {
+    ) -> Result<(Vec<Option<Tag>>, Vec<bool>), AgentDataError> {
         for _ in 0..ROUNDS {
             let (mut writes, mut threads) = (Vec::with_capacity(asked.len()), Vec::with_capacity(asked.len()));
             for write in asked {
@@ -326,7 +326,7 @@ impl KvEntries {
                     let tags = writes.into_iter().map(|write| write.put.map(|put| put.tag)).collect();
                     return Ok((tags, existed));
                 }
-                KvWritten::Changed(index) => return Err(EntryError::KvChanged { index }),
+                KvWritten::Changed(index) => return Err(AgentDataError::KvChanged { index }),
                 KvWritten::ThreadGone(index) => {
                     threads[index].iter().for_each(|thread: &Arc<ThreadRef>| self.deps.directory.forget(thread));
                 }
@@ -337,7 +337,7 @@ impl KvEntries {
 }
 
 impl WriteEntry {
-    fn to_store(&self, thread: Option<ThreadKey>) -> KvWrite {
+    pub(super) fn to_store(&self, thread: Option<ThreadKey>) -> KvWrite {
         let put = self.put.as_ref().map(|put| KvPut {
             value: put.value.clone(),
             tag: put.tag.clone().unwrap_or_else(Tag::generate),

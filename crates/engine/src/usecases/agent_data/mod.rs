@@ -14,6 +14,7 @@ use crate::{
     metrics::Metrics,
 };
 
+pub mod items;
 pub mod kv;
 
 /// Dependencies of agent data, shared by its use cases.

@@ -63,6 +63,6 @@ impl<S: Tables> ExportStore for S {
     }
 }
 
-pub(super) fn page(after: Option<ThreadKey>, limit: usize) -> Vec<Value> {
+pub(crate) fn page(after: Option<ThreadKey>, limit: usize) -> Vec<Value> {
     vec![after.map_or(i64::MIN, |key| key.0).into(), count(limit).into()]
 }

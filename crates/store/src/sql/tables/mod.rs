@@ -115,6 +115,16 @@ pub(crate) struct Statements {
     pub(crate) sweep_kv: &'static str,
     /// Removes a chunk of a user's key-value entries, a row for each: `$1` project, `$2` user, `$3` limit.
     pub(crate) forget_kv: &'static str,
+    /// Reads what an operation on a list has to know: `$1` key, `$2` list, `$3` key of the operation.
+    pub(crate) list_state: &'static str,
+    /// Measures items: `$1` key, `$2` list, `$3` upto, `$4` limit.
+    pub(crate) measure_items: &'static str,
+    /// Reads items after a position: `$1` key, `$2` list, `$3` position, `$4` limit, `$5` bytes.
+    pub(crate) items_after: &'static str,
+    /// Reads the last items before a position: `$1` key, `$2` list, `$3` position, `$4` limit, `$5` bytes.
+    pub(crate) items_before: &'static str,
+    /// Reads a page of the threads that have lists: `$1` after, `$2` limit.
+    pub(crate) listed_data: &'static str,
     /// Reads a range of idle threads: `$1` project, `$2` before, `$3` and `$4` place, `$5` window.
     pub(crate) idle: &'static str,
     /// Counts over a part of a user's threads: `$1` project, `$2` user, `$3` and `$4` position, `$5` limit.

@@ -114,6 +114,9 @@ impl From<ServiceError> for Refusal {
             | ServiceError::MessageExists(_)
             | ServiceError::KvChanged { .. }
             | ServiceError::AnswerTooLarge
+            | ServiceError::ItemsConflict
+            | ServiceError::ItemsChanged
+            | ServiceError::DataFull(_)
             | ServiceError::RunActive(_)
             | ServiceError::TurnQueued(_)
             | ServiceError::RecoveryUnsafe { .. }

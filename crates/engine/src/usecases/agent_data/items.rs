@@ -1,0 +1,248 @@
+//! Item lists: operations that a client may repeat, and pages.
+
+use std::sync::Arc;
+
+use sha2::{Digest as _, Sha256};
+use threadline_core::{
+    Digest, Principal, ThreadId,
+    items::{Item, ItemRange, ListAnswer, ListName, OpKey},
+    kv::{KvOwner, Tag},
+    limits::AGENT_DATA_ANSWER_BYTES,
+};
+use threadline_store::{ItemPage, KvWritten, ListDone, ListEdit, ListOp};
+
+use super::{AgentDataDeps, kv::WriteEntry};
+use crate::{AgentDataError, DataLimit, directory::Attempt, metrics::AgentTable, records::ThreadRef};
+
+/// Use cases of item lists.
+#[derive(Clone)]
+pub struct ItemLists {
+    pub(crate) deps: Arc<AgentDataDeps>,
+}
+
+/// Operation on a list.
+#[derive(Debug, Clone)]
+pub struct ChangeList {
+    /// Key by which the repetition of the operation is recognized.
+    pub key: OpKey,
+    /// Tag that the list must have; `Some(None)` if there must be no list.
+    pub if_tag: Option<Option<Tag>>,
+    /// Change of the list.
+    pub edit: EditList,
+    /// Writes of key-value entries in the same commit.
+    pub kv: Vec<WriteEntry>,
+}
+
+/// Change of a list.
+#[derive(Debug, Clone)]
+pub enum EditList {
+    /// Adds items at the end.
+    Append(Vec<String>),
+    /// Removes up to this number of items from the end.
+    Pop(u64),
+    /// Removes all items, and adds these.
+    Replace(Vec<String>),
+    /// Adds the items of another list of the same user, up to a position.
+    Copy {
+        /// Thread of the other list.
+        from: ThreadId,
+        /// Name of the other list.
+        list: ListName,
+        /// Last position that is copied; `None` for all items.
+        upto: Option<u64>,
+    },
+}
+
+/// A page of a list.
+#[derive(Debug, Clone)]
+pub struct ListPage {
+    /// State of the list and its items.
+    pub page: ItemPage,
+    /// True if the list has more items in the direction of the page.
+    pub has_more: bool,
+}
+
+impl ItemLists {
+    /// A page of a list. Of a list that does not exist, an empty one.
+    pub async fn read(
+        &self,
+        principal: &Principal,
+        thread: &ThreadId,
+        list: &ListName,
+        range: ItemRange,
+        limit: usize,
+    ) -> Result<ListPage, AgentDataError> {
+        let read = move |thread: Arc<ThreadRef>| async move {
+            let (store, bytes) = (&self.deps.store, AGENT_DATA_ANSWER_BYTES);
+            Ok::<_, AgentDataError>(store.items(thread.key, list, range, limit + 1, bytes).await?.into())
+        };
+        let (state, mut items): ItemPage = self.deps.directory.with_thread(principal, thread, read).await?;
+        // A page that ends before its limit has reached its bytes, or is the last one.
+        let mut has_more = items.len() > limit;
+        if has_more {
+            match range {
+                ItemRange::After(_) => drop(items.pop()),
+                ItemRange::Newest | ItemRange::Before(_) => drop(items.remove(0)),
+            }
+        } else {
+            let bytes: usize = items.iter().map(|item| item.body.len()).sum();
+            has_more = bytes >= AGENT_DATA_ANSWER_BYTES;
+        }
+        Ok(ListPage { page: (state, items), has_more })
+    }
+
+    /// Carries out an operation, or finds that it was carried out before: the answer is the same. Items that a pop has removed
+    /// come with it.
+    pub async fn change(
+        &self,
+        principal: &Principal,
+        thread: &ThreadId,
+        list: &ListName,
+        change: &ChangeList,
+    ) -> Result<(ListAnswer, Vec<Item>), AgentDataError> {
+        self.deps.refuse_if_draining()?;
+        if !matches!(change.edit, EditList::Pop(_)) {
+            self.deps.admit(principal).await?;
+        }
+        let source = match &change.edit {
+            EditList::Copy { from, .. } => Some(self.deps.directory.find(principal, from).await?),
+            EditList::Append(_) | EditList::Pop(_) | EditList::Replace(_) => None,
+        };
+        let source = source.as_deref();
+        let digest = change.digest();
+        let carry_out = move |thread: Arc<ThreadRef>| async move {
+            let edit = change.edit.to_store(&thread, source)?;
+            let kv = self.entries(principal, &thread, &change.kv).await?;
+            let op = ListOp {
+                thread: thread.key,
+                list: list.clone(),
+                op: change.key.clone(),
+                digest,
+                if_tag: change.if_tag.clone(),
+                edit,
+                kv,
+            };
+            let done = {
+                let _turn = self.deps.turn().await?;
+                self.deps.store.change_list(&op).await?
+            };
+            self.outcome(principal, &thread, &op, done, source).await
+        };
+        self.deps.directory.with_thread(principal, thread, carry_out).await
+    }
+
+    /// Writes of entries with the keys of their threads, which belong to the owner that the principal has.
+    async fn entries(
+        &self,
+        principal: &Principal,
+        thread: &ThreadRef,
+        kv: &[WriteEntry],
+    ) -> Result<Option<(KvOwner, Vec<threadline_store::KvWrite>)>, AgentDataError> {
+        if kv.is_empty() {
+            return Ok(None);
+        }
+        let mut writes = Vec::with_capacity(kv.len());
+        for write in kv {
+            let named = write.put.as_ref().and_then(|put| put.thread.as_ref());
+            let key = match named {
+                Some(id) if *id == thread.id => Some(thread.key),
+                Some(id) => Some(self.deps.directory.find(principal, id).await?.key),
+                None => None,
+            };
+            writes.push(write.to_store(key));
+        }
+        Ok(Some((KvOwner { project: principal.project.clone(), user: principal.user.clone() }, writes)))
+    }
+
+    async fn outcome(
+        &self,
+        principal: &Principal,
+        thread: &ThreadRef,
+        op: &ListOp,
+        done: ListDone,
+        source: Option<&ThreadRef>,
+    ) -> Result<Attempt<(ListAnswer, Vec<Item>)>, AgentDataError> {
+        let limit = |limit| Err(AgentDataError::DataFull(limit));
+        match done {
+            ListDone::Done { answer, added, added_kv } => {
+                self.deps.note(principal, Some(&thread.user), added);
+                self.deps.note(principal, principal.user.as_ref(), added_kv);
+                self.deps.metrics.agent_data.wrote(AgentTable::Items, usize::try_from(added).unwrap_or(0));
+                let removed = match (&op.edit, &answer.tag, answer.range) {
+                    (ListEdit::Pop(_), Some(tag), Some(_)) => {
+                        self.deps.store.removed_items(thread.key, &op.list, tag).await?
+                    }
+                    _ => Vec::new(),
+                };
+                Ok(Attempt::Done((answer, removed)))
+            }
+            ListDone::ThreadGone => Ok(Attempt::ThreadGone),
+            ListDone::SourceGone => {
+                source.iter().for_each(|source| self.deps.directory.forget(source));
+                Err(AgentDataError::ThreadNotFound)
+            }
+            ListDone::Conflict => Err(AgentDataError::ItemsConflict),
+            ListDone::Changed => Err(AgentDataError::ItemsChanged),
+            ListDone::Kv(KvWritten::Changed(index)) => Err(AgentDataError::KvChanged { index }),
+            ListDone::Kv(KvWritten::ThreadGone(_) | KvWritten::Done { .. }) => Err(AgentDataError::ThreadNotFound),
+            ListDone::AnswerTooLarge => Err(AgentDataError::AnswerTooLarge),
+            ListDone::TooManyLists => limit(DataLimit::Lists),
+            ListDone::TooManyItems => limit(DataLimit::Items),
+            ListDone::TooLarge => limit(DataLimit::ThreadBytes),
+        }
+    }
+}
+
+impl EditList {
+    fn to_store(&self, thread: &ThreadRef, source: Option<&ThreadRef>) -> Result<ListEdit, AgentDataError> {
+        Ok(match (self, source) {
+            (Self::Append(items), _) => ListEdit::Append(items.clone()),
+            (Self::Replace(items), _) => ListEdit::Replace(items.clone()),
+            (Self::Pop(count), _) => ListEdit::Pop(*count),
+            // Data that the agent of one user keeps is not copied to another user.
+            (Self::Copy { list, upto, .. }, Some(source)) if source.user == thread.user => {
+                ListEdit::Copy { from: source.key, list: list.clone(), upto: *upto }
+            }
+            (Self::Copy { .. }, _) => return Err(AgentDataError::ThreadNotFound),
+        })
+    }
+}
+
+impl ChangeList {
+    /// Digest of all that the operation says.
+    fn digest(&self) -> Digest {
+        let mut digest = Sha256::new();
+        let mut part = |text: &str| {
+            digest.update((text.len() as u64).to_be_bytes());
+            digest.update(text);
+        };
+        match &self.edit {
+            EditList::Append(items) => {
+                part("append");
+                items.iter().for_each(|item| part(item));
+            }
+            EditList::Replace(items) => {
+                part("replace");
+                items.iter().for_each(|item| part(item));
+            }
+            EditList::Pop(count) => part(&format!("pop {count}")),
+            EditList::Copy { from, list, upto } => {
+                part("copy");
+                part(from.as_str());
+                part(list.as_str());
+                part(&format!("{upto:?}"));
+            }
+        }
+        for write in &self.kv {
+            part("kv");
+            part(write.place.ns.as_str());
+            part(write.place.key.as_str());
+            part(&format!("{:?}", write.if_tag));
+            if let Some(put) = &write.put {
+                part(&put.value);
+                part(&format!("{:?} {:?} {:?}", put.tag, put.life, put.thread));
+            }
+        }
+        Digest(digest.finalize().into())
+    }
+}
