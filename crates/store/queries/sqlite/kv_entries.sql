@@ -14,10 +14,10 @@ WITH found AS (
   FROM json_each(?4) AS a
   CROSS JOIN kv
   WHERE kv.project = ?2 AND kv.owner = ?3 AND kv.ns = a.value ->> 0 AND kv.key = a.value ->> 1
-    -- <fragment kv_live>
-    AND (kv.expires_at IS NULL OR kv.expires_at > ?1)
-    AND (kv.thread IS NULL OR EXISTS (SELECT 1 FROM heads h WHERE h.key = kv.thread))
-    -- </fragment>
+      -- <fragment kv_live>
+      AND (kv.expires_at IS NULL OR kv.expires_at > ?1)
+      AND (kv.thread IS NULL OR EXISTS (SELECT 1 FROM heads h WHERE h.key = kv.thread))
+      -- </fragment>
 )
 SELECT f.n, k.ns, k.key, k.tag, k.created_at, k.updated_at, k.expires_at, CASE WHEN f.upto <= ?5 THEN k.value END
 FROM found f
