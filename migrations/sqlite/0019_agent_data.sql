@@ -62,3 +62,5 @@ CREATE TABLE agent_data (
   key   INTEGER PRIMARY KEY,
   bytes INTEGER NOT NULL
 );
+-- A program before this step would leave rows of deleted threads and erased users.
+UPDATE threadline_schema SET min_reader = 19;

@@ -353,12 +353,12 @@ async fn a_newer_database_is_used_if_it_allows_that() {
 async fn first_attempts_of_later_generations_are_renumbered() {
     let (store, dir) = open().await;
     let (key, fence) = started(&store, "t").await;
-    // The database as an earlier program has left it, with a run that began in the second generation.
+    // The data as an earlier program has left it, with a run that began in the second generation; then the step.
     for text in [
         "UPDATE runs SET fence = fence + 4294967296",
         "UPDATE heads SET fence = fence + 4294967296",
         "ALTER TABLE turns DROP COLUMN displaced",
-        "PRAGMA user_version = 17",
+        include_str!("../../../../migrations/sqlite/0018_displaced_attempts.sql"),
     ] {
         pragma(&store, text.to_owned()).await;
     }
