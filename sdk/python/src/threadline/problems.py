@@ -115,12 +115,24 @@ class IssuerUnavailable(ProblemError):
     """`issuer-unavailable`: The server cannot fetch the public keys of the token's issuer."""
 
 
+class ItemsChanged(ProblemError):
+    """`items-changed`: A list does not have the tag that the operation requires."""
+
+
+class ItemsConflict(ProblemError):
+    """`items-conflict`: Another operation on the list has the same key."""
+
+
 class KeyExists(ProblemError):
     """`key-exists`: The project has another API key with this ID."""
 
 
 class KeyNotFound(ProblemError):
     """`key-not-found`: The project has no API key with this ID."""
+
+
+class KvChanged(ProblemError):
+    """`kv-changed`: An entry does not have the tag that an operation of the batch requires. Nothing of the batch was written."""
 
 
 class LineageChanging(ProblemError):
@@ -317,8 +329,11 @@ BY_SLUG.update(
         "invalid-message": InvalidMessage,
         "invalid-request": InvalidRequest,
         "issuer-unavailable": IssuerUnavailable,
+        "items-changed": ItemsChanged,
+        "items-conflict": ItemsConflict,
         "key-exists": KeyExists,
         "key-not-found": KeyNotFound,
+        "kv-changed": KvChanged,
         "lineage-changing": LineageChanging,
         "log-damaged": LogDamaged,
         "log-replaced": LogReplaced,
@@ -392,8 +407,11 @@ __all__ = [
     "InvalidMessage",
     "InvalidRequest",
     "IssuerUnavailable",
+    "ItemsChanged",
+    "ItemsConflict",
     "KeyExists",
     "KeyNotFound",
+    "KvChanged",
     "LineageChanging",
     "LogDamaged",
     "LogReplaced",

@@ -18,7 +18,12 @@ export function recipe(heading: string): Map<string, string> {
 }
 
 /** Recipes whose blocks are type-checked and run. The blocks of the others are files of examples. */
-export const RUN = ["Users who sign in", "A chat with optimistic messages", "assistant-ui", "Tests of your application"];
+export const RUN = [
+  "Users who sign in",
+  "A chat with optimistic messages",
+  "assistant-ui",
+  "Tests of your application",
+];
 
 /** The blocks of these recipes as pieces to check, by names that no other recipe has. */
 export function pieces(): [name: string, code: string][] {
