@@ -33,6 +33,8 @@ RECORDS = {
     "AgentsView": "AgentList",
     "OpenInterruptView": "OpenInterrupt",
     "InboxView": "Inbox",
+    "FeedEntryView": "FeedEntry",
+    "FeedView": "FeedPage",
 }
 PLAIN = {"string": "str", "integer": "int", "number": "float", "boolean": "bool", "object": "JsonObject"}
 

@@ -30,7 +30,7 @@ def names_of(**more: Any) -> Dict[str, Any]:
 
 
 def test_all_snippets_are_run() -> None:
-    assert len(SNIPPETS) == 7
+    assert len(SNIPPETS) == 8
 
 
 def test_the_first_five_lines(server: Server) -> None:
@@ -55,13 +55,23 @@ def test_the_first_five_lines(server: Server) -> None:
 
 
 async def test_the_other_snippets(server: Server) -> None:
-    _, options, threads, reading, producing, existing, agent = SNIPPETS
+    _, options, threads, lists, reading, producing, existing, agent = SNIPPETS
     names = await execute(options, names_of(url=server.url, api_key="a-key", user=threadline.user))
     await names["client"].aclose()
     async with AsyncThreadline(server.url) as client:
         names = await execute(threads, names_of(client=client, print=lambda *_: None))
         assert names["started"].run.agent_id == "demo" and names["messages"] == []
+        changed = asyncio.Event()
+        shown: List[Any] = []
+        save = names_of(client=client, show=shown.extend, update=lambda *_: changed.set(), save=lambda cursor: shown.append(cursor))
+        following = asyncio.ensure_future(execute(lists, save))
+        while not shown:
+            await asyncio.sleep(0.01)
         thread = client.thread((await client.threads.create()).thread_id)
+        await asyncio.wait_for(changed.wait(), 30)
+        following.cancel()
+        await asyncio.gather(following, return_exceptions=True)
+        assert shown[-1].epoch
         said: List[Any] = []
 
         async def model(history: Any) -> AsyncIterator[str]:

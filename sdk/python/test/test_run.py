@@ -25,7 +25,7 @@ from threadline import (
     Threadline,
     user,
 )
-from threadline.problems import RunActive, RunFenced
+from threadline.problems import InvalidEvent, RunActive, RunFenced, RunNotFound
 
 
 async def new(client: AsyncThreadline) -> AsyncThread:
@@ -398,3 +398,38 @@ async def test_refuse_writes_nothing(server: Server) -> None:
             assert [one["content"] for one in stored.messages] == ["Hello", "Half"] and stored.state == {"a": 1}
             assert caught.value.record.run_id == "job"
         assert run.record.status == "finished"
+
+
+async def test_events_that_do_not_conform_are_refused(server: Server) -> None:
+    bad: Dict[str, Any] = {"type": "TEXT_MESSAGE_CONTENT", "messageId": "m", "delta": 5}
+    async with AsyncThreadline(server.url) as client:
+        thread = await new(client)
+        with pytest.raises(InvalidEvent) as refused:
+            async with thread.run(agent_id="trips") as run:
+                async with run.text() as text:
+                    await text.write("Hi")
+                await run.flush()
+                try:
+                    await run.append(bad)
+                    await run.flush()
+                except InvalidEvent:
+                    pass  # the end of the block raises it again
+        assert refused.value.problem["path"] == "/delta" and refused.value.problem["expected"]
+        assert (await thread.run_record(run.run_id)).status == "error"
+        log = [one["event"] for one in server.log(thread.thread_id)]
+        assert (log[-1]["type"], log[-1]["code"]) == ("RUN_ERROR", "invalid-event") and bad not in log
+        # An event of the opening: the run does not begin.
+        with pytest.raises(InvalidEvent):
+            async with thread.run(messages=[{"id": "u", "role": "nobody", "content": "Hi"}], run_id="never"):
+                raise AssertionError("the body of a run that did not begin")
+        with pytest.raises(RunNotFound):
+            await thread.run_record("never")
+        with pytest.raises(InvalidEvent):
+            await thread.put_run("whole", [{"type": "RUN_STARTED", "threadId": thread.thread_id, "runId": "whole"}, bad], validate=True)
+        # Own types, for those who ask for it: of one run, or of all.
+        async with thread.run(validate=False) as run:
+            await run.append({"type": "app.note", "text": "own"})
+    async with AsyncThreadline(server.url, validate=False) as client:
+        async with client.thread(thread.thread_id).run() as run:
+            await run.append({"type": "app.note", "text": "own"})
+    assert types(server, thread.thread_id).count("app.note") == 2

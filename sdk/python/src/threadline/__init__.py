@@ -5,6 +5,7 @@ server, `threadline.agui` agents as endpoints, and `threadline.conversation` the
 """
 
 from ._async.client import AsyncThreadline
+from ._async.feed import AsyncFeed
 from ._async.run import AsyncRun
 from ._async.subscription import AsyncSubscription
 from ._async.thread import AsyncThread
@@ -40,6 +41,7 @@ from ._json import JsonObject
 from ._opening import assistant, system, user
 from ._records import (
     AgentRecord,
+    FeedEntry,
     Inbox,
     OpenInterrupt,
     QueuedRun,
@@ -51,6 +53,7 @@ from ._records import (
 )
 from ._stored import EventPage, LoggedEvent, Messages, StateAt, Stored
 from ._sync.client import Threadline
+from ._sync.feed import Feed
 from ._sync.run import Run
 from ._sync.subscription import Subscription
 from ._sync.thread import Thread
@@ -60,6 +63,7 @@ from .pipe import StreamFailed
 
 __all__ = [
     "AgentRecord",
+    "AsyncFeed",
     "AsyncPart",
     "AsyncRun",
     "AsyncSubscription",
@@ -76,6 +80,8 @@ __all__ = [
     "Ended",
     "EventPage",
     "Events",
+    "Feed",
+    "FeedEntry",
     "FellBehind",
     "Hello",
     "Inbox",

@@ -46,6 +46,8 @@ class Config:
     timeout: float
     retries: Retries
     transports: Tuple[str, ...]
+    validate: bool = True
+    """True if the server validates runs that this program produces as AG-UI."""
     logger: logging.Logger = field(default_factory=lambda: logging.getLogger("threadline"))
 
 
@@ -58,6 +60,7 @@ def configure(
     timeout: float,
     retries: Retries,
     transports: Sequence[str],
+    validate: bool,
     logger: Optional[logging.Logger],
 ) -> Config:
     """Validates options; a `ConfigError` says what to fix."""
@@ -81,6 +84,7 @@ def configure(
         timeout=timeout,
         retries=retries,
         transports=tuple(transports),
+        validate=validate,
         logger=logger or logging.getLogger("threadline"),
     )
 

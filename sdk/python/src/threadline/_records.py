@@ -436,4 +436,44 @@ class Inbox(Record):
     )
 
 
-__all__ = ["RunRecord", "LastRun", "ForkedFrom", "ThreadRecord", "ThreadPage", "RunPage", "StartedRun", "QueuedPlace", "QueuedRun", "QueuedTurn", "Queue", "Appended", "Branches", "AgentRecord", "AgentList", "OpenInterrupt", "Inbox"]
+class FeedEntry(Record):
+    """The newest change of a thread."""
+
+    cursor: int
+    """Position in the feed."""
+    type: str
+    """`upsert` or `delete`."""
+    thread_id: str
+    thread: Optional[ThreadRecord]
+    """The current thread; absent if it was deleted."""
+
+    members = (
+        ("cursor", "cursor", None),
+        ("type", "type", None),
+        ("threadId", "thread_id", None),
+        ("thread", "thread", ThreadRecord.of),
+    )
+
+
+class FeedPage(Record):
+    """A page of a feed."""
+
+    epoch: str
+    """The incarnation of the feed; cursors belong to it."""
+    entries: List[FeedEntry]
+    cursor: int
+    """Position of the last entry."""
+    next_cursor: str
+    """Cursor of the next page."""
+    has_more: bool
+
+    members = (
+        ("epoch", "epoch", None),
+        ("entries", "entries", FeedEntry.of),
+        ("cursor", "cursor", None),
+        ("nextCursor", "next_cursor", None),
+        ("hasMore", "has_more", None),
+    )
+
+
+__all__ = ["RunRecord", "LastRun", "ForkedFrom", "ThreadRecord", "ThreadPage", "RunPage", "StartedRun", "QueuedPlace", "QueuedRun", "QueuedTurn", "Queue", "Appended", "Branches", "AgentRecord", "AgentList", "OpenInterrupt", "Inbox", "FeedEntry", "FeedPage"]

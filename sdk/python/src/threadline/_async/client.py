@@ -9,7 +9,9 @@ from typing import Awaitable, Callable, Mapping, Optional, Sequence, Type, Union
 import httpx
 
 from .._config import TRANSPORTS, Retries, configure, credential
+from .._items import Cursor
 from .._limits import REQUEST_TIMEOUT
+from .feed import AsyncFeed
 from .http import AsyncHttp
 from .thread import AsyncThread
 from .threads import AsyncAgents, AsyncInterrupts, AsyncThreads
@@ -22,7 +24,8 @@ class AsyncThreadline:
 
     `url` and `api_key` are by default those of THREADLINE_URL and THREADLINE_API_KEY. `token` is a user's token, or a function
     that returns one, which is called again when it expires. `user` is the user on whose behalf requests with an API key are
-    made. `http` replaces the HTTP client, and is not closed by `aclose`.
+    made. With `validate`, the server refuses events of runs of this program that do not conform to AG-UI: see `AsyncThread.run`.
+    `http` replaces the HTTP client, and is not closed by `aclose`.
     """
 
     def __init__(
@@ -39,6 +42,7 @@ class AsyncThreadline:
         logger: Optional[logging.Logger] = None,
         retries: Optional[Retries] = None,
         transports: Sequence[str] = TRANSPORTS,
+        validate: bool = True,
     ) -> None:
         config = configure(
             url=url,
@@ -48,6 +52,7 @@ class AsyncThreadline:
             timeout=timeout,
             retries=retries or Retries(),
             transports=transports,
+            validate=validate,
             logger=logger,
         )
         self._http = AsyncHttp(config, credential(api_key, token), http)
@@ -58,6 +63,15 @@ class AsyncThreadline:
     def thread(self, thread_id: str) -> AsyncThread:
         """A reference to a thread, by its id. No request is made."""
         return AsyncThread(self._http, thread_id)
+
+    def feed(self, cursor: Optional[Cursor] = None, *, user_id: Optional[str] = None) -> AsyncFeed:
+        """An iterator over the changes of a user's threads, from a cursor on (by default, all threads come first).
+
+        `ThreadPage` has the cursor of a list: `Cursor(page.feed_cursor, page.feed_epoch)`. `user_id` is the user whose threads are
+        followed, if an API key is used without a user. A lost connection is waited out. Raises `LogReplaced` if the cursor
+        belongs to another feed: read the list again.
+        """
+        return AsyncFeed(self._http, cursor, user_id)
 
     async def __aenter__(self) -> AsyncThreadline:
         return self

@@ -13,7 +13,7 @@ from .._opening import opening_of
 from .._records import RunRecord, StartedRun
 from .._runtime_async import STOP_CANCELS, Body, Errand, insist, is_cancellation
 from .._stored import Stored
-from ..problems import RecoveryTooLarge, RecoveryUnsafe
+from ..problems import InvalidEvent, RecoveryTooLarge, RecoveryUnsafe
 from .http import AsyncHttp
 from .producer import AsyncProducer, is_over
 from .reading import AsyncReading
@@ -43,6 +43,7 @@ class AsyncRun(AsyncWriters):
         on_existing: str,
         tools_repeatable: bool,
         stop: str,
+        validate: Optional[bool],
     ) -> None:
         super().__init__()
         self._lease = DEFAULT_LEASE if lease_seconds is None else lease_seconds
@@ -59,7 +60,7 @@ class AsyncRun(AsyncWriters):
         self.resumed = False
         """True if an attempt before this one has begun the run."""
         self._http = http
-        self._runs = AsyncRuns(http, thread_id)
+        self._runs = AsyncRuns(http, thread_id, http.config.validate if validate is None else validate)
         self._on_existing = on_existing
         self._cancels = STOP_CANCELS and stop == "cancel"
         # One for each call: by it the server knows a repetition of the request, after a lost answer.
@@ -211,8 +212,9 @@ class AsyncRun(AsyncWriters):
             said = "the program that produces the run was cancelled"
             await insist(lambda: self._failed(producer, "producer-cancelled", said, CANCEL_TIMEOUT), CANCEL_TIMEOUT)
         else:
-            said = (str(error) or type(error).__name__)[:MAX_FAILURE_CHARS]
-            await self._failed(producer, "producer-failed", said, None)
+            said = error.detail if isinstance(error, InvalidEvent) else str(error)
+            code = error.slug if isinstance(error, InvalidEvent) else "producer-failed"
+            await self._failed(producer, code, (said or type(error).__name__)[:MAX_FAILURE_CHARS], None)
 
     async def _failed(self, producer: AsyncProducer, code: str, message: str, within: Optional[float]) -> None:
         record = await producer.fail(code, message, within)

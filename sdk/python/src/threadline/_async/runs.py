@@ -13,15 +13,24 @@ from .http import AsyncHttp
 
 
 class AsyncRuns:
-    """Requests about the runs of one thread."""
+    """Requests about the runs of one thread. With `validate`, the server refuses events that do not conform to AG-UI."""
 
-    def __init__(self, http: AsyncHttp, thread_id: str) -> None:
+    def __init__(self, http: AsyncHttp, thread_id: str, validate: bool = False) -> None:
         self._http = http
+        self._validation: Mapping[str, str] = {"validate": "ag-ui"} if validate else {}
         self._path = ["threads", thread_id, "runs"]
 
     async def begin(self, request: str, *, retry_for: Optional[float] = None) -> StartedRun:
         """Starts a run that its caller produces, or takes it up: the same request again gets the same answer."""
-        call = Call(self._path, "POST", body=request, kind="producers", again=not_busy, retry_for=retry_for)
+        call = Call(
+            self._path,
+            "POST",
+            query=self._validation,
+            body=request,
+            kind="producers",
+            again=not_busy,
+            retry_for=retry_for,
+        )
         return StartedRun.of(await self._http.call(call))
 
     async def put(self, run_id: str, events: Sequence[JsonObject], agent_id: Optional[str]) -> StartedRun:
@@ -29,7 +38,7 @@ class AsyncRuns:
         call = Call(
             [*self._path, run_id],
             "PUT",
-            query={"agentId": agent_id},
+            query={"agentId": agent_id, **self._validation},
             body=list(events),
             kind="producers",
             least=WHOLE_RUN_TIMEOUT,
@@ -38,7 +47,7 @@ class AsyncRuns:
 
     async def append(self, run_id: str, attempt: int, producer_seq: int, events: List[str]) -> Appended:
         """Appends events, given as JSON texts, exactly once: `producer_seq` is the number of the first one."""
-        query = {"attempt": attempt, "producerSeq": producer_seq}
+        query = {"attempt": attempt, "producerSeq": producer_seq, **self._validation}
         body = f"[{','.join(events)}]"
         return Appended.of(await self._post(run_id, "events", query, body))
 

@@ -203,14 +203,18 @@ class AsyncThread:
         """The open interrupts of the thread, which a run has to answer with `resume`."""
         return (await self.messages(limit=1)).interrupts
 
-    async def put_run(self, run_id: str, events: Sequence[object], *, agent_id: Optional[str] = None) -> StartedRun:
+    async def put_run(
+        self, run_id: str, events: Sequence[object], *, agent_id: Optional[str] = None, validate: bool = False
+    ) -> StartedRun:
         """Appends a complete run atomically, or does nothing if the run exists already.
 
-        Waits up to a minute while another run is active. A TEXT_MESSAGE_CHUNK without a `messageId` gets one.
+        Waits up to a minute while another run is active. A TEXT_MESSAGE_CHUNK without a `messageId` gets one. With `validate`,
+        one event that does not conform to AG-UI refuses the whole run (`InvalidEvent`).
         """
         ids = MessageIds(run_id)
         named = [ids.given(plain(event), number) for number, event in enumerate(events, 1)]
-        return await self._runs.put(run_id, named, agent_id)
+        runs = AsyncRuns(self._http, self.thread_id, validate)
+        return await runs.put(run_id, named, agent_id)
 
     def run(
         self,
@@ -226,6 +230,7 @@ class AsyncThread:
         on_existing: OnExisting = "restart",
         tools_repeatable: bool = False,
         stop: StopBy = "cancel",
+        validate: Optional[bool] = None,
     ) -> AsyncRun:
         """Produces a run, in the block of `async with`. It is finished at the end of the block, and failed by an exception.
 
@@ -233,6 +238,9 @@ class AsyncThread:
         body says it anew. `continue`: complete messages stay; only for bodies that read `run.stored`. `refuse`: raises
         `NotResumed`, and nothing is written. With `restart` and `continue` the call before can write no more. A run that has
         ended raises `RunEnded`: see `run_once`. Raises `RunActive` if another run is active.
+
+        The server validates the events as AG-UI, unless `validate` is false, or that of the client. If it refuses one, the run
+        fails with the code `invalid-event`, and the end of the block raises `InvalidEvent`.
         """
         return AsyncRun(
             self._http,
@@ -248,6 +256,7 @@ class AsyncThread:
             on_existing=on_existing,
             tools_repeatable=tools_repeatable,
             stop=stop,
+            validate=validate,
         )
 
     async def run_once(self, body: Callable[[AsyncRun], Awaitable[object]], **options: Any) -> RunRecord:

@@ -9,7 +9,9 @@ from typing import Callable, Mapping, Optional, Sequence, Type, Union
 import httpx
 
 from .._config import TRANSPORTS, Retries, configure, credential
+from .._items import Cursor
 from .._limits import REQUEST_TIMEOUT
+from .feed import Feed
 from .http import Http
 from .thread import Thread
 from .threads import Agents, Interrupts, Threads
@@ -22,7 +24,8 @@ class Threadline:
 
     `url` and `api_key` are by default those of THREADLINE_URL and THREADLINE_API_KEY. `token` is a user's token, or a function
     that returns one, which is called again when it expires. `user` is the user on whose behalf requests with an API key are
-    made. `http` replaces the HTTP client, and is not closed by `close`.
+    made. With `validate`, the server refuses events of runs of this program that do not conform to AG-UI: see `Thread.run`.
+    `http` replaces the HTTP client, and is not closed by `close`.
     """
 
     def __init__(
@@ -39,6 +42,7 @@ class Threadline:
         logger: Optional[logging.Logger] = None,
         retries: Optional[Retries] = None,
         transports: Sequence[str] = TRANSPORTS,
+        validate: bool = True,
     ) -> None:
         config = configure(
             url=url,
@@ -48,6 +52,7 @@ class Threadline:
             timeout=timeout,
             retries=retries or Retries(),
             transports=transports,
+            validate=validate,
             logger=logger,
         )
         self._http = Http(config, credential(api_key, token), http)
@@ -58,6 +63,15 @@ class Threadline:
     def thread(self, thread_id: str) -> Thread:
         """A reference to a thread, by its id. No request is made."""
         return Thread(self._http, thread_id)
+
+    def feed(self, cursor: Optional[Cursor] = None, *, user_id: Optional[str] = None) -> Feed:
+        """An iterator over the changes of a user's threads, from a cursor on (by default, all threads come first).
+
+        `ThreadPage` has the cursor of a list: `Cursor(page.feed_cursor, page.feed_epoch)`. `user_id` is the user whose threads are
+        followed, if an API key is used without a user. A lost connection is waited out. Raises `LogReplaced` if the cursor
+        belongs to another feed: read the list again.
+        """
+        return Feed(self._http, cursor, user_id)
 
     def __enter__(self) -> Threadline:
         return self
