@@ -42,6 +42,12 @@ test-package: debug
 test-python: debug
 	cd sdk/python && PYTHONPATH=src THREADLINE=$(CURDIR)/target/debug/threadline $(CURDIR)/target/python-venv/bin/python -W error -m pytest
 
+# Wheels of the Python package: one with the server for this platform, and one without it.
+.PHONY: wheel
+wheel: setup-test
+	$(CARGO) build --release
+	cd sdk/python && $(CURDIR)/target/python-venv/bin/python scripts/wheel.py $(CURDIR)/target/release/threadline
+
 test-console: debug
 	cd console && THREADLINE=$(CURDIR)/target/debug/threadline npm test --silent
 

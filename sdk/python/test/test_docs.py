@@ -5,11 +5,13 @@ from __future__ import annotations
 import ast
 import asyncio
 import logging
+import re
 from typing import Any, AsyncIterator, Dict, List
 
+import pytest
 import threadline
 import threadline.agui
-from harness.documents import examples_of
+from harness.documents import ROOT, examples_of
 from harness.server import Server
 from threadline import AsyncThreadline
 
@@ -25,21 +27,22 @@ async def execute(snippet: str, names: Dict[str, Any]) -> Dict[str, Any]:
     return names
 
 
+class Enough(Exception):
+    """Ends an example that would go on for ever."""
+
+
 def names_of(**more: Any) -> Dict[str, Any]:
     return {**{name: getattr(threadline, name) for name in threadline.__all__}, "logging": logging, **more}
 
 
 def test_all_snippets_are_run() -> None:
-    assert len(SNIPPETS) == 8
+    assert len(SNIPPETS) == 9
 
 
 def test_the_first_five_lines(server: Server) -> None:
     start = SNIPPETS[0].replace("http://localhost:7420", server.url)
     assert len([line for line in start.split("\n") if line]) == 5
     seen: List[Any] = []
-
-    class Enough(Exception):
-        pass
 
     def show(item: Any) -> None:
         seen.append(item)
@@ -54,8 +57,34 @@ def test_the_first_five_lines(server: Server) -> None:
     assert [type(item).__name__ for item in seen] == ["Hello", "CaughtUp"]
 
 
+def test_the_fixtures(server: Server) -> None:
+    names = names_of()
+    exec(compile(SNIPPETS[-1], "docs/python.md", "exec"), names)
+    with threadline.Threadline(server.url, user="fixtures") as client:
+        names["test_an_answer_is_stored"](client)
+
+
+def test_the_readme(server: Server) -> None:
+    """The README of the package stands alone: PyPI shows it without the repository."""
+    text = (ROOT / "sdk/python/README.md").read_text()
+    assert "](" not in text, "a relative link is dead there"
+    (snippet,) = re.findall(r"^```python\n(.*?)^```", text, re.M | re.S)
+    told: List[Any] = []
+
+    def show(item: Any) -> None:
+        told.append(item)
+        if isinstance(item, threadline.CaughtUp):
+            raise Enough
+
+    names: Dict[str, Any] = {"print": show}
+    with pytest.raises(Enough):
+        exec(compile(snippet.replace("http://localhost:7420", server.url), "README.md", "exec"), names)
+    names["client"].close()
+    assert sum(len(batch.events) for item in told if isinstance(item, threadline.Events) for batch in item.batches) == 5
+
+
 async def test_the_other_snippets(server: Server) -> None:
-    _, options, threads, lists, reading, producing, existing, agent = SNIPPETS
+    _, options, threads, lists, reading, producing, existing, agent, _ = SNIPPETS
     names = await execute(options, names_of(url=server.url, api_key="a-key", user=threadline.user))
     await names["client"].aclose()
     async with AsyncThreadline(server.url) as client:

@@ -122,6 +122,9 @@ MAX_DRAFTS: Final = 65_536
 """Objects that are kept as changeable between two reads. Beyond that number all become immutable: one more copy of an
 object that changes again, for a bound on memory."""
 
+SERVER_START: Final = 30.0
+"""Seconds in which a server of tests has to listen."""
+
 # Streams of other packages.
 
 MAX_KEPT_CHARS: Final = 1_000_000
