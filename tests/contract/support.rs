@@ -134,7 +134,10 @@ impl Env {
 
     /// A database of its own, on the server that all tests of this process share.
     pub async fn postgres() -> Self {
-        let (clock, url) = (clock(), Postgres::shared().fresh_database());
+        let migrate = async |url: &str| {
+            PgStore::migrate(url).await.expect("migrates");
+        };
+        let (clock, url) = (clock(), Postgres::shared().migrated_database(migrate).await);
         let store = PgStore::open(&url, clock.clone()).await.expect("opens");
         Self { store: Arc::new(store), clock, dir: None }
     }

@@ -10,7 +10,7 @@ use crate::{backing::Postgres, cluster::*, server::Server};
 
 /// The status and the text of an answer.
 pub async fn get(node: &Server, path: &str) -> (u16, String) {
-    let http = reqwest::Client::builder().no_proxy().timeout(PATIENCE).build().expect("a client");
+    let http = reqwest::Client::builder().no_proxy().tls_certs_only([]).timeout(PATIENCE).build().expect("a client");
     let answer = http.get(format!("{}{path}", node.url)).header("x-request-id", format!("asked-for{path}"));
     let answer = answer.send().await.expect("an answer");
     let status = answer.status().as_u16();

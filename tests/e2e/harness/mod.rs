@@ -185,7 +185,12 @@ impl Server {
                 server._directory = Some(directory);
                 server
             }
-            Backend::Production => Self::in_database(&Postgres::shared().fresh_database(), options).await,
+            Backend::Production => {
+                let migrate = async |url: &str| {
+                    PgStore::migrate(url).await.expect("migrates");
+                };
+                Self::in_database(&Postgres::shared().migrated_database(migrate).await, options).await
+            }
         }
     }
 
@@ -243,7 +248,7 @@ impl Server {
         };
         let task = tokio::spawn(app.run_until(leave.clone().cancelled_owned(), stopped, drain));
         // A connection is not used any more shortly before the server closes it for its silence.
-        let http = reqwest::Client::builder().no_proxy().pool_idle_timeout(HEADER_TIMEOUT / 2);
+        let http = reqwest::Client::builder().no_proxy().tls_certs_only([]).pool_idle_timeout(HEADER_TIMEOUT / 2);
         let http = http.build().expect("a client");
         let stop = Some(stop);
         Self { addr, clock, store, service, key, http, leave, stop, task, closing: None, intercept, _directory: None }

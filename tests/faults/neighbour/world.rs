@@ -155,7 +155,8 @@ impl Caller {
 /// Client with connections of its own: victims and attackers share none.
 fn client() -> Client {
     // A connection is not used any more shortly before the server closes it for its silence.
-    let client = Client::builder().no_proxy().timeout(PATIENCE).pool_idle_timeout(HEADER_TIMEOUT / 2);
+    let client =
+        Client::builder().no_proxy().tls_certs_only([]).timeout(PATIENCE).pool_idle_timeout(HEADER_TIMEOUT / 2);
     client.build().expect("a client")
 }
 

@@ -16,6 +16,7 @@ use nix::{
     sys::signal::Signal,
     unistd::{Pid, User, geteuid, getgid, getuid},
 };
+use tokio::sync::OnceCell;
 
 use super::{keeper::Keeper, ports::free_port, wall_clock::WallClock};
 
@@ -48,6 +49,8 @@ pub struct Postgres {
     port: u16,
     disk_mib: Option<usize>,
     databases: AtomicUsize,
+    /// Name of the database that [`Postgres::migrated_database`] copies.
+    migrated: OnceCell<String>,
 }
 
 impl Postgres {
@@ -113,7 +116,8 @@ impl Postgres {
             match keeper.start(&command, READY) {
                 Ok(()) => {
                     let (keeper, databases) = (Mutex::new(keeper), AtomicUsize::new(0));
-                    return Self { keeper, command, port, disk_mib: disk.map(SmallDisk::mib), databases };
+                    let (disk_mib, migrated) = (disk.map(SmallDisk::mib), OnceCell::new());
+                    return Self { keeper, command, port, disk_mib, databases, migrated };
                 }
                 Err(said) if said.contains("could not bind") => {}
                 Err(said) => panic!("Postgres did not start:\n{said}"),
@@ -145,6 +149,22 @@ impl Postgres {
     pub fn fresh_database(&self) -> String {
         let name = format!("fresh_{}_{}", process::id(), self.databases.fetch_add(1, Ordering::Relaxed));
         self.psql("postgres", &format!("CREATE DATABASE {name}"));
+        self.url(&name)
+    }
+
+    /// Creates a database with the schema that `migrate` makes in an empty one, and returns its URL. `migrate` runs once: each of these
+    /// databases is a copy, which takes a fraction of the work of all steps.
+    pub async fn migrated_database(&self, migrate: impl AsyncFnOnce(&str)) -> String {
+        let template = self.migrated.get_or_init(|| async {
+            let url = self.fresh_database();
+            migrate(&url).await;
+            url.rsplit('/').next().expect("a name").to_owned()
+        });
+        let template = template.await;
+        let name = format!("copied_{}_{}", process::id(), self.databases.fetch_add(1, Ordering::Relaxed));
+        self.psql("postgres", &format!("CREATE DATABASE {name} TEMPLATE {template}"));
+        // Nodes of one installation hear each other.
+        self.psql(&name, "UPDATE installation SET id = gen_random_uuid()::text");
         self.url(&name)
     }
 
