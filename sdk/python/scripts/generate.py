@@ -33,6 +33,10 @@ RECORDS = {
     "AgentsView": "AgentList",
     "OpenInterruptView": "OpenInterrupt",
     "InboxView": "Inbox",
+    "ItemView": "ListItem",
+    "ItemsView": "ItemPage",
+    "PoppedView": "PoppedItems",
+    "EntryView": "Entry",
 }
 PLAIN = {"string": "str", "integer": "int", "number": "float", "boolean": "bool", "object": "JsonObject"}
 
@@ -119,7 +123,7 @@ def records() -> str:
 
 from __future__ import annotations
 
-from typing import List, Optional
+from typing import Any, List, Optional
 
 from ._json import JsonObject
 from ._record import Record

@@ -1,10 +1,13 @@
 """Durable, realtime threads for AI agents: a client of Threadline.
 
 `AsyncThreadline` is the asynchronous client, `Threadline` the synchronous one. `threadline.problems` has the errors of the
-server, `threadline.agui` agents as endpoints, and `threadline.conversation` the messages and the state that events build.
+server, `threadline.agui` agents as endpoints, `threadline.conversation` the messages and the state that events build, and
+`threadline.kv` operations on entries.
 """
 
 from ._async.client import AsyncThreadline
+from ._async.items import AsyncItems
+from ._async.kv import AsyncKv
 from ._async.run import AsyncRun
 from ._async.subscription import AsyncSubscription
 from ._async.thread import AsyncThread
@@ -40,8 +43,12 @@ from ._json import JsonObject
 from ._opening import assistant, system, user
 from ._records import (
     AgentRecord,
+    Entry,
     Inbox,
+    ItemPage,
+    ListItem,
     OpenInterrupt,
+    PoppedItems,
     QueuedRun,
     RunPage,
     RunRecord,
@@ -49,8 +56,10 @@ from ._records import (
     ThreadPage,
     ThreadRecord,
 )
-from ._stored import EventPage, LoggedEvent, Messages, StateAt, Stored
+from ._stored import AddedItems, EventPage, LoggedEvent, Messages, StateAt, Stored
 from ._sync.client import Threadline
+from ._sync.items import Items
+from ._sync.kv import Kv
 from ._sync.run import Run
 from ._sync.subscription import Subscription
 from ._sync.thread import Thread
@@ -59,7 +68,10 @@ from ._version import __version__
 from .pipe import StreamFailed
 
 __all__ = [
+    "AddedItems",
     "AgentRecord",
+    "AsyncItems",
+    "AsyncKv",
     "AsyncPart",
     "AsyncRun",
     "AsyncSubscription",
@@ -74,18 +86,24 @@ __all__ = [
     "ConnectionFailed",
     "Cursor",
     "Ended",
+    "Entry",
     "EventPage",
     "Events",
     "FellBehind",
     "Hello",
     "Inbox",
     "Item",
+    "ItemPage",
+    "Items",
     "JsonObject",
+    "Kv",
+    "ListItem",
     "LoggedEvent",
     "Messages",
     "NotResumed",
     "OpenInterrupt",
     "Part",
+    "PoppedItems",
     "ProblemError",
     "ProtocolError",
     "Queue",

@@ -89,6 +89,11 @@ POLL: Final = 25.0
 POLL_PAUSE: Final = 1.0
 """Pause after a long-poll that returned empty too early."""
 
+# Agent data.
+
+ITEM_PAGE: Final = 1_000
+"""Items of one request of an iterator over a list: the most that the server accepts. A page ends before, at 16 MiB."""
+
 # Agents as endpoints.
 
 ENDPOINT_EVENTS: Final = 1_000

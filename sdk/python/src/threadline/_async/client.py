@@ -11,6 +11,7 @@ import httpx
 from .._config import TRANSPORTS, Retries, configure, credential
 from .._limits import REQUEST_TIMEOUT
 from .http import AsyncHttp
+from .kv import AsyncKv
 from .thread import AsyncThread
 from .threads import AsyncAgents, AsyncInterrupts, AsyncThreads
 
@@ -54,6 +55,7 @@ class AsyncThreadline:
         self.threads = AsyncThreads(self._http)
         self.agents = AsyncAgents(self._http)
         self.interrupts = AsyncInterrupts(self._http)
+        self.kv = AsyncKv(self._http)
 
     def thread(self, thread_id: str) -> AsyncThread:
         """A reference to a thread, by its id. No request is made."""
