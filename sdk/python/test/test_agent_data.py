@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from harness.proxy import Proxy
 from harness.server import Server
-from threadline import AddedItems, AsyncThreadline, ConfigError, Threadline
+from threadline import AddedItems, AsyncThreadline, ConfigError, ItemPage, Threadline
 from threadline.kv import Delete, Get, ListNamespaces, Match, Put, Search
 from threadline.problems import InvalidRequest, ItemsChanged, ItemsConflict, KvChanged, ThreadNotFound
 
@@ -48,6 +48,25 @@ async def test_long_lists_are_read_page_by_page(server: Server) -> None:
             await large.append([text * 7_000_000])
         assert not (await large.page(limit=2)).items[0].item.startswith("a")
         assert [one.item[0] async for one in large] == ["a", "b", "c"]
+
+
+async def test_a_whole_list_is_read_as_it_was_at_one_time(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with AsyncThreadline(server.url) as client:
+        items = client.thread((await client.threads.create()).thread_id).items("session")
+        assert (await items.read()).items == []
+        await items.append(range(1_500))
+        assert [one.item for one in (await items.read(1_200)).items] == list(range(300, 1_500))
+        page = items.page
+
+        async def changed(**range_: Any) -> ItemPage:
+            found = await page(**range_)
+            if found.count == 1_500:
+                await items.replace(["a", "b"])
+            return found
+
+        monkeypatch.setattr(items, "page", changed)
+        whole = await items.read()
+        assert [one.item for one in whole.items] == ["a", "b"] and whole.tag == (await page()).tag
 
 
 async def test_conditions_and_keys_of_lists(server: Server) -> None:

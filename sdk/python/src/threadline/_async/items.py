@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, AsyncGenerator, Iterable, Optional, Sequence
+from typing import Any, AsyncGenerator, Iterable, List, Optional, Sequence
 
 from .._calls import Call
 from .._ids import new_id
@@ -66,6 +66,21 @@ class AsyncItems:
         query = {"limit": limit, "before": before, "after": after}
         return ItemPage.of(await self._http.call(Call(self._path, query=query)))
 
+    async def read(self, limit: Optional[int] = None) -> ItemPage:
+        """All items, or the newest ones, as they were at one time. If the list changes meanwhile, it is read again."""
+        while True:
+            whole = await self.page(limit=_page(limit))
+            page = whole
+            older: List[List[ListItem]] = [whole.items]
+            count = len(whole.items)
+            while page.has_more and page.items and page.tag == whole.tag and (limit is None or count < limit):
+                page = await self.page(limit=_page(None if limit is None else limit - count), before=page.items[0].pos)
+                older.append(page.items)
+                count += len(page.items)
+            if page.tag == whole.tag:
+                whole.items[:] = [item for items in reversed(older) for item in items]
+                return whole
+
     async def __aiter__(self) -> AsyncGenerator[ListItem, None]:
         """All items, the oldest first, page by page."""
         after = 0
@@ -84,3 +99,7 @@ class AsyncItems:
 
 def _writes(kv: Sequence[Write]) -> Any:
     return {"kv": [to_wire(write) for write in kv]} if kv else {}
+
+
+def _page(limit: Optional[int]) -> int:
+    return ITEM_PAGE if limit is None else min(limit, ITEM_PAGE)
