@@ -17,7 +17,7 @@ PACKAGE = Path(__file__).resolve().parents[2]
 @pytest.mark.skipif("FULL" not in os.environ, reason="takes a minute: FULL=1")
 @pytest.mark.parametrize(
     ("environment", "module"),
-    [("pydantic-ai-newest", "pydantic_ai.py"), ("openai-newest", "openai_agents.py")],
+    [("pydantic-ai-newest", "pydantic_ai.py"), ("openai-newest", "openai_agents.py"), ("adk-newest", "adk.py")],
 )
 def test_types(environment: str, module: str) -> None:
     cache = PACKAGE.parents[1] / "target/mypy" / environment
