@@ -35,6 +35,10 @@ RECORDS = {
     "InboxView": "Inbox",
     "FeedEntryView": "FeedEntry",
     "FeedView": "FeedPage",
+    "ItemView": "ListItem",
+    "ItemsView": "ItemPage",
+    "PoppedView": "PoppedItems",
+    "EntryView": "Entry",
 }
 PLAIN = {"string": "str", "integer": "int", "number": "float", "boolean": "bool", "object": "JsonObject"}
 
@@ -121,7 +125,7 @@ def records() -> str:
 
 from __future__ import annotations
 
-from typing import List, Optional
+from typing import Any, List, Optional
 
 from ._json import JsonObject
 from ._record import Record

@@ -36,7 +36,7 @@ def names_of(**more: Any) -> Dict[str, Any]:
 
 
 def test_all_snippets_are_run() -> None:
-    assert len(SNIPPETS) == 9
+    assert len(SNIPPETS) == 10
 
 
 def test_the_first_five_lines(server: Server) -> None:
@@ -84,7 +84,7 @@ def test_the_readme(server: Server) -> None:
 
 
 async def test_the_other_snippets(server: Server) -> None:
-    _, options, threads, lists, reading, producing, existing, agent, _ = SNIPPETS
+    _, options, threads, lists, reading, producing, existing, data, agent, _ = SNIPPETS
     names = await execute(options, names_of(url=server.url, api_key="a-key", user=threadline.user))
     await names["client"].aclose()
     async with AsyncThreadline(server.url) as client:
@@ -121,6 +121,8 @@ async def test_the_other_snippets(server: Server) -> None:
         names = await execute(existing, names_of(thread=thread, chapters=["One.", "Two."]))
         assert names["record"].status == "finished"
         assert [one.get("content") for one in (await thread.messages()).messages][-2:] == ["One.", "Two."]
+        names = await execute(data, names_of(thread=thread, client=client))
+        assert names["everything"] == [{"role": "user", "content": "Hi"}] and names["found"] == [names["old"]]
     names = await execute(agent, names_of())
     assert [route.path for route in names["app"].routes] == ["/agent"]
     given = threadline.agui.RunAgentInput("t", "r", [{"role": "user", "content": "Hi"}])

@@ -1,11 +1,14 @@
 """Durable, realtime threads for AI agents: a client of Threadline.
 
 `AsyncThreadline` is the asynchronous client, `Threadline` the synchronous one. `threadline.problems` has the errors of the
-server, `threadline.agui` agents as endpoints, and `threadline.conversation` the messages and the state that events build.
+server, `threadline.agui` agents as endpoints, `threadline.conversation` the messages and the state that events build, and
+`threadline.kv` operations on entries.
 """
 
 from ._async.client import AsyncThreadline
 from ._async.feed import AsyncFeed
+from ._async.items import AsyncItems
+from ._async.kv import AsyncKv
 from ._async.run import AsyncRun
 from ._async.subscription import AsyncSubscription
 from ._async.thread import AsyncThread
@@ -41,9 +44,13 @@ from ._json import JsonObject
 from ._opening import assistant, system, user
 from ._records import (
     AgentRecord,
+    Entry,
     FeedEntry,
     Inbox,
+    ItemPage,
+    ListItem,
     OpenInterrupt,
+    PoppedItems,
     QueuedRun,
     RunPage,
     RunRecord,
@@ -51,9 +58,11 @@ from ._records import (
     ThreadPage,
     ThreadRecord,
 )
-from ._stored import EventPage, LoggedEvent, Messages, StateAt, Stored
+from ._stored import AddedItems, EventPage, LoggedEvent, Messages, StateAt, Stored
 from ._sync.client import Threadline
 from ._sync.feed import Feed
+from ._sync.items import Items
+from ._sync.kv import Kv
 from ._sync.run import Run
 from ._sync.subscription import Subscription
 from ._sync.thread import Thread
@@ -62,8 +71,11 @@ from ._version import __version__
 from .pipe import StreamFailed
 
 __all__ = [
+    "AddedItems",
     "AgentRecord",
     "AsyncFeed",
+    "AsyncItems",
+    "AsyncKv",
     "AsyncPart",
     "AsyncRun",
     "AsyncSubscription",
@@ -78,6 +90,7 @@ __all__ = [
     "ConnectionFailed",
     "Cursor",
     "Ended",
+    "Entry",
     "EventPage",
     "Events",
     "Feed",
@@ -86,12 +99,17 @@ __all__ = [
     "Hello",
     "Inbox",
     "Item",
+    "ItemPage",
+    "Items",
     "JsonObject",
+    "Kv",
+    "ListItem",
     "LoggedEvent",
     "Messages",
     "NotResumed",
     "OpenInterrupt",
     "Part",
+    "PoppedItems",
     "ProblemError",
     "ProtocolError",
     "Queue",

@@ -89,6 +89,18 @@ POLL: Final = 25.0
 POLL_PAUSE: Final = 1.0
 """Pause after a long-poll that returned empty too early."""
 
+# Agent data.
+
+ITEM_PAGE: Final = 1_000
+"""Items of one request of an iterator over a list: the most that the server accepts. A page ends before, at 16 MiB."""
+
+KV_BATCH: Final = 1_000
+"""Operations of one batch on entries: the most that the server accepts."""
+LIST_WRITES: Final = 100
+"""Writes of entries in one operation on a list: the most that the server accepts."""
+LIST_CHUNK_BYTES: Final = 8 * 1_024 * 1_024
+"""Bytes of items beyond which adapters write a list in several operations: half of what the server accepts, and as much as one item."""
+
 # Agents as endpoints.
 
 ENDPOINT_EVENTS: Final = 1_000

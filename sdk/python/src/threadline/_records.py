@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import List, Optional
+from typing import Any, List, Optional
 
 from ._json import JsonObject
 from ._record import Record
@@ -476,4 +476,84 @@ class FeedPage(Record):
     )
 
 
-__all__ = ["RunRecord", "LastRun", "ForkedFrom", "ThreadRecord", "ThreadPage", "RunPage", "StartedRun", "QueuedPlace", "QueuedRun", "QueuedTurn", "Queue", "Appended", "Branches", "AgentRecord", "AgentList", "OpenInterrupt", "Inbox", "FeedEntry", "FeedPage"]
+class ListItem(Record):
+    """An item of a list."""
+
+    pos: int
+    """The position, from 1. Positions grow, and none is used twice."""
+    item: Any
+    """The item, byte for byte."""
+
+    members = (
+        ("pos", "pos", None),
+        ("item", "item", None),
+    )
+
+
+class ItemPage(Record):
+    """A page of a list."""
+
+    list: str
+    tag: Optional[str]
+    """The tag of the last operation; null if there is no list."""
+    count: int
+    """The number of items of the list."""
+    items: List[ListItem]
+    """Items, the oldest first."""
+    has_more: bool
+    """True if the list has further items in the direction of the page."""
+
+    members = (
+        ("list", "list", None),
+        ("tag", "tag", None),
+        ("count", "count", None),
+        ("items", "items", ListItem.of),
+        ("hasMore", "has_more", None),
+    )
+
+
+class PoppedItems(Record):
+    """Items that were removed."""
+
+    items: List[ListItem]
+    """The removed items, the oldest first."""
+    count: int
+    """The number of items that are left."""
+    tag: Optional[str]
+    """The tag of the list."""
+
+    members = (
+        ("items", "items", ListItem.of),
+        ("count", "count", None),
+        ("tag", "tag", None),
+    )
+
+
+class Entry(Record):
+    """A key-value entry as stored."""
+
+    ns: List[str]
+    key: str
+    value: Any
+    """The value, byte for byte."""
+    tag: str
+    created_at: str
+    updated_at: str
+    expires_at: Optional[str]
+    """The time from which the entry is gone; absent if it does not expire."""
+    score: Optional[float]
+    """The share of the words of `query` that the texts of the value contain; absent without `query`."""
+
+    members = (
+        ("ns", "ns", None),
+        ("key", "key", None),
+        ("value", "value", None),
+        ("tag", "tag", None),
+        ("createdAt", "created_at", None),
+        ("updatedAt", "updated_at", None),
+        ("expiresAt", "expires_at", None),
+        ("score", "score", None),
+    )
+
+
+__all__ = ["RunRecord", "LastRun", "ForkedFrom", "ThreadRecord", "ThreadPage", "RunPage", "StartedRun", "QueuedPlace", "QueuedRun", "QueuedTurn", "Queue", "Appended", "Branches", "AgentRecord", "AgentList", "OpenInterrupt", "Inbox", "FeedEntry", "FeedPage", "ListItem", "ItemPage", "PoppedItems", "Entry"]

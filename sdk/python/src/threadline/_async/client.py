@@ -13,6 +13,7 @@ from .._items import Cursor
 from .._limits import REQUEST_TIMEOUT
 from .feed import AsyncFeed
 from .http import AsyncHttp
+from .kv import AsyncKv
 from .thread import AsyncThread
 from .threads import AsyncAgents, AsyncInterrupts, AsyncThreads
 
@@ -59,6 +60,7 @@ class AsyncThreadline:
         self.threads = AsyncThreads(self._http)
         self.agents = AsyncAgents(self._http)
         self.interrupts = AsyncInterrupts(self._http)
+        self.kv = AsyncKv(self._http)
 
     def thread(self, thread_id: str) -> AsyncThread:
         """A reference to a thread, by its id. No request is made."""

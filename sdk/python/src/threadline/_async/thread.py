@@ -19,6 +19,7 @@ from .._records import Branches, Queue, QueuedRun, RunPage, RunRecord, StartedRu
 from .._stored import EventPage, Messages, StateAt
 from ..problems import LogReplaced
 from .http import AsyncHttp
+from .items import AsyncItems
 from .run import AsyncRun
 from .runs import AsyncRuns
 from .subscription import AsyncSubscription
@@ -215,6 +216,10 @@ class AsyncThread:
         named = [ids.given(plain(event), number) for number, event in enumerate(events, 1)]
         runs = AsyncRuns(self._http, self.thread_id, validate)
         return await runs.put(run_id, named, agent_id)
+
+    def items(self, name: str) -> AsyncItems:
+        """A list of JSON values that a framework keeps with the thread. No request is made."""
+        return AsyncItems(self._http, self.thread_id, name)
 
     def run(
         self,

@@ -13,6 +13,7 @@ from .._items import Cursor
 from .._limits import REQUEST_TIMEOUT
 from .feed import Feed
 from .http import Http
+from .kv import Kv
 from .thread import Thread
 from .threads import Agents, Interrupts, Threads
 
@@ -59,6 +60,7 @@ class Threadline:
         self.threads = Threads(self._http)
         self.agents = Agents(self._http)
         self.interrupts = Interrupts(self._http)
+        self.kv = Kv(self._http)
 
     def thread(self, thread_id: str) -> Thread:
         """A reference to a thread, by its id. No request is made."""

@@ -19,6 +19,7 @@ from .._records import Branches, Queue, QueuedRun, RunPage, RunRecord, StartedRu
 from .._stored import EventPage, Messages, StateAt
 from ..problems import LogReplaced
 from .http import Http
+from .items import Items
 from .run import Run
 from .runs import Runs
 from .subscription import Subscription
@@ -215,6 +216,10 @@ class Thread:
         named = [ids.given(plain(event), number) for number, event in enumerate(events, 1)]
         runs = Runs(self._http, self.thread_id, validate)
         return runs.put(run_id, named, agent_id)
+
+    def items(self, name: str) -> Items:
+        """A list of JSON values that a framework keeps with the thread. No request is made."""
+        return Items(self._http, self.thread_id, name)
 
     def run(
         self,

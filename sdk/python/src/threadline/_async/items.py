@@ -1,0 +1,105 @@
+"""Item lists: JSON values that a framework keeps in order with a thread."""
+
+from __future__ import annotations
+
+from typing import Any, AsyncGenerator, Iterable, List, Optional, Sequence
+
+from .._calls import Call
+from .._ids import new_id
+from .._limits import ITEM_PAGE
+from .._opening import UNSET
+from .._records import ItemPage, ListItem, PoppedItems
+from .._stored import AddedItems
+from ..kv import Write, condition, to_wire
+from .http import AsyncHttp
+
+
+class AsyncItems:
+    """A list of JSON values of a thread, under a name. It begins with its first operation. For API keys with the scope `produce`.
+
+    Each call of an operation has a key, by which the server recognizes its repetition: a lost answer costs nothing. `key` names one,
+    for a caller that may repeat the call itself, within 24 hours; with another content it is refused (`ItemsConflict`). `if_tag` is
+    the tag that the list must have, or None if it must not exist (`ItemsChanged`).
+    """
+
+    def __init__(self, http: AsyncHttp, thread_id: str, name: str) -> None:
+        self.thread_id = thread_id
+        self.name = name
+        self._http = http
+        self._path = ["threads", thread_id, "items", name]
+
+    async def append(
+        self, items: Iterable[Any], *, if_tag: Optional[str] = UNSET, kv: Sequence[Write] = (), key: Optional[str] = None
+    ) -> AddedItems:
+        """Adds items at the end, all or none. `kv`: writes of entries in the same commit (`KvChanged`)."""
+        return AddedItems.of(await self._do("POST", [], key, if_tag, items=list(items), **_writes(kv)))
+
+    async def replace(
+        self, items: Iterable[Any], *, if_tag: Optional[str] = UNSET, kv: Sequence[Write] = (), key: Optional[str] = None
+    ) -> AddedItems:
+        """Replaces all items. `kv`: writes of entries in the same commit (`KvChanged`)."""
+        return AddedItems.of(await self._do("PUT", [], key, if_tag, items=list(items), **_writes(kv)))
+
+    async def pop(self, count: int = 1, *, if_tag: Optional[str] = UNSET, key: Optional[str] = None) -> PoppedItems:
+        """Removes items from the end, and returns them, the oldest first; fewer if the list has fewer."""
+        return PoppedItems.of(await self._do("POST", ["pop"], key, if_tag, count=count))
+
+    async def copy(
+        self,
+        from_thread_id: str,
+        from_list: Optional[str] = None,
+        *,
+        upto: Optional[int] = None,
+        if_tag: Optional[str] = UNSET,
+        key: Optional[str] = None,
+    ) -> AddedItems:
+        """Adds the items of a list of another thread of the user, by default of the same name, up to the position `upto`."""
+        source: Any = {"fromThreadId": from_thread_id, "fromList": self.name if from_list is None else from_list}
+        if upto is not None:
+            source["uptoPos"] = upto
+        return AddedItems.of(await self._do("POST", ["copy"], key, if_tag, **source))
+
+    async def page(
+        self, *, limit: Optional[int] = None, before: Optional[int] = None, after: Optional[int] = None
+    ) -> ItemPage:
+        """Items, the oldest first: the newest ones, the last ones before a position, or the first ones after one."""
+        query = {"limit": limit, "before": before, "after": after}
+        return ItemPage.of(await self._http.call(Call(self._path, query=query)))
+
+    async def read(self, limit: Optional[int] = None) -> ItemPage:
+        """All items, or the newest ones, as they were at one time. If the list changes meanwhile, it is read again."""
+        while True:
+            whole = await self.page(limit=_page(limit))
+            page = whole
+            older: List[List[ListItem]] = [whole.items]
+            count = len(whole.items)
+            while page.has_more and page.items and page.tag == whole.tag and (limit is None or count < limit):
+                page = await self.page(limit=_page(None if limit is None else limit - count), before=page.items[0].pos)
+                older.append(page.items)
+                count += len(page.items)
+            if page.tag == whole.tag:
+                whole.items[:] = [item for items in reversed(older) for item in items]
+                return whole
+
+    async def __aiter__(self) -> AsyncGenerator[ListItem, None]:
+        """All items, the oldest first, page by page."""
+        after = 0
+        while True:
+            page = await self.page(limit=ITEM_PAGE, after=after)
+            for item in page.items:
+                yield item
+            if not page.has_more or not page.items:
+                return
+            after = page.items[-1].pos
+
+    async def _do(self, method: str, path: Sequence[str], key: Optional[str], if_tag: Optional[str], **members: Any) -> Any:
+        body = {"key": new_id() if key is None else key, **members, **condition(if_tag)}
+        return await self._http.call(Call([*self._path, *path], method, body=body))
+
+
+def _writes(kv: Sequence[Write]) -> Any:
+    return {"kv": [to_wire(write) for write in kv]} if kv else {}
+
+
+def _page(limit: Optional[int]) -> int:
+    return ITEM_PAGE if limit is None else min(limit, ITEM_PAGE)

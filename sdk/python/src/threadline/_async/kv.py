@@ -1,0 +1,100 @@
+"""Key-value entries: what agents keep beside all threads."""
+
+from __future__ import annotations
+
+from typing import Any, List, Mapping, Optional, Sequence
+
+from .._calls import Call
+from .._errors import ProtocolError
+from .._opening import UNSET
+from ..kv import Delete, Entry, Found, Get, ListNamespaces, Match, Namespaces, Op, Put, Result, Search, from_wire, to_wire
+from .http import AsyncHttp
+
+
+class AsyncKv:
+    """Entries of the user of the client, or without one of the project itself. For API keys with the scope `produce`."""
+
+    def __init__(self, http: AsyncHttp) -> None:
+        self._http = http
+
+    async def batch(self, ops: Sequence[Op]) -> List[Result]:
+        """Carries out operations of `threadline.kv`, and returns their results in order.
+
+        Reads see what was there before the batch. All writes are stored in one commit, or none of them: `KvChanged`, with the
+        `index` of the operation in `problem`, if an entry does not have the tag that it must have. A lost answer of a `Put` costs
+        nothing. After one of a `Delete`, its repetition finds no entry.
+        """
+        if not ops:
+            return []
+        writes = any(isinstance(op, (Put, Delete)) for op in ops)
+        body = {"ops": [to_wire(op) for op in ops]}
+        answer = await self._http.call(Call(["kv"], "POST", body=body, kind="writes" if writes else "reads"))
+        results = answer.get("results", [])
+        if len(results) != len(ops):
+            raise ProtocolError(f"{len(results)} results for {len(ops)} operations")
+        return [from_wire(op, result) for op, result in zip(ops, results)]
+
+    async def get(self, ns: Sequence[str], key: str) -> Optional[Entry]:
+        """The entry; None if there is none."""
+        entry: Optional[Entry] = await self._one(Get(ns, key))
+        return entry
+
+    async def put(
+        self,
+        ns: Sequence[str],
+        key: str,
+        value: Any,
+        *,
+        ttl_seconds: Optional[int] = None,
+        if_tag: Optional[str] = UNSET,
+        thread_id: Optional[str] = None,
+    ) -> str:
+        """Stores a value, and returns the new tag of the entry.
+
+        With `ttl_seconds` the entry expires; with `thread_id` it is deleted with that thread. Each call sets both anew. `if_tag`:
+        the tag that the entry must have, or None if there must be no entry (`KvChanged`).
+        """
+        put = Put(ns, key, value, ttl_seconds=ttl_seconds, if_tag=if_tag, thread_id=thread_id)
+        tag: str = await self._one(put)
+        return tag
+
+    async def delete(self, ns: Sequence[str], key: str, *, if_tag: Optional[str] = UNSET) -> bool:
+        """Removes an entry; false if there was none."""
+        deleted: bool = await self._one(Delete(ns, key, if_tag))
+        return deleted
+
+    async def search(
+        self,
+        prefix: Sequence[str] = (),
+        *,
+        filter: Optional[Mapping[str, Any]] = None,
+        query: Optional[str] = None,
+        limit: Optional[int] = None,
+        offset: Optional[int] = None,
+        cursor: Optional[str] = None,
+    ) -> Found:
+        """Entries whose namespaces begin with `prefix`, 10 of them without a `limit`.
+
+        `filter` compares top-level members of the values: with a value, or with `$eq`, `$ne`, `$gt`, `$gte`, `$lt` and `$lte`.
+        `query` is a list of words; entries with most of them come first.
+        """
+        search = Search(prefix, filter=filter, query=query, limit=limit, offset=offset, cursor=cursor)
+        found: Found = await self._one(search)
+        return found
+
+    async def namespaces(
+        self,
+        match: Sequence[Match] = (),
+        *,
+        max_depth: Optional[int] = None,
+        limit: Optional[int] = None,
+        offset: Optional[int] = None,
+        cursor: Optional[str] = None,
+    ) -> Namespaces:
+        """Namespaces that meet all conditions, 10 of them without a `limit`."""
+        ask = ListNamespaces(match, max_depth=max_depth, limit=limit, offset=offset, cursor=cursor)
+        listed: Namespaces = await self._one(ask)
+        return listed
+
+    async def _one(self, op: Op) -> Any:
+        return (await self.batch([op]))[0]

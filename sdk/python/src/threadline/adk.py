@@ -1,0 +1,275 @@
+"""Sessions of Google's Agent Development Kit (`google-adk` from 2.0 on), kept with threads."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import time
+from typing import Any, Dict, List, Optional, Sequence, Tuple, Type
+from urllib.parse import quote
+from weakref import WeakValueDictionary
+
+from google.adk import errors
+from google.adk.errors.already_exists_error import AlreadyExistsError
+from google.adk.errors.session_not_found_error import SessionNotFoundError
+from google.adk.events.event import Event
+from google.adk.sessions.base_session_service import BaseSessionService, GetSessionConfig, ListSessionsResponse
+from google.adk.sessions.session import Session
+from google.adk.sessions.state import State
+from pydantic_core import to_jsonable_python
+
+from ._async.client import AsyncThreadline
+from ._async.items import AsyncItems
+from ._errors import ConfigError
+from ._ids import new_id
+from ._json import JsonObject, to_json
+from ._limits import ITEM_PAGE, KV_BATCH, LIST_WRITES, MAX_ID_BYTES
+from ._opening import UNSET
+from ._settled import settled
+from .kv import Entry, Put
+from .problems import ItemsChanged, KvChanged, ThreadNotFound
+
+LIST = "adk"
+"""The item list of a thread that has the events of its session."""
+ROOT = "adk"
+"""The first label of all namespaces: sessions of a user, states of sessions, of users and of the app follow after the app."""
+
+STALE_SESSION: Type[ValueError] = getattr(errors, "StaleSessionError", ValueError)
+"""The error of an append to a session that was changed since it was read: ADK's `StaleSessionError`. The oldest versions have none."""
+
+NO_LIST = ""
+"""The marker of a session that has no event yet, and so no list."""
+
+Place = Tuple[str, str, str]
+"""A session: app, user and id."""
+
+
+class ThreadlineSessionService(BaseSessionService):
+    """Keeps the sessions of ADK with threads: events in the item list `adk`, states in key-value entries.
+
+    Pass it to a `Runner`. The client has no `user`, since a service serves all users of its apps; each thread belongs to the user of its
+    session. An event and the changes of state that it brings are one commit.
+    """
+
+    def __init__(self, client: AsyncThreadline) -> None:
+        self._client = client
+        # Appends to one session are made one after the other, since each one names the tag that the one before has left.
+        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+
+    async def create_session(
+        self,
+        *,
+        app_name: str,
+        user_id: str,
+        state: Optional[Dict[str, Any]] = None,
+        session_id: Optional[str] = None,
+    ) -> Session:
+        """Creates a session, and the thread that keeps it. `AlreadyExistsError` if there is one with this id."""
+        place = (app_name, user_id, (session_id or "").strip() or new_id())
+        now = time.time()
+        writes = _writes(place, state or {})
+        if len(writes) >= KV_BATCH:
+            raise ConfigError(f"the state of a new session has {len(writes)} keys, but at most {KV_BATCH - 1} are stored at once")
+        await settled(self._create(place, [_record(place, now, if_tag=None), *writes]))
+        own = {key: value for key, value in _jsonable(state or {}).items() if not key.startswith(_PREFIXES)}
+        shared = await self._shared_states(app_name, user_id)
+        return _session(place, {**own, **shared}, [], now, NO_LIST)
+
+    async def get_session(
+        self, *, app_name: str, user_id: str, session_id: str, config: Optional[GetSessionConfig] = None
+    ) -> Optional[Session]:
+        """A session with its events, or the newest ones, and its states."""
+        place = (app_name, user_id, session_id.strip())
+        record = await self._record_of(place)
+        while record is not None:
+            events, tag = await self._events(place, config)
+            state = _values(await self._all((ROOT, app_name, "state", *place[1:])))
+            state.update(await self._shared_states(app_name, user_id))
+            before = record
+            record = await self._record_of(place)
+            # An append between these reads would leave a state that is not that of the events.
+            if record is not None and record.tag == before.tag:
+                return _session(place, state, events, record.value["updated"], tag)
+        return None
+
+    async def list_sessions(self, *, app_name: str, user_id: Optional[str] = None) -> ListSessionsResponse:
+        """The sessions of an app, or of one user, without events; the one that was changed last comes last."""
+        of = () if user_id is None else (user_id,)
+        records = await self._all((ROOT, app_name, "sessions", *of))
+        app = _prefixed(State.APP_PREFIX, _values(await self._all((ROOT, app_name, "app"))))
+        states: Dict[Tuple[str, ...], JsonObject] = {}
+        for entry in await self._all((ROOT, app_name, "state", *of)):
+            states.setdefault(tuple(entry.ns[3:]), {})[entry.key] = entry.value["value"]
+        users: Dict[str, JsonObject] = {}
+        for entry in await self._all((ROOT, app_name, "user", *of)):
+            users.setdefault(entry.ns[3], {})[State.USER_PREFIX + entry.key] = entry.value["value"]
+        sessions = []
+        for record in records:
+            user, session_id = record.ns[3], record.key
+            state = {**states.get((user, session_id), {}), **app, **users.get(user, {})}
+            sessions.append(_session((app_name, user, session_id), state, [], record.value["updated"], None))
+        sessions.sort(key=lambda session: (session.last_update_time, session.user_id, session.id))
+        return ListSessionsResponse(sessions=sessions)
+
+    async def delete_session(self, *, app_name: str, user_id: str, session_id: str) -> None:
+        """Deletes a session with its thread, and everything that the thread has."""
+        try:
+            await self._client.thread(thread_id_of(app_name, user_id, session_id.strip())).delete()
+        except ThreadNotFound:
+            pass  # it is not there
+
+    async def get_user_state(self, *, app_name: str, user_id: str) -> Dict[str, Any]:
+        """The state of a user, without the prefix `user:`."""
+        return _values(await self._all((ROOT, app_name, "user", user_id)))
+
+    async def append_event(self, session: Session, event: Event) -> Event:
+        """Adds an event, with the changes of state that it brings, to the stored session and to `session`.
+
+        `STALE_SESSION` if the stored session was changed since `session` was read, `SessionNotFoundError` if it was deleted.
+        """
+        if event.partial:
+            return event
+        thread_id = thread_id_of(session.app_name, session.user_id, session.id)
+        lock = self._locks.setdefault(thread_id, asyncio.Lock())
+        async with lock:
+            return await settled(self._append(session, event, self._client.thread(thread_id).items(LIST)))
+
+    async def _create(self, place: Place, writes: List[Put]) -> None:
+        await self._client.threads.get_or_create(thread_id_of(*place), user_id=place[1])
+        try:
+            await self._client.kv.batch(writes)
+        except KvChanged as error:
+            raise AlreadyExistsError(f"Session with id {place[2]} already exists.") from error
+
+    async def _append(self, session: Session, event: Event, items: AsyncItems) -> Event:
+        place = (session.app_name, session.user_id, session.id)
+        document = json.loads(event.model_dump_json(exclude_none=True, by_alias=True))
+        delta = (event.actions.state_delta if event.actions else None) or {}
+        if any(key.startswith(State.TEMP_PREFIX) for key in delta):
+            kept = document["actions"]["stateDelta"]
+            document["actions"]["stateDelta"] = {
+                key: value for key, value in kept.items() if not key.startswith(State.TEMP_PREFIX)
+            }
+        writes = [*_writes(place, delta), _record(place, event.timestamp)]
+        if len(writes) > LIST_WRITES:
+            raise ConfigError(f"an event changes {len(writes) - 1} keys of state, but at most {LIST_WRITES - 1} are stored at once")
+        try:
+            added = await items.append([document], if_tag=await self._tag(session, items), kv=writes)
+        except ItemsChanged as error:
+            raise STALE_SESSION(f"Session {session.id} was changed since it was read: read it again.") from error
+        except ThreadNotFound as error:
+            raise SessionNotFoundError(f"Session {session.id} not found.") from error
+        session.last_update_time = event.timestamp
+        session._storage_update_marker = added.tag
+        return await super().append_event(session, event)
+
+    async def _tag(self, session: Session, items: AsyncItems) -> Optional[str]:
+        """The tag that the list of a session must have."""
+        marker = session._storage_update_marker
+        if marker is not None:
+            return None if marker == NO_LIST else marker
+        # A session from elsewhere, such as a list, says by its time alone how new it is.
+        # The tag is read first: an append after that makes it old.
+        tag = (await items.page(limit=1)).tag
+        record = await self._record_of((session.app_name, session.user_id, session.id))
+        if record is None:
+            raise SessionNotFoundError(f"Session {session.id} not found.")
+        if record.value["updated"] > session.last_update_time:
+            raise STALE_SESSION(f"Session {session.id} was changed since it was read: read it again.")
+        return tag
+
+    async def _events(self, place: Place, config: Optional[GetSessionConfig]) -> Tuple[List[Event], Optional[str]]:
+        """Events, the oldest first, and the tag of their list."""
+        newest = config.num_recent_events if config else None
+        after = config.after_timestamp if config else None
+        items = self._client.thread(thread_id_of(*place)).items(LIST)
+        try:
+            page = await (items.page(limit=1) if newest == 0 else items.read(None if after else newest))
+        except ThreadNotFound:
+            return [], NO_LIST
+        events = [Event.model_validate_json(to_json(one.item)) for one in page.items]
+        if after:
+            events = [event for event in events if event.timestamp >= after]
+        if newest is not None:
+            events = events[-newest:] if newest else []
+        return events, NO_LIST if page.tag is None else page.tag
+
+    async def _record_of(self, place: Place) -> Optional[Entry]:
+        app_name, user_id, session_id = place
+        return await self._client.kv.get((ROOT, app_name, "sessions", user_id), session_id)
+
+    async def _shared_states(self, app_name: str, user_id: str) -> JsonObject:
+        """The states that the sessions of a user have in common, with their prefixes."""
+        app = _values(await self._all((ROOT, app_name, "app")))
+        user = await self.get_user_state(app_name=app_name, user_id=user_id)
+        return {**_prefixed(State.APP_PREFIX, app), **_prefixed(State.USER_PREFIX, user)}
+
+    async def _all(self, prefix: Sequence[str]) -> List[Entry]:
+        """All entries whose namespaces begin with these labels."""
+        entries: List[Entry] = []
+        cursor: Optional[str] = None
+        while True:
+            found = await self._client.kv.search(prefix, limit=ITEM_PAGE, cursor=cursor)
+            entries += found.items
+            cursor = found.cursor
+            if cursor is None:
+                return entries
+
+
+_PREFIXES = (State.APP_PREFIX, State.USER_PREFIX, State.TEMP_PREFIX)
+
+
+def thread_id_of(app_name: str, user_id: str, session_id: str) -> str:
+    """The id of the thread that keeps a session: `app/user/session`, percent-encoded, or the SHA-256 of that if it is too long."""
+    text = "/".join(quote(part, safe="") for part in (app_name, user_id, session_id))
+    return text if len(text) <= MAX_ID_BYTES else hashlib.sha256(text.encode("ascii")).hexdigest()
+
+
+def _session(place: Place, state: JsonObject, events: List[Event], updated: float, marker: Optional[str]) -> Session:
+    app_name, user_id, session_id = place
+    session = Session(
+        app_name=app_name, user_id=user_id, id=session_id, state=state, events=events, last_update_time=updated
+    )
+    session._storage_update_marker = marker
+    return session
+
+
+def _record(place: Place, updated: float, *, if_tag: Optional[str] = UNSET) -> Put:
+    app_name, user_id, session_id = place
+    value = {"updated": updated}
+    return Put((ROOT, app_name, "sessions", user_id), session_id, value, if_tag=if_tag, thread_id=thread_id_of(*place))
+
+
+def _writes(place: Place, delta: Dict[str, Any]) -> List[Put]:
+    """The entries of changes of state. Each key is an entry, so sessions that change different keys do not meet."""
+    app_name, user_id, session_id = place
+    writes: List[Put] = []
+    for key, value in _jsonable(delta).items():
+        # An entry has no null.
+        kept = {"value": value}
+        if key.startswith(State.APP_PREFIX):
+            writes.append(Put((ROOT, app_name, "app"), key[len(State.APP_PREFIX) :], kept))
+        elif key.startswith(State.USER_PREFIX):
+            writes.append(Put((ROOT, app_name, "user", user_id), key[len(State.USER_PREFIX) :], kept))
+        elif not key.startswith(State.TEMP_PREFIX):
+            place_of_state = (ROOT, app_name, "state", user_id, session_id)
+            writes.append(Put(place_of_state, key, kept, thread_id=thread_id_of(*place)))
+    return writes
+
+
+def _jsonable(state: Dict[str, Any]) -> JsonObject:
+    """A state as JSON. A value without a form in JSON is stored as its text, as ADK's own services do."""
+    document: JsonObject = to_jsonable_python(state, serialize_unknown=True, inf_nan_mode="null")
+    return document
+
+
+def _values(entries: List[Entry]) -> JsonObject:
+    return {entry.key: entry.value["value"] for entry in entries}
+
+
+def _prefixed(prefix: str, state: JsonObject) -> JsonObject:
+    return {prefix + key: value for key, value in state.items()}
+
+
+__all__ = ["LIST", "ROOT", "STALE_SESSION", "ThreadlineSessionService", "thread_id_of"]

@@ -1,0 +1,85 @@
+"""Sessions of the OpenAI Agents SDK (`openai-agents`), kept with threads."""
+
+from __future__ import annotations
+
+from typing import Any, List, Optional
+
+from ._async.client import AsyncThreadline
+from ._async.items import AsyncItems
+from ._ids import new_id
+from ._settled import settled
+from .problems import ThreadNotFound
+
+LIST = "openai-agents"
+"""The item list of a thread that has the items of its session."""
+
+
+class ThreadlineSession:
+    """A session of the OpenAI Agents SDK: the item list `openai-agents` of a thread, whose id is that of the session.
+
+    The thread is created with the first items; `user_id` is its user, by default that of the client. Pass the session to
+    `Runner.run(…, session=…)`. All items of a call are stored, or none. Writes wait for their end also if the caller is cancelled.
+    """
+
+    session_id: str
+    session_settings: Any
+    """The SDK's `SessionSettings`, in versions that have them; their `limit` is that of reads without one."""
+
+    def __init__(
+        self, session_id: str, client: AsyncThreadline, *, user_id: Optional[str] = None, session_settings: Any = None
+    ) -> None:
+        self.session_id = session_id
+        self.session_settings = session_settings
+        self._client = client
+        self._user_id = user_id
+
+    async def get_items(self, limit: Optional[int] = None) -> List[Any]:
+        """The items of the session, the oldest first: all, or the newest ones."""
+        if limit is None:
+            limit = getattr(self.session_settings, "limit", None)
+        if limit is not None and limit <= 0:
+            return []
+        try:
+            return [one.item for one in (await self._items().read(limit)).items]
+        except ThreadNotFound:
+            return []
+
+    async def add_items(self, items: List[Any]) -> None:
+        """Adds items at the end, all or none. Equal items are items of their own."""
+        if items:
+            await settled(self._add(items))
+
+    async def pop_item(self) -> Optional[Any]:
+        """Removes the newest item, and returns it; None if there is none."""
+        return await settled(self._pop())
+
+    async def clear_session(self) -> None:
+        """Removes all items. The thread stays."""
+        await settled(self._clear())
+
+    def _items(self) -> AsyncItems:
+        return self._client.thread(self.session_id).items(LIST)
+
+    async def _add(self, items: List[Any]) -> None:
+        key = new_id()
+        try:
+            await self._items().append(items, key=key)
+        except ThreadNotFound:
+            await self._client.threads.get_or_create(self.session_id, user_id=self._user_id)
+            await self._items().append(items, key=key)
+
+    async def _pop(self) -> Optional[Any]:
+        try:
+            popped = await self._items().pop()
+        except ThreadNotFound:
+            return None
+        return popped.items[0].item if popped.items else None
+
+    async def _clear(self) -> None:
+        try:
+            await self._items().replace([])
+        except ThreadNotFound:
+            pass  # a session without a thread is empty
+
+
+__all__ = ["LIST", "ThreadlineSession"]
