@@ -93,6 +93,10 @@ POLL_PAUSE: Final = 1.0
 
 ITEM_PAGE: Final = 1_000
 """Items of one request of an iterator over a list: the most that the server accepts. A page ends before, at 16 MiB."""
+KV_OPS: Final = 1_000
+"""Operations of a batch on key-value entries, the server's limit."""
+KV_PAGE: Final = 1_000
+"""Entries, or namespaces, that a store asks for at once, the server's limit."""
 
 # Agents as endpoints.
 

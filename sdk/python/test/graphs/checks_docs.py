@@ -1,0 +1,39 @@
+"""The examples of docs/langgraph.md, run as they are written."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, List
+
+from harness.documents import examples_of
+from harness.server import Server
+
+from threadline import Threadline
+
+from .conftest import KEY
+
+(MEMORIES,) = examples_of("langgraph.md")
+
+
+def run(example: str, server: Server, user: str, **names: Any) -> Dict[str, Any]:
+    """Runs an example on the server of the tests. Returns its names."""
+    client = Threadline(server.url, api_key=KEY, user=user)
+    code = example.replace('Threadline("http://localhost:7420", user="ann")', "client")
+    assert "client" in code and "localhost" not in code
+    names.update(client=client)
+    try:
+        exec(compile(code, "docs/langgraph.md", "exec"), names)
+    finally:
+        client.close()
+    return names
+
+
+def is_short(example: str) -> bool:
+    return len([line for line in example.split("\n") if line]) == 5
+
+
+def test_memories(server: Server, user: str) -> None:
+    assert is_short(MEMORIES)
+    said: List[Any] = []
+    run(MEMORIES, server, user, print=said.extend)
+    (item,) = said
+    assert item.value == {"text": "Ann likes green tea", "stars": 5} and item.score == 0.5
