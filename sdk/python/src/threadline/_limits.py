@@ -97,6 +97,12 @@ KV_OPS: Final = 1_000
 """Operations of a batch on key-value entries, the server's limit."""
 KV_PAGE: Final = 1_000
 """Entries, or namespaces, that a store asks for at once, the server's limit."""
+CHECKPOINT_BYTES: Final = 12_000_000
+"""Base64 that a request with parts of a checkpoint has at most; 16 MiB is the server's limit of a request. A blob may have 8 MiB."""
+CHECKPOINT_PAGE: Final = 20
+"""Checkpoints with their values that a saver asks for at once."""
+CHECKPOINT_HEADS: Final = 1_000
+"""Checkpoints without values that a saver asks for at once, and ids that it deletes at once."""
 
 # Agents as endpoints.
 

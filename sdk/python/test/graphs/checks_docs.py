@@ -6,12 +6,13 @@ from typing import Any, Dict, List
 
 from harness.documents import examples_of
 from harness.server import Server
+from langgraph.graph import START, MessagesState, StateGraph
 
 from threadline import Threadline
 
 from .conftest import KEY
 
-(MEMORIES,) = examples_of("langgraph.md")
+CHECKPOINTS, MEMORIES = examples_of("langgraph.md")
 
 
 def run(example: str, server: Server, user: str, **names: Any) -> Dict[str, Any]:
@@ -29,6 +30,20 @@ def run(example: str, server: Server, user: str, **names: Any) -> Dict[str, Any]
 
 def is_short(example: str) -> bool:
     return len([line for line in example.split("\n") if line]) == 5
+
+
+class Chat(MessagesState):
+    pass
+
+
+def test_checkpoints(server: Server, user: str) -> None:
+    assert is_short(CHECKPOINTS)
+    builder = StateGraph(Chat).add_node("answer", lambda state: {"messages": [("ai", f"Hello {len(state['messages'])}")]})
+    builder.add_edge(START, "answer")
+    said: List[Any] = []
+    for _ in range(2):
+        run(CHECKPOINTS, server, user, builder=builder, print=said.append)
+    assert [message.content for message in said[-1]["messages"]] == ["Hi", "Hello 1", "Hi", "Hello 3"]
 
 
 def test_memories(server: Server, user: str) -> None:

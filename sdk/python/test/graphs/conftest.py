@@ -38,3 +38,11 @@ def client(server: Server, user: str) -> Iterator[Threadline]:
 def connect(server: Server, user: str) -> Callable[[], AsyncThreadline]:
     """Makes an asynchronous client, which belongs to the event loop of its test."""
     return lambda: AsyncThreadline(server.url, api_key=KEY, user=user)
+
+
+@pytest.fixture
+def own_server() -> Iterator[Server]:
+    """A server that a test may kill, in development mode."""
+    server = Server()
+    yield server
+    server.end()

@@ -10,6 +10,7 @@ import httpx
 
 from .._config import TRANSPORTS, Retries, configure, credential
 from .._limits import REQUEST_TIMEOUT
+from .checkpoints import AsyncAllCheckpoints
 from .http import AsyncHttp
 from .kv import AsyncKv
 from .thread import AsyncThread
@@ -56,6 +57,7 @@ class AsyncThreadline:
         self.agents = AsyncAgents(self._http)
         self.interrupts = AsyncInterrupts(self._http)
         self.kv = AsyncKv(self._http)
+        self.checkpoints = AsyncAllCheckpoints(self._http)
 
     def thread(self, thread_id: str) -> AsyncThread:
         """A reference to a thread, by its id. No request is made."""
