@@ -7,11 +7,10 @@ THREADLINE_URL and THREADLINE_API_KEY name the server; http://localhost:7420 wit
 
 from __future__ import annotations
 
-import operator
 import os
 import sys
 import time
-from typing import Annotated, Any
+from typing import Any
 
 from langchain_core.language_models import GenericFakeChatModel
 from langchain_core.messages import AIMessage
@@ -25,7 +24,7 @@ PARCELS = ["a book", "a kettle", "a lamp", "a map", "a plant"]
 
 
 class State(MessagesState):
-    found: Annotated[list[str], operator.add]
+    found: list[str]
 
 
 def look(state: State) -> dict[str, Any]:
@@ -33,7 +32,7 @@ def look(state: State) -> dict[str, Any]:
     parcel = PARCELS[len(state["found"])]
     print(f"looking for {parcel}", flush=True)
     time.sleep(float(os.environ.get("STEP_SECONDS", "1")))
-    return {"found": [parcel]}
+    return {"found": [*state["found"], parcel]}
 
 
 def more(state: State) -> str:
@@ -45,7 +44,7 @@ def answer(state: State, *, store: BaseStore) -> dict[str, Any]:
     before = store.get(("parcels",), "asked")
     asked = (before.value["times"] if before else 0) + 1
     store.put(("parcels",), "asked", {"times": asked})
-    model = GenericFakeChatModel(messages=iter([AIMessage(f"Found {', '.join(state['found'])}. You have asked {asked} times.")]))
+    model = GenericFakeChatModel(messages=iter([AIMessage(f"Found {', '.join(state['found'])}. Questions so far: {asked}.")]))
     return {"messages": [model.invoke(state["messages"])]}
 
 

@@ -228,6 +228,19 @@ def test_a_pruned_state_of_changes_has_its_value(client: Threadline, kind: Any, 
     assert (graph.get_state(at("pruned")).values.get("said") == whole) is kept
 
 
+@pytest.mark.parametrize("durability", ["sync", "async", "exit"])
+def test_changes_are_those_of_the_saver_in_memory(client: Threadline, durability: Any) -> None:
+    if not has_changes():
+        return
+    results: List[Any] = []
+    for saver in (ThreadlineSaver(client), InMemorySaver()):
+        graph = changes(frequency=3).compile(checkpointer=saver)
+        for turn in range(5):
+            graph.invoke({"said": [f"turn {turn}"]}, at("changes"), durability=durability)
+        results.append([state.values for state in graph.get_state_history(at("changes"))])
+    assert results[0] == results[1] and len(results[0][0]["said"]) == 10
+
+
 def test_a_pruned_state_without_changes_is_one_checkpoint(client: Threadline) -> None:
     saver = ThreadlineSaver(client)
     graph = asking().compile(checkpointer=saver)
@@ -287,8 +300,9 @@ def test_the_example_survives_kills_of_itself_and_of_the_server(own_server: Serv
     assert said == ["begins", "looking for a book", "looking for a kettle", "looking for a lamp"]
     own_server.restart()
     second, _ = example(own_server, "parcels", 0).communicate(timeout=20)
-    answer = "Found a book, a kettle, a lamp, a map, a plant. You have asked {} times."
+    answer = "Found a book, a kettle, a lamp, a map, a plant. Questions so far: {}."
     looked = [f"looking for {parcel}" for parcel in ("a lamp", "a map", "a plant")]
     assert second.splitlines() == ["goes on", *looked, answer.format(1)]
-    third, _ = example(own_server, "other-parcels", 0).communicate(timeout=20)
-    assert third.splitlines()[0] == "begins" and third.splitlines()[-1] == answer.format(2)
+    for number, thread_id in ((2, "parcels"), (3, "other-parcels")):
+        later, _ = example(own_server, thread_id, 0).communicate(timeout=20)
+        assert later.splitlines()[0] == "begins" and later.splitlines()[-1] == answer.format(number)
