@@ -80,7 +80,7 @@ test-full: setup-full
 	$(CARGO) test --test contract -- --ignored --nocapture
 	$(CARGO) build --workspace --bin threadline
 	cd sdk/typescript && FULL=1 THREADLINE=$(CURDIR)/target/debug/threadline npm test --silent
-	cd sdk/python && FULL=1 PYTHONPATH=src THREADLINE=$(CURDIR)/target/debug/threadline $(CURDIR)/target/python-venv/bin/python -W error -m pytest test/pipe test/adapters
+	cd sdk/python && FULL=1 PYTHONPATH=src THREADLINE=$(CURDIR)/target/debug/threadline $(CURDIR)/target/python-venv/bin/python -W error -m pytest test/pipe test/adapters test/graphs
 	PLANT=all TESTS=1 scripts/chaos.sh
 
 # Faults for MINUTES (10) under a whole cluster; its last line is the verdict. PLANT=name plants a bug, which it must find; with
@@ -104,6 +104,9 @@ lint-python: setup-test
 	cd sdk/python && for each in unasync generate; do $(CURDIR)/target/python-venv/bin/python scripts/$$each.py --check || exit 1; done
 	cd sdk/python && $(CURDIR)/target/python-venv/bin/mypy
 	cd sdk/python && node_modules/.bin/pyright --pythonpath $(CURDIR)/target/python-venv/bin/python
+	cd sdk/python && with=$$($(CURDIR)/scripts/venv.sh test/pipe/sets/langgraph-newest/requirements.txt $(CURDIR)/target/pipe-langgraph-newest) && \
+	  $(CURDIR)/target/python-venv/bin/mypy --python-executable $$with src/threadline/langgraph/*.py test/graphs/*.py && \
+	  node_modules/.bin/pyright -p langgraph.pyright.json --pythonpath $$with
 
 # Also whether what is embedded is what its source says.
 lint-console: setup-test

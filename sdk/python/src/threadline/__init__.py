@@ -2,9 +2,10 @@
 
 `AsyncThreadline` is the asynchronous client, `Threadline` the synchronous one. `threadline.problems` has the errors of the
 server, `threadline.agui` agents as endpoints, `threadline.conversation` the messages and the state that events build, and
-`threadline.kv` operations on entries.
+`threadline.kv` operations on entries; `threadline.checkpoints` has the checkpoints of graphs.
 """
 
+from ._async.checkpoints import AsyncCheckpoints
 from ._async.client import AsyncThreadline
 from ._async.feed import AsyncFeed
 from ._async.items import AsyncItems
@@ -59,6 +60,7 @@ from ._records import (
     ThreadRecord,
 )
 from ._stored import AddedItems, EventPage, LoggedEvent, Messages, StateAt, Stored
+from ._sync.checkpoints import Checkpoints
 from ._sync.client import Threadline
 from ._sync.feed import Feed
 from ._sync.items import Items
@@ -73,6 +75,7 @@ from .pipe import StreamFailed
 __all__ = [
     "AddedItems",
     "AgentRecord",
+    "AsyncCheckpoints",
     "AsyncFeed",
     "AsyncItems",
     "AsyncKv",
@@ -85,6 +88,7 @@ __all__ = [
     "AsyncToolCall",
     "Batch",
     "CaughtUp",
+    "Checkpoints",
     "Closed",
     "ConfigError",
     "ConnectionFailed",

@@ -41,6 +41,8 @@ class Call:
     """Minimum timeout of one try, even if less retry time is left."""
     keyed: bool = False
     """True if the server accepts an `Idempotency-Key`: the same for all tries of the call."""
+    expected: Sequence[str] = ()
+    """Slugs of problems that the caller deals with: no warning is logged."""
     again: Optional[Callable[[ThreadlineError], bool]] = None
     """True for an error after which the call is tried again; by default those that are retryable."""
 

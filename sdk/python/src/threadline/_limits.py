@@ -93,6 +93,16 @@ POLL_PAUSE: Final = 1.0
 
 ITEM_PAGE: Final = 1_000
 """Items of one request of an iterator over a list: the most that the server accepts. A page ends before, at 16 MiB."""
+KV_OPS: Final = 1_000
+"""Operations of a batch on key-value entries, the server's limit."""
+KV_PAGE: Final = 1_000
+"""Entries, or namespaces, that a store asks for at once, the server's limit."""
+CHECKPOINT_BYTES: Final = 12_000_000
+"""Base64 that a request with parts of a checkpoint has at most; 16 MiB is the server's limit of a request. A blob may have 8 MiB."""
+CHECKPOINT_PAGE: Final = 20
+"""Checkpoints with their values that a saver asks for at once."""
+CHECKPOINT_HEADS: Final = 1_000
+"""Checkpoints without values that a saver asks for at once, and ids that it deletes at once."""
 
 KV_BATCH: Final = 1_000
 """Operations of one batch on entries: the most that the server accepts."""

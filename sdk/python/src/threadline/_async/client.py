@@ -11,6 +11,7 @@ import httpx
 from .._config import TRANSPORTS, Retries, configure, credential
 from .._items import Cursor
 from .._limits import REQUEST_TIMEOUT
+from .checkpoints import AsyncAllCheckpoints
 from .feed import AsyncFeed
 from .http import AsyncHttp
 from .kv import AsyncKv
@@ -61,6 +62,7 @@ class AsyncThreadline:
         self.agents = AsyncAgents(self._http)
         self.interrupts = AsyncInterrupts(self._http)
         self.kv = AsyncKv(self._http)
+        self.checkpoints = AsyncAllCheckpoints(self._http)
 
     def thread(self, thread_id: str) -> AsyncThread:
         """A reference to a thread, by its id. No request is made."""

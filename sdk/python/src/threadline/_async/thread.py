@@ -18,6 +18,7 @@ from .._options import Busy, OnExisting, StopBy
 from .._records import Branches, Queue, QueuedRun, RunPage, RunRecord, StartedRun, ThreadRecord
 from .._stored import EventPage, Messages, StateAt
 from ..problems import LogReplaced
+from .checkpoints import AsyncCheckpoints
 from .http import AsyncHttp
 from .items import AsyncItems
 from .run import AsyncRun
@@ -33,6 +34,7 @@ class AsyncThread:
 
     def __init__(self, http: AsyncHttp, thread_id: str) -> None:
         self.thread_id = thread_id
+        self.checkpoints = AsyncCheckpoints(http, thread_id)
         self._http = http
         self._runs = AsyncRuns(http, thread_id)
         self._path = ["threads", thread_id]

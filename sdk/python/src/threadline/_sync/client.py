@@ -11,6 +11,7 @@ import httpx
 from .._config import TRANSPORTS, Retries, configure, credential
 from .._items import Cursor
 from .._limits import REQUEST_TIMEOUT
+from .checkpoints import AllCheckpoints
 from .feed import Feed
 from .http import Http
 from .kv import Kv
@@ -61,6 +62,7 @@ class Threadline:
         self.agents = Agents(self._http)
         self.interrupts = Interrupts(self._http)
         self.kv = Kv(self._http)
+        self.checkpoints = AllCheckpoints(self._http)
 
     def thread(self, thread_id: str) -> Thread:
         """A reference to a thread, by its id. No request is made."""

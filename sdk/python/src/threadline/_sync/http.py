@@ -255,7 +255,8 @@ class Http:
         self, call: Call, tries: Tries, url: str, status: Optional[int], began: float, error: Optional[ThreadlineError]
     ) -> None:
         path = httpx.URL(url).path
-        log = self.config.logger.debug if error is None else self.config.logger.warning
+        fine = error is None or name_of(error) in call.expected
+        log = self.config.logger.debug if fine else self.config.logger.warning
         milliseconds = round((time.monotonic() - began) * 1_000)
         said = "" if error is None else f", {name_of(error)}"
         log("%s %s: %s in %d ms (%s)%s", call.method, path, status or "no response", milliseconds, tries.request_id, said)

@@ -18,6 +18,7 @@ from .._options import Busy, OnExisting, StopBy
 from .._records import Branches, Queue, QueuedRun, RunPage, RunRecord, StartedRun, ThreadRecord
 from .._stored import EventPage, Messages, StateAt
 from ..problems import LogReplaced
+from .checkpoints import Checkpoints
 from .http import Http
 from .items import Items
 from .run import Run
@@ -33,6 +34,7 @@ class Thread:
 
     def __init__(self, http: Http, thread_id: str) -> None:
         self.thread_id = thread_id
+        self.checkpoints = Checkpoints(http, thread_id)
         self._http = http
         self._runs = Runs(http, thread_id)
         self._path = ["threads", thread_id]

@@ -1,0 +1,120 @@
+"""Checkpoints, which frameworks keep beside the logs."""
+
+from __future__ import annotations
+
+from typing import Any, Mapping, Optional, Sequence
+
+from .._calls import Call
+from .._json import JsonObject, to_json
+from .._limits import CHECKPOINT_BYTES
+from ..checkpoints import Checkpoint, CheckpointPage, Fields, Write, groups, length_of
+from .http import AsyncHttp
+
+
+class AsyncListed:
+    """Checkpoints that are listed."""
+
+    def __init__(self, http: AsyncHttp, path: Sequence[str], expected: Sequence[str]) -> None:
+        self._http = http
+        self._path = [*path, "checkpoints"]
+        self._expected = expected
+
+    async def list(
+        self,
+        *,
+        ns: Optional[str] = None,
+        before: Optional[str] = None,
+        filter: Optional[Mapping[str, Any]] = None,
+        fields: Fields = "all",
+        limit: Optional[int] = None,
+        cursor: Optional[str] = None,
+    ) -> CheckpointPage:
+        """A page of checkpoints, the greatest id first; of all namespaces if `ns` is None. `cursor` is that of the page before.
+
+        `before`: only smaller ids. `filter`: only with these members in their metadata.
+        """
+        query = {
+            "ns": ns,
+            "before": before,
+            "filter": None if filter is None else to_json(filter),
+            "fields": fields,
+            "limit": limit,
+            "cursor": cursor,
+        }
+        page = await self._call("list", query=query)
+        found = page["checkpoints"]
+        return CheckpointPage([await self._read(one, fields) for one in found], page["cursor"])
+
+    async def _call(self, *path: str, **options: Any) -> Any:
+        return await self._http.call(Call([*self._path, *path], expected=self._expected, **options))
+
+    async def _read(self, given: JsonObject, fields: Fields = "all") -> Checkpoint:
+        """A checkpoint of an answer. Data that did not fit into the answer is read."""
+        path = ["threads", given["threadId"], "checkpoints"]
+        at = {"ns": given["ns"]}
+        for blob in given["blobs"] if fields == "all" else ():
+            if "data" not in blob:
+                query = {**at, "channel": blob["channel"], "version": blob["version"]}
+                blob.update(await self._http.call(Call([*path, "blobs"], query=query)))
+        for write in given["writes"] if fields == "all" else ():
+            if "data" not in write:
+                query = {**at, "id": given["id"], "taskId": write["taskId"], "idx": write["idx"]}
+                write.update(await self._http.call(Call([*path, "writes"], query=query)))
+        return Checkpoint.of(given)
+
+
+class AsyncAllCheckpoints(AsyncListed):
+    """Checkpoints of all threads of a user or project. For API keys with the scope `produce`."""
+
+    def __init__(self, http: AsyncHttp) -> None:
+        super().__init__(http, [], ())
+
+    async def delete_run(self, run_id: str) -> None:
+        """Deletes the checkpoints of a run, in all threads."""
+        await self._call(method="DELETE", query={"runId": run_id})
+
+
+class AsyncCheckpoints(AsyncListed):
+    """Checkpoints of one thread. A graph and each of its subgraphs have a namespace `ns`; that of the graph is empty.
+
+    For API keys with the scope `produce`.
+    """
+
+    def __init__(self, http: AsyncHttp, thread_id: str, expected: Sequence[str] = ()) -> None:
+        super().__init__(http, ["threads", thread_id], expected)
+
+    async def get(self, ns: str = "", checkpoint_id: Optional[str] = None) -> Checkpoint:
+        """A checkpoint with its blobs and writes, by default the one with the greatest id. Raises `CheckpointNotFound`."""
+        return await self._read(await self._call(query={"ns": ns, "id": checkpoint_id}))
+
+    async def put(self, checkpoint: Checkpoint) -> None:
+        """Stores a checkpoint, in place of one with its id. It is there as a whole, with all of its blobs, or not at all.
+
+        `blobs` are those of new versions: one that is stored already stays. Raises `BlobMissing` if a channel has none.
+        """
+        body = checkpoint.body()
+        grouped = groups(checkpoint.blobs)
+        if len(grouped) == 1 and length_of(body) + sum(map(length_of, grouped[0])) <= CHECKPOINT_BYTES:
+            body["blobs"] = grouped.pop()
+        for blobs in grouped:
+            await self._call("blobs", method="POST", query={"ns": checkpoint.ns}, body={"blobs": blobs})
+        await self._call(method="PUT", query={"ns": checkpoint.ns, "id": checkpoint.id}, body=body)
+
+    async def put_writes(self, ns: str, checkpoint_id: str, writes: Sequence[Write]) -> None:
+        """Stores writes of one task after a checkpoint. The first write under an index from 0 stays; a later one replaces it below 0."""
+        body = {
+            "taskId": writes[0].task_id,
+            "taskPath": writes[0].task_path,
+            "writes": [write.body() for write in writes],
+        }
+        await self._call("writes", method="PUT", query={"ns": ns, "id": checkpoint_id}, body=body)
+
+    async def delete(self, *, ns: Optional[str] = None, ids: Optional[Sequence[str]] = None) -> None:
+        """Deletes checkpoints with what was written after them: those with these ids, of a namespace, or all of them."""
+        members = {"ns": ns, "ids": None if ids is None else list(ids)}
+        body = {name: value for name, value in members.items() if value is not None}
+        await self._call("delete", method="POST", body=body)
+
+    async def copy(self, from_thread_id: str) -> None:
+        """Adds all checkpoints of another thread of the same user."""
+        await self._call("copy", method="POST", body={"fromThreadId": from_thread_id})

@@ -1,0 +1,175 @@
+"""What a saver of a framework asks of the server: checkpoints of threads that it names itself, and that need not exist."""
+
+from __future__ import annotations
+
+from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence
+
+from .._calls import Call
+from .._errors import ConfigError, ProblemError
+from .._limits import CHECKPOINT_HEADS, CHECKPOINT_PAGE
+from .._records import ThreadRecord
+from ..checkpoints import Checkpoint, CheckpointPage, Fields, History, Write, needed
+from ..problems import InvalidRequest, ThreadExists, ThreadNotFound
+from .checkpoints import AllCheckpoints, Checkpoints
+from .http import Http
+from .threads import Threads
+
+
+EXPECTED = ("thread-not-found", "checkpoint-not-found", "blob-missing")
+"""Problems that a saver meets in its everyday work."""
+
+
+class Saving:
+    """Checkpoints by the ids of threads. Writing makes a thread that is missing; reading finds nothing in it."""
+
+    def __init__(self, http: Http) -> None:
+        self._http = http
+        self._threads = Threads(http)
+        self._all = AllCheckpoints(http)
+
+    def _of(self, thread_id: str) -> Checkpoints:
+        return Checkpoints(self._http, thread_id, EXPECTED)
+
+    def get(self, thread_id: str, ns: str, checkpoint_id: Optional[str]) -> Optional[Checkpoint]:
+        """A checkpoint, by default the newest of the namespace."""
+        try:
+            return self._of(thread_id).get(ns, checkpoint_id)
+        except ProblemError as error:
+            if error.slug in ("thread-not-found", "checkpoint-not-found"):
+                return None
+            raise
+
+    def page(
+        self,
+        thread_id: Optional[str],
+        *,
+        ns: Optional[str] = None,
+        before: Optional[str] = None,
+        filter: Optional[Mapping[str, Any]] = None,
+        fields: Fields = "all",
+        limit: int = CHECKPOINT_PAGE,
+        cursor: Optional[str] = None,
+    ) -> CheckpointPage:
+        """A page of the checkpoints of a thread, or of all threads, the newest first."""
+        listed = self._all if thread_id is None else self._of(thread_id)
+        try:
+            return listed.list(ns=ns, before=before, filter=filter, fields=fields, limit=limit, cursor=cursor)
+        except ThreadNotFound:
+            return CheckpointPage([], None)
+
+    def put(
+        self, thread_id: str, user_id: Optional[str], checkpoint: Checkpoint, whole: Callable[[], Checkpoint]
+    ) -> None:
+        """Stores a checkpoint. `whole` makes it with the blobs of all channels, for when earlier ones are gone."""
+        checkpoints = self._of(thread_id)
+        try:
+            self._there(thread_id, user_id, lambda: checkpoints.put(checkpoint))
+        except ProblemError as error:
+            if error.slug != "blob-missing":
+                raise
+            # Somebody has deleted the checkpoints of the thread while its graph runs.
+            checkpoints.put(whole())
+
+    def put_writes(
+        self, thread_id: str, user_id: Optional[str], ns: str, checkpoint_id: str, writes: Sequence[Write]
+    ) -> None:
+        """Stores the writes of a task."""
+        checkpoints = self._of(thread_id)
+        self._there(thread_id, user_id, lambda: checkpoints.put_writes(ns, checkpoint_id, writes))
+
+    def _there(self, thread_id: str, user_id: Optional[str], write: Callable[[], None]) -> None:
+        """Makes the thread if the write does not find it, and repeats the write."""
+        try:
+            write()
+        except ThreadNotFound:
+            self._make(thread_id, user_id)
+            write()
+
+    def _make(self, thread_id: str, user_id: Optional[str]) -> None:
+        # The client's own user decides, as in all of its other requests.
+        named = "Threadline-User" in self._http.config.identity
+        try:
+            self._threads.create(thread_id, user_id=None if named else user_id)
+        except ThreadExists as error:
+            # Another call has made it meanwhile, or the thread belongs to another user.
+            try:
+                self._http.call(Call(["threads", thread_id], expected=EXPECTED))
+            except ThreadNotFound:
+                raise error from None
+        except InvalidRequest as error:
+            if named or user_id is not None:
+                raise
+            raise ConfigError(
+                f'there is no thread "{thread_id}", and no user for whom it could be made: pass user to the client, or user_id '
+                "in the config"
+            ) from error
+
+    def delete(self, thread_id: str, with_thread: bool) -> None:
+        """Deletes the checkpoints of a thread, or the thread as well."""
+        try:
+            if with_thread:
+                self._http.call(Call(["threads", thread_id], "DELETE", expected=EXPECTED))
+            else:
+                self._of(thread_id).delete()
+        except ThreadNotFound:
+            pass
+
+    def delete_runs(self, run_ids: Sequence[str]) -> None:
+        """Deletes the checkpoints of runs, in all threads."""
+        for run_id in run_ids:
+            self._all.delete_run(run_id)
+
+    def copy(self, source: str, target: str) -> None:
+        """Adds the checkpoints of a thread to another one, which is made for the same user if it is missing."""
+        checkpoints = self._of(target)
+        try:
+            checkpoints.copy(source)
+        except ThreadNotFound:
+            try:
+                owner = ThreadRecord.of(self._http.call(Call(["threads", source], expected=EXPECTED))).user_id
+            except ThreadNotFound:
+                return
+            self._make(target, owner)
+            checkpoints.copy(source)
+
+    def prune(self, thread_id: str) -> None:
+        """Deletes all but the newest checkpoint of each namespace, and the ancestors from which its values are built."""
+        checkpoints = self._of(thread_id)
+        heads: Dict[str, List[Checkpoint]] = {}
+        cursor: Optional[str] = None
+        while True:
+            page = self.page(thread_id, fields="head", limit=CHECKPOINT_HEADS, cursor=cursor)
+            for head in page.checkpoints:
+                heads.setdefault(head.ns, []).append(head)
+            cursor = page.cursor
+            if cursor is None:
+                break
+        for ns, some in heads.items():
+            kept = needed(some)
+            gone = [head.id for head in some if head.id not in kept]
+            for at in range(0, len(gone), CHECKPOINT_HEADS):
+                checkpoints.delete(ns=ns, ids=gone[at : at + CHECKPOINT_HEADS])
+
+    def history(
+        self, thread_id: str, ns: str, checkpoint_id: Optional[str], channels: Sequence[str]
+    ) -> Dict[str, History]:
+        """For each channel its value in the nearest ancestor of a checkpoint that has one, and the writes since."""
+        histories = {channel: History() for channel in channels}
+        open_channels = set(channels)
+        child = self.get(thread_id, ns, checkpoint_id)
+        wanted = child.parent_id if child else None
+        before = child.id if child else None
+        cursor: Optional[str] = None
+        while wanted and open_channels:
+            # Ids grow from parent to child, so a list has the ancestors in order, with other branches between them.
+            page = self.page(thread_id, ns=ns, before=before, cursor=cursor)
+            for checkpoint in page.checkpoints:
+                if not wanted or not open_channels or checkpoint.id < wanted:
+                    return histories
+                if checkpoint.id == wanted:
+                    wanted = checkpoint.parent_id
+                    open_channels -= {name for name in open_channels if histories[name].precede(name, checkpoint)}
+            cursor = page.cursor
+            if cursor is None:
+                break
+        return histories

@@ -1,0 +1,107 @@
+"""LangGraph's checkpoints as those of a thread, and back."""
+
+from __future__ import annotations
+
+import json
+import secrets
+from typing import Any, Dict, Iterable, List, Mapping, Optional, Sequence, Tuple, cast
+
+from langchain_core.runnables import RunnableConfig
+from langgraph.checkpoint.base import (
+    WRITES_IDX_MAP,
+    ChannelVersions,
+    CheckpointMetadata,
+    CheckpointTuple,
+    get_serializable_checkpoint_metadata,
+)
+from langgraph.checkpoint.base import Checkpoint as GraphCheckpoint
+from langgraph.checkpoint.serde.base import SerializerProtocol
+
+from .._json import to_json
+from ..checkpoints import EMPTY, Blob, Checkpoint, Write
+
+
+def configurable(config: RunnableConfig) -> Mapping[str, Any]:
+    """The part of a config that names a thread, a namespace and a checkpoint."""
+    return config.get("configurable", {})
+
+
+def next_version(current: object) -> str:
+    """A version after another one. Branches of one checkpoint count from the same number, so a random part tells them apart."""
+    count = 0 if current is None else int(str(current).split(".")[0])
+    return f"{count + 1:032d}.{secrets.randbelow(10**16):016d}"
+
+
+def stored(
+    serde: SerializerProtocol,
+    config: RunnableConfig,
+    checkpoint: GraphCheckpoint,
+    metadata: CheckpointMetadata,
+    versions: ChannelVersions,
+) -> Checkpoint:
+    """A checkpoint with the blobs of these versions of its channels."""
+    given = configurable(config)
+    values = checkpoint["channel_values"]
+    type_, data = serde.dumps_typed({name: value for name, value in checkpoint.items() if name != "channel_values"})
+    described = cast(Dict[str, Any], get_serializable_checkpoint_metadata(config, metadata))
+    run_id = described.get("run_id")
+    return Checkpoint(
+        ns=given.get("checkpoint_ns", ""),
+        id=checkpoint["id"],
+        type=type_,
+        data=data,
+        metadata=described,
+        channels=[(channel, str(version)) for channel, version in checkpoint["channel_versions"].items()],
+        parent_id=given.get("checkpoint_id"),
+        run_id=run_id if isinstance(run_id, str) and run_id else None,
+        blobs=[_blob(serde, values, channel, str(version)) for channel, version in versions.items()],
+    )
+
+
+def _blob(serde: SerializerProtocol, values: Mapping[str, Any], channel: str, version: str) -> Blob:
+    type_, data = serde.dumps_typed(values[channel]) if channel in values else (EMPTY, b"")
+    return Blob(channel, version, type_, data)
+
+
+def stored_writes(serde: SerializerProtocol, writes: Iterable[Tuple[str, Any]], task_id: str, task_path: str) -> List[Write]:
+    """The writes of a task. Those of LangGraph's own channels have places below 0, where a later one replaces them."""
+    return [
+        Write(task_id, task_path, WRITES_IDX_MAP.get(channel, index), channel, *serde.dumps_typed(value))
+        for index, (channel, value) in enumerate(writes)
+    ]
+
+
+def pending(serde: SerializerProtocol, writes: Sequence[Write]) -> List[Tuple[str, str, Any]]:
+    """Writes as LangGraph reads them."""
+    return [(write.task_id, write.channel, serde.loads_typed((write.type, write.data))) for write in writes]
+
+
+def loaded(serde: SerializerProtocol, thread_id: Any, found: Checkpoint) -> CheckpointTuple:
+    """A checkpoint as LangGraph reads it."""
+    values = {
+        blob.channel: serde.loads_typed((blob.type, blob.data)) for blob in found.blobs if blob.type != EMPTY
+    }
+    checkpoint: Any = {**serde.loads_typed((found.type, found.data)), "channel_values": values}
+    return CheckpointTuple(
+        config=config_of(thread_id, found.ns, found.id),
+        checkpoint=checkpoint,
+        metadata=cast(CheckpointMetadata, found.metadata),
+        parent_config=config_of(thread_id, found.ns, found.parent_id) if found.parent_id else None,
+        pending_writes=pending(serde, found.writes),
+    )
+
+
+def config_of(thread_id: Any, ns: str, checkpoint_id: str) -> RunnableConfig:
+    return {"configurable": {"thread_id": thread_id, "checkpoint_ns": ns, "checkpoint_id": checkpoint_id}}
+
+
+def user_of(config: RunnableConfig) -> Optional[str]:
+    """The user for whom a thread is made."""
+    user_id = configurable(config).get("user_id")
+    return user_id if isinstance(user_id, str) and user_id else None
+
+
+def matches(metadata: Mapping[str, Any], wanted: Optional[Mapping[str, Any]]) -> bool:
+    """True if the metadata have these members, compared as JSON."""
+    missing = object()
+    return all(metadata.get(name, missing) == json.loads(to_json(value)) for name, value in (wanted or {}).items())
