@@ -257,12 +257,10 @@ pub async fn read(
     state.http.responses.json(&principal, make).await
 }
 
-/// Responses of an operation that adds items.
+/// Refusals of an operation that adds items.
 #[derive(IntoResponses)]
 #[expect(dead_code, reason = "only a description")]
-pub enum Added {
-    #[response(status = 200, description = "The items are stored")]
-    Done(AddedView),
+pub enum NotAdded {
     #[response(status = 400, description = "Invalid request")]
     Invalid(ProblemDocument),
     #[response(status = 404, description = "Thread not found")]
@@ -290,7 +288,8 @@ async fn add(
 
 /// Adds items at the end of a list, all or none. A list begins with its first operation.
 #[utoipa::path(post, path = "/v1/threads/{threadId}/items/{list}", tag = "agent data",
-    params(("threadId" = String, Path), ("list" = String, Path)), request_body = ItemsBody, responses(Added))]
+    params(("threadId" = String, Path), ("list" = String, Path)), request_body = ItemsBody, responses(
+    (status = 200, description = "The items are stored", body = AddedView), NotAdded))]
 pub async fn append(
     State(state): State<ApiState>,
     Caller(principal): Caller,
@@ -303,7 +302,8 @@ pub async fn append(
 
 /// Replaces all items of a list.
 #[utoipa::path(put, path = "/v1/threads/{threadId}/items/{list}", tag = "agent data",
-    params(("threadId" = String, Path), ("list" = String, Path)), request_body = ItemsBody, responses(Added))]
+    params(("threadId" = String, Path), ("list" = String, Path)), request_body = ItemsBody, responses(
+    (status = 200, description = "The items are stored", body = AddedView), NotAdded))]
 pub async fn replace(
     State(state): State<ApiState>,
     Caller(principal): Caller,
@@ -344,7 +344,8 @@ pub async fn pop(
 
 /// Adds the items of another list of the same user, up to a position.
 #[utoipa::path(post, path = "/v1/threads/{threadId}/items/{list}/copy", tag = "agent data",
-    params(("threadId" = String, Path), ("list" = String, Path)), request_body = CopyBody, responses(Added))]
+    params(("threadId" = String, Path), ("list" = String, Path)), request_body = CopyBody, responses(
+    (status = 200, description = "The items are stored", body = AddedView), NotAdded))]
 pub async fn copy(
     State(state): State<ApiState>,
     Caller(principal): Caller,
