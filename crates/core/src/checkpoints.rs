@@ -1,8 +1,11 @@
 //! Checkpoints of threads: the states of a graph that a framework stores at its steps, and continues from.
 
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
 use super::{
     RunId, Timestamp,
-    kv::shown,
+    kv::{equal, shown},
     limits::{
         MAX_CHANNEL_BYTES, MAX_CHANNEL_VERSION_BYTES, MAX_CHECKPOINT_ID_BYTES, MAX_CHECKPOINT_NS_BYTES,
         MAX_DATA_TYPE_BYTES, MAX_TASK_PATH_BYTES,
@@ -23,7 +26,8 @@ pub struct InvalidName {
 macro_rules! names {
     ($($(#[$doc:meta])+ $name:ident = $what:literal, $least:literal, $most:expr;)+) => {
         $($(#[$doc])+
-        #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        #[serde(try_from = "String", into = "String")]
         pub struct $name(String);
 
         impl $name {
@@ -39,6 +43,20 @@ macro_rules! names {
             /// The text.
             pub fn as_str(&self) -> &str {
                 &self.0
+            }
+        }
+
+        impl TryFrom<String> for $name {
+            type Error = InvalidName;
+
+            fn try_from(text: String) -> Result<Self, InvalidName> {
+                Self::new(text)
+            }
+        }
+
+        impl From<$name> for String {
+            fn from(name: $name) -> Self {
+                name.0
             }
         })+
     };
@@ -150,6 +168,22 @@ pub struct StoredCheckpoint {
     pub at: Timestamp,
 }
 
+/// Members that the metadata of a checkpoint must have, equal as JSON.
+#[derive(Debug, Clone, Default)]
+pub struct MetadataFilter(pub Map<String, Value>);
+
+impl MetadataFilter {
+    /// True if metadata has all members.
+    pub fn takes(&self, metadata: &str) -> bool {
+        if self.0.is_empty() {
+            return true;
+        }
+        // The store holds a value that was JSON on arrival.
+        let value: Value = serde_json::from_str(metadata).unwrap_or_default();
+        self.0.iter().all(|(name, wanted)| value.get(name).is_some_and(|member| equal(member, wanted)))
+    }
+}
+
 fn sum(parts: &[usize]) -> i64 {
     i64::try_from(parts.iter().sum::<usize>()).unwrap_or(i64::MAX)
 }
@@ -188,6 +222,18 @@ impl TaskWrites {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn metadata_is_compared_as_json() {
+        let filter = |text: &str| MetadataFilter(serde_json::from_str(text).expect("an object"));
+        let metadata = "{\"step\":1.0,\"source\":\"loop\",\"parents\":{\"a\":1,\"b\":2},\"none\":null}";
+        for taken in ["{}", "{\"step\":1}", "{\"parents\":{\"b\":2,\"a\":1},\"source\":\"loop\"}", "{\"none\":null}"] {
+            assert!(filter(taken).takes(metadata), "{taken}");
+        }
+        for other in ["{\"step\":2}", "{\"absent\":null}", "{\"step\":{\"$gt\":0}}", "{\"parents\":{\"a\":1}}"] {
+            assert!(!filter(other).takes(metadata), "{other}");
+        }
+    }
 
     #[test]
     fn names_are_checked_at_the_edge() {

@@ -90,6 +90,12 @@ pub const MAX_CHECKPOINT_CHANNELS: usize = 10_000;
 pub const DEFAULT_CHECKPOINT_PAGE: usize = 100;
 /// Most checkpoints on a page, and most ids of a deletion.
 pub const MAX_CHECKPOINT_PAGE: usize = 1_000;
+/// Checkpoints that one list looks at; the answer then says where to continue.
+pub const CHECKPOINTS_SCANNED: usize = 10_000;
+/// Checkpoints whose parts are read at once.
+pub const CHECKPOINT_GROUP: usize = 50;
+/// Checkpoints that one step of a deletion removes, with their writes and blobs.
+pub const CHECKPOINT_SWEEP: usize = 64;
 /// Bytes of blobs after which a transaction on SQLite ends, so that a commit of the log waits for no more of them, and of what one step
 /// of a copy, an export or an import holds.
 pub const CHECKPOINT_PART_BYTES: usize = 1_024 * 1_024;

@@ -69,8 +69,9 @@ pub use annotations::AnnotationStore;
 pub use attempts::{AttemptStore, Displaced, ProducerTurn, TakeUp};
 pub use branches::BranchStore;
 pub use checkpoints::{
-    CheckpointBound, CheckpointDone, CheckpointParts, CheckpointPlace, CheckpointPosition, CheckpointScope,
-    CheckpointStore, DeletedCheckpoints, FoundBlob, FoundCheckpoint, FoundWrite, PutCheckpoint, WhichCheckpoints,
+    CheckpointBound, CheckpointDone, CheckpointPart, CheckpointParts, CheckpointPlace, CheckpointPosition,
+    CheckpointScope, CheckpointStore, CheckpointWalk, DeletedCheckpoints, FoundBlob, FoundCheckpoint, FoundWrite,
+    PutCheckpoint, WhichCheckpoints,
 };
 pub use clock::{Steady, StoreClock};
 pub use credentials::CredentialStore;

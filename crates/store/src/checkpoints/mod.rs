@@ -11,6 +11,10 @@ use threadline_core::{
 
 use crate::error::StoreResult;
 
+mod walk;
+
+pub use walk::{CheckpointPart, CheckpointWalk};
+
 /// Outcome of a write of checkpoints.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CheckpointDone {
@@ -257,4 +261,40 @@ pub(crate) fn last_of(writes: &TaskWrites) -> Vec<&threadline_core::checkpoints:
         }
     }
     all.into_values().collect()
+}
+
+impl FoundCheckpoint {
+    /// Bytes that were read with the checkpoint itself.
+    pub fn own_bytes(&self) -> usize {
+        let Checkpoint { data, metadata, .. } = &self.stored.checkpoint;
+        data.body.len() + metadata.len()
+    }
+}
+
+impl CheckpointParts {
+    fn bodies(&self) -> impl Iterator<Item = Option<&Vec<u8>>> {
+        let writes = self.writes.iter().map(|write| write.body.as_ref());
+        self.blobs.iter().map(|blob| blob.body.as_ref()).chain(writes)
+    }
+
+    /// Bytes of the values that were read.
+    pub fn bytes(&self) -> usize {
+        self.bodies().flatten().map(Vec::len).sum()
+    }
+
+    /// True if no value was left out.
+    pub fn has_all(&self) -> bool {
+        self.bodies().all(|body| body.is_some())
+    }
+}
+
+impl CheckpointPart {
+    /// Bytes of the values of the part.
+    pub fn bytes(&self) -> usize {
+        match self {
+            Self::Blobs(_, blobs) => blobs.iter().map(|blob| blob.data.body.len()).sum(),
+            Self::Writes(_, _, writes) => writes.writes.iter().map(|write| write.data.body.len()).sum(),
+            Self::Checkpoint(stored) => stored.checkpoint.data.body.len() + stored.checkpoint.metadata.len(),
+        }
+    }
 }
