@@ -12,7 +12,7 @@ SELECT k.key, t.id, k.ns, k.id, k.parent, k.run, k.type, k.own, k.metadata, k.ch
   SELECT w.*, CASE WHEN $6::bigint = 1 THEN w.body END AS own,
     sum(w.measure) OVER (ORDER BY w.id DESC, w.ns DESC ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) - w.measure AS before
   FROM (
-    SELECT checkpoints.*, octet_length(checkpoints.metadata) + $6 * octet_length(checkpoints.body) AS measure
+    SELECT checkpoints.*, octet_length(checkpoints.metadata) + $6::bigint * octet_length(checkpoints.body) AS measure
     FROM checkpoints
     WHERE checkpoints.key = $1::bigint AND (checkpoints.id, checkpoints.ns) < ($2::text, $3::text)
       AND EXISTS (SELECT 1 FROM heads h WHERE h.key = checkpoints.key OFFSET 0)

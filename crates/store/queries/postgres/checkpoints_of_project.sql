@@ -13,7 +13,7 @@ SELECT k.key, t.id, k.ns, k.id, k.parent, k.run, k.type, k.own, k.metadata, k.ch
   SELECT w.*, CASE WHEN $7::bigint = 1 THEN w.body END AS own,
     sum(w.measure) OVER (ORDER BY w.id DESC, w.key DESC, w.ns DESC ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) - w.measure AS before
   FROM (
-    SELECT checkpoints.*, octet_length(checkpoints.metadata) + $7 * octet_length(checkpoints.body) AS measure
+    SELECT checkpoints.*, octet_length(checkpoints.metadata) + $7::bigint * octet_length(checkpoints.body) AS measure
     FROM checkpoints
     WHERE checkpoints.project = $1::text
       AND (checkpoints.id, checkpoints.key, checkpoints.ns) < ($2::text, $3::bigint, $4::text)

@@ -14,7 +14,7 @@ SELECT k.key, t.id, k.ns, k.id, k.parent, k.run, k.type, k.own, k.metadata, k.ch
   SELECT w.*, CASE WHEN $8::bigint = 1 THEN w.body END AS own,
     sum(w.measure) OVER (ORDER BY w.id DESC, w.key DESC, w.ns DESC ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) - w.measure AS before
   FROM (
-    SELECT checkpoints.*, octet_length(checkpoints.metadata) + $8 * octet_length(checkpoints.body) AS measure
+    SELECT checkpoints.*, octet_length(checkpoints.metadata) + $8::bigint * octet_length(checkpoints.body) AS measure
     FROM checkpoints
     WHERE checkpoints.project = $1::text AND checkpoints.owner = $2::text
       AND (checkpoints.id, checkpoints.key, checkpoints.ns) < ($3::text, $4::bigint, $5::text)

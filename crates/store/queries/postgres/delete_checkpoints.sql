@@ -72,8 +72,7 @@ c AS MATERIALIZED (
   FROM (SELECT size FROM gone UNION ALL SELECT size FROM writes_gone UNION ALL SELECT size FROM blobs_gone) AS s
 ), kept AS (
   UPDATE agent_data d SET bytes = d.bytes - s.bytes, changes = d.changes + 1
-  FROM data
-  CROSS JOIN sums s
-  WHERE d.key = data.key
+  FROM sums s
+  WHERE d.key = $2 AND EXISTS (SELECT 1 FROM data)
 )
 SELECT (SELECT count(*) FROM data), (SELECT count(*) FROM gone), (SELECT bytes FROM sums)
