@@ -14,7 +14,7 @@ use threadline_http::problem::{Problem, ProblemType};
 use threadline_store::WhichCheckpoints;
 use utoipa::ToSchema;
 
-use super::super::agent_data::Bytes64;
+use crate::base64_bytes::Bytes64;
 
 /// The value of a channel at a version.
 #[derive(Debug, Deserialize, ToSchema)]

@@ -11,7 +11,7 @@ use threadline_http::cursor::write_checkpoint;
 use threadline_store::{CheckpointParts, FoundBlob, FoundCheckpoint, FoundWrite};
 use utoipa::ToSchema;
 
-use super::super::agent_data::Bytes64;
+use crate::base64_bytes::Bytes64;
 
 /// The value of a channel.
 #[derive(Debug, Serialize, ToSchema)]
