@@ -1,6 +1,6 @@
 //! Export and import of checkpoints. A checkpoint, a blob or a write that exists already stays unchanged.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::HashSet;
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -10,7 +10,7 @@ use threadline_core::{
         Blob, Channel, ChannelAt, ChannelVersion, Checkpoint, CheckpointId, CheckpointNs, DataType, StoredCheckpoint,
         TaskId, TaskPath, TaskWrite, TaskWrites, TypedData,
     },
-    limits::{CHECKPOINT_PART_BYTES, MAX_PAGE},
+    limits::CHECKPOINT_PART_BYTES,
 };
 use threadline_store::{
     CheckpointDone, CheckpointPart, CheckpointWalk, PutCheckpoint, StoreError, StoreResult, TransferStore,
@@ -21,7 +21,8 @@ use super::{
     directory::{CHECKPOINTS, Directory, Facts, NewFile},
     error::{Damage, Refusal, TransferError},
     format::raw,
-    manifest::{FileEntry, ThreadName, Threads, name_of},
+    items::listed,
+    manifest::{FileEntry, ThreadName, Threads},
     reading::Lines,
 };
 use crate::base64_bytes::Bytes64;
@@ -163,20 +164,9 @@ impl CheckpointLine {
 pub async fn write(
     store: &dyn TransferStore,
     directory: &Directory,
-    threads: &Threads,
+    exported: &Threads,
 ) -> Result<Option<FileEntry>, TransferError> {
-    let (mut found, mut after) = (BTreeMap::new(), None);
-    loop {
-        let page = store.listed_data(after, MAX_PAGE).await?;
-        let Some(last) = page.last() else { break };
-        after = Some(last.key);
-        for thread in page {
-            let name = name_of(&thread.project, &thread.user, &thread.id, thread.claimed);
-            if threads.get(&name).is_some_and(|entry| entry.epoch == thread.epoch) {
-                found.insert(name, thread.key);
-            }
-        }
-    }
+    let found = listed(store, exported).await?;
     let (mut file, mut count) = (None, 0);
     for (name, key) in found {
         let (mut walk, mut named) = (CheckpointWalk::new(store, key), false);

@@ -168,9 +168,9 @@ pub async fn the_first_blob_of_a_version_stays(env: Env) {
     // More than one transaction of SQLite.
     let large: Vec<_> = (0..5).map(|n| blob(&format!("l{n}"), "1", &vec![n; 600_000])).collect();
     blobs(&env, key, "", &large).await;
-    for n in 0..5 {
-        let got = env.store.blob(key, &ns(""), &large[n].at).await.expect("reads");
-        assert_eq!(got.as_ref(), Some(&large[n].data));
+    for blob in &large {
+        let got = env.store.blob(key, &ns(""), &blob.at).await.expect("reads");
+        assert_eq!(got.as_ref(), Some(&blob.data));
     }
     assert_eq!(blobs(&env, key, "", &[]).await, 0);
 }

@@ -31,7 +31,7 @@ macro_rules! names {
         pub struct $name(String);
 
         impl $name {
-            /// Checks the text.
+            /// Checks a text for its length and control characters.
             pub fn new(text: impl Into<String>) -> Result<Self, InvalidName> {
                 let (text, least, most) = (text.into(), $least, $most);
                 if (least..=most).contains(&text.len()) && !text.chars().any(char::is_control) {
@@ -40,7 +40,7 @@ macro_rules! names {
                 Err(InvalidName { what: $what, least, most, bytes: text.len(), text: shown(&text) })
             }
 
-            /// The text.
+            /// Text of the name.
             pub fn as_str(&self) -> &str {
                 &self.0
             }
@@ -94,9 +94,9 @@ impl CheckpointId {
 /// A channel at a version.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ChannelAt {
-    /// The channel.
+    /// Channel that has the version.
     pub channel: Channel,
-    /// Its version.
+    /// Version of the channel.
     pub version: ChannelVersion,
 }
 
@@ -105,16 +105,16 @@ pub struct ChannelAt {
 pub struct TypedData {
     /// Type, as the writer names it.
     pub kind: DataType,
-    /// The bytes.
+    /// Bytes, of which nothing is known.
     pub body: Vec<u8>,
 }
 
 /// Value of a channel at a version.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Blob {
-    /// Channel and version.
+    /// Channel, with the version that has the value.
     pub at: ChannelAt,
-    /// The value.
+    /// Value, as the writer has made it.
     pub data: TypedData,
 }
 
@@ -129,7 +129,7 @@ pub struct Checkpoint {
     pub parent: Option<CheckpointId>,
     /// Run that made it.
     pub run: Option<RunId>,
-    /// What the writer stores in the checkpoint itself.
+    /// Bytes of the checkpoint itself.
     pub data: TypedData,
     /// JSON object on one line.
     pub metadata: String,
@@ -144,18 +144,18 @@ pub struct TaskWrite {
     pub idx: i64,
     /// Channel that is written.
     pub channel: Channel,
-    /// The value.
+    /// Value, as the writer has made it.
     pub data: TypedData,
 }
 
 /// Writes of a task.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TaskWrites {
-    /// The task.
+    /// Task that has written.
     pub task: TaskId,
-    /// Its place.
+    /// Place of the task.
     pub path: TaskPath,
-    /// What it has written.
+    /// Writes of the task, in any order.
     pub writes: Vec<TaskWrite>,
 }
 

@@ -1,4 +1,4 @@
-//! What the REST routes of agent data share.
+//! Common parts of the REST routes of agent data.
 
 use axum::extract::Request;
 use serde::de::DeserializeOwned;

@@ -155,7 +155,7 @@ pub enum ServiceError {
     BlobMissing {
         /// Channel of the checkpoint.
         channel: String,
-        /// Its version.
+        /// Version of the channel.
         version: String,
     },
     /// The thread has no such checkpoint, or no such part of one.

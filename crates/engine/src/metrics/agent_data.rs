@@ -11,7 +11,7 @@ pub enum AgentTable {
     Kv,
     /// Item lists of threads.
     Items,
-    /// Checkpoints of threads.
+    /// Checkpoints of threads, with blobs and writes.
     Checkpoints,
 }
 

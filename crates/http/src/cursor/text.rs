@@ -62,7 +62,7 @@ kinds! {
     Entries = 10, "a search of entries";
     /// Namespaces of key-value entries.
     Namespaces = 11, "a list of namespaces";
-    /// Checkpoints.
+    /// Checkpoints of a thread or a project.
     Checkpoints = 12, "a list of checkpoints";
 }
 

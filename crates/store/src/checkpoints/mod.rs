@@ -31,12 +31,12 @@ pub enum CheckpointDone {
     ThreadGone,
 }
 
-/// What a checkpoint that is there becomes.
+/// Treatment of a checkpoint that is there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PutCheckpoint {
-    /// It is replaced.
+    /// The new checkpoint replaces it.
     Replace,
-    /// It stays. The new one has the time at which it was stored first, where it comes from.
+    /// Nothing replaces it. The new one has the time at which it was stored first, where it comes from.
     Keep(Timestamp),
 }
 
@@ -54,7 +54,7 @@ pub struct FoundCheckpoint {
 /// A blob of a checkpoint.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FoundBlob {
-    /// Channel and version.
+    /// Channel, with the version that has the value.
     pub at: ChannelAt,
     /// Type of the value.
     pub kind: DataType,
@@ -65,9 +65,9 @@ pub struct FoundBlob {
 /// A write of a task; its body is `None` if it was left out.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FoundWrite {
-    /// The task.
+    /// Task that has written.
     pub task: TaskId,
-    /// Its place.
+    /// Place of the task.
     pub path: threadline_core::checkpoints::TaskPath,
     /// Number among the writes of the task.
     pub idx: i64,
@@ -84,18 +84,18 @@ pub struct FoundWrite {
 pub struct CheckpointParts {
     /// Blobs. Fewer than channels if the checkpoint was deleted meanwhile.
     pub blobs: Vec<FoundBlob>,
-    /// Writes.
+    /// Writes of all tasks.
     pub writes: Vec<FoundWrite>,
 }
 
 /// Checkpoints among which a page is read.
 #[derive(Debug, Clone)]
 pub enum CheckpointScope {
-    /// Those of a namespace of a thread, from an id on, and below a text.
+    /// Checkpoints of a namespace of a thread, from an id on, and below a text.
     Namespace(ThreadKey, CheckpointNs, String),
-    /// Those of all namespaces of a thread.
+    /// Checkpoints of all namespaces of a thread.
     Thread(ThreadKey),
-    /// Those of all threads of a project, or of one of its users.
+    /// Checkpoints of all threads of a project, or of one of its users.
     Project(ProjectId, Option<UserId>),
 }
 
@@ -106,7 +106,7 @@ pub struct CheckpointPosition {
     pub below: String,
     /// Key of the thread.
     pub thread: i64,
-    /// Namespace.
+    /// Namespace in the thread.
     pub ns: String,
 }
 
@@ -131,7 +131,7 @@ impl CheckpointPosition {
 /// Bounds of a page.
 #[derive(Debug, Clone, Copy)]
 pub struct CheckpointBound {
-    /// Most checkpoints.
+    /// Most checkpoints on the page.
     pub limit: usize,
     /// No further checkpoint is read once those before have these bytes.
     pub bytes: usize,
@@ -142,16 +142,16 @@ pub struct CheckpointBound {
 /// Checkpoints that are deleted.
 #[derive(Debug, Clone, Default)]
 pub struct WhichCheckpoints {
-    /// Their namespace; `None` for all.
+    /// Namespace of the checkpoints; `None` for all.
     pub ns: Option<CheckpointNs>,
-    /// Their ids; `None` for all, with all blobs and writes that no checkpoint has.
+    /// Ids of the checkpoints; `None` for all, with all blobs and writes that no checkpoint has.
     pub ids: Option<Vec<CheckpointId>>,
 }
 
-/// What a step of a deletion has removed.
+/// Result of a step of a deletion.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct DeletedCheckpoints {
-    /// Number of checkpoints.
+    /// Number of the checkpoints that were removed.
     pub checkpoints: usize,
     /// Bytes of all that was removed.
     pub bytes: i64,
@@ -166,7 +166,7 @@ pub struct CheckpointPlace {
     pub thread: ThreadKey,
     /// User who owns the thread.
     pub user: UserId,
-    /// Namespace.
+    /// Namespace in the thread.
     pub ns: CheckpointNs,
     /// Id in the namespace.
     pub id: CheckpointId,
@@ -209,7 +209,7 @@ pub trait CheckpointStore: Send + Sync {
     /// names, and blobs have theirs as long as theirs have up to what is left.
     async fn checkpoint_parts(&self, found: &[FoundCheckpoint], bytes: usize) -> StoreResult<Vec<CheckpointParts>>;
 
-    /// A blob.
+    /// The value of a channel at a version.
     async fn blob(&self, thread: ThreadKey, ns: &CheckpointNs, at: &ChannelAt) -> StoreResult<Option<TypedData>>;
 
     /// A write of a task.

@@ -43,7 +43,7 @@ struct Current {
 }
 
 impl<'s, S: CheckpointStore + ?Sized> CheckpointWalk<'s, S> {
-    /// Begins a walk.
+    /// Begins a walk over a thread.
     pub fn new(store: &'s S, thread: ThreadKey) -> Self {
         let (from, page, seen) = (CheckpointPosition::newest(), VecDeque::new(), HashSet::new());
         Self { store, thread, from, page, seen, current: None }

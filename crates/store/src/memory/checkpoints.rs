@@ -1,4 +1,4 @@
-//! Checkpoints in memory.
+//! Checkpoints of threads in memory.
 
 use async_trait::async_trait;
 use threadline_core::{

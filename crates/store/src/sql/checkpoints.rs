@@ -131,37 +131,37 @@ impl FoundWrite {
 
 #[async_trait]
 impl<S: CheckpointTables> CheckpointStore for S {
-    async fn put_blobs(&self, thread: ThreadKey, ns: &CheckpointNs, blobs: &[Blob]) -> StoreResult<CheckpointDone> {
-        self.blobs_in(thread, ns, blobs).await
+    async fn put_blobs(&self, key: ThreadKey, ns: &CheckpointNs, blobs: &[Blob]) -> StoreResult<CheckpointDone> {
+        self.blobs_in(key, ns, blobs).await
     }
 
     async fn put_checkpoint(
         &self,
-        thread: ThreadKey,
+        key: ThreadKey,
         checkpoint: &Checkpoint,
         put: PutCheckpoint,
     ) -> StoreResult<CheckpointDone> {
-        self.checkpoint_in(thread, checkpoint, put).await
+        self.checkpoint_in(key, checkpoint, put).await
     }
 
     async fn put_writes(
         &self,
-        thread: ThreadKey,
+        key: ThreadKey,
         ns: &CheckpointNs,
         id: &CheckpointId,
         writes: &TaskWrites,
     ) -> StoreResult<CheckpointDone> {
-        self.writes_in(thread, ns, id, writes).await
+        self.writes_in(key, ns, id, writes).await
     }
 
     async fn checkpoints(
         &self,
-        scope: &CheckpointScope,
+        among: &CheckpointScope,
         from: &CheckpointPosition,
         bound: CheckpointBound,
     ) -> StoreResult<Vec<FoundCheckpoint>> {
         let (below, ns) = (Value::from(&*from.below), Value::from(&*from.ns));
-        let (text, mut values) = match scope {
+        let (text, mut values) = match among {
             CheckpointScope::Namespace(thread, ns, least) => {
                 let values = vec![thread.0.into(), ns.as_str().into(), least.as_str().into(), below];
                 (S::STATEMENTS.checkpoints_in_ns, values)
@@ -209,8 +209,8 @@ impl<S: CheckpointTables> CheckpointStore for S {
         Ok(all)
     }
 
-    async fn blob(&self, thread: ThreadKey, ns: &CheckpointNs, at: &ChannelAt) -> StoreResult<Option<TypedData>> {
-        let values = vec![thread.0.into(), ns.as_str().into(), at.channel.as_str().into(), at.version.as_str().into()];
+    async fn blob(&self, key: ThreadKey, ns: &CheckpointNs, at: &ChannelAt) -> StoreResult<Option<TypedData>> {
+        let values = vec![key.0.into(), ns.as_str().into(), at.channel.as_str().into(), at.version.as_str().into()];
         let found = each(&self.found(BLOB, values).await?, |columns: &mut Columns<'_, S::Row>| {
             Ok(TypedData { kind: kind(columns.text()?)?, body: columns.bytes()? })
         });
@@ -219,23 +219,23 @@ impl<S: CheckpointTables> CheckpointStore for S {
 
     async fn task_write(
         &self,
-        thread: ThreadKey,
+        key: ThreadKey,
         ns: &CheckpointNs,
         id: &CheckpointId,
         task: &TaskId,
         idx: i64,
     ) -> StoreResult<Option<FoundWrite>> {
-        let values = vec![thread.0.into(), ns.as_str().into(), id.as_str().into(), task.as_str().into(), idx.into()];
+        let values = vec![key.0.into(), ns.as_str().into(), id.as_str().into(), task.as_str().into(), idx.into()];
         Ok(each(&self.found(WRITE, values).await?, write)?.pop())
     }
 
     async fn delete_checkpoints(
         &self,
-        thread: ThreadKey,
+        key: ThreadKey,
         which: &WhichCheckpoints,
         limit: usize,
     ) -> StoreResult<Option<DeletedCheckpoints>> {
-        self.delete_step(thread, which, limit).await
+        self.delete_step(key, which, limit).await
     }
 
     async fn checkpoints_of_run(
@@ -243,10 +243,10 @@ impl<S: CheckpointTables> CheckpointStore for S {
         project: &ProjectId,
         user: Option<&UserId>,
         run: &RunId,
-        limit: usize,
+        most: usize,
     ) -> StoreResult<Vec<CheckpointPlace>> {
         let owner = user.map(|user| user.as_str().to_owned());
-        let values = vec![project.as_str().into(), owner.into(), run.as_str().into(), count(limit).into()];
+        let values = vec![project.as_str().into(), owner.into(), run.as_str().into(), count(most).into()];
         each(&self.found(S::STATEMENTS.checkpoints_of_run, values).await?, |columns| {
             let (thread, user) = (ThreadKey(columns.int()?), columns.id(UserId::new)?);
             let ns = CheckpointNs::new(columns.text()?).map_err(corrupt)?;

@@ -51,7 +51,7 @@ const DROP_BLOBS: &str = text_of(include_str!("../../queries/sqlite/delete_blobs
 
 #[async_trait]
 impl CheckpointTables for SqliteStore {
-    async fn blobs_in(&self, thread: ThreadKey, ns: &CheckpointNs, blobs: &[Blob]) -> StoreResult<CheckpointDone> {
+    async fn blobs_in(&self, key: ThreadKey, ns: &CheckpointNs, blobs: &[Blob]) -> StoreResult<CheckpointDone> {
         let (mut part, mut bytes, mut added) = (Vec::new(), 0, 0);
         let mut left = in_order(blobs).into_iter().peekable();
         loop {
@@ -67,7 +67,7 @@ impl CheckpointTables for SqliteStore {
             let (ns, stored) = (ns.clone(), std::mem::take(&mut part));
             bytes = 0;
             let done = self
-                .transact(move |connection| Box::pin(async move { put_blobs(connection, thread, &ns, &stored).await }));
+                .transact(move |connection| Box::pin(async move { put_blobs(connection, key, &ns, &stored).await }));
             match done.await? {
                 CheckpointDone::Done { added: more } => added += more,
                 refused => return Ok(refused),
@@ -80,39 +80,37 @@ impl CheckpointTables for SqliteStore {
 
     async fn checkpoint_in(
         &self,
-        thread: ThreadKey,
+        key: ThreadKey,
         checkpoint: &Checkpoint,
         put: PutCheckpoint,
     ) -> StoreResult<CheckpointDone> {
         let (checkpoint, now) = (checkpoint.clone(), self.inner.clock.now());
         self.transact(move |connection| {
-            Box::pin(async move { put_checkpoint(connection, thread, &checkpoint, put, now).await })
+            Box::pin(async move { put_checkpoint(connection, key, &checkpoint, put, now).await })
         })
         .await
     }
 
     async fn writes_in(
         &self,
-        thread: ThreadKey,
+        key: ThreadKey,
         ns: &CheckpointNs,
         id: &CheckpointId,
         writes: &TaskWrites,
     ) -> StoreResult<CheckpointDone> {
         let (ns, id, writes) = (ns.clone(), id.clone(), writes.clone());
-        self.transact(move |connection| {
-            Box::pin(async move { put_writes(connection, thread, &ns, &id, &writes).await })
-        })
-        .await
+        self.transact(move |connection| Box::pin(async move { put_writes(connection, key, &ns, &id, &writes).await }))
+            .await
     }
 
     async fn delete_step(
         &self,
-        thread: ThreadKey,
+        key: ThreadKey,
         which: &WhichCheckpoints,
         limit: usize,
     ) -> StoreResult<Option<DeletedCheckpoints>> {
         let which = which.clone();
-        self.transact(move |connection| Box::pin(async move { delete(connection, thread, &which, limit).await })).await
+        self.transact(move |connection| Box::pin(async move { delete(connection, key, &which, limit).await })).await
     }
 }
 

@@ -10,8 +10,8 @@ use threadline_core::{
     },
     limits::{MAX_BLOB_BYTES, MAX_CHECKPOINT_CHANNELS, MAX_CHECKPOINT_METADATA_BYTES, MAX_CHECKPOINT_PAGE},
 };
+use threadline_engine::WhichCheckpoints;
 use threadline_http::problem::{Problem, ProblemType};
-use threadline_store::WhichCheckpoints;
 use utoipa::ToSchema;
 
 use crate::base64_bytes::Bytes64;

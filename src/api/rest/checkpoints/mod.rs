@@ -17,13 +17,12 @@ use threadline_core::{
     checkpoints::{CheckpointId, CheckpointNs, MetadataFilter},
     limits::{DEFAULT_CHECKPOINT_PAGE, MAX_CHECKPOINT_PAGE},
 };
-use threadline_engine::ListCheckpoints;
+use threadline_engine::{CheckpointPosition, ListCheckpoints};
 use threadline_http::{
     cursor::read_checkpoint,
     extract::{Caller, InThread, Params},
     problem::{Problem, ProblemDocument},
 };
-use threadline_store::CheckpointPosition;
 use utoipa::{IntoParams, IntoResponses, ToSchema};
 
 use self::{
@@ -58,14 +57,14 @@ impl PlaceParams {
     }
 }
 
-/// What a list says of each checkpoint.
+/// Members of each checkpoint in a list.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 enum Fields {
-    /// Everything.
+    /// All members, with bytes.
     #[default]
     All,
-    /// Everything without bytes.
+    /// All members, without bytes.
     Head,
 }
 

@@ -7,11 +7,11 @@ use axum::{
 };
 use serde::Deserialize;
 use threadline_core::checkpoints::{Channel, ChannelAt, ChannelVersion, CheckpointId, CheckpointNs, TaskId};
+use threadline_engine::FoundBlob;
 use threadline_http::{
     extract::{Caller, InThread, Params},
     problem::{Problem, ProblemDocument},
 };
-use threadline_store::FoundBlob;
 use utoipa::IntoParams;
 
 use super::{
@@ -23,7 +23,7 @@ use super::{
 };
 use crate::api::ApiState;
 
-/// Namespace of blobs.
+/// Namespace in which blobs are stored.
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
@@ -33,7 +33,7 @@ pub struct NsParams {
     ns: Option<CheckpointNs>,
 }
 
-/// A blob.
+/// Place of a blob.
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
@@ -41,10 +41,10 @@ pub struct BlobParams {
     /// The namespace. Default: the empty one.
     #[param(value_type = Option<String>)]
     ns: Option<CheckpointNs>,
-    /// The channel.
+    /// The channel that has the value.
     #[param(value_type = String)]
     channel: Channel,
-    /// Its version.
+    /// The version of the channel.
     #[param(value_type = String)]
     version: ChannelVersion,
 }
@@ -60,7 +60,7 @@ pub struct WriteParams {
     /// The ID of the checkpoint.
     #[param(value_type = String)]
     id: CheckpointId,
-    /// The task.
+    /// The task that has written.
     #[param(value_type = String)]
     task_id: TaskId,
     /// The number of the write.

@@ -20,7 +20,7 @@ use super::{
 };
 use crate::api::ApiState;
 
-/// A run.
+/// Run that has made checkpoints.
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
@@ -36,7 +36,7 @@ pub struct RunParams {
     (status = 200, description = "The checkpoints are deleted", body = DeletedView),
     (status = 400, description = "Invalid request", body = ProblemDocument),
     (status = 404, description = "Thread not found", body = ProblemDocument),
-    (status = 413, description = "Request body too large", body = ProblemDocument)))]
+    (status = 413, description = "Request too large", body = ProblemDocument)))]
 pub async fn delete(
     State(state): State<ApiState>,
     Caller(principal): Caller,

@@ -6,9 +6,8 @@ use threadline_core::{
     Timestamp,
     checkpoints::{Checkpoint, StoredCheckpoint},
 };
-use threadline_engine::{CheckpointPage, WholeCheckpoint};
+use threadline_engine::{CheckpointPage, CheckpointParts, FoundBlob, FoundCheckpoint, FoundWrite, WholeCheckpoint};
 use threadline_http::cursor::write_checkpoint;
-use threadline_store::{CheckpointParts, FoundBlob, FoundCheckpoint, FoundWrite};
 use utoipa::ToSchema;
 
 use crate::base64_bytes::Bytes64;
@@ -31,7 +30,7 @@ impl From<FoundBlob> for BlobView {
     }
 }
 
-/// What a task has written beside a checkpoint.
+/// A write of a task beside a checkpoint.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct WriteView {
@@ -79,7 +78,7 @@ pub struct CheckpointView {
     created_at: Timestamp,
     /// The values of the channels, in the same order.
     blobs: Vec<BlobView>,
-    /// What tasks have written beside the checkpoint, in the order of `taskPath`, `taskId` and `idx`.
+    /// The writes of tasks beside the checkpoint, in the order of `taskPath`, `taskId` and `idx`.
     writes: Vec<WriteView>,
 }
 

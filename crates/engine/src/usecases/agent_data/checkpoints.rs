@@ -34,9 +34,9 @@ pub struct Checkpoints {
 /// List of checkpoints, the newest first.
 #[derive(Debug, Clone)]
 pub struct ListCheckpoints {
-    /// Their thread; `None` for all threads that the principal sees.
+    /// Thread of the checkpoints; `None` for all threads that the principal sees.
     pub thread: Option<ThreadId>,
-    /// Their namespace; `None` for all.
+    /// Namespace of the checkpoints; `None` for all.
     pub ns: Option<CheckpointNs>,
     /// Position behind which the list begins.
     pub from: CheckpointPosition,
@@ -51,9 +51,9 @@ pub struct ListCheckpoints {
 /// A checkpoint with its blobs and writes.
 #[derive(Debug, Clone)]
 pub struct WholeCheckpoint {
-    /// The checkpoint.
+    /// Checkpoint with its thread.
     pub found: FoundCheckpoint,
-    /// Its parts. Values for which the answer has no room are left out.
+    /// Parts of the checkpoint. Values for which the answer has no room are left out.
     pub parts: CheckpointParts,
 }
 
