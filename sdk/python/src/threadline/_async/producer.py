@@ -36,12 +36,12 @@ class AsyncProducer:
         self.epoch = taken.epoch
         self.cursor = taken.cursor
         self.failure: Optional[BaseException] = None
-        """Why the run cannot go on."""
+        """The reason for which the run cannot continue."""
         self.refused: Optional[ConfigError] = None
-        """Why an event was refused: such a run cannot be finished, so that no event is lost silently."""
+        """The reason for which an event was refused. Such a run cannot be finished, so that no event is lost silently."""
         self.stop_requested = run.stop_requested
         self.on_end: Callable[[], None] = lambda: None
-        """Called once further work is pointless: a stop was requested, or the run cannot go on."""
+        """Called once further work is pointless: a stop was requested, or the run cannot continue."""
         self._runs = runs
         self._attempt_id = taken.attempt_id
         self._taken_up = taken.taken_up

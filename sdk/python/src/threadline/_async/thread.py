@@ -147,7 +147,7 @@ class AsyncThread:
         fork: Optional[Mapping[str, Any]] = None,
         epoch: Optional[str] = None,
     ) -> Union[StartedRun, QueuedRun]:
-        """Delegates a run to an agent of the server. It goes on if the caller disconnects; follow the thread for its events.
+        """Delegates a run to an agent of the server. The run continues if the caller disconnects; follow the thread for its events.
 
         `input` has further members of AG-UI's RunAgentInput; messages are the new ones alone. `busy`: `reject`, the default,
         `enqueue` or `interrupt`. Raises `RunActive` if another run is active, and `InterruptsOpen` if the thread waits for
@@ -220,7 +220,7 @@ class AsyncThread:
         return await runs.put(run_id, named, agent_id)
 
     def items(self, name: str) -> AsyncItems:
-        """A list of JSON values that a framework keeps with the thread. No request is made."""
+        """A reference to the item list `name` of the thread. No request is made."""
         return AsyncItems(self._http, self.thread_id, name)
 
     def run(
@@ -239,15 +239,15 @@ class AsyncThread:
         stop: StopBy = "cancel",
         validate: Optional[bool] = None,
     ) -> AsyncRun:
-        """Produces a run, in the block of `async with`. It is finished at the end of the block, and failed by an exception.
+        """Produces a run, in the block of `async with`. The end of the block finishes the run, and an exception fails it.
 
-        `on_existing` treats an active run of another call under `run_id`. `restart`: what it has said is superseded, and the
-        body says it anew. `continue`: complete messages stay; only for bodies that read `run.stored`. `refuse`: raises
-        `NotResumed`, and nothing is written. With `restart` and `continue` the call before can write no more. A run that has
-        ended raises `RunEnded`: see `run_once`. Raises `RunActive` if another run is active.
+        `on_existing` decides if the run `run_id` is active already, in another call. `restart`: the previous output is superseded,
+        and the body produces all of it again. `continue`: complete messages stay; only for bodies that read `run.stored`.
+        `refuse`: raises `NotResumed`, and nothing is written. With `restart` and `continue` the other call can no longer write.
+        A run that has ended raises `RunEnded`: see `run_once`. Raises `RunActive` if another run of the thread is active.
 
-        The server validates the events as AG-UI, unless `validate` is false, or that of the client. If it refuses one, the run
-        fails with the code `invalid-event`, and the end of the block raises `InvalidEvent`.
+        The server validates the events as AG-UI, unless `validate` of the run or of the client is false. If the server refuses
+        an event, the run fails with the code `invalid-event`, and the end of the block raises `InvalidEvent`.
         """
         return AsyncRun(
             self._http,

@@ -41,7 +41,7 @@ class AsyncThreads:
         metadata: Optional[Mapping[str, Any]] = None,
         user_id: Optional[str] = None,
     ) -> ThreadRecord:
-        """Creates a thread, or returns the one that exists, with whatever name and metadata it has."""
+        """Creates a thread, or returns the existing one unchanged: `name` and `metadata` are for a new thread only."""
         try:
             return await self.create(thread_id, name=name, agent_id=agent_id, metadata=metadata, user_id=user_id)
         except ThreadExists:

@@ -1,4 +1,4 @@
-"""Writers of the parts of a run, each of which begins and ends with events of its own."""
+"""Writers of the parts of a run: messages, tool calls, steps. Each part has events that begin and end it."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ class AsyncToolCall(AsyncPart):
         return self
 
     async def write(self, delta: str) -> None:
-        """Appends a piece of the arguments, which are JSON text; not for a call that was given its arguments as a whole."""
+        """Appends a piece of the arguments, which are JSON text; not for a call that began with complete arguments."""
         await self._piece("TOOL_CALL_ARGS", delta, self._members)
 
     async def result(self, value: Any) -> None:
@@ -144,7 +144,7 @@ class AsyncStates:
 
 
 class AsyncWriters(ABC):
-    """What a body writes into its run, wherever the run goes."""
+    """Methods by which a body writes into its run: a run that this program produces, or one that an endpoint returns."""
 
     thread_id: str
     run_id: str

@@ -80,7 +80,7 @@ def plain(value: object) -> Any:
 class _Plain:
     def __init__(self, most: int, *, cuts: bool) -> None:
         self._left = most
-        # True: what is beyond the limits is only named.
+        # True: values beyond the limits are replaced by their type.
         self._cuts = cuts
 
     def of(self, value: object, depth: int) -> Any:
