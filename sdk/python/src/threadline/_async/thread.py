@@ -27,9 +27,9 @@ from .subscription import AsyncSubscription
 
 
 class AsyncThread:
-    """A reference to one thread, by its id. Creating it makes no request: a missing thread is reported by the first call.
+    """A reference to one thread, by its id. A reference makes no request: the first call reports a missing thread.
 
-    `epoch` is the log that the caller has read: if the thread has another one, a write is refused (`LogReplaced`).
+    `epoch` is the epoch of the log that the caller has read. If the thread has another epoch, a write raises `LogReplaced`.
     """
 
     def __init__(self, http: AsyncHttp, thread_id: str) -> None:
@@ -182,7 +182,7 @@ class AsyncThread:
         return await self._runs.get(run_id)
 
     async def queue(self) -> Queue:
-        """The turns that wait for the active run to end."""
+        """The queue: turns that wait until the active run ends."""
         return Queue.of(await self._read("queue"))
 
     async def fork(
@@ -193,7 +193,7 @@ class AsyncThread:
         separate: bool = False,
         epoch: Optional[str] = None,
     ) -> ThreadRecord:
-        """Makes a thread that begins with the events of this one up to `at`. Lists show it in place of this one, unless `separate`."""
+        """Creates a thread that begins with the events of this thread up to `at`. Lists show the fork instead, unless `separate`."""
         body = {"threadId": thread_id or new_id(), "at": at, "separate": separate}
         call = Call([*self._path, "forks"], "POST", query={"epoch": epoch}, body=body, keyed=True)
         return ThreadRecord.of(await self._http.call(call))
@@ -212,7 +212,7 @@ class AsyncThread:
         """Appends a complete run atomically, or does nothing if the run exists already.
 
         Waits up to a minute while another run is active. A TEXT_MESSAGE_CHUNK without a `messageId` gets one. With `validate`,
-        one event that does not conform to AG-UI refuses the whole run (`InvalidEvent`).
+        an event that does not conform to AG-UI raises `InvalidEvent`, and nothing is stored.
         """
         ids = MessageIds(run_id)
         named = [ids.given(plain(event), number) for number, event in enumerate(events, 1)]
