@@ -193,7 +193,7 @@ class AsyncProducer:
             raise StopRequested("the run was asked to stop")
 
     async def _send(self) -> None:
-        """Sends one request after the other, each with the events that were queued meanwhile."""
+        """Sends one request after the other, each with the events that were queued during the one before."""
         try:
             while not self._released.is_set() and self.failure is None:
                 async with self._changed:
@@ -256,7 +256,7 @@ class AsyncProducer:
         # The whole run is lost, and its thread is not. Words of an attempt before were never here.
         if self._taken_up or self._sent.first > self._first:
             raise self._cannot_heal(1) from error
-        # Another process may have begun the run again meanwhile: it keeps it.
+        # Another process that has begun the run again in the meantime keeps it.
         started = await self._runs.begin(self._again())
         if started.run.ended_at is not None or started.taken_up or started.attempt_id != self._attempt_id:
             return False
