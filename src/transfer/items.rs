@@ -1,5 +1,7 @@
 //! Export and import of item lists. A list that exists already stays unchanged.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use threadline_core::{
@@ -64,17 +66,15 @@ struct Reading {
     newest: u64,
 }
 
-/// Writes the lists of the exported threads. Returns `None`, and leaves no file, if there are none.
-pub async fn write(
+/// Exported threads that have agent data, with their keys.
+pub async fn listed(
     store: &dyn TransferStore,
-    directory: &Directory,
     threads: &Threads,
-) -> Result<Option<FileEntry>, TransferError> {
-    let mut found = std::collections::BTreeMap::new();
-    let mut after = None;
+) -> Result<BTreeMap<ThreadName, ThreadKey>, TransferError> {
+    let (mut found, mut after) = (BTreeMap::new(), None);
     loop {
         let page = store.listed_data(after, MAX_PAGE).await?;
-        let Some(last) = page.last() else { break };
+        let Some(last) = page.last() else { return Ok(found) };
         after = Some(last.key);
         for thread in page {
             let name = name_of(&thread.project, &thread.user, &thread.id, thread.claimed);
@@ -83,6 +83,15 @@ pub async fn write(
             }
         }
     }
+}
+
+/// Writes the lists of the exported threads. Returns `None`, and leaves no file, if there are none.
+pub async fn write(
+    store: &dyn TransferStore,
+    directory: &Directory,
+    threads: &Threads,
+) -> Result<Option<FileEntry>, TransferError> {
+    let found = listed(store, threads).await?;
     let (mut file, mut count) = (None, 0);
     for (name, key) in found {
         for (list, _) in store.lists(key).await? {

@@ -88,6 +88,16 @@ fn a_slug_and_a_title_name_one_problem() {
 }
 
 #[test]
+fn each_schema_that_the_openapi_document_names_is_in_it() {
+    let text = read("proto/openapi.json");
+    let document: Value = serde_json::from_str(&text).expect("JSON");
+    let schemas = document["components"]["schemas"].as_object().expect("schemas");
+    let named = text.split("\"#/components/schemas/").skip(1).map(|rest| rest.split('"').next().expect("a name"));
+    let missing: Vec<_> = named.filter(|name| !schemas.contains_key(*name)).collect();
+    assert!(missing.is_empty(), "{missing:?}");
+}
+
+#[test]
 fn the_openapi_document_describes_every_route_and_no_other() {
     let document: Value = serde_json::from_str(&read("proto/openapi.json")).expect("JSON");
     let mut described = BTreeSet::new();

@@ -26,7 +26,7 @@ from threadline import (
     ThreadlineError,
     Timeout,
 )
-from threadline.problems import ThreadNotFound, Unauthorized
+from threadline.problems import ThreadExists, ThreadNotFound, Unauthorized
 
 ONCE = Retries(reads=0, writes=0, producers=0)
 
@@ -214,7 +214,9 @@ def test_the_environment_names_the_server_and_the_key(monkeypatch: pytest.Monkey
         monkeypatch.setenv("THREADLINE_URL", keyed.url)
         monkeypatch.setenv("THREADLINE_API_KEY", "a-long-key-of-the-operator")
         with Threadline(user="ann") as client:
-            assert client.threads.create().user_id == "ann"
+            assert client.threads.create("anns").user_id == "ann"
+        with Threadline(user="eve") as client, pytest.raises(ThreadExists):
+            client.threads.get_or_create("anns")
         with Threadline(api_key="another", retries=ONCE) as client, pytest.raises(Unauthorized):
             client.threads.list()
     finally:

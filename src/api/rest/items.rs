@@ -5,22 +5,25 @@ use axum::{
     extract::{Request, State},
     response::Response,
 };
-use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use threadline_core::{
     Principal, ThreadId,
     items::{Item, ItemRange, ListAnswer, ListName, OpKey},
     kv::Tag,
-    limits::{DEFAULT_ITEM_PAGE, MAX_AGENT_DATA_BYTES, MAX_ITEM_BYTES, MAX_ITEM_PAGE, MAX_JSON_DEPTH, MAX_LIST_KV_OPS},
+    limits::{DEFAULT_ITEM_PAGE, MAX_ITEM_BYTES, MAX_ITEM_PAGE, MAX_JSON_DEPTH, MAX_LIST_KV_OPS},
 };
 use threadline_engine::{ChangeList, EditList, KvOp};
 use threadline_http::{
-    extract::{Caller, InList, Params, parse_json},
+    extract::{Caller, InList, Params},
     problem::{Problem, ProblemDocument, ProblemType},
 };
 use utoipa::{IntoParams, IntoResponses, ToSchema};
 
-use super::kv::operations::{OpBody, named};
+use super::{
+    agent_data::{body, invalid},
+    kv::operations::{OpBody, named},
+};
 use crate::api::ApiState;
 
 /// Part of a list.
@@ -166,10 +169,6 @@ const _: () = assert!(
     "the API description says so"
 );
 
-fn invalid(error: impl std::fmt::Display) -> Problem {
-    Problem::invalid(error.to_string())
-}
-
 fn op_key(key: Option<String>) -> Result<OpKey, Problem> {
     OpKey::new(key.ok_or_else(|| Problem::invalid("key is missing: the key of the operation"))?).map_err(invalid)
 }
@@ -213,16 +212,6 @@ impl ItemsBody {
     }
 }
 
-/// Reads a body of agent data.
-async fn body<T: DeserializeOwned + Default>(
-    state: &ApiState,
-    principal: &Principal,
-    request: Request,
-) -> Result<T, Problem> {
-    let body = state.http.body(request, MAX_AGENT_DATA_BYTES).await?;
-    state.service.queue.process(principal, body.len(), || parse_json(&body)).await?
-}
-
 /// Reads a part of an item list: what a framework keeps in order with the thread. For API keys with the scope `produce`.
 #[utoipa::path(get, path = "/v1/threads/{threadId}/items/{list}", tag = "agent data",
     params(("threadId" = String, Path), ("list" = String, Path), ItemsParams), responses(
@@ -257,12 +246,10 @@ pub async fn read(
     state.http.responses.json(&principal, make).await
 }
 
-/// Responses of an operation that adds items.
+/// Refusals of an operation that adds items.
 #[derive(IntoResponses)]
 #[expect(dead_code, reason = "only a description")]
-pub enum Added {
-    #[response(status = 200, description = "The items are stored")]
-    Done(AddedView),
+pub enum NotAdded {
     #[response(status = 400, description = "Invalid request")]
     Invalid(ProblemDocument),
     #[response(status = 404, description = "Thread not found")]
@@ -290,7 +277,8 @@ async fn add(
 
 /// Adds items at the end of a list, all or none. A list begins with its first operation.
 #[utoipa::path(post, path = "/v1/threads/{threadId}/items/{list}", tag = "agent data",
-    params(("threadId" = String, Path), ("list" = String, Path)), request_body = ItemsBody, responses(Added))]
+    params(("threadId" = String, Path), ("list" = String, Path)), request_body = ItemsBody, responses(
+    (status = 200, description = "The items are stored", body = AddedView), NotAdded))]
 pub async fn append(
     State(state): State<ApiState>,
     Caller(principal): Caller,
@@ -303,7 +291,8 @@ pub async fn append(
 
 /// Replaces all items of a list.
 #[utoipa::path(put, path = "/v1/threads/{threadId}/items/{list}", tag = "agent data",
-    params(("threadId" = String, Path), ("list" = String, Path)), request_body = ItemsBody, responses(Added))]
+    params(("threadId" = String, Path), ("list" = String, Path)), request_body = ItemsBody, responses(
+    (status = 200, description = "The items are stored", body = AddedView), NotAdded))]
 pub async fn replace(
     State(state): State<ApiState>,
     Caller(principal): Caller,
@@ -344,7 +333,8 @@ pub async fn pop(
 
 /// Adds the items of another list of the same user, up to a position.
 #[utoipa::path(post, path = "/v1/threads/{threadId}/items/{list}/copy", tag = "agent data",
-    params(("threadId" = String, Path), ("list" = String, Path)), request_body = CopyBody, responses(Added))]
+    params(("threadId" = String, Path), ("list" = String, Path)), request_body = CopyBody, responses(
+    (status = 200, description = "The items are stored", body = AddedView), NotAdded))]
 pub async fn copy(
     State(state): State<ApiState>,
     Caller(principal): Caller,

@@ -6,7 +6,6 @@ from typing import Any, List, Optional
 
 from ._async.client import AsyncThreadline
 from ._async.items import AsyncItems
-from ._ids import new_id
 from ._settled import settled
 from .problems import ThreadNotFound
 
@@ -61,12 +60,11 @@ class ThreadlineSession:
         return self._client.thread(self.session_id).items(LIST)
 
     async def _add(self, items: List[Any]) -> None:
-        key = new_id()
         try:
-            await self._items().append(items, key=key)
+            await self._items().append(items)
         except ThreadNotFound:
             await self._client.threads.get_or_create(self.session_id, user_id=self._user_id)
-            await self._items().append(items, key=key)
+            await self._items().append(items)
 
     async def _pop(self) -> Optional[Any]:
         try:

@@ -11,6 +11,10 @@ class AgentNotFound(ProblemError):
     """`agent-not-found`: No agent has this ID."""
 
 
+class BlobMissing(ProblemError):
+    """`blob-missing`: A channel of a checkpoint has no blob at its version. The checkpoint was not stored."""
+
+
 class BodyTimeout(ProblemError):
     """`body-timeout`: The request body did not arrive before the timeout."""
 
@@ -21,6 +25,10 @@ class BranchNotFound(ProblemError):
 
 class Busy(ProblemError):
     """`busy`: The server has no memory or no place left for the request, or the request has waited too long in a queue."""
+
+
+class CheckpointNotFound(ProblemError):
+    """`checkpoint-not-found`: The thread has no such checkpoint, blob or write."""
 
 
 class ClaimLost(ProblemError):
@@ -303,9 +311,11 @@ BY_SLUG.update(
     {
         "agent-configured": AgentConfigured,
         "agent-not-found": AgentNotFound,
+        "blob-missing": BlobMissing,
         "body-timeout": BodyTimeout,
         "branch-not-found": BranchNotFound,
         "busy": Busy,
+        "checkpoint-not-found": CheckpointNotFound,
         "claim-lost": ClaimLost,
         "claimed": Claimed,
         "conversation-changed": ConversationChanged,
@@ -381,9 +391,11 @@ BY_SLUG.update(
 __all__ = [
     "AgentConfigured",
     "AgentNotFound",
+    "BlobMissing",
     "BodyTimeout",
     "BranchNotFound",
     "Busy",
+    "CheckpointNotFound",
     "ClaimLost",
     "Claimed",
     "ConversationChanged",

@@ -80,21 +80,25 @@ def test_a_channel_without_a_value_stays_without_one(saver: ThreadlineSaver) -> 
     assert values(saver, later) == {"a": 1, "b": None, "gone": "here"} and values(saver, at) == {"a": 1, "b": None}
 
 
-def test_writes_come_in_the_order_of_their_tasks(saver: ThreadlineSaver) -> None:
-    at = put(saver, config("writes"), {}, {})
+class Unsorted(ThreadlineSaver):
+    """A planted fault: writes in the order of their tasks' ids, which are hashes."""
+
+    def get_tuple(self, config: Any) -> Any:
+        found = super().get_tuple(config)
+        return found and found._replace(pending_writes=sorted(found.pending_writes or []))
+
+
+@pytest.mark.parametrize(("kind", "ordered"), [(ThreadlineSaver, True), (Unsorted, False)])
+def test_writes_come_in_the_order_of_their_tasks(client: Threadline, kind: Any, ordered: bool) -> None:
+    saver = kind(client)
+    at = put(saver, config(f"writes-{uuid4()}"), {}, {})
     saver.put_writes(at, [("a", 1), ("b", 2)], "task-1", "~2")
     saver.put_writes(at, [("a", 3)], "task-3", "~1")
     saver.put_writes(at, [("a", 4)], "task-2", "~1")
     saver.put_writes(at, [], "task-0")
-    found = saver.get_tuple(at)
-    assert found is not None
-    assert found.pending_writes == [
-        ("task-2", "a", 4),
-        ("task-3", "a", 3),
-        ("task-1", "a", 1),
-        ("task-1", "b", 2),
-    ]
-    assert [one.pending_writes for one in saver.list(config("writes"))] == [found.pending_writes]
+    wanted = [("task-2", "a", 4), ("task-3", "a", 3), ("task-1", "a", 1), ("task-1", "b", 2)]
+    assert (saver.get_tuple(at).pending_writes == wanted) is ordered
+    assert [one.pending_writes for one in ThreadlineSaver(client).list(at)] == [wanted]
 
 
 def test_a_write_stays_and_a_special_one_is_replaced(saver: ThreadlineSaver) -> None:

@@ -8,7 +8,7 @@ from .._calls import Call
 from .._ids import new_id
 from .._options import ThreadOrder, ThreadStatus
 from .._records import AgentList, AgentRecord, Inbox, ThreadPage, ThreadRecord
-from ..problems import ThreadExists
+from ..problems import ThreadExists, ThreadNotFound
 from .http import Http
 
 
@@ -44,8 +44,12 @@ class Threads:
         """Creates a thread, or returns the existing one unchanged: `name` and `metadata` are for a new thread only."""
         try:
             return self.create(thread_id, name=name, agent_id=agent_id, metadata=metadata, user_id=user_id)
-        except ThreadExists:
-            return ThreadRecord.of(self._http.call(Call(["threads", thread_id])))
+        except ThreadExists as error:
+            try:
+                return ThreadRecord.of(self._http.call(Call(["threads", thread_id])))
+            except ThreadNotFound:
+                # The id is that of another user's thread.
+                raise error from None
 
     def list(
         self,
