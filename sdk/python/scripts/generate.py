@@ -37,6 +37,7 @@ RECORDS = {
     "FeedView": "FeedPage",
     "ItemView": "ListItem",
     "ItemsView": "ItemPage",
+    "AddedView": "AddedItems",
     "PoppedView": "PoppedItems",
     "EntryView": "Entry",
 }

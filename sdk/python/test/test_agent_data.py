@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from harness.proxy import Proxy
 from harness.server import Server
-from threadline import AddedItems, AsyncThreadline, ConfigError, ItemPage, Threadline
+from threadline import AsyncThreadline, ConfigError, ItemPage, Threadline
 from threadline.kv import Delete, Get, ListNamespaces, Match, Put, Search
 from threadline.problems import InvalidRequest, ItemsChanged, ItemsConflict, KvChanged, ThreadNotFound
 
@@ -31,7 +31,9 @@ async def test_items_are_kept_in_order(server: Server) -> None:
         assert [one.item for one in popped.items] == [AWKWARD, 3] and popped.count == 1
         replaced = await items.replace(["new"], if_tag=popped.tag)
         assert (replaced.count, replaced.first_pos) == (1, 4)
-        assert await items.replace([]) == AddedItems(None, None, 0, (await items.page()).tag)
+        emptied = await items.replace([])
+        assert (emptied.first_pos, emptied.last_pos, emptied.count) == (None, None, 0)
+        assert emptied.tag == (await items.page()).tag
         assert (await items.pop()).items == []
         with pytest.raises(ThreadNotFound):
             await client.thread("missing").items("session").append([1])

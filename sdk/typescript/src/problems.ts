@@ -5,9 +5,11 @@
 export type ProblemSlug =
   | "agent-configured"
   | "agent-not-found"
+  | "blob-missing"
   | "body-timeout"
   | "branch-not-found"
   | "busy"
+  | "checkpoint-not-found"
   | "claim-lost"
   | "claimed"
   | "conversation-changed"

@@ -45,6 +45,7 @@ from ._items import (
 from ._json import JsonObject
 from ._opening import assistant, system, user
 from ._records import (
+    AddedItems,
     AgentRecord,
     Entry,
     FeedEntry,
@@ -60,7 +61,7 @@ from ._records import (
     ThreadPage,
     ThreadRecord,
 )
-from ._stored import AddedItems, EventPage, LoggedEvent, Messages, StateAt, Stored
+from ._stored import EventPage, LoggedEvent, Messages, StateAt, Stored
 from ._sync.checkpoints import Checkpoints
 from ._sync.client import Threadline
 from ._sync.feed import Feed

@@ -512,6 +512,26 @@ class ItemPage(Record):
     )
 
 
+class AddedItems(Record):
+    """Answer of an operation that adds items."""
+
+    first_pos: Optional[int]
+    """The position of the first item that was added; null if none was."""
+    last_pos: Optional[int]
+    """The position of the last one."""
+    count: int
+    """The number of items of the list."""
+    tag: Optional[str]
+    """The tag of the list."""
+
+    members = (
+        ("firstPos", "first_pos", None),
+        ("lastPos", "last_pos", None),
+        ("count", "count", None),
+        ("tag", "tag", None),
+    )
+
+
 class PoppedItems(Record):
     """Items that were removed."""
 
@@ -556,4 +576,4 @@ class Entry(Record):
     )
 
 
-__all__ = ["RunRecord", "LastRun", "ForkedFrom", "ThreadRecord", "ThreadPage", "RunPage", "StartedRun", "QueuedPlace", "QueuedRun", "QueuedTurn", "Queue", "Appended", "Branches", "AgentRecord", "AgentList", "OpenInterrupt", "Inbox", "FeedEntry", "FeedPage", "ListItem", "ItemPage", "PoppedItems", "Entry"]
+__all__ = ["RunRecord", "LastRun", "ForkedFrom", "ThreadRecord", "ThreadPage", "RunPage", "StartedRun", "QueuedPlace", "QueuedRun", "QueuedTurn", "Queue", "Appended", "Branches", "AgentRecord", "AgentList", "OpenInterrupt", "Inbox", "FeedEntry", "FeedPage", "ListItem", "ItemPage", "AddedItems", "PoppedItems", "Entry"]

@@ -72,20 +72,3 @@ class EventPage:
     def of(cls, page: JsonObject) -> EventPage:
         events = [LoggedEvent(one["seq"], one["runId"], one["at"], one["event"]) for one in page["events"]]
         return cls(page["epoch"], page["tail"], page["nextCursor"], page["hasMore"], events)
-
-
-@dataclass(frozen=True)
-class AddedItems:
-    """The state of an item list after an operation that adds items."""
-
-    first_pos: Optional[int]
-    """Position of the first item that was added; None if none was."""
-    last_pos: Optional[int]
-    count: int
-    """Number of items of the list."""
-    tag: Optional[str]
-    """Version of the list; None if there is none."""
-
-    @classmethod
-    def of(cls, answer: JsonObject) -> AddedItems:
-        return cls(answer["firstPos"], answer["lastPos"], answer["count"], answer["tag"])

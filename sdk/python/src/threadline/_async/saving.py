@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any, Awaitable, Callable, Dict, List, Mapping, Optional, Sequence
 
 from .._calls import Call
-from .._errors import ConfigError, ProblemError
+from .._errors import ConfigError
 from .._limits import CHECKPOINT_HEADS, CHECKPOINT_PAGE
 from .._records import ThreadRecord
 from ..checkpoints import Checkpoint, CheckpointPage, Fields, History, Write, needed
-from ..problems import InvalidRequest, ThreadExists, ThreadNotFound
+from ..problems import BlobMissing, CheckpointNotFound, InvalidRequest, ThreadExists, ThreadNotFound
 from .checkpoints import AsyncAllCheckpoints, AsyncCheckpoints
 from .http import AsyncHttp
 from .threads import AsyncThreads
@@ -34,10 +34,8 @@ class AsyncSaving:
         """A checkpoint, by default the newest of the namespace."""
         try:
             return await self._of(thread_id).get(ns, checkpoint_id)
-        except ProblemError as error:
-            if error.slug in ("thread-not-found", "checkpoint-not-found"):
-                return None
-            raise
+        except (ThreadNotFound, CheckpointNotFound):
+            return None
 
     async def page(
         self,
@@ -64,9 +62,7 @@ class AsyncSaving:
         checkpoints = self._of(thread_id)
         try:
             await self._there(thread_id, user_id, lambda: checkpoints.put(checkpoint))
-        except ProblemError as error:
-            if error.slug != "blob-missing":
-                raise
+        except BlobMissing:
             # The checkpoints of the thread were deleted while its graph runs.
             await checkpoints.put(whole())
 

@@ -8,8 +8,7 @@ from .._calls import Call
 from .._ids import new_id
 from .._limits import ITEM_PAGE
 from .._opening import UNSET
-from .._records import ItemPage, ListItem, PoppedItems
-from .._stored import AddedItems
+from .._records import AddedItems, ItemPage, ListItem, PoppedItems
 from ..kv import Write, condition, to_wire
 from .http import Http
 
