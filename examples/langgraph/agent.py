@@ -1,8 +1,8 @@
-"""A graph that goes on where a killed process has left it. Its model is scripted, so it runs offline.
+"""A graph that resumes where a killed process has stopped. The model is scripted, so the example runs offline.
 
-usage: agent.py THREAD    STEP_SECONDS: how long it looks for each parcel (1)
+usage: agent.py THREAD    STEP_SECONDS: duration of each step, in seconds (default: 1)
 
-THREADLINE_URL and THREADLINE_API_KEY name the server; http://localhost:7420 without them.
+THREADLINE_URL and THREADLINE_API_KEY name the server (default: http://localhost:7420).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class State(MessagesState):
 
 
 def look(state: State) -> dict[str, Any]:
-    """Looks for one parcel, and takes its time."""
+    """Looks for one parcel, which takes STEP_SECONDS."""
     parcel = PARCELS[len(state["found"])]
     print(f"looking for {parcel}", flush=True)
     time.sleep(float(os.environ.get("STEP_SECONDS", "1")))
@@ -40,7 +40,7 @@ def more(state: State) -> str:
 
 
 def answer(state: State, *, store: BaseStore) -> dict[str, Any]:
-    """Answers, and remembers for all threads how often somebody has asked."""
+    """Answers, and counts the questions of all threads in the store."""
     before = store.get(("parcels",), "asked")
     asked = (before.value["times"] if before else 0) + 1
     store.put(("parcels",), "asked", {"times": asked})
@@ -58,7 +58,7 @@ def main(thread_id: str) -> None:
     with Threadline(os.environ.get("THREADLINE_URL", "http://localhost:7420")) as client:
         graph = build(client)
         config = {"configurable": {"thread_id": thread_id}}
-        # A graph that was interrupted has a next step: None goes on with it.
+        # An interrupted graph has a next step: the input None resumes the graph there.
         goes_on = bool(graph.get_state(config).next)
         print("goes on" if goes_on else "begins", flush=True)
         question = None if goes_on else {"messages": [("user", "Where are my parcels?")], "found": []}

@@ -156,13 +156,13 @@ problem_types! {
     /// The request names the epoch of a log that was replaced, or its cursor covers events that the store has lost.
     LogReplaced = "log-replaced", GONE, "Log replaced", false,
         "Discard the events after the seq `commonUpTo` (all of them if it is null), and read on from there with the `epoch` of this problem. For a feed, read the list again. Before you repeat a write, read the thread. The cause: the thread was deleted and created again, the user of the feed was erased, or the store has lost events.";
-    /// An entry does not have the tag that an operation of the batch requires. Nothing of the batch was written.
+    /// The `ifTag` of an operation does not match the tag of its entry. No write of the batch was stored.
     KvChanged = "kv-changed", PRECONDITION_FAILED, "Entry changed", false,
         "Read the entry of the operation `index` (from 0) again, and repeat the batch with its tag.";
-    /// A list does not have the tag that the operation requires.
+    /// The `ifTag` of the operation does not match the tag of the list.
     ItemsChanged = "items-changed", PRECONDITION_FAILED, "List changed", false,
         "Read the list again, and repeat the operation with its tag and a new key. Nothing was changed.";
-    /// Another operation on the list has the same key.
+    /// A different operation on the list has already used this key, within 24 hours.
     ItemsConflict = "items-conflict", UNPROCESSABLE_ENTITY, "Conflicting operation key", false,
         "Send the same request when you retry, and another key with a new operation.";
     /// A channel of a checkpoint has no blob at its version. The checkpoint was not stored.

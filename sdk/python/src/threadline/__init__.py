@@ -1,8 +1,9 @@
 """Durable, realtime threads for AI agents: a client of Threadline.
 
 `AsyncThreadline` is the asynchronous client, `Threadline` the synchronous one. `threadline.problems` has the errors of the
-server, `threadline.agui` agents as endpoints, `threadline.conversation` the messages and the state that events build, and
-`threadline.kv` operations on entries; `threadline.checkpoints` has the checkpoints of graphs.
+server, `threadline.agui` serves agents as endpoints, and `threadline.conversation` builds messages and state from events.
+`threadline.kv` has operations on key-value entries, and `threadline.checkpoints` the records of checkpoints.
+`threadline.langgraph`, `threadline.openai_agents`, `threadline.pydantic_ai` and `threadline.adk` keep data of these frameworks.
 """
 
 from ._async.checkpoints import AsyncCheckpoints

@@ -23,7 +23,7 @@ def is_terminal(event: JsonObject) -> bool:
 
 
 def is_over(error: BaseException) -> bool:
-    """True for refusals which mean that the run has ended, or is somebody else's: this producer must not end it."""
+    """True for refusals which mean that the run has ended, or belongs to another producer: this producer must not end it."""
     return isinstance(error, (RunFenced, RunNotFound, ThreadNotFound, ProducerSeqConflict, ProducerSeqGap))
 
 

@@ -34,7 +34,7 @@ class Call:
     kind: Optional[str] = None
     """Kind of call, which selects its retry time; by default `reads` for GET, else `writes`."""
     retry_for: Optional[float] = None
-    """Retry time in seconds, in place of that of the kind."""
+    """Retry time in seconds, in place of the retry time of the kind."""
     timeout: Optional[float] = None
     """Timeout of one try, in place of the client's."""
     least: float = LAST_TRY

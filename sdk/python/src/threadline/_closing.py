@@ -13,7 +13,7 @@ _OF_THE_CLIENT = (1002, 1003, 1007, 1008, 1009, 1010)
 
 
 def closing(code: int, reason: str, retry_after: Optional[float] = None) -> Input:
-    """What a close code means for a connection."""
+    """The meaning of a close code for a connection."""
     if code == UNAUTHORIZED:
         detail = "The key or token has expired or was revoked."
         problem = {"type": "/problems/unauthorized", "title": "Authentication required", "status": 401, "detail": detail}

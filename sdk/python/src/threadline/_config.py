@@ -20,7 +20,7 @@ TRANSPORTS: Tuple[str, ...] = ("sse", "long-poll")
 
 @dataclass(frozen=True)
 class Retries:
-    """How long calls are retried that can succeed later, in seconds, by the kind of call; 0: not at all, None: without limit."""
+    """Retry times in seconds, by the kind of call. 0: no retries, None: no limit. Only errors that are `retryable` are retried."""
 
     reads: Optional[float] = READS_RETRY
     """Calls that only read."""

@@ -1,4 +1,4 @@
-"""How long a bearer token is used."""
+"""Time for which a bearer token is used."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from ._stored import Stored
 
 RETRYABLE_STATUSES = (429, 502, 503, 504)
-"""Statuses of foreign responses that may be temporary; a problem of Threadline's says itself whether it is."""
+"""Statuses of foreign responses that may be temporary; a problem of Threadline has `retryable` instead."""
 
 
 class ThreadlineError(Exception):
@@ -25,7 +25,7 @@ class ThreadlineError(Exception):
     retry_after: Optional[float] = None
     """Delay before the next attempt that the server requests, in seconds."""
     request_id: Optional[str] = None
-    """The id of the request that failed, by which the server's log has it; None if none was sent."""
+    """The id of the failed request, also in the server's log; None if no request was sent."""
     help: Optional[str] = None
     """The next step."""
     problem: Mapping[str, Any] = MappingProxyType({})
@@ -37,7 +37,7 @@ class ConfigError(ThreadlineError):
 
 
 class ConnectionFailed(ThreadlineError):
-    """There was no connection, or it broke. The request may have taken effect."""
+    """No connection could be opened, or the connection broke. The request may have taken effect."""
 
     retryable = True
 
@@ -59,7 +59,7 @@ class Closed(ThreadlineError):
 
 
 class StopRequested(ThreadlineError):
-    """A stop of the run was requested. Leaving the block of the run swallows it."""
+    """A stop of the run was requested. The end of the block of the run suppresses the error."""
 
 
 class NotResumed(ThreadlineError):

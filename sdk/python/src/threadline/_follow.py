@@ -20,7 +20,7 @@ DONE = ("run-ended", "thread-deleted")
 
 @dataclass(frozen=True)
 class Frame:
-    """What a transport has received, in the form of the socket's frames (proto/socket.md)."""
+    """A frame that a transport has received, in the form of the socket's frames (proto/socket.md)."""
 
     name: str
     body: Mapping[str, Any]

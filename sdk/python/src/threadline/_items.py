@@ -47,21 +47,21 @@ class Events:
 
 @dataclass(frozen=True)
 class CaughtUp:
-    """All events up to `seq` were delivered; the following ones are live."""
+    """All events up to `seq` were delivered; the next ones are live."""
 
     seq: int
 
 
 @dataclass(frozen=True)
 class FellBehind:
-    """No longer live: the following events are read from history. No event is lost."""
+    """The subscription was too slow for live events: the next ones are read from the log. No event is lost."""
 
     seq: int
 
 
 @dataclass(frozen=True)
 class Rebased:
-    """The server has lost events, but none that were delivered here: the following ones belong to the log `epoch`."""
+    """The server has lost events, but none that this subscription has delivered. The next events belong to the log `epoch`."""
 
     previous: str
     epoch: str

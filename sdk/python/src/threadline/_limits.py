@@ -17,7 +17,7 @@ WRITES_RETRY: Final = 10.0
 PRODUCERS_RETRY: Final = 60.0
 """Retry time of producers, whose work would be lost."""
 OTHER_RUN_WAIT: Final = 60.0
-"""How long a complete run waits for another run to end, while the server responds."""
+"""Time for which a complete run waits until another run ends, while the server responds."""
 REQUEST_TIMEOUT: Final = 30.0
 """Timeout of one request."""
 WHOLE_RUN_TIMEOUT: Final = 11.0
@@ -54,9 +54,9 @@ PENDING_BYTES: Final = 16_000_000
 SENT_BYTES: Final = 4 * 1_024 * 1_024
 """Maximum size of the acknowledged events that a producer keeps: they are sent again if the server has lost them."""
 CANCEL_TIMEOUT: Final = 5.0
-"""How long a cancelled body's run may take to be ended as failed; after that its lease ends it."""
+"""Time in which the run of a cancelled body is ended as failed; after that its lease ends it."""
 WORKER_JOIN: Final = 5.0
-"""How long the end of a run waits for the threads of its producer, whose last request may still be in flight."""
+"""Time for which the end of a run waits for the OS threads of its producer, whose last request may still be in flight."""
 TAKEOVER_EVENTS: Final = 16
 """Events of a run among which the one that names its newest attempt is found. Only snapshots follow it."""
 MAX_FAILURE_CHARS: Final = 10_000
@@ -79,37 +79,37 @@ PREFER_AGAIN: Final = 300.0
 OFFLINE_RETRY: Final = 30.0
 """Interval of connection attempts without a network."""
 LINGER: Final = 1.0
-"""How long a connection without subscriptions stays open where several share one."""
+"""Time for which a shared connection stays open without subscriptions."""
 STREAMS: Final = 16
 """Concurrent event streams and long-polls of a client: half of the streams that a server allows one user."""
 TURN: Final = 2.0
 """Length of one subscription's turn, where there are more subscriptions than concurrent streams."""
 POLL: Final = 25.0
-"""How long a long-poll waits for something new: shorter than the idle timeouts of proxies."""
+"""Time for which a long-poll waits for a change: shorter than the idle timeouts of proxies."""
 POLL_PAUSE: Final = 1.0
 """Pause after a long-poll that returned empty too early."""
 
 # Agent data.
 
 ITEM_PAGE: Final = 1_000
-"""Items of one request of an iterator over a list: the most that the server accepts. A page ends before, at 16 MiB."""
+"""Items that an iterator over a list requests at once, the server's limit. A page is shorter if its items exceed 16 MiB."""
 KV_OPS: Final = 1_000
 """Operations of a batch on key-value entries, the server's limit."""
 KV_PAGE: Final = 1_000
-"""Entries, or namespaces, that a store asks for at once, the server's limit."""
+"""Entries, or namespaces, that a LangGraph store requests at once, the server's limit."""
 CHECKPOINT_BYTES: Final = 12_000_000
-"""Base64 that a request with parts of a checkpoint has at most; 16 MiB is the server's limit of a request. A blob may have 8 MiB."""
+"""Maximum Base64, in bytes, of a request with parts of a checkpoint: the server's limit is 16 MiB a request, and 8 MiB a blob."""
 CHECKPOINT_PAGE: Final = 20
-"""Checkpoints with their values that a saver asks for at once."""
+"""Checkpoints with their values that a saver requests at once."""
 CHECKPOINT_HEADS: Final = 1_000
-"""Checkpoints without values that a saver asks for at once, and ids that it deletes at once."""
+"""Checkpoints without values that a saver requests at once, and ids that it deletes at once."""
 
 KV_BATCH: Final = 1_000
-"""Operations of one batch on entries: the most that the server accepts."""
+"""Operations in one batch on entries, the server's limit."""
 LIST_WRITES: Final = 100
-"""Writes of entries in one operation on a list: the most that the server accepts."""
+"""Writes of entries in one operation on a list, the server's limit."""
 LIST_CHUNK_BYTES: Final = 8 * 1_024 * 1_024
-"""Bytes of items beyond which adapters write a list in several operations: half of what the server accepts, and as much as one item."""
+"""Bytes of items beyond which adapters write a list in several operations: half of the server's limit of a request, and one item at most."""
 
 # Agents as endpoints.
 

@@ -169,7 +169,7 @@ TABLE: Mapping[str, Mapping[str, Move]] = {
     "failed": _RESTING,
     "closed": {},
 }
-"""What an input does in each state; an input that a state does not name changes nothing."""
+"""Effect of an input in each state. An input that a state does not name changes nothing."""
 
 
 def step(machine: Machine, input: Input, draw: Draw) -> Tuple[Machine, List[Effect]]:

@@ -92,7 +92,7 @@ class ServerProcess:
         shutil.rmtree(self.data, ignore_errors=True)
 
     def _environment(self) -> Mapping[str, str]:
-        """Nothing of the environment configures this server."""
+        """The environment of the server, without variables that would configure it."""
         kept = {name: value for name, value in os.environ.items() if not name.startswith("THREADLINE")}
         return {**kept, "NO_COLOR": "1", **({"THREADLINE_API_KEY": self.api_key} if self.api_key else {})}
 

@@ -1,4 +1,4 @@
-"""What the package needs of asyncio. `_runtime_sync` has the same for threads, and is the only other part that is written twice."""
+"""Primitives of concurrency on asyncio. `_runtime_sync` has the same ones on OS threads; only these two modules are written twice."""
 
 from __future__ import annotations
 
@@ -167,7 +167,7 @@ class Body:
     async def leave(self, error: Optional[BaseException]) -> bool:
         """Called when the body has ended: True if `error` is the cancellation by `cancel`, and nobody else cancels the task.
 
-        Raises `CancelledError` if somebody else has.
+        Raises `CancelledError` if another caller has cancelled the task.
         """
         self._left = True
         if not self._cancelled:

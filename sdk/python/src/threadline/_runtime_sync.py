@@ -1,4 +1,4 @@
-"""What the package needs of threads: the same as `_runtime_async` has for asyncio."""
+"""Primitives of concurrency on OS threads, the same ones as `_runtime_async` has on asyncio."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Writes of frameworks, whose end their caller has to know."""
+"""Writes of adapters, which are completed before a cancellation is raised."""
 
 from __future__ import annotations
 
@@ -9,10 +9,9 @@ T = TypeVar("T")
 
 
 async def settled(write: Awaitable[T]) -> T:
-    """Waits for a write, also if the caller is cancelled meanwhile: the cancellation is raised after its end.
+    """Completes a write, even if the caller is cancelled: the cancellation is raised after the end of the write.
 
-    A framework that is cancelled goes on to repair what it has half written. A write that went on in the background could take
-    effect after that.
+    A cancelled framework repairs what it has written so far. A write in the background could take effect after that repair.
     """
     task = asyncio.ensure_future(write)
     cancelled: Optional[asyncio.CancelledError] = None
@@ -24,6 +23,6 @@ async def settled(write: Awaitable[T]) -> T:
     if cancelled is None:
         return task.result()
     if not task.cancelled():
-        # An exception that nobody has read would be reported by the event loop.
+        # The event loop would report an exception that was never retrieved.
         task.exception()
     raise cancelled

@@ -1,4 +1,4 @@
-"""Answers of the server about what is stored."""
+"""Responses of the server with stored data."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sessions of Google's Agent Development Kit (`google-adk` from 2.0 on), kept with threads."""
+"""A session service for Google's Agent Development Kit (`google-adk` from 2.0 on), on item lists and key-value entries."""
 
 from __future__ import annotations
 
@@ -31,30 +31,30 @@ from .kv import Entry, Put
 from .problems import ItemsChanged, KvChanged, ThreadNotFound
 
 LIST = "adk"
-"""The item list of a thread that has the events of its session."""
+"""Name of the item list with the events of a session."""
 ROOT = "adk"
-"""The first label of all namespaces: sessions of a user, states of sessions, of users and of the app follow after the app."""
+"""First label of all namespaces. The app is the second one, and `sessions`, `state`, `user` or `app` the third."""
 
 STALE_SESSION: Type[ValueError] = getattr(errors, "StaleSessionError", ValueError)
-"""The error of an append to a session that was changed since it was read: ADK's `StaleSessionError`. The oldest versions have none."""
+"""Error of an append to a session that has changed since it was read: `StaleSessionError`, or `ValueError` before ADK 2.8."""
 
 NO_LIST = ""
-"""The marker of a session that has no event yet, and so no list."""
+"""Marker of a session without events, whose item list does not exist yet."""
 
 Place = Tuple[str, str, str]
 """A session: app, user and id."""
 
 
 class ThreadlineSessionService(BaseSessionService):
-    """Keeps the sessions of ADK with threads: events in the item list `adk`, states in key-value entries.
+    """A `BaseSessionService` whose sessions belong to threads: events are in the item list `adk`, and state is in key-value entries.
 
-    Pass it to a `Runner`. The client has no `user`, since a service serves all users of its apps; each thread belongs to the user of its
-    session. An event and the changes of state that it brings are one commit.
+    Pass the service to a `Runner`. Create the client without `user`: one service serves all users of its apps, and each thread
+    belongs to the user of its session. An event and its changes of state are stored in one commit.
     """
 
     def __init__(self, client: AsyncThreadline) -> None:
         self._client = client
-        # Appends to one session are made one after the other, since each one names the tag that the one before has left.
+        # Appends to one session are made one after the other, because each append names the tag of the append before.
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     async def create_session(
@@ -65,7 +65,7 @@ class ThreadlineSessionService(BaseSessionService):
         state: Optional[Dict[str, Any]] = None,
         session_id: Optional[str] = None,
     ) -> Session:
-        """Creates a session, and the thread that keeps it. `AlreadyExistsError` if there is one with this id."""
+        """Creates a session and its thread. Raises `AlreadyExistsError` if a session with this id exists."""
         place = (app_name, user_id, (session_id or "").strip() or new_id())
         now = time.time()
         writes = _writes(place, state or {})
@@ -79,7 +79,7 @@ class ThreadlineSessionService(BaseSessionService):
     async def get_session(
         self, *, app_name: str, user_id: str, session_id: str, config: Optional[GetSessionConfig] = None
     ) -> Optional[Session]:
-        """A session with its events, or the newest ones, and its states."""
+        """A session with its state, and all of its events or those of `config`. None if there is no such session."""
         place = (app_name, user_id, session_id.strip())
         record = await self._record_of(place)
         while record is not None:
@@ -88,13 +88,13 @@ class ThreadlineSessionService(BaseSessionService):
             state.update(await self._shared_states(app_name, user_id))
             before = record
             record = await self._record_of(place)
-            # An append between these reads would leave a state that is not that of the events.
+            # An append between these reads would return a state that does not belong to the events.
             if record is not None and record.tag == before.tag:
                 return _session(place, state, events, record.value["updated"], tag)
         return None
 
     async def list_sessions(self, *, app_name: str, user_id: Optional[str] = None) -> ListSessionsResponse:
-        """The sessions of an app, or of one user, without events; the one that was changed last comes last."""
+        """The sessions of an app, or of one user, without events, sorted by the time of their last change."""
         of = () if user_id is None else (user_id,)
         records = await self._all((ROOT, app_name, "sessions", *of))
         app = _prefixed(State.APP_PREFIX, _values(await self._all((ROOT, app_name, "app"))))
@@ -113,7 +113,7 @@ class ThreadlineSessionService(BaseSessionService):
         return ListSessionsResponse(sessions=sessions)
 
     async def delete_session(self, *, app_name: str, user_id: str, session_id: str) -> None:
-        """Deletes a session with its thread, and everything that the thread has."""
+        """Deletes a session and its thread, including the runs of the thread."""
         try:
             await self._client.thread(thread_id_of(app_name, user_id, session_id.strip())).delete()
         except ThreadNotFound:
@@ -124,9 +124,9 @@ class ThreadlineSessionService(BaseSessionService):
         return _values(await self._all((ROOT, app_name, "user", user_id)))
 
     async def append_event(self, session: Session, event: Event) -> Event:
-        """Adds an event, with the changes of state that it brings, to the stored session and to `session`.
+        """Adds an event and its changes of state to the stored session and to `session`.
 
-        `STALE_SESSION` if the stored session was changed since `session` was read, `SessionNotFoundError` if it was deleted.
+        Raises `STALE_SESSION` if the stored session has changed since `session` was read, and `SessionNotFoundError` if it was deleted.
         """
         if event.partial:
             return event
@@ -169,8 +169,8 @@ class ThreadlineSessionService(BaseSessionService):
         marker = session._storage_update_marker
         if marker is not None:
             return None if marker == NO_LIST else marker
-        # A session from elsewhere, such as a list, says by its time alone how new it is.
-        # The tag is read first: an append after that makes it old.
+        # A session without a marker, such as one of a list, has only its time to tell how new it is.
+        # The tag is read before the time: an append in between makes the tag stale.
         tag = (await items.page(limit=1)).tag
         record = await self._record_of((session.app_name, session.user_id, session.id))
         if record is None:
@@ -200,7 +200,7 @@ class ThreadlineSessionService(BaseSessionService):
         return await self._client.kv.get((ROOT, app_name, "sessions", user_id), session_id)
 
     async def _shared_states(self, app_name: str, user_id: str) -> JsonObject:
-        """The states that the sessions of a user have in common, with their prefixes."""
+        """The app state and the user state, which the sessions of a user share, with their prefixes."""
         app = _values(await self._all((ROOT, app_name, "app")))
         user = await self.get_user_state(app_name=app_name, user_id=user_id)
         return {**_prefixed(State.APP_PREFIX, app), **_prefixed(State.USER_PREFIX, user)}
@@ -221,7 +221,7 @@ _PREFIXES = (State.APP_PREFIX, State.USER_PREFIX, State.TEMP_PREFIX)
 
 
 def thread_id_of(app_name: str, user_id: str, session_id: str) -> str:
-    """The id of the thread that keeps a session: `app/user/session`, percent-encoded, or the SHA-256 of that if it is too long."""
+    """The thread id of a session: `app/user/session`, percent-encoded; beyond 256 bytes, the SHA-256 of that."""
     text = "/".join(quote(part, safe="") for part in (app_name, user_id, session_id))
     return text if len(text) <= MAX_ID_BYTES else hashlib.sha256(text.encode("ascii")).hexdigest()
 
@@ -242,11 +242,11 @@ def _record(place: Place, updated: float, *, if_tag: Optional[str] = UNSET) -> P
 
 
 def _writes(place: Place, delta: Dict[str, Any]) -> List[Put]:
-    """The entries of changes of state. Each key is an entry, so sessions that change different keys do not meet."""
+    """Writes of changes of state. Each key is an entry, so sessions that change different keys do not conflict."""
     app_name, user_id, session_id = place
     writes: List[Put] = []
     for key, value in _jsonable(delta).items():
-        # An entry has no null.
+        # The value of an entry cannot be null, but a value of state can.
         kept = {"value": value}
         if key.startswith(State.APP_PREFIX):
             writes.append(Put((ROOT, app_name, "app"), key[len(State.APP_PREFIX) :], kept))

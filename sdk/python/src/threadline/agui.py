@@ -1,6 +1,6 @@
 """Agents as endpoints: an asynchronous function is served over AG-UI, for Threadline and other clients.
 
-Needs the extra `threadline[starlette]`; FastAPI's applications are Starlette's.
+`endpoint` and `mount` require the extra `threadline[starlette]`. A FastAPI application is a Starlette application.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _log = logging.getLogger("threadline")
 
 @dataclass(frozen=True)
 class RunAgentInput:
-    """The input of a run, as AG-UI has it."""
+    """The input of a run: AG-UI's RunAgentInput."""
 
     thread_id: str
     run_id: str
@@ -73,14 +73,14 @@ class RunAgentInput:
 
 
 class AgentRun(AsyncWriters):
-    """A run that the caller of the endpoint records. It has the writers of `AsyncRun`."""
+    """A run whose events the endpoint returns to its caller. `AsyncRun` has the same writers."""
 
     def __init__(self, input: RunAgentInput, attempt: int) -> None:
         super().__init__()
         self.thread_id = input.thread_id
         self.run_id = input.run_id
         self.attempt = attempt
-        """Number of the attempt, from 1: above it, an attempt before was lost."""
+        """Number of the attempt, from 1. Above 1, an attempt before was lost."""
         self.unverified: List[JsonObject] = _unverified(input.forwarded_props)
         """Tool calls of lost attempts that have no result: their outcome is unknown."""
         self._ids = MessageIds(input.run_id)

@@ -10,10 +10,10 @@ from ._json import JsonObject
 from ._limits import CHECKPOINT_BYTES
 
 Fields = Literal["all", "head"]
-"""What a list has: `all`, or `head`: everything but the data of checkpoints, blobs and writes."""
+"""Contents of a list: `all`, or `head`, without the data of checkpoints, blobs and writes."""
 
 EMPTY = "empty"
-"""Type of the blob of a channel that has a version and no value."""
+"""Type of a blob without a value: its channel has a version, but is empty."""
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class Blob:
     channel: str
     version: str
     type: str
-    """The format of `data`, a word of the writer's."""
+    """The format of `data`, as the writer names it."""
     data: bytes
 
     @classmethod
@@ -68,7 +68,7 @@ class Checkpoint:
     parent_id: Optional[str] = None
     run_id: Optional[str] = None
     thread_id: Optional[str] = None
-    """The thread, of a checkpoint that was read."""
+    """The thread of a checkpoint that was read; None before it is stored."""
     blobs: Sequence[Blob] = field(default_factory=lambda: [])
     writes: Sequence[Write] = field(default_factory=lambda: [])
     """In the order of task path, task id and index."""
@@ -105,29 +105,29 @@ class Checkpoint:
 class CheckpointPage:
     checkpoints: List[Checkpoint]
     cursor: Optional[str]
-    """Where the next page begins; None at the end. A page may be empty and have a cursor."""
+    """Beginning of the next page; None at the end. An empty page may have a cursor."""
 
 
 @dataclass
 class History:
-    """What makes the value of a channel that is stored as changes: a value, and the writes after it."""
+    """Parts of the value of a `DeltaChannel`: a stored value, and the writes after it."""
 
     seed: Optional[Blob] = None
     writes: List[Write] = field(default_factory=lambda: [])
     """The oldest first."""
 
     def precede(self, channel: str, ancestor: Checkpoint) -> bool:
-        """Puts what an ancestor has of the channel before what is there; True if it has the value, so that no older one is needed."""
+        """Adds the writes and the value of an ancestor in front. True if the ancestor has the value, so that no older one is needed."""
         self.writes[:0] = [write for write in ancestor.writes if write.channel == channel]
         self.seed = next((blob for blob in ancestor.blobs if blob.channel == channel and blob.type != EMPTY), None)
         return self.seed is not None
 
 
 def needed(heads: Sequence[Checkpoint]) -> Set[str]:
-    """Ids of the newest of these checkpoints, and of the ancestors from which its values are built.
+    """Ids of the newest of these checkpoints, and of the ancestors that its values are built from.
 
-    A channel that is stored as changes is counted in the metadata while it has no value: its value is that of the nearest
-    ancestor that has one, with the writes since.
+    The metadata count the changes of a `DeltaChannel` while the checkpoint has no value for it. The value of the channel is that of
+    the nearest ancestor with a value, with the writes since applied.
     """
     by_id = {head.id: head for head in heads}
     head: Optional[Checkpoint] = by_id[max(by_id)]
@@ -160,7 +160,7 @@ def groups(blobs: Iterable[Blob]) -> List[List[JsonObject]]:
 
 
 def length_of(body: JsonObject) -> int:
-    """The part of the length of a checkpoint's request that can be large."""
+    """Length of the data of a checkpoint or blob, the only part of a request that can be large."""
     return len(body["data"])
 
 

@@ -1,6 +1,6 @@
 """Operations on key-value entries, for `client.kv.batch`, and their results.
 
-A namespace is a list of labels. The entries are those of the user of the client, or without one those of the project itself.
+A namespace is a list of labels. Entries belong to the client's user, or to the project if the client has none.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ class Get:
 class Put:
     """Stores an entry. The result is its new tag.
 
-    `if_tag`: the tag that the entry must have, or None if there must be no entry (`KvChanged`). `tag`: the new tag, by default a
-    random one. With `thread_id` the entry is deleted with that thread.
+    `if_tag`: the tag that the entry must have, or None if there must be no entry; otherwise the batch raises `KvChanged`. `tag`: the
+    new tag, by default a random one. With `thread_id` the entry is deleted with that thread.
     """
 
     ns: Sequence[str]
@@ -53,8 +53,8 @@ class Delete:
 class Search:
     """Finds entries whose namespaces begin with `prefix`. The result is `Found`.
 
-    `filter`: conditions on top-level members of the values. `query`: words; entries with most of them come first. `cursor` is
-    that of the result before.
+    `filter`: conditions on top-level members of the values. `query`: words; entries that contain most of them come
+    first. `cursor`: the `cursor` of the previous result.
     """
 
     prefix: Sequence[str] = ()
@@ -86,22 +86,22 @@ class ListNamespaces:
 
 @dataclass(frozen=True)
 class Found:
-    """Entries that a search has found."""
+    """A page of entries that a search has found."""
 
     items: List[Entry]
     scanned: int
-    """Number of entries that the server has looked at."""
+    """Number of entries that the server has scanned."""
     cursor: Optional[str]
-    """Continues the search; None if all entries were looked at."""
+    """Continues the search; None if all entries were scanned."""
 
 
 @dataclass(frozen=True)
 class Namespaces:
-    """Namespaces, once each, in their order."""
+    """A page of namespaces, sorted by their labels, each of them once."""
 
     namespaces: List[List[str]]
     scanned: int
-    """Number of namespaces that the server has looked at."""
+    """Number of namespaces that the server has scanned."""
     cursor: Optional[str]
     """Continues the list; None at its end."""
 
@@ -112,7 +112,7 @@ Result = Union[Entry, str, bool, Found, Namespaces, None]
 
 
 def to_wire(op: Op) -> JsonObject:
-    """An operation as the server reads it. A `Put` has a tag, by which the server recognizes a repetition of the request."""
+    """An operation in the form of the request. A `Put` always has a tag, by which the server recognizes a retry."""
     if isinstance(op, Get):
         return {"op": "get", "ns": labels(op.ns), "key": op.key}
     if isinstance(op, Put):

@@ -1,4 +1,4 @@
-"""Sessions of the OpenAI Agents SDK (`openai-agents`), kept with threads."""
+"""Sessions of the OpenAI Agents SDK (`openai-agents`), stored in item lists of threads."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from ._settled import settled
 from .problems import ThreadNotFound
 
 LIST = "openai-agents"
-"""The item list of a thread that has the items of its session."""
+"""Name of the item list with the items of a session."""
 
 
 class ThreadlineSession:
-    """A session of the OpenAI Agents SDK: the item list `openai-agents` of a thread, whose id is that of the session.
+    """A session of the OpenAI Agents SDK, in the item list `openai-agents` of the thread `session_id`.
 
-    The thread is created with the first items; `user_id` is its user, by default that of the client. Pass the session to
-    `Runner.run(…, session=…)`. All items of a call are stored, or none. Writes wait for their end also if the caller is cancelled.
+    Pass the session to `Runner.run(…, session=…)`. The first items create the thread for `user_id`, by default for the client's
+    user. A call stores all of its items or none, and is idempotent. A cancellation is raised after the end of a write.
     """
 
     session_id: str
     session_settings: Any
-    """The SDK's `SessionSettings`, in versions that have them; their `limit` is that of reads without one."""
+    """The SDK's `SessionSettings`, in versions that have them. Their `limit` is the default of `get_items`."""
 
     def __init__(
         self, session_id: str, client: AsyncThreadline, *, user_id: Optional[str] = None, session_settings: Any = None
@@ -33,7 +33,7 @@ class ThreadlineSession:
         self._user_id = user_id
 
     async def get_items(self, limit: Optional[int] = None) -> List[Any]:
-        """The items of the session, the oldest first: all, or the newest ones."""
+        """The items of the session, oldest first: all, or the newest `limit` ones."""
         if limit is None:
             limit = getattr(self.session_settings, "limit", None)
         if limit is not None and limit <= 0:
@@ -44,7 +44,7 @@ class ThreadlineSession:
             return []
 
     async def add_items(self, items: List[Any]) -> None:
-        """Adds items at the end, all or none. Equal items are items of their own."""
+        """Adds items at the end, all or none. Equal items are not merged."""
         if items:
             await settled(self._add(items))
 

@@ -124,11 +124,11 @@ class IssuerUnavailable(ProblemError):
 
 
 class ItemsChanged(ProblemError):
-    """`items-changed`: A list does not have the tag that the operation requires."""
+    """`items-changed`: The `ifTag` of the operation does not match the tag of the list."""
 
 
 class ItemsConflict(ProblemError):
-    """`items-conflict`: Another operation on the list has the same key."""
+    """`items-conflict`: A different operation on the list has already used this key, within 24 hours."""
 
 
 class KeyExists(ProblemError):
@@ -140,7 +140,7 @@ class KeyNotFound(ProblemError):
 
 
 class KvChanged(ProblemError):
-    """`kv-changed`: An entry does not have the tag that an operation of the batch requires. Nothing of the batch was written."""
+    """`kv-changed`: The `ifTag` of an operation does not match the tag of its entry. No write of the batch was stored."""
 
 
 class LineageChanging(ProblemError):

@@ -1,4 +1,4 @@
-"""Conversations of pydantic-ai, kept with threads: a `ConversationStore`, of `pydantic-ai-slim` from 2.66 on."""
+"""A `ConversationStore` of pydantic-ai (`pydantic-ai-slim` from 2.66 on), on item lists and key-value entries."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ from .kv import Delete, Put
 from .problems import ItemsChanged, KvChanged, ThreadNotFound
 
 LIST = "pydantic-ai"
-"""The item list of a thread that has the entries of its conversation: all branches, each entry after its parent."""
+"""Name of the item list with the entries of a conversation: all branches, each entry after its parent."""
 RECORDS = ("pydantic-ai", "conversations")
-"""The namespace of the records, under the ids of their conversations."""
+"""Namespace of the records. The key is the id of the conversation."""
 ENTRIES = ("pydantic-ai", "entries")
-"""The namespace of each entry is its id after these labels; it has a key for each conversation whose list has the entry."""
+"""First labels of the namespaces of entries; the last label is the id of the entry. Keys are conversations whose lists have it."""
 
 _RECORD: TypeAdapter[ConversationRecord] = TypeAdapter(ConversationRecord)
 
 
 class ThreadlineConversations(ConversationStore):
-    """Keeps conversations of pydantic-ai with the threads of their ids.
+    """A `ConversationStore` whose conversations belong to threads: the id of a conversation is the id of its thread.
 
-    A save is one commit: the new entries go to the item list `pydantic-ai` of the thread, the record to a key-value entry that
-    goes with the thread. Threads are created for `user_id`, by default the user of the client. A fork copies the entries that it
-    keeps. `delete` removes the messages, and keeps the thread.
+    A save is one commit: new entries are added to the item list `pydantic-ai` of the thread, and the record is a key-value entry that
+    is deleted with the thread. The first save creates the thread for `user_id`, by default for the client's user. A fork copies
+    the entries that it keeps. `delete` removes the messages, and keeps the thread.
     """
 
     def __init__(self, client: AsyncThreadline, *, user_id: Optional[str] = None) -> None:
@@ -108,7 +108,7 @@ class ThreadlineConversations(ConversationStore):
             raise ConversationConflict(conversation_id) from error
 
     async def _store(self, record: ConversationRecord, items: List[JsonObject], expected_revision: Optional[str]) -> None:
-        """Stores entries and the record in one commit. Entries of more than 8 MiB come before it, where no record names them."""
+        """Stores entries and the record in one commit. Entries beyond 8 MiB are stored before it, when no record refers to them yet."""
         conversation_id = record.conversation_id
         document = _RECORD.dump_python(record, mode="json")
         # The revision is the tag, so a conflict is one of tags, and a repeated request is recognized.
@@ -133,14 +133,14 @@ class ThreadlineConversations(ConversationStore):
             await self._items(conversation_id).replace([], kv=[record])
         except (KvChanged, ThreadNotFound) as error:
             raise ConversationConflict(conversation_id) from error
-        # What is left of these if the process ends now leads to no entry, and goes with the thread.
+        # If the process ends here, the remaining keys refer to no entry, and are deleted with the thread.
         for start in range(0, len(ids), KV_BATCH):
             await self._client.kv.batch(
                 [Delete((*ENTRIES, entry_id), conversation_id) for entry_id in ids[start : start + KV_BATCH]]
             )
 
     async def _found(self, head_id: str, limit: Optional[int]) -> List[JsonObject]:
-        """The items of the entries up to `head_id`, from whichever conversation has them."""
+        """The items of the entries up to `head_id`, from any conversation that has them."""
         async for conversation_id in self._holders(head_id):
             chain = await self._chain(conversation_id, head_id, limit)
             if chain:
@@ -205,7 +205,7 @@ def _entries_of(items: List[JsonObject]) -> List[ConversationEntry]:
     try:
         messages = ModelMessagesTypeAdapter.validate_json(to_json(documents))
     except ValidationError:
-        # Halves of surrogate pairs are no JSON to pydantic.
+        # pydantic does not accept lone surrogates in JSON text.
         messages = ModelMessagesTypeAdapter.validate_python(documents)
     return [
         ConversationEntry(id=item["id"], parent_id=item["parentId"], message=message)

@@ -1,4 +1,4 @@
-"""Fixtures of pytest: a server of the tests' own, and a client of a user of the test's own.
+"""Fixtures for pytest: a server for the test session, and for each test a client of a new user.
 
 The program is `threadline`, which the wheel installs, or the one that THREADLINE names.
 """

@@ -1,4 +1,4 @@
-"""Checkpoints, which frameworks keep beside the logs."""
+"""Requests about checkpoints of threads."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .http import AsyncHttp
 
 
 class AsyncListed:
-    """Checkpoints that are listed."""
+    """Lists of checkpoints, of one thread or of all."""
 
     def __init__(self, http: AsyncHttp, path: Sequence[str], expected: Sequence[str]) -> None:
         self._http = http
@@ -29,7 +29,7 @@ class AsyncListed:
         limit: Optional[int] = None,
         cursor: Optional[str] = None,
     ) -> CheckpointPage:
-        """A page of checkpoints, the greatest id first; of all namespaces if `ns` is None. `cursor` is that of the page before.
+        """A page of checkpoints, the greatest id first, of all namespaces if `ns` is None. `cursor`: the `cursor` of the previous page.
 
         `before`: only smaller ids. `filter`: only with these members in their metadata.
         """
@@ -49,7 +49,7 @@ class AsyncListed:
         return await self._http.call(Call([*self._path, *path], expected=self._expected, **options))
 
     async def _read(self, given: JsonObject, fields: Fields = "all") -> Checkpoint:
-        """A checkpoint of an answer. Data that did not fit into the answer is read."""
+        """A checkpoint of a response. Data that did not fit into the response is requested."""
         path = ["threads", given["threadId"], "checkpoints"]
         at = {"ns": given["ns"]}
         for blob in given["blobs"] if fields == "all" else ():
@@ -64,7 +64,7 @@ class AsyncListed:
 
 
 class AsyncAllCheckpoints(AsyncListed):
-    """Checkpoints of all threads of a user or project. For API keys with the scope `produce`."""
+    """Checkpoints of all threads of a user or project. Requires an API key with the scope `produce`."""
 
     def __init__(self, http: AsyncHttp) -> None:
         super().__init__(http, [], ())
@@ -75,9 +75,9 @@ class AsyncAllCheckpoints(AsyncListed):
 
 
 class AsyncCheckpoints(AsyncListed):
-    """Checkpoints of one thread. A graph and each of its subgraphs have a namespace `ns`; that of the graph is empty.
+    """Checkpoints of one thread. A graph has the namespace `ns` "", and each of its subgraphs a namespace of its own.
 
-    For API keys with the scope `produce`.
+    Requires an API key with the scope `produce`.
     """
 
     def __init__(self, http: AsyncHttp, thread_id: str, expected: Sequence[str] = ()) -> None:
@@ -88,9 +88,9 @@ class AsyncCheckpoints(AsyncListed):
         return await self._read(await self._call(query={"ns": ns, "id": checkpoint_id}))
 
     async def put(self, checkpoint: Checkpoint) -> None:
-        """Stores a checkpoint, in place of one with its id. It is there as a whole, with all of its blobs, or not at all.
+        """Stores a checkpoint, and replaces one with the same id. The checkpoint becomes visible only with all of its blobs.
 
-        `blobs` are those of new versions: one that is stored already stays. Raises `BlobMissing` if a channel has none.
+        `blobs` has the blobs of new versions; a blob that is stored already stays. Raises `BlobMissing` if a channel has no blob.
         """
         body = checkpoint.body()
         grouped = groups(checkpoint.blobs)
@@ -101,7 +101,7 @@ class AsyncCheckpoints(AsyncListed):
         await self._call(method="PUT", query={"ns": checkpoint.ns, "id": checkpoint.id}, body=body)
 
     async def put_writes(self, ns: str, checkpoint_id: str, writes: Sequence[Write]) -> None:
-        """Stores writes of one task after a checkpoint. The first write under an index from 0 stays; a later one replaces it below 0."""
+        """Stores the writes of one task after a checkpoint. Of writes with the same index, the first one stays; below 0, the last one."""
         body = {
             "taskId": writes[0].task_id,
             "taskPath": writes[0].task_path,
@@ -110,7 +110,7 @@ class AsyncCheckpoints(AsyncListed):
         await self._call("writes", method="PUT", query={"ns": ns, "id": checkpoint_id}, body=body)
 
     async def delete(self, *, ns: Optional[str] = None, ids: Optional[Sequence[str]] = None) -> None:
-        """Deletes checkpoints with what was written after them: those with these ids, of a namespace, or all of them."""
+        """Deletes checkpoints and the writes after them: all, those of a namespace, or those with `ids`."""
         members = {"ns": ns, "ids": None if ids is None else list(ids)}
         body = {name: value for name, value in members.items() if value is not None}
         await self._call("delete", method="POST", body=body)

@@ -22,9 +22,9 @@ TokenSource = Union[str, Callable[[], Union[str, Awaitable[str]]]]
 
 
 class AsyncThreadline:
-    """A client of one server, for one user or project. It connects with its first request.
+    """A client of one server, for one user or project. The first request opens the connection.
 
-    `url` and `api_key` are by default those of THREADLINE_URL and THREADLINE_API_KEY. `token` is a user's token, or a function
+    `url` and `api_key` default to the environment variables THREADLINE_URL and THREADLINE_API_KEY. `token` is a user's token, or a function
     that returns one, which is called again when it expires. `user` is the user on whose behalf requests with an API key are
     made. With `validate`, the server refuses events of runs of this program that do not conform to AG-UI: see `AsyncThread.run`.
     `http` replaces the HTTP client, and is not closed by `aclose`.
@@ -72,7 +72,7 @@ class AsyncThreadline:
         """An iterator over the changes of a user's threads, from a cursor on (by default, all threads come first).
 
         `ThreadPage` has the cursor of a list: `Cursor(page.feed_cursor, page.feed_epoch)`. `user_id` is the user whose threads are
-        followed, if an API key is used without a user. A lost connection is waited out. Raises `LogReplaced` if the cursor
+        followed, if an API key is used without a user. A lost connection is opened again. Raises `LogReplaced` if the cursor
         belongs to another feed: read the list again.
         """
         return AsyncFeed(self._http, cursor, user_id)

@@ -15,10 +15,10 @@ from .http import AsyncHttp
 
 
 class AsyncFeed:
-    """An iterator over the changes of a user's threads, which does not end.
+    """An endless iterator over the changes of a user's threads.
 
-    The feed keeps the newest change of each thread: a reader that was away receives each thread that has changed once. An
-    iterator that is left needs no closing.
+    The feed keeps the newest change of each thread: a reader that was away receives each changed thread once. The
+    iterator needs no closing.
     """
 
     def __init__(self, http: AsyncHttp, cursor: Optional[Cursor], user_id: Optional[str]) -> None:
@@ -50,7 +50,7 @@ class AsyncFeed:
         return entry
 
     async def _page(self) -> None:
-        """Reads the next page. Once there was nothing more, it waits at the server for the next change."""
+        """Reads the next page. After the last page, the request waits at the server for the next change."""
         place = await self._http.turns.take()
         try:
             wait = 0.0 if not self._waits else TURN if self._http.turns.crowded else POLL

@@ -1,4 +1,4 @@
-"""Key-value entries: what agents keep beside all threads."""
+"""Key-value entries: data of agents outside the logs of threads."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .http import AsyncHttp
 
 
 class AsyncKv:
-    """Entries of the user of the client, or without one of the project itself. For API keys with the scope `produce`."""
+    """Entries of the client's user, or of the project if the client has none. Requires an API key with the scope `produce`."""
 
     def __init__(self, http: AsyncHttp) -> None:
         self._http = http
@@ -20,9 +20,9 @@ class AsyncKv:
     async def batch(self, ops: Sequence[Op]) -> List[Result]:
         """Carries out operations of `threadline.kv`, and returns their results in order.
 
-        Reads see what was there before the batch. All writes are stored in one commit, or none of them: `KvChanged`, with the
-        `index` of the operation in `problem`, if an entry does not have the tag that it must have. A lost answer of a `Put` costs
-        nothing. After one of a `Delete`, its repetition finds no entry.
+        Reads return what was stored before the batch. The writes are atomic: all are stored in one commit, or none. If an entry does
+        not have the tag of its `if_tag`, the call raises `KvChanged`, with the `index` of the operation in `problem`. A retry of a
+        `Put` is idempotent. A retry of a `Delete` whose response was lost finds no entry.
         """
         if not ops:
             return []
@@ -51,15 +51,15 @@ class AsyncKv:
     ) -> str:
         """Stores a value, and returns the new tag of the entry.
 
-        With `ttl_seconds` the entry expires; with `thread_id` it is deleted with that thread. Each call sets both anew. `if_tag`:
-        the tag that the entry must have, or None if there must be no entry (`KvChanged`).
+        With `ttl_seconds` the entry expires; with `thread_id` it is deleted with that thread. A call without them clears them.
+        `if_tag`: the tag that the entry must have, or None if there must be no entry; otherwise the call raises `KvChanged`.
         """
         put = Put(ns, key, value, ttl_seconds=ttl_seconds, if_tag=if_tag, thread_id=thread_id)
         tag: str = await self._one(put)
         return tag
 
     async def delete(self, ns: Sequence[str], key: str, *, if_tag: Optional[str] = UNSET) -> bool:
-        """Removes an entry; false if there was none."""
+        """Removes an entry. Returns False if there was none."""
         deleted: bool = await self._one(Delete(ns, key, if_tag))
         return deleted
 
@@ -73,10 +73,10 @@ class AsyncKv:
         offset: Optional[int] = None,
         cursor: Optional[str] = None,
     ) -> Found:
-        """Entries whose namespaces begin with `prefix`, 10 of them without a `limit`.
+        """Entries whose namespaces begin with `prefix`, by default at most 10.
 
         `filter` compares top-level members of the values: with a value, or with `$eq`, `$ne`, `$gt`, `$gte`, `$lt` and `$lte`.
-        `query` is a list of words; entries with most of them come first.
+        `query` is a text with words: entries that contain most of them come first, and entries without any are left out.
         """
         search = Search(prefix, filter=filter, query=query, limit=limit, offset=offset, cursor=cursor)
         found: Found = await self._one(search)
@@ -91,7 +91,7 @@ class AsyncKv:
         offset: Optional[int] = None,
         cursor: Optional[str] = None,
     ) -> Namespaces:
-        """Namespaces that meet all conditions, 10 of them without a `limit`."""
+        """Namespaces that meet all conditions, by default at most 10."""
         ask = ListNamespaces(match, max_depth=max_depth, limit=limit, offset=offset, cursor=cursor)
         listed: Namespaces = await self._one(ask)
         return listed

@@ -34,13 +34,13 @@ class AsyncReading:
         return messages
 
     async def before(self, on_existing: str) -> Optional[Stored]:
-        """What the attempts before have said; None if there were none."""
+        """The output of the attempts before; None if there were none."""
         if not self._taken.taken_up:
             return None
         return await self.stored(self._taken.run.last_seq if on_existing == "continue" else await self._superseded_up_to())
 
     async def stored(self, at: int) -> Stored:
-        """What the run has said up to an event: its own messages, and the state of the thread after them."""
+        """The output of the run up to an event: its own messages, and the state of the thread after them."""
         before = self._taken.run.first_seq - 1
         if at <= before:
             return Stored(state=await self._state(before))
@@ -58,7 +58,7 @@ class AsyncReading:
         return Stored(messages, await self._state(at), interrupts or [])
 
     async def _superseded_up_to(self) -> int:
-        """Seq of the last event that was superseded when the run was taken up to be said anew."""
+        """Seq of the last event that was superseded when the run was restarted."""
         run = self._taken.run
         query = {"before": run.last_seq + 1, "epoch": self._taken.epoch, "limit": TAKEOVER_EVENTS}
         page = await self._http.call(Call([*self._path, "events"], query=query))
@@ -70,7 +70,7 @@ class AsyncReading:
                 if value.get("attempt") == self._taken.attempt and superseded:
                     return int(superseded[1])
                 break
-        # An attempt that has said nothing leaves nothing to supersede.
+        # An attempt without output leaves nothing to supersede.
         return run.last_seq
 
     async def _state(self, at: int) -> Any:

@@ -21,7 +21,7 @@ from .runs import AsyncRuns
 from .writers import AsyncWriters, Interrupted
 
 _ON_EXISTING = {"restart": "restart", "continue": "continue", "refuse": "return"}
-"""Treatment of an active run of another call, in the words of the request."""
+"""Member `onExisting` of the request, for each `on_existing`."""
 
 
 class AsyncRun(AsyncWriters):
@@ -56,7 +56,7 @@ class AsyncRun(AsyncWriters):
         self.thread_id = thread_id
         self.run_id = run_id or new_id()
         self.stored = Stored()
-        """What the attempts before have said: with `continue` what was kept, with `restart` what was superseded."""
+        """The output of the attempts before: with `continue` the part that was kept, with `restart` the part that was superseded."""
         self.resumed = False
         """True if an attempt before this one has begun the run."""
         self._http = http
@@ -178,7 +178,7 @@ class AsyncRun(AsyncWriters):
         try:
             cancelled_here = self._body is not None and await self._body.leave(error)
             if cancelled_here and not producer.stop_requested and producer.failure is not None:
-                # The run cannot go on, and the body was cancelled for that alone.
+                # The run cannot continue, and the body was cancelled for that reason alone.
                 raise producer.failure
             stopped = isinstance(error, StopRequested) and producer.stop_requested
             interrupted = isinstance(error, Interrupted) and error.run is self
@@ -187,7 +187,7 @@ class AsyncRun(AsyncWriters):
                 self._record = await producer.finish()
                 return error is not None
             if isinstance(error, Exception) and producer.stop_requested:
-                # The body was to end, and its error is its way to do so; its caller learns of it nevertheless.
+                # After a stop request, an error is a way for the body to end; the error propagates to its caller nevertheless.
                 self._record = await producer.finish()
                 return False
         except BaseException as failure:
@@ -235,7 +235,7 @@ class AsyncRun(AsyncWriters):
             raise
 
     async def _refused(self, error: ThreadlineError) -> None:
-        """Ends a run that cannot be taken up, so that it does not wait for its lease, and everybody sees why."""
+        """Ends a run that cannot be taken up, so that it does not wait for its lease, and readers see the reason."""
         try:
             record = await self._runs.get(self.run_id)
             if record.ended_at is None:

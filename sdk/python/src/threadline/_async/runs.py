@@ -1,4 +1,4 @@
-"""Requests about the runs of one thread, with those of producers."""
+"""Requests about the runs of one thread, including the requests of producers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class AsyncRuns:
         self._path = ["threads", thread_id, "runs"]
 
     async def begin(self, request: str, *, retry_for: Optional[float] = None) -> StartedRun:
-        """Starts a run that its caller produces, or takes it up: the same request again gets the same answer."""
+        """Starts a run that its caller produces, or takes it up. A repeated request gets the same response."""
         call = Call(
             self._path,
             "POST",

@@ -19,9 +19,9 @@ from .transports import TRANSPORTS, Following
 
 
 class AsyncSubscription:
-    """An iterator over the items of a thread. It begins with the first item that is asked for.
+    """An iterator over the items of a thread. The first request for an item opens the connection.
 
-    Use it with `async with`, or call `aclose`, if you leave it before its end: its connection is closed then.
+    Use the iterator with `async with`, or call `aclose`, to close the connection before the end of the subscription.
     """
 
     def __init__(self, http: AsyncHttp, thread_id: str, cursor: Optional[Cursor], run_id: Optional[str]) -> None:

@@ -23,11 +23,11 @@ from .http import AsyncHttp
 from .turns import Place
 
 Signal = Union[Frame, Input]
-"""What a transport tells: frames for the cursor, and inputs of the connection's machine."""
+"""Output of a transport: frames for the cursor, and inputs of the state machine of the connection."""
 
 
 class Following:
-    """What the turns of one connection have in common."""
+    """State that the turns of one connection share."""
 
     def __init__(self, http: AsyncHttp, thread_id: str, follow: Follow) -> None:
         self.http = http
@@ -188,7 +188,7 @@ async def event_stream(following: Following) -> AsyncGenerator[Signal, None]:
         await http.turns.leave(place)
     if http.closed.is_set():
         raise Closed("the client was closed")
-    # The turn may be over because another subscription waits: then the connection goes on with the next turn.
+    # The turn may be over because another subscription waits: then the connection continues with the next turn.
     if not place.over:
         yield await following.diagnose(ended) if ended.name in ("blocked", "unsupported") else ended
 

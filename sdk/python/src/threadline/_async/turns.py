@@ -71,7 +71,7 @@ class AsyncTurns:
     def _end_a_turn(self) -> Optional[float]:
         """Ends the oldest turn if it has lasted long enough; otherwise returns the seconds until then.
 
-        The place is free at once: the consumer of that stream may be busy elsewhere, and learns of it when it reads on.
+        The place is free at once: the consumer of that stream may be busy elsewhere, and notices when it reads again.
         """
         now = time.monotonic()
         ends = [(place.since + (TURN if place.moved else OPEN_TIMEOUT), place) for place in self._taken if place.cut]

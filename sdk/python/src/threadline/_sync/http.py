@@ -22,7 +22,7 @@ from .turns import Turns
 
 
 class Credentials:
-    """The bearer token of every request. That of a callback is used until it is about to expire, or the server refuses it."""
+    """The bearer token of every request. A token from a callback is used until shortly before it expires, or until the server refuses it."""
 
     def __init__(self, source: Any) -> None:
         self._source = source
@@ -96,7 +96,7 @@ class Http:
         return self._client
 
     def _followers(self) -> httpx.Client:
-        """The client of streams, with connections of its own: a follower never starves an append."""
+        """The HTTP client of streams, with separate connections: a follower never starves an append."""
         self._check()
         if self._streams is None:
             limits = httpx.Limits(max_connections=None, max_keepalive_connections=STREAMS)
@@ -200,7 +200,7 @@ class Http:
 
     def _start(self, call: Call, tries: Tries, opening: float, silence: float) -> httpx.Response:
         response = self._send(call, tries, self._followers(), httpx.Timeout(opening), stream=True)
-        # The timeouts of a request are read anew for its body.
+        # The timeouts of a request apply again to each read of its body.
         timeouts = response.request.extensions.get("timeout")
         if isinstance(timeouts, dict):
             timeouts["read"] = silence

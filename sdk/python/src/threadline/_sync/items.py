@@ -1,4 +1,4 @@
-"""Item lists: JSON values that a framework keeps in order with a thread."""
+"""Item lists: ordered lists of JSON values that belong to a thread."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from .http import Http
 
 
 class Items:
-    """A list of JSON values of a thread, under a name. It begins with its first operation. For API keys with the scope `produce`.
+    """An item list of a thread, with a name. The first operation creates the list. Requires an API key with the scope `produce`.
 
-    Each call of an operation has a key, by which the server recognizes its repetition: a lost answer costs nothing. `key` names one,
-    for a caller that may repeat the call itself, within 24 hours; with another content it is refused (`ItemsConflict`). `if_tag` is
-    the tag that the list must have, or None if it must not exist (`ItemsChanged`).
+    Operations are atomic and idempotent: each call has a key, so a retry takes effect once. Pass `key` if the caller may repeat the
+    call itself, within 24 hours. A key with other content raises `ItemsConflict`. `if_tag` is the tag that the list must have, or
+    None if the list must not exist; otherwise the call raises `ItemsChanged`.
     """
 
     def __init__(self, http: Http, thread_id: str, name: str) -> None:
@@ -30,17 +30,17 @@ class Items:
     def append(
         self, items: Iterable[Any], *, if_tag: Optional[str] = UNSET, kv: Sequence[Write] = (), key: Optional[str] = None
     ) -> AddedItems:
-        """Adds items at the end, all or none. `kv`: writes of entries in the same commit (`KvChanged`)."""
+        """Adds items at the end. `kv`: writes of entries in the same commit; raises `KvChanged` if one of their conditions fails."""
         return AddedItems.of(self._do("POST", [], key, if_tag, items=list(items), **_writes(kv)))
 
     def replace(
         self, items: Iterable[Any], *, if_tag: Optional[str] = UNSET, kv: Sequence[Write] = (), key: Optional[str] = None
     ) -> AddedItems:
-        """Replaces all items. `kv`: writes of entries in the same commit (`KvChanged`)."""
+        """Replaces all items. `kv`: writes of entries in the same commit; raises `KvChanged` if one of their conditions fails."""
         return AddedItems.of(self._do("PUT", [], key, if_tag, items=list(items), **_writes(kv)))
 
     def pop(self, count: int = 1, *, if_tag: Optional[str] = UNSET, key: Optional[str] = None) -> PoppedItems:
-        """Removes items from the end, and returns them, the oldest first; fewer if the list has fewer."""
+        """Removes up to `count` items from the end, and returns them, oldest first."""
         return PoppedItems.of(self._do("POST", ["pop"], key, if_tag, count=count))
 
     def copy(
@@ -52,7 +52,7 @@ class Items:
         if_tag: Optional[str] = UNSET,
         key: Optional[str] = None,
     ) -> AddedItems:
-        """Adds the items of a list of another thread of the user, by default of the same name, up to the position `upto`."""
+        """Adds the items of a list of another thread of the user, up to the position `upto`. `from_list` is by default this list's name."""
         source: Any = {"fromThreadId": from_thread_id, "fromList": self.name if from_list is None else from_list}
         if upto is not None:
             source["uptoPos"] = upto
@@ -61,12 +61,12 @@ class Items:
     def page(
         self, *, limit: Optional[int] = None, before: Optional[int] = None, after: Optional[int] = None
     ) -> ItemPage:
-        """Items, the oldest first: the newest ones, the last ones before a position, or the first ones after one."""
+        """A page of items, oldest first: the newest items, the last ones before a position, or the first ones after a position."""
         query = {"limit": limit, "before": before, "after": after}
         return ItemPage.of(self._http.call(Call(self._path, query=query)))
 
     def read(self, limit: Optional[int] = None) -> ItemPage:
-        """All items, or the newest ones, as they were at one time. If the list changes meanwhile, it is read again."""
+        """All items, or the newest ones, as a consistent snapshot. If the list changes during the read, it is read again."""
         while True:
             whole = self.page(limit=_page(limit))
             page = whole
@@ -81,7 +81,7 @@ class Items:
                 return whole
 
     def __iter__(self) -> Generator[ListItem, None, None]:
-        """All items, the oldest first, page by page."""
+        """All items, oldest first, page by page. For a consistent snapshot, use `read`."""
         after = 0
         while True:
             page = self.page(limit=ITEM_PAGE, after=after)

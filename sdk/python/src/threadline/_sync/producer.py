@@ -36,12 +36,12 @@ class Producer:
         self.epoch = taken.epoch
         self.cursor = taken.cursor
         self.failure: Optional[BaseException] = None
-        """Why the run cannot go on."""
+        """The reason for which the run cannot continue."""
         self.refused: Optional[ConfigError] = None
-        """Why an event was refused: such a run cannot be finished, so that no event is lost silently."""
+        """The reason for which an event was refused. Such a run cannot be finished, so that no event is lost silently."""
         self.stop_requested = run.stop_requested
         self.on_end: Callable[[], None] = lambda: None
-        """Called once further work is pointless: a stop was requested, or the run cannot go on."""
+        """Called once further work is pointless: a stop was requested, or the run cannot continue."""
         self._runs = runs
         self._attempt_id = taken.attempt_id
         self._taken_up = taken.taken_up
@@ -193,7 +193,7 @@ class Producer:
             raise StopRequested("the run was asked to stop")
 
     def _send(self) -> None:
-        """Sends one request after the other, each with the events that were queued meanwhile."""
+        """Sends one request after the other, each with the events that were queued during the one before."""
         try:
             while not self._released.is_set() and self.failure is None:
                 with self._changed:
@@ -256,7 +256,7 @@ class Producer:
         # The whole run is lost, and its thread is not. Words of an attempt before were never here.
         if self._taken_up or self._sent.first > self._first:
             raise self._cannot_heal(1) from error
-        # Another process may have begun the run again meanwhile: it keeps it.
+        # Another process that has begun the run again in the meantime keeps it.
         started = self._runs.begin(self._again())
         if started.run.ended_at is not None or started.taken_up or started.attempt_id != self._attempt_id:
             return False

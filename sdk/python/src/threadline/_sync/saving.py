@@ -1,4 +1,4 @@
-"""What a saver of a framework asks of the server: checkpoints of threads that it names itself, and that need not exist."""
+"""Requests of a checkpointer: checkpoints of threads that need not exist yet."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from .threads import Threads
 
 
 EXPECTED = ("thread-not-found", "checkpoint-not-found", "blob-missing")
-"""Problems that a saver meets in its everyday work."""
+"""Problems that are normal for a checkpointer, and not logged as warnings."""
 
 
 class Saving:
-    """Checkpoints by the ids of threads. Writing makes a thread that is missing; reading finds nothing in it."""
+    """Checkpoints by the ids of threads. A write creates a missing thread; a read finds no checkpoints in it."""
 
     def __init__(self, http: Http) -> None:
         self._http = http
@@ -58,12 +58,12 @@ class Saving:
     def put(
         self, thread_id: str, user_id: Optional[str], checkpoint: Checkpoint, whole: Callable[[], Checkpoint]
     ) -> None:
-        """Stores a checkpoint. `whole` makes it with the blobs of all channels, for when earlier ones are gone."""
+        """Stores a checkpoint. `whole` returns it with the blobs of all channels, in case earlier blobs were deleted."""
         checkpoints = self._of(thread_id)
         try:
             self._there(thread_id, user_id, lambda: checkpoints.put(checkpoint))
         except BlobMissing:
-            # Somebody has deleted the checkpoints of the thread while its graph runs.
+            # The checkpoints of the thread were deleted while its graph runs.
             checkpoints.put(whole())
 
     def put_writes(
@@ -74,7 +74,7 @@ class Saving:
         self._there(thread_id, user_id, lambda: checkpoints.put_writes(ns, checkpoint_id, writes))
 
     def _there(self, thread_id: str, user_id: Optional[str], write: Callable[[], None]) -> None:
-        """Makes the thread if the write does not find it, and repeats the write."""
+        """Creates the thread if the write does not find it, and repeats the write."""
         try:
             write()
         except ThreadNotFound:
@@ -82,12 +82,12 @@ class Saving:
             write()
 
     def _make(self, thread_id: str, user_id: Optional[str]) -> None:
-        # The client's own user decides, as in all of its other requests.
+        # The client's user has priority, as in all other requests of the client.
         named = "Threadline-User" in self._http.config.identity
         try:
             self._threads.create(thread_id, user_id=None if named else user_id)
         except ThreadExists as error:
-            # Another call has made it meanwhile, or the thread belongs to another user.
+            # Another call has created the thread in the meantime, or the thread belongs to another user.
             try:
                 self._http.call(Call(["threads", thread_id], expected=EXPECTED))
             except ThreadNotFound:
@@ -101,7 +101,7 @@ class Saving:
             ) from error
 
     def delete(self, thread_id: str, with_thread: bool) -> None:
-        """Deletes the checkpoints of a thread, or the thread as well."""
+        """Deletes the checkpoints of a thread, or the whole thread."""
         try:
             if with_thread:
                 self._http.call(Call(["threads", thread_id], "DELETE", expected=EXPECTED))
@@ -116,7 +116,7 @@ class Saving:
             self._all.delete_run(run_id)
 
     def copy(self, source: str, target: str) -> None:
-        """Adds the checkpoints of a thread to another one, which is made for the same user if it is missing."""
+        """Adds the checkpoints of a thread to another thread, which is created for the same user if it does not exist."""
         checkpoints = self._of(target)
         try:
             checkpoints.copy(source)
@@ -149,7 +149,7 @@ class Saving:
     def history(
         self, thread_id: str, ns: str, checkpoint_id: Optional[str], channels: Sequence[str]
     ) -> Dict[str, History]:
-        """For each channel its value in the nearest ancestor of a checkpoint that has one, and the writes since."""
+        """For each channel, its value in the nearest ancestor of a checkpoint that has one, and the writes since."""
         histories = {channel: History() for channel in channels}
         open_channels = set(channels)
         child = self.get(thread_id, ns, checkpoint_id)

@@ -19,9 +19,9 @@ from .transports import TRANSPORTS, Following
 
 
 class Subscription:
-    """An iterator over the items of a thread. It begins with the first item that is asked for.
+    """An iterator over the items of a thread. The first request for an item opens the connection.
 
-    Use it with `with`, or call `close`, if you leave it before its end: its connection is closed then.
+    Use the iterator with `with`, or call `close`, to close the connection before the end of the subscription.
     """
 
     def __init__(self, http: Http, thread_id: str, cursor: Optional[Cursor], run_id: Optional[str]) -> None:

@@ -27,7 +27,7 @@ class Threads:
         metadata: Optional[Mapping[str, Any]] = None,
         user_id: Optional[str] = None,
     ) -> ThreadRecord:
-        """Creates a thread. The same call again returns the existing thread; another one with its id is refused (`ThreadExists`)."""
+        """Creates a thread. A repeated call returns the existing thread. Raises `ThreadExists` for an id that another thread has."""
         members = {"name": name, "agentId": agent_id, "metadata": metadata, "userId": user_id}
         body = {"threadId": thread_id or new_id(), **{key: value for key, value in members.items() if value is not None}}
         return ThreadRecord.of(self._http.call(Call(["threads"], "POST", body=body, keyed=True)))
@@ -41,7 +41,7 @@ class Threads:
         metadata: Optional[Mapping[str, Any]] = None,
         user_id: Optional[str] = None,
     ) -> ThreadRecord:
-        """Creates a thread, or returns the one that exists, with whatever name and metadata it has."""
+        """Creates a thread, or returns the existing one unchanged: `name` and `metadata` are for a new thread only."""
         try:
             return self.create(thread_id, name=name, agent_id=agent_id, metadata=metadata, user_id=user_id)
         except ThreadExists as error:
@@ -63,7 +63,7 @@ class Threads:
         cursor: Optional[str] = None,
         user_id: Optional[str] = None,
     ) -> ThreadPage:
-        """A page of the list; `cursor` is the `next_cursor` of the previous one.
+        """A page of threads. `cursor`: the `next_cursor` of the previous page.
 
         `status`: `running`, `waiting`, `failed` or `idle`. `search`: only threads whose name contains this text. `order`:
         `recent`, the default, or `created`.
@@ -106,6 +106,6 @@ class Interrupts:
         cursor: Optional[str] = None,
         user_id: Optional[str] = None,
     ) -> Inbox:
-        """A page of interrupts; `cursor` is the `next_cursor` of the previous one."""
+        """A page of interrupts. `cursor`: the `next_cursor` of the previous page."""
         query = {"agentId": agent_id, "limit": limit, "cursor": cursor, "userId": user_id}
         return Inbox.of(self._http.call(Call(["interrupts"], query=query)))

@@ -23,11 +23,11 @@ from .http import Http
 from .turns import Place
 
 Signal = Union[Frame, Input]
-"""What a transport tells: frames for the cursor, and inputs of the connection's machine."""
+"""Output of a transport: frames for the cursor, and inputs of the state machine of the connection."""
 
 
 class Following:
-    """What the turns of one connection have in common."""
+    """State that the turns of one connection share."""
 
     def __init__(self, http: Http, thread_id: str, follow: Follow) -> None:
         self.http = http
@@ -188,7 +188,7 @@ def event_stream(following: Following) -> Generator[Signal, None, None]:
         http.turns.leave(place)
     if http.closed.is_set():
         raise Closed("the client was closed")
-    # The turn may be over because another subscription waits: then the connection goes on with the next turn.
+    # The turn may be over because another subscription waits: then the connection continues with the next turn.
     if not place.over:
         yield following.diagnose(ended) if ended.name in ("blocked", "unsupported") else ended
 

@@ -1,4 +1,4 @@
-"""Writers of the parts of a run, each of which begins and ends with events of its own."""
+"""Writers of the parts of a run: messages, tool calls, steps. Each part has events that begin and end it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ..pipe import mapper_for
 
 
 class Interrupted(Exception):
-    """Leaves the body of a run that waits for answers. The end of the block swallows it."""
+    """Leaves the body of a run that waits for answers. The end of the block suppresses the error."""
 
     def __init__(self, run: object) -> None:
         super().__init__("the run waits for answers")
@@ -106,7 +106,7 @@ class ToolCall(Part):
         return self
 
     def write(self, delta: str) -> None:
-        """Appends a piece of the arguments, which are JSON text; not for a call that was given its arguments as a whole."""
+        """Appends a piece of the arguments, which are JSON text; not for a call that began with complete arguments."""
         self._piece("TOOL_CALL_ARGS", delta, self._members)
 
     def result(self, value: Any) -> None:
@@ -139,12 +139,12 @@ class States:
         self._run._append([{"type": "STATE_SNAPSHOT", "snapshot": state}])
 
     def patch(self, operations: Sequence[Mapping[str, Any]]) -> None:
-        """Changes the state by a JSON patch (RFC 6902)."""
+        """Changes the state by a JSON Patch (RFC 6902)."""
         self._run._append([{"type": "STATE_DELTA", "delta": list(operations)}])
 
 
 class Writers(ABC):
-    """What a body writes into its run, wherever the run goes."""
+    """Methods by which a body writes into its run: a run that this program produces, or one that an endpoint returns."""
 
     thread_id: str
     run_id: str
@@ -160,7 +160,7 @@ class Writers(ABC):
 
     @abstractmethod
     def _refuse(self, error: ConfigError) -> ConfigError:
-        """Notes why an event was refused: the run cannot be finished any more. Returns the error, which is to be raised."""
+        """Notes the reason of a refused event, after which the run cannot be finished. Returns the error to raise."""
 
     def text(
         self,
@@ -170,7 +170,7 @@ class Writers(ABC):
         name: Optional[str] = None,
         subagent_run_id: Optional[str] = None,
     ) -> Text:
-        """A text, with a new message id by default."""
+        """A writer for a message. `message_id` is a new id by default."""
         owner = _owner(subagent_run_id)
         members = {"messageId": message_id or new_id(), **owner}
         named = {"name": name} if name is not None else {}
@@ -178,7 +178,7 @@ class Writers(ABC):
         return Text(self, [begin], [{"type": "TEXT_MESSAGE_END", **members}], "TEXT_MESSAGE_CONTENT", members)
 
     def reasoning(self, *, message_id: Optional[str] = None, subagent_run_id: Optional[str] = None) -> Text:
-        """Reasoning, with a new message id by default."""
+        """A writer for reasoning. `message_id` is a new id by default."""
         members = {"messageId": message_id or new_id(), **_owner(subagent_run_id)}
         begin = [
             {"type": "REASONING_START", **members},
@@ -196,7 +196,7 @@ class Writers(ABC):
         parent_message_id: Optional[str] = None,
         subagent_run_id: Optional[str] = None,
     ) -> ToolCall:
-        """A tool call. With `arguments` they are complete; otherwise pieces of their JSON text are written."""
+        """A writer for a tool call. `arguments` are the complete arguments; without them, `write` streams their JSON text."""
         members = {"toolCallId": tool_call_id or new_id(), **_owner(subagent_run_id)}
         parent = {"parentMessageId": parent_message_id} if parent_message_id is not None else {}
         begin: JsonObject = {"type": "TOOL_CALL_START", "toolCallName": name, **parent, **members}
@@ -207,11 +207,11 @@ class Writers(ABC):
         return ToolCall(self, [begin], members, text)
 
     def step(self, name: str) -> Part:
-        """A step around what is in the block of `with`."""
+        """A step around the block of `with`."""
         return Part(self, [{"type": "STEP_STARTED", "stepName": name}], [{"type": "STEP_FINISHED", "stepName": name}])
 
     def custom(self, name: str, value: Any = None) -> None:
-        """Appends a CUSTOM event. Names that begin with `threadline.` are the server's."""
+        """Appends a CUSTOM event. Names that begin with `threadline.` are reserved for the server."""
         if name.startswith(RESERVED_NAMES):
             raise self._refuse(ConfigError(f"{name} is a name of the server's: choose one without {RESERVED_NAMES}"))
         self._append([{"type": "CUSTOM", "name": name, "value": value}])
@@ -242,9 +242,11 @@ class Writers(ABC):
         raise Interrupted(self)
 
     def pipe(self, stream: Iterable[Any]) -> None:
-        """Appends a stream, of AG-UI events or of a framework that has a mapper. Its first item decides which.
+        """Appends a stream: AG-UI events, or items of LangGraph, pydantic-ai, the OpenAI Agents SDK or OpenAI's APIs.
 
-        Beginnings and ends of runs in the stream are left out. Interrupts end this run, as `interrupt` does.
+        The first item decides the kind of the stream; an unknown kind raises `ConfigError`. RUN_STARTED, RUN_FINISHED and RUN_ERROR
+        of the stream are left out. Questions of the stream end this run, as `interrupt` does. Raises `StreamFailed` if the stream
+        reports an error.
         """
         mapper = None
         try:

@@ -98,7 +98,7 @@ def beyond_doubles(value: object) -> int:
 
 
 def attempt(read: Callable[[object], T], value: object) -> T | None:
-    """What the function returns; ``None`` if it finds the value malformed."""
+    """The result of the function; ``None`` if it finds the value malformed."""
     try:
         return read(value)
     except Malformed:

@@ -1,4 +1,4 @@
-"""Persistence of LangGraph: a checkpointer, whose checkpoints go with threads, and a store for memories."""
+"""Persistence for LangGraph: a checkpointer, whose checkpoints belong to threads, and a store for long-term memory."""
 
 from .saver import ThreadlineSaver
 from .store import ThreadlineStore

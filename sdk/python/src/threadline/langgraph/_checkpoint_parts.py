@@ -1,4 +1,4 @@
-"""LangGraph's checkpoints as those of a thread, and back."""
+"""Conversion between checkpoints of LangGraph and checkpoints of a thread."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def configurable(config: RunnableConfig) -> Mapping[str, Any]:
 
 
 def next_version(current: object) -> str:
-    """A version after another one. Branches of one checkpoint count from the same number, so a random part tells them apart."""
+    """The next version of a channel. Branches of one checkpoint count from the same number, so a random part makes versions unique."""
     count = 0 if current is None else int(str(current).split(".")[0])
     return f"{count + 1:032d}.{secrets.randbelow(10**16):016d}"
 
@@ -64,7 +64,7 @@ def _blob(serde: SerializerProtocol, values: Mapping[str, Any], channel: str, ve
 
 
 def stored_writes(serde: SerializerProtocol, writes: Iterable[Tuple[str, Any]], task_id: str, task_path: str) -> List[Write]:
-    """The writes of a task. Those of LangGraph's own channels have places below 0, where a later one replaces them."""
+    """The writes of a task. Writes to LangGraph's internal channels have an index below 0, where a later write replaces them."""
     return [
         Write(task_id, task_path, WRITES_IDX_MAP.get(channel, index), channel, *serde.dumps_typed(value))
         for index, (channel, value) in enumerate(writes)
@@ -72,12 +72,12 @@ def stored_writes(serde: SerializerProtocol, writes: Iterable[Tuple[str, Any]], 
 
 
 def pending(serde: SerializerProtocol, writes: Sequence[Write]) -> List[Tuple[str, str, Any]]:
-    """Writes as LangGraph reads them."""
+    """Writes in the form of `pending_writes`."""
     return [(write.task_id, write.channel, serde.loads_typed((write.type, write.data))) for write in writes]
 
 
 def loaded(serde: SerializerProtocol, thread_id: Any, found: Checkpoint) -> CheckpointTuple:
-    """A checkpoint as LangGraph reads it."""
+    """A checkpoint as a `CheckpointTuple`."""
     values = {
         blob.channel: serde.loads_typed((blob.type, blob.data)) for blob in found.blobs if blob.type != EMPTY
     }
@@ -96,7 +96,7 @@ def config_of(thread_id: Any, ns: str, checkpoint_id: str) -> RunnableConfig:
 
 
 def user_of(config: RunnableConfig) -> Optional[str]:
-    """The user for whom a thread is made."""
+    """The user for whom a thread is created."""
     user_id = configurable(config).get("user_id")
     return user_id if isinstance(user_id, str) and user_id else None
 

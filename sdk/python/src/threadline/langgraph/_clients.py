@@ -1,4 +1,4 @@
-"""The two kinds of clients, behind classes whose methods are synchronous and asynchronous."""
+"""Calls of LangGraph's classes, which have synchronous and asynchronous methods, by either kind of client."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ A = TypeVar("A")
 
 
 class Calls(Generic[S, A]):
-    """An object whose methods call the server, once synchronous and once asynchronous.
+    """An object whose methods call the server, in a synchronous and an asynchronous form.
 
-    Of a synchronous client, the asynchronous half makes each call in an OS thread. Of an asynchronous client there is no
-    synchronous half, since the client belongs to an event loop.
+    With a synchronous client, the asynchronous form makes each call in an OS thread. With an asynchronous client there is no
+    synchronous form, because the client belongs to an event loop.
     """
 
     def __init__(self, client: object, synchronous: Callable[[Threadline], S], asynchronous: Callable[[AsyncThreadline], A]) -> None:

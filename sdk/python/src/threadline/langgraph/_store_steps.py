@@ -1,6 +1,6 @@
-"""What a store asks of the server, as generators: each yields operations on key-value entries, and is sent their results.
+"""Requests of a store, as generators: each yields operations on key-value entries, and is sent their results.
 
-Entries of the store are below the label `langgraph`, so that a search of everything finds nothing of other programs.
+Entries of the store are below the label `langgraph`, so that a search without a prefix finds no entries of other programs.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from ..problems import KvChanged, TooLarge
 T = TypeVar("T")
 
 ROOT = "langgraph"
-"""First label of all namespaces. LangGraph allows none of its own that begins so."""
+"""First label of all namespaces. LangGraph allows no namespace of an application to begin with it."""
 
 Asking = Generator[Sequence[kv.Op], Any, T]
 """Yields batches of operations, and is sent their results, or the error of a batch."""
@@ -60,7 +60,7 @@ class Steps:
 
 
 def batch(ops: Iterable[Op]) -> Asking[List[Result]]:
-    """The results of operations. All reads come first: they show what was there before the writes."""
+    """The results of operations. All reads come first, and return what was stored before the writes."""
     listed = list(ops)
     for op in listed:
         check(op)
@@ -85,7 +85,7 @@ def batch(ops: Iterable[Op]) -> Asking[List[Result]]:
 
 
 def check(op: Op) -> None:
-    """Refuses labels that LangGraph does not allow: its methods do the same, but operations also come directly."""
+    """Refuses labels that LangGraph does not allow. Its methods do the same, but `batch` is also called directly."""
     if isinstance(op, (GetOp, PutOp)):
         paths: Sequence[Sequence[object]] = [op.namespace]
     elif isinstance(op, SearchOp):
@@ -119,7 +119,7 @@ def _get(gets: Sequence[Tuple[int, GetOp]], results: List[Result], refreshed: Li
 
 
 def _search(op: SearchOp) -> Asking[List[kv.Entry]]:
-    """Entries in the order of their places, or of their scores. The server looks at a part of the entries for each request."""
+    """Entries in the order of namespace and key, or of their scores. The server scans a part of the entries for each request."""
     wanted = op.offset + op.limit
     found: List[kv.Entry] = []
     cursor: Optional[str] = None
@@ -135,7 +135,7 @@ def _search(op: SearchOp) -> Asking[List[kv.Entry]]:
 
 
 def _part(op: SearchOp, wanted: int, cursor: Optional[str]) -> Asking[Tuple[List[kv.Entry], Optional[str]]]:
-    """What the server finds in one part, in pages, and where the next part begins."""
+    """The entries that the server finds in one part, in pages, and the cursor of the next part."""
     part: List[kv.Entry] = []
     while True:
         limit = min(KV_PAGE, wanted - len(part))
@@ -149,7 +149,7 @@ def _part(op: SearchOp, wanted: int, cursor: Optional[str]) -> Asking[Tuple[List
         )
         page: kv.Found = (yield [search])[0]
         part += page.items
-        # Without words the cursor stands behind the last result, with words behind all entries that were compared.
+        # The cursor is behind the last result, or, with words, behind all entries that were compared.
         if not op.query or len(page.items) < limit or len(part) == wanted:
             return part, page.cursor
 
@@ -178,7 +178,7 @@ def _namespaces(op: ListNamespacesOp) -> Asking[List[Tuple[str, ...]]]:
 
 
 def _refresh(entries: Iterable[kv.Entry]) -> Asking[None]:
-    """Begins the lives of entries that expire anew. Their values are written again, unless somebody else has written since."""
+    """Refreshes the TTL of entries. Their values are written again, unless another writer has changed them since."""
     puts: Dict[Tuple[str, ...], kv.Put] = {}
     for entry in entries:
         if entry.expires_at is not None:
@@ -225,5 +225,5 @@ def _members(entry: kv.Entry) -> Dict[str, Any]:
 
 
 def _time(text: str) -> datetime:
-    # Python 3.10 does not read the letter.
+    # Python 3.10 does not parse the suffix Z.
     return datetime.fromisoformat(text.replace("Z", "+00:00"))

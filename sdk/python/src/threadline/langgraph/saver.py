@@ -1,4 +1,4 @@
-"""A checkpointer of LangGraph."""
+"""A LangGraph checkpointer."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ Filter = Optional[Dict[str, Any]]
 
 
 class ThreadlineSaver(BaseCheckpointSaver[str]):
-    """Checkpoints of graphs, each with the thread of Threadline whose id is the `thread_id` of the config.
+    """A `BaseCheckpointSaver` whose checkpoints belong to the thread of Threadline with the id `thread_id` of the config.
 
-    A thread that does not exist is made, for the user `user_id` of the config if the client has no user of its own. With a
-    `Threadline`, all methods work; with an `AsyncThreadline`, the asynchronous ones. `delete_thread` deletes the checkpoints of a
-    thread, and with `delete_threads` the thread as well, with its messages.
+    The first checkpoint creates a thread that does not exist: for the client's user, or for `user_id` of the config if the client
+    has none. With a `Threadline`, all methods work; with an `AsyncThreadline`, only the asynchronous ones. `delete_thread` deletes
+    the checkpoints of a thread; with `delete_threads` it also deletes the thread and its messages.
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class ThreadlineSaver(BaseCheckpointSaver[str]):
         before: Optional[RunnableConfig] = None,
         limit: Optional[int] = None,
     ) -> Iterator[CheckpointTuple]:
-        """Checkpoints of a thread, the newest first; those of all threads without a config."""
+        """Checkpoints of a thread, newest first. Without a config, checkpoints of all threads."""
         wanted = _Listing(config, filter, before, limit)
         if wanted.single is not None:
             yield from wanted.only(self.get_tuple(wanted.single))
@@ -93,7 +93,7 @@ class ThreadlineSaver(BaseCheckpointSaver[str]):
                 yield one
 
     def get_delta_channel_history(self, *, config: RunnableConfig, channels: Sequence[str]) -> Mapping[str, Any]:
-        """For each channel its last stored value before a checkpoint, as `seed`, and the writes since."""
+        """For each channel, the last value that was stored before a checkpoint, as `seed`, and the writes since."""
         if not channels:
             return {}
         thread_id, ns, checkpoint_id = _place(config)
@@ -166,7 +166,7 @@ class ThreadlineSaver(BaseCheckpointSaver[str]):
         await self._calls.asynchronous.delete(str(thread_id), self.delete_threads)
 
     def delete_for_runs(self, run_ids: Sequence[str]) -> None:
-        """Deletes the checkpoints whose metadata have one of these as `run_id`."""
+        """Deletes the checkpoints whose metadata have one of these as `run_id`, in all threads."""
         self._calls.synchronous.delete_runs(run_ids)
 
     async def adelete_for_runs(self, run_ids: Sequence[str]) -> None:
@@ -180,7 +180,7 @@ class ThreadlineSaver(BaseCheckpointSaver[str]):
         await self._calls.asynchronous.copy(str(source_thread_id), str(target_thread_id))
 
     def prune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
-        """Deletes all checkpoints of threads (`delete`), or all that the newest ones do not need (`keep_latest`)."""
+        """Deletes all checkpoints of threads (`delete`), or all except the newest ones and the ancestors that they need (`keep_latest`)."""
         keeps = _keeps(strategy)
         for thread_id in map(str, thread_ids):
             if keeps:
@@ -198,7 +198,7 @@ class ThreadlineSaver(BaseCheckpointSaver[str]):
 
 
 class _Listing:
-    """Which checkpoints a list has, and how far it has come."""
+    """Filters of a list of checkpoints, and its progress."""
 
     def __init__(
         self, config: Optional[RunnableConfig], filter: Filter, before: Optional[RunnableConfig], limit: Optional[int]

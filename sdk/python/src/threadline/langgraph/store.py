@@ -1,4 +1,4 @@
-"""A store of LangGraph: memories that outlive threads."""
+"""A LangGraph store: long-term memory across threads."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from ._store_steps import Steps
 
 
 class ThreadlineStore(BaseStore):
-    """Key-value entries of the client's user, or without a user of the project.
+    """A `BaseStore` on key-value entries of the client's user, or of the project if the client has none.
 
-    A search with `query` compares words, as the server does; there are no embeddings. With a `Threadline`, all methods work; with
-    an `AsyncThreadline`, the asynchronous ones. `ttl` has defaults for the lives of items, in minutes.
+    A search with `query` compares words; there are no embeddings, and no semantic search. With a `Threadline`, all methods work;
+    with an `AsyncThreadline`, only the asynchronous ones. `ttl` has the default TTL of items, in minutes.
     """
 
     supports_ttl = True
@@ -29,7 +29,7 @@ class ThreadlineStore(BaseStore):
         self._calls: Calls[Kv, AsyncKv] = Calls(client, lambda one: one.kv, lambda one: one.kv)
 
     def batch(self, ops: Iterable[Op]) -> List[Result]:
-        """Carries out operations: first the reads, then the writes, up to 1,000 in one commit."""
+        """Carries out operations: first the reads, then the writes, in commits of up to 1,000 writes."""
         kv = self._calls.synchronous
         steps = Steps(ops)
         while steps.asked is not None:

@@ -1,6 +1,6 @@
 """Streams of other packages as AG-UI's events. See :func:`mapper_for`.
 
-Nothing of these packages is imported: items are known by their shapes.
+None of these packages is imported: the shape of an item tells its kind.
 """
 
 from .._json import JsonObject

@@ -44,7 +44,7 @@ def custom(name: str, value: object) -> JsonObject:
 
 
 def kept(value: object) -> Any:
-    """A value as an event can have it. One that is too large for an event is only named."""
+    """A value in a form that an event can have. Of a value that is too large, only the type is kept."""
     read = _Plain(MAX_KEPT_VALUES, cuts=True).of(value, 0)
     if len(json.dumps(read)) <= MAX_KEPT_CHARS:
         return read
@@ -80,7 +80,7 @@ def plain(value: object) -> Any:
 class _Plain:
     def __init__(self, most: int, *, cuts: bool) -> None:
         self._left = most
-        # True: what is beyond the limits is only named.
+        # True: values beyond the limits are replaced by their type.
         self._cuts = cuts
 
     def of(self, value: object, depth: int) -> Any:

@@ -102,7 +102,7 @@ class LangGraphItems(Mapper):
             elif not node.startswith("__"):
                 messages = _messages_in(update)
                 said = self._messages.whole(messages)
-                # A node that says only what was streamed has had its step: it ran several times at once, or has a graph of its own.
+                # A node that repeats streamed messages has had its step: it ran in parallel with itself, or is a subgraph.
                 is_new = not self._steps.is_open(_name(ns, node)) and (bool(said) or not messages)
                 if is_new:
                     self._nodes[ns, node] = 0

@@ -8,7 +8,7 @@ from .openai_responses import ResponseEvents
 from .parts import Steps, StreamParts
 
 _TYPES = ("raw_response_event", "run_item_stream_event", "agent_updated_stream_event")
-#: Items that the events of the model's own stream have said.
+#: Items that repeat events of the model's own stream.
 _SAID_BY_MODEL = ("reasoning_item", "handoff_call_item", "tool_call_item", "message_output_item")
 
 

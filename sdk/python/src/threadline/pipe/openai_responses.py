@@ -68,7 +68,7 @@ class ResponseEvents(Mapper):
         return self._parts.result(call_id, output)
 
     def item(self, item: object, key: str) -> list[JsonObject]:
-        """An item of the output as a whole, unless the stream has said it before."""
+        """A complete item of the output, unless the stream has had it in pieces."""
         return self._end(item, key)
 
     def has_call(self, call_id: str) -> bool:

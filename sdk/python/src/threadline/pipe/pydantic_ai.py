@@ -15,7 +15,7 @@ _INTERNAL = (
     "model_settings_delta",
     "enqueued_messages",
     "deferred_tool_results",
-    # Said by the parts of the model's answer.
+    # Repetitions of the parts of the model's answer.
     "builtin_tool_call",
     "builtin_tool_result",
 )
