@@ -1,4 +1,4 @@
-//! Bytes in JSON.
+//! Bytes that are Base64 in JSON.
 
 use base64::{Engine as _, prelude::BASE64_STANDARD};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};

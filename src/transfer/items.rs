@@ -13,11 +13,11 @@ use threadline_core::{
 use threadline_store::TransferStore;
 
 use super::{
-    annotations::Taken,
+    annotations::{Taken, exported},
     directory::{Directory, Facts, ITEMS, NewFile},
     error::{Damage, TransferError},
     format::raw,
-    manifest::{FileEntry, ThreadName, Threads, name_of},
+    manifest::{FileEntry, ThreadName, Threads},
     reading::Lines,
 };
 
@@ -71,17 +71,13 @@ pub async fn listed(
     store: &dyn TransferStore,
     threads: &Threads,
 ) -> Result<BTreeMap<ThreadName, ThreadKey>, TransferError> {
-    let (mut found, mut after) = (BTreeMap::new(), None);
+    let mut found = BTreeMap::new();
+    let mut after = None;
     loop {
         let page = store.listed_data(after, MAX_PAGE).await?;
         let Some(last) = page.last() else { return Ok(found) };
         after = Some(last.key);
-        for thread in page {
-            let name = name_of(&thread.project, &thread.user, &thread.id, thread.claimed);
-            if threads.get(&name).is_some_and(|entry| entry.epoch == thread.epoch) {
-                found.insert(name, thread.key);
-            }
-        }
+        found.extend(exported(page, threads));
     }
 }
 

@@ -3,15 +3,15 @@
 use threadline_core::{
     ProjectId, RunId, ThreadKey, Timestamp, UsageOwner, UserId,
     checkpoints::{
-        Blob, Channel, ChannelAt, ChannelVersion, Checkpoint, CheckpointId, CheckpointNs, DataType, TaskId, TaskPath,
-        TaskWrite, TaskWrites, TypedData,
+        Blob, Channel, ChannelAt, ChannelVersion, Checkpoint, CheckpointId, CheckpointNs, CheckpointParts,
+        CheckpointPosition, DataType, FoundCheckpoint, TaskId, TaskPath, TaskWrite, TaskWrites, TypedData,
+        WhichCheckpoints,
     },
     items::{ListName, OpKey},
     limits::{MAX_BLOB_BYTES, MAX_THREAD_DATA_BYTES},
 };
 use threadline_store::{
-    CheckpointBound, CheckpointDone, CheckpointParts, CheckpointPosition, CheckpointScope, DeletedCheckpoints,
-    FoundCheckpoint, ListDone, ListEdit, ListOp, PutCheckpoint, WhichCheckpoints,
+    CheckpointBound, CheckpointDone, CheckpointScope, DeletedCheckpoints, ListDone, ListEdit, ListOp, PutCheckpoint,
 };
 use tokio::task::JoinSet;
 

@@ -9,14 +9,14 @@ use threadline::{
 use threadline_core::{
     Clock, NewThread, ProjectId, RunId, ThreadId, ThreadKey, Timestamp, UserId,
     checkpoints::{
-        Blob, Channel, ChannelAt, ChannelVersion, Checkpoint, CheckpointId, CheckpointNs, DataType, TaskId, TaskPath,
-        TaskWrite, TaskWrites, TypedData,
+        Blob, Channel, ChannelAt, ChannelVersion, Checkpoint, CheckpointId, CheckpointNs, CheckpointParts,
+        CheckpointPosition, DataType, TaskId, TaskPath, TaskWrite, TaskWrites, TypedData,
     },
     limits::AGENT_DATA_ANSWER_BYTES,
 };
 use threadline_store::{
-    CheckpointBound, CheckpointDone, CheckpointParts, CheckpointPosition, CheckpointScope, PutCheckpoint,
-    TransferStore, memory::MemoryStore, postgres::PgStore, sqlite::SqliteStore,
+    CheckpointBound, CheckpointDone, CheckpointScope, PutCheckpoint, TransferStore, memory::MemoryStore,
+    postgres::PgStore, sqlite::SqliteStore,
 };
 
 use crate::{backing::Postgres, command::assert_same_files};

@@ -55,9 +55,7 @@ use crate::{
     upkeep::{retention, run_notices},
 };
 pub use threadline_core::{CreatedThread, StoreError};
-pub use threadline_store::{
-    CheckpointParts, CheckpointPosition, FoundBlob, FoundCheckpoint, FoundWrite, QueuedTurn, WhichCheckpoints,
-};
+pub use threadline_store::QueuedTurn;
 
 pub use crate::{
     commit::{

@@ -69,9 +69,8 @@ pub use annotations::AnnotationStore;
 pub use attempts::{AttemptStore, Displaced, ProducerTurn, TakeUp};
 pub use branches::BranchStore;
 pub use checkpoints::{
-    CheckpointBound, CheckpointDone, CheckpointPart, CheckpointParts, CheckpointPlace, CheckpointPosition,
-    CheckpointScope, CheckpointStore, CheckpointWalk, DeletedCheckpoints, FoundBlob, FoundCheckpoint, FoundWrite,
-    PutCheckpoint, WhichCheckpoints,
+    CheckpointBound, CheckpointDone, CheckpointPart, CheckpointPlace, CheckpointScope, CheckpointStore, CheckpointWalk,
+    DeletedCheckpoints, PutCheckpoint,
 };
 pub use clock::{Steady, StoreClock};
 pub use credentials::CredentialStore;

@@ -83,7 +83,7 @@ pub fn routes(routes: Routes<ApiState>) -> Routes<ApiState> {
         .route(Access::AGENT_DATA, routes!(checkpoints::parts::write, checkpoints::parts::put_writes))
         .route(Access::AGENT_DATA, routes!(checkpoints::list))
         .route(Access::AGENT_DATA, routes!(checkpoints::list_all))
-        .route(Access::AGENT_DATA, routes!(checkpoints::removal::delete))
+        .route(Access::AGENT_DATA, routes!(checkpoints::removal::delete_some))
         .route(Access::AGENT_DATA, routes!(checkpoints::removal::delete_run))
         .route(Access::AGENT_DATA, routes!(checkpoints::removal::copy))
         .route(Access::READ, routes!(agents::list))

@@ -5,11 +5,10 @@ mod text;
 use axum::http::HeaderMap;
 use threadline_core::{
     Epoch, FeedCursor, Generation, ListOrder, ListPosition, ReadFrom, Seq, ThreadId, Timestamp, TrashPosition, UserId,
-    checkpoints::{CheckpointId, CheckpointNs},
+    checkpoints::{CheckpointId, CheckpointNs, CheckpointPosition},
     kv::{KvKey, KvNamespace, KvPlace},
 };
 use threadline_engine::ListCursor;
-use threadline_store::CheckpointPosition;
 
 pub use text::{Cursor, CursorError, CursorKind};
 

@@ -4,14 +4,14 @@ use std::collections::{HashSet, VecDeque};
 
 use threadline_core::{
     ThreadKey,
-    checkpoints::{Blob, ChannelAt, CheckpointId, CheckpointNs, StoredCheckpoint, TaskWrite, TaskWrites, TypedData},
+    checkpoints::{
+        Blob, ChannelAt, CheckpointId, CheckpointNs, CheckpointParts, CheckpointPosition, FoundBlob, FoundCheckpoint,
+        FoundWrite, StoredCheckpoint, TaskWrite, TaskWrites, TypedData,
+    },
     limits::{CHECKPOINT_GROUP, CHECKPOINT_PART_BYTES},
 };
 
-use super::{
-    CheckpointBound, CheckpointParts, CheckpointPosition, CheckpointScope, CheckpointStore, FoundBlob, FoundCheckpoint,
-    FoundWrite,
-};
+use super::{CheckpointBound, CheckpointScope, CheckpointStore};
 use crate::error::StoreResult;
 
 /// A step of a walk. What belongs to a checkpoint comes before it.
@@ -116,12 +116,5 @@ impl<'s, S: CheckpointStore + ?Sized> CheckpointWalk<'s, S> {
             self.current = Some(Current { blobs: fresh.collect(), stored: found.stored, writes: writes.into() });
         }
         Ok(true)
-    }
-}
-
-impl FoundCheckpoint {
-    /// True if these are the blobs of the checkpoint. Otherwise it was deleted or replaced since it was read.
-    pub fn is_whole(&self, blobs: &[FoundBlob]) -> bool {
-        blobs.iter().map(|blob| &blob.at).eq(&self.stored.checkpoint.channels)
     }
 }

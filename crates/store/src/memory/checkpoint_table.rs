@@ -3,10 +3,9 @@
 use std::collections::BTreeMap;
 
 use threadline_core::checkpoints::{
-    Blob, ChannelAt, CheckpointId, CheckpointNs, StoredCheckpoint, TaskId, TaskWrite, TaskWrites,
+    Blob, ChannelAt, CheckpointId, CheckpointNs, FoundWrite, StoredCheckpoint, TaskId, TaskWrite, TaskWrites,
+    WhichCheckpoints,
 };
-
-use crate::checkpoints::{FoundWrite, WhichCheckpoints};
 
 /// Place of a checkpoint.
 pub(super) type Place = (CheckpointNs, CheckpointId);

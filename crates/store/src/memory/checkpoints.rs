@@ -4,7 +4,8 @@ use async_trait::async_trait;
 use threadline_core::{
     ProjectId, RunId, ThreadKey, UserId,
     checkpoints::{
-        Blob, ChannelAt, Checkpoint, CheckpointId, CheckpointNs, StoredCheckpoint, TaskId, TaskWrites, TypedData,
+        Blob, ChannelAt, Checkpoint, CheckpointId, CheckpointNs, CheckpointParts, CheckpointPosition, FoundBlob,
+        FoundCheckpoint, FoundWrite, StoredCheckpoint, TaskId, TaskWrites, TypedData, WhichCheckpoints,
     },
     limits::MAX_THREAD_DATA_BYTES,
 };
@@ -14,9 +15,8 @@ use super::{
     checkpoint_table::{found as found_write, the_write},
 };
 use crate::{
-    CheckpointBound, CheckpointDone, CheckpointParts, CheckpointPlace, CheckpointPosition, CheckpointScope,
-    CheckpointStore, DeletedCheckpoints, FoundBlob, FoundCheckpoint, FoundWrite, PutCheckpoint, StoreResult,
-    WhichCheckpoints,
+    CheckpointBound, CheckpointDone, CheckpointPlace, CheckpointScope, CheckpointStore, DeletedCheckpoints,
+    PutCheckpoint, StoreResult,
     checkpoints::{in_order, last_of},
 };
 

@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use serde_json::{Value as Json, json};
 use threadline_core::{
     ThreadKey,
-    checkpoints::{Blob, Checkpoint, CheckpointId, CheckpointNs, TaskWrites},
+    checkpoints::{Blob, Checkpoint, CheckpointId, CheckpointNs, TaskWrites, WhichCheckpoints},
     limits::{MAX_THREAD_DATA_BYTES, PG_RACES},
 };
 
@@ -13,7 +13,7 @@ use super::{
     rows::{self, Columns, text_of},
 };
 use crate::{
-    CheckpointDone, DeletedCheckpoints, PutCheckpoint, StoreError, StoreResult, WhichCheckpoints,
+    CheckpointDone, DeletedCheckpoints, PutCheckpoint, StoreError, StoreResult,
     checkpoints::{in_order, last_of},
     sql::{
         checkpoints::{CheckpointTables, ids, no_answer, ns, to_stored},

@@ -5,8 +5,9 @@ use serde_json::{Value as Json, json};
 use threadline_core::{
     ProjectId, RunId, ThreadId, ThreadKey, UserId,
     checkpoints::{
-        Blob, Channel, ChannelAt, ChannelVersion, Checkpoint, CheckpointId, CheckpointNs, DataType, StoredCheckpoint,
-        TaskId, TaskPath, TaskWrites, TypedData,
+        Blob, Channel, ChannelAt, ChannelVersion, Checkpoint, CheckpointId, CheckpointNs, CheckpointParts,
+        CheckpointPosition, DataType, FoundBlob, FoundCheckpoint, FoundWrite, StoredCheckpoint, TaskId, TaskPath,
+        TaskWrites, TypedData, WhichCheckpoints,
     },
 };
 
@@ -17,9 +18,8 @@ use super::{
     tables::{Tables, Value},
 };
 use crate::{
-    CheckpointBound, CheckpointDone, CheckpointParts, CheckpointPlace, CheckpointPosition, CheckpointScope,
-    CheckpointStore, DeletedCheckpoints, FoundBlob, FoundCheckpoint, FoundWrite, PutCheckpoint, StoreError,
-    StoreResult, WhichCheckpoints,
+    CheckpointBound, CheckpointDone, CheckpointPlace, CheckpointScope, CheckpointStore, DeletedCheckpoints,
+    PutCheckpoint, StoreError, StoreResult,
 };
 
 const BLOB: &str = "\
@@ -120,15 +120,6 @@ fn number<R: Cells>(columns: &mut Columns<'_, R>, all: usize) -> StoreResult<usi
     if number < all { Ok(number) } else { Err(corrupt("a part of a checkpoint that was not asked for")) }
 }
 
-impl FoundWrite {
-    /// Bytes that the write counts beside a checkpoint; `None` if its value was left out.
-    fn size(&self, Checkpoint { ns, id, .. }: &Checkpoint) -> Option<usize> {
-        let names = [ns.as_str(), id.as_str(), self.task.as_str(), self.path.as_str(), self.channel.as_str()];
-        let names: usize = names.iter().map(|name| name.len()).sum();
-        Some(names + self.kind.as_str().len() + self.body.as_ref()?.len())
-    }
-}
-
 #[async_trait]
 impl<S: CheckpointTables> CheckpointStore for S {
     async fn put_blobs(&self, key: ThreadKey, ns: &CheckpointNs, blobs: &[Blob]) -> StoreResult<CheckpointDone> {
@@ -193,7 +184,7 @@ impl<S: CheckpointTables> CheckpointStore for S {
             let mut columns = Columns::new(row);
             let number = number(&mut columns, all.len())?;
             let write = write(&mut columns)?;
-            let size = write.size(&found[number].stored.checkpoint);
+            let size = write.size_beside(&found[number].stored.checkpoint);
             left = left.zip(size).and_then(|(left, size)| left.checked_sub(size));
             all[number].writes.push(write);
         }

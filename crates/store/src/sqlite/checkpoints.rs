@@ -5,7 +5,7 @@ use serde_json::{Value as Json, json};
 use sqlx::{SqliteConnection, query};
 use threadline_core::{
     ThreadKey, Timestamp,
-    checkpoints::{Blob, ChannelAt, Checkpoint, CheckpointId, CheckpointNs, TaskWrite, TaskWrites},
+    checkpoints::{Blob, ChannelAt, Checkpoint, CheckpointId, CheckpointNs, TaskWrite, TaskWrites, WhichCheckpoints},
     limits::{CHECKPOINT_PART_BYTES, MAX_THREAD_DATA_BYTES},
 };
 
@@ -15,7 +15,7 @@ use super::{
     rows::{self, Columns, text_of},
 };
 use crate::{
-    CheckpointDone, DeletedCheckpoints, PutCheckpoint, StoreResult, WhichCheckpoints,
+    CheckpointDone, DeletedCheckpoints, PutCheckpoint, StoreResult,
     checkpoints::{in_order, last_of},
     sql::checkpoints::{CheckpointTables, channels, ids, ns, to_stored},
 };

@@ -6,11 +6,10 @@ use threadline_core::{
     RunId, ThreadId,
     checkpoints::{
         Blob, Channel, ChannelAt, ChannelVersion, Checkpoint, CheckpointId, CheckpointNs, DataType, TaskId, TaskPath,
-        TaskWrite, TaskWrites, TypedData,
+        TaskWrite, TaskWrites, TypedData, WhichCheckpoints,
     },
     limits::{MAX_BLOB_BYTES, MAX_CHECKPOINT_CHANNELS, MAX_CHECKPOINT_METADATA_BYTES, MAX_CHECKPOINT_PAGE},
 };
-use threadline_engine::WhichCheckpoints;
 use threadline_http::problem::{Problem, ProblemType};
 use utoipa::ToSchema;
 

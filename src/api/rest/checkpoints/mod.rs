@@ -14,10 +14,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use threadline_core::{
     Principal, ThreadId,
-    checkpoints::{CheckpointId, CheckpointNs, MetadataFilter},
+    checkpoints::{CheckpointId, CheckpointNs, CheckpointPosition, MetadataFilter},
     limits::{DEFAULT_CHECKPOINT_PAGE, MAX_CHECKPOINT_PAGE},
 };
-use threadline_engine::{CheckpointPosition, ListCheckpoints};
+use threadline_engine::ListCheckpoints;
 use threadline_http::{
     cursor::read_checkpoint,
     extract::{Caller, InThread, Params},

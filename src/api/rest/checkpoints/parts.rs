@@ -6,8 +6,8 @@ use axum::{
     response::Response,
 };
 use serde::Deserialize;
+use threadline_core::checkpoints::FoundBlob;
 use threadline_core::checkpoints::{Channel, ChannelAt, ChannelVersion, CheckpointId, CheckpointNs, TaskId};
-use threadline_engine::FoundBlob;
 use threadline_http::{
     extract::{Caller, InThread, Params},
     problem::{Problem, ProblemDocument},

@@ -37,7 +37,7 @@ pub struct RunParams {
     (status = 400, description = "Invalid request", body = ProblemDocument),
     (status = 404, description = "Thread not found", body = ProblemDocument),
     (status = 413, description = "Request too large", body = ProblemDocument)))]
-pub async fn delete(
+pub async fn delete_some(
     State(state): State<ApiState>,
     Caller(principal): Caller,
     InThread(thread): InThread,

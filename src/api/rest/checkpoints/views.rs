@@ -4,9 +4,9 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 use threadline_core::{
     Timestamp,
-    checkpoints::{Checkpoint, StoredCheckpoint},
+    checkpoints::{Checkpoint, CheckpointParts, FoundBlob, FoundCheckpoint, FoundWrite, StoredCheckpoint},
 };
-use threadline_engine::{CheckpointPage, CheckpointParts, FoundBlob, FoundCheckpoint, FoundWrite, WholeCheckpoint};
+use threadline_engine::{CheckpointPage, WholeCheckpoint};
 use threadline_http::cursor::write_checkpoint;
 use utoipa::ToSchema;
 

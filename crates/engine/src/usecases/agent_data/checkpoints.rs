@@ -5,7 +5,8 @@ use std::sync::Arc;
 use threadline_core::{
     Principal, RunId, ThreadId, UserId,
     checkpoints::{
-        Blob, ChannelAt, Checkpoint, CheckpointId, CheckpointNs, MetadataFilter, TaskId, TaskWrites, TypedData,
+        Blob, ChannelAt, Checkpoint, CheckpointId, CheckpointNs, CheckpointParts, CheckpointPosition, FoundCheckpoint,
+        FoundWrite, MetadataFilter, TaskId, TaskWrites, TypedData, WhichCheckpoints,
     },
     limits::{
         AGENT_DATA_ANSWER_BYTES, AGENT_DATA_SWEEP, CHECKPOINT_GROUP, CHECKPOINT_SWEEP, CHECKPOINTS_SCANNED,
@@ -13,8 +14,7 @@ use threadline_core::{
     },
 };
 use threadline_store::{
-    CheckpointBound, CheckpointDone, CheckpointPart, CheckpointParts, CheckpointPosition, CheckpointScope,
-    CheckpointWalk, FoundCheckpoint, FoundWrite, PutCheckpoint, StoreError, WhichCheckpoints,
+    CheckpointBound, CheckpointDone, CheckpointPart, CheckpointScope, CheckpointWalk, PutCheckpoint, StoreError,
 };
 
 use super::{AgentDataDeps, AnswerRoom};

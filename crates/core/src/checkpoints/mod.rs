@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::{
+use crate::{
     RunId, Timestamp,
     kv::{equal, shown},
     limits::{
@@ -11,6 +11,10 @@ use super::{
         MAX_DATA_TYPE_BYTES, MAX_TASK_PATH_BYTES,
     },
 };
+
+mod found;
+
+pub use found::{CheckpointParts, CheckpointPosition, FoundBlob, FoundCheckpoint, FoundWrite, WhichCheckpoints};
 
 /// Reason for which a name is refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
