@@ -218,13 +218,15 @@ def circles(edges):
 LAYERS = {
     "agents": ((), "redis sqlx axum hyper"),
     "titles": (("agents",), "redis sqlx axum hyper reqwest"),
-    "api": (("agents",), "redis sqlx reqwest"),
+    # Bytes in JSON, on the wire and in exports.
+    "base64_bytes": ((), "redis sqlx axum hyper reqwest"),
+    "api": (("agents", "base64_bytes"), "redis sqlx reqwest"),
     "config": (("agents", "telemetry", "titles"), "redis sqlx axum hyper"),
     "app": (("agents", "api", "config", "titles"), ""),
     "telemetry": ((), "redis sqlx axum hyper reqwest"),
     "progress": ((), "redis sqlx axum hyper reqwest"),
     # Moves threads from one store to another, through files.
-    "transfer": (("progress",), "redis sqlx axum hyper reqwest"),
+    "transfer": (("progress", "base64_bytes"), "redis sqlx axum hyper reqwest"),
     "cli": (("agents", "app", "config", "transfer", "progress"), "redis sqlx axum hyper"),
     # Entry points of parsers, in builds for fuzzers only.
     "fuzzing": (("agents", "api", "titles", "transfer"), "redis sqlx"),

@@ -120,6 +120,8 @@ block $kept "Key-value entries" 2 | as found
 jq -e '[.results[0].item.value.stars, .results[1].items[0].score, .results[2].namespaces] == [5, 0.5, [["memories", "ann"]]]' "$work/found.out" >/dev/null; ok "entries are found"
 block $kept "Item lists" 1 | as lists
 jq -e -s '[.[1].count, .[2].items[1].item.content, .[3].items[0].pos, .[3].count] == [2, "Hello", 2, 1]' "$work/lists.out" >/dev/null; ok "items are added, read and removed"
+block $kept "Checkpoints" 1 | as states
+jq -e -s '[.[1].id, .[2].blobs[0].data, .[2].writes[0].taskId, .[3].checkpoints[0].metadata.step] == ["step-1", "WyJIaSJd", "task-1", 1]' "$work/states.out" >/dev/null; ok "a checkpoint is stored, read and listed"
 
 # A chat with the demo agent over the API.
 curl -fsS "$url/v1/threads" -d '{"threadId":"chat"}' >/dev/null

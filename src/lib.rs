@@ -16,6 +16,7 @@
 pub mod agents;
 pub mod api;
 pub mod app;
+mod base64_bytes;
 pub mod cli;
 pub mod config;
 #[cfg(any(test, feature = "fuzzing"))]

@@ -59,8 +59,60 @@ CREATE TABLE item_ops (
 CREATE INDEX item_ops_old ON item_ops (at);
 -- Bytes of the agent data of each thread that has any.
 CREATE TABLE agent_data (
-  key   bigint PRIMARY KEY,
-  bytes bigint NOT NULL
+  key     bigint PRIMARY KEY,
+  bytes   bigint NOT NULL,
+  -- Changes of checkpoints: by this number a deletion sees that one came between.
+  changes bigint NOT NULL DEFAULT 0
+);
+-- Checkpoints of threads: states of a graph that frameworks store at its steps.
+CREATE TABLE checkpoints (
+  key      bigint NOT NULL,
+  ns       text COLLATE "C" NOT NULL,
+  id       text COLLATE "C" NOT NULL,
+  -- Owner of the thread, for lists of all threads.
+  project  text COLLATE "C" NOT NULL,
+  owner    text COLLATE "C" NOT NULL,
+  parent   text COLLATE "C",
+  run      text COLLATE "C",
+  type     text COLLATE "C" NOT NULL,
+  body     bytea NOT NULL,
+  -- JSON object.
+  metadata bytea NOT NULL,
+  -- JSON: [[channel, version], …].
+  channels text NOT NULL,
+  -- Bytes of all that the client has sent.
+  size     bigint NOT NULL,
+  at       bigint NOT NULL,
+  PRIMARY KEY (key, ns, id)
+);
+CREATE INDEX checkpoints_newest ON checkpoints (key, id, ns);
+CREATE INDEX checkpoints_of_project ON checkpoints (project, id, key, ns);
+CREATE INDEX checkpoints_of_user ON checkpoints (project, owner, id, key, ns);
+CREATE INDEX checkpoints_of_run ON checkpoints (project, run) WHERE run IS NOT NULL;
+-- Values of channels. Several checkpoints may have the same one.
+CREATE TABLE checkpoint_blobs (
+  key     bigint NOT NULL,
+  ns      text COLLATE "C" NOT NULL,
+  channel text COLLATE "C" NOT NULL,
+  version text COLLATE "C" NOT NULL,
+  type    text COLLATE "C" NOT NULL,
+  body    bytea NOT NULL,
+  size    bigint NOT NULL,
+  PRIMARY KEY (key, ns, channel, version)
+);
+-- What tasks have written beside checkpoints, which may come later.
+CREATE TABLE checkpoint_writes (
+  key     bigint NOT NULL,
+  ns      text COLLATE "C" NOT NULL,
+  id      text COLLATE "C" NOT NULL,
+  task    text COLLATE "C" NOT NULL,
+  idx     bigint NOT NULL,
+  path    text COLLATE "C" NOT NULL,
+  channel text COLLATE "C" NOT NULL,
+  type    text COLLATE "C" NOT NULL,
+  body    bytea NOT NULL,
+  size    bigint NOT NULL,
+  PRIMARY KEY (key, ns, id, task, idx)
 );
 -- A program before this step would leave rows of deleted threads and erased users.
 UPDATE threadline_schema SET min_reader = 19;

@@ -62,5 +62,55 @@ CREATE TABLE agent_data (
   key   INTEGER PRIMARY KEY,
   bytes INTEGER NOT NULL
 );
+-- Checkpoints of threads: states of a graph that frameworks store at its steps.
+CREATE TABLE checkpoints (
+  key      INTEGER NOT NULL,
+  ns       TEXT NOT NULL,
+  id       TEXT NOT NULL,
+  -- Owner of the thread, for lists of all threads.
+  project  TEXT NOT NULL,
+  owner    TEXT NOT NULL,
+  parent   TEXT,
+  run      TEXT,
+  type     TEXT NOT NULL,
+  body     BLOB NOT NULL,
+  -- JSON object.
+  metadata BLOB NOT NULL,
+  -- JSON: [[channel, version], …].
+  channels TEXT NOT NULL,
+  -- Bytes of all that the client has sent.
+  size     INTEGER NOT NULL,
+  at       INTEGER NOT NULL,
+  PRIMARY KEY (key, ns, id)
+);
+CREATE INDEX checkpoints_newest ON checkpoints (key, id, ns);
+CREATE INDEX checkpoints_of_project ON checkpoints (project, id, key, ns);
+CREATE INDEX checkpoints_of_user ON checkpoints (project, owner, id, key, ns);
+CREATE INDEX checkpoints_of_run ON checkpoints (project, run) WHERE run IS NOT NULL;
+-- Values of channels. Several checkpoints may have the same one.
+CREATE TABLE checkpoint_blobs (
+  key     INTEGER NOT NULL,
+  ns      TEXT NOT NULL,
+  channel TEXT NOT NULL,
+  version TEXT NOT NULL,
+  type    TEXT NOT NULL,
+  body    BLOB NOT NULL,
+  size    INTEGER NOT NULL,
+  PRIMARY KEY (key, ns, channel, version)
+);
+-- What tasks have written beside checkpoints, which may come later.
+CREATE TABLE checkpoint_writes (
+  key     INTEGER NOT NULL,
+  ns      TEXT NOT NULL,
+  id      TEXT NOT NULL,
+  task    TEXT NOT NULL,
+  idx     INTEGER NOT NULL,
+  path    TEXT NOT NULL,
+  channel TEXT NOT NULL,
+  type    TEXT NOT NULL,
+  body    BLOB NOT NULL,
+  size    INTEGER NOT NULL,
+  PRIMARY KEY (key, ns, id, task, idx)
+);
 -- A program before this step would leave rows of deleted threads and erased users.
 UPDATE threadline_schema SET min_reader = 19;

@@ -13,7 +13,7 @@ use threadline_core::{
     NewAnnotation, ThreadKey,
     limits::{MAX_ANNOTATION_PAGE, MAX_PAGE},
 };
-use threadline_store::TransferStore;
+use threadline_store::{AnnotatedThread, TransferStore};
 
 /// Imported threads: their keys in the store.
 pub type Taken = HashMap<ThreadName, ThreadKey>;
@@ -52,6 +52,15 @@ pub async fn write(
     Ok(Some(FileEntry { count, bytes, sha256 }))
 }
 
+/// Threads of a page that are exported, with their names and keys.
+pub fn exported(page: Vec<AnnotatedThread>, threads: &Threads) -> impl Iterator<Item = (ThreadName, ThreadKey)> {
+    let named = page
+        .into_iter()
+        .map(|thread| (name_of(&thread.project, &thread.user, &thread.id, thread.claimed), thread.key, thread.epoch));
+    let taken = named.filter(|(name, _, epoch)| threads.get(name).is_some_and(|entry| entry.epoch == *epoch));
+    taken.map(|(name, key, _)| (name, key))
+}
+
 /// Finds those exported threads that have annotations.
 async fn annotated(
     store: &dyn TransferStore,
@@ -62,12 +71,7 @@ async fn annotated(
         let page = store.annotated_threads(after, MAX_PAGE).await?;
         let Some(last) = page.last() else { return Ok(found) };
         after = Some(last.key);
-        for thread in page {
-            let name = name_of(&thread.project, &thread.user, &thread.id, thread.claimed);
-            if threads.get(&name).is_some_and(|entry| entry.epoch == thread.epoch) {
-                found.insert(name, thread.key);
-            }
-        }
+        found.extend(exported(page, threads));
     }
 }
 

@@ -25,6 +25,8 @@ pub const PROJECTS: &str = "projects.ndjson";
 pub const ANNOTATIONS: &str = "annotations.ndjson";
 /// File of the item lists of threads.
 pub const ITEMS: &str = "items.ndjson";
+/// File of the checkpoints of threads.
+pub const CHECKPOINTS: &str = "checkpoints.ndjson";
 /// File of key-value entries.
 pub const KV: &str = "kv.ndjson";
 /// File of the feeds of users.

@@ -19,7 +19,7 @@ use threadline_store::{MovedThread, StoreError, TransferStore};
 
 use super::{
     agents::{AgentFacts, AgentLine},
-    annotations,
+    annotations, checkpoints,
     counts::{Counter, Transferred},
     directory::{AGENTS, Directory, FEEDS, Facts, JOURNAL, NewFile, file_of, json_line},
     error::TransferError,
@@ -103,6 +103,7 @@ pub async fn export(
     }
     others.extend(annotations::write(store.as_ref(), &directory, &threads).await?.map(Line::Annotations));
     others.extend(items::write(store.as_ref(), &directory, &threads).await?.map(Line::Items));
+    others.extend(checkpoints::write(store.as_ref(), &directory, &threads).await?.map(Line::Checkpoints));
     others.extend(kv::write(store.as_ref(), &directory, selection, &threads).await?.map(Line::Kv));
     if selection.threads.is_empty() {
         others.push(Line::Feeds(feeds(store.as_ref(), &directory, selection).await?));

@@ -4,6 +4,7 @@ use std::fs;
 
 use super::{
     agents::AgentLine,
+    checkpoints::CheckpointLine,
     directory::{Directory, MANIFEST},
     format::{AnnotationLine, ThreadLine},
     items::ItemsLine,
@@ -12,7 +13,7 @@ use super::{
     reading::ThreadFile,
 };
 
-/// Reads the data as a manifest, a thread's file, an agent, an annotation, an item list and a key-value entry. The manifest for the thread's file is
+/// Reads the data as a manifest, a thread's file, an agent, an annotation, an item list, a checkpoint and a key-value entry. The manifest for the thread's file is
 /// generated, so that reading goes beyond the digests.
 pub(crate) fn export(data: &[u8]) {
     let path = std::env::temp_dir().join(format!("threadline-fuzzing-{}", std::process::id()));
@@ -24,6 +25,7 @@ pub(crate) fn export(data: &[u8]) {
         assert!(!annotation.payload.contains(['\r', '\n']), "one line");
     }
     let _ = serde_json::from_slice::<ItemsLine>(data);
+    let _ = serde_json::from_slice::<CheckpointLine>(data);
     if let Ok(line) = serde_json::from_slice::<EntryLine>(data) {
         let _ = line.entry();
     }

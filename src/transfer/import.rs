@@ -15,7 +15,7 @@ use tokio::sync::mpsc;
 
 use super::{
     agents::AgentLine,
-    annotations,
+    annotations, checkpoints,
     compare::Comparison,
     counts::{Counter, Transferred},
     directory::{AGENTS, Directory, FEEDS},
@@ -42,7 +42,8 @@ pub async fn import(
     mut refused: impl FnMut(&Refusal),
 ) -> Result<Transferred, TransferError> {
     let directory = Arc::new(Directory::open(directory)?);
-    let Manifest { threads, agents, projects, annotations, items, kv, feeds } = manifest::read(&directory)?;
+    let Manifest { threads, agents, projects, annotations, items, checkpoints: states, kv, feeds } =
+        manifest::read(&directory)?;
     if let Some(missing) = selection.threads.iter().find(|id| !threads.iter().any(|entry| entry.thread_id == **id)) {
         return Err(TransferError::NoThread(format!("{missing} in this export")));
     }
@@ -95,6 +96,11 @@ pub async fn import(
     }
     if let Some(file) = items {
         items::put(&directory, &file, store.as_ref(), &taken).await?;
+    }
+    if let Some(file) = states {
+        for refusal in checkpoints::put(&directory, &file, store.as_ref(), &taken).await? {
+            refuse(&mut moved, refusal);
+        }
     }
     if let Some(file) = kv {
         kv::put(store.as_ref(), &directory, &file, selection, &taken).await?;

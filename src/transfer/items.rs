@@ -1,5 +1,7 @@
 //! Export and import of item lists. A list that exists already stays unchanged.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use threadline_core::{
@@ -11,11 +13,11 @@ use threadline_core::{
 use threadline_store::TransferStore;
 
 use super::{
-    annotations::Taken,
+    annotations::{Taken, exported},
     directory::{Directory, Facts, ITEMS, NewFile},
     error::{Damage, TransferError},
     format::raw,
-    manifest::{FileEntry, ThreadName, Threads, name_of},
+    manifest::{FileEntry, ThreadName, Threads},
     reading::Lines,
 };
 
@@ -64,25 +66,28 @@ struct Reading {
     newest: u64,
 }
 
+/// Exported threads that have agent data, with their keys.
+pub async fn listed(
+    store: &dyn TransferStore,
+    threads: &Threads,
+) -> Result<BTreeMap<ThreadName, ThreadKey>, TransferError> {
+    let mut found = BTreeMap::new();
+    let mut after = None;
+    loop {
+        let page = store.listed_data(after, MAX_PAGE).await?;
+        let Some(last) = page.last() else { return Ok(found) };
+        after = Some(last.key);
+        found.extend(exported(page, threads));
+    }
+}
+
 /// Writes the lists of the exported threads. Returns `None`, and leaves no file, if there are none.
 pub async fn write(
     store: &dyn TransferStore,
     directory: &Directory,
     threads: &Threads,
 ) -> Result<Option<FileEntry>, TransferError> {
-    let mut found = std::collections::BTreeMap::new();
-    let mut after = None;
-    loop {
-        let page = store.listed_data(after, MAX_PAGE).await?;
-        let Some(last) = page.last() else { break };
-        after = Some(last.key);
-        for thread in page {
-            let name = name_of(&thread.project, &thread.user, &thread.id, thread.claimed);
-            if threads.get(&name).is_some_and(|entry| entry.epoch == thread.epoch) {
-                found.insert(name, thread.key);
-            }
-        }
-    }
+    let found = listed(store, threads).await?;
     let (mut file, mut count) = (None, 0);
     for (name, key) in found {
         for (list, _) in store.lists(key).await? {

@@ -120,6 +120,8 @@ pub enum Line {
     Annotations(FileEntry),
     /// Item lists of the threads.
     Items(FileEntry),
+    /// Checkpoints of the threads.
+    Checkpoints(FileEntry),
     /// Key-value entries of users and projects.
     Kv(FileEntry),
     Feeds(FileEntry),
@@ -137,6 +139,8 @@ pub struct Manifest {
     pub annotations: Option<FileEntry>,
     /// Item lists of the threads.
     pub items: Option<FileEntry>,
+    /// Checkpoints of the threads.
+    pub checkpoints: Option<FileEntry>,
     /// Key-value entries of users and projects.
     pub kv: Option<FileEntry>,
     pub feeds: Option<FileEntry>,
@@ -186,6 +190,7 @@ pub fn read(directory: &Directory) -> Result<Manifest, TransferError> {
         projects: None,
         annotations: None,
         items: None,
+        checkpoints: None,
         kv: None,
         feeds: None,
     };
@@ -222,6 +227,7 @@ pub fn read(directory: &Directory) -> Result<Manifest, TransferError> {
                 Line::Projects(file) => manifest.projects = Some(file),
                 Line::Annotations(file) => manifest.annotations = Some(file),
                 Line::Items(file) => manifest.items = Some(file),
+                Line::Checkpoints(file) => manifest.checkpoints = Some(file),
                 Line::Kv(file) => manifest.kv = Some(file),
                 Line::Feeds(file) => manifest.feeds = Some(file),
                 Line::Complete(end) => {

@@ -10,6 +10,7 @@
 mod agents;
 mod annotations;
 mod branches;
+mod checkpoints;
 mod compare;
 mod counts;
 mod directory;

@@ -16,7 +16,10 @@ use threadline_core::{
     event::BatchBuilder,
     hex,
     interrupt::{self, RunCommit},
-    limits::{MAX_EVENT_BYTES, ROW_BYTES},
+    limits::{
+        MAX_BLOB_BYTES, MAX_CHANNEL_BYTES, MAX_CHANNEL_VERSION_BYTES, MAX_CHECKPOINT_CHANNELS,
+        MAX_CHECKPOINT_METADATA_BYTES, MAX_EVENT_BYTES, ROW_BYTES,
+    },
 };
 use threadline_store::MovedThread;
 
@@ -27,8 +30,13 @@ use super::{
     manifest::ThreadEntry,
 };
 
-/// Longest line in bytes: an event in its envelope, whose ids may be written with escapes.
-const MAX_LINE: usize = MAX_EVENT_BYTES + 64 * 1_024;
+/// Longest line in bytes: a checkpoint, whose own bytes are in Base64, with all of its channels and metadata. An event in its envelope is
+/// shorter.
+const MAX_LINE: usize = MAX_BLOB_BYTES.div_ceil(3) * 4
+    + MAX_CHECKPOINT_CHANNELS * 2 * (MAX_CHANNEL_BYTES + MAX_CHANNEL_VERSION_BYTES)
+    + MAX_CHECKPOINT_METADATA_BYTES
+    + 64 * 1_024;
+const _: () = assert!(MAX_LINE > MAX_EVENT_BYTES + 64 * 1_024);
 
 /// File that is read once, from its beginning to its end.
 pub struct Lines<'n> {

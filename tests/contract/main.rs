@@ -5,6 +5,7 @@ mod annotations;
 mod attempts;
 mod branches;
 mod bus;
+mod checkpoints;
 mod claimed;
 mod clocks;
 mod concurrent;
@@ -230,6 +231,21 @@ contract! {
         a_claim_does_not_outlive_a_clock_that_is_set_back
         claims_go_with_their_thread
         of_many_concurrent_claims_one_is_held;
+    checkpoints:
+        a_checkpoint_is_stored_byte_for_byte_and_replaced
+        a_checkpoint_needs_the_blobs_of_its_channels
+        the_first_blob_of_a_version_stays
+        writes_stay_or_are_replaced_by_their_number
+        checkpoints_are_read_in_pages_the_newest_first
+        checkpoints_of_all_threads_are_read_in_one_order
+        parts_are_left_out_beyond_their_bytes
+        a_deletion_takes_what_no_other_checkpoint_has
+        a_deletion_goes_on_in_steps
+        checkpoints_of_a_run_are_found_in_all_threads
+        checkpoints_go_with_their_thread
+        a_moved_checkpoint_replaces_none
+        a_thread_has_a_bounded_number_of_bytes
+        a_deletion_races_checkpoints_and_none_loses_a_blob;
     items:
         items_are_added_in_order_and_read_in_pages
         a_repeated_operation_has_the_same_answer

@@ -140,8 +140,12 @@ impl Env {
     }
 
     pub async fn create(&self, id: &str) -> Thread {
+        self.create_for("u", id).await
+    }
+
+    pub async fn create_for(&self, owner: &str, id: &str) -> Thread {
         let CreatedThread { thread, created: made } =
-            self.store.create_thread(new_thread(id, "u")).await.expect("creates");
+            self.store.create_thread(new_thread(id, owner)).await.expect("creates");
         assert!(made, "{id} was there");
         thread
     }

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::{
     harness::{Answer, Options, Server, everywhere, raw, run},
-    table::{Body, Route, fill, routes},
+    table::{Body, Route, and_query, fill, needed, routes},
 };
 
 const JSON: (&str, &str) = ("Content-Type", "application/json");
@@ -144,7 +144,7 @@ everywhere! {
                     let path = route.path.replace(name, &id);
                     let path = fill(&path, "t", "r");
                     let body = route.valid_body().as_bytes();
-                    let line = format!("{} {path}", route.method);
+                    let line = format!("{} {path}{}", route.method, needed(route.method, &route.path));
                     // A slug is no id: what is UTF-8 may be asked for.
                     let status = status.filter(|_| name != "{slug}" || id == "%FF");
                     if route.method == "PUT" && name == "{runId}" && status.is_none() {
@@ -166,7 +166,7 @@ everywhere! {
             // Another method than those there are.
             for method in ["GET", "POST", "PUT", "PATCH", "DELETE", "BREW"] {
                 if !routes().iter().any(|other| other.path == route.path && other.method == method) {
-                    let line = format!("{method} {}", route.at("t", "r"));
+                    let line = format!("{method} {}", fill(&route.path, "t", "r"));
                     let answer = raw::exchange(server.addr, &line, &[], b"").await;
                     assert_problem(&answer, &[405], &line);
                     assert!(answer.header("allow").contains(route.method), "{line}: {:?}", answer.headers);
@@ -190,7 +190,7 @@ everywhere! {
         let before = prepare(server).await;
         for route in routes().iter().filter(|route| !route.is_channel()) {
             let query = route.query();
-            let line = |query: &str| format!("{} {}?{query}", route.method, route.at("t", "r"));
+            let line = |query: &str| format!("{} {}", route.method, and_query(&route.at("t", "r"), query));
             let mut bad = Vec::new();
             for (name, kind) in &query {
                 bad.push(format!("{name}=1&{name}=1"));
@@ -200,6 +200,10 @@ everywhere! {
                     "boolean" => bad.extend(["x", "", "1"].map(|it| format!("{name}={it}"))),
                     _ if name.ends_with("Id") => {
                         bad.extend(["", "a%00", &"a".repeat(257), "%FF"].map(|it| format!("{name}={it}")));
+                    }
+                    // Names of checkpoints are any text without control characters.
+                    "string" if matches!(name.as_str(), "ns" | "id" | "channel" | "version" | "before") => {
+                        bad.extend(["a%00", &"a".repeat(1_025), "%FF"].map(|it| format!("{name}={it}")));
                     }
                     // An epoch is any text, and so is what is searched for.
                     "string" if matches!(name.as_str(), "epoch" | "search") => {}

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::{
     harness::{Options, Server, everywhere, raw, run},
-    table::routes,
+    table::{and_query, routes},
 };
 
 const JSON: (&str, &str) = ("Content-Type", "application/json");
@@ -15,14 +15,14 @@ everywhere! {
         dev.thread("t").await;
         dev.run("t", "r").await;
         for route in routes() {
-            let line = format!("{} {}?zzz=1", route.method, route.at("t", "r"));
+            let line = format!("{} {}", route.method, and_query(&route.at("t", "r"), "zzz=1"));
             let answer = raw::exchange(server.addr, &line, &[JSON], route.valid_body().as_bytes()).await;
             let problem = answer.problem(400, "unknown-parameter");
             assert_eq!((&problem["title"], &problem["parameter"]), (&json!("Unknown parameter"), &json!("zzz")), "{line}");
             assert!(problem["detail"].as_str().is_some_and(|detail| detail.contains("\"zzz\"")), "{line}: {problem}");
             // Beside those that it has, in whatever form; the first that is unknown is named.
             for query in ["%7A%7Azz&y=1", "=", "Zzz", "zzz=1&zzz=2"] {
-                let line = format!("{} {}?{query}", route.method, route.at("t", "r"));
+                let line = format!("{} {}", route.method, and_query(&route.at("t", "r"), query));
                 let answer = raw::exchange(server.addr, &line, &[JSON], route.valid_body().as_bytes()).await;
                 answer.problem(400, "unknown-parameter");
             }

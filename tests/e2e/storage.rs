@@ -14,7 +14,7 @@ use crate::{
     backing::Postgres,
     harness::{Answer, Client, Options, Server, Socket, eventually, everywhere, http::send, number, run},
     identity::{key, token},
-    table::fill,
+    table::{fill, needed},
     wire::STORING,
 };
 
@@ -138,6 +138,10 @@ async fn every_route_that_stores_is_refused() {
                 ("POST", "/ai/{agentId}") => json!({ "id": "free", "message": { "role": "user", "parts": [{ "type": "text", "text": "x" }] } }),
                 (_, path) if path.contains("{agentId}") => input.clone(),
                 ("POST", "/v1/threads") => json!({ "threadId": "new" }),
+                (_, path) if path.ends_with("/checkpoints") => json!({ "type": "t", "data": "", "channels": [] }),
+                (_, path) if path.ends_with("/checkpoints/blobs") => json!({ "blobs": [] }),
+                (_, path) if path.ends_with("/checkpoints/writes") => json!({ "taskId": "k", "writes": [] }),
+                (_, path) if path.ends_with("/checkpoints/copy") => json!({ "fromThreadId": "t" }),
                 (_, path) if path.ends_with("/copy") => json!({ "key": "k", "fromThreadId": "t", "fromList": "l" }),
                 (_, path) if path.contains("/items/") => json!({ "key": "k", "items": [1] }),
                 ("POST", "/v1/kv") => json!({ "ops": [{ "op": "put", "ns": [], "key": "k", "value": 1 }] }),
@@ -145,7 +149,7 @@ async fn every_route_that_stores_is_refused() {
             };
             let run = if *method == "PUT" { "whole" } else { "r" };
             let thread = if path.starts_with("/v1/conversations/") { "free" } else { "t" };
-            let request = ann.request(method.parse().expect("a method"), &fill(path, thread, run)).json(&body);
+            let request = ann.request(method.parse().expect("a method"), &format!("{}{}", fill(path, thread, run), needed(method, path))).json(&body);
             full(&send(request).await, "projectStoredBytes", 1);
         }
         ann.act("t", "r", "finish").await.ok(200);

@@ -44,6 +44,22 @@ pub fn fill(path: &str, thread: &str, run: &str) -> String {
     path
 }
 
+/// The query that a route requires, if it requires any.
+pub fn needed(method: &str, path: &str) -> &'static str {
+    match (method, path) {
+        ("PUT", "/v1/threads/{threadId}/checkpoints" | "/v1/threads/{threadId}/checkpoints/writes") => "?id=c",
+        ("GET", "/v1/threads/{threadId}/checkpoints/writes") => "?id=c&taskId=k&idx=0",
+        ("GET", "/v1/threads/{threadId}/checkpoints/blobs") => "?channel=c&version=1",
+        ("DELETE", "/v1/checkpoints") => "?runId=r",
+        _ => "",
+    }
+}
+
+/// A path with a query, which may have one already.
+pub fn and_query(path: &str, query: &str) -> String {
+    format!("{path}{}{query}", if path.contains('?') { '&' } else { '?' })
+}
+
 /// All routes, the socket's handshake among them.
 pub fn routes() -> &'static [Route] {
     // The description is long to make: tests ask for each route.
@@ -93,9 +109,9 @@ impl Route {
         self.method == "DELETE" && self.path.ends_with("/queue/{runId}")
     }
 
-    /// The path with these in place of its parameters.
+    /// The path with these in place of its parameters, and the query that it requires.
     pub fn at(&self, thread: &str, run: &str) -> String {
-        fill(&self.path, thread, run)
+        format!("{}{}", fill(&self.path, thread, run), needed(self.method, &self.path))
     }
 
     pub fn body(&self) -> Body {
@@ -162,6 +178,10 @@ impl Route {
             Body::Object if self.path.ends_with("/{list}/copy") => {
                 r#"{"key":"c","fromThreadId":"t","fromList":"other"}"#
             }
+            Body::Object if self.path.ends_with("/checkpoints") => r#"{"type":"t","data":"","channels":[]}"#,
+            Body::Object if self.path.ends_with("/checkpoints/blobs") => r#"{"blobs":[]}"#,
+            Body::Object if self.path.ends_with("/checkpoints/writes") => r#"{"taskId":"k","writes":[]}"#,
+            Body::Object if self.path.ends_with("/checkpoints/copy") => r#"{"fromThreadId":"t"}"#,
             Body::Object if self.path == "/v1/kv" => r#"{"ops":[{"op":"get","ns":[],"key":"k"}]}"#,
             Body::Object if self.path.ends_with("/claim") => r#"{"clientId":"tab"}"#,
             Body::Object if self.path.ends_with("/read") => r#"{"seq":0}"#,

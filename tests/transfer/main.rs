@@ -6,6 +6,7 @@ mod harness;
 
 mod annotations;
 mod branches;
+mod checkpoints;
 mod claimed;
 mod command;
 mod cycle;

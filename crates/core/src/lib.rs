@@ -10,6 +10,7 @@ pub mod annotation;
 mod author;
 pub mod batch;
 mod branch;
+pub mod checkpoints;
 pub mod envelope;
 pub mod event;
 pub mod feed;

@@ -58,7 +58,7 @@ pub const MAX_ITEM_LISTS: usize = 16;
 pub const MAX_LIST_ITEMS: u64 = 100_000;
 /// Largest item of a list, in bytes of JSON.
 pub const MAX_ITEM_BYTES: usize = 8 * 1_024 * 1_024;
-/// Most bytes of the agent data of one thread, with removed items that are still known.
+/// Most bytes of the agent data of one thread: of its checkpoints, and of its items with removed ones that are still known.
 pub const MAX_THREAD_DATA_BYTES: i64 = 256 * 1_024 * 1_024;
 /// Items on a page of a list if the client names no limit.
 pub const DEFAULT_ITEM_PAGE: usize = 100;
@@ -68,6 +68,37 @@ pub const MAX_ITEM_PAGE: usize = 1_000;
 pub const MAX_LIST_KV_OPS: usize = 100;
 /// Time for which an operation on a list is known by its key, and removed items by the operation.
 pub const ITEM_OPS_KEPT: Duration = Duration::from_secs(24 * 3_600);
+/// Longest namespace of checkpoints, in bytes. With the longest ids an entry of an index fits into a third of a page of Postgres.
+pub const MAX_CHECKPOINT_NS_BYTES: usize = 1_024;
+/// Longest id of a checkpoint, or of a task, in bytes.
+pub const MAX_CHECKPOINT_ID_BYTES: usize = 256;
+/// Longest name of a channel of a checkpoint, in bytes.
+pub const MAX_CHANNEL_BYTES: usize = 512;
+/// Longest version of a channel, in bytes.
+pub const MAX_CHANNEL_VERSION_BYTES: usize = 128;
+/// Longest type of the bytes of a checkpoint, in bytes.
+pub const MAX_DATA_TYPE_BYTES: usize = 64;
+/// Longest path of a task, in bytes.
+pub const MAX_TASK_PATH_BYTES: usize = 1_024;
+/// Largest value of a channel or of a write, and most bytes of a checkpoint itself.
+pub const MAX_BLOB_BYTES: usize = 8 * 1_024 * 1_024;
+/// Most metadata of a checkpoint, in bytes of JSON.
+pub const MAX_CHECKPOINT_METADATA_BYTES: usize = 1_024 * 1_024;
+/// Most channels of a checkpoint, and most blobs or writes of one request.
+pub const MAX_CHECKPOINT_CHANNELS: usize = 10_000;
+/// Checkpoints on a page if the client names no limit.
+pub const DEFAULT_CHECKPOINT_PAGE: usize = 100;
+/// Most checkpoints on a page, and most ids of a deletion.
+pub const MAX_CHECKPOINT_PAGE: usize = 1_000;
+/// Checkpoints that one list looks at; the answer then says where to continue.
+pub const CHECKPOINTS_SCANNED: usize = 10_000;
+/// Checkpoints whose parts are read at once.
+pub const CHECKPOINT_GROUP: usize = 50;
+/// Checkpoints that one step of a deletion removes, with their writes and blobs.
+pub const CHECKPOINT_SWEEP: usize = 64;
+/// Bytes of blobs after which a transaction on SQLite ends, so that a commit of the log waits for no more of them, and of what one step
+/// of a copy, an export or an import holds.
+pub const CHECKPOINT_PART_BYTES: usize = 1_024 * 1_024;
 /// Rows of agent data that one statement removes: those of a deleted thread or an erased user, and those that are over.
 pub const AGENT_DATA_SWEEP: usize = 512;
 /// Time between two searches for agent data that is over.

@@ -10,8 +10,8 @@ use threadline_store::JobKind;
 use tokio::sync::watch;
 
 use crate::{
-    AgentDefinitions, Annotations, Attempts, Conversations, Events, Feed, Followers, Forks, ItemLists, KvEntries,
-    Ports, Projections, Runs, Service, Threads, ToolClaims, Trash, Users, Validations,
+    AgentDefinitions, Annotations, Attempts, Checkpoints, Conversations, Events, Feed, Followers, Forks, ItemLists,
+    KvEntries, Ports, Projections, Runs, Service, Threads, ToolClaims, Trash, Users, Validations,
     after_commit::{Listeners, LogCounters},
     cluster::bus::BusEnd,
     commit::{committer, pipeline},
@@ -320,6 +320,7 @@ impl Service {
             lifecycle.clone(),
         );
         let items = ItemLists { deps: deps_of_agent_data.clone() };
+        let checkpoints = Checkpoints { deps: deps_of_agent_data.clone() };
         let kv = KvEntries { deps: deps_of_agent_data };
         let annotations = Annotations {
             deps: Arc::new(annotations::AnnotationDeps {
@@ -341,6 +342,7 @@ impl Service {
             agents: AgentDefinitions { store, clock: clock.clone() },
             annotations,
             items,
+            checkpoints,
             kv,
             validations,
             tool_claims,

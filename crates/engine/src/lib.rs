@@ -93,6 +93,7 @@ pub use crate::{
     },
     store_status::StoreState,
     usecases::{
+        agent_data::checkpoints::{CheckpointPage, Checkpoints, ListCheckpoints, WholeCheckpoint},
         agent_data::items::{ChangeList, EditList, ItemLists, ListPage},
         agent_data::kv::{FoundEntries, KvDone, KvEntries, KvOp, KvSearch, ListNamespaces, PutEntry, WriteEntry},
         agents::{AgentDefinitions, NewDefinition},
@@ -178,6 +179,8 @@ pub struct Service {
     pub annotations: Annotations,
     /// Reads and changes item lists of threads.
     pub items: ItemLists,
+    /// Reads and writes checkpoints of threads.
+    pub checkpoints: Checkpoints,
     /// Reads and writes key-value entries.
     pub kv: KvEntries,
     /// Validates what producers append.

@@ -165,6 +165,12 @@ problem_types! {
     /// Another operation on the list has the same key.
     ItemsConflict = "items-conflict", UNPROCESSABLE_ENTITY, "Conflicting operation key", false,
         "Send the same request when you retry, and another key with a new operation.";
+    /// A channel of a checkpoint has no blob at its version. The checkpoint was not stored.
+    BlobMissing = "blob-missing", UNPROCESSABLE_ENTITY, "Blob missing", false,
+        "Send the blob of `channel` at `version` with the checkpoint, or before it.";
+    /// The thread has no such checkpoint, blob or write.
+    CheckpointNotFound = "checkpoint-not-found", NOT_FOUND, "Checkpoint not found", false,
+        "Check the namespace `ns` and the ID. Without `id`, the newest checkpoint of the namespace is read.";
     /// The history of the store has changed, after a failover or a restore, and this node has not adopted it yet.
     LineageChanging = "lineage-changing", SERVICE_UNAVAILABLE, "Store history changing", true,
         "Send the request again. A node adopts the changed history within about a second, once the store is reachable.";

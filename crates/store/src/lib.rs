@@ -27,6 +27,7 @@
 pub mod annotations;
 pub mod attempts;
 mod branches;
+pub mod checkpoints;
 mod clock;
 pub mod credentials;
 mod damage;
@@ -67,6 +68,10 @@ pub mod verification;
 pub use annotations::AnnotationStore;
 pub use attempts::{AttemptStore, Displaced, ProducerTurn, TakeUp};
 pub use branches::BranchStore;
+pub use checkpoints::{
+    CheckpointBound, CheckpointDone, CheckpointPart, CheckpointPlace, CheckpointScope, CheckpointStore, CheckpointWalk,
+    DeletedCheckpoints, PutCheckpoint,
+};
 pub use clock::{Steady, StoreClock};
 pub use credentials::CredentialStore;
 pub use damage::damaged_rows;

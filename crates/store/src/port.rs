@@ -12,6 +12,7 @@ use crate::{
     annotations::AnnotationStore,
     attempts::AttemptStore,
     branches::BranchStore,
+    checkpoints::CheckpointStore,
     credentials::CredentialStore,
     erasure::ErasureStore,
     error::StoreResult,
@@ -239,6 +240,7 @@ pub trait Store:
     + ToolClaimStore
     + KvStore
     + ItemStore
+    + CheckpointStore
     + AgentStore
     + IdentityStore
     + CredentialStore
@@ -268,7 +270,7 @@ impl<T> Store for T where
         + ToolClaimStore
         + KvStore
         + ItemStore
-        + KvStore
+        + CheckpointStore
         + AgentStore
         + IdentityStore
         + CredentialStore

@@ -5,22 +5,25 @@ use axum::{
     extract::{Request, State},
     response::Response,
 };
-use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use threadline_core::{
     Principal, ThreadId,
     items::{Item, ItemRange, ListAnswer, ListName, OpKey},
     kv::Tag,
-    limits::{DEFAULT_ITEM_PAGE, MAX_AGENT_DATA_BYTES, MAX_ITEM_BYTES, MAX_ITEM_PAGE, MAX_JSON_DEPTH, MAX_LIST_KV_OPS},
+    limits::{DEFAULT_ITEM_PAGE, MAX_ITEM_BYTES, MAX_ITEM_PAGE, MAX_JSON_DEPTH, MAX_LIST_KV_OPS},
 };
 use threadline_engine::{ChangeList, EditList, KvOp};
 use threadline_http::{
-    extract::{Caller, InList, Params, parse_json},
+    extract::{Caller, InList, Params},
     problem::{Problem, ProblemDocument, ProblemType},
 };
 use utoipa::{IntoParams, IntoResponses, ToSchema};
 
-use super::kv::operations::{OpBody, named};
+use super::{
+    agent_data::{body, invalid},
+    kv::operations::{OpBody, named},
+};
 use crate::api::ApiState;
 
 /// Part of a list.
@@ -166,10 +169,6 @@ const _: () = assert!(
     "the API description says so"
 );
 
-fn invalid(error: impl std::fmt::Display) -> Problem {
-    Problem::invalid(error.to_string())
-}
-
 fn op_key(key: Option<String>) -> Result<OpKey, Problem> {
     OpKey::new(key.ok_or_else(|| Problem::invalid("key is missing: the key of the operation"))?).map_err(invalid)
 }
@@ -211,16 +210,6 @@ impl ItemsBody {
         }
         Ok(ChangeList { key: op_key(self.key)?, if_tag: if_tag(self.if_tag)?, edit: edit(items), kv })
     }
-}
-
-/// Reads a body of agent data.
-async fn body<T: DeserializeOwned + Default>(
-    state: &ApiState,
-    principal: &Principal,
-    request: Request,
-) -> Result<T, Problem> {
-    let body = state.http.body(request, MAX_AGENT_DATA_BYTES).await?;
-    state.service.queue.process(principal, body.len(), || parse_json(&body)).await?
 }
 
 /// Reads a part of an item list: what a framework keeps in order with the thread. For API keys with the scope `produce`.

@@ -1,9 +1,11 @@
 //! The native API: REST under `/v1`, SSE and long-poll on the same cursor, and the socket.
 
+mod agent_data;
 mod agents;
 mod annotations;
 mod attempts;
 mod audit;
+mod checkpoints;
 pub mod events;
 pub(super) mod feed;
 mod forks;
@@ -76,6 +78,14 @@ pub fn routes(routes: Routes<ApiState>) -> Routes<ApiState> {
         .route(Access::AGENT_DATA, routes!(items::read, items::append, items::replace))
         .route(Access::AGENT_DATA, routes!(items::pop))
         .route(Access::AGENT_DATA, routes!(items::copy))
+        .route(Access::AGENT_DATA, routes!(checkpoints::get, checkpoints::put))
+        .route(Access::AGENT_DATA, routes!(checkpoints::parts::blob, checkpoints::parts::put_blobs))
+        .route(Access::AGENT_DATA, routes!(checkpoints::parts::write, checkpoints::parts::put_writes))
+        .route(Access::AGENT_DATA, routes!(checkpoints::list))
+        .route(Access::AGENT_DATA, routes!(checkpoints::list_all))
+        .route(Access::AGENT_DATA, routes!(checkpoints::removal::delete_some))
+        .route(Access::AGENT_DATA, routes!(checkpoints::removal::delete_run))
+        .route(Access::AGENT_DATA, routes!(checkpoints::removal::copy))
         .route(Access::READ, routes!(agents::list))
         .route(Access::READ, routes!(agents::get))
         .route(Access::MANAGE_AGENTS, routes!(agents::put, agents::delete))

@@ -114,6 +114,10 @@ async fn hot_statements_use_an_index() {
         INSERT INTO items SELECT key, 'l', n, 1, '1', CASE WHEN key % 50 = 0 THEN key END, 't' FROM threads, generate_series(1, 2) n;
         INSERT INTO item_ops SELECT key, 'l', 'o', '', '', key FROM threads;
         INSERT INTO agent_data SELECT key, 2 FROM threads;
+        INSERT INTO checkpoints SELECT key, 'n', 'i' || n, 'p', 'u' || key % 100, NULL, CASE WHEN key % 50 = 0 THEN 'r' || key END, '', '', '{}', '[[1,1]]', 2, 0
+          FROM threads, generate_series(1, 2) n;
+        INSERT INTO checkpoint_blobs SELECT key, 'n', 'c', n, '', '', 1 FROM threads, generate_series(1, 2) n;
+        INSERT INTO checkpoint_writes SELECT key, 'n', 'i1', 't', n, '', 'c', '', '', 1 FROM threads, generate_series(1, 2) n;
         INSERT INTO kv SELECT 'p', 'u' || n % 10, 'n' || n % 100 || chr(31), 'k' || n, '1', 1, 't', n, n, n, n FROM generate_series(1, 20000) n;
         INSERT INTO usage SELECT 'p' || n % 10, 'u' || n, n, 1, n FROM generate_series(1, 20000) n;
         INSERT INTO feed_entries SELECT 'p', user_id, id, key, key FROM threads ON CONFLICT DO NOTHING;

@@ -117,6 +117,18 @@ async fn nothing_is_theirs(server: &Server, ann: &Client, eve: &Client, outsider
                 assert_eq!(results[2], json!({ "item": null }), "{what}");
                 eve.post("/v1/kv", kept).await.problem(404, "thread-not-found");
             }
+            ("GET", "/v1/checkpoints/list") => {
+                let kept =
+                    json!({ "type": "t", "data": "", "metadata": { "x": "SECRET" }, "runId": "r", "channels": [] });
+                ann.put("/v1/threads/t/checkpoints?id=c", kept).await.ok(200);
+                assert_eq!(eve.get("/v1/checkpoints/list").await.ok(200)["checkpoints"], json!([]), "{what}");
+            }
+            ("DELETE", "/v1/checkpoints") => {
+                let kept = json!({ "type": "t", "data": "", "runId": "r", "channels": [] });
+                ann.put("/v1/threads/t/checkpoints?id=c", kept).await.ok(200);
+                assert_eq!(ask(eve, route, "t", "r").await.ok(200)["deleted"], 0, "{what}");
+                ann.get("/v1/threads/t/checkpoints?id=c").await.ok(200);
+            }
             ("GET", "/v1/socket" | "/ai/{agentId}") => {}
             ("GET" | "DELETE", "/v1/conversations/{name}") => {
                 let (foreign, unknown) = (ask(eve, route, "t", "r").await, ask(eve, route, "none", "r").await);

@@ -12,7 +12,7 @@ use threadline_http::{
 use crate::{
     harness::{Answer, Client, Options, Server, http::send, raw, run},
     identity::{key, token},
-    table::{Body, Route, routes},
+    table::{Body, Route, and_query, needed, routes},
 };
 
 const KEY: &str = "secret";
@@ -279,6 +279,10 @@ pub const STORING: &[(&str, &str)] = &[
     ("POST", "/v1/threads/{threadId}/items/{list}"),
     ("PUT", "/v1/threads/{threadId}/items/{list}"),
     ("POST", "/v1/threads/{threadId}/items/{list}/copy"),
+    ("PUT", "/v1/threads/{threadId}/checkpoints"),
+    ("POST", "/v1/threads/{threadId}/checkpoints/blobs"),
+    ("PUT", "/v1/threads/{threadId}/checkpoints/writes"),
+    ("POST", "/v1/threads/{threadId}/checkpoints/copy"),
 ];
 
 /// The test of these refusals.
@@ -295,7 +299,7 @@ async fn any_route(server: &Server, route: &Route, seen: &mut Seen) {
         let headers = [&[BEARER, ANN], extra].concat();
         raw::exchange(server.addr, &line(path), &headers, body).await
     };
-    note(asked(&format!("{path}?noSuchParameter=1"), &[], body).await);
+    note(asked(&and_query(&path, "noSuchParameter=1"), &[], body).await);
     if route.access != Access::Public {
         note(raw::exchange(server.addr, &line(&path), &[ANN], body).await);
         let needed = match route.access {
@@ -325,7 +329,7 @@ async fn any_route(server: &Server, route: &Route, seen: &mut Seen) {
         note(asked(&bad, &[], body).await);
         note(
             asked(
-                &route
+                &(route
                     .path
                     .replace("{agentId}", "none")
                     .replace("{slug}", "none")
@@ -337,7 +341,8 @@ async fn any_route(server: &Server, route: &Route, seen: &mut Seen) {
                     .replace("{projectId}", "none")
                     .replace("{userId}", "none")
                     .replace("{clientEventId}", "none")
-                    .replace("{list}", "list"),
+                    .replace("{list}", "list")
+                    + needed(route.method, &route.path)),
                 &[],
                 body,
             )
@@ -373,13 +378,13 @@ async fn any_route(server: &Server, route: &Route, seen: &mut Seen) {
     }
     for (name, kind) in route.query() {
         let number = matches!(kind.as_str(), "integer" | "number");
-        note(asked(&format!("{path}?{name}={}", if number { "x" } else { "%FF" }), &[], body).await);
+        note(asked(&and_query(&path, &format!("{name}={}", if number { "x" } else { "%FF" })), &[], body).await);
         if matches!(name.as_str(), "after" | "at") {
-            note(asked(&format!("{path}?{name}=99"), &[], body).await);
+            note(asked(&and_query(&path, &format!("{name}=99")), &[], body).await);
         }
         if name == "epoch" {
             for epoch in ["other", "0000000000000000"] {
-                note(asked(&format!("{path}?epoch={epoch}"), &[], body).await);
+                note(asked(&and_query(&path, &format!("epoch={epoch}")), &[], body).await);
             }
         }
     }
@@ -610,6 +615,24 @@ async fn agent_data(project: &Client, ann: &Client, seen: &mut Seen) {
             note("POST", &format!("{route}/copy"), ann.post(&format!("{path}3/copy"), body).await);
         }
     }
+    let (path, route) = ("/v1/threads/t/checkpoints", "/v1/threads/{threadId}/checkpoints");
+    let blob = json!({ "channel": "c", "version": "1", "type": "t", "data": "" });
+    let new = |version: &str| json!({ "type": "t", "data": "", "runId": "r", "channels": [["c", version]] });
+    note("POST", &format!("{route}/blobs"), ann.post(&format!("{path}/blobs"), json!({ "blobs": [blob] })).await);
+    for version in ["1", "2"] {
+        note("PUT", route, ann.put(&format!("{path}?id=c"), new(version)).await);
+    }
+    let writes = json!({ "taskId": "k", "writes": [{ "idx": 0, "channel": "c", "type": "t", "data": "" }] });
+    note("PUT", &format!("{route}/writes"), ann.put(&format!("{path}/writes?id=c"), writes).await);
+    for (part, query) in
+        [("", ""), ("/list", ""), ("/blobs", "?channel=c&version=1"), ("/writes", "?id=c&taskId=k&idx=0")]
+    {
+        note("GET", &format!("{route}{part}"), ann.get(&format!("{path}{part}{query}")).await);
+    }
+    note("POST", &format!("{route}/copy"), ann.post(&format!("{path}/copy"), json!({ "fromThreadId": "t" })).await);
+    note("POST", &format!("{route}/delete"), ann.post(&format!("{path}/delete"), json!({})).await);
+    note("GET", "/v1/checkpoints/list", ann.get("/v1/checkpoints/list").await);
+    note("DELETE", "/v1/checkpoints", ann.delete("/v1/checkpoints?runId=r").await);
 }
 
 /// What CopilotKit's Node runtime asks.

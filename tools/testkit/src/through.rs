@@ -8,21 +8,26 @@ use threadline_core::{
     Fence, Footprint, KeyId, KeyUse, NewAnnotation, NewThread, Node, NodeId, OpenInterrupt, ProjectId, ReadFrom, Run,
     RunId, Seq, Thread, ThreadId, ThreadKey, ThreadPatch, Timestamp, ToolClaim, TrashPage, TrashPosition, Usage,
     UsageOwner, UserId,
+    checkpoints::{
+        Blob, ChannelAt, Checkpoint, CheckpointId, CheckpointNs, CheckpointParts, CheckpointPosition, FoundCheckpoint,
+        FoundWrite, TaskId, TaskWrites, TypedData, WhichCheckpoints,
+    },
     items::{Item, ItemRange, ListName, ListState},
     kv::{KvEntry, KvNamespace, KvOwner, KvPlace, Tag},
 };
 use threadline_store::{
     ActiveHead, ActiveRuns, Advance, Advanced, AgentStore, AnnotatedThread, AnnotationStore, Append, Appended, Arrival,
-    AttemptStore, Beat, BranchStore, ChangeQueue, ClaimOutcome, ClaimTurns, Claimed, CloseOutcome, CloseWhen, Closing,
-    Committed, CredentialStore, DigestKey, Due, Durability, DynStore, ErasureStore, FeedPage, FeedStore,
-    GenerationRecord, Head, HeartbeatRequest, HoldStore, IdentityStore, IdlePage, IdlePlace, ItemPage, ItemStore, Job,
-    JobEnd, JobKind, JobLevel, JobStore, JobSubject, KvFound, KvRange, KvStore, KvWrite, KvWritten, Lineage,
-    LineageCause, LineageFence, LineageStore, ListDone, ListOp, ListThreads, LogPage, LogStore, MovedKv, MovedThread,
-    Named, NewBeat, NodeStore, OwnedPlace, Packing, ProducerTurn, Published, Purging, PutJob, Queue, QueueStore,
-    Renewal, Renewed, Restoration, RetentionHold, RunStore, SecretForm, SecretName, SecretStore, Snapshot,
-    SnapshotStore, StagedPart, Staging, StagingStore, StartOutcome, StartRun, StatusStore, StopOutcome, StoreClock,
-    StoreResult, StoreStatus, StoredProject, TakeTurn, TakeUp, Taken, ThreadPage, ThreadStore, ToolClaimStore,
-    TrashStore, Turn, TurnStore, Unprojected, UsageStore,
+    AttemptStore, Beat, BranchStore, ChangeQueue, CheckpointBound, CheckpointDone, CheckpointPlace, CheckpointScope,
+    CheckpointStore, ClaimOutcome, ClaimTurns, Claimed, CloseOutcome, CloseWhen, Closing, Committed, CredentialStore,
+    DeletedCheckpoints, DigestKey, Due, Durability, DynStore, ErasureStore, FeedPage, FeedStore, GenerationRecord,
+    Head, HeartbeatRequest, HoldStore, IdentityStore, IdlePage, IdlePlace, ItemPage, ItemStore, Job, JobEnd, JobKind,
+    JobLevel, JobStore, JobSubject, KvFound, KvRange, KvStore, KvWrite, KvWritten, Lineage, LineageCause, LineageFence,
+    LineageStore, ListDone, ListOp, ListThreads, LogPage, LogStore, MovedKv, MovedThread, Named, NewBeat, NodeStore,
+    OwnedPlace, Packing, ProducerTurn, Published, Purging, PutCheckpoint, PutJob, Queue, QueueStore, Renewal, Renewed,
+    Restoration, RetentionHold, RunStore, SecretForm, SecretName, SecretStore, Snapshot, SnapshotStore, StagedPart,
+    Staging, StagingStore, StartOutcome, StartRun, StatusStore, StopOutcome, StoreClock, StoreResult, StoreStatus,
+    StoredProject, TakeTurn, TakeUp, Taken, ThreadPage, ThreadStore, ToolClaimStore, TrashStore, Turn, TurnStore,
+    Unprojected, UsageStore,
 };
 
 /// A call of the store.
@@ -508,6 +513,71 @@ impl<P: Pass> ItemStore for Through<P> {
         items: &[Item],
     ) -> StoreResult<bool> {
         self.pass.pass(of("put_list", thread), self.inner.put_list(thread, list, state, items)).await
+    }
+}
+
+#[async_trait]
+impl<P: Pass> CheckpointStore for Through<P> {
+    async fn put_blobs(&self, key: ThreadKey, ns: &CheckpointNs, blobs: &[Blob]) -> StoreResult<CheckpointDone> {
+        self.pass.pass(of("put_blobs", key), self.inner.put_blobs(key, ns, blobs)).await
+    }
+    async fn put_checkpoint(
+        &self,
+        key: ThreadKey,
+        checkpoint: &Checkpoint,
+        put: PutCheckpoint,
+    ) -> StoreResult<CheckpointDone> {
+        self.pass.pass(of("put_checkpoint", key), self.inner.put_checkpoint(key, checkpoint, put)).await
+    }
+    async fn put_writes(
+        &self,
+        key: ThreadKey,
+        ns: &CheckpointNs,
+        id: &CheckpointId,
+        writes: &TaskWrites,
+    ) -> StoreResult<CheckpointDone> {
+        self.pass.pass(of("put_writes", key), self.inner.put_writes(key, ns, id, writes)).await
+    }
+    async fn checkpoints(
+        &self,
+        scope: &CheckpointScope,
+        from: &CheckpointPosition,
+        bound: CheckpointBound,
+    ) -> StoreResult<Vec<FoundCheckpoint>> {
+        self.pass.pass(of("checkpoints", None), self.inner.checkpoints(scope, from, bound)).await
+    }
+    async fn checkpoint_parts(&self, found: &[FoundCheckpoint], bytes: usize) -> StoreResult<Vec<CheckpointParts>> {
+        self.pass.pass(of("checkpoint_parts", None), self.inner.checkpoint_parts(found, bytes)).await
+    }
+    async fn blob(&self, key: ThreadKey, ns: &CheckpointNs, at: &ChannelAt) -> StoreResult<Option<TypedData>> {
+        self.pass.pass(of("blob", key), self.inner.blob(key, ns, at)).await
+    }
+    async fn task_write(
+        &self,
+        key: ThreadKey,
+        ns: &CheckpointNs,
+        id: &CheckpointId,
+        task: &TaskId,
+        idx: i64,
+    ) -> StoreResult<Option<FoundWrite>> {
+        self.pass.pass(of("task_write", key), self.inner.task_write(key, ns, id, task, idx)).await
+    }
+    async fn delete_checkpoints(
+        &self,
+        key: ThreadKey,
+        which: &WhichCheckpoints,
+        limit: usize,
+    ) -> StoreResult<Option<DeletedCheckpoints>> {
+        self.pass.pass(of("delete_checkpoints", key), self.inner.delete_checkpoints(key, which, limit)).await
+    }
+    async fn checkpoints_of_run(
+        &self,
+        project: &ProjectId,
+        user: Option<&UserId>,
+        run: &RunId,
+        limit: usize,
+    ) -> StoreResult<Vec<CheckpointPlace>> {
+        self.pass.pass(of("checkpoints_of_run", None), self.inner.checkpoints_of_run(project, user, run, limit)).await
     }
 }
 

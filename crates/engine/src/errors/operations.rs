@@ -476,6 +476,7 @@ operation_errors! {
     /// Error of reading or writing agent data.
     enum AgentDataError {
         ThreadNotFound, ThreadAmbiguous, ItemsConflict, ItemsChanged, KvChanged { index: usize },
+        BlobMissing { channel: String, version: String }, CheckpointNotFound(what: String),
         DataFull(limit: DataLimit), AnswerTooLarge, Limited(limited: Limited), Draining, Store(error: StoreError),
     }
     from LookupError { ThreadNotFound, ThreadAmbiguous, Store(error) }

@@ -150,6 +150,17 @@ pub enum ServiceError {
     /// The list does not have the tag that the operation requires.
     #[error("the list does not have the tag that the operation requires")]
     ItemsChanged,
+    /// A channel of a checkpoint has no value at its version.
+    #[error("channel {channel:?} of the checkpoint has no blob of version {version:?}")]
+    BlobMissing {
+        /// Channel of the checkpoint.
+        channel: String,
+        /// Version of the channel.
+        version: String,
+    },
+    /// The thread has no such checkpoint, or no such part of one.
+    #[error("the thread has no {0}")]
+    CheckpointNotFound(String),
     /// A thread would have more agent data than it may have.
     #[error("{0}")]
     DataFull(DataLimit),

@@ -11,16 +11,19 @@ pub enum AgentTable {
     Kv,
     /// Item lists of threads.
     Items,
+    /// Checkpoints of threads, with blobs and writes.
+    Checkpoints,
 }
 
 impl AgentTable {
     /// All tables, in no particular order.
-    pub const ALL: [Self; 2] = [Self::Kv, Self::Items];
+    pub const ALL: [Self; 3] = [Self::Kv, Self::Items, Self::Checkpoints];
 
     fn name(self) -> &'static str {
         match self {
             Self::Kv => "kv",
             Self::Items => "items",
+            Self::Checkpoints => "checkpoints",
         }
     }
 }

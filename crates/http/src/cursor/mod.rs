@@ -5,6 +5,7 @@ mod text;
 use axum::http::HeaderMap;
 use threadline_core::{
     Epoch, FeedCursor, Generation, ListOrder, ListPosition, ReadFrom, Seq, ThreadId, Timestamp, TrashPosition, UserId,
+    checkpoints::{CheckpointId, CheckpointNs, CheckpointPosition},
     kv::{KvKey, KvNamespace, KvPlace},
 };
 use threadline_engine::ListCursor;
@@ -192,6 +193,23 @@ pub fn write_namespace(ns: &KvNamespace) -> String {
 pub fn read_namespace(text: &str) -> Result<KvNamespace, Problem> {
     let Cursor { extra, .. } = read(text, &[CursorKind::Namespaces])?;
     KvNamespace::stored(&extra).ok_or_else(|| refused(text, CursorError::Damaged))
+}
+
+/// Cursor at which a list of checkpoints goes on.
+pub fn write_checkpoint(CheckpointPosition { below, thread, ns }: &CheckpointPosition) -> String {
+    // Neither has this character.
+    let extra = format!("{below}\n{ns}");
+    Cursor { extra, ..Cursor::new(CursorKind::Checkpoints, Epoch::NONE, thread.cast_unsigned()) }.to_string()
+}
+
+/// Position in a list of checkpoints.
+pub fn read_checkpoint(text: &str) -> Result<CheckpointPosition, Problem> {
+    let Cursor { position, extra, .. } = read(text, &[CursorKind::Checkpoints])?;
+    let names = extra
+        .split_once('\n')
+        .filter(|(below, ns)| CheckpointId::new(*below).is_ok() && CheckpointNs::new(*ns).is_ok());
+    let (below, ns) = names.ok_or_else(|| refused(text, CursorError::Damaged))?;
+    Ok(CheckpointPosition { below: below.to_owned(), thread: position.cast_signed(), ns: ns.to_owned() })
 }
 
 fn write_thread(kind: CursorKind, ListPosition { at, id }: &ListPosition) -> String {

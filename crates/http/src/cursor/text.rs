@@ -62,6 +62,8 @@ kinds! {
     Entries = 10, "a search of entries";
     /// Namespaces of key-value entries.
     Namespaces = 11, "a list of namespaces";
+    /// Checkpoints of a thread or a project.
+    Checkpoints = 12, "a list of checkpoints";
 }
 
 /// Reason why a text is not the cursor that a request can take.

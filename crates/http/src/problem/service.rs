@@ -91,6 +91,10 @@ impl From<ServiceError> for Problem {
             ServiceError::MessageExists(id) => Self::new(Type::MessageExists, detail).with(json!({ "messageId": id })),
             ServiceError::KvChanged { index } => Self::new(Type::KvChanged, detail).with(json!({ "index": index })),
             ServiceError::AnswerTooLarge | ServiceError::DataFull(_) => Self::new(Type::TooLarge, detail),
+            ServiceError::BlobMissing { channel, version } => {
+                Self::new(Type::BlobMissing, detail).with(json!({ "channel": channel, "version": version }))
+            }
+            ServiceError::CheckpointNotFound(_) => Self::new(Type::CheckpointNotFound, detail),
             ServiceError::ItemsConflict => Self::new(Type::ItemsConflict, detail),
             ServiceError::ItemsChanged => Self::new(Type::ItemsChanged, detail),
             ServiceError::RunDriven { thread, run } => {

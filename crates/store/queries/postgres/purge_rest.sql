@@ -10,6 +10,8 @@ WITH empty AS MATERIALIZED (
   WHERE NOT EXISTS (SELECT 1 FROM log WHERE key = $1) AND NOT EXISTS (SELECT 1 FROM runs WHERE key = $1)
     AND NOT EXISTS (SELECT 1 FROM annotations WHERE key = $1) AND NOT EXISTS (SELECT 1 FROM kv WHERE thread = $1)
     AND NOT EXISTS (SELECT 1 FROM items WHERE key = $1) AND NOT EXISTS (SELECT 1 FROM item_ops WHERE key = $1)
+    AND NOT EXISTS (SELECT 1 FROM checkpoints WHERE key = $1) AND NOT EXISTS (SELECT 1 FROM checkpoint_blobs WHERE key = $1)
+    AND NOT EXISTS (SELECT 1 FROM checkpoint_writes WHERE key = $1)
 ), sealing_gone AS (
   DELETE FROM sealing s USING empty e WHERE s.key = e.key
 ), snapshots_gone AS (

@@ -46,7 +46,7 @@ impl Row {
                 .and_then(|list| list.ops.get(&op.op))
                 .map(|(digest, answer, _)| (digest.clone(), answer.clone())),
             lists: self.lists.len() as u64,
-            bytes: self.item_bytes(),
+            bytes: self.data_bytes(),
         }
     }
 
@@ -176,7 +176,10 @@ impl ItemStore for MemoryStore {
 
     async fn listed_data(&self, after: Option<ThreadKey>, limit: usize) -> StoreResult<Vec<AnnotatedThread>> {
         let state = self.state();
-        let rows = state.threads.values().filter(|row| Some(row.thread.key) > after && !row.lists.is_empty());
+        let rows = state
+            .threads
+            .values()
+            .filter(|row| Some(row.thread.key) > after && !(row.lists.is_empty() && row.checkpoints.is_empty()));
         Ok(rows.map(Row::named_thread).take(limit).collect())
     }
 

@@ -28,6 +28,8 @@ use super::{
 mod attempts;
 mod beside;
 mod branches;
+mod checkpoint_table;
+mod checkpoints;
 mod credentials;
 mod driven;
 mod holds;
@@ -131,6 +133,7 @@ struct Row {
     interrupts: Option<String>,
     queue: queue_row::QueueRow,
     lists: item_table::Lists,
+    checkpoints: checkpoint_table::Checkpoints,
 }
 
 #[derive(Debug, Clone, Default)]
@@ -205,6 +208,7 @@ impl Row {
             interrupts: None,
             queue: queue_row::QueueRow::default(),
             lists: Default::default(),
+            checkpoints: Default::default(),
         }
     }
 

@@ -24,7 +24,7 @@ impl Row {
     }
 
     pub(super) fn usage(&self) -> Usage {
-        Usage { bytes: self.bytes() + self.item_bytes(), threads: 1 }
+        Usage { bytes: self.bytes() + self.data_bytes(), threads: 1 }
     }
 }
 

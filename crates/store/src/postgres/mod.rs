@@ -38,6 +38,7 @@ mod address;
 mod append;
 mod attempts;
 mod check;
+mod checkpoints;
 mod feed;
 mod fetch;
 mod hosts;

@@ -3,13 +3,13 @@
 use sqlx::{AssertSqlSafe, Executor, PgConnection, Row};
 
 use super::{
-    OpenError, PgStore, address::Address, append, attempts, feed, items, kv, log, nodes, queue, runs, seal, start,
-    tables, threads, turns,
+    OpenError, PgStore, address::Address, append, attempts, checkpoints, feed, items, kv, log, nodes, queue, runs,
+    seal, start, tables, threads, turns,
 };
 use crate::sql::tables::{credentials, identity, snapshots, usage};
 
 /// The hot statements, by name.
-const HOT: [(&str, &str); 113] = [
+const HOT: [(&str, &str); 125] = [
     ("append one", append::ONE),
     ("append a group", append::GROUP),
     ("append a group with ends", append::WIDE),
@@ -123,6 +123,18 @@ const HOT: [(&str, &str); 113] = [
     ("items before", tables::STATEMENTS.items_before),
     ("items that are over", items::SWEEP),
     ("purge of items", threads::PURGE_ITEMS),
+    ("blobs", checkpoints::PUT_BLOBS),
+    ("checkpoint", checkpoints::PUT),
+    ("writes beside a checkpoint", checkpoints::PUT_WRITES),
+    ("deletion of checkpoints", checkpoints::DELETE),
+    ("checkpoints of a namespace", tables::STATEMENTS.checkpoints_in_ns),
+    ("checkpoints of a thread", tables::STATEMENTS.checkpoints_in_thread),
+    ("checkpoints of a project", tables::STATEMENTS.checkpoints_of_project),
+    ("checkpoints of a user", tables::STATEMENTS.checkpoints_of_user),
+    ("blobs of checkpoints", tables::STATEMENTS.checkpoint_blobs_of),
+    ("writes beside checkpoints", tables::STATEMENTS.checkpoint_writes_of),
+    ("checkpoints of a run", tables::STATEMENTS.checkpoints_of_run),
+    ("purge of checkpoints", threads::PURGE_CHECKPOINTS),
 ];
 
 impl PgStore {

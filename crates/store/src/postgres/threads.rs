@@ -57,6 +57,7 @@ pub(super) const PURGE_RUNS: &str = text_of(include_str!("../../queries/postgres
 pub(super) const PURGE_ANNOTATIONS: &str = text_of(include_str!("../../queries/postgres/purge_annotations.sql"));
 pub(super) const PURGE_KV: &str = text_of(include_str!("../../queries/postgres/purge_kv.sql"));
 pub(super) const PURGE_ITEMS: &str = text_of(include_str!("../../queries/postgres/purge_items.sql"));
+pub(super) const PURGE_CHECKPOINTS: &str = text_of(include_str!("../../queries/postgres/purge_checkpoints.sql"));
 const PURGE_REST: &str = text_of(include_str!("../../queries/postgres/purge_rest.sql"));
 
 fn first_count(rows: &Rows) -> StoreResult<u64> {
@@ -83,7 +84,7 @@ impl PgStore {
 
     /// Removes a chunk of the rows left of a deleted thread. True if there are more.
     async fn purge_thread(&self, key: i64, rows: usize) -> StoreResult<bool> {
-        for text in [PURGE_LOG, PURGE_RUNS, PURGE_ANNOTATIONS, PURGE_KV, PURGE_ITEMS] {
+        for text in [PURGE_LOG, PURGE_RUNS, PURGE_ANNOTATIONS, PURGE_KV, PURGE_ITEMS, PURGE_CHECKPOINTS] {
             let gone = first_count(&self.write(query(text).bind(key).bind(rows::limit(rows))).await?)?;
             if gone >= rows as u64 {
                 return Ok(true);

@@ -7,6 +7,7 @@ use super::StoreError;
 pub(super) mod annotations;
 pub(super) mod append;
 pub(crate) mod attempts;
+pub(crate) mod checkpoints;
 pub(super) mod columns;
 pub(crate) mod items;
 pub(crate) mod kv;

@@ -39,6 +39,7 @@ mod attempts;
 mod backup;
 mod begin;
 mod checkpoint;
+mod checkpoints;
 mod feed;
 mod fetch;
 mod history;

@@ -231,6 +231,12 @@ async fn purge(connection: &mut SqliteConnection, key: i64, rows: usize, now: Ti
     const KV: &str = "DELETE FROM kv WHERE rowid IN (SELECT rowid FROM kv WHERE thread = ?1 LIMIT ?2)";
     const ITEMS: &str = "DELETE FROM items WHERE rowid IN (SELECT rowid FROM items WHERE key = ?1 LIMIT ?2)";
     const OPS: &str = "DELETE FROM item_ops WHERE rowid IN (SELECT rowid FROM item_ops WHERE key = ?1 LIMIT ?2)";
+    const CHECKPOINTS: &str =
+        "DELETE FROM checkpoints WHERE rowid IN (SELECT rowid FROM checkpoints WHERE key = ?1 LIMIT ?2)";
+    const BLOBS: &str =
+        "DELETE FROM checkpoint_blobs WHERE rowid IN (SELECT rowid FROM checkpoint_blobs WHERE key = ?1 LIMIT ?2)";
+    const WRITES: &str =
+        "DELETE FROM checkpoint_writes WHERE rowid IN (SELECT rowid FROM checkpoint_writes WHERE key = ?1 LIMIT ?2)";
     const DATA: &str = "DELETE FROM agent_data WHERE key = ?1 RETURNING bytes";
     // The tombstone stays until the feed has the deletion; then the pump removes it.
     const REST: &str = "\
@@ -267,7 +273,7 @@ async fn purge(connection: &mut SqliteConnection, key: i64, rows: usize, now: Ti
     if gone.len() >= rows {
         return Ok(Purging::More);
     }
-    for text in [RUNS, ANNOTATIONS, KV, ITEMS, OPS] {
+    for text in [RUNS, ANNOTATIONS, KV, ITEMS, OPS, CHECKPOINTS, BLOBS, WRITES] {
         if fetch::change(connection, query(text).bind(key).bind(limit)).await? >= rows as u64 {
             return Ok(Purging::More);
         }

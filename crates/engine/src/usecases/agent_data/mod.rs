@@ -14,6 +14,7 @@ use crate::{
     metrics::Metrics,
 };
 
+pub mod checkpoints;
 pub mod items;
 pub mod kv;
 

@@ -123,8 +123,22 @@ pub(crate) struct Statements {
     pub(crate) items_after: &'static str,
     /// Reads the last items before a position: `$1` key, `$2` list, `$3` position, `$4` limit, `$5` bytes.
     pub(crate) items_before: &'static str,
-    /// Reads a page of the threads that have lists: `$1` after, `$2` limit.
+    /// Reads a page of the threads that have agent data: `$1` after, `$2` limit.
     pub(crate) listed_data: &'static str,
+    /// Reads a page of checkpoints of a namespace: `$1` key, `$2` namespace, `$3` least, `$4` below, `$5` limit, `$6` bytes, `$7` data.
+    pub(crate) checkpoints_in_ns: &'static str,
+    /// Reads a page of checkpoints of a thread: `$1` key, `$2` and `$3` position, `$4` limit, `$5` bytes, `$6` data.
+    pub(crate) checkpoints_in_thread: &'static str,
+    /// Reads a page of checkpoints of a project: `$1` project, `$2` to `$4` position, `$5` limit, `$6` bytes, `$7` data.
+    pub(crate) checkpoints_of_project: &'static str,
+    /// Reads a page of checkpoints of a user: `$1` project, `$2` user, `$3` to `$5` position, `$6` limit, `$7` bytes, `$8` data.
+    pub(crate) checkpoints_of_user: &'static str,
+    /// Reads the blobs of checkpoints: `$1` places as a JSON array, `$2` bytes.
+    pub(crate) checkpoint_blobs_of: &'static str,
+    /// Reads the writes beside checkpoints: `$1` places as a JSON array, `$2` bytes.
+    pub(crate) checkpoint_writes_of: &'static str,
+    /// Finds checkpoints of a run: `$1` project, `$2` user, `$3` run, `$4` limit.
+    pub(crate) checkpoints_of_run: &'static str,
     /// Reads a range of idle threads: `$1` project, `$2` before, `$3` and `$4` place, `$5` window.
     pub(crate) idle: &'static str,
     /// Counts over a part of a user's threads: `$1` project, `$2` user, `$3` and `$4` position, `$5` limit.

@@ -117,6 +117,8 @@ impl From<ServiceError> for Refusal {
             | ServiceError::ItemsConflict
             | ServiceError::ItemsChanged
             | ServiceError::DataFull(_)
+            | ServiceError::BlobMissing { .. }
+            | ServiceError::CheckpointNotFound(_)
             | ServiceError::RunActive(_)
             | ServiceError::TurnQueued(_)
             | ServiceError::RecoveryUnsafe { .. }

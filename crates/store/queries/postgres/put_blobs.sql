@@ -1,0 +1,47 @@
+-- Stores blobs of checkpoints. One that is there stays as it is. Answers with a row: 0 if all are stored, 1 if the thread is gone, 2 if it would
+-- have too much agent data; and the bytes that were added.
+-- Caller: blobs_in in src/postgres/checkpoints.rs
+-- $1 now bigint: the time of a manual clock, or NULL for the database's
+-- $2 key bigint
+-- $3 ns text
+-- $4 places text: [[channel, version, type, start, length, size], …] in order
+-- $5 bodies bytea: one behind the other
+-- $6 most bigint: bytes of the thread
+-- example: NULL, 1, '', '[["c","1","t",1,1,3]]', '1', 1000
+
+WITH
+-- <fragment clock>
+c AS MATERIALIZED (
+  SELECT coalesce($1::bigint, (extract(epoch FROM clock_timestamp()) * 1000)::bigint) AS now, l.generation, l.nonce
+  FROM threadline_lineage() AS l
+)
+-- </fragment>
+, thread AS MATERIALIZED (
+  SELECT h.key FROM heads h CROSS JOIN c WHERE h.key = $2::bigint FOR KEY SHARE OF h
+), asked AS MATERIALIZED (
+  SELECT p ->> 0 AS channel, p ->> 1 AS version, p ->> 2 AS type,
+    substr($5::bytea, (p ->> 3)::integer, (p ->> 4)::integer) AS body, (p ->> 5)::bigint AS size
+  FROM json_array_elements($4::text::json) AS p
+), fresh AS MATERIALIZED (
+  SELECT a.* FROM asked a
+  LEFT JOIN LATERAL (
+    SELECT 1 AS found FROM checkpoint_blobs b
+    WHERE b.key = $2 AND b.ns = $3::text AND b.channel = a.channel AND b.version = a.version OFFSET 0
+  ) AS b ON TRUE
+  WHERE b.found IS NULL
+), fits AS MATERIALIZED (
+  SELECT 1 FROM thread
+  WHERE NOT EXISTS (SELECT 1 FROM fresh)
+    OR (SELECT sum(size) FROM fresh) + coalesce((SELECT d.bytes FROM agent_data d WHERE d.key = $2), 0) <= $6::bigint
+), put AS (
+  INSERT INTO checkpoint_blobs (key, ns, channel, version, type, body, size)
+  SELECT $2, $3, f.channel, f.version, f.type, f.body, f.size FROM fresh f CROSS JOIN fits
+  ON CONFLICT DO NOTHING
+  RETURNING size
+), kept AS (
+  INSERT INTO agent_data AS d (key, bytes)
+  SELECT $2, (SELECT coalesce(sum(size), 0) FROM put)::bigint FROM fits
+  ON CONFLICT (key) DO UPDATE SET bytes = d.bytes + excluded.bytes
+)
+SELECT CASE WHEN EXISTS (SELECT 1 FROM fits) THEN 0 WHEN EXISTS (SELECT 1 FROM thread) THEN 2 ELSE 1 END::bigint,
+  (SELECT coalesce(sum(size), 0) FROM put)::bigint

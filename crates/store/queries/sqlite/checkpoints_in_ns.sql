@@ -1,0 +1,25 @@
+-- Reads a page of the checkpoints of a namespace of a thread, the newest first.
+-- Caller: checkpoints in src/sql/checkpoints.rs
+-- ?1 key integer
+-- ?2 ns text
+-- ?3 least text: of the ids
+-- ?4 below text: that the ids are less than
+-- ?5 limit integer
+-- ?6 bytes integer: no further one is read once metadata and bodies have these
+-- ?7 data integer: 1 if the bodies are wanted
+-- example: 1, '', '', '~', 10, 1000, 1
+
+SELECT k.key, t.id, k.ns, k.id, k.parent, k.run, k.type, k.own, k.metadata, k.channels, k.at FROM (
+  SELECT w.*, CASE WHEN ?7 = 1 THEN w.body END AS own,
+    sum(w.measure) OVER (ORDER BY w.id DESC ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) - w.measure AS before
+  FROM (
+    SELECT checkpoints.*, octet_length(checkpoints.metadata) + ?7 * octet_length(checkpoints.body) AS measure
+    FROM checkpoints
+    WHERE checkpoints.key = ?1 AND checkpoints.ns = ?2 AND checkpoints.id >= ?3 AND checkpoints.id < ?4
+      AND EXISTS (SELECT 1 FROM heads h WHERE h.key = checkpoints.key)
+    ORDER BY checkpoints.id DESC LIMIT ?5
+  ) AS w
+) AS k
+CROSS JOIN threads t ON t.key = k.key
+WHERE k.before < ?6
+ORDER BY k.id DESC
