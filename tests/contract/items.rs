@@ -108,9 +108,6 @@ pub async fn a_repeated_operation_has_the_same_answer(env: Env) {
 
 pub async fn items_are_popped_replaced_and_copied(env: Env) {
     let (key, other) = (env.create("t").await.key, env.create("u").await.key);
-    let none = done(&env, &op(key, "l", "none", ListEdit::Pop(3))).await.0;
-    assert_eq!(none, ListAnswer { range: None, count: 0, tag: None }, "a list that is not there is not made");
-    assert_eq!(state(&env, key).await, None);
     done(&env, &op(key, "l", "1", append(&["1", "2", "3", "4"]))).await;
     done(&env, &op(key, "l", "2", ListEdit::Pop(1))).await;
     done(&env, &op(key, "l", "3", append(&["5"]))).await;
@@ -129,6 +126,16 @@ pub async fn items_are_popped_replaced_and_copied(env: Env) {
     done(&env, &op(other, "l", "again", copy(key, None))).await;
     assert_eq!(read(&env, other, ItemRange::After(3), 10).await, numbered(&[(4, "x")]));
     assert_eq!(change(&env, &op(other, "l", "gone", copy(ThreadKey(other.0 + 100), None))).await, ListDone::SourceGone);
+}
+
+pub async fn a_pop_of_a_missing_list_is_remembered(env: Env) {
+    let key = env.create("t").await.key;
+    let popped = op(key, "l", "p", ListEdit::Pop(1));
+    let first = done(&env, &popped).await;
+    assert_eq!((first.0.range, first.0.count), (None, 0));
+    done(&env, &op(key, "l", "a", ListEdit::Append(vec!["1".to_owned()]))).await;
+    assert_eq!(done(&env, &popped).await, first, "the repetition removes nothing");
+    assert_eq!(done(&env, &op(key, "l", "q", ListEdit::Pop(1))).await.0.range, Some((1, 1)));
 }
 
 pub async fn an_operation_needs_the_list_as_it_was_seen(env: Env) {

@@ -250,6 +250,7 @@ contract! {
         items_are_added_in_order_and_read_in_pages
         a_repeated_operation_has_the_same_answer
         items_are_popped_replaced_and_copied
+        a_pop_of_a_missing_list_is_remembered
         an_operation_needs_the_list_as_it_was_seen
         entries_are_written_with_the_list_or_not_at_all
         lists_go_with_their_thread

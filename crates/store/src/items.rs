@@ -188,14 +188,8 @@ pub(crate) fn decide(op: &ListOp, known: &Known, measured: Measured, source: Opt
     if op.if_tag.as_ref().is_some_and(|wanted| wanted.as_ref() != tag) {
         return Err(ListDone::Changed);
     }
-    if let ListEdit::Pop(_) = op.edit {
-        if known.state.is_none() {
-            let answer = ListAnswer { range: None, count: 0, tag: None };
-            return Err(ListDone::Done { answer, added: 0, added_kv: 0 });
-        }
-        if measured.bytes > AGENT_DATA_ANSWER_BYTES as i64 {
-            return Err(ListDone::AnswerTooLarge);
-        }
+    if matches!(op.edit, ListEdit::Pop(_)) && measured.bytes > AGENT_DATA_ANSWER_BYTES as i64 {
+        return Err(ListDone::AnswerTooLarge);
     }
     let (before, first_pos) = known.state.as_ref().map_or((0, 1), |state| (state.count, state.next_pos));
     let size = |items: &[String]| items.iter().map(|item| item.len() as i64).sum::<i64>();

@@ -252,5 +252,37 @@ everywhere! {
         // Reading and removing remain possible.
         batch(&ann, json!([get(&[], "k"), { "op": "delete", "ns": [], "key": "k" }])).await;
         batch(&ann, json!([put(&[], "l", json!(1))])).await;
+        ann.post("/v1/threads", json!({ "threadId": "t" })).await.ok(201);
+        let list = "/v1/threads/t/items/l";
+        ann.post(list, json!({ "key": "1", "items": ["x".repeat(1_000)] })).await.ok(200);
+        ann.post(list, json!({ "key": "2", "items": [2] })).await.problem(507, "storage-full");
+        ann.put(list, json!({ "key": "3", "items": [3] })).await.problem(507, "storage-full");
+        ann.put(list, json!({ "key": "4", "items": [] })).await.ok(200);
+        ann.post(list, json!({ "key": "5", "items": [5] })).await.ok(200);
+    }
+}
+
+everywhere! {
+    async fn a_cursor_of_another_search_does_not_leave_the_prefix(server: |options| options.with_key("secret")) {
+        let ann = server.user("ann");
+        let puts = ["aa", "mm", "zz"].map(|ns| ["k", "l"].map(|key| put(&[ns], key, json!(1)))).concat();
+        batch(&ann, json!(puts)).await;
+        let search = |prefix: &str, cursor: &Value| json!([{ "op": "search", "prefix": [prefix], "limit": 1, "cursor": cursor }]);
+        let of = async |prefix: &str| batch(&ann, search(prefix, &json!(null))).await[0]["cursor"].take();
+        let (early, late) = (of("aa").await, of("zz").await);
+        let found = |results: Value| results[0]["items"].as_array().expect("items").len();
+        assert_eq!(found(batch(&ann, search("mm", &early)).await), 1, "from the beginning of the range");
+        assert_eq!(found(batch(&ann, search("mm", &late)).await), 0, "behind the range");
+    }
+}
+
+everywhere! {
+    async fn a_value_that_no_float_holds_is_found_by_its_other_members(server: |options| options.with_key("secret")) {
+        let ann = server.user("ann");
+        let body = r#"{"ops":[{"op":"put","ns":["n"],"key":"k","value":{"n":1,"half":"\ud800","far":1e999}}]}"#;
+        let request = ann.request(Method::POST, "/v1/kv").header("content-type", "application/json");
+        send(request.body(body)).await.ok(200);
+        let results = batch(&ann, json!([{ "op": "search", "prefix": ["n"], "filter": { "n": 1 } }])).await;
+        assert_eq!(results[0]["items"].as_array().expect("items").len(), 1);
     }
 }

@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 
 use crate::{
     RunId, Timestamp,
-    kv::{equal, shown},
+    kv::{Members, equal, shown},
     limits::{
         MAX_CHANNEL_BYTES, MAX_CHANNEL_VERSION_BYTES, MAX_CHECKPOINT_ID_BYTES, MAX_CHECKPOINT_NS_BYTES,
         MAX_DATA_TYPE_BYTES, MAX_TASK_PATH_BYTES,
@@ -182,9 +182,8 @@ impl MetadataFilter {
         if self.0.is_empty() {
             return true;
         }
-        // The store holds a value that was JSON on arrival.
-        let value: Value = serde_json::from_str(metadata).unwrap_or_default();
-        self.0.iter().all(|(name, wanted)| value.get(name).is_some_and(|member| equal(member, wanted)))
+        let members = Members::of(metadata);
+        self.0.iter().all(|(name, wanted)| members.get(name).is_some_and(|member| equal(&member, wanted)))
     }
 }
 

@@ -1,8 +1,8 @@
 //! Conditions of searches: filters on the members of a value, words in its texts, and patterns of namespaces.
 
-use std::cmp::Ordering;
+use std::{cmp::Ordering, collections::HashMap};
 
-use serde_json::{Map, Number, Value};
+use serde_json::{Map, Number, Value, value::RawValue};
 
 use super::KvNamespace;
 
@@ -86,9 +86,26 @@ impl KvFilter {
         self.0.is_empty()
     }
 
-    /// True if a value meets all conditions. A value that is no object has no members.
-    pub fn takes(&self, value: &Value) -> bool {
-        self.0.iter().all(|(name, operator, wanted)| operator.holds(value.get(name), wanted))
+    /// True if a value, given as JSON, meets all conditions. A value that is no object has no members.
+    pub fn takes(&self, text: &str) -> bool {
+        let members = Members::of(text);
+        self.0.iter().all(|(name, operator, wanted)| operator.holds(members.get(name).as_ref(), wanted))
+    }
+}
+
+/// Members of an object by their names, each read when it is asked for: another one may have what no [`Value`] holds, such as half of a
+/// surrogate pair.
+pub struct Members<'t>(HashMap<String, &'t RawValue>);
+
+impl<'t> Members<'t> {
+    /// Members of a JSON text; none if it is no object.
+    pub fn of(text: &'t str) -> Self {
+        Self(serde_json::from_str(text).unwrap_or_default())
+    }
+
+    /// The member of this name.
+    pub fn get(&self, name: &str) -> Option<Value> {
+        serde_json::from_str(self.0.get(name)?.get()).ok()
     }
 }
 
@@ -211,7 +228,15 @@ mod tests {
 
     fn takes(filter: Value, value: &Value) -> bool {
         let Value::Object(members) = filter else { panic!("an object") };
-        KvFilter::new(members).expect("a filter").takes(value)
+        KvFilter::new(members).expect("a filter").takes(&value.to_string())
+    }
+
+    #[test]
+    fn a_member_that_no_value_holds_hides_no_other_one() {
+        let Value::Object(members) = json!({ "n": 1 }) else { panic!("an object") };
+        let filter = KvFilter::new(members).expect("a filter");
+        assert!(filter.takes(r#"{"n":1,"half":"\ud800","far":1e999}"#));
+        assert!(!filter.takes(r#"{"n":"\ud800"}"#) && !filter.takes("1"));
     }
 
     #[test]

@@ -12,7 +12,7 @@ use super::{
 
 mod matching;
 
-pub use matching::{InvalidFilter, KvFilter, KvWords, LabelPattern, NamespaceMatch, equal};
+pub use matching::{InvalidFilter, KvFilter, KvWords, LabelPattern, Members, NamespaceMatch, equal};
 
 /// End of each label in the stored form of a namespace. Less than every character of a label, so that the order of the stored
 /// forms is that of the lists of labels.

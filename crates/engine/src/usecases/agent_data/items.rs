@@ -9,9 +9,12 @@ use threadline_core::{
     kv::{KvOwner, Tag},
     limits::AGENT_DATA_ANSWER_BYTES,
 };
-use threadline_store::{ItemPage, KvWritten, ListDone, ListEdit, ListOp};
+use threadline_store::{ItemPage, KvWrite, KvWritten, ListDone, ListEdit, ListOp, StoreError};
 
-use super::{AgentDataDeps, kv::WriteEntry};
+use super::{
+    AgentDataDeps,
+    kv::{ROUNDS, WriteEntry},
+};
 use crate::{AgentDataError, DataLimit, directory::Attempt, metrics::AgentTable, records::ThreadRef};
 
 /// Use cases of item lists.
@@ -101,7 +104,7 @@ impl ItemLists {
         change: &ChangeList,
     ) -> Result<(ListAnswer, Vec<Item>), AgentDataError> {
         self.deps.refuse_if_draining()?;
-        if !matches!(change.edit, EditList::Pop(_)) {
+        if change.adds() {
             self.deps.admit(principal).await?;
         }
         let source = match &change.edit {
@@ -111,47 +114,56 @@ impl ItemLists {
         let source = source.as_deref();
         let digest = change.digest();
         let carry_out = move |thread: Arc<ThreadRef>| async move {
-            let edit = change.edit.to_store(&thread, source)?;
-            let kv = self.entries(principal, &thread, &change.kv).await?;
-            let op = ListOp {
-                thread: thread.key,
-                list: list.clone(),
-                op: change.key.clone(),
-                digest,
-                if_tag: change.if_tag.clone(),
-                edit,
-                kv,
-            };
-            let done = {
-                let _turn = self.deps.turn().await?;
-                self.deps.store.change_list(&op).await?
-            };
-            self.outcome(principal, &thread, &op, done, source).await
+            for _ in 0..ROUNDS {
+                let (writes, threads) = self.entries(principal, &thread, &change.kv).await?;
+                let owner = KvOwner { project: principal.project.clone(), user: principal.user.clone() };
+                let op = ListOp {
+                    thread: thread.key,
+                    list: list.clone(),
+                    op: change.key.clone(),
+                    digest,
+                    if_tag: change.if_tag.clone(),
+                    edit: change.edit.to_store(&thread, source)?,
+                    kv: (!writes.is_empty()).then_some((owner, writes)),
+                };
+                let done = {
+                    let _turn = self.deps.turn().await?;
+                    self.deps.store.change_list(&op).await?
+                };
+                match done {
+                    // The thread of an entry was deleted, and perhaps created again.
+                    ListDone::Kv(KvWritten::ThreadGone(index)) => {
+                        let Some(gone) = &threads[index] else { return Ok(Attempt::ThreadGone) };
+                        self.deps.directory.forget(gone);
+                    }
+                    done => return self.outcome(principal, &thread, &op, done, source).await,
+                }
+            }
+            Err(StoreError::Unavailable("the thread of an entry is deleted and created again all the time".to_owned())
+                .into())
         };
         self.deps.directory.with_thread(principal, thread, carry_out).await
     }
 
-    /// Writes of entries with the keys of their threads, which belong to the owner that the principal has.
+    /// Writes of entries with the keys of their threads, and these threads; `None` for the thread of the list itself.
     async fn entries(
         &self,
         principal: &Principal,
         thread: &ThreadRef,
         kv: &[WriteEntry],
-    ) -> Result<Option<(KvOwner, Vec<threadline_store::KvWrite>)>, AgentDataError> {
-        if kv.is_empty() {
-            return Ok(None);
-        }
-        let mut writes = Vec::with_capacity(kv.len());
+    ) -> Result<(Vec<KvWrite>, Vec<Option<Arc<ThreadRef>>>), AgentDataError> {
+        let (mut writes, mut threads) = (Vec::with_capacity(kv.len()), Vec::with_capacity(kv.len()));
         for write in kv {
             let named = write.put.as_ref().and_then(|put| put.thread.as_ref());
-            let key = match named {
-                Some(id) if *id == thread.id => Some(thread.key),
-                Some(id) => Some(self.deps.directory.find(principal, id).await?.key),
+            let other = match named.filter(|id| **id != thread.id) {
+                Some(id) => Some(self.deps.directory.find(principal, id).await?),
                 None => None,
             };
+            let key = named.map(|_| other.as_ref().map_or(thread.key, |other| other.key));
             writes.push(write.to_store(key));
+            threads.push(other);
         }
-        Ok(Some((KvOwner { project: principal.project.clone(), user: principal.user.clone() }, writes)))
+        Ok((writes, threads))
     }
 
     async fn outcome(
@@ -209,6 +221,16 @@ impl EditList {
 }
 
 impl ChangeList {
+    /// True if the operation may add data: what removes data alone is possible without room.
+    fn adds(&self) -> bool {
+        let adds_items = match &self.edit {
+            EditList::Append(_) | EditList::Copy { .. } => true,
+            EditList::Replace(items) => !items.is_empty(),
+            EditList::Pop(_) => false,
+        };
+        adds_items || self.kv.iter().any(|write| write.put.is_some())
+    }
+
     /// Digest of all that the operation says.
     fn digest(&self) -> Digest {
         let mut digest = Sha256::new();

@@ -14,7 +14,7 @@ use super::{AgentDataDeps, AnswerRoom};
 use crate::{AgentDataError, limits::QueuedWork, metrics::AgentTable, records::ThreadRef};
 
 /// Rounds of a batch whose threads are deleted and created again meanwhile.
-const ROUNDS: usize = 4;
+pub(super) const ROUNDS: usize = 4;
 
 /// Use cases of key-value entries.
 #[derive(Clone)]
@@ -193,7 +193,8 @@ impl KvEntries {
             return Err(AgentDataError::AnswerTooLarge);
         }
         let (mut found, mut scanned, mut bytes) = (Vec::new(), 0, 0);
-        let mut next = search.after.clone();
+        // A cursor of another search may lie before the range of this one.
+        let mut next = search.after.clone().filter(|after| after.ns.as_str() >= search.prefix.as_str());
         let range = |limit| KvRange { owner, prefix: &search.prefix, limit };
         let ended = loop {
             if scanned >= KV_SCANNED || bytes >= most || (search.words.is_none() && found.len() >= wanted) {
@@ -240,7 +241,8 @@ impl KvEntries {
             list.matching.iter().map(NamespaceMatch::root).max_by_key(|root| root.labels().len()).unwrap_or_default();
         let wanted = list.offset.saturating_add(list.limit);
         let (mut namespaces, mut scanned): (Vec<KvNamespace>, usize) = (Vec::new(), 0);
-        let mut next = list.after.clone();
+        // A cursor of another list may lie before the range of this one.
+        let mut next = list.after.clone().filter(|after| after.as_str() >= root.as_str());
         let cut = |ns: &KvNamespace| list.max_depth.map_or_else(|| ns.clone(), |depth| ns.first(depth));
         let takes = |ns: &KvNamespace| list.matching.iter().all(|condition| condition.takes(&ns.labels()));
         // A part that was listed before is not listed again for the rest of its namespaces.
@@ -360,14 +362,12 @@ impl KvSearch {
         if self.is_plain() {
             return Some(None);
         }
-        // The store holds a value that was JSON on arrival.
-        let value: Value = serde_json::from_str(&entry.value).ok()?;
-        if !self.filter.takes(&value) {
+        if !self.filter.takes(&entry.value) {
             return None;
         }
-        match &self.words {
-            None => Some(None),
-            Some(words) => Some(words.score(&value)).filter(|score| *score > 0.0).map(Some),
-        }
+        let Some(words) = &self.words else { return Some(None) };
+        // The store holds a value that was JSON on arrival. What no `Value` can hold has no words.
+        let value: Value = serde_json::from_str(&entry.value).ok()?;
+        Some(words.score(&value)).filter(|score| *score > 0.0).map(Some)
     }
 }

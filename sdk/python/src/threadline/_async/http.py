@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import random
 import time
-from typing import Any, Callable, Optional, Set
+from typing import Any, Callable, List, Optional, Set
+from weakref import WeakSet
 
 import httpx
 
 from .._calls import Call, Tries, content_of, headers_of, is_foreign, lost, parsed, refusal, url_of
 from .._config import Config, header_value
 from .._credentials import usable_for
-from .._errors import Closed, ConnectionFailed, ProblemError, ThreadlineError, name_of
+from .._errors import Closed, ConfigError, ConnectionFailed, ProblemError, ThreadlineError, name_of
 from .._limits import CONNECTIONS, HEARTBEAT, MISSED_HEARTBEATS, OPEN_TIMEOUT, OTHER_RUN_WAIT, STREAMS, TOKEN_TIMEOUT
 from .._machine import Machine, backoff, new_machine
 from .._runtime_async import Condition, Event, from_source
@@ -19,6 +21,19 @@ from .._socket import shut
 from .._tls import trusted
 from ..problems import RunActive
 from .turns import AsyncTurns
+
+
+_CLIENTS: WeakSet[AsyncHttp] = WeakSet()
+"""The clients of this process."""
+
+
+def _forked() -> None:
+    for http in list(_CLIENTS):
+        http.forked()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forked)
 
 
 class AsyncCredentials:
@@ -66,6 +81,10 @@ class AsyncCredentials:
                     self._renew_at = time.monotonic() + usable_for(token)
                 self._changed.notify_all()
 
+    def afresh(self) -> AsyncCredentials:
+        """Credentials of the same source, as if none had been asked for."""
+        return AsyncCredentials(self._source)
+
     def refused(self, token: Optional[str]) -> None:
         """Discards this token after the server has refused it, unless it has been replaced meanwhile."""
         if self._token == token:
@@ -85,9 +104,29 @@ class AsyncHttp:
         # State of the network as far as it is known, from which the next subscription starts.
         self.known: Machine = new_machine(len(config.transports))
         self._given = http
+        # True in a forked process for a client that was passed as `http`, which cannot be made anew.
+        self._is_foreign = False
         self._client: Optional[httpx.AsyncClient] = http
         self._streams: Optional[httpx.AsyncClient] = http
         self._open: Set[httpx.Response] = set()
+        self._inherited: List[object] = []
+        _CLIENTS.add(self)
+
+    def forked(self) -> None:
+        """Called in a process that was forked: connections and locks of before belong to the other process.
+
+        Two processes that read one connection would receive each other's responses.
+        """
+        # What is collected would be closed, and tell the server so.
+        self._inherited += [self._client, self._streams, self._open]
+        self._client = self._streams = None
+        self._open = set()
+        self.turns = AsyncTurns(STREAMS)
+        self.credentials = self.credentials.afresh()
+        was, self.closed = self.closed.is_set(), Event()
+        if was:
+            self.closed.set()
+        self._is_foreign = self._given is not None
 
     def _requests(self) -> httpx.AsyncClient:
         self._check()
@@ -106,6 +145,8 @@ class AsyncHttp:
     def _check(self) -> None:
         if self.closed.is_set():
             raise Closed("the client was closed")
+        if self._is_foreign:
+            raise ConfigError("`http` was made before this process was forked: make it, and the client, in this process")
 
     async def aclose(self) -> None:
         """Ends all streams and calls, and every later call."""

@@ -24,7 +24,7 @@ from langgraph.store.base import (
 from .. import kv
 from .._errors import ConfigError, ThreadlineError
 from .._limits import KV_OPS, KV_PAGE
-from ..problems import KvChanged, TooLarge
+from ..problems import InvalidRequest, KvChanged, StorageFull, TooLarge
 
 T = TypeVar("T")
 
@@ -186,8 +186,9 @@ def _refresh(entries: Iterable[kv.Entry]) -> Asking[None]:
             put = kv.Put(entry.ns, entry.key, entry.value, ttl_seconds=max(1, life), if_tag=entry.tag)
             puts[(*entry.ns, entry.key)] = put
     writes = list(puts.values())
+    count = KV_OPS
     while writes:
-        some = writes[:KV_OPS]
+        some = writes[:count]
         try:
             yield some
         except KvChanged as changed:
@@ -195,6 +196,14 @@ def _refresh(entries: Iterable[kv.Entry]) -> Asking[None]:
             if not isinstance(index, int):
                 raise
             del writes[index]
+        except (TooLarge, InvalidRequest):
+            # Together they are too large for one request. A single one may be, as JSON of this package: it keeps its TTL.
+            if len(some) == 1:
+                del writes[0]
+            count = max(1, len(some) // 2)
+        except StorageFull:
+            # Reading is possible without room.
+            return
         else:
             del writes[: len(some)]
 
