@@ -106,6 +106,8 @@ pub const PLANTS: &[Plant] = &[
     plant("begin-revoked", &[Kind::KillNode], |size| size),
     plant("fork-without-parent", &[Kind::KillNode], |size| size),
     plant("no-branch-listed", &[Kind::KillNode], |size| size),
+    plant("operation-forgotten", &[Kind::KillNode], |size| size),
+    plant("shared-blob-deleted", &[Kind::KillNode], |size| size),
     plant("superseded-is-replayed", &[Kind::KillNode], |size| size),
     plant("dead-by-own-outage", &[Kind::KillNode], |size| size),
 ];

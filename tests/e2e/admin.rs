@@ -12,12 +12,9 @@ use tokio::{runtime, sync::oneshot, time};
 use crate::harness::{Client, DEADLINE, eventually, raw::Raw};
 
 fn client(addr: SocketAddr, key: Option<&'static str>) -> Client {
-    Client {
-        http: reqwest::Client::builder().no_proxy().tls_certs_only([]).build().expect("a client"),
-        addr,
-        key: key.map(str::to_owned),
-        user: None,
-    }
+    // The server closes a connection that rests, which may be just now.
+    let http = reqwest::Client::builder().no_proxy().tls_certs_only([]).pool_max_idle_per_host(0);
+    Client { http: http.build().expect("a client"), addr, key: key.map(str::to_owned), user: None }
 }
 
 fn config(directory: &tempfile::TempDir) -> ServeConfig {

@@ -49,7 +49,8 @@ export const CLAIM_TIMES = { leaseSeconds: CLAIM_LEASE_SECONDS, retryMs: CLAIM_R
 /**
  * Executes the calls of a page's tools. Each call is claimed before, so that one page of several executes it; the claim is
  * renewed until the result is sent, and released if the page gives up. The call of a page that has disappeared is claimed by
- * another one when the lease is over.
+ * another one when the lease is over. Only the page that holds the first call claims the others: results of one message are sent
+ * together, so two pages with a part of them each would wait for each other.
  */
 export class ToolRunner {
   readonly #http: Http;
@@ -58,6 +59,12 @@ export class ToolRunner {
   readonly #clientId = newId();
   /** Calls that are being claimed, executed or answered, or that were and are still due. */
   readonly #calls = new Map<string, AbortController>();
+  /** The calls of this page whose claims it holds. */
+  readonly #held = new Set<string>();
+  /** The first call that is due. */
+  #first: string | undefined;
+  #wake = () => {};
+  #woken = new Promise<void>((resolve) => (this.#wake = resolve));
 
   constructor(client: Threadline, threadId: string, owner: RunnerOwner) {
     this.#http = httpOf(client);
@@ -70,8 +77,10 @@ export class ToolRunner {
     for (const [id, over] of this.#calls) {
       if (due.some((call) => call.id === id)) continue;
       this.#calls.delete(id);
+      this.#held.delete(id);
       over.abort();
     }
+    this.#first = due[0]?.id;
     if (!mayBegin) return;
     for (const call of due) {
       if (this.#calls.has(call.id)) continue;
@@ -90,16 +99,25 @@ export class ToolRunner {
 
   async #take(call: ToolCall, signal: AbortSignal): Promise<void> {
     const claim = { toolCallId: call.id, clientId: this.#clientId };
-    while (!(await this.#claim(claim, signal).catch(unlessFinal))) await sleep(CLAIM_TIMES.retryMs, signal);
+    while (!(this.#isTurn(call.id) && (await this.#claim(claim, signal).catch(unlessFinal)))) {
+      await Promise.race([sleep(CLAIM_TIMES.retryMs, signal), this.#woken]);
+    }
+    this.#hold(call.id);
     const over = new AbortController();
-    const stop = () => over.abort();
+    const stop = () => {
+      this.#held.delete(call.id);
+      over.abort();
+    };
     signal.addEventListener("abort", stop, { once: true });
-    const renew = () =>
+    const renew = () => {
+      // Another page has the first call by now, and waits for this one.
+      if (!this.#isTurn(call.id)) return stop();
       this.#claim(claim, signal).then(
         // Another page executes the call by now.
         (isOurs) => isOurs || stop(),
         () => {},
       );
+    };
     const renewal = setInterval(renew, (CLAIM_TIMES.leaseSeconds * 1_000) / 3);
     try {
       const own = this.#owner.find(call.function.name);
@@ -113,10 +131,23 @@ export class ToolRunner {
     } finally {
       clearInterval(renewal);
       signal.removeEventListener("abort", stop);
-      if (signal.aborted) await this.#request("DELETE", claim, { clientId: claim.clientId });
+      if (signal.aborted || over.signal.aborted) {
+        await this.#request("DELETE", claim, { clientId: claim.clientId }).catch(() => {});
+      }
     }
     // The page that has the claim may disappear as well.
     return this.#take(call, signal);
+  }
+
+  /** True if the page may claim a call: the first one, or any while it holds the first one. */
+  #isTurn(id: string): boolean {
+    return this.#first !== undefined && (id === this.#first || this.#held.has(this.#first));
+  }
+
+  #hold(id: string): void {
+    this.#held.add(id);
+    this.#wake();
+    this.#woken = new Promise((resolve) => (this.#wake = resolve));
   }
 
   /** Sends the result until it is sent, not needed any more, or refused. */
@@ -128,7 +159,10 @@ export class ToolRunner {
       } catch (error) {
         const isLost = isProblem(error, "claim-lost");
         // The lost claim may be that on another one of several results that were sent together.
-        if (isLost && !(await this.#claim(claim, signal))) return;
+        if (isLost && !(await this.#claim(claim, signal))) {
+          this.#held.delete(claim.toolCallId);
+          return;
+        }
         if (!isLost) unlessFinal(error);
         await sleep(CLAIM_TIMES.retryMs, signal);
       }

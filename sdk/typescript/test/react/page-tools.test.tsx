@@ -107,6 +107,24 @@ test("of two pages one executes a call, and all calls of a message are answered 
   for (const { now } of pages) expect(now.error).toBeNull();
 });
 
+test("a page that does not have the first call of a message claims none of the others", async () => {
+  const threadId = await makeThread(server);
+  await calls(threadId, ["a", "f"], ["b", "f"]);
+  const claim = `/v1/threads/${threadId}/tool-calls/a/claim`;
+  await server.request("POST", claim, { body: { clientId: "another-page", leaseSeconds: 60 } });
+  const here = new Calls();
+  const before = proxy.requests.length;
+  const page = await open(threadId, here.tools, proxy.url);
+  const asked = () => proxy.requests.slice(before).filter((request) => request.includes("/tool-calls/"));
+  await until("two tries", () => asked().length >= 2);
+  expect(asked().every((request) => request.includes("/tool-calls/a/"))).toBe(true);
+  expect(here.taken).toEqual([]);
+  await server.request("DELETE", `${claim}?clientId=another-page`);
+  await until("both calls", () => here.taken.length === 2);
+  for (const { done } of here.taken) done("it");
+  await answered(page);
+});
+
 test("a call of a page that disappears is executed by another one, and answered once", async () => {
   CLAIM_TIMES.leaseSeconds = 1;
   const threadId = await makeThread(server);
