@@ -2,6 +2,7 @@
 
 use std::{net::SocketAddr, sync::mpsc, thread, time::Instant};
 
+use reqwest::Method;
 use serde_json::json;
 use threadline::{
     app::{App, ServeConfig},
@@ -12,9 +13,8 @@ use tokio::{runtime, sync::oneshot, time};
 use crate::harness::{Client, DEADLINE, eventually, raw::Raw};
 
 fn client(addr: SocketAddr, key: Option<&'static str>) -> Client {
-    // The server closes a connection that rests, which may be just now.
-    let http = reqwest::Client::builder().no_proxy().tls_certs_only([]).pool_max_idle_per_host(0);
-    Client { http: http.build().expect("a client"), addr, key: key.map(str::to_owned), user: None }
+    let http = reqwest::Client::builder().no_proxy().tls_certs_only([]).build().expect("a client");
+    Client { http, addr, key: key.map(str::to_owned), user: None }
 }
 
 fn config(directory: &tempfile::TempDir) -> ServeConfig {
@@ -46,6 +46,13 @@ impl Separate {
             })
         });
         let ((main, admin), runtime) = starting.await.expect("started");
+        // Until then the listener answers for a server that starts, and closes these connections at the end.
+        let starting = client(admin, None);
+        eventually("the routes of the admin listener", async || {
+            let answer = starting.request(Method::GET, "/metrics").send().await.ok()?;
+            (answer.status() != 503).then_some(())
+        })
+        .await;
         Self { main, admin, runtime, stop, thread }
     }
 
