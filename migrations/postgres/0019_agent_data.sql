@@ -40,7 +40,7 @@ CREATE TABLE items (
   size    bigint NOT NULL,
   -- JSON.
   body    bytea  NOT NULL,
-  -- Of a removed item: the time, and the tag that the operation has given to the list.
+  -- Time at which the item was removed, and tag that the operation has given to the list.
   gone_at bigint,
   gone_by text COLLATE "C",
   PRIMARY KEY (key, list, pos)
@@ -100,7 +100,7 @@ CREATE TABLE checkpoint_blobs (
   size    bigint NOT NULL,
   PRIMARY KEY (key, ns, channel, version)
 );
--- What tasks have written beside checkpoints, which may come later.
+-- Writes of tasks beside checkpoints, which may come later.
 CREATE TABLE checkpoint_writes (
   key     bigint NOT NULL,
   ns      text COLLATE "C" NOT NULL,

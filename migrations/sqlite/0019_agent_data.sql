@@ -40,7 +40,7 @@ CREATE TABLE items (
   size    INTEGER NOT NULL,
   -- JSON.
   body    BLOB  NOT NULL,
-  -- Of a removed item: the time, and the tag that the operation has given to the list.
+  -- Time at which the item was removed, and tag that the operation has given to the list.
   gone_at INTEGER,
   gone_by TEXT,
   PRIMARY KEY (key, list, pos)
@@ -98,7 +98,7 @@ CREATE TABLE checkpoint_blobs (
   size    INTEGER NOT NULL,
   PRIMARY KEY (key, ns, channel, version)
 );
--- What tasks have written beside checkpoints, which may come later.
+-- Writes of tasks beside checkpoints, which may come later.
 CREATE TABLE checkpoint_writes (
   key     INTEGER NOT NULL,
   ns      TEXT NOT NULL,

@@ -142,7 +142,7 @@ impl Route {
         self.path.starts_with("/v1/conversations/")
     }
 
-    /// Whether it is for agent data, of which a body may be as large.
+    /// True for agent data, of which a body may be as large.
     pub fn is_agent_data(&self) -> bool {
         matches!(self.access, Access::Backend(_))
     }

@@ -577,7 +577,7 @@ async fn one_by_one(project: &Client, ann: &Client, seen: &mut Seen) {
     note("DELETE", thread, ann.delete("/v1/threads/u").await);
 }
 
-/// What frameworks keep.
+/// Routes of agent data.
 async fn agent_data(project: &Client, ann: &Client, seen: &mut Seen) {
     let mut note = |method, route: &str, answer: Answer| seen.insert((method, route.to_owned(), answer.status));
     let put = |more: Value| {

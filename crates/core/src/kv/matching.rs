@@ -93,8 +93,8 @@ impl KvFilter {
     }
 }
 
-/// Members of an object by their names, each read when it is asked for: another one may have what no [`Value`] holds, such as half of a
-/// surrogate pair.
+/// Members of an object by their names, each read when it is asked for: another one may have what no [`Value`] holds, such as a lone
+/// surrogate.
 pub struct Members<'t>(HashMap<String, &'t RawValue>);
 
 impl<'t> Members<'t> {

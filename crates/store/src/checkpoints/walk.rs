@@ -68,7 +68,7 @@ impl<'s, S: CheckpointStore + ?Sized> CheckpointWalk<'s, S> {
                         Some(body) => Some(TypedData { kind, body }),
                         None => self.store.blob(self.thread, &ns, &at).await?,
                     };
-                    // Of a checkpoint that was deleted meanwhile, the blobs are gone.
+                    // The blobs of a checkpoint that was deleted meanwhile are gone.
                     let Some(data) = data else {
                         self.current = None;
                         break;

@@ -12,7 +12,7 @@ use threadline_core::{
 #[derive(Debug, Clone)]
 pub(super) struct Kept {
     pub(super) body: String,
-    /// Of a removed item: the time, and the tag that the operation has given to the list.
+    /// Time at which the item was removed, and tag that the operation has given to the list.
     pub(super) gone: Option<(Timestamp, Tag)>,
 }
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import List, Optional, Union
 
-from ._errors import ProblemError, ThreadlineError
+from ._errors import ConfigError, ProblemError, ThreadlineError
 from ._json import JsonObject
 
 
@@ -17,6 +17,13 @@ class Cursor:
     """Seq of the last event that was seen; 0 for all events."""
     epoch: Optional[str] = None
     """The log that the position belongs to. Required above 0."""
+
+def starting_at(cursor: Optional[Cursor]) -> Cursor:
+    """The cursor of a reader, by default before all events; raises `ConfigError` if it names no position."""
+    cursor = cursor or Cursor()
+    if cursor.after < 0 or (cursor.after > 0 and cursor.epoch is None):
+        raise ConfigError(f"the cursor {cursor.after} needs its epoch: store both members of a cursor")
+    return cursor
 
 
 @dataclass(frozen=True)

@@ -10,12 +10,11 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Dict, List, Optional, Tuple
 
+from harness.environments import VERSIONS, python_of
 from harness.server import Server
 
 HERE = Path(__file__).resolve().parent
 _ROOT = HERE.parents[3]
-_SETS = (HERE / "sets", HERE.parent / "pipe/sets")
-VERSIONS = ("oldest", "newest") if "FULL" in os.environ else ("newest",)
 
 
 def checks_of(program: str) -> List[str]:
@@ -26,16 +25,6 @@ def checks_of(program: str) -> List[str]:
 
 def cases(program: str) -> List[Tuple[str, str]]:
     return [(version, check) for version in VERSIONS for check in checks_of(program)]
-
-
-@lru_cache
-def python_of(environment: str) -> str:
-    """The Python of a set, whose packages are installed if they are not there."""
-    wanted = next(folder / environment / "requirements.txt" for folder in _SETS if (folder / environment).is_dir())
-    venv = _ROOT / "target" / f"pipe-{environment}"
-    made = subprocess.run([_ROOT / "scripts/venv.sh", wanted, venv], capture_output=True, text=True, check=False)
-    assert made.returncode == 0, made.stderr
-    return made.stdout.strip()
 
 
 @lru_cache

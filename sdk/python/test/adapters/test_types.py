@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from .environments import python_of
+from harness.environments import python_of
 
 PACKAGE = Path(__file__).resolve().parents[2]
 

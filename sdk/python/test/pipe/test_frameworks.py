@@ -6,10 +6,11 @@ from itertools import groupby
 from typing import Any
 
 import pytest
+from harness.environments import VERSIONS
 
 from threadline.conversation import Conversation
 
-from .frameworks import VERSIONS, streams
+from .frameworks import streams
 from .judge import Judge
 
 LOOK_7 = ("look", {"id": 7})

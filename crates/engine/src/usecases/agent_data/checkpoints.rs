@@ -17,13 +17,10 @@ use threadline_store::{
     CheckpointBound, CheckpointDone, CheckpointPart, CheckpointScope, CheckpointWalk, PutCheckpoint, StoreError,
 };
 
-use super::{AgentDataDeps, AnswerRoom};
+use super::{AgentDataDeps, AnswerRoom, ROUNDS};
 use crate::{
     AgentDataError, DataLimit, directory::Attempt, limits::QueuedWork, metrics::AgentTable, records::ThreadRef,
 };
-
-/// Rounds of an operation whose checkpoint is deleted, or replaced, meanwhile.
-const ROUNDS: usize = 4;
 
 /// Use cases of checkpoints.
 #[derive(Clone)]

@@ -9,12 +9,9 @@ use threadline_core::{
     kv::{KvOwner, Tag},
     limits::AGENT_DATA_ANSWER_BYTES,
 };
-use threadline_store::{ItemPage, KvWrite, KvWritten, ListDone, ListEdit, ListOp, StoreError};
+use threadline_store::{ItemPage, KvWritten, ListDone, ListEdit, ListOp, StoreError};
 
-use super::{
-    AgentDataDeps,
-    kv::{ROUNDS, WriteEntry},
-};
+use super::{AgentDataDeps, ROUNDS, kv::WriteEntry};
 use crate::{AgentDataError, DataLimit, directory::Attempt, metrics::AgentTable, records::ThreadRef};
 
 /// Use cases of item lists.
@@ -115,7 +112,7 @@ impl ItemLists {
         let digest = change.digest();
         let carry_out = move |thread: Arc<ThreadRef>| async move {
             for _ in 0..ROUNDS {
-                let (writes, threads) = self.entries(principal, &thread, &change.kv).await?;
+                let (writes, threads) = self.deps.to_store(principal, Some(&thread), change.kv.iter()).await?;
                 let owner = KvOwner { project: principal.project.clone(), user: principal.user.clone() };
                 let op = ListOp {
                     thread: thread.key,
@@ -143,27 +140,6 @@ impl ItemLists {
                 .into())
         };
         self.deps.directory.with_thread(principal, thread, carry_out).await
-    }
-
-    /// Writes of entries with the keys of their threads, and these threads; `None` for the thread of the list itself.
-    async fn entries(
-        &self,
-        principal: &Principal,
-        thread: &ThreadRef,
-        kv: &[WriteEntry],
-    ) -> Result<(Vec<KvWrite>, Vec<Option<Arc<ThreadRef>>>), AgentDataError> {
-        let (mut writes, mut threads) = (Vec::with_capacity(kv.len()), Vec::with_capacity(kv.len()));
-        for write in kv {
-            let named = write.put.as_ref().and_then(|put| put.thread.as_ref());
-            let other = match named.filter(|id| **id != thread.id) {
-                Some(id) => Some(self.deps.directory.find(principal, id).await?),
-                None => None,
-            };
-            let key = named.map(|_| other.as_ref().map_or(thread.key, |other| other.key));
-            writes.push(write.to_store(key));
-            threads.push(other);
-        }
-        Ok((writes, threads))
     }
 
     async fn outcome(

@@ -10,11 +10,8 @@ use threadline_core::{
 };
 use threadline_store::{KvPut, KvRange, KvWrite, KvWritten, StoreError};
 
-use super::{AgentDataDeps, AnswerRoom};
+use super::{AgentDataDeps, AnswerRoom, ROUNDS};
 use crate::{AgentDataError, limits::QueuedWork, metrics::AgentTable, records::ThreadRef};
-
-/// Rounds of a batch whose threads are deleted and created again meanwhile.
-pub(super) const ROUNDS: usize = 4;
 
 /// Use cases of key-value entries.
 #[derive(Clone)]
@@ -306,16 +303,7 @@ impl KvEntries {
         asked: &[&WriteEntry],
     ) -> Result<(Vec<Option<Tag>>, Vec<bool>), AgentDataError> {
         for _ in 0..ROUNDS {
-            let (mut writes, mut threads) = (Vec::with_capacity(asked.len()), Vec::with_capacity(asked.len()));
-            for write in asked {
-                let named = write.put.as_ref().and_then(|put| put.thread.as_ref());
-                let thread = match named {
-                    Some(id) => Some(self.deps.directory.find(principal, id).await?),
-                    None => None,
-                };
-                writes.push(write.to_store(thread.as_ref().map(|thread| thread.key)));
-                threads.push(thread);
-            }
+            let (writes, threads) = self.deps.to_store(principal, None, asked.iter().copied()).await?;
             let written = {
                 let _turn = self.deps.turn().await?;
                 self.deps.store.write_kv(owner, &writes).await?
@@ -338,8 +326,32 @@ impl KvEntries {
     }
 }
 
+impl AgentDataDeps {
+    /// Writes with the keys of the threads that they name, and these threads. `own` is a thread that is known: it is not looked up, and
+    /// `None` stands for it.
+    pub(super) async fn to_store<'w>(
+        &self,
+        principal: &Principal,
+        own: Option<&ThreadRef>,
+        asked: impl ExactSizeIterator<Item = &'w WriteEntry>,
+    ) -> Result<(Vec<KvWrite>, Vec<Option<Arc<ThreadRef>>>), AgentDataError> {
+        let (mut writes, mut threads) = (Vec::with_capacity(asked.len()), Vec::with_capacity(asked.len()));
+        for write in asked {
+            let named = write.put.as_ref().and_then(|put| put.thread.as_ref());
+            let own = own.filter(|own| named == Some(&own.id));
+            let other = match named.filter(|_| own.is_none()) {
+                Some(id) => Some(self.directory.find(principal, id).await?),
+                None => None,
+            };
+            writes.push(write.to_store(own.or(other.as_deref()).map(|thread| thread.key)));
+            threads.push(other);
+        }
+        Ok((writes, threads))
+    }
+}
+
 impl WriteEntry {
-    pub(super) fn to_store(&self, thread: Option<ThreadKey>) -> KvWrite {
+    fn to_store(&self, thread: Option<ThreadKey>) -> KvWrite {
         let put = self.put.as_ref().map(|put| KvPut {
             value: put.value.clone(),
             tag: put.tag.clone().unwrap_or_else(Tag::generate),

@@ -18,6 +18,9 @@ pub mod checkpoints;
 pub mod items;
 pub mod kv;
 
+/// Rounds of an operation that meets what other clients delete, replace or create again meanwhile.
+const ROUNDS: usize = 4;
+
 /// Dependencies of agent data, shared by its use cases.
 pub(crate) struct AgentDataDeps {
     pub store: DynStore,

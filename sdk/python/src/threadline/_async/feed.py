@@ -7,8 +7,7 @@ from collections import deque
 from typing import Deque, Optional
 
 from .._calls import Call
-from .._errors import ConfigError
-from .._items import Cursor
+from .._items import Cursor, starting_at
 from .._limits import OPEN_TIMEOUT, POLL, POLL_PAUSE, TURN
 from .._records import FeedEntry, FeedPage
 from .http import AsyncHttp
@@ -22,9 +21,7 @@ class AsyncFeed:
     """
 
     def __init__(self, http: AsyncHttp, cursor: Optional[Cursor], user_id: Optional[str]) -> None:
-        cursor = cursor or Cursor()
-        if cursor.after < 0 or (cursor.after > 0 and cursor.epoch is None):
-            raise ConfigError(f"the cursor {cursor.after} needs its epoch: store both members of a cursor")
+        cursor = starting_at(cursor)
         self._http = http
         self._user_id = user_id
         self._at = cursor.after

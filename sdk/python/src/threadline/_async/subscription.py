@@ -9,10 +9,10 @@ from types import TracebackType
 from typing import AsyncGenerator, Optional, Type
 
 from .._calls import failing
-from .._errors import Closed, ConfigError, ThreadlineError
+from .._errors import Closed, ThreadlineError
 from .._follow import Follow
 from .._ids import segment
-from .._items import Cursor, Item, Reconnecting
+from .._items import Cursor, Item, Reconnecting, starting_at
 from .._machine import Draw, Input, State, step
 from .http import AsyncHttp
 from .transports import TRANSPORTS, Following
@@ -26,9 +26,7 @@ class AsyncSubscription:
 
     def __init__(self, http: AsyncHttp, thread_id: str, cursor: Optional[Cursor], run_id: Optional[str]) -> None:
         segment(thread_id)
-        cursor = cursor or Cursor()
-        if cursor.after < 0 or (cursor.after > 0 and cursor.epoch is None):
-            raise ConfigError(f"the cursor {cursor.after} needs its epoch: store both members of a cursor")
+        cursor = starting_at(cursor)
         self._http = http
         self._follow = Follow(cursor, run_id)
         self._following = Following(http, thread_id, self._follow)

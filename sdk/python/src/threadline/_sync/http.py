@@ -117,7 +117,7 @@ class Http:
 
         Two processes that read one connection would receive each other's responses.
         """
-        # What is collected would be closed, and tell the server so.
+        # Objects that are collected would close their connections, and tell the server so.
         self._inherited += [self._client, self._streams, self._open]
         self._client = self._streams = None
         self._open = set()
