@@ -372,7 +372,7 @@ async def test_memory_is_bounded_and_large_events_pass(server: Server) -> None:
     async with AsyncThreadline(server.url) as client:
         thread = await new(client)
         async with thread.run() as run:
-            for n in range(12):
+            for _ in range(12):
                 await run.append({"type": "CUSTOM", "name": "n", "value": "x" * 2_000_000})
                 assert run._producer._pending._size <= 18_100_000
         assert run.record.producer_seq == 14

@@ -18,6 +18,7 @@ class Cursor:
     epoch: Optional[str] = None
     """The log that the position belongs to. Required above 0."""
 
+
 def starting_at(cursor: Optional[Cursor]) -> Cursor:
     """The cursor of a reader, by default before all events; raises `ConfigError` if it names no position."""
     cursor = cursor or Cursor()

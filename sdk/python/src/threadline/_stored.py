@@ -31,9 +31,7 @@ class Messages:
 
     @classmethod
     def of(cls, page: JsonObject) -> Messages:
-        return cls(
-            page["epoch"], page["seq"], page["messages"], page["hasMore"], page["interrupts"], page["pendingToolCallIds"]
-        )
+        return cls(page["epoch"], page["seq"], page["messages"], page["hasMore"], page["interrupts"], page["pendingToolCallIds"])
 
 
 @dataclass(frozen=True)

@@ -80,9 +80,7 @@ class AsyncThreadline:
     async def __aenter__(self) -> AsyncThreadline:
         return self
 
-    async def __aexit__(
-        self, kind: Optional[Type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]
-    ) -> None:
+    async def __aexit__(self, kind: Optional[Type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]) -> None:
         await self.aclose()
 
     async def aclose(self) -> None:

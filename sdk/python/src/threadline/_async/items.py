@@ -58,9 +58,7 @@ class AsyncItems:
             source["uptoPos"] = upto
         return AddedItems.of(await self._do("POST", ["copy"], key, if_tag, **source))
 
-    async def page(
-        self, *, limit: Optional[int] = None, before: Optional[int] = None, after: Optional[int] = None
-    ) -> ItemPage:
+    async def page(self, *, limit: Optional[int] = None, before: Optional[int] = None, after: Optional[int] = None) -> ItemPage:
         """A page of items, oldest first: the newest items, the last ones before a position, or the first ones after a position."""
         query = {"limit": limit, "before": before, "after": after}
         return ItemPage.of(await self._http.call(Call(self._path, query=query)))

@@ -73,9 +73,7 @@ class AsyncRun(AsyncWriters):
             "onExisting": _ON_EXISTING[on_existing],
             "toolsRepeatable": tools_repeatable,
         }
-        events = opening_of(
-            thread_id, self.run_id, messages=messages, tools=tools, context=context, resume=resume, state=state
-        )
+        events = opening_of(thread_id, self.run_id, messages=messages, tools=tools, context=context, resume=resume, state=state)
         self._start = {**start, "events": events}
         self._request = to_json(self._start)
         self._record: Optional[RunRecord] = None
@@ -145,9 +143,7 @@ class AsyncRun(AsyncWriters):
         reading = self._reading = AsyncReading(self._http, self.thread_id, taken)
         if taken.attempt_id != self._attempt_id:
             raise await self._not_resumed(taken, reading)
-        producer = AsyncProducer(
-            self._runs, self.thread_id, taken, self._again, self._lease, self._http.config.logger
-        )
+        producer = AsyncProducer(self._runs, self.thread_id, taken, self._again, self._lease, self._http.config.logger)
         producer.begin()
         try:
             stored = await reading.before(self._on_existing)
@@ -164,9 +160,7 @@ class AsyncRun(AsyncWriters):
                 self._body.cancel()
         return self
 
-    async def __aexit__(
-        self, kind: Optional[Type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]
-    ) -> bool:
+    async def __aexit__(self, kind: Optional[Type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]) -> bool:
         producer = self._producer
         try:
             return await self._leave(producer, error)

@@ -106,9 +106,7 @@ class AsyncThread:
         query = {"after": after, "before": before, "epoch": epoch, "cursor": cursor, "limit": limit, "runId": run_id}
         return EventPage.of(await self._read("events", **query))
 
-    async def lines(
-        self, *, cursor: Optional[Cursor] = None, run_id: Optional[str] = None
-    ) -> AsyncGenerator[bytes, None]:
+    async def lines(self, *, cursor: Optional[Cursor] = None, run_id: Optional[str] = None) -> AsyncGenerator[bytes, None]:
         """The log after a position, up to its tail: `{"seq":…,"runId":…,"at":…,"event":…}`, a line for each event.
 
         Each event appears byte for byte as it was appended. An interrupted read raises `ConnectionFailed`: continue after the
@@ -206,9 +204,7 @@ class AsyncThread:
         """The open interrupts of the thread, which a run has to answer with `resume`."""
         return (await self.messages(limit=1)).interrupts
 
-    async def put_run(
-        self, run_id: str, events: Sequence[object], *, agent_id: Optional[str] = None, validate: bool = False
-    ) -> StartedRun:
+    async def put_run(self, run_id: str, events: Sequence[object], *, agent_id: Optional[str] = None, validate: bool = False) -> StartedRun:
         """Appends a complete run atomically, or does nothing if the run exists already.
 
         Waits up to a minute while another run is active. A TEXT_MESSAGE_CHUNK without a `messageId` gets one. With `validate`,

@@ -32,9 +32,7 @@ class AsyncPart:
         await self._begun()
         return self
 
-    async def __aexit__(
-        self, kind: Optional[Type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]
-    ) -> None:
+    async def __aexit__(self, kind: Optional[Type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]) -> None:
         # The end of the run ends what a cancelled body leaves open.
         if error is None or isinstance(error, Exception):
             await self.end()
@@ -73,9 +71,7 @@ class AsyncPart:
 class AsyncText(AsyncPart):
     """Writes one message."""
 
-    def __init__(
-        self, run: AsyncWriters, begin: List[JsonObject], end: List[JsonObject], type_: str, members: Mapping[str, Any]
-    ) -> None:
+    def __init__(self, run: AsyncWriters, begin: List[JsonObject], end: List[JsonObject], type_: str, members: Mapping[str, Any]) -> None:
         super().__init__(run, begin, end)
         self.message_id: str = members["messageId"]
         self._type = type_
@@ -93,9 +89,7 @@ class AsyncText(AsyncPart):
 class AsyncToolCall(AsyncPart):
     """Writes one tool call."""
 
-    def __init__(
-        self, run: AsyncWriters, begin: List[JsonObject], members: Mapping[str, Any], arguments: Optional[str]
-    ) -> None:
+    def __init__(self, run: AsyncWriters, begin: List[JsonObject], members: Mapping[str, Any], arguments: Optional[str]) -> None:
         super().__init__(run, begin, [{"type": "TOOL_CALL_END", **members}])
         self.tool_call_id: str = members["toolCallId"]
         self._members = members

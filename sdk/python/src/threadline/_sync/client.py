@@ -80,9 +80,7 @@ class Threadline:
     def __enter__(self) -> Threadline:
         return self
 
-    def __exit__(
-        self, kind: Optional[Type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]
-    ) -> None:
+    def __exit__(self, kind: Optional[Type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]) -> None:
         self.close()
 
     def close(self) -> None:

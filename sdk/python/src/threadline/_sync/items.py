@@ -58,9 +58,7 @@ class Items:
             source["uptoPos"] = upto
         return AddedItems.of(self._do("POST", ["copy"], key, if_tag, **source))
 
-    def page(
-        self, *, limit: Optional[int] = None, before: Optional[int] = None, after: Optional[int] = None
-    ) -> ItemPage:
+    def page(self, *, limit: Optional[int] = None, before: Optional[int] = None, after: Optional[int] = None) -> ItemPage:
         """A page of items, oldest first: the newest items, the last ones before a position, or the first ones after a position."""
         query = {"limit": limit, "before": before, "after": after}
         return ItemPage.of(self._http.call(Call(self._path, query=query)))

@@ -73,9 +73,7 @@ class Run(Writers):
             "onExisting": _ON_EXISTING[on_existing],
             "toolsRepeatable": tools_repeatable,
         }
-        events = opening_of(
-            thread_id, self.run_id, messages=messages, tools=tools, context=context, resume=resume, state=state
-        )
+        events = opening_of(thread_id, self.run_id, messages=messages, tools=tools, context=context, resume=resume, state=state)
         self._start = {**start, "events": events}
         self._request = to_json(self._start)
         self._record: Optional[RunRecord] = None
@@ -145,9 +143,7 @@ class Run(Writers):
         reading = self._reading = Reading(self._http, self.thread_id, taken)
         if taken.attempt_id != self._attempt_id:
             raise self._not_resumed(taken, reading)
-        producer = Producer(
-            self._runs, self.thread_id, taken, self._again, self._lease, self._http.config.logger
-        )
+        producer = Producer(self._runs, self.thread_id, taken, self._again, self._lease, self._http.config.logger)
         producer.begin()
         try:
             stored = reading.before(self._on_existing)
@@ -164,9 +160,7 @@ class Run(Writers):
                 self._body.cancel()
         return self
 
-    def __exit__(
-        self, kind: Optional[Type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]
-    ) -> bool:
+    def __exit__(self, kind: Optional[Type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]) -> bool:
         producer = self._producer
         try:
             return self._leave(producer, error)
