@@ -107,6 +107,7 @@ PYTHON_FILES := . ../../examples ../../scripts
 lint-python: setup-test $(TOOLED)
 	$(RUFF) check --quiet --no-cache --config pyproject.toml $(PYTHON_FILES)
 	$(RUFF) format --quiet --no-cache --check --config pyproject.toml . ../../examples
+	cd sdk/python && $(CURDIR)/$(TOOLS)/bin/python scripts/reference.py --check
 	cd sdk/python && for each in unasync generate; do $(CURDIR)/target/python-venv/bin/python scripts/$$each.py --check || exit 1; done
 	cd sdk/python && $(CURDIR)/target/python-venv/bin/mypy
 	cd sdk/python && node_modules/.bin/pyright --pythonpath $(CURDIR)/target/python-venv/bin/python
@@ -192,6 +193,11 @@ fuzz:
 # Writes proto/openapi.json anew from the code.
 openapi:
 	$(CARGO) run --quiet -- openapi > proto/openapi.json
+
+# Writes docs/reference/python.md anew from the docstrings of the Python package.
+.PHONY: reference-python
+reference-python: $(TOOLED)
+	$(TOOLS)/bin/python sdk/python/scripts/reference.py
 
 # Writes docs/configuration.md anew from the code.
 reference:

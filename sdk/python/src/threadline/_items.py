@@ -94,6 +94,7 @@ class Reconnecting:
 
     wait: float
     error: ThreadlineError
+    """The reason."""
 
 
 @dataclass(frozen=True)
@@ -104,6 +105,7 @@ class Ended:
 
 
 Item = Union[Hello, Events, CaughtUp, FellBehind, Rebased, Queue, Reconnecting, Ended]
+"""What a subscription delivers."""
 
 
 def common_cursor(error: BaseException) -> Optional[Cursor]:

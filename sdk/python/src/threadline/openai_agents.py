@@ -51,7 +51,7 @@ class ThreadlineSession:
         return await settled(self._pop())
 
     async def clear_session(self) -> None:
-        """Removes all items. The thread stays."""
+        """Removes all items. The thread stays, and so does its log."""
         await settled(self._clear())
 
     def _items(self) -> AsyncItems:

@@ -281,7 +281,9 @@ def example(server: Server, thread_id: str, seconds: float = 0.2) -> subprocess.
         "THREADLINE_API_KEY": server.api_key or "",
         "STEP_SECONDS": str(seconds),
     }
-    command = [sys.executable, "-W", "error", str(EXAMPLE), thread_id]
+    # Python 3.14 warns of a package that LangGraph needs.
+    langsmith = "ignore:'asyncio.iscoroutinefunction' is deprecated:DeprecationWarning:langsmith._internal._beta_decorator"
+    command = [sys.executable, "-W", "error", "-W", langsmith, str(EXAMPLE), thread_id]
     return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True)
 
 

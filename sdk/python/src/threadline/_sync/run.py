@@ -96,7 +96,7 @@ class Run(Writers):
 
     @property
     def epoch(self) -> str:
-        """The incarnation of the thread's log."""
+        """The epoch of the thread's log."""
         return self._producer.epoch
 
     @property
@@ -110,7 +110,7 @@ class Run(Writers):
         return self._producer.stop_requested
 
     def history(self) -> List[JsonObject]:
-        """The messages of the thread before the run, and those that the run began with. They are read once."""
+        """The messages of the thread before the run, and those that the run began with, in AG-UI's format. They are read once."""
         if self._reading is None:
             raise Closed("the run has not begun: enter its block first")
         if self._history is None:
@@ -118,7 +118,7 @@ class Run(Writers):
         return self._history
 
     def flush(self) -> None:
-        """Returns when all appended events are durable."""
+        """Returns when all appended events are durable. Raises the error of the append that failed."""
         self._producer.flush()
 
     @property
