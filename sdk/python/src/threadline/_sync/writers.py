@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from types import TracebackType
-from typing import Any, Generator, Iterable, Dict, List, Mapping, Optional, Sequence, Type
+from typing import Any, ContextManager, Generator, Iterable, Dict, List, Mapping, Optional, Sequence, Type, Union
 
 from .._errors import ConfigError
 from .._ids import RESERVED_NAMES, new_id
@@ -249,13 +249,18 @@ class Writers(ABC):
         self._append([{"type": "RUN_FINISHED", "threadId": self.thread_id, "runId": self.run_id, "outcome": outcome}])
         raise Interrupted(self)
 
-    def pipe(self, stream: Iterable[Any]) -> None:
+    def pipe(self, stream: Union[Iterable[Any], ContextManager[Iterable[Any]]]) -> None:
         """Appends a stream: AG-UI events, or items of LangGraph, pydantic-ai, the OpenAI Agents SDK or OpenAI's APIs.
 
+        A stream that is a context manager, as those of pydantic-ai, is entered, and left at its end.
         The first item decides the kind of the stream; an unknown kind raises `ConfigError`. RUN_STARTED, RUN_FINISHED and RUN_ERROR
         of the stream are left out. Questions of the stream end this run, as `interrupt` does. Raises `StreamFailed` if the stream
         reports an error.
         """
+        if isinstance(stream, ContextManager) and not isinstance(stream, Iterable):
+            with stream as entered:
+                self.pipe(entered)
+            return
         mapper = None
         try:
             for item in stream:
