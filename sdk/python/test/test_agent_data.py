@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Optional
+from typing import Any
 
 import pytest
 from harness.proxy import Proxy
 from harness.server import Server
 from threadline import AsyncThreadline, ConfigError, ItemPage, Threadline
-from threadline._ids import new_id
 from threadline.kv import Delete, Get, ListNamespaces, Match, Put, Search
 from threadline.problems import InvalidRequest, ItemsChanged, ItemsConflict, KvChanged, ThreadNotFound
 
@@ -157,38 +156,6 @@ async def test_entries(server: Server) -> None:
             await kv.put(["memories"], "large", "x" * 1_100_000)
     async with AsyncThreadline(server.url, user="bob") as client:
         assert (await client.kv.search()).items == []
-
-
-WORDS = [
-    # Query, text of an entry, and the score; None if the entry is not found. As docs/agent-data.md describes it.
-    ("tea", "a STEAK", 1.0),
-    ("running", "run", None),
-    ("don't", "donut", 1.0),
-    ("green-tea coffee", "tea, green", 2 / 3),
-    ("tea TEA", "tea", 1.0),
-    ("cafe", "café", None),
-    ("cafe\u0301 bar", "cafe", 0.5),
-    ("東京駅", "東京駅の北口", 1.0),
-    ("東京駅", "東京の駅", None),
-    ("東京 駅", "東京の駅", 1.0),
-    ("駅", "東京の駅", 1.0),
-    ("東京、大阪", "大阪", 0.5),
-    ("हिन्दी", "दी", 0.5),
-    ("น้ำ", "น", 0.5),
-    ("7", "Parcel 7", 1.0),
-    (" ,. ", "anything", None),
-]
-
-
-@pytest.mark.parametrize(("query", "text", "score"), WORDS)
-def test_words_are_found_as_the_manual_says(server: Server, query: str, text: str, score: Optional[float]) -> None:
-    with Threadline(server.url, user=f"user-{new_id()}") as client:
-        client.kv.put(["a"], "k", {"deep": [{"in": text}]})
-        client.kv.put(["a"], "other", {"tea": "-", "steps": [7, True, None]})
-        found = [(one.key, one.score) for one in client.kv.search(query=query).items]
-    # A query without words returns all entries.
-    everything = not any(letter.isalnum() for letter in query)
-    assert found == ([("k", None), ("other", None)] if everything else [] if score is None else [("k", score)])
 
 
 def test_the_synchronous_client_does_the_same(server: Server) -> None:
