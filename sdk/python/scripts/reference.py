@@ -44,7 +44,7 @@ MODULES: Dict[str, Sequence[str]] = {
     "threadline.pytest_plugin": (),
     "threadline.problems": (),
 }
-# Classes of the package that signatures name, and that no program makes or uses itself.
+# Classes of the package that signatures name, and that no program makes or uses itself; likewise all whose names begin with `_`.
 HIDDEN = {"AsyncHttp", "ServerProcess"}
 INTRODUCTION = """\
 # Reference of the Python package
@@ -133,7 +133,7 @@ class Page:
         for name in annotation.iterate(flat=True) if isinstance(annotation, griffe.Expr) else ():
             if not isinstance(name, griffe.ExprName) or name.name in self.described or f"Async{name.name}" in self.described:
                 continue
-            if name.name in HIDDEN or not name.canonical_path.startswith("threadline."):
+            if name.name in HIDDEN or name.name.startswith("_") or not name.canonical_path.startswith("threadline."):
                 continue
             named = self.package[name.canonical_path.partition(".")[2]]
             if named.is_attribute and named.value is not None:
