@@ -109,7 +109,7 @@ KV_BATCH: Final = 1_000
 LIST_WRITES: Final = 100
 """Writes of entries in one operation on a list, the server's limit."""
 LIST_CHUNK_BYTES: Final = 8 * 1_024 * 1_024
-"""Bytes of items beyond which adapters write a list in several operations: half of the server's limit of a request, and one item at most."""
+"""Bytes of items beyond which adapters write a list in several operations: half of the server's limit of a request; one item at most."""
 
 # Agents as endpoints.
 

@@ -148,9 +148,7 @@ class ThreadlineSessionService(BaseSessionService):
         delta = (event.actions.state_delta if event.actions else None) or {}
         if any(key.startswith(State.TEMP_PREFIX) for key in delta):
             kept = document["actions"]["stateDelta"]
-            document["actions"]["stateDelta"] = {
-                key: value for key, value in kept.items() if not key.startswith(State.TEMP_PREFIX)
-            }
+            document["actions"]["stateDelta"] = {key: value for key, value in kept.items() if not key.startswith(State.TEMP_PREFIX)}
         writes = [*_writes(place, delta), _record(place, event.timestamp)]
         if len(writes) > LIST_WRITES:
             raise ConfigError(f"an event changes {len(writes) - 1} keys of state, but at most {LIST_WRITES - 1} are stored at once")
@@ -228,9 +226,7 @@ def thread_id_of(app_name: str, user_id: str, session_id: str) -> str:
 
 def _session(place: Place, state: JsonObject, events: List[Event], updated: float, marker: Optional[str]) -> Session:
     app_name, user_id, session_id = place
-    session = Session(
-        app_name=app_name, user_id=user_id, id=session_id, state=state, events=events, last_update_time=updated
-    )
+    session = Session(app_name=app_name, user_id=user_id, id=session_id, state=state, events=events, last_update_time=updated)
     session._storage_update_marker = marker
     return session
 

@@ -24,9 +24,7 @@ class ThreadlineSession:
     session_settings: Any
     """The SDK's `SessionSettings`, in versions that have them. Their `limit` is the default of `get_items`."""
 
-    def __init__(
-        self, session_id: str, client: AsyncThreadline, *, user_id: Optional[str] = None, session_settings: Any = None
-    ) -> None:
+    def __init__(self, session_id: str, client: AsyncThreadline, *, user_id: Optional[str] = None, session_settings: Any = None) -> None:
         self.session_id = session_id
         self.session_settings = session_settings
         self._client = client
@@ -53,7 +51,7 @@ class ThreadlineSession:
         return await settled(self._pop())
 
     async def clear_session(self) -> None:
-        """Removes all items. The thread stays."""
+        """Removes all items. The thread stays, and so does its log."""
         await settled(self._clear())
 
     def _items(self) -> AsyncItems:

@@ -7,7 +7,6 @@ from typing import Any, Dict, List
 from harness.documents import examples_of
 from harness.server import Server
 from langgraph.graph import START, MessagesState, StateGraph
-
 from threadline import Threadline
 
 from .conftest import KEY
