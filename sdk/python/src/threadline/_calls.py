@@ -95,7 +95,9 @@ def headers_of(config: Config, call: Call, tries: Tries, bearer: Optional[str]) 
     headers = httpx.Headers(dict(config.headers))
     if call.body is not None:
         headers["Content-Type"] = "application/json"
-    headers.update({**config.identity, **call.headers, "Threadline-Client": CLIENT})
+    # IDs of users are UTF-8.
+    headers.update({name.encode(): value.encode() for name, value in {**config.identity, **call.headers}.items()})
+    headers["Threadline-Client"] = CLIENT
     headers["x-request-id"] = tries.request_id or tries.id
     if call.keyed:
         headers["Idempotency-Key"] = tries.id

@@ -108,6 +108,8 @@ KV_BATCH: Final = 1_000
 """Operations in one batch on entries, the server's limit."""
 LIST_WRITES: Final = 100
 """Writes of entries in one operation on a list, the server's limit."""
+USERS_AT_ONCE: Final = 16
+"""Users whose state an adapter reads at the same time, for a list of the sessions of all users."""
 LIST_CHUNK_BYTES: Final = 8 * 1_024 * 1_024
 """Bytes of items beyond which adapters write a list in several operations: half of the server's limit of a request; one item at most."""
 

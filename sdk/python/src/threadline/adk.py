@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
+import math
 import time
-from typing import Any, Dict, List, Optional, Sequence, Tuple, Type
+from typing import Any, Dict, Iterable, List, Optional, Sequence, Tuple, Type
 from urllib.parse import quote
 from weakref import WeakValueDictionary
 
@@ -17,14 +18,17 @@ from google.adk.events.event import Event
 from google.adk.sessions.base_session_service import BaseSessionService, GetSessionConfig, ListSessionsResponse
 from google.adk.sessions.session import Session
 from google.adk.sessions.state import State
+from pydantic import ValidationError
 from pydantic_core import to_jsonable_python
 
+from ._acting import entries_of
 from ._async.client import AsyncThreadline
 from ._async.items import AsyncItems
+from ._async.kv import AsyncKv
 from ._errors import ConfigError
 from ._ids import new_id
 from ._json import JsonObject, to_json
-from ._limits import ITEM_PAGE, KV_BATCH, LIST_WRITES, MAX_ID_BYTES
+from ._limits import ITEM_PAGE, KV_BATCH, LIST_WRITES, MAX_ID_BYTES, USERS_AT_ONCE
 from ._opening import UNSET
 from ._settled import settled
 from .kv import Entry, Put
@@ -33,7 +37,8 @@ from .problems import ItemsChanged, KvChanged, ThreadNotFound
 LIST = "adk"
 """Name of the item list with the events of a session."""
 ROOT = "adk"
-"""First label of all namespaces. The app is the second one, and `sessions`, `state`, `user` or `app` the third."""
+"""First label of all namespaces. The app is the second one. The third one is `sessions`, `state` or `app`, in entries of the project,
+and `user` or `applied`, in entries of a user."""
 
 STALE_SESSION: Type[ValueError] = getattr(errors, "StaleSessionError", ValueError)
 """Error of an append to a session that has changed since it was read: `StaleSessionError`, or `ValueError` before ADK 2.8."""
@@ -49,7 +54,8 @@ class ThreadlineSessionService(BaseSessionService):
     """A `BaseSessionService` whose sessions belong to threads: events are in the item list `adk`, and state is in key-value entries.
 
     Pass the service to a `Runner`. Create the client without `user`: one service serves all users of its apps, and each thread
-    belongs to the user of its session. An event and its changes of state are stored in one commit.
+    belongs to the user of its session. An event and its changes of state are stored in one commit. Changes of `user:` state are entries
+    of the user, which a second commit writes: the first one names them, so that whoever reads the session next completes them.
     """
 
     def __init__(self, client: AsyncThreadline) -> None:
@@ -71,7 +77,7 @@ class ThreadlineSessionService(BaseSessionService):
         writes = _writes(place, state or {})
         if len(writes) >= KV_BATCH:
             raise ConfigError(f"the state of a new session has {len(writes)} keys, but at most {KV_BATCH - 1} are stored at once")
-        await settled(self._create(place, [_record(place, now, if_tag=None), *writes]))
+        await settled(self._create(place, _record(place, now, state or {}, if_tag=None), writes))
         own = {key: value for key, value in _jsonable(state or {}).items() if not key.startswith(_PREFIXES)}
         shared = await self._shared_states(app_name, user_id)
         return _session(place, {**own, **shared}, [], now, NO_LIST)
@@ -83,6 +89,7 @@ class ThreadlineSessionService(BaseSessionService):
         place = (app_name, user_id, session_id.strip())
         record = await self._record_of(place)
         while record is not None:
+            await self._complete(place, record.value)
             events, tag = await self._events(place, config)
             state = _values(await self._all((ROOT, app_name, "state", *place[1:])))
             state.update(await self._shared_states(app_name, user_id))
@@ -100,14 +107,12 @@ class ThreadlineSessionService(BaseSessionService):
         app = _prefixed(State.APP_PREFIX, _values(await self._all((ROOT, app_name, "app"))))
         states: Dict[Tuple[str, ...], JsonObject] = {}
         for entry in await self._all((ROOT, app_name, "state", *of)):
-            states.setdefault(tuple(entry.ns[3:]), {})[entry.key] = entry.value["value"]
-        users: Dict[str, JsonObject] = {}
-        for entry in await self._all((ROOT, app_name, "user", *of)):
-            users.setdefault(entry.ns[3], {})[State.USER_PREFIX + entry.key] = entry.value["value"]
+            states.setdefault(tuple(entry.ns[3:]), {})[entry.key] = _value_of(entry.value)
+        users = await self._states_of_users(app_name, {record.ns[3] for record in records})
         sessions = []
         for record in records:
             user, session_id = record.ns[3], record.key
-            state = {**states.get((user, session_id), {}), **app, **users.get(user, {})}
+            state = {**states.get((user, session_id), {}), **app, **users[user]}
             sessions.append(_session((app_name, user, session_id), state, [], record.value["updated"], None))
         sessions.sort(key=lambda session: (session.last_update_time, session.user_id, session.id))
         return ListSessionsResponse(sessions=sessions)
@@ -121,7 +126,7 @@ class ThreadlineSessionService(BaseSessionService):
 
     async def get_user_state(self, *, app_name: str, user_id: str) -> Dict[str, Any]:
         """The state of a user, without the prefix `user:`."""
-        return _values(await self._all((ROOT, app_name, "user", user_id)))
+        return _values(await self._all((ROOT, app_name, "user"), self._entries_of(user_id)))
 
     async def append_event(self, session: Session, event: Event) -> Event:
         """Adds an event and its changes of state to the stored session and to `session`.
@@ -135,32 +140,58 @@ class ThreadlineSessionService(BaseSessionService):
         async with lock:
             return await settled(self._append(session, event, self._client.thread(thread_id).items(LIST)))
 
-    async def _create(self, place: Place, writes: List[Put]) -> None:
+    async def _create(self, place: Place, record: Put, writes: List[Put]) -> None:
         await self._client.threads.get_or_create(thread_id_of(*place), user_id=place[1])
         try:
-            await self._client.kv.batch(writes)
+            await self._client.kv.batch([record, *writes])
         except KvChanged as error:
             raise AlreadyExistsError(f"Session with id {place[2]} already exists.") from error
+        await self._complete(place, record.value)
 
     async def _append(self, session: Session, event: Event, items: AsyncItems) -> Event:
         place = (session.app_name, session.user_id, session.id)
-        document = json.loads(event.model_dump_json(exclude_none=True, by_alias=True))
         delta = (event.actions.state_delta if event.actions else None) or {}
-        if any(key.startswith(State.TEMP_PREFIX) for key in delta):
-            kept = document["actions"]["stateDelta"]
-            document["actions"]["stateDelta"] = {key: value for key, value in kept.items() if not key.startswith(State.TEMP_PREFIX)}
-        writes = [*_writes(place, delta), _record(place, event.timestamp)]
+        tag = await self._tag(session, items)
+        # Clocks of machines differ, and a session never becomes older.
+        updated = max(session.last_update_time, event.timestamp)
+        record = _record(place, updated, delta)
+        writes = [*_writes(place, delta), record]
         if len(writes) > LIST_WRITES:
             raise ConfigError(f"an event changes {len(writes) - 1} keys of state, but at most {LIST_WRITES - 1} are stored at once")
         try:
-            added = await items.append([document], if_tag=await self._tag(session, items), kv=writes)
+            added = await items.append([_item_of(event)], if_tag=tag, kv=writes)
         except ItemsChanged as error:
             raise STALE_SESSION(f"Session {session.id} was changed since it was read: read it again.") from error
         except ThreadNotFound as error:
             raise SessionNotFoundError(f"Session {session.id} not found.") from error
-        session.last_update_time = event.timestamp
+        await self._complete(place, record.value)
+        session.last_update_time = updated
         session._storage_update_marker = added.tag
         return await super().append_event(session, event)
+
+    async def _complete(self, place: Place, record: JsonObject) -> None:
+        """Writes the changes of `user:` state that a record names, unless they were written before.
+
+        The entry `applied` of a session has the id of the changes that were written last. A session is read before it is changed, so
+        its next changes come after these.
+        """
+        app_name, user_id, session_id = place
+        changes = record.get("user")
+        if changes is None:
+            return
+        kv = self._entries_of(user_id)
+        ns = (ROOT, app_name, "applied")
+        applied = await kv.get(ns, session_id)
+        if applied is not None and applied.value == changes["id"]:
+            return
+        mark = Put(ns, session_id, changes["id"], if_tag=applied.tag if applied else None, thread_id=thread_id_of(*place))
+        puts = [Put((ROOT, app_name, "user"), key, value) for key, value in changes["state"].items()]
+        try:
+            await kv.batch([mark, *puts])
+        except KvChanged:
+            pass  # another process has written them
+        except ThreadNotFound as error:
+            raise SessionNotFoundError(f"Session {session_id} not found.") from error
 
     async def _tag(self, session: Session, items: AsyncItems) -> Optional[str]:
         """The tag that the list of a session must have."""
@@ -175,6 +206,7 @@ class ThreadlineSessionService(BaseSessionService):
             raise SessionNotFoundError(f"Session {session.id} not found.")
         if record.value["updated"] > session.last_update_time:
             raise STALE_SESSION(f"Session {session.id} was changed since it was read: read it again.")
+        await self._complete((session.app_name, session.user_id, session.id), record.value)
         return tag
 
     async def _events(self, place: Place, config: Optional[GetSessionConfig]) -> Tuple[List[Event], Optional[str]]:
@@ -186,7 +218,7 @@ class ThreadlineSessionService(BaseSessionService):
             page = await (items.page(limit=1) if newest == 0 else items.read(None if after else newest))
         except ThreadNotFound:
             return [], NO_LIST
-        events = [Event.model_validate_json(to_json(one.item)) for one in page.items]
+        events = [_event_of(one.item) for one in page.items]
         if after:
             events = [event for event in events if event.timestamp >= after]
         if newest is not None:
@@ -203,12 +235,26 @@ class ThreadlineSessionService(BaseSessionService):
         user = await self.get_user_state(app_name=app_name, user_id=user_id)
         return {**_prefixed(State.APP_PREFIX, app), **_prefixed(State.USER_PREFIX, user)}
 
-    async def _all(self, prefix: Sequence[str]) -> List[Entry]:
-        """All entries whose namespaces begin with these labels."""
+    async def _states_of_users(self, app_name: str, user_ids: Iterable[str]) -> Dict[str, JsonObject]:
+        """The state of each user, with the prefix `user:`."""
+        states: Dict[str, JsonObject] = {}
+        ids = sorted(user_ids)
+        for start in range(0, len(ids), USERS_AT_ONCE):
+            some = ids[start : start + USERS_AT_ONCE]
+            found = await asyncio.gather(*(self.get_user_state(app_name=app_name, user_id=user_id) for user_id in some))
+            states.update((user_id, _prefixed(State.USER_PREFIX, state)) for user_id, state in zip(some, found))
+        return states
+
+    def _entries_of(self, user_id: str) -> AsyncKv:
+        """The entries of a user, which are deleted with the user."""
+        return entries_of(self._client, user_id)
+
+    async def _all(self, prefix: Sequence[str], kv: Optional[AsyncKv] = None) -> List[Entry]:
+        """All entries of the project, or of a user, whose namespaces begin with these labels."""
         entries: List[Entry] = []
         cursor: Optional[str] = None
         while True:
-            found = await self._client.kv.search(prefix, limit=ITEM_PAGE, cursor=cursor)
+            found = await (kv or self._client.kv).search(prefix, limit=ITEM_PAGE, cursor=cursor)
             entries += found.items
             cursor = found.cursor
             if cursor is None:
@@ -231,37 +277,77 @@ def _session(place: Place, state: JsonObject, events: List[Event], updated: floa
     return session
 
 
-def _record(place: Place, updated: float, *, if_tag: Optional[str] = UNSET) -> Put:
+def _record(place: Place, updated: float, delta: Dict[str, Any], *, if_tag: Optional[str] = UNSET) -> Put:
+    """The record of a session: the time of its last change, and the last changes of the state of its user, with an id."""
     app_name, user_id, session_id = place
-    value = {"updated": updated}
+    value: JsonObject = {"updated": updated}
+    prefix = State.USER_PREFIX
+    changes = {key[len(prefix) :]: _kept(one) for key, one in _jsonable(delta).items() if key.startswith(prefix)}
+    if changes:
+        value["user"] = {"id": new_id(), "state": changes}
     return Put((ROOT, app_name, "sessions", user_id), session_id, value, if_tag=if_tag, thread_id=thread_id_of(*place))
 
 
 def _writes(place: Place, delta: Dict[str, Any]) -> List[Put]:
-    """Writes of changes of state. Each key is an entry, so sessions that change different keys do not conflict."""
+    """Writes of changes of state in the project. Each key is an entry, so sessions that change different keys do not conflict."""
     app_name, user_id, session_id = place
     writes: List[Put] = []
     for key, value in _jsonable(delta).items():
-        # The value of an entry cannot be null, but a value of state can.
-        kept = {"value": value}
         if key.startswith(State.APP_PREFIX):
-            writes.append(Put((ROOT, app_name, "app"), key[len(State.APP_PREFIX) :], kept))
-        elif key.startswith(State.USER_PREFIX):
-            writes.append(Put((ROOT, app_name, "user", user_id), key[len(State.USER_PREFIX) :], kept))
-        elif not key.startswith(State.TEMP_PREFIX):
+            writes.append(Put((ROOT, app_name, "app"), key[len(State.APP_PREFIX) :], _kept(value)))
+        elif not key.startswith(_PREFIXES):
             place_of_state = (ROOT, app_name, "state", user_id, session_id)
-            writes.append(Put(place_of_state, key, kept, thread_id=thread_id_of(*place)))
+            writes.append(Put(place_of_state, key, _kept(value), thread_id=thread_id_of(*place)))
     return writes
 
 
 def _jsonable(state: Dict[str, Any]) -> JsonObject:
     """A state as JSON. A value without a form in JSON is stored as its text, as ADK's own services do."""
-    document: JsonObject = to_jsonable_python(state, serialize_unknown=True, inf_nan_mode="null")
+    document: JsonObject = to_jsonable_python(
+        state, serialize_unknown=True, inf_nan_mode="constants", bytes_mode="base64"
+    )
     return document
 
 
+def _item_of(event: Event) -> Any:
+    """An event as an item. Events keep NaN and infinities, which JSON lacks, in a string: the text that Python's `json` has for them."""
+    document = _jsonable(event.model_dump(exclude_none=True, by_alias=True))
+    kept = (document.get("actions") or {}).get("stateDelta")
+    if kept:
+        document["actions"]["stateDelta"] = {
+            key: value for key, value in kept.items() if not key.startswith(State.TEMP_PREFIX)
+        }
+    return document if _is_finite(document) else json.dumps(document)
+
+
+def _event_of(item: Any) -> Event:
+    try:
+        return Event.model_validate_json(item if isinstance(item, str) else to_json(item))
+    except ValidationError:
+        # pydantic does not accept lone surrogates in JSON text.
+        return Event.model_validate(json.loads(item) if isinstance(item, str) else item)
+
+
+def _kept(value: Any) -> JsonObject:
+    """A value of state as the value of an entry, which cannot be null; with `text` for values with NaN or infinities."""
+    return {"value": value} if _is_finite(value) else {"text": json.dumps(value)}
+
+
+def _value_of(kept: JsonObject) -> Any:
+    return json.loads(kept["text"]) if "text" in kept else kept["value"]
+
+
+def _is_finite(value: object) -> bool:
+    """True if no number in a value is NaN or infinite."""
+    if isinstance(value, dict):
+        return all(map(_is_finite, value.values()))
+    if isinstance(value, list):
+        return all(map(_is_finite, value))
+    return not isinstance(value, float) or math.isfinite(value)
+
+
 def _values(entries: List[Entry]) -> JsonObject:
-    return {entry.key: entry.value["value"] for entry in entries}
+    return {entry.key: _value_of(entry.value) for entry in entries}
 
 
 def _prefixed(prefix: str, state: JsonObject) -> JsonObject:

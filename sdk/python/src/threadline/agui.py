@@ -89,6 +89,11 @@ class AgentRun(AsyncWriters):
         self._refused: Optional[ConfigError] = None
         self._has_ended = False
 
+    @property
+    def resumed(self) -> bool:
+        """True if an attempt before this one has begun the run."""
+        return self.attempt > 1
+
     async def _append(self, events: Sequence[JsonObject], *, told: bool = True) -> None:
         for event in events:
             try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from typing import AsyncIterator, Dict, Iterable, List, Optional, Sequence
 
 from pydantic import TypeAdapter, ValidationError
@@ -15,7 +16,7 @@ from ._limits import ITEM_PAGE, KV_BATCH, LIST_CHUNK_BYTES, LIST_WRITES
 from ._opening import UNSET
 from ._settled import settled
 from .kv import Delete, Put
-from .problems import ItemsChanged, KvChanged, ThreadNotFound
+from .problems import ItemsChanged, ItemsConflict, KvChanged, ThreadNotFound
 
 LIST = "pydantic-ai"
 """Name of the item list with the entries of a conversation: all branches, each entry after its parent."""
@@ -91,7 +92,7 @@ class ThreadlineConversations(ConversationStore):
                     raise  # the record was deleted with its thread
                 await self._client.threads.get_or_create(conversation_id, user_id=self._user_id)
                 await self._store(record, items, expected_revision)
-        except (KvChanged, ItemsChanged, ThreadNotFound) as error:
+        except (KvChanged, ItemsChanged, ItemsConflict, ThreadNotFound) as error:
             raise ConversationConflict(conversation_id) from error
 
     async def _taken_along(self, conversation_id: str, head_id: str) -> List[JsonObject]:
@@ -104,12 +105,16 @@ class ThreadlineConversations(ConversationStore):
             raise ConversationConflict(conversation_id) from error
 
     async def _store(self, record: ConversationRecord, items: List[JsonObject], expected_revision: Optional[str]) -> None:
-        """Stores entries and the record in one commit. Entries beyond 8 MiB are stored before it, when no record refers to them yet."""
+        """Stores entries and the record in one commit. Entries beyond 8 MiB are stored before it, when no record refers to them yet.
+
+        All keys and tags follow from the revision, so a save that its caller repeats is the same operation.
+        """
+        save = hashlib.sha256(record.revision.encode("utf-8", "surrogatepass")).hexdigest()
         conversation_id = record.conversation_id
         document = _RECORD.dump_python(record, mode="json")
         # The revision is the tag, so a conflict is one of tags, and a repeated request is recognized.
         put = Put(RECORDS, conversation_id, document, None, expected_revision, record.revision, conversation_id)
-        places = [Put((*ENTRIES, item["id"]), conversation_id, True, thread_id=conversation_id) for item in items]
+        places = [Put((*ENTRIES, item["id"]), conversation_id, True, tag=save, thread_id=conversation_id) for item in items]
         early = max(0, len(places) - (LIST_WRITES - 1))
         for start in range(0, early, KV_BATCH):
             await self._client.kv.batch(places[start : min(early, start + KV_BATCH)])
@@ -118,9 +123,9 @@ class ThreadlineConversations(ConversationStore):
             return
         *before, last = _chunks(items)
         tag: Optional[str] = UNSET
-        for chunk in before:
-            tag = (await self._items(conversation_id).append(chunk, if_tag=tag)).tag
-        await self._items(conversation_id).append(last, if_tag=tag, kv=[put, *places[early:]])
+        for number, chunk in enumerate(before):
+            tag = (await self._items(conversation_id).append(chunk, if_tag=tag, key=f"{save}-{number}")).tag
+        await self._items(conversation_id).append(last, if_tag=tag, kv=[put, *places[early:]], key=save)
 
     async def _delete(self, conversation_id: str, expected_revision: str) -> None:
         try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, AsyncIterator, Callable, Set, Type
 
+from harness.documents import ROOT
 from langgraph.checkpoint.conformance import checkpointer_test, validate
 from langgraph.checkpoint.conformance.report import CapabilityReport
 from threadline import AsyncThreadline, Threadline
@@ -56,7 +57,13 @@ def passed(report: CapabilityReport) -> Set[str]:
 
 async def test_an_asynchronous_client(connect: Callable[[], AsyncThreadline]) -> None:
     async with connect() as client:
-        assert passed(await judged(ThreadlineSaver(client))) == ALL
+        report = await judged(ThreadlineSaver(client))
+    assert passed(report) == ALL
+    tests = sum(result.tests_passed for result in report.results.values())
+    count = f"{len(passed(report))} of {len(ALL)} capabilities and all {tests} tests of `langgraph-checkpoint-conformance`"
+    print(count)
+    for page in ("README.md", "docs/langgraph.md"):
+        assert count in (ROOT / page).read_text(), f"{page} does not say: {count}"
 
 
 async def test_a_synchronous_client(client: Threadline) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from datetime import datetime
 from typing import Any, Callable, Dict, List
 from uuid import uuid4
 
@@ -10,6 +11,7 @@ import pytest
 from harness.server import Server
 from langgraph.checkpoint.base import BaseCheckpointSaver, empty_checkpoint
 from langgraph.checkpoint.base.id import uuid6
+from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.serde.types import ERROR, INTERRUPT
 from threadline import AsyncThreadline, ConfigError, Threadline
 from threadline import checkpoints as wire
@@ -187,8 +189,38 @@ def test_metadata_are_read_as_they_were_written(saver: ThreadlineSaver) -> None:
     assert found.metadata == {
         "source": "loop", "step": 0, "parents": {"": "x"}, "run_id": "run-1", "text": "é 🎈", "plan": "free", "tries": 3
     }  # fmt: skip
-    with pytest.raises(ConfigError, match="JSON"):
-        put(saver, given, {}, {}, thing=object())
+
+
+@pytest.mark.parametrize("saving", [lambda client: ThreadlineSaver(client), lambda client: InMemorySaver()])
+def test_metadata_are_those_of_the_saver_in_memory(client: Threadline, saving: Callable[[Threadline], Any]) -> None:
+    """Values that JSON lacks come back, and a filter still finds the others."""
+    saver, odd = saving(client), [float("nan"), float("inf"), {"at": datetime(2026, 1, 2), "half": "a b"}]
+    at = put(saver, config("odd"), {}, {}, odd=odd, score=float("nan"), plain=1)
+    found = saver.get_tuple(at)
+    assert found is not None
+    assert repr(sorted(found.metadata.items())) == repr(
+        [("odd", odd), ("plain", 1), ("score", float("nan")), ("source", "loop"), ("step", 0)]
+    )
+    assert [one.config for one in saver.list(config("odd"), filter={"plain": 1})] == [at]
+    assert list(saver.list(config("odd"), filter={"plain": 2})) == []
+    with pytest.raises(TypeError):
+        put(saver, config("odd"), {}, {}, thing=object())
+
+
+def test_metadata_may_have_half_a_surrogate_pair(saver: ThreadlineSaver) -> None:
+    at = put(saver, config("half"), {}, {}, half="a\ud800", plain=1)
+    assert [one.metadata.get("half") for one in saver.list(at, filter={"plain": 1})] == ["a\ud800"]
+
+
+@pytest.mark.parametrize("run_id", ["r" * 257, "é" * 129, "a\nb", "half \ud800", "short"])
+def test_a_run_may_have_any_id(saver: ThreadlineSaver, run_id: str, user: str) -> None:
+    ids = [config(f"{user}-run"), config(f"{user}-another")]
+    put(saver, ids[0], {}, {}, run_id=run_id)
+    put(saver, ids[1], {}, {}, run_id=run_id[:-1])
+    found = saver.get_tuple(ids[0])
+    assert found is not None and found.metadata["run_id"] == run_id
+    saver.delete_for_runs([run_id])
+    assert saver.get_tuple(ids[0]) is None and saver.get_tuple(ids[1]) is not None
 
 
 def test_a_thread_is_made_for_its_user_and_outlives_its_checkpoints(server: Server, user: str) -> None:

@@ -1,6 +1,11 @@
-"""Persistence for LangGraph: a checkpointer, whose checkpoints belong to threads, and a store for long-term memory."""
+"""Persistence for LangGraph: a checkpointer, whose checkpoints belong to threads, and a store for long-term memory.
 
+`astream` and `stream` are streams for runs that another process may take up. `copy_checkpoints` copies from other checkpointers.
+"""
+
+from .copying import copy_checkpoints
 from .saver import ThreadlineSaver
 from .store import ThreadlineStore
+from .streaming import astream, stream
 
-__all__ = ["ThreadlineSaver", "ThreadlineStore"]
+__all__ = ["ThreadlineSaver", "ThreadlineStore", "astream", "copy_checkpoints", "stream"]

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import re
 import secrets
+from base64 import b64decode, b64encode
 from typing import Any, Dict, Iterable, List, Mapping, Optional, Sequence, Tuple, cast
 
 from langchain_core.runnables import RunnableConfig
@@ -17,8 +20,13 @@ from langgraph.checkpoint.base import (
 from langgraph.checkpoint.base import Checkpoint as GraphCheckpoint
 from langgraph.checkpoint.serde.base import SerializerProtocol
 
-from .._json import to_json
+from .._errors import ConfigError
+from .._json import JsonObject, to_json
+from .._limits import MAX_ID_BYTES
 from ..checkpoints import EMPTY, Blob, Checkpoint, Write
+
+SERIALIZED = "threadline.serialized"
+"""Member of stored metadata with the members that JSON lacks, such as NaN and dates, as LangGraph's serializer writes them."""
 
 
 def configurable(config: RunnableConfig) -> Mapping[str, Any]:
@@ -50,12 +58,46 @@ def stored(
         id=checkpoint["id"],
         type=type_,
         data=data,
-        metadata=described,
+        metadata=_written(serde, described),
         channels=[(channel, str(version)) for channel, version in checkpoint["channel_versions"].items()],
         parent_id=given.get("checkpoint_id"),
-        run_id=run_id if isinstance(run_id, str) and run_id else None,
+        run_id=run_key(run_id) if isinstance(run_id, str) and run_id else None,
         blobs=[_blob(serde, values, channel, str(version)) for channel, version in versions.items()],
     )
+
+
+def run_key(run_id: str) -> str:
+    """The id under which a run's checkpoints are deleted: its own, or the SHA-256 of one that is no id of Threadline's."""
+    text = run_id.encode("utf-8", "surrogatepass")
+    is_id = re.fullmatch(r"(?!\.{1,2}$)[^\x00-\x1f\x7f-\x9f\ud800-\udfff]+", run_id) and len(text) <= MAX_ID_BYTES
+    return run_id if is_id else hashlib.sha256(text).hexdigest()
+
+
+def _written(serde: SerializerProtocol, metadata: Mapping[str, Any]) -> JsonObject:
+    """Metadata as JSON. Filters compare the members that have a form in JSON."""
+    plain = {name: value for name, value in metadata.items() if _is_json(value)}
+    others = {name: value for name, value in metadata.items() if name not in plain}
+    if others:
+        type_, data = serde.dumps_typed(others)
+        plain[SERIALIZED] = {"type": type_, "data": b64encode(data).decode("ascii")}
+    return plain
+
+
+def _read(serde: SerializerProtocol, stored: Mapping[str, Any]) -> JsonObject:
+    """Metadata of a stored checkpoint."""
+    metadata = dict(stored)
+    others = metadata.pop(SERIALIZED, None)
+    if others is not None:
+        metadata.update(serde.loads_typed((others["type"], b64decode(others["data"]))))
+    return metadata
+
+
+def _is_json(value: object) -> bool:
+    try:
+        to_json(value)
+    except ConfigError:
+        return False
+    return True
 
 
 def _blob(serde: SerializerProtocol, values: Mapping[str, Any], channel: str, version: str) -> Blob:
@@ -83,7 +125,7 @@ def loaded(serde: SerializerProtocol, thread_id: Any, found: Checkpoint) -> Chec
     return CheckpointTuple(
         config=config_of(thread_id, found.ns, found.id),
         checkpoint=checkpoint,
-        metadata=cast(CheckpointMetadata, found.metadata),
+        metadata=cast(CheckpointMetadata, _read(serde, found.metadata)),
         parent_config=config_of(thread_id, found.ns, found.parent_id) if found.parent_id else None,
         pending_writes=pending(serde, found.writes),
     )

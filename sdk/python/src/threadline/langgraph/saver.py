@@ -20,7 +20,7 @@ from .._errors import ConfigError
 from .._limits import CHECKPOINT_PAGE
 from .._sync.saving import Saving
 from ..checkpoints import CheckpointPage, History
-from ._checkpoint_parts import config_of, configurable, loaded, matches, next_version, pending, stored, stored_writes, user_of
+from ._checkpoint_parts import config_of, configurable, loaded, matches, next_version, pending, run_key, stored, stored_writes, user_of
 from ._clients import Calls, Client
 
 Filter = Optional[Dict[str, Any]]
@@ -157,10 +157,10 @@ class ThreadlineSaver(BaseCheckpointSaver[str]):
 
     def delete_for_runs(self, run_ids: Sequence[str]) -> None:
         """Deletes the checkpoints whose metadata have one of these as `run_id`, in all threads."""
-        self._calls.synchronous.delete_runs(run_ids)
+        self._calls.synchronous.delete_runs([run_key(run_id) for run_id in run_ids])
 
     async def adelete_for_runs(self, run_ids: Sequence[str]) -> None:
-        await self._calls.asynchronous.delete_runs(run_ids)
+        await self._calls.asynchronous.delete_runs([run_key(run_id) for run_id in run_ids])
 
     def copy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
         """Adds all checkpoints of a thread to another one of the same user."""

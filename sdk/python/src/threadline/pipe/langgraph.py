@@ -1,6 +1,6 @@
 """Items of LangGraph: those of ``graph.astream(…)``, in every mode and in both versions of the stream."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from .._ids import RESERVED_NAMES
@@ -22,6 +22,12 @@ class _Part(NamedTuple):
     data: object
 
 
+class Finished(NamedTuple):
+    """Messages that a checkpoint of this run has, before the items of a graph that continues from it: no reader sees them any more."""
+
+    messages: list[object]
+
+
 class LangGraphItems(Mapper):
     """Messages are known by their ids, so one that was streamed and comes again in ``updates`` or ``values`` is passed over."""
 
@@ -40,16 +46,14 @@ class LangGraphItems(Mapper):
 
     @staticmethod
     def knows(item: object) -> bool:
-        return _named(item) is not None or _mode_of(item) is not None
-
-    def finished(self, messages: Iterable[object]) -> list[JsonObject]:
-        """Messages of this run that a checkpoint holds and that no reader has seen, whole: for a run that continues."""
-        return self._messages.whole(messages)
+        return isinstance(item, Finished) or _named(item) is not None or _mode_of(item) is not None
 
     def end(self) -> list[JsonObject]:
         return [*self._messages.end(), *self._steps.last()]
 
     def _events(self, item: object) -> list[JsonObject] | None:
+        if isinstance(item, Finished):
+            return self._messages.complete(item.messages)
         part = _named(item)
         if part is None:
             self._mode = self._mode or _mode_of(item)
@@ -100,7 +104,7 @@ class LangGraphItems(Mapper):
             if node == _INTERRUPT:
                 self._ask_all(update)
             elif not node.startswith("__"):
-                messages = _messages_in(update)
+                messages = messages_in(update)
                 said = self._messages.whole(messages)
                 # A node that repeats streamed messages has had its step: it ran in parallel with itself, or is a subgraph.
                 is_new = not self._steps.is_open(_name(ns, node)) and (bool(said) or not messages)
@@ -185,18 +189,18 @@ def _mode_of(item: object) -> str | None:
         return None
     if _INTERRUPT in item and len(item) == 1:
         return "updates"
-    if _messages_in(item):
+    if messages_in(item):
         return "values"
-    return "updates" if any(_messages_in(update) for update in item.values()) else None
+    return "updates" if any(messages_in(update) for update in item.values()) else None
 
 
-def _messages_in(update: object) -> list[object]:
+def messages_in(update: object) -> list[object]:
     """The messages in what a node has returned: a state, a list of states, or a command that has one."""
     if not isinstance(update, Mapping):
         inner = get(update, "update") if not isinstance(update, (list, tuple)) else None
         if inner is not None:
-            return _messages_in(inner)
-        return [message for each in list_of(update) for message in ([each] if is_message(each) else _messages_in(each))]
+            return messages_in(inner)
+        return [message for each in list_of(update) for message in ([each] if is_message(each) else messages_in(each))]
     members = [member for member in update.values() if isinstance(member, (list, tuple))]
     return [message for member in members for message in member if is_message(message)]
 

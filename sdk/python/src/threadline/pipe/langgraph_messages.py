@@ -61,7 +61,11 @@ class Messages:
         """Messages that are complete. What is before the last question of a person is history."""
         listed = list(messages)
         asked = [at for at, message in enumerate(listed) if text_of(get(message, "type")) == "human"]
-        return [event for message in listed[asked[-1] + 1 if asked else 0 :] for event in self._one(message)]
+        return self.complete(listed[asked[-1] + 1 if asked else 0 :])
+
+    def complete(self, messages: Iterable[object]) -> list[JsonObject]:
+        """Messages that are complete, none of which is history."""
+        return [event for message in messages for event in self._one(message)]
 
     def end(self) -> list[JsonObject]:
         return self._parts.last()

@@ -20,6 +20,7 @@ from google.genai import types
 from harness.documents import examples_of
 from harness.proxy import Proxy
 from threadline import AsyncThreadline, ConfigError, user
+from threadline._calls import Call
 from threadline._ids import new_id
 from threadline.adk import LIST, STALE_SESSION, ThreadlineSessionService, thread_id_of
 
@@ -271,8 +272,94 @@ async def check_a_read_is_of_one_time() -> None:
 
         service._events = events  # type: ignore[method-assign]
         read = await service.get_session(**place)
-        assert texts(read.events) == ["a", "b"] and read.state == {"n": 2} and read.last_update_time == 2
+        assert texts(read.events) == ["a", "b"] and read.state == {"n": 2}
         await service.append_event(read, event("c", at=3))
+
+
+async def check_values_that_json_lacks() -> None:
+    """Lone surrogates, NaN and infinities come back, in events and in state."""
+    half, place = "a\ud800b", {"app_name": new_id(), "user_id": "ann", "session_id": "s"}
+    odd = [float("nan"), float("inf"), -float("inf"), {"deep": [float("nan"), half]}]
+    async with AsyncThreadline() as client:
+        service = ThreadlineSessionService(client)
+        session = await service.create_session(**place, state={"app:odd": odd, "user:odd": odd, "odd": odd})
+        assert repr(session.state) == repr({"odd": odd, "app:odd": odd, "user:odd": odd})
+        one = event(half, n=odd, user_half=half)
+        result = types.FunctionResponse(name="look", response={"at": odd})
+        one.content.parts += [types.Part(function_response=result), types.Part(text="t", thought_signature=b"\xff\x00")]
+        await service.append_event(session, one)
+        await service.append_event(session, event("after", at=2))
+        stored = await service.get_session(**place)
+        assert [repr(each.model_dump()) for each in stored.events] == [repr(each.model_dump()) for each in session.events]
+        wanted = {"odd": odd, "n": odd, "app:odd": odd, "user:odd": odd, "user:half": half}
+        assert repr(sorted(stored.state.items())) == repr(sorted(wanted.items()))
+        [listed] = (await service.list_sessions(app_name=place["app_name"])).sessions
+        assert repr(listed.state) == repr(stored.state)
+
+
+async def check_the_state_of_a_user_is_erased_with_the_user() -> None:
+    app = new_id()
+    async with AsyncThreadline() as client:
+        service = ThreadlineSessionService(client)
+        for name in ("ann", "bob/é"):
+            user_id = f"{app}-{name}"
+            session = await service.create_session(app_name=app, user_id=user_id, state={"user:name": name, "app:n": 1})
+            await service.append_event(session, event("hi", user_mail=name))
+            assert await service.get_user_state(app_name=app, user_id=user_id) == {"name": name, "mail": name}
+        assert len((await service.list_sessions(app_name=app)).sessions) == 2
+        await client._http.call(Call(["users", f"{app}-ann"], "DELETE"))
+        assert await service.get_user_state(app_name=app, user_id=f"{app}-ann") == {}
+        assert [one.user_id for one in (await service.list_sessions(app_name=app)).sessions] == [f"{app}-bob/é"]
+        assert await service.get_user_state(app_name=app, user_id=f"{app}-bob/é") == {"name": "bob/é", "mail": "bob/é"}
+        left = (await client.kv.search(("adk", app))).items
+        assert "ann" not in repr(left)
+        await refused(ConfigError, service.create_session(app_name=app, user_id=" spaced ", state={"user:n": 1}))
+
+
+class Fails(Exception):
+    """Ends a process in the middle of a write, as far as its service can see."""
+
+
+async def check_a_killed_process_leaves_no_half_event() -> None:
+    """The state of a user whose writer dies behind the commit of an event is written by whoever goes on."""
+    async with AsyncThreadline() as client:
+        for goes_on in ("get_session", "list_sessions"):
+            place: dict[str, Any] = {"app_name": new_id(), "user_id": "ann", "session_id": "s"}
+            dying = ThreadlineSessionService(client)
+
+            async def die(*given: Any) -> None:
+                raise Fails
+
+            session = await dying.create_session(**place, state={"user:n": 0})
+            dying._complete = die  # type: ignore[method-assign]
+            await refused(Fails, dying.append_event(session, event("a", n=1, user_n=1, user_m=1)))
+            service = ThreadlineSessionService(client)
+            assert await service.get_user_state(app_name=place["app_name"], user_id="ann") == {"n": 0}
+            if goes_on == "get_session":
+                copies = [await service.get_session(**place) for _ in range(2)]
+                assert copies[0].state == {"n": 1, "user:n": 1, "user:m": 1} and texts(copies[0].events) == ["a"]
+                await service.append_event(copies[0], event("b", at=2, user_n=2))
+            else:
+                [listed] = (await service.list_sessions(app_name=place["app_name"])).sessions
+                await service.append_event(listed, event("b", at=2, user_n=2))
+            # Nobody writes the changes of the killed process again.
+            assert (await service.get_session(**place)).state == {"n": 1, "user:n": 2, "user:m": 1}
+            assert await service.get_user_state(app_name=place["app_name"], user_id="ann") == {"n": 2, "m": 1}
+
+
+async def check_a_session_never_becomes_older() -> None:
+    place: dict[str, Any] = {"app_name": new_id(), "user_id": "ann", "session_id": "s"}
+    async with AsyncThreadline() as client:
+        service = ThreadlineSessionService(client)
+        session = await service.create_session(**place)
+        created = session.last_update_time
+        await service.append_event(session, event("of a slow clock", at=created - 100))
+        assert session.last_update_time == created == (await service.get_session(**place)).last_update_time
+        await service.append_event(session, event("later", at=created + 5))
+        await service.append_event(session, event("of a slow clock", at=created))
+        [listed] = (await service.list_sessions(app_name=place["app_name"])).sessions
+        assert listed.last_update_time == created + 5 == session.last_update_time
+        assert texts((await service.get_session(**place)).events) == ["of a slow clock", "later", "of a slow clock"]
 
 
 async def check_the_examples_of_the_page() -> None:

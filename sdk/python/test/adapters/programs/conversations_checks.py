@@ -185,6 +185,36 @@ async def check_a_stale_copy_is_refused() -> None:
         assert texts((await store.load(first.conversation_id)).messages) == ["anew"]
 
 
+async def check_a_save_that_is_repeated_is_the_same_save() -> None:
+    """A caller that does not know the outcome of a save repeats it: the entries are there once."""
+    async with AsyncThreadline() as client:
+        store = new_store(client)
+        files = [ModelRequest(parts=[UserPromptPart(content=[BinaryContent(bytes([n]) * 4_000_000, media_type="x/y")])]) for n in range(2)]
+        for messages in ([asked("a"), answered("b")], files):
+            conversation = Conversation(messages=messages)
+            entries = await store.save(conversation)
+            record = await store.read_record(conversation.conversation_id)
+            before, tag = await items_of(client, conversation.conversation_id)
+            for _ in range(2):
+                await store.write_record(record, new_entries=entries, expected_revision=None)
+            assert (before, tag) == await items_of(client, conversation.conversation_id)
+            # The revision of another save.
+            try:
+                await store.write_record(record, new_entries=entries[:1], expected_revision=None)
+                raise AssertionError("another save had the revision of the first one")
+            except ConversationConflict:
+                pass
+        fork = await store.fork(conversation.conversation_id, at=1)
+        record = await store.read_record(fork.conversation_id)
+        await store.write_record(record, expected_revision=None)
+        assert len((await items_of(client, fork.conversation_id))[0]) == 1
+
+
+async def items_of(client: AsyncThreadline, conversation_id: str) -> Any:
+    page = await client.thread(conversation_id).items(LIST).read()
+    return [one.pos for one in page.items], page.tag
+
+
 async def check_a_fork_outlives_its_origin() -> None:
     async with AsyncThreadline() as client:
         store = new_store(client)
