@@ -89,7 +89,7 @@ test-full: setup-full
 chaos: setup-test
 	@MINUTES="$(MINUTES)" PLANT="$(PLANT)" TESTS="$(TESTS)" scripts/chaos.sh
 
-# The longest first: .ci/run has make do three at a time, of which clippy and doc wait for each other.
+# The longest first: .ci/run has make do three at a time, of which clippy and doc wait for each other. The third is `setup-test`.
 lint: clippy doc lint-package lint-python lint-console fmt measures plants links supply deny containers audited
 
 .PHONY: clippy lint-package lint-console

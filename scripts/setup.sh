@@ -116,15 +116,23 @@ for each in "${folders[@]}"; do
   node_packages "$root/$each" &
   installing+=($!)
 done
-# Python packages of the examples.
-"$root/scripts/example-venv.sh" >/dev/null
+environment() { # name in target, folder of its requirements
+  "$root/scripts/venv.sh" "$root/$2/requirements.txt" "$root/target/$1" >/dev/null &
+  installing+=($!)
+}
+environment example-venv examples/pydantic-ai
 # The newest AG-UI SDK for Python; the examples use the version that their agent requires.
-"$root/scripts/venv.sh" "$root/tests/real/python/requirements.txt" "$root/target/agui-venv" >/dev/null
-# The Python package's own tests.
-"$root/scripts/venv.sh" "$root/sdk/python/requirements.txt" "$root/target/python-venv" >/dev/null
+environment agui-venv tests/real/python
+# The Python package's own tests, and the frameworks that they use.
+environment python-venv sdk/python
+for each in "$root"/sdk/python/test/*/sets/*; do
+  name=$(basename "$each")
+  if [ -n "$full" ] || [ "${name##*-}" = newest ]; then environment "pipe-$name" "${each#"$root"/}"; fi
+done
 # Tools that test the server from outside.
-"$root/scripts/venv.sh" "$root/tests/e2e/wire/requirements.txt" "$root/target/wire-venv" >/dev/null
-"$root/scripts/checker-venv.sh" >/dev/null
+environment wire-venv tests/e2e/wire
+"$root/scripts/checker-venv.sh" >/dev/null &
+installing+=($!)
 for each in "${installing[@]}"; do wait "$each"; done
 # The TypeScript package is built here: its own tests pack it, and other tests use the packed form as its users do.
 if [ -n "$(find "$root/sdk/typescript/src" "$root/sdk/typescript/tsconfig.build.json" -newer "$root/sdk/typescript/dist/index.js" -print -quit 2>&1)" ]; then

@@ -24,7 +24,8 @@ LANES = 2
 LIMIT = 1500
 # Parts that take a minute or more on two cores, the longest first; the others follow.
 LONG = [
-    "copilotkit", "e2e", "package", "faults", "chaos", "real", "python", "console", "contract", "tour", "simulation", "cluster", "nodes",
+    "copilotkit", "e2e", "package", "faults", "chaos", "real", "python", "console", "model", "agui", "contract", "nodes", "simulation",
+    "tour", "cluster",
 ]
 # Tests of other programs than cargo's: a target of the Makefile each.
 STAGES = ["package", "python", "console", "tour", "cluster", "docs"]

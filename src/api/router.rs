@@ -1,5 +1,7 @@
 //! All APIs together: one router, one description, one list.
 
+use std::sync::LazyLock;
+
 use axum::{
     Router,
     extract::{Request, State},
@@ -13,7 +15,7 @@ use threadline_http::{
     observe::{self, REQUEST_ID_HEADER},
     origins::{self, OriginCheck},
     protection,
-    routes::{Access, RouteEntry, Routes},
+    routes::{Access, Registered, RouteEntry, Routes},
     ws::close::CloseCode,
 };
 use tokio_util::sync::CancellationToken;
@@ -25,6 +27,13 @@ use utoipa::openapi::OpenApi;
 use utoipa_axum::routes;
 
 use super::{ApiState, agui, ai, console, conversations, copilotkit, rest, run_agent, socket};
+
+/// Routes of every server of this process. Each handler describes itself with all its schemas when it is registered, which
+/// is most of the work of starting a server.
+static ROUTES: LazyLock<Registered<ApiState>> = LazyLock::new(|| routes().register());
+
+/// Routes of every admin listener of this process.
+static MONITORING: LazyLock<Registered<ApiState>> = LazyLock::new(|| rest::monitoring(Routes::default()).register());
 
 fn routes() -> Routes<ApiState> {
     let native = socket::routes(rest::routes(Routes::default().route(Access::Public, routes!(described))));
@@ -40,19 +49,18 @@ async fn described() -> Response {
 
 /// Router of all APIs, with all middleware.
 pub fn router(state: ApiState) -> Router {
-    let (_, entries) = routes().finish();
     let metrics = state.service.metrics();
     metrics.know_socket_closes(CloseCode::ALL.map(CloseCode::reason));
-    metrics.http.know(entries.into_iter().map(|entry| entry.path));
-    layered(routes(), state)
+    metrics.http.know(ROUTES.entries().iter().map(|entry| entry.path.clone()));
+    layered(&ROUTES, state)
 }
 
 /// Router of the admin listener, with all middleware.
 pub fn monitoring(state: ApiState) -> Router {
-    layered(rest::monitoring(Routes::default()), state)
+    layered(&MONITORING, state)
 }
 
-fn layered(routes: Routes<ApiState>, state: ApiState) -> Router {
+fn layered(routes: &Registered<ApiState>, state: ApiState) -> Router {
     let metrics = state.service.metrics().clone();
     let check = OriginCheck { http: state.http.clone(), socket: (socket::PATH, socket::PROTOCOL) };
     let router = routes
@@ -85,7 +93,7 @@ async fn close_while_leaving(State(leaving): State<CancellationToken>, request: 
 
 /// The OpenAPI description of all APIs.
 pub fn openapi() -> OpenApi {
-    let mut document = routes().finish().0;
+    let mut document = routes().describe_all();
     for (path, item) in &mut document.paths.paths {
         let operations = [
             ("get", &mut item.get),
@@ -121,7 +129,7 @@ pub fn openapi_text() -> String {
 }
 
 pub fn entries() -> Vec<RouteEntry> {
-    routes().finish().1
+    ROUTES.entries().to_vec()
 }
 
 /// Pages of other origins that may send requests: in development mode pages of this machine, from any port; else the

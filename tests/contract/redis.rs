@@ -19,7 +19,7 @@ use tokio::time;
 
 use crate::backing::{Cut, Flow, Proxy, Redis, Way};
 
-pub const PATIENCE: Duration = Duration::from_secs(15);
+pub const PATIENCE: Duration = Duration::from_secs(60);
 
 pub fn claim(run: &str) -> Claim {
     let name = LockName::new(

@@ -1,6 +1,6 @@
 //! A store with a clock that the test moves, and short words for what the tests do.
 
-use std::{sync::Arc, time::Duration};
+use std::{path::Path, sync::Arc, time::Duration};
 
 use tempfile::TempDir;
 use threadline_core::{
@@ -12,7 +12,7 @@ use threadline_store::{
     Purging, StartOutcome, StartRun, TransferStore, memory::MemoryStore, postgres::PgStore, sqlite::SqliteStore,
 };
 
-use crate::backing::postgres::Postgres;
+use crate::backing::{migrated_directory, postgres::Postgres};
 
 pub const LEASE: Duration = Duration::from_secs(20);
 
@@ -127,7 +127,8 @@ impl Env {
     }
 
     pub async fn sqlite() -> Self {
-        let (clock, dir) = (clock(), tempfile::tempdir().expect("temp dir"));
+        let migrate = async |dir: &Path| SqliteStore::open(dir, Clock::system()).await.expect("opens").close().await;
+        let (clock, dir) = (clock(), migrated_directory(migrate).await);
         let store = SqliteStore::open(dir.path(), clock.clone()).await.expect("opens");
         Self { store: Arc::new(store), clock, dir: Some(dir) }
     }

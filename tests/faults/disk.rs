@@ -145,7 +145,7 @@ async fn a_full_disk_loses_nothing_and_stops_no_reader() {
 /// `None` if it was accepted, else the problem, which must be a 503.
 async fn refused(url: &str, path: &str, body: &str) -> Option<Value> {
     let http =
-        Client::builder().no_proxy().tls_certs_only([]).timeout(Duration::from_secs(15)).build().expect("a client");
+        Client::builder().no_proxy().tls_certs_only([]).timeout(Duration::from_secs(60)).build().expect("a client");
     let request = http.post(format!("{url}{path}")).header("content-type", "application/json").body(body.to_owned());
     let response = request.send().await.expect("an answer");
     let status = response.status();

@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use crate::server::{Server, command};
 
-const PATIENCE: Duration = Duration::from_secs(10);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 fn leaving_for(data: &std::path::Path, seconds: &str) -> Command {
     let mut command = command(data, &[]);

@@ -58,7 +58,7 @@ pub async fn logged(server: &Server, word: &str) -> String {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
     };
-    let found = tokio::time::timeout(Duration::from_secs(10), found).await;
+    let found = tokio::time::timeout(Duration::from_secs(60), found).await;
     found.unwrap_or_else(|_| panic!("no {word:?} in\n{}", server.said()))
 }
 

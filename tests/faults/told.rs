@@ -11,7 +11,7 @@ use crate::{
     server::{Server, command},
 };
 
-const PATIENCE: Duration = Duration::from_secs(15);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The fields of the first line with this message.
 async fn line(server: &Server, message: &str) -> Value {

@@ -46,7 +46,7 @@ test("content that shrinks and grows between two checks does not leave the end",
     block.style.height = "0";
     await grown;
   });
-  await expect.poll(() => distance(page), { timeout: 5_000 }).toBe(0);
+  await expect.poll(() => distance(page)).toBe(0);
 });
 
 test("content that is removed and added again at once does not leave the end", async () => {
@@ -69,7 +69,7 @@ test("content that is removed and added again at once does not leave the end", a
     // Its event comes by the next frame.
     for (let frames = 0; frames < 3; frames += 1) await frame();
   });
-  await expect.poll(() => distance(page), { timeout: 5_000 }).toBe(0);
+  await expect.poll(() => distance(page)).toBe(0);
 });
 
 test("the state card that comes with a run's end is in sight", async () => {

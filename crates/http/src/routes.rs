@@ -162,7 +162,30 @@ pub struct RouteEntry {
     pub access: Access,
 }
 
-/// Builder of the router, of the API description and of the list of entries.
+/// Routes of any number of servers, which differ in their state.
+pub struct Registered<S> {
+    router: Router<S>,
+    /// Routes that answer by an inner request.
+    delegating: Router<S>,
+    entries: Vec<RouteEntry>,
+}
+
+impl<S: Clone + Send + Sync + 'static> Registered<S> {
+    /// The router of a server, without fallbacks and layers.
+    pub fn serve(&self, state: S) -> Router {
+        let router = self.router.clone();
+        let inner = router.clone().fallback(fallback::not_found).method_not_allowed_fallback(fallback::not_found);
+        let inner = InnerRoutes(inner.with_state(state.clone()));
+        router.merge(self.delegating.clone().layer(Extension(inner))).with_state(state)
+    }
+
+    /// Everything that is registered.
+    pub fn entries(&self) -> &[RouteEntry] {
+        &self.entries
+    }
+}
+
+/// Builder of the routes, of the API description and of the list of entries.
 pub struct Routes<S> {
     router: OpenApiRouter<S>,
     /// Routes that answer by an inner request.
@@ -239,16 +262,14 @@ impl<S: Clone + Send + Sync + 'static> Routes<S> {
         self
     }
 
-    /// The router, without fallbacks and layers.
-    pub fn serve(self, state: S) -> Router {
+    /// The routes to serve, and the list of everything registered.
+    pub fn register(self) -> Registered<S> {
         let (router, _) = self.router.split_for_parts();
-        let inner = router.clone().fallback(fallback::not_found).method_not_allowed_fallback(fallback::not_found);
-        let inner = InnerRoutes(inner.with_state(state.clone()));
-        router.merge(self.delegating.layer(Extension(inner))).with_state(state)
+        Registered { router, delegating: self.delegating, entries: self.entries }
     }
 
-    /// The description, and the list of everything registered.
-    pub fn finish(self) -> (OpenApi, Vec<RouteEntry>) {
+    /// The description.
+    pub fn describe_all(self) -> OpenApi {
         let (_, mut openapi) = self.router.split_for_parts();
         openapi.info = Info::new("Threadline", env!("CARGO_PKG_VERSION"));
         openapi.info.description = Some(
@@ -260,7 +281,7 @@ impl<S: Clone + Send + Sync + 'static> Routes<S> {
         openapi.components.get_or_insert_default().add_security_scheme(BEARER, scheme);
         name_problems(&mut openapi);
         complete(&mut openapi);
-        (openapi, self.entries)
+        openapi
     }
 }
 

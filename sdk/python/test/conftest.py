@@ -14,7 +14,7 @@ from harness.server import Server
 from harness.until import until, wait_until
 
 # Seconds after which an asynchronous test that hangs ends as a failure.
-LIMIT = 30
+LIMIT = 90
 
 
 @pytest.fixture(scope="session")
@@ -49,7 +49,7 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Any:
     async def whole() -> None:
         await asyncio.wait_for(pyfuncitem.obj(**arguments), LIMIT)
         # Generators of httpx that are not read to their end are closed by tasks of the event loop.
-        await until(lambda: asyncio.all_tasks() == {asyncio.current_task()}, 2)
+        await until(lambda: asyncio.all_tasks() == {asyncio.current_task()})
 
     asyncio.run(whole(), debug=False)
     return True

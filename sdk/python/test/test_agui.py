@@ -129,7 +129,7 @@ async def _runs(client: AsyncThreadline, agents: Agents) -> None:
     assert isinstance(started, StartedRun)
     await until(_has_events(client))
     await client.thread("wait").stop(started.run.run_id)
-    await asyncio.wait_for(agents.cancelled.wait(), 15)
+    await asyncio.wait_for(agents.cancelled.wait(), 60)
 
 
 def _has_events(client: AsyncThreadline) -> Any:
@@ -177,14 +177,19 @@ async def test_a_caller_that_goes_cancels_the_agent(monkeypatch: pytest.MonkeyPa
         async with http.stream("POST", f"{url}/wait", json=INPUT) as response:
             async for _ in response.aiter_bytes():
                 break
-        await asyncio.wait_for(agents.cancelled.wait(), 10)
+        await asyncio.wait_for(agents.cancelled.wait(), 60)
 
 
 async def test_silence_is_filled_with_comments(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(agui_module, "ENDPOINT_BEAT", 0.05)
+    commented = asyncio.Event()
 
     async def slow(input: RunAgentInput, run: AgentRun) -> None:
-        await asyncio.sleep(0.2)
+        await commented.wait()
 
-    got = [frame async for frame in agui_module.frames(slow, RunAgentInput("t", "r"))]
-    assert got.count(b":\n\n") >= 2 and got[-1].startswith(b"data: ") and b"RUN_FINISHED" in got[-1]
+    got: List[bytes] = []
+    async for frame in agui_module.frames(slow, RunAgentInput("t", "r")):
+        got.append(frame)
+        if got.count(b":\n\n") == 2:
+            commented.set()
+    assert got[-1].startswith(b"data: ") and b"RUN_FINISHED" in got[-1]

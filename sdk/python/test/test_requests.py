@@ -238,7 +238,7 @@ async def test_a_closed_client_ends_what_waits(server: Server, proxy: Proxy) -> 
     for waiting in (reading, calling):
         with pytest.raises((Closed, StopAsyncIteration)):
             while True:
-                await asyncio.wait_for(waiting, 5)
+                await asyncio.wait_for(waiting, 60)
                 waiting = asyncio.ensure_future(items.__anext__())
     with pytest.raises(Closed):
         await thread.get()

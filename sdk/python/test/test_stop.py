@@ -305,7 +305,7 @@ def test_the_end_of_the_event_loop_ends_the_run(server: Server, how: str) -> Non
     assert process.stdout.readline() == "begun\n"
     if how == "interrupt":
         process.send_signal(signal.SIGINT)
-    _, errors = process.communicate(timeout=20)
+    _, errors = process.communicate(timeout=60)
     assert "Task exception was never retrieved" not in errors and "was never awaited" not in errors, errors
     record = server.request("GET", f"/v1/threads/{thread_id}/runs/run")
     assert (record["status"], record["errorCode"]) == ("error", "producer-cancelled"), errors

@@ -134,7 +134,7 @@ async def test_a_thread_that_is_deleted_and_created_again(server: Server, transp
         await until(lambda: "CaughtUp" in received.kinds)
         cursor = following.cursor
         await thread.delete()
-        await asyncio.wait_for(reading, 20)
+        await asyncio.wait_for(reading, 60)
         assert items[-1] == Ended("thread-deleted")
         with pytest.raises(ThreadNotFound):
             await thread.subscribe().__anext__()
@@ -203,12 +203,12 @@ async def test_a_stream_that_does_not_begin_gives_way_to_the_next_transport(
     async with AsyncThreadline(proxy.url) as client:
         thread = await new(client)
         await thread.put_run(*run_of("r", ["a"]))
-        await asyncio.wait_for(read(thread, Received(), 4), 10)
+        await asyncio.wait_for(read(thread, Received(), 4), 60)
         proxy.silent_streams = False
     # The head of the response, and nothing behind it.
     proxy.instead_of_streams = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n"
     async with AsyncThreadline(proxy.url) as client:
-        await asyncio.wait_for(read(client.thread(thread.thread_id), Received(), 4), 10)
+        await asyncio.wait_for(read(client.thread(thread.thread_id), Received(), 4), 60)
 
 
 async def test_a_server_that_is_none_is_final(proxy: Proxy) -> None:
@@ -230,7 +230,7 @@ async def test_what_is_on_the_way_ends_no_subscription(server: Server, proxy: Pr
         await until(lambda: received.kinds.count("Reconnecting") > 1)
         proxy.instead = None
         await thread.put_run(*run_of("r", ["a"]))
-        await asyncio.wait_for(reading, 20)
+        await asyncio.wait_for(reading, 60)
 
 
 async def test_more_subscriptions_than_streams_take_turns(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -292,7 +292,7 @@ async def test_a_token_that_ends_is_replaced_without_a_gap() -> None:
                 await asyncio.to_thread(keyed.request, "POST", "/v1/users/ann/sign-out")
                 await until(lambda: len(given) > 1)
                 await thread.put_run(*run_of("b", ["x"]))
-                await asyncio.wait_for(reading, 20)
+                await asyncio.wait_for(reading, 60)
             fixed = str(given[-1]["token"])
             async with AsyncThreadline(keyed.url, token=fixed) as client:
                 await asyncio.to_thread(keyed.request, "POST", "/v1/users/ann/sign-out")
@@ -312,7 +312,7 @@ async def test_a_restart_of_the_server_is_survived(own_server: Server) -> None:
         await until(lambda: "CaughtUp" in received.kinds)
         await asyncio.to_thread(own_server.restart)
         await thread.put_run(*run_of("b", ["y"]))
-        await asyncio.wait_for(reading, 20)
+        await asyncio.wait_for(reading, 60)
         assert received.kinds.count("Hello") >= 2
 
 

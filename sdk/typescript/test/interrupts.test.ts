@@ -42,7 +42,8 @@ test("the open interrupts of all threads", async () => {
   );
   expect((await user.interrupts.list({ agentId: "demo" })).interrupts).toEqual([]);
 
-  // The feed from the page's cursor on tells of the change.
+  // The feed from the page's cursor on tells of the change. Changes before the page may be in it as well, in any order: the
+  // server writes them into the feed soon after they are committed.
   const { feedCursor, feedEpoch } = await user.interrupts.list();
   const resume = ["c1", "c2"].map((interruptId) => ({ interruptId, status: "cancelled" }) as const);
   const answers = { threadId: "c", runId: "answers" };
@@ -51,9 +52,8 @@ test("the open interrupts of all threads", async () => {
     { type: "RUN_FINISHED", ...answers },
   ]);
   for await (const item of user.feed({ after: feedCursor, epoch: feedEpoch })) {
-    if (item.type !== "entries") continue;
-    expect(item.entries[0]?.thread).toMatchObject({ threadId: "c", openInterrupts: 0 });
-    break;
+    const entries = item.type === "entries" ? item.entries : [];
+    if (entries.some(({ thread }) => thread?.threadId === "c" && thread.openInterrupts === 0)) break;
   }
   expect((await user.interrupts.list()).interrupts.map(({ threadId }) => threadId)).toEqual(["a", "b"]);
 });

@@ -110,7 +110,8 @@ async fn only_databases_of_this_program_and_version_are_opened() {
 
 #[tokio::test]
 async fn a_server_that_may_lose_acknowledged_data_is_reported() {
-    let (_, store) = node(&Postgres::shared().fresh_database(), &clock()).await;
+    let safe_server = Postgres::start(&[]);
+    let (_, store) = node(&safe_server.fresh_database(), &clock()).await;
     assert_eq!(store.findings(), []);
     let options = [("fsync", "off"), ("full_page_writes", "off"), ("synchronous_commit", "off")];
     let unsafe_server = Postgres::start(&options);

@@ -7,7 +7,7 @@ pub mod raw;
 pub mod socket;
 pub mod sse;
 
-use std::{net::SocketAddr, sync::Arc, time::Duration};
+use std::{net::SocketAddr, path::Path, sync::Arc, time::Duration};
 
 use serde_json::Value;
 use threadline::{app::App, config::DrainTimes, titles::TitleSettings};
@@ -31,7 +31,7 @@ use threadline_http::{
 };
 use threadline_store::{DynStore, memory::MemoryStore, postgres::PgStore, sqlite::SqliteStore};
 
-use crate::backing::{Postgres, Redis};
+use crate::backing::{Postgres, Redis, migrated_directory};
 
 pub use http::{Answer, Client};
 pub use socket::Socket;
@@ -180,7 +180,10 @@ impl Server {
         match options.backend {
             Backend::Memory => Self::over(Arc::new(MemoryStore::new(options.clock.clone())), options).await,
             Backend::Sqlite => {
-                let directory = tempfile::tempdir().expect("a directory");
+                let migrate = async |at: &Path| {
+                    SqliteStore::open(at, Clock::system()).await.expect("the store opens").close().await
+                };
+                let directory = migrated_directory(migrate).await;
                 let mut server = Self::in_directory(directory.path(), options).await;
                 server._directory = Some(directory);
                 server
@@ -201,7 +204,7 @@ impl Server {
     }
 
     /// Over a SQLite directory that outlives the server.
-    pub async fn in_directory(directory: &std::path::Path, options: Options) -> Self {
+    pub async fn in_directory(directory: &Path, options: Options) -> Self {
         let store = SqliteStore::open(directory, options.clock.clone()).await.expect("the store opens");
         Self::owning(Arc::new(store), options).await
     }

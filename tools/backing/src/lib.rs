@@ -7,6 +7,7 @@
 
 pub mod answers;
 pub mod keeper;
+pub mod migrated;
 pub mod ports;
 pub mod postgres;
 pub mod proxy;
@@ -18,6 +19,7 @@ pub mod wall_clock;
 
 pub use self::{
     answers::AnswerProxy,
+    migrated::migrated_directory,
     postgres::Postgres,
     proxy::{Cut, Flow, Proxy, Way},
     redis::Redis,

@@ -41,7 +41,8 @@ impl SmallDisk {
     }
 }
 
-/// A private cluster on 127.0.0.1, with fsync on. Tests that run as root start it as an unprivileged user.
+/// A private cluster on 127.0.0.1, with fsync on unless it is [shared](Postgres::shared). Tests that run as root start it as an
+/// unprivileged user.
 #[derive(Debug)]
 pub struct Postgres {
     keeper: Mutex<Keeper>,
@@ -73,7 +74,8 @@ impl Postgres {
     /// Returns the cluster that all tests of this process share, each with a database of its own.
     pub fn shared() -> &'static Self {
         static SHARED: OnceLock<Postgres> = OnceLock::new();
-        SHARED.get_or_init(|| Self::start(&[]))
+        // What a crash of the machine leaves is not read: the disk is not waited for.
+        SHARED.get_or_init(|| Self::start(&[("fsync", "off")]))
     }
 
     /// Starts a cluster that runs by a wall clock of its own.

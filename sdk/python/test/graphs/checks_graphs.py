@@ -300,10 +300,10 @@ def test_the_example_survives_kills_of_itself_and_of_the_server(own_server: Serv
     first.stdout.close()
     assert said == ["begins", "looking for a book", "looking for a kettle", "looking for a lamp"]
     own_server.restart()
-    second, _ = example(own_server, "parcels", 0).communicate(timeout=20)
+    second, _ = example(own_server, "parcels", 0).communicate(timeout=60)
     answer = "Found a book, a kettle, a lamp, a map, a plant. Questions so far: {}."
     looked = [f"looking for {parcel}" for parcel in ("a lamp", "a map", "a plant")]
     assert second.splitlines() == ["goes on", *looked, answer.format(1)]
     for number, thread_id in ((2, "parcels"), (3, "other-parcels")):
-        later, _ = example(own_server, thread_id, 0).communicate(timeout=20)
+        later, _ = example(own_server, thread_id, 0).communicate(timeout=60)
         assert later.splitlines()[0] == "begins" and later.splitlines()[-1] == answer.format(number)

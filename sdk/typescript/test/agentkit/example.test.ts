@@ -54,7 +54,7 @@ const shown = (page: Page) => page.locator("#messages p").allTextContents();
 const waitFor = (page: Page, text: string) => page.locator("#messages p", { hasText: text }).first().waitFor();
 const idle = (page: Page) => page.locator("#status", { hasText: /^$/ }).waitFor({ state: "attached" });
 
-test("a chat on two devices, with the history on the server and on the client", { timeout: 60_000 }, async () => {
+test("a chat on two devices, with the history on the server and on the client", async () => {
   const [one, two] = await Promise.all([open("#otters"), open("#otters")]);
   // Visible to both while the network is running, which is short, so the watches start before it.
   const working = [one, two].map((page) => page.locator("#status", { hasText: "working" }).waitFor());
@@ -84,7 +84,7 @@ test("a chat on two devices, with the history on the server and on the client", 
   expect(await shown(one)).toEqual(await shown(two));
 });
 
-test("the list follows other devices", { timeout: 60_000 }, async () => {
+test("the list follows other devices", async () => {
   const [one, two] = await Promise.all([open(), open()]);
   await say(one, "First of all");
   const entry = two.locator("nav button", { hasText: "First of all" });

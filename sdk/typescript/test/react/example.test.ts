@@ -45,7 +45,7 @@ const rows = (page: Page) => page.locator("nav li");
 const texts = (page: Page) => page.locator("main li").allTextContents();
 const idle = (page: Page) => page.getByRole("button", { name: "Send" }).waitFor();
 
-test("a chat by keyboard, reloaded in the middle of a run, on two devices", { timeout: 60_000 }, async () => {
+test("a chat by keyboard, reloaded in the middle of a run, on two devices", async () => {
   const [open, elsewhere] = [await device(), await device()];
   const page = await open();
   await page.keyboard.press("Tab");
@@ -74,7 +74,7 @@ test("a chat by keyboard, reloaded in the middle of a run, on two devices", { ti
   expect(await page.getByRole("alert").count()).toBe(0);
 });
 
-test("the list is live across tabs, and a switch shows only the other thread", { timeout: 60_000 }, async () => {
+test("the list is live across tabs, and a switch shows only the other thread", async () => {
   const open = await device();
   const [page, tab] = [await open(), await open()];
   const before = await rows(page).count();

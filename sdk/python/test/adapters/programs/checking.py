@@ -18,7 +18,7 @@ from harness.until import until
 from threadline import AsyncThreadline
 
 # Seconds after which a check that hangs has failed.
-LIMIT = 30
+LIMIT = 90
 
 Check = Callable[[], Awaitable[None]]
 
