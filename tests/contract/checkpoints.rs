@@ -454,7 +454,12 @@ pub async fn a_thread_has_a_bounded_number_of_bytes(env: Env) {
         edit: ListEdit::Append(vec!["1".into()]),
         kv: None,
     };
-    assert_eq!(env.store.change_list(&op).await.expect("changes"), ListDone::TooLarge, "together with items");
+    let empty = [ListEdit::Append(vec!["1".into()]), ListEdit::Append(vec![]), ListEdit::Pop(1), ListEdit::Replace(vec![])];
+    for edit in empty {
+        let op = ListOp { edit, ..op.clone() };
+        let done = env.store.change_list(&op).await.expect("changes");
+        assert_eq!(done, ListDone::TooLarge, "{:?}: together with items and what is remembered", op.edit);
+    }
     env.store.delete_checkpoints(key, &which(None, None), 10).await.expect("deletes");
     assert!(matches!(env.store.change_list(&op).await.expect("changes"), ListDone::Done { .. }));
 }

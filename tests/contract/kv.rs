@@ -5,6 +5,7 @@ use std::time::Duration;
 use threadline_core::{
     ThreadKey, Timestamp, UserId,
     kv::{KvEntry, KvKey, KvNamespace, KvOwner, KvPlace, Tag},
+    limits::AGENT_DATA_ROW_BYTES,
 };
 use threadline_store::{KvPut, KvRange, KvTimes, KvWrite, KvWritten, MovedKv, OwnedPlace};
 use tokio::task::JoinSet;
@@ -64,6 +65,11 @@ async fn get(env: &Env, place: KvPlace) -> Option<KvEntry> {
     env.store.kv_entries(&own(), &[place], BYTES).await.expect("reads").expect("room").pop().expect("an answer")
 }
 
+/// Bytes that an entry counts, whose tag has one byte.
+fn size(place: &KvPlace, value: usize) -> i64 {
+    place.size(&tag("t"), value)
+}
+
 async fn values(env: &Env, prefix: &[&str]) -> Vec<String> {
     let page = env
         .store
@@ -76,10 +82,11 @@ async fn values(env: &Env, prefix: &[&str]) -> Vec<String> {
 pub async fn an_entry_is_stored_byte_for_byte_and_replaced(env: Env) {
     let place = at(&["a", "b c"], "k é");
     let text = "{\"b\" : 1.0,\"a\":2,\"a\":3, \"s\":\"\\ud800 \\u0000\"}";
-    let size = text.len() as i64;
+    let whole = size(&place, text.len());
+    assert_eq!(whole, text.len() as i64 + (4 + 4) + 4 + 1 + AGENT_DATA_ROW_BYTES as i64, "with its names and its row");
     let first = env.clock.now();
     assert_eq!(get(&env, place.clone()).await, None);
-    assert_eq!(stored(&env, &[put(place.clone(), value(text, "1"))]).await, (vec![false], size));
+    assert_eq!(stored(&env, &[put(place.clone(), value(text, "1"))]).await, (vec![false], whole));
     let entry = KvEntry {
         place: place.clone(),
         value: text.to_owned(),
@@ -90,10 +97,10 @@ pub async fn an_entry_is_stored_byte_for_byte_and_replaced(env: Env) {
     };
     assert_eq!(get(&env, place.clone()).await, Some(entry.clone()));
     env.clock.advance(Duration::from_secs(1));
-    assert_eq!(stored(&env, &[put(place.clone(), value("1", "2"))]).await, (vec![true], 1 - size));
+    assert_eq!(stored(&env, &[put(place.clone(), value("1", "2"))]).await, (vec![true], size(&place, 1) - whole));
     let entry = KvEntry { value: "1".into(), tag: tag("2"), updated_at: env.clock.now(), ..entry };
     assert_eq!(get(&env, place.clone()).await, Some(entry), "the time of its first write stays");
-    assert_eq!(stored(&env, &[drop_entry(place.clone())]).await, (vec![true], -1));
+    assert_eq!(stored(&env, &[drop_entry(place.clone())]).await, (vec![true], -size(&place, 1)));
     assert_eq!(stored(&env, &[drop_entry(place.clone())]).await, (vec![false], 0));
     assert_eq!(get(&env, place).await, None);
 }
@@ -110,7 +117,7 @@ pub async fn a_batch_of_writes_is_stored_as_a_whole_or_not_at_all(env: Env) {
     };
     assert_eq!(write(&env, &batch(Some("x"))).await, KvWritten::Changed(2));
     assert_eq!(values(&env, &[]).await, ["1"], "no write is stored");
-    assert_eq!(stored(&env, &batch(None)).await, (vec![false, true, false], 1));
+    assert_eq!(stored(&env, &batch(None)).await, (vec![false, true, false], size(&b, 1) + size(&c, 1) + 2 + 4 - size(&a, 1) - 2));
     assert_eq!(values(&env, &[]).await, ["2", "3"]);
     assert_eq!(write(&env, &[only_if(None, put(b.clone(), value("4", "four")))]).await, KvWritten::Changed(0));
     assert_eq!(
@@ -201,7 +208,8 @@ pub async fn entries_are_read_in_pages(env: Env) {
     assert_eq!(below(&["a", "b"]).await, places[3..4]);
     assert_eq!(below(&["c"]).await, []);
     // A page ends with the entry that reaches the bytes, and has one at least.
-    for (bytes, count) in [(0, 0), (1, 1), (2, 2), (100, 7)] {
+    let first = usize::try_from(size(&places[0], 1)).expect("a number");
+    for (bytes, count) in [(0, 0), (1, 1), (first, 1), (first + 1, 2), (BYTES, 7)] {
         assert_eq!(
             env.store
                 .kv_page(KvRange { owner: &own(), prefix: &ns(&[]), limit: 10 }, None, bytes)
@@ -214,12 +222,14 @@ pub async fn entries_are_read_in_pages(env: Env) {
     }
     // Entries that are asked for come in the order asked, and all of them or none.
     let asked = [at(&["b"], "0"), at(&["none"], "0"), at(&[], "z"), at(&["b"], "0")];
-    let read = env.store.kv_entries(&own(), &asked, 3).await.expect("reads").expect("room");
+    let most = asked.iter().map(|place| size(place, 1)).sum::<i64>() - size(&asked[1], 1);
+    let most = usize::try_from(most).expect("a number");
+    let read = env.store.kv_entries(&own(), &asked, most).await.expect("reads").expect("room");
     assert_eq!(
         read.iter().map(|entry| entry.as_ref().map(|entry| &*entry.value)).collect::<Vec<_>>(),
         [Some("0"), None, Some("6"), Some("0")]
     );
-    assert_eq!(env.store.kv_entries(&own(), &asked, 2).await.expect("reads"), None);
+    assert_eq!(env.store.kv_entries(&own(), &asked, most - 1).await.expect("reads"), None);
 }
 
 pub async fn namespaces_are_listed_once_and_in_order(env: Env) {
@@ -261,7 +271,7 @@ pub async fn an_entry_expires(env: Env) {
     assert_eq!(get(&env, place.clone()).await.map(|entry| entry.created_at), Some(env.clock.now()));
     env.clock.advance(life);
     assert_eq!(write(&env, &[only_if(Some("t"), drop_entry(place.clone()))]).await, KvWritten::Changed(0));
-    assert_eq!(env.store.sweep_kv(10).await.expect("sweeps"), [(own(), 5)]);
+    assert_eq!(env.store.sweep_kv(10).await.expect("sweeps"), [(own(), size(&place, 5))]);
     assert_eq!(env.store.sweep_kv(10).await.expect("sweeps"), []);
     assert_eq!(values(&env, &[]).await, ["1"]);
 }
@@ -290,22 +300,25 @@ pub async fn an_entry_goes_with_its_thread(env: Env) {
     assert_eq!(values(&env, &[]).await, ["2"], "gone at once");
     assert_eq!(write(&env, &[put(at(&[], "k"), of(key))]).await, KvWritten::ThreadGone(0));
     while env.purge(10).await {}
-    assert_eq!(stored(&env, &[put(at(&[], "k"), value("33", "t"))]).await, (vec![false], 2), "its row is gone as well");
+    assert_eq!(stored(&env, &[put(at(&[], "k"), value("33", "t"))]).await, (vec![false], size(&at(&[], "k"), 2)), "its row is gone as well");
 }
 
 pub async fn a_footprint_and_a_sum_count_entries(env: Env) {
-    stored(&env, &[put(at(&["n"], "a"), value("12345", "t")), put(at(&[], "b"), value("1", "t"))]).await;
+    let (one, other, third) = (at(&["n"], "a"), at(&[], "b"), at(&[], "p"));
+    let both = size(&one, 5) + size(&other, 1);
+    stored(&env, &[put(one, value("12345", "t")), put(other, value("1", "t"))]).await;
     let print = async || env.store.footprint(&project(), &user("u")).await.expect("counts").kv_entries;
     assert_eq!(print().await, 2);
     let whose = threadline_core::UsageOwner::user(&project(), &user("u"));
-    let own_entries = [put(at(&[], "p"), value("1234567", "t"))];
+    let of_project = size(&third, 7);
+    let own_entries = [put(third, value("1234567", "t"))];
     env.store.write_kv(&owner(None), &own_entries).await.expect("writes");
-    assert_eq!(env.store.count_usage(&whose).await.expect("counts").bytes, 6);
+    assert_eq!(env.store.count_usage(&whose).await.expect("counts").bytes, both);
     let whole = threadline_core::UsageOwner::project(&project());
-    assert_eq!(env.store.count_usage(&whole).await.expect("counts").bytes, 13, "with those of the project itself");
-    assert_eq!(env.store.count_usage(&whose).await.expect("counts").bytes, 6, "and again");
+    assert_eq!(env.store.count_usage(&whole).await.expect("counts").bytes, both + of_project, "with those of the project itself");
+    assert_eq!(env.store.count_usage(&whose).await.expect("counts").bytes, both, "and again");
     env.store.forget_user(&project(), &user("u")).await.expect("forgets");
-    assert_eq!((print().await, env.store.count_usage(&whole).await.expect("counts").bytes), (0, 7));
+    assert_eq!((print().await, env.store.count_usage(&whole).await.expect("counts").bytes), (0, of_project));
 }
 
 pub async fn entries_move_with_their_times(env: Env) {

@@ -40,6 +40,9 @@ pub const MAX_AGENT_DATA_BYTES: usize = MAX_BATCH_BYTES;
 /// Bytes of values in one answer with agent data, all together. Also the bytes of values after which a search ends and says where to
 /// continue.
 pub const AGENT_DATA_ANSWER_BYTES: usize = 16 * 1_024 * 1_024;
+/// Bytes that a row of agent data counts as stored, beside its names and its value: about what databases and their indexes add. Rows are
+/// entries, items, operations on lists that are remembered, checkpoints, blobs and writes.
+pub const AGENT_DATA_ROW_BYTES: usize = 128;
 /// Longest life of a key-value entry that expires.
 pub const MAX_KV_LIFE: Duration = Duration::from_secs(10 * 365 * 24 * 3_600);
 /// Entries, or namespaces, that one search looks at; the answer then says where to continue. Also the largest `offset`.
@@ -58,7 +61,8 @@ pub const MAX_ITEM_LISTS: usize = 16;
 pub const MAX_LIST_ITEMS: u64 = 100_000;
 /// Largest item of a list, in bytes of JSON.
 pub const MAX_ITEM_BYTES: usize = 8 * 1_024 * 1_024;
-/// Most bytes of the agent data of one thread: of its checkpoints, and of its items with removed ones that are still known.
+/// Most bytes of the agent data of one thread: of its checkpoints, of its items with removed ones that are still known, and of the
+/// operations that are remembered.
 pub const MAX_THREAD_DATA_BYTES: i64 = 256 * 1_024 * 1_024;
 /// Items on a page of a list if the client names no limit.
 pub const DEFAULT_ITEM_PAGE: usize = 100;

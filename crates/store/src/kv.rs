@@ -55,7 +55,7 @@ pub enum KvWritten {
     Done {
         /// For each write: true if there was an entry before the batch.
         existed: Vec<bool>,
-        /// Bytes of values that the owner has more than before.
+        /// Bytes that the owner has more than before.
         added: i64,
     },
     /// No write is stored: the entry of this one does not have the tag that the write requires.
@@ -126,6 +126,13 @@ pub trait KvStore: Send + Sync {
 pub(crate) struct Before<'s> {
     pub(crate) tag: &'s str,
     pub(crate) value: &'s str,
+}
+
+impl KvPut {
+    /// Bytes that the entry counts at a place.
+    pub(crate) fn size(&self, place: &KvPlace) -> i64 {
+        place.size(&self.tag, self.value.len())
+    }
 }
 
 impl KvWrite {

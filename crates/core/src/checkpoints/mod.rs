@@ -5,6 +5,7 @@ use serde_json::{Map, Value};
 
 use crate::{
     RunId, Timestamp,
+    agent_data::row_size,
     kv::{Members, equal, shown},
     limits::{
         MAX_CHANNEL_BYTES, MAX_CHANNEL_VERSION_BYTES, MAX_CHECKPOINT_ID_BYTES, MAX_CHECKPOINT_NS_BYTES,
@@ -187,10 +188,6 @@ impl MetadataFilter {
     }
 }
 
-fn sum(parts: &[usize]) -> i64 {
-    i64::try_from(parts.iter().sum::<usize>()).unwrap_or(i64::MAX)
-}
-
 impl TypedData {
     fn size(&self) -> usize {
         self.kind.0.len() + self.body.len()
@@ -200,7 +197,7 @@ impl TypedData {
 impl Blob {
     /// Bytes that the blob counts as stored data, with its names.
     pub fn size(&self, ns: &CheckpointNs) -> i64 {
-        sum(&[ns.0.len(), self.at.channel.0.len(), self.at.version.0.len(), self.data.size()])
+        row_size(&[ns.0.len(), self.at.channel.0.len(), self.at.version.0.len(), self.data.size()])
     }
 }
 
@@ -210,7 +207,7 @@ impl Checkpoint {
         let channels = self.channels.iter().map(|at| at.channel.0.len() + at.version.0.len()).sum();
         let names =
             self.parent.as_ref().map_or(0, |id| id.0.len()) + self.run.as_ref().map_or(0, |id| id.as_str().len());
-        sum(&[self.ns.0.len(), self.id.0.len(), names, channels, self.metadata.len(), self.data.size()])
+        row_size(&[self.ns.0.len(), self.id.0.len(), names, channels, self.metadata.len(), self.data.size()])
     }
 }
 
@@ -218,7 +215,7 @@ impl TaskWrites {
     /// Bytes that one of the writes counts as stored data, with its names.
     pub fn size(&self, ns: &CheckpointNs, id: &CheckpointId, write: &TaskWrite) -> i64 {
         let names = ns.0.len() + id.0.len() + self.task.0.len() + self.path.0.len();
-        sum(&[names, write.channel.0.len(), write.data.size()])
+        row_size(&[names, write.channel.0.len(), write.data.size()])
     }
 }
 

@@ -18,7 +18,7 @@
 -- $13 digest bytea
 -- $14 answer text
 -- $15 gone_from bigint: position from which items are removed, or NULL
--- $16 places text: [[pos, start, size], …] of the items that are added
+-- $16 places text: [[pos, start, length, size], …] of the items that are added
 -- $17 bodies bytea: of these items, one behind the other
 -- $18 added bigint: bytes
 -- $19 source bigint: key of the thread that is copied from, or NULL
@@ -26,7 +26,8 @@
 -- $21 source_tag text
 -- $22 upto bigint: last position that is copied
 -- $23 first_pos bigint: of the copied items
--- example: NULL, 'p', 'u', '[]', '', 1, 'l', NULL, 't', 1, 2, 'o', '', '', NULL, '[[1,1,1]]', '1', 1, NULL, NULL, NULL, NULL, NULL
+-- $24 op_size bigint: bytes that the operation counts
+-- example: NULL, 'p', 'u', '[]', '', 1, 'l', NULL, 't', 1, 2, 'o', '', '', NULL, '[[1,1,1,1]]', '1', 1, NULL, NULL, NULL, NULL, NULL, 1
 
 WITH
 -- <fragment clock>
@@ -38,7 +39,7 @@ c AS MATERIALIZED (
 -- <fragment kv_writes>
 , asked AS MATERIALIZED (
   SELECT (w ->> 0)::bigint AS n, w ->> 1 AS ns, w ->> 2 AS key, w ->> 3 AS tag,
-    substr($5::bytea, (w ->> 4)::integer, (w ->> 5)::integer) AS value, (w ->> 5)::bigint AS size, (w ->> 6)::bigint AS life,
+    substr($5::bytea, (w ->> 4)::integer, (w ->> 5)::integer) AS value, (w ->> 13)::bigint AS size, (w ->> 6)::bigint AS life,
     (w ->> 7)::bigint AS thread, (w ->> 8)::bigint AS created_at, (w ->> 9)::bigint AS updated_at,
     (w ->> 10)::bigint AS expires_at, w ->> 11 AS condition, (w ->> 12)::bigint > 0 AS last
   FROM json_array_elements($4::text::json) AS w
@@ -104,8 +105,8 @@ c AS MATERIALIZED (
 ), list_changed AS (
   UPDATE item_lists l SET tag = $9, count = $10, next_pos = $11 FROM fits WHERE l.key = $6 AND l.list = $7 AND $8 IS NOT NULL
 ), noted AS (
-  INSERT INTO item_ops (key, list, op, digest, answer, at)
-  SELECT $6, $7, $12::text, $13::bytea, $14::text, c.now FROM fits
+  INSERT INTO item_ops (key, list, op, digest, answer, size, at)
+  SELECT $6, $7, $12::text, $13::bytea, $14::text, $24::bigint, c.now FROM fits
   CROSS JOIN c
 ), removed AS (
   UPDATE items i SET gone_at = c.now, gone_by = $9 FROM fits
@@ -113,12 +114,12 @@ c AS MATERIALIZED (
   WHERE i.key = $6 AND i.list = $7 AND i.pos >= $15::bigint AND i.gone_at IS NULL
 ), put AS (
   INSERT INTO items (key, list, pos, size, body)
-  SELECT $6, $7, (p ->> 0)::bigint, (p ->> 2)::bigint, substr($17::bytea, (p ->> 1)::integer, (p ->> 2)::integer)
+  SELECT $6, $7, (p ->> 0)::bigint, (p ->> 3)::bigint, substr($17::bytea, (p ->> 1)::integer, (p ->> 2)::integer)
   FROM json_array_elements($16::text::json) AS p
   CROSS JOIN fits
 ), copied AS (
   INSERT INTO items (key, list, pos, size, body)
-  SELECT $6, $7, $23::bigint - 1 + row_number() OVER (ORDER BY i.pos), i.size, i.body
+  SELECT $6, $7, $23::bigint - 1 + row_number() OVER (ORDER BY i.pos), i.size + octet_length($7) - octet_length($20), i.body
   FROM items i
   CROSS JOIN fits
   WHERE i.key = $19 AND i.list = $20 AND i.gone_at IS NULL AND i.pos <= $22::bigint

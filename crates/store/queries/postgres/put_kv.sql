@@ -6,10 +6,10 @@
 -- $1 now bigint: the time of a manual clock, or NULL for the database's
 -- $2 project text
 -- $3 owner text: user, or empty
--- $4 writes text: [[n, ns, key, tag, start, size, life, thread, created_at, updated_at, expires_at, condition, last], …] with a tag of
+-- $4 writes text: [[n, ns, key, tag, start, length, life, thread, created_at, updated_at, expires_at, condition, last, size], …] with a tag of
 --   NULL for a removal, the value from the byte `start` of the values, and '' as the condition that there is no entry
 -- $5 values bytea: all of them, one behind the other
--- example: NULL, 'p', 'u', '[[0,"","k","t",1,1,null,null,null,null,null,null,1]]', '1'
+-- example: NULL, 'p', 'u', '[[0,"","k","t",1,1,null,null,null,null,null,null,1,5]]', '1'
 
 WITH
 -- <fragment clock>
@@ -21,7 +21,7 @@ c AS MATERIALIZED (
 -- <fragment kv_writes>
 , asked AS MATERIALIZED (
   SELECT (w ->> 0)::bigint AS n, w ->> 1 AS ns, w ->> 2 AS key, w ->> 3 AS tag,
-    substr($5::bytea, (w ->> 4)::integer, (w ->> 5)::integer) AS value, (w ->> 5)::bigint AS size, (w ->> 6)::bigint AS life,
+    substr($5::bytea, (w ->> 4)::integer, (w ->> 5)::integer) AS value, (w ->> 13)::bigint AS size, (w ->> 6)::bigint AS life,
     (w ->> 7)::bigint AS thread, (w ->> 8)::bigint AS created_at, (w ->> 9)::bigint AS updated_at,
     (w ->> 10)::bigint AS expires_at, w ->> 11 AS condition, (w ->> 12)::bigint > 0 AS last
   FROM json_array_elements($4::text::json) AS w

@@ -12,8 +12,9 @@ use crate::{
     kv::{Before, last_writes},
 };
 
-fn size(entry: &KvEntry) -> i64 {
-    i64::try_from(entry.value.len()).unwrap_or(i64::MAX)
+/// Bytes of an entry on a page.
+fn on_page(entry: &KvEntry) -> usize {
+    usize::try_from(entry.size()).unwrap_or(usize::MAX)
 }
 
 impl State {
@@ -37,7 +38,7 @@ impl State {
     /// Bytes of the values of an owner, with those that are not there any more and not removed yet.
     pub(super) fn kv_bytes(&self, project: &ProjectId, user: Option<&UserId>) -> i64 {
         let owner = KvOwner { project: project.clone(), user: user.cloned() };
-        self.kv.get(&owner).into_iter().flatten().map(|(_, kept)| size(&kept.entry)).sum()
+        self.kv.get(&owner).into_iter().flatten().map(|(_, kept)| kept.entry.size()).sum()
     }
 
     /// Number of the entries of a user, with those that are not there any more and not removed yet.
@@ -76,7 +77,7 @@ impl KvStore for MemoryStore {
     async fn kv_entries(&self, owner: &KvOwner, places: &[KvPlace], bytes: usize) -> StoreResult<KvFound> {
         let (now, state) = (self.clock.now(), self.state());
         let found: Vec<_> = places.iter().map(|place| state.entry(owner, place, now)).collect();
-        let held: usize = found.iter().flatten().map(|kept| kept.entry.value.len()).sum();
+        let held: usize = found.iter().flatten().map(|kept| on_page(&kept.entry)).sum();
         Ok((held <= bytes).then(|| found.into_iter().map(|kept| kept.map(|kept| kept.entry.clone())).collect()))
     }
 
@@ -87,7 +88,7 @@ impl KvStore for MemoryStore {
             .entries_of(owner, now)
             .map(|kept| &kept.entry)
             .filter(|entry| Some(&entry.place) > after && entry.place.ns.as_str().starts_with(prefix.as_str()));
-        Ok(page(found.cloned(), limit, bytes, |entry| entry.value.len()))
+        Ok(page(found.cloned(), limit, bytes, on_page))
     }
 
     async fn kv_namespaces(&self, range: KvRange<'_>, after: Option<&KvNamespace>) -> StoreResult<Vec<KvNamespace>> {
@@ -118,7 +119,7 @@ impl KvStore for MemoryStore {
             entries.retain(|_, kept| {
                 let over = gone.len() < limit && kept.entry.expires_at.is_some_and(|at| at <= now);
                 if over {
-                    gone.push((owner.clone(), size(&kept.entry)));
+                    gone.push((owner.clone(), kept.entry.size()));
                 }
                 !over
             });
@@ -137,7 +138,7 @@ impl KvStore for MemoryStore {
             entry: kept.entry.clone(),
             thread: kept.thread.and_then(|thread| state.owner_of(thread)),
         });
-        Ok(page(moved, limit, bytes, |moved| moved.entry.value.len()))
+        Ok(page(moved, limit, bytes, |moved| on_page(&moved.entry)))
     }
 }
 
@@ -159,7 +160,7 @@ impl State {
         for ((write, existed), _) in writes.iter().zip(&existed).zip(last_writes(writes)).filter(|(_, last)| *last) {
             let entries = self.kv.entry(owner.clone()).or_default();
             let old = entries.remove(&write.place);
-            added -= old.as_ref().map_or(0, |old| size(&old.entry));
+            added -= old.as_ref().map_or(0, |old| old.entry.size());
             let Some(put) = &write.put else { continue };
             let first = old.filter(|_| *existed).map_or(now, |old| old.entry.created_at);
             let expires_at = put.life.map(|life| now.plus(life));
@@ -172,7 +173,7 @@ impl State {
                 updated_at: times.updated_at,
                 expires_at: times.expires_at,
             };
-            added += size(&entry);
+            added += entry.size();
             entries.insert(write.place.clone(), Kept { entry, thread: put.thread });
         }
         KvWritten::Done { existed, added }

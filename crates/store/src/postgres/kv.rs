@@ -27,7 +27,7 @@ pub(super) fn asked(writes: &[KvWrite]) -> (String, Vec<u8>) {
         let (ns, key) = (write.place.ns.as_str(), write.place.key.as_str());
         let condition = write.if_tag.as_ref().map(|tag| tag.as_ref().map_or("", Tag::as_str));
         let put = write.put.as_ref();
-        let (start, size) = (values.len() + 1, put.map_or(0, |put| put.value.len()));
+        let (start, length) = (values.len() + 1, put.map_or(0, |put| put.value.len()));
         values.extend_from_slice(put.map_or(b"", |put| put.value.as_bytes()));
         let life = put.and_then(|put| put.life).map(rows::millis);
         let times = put.and_then(|put| put.times);
@@ -37,14 +37,15 @@ pub(super) fn asked(writes: &[KvWrite]) -> (String, Vec<u8>) {
             key,
             put.map(|put| put.tag.as_str()),
             start,
-            size,
+            length,
             life,
             put.and_then(|put| put.thread).map(|thread| thread.0),
             times.map(|times| times.created_at.0),
             times.map(|times| times.updated_at.0),
             times.and_then(|times| times.expires_at).map(|at| at.0),
             condition,
-            i64::from(last)
+            i64::from(last),
+            put.map_or(0, |put| put.size(&write.place))
         ]));
     }
     (Json::Array(list).to_string(), values)

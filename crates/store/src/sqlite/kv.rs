@@ -66,7 +66,7 @@ pub(super) async fn write(
         added -= held.as_ref().map_or(0, |held| held.size);
         match &write.put {
             Some(value) => {
-                added += i64::try_from(value.value.len()).unwrap_or(i64::MAX);
+                added += value.size(&write.place);
                 put(connection, owner, write, value, held.as_ref(), now).await?;
             }
             None => {
@@ -127,6 +127,7 @@ async fn put(
         .bind(write.place.ns.as_str())
         .bind(write.place.key.as_str())
         .bind(put.value.as_bytes().to_vec())
+        .bind(put.size(&write.place))
         .bind(put.tag.as_str())
         .bind(put.thread.map(|thread| thread.0))
         .bind(times.created_at.0)

@@ -85,8 +85,8 @@ impl ItemLists {
                 ItemRange::Newest | ItemRange::Before(_) => drop(items.remove(0)),
             }
         } else {
-            let bytes: usize = items.iter().map(|item| item.body.len()).sum();
-            has_more = bytes >= AGENT_DATA_ANSWER_BYTES;
+            let bytes: i64 = items.iter().map(|item| list.item_size(item.body.len())).sum();
+            has_more = bytes >= AGENT_DATA_ANSWER_BYTES as i64;
         }
         Ok(ListPage { page: (state, items), has_more })
     }

@@ -1,0 +1,15 @@
+-- Rows of agent data count their names, and a fixed number of bytes each. Operations on item lists count as well.
+UPDATE kv SET size = size + 128 + octet_length(ns) + octet_length(key) + octet_length(tag);
+UPDATE items SET size = size + 128 + octet_length(list);
+ALTER TABLE item_ops ADD COLUMN size bigint NOT NULL DEFAULT 0;
+UPDATE item_ops SET size = 128 + octet_length(list) + octet_length(op) + octet_length(answer);
+UPDATE checkpoints SET size = size + 128;
+UPDATE checkpoint_blobs SET size = size + 128;
+UPDATE checkpoint_writes SET size = size + 128;
+UPDATE agent_data SET bytes = coalesce((SELECT sum(size) FROM items WHERE items.key = agent_data.key), 0)
+  + coalesce((SELECT sum(size) FROM item_ops WHERE item_ops.key = agent_data.key), 0)
+  + coalesce((SELECT sum(size) FROM checkpoints WHERE checkpoints.key = agent_data.key), 0)
+  + coalesce((SELECT sum(size) FROM checkpoint_blobs WHERE checkpoint_blobs.key = agent_data.key), 0)
+  + coalesce((SELECT sum(size) FROM checkpoint_writes WHERE checkpoint_writes.key = agent_data.key), 0);
+-- A program before this step would count less.
+UPDATE threadline_schema SET min_reader = 20;
