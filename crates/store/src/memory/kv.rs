@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 use threadline_core::{
-    ProjectId, ThreadId, ThreadKey, Timestamp, UserId,
+    ProjectId, ThreadId, ThreadKey, Timestamp, Usage, UserId,
     kv::{KvEntry, KvNamespace, KvOwner, KvPlace},
 };
 
@@ -52,9 +52,17 @@ impl State {
         self.kv.remove(&KvOwner { project: project.clone(), user: Some(user.clone()) });
     }
 
-    /// Removes the entries of a thread.
+    /// Removes the entries of a thread, and takes those of users from their sums.
     pub(super) fn drop_kv_of(&mut self, thread: ThreadKey) {
-        self.kv.values_mut().for_each(|entries| entries.retain(|_, kept| kept.thread != Some(thread)));
+        let mut sums = Vec::new();
+        for (owner, entries) in &mut self.kv {
+            let gone = entries.extract_if(.., |_, kept| kept.thread == Some(thread));
+            let bytes = gone.map(|(_, kept)| kept.entry.size()).sum();
+            sums.extend(owner.user.clone().map(|user| (owner.project.clone(), user, Usage { bytes, threads: 0 })));
+        }
+        for (project, user, usage) in sums.into_iter().filter(|(_, _, usage)| usage.bytes > 0) {
+            self.add(&project, &user, -usage, Timestamp(0));
+        }
     }
 }
 
