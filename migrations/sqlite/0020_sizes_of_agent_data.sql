@@ -11,5 +11,13 @@ UPDATE agent_data SET bytes = coalesce((SELECT sum(size) FROM items WHERE items.
   + coalesce((SELECT sum(size) FROM checkpoints WHERE checkpoints.key = agent_data.key), 0)
   + coalesce((SELECT sum(size) FROM checkpoint_blobs WHERE checkpoint_blobs.key = agent_data.key), 0)
   + coalesce((SELECT sum(size) FROM checkpoint_writes WHERE checkpoint_writes.key = agent_data.key), 0);
--- A program before this step would count less.
+-- Time in ms after which a key-value entry expires when it is touched.
+ALTER TABLE kv ADD COLUMN life INTEGER;
+UPDATE kv SET life = expires_at - updated_at WHERE expires_at > updated_at;
+-- Of an entry that was removed: the time until which that is remembered. It has the tag of the removal, no value, and an expiry in the past.
+ALTER TABLE kv ADD COLUMN removed_until INTEGER;
+DROP INDEX kv_expiring;
+CREATE INDEX kv_over ON kv (coalesce(removed_until, expires_at)) WHERE expires_at IS NOT NULL;
+
+-- A program before this step would count less, and remember no removal.
 UPDATE threadline_schema SET min_reader = 20;

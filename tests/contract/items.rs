@@ -8,7 +8,7 @@ use threadline_core::{
     kv::{KvKey, KvNamespace, KvOwner, KvPlace, Tag},
     limits::{AGENT_DATA_ROW_BYTES, ITEM_OPS_KEPT, MAX_ITEM_LISTS},
 };
-use threadline_store::{KvPut, KvWrite, KvWritten, ListDone, ListEdit, ListOp};
+use threadline_store::{KvChange, KvPut, KvWrite, KvWritten, ListDone, ListEdit, ListOp};
 use tokio::task::JoinSet;
 
 use crate::support::*;
@@ -169,7 +169,7 @@ pub async fn entries_are_written_with_the_list_or_not_at_all(env: Env) {
     let place = KvPlace { ns: KvNamespace::default(), key: KvKey::new("k").expect("a key") };
     let entry = |wanted: Option<&str>, value: &str| {
         let put = KvPut { value: value.into(), tag: tag(value), life: None, thread: Some(key), times: None };
-        vec![KvWrite { place: place.clone(), if_tag: Some(wanted.map(tag)), put: Some(put) }]
+        vec![KvWrite { place: place.clone(), if_tag: Some(wanted.map(tag)), change: KvChange::Put(put) }]
     };
     let with = |kv, op: ListOp| ListOp { kv: Some((owner.clone(), kv)), ..op };
     let first = change(&env, &with(entry(None, "1"), op(key, "l", "1", append(&["a"])))).await;

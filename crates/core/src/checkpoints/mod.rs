@@ -1,12 +1,14 @@
 //! Checkpoints of threads: the states of a graph that a framework stores at its steps, and continues from.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
+use serde_json::value::RawValue;
 
 use crate::{
     RunId, Timestamp,
     agent_data::row_size,
-    kv::{Members, equal, shown},
+    kv::{Members, Wanted, shown},
     limits::{
         MAX_CHANNEL_BYTES, MAX_CHANNEL_VERSION_BYTES, MAX_CHECKPOINT_ID_BYTES, MAX_CHECKPOINT_NS_BYTES,
         MAX_DATA_TYPE_BYTES, MAX_TASK_PATH_BYTES,
@@ -175,16 +177,26 @@ pub struct StoredCheckpoint {
 
 /// Members that the metadata of a checkpoint must have, equal as JSON.
 #[derive(Debug, Clone, Default)]
-pub struct MetadataFilter(pub Map<String, Value>);
+pub struct MetadataFilter(Vec<(String, Wanted)>);
 
 impl MetadataFilter {
+    /// Filter for these members.
+    pub fn new(members: BTreeMap<String, Box<RawValue>>) -> Self {
+        Self(members.into_iter().map(|(name, wanted)| (name, wanted.into())).collect())
+    }
+
+    /// True if the filter has no member.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// True if metadata has all members.
     pub fn takes(&self, metadata: &str) -> bool {
         if self.0.is_empty() {
             return true;
         }
         let members = Members::of(metadata);
-        self.0.iter().all(|(name, wanted)| members.get(name).is_some_and(|member| equal(&member, wanted)))
+        self.0.iter().all(|(name, wanted)| members.get(name).is_some_and(|member| wanted.equals(member)))
     }
 }
 
@@ -225,7 +237,7 @@ mod tests {
 
     #[test]
     fn metadata_is_compared_as_json() {
-        let filter = |text: &str| MetadataFilter(serde_json::from_str(text).expect("an object"));
+        let filter = |text: &str| MetadataFilter::new(serde_json::from_str(text).expect("an object"));
         let metadata = "{\"step\":1.0,\"source\":\"loop\",\"parents\":{\"a\":1,\"b\":2},\"none\":null}";
         for taken in ["{}", "{\"step\":1}", "{\"parents\":{\"b\":2,\"a\":1},\"source\":\"loop\"}", "{\"none\":null}"] {
             assert!(filter(taken).takes(metadata), "{taken}");

@@ -12,9 +12,10 @@ use super::{
     },
 };
 
+mod decimal;
 mod matching;
 
-pub use matching::{InvalidFilter, KvFilter, KvWords, LabelPattern, Members, NamespaceMatch, equal};
+pub use matching::{InvalidFilter, KvFilter, KvWords, LabelPattern, Members, NamespaceMatch, Wanted};
 
 /// End of each label in the stored form of a namespace. Less than every character of a label, so that the order of the stored
 /// forms is that of the lists of labels.

@@ -1,14 +1,17 @@
 //! Key-value entries in memory.
 
+use std::collections::BTreeMap;
+
 use async_trait::async_trait;
 use threadline_core::{
     ProjectId, ThreadId, ThreadKey, Timestamp, Usage, UserId,
     kv::{KvEntry, KvNamespace, KvOwner, KvPlace},
+    limits::ITEM_OPS_KEPT,
 };
 
 use super::{MemoryStore, State, kv_table::Kept};
 use crate::{
-    KvFound, KvRange, KvStore, KvTimes, KvWrite, KvWritten, MovedKv, OwnedPlace, StoreResult,
+    KvChange, KvFound, KvRange, KvStore, KvTimes, KvWrite, KvWritten, MovedKv, OwnedPlace, StoreResult,
     kv::{Before, last_writes},
 };
 
@@ -19,7 +22,8 @@ fn on_page(entry: &KvEntry) -> usize {
 
 impl State {
     fn is_there(&self, kept: &Kept, now: Timestamp) -> bool {
-        kept.entry.expires_at.is_none_or(|at| at > now)
+        kept.removed_until.is_none()
+            && kept.entry.expires_at.is_none_or(|at| at > now)
             && kept.thread.is_none_or(|thread| self.threads.contains_key(&thread))
     }
 
@@ -33,6 +37,16 @@ impl State {
 
     fn owner_of(&self, thread: ThreadKey) -> Option<(UserId, ThreadId)> {
         self.threads.get(&thread).map(|row| (row.thread.user.clone(), row.thread.id.clone()))
+    }
+
+    /// An entry as conditions see it.
+    fn before(&self, owner: &KvOwner, place: &KvPlace, now: Timestamp) -> Option<Before<'_>> {
+        let kept = self.kv.get(owner)?.get(place)?;
+        let (tag, value) = (kept.entry.tag.as_str(), &*kept.entry.value);
+        match kept.removed_until {
+            Some(_) => Some(Before::Removed(tag)),
+            None => self.is_there(kept, now).then_some(Before::Live { tag, value }),
+        }
     }
 
     /// Bytes of the values of an owner, with those that are not there any more and not removed yet.
@@ -125,7 +139,7 @@ impl KvStore for MemoryStore {
         let mut gone = Vec::new();
         for (owner, entries) in &mut state.kv {
             entries.retain(|_, kept| {
-                let over = gone.len() < limit && kept.entry.expires_at.is_some_and(|at| at <= now);
+                let over = gone.len() < limit && kept.removed_until.or(kept.entry.expires_at).is_some_and(|at| at <= now);
                 if over {
                     gone.push((owner.clone(), kept.entry.size()));
                 }
@@ -145,6 +159,7 @@ impl KvStore for MemoryStore {
             owner: owner.clone(),
             entry: kept.entry.clone(),
             thread: kept.thread.and_then(|thread| state.owner_of(thread)),
+            life: kept.life,
         });
         Ok(page(moved, limit, bytes, |moved| on_page(&moved.entry)))
     }
@@ -153,37 +168,62 @@ impl KvStore for MemoryStore {
 impl State {
     pub(super) fn write_kv(&mut self, owner: &KvOwner, writes: &[KvWrite], now: Timestamp) -> KvWritten {
         let mut existed = Vec::with_capacity(writes.len());
+        let last = last_writes(writes);
         for (index, write) in writes.iter().enumerate() {
-            let thread = write.put.as_ref().and_then(|put| put.thread);
+            let thread = write.put().and_then(|put| put.thread);
             if thread.is_some_and(|thread| !self.threads.contains_key(&thread)) {
                 return KvWritten::ThreadGone(index);
             }
-            let before = self.entry(owner, &write.place, now).map(|kept| &kept.entry);
-            if !write.fits(before.map(|entry| Before { tag: entry.tag.as_str(), value: &entry.value })) {
-                return KvWritten::Changed(index);
+            match write.existed(self.before(owner, &write.place, now), &writes[last[index]]) {
+                Some(there) => existed.push(there),
+                None => return KvWritten::Changed(index),
             }
-            existed.push(before.is_some());
         }
         let mut added = 0;
-        for ((write, existed), _) in writes.iter().zip(&existed).zip(last_writes(writes)).filter(|(_, last)| *last) {
+        for (index, write) in writes.iter().enumerate().filter(|(index, _)| last[*index] == *index) {
             let entries = self.kv.entry(owner.clone()).or_default();
-            let old = entries.remove(&write.place);
-            added -= old.as_ref().map_or(0, |old| old.entry.size());
-            let Some(put) = &write.put else { continue };
-            let first = old.filter(|_| *existed).map_or(now, |old| old.entry.created_at);
+            let size = |entries: &BTreeMap<KvPlace, Kept>| entries.get(&write.place).map_or(0, |kept| kept.entry.size());
+            let before = size(entries);
+            apply(entries, write, existed[index], now);
+            added += size(entries) - before;
+        }
+        KvWritten::Done { existed, added }
+    }
+}
+
+/// Carries out the write of an entry that counts.
+fn apply(entries: &mut BTreeMap<KvPlace, Kept>, write: &KvWrite, existed: bool, now: Timestamp) {
+    let place = &write.place;
+    match &write.change {
+        KvChange::Put(put) => {
+            let first = entries.get(place).filter(|_| existed).map_or(now, |old| old.entry.created_at);
             let expires_at = put.life.map(|life| now.plus(life));
             let times = put.times.unwrap_or(KvTimes { created_at: first, updated_at: now, expires_at });
             let entry = KvEntry {
-                place: write.place.clone(),
+                place: place.clone(),
                 value: put.value.clone(),
                 tag: put.tag.clone(),
                 created_at: times.created_at,
                 updated_at: times.updated_at,
                 expires_at: times.expires_at,
             };
-            added += entry.size();
-            entries.insert(write.place.clone(), Kept { entry, thread: put.thread });
+            let kept = Kept { entry, thread: put.thread, life: put.life, removed_until: None };
+            entries.insert(place.clone(), kept);
         }
-        KvWritten::Done { existed, added }
+        KvChange::Delete(None) if existed => drop(entries.remove(place)),
+        KvChange::Delete(Some(tag)) if existed => {
+            if let Some(kept) = entries.get_mut(place) {
+                kept.entry.value = String::new();
+                kept.entry.tag = tag.clone();
+                kept.removed_until = Some(now.plus(ITEM_OPS_KEPT));
+            }
+        }
+        KvChange::Touch(life) if existed => {
+            if let Some(kept) = entries.get_mut(place) {
+                kept.life = life.or(kept.life);
+                kept.entry.expires_at = kept.life.map(|life| now.plus(life));
+            }
+        }
+        KvChange::Delete(_) | KvChange::Touch(_) => {}
     }
 }
