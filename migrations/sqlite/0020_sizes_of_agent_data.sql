@@ -19,5 +19,17 @@ ALTER TABLE kv ADD COLUMN removed_until INTEGER;
 DROP INDEX kv_expiring;
 CREATE INDEX kv_over ON kv (coalesce(removed_until, expires_at)) WHERE expires_at IS NOT NULL;
 
+-- Blobs that no checkpoint has named yet, or that a replaced one has named: the last of those that nothing names are removed an hour later.
+CREATE TABLE loose_blobs (
+  key     INTEGER NOT NULL,
+  ns      TEXT NOT NULL,
+  channel TEXT NOT NULL,
+  version TEXT NOT NULL,
+  at      INTEGER NOT NULL,
+  PRIMARY KEY (key, ns, channel, version)
+);
+CREATE INDEX loose_blobs_old ON loose_blobs (at);
+INSERT INTO loose_blobs (key, ns, channel, version, at) SELECT key, ns, channel, version, 0 FROM checkpoint_blobs;
+
 -- A program before this step would count less, and remember no removal.
 UPDATE threadline_schema SET min_reader = 20;

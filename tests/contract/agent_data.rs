@@ -53,13 +53,8 @@ fn writes() -> TaskWrites {
 
 fn entry(thread: ThreadKey) -> [KvWrite; 1] {
     let place = KvPlace { ns: KvNamespace::default(), key: KvKey::new("k").expect("a key") };
-    let put = KvPut {
-        value: "1".into(),
-        tag: Tag::new("t").expect("a tag"),
-        life: None,
-        thread: Some(thread),
-        times: None,
-    };
+    let put =
+        KvPut { value: "1".into(), tag: Tag::new("t").expect("a tag"), life: None, thread: Some(thread), times: None };
     [KvWrite { place, if_tag: None, change: KvChange::Put(put) }]
 }
 

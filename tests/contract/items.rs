@@ -213,7 +213,11 @@ pub async fn what_is_over_is_removed_after_a_day(env: Env) {
     assert_eq!(env.store.sweep_items(10).await.expect("sweeps"), (0, vec![]));
     assert_eq!(done(&env, &once).await.0, first);
     env.clock.advance(Duration::from_secs(1));
-    assert_eq!(env.store.sweep_items(10).await.expect("sweeps"), (1, vec![(owner.clone(), counts(&[], "1", &first))]), "the first operation");
+    assert_eq!(
+        env.store.sweep_items(10).await.expect("sweeps"),
+        (1, vec![(owner.clone(), counts(&[], "1", &first))]),
+        "the first operation"
+    );
     let after = env.store.count_usage(&whose).await.expect("counts").bytes;
     assert_eq!(before - after, counts(&[], "1", &first));
     assert_eq!(done(&env, &once).await.0.range, Some((4, 6)), "a new one");

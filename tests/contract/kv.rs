@@ -126,7 +126,10 @@ pub async fn a_batch_of_writes_is_stored_as_a_whole_or_not_at_all(env: Env) {
     };
     assert_eq!(write(&env, &batch(Some("x"))).await, KvWritten::Changed(2));
     assert_eq!(values(&env, &[]).await, ["1"], "no write is stored");
-    assert_eq!(stored(&env, &batch(None)).await, (vec![false, true, false], size(&b, 1) + size(&c, 1) + 2 + 4 - size(&a, 1) - 2));
+    assert_eq!(
+        stored(&env, &batch(None)).await,
+        (vec![false, true, false], size(&b, 1) + size(&c, 1) + 2 + 4 - size(&a, 1) - 2)
+    );
     assert_eq!(values(&env, &[]).await, ["2", "3"]);
     assert_eq!(write(&env, &[only_if(None, put(b.clone(), value("4", "four")))]).await, KvWritten::Changed(0));
     assert_eq!(
@@ -386,7 +389,11 @@ pub async fn an_entry_goes_with_its_thread(env: Env) {
     assert_eq!(values(&env, &[]).await, ["2"], "gone at once");
     assert_eq!(write(&env, &[put(at(&[], "k"), of(key))]).await, KvWritten::ThreadGone(0));
     while env.purge(10).await {}
-    assert_eq!(stored(&env, &[put(at(&[], "k"), value("33", "t"))]).await, (vec![false], size(&at(&[], "k"), 2)), "its row is gone as well");
+    assert_eq!(
+        stored(&env, &[put(at(&[], "k"), value("33", "t"))]).await,
+        (vec![false], size(&at(&[], "k"), 2)),
+        "its row is gone as well"
+    );
 }
 
 pub async fn entries_of_a_deleted_thread_leave_the_sums_at_once(env: Env) {
@@ -424,7 +431,11 @@ pub async fn a_footprint_and_a_sum_count_entries(env: Env) {
     env.store.write_kv(&owner(None), &own_entries).await.expect("writes");
     assert_eq!(env.store.count_usage(&whose).await.expect("counts").bytes, both);
     let whole = threadline_core::UsageOwner::project(&project());
-    assert_eq!(env.store.count_usage(&whole).await.expect("counts").bytes, both + of_project, "with those of the project itself");
+    assert_eq!(
+        env.store.count_usage(&whole).await.expect("counts").bytes,
+        both + of_project,
+        "with those of the project itself"
+    );
     assert_eq!(env.store.count_usage(&whose).await.expect("counts").bytes, both, "and again");
     env.store.forget_user(&project(), &user("u")).await.expect("forgets");
     assert_eq!((print().await, env.store.count_usage(&whole).await.expect("counts").bytes), (0, of_project));

@@ -249,6 +249,7 @@ contract! {
         checkpoints_go_with_their_thread
         a_moved_checkpoint_replaces_none
         a_thread_has_a_bounded_number_of_bytes
+        blobs_that_no_checkpoint_names_are_removed_after_an_hour
         a_deletion_races_checkpoints_and_none_loses_a_blob;
     items:
         items_are_added_in_order_and_read_in_pages

@@ -103,6 +103,8 @@ pub const CHECKPOINT_SWEEP: usize = 64;
 /// Bytes of blobs after which a transaction on SQLite ends, so that a commit of the log waits for no more of them, and of what one step
 /// of a copy, an export or an import holds.
 pub const CHECKPOINT_PART_BYTES: usize = 1_024 * 1_024;
+/// Time for which a blob is kept that no checkpoint names. A client may store blobs long before their checkpoint.
+pub const LOOSE_BLOBS_KEPT: Duration = Duration::from_secs(3_600);
 /// Rows of agent data that one statement removes: those of a deleted thread or an erased user, and those that are over.
 pub const AGENT_DATA_SWEEP: usize = 512;
 /// Time between two searches for agent data that is over.

@@ -39,7 +39,11 @@ impl Row {
         let most = usize::try_from(most).unwrap_or(usize::MAX);
         let taken: Vec<_> = self.live(list).rev().filter(|(pos, _)| *pos <= upto).take(most).collect();
         let range = taken.last().zip(taken.first()).map(|(first, last)| (first.0, last.0));
-        Measured { count: taken.len() as u64, bytes: taken.iter().map(|(_, body)| list.item_size(body.len())).sum(), range }
+        Measured {
+            count: taken.len() as u64,
+            bytes: taken.iter().map(|(_, body)| list.item_size(body.len())).sum(),
+            range,
+        }
     }
 
     fn known(&self, op: &ListOp) -> Known {
@@ -78,7 +82,8 @@ fn sweep(lists: &mut Lists, before: Timestamp, limit: usize) -> (usize, i64) {
     for (name, list) in lists {
         let ops: Vec<OpKey> =
             list.ops.iter().filter(|(_, (_, _, at))| *at <= before).map(|(op, _)| op.clone()).take(limit).collect();
-        let forgotten = ops.iter().filter_map(|op| list.ops.remove(op).map(|(_, answer, _)| op_size(name, op, &answer)));
+        let forgotten =
+            ops.iter().filter_map(|op| list.ops.remove(op).map(|(_, answer, _)| op_size(name, op, &answer)));
         bytes += forgotten.sum::<i64>();
         let over = |kept: &Kept| kept.gone.as_ref().is_some_and(|(at, _)| *at <= before);
         let items: Vec<u64> =

@@ -139,7 +139,8 @@ impl KvStore for MemoryStore {
         let mut gone = Vec::new();
         for (owner, entries) in &mut state.kv {
             entries.retain(|_, kept| {
-                let over = gone.len() < limit && kept.removed_until.or(kept.entry.expires_at).is_some_and(|at| at <= now);
+                let over =
+                    gone.len() < limit && kept.removed_until.or(kept.entry.expires_at).is_some_and(|at| at <= now);
                 if over {
                     gone.push((owner.clone(), kept.entry.size()));
                 }
@@ -182,7 +183,8 @@ impl State {
         let mut added = 0;
         for (index, write) in writes.iter().enumerate().filter(|(index, _)| last[*index] == *index) {
             let entries = self.kv.entry(owner.clone()).or_default();
-            let size = |entries: &BTreeMap<KvPlace, Kept>| entries.get(&write.place).map_or(0, |kept| kept.entry.size());
+            let size =
+                |entries: &BTreeMap<KvPlace, Kept>| entries.get(&write.place).map_or(0, |kept| kept.entry.size());
             let before = size(entries);
             apply(entries, write, existed[index], now);
             added += size(entries) - before;

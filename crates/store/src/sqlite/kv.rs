@@ -123,11 +123,7 @@ pub(super) async fn write(
 
 /// A statement whose first arguments are an owner and a place.
 fn at_place<'s>(text: &'static str, owner: &'s KvOwner, place: &'s KvPlace) -> Statement<'s> {
-    query(text)
-        .bind(owner.project.as_str())
-        .bind(stored_owner(owner))
-        .bind(place.ns.as_str())
-        .bind(place.key.as_str())
+    query(text).bind(owner.project.as_str()).bind(stored_owner(owner)).bind(place.ns.as_str()).bind(place.key.as_str())
 }
 
 async fn exists(connection: &mut SqliteConnection, thread: ThreadKey) -> Work<bool> {

@@ -250,6 +250,7 @@ async fn purge(connection: &mut SqliteConnection, key: i64, rows: usize, now: Ti
         DELETE FROM snapshots WHERE key = ?1;
         DELETE FROM tool_claims WHERE key = ?1;
         DELETE FROM item_lists WHERE key = ?1;
+        DELETE FROM loose_blobs WHERE key = ?1;
         DELETE FROM jobs WHERE kind IN ('seal', 'pack', 'purge') AND ref = CAST(?1 AS TEXT);
         DELETE FROM threads WHERE key = ?1 AND deleted = 1 AND version = fed_version;
         UPDATE threads SET deleted = 2 WHERE key = ?1 AND deleted = 1";

@@ -11,7 +11,10 @@ use threadline_core::{
 };
 use threadline_store::{ItemPage, KvWritten, ListDone, ListEdit, ListOp, StoreError};
 
-use super::{AgentDataDeps, ROUNDS, kv::{EntryChange, WriteEntry}};
+use super::{
+    AgentDataDeps, ROUNDS,
+    kv::{EntryChange, WriteEntry},
+};
 use crate::{AgentDataError, DataLimit, directory::Attempt, metrics::AgentTable, records::ThreadRef};
 
 /// Use cases of item lists.
