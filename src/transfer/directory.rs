@@ -2,7 +2,7 @@
 
 use std::{
     fs::{self, File, TryLockError},
-    io::{self, BufWriter, Write},
+    io::{self, BufWriter, Seek, SeekFrom, Write},
     os::unix::fs::{DirBuilderExt, OpenOptionsExt},
     path::{Path, PathBuf},
 };
@@ -193,6 +193,12 @@ pub struct NewFile {
     bytes: u64,
 }
 
+/// Place in a file that is being written.
+pub struct Mark {
+    digest: Sha256,
+    bytes: u64,
+}
+
 impl NewFile {
     /// Begins a file; an existing file stays until the new one is finished.
     pub fn begin(directory: &Directory, file: &str) -> Result<Self, TransferError> {
@@ -217,6 +223,22 @@ impl NewFile {
     /// Appends a line of JSON.
     pub fn line(&mut self, line: &impl serde::Serialize) -> Result<(), TransferError> {
         self.write(&json_line(line))
+    }
+
+    /// The present end of the file.
+    pub fn mark(&self) -> Mark {
+        Mark { digest: self.digest.clone(), bytes: self.bytes }
+    }
+
+    /// Takes back all bytes that were appended since a mark.
+    pub fn rewind(&mut self, mark: &Mark) -> Result<(), TransferError> {
+        (self.digest, self.bytes) = (mark.digest.clone(), mark.bytes);
+        let cut = |out: &mut BufWriter<File>| {
+            // Flushes first.
+            out.seek(SeekFrom::Start(mark.bytes))?;
+            out.get_ref().set_len(mark.bytes)
+        };
+        cut(&mut self.out).map_err(|error| TransferError::Io(self.draft.clone(), error))
     }
 
     /// SHA-256 of the bytes so far, in hexadecimal digits.
@@ -264,6 +286,26 @@ mod tests {
         fs::remove_file(path.join(THREADS).join("notes")).expect("removes");
         fs::write(path.join("notes"), "mine").expect("writes");
         assert!(matches!(Directory::make(&path), Err(TransferError::NotAnExport(_))));
+    }
+
+    #[test]
+    fn a_file_is_taken_back_to_a_mark() {
+        let home = tempfile::tempdir().expect("a directory");
+        let directory = Directory::make(&home.path().join("files")).expect("is made");
+        let written = |parts: &[&str]| {
+            let mut file = NewFile::begin(&directory, ITEMS).expect("begins");
+            file.write(b"begin").expect("writes");
+            let mark = file.mark();
+            for part in parts {
+                file.rewind(&mark).expect("takes back");
+                file.write(part.as_bytes()).expect("writes");
+            }
+            let facts = file.finish().expect("finishes");
+            (facts.bytes, facts.sha256, fs::read_to_string(directory.at(ITEMS)).expect("reads"))
+        };
+        let (bytes, digest, text) = written(&[&"long".repeat(10_000), "end"]);
+        assert_eq!((bytes, &*text), (8, "beginend"));
+        assert_eq!(written(&["end"]), (bytes, digest, text));
     }
 
     #[test]

@@ -106,7 +106,7 @@ pub async fn write(
     Ok(Some(FileEntry { count, bytes, sha256 }))
 }
 
-/// Writes a list as of one moment; false if it is gone. A list that grows meanwhile is written up to where it ended at first.
+/// Writes a list as of one moment; false if it is gone. What was written of a list that is changed meanwhile is taken back.
 async fn write_list(
     store: &dyn TransferStore,
     file: &mut NewFile,
@@ -114,29 +114,54 @@ async fn write_list(
     key: ThreadKey,
     list: &ListName,
 ) -> Result<bool, TransferError> {
-    let (mut items, mut after, mut first) = (Vec::new(), 0, None);
+    let begin = file.mark();
+    loop {
+        match write_pages(store, file, name, key, list).await? {
+            Pages::Whole => return Ok(true),
+            Pages::Changed => file.rewind(&begin)?,
+            Pages::Gone => {
+                file.rewind(&begin)?;
+                return Ok(false);
+            }
+        }
+    }
+}
+
+/// Pages of a list, as they were read one after the other.
+enum Pages {
+    Whole,
+    Changed,
+    Gone,
+}
+
+async fn write_pages(
+    store: &dyn TransferStore,
+    file: &mut NewFile,
+    name: &ThreadName,
+    key: ThreadKey,
+    list: &ListName,
+) -> Result<Pages, TransferError> {
+    let (mut after, mut first): (u64, Option<Tag>) = (0, None);
     loop {
         let page = store.items(key, list, ItemRange::After(after), MAX_ITEM_PAGE, PART_BYTES).await?;
-        let Some((Some(state), page)) = page else { return Ok(false) };
-        let known = first.get_or_insert(state.clone());
-        if known.tag != state.tag {
-            // The list was changed meanwhile: from its beginning again.
-            (items, after, first) = (Vec::new(), 0, None);
-            continue;
+        let Some((Some(state), page)) = page else { return Ok(Pages::Gone) };
+        match &first {
+            Some(tag) if *tag != state.tag => return Ok(Pages::Changed),
+            Some(_) => {}
+            None => {
+                let (project_id, thread_id, user_id) = name.clone();
+                let (list, tag) = (list.as_str().to_owned(), state.tag.as_str().to_owned());
+                let (count, next_pos) = (state.count, state.next_pos);
+                file.line(&ItemsLine::List(ListFacts { project_id, thread_id, user_id, list, tag, count, next_pos }))?;
+                first = Some(state.tag);
+            }
         }
-        let Some(last) = page.last() else { break };
+        let Some(last) = page.last() else { return Ok(Pages::Whole) };
         after = last.pos;
-        items.extend(page);
+        for item in page {
+            file.line(&ItemsLine::Item(ItemFacts { pos: item.pos, item: raw(item.body)? }))?;
+        }
     }
-    let Some(state) = first else { return Ok(false) };
-    let (project_id, thread_id, user_id) = name.clone();
-    let (list, tag) = (list.as_str().to_owned(), state.tag.as_str().to_owned());
-    let facts = ListFacts { project_id, thread_id, user_id, list, tag, count: state.count, next_pos: state.next_pos };
-    file.line(&ItemsLine::List(facts))?;
-    for item in items {
-        file.line(&ItemsLine::Item(ItemFacts { pos: item.pos, item: raw(item.body)? }))?;
-    }
-    Ok(true)
 }
 
 impl ListFacts {

@@ -1,13 +1,15 @@
 //! Export and import of key-value entries. An entry that exists already stays unchanged.
 
+use std::time::Duration;
+
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use threadline_core::{
     ProjectId, ThreadId, ThreadKey, Timestamp, UserId,
-    kv::{KvEntry, KvError, KvKey, KvNamespace, KvOwner, KvPlace, Tag, kv_value},
+    kv::{KvError, KvKey, KvNamespace, KvOwner, KvPlace, Tag, kv_value},
     limits::{AGENT_DATA_ANSWER_BYTES, MAX_PAGE},
 };
-use threadline_store::{KvPut, KvTimes, KvWrite, KvWritten, MovedKv, OwnedPlace, StoreError, TransferStore};
+use threadline_store::{KvChange, KvPut, KvTimes, KvWrite, KvWritten, MovedKv, OwnedPlace, StoreError, TransferStore};
 
 use super::{
     annotations::Taken,
@@ -56,6 +58,9 @@ struct EntryFacts {
     updated_at: Timestamp,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     expires_at: Option<Timestamp>,
+    /// Time after which the entry expires when it is touched; by default the one between its last write and its expiry.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    ttl_ms: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     thread: Option<ThreadOfEntry>,
 }
@@ -70,7 +75,8 @@ pub struct ReadEntry {
 }
 
 impl EntryFacts {
-    fn of(owner: KvOwner, entry: KvEntry, thread: Option<ThreadName>) -> Result<Self, StoreError> {
+    fn of(moved: MovedKv, thread: Option<ThreadName>) -> Result<Self, StoreError> {
+        let MovedKv { owner, entry, life, .. } = moved;
         Ok(Self {
             project_id: owner.project,
             user_id: owner.user,
@@ -81,6 +87,7 @@ impl EntryFacts {
             created_at: entry.created_at,
             updated_at: entry.updated_at,
             expires_at: entry.expires_at,
+            ttl_ms: life.and_then(|life| u64::try_from(life.as_millis()).ok()),
             thread: thread.map(|(_, thread_id, user_id)| ThreadOfEntry { thread_id, user_id }),
         })
     }
@@ -94,7 +101,9 @@ impl EntryLine {
         let times =
             KvTimes { created_at: facts.created_at, updated_at: facts.updated_at, expires_at: facts.expires_at };
         let (value, tag) = (kv_value(&facts.value)?, Tag::new(facts.tag)?);
-        let put = KvPut { value, tag, life: None, thread: None, times: Some(times) };
+        let since = |at: Timestamp| u64::try_from(at.0.saturating_sub(facts.updated_at.0)).ok();
+        let life = facts.ttl_ms.or_else(|| facts.expires_at.and_then(since)).map(Duration::from_millis);
+        let put = KvPut { value, tag, life, thread: None, times: Some(times) };
         let thread = facts.thread.map(|thread| (facts.project_id.clone(), thread.thread_id, thread.user_id));
         Ok(ReadEntry { owner: KvOwner { project: facts.project_id, user: facts.user_id }, thread, place, put })
     }
@@ -125,11 +134,12 @@ pub async fn write(
         let page = store.all_kv(after.as_ref(), MAX_PAGE, AGENT_DATA_ANSWER_BYTES).await?;
         let Some(last) = page.last() else { break };
         after = Some(OwnedPlace { owner: last.owner.clone(), place: last.entry.place.clone() });
-        for MovedKv { owner, entry, thread } in page {
-            let name = thread.as_ref().map(|(user, id)| exported(threads, &owner.project, user, id));
+        for moved in page {
+            let owner = &moved.owner;
+            let name = moved.thread.as_ref().map(|(user, id)| exported(threads, &owner.project, user, id));
             let taken = match &name {
                 Some(name) => name.is_some(),
-                None => takes(selection, &owner),
+                None => takes(selection, owner),
             };
             if !taken {
                 continue;
@@ -138,7 +148,7 @@ pub async fn write(
                 Some(file) => file,
                 none => none.insert(NewFile::begin(directory, KV)?),
             };
-            file.line(&EntryLine { entry: EntryFacts::of(owner, entry, name.flatten())? })?;
+            file.line(&EntryLine { entry: EntryFacts::of(moved, name.flatten())? })?;
             count += 1;
         }
     }
@@ -186,8 +196,8 @@ pub async fn put(
         }
         bytes += entry.put.value.len();
         owner = Some(entry.owner);
-        let put = Some(KvPut { thread, ..entry.put });
-        batch.push(KvWrite { place: entry.place, if_tag: Some(None), put });
+        let change = KvChange::Put(KvPut { thread, ..entry.put });
+        batch.push(KvWrite { place: entry.place, if_tag: Some(None), change });
     }
     if let Some(owner) = owner {
         store_batch(store, &owner, batch).await?;

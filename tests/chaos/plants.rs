@@ -108,6 +108,8 @@ pub const PLANTS: &[Plant] = &[
     plant("no-branch-listed", &[Kind::KillNode], |size| size),
     plant("operation-forgotten", &[Kind::KillNode], |size| size),
     plant("shared-blob-deleted", &[Kind::KillNode], |size| size),
+    plant("names-uncounted", &[Kind::KillNode], |size| size),
+    plant("python-folds-otherwise", &[Kind::KillNode], |size| size),
     plant("superseded-is-replayed", &[Kind::KillNode], |size| size),
     plant("dead-by-own-outage", &[Kind::KillNode], |size| size),
 ];

@@ -8,7 +8,8 @@ use threadline_core::{
         WhichCheckpoints,
     },
     items::{ListName, OpKey},
-    limits::{MAX_BLOB_BYTES, MAX_THREAD_DATA_BYTES},
+    kv::KvOwner,
+    limits::{LOOSE_BLOBS_KEPT, MAX_BLOB_BYTES, MAX_THREAD_DATA_BYTES},
 };
 use threadline_store::{
     CheckpointBound, CheckpointDone, CheckpointScope, DeletedCheckpoints, ListDone, ListEdit, ListOp, PutCheckpoint,
@@ -454,9 +455,50 @@ pub async fn a_thread_has_a_bounded_number_of_bytes(env: Env) {
         edit: ListEdit::Append(vec!["1".into()]),
         kv: None,
     };
-    assert_eq!(env.store.change_list(&op).await.expect("changes"), ListDone::TooLarge, "together with items");
+    let empty =
+        [ListEdit::Append(vec!["1".into()]), ListEdit::Append(vec![]), ListEdit::Pop(1), ListEdit::Replace(vec![])];
+    for edit in empty {
+        let op = ListOp { edit, ..op.clone() };
+        let done = env.store.change_list(&op).await.expect("changes");
+        assert_eq!(done, ListDone::TooLarge, "{:?}: together with items and what is remembered", op.edit);
+    }
     env.store.delete_checkpoints(key, &which(None, None), 10).await.expect("deletes");
     assert!(matches!(env.store.change_list(&op).await.expect("changes"), ListDone::Done { .. }));
+}
+
+pub async fn blobs_that_no_checkpoint_names_are_removed_after_an_hour(env: Env) {
+    let key = env.create("t").await.key;
+    let owner = KvOwner { project: project(), user: Some(user("u")) };
+    let sweep = async || env.store.sweep_blobs(10).await.expect("sweeps");
+    let is_there = async |at: &ChannelAt| env.store.blob(key, &ns(""), at).await.expect("reads").is_some();
+    let stored = [
+        blob("named", "1", b"n"),
+        blob("orphan", "1", b"orphan"),
+        blob("replaced", "1", b"r"),
+        blob("again", "1", b"a"),
+    ];
+    blobs(&env, key, "", &stored).await;
+    added(put(&env, key, &checkpoint("", "1", &[("named", "1"), ("replaced", "1")])).await);
+    env.clock.advance(LOOSE_BLOBS_KEPT - std::time::Duration::from_secs(1));
+    assert_eq!(sweep().await, None);
+    // A blob that is stored again is about to be named, and one whose checkpoint is replaced is named no longer.
+    blobs(&env, key, "", &stored[3..]).await;
+    added(put(&env, key, &checkpoint("", "1", &[("named", "1")])).await);
+    env.clock.advance(std::time::Duration::from_secs(1));
+    let before = usage(&env).await;
+    assert_eq!(sweep().await, Some((owner.clone(), stored[1].size(&ns("")))));
+    assert_eq!(before - usage(&env).await, stored[1].size(&ns("")));
+    assert_eq!((sweep().await, is_there(&stored[1].at).await), (None, false));
+    assert!(is_there(&stored[0].at).await && is_there(&stored[2].at).await && is_there(&stored[3].at).await);
+    // It may be named until then, also after its hour.
+    added(put(&env, key, &checkpoint("", "2", &[("again", "1")])).await);
+    env.clock.advance(LOOSE_BLOBS_KEPT);
+    assert_eq!(sweep().await, Some((owner, stored[2].size(&ns("")))));
+    assert_eq!(sweep().await, None);
+    assert_eq!(names(&all(&env, key).await), [("", "2"), ("", "1")]);
+    assert!(is_there(&stored[0].at).await && is_there(&stored[3].at).await && !is_there(&stored[2].at).await);
+    env.store.delete_checkpoints(key, &which(None, None), 10).await.expect("deletes");
+    assert_eq!(usage(&env).await, 0);
 }
 
 pub async fn a_deletion_races_checkpoints_and_none_loses_a_blob(env: Env) {

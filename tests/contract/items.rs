@@ -6,9 +6,9 @@ use threadline_core::{
     Digest, ThreadKey, UserId,
     items::{Item, ItemRange, ListAnswer, ListName, ListState, OpKey},
     kv::{KvKey, KvNamespace, KvOwner, KvPlace, Tag},
-    limits::{ITEM_OPS_KEPT, MAX_ITEM_LISTS},
+    limits::{AGENT_DATA_ROW_BYTES, ITEM_OPS_KEPT, MAX_ITEM_LISTS},
 };
-use threadline_store::{KvPut, KvWrite, KvWritten, ListDone, ListEdit, ListOp};
+use threadline_store::{KvChange, KvPut, KvWrite, KvWritten, ListDone, ListEdit, ListOp};
 use tokio::task::JoinSet;
 
 use crate::support::*;
@@ -48,6 +48,14 @@ async fn done(env: &Env, op: &ListOp) -> (ListAnswer, i64) {
     }
 }
 
+/// Bytes that items of the list `l` count, and the operation that has the answer.
+fn counts(bodies: &[usize], key: &str, answer: &ListAnswer) -> i64 {
+    let (first, last) = answer.range.unwrap_or((0, 0));
+    let stored = serde_json::json!([first, last, answer.count, answer.tag.as_ref().map(Tag::as_str)]).to_string();
+    let row = AGENT_DATA_ROW_BYTES + "l".len();
+    (bodies.iter().map(|body| row + body).sum::<usize>() + row + key.len() + stored.len()) as i64
+}
+
 async fn read(env: &Env, thread: ThreadKey, range: ItemRange, limit: usize) -> Vec<(u64, String)> {
     let (_, items) = env.store.items(thread, &name("l"), range, limit, BYTES).await.expect("reads").expect("is there");
     items.into_iter().map(|item| (item.pos, item.body)).collect()
@@ -66,7 +74,7 @@ pub async fn items_are_added_in_order_and_read_in_pages(env: Env) {
     assert_eq!(state(&env, key).await, None);
     let odd = "{\"b\" : 1.0,\"a\":2,\"a\":3, \"s\":\"\\ud800 \\u0000\"}";
     let (answer, added) = done(&env, &op(key, "l", "1", append(&["1", odd, "3"]))).await;
-    assert_eq!((answer.range, answer.count, added), (Some((1, 3)), 3, 2 + odd.len() as i64));
+    assert_eq!((answer.range, answer.count, added), (Some((1, 3)), 3, counts(&[1, odd.len(), 1], "1", &answer)));
     let (answer, _) = done(&env, &op(key, "l", "2", append(&["4"]))).await;
     assert_eq!((answer.range, answer.count), (Some((4, 4)), 4));
     assert_eq!(state(&env, key).await, Some(ListState { tag: answer.tag.expect("a tag"), count: 4, next_pos: 5 }));
@@ -77,8 +85,9 @@ pub async fn items_are_added_in_order_and_read_in_pages(env: Env) {
     assert_eq!(read(&env, key, ItemRange::After(1), 2).await, all[1..3]);
     assert_eq!(read(&env, key, ItemRange::After(4), 2).await, []);
     // A page ends with the item that reaches the bytes.
+    let row = AGENT_DATA_ROW_BYTES + 1;
     for (range, wanted) in [(ItemRange::After(0), &all[..2]), (ItemRange::Newest, &all[1..])] {
-        let bytes = if range == ItemRange::Newest { 3 } else { 2 };
+        let bytes = if range == ItemRange::Newest { 2 * (row + 1) + 1 } else { row + 2 };
         let (_, page) = env.store.items(key, &name("l"), range, 10, bytes).await.expect("reads").expect("is there");
         assert_eq!(page.into_iter().map(|item| (item.pos, item.body)).collect::<Vec<_>>(), wanted, "{range:?}");
     }
@@ -118,7 +127,11 @@ pub async fn items_are_popped_replaced_and_copied(env: Env) {
     let copy = |from, upto| ListEdit::Copy { from, list: name("l"), upto };
     done(&env, &op(key, "l", "5", append(&["6", "7"]))).await;
     let copied = done(&env, &op(other, "l", "c", copy(key, Some(6)))).await;
-    assert_eq!((copied.0.range, copied.0.count, copied.1), (Some((1, 3)), 3, 3));
+    assert_eq!((copied.0.range, copied.0.count), (Some((1, 3)), 3));
+    assert_eq!(copied.1, counts(&[1, 1, 1], "c", &copied.0));
+    // Under a longer name each item counts more.
+    let longer = done(&env, &op(other, "longer", "c", copy(key, Some(6)))).await;
+    assert_eq!(longer.1 - copied.1, 4 * ("longer".len() - "l".len()) as i64);
     let replaced = done(&env, &op(key, "l", "r", ListEdit::Replace(vec!["x".into()]))).await.0;
     assert_eq!((replaced.range, replaced.count), (Some((8, 8)), 1));
     assert_eq!(read(&env, key, ItemRange::Newest, 10).await, numbered(&[(8, "x")]));
@@ -156,11 +169,12 @@ pub async fn entries_are_written_with_the_list_or_not_at_all(env: Env) {
     let place = KvPlace { ns: KvNamespace::default(), key: KvKey::new("k").expect("a key") };
     let entry = |wanted: Option<&str>, value: &str| {
         let put = KvPut { value: value.into(), tag: tag(value), life: None, thread: Some(key), times: None };
-        vec![KvWrite { place: place.clone(), if_tag: Some(wanted.map(tag)), put: Some(put) }]
+        vec![KvWrite { place: place.clone(), if_tag: Some(wanted.map(tag)), change: KvChange::Put(put) }]
     };
     let with = |kv, op: ListOp| ListOp { kv: Some((owner.clone(), kv)), ..op };
     let first = change(&env, &with(entry(None, "1"), op(key, "l", "1", append(&["a"])))).await;
-    assert!(matches!(first, ListDone::Done { added: 1, added_kv: 1, .. }), "{first:?}");
+    let ListDone::Done { answer, added, added_kv } = first else { panic!("{first:?}") };
+    assert_eq!((added, added_kv), (counts(&[1], "1", &answer), place.size(&tag("1"), 1)));
     let refused = change(&env, &with(entry(None, "2"), op(key, "l", "2", append(&["b"])))).await;
     assert_eq!(refused, ListDone::Kv(KvWritten::Changed(0)));
     assert_eq!(read(&env, key, ItemRange::Newest, 10).await, numbered(&[(1, "a")]), "the list is as it was");
@@ -173,10 +187,9 @@ pub async fn entries_are_written_with_the_list_or_not_at_all(env: Env) {
 pub async fn lists_go_with_their_thread(env: Env) {
     let key = env.create("t").await.key;
     let once = op(key, "l", "1", append(&["12345", "1"]));
-    done(&env, &once).await;
-    done(&env, &op(key, "m", "1", append(&["1"]))).await;
+    let added = done(&env, &once).await.1 + done(&env, &op(key, "m", "1", append(&["1"]))).await.1;
     let whose = threadline_core::UsageOwner::user(&project(), &user("u"));
-    assert_eq!(env.store.count_usage(&whose).await.expect("counts").bytes, 7);
+    assert_eq!(env.store.count_usage(&whose).await.expect("counts").bytes, added);
     let listed = env.store.listed_data(None, 10).await.expect("reads");
     assert_eq!(listed.iter().map(|thread| thread.key).collect::<Vec<_>>(), [key]);
     assert!(env.store.delete_thread(key, None).await.expect("deletes"));
@@ -194,14 +207,23 @@ pub async fn what_is_over_is_removed_after_a_day(env: Env) {
     let first = done(&env, &once).await.0;
     env.clock.advance(ITEM_OPS_KEPT - Duration::from_secs(1));
     let pop = done(&env, &op(key, "l", "2", ListEdit::Pop(2))).await.0;
+    let owner = KvOwner { project: project(), user: Some(user("u")) };
+    let whose = threadline_core::UsageOwner::user(&project(), &user("u"));
+    let before = env.store.count_usage(&whose).await.expect("counts").bytes;
     assert_eq!(env.store.sweep_items(10).await.expect("sweeps"), (0, vec![]));
     assert_eq!(done(&env, &once).await.0, first);
     env.clock.advance(Duration::from_secs(1));
-    assert_eq!(env.store.sweep_items(10).await.expect("sweeps"), (1, vec![]), "the first operation");
+    assert_eq!(
+        env.store.sweep_items(10).await.expect("sweeps"),
+        (1, vec![(owner.clone(), counts(&[], "1", &first))]),
+        "the first operation"
+    );
+    let after = env.store.count_usage(&whose).await.expect("counts").bytes;
+    assert_eq!(before - after, counts(&[], "1", &first));
     assert_eq!(done(&env, &once).await.0.range, Some((4, 6)), "a new one");
     env.clock.advance(ITEM_OPS_KEPT - Duration::from_secs(1));
-    let owner = KvOwner { project: project(), user: Some(user("u")) };
-    assert_eq!(env.store.sweep_items(10).await.expect("sweeps"), (3, vec![(owner, 5)]));
+    let over = counts(&[2, 3], "2", &pop);
+    assert_eq!(env.store.sweep_items(10).await.expect("sweeps"), (3, vec![(owner, over)]));
     assert_eq!(env.store.removed_items(key, &name("l"), &pop.tag.expect("a tag")).await.expect("reads"), []);
     assert_eq!(read(&env, key, ItemRange::Newest, 10).await, numbered(&[(1, "1"), (4, "1"), (5, "22"), (6, "333")]));
 }

@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use threadline_core::{
-    ThreadKey, Timestamp, UserId,
+    ThreadKey, Timestamp, Usage, UsageOwner, UserId,
     kv::{KvEntry, KvKey, KvNamespace, KvOwner, KvPlace, Tag},
+    limits::{AGENT_DATA_ROW_BYTES, ITEM_OPS_KEPT},
 };
-use threadline_store::{KvPut, KvRange, KvTimes, KvWrite, KvWritten, MovedKv, OwnedPlace};
+use threadline_store::{KvChange, KvPut, KvRange, KvTimes, KvWrite, KvWritten, MovedKv, OwnedPlace};
 use tokio::task::JoinSet;
 
 use crate::support::*;
@@ -38,11 +39,20 @@ fn value(text: &str, named: &str) -> KvPut {
 }
 
 fn put(place: KvPlace, value: KvPut) -> KvWrite {
-    KvWrite { place, if_tag: None, put: Some(value) }
+    KvWrite { place, if_tag: None, change: KvChange::Put(value) }
 }
 
 fn drop_entry(place: KvPlace) -> KvWrite {
-    KvWrite { place, if_tag: None, put: None }
+    KvWrite { place, if_tag: None, change: KvChange::Delete(None) }
+}
+
+/// A removal that can be repeated.
+fn remove(place: KvPlace, named: &str) -> KvWrite {
+    KvWrite { place, if_tag: None, change: KvChange::Delete(Some(tag(named))) }
+}
+
+fn touch(place: KvPlace, life: Option<u64>) -> KvWrite {
+    KvWrite { place, if_tag: None, change: KvChange::Touch(life.map(Duration::from_secs)) }
 }
 
 fn only_if(wanted: Option<&str>, write: KvWrite) -> KvWrite {
@@ -64,6 +74,11 @@ async fn get(env: &Env, place: KvPlace) -> Option<KvEntry> {
     env.store.kv_entries(&own(), &[place], BYTES).await.expect("reads").expect("room").pop().expect("an answer")
 }
 
+/// Bytes that an entry counts, whose tag has one byte.
+fn size(place: &KvPlace, value: usize) -> i64 {
+    place.size(&tag("t"), value)
+}
+
 async fn values(env: &Env, prefix: &[&str]) -> Vec<String> {
     let page = env
         .store
@@ -76,10 +91,11 @@ async fn values(env: &Env, prefix: &[&str]) -> Vec<String> {
 pub async fn an_entry_is_stored_byte_for_byte_and_replaced(env: Env) {
     let place = at(&["a", "b c"], "k é");
     let text = "{\"b\" : 1.0,\"a\":2,\"a\":3, \"s\":\"\\ud800 \\u0000\"}";
-    let size = text.len() as i64;
+    let whole = size(&place, text.len());
+    assert_eq!(whole, text.len() as i64 + 6 + 4 + 1 + AGENT_DATA_ROW_BYTES as i64, "with its names and its row");
     let first = env.clock.now();
     assert_eq!(get(&env, place.clone()).await, None);
-    assert_eq!(stored(&env, &[put(place.clone(), value(text, "1"))]).await, (vec![false], size));
+    assert_eq!(stored(&env, &[put(place.clone(), value(text, "1"))]).await, (vec![false], whole));
     let entry = KvEntry {
         place: place.clone(),
         value: text.to_owned(),
@@ -90,10 +106,10 @@ pub async fn an_entry_is_stored_byte_for_byte_and_replaced(env: Env) {
     };
     assert_eq!(get(&env, place.clone()).await, Some(entry.clone()));
     env.clock.advance(Duration::from_secs(1));
-    assert_eq!(stored(&env, &[put(place.clone(), value("1", "2"))]).await, (vec![true], 1 - size));
+    assert_eq!(stored(&env, &[put(place.clone(), value("1", "2"))]).await, (vec![true], size(&place, 1) - whole));
     let entry = KvEntry { value: "1".into(), tag: tag("2"), updated_at: env.clock.now(), ..entry };
     assert_eq!(get(&env, place.clone()).await, Some(entry), "the time of its first write stays");
-    assert_eq!(stored(&env, &[drop_entry(place.clone())]).await, (vec![true], -1));
+    assert_eq!(stored(&env, &[drop_entry(place.clone())]).await, (vec![true], -size(&place, 1)));
     assert_eq!(stored(&env, &[drop_entry(place.clone())]).await, (vec![false], 0));
     assert_eq!(get(&env, place).await, None);
 }
@@ -110,7 +126,10 @@ pub async fn a_batch_of_writes_is_stored_as_a_whole_or_not_at_all(env: Env) {
     };
     assert_eq!(write(&env, &batch(Some("x"))).await, KvWritten::Changed(2));
     assert_eq!(values(&env, &[]).await, ["1"], "no write is stored");
-    assert_eq!(stored(&env, &batch(None)).await, (vec![false, true, false], 1));
+    assert_eq!(
+        stored(&env, &batch(None)).await,
+        (vec![false, true, false], size(&b, 1) + size(&c, 1) + 2 + 4 - size(&a, 1) - 2)
+    );
     assert_eq!(values(&env, &[]).await, ["2", "3"]);
     assert_eq!(write(&env, &[only_if(None, put(b.clone(), value("4", "four")))]).await, KvWritten::Changed(0));
     assert_eq!(
@@ -137,6 +156,83 @@ pub async fn a_repeated_write_is_recognized_by_its_tag(env: Env) {
     assert_eq!(stored(&env, &later).await.0, [true]);
     assert_eq!(write(&env, &once).await, KvWritten::Changed(0), "another write was stored since");
     assert_eq!(values(&env, &[]).await, ["3"]);
+}
+
+pub async fn a_removal_is_recognized_by_its_tag(env: Env) {
+    let (place, other) = (at(&["n"], "k"), at(&[], "other"));
+    stored(&env, &[put(place.clone(), value("12345", "one"))]).await;
+    let once = [only_if(Some("one"), remove(place.clone(), "gone")), put(other.clone(), value("1", "t"))];
+    let rest = place.size(&tag("gone"), 0);
+    let freed = place.size(&tag("one"), 5);
+    assert_eq!(stored(&env, &once).await, (vec![true, false], rest - freed + size(&other, 1)));
+    assert_eq!((get(&env, place.clone()).await, values(&env, &["n"]).await.len()), (None, 0), "no reader sees it");
+    assert_eq!(
+        env.store.kv_namespaces(KvRange { owner: &own(), prefix: &ns(&[]), limit: 10 }, None).await.expect("reads"),
+        [ns(&[])]
+    );
+    assert_eq!(env.store.all_kv(None, 10, BYTES).await.expect("reads").len(), 1);
+    assert_eq!(stored(&env, &once).await, (vec![true, true], 0), "the first answer, and no further effect");
+    let another = only_if(Some("one"), remove(place.clone(), "another"));
+    assert_eq!(write(&env, &[another]).await, KvWritten::Changed(0));
+    assert_eq!(stored(&env, &[drop_entry(place.clone())]).await, (vec![false], 0), "there is nothing");
+    assert_eq!(stored(&env, &once).await.0, [true, true]);
+    // A removal of nothing is not remembered.
+    assert_eq!(stored(&env, &[remove(at(&[], "none"), "t")]).await, (vec![false], 0));
+    assert_eq!(stored(&env, &[remove(at(&[], "none"), "t")]).await, (vec![false], 0));
+    env.clock.advance(ITEM_OPS_KEPT - Duration::from_millis(1));
+    assert_eq!(env.store.sweep_kv(10).await.expect("sweeps"), []);
+    env.clock.advance(Duration::from_millis(1));
+    assert_eq!(env.store.sweep_kv(10).await.expect("sweeps"), [(own(), rest)]);
+    assert_eq!(write(&env, &once).await, KvWritten::Changed(0), "forgotten after a day");
+    // A new entry takes the place of what is remembered.
+    stored(&env, &[put(place.clone(), value("1", "two")), put(other.clone(), value("1", "t"))]).await;
+    stored(&env, &[remove(place.clone(), "gone")]).await;
+    let again = stored(&env, &[only_if(None, put(place.clone(), value("22", "three")))]).await;
+    assert_eq!(again, (vec![false], place.size(&tag("three"), 2) - rest));
+    assert_eq!(get(&env, place).await.map(|entry| entry.created_at), Some(env.clock.now()));
+}
+
+pub async fn a_batch_with_two_conditions_on_an_entry_is_repeated(env: Env) {
+    let (put_twice, put_and_removed) = (at(&[], "a"), at(&[], "b"));
+    stored(&env, &[put(put_twice.clone(), value("1", "x")), put(put_and_removed.clone(), value("1", "x"))]).await;
+    let batch = [
+        only_if(Some("x"), put(put_twice.clone(), value("2", "y"))),
+        only_if(Some("x"), put(put_twice.clone(), value("3", "z"))),
+        only_if(Some("x"), put(put_and_removed.clone(), value("2", "y"))),
+        only_if(Some("x"), remove(put_and_removed.clone(), "z")),
+    ];
+    assert_eq!(stored(&env, &batch).await.0, [true; 4]);
+    assert_eq!(stored(&env, &batch).await, (vec![true; 4], 0), "after a lost answer");
+    assert_eq!(values(&env, &[]).await, ["3"]);
+    assert_eq!(write(&env, &batch[..1]).await, KvWritten::Changed(0), "another batch");
+}
+
+pub async fn a_touch_lets_an_entry_expire_later_and_changes_nothing_else(env: Env) {
+    let (thread, place) = (env.create("t").await.key, at(&["n"], "k"));
+    let short = KvPut { life: Some(Duration::from_secs(10)), thread: Some(thread), ..value("{\"a\" :1}", "t") };
+    stored(&env, &[put(place.clone(), short), put(at(&[], "lasts"), value("1", "t"))]).await;
+    let before = get(&env, place.clone()).await.expect("an entry");
+    env.clock.advance(Duration::from_secs(9));
+    for (life, lasts) in [(None, 10), (Some(20), 20), (None, 20)] {
+        env.clock.advance(Duration::from_millis(1));
+        assert_eq!(stored(&env, &[touch(place.clone(), life)]).await, (vec![true], 0));
+        let expires_at = Some(env.clock.now().plus(Duration::from_secs(lasts)));
+        let entry = get(&env, place.clone()).await;
+        assert_eq!(entry, Some(KvEntry { expires_at, ..before.clone() }), "{life:?}");
+    }
+    let moved = env.store.all_kv(None, 10, BYTES).await.expect("reads").pop().expect("an entry");
+    assert_eq!((moved.thread, moved.life), (Some((user("u"), thread_id("t"))), Some(Duration::from_secs(20))));
+    // An entry that does not expire still does not, and one that is not there does not come.
+    assert_eq!(stored(&env, &[touch(at(&[], "lasts"), None), touch(at(&[], "none"), Some(1))]).await.0, [true, false]);
+    assert_eq!(get(&env, at(&[], "lasts")).await.and_then(|entry| entry.expires_at), None);
+    assert_eq!(values(&env, &[]).await.len(), 2);
+    // Beside another write of the entry a touch has no effect, in whatever order.
+    let both = [put(place.clone(), value("2", "t")), touch(place.clone(), Some(5))];
+    assert_eq!(stored(&env, &both).await.0, [true, true]);
+    assert_eq!(get(&env, place.clone()).await.map(|entry| (entry.value, entry.expires_at)), Some(("2".into(), None)));
+    stored(&env, &[touch(place.clone(), Some(5))]).await;
+    env.clock.advance(Duration::from_secs(5));
+    assert_eq!(stored(&env, &[touch(place.clone(), Some(5))]).await.0, [false], "it has expired");
 }
 
 pub async fn entries_belong_to_their_owner(env: Env) {
@@ -201,7 +297,8 @@ pub async fn entries_are_read_in_pages(env: Env) {
     assert_eq!(below(&["a", "b"]).await, places[3..4]);
     assert_eq!(below(&["c"]).await, []);
     // A page ends with the entry that reaches the bytes, and has one at least.
-    for (bytes, count) in [(0, 0), (1, 1), (2, 2), (100, 7)] {
+    let first = usize::try_from(size(&places[0], 1)).expect("a number");
+    for (bytes, count) in [(0, 0), (1, 1), (first, 1), (first + 1, 2), (BYTES, 7)] {
         assert_eq!(
             env.store
                 .kv_page(KvRange { owner: &own(), prefix: &ns(&[]), limit: 10 }, None, bytes)
@@ -214,12 +311,14 @@ pub async fn entries_are_read_in_pages(env: Env) {
     }
     // Entries that are asked for come in the order asked, and all of them or none.
     let asked = [at(&["b"], "0"), at(&["none"], "0"), at(&[], "z"), at(&["b"], "0")];
-    let read = env.store.kv_entries(&own(), &asked, 3).await.expect("reads").expect("room");
+    let most = asked.iter().map(|place| size(place, 1)).sum::<i64>() - size(&asked[1], 1);
+    let most = usize::try_from(most).expect("a number");
+    let read = env.store.kv_entries(&own(), &asked, most).await.expect("reads").expect("room");
     assert_eq!(
         read.iter().map(|entry| entry.as_ref().map(|entry| &*entry.value)).collect::<Vec<_>>(),
         [Some("0"), None, Some("6"), Some("0")]
     );
-    assert_eq!(env.store.kv_entries(&own(), &asked, 2).await.expect("reads"), None);
+    assert_eq!(env.store.kv_entries(&own(), &asked, most - 1).await.expect("reads"), None);
 }
 
 pub async fn namespaces_are_listed_once_and_in_order(env: Env) {
@@ -261,7 +360,7 @@ pub async fn an_entry_expires(env: Env) {
     assert_eq!(get(&env, place.clone()).await.map(|entry| entry.created_at), Some(env.clock.now()));
     env.clock.advance(life);
     assert_eq!(write(&env, &[only_if(Some("t"), drop_entry(place.clone()))]).await, KvWritten::Changed(0));
-    assert_eq!(env.store.sweep_kv(10).await.expect("sweeps"), [(own(), 5)]);
+    assert_eq!(env.store.sweep_kv(10).await.expect("sweeps"), [(own(), size(&place, 5))]);
     assert_eq!(env.store.sweep_kv(10).await.expect("sweeps"), []);
     assert_eq!(values(&env, &[]).await, ["1"]);
 }
@@ -290,22 +389,56 @@ pub async fn an_entry_goes_with_its_thread(env: Env) {
     assert_eq!(values(&env, &[]).await, ["2"], "gone at once");
     assert_eq!(write(&env, &[put(at(&[], "k"), of(key))]).await, KvWritten::ThreadGone(0));
     while env.purge(10).await {}
-    assert_eq!(stored(&env, &[put(at(&[], "k"), value("33", "t"))]).await, (vec![false], 2), "its row is gone as well");
+    assert_eq!(
+        stored(&env, &[put(at(&[], "k"), value("33", "t"))]).await,
+        (vec![false], size(&at(&[], "k"), 2)),
+        "its row is gone as well"
+    );
+}
+
+pub async fn entries_of_a_deleted_thread_leave_the_sums_at_once(env: Env) {
+    let key = env.create("t").await.key;
+    let (own_place, other) = (at(&["n"], "k"), at(&[], "stays"));
+    let sums = async || {
+        let [user, whole] = [UsageOwner::user(&project(), &user("u")), UsageOwner::project(&project())];
+        let bytes = async |owner| env.store.usage(&owner).await.expect("reads").map_or(0, |usage| usage.bytes);
+        (bytes(user).await, bytes(whole).await)
+    };
+    let of_thread = KvPut { thread: Some(key), ..value("12345", "t") };
+    let (_, added) = stored(&env, &[put(own_place, of_thread.clone()), put(other.clone(), value("1", "t"))]).await;
+    let noted = (project(), user("u"), Usage { bytes: added, threads: 0 });
+    env.store.add_usage(&[noted]).await.expect("adds");
+    // The entries of the project itself are added by the count.
+    env.store.write_kv(&owner(None), &[put(at(&[], "of the project"), of_thread)]).await.expect("writes");
+    let (before, whole) = sums().await;
+    assert!(env.store.delete_thread(key, None).await.expect("deletes"));
+    while env.purge(1).await {}
+    let (after, whole_after) = sums().await;
+    assert_eq!((after, whole_after - after), (size(&other, 1), whole - before), "{before} before");
+    let counted = env.store.count_usage(&UsageOwner::user(&project(), &user("u"))).await.expect("counts").bytes;
+    assert_eq!(counted, after, "the count has nothing to correct");
 }
 
 pub async fn a_footprint_and_a_sum_count_entries(env: Env) {
-    stored(&env, &[put(at(&["n"], "a"), value("12345", "t")), put(at(&[], "b"), value("1", "t"))]).await;
+    let (one, other, third) = (at(&["n"], "a"), at(&[], "b"), at(&[], "p"));
+    let both = size(&one, 5) + size(&other, 1);
+    stored(&env, &[put(one, value("12345", "t")), put(other, value("1", "t"))]).await;
     let print = async || env.store.footprint(&project(), &user("u")).await.expect("counts").kv_entries;
     assert_eq!(print().await, 2);
     let whose = threadline_core::UsageOwner::user(&project(), &user("u"));
-    let own_entries = [put(at(&[], "p"), value("1234567", "t"))];
+    let of_project = size(&third, 7);
+    let own_entries = [put(third, value("1234567", "t"))];
     env.store.write_kv(&owner(None), &own_entries).await.expect("writes");
-    assert_eq!(env.store.count_usage(&whose).await.expect("counts").bytes, 6);
+    assert_eq!(env.store.count_usage(&whose).await.expect("counts").bytes, both);
     let whole = threadline_core::UsageOwner::project(&project());
-    assert_eq!(env.store.count_usage(&whole).await.expect("counts").bytes, 13, "with those of the project itself");
-    assert_eq!(env.store.count_usage(&whose).await.expect("counts").bytes, 6, "and again");
+    assert_eq!(
+        env.store.count_usage(&whole).await.expect("counts").bytes,
+        both + of_project,
+        "with those of the project itself"
+    );
+    assert_eq!(env.store.count_usage(&whose).await.expect("counts").bytes, both, "and again");
     env.store.forget_user(&project(), &user("u")).await.expect("forgets");
-    assert_eq!((print().await, env.store.count_usage(&whole).await.expect("counts").bytes), (0, 7));
+    assert_eq!((print().await, env.store.count_usage(&whole).await.expect("counts").bytes), (0, of_project));
 }
 
 pub async fn entries_move_with_their_times(env: Env) {

@@ -1,5 +1,6 @@
 //! The contract of the store port. Every test runs on every back-end.
 
+mod agent_data;
 mod agents;
 mod annotations;
 mod attempts;
@@ -74,6 +75,9 @@ macro_rules! contract {
 }
 
 contract! {
+    agent_data:
+        data_of_agents_comes_back_from_the_trash
+        data_of_agents_is_erased_with_its_user;
     credentials:
         a_cutoff_only_moves_forward
         a_key_is_found_by_its_id_and_shows_its_last_use
@@ -245,6 +249,7 @@ contract! {
         checkpoints_go_with_their_thread
         a_moved_checkpoint_replaces_none
         a_thread_has_a_bounded_number_of_bytes
+        blobs_that_no_checkpoint_names_are_removed_after_an_hour
         a_deletion_races_checkpoints_and_none_loses_a_blob;
     items:
         items_are_added_in_order_and_read_in_pages
@@ -262,6 +267,10 @@ contract! {
         an_entry_is_stored_byte_for_byte_and_replaced
         a_batch_of_writes_is_stored_as_a_whole_or_not_at_all
         a_repeated_write_is_recognized_by_its_tag
+        a_removal_is_recognized_by_its_tag
+        a_batch_with_two_conditions_on_an_entry_is_repeated
+        a_touch_lets_an_entry_expire_later_and_changes_nothing_else
+        entries_of_a_deleted_thread_leave_the_sums_at_once
         entries_belong_to_their_owner
         entries_are_read_in_pages
         namespaces_are_listed_once_and_in_order

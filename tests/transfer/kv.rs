@@ -1,6 +1,6 @@
 //! Key-value entries move with their owners and threads.
 
-use std::{fs, path::Path, sync::Arc};
+use std::{fs, path::Path, sync::Arc, time::Duration};
 
 use threadline::{
     progress::Progress,
@@ -12,7 +12,7 @@ use threadline_core::{
     limits::AGENT_DATA_ANSWER_BYTES,
 };
 use threadline_store::{
-    KvPut, KvTimes, KvWrite, KvWritten, MovedKv, TransferStore, memory::MemoryStore, postgres::PgStore,
+    KvChange, KvPut, KvTimes, KvWrite, KvWritten, MovedKv, TransferStore, memory::MemoryStore, postgres::PgStore,
     sqlite::SqliteStore,
 };
 
@@ -53,8 +53,10 @@ async fn put(store: &Store, whose: Option<&str>, key: &str, value: &str, thread:
     let expires_at = (key == "lasts").then_some(Timestamp(9_000_000_000_000));
     let times = KvTimes { created_at: Timestamp(5), updated_at: Timestamp(6), expires_at };
     let tag = Tag::new("t").expect("a tag");
-    let put = KvPut { value: value.to_owned(), tag, life: None, thread, times: Some(times) };
-    let written = store.write_kv(&owner(whose), &[KvWrite { place, if_tag: None, put: Some(put) }]).await;
+    // Not the time that is left: a touch may have come after the last write.
+    let life = expires_at.map(|_| Duration::from_secs(3));
+    let put = KvPut { value: value.to_owned(), tag, life, thread, times: Some(times) };
+    let written = store.write_kv(&owner(whose), &[KvWrite { place, if_tag: None, change: KvChange::Put(put) }]).await;
     assert!(matches!(written, Ok(KvWritten::Done { .. })), "{written:?}");
 }
 

@@ -1,6 +1,7 @@
 //! Item lists: what a framework keeps in order with a thread, such as the items of a session.
 
 use super::{
+    agent_data::row_size,
     kv::{Tag, is_plain, shown},
     limits::{MAX_LIST_NAME_BYTES, MAX_OP_KEY_BYTES},
 };
@@ -42,6 +43,18 @@ impl ListName {
 /// Key by which a client marks an operation on a list and its repetitions.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct OpKey(String);
+
+impl ListName {
+    /// Bytes that an item of the list counts as stored data, by the length of its body.
+    pub fn item_size(&self, body: usize) -> i64 {
+        row_size(&[self.0.len(), body])
+    }
+
+    /// Bytes that a remembered operation on the list counts as stored data, by its key and the length of its stored answer.
+    pub fn op_size(&self, op: &OpKey, answer: usize) -> i64 {
+        row_size(&[self.0.len(), op.0.len(), answer])
+    }
+}
 
 impl OpKey {
     /// Checks the key of an operation.

@@ -6,6 +6,7 @@
 #![warn(missing_docs)]
 
 pub mod agent;
+mod agent_data;
 pub mod annotation;
 mod author;
 pub mod batch;

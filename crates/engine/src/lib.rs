@@ -95,7 +95,9 @@ pub use crate::{
     usecases::{
         agent_data::checkpoints::{CheckpointPage, Checkpoints, ListCheckpoints, WholeCheckpoint},
         agent_data::items::{ChangeList, EditList, ItemLists, ListPage},
-        agent_data::kv::{FoundEntries, KvDone, KvEntries, KvOp, KvSearch, ListNamespaces, PutEntry, WriteEntry},
+        agent_data::kv::{
+            EntryChange, FoundEntries, KvDone, KvEntries, KvOp, KvSearch, ListNamespaces, PutEntry, WriteEntry,
+        },
         agents::{AgentDefinitions, NewDefinition},
         annotations::Annotations,
         attempts::{AttemptRequest, AttemptedRun, Attempts, OnExisting},

@@ -191,16 +191,18 @@ pub(crate) fn decide(op: &ListOp, known: &Known, measured: Measured, source: Opt
     if matches!(op.edit, ListEdit::Pop(_)) && measured.bytes > AGENT_DATA_ANSWER_BYTES as i64 {
         return Err(ListDone::AnswerTooLarge);
     }
-    let (before, first_pos) = known.state.as_ref().map_or((0, 1), |state| (state.count, state.next_pos));
-    let size = |items: &[String]| items.iter().map(|item| item.len() as i64).sum::<i64>();
+    let (held, first_pos) = known.state.as_ref().map_or((0, 1), |state| (state.count, state.next_pos));
+    let size = |items: &[String]| items.iter().map(|item| op.list.item_size(item.len())).sum::<i64>();
     let (put, copied, gone_from, count, new, added) = match &op.edit {
-        ListEdit::Append(items) => (items.clone(), None, None, before, items.len() as u64, size(items)),
+        ListEdit::Append(items) => (items.clone(), None, None, held, items.len() as u64, size(items)),
         ListEdit::Replace(items) => (items.clone(), None, Some(0), 0, items.len() as u64, size(items)),
-        ListEdit::Pop(_) => (Vec::new(), None, measured.range.map(|range| range.0), before - measured.count, 0, 0),
+        ListEdit::Pop(_) => (Vec::new(), None, measured.range.map(|range| range.0), held - measured.count, 0, 0),
         ListEdit::Copy { from, list, upto } => {
             let copied =
                 source.map(|tag| Copied { from: *from, list: list.clone(), tag, upto: upto.unwrap_or(u64::MAX) });
-            (Vec::new(), copied, None, before, measured.count, measured.bytes)
+            // The name of this list may be longer than that of the other one, or shorter.
+            let growth = op.list.as_str().len() as i64 - list.as_str().len() as i64;
+            (Vec::new(), copied, None, held, measured.count, measured.bytes + growth * measured.count as i64)
         }
     };
     let count = count + new;
@@ -215,10 +217,18 @@ pub(crate) fn decide(op: &ListOp, known: &Known, measured: Measured, source: Opt
     if new > 0 && count > MAX_LIST_ITEMS {
         return Err(ListDone::TooManyItems);
     }
-    if added > 0 && known.bytes.saturating_add(added) > MAX_THREAD_DATA_BYTES {
+    let answer = ListAnswer { range, count, tag: Some(state.tag.clone()) };
+    let added = added + op.list.op_size(&op.op, to_stored(&answer).len());
+    // Removal is possible without room. An operation that changes nothing is remembered as well, and has none.
+    let removes_only = new == 0
+        && match op.edit {
+            ListEdit::Pop(_) => measured.count > 0,
+            ListEdit::Replace(_) => held > 0,
+            ListEdit::Append(_) | ListEdit::Copy { .. } => false,
+        };
+    if !removes_only && known.bytes.saturating_add(added) > MAX_THREAD_DATA_BYTES {
         return Err(ListDone::TooLarge);
     }
-    let answer = ListAnswer { range, count, tag: Some(state.tag.clone()) };
     Ok(Decided { state, answer, gone_from, first_pos, put, copied, added })
 }
 

@@ -1,6 +1,6 @@
 //! Key-value entries, stored beside the logs: no append waits for more than one write of them.
 
-use std::time::Duration;
+use std::{collections::HashMap, time::Duration};
 
 use async_trait::async_trait;
 use threadline_core::{
@@ -18,8 +18,20 @@ pub struct KvWrite {
     /// Tag that the entry must have; `Some(None)` if there must be no entry. Compared with what was there before all writes of
     /// the batch.
     pub if_tag: Option<Option<Tag>>,
-    /// The new value; `None` removes the entry.
-    pub put: Option<KvPut>,
+    /// What becomes of the entry.
+    pub change: KvChange,
+}
+
+/// What a write makes of an entry.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum KvChange {
+    /// Stores a value.
+    Put(KvPut),
+    /// Removes the entry. With a tag the removal is remembered for [`threadline_core::limits::ITEM_OPS_KEPT`]: the same write again
+    /// meets its condition.
+    Delete(Option<Tag>),
+    /// Lets the entry expire later: after this time, or else after the time that its value was stored with. Nothing else of it changes.
+    Touch(Option<Duration>),
 }
 
 /// A value to be stored.
@@ -29,7 +41,7 @@ pub struct KvPut {
     pub value: String,
     /// Tag of this write. An entry that has this tag and this value meets every condition: the write was carried out before.
     pub tag: Tag,
-    /// Time after which the entry expires.
+    /// Time after which the entry expires, also after a touch.
     pub life: Option<Duration>,
     /// Thread with which the entry goes.
     pub thread: Option<ThreadKey>,
@@ -53,9 +65,9 @@ pub struct KvTimes {
 pub enum KvWritten {
     /// All writes are stored.
     Done {
-        /// For each write: true if there was an entry before the batch.
+        /// For each write: true if there was an entry before the batch, also before a removal that is repeated.
         existed: Vec<bool>,
-        /// Bytes of values that the owner has more than before.
+        /// Bytes that the owner has more than before.
         added: i64,
     },
     /// No write is stored: the entry of this one does not have the tag that the write requires.
@@ -73,6 +85,8 @@ pub struct MovedKv {
     pub entry: KvEntry,
     /// Thread with which the entry goes: its user and its id.
     pub thread: Option<(UserId, ThreadId)>,
+    /// Time after which the entry expires when it is touched.
+    pub life: Option<Duration>,
 }
 
 /// Place of an entry among those of all owners.
@@ -110,8 +124,9 @@ pub trait KvStore: Send + Sync {
     /// A page of the namespaces of a range that have entries, after one of them, in order.
     async fn kv_namespaces(&self, range: KvRange<'_>, after: Option<&KvNamespace>) -> StoreResult<Vec<KvNamespace>>;
 
-    /// Carries out all writes in one commit, or none. Of several writes of one entry the last one counts, while the conditions of all
-    /// of them must hold.
+    /// Carries out all writes in one commit, or none. Of several writes of one entry the last one counts, and a touch only if there is
+    /// no other, while the conditions of all of them must hold. An entry that is as the last write of it has left it meets all of them:
+    /// the batch was carried out before.
     async fn write_kv(&self, owner: &KvOwner, writes: &[KvWrite]) -> StoreResult<KvWritten>;
 
     /// Removes up to `limit` entries that have expired; returns the owner and the bytes of each.
@@ -123,25 +138,67 @@ pub trait KvStore: Send + Sync {
 
 /// State of an entry before a write, as conditions see it.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Before<'s> {
-    pub(crate) tag: &'s str,
-    pub(crate) value: &'s str,
+pub(crate) enum Before<'s> {
+    /// The entry is there.
+    Live {
+        /// Tag of the entry.
+        tag: &'s str,
+        /// Value of the entry.
+        value: &'s str,
+    },
+    /// The entry was removed, by a write that had this tag.
+    Removed(&'s str),
 }
 
-impl KvWrite {
-    /// True if the entry is as the write requires, or as the write has left it before.
-    pub(crate) fn fits(&self, before: Option<Before<'_>>) -> bool {
-        let Some(wanted) = &self.if_tag else { return true };
-        let Some(before) = before else { return wanted.is_none() };
-        let repeated = self.put.as_ref().is_some_and(|put| put.tag.as_str() == before.tag && put.value == before.value);
-        repeated || wanted.as_ref().is_some_and(|wanted| wanted.as_str() == before.tag)
+impl KvPut {
+    /// Bytes that the entry counts at a place.
+    pub(crate) fn size(&self, place: &KvPlace) -> i64 {
+        place.size(&self.tag, self.value.len())
     }
 }
 
-/// For each write, whether it is the last one of its entry.
-pub(crate) fn last_writes(writes: &[KvWrite]) -> Vec<bool> {
-    let mut seen = std::collections::HashSet::with_capacity(writes.len());
-    let mut last: Vec<_> = writes.iter().rev().map(|write| seen.insert(&write.place)).collect();
-    last.reverse();
-    last
+impl KvChange {
+    /// True if this change has left the entry as it is.
+    fn has_left(&self, before: Before<'_>) -> bool {
+        match (self, before) {
+            (Self::Put(put), Before::Live { tag, value }) => put.tag.as_str() == tag && put.value == value,
+            (Self::Delete(Some(wanted)), Before::Removed(tag)) => wanted.as_str() == tag,
+            (Self::Put(_) | Self::Delete(_) | Self::Touch(_), _) => false,
+        }
+    }
+}
+
+impl KvWrite {
+    /// The value that is stored, if there is one.
+    pub fn put(&self) -> Option<&KvPut> {
+        match &self.change {
+            KvChange::Put(put) => Some(put),
+            KvChange::Delete(_) | KvChange::Touch(_) => None,
+        }
+    }
+
+    /// True if there was an entry before the batch, whose last write of the entry is `last`; `None` if the entry is not as the write
+    /// requires.
+    pub(crate) fn existed(&self, before: Option<Before<'_>>, last: &Self) -> Option<bool> {
+        let repeated = before.is_some_and(|before| last.change.has_left(before));
+        let live = match before {
+            Some(Before::Live { tag, .. }) => Some(tag),
+            Some(Before::Removed(_)) | None => None,
+        };
+        let fits = self.if_tag.as_ref().is_none_or(|wanted| wanted.as_ref().map(Tag::as_str) == live);
+        (fits || repeated).then_some(live.is_some() || repeated)
+    }
+}
+
+/// For each write, the number of the one that counts of its entry: the last one, or the last touch if there are only touches.
+pub(crate) fn last_writes(writes: &[KvWrite]) -> Vec<usize> {
+    let mut last: HashMap<&KvPlace, usize> = HashMap::with_capacity(writes.len());
+    for (number, write) in writes.iter().enumerate() {
+        let of_entry = last.entry(&write.place).or_insert(number);
+        let is_touch = |write: &KvWrite| matches!(write.change, KvChange::Touch(_));
+        if !is_touch(write) || is_touch(&writes[*of_entry]) {
+            *of_entry = number;
+        }
+    }
+    writes.iter().map(|write| last[&write.place]).collect()
 }

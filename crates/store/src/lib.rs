@@ -80,7 +80,7 @@ pub use error::{StoreError, StoreResult};
 pub use identity::{IdentityStore, StoredProject};
 pub use items::{ItemPage, ItemStore, ListDone, ListEdit, ListOp};
 pub use jobs::{Job, JobEnd, JobKind, JobLevel, JobStore, JobSubject, Packing, Purging, PutJob};
-pub use kv::{KvFound, KvPut, KvRange, KvStore, KvTimes, KvWrite, KvWritten, MovedKv, OwnedPlace};
+pub use kv::{KvChange, KvFound, KvPut, KvRange, KvStore, KvTimes, KvWrite, KvWritten, MovedKv, OwnedPlace};
 pub use lineage::{GenerationRecord, Lineage, LineageCause, LineageFence, LineageState, LineageStore};
 pub use nodes::{Beat, NewBeat, NodeStore};
 pub use port::{AgentStore, DynStore, FeedStore, LogStore, RunStore, Store, ThreadStore};

@@ -8,6 +8,7 @@ import pytest
 from harness.proxy import Proxy
 from harness.server import Server
 from threadline import AsyncThreadline, ConfigError, ItemPage, Threadline
+from threadline.checkpoints import Checkpoint, needed
 from threadline.kv import Delete, Get, ListNamespaces, Match, Put, Search
 from threadline.problems import InvalidRequest, ItemsChanged, ItemsConflict, KvChanged, ThreadNotFound
 
@@ -117,6 +118,9 @@ async def test_a_lost_answer_costs_nothing(server: Server, proxy: Proxy) -> None
         assert caught.value.problem["index"] == 1
         entry = await client.kv.get(["lost"], "k")
         assert entry is not None and (entry.value, entry.tag) == (2, results[0])
+        proxy.swallow_answers = 1
+        assert await client.kv.delete(["lost"], "k", if_tag=entry.tag), "the first result"
+        assert proxy.swallow_answers == 0 and await client.kv.get(["lost"], "k") is None
 
 
 async def test_entries(server: Server) -> None:
@@ -138,6 +142,15 @@ async def test_entries(server: Server) -> None:
         assert (await kv.namespaces(max_depth=1)).namespaces == [["memories"]]
         assert await kv.delete(["memories", "b"], "trip") and not await kv.delete(["memories", "b"], "trip")
         assert await kv.batch([]) == []
+        thread = await client.threads.create()
+        await kv.put(["short"], "k", 1, ttl_seconds=60, thread_id=thread.thread_id)
+        before = await kv.get(["short"], "k")
+        assert await kv.touch(["short"], "k", ttl_seconds=3600) and not await kv.touch(["short"], "none")
+        after = await kv.get(["short"], "k")
+        assert before and after and after.expires_at and before.expires_at and after.expires_at > before.expires_at
+        assert {**vars(after), "expires_at": None} == {**vars(before), "expires_at": None}, "nothing else has changed"
+        await client.thread(thread.thread_id).delete()
+        assert await kv.get(["short"], "k") is None, "it still goes with its thread"
         get, put, removed, page, listed = await kv.batch(
             [
                 Get(["memories", "a"], "tea"),
@@ -156,6 +169,15 @@ async def test_entries(server: Server) -> None:
             await kv.put(["memories"], "large", "x" * 1_100_000)
     async with AsyncThreadline(server.url, user="bob") as client:
         assert (await client.kv.search()).items == []
+
+
+def test_a_checkpoint_that_is_its_own_ancestor_ends_the_search_for_ancestors() -> None:
+    def head(id: str, parent_id: str) -> Checkpoint:
+        metadata = {"counters_since_delta_snapshot": {"c": 1}}
+        return Checkpoint("", id, "json", b"", metadata, [("c", id)], parent_id)
+
+    assert needed([head("1", "1")]) == {"1"}
+    assert needed([head("1", "2"), head("2", "1"), head("0", "0")]) == {"1", "2"}
 
 
 def test_the_synchronous_client_does_the_same(server: Server) -> None:

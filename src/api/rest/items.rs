@@ -87,7 +87,7 @@ pub struct ItemsBody {
     #[serde(default, deserialize_with = "named")]
     #[schema(value_type = Option<String>)]
     if_tag: Option<Option<String>>,
-    /// Operations `put` and `delete` on key-value entries, up to 100, in the same commit.
+    /// Operations `put`, `delete` and `touch` on key-value entries, up to 100, in the same commit.
     #[serde(default)]
     kv: Vec<OpBody>,
 }
@@ -204,7 +204,7 @@ impl ItemsBody {
         for (index, op) in self.kv.into_iter().enumerate() {
             match op.operation() {
                 Ok(KvOp::Write(write)) => kv.push(write),
-                Ok(_) => return Err(Problem::invalid(format!("kv, operation {index}: only put and delete"))),
+                Ok(_) => return Err(Problem::invalid(format!("kv, operation {index}: only put, delete and touch"))),
                 Err(detail) => return Err(Problem::invalid(format!("kv, operation {index}: {detail}"))),
             }
         }

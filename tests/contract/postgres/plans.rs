@@ -117,6 +117,7 @@ async fn hot_statements_use_an_index() {
         INSERT INTO checkpoints SELECT key, 'n', 'i' || n, 'p', 'u' || key % 100, NULL, CASE WHEN key % 50 = 0 THEN 'r' || key END, '', '', '{}', '[[1,1]]', 2, 0
           FROM threads, generate_series(1, 2) n;
         INSERT INTO checkpoint_blobs SELECT key, 'n', 'c', n, '', '', 1 FROM threads, generate_series(1, 2) n;
+        INSERT INTO loose_blobs SELECT key, 'n', 'c', n, key FROM threads, generate_series(1, 2) n;
         INSERT INTO checkpoint_writes SELECT key, 'n', 'i1', 't', n, '', 'c', '', '', 1 FROM threads, generate_series(1, 2) n;
         INSERT INTO kv SELECT 'p', 'u' || n % 10, 'n' || n % 100 || chr(31), 'k' || n, '1', 1, 't', n, n, n, n FROM generate_series(1, 20000) n;
         INSERT INTO usage SELECT 'p' || n % 10, 'u' || n, n, 1, n FROM generate_series(1, 20000) n;

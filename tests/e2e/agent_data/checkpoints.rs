@@ -196,6 +196,8 @@ everywhere! {
         for _ in 0..2 {
             assert_eq!(ann.post("/v1/threads/u/checkpoints/copy", copy.clone()).await.ok(200), json!({ "copied": 3 }));
         }
+        // A thread gets nothing from itself.
+        assert_eq!(ann.post(&format!("{PATH}/copy"), copy.clone()).await.ok(200), json!({ "copied": 0 }));
         // A key of the project sees both threads, and what one user's agent keeps is still not copied to another user.
         project.post("/v1/threads/b/checkpoints/copy", copy.clone()).await.problem(404, "thread-not-found");
         server.user("bob").post("/v1/threads/b/checkpoints/copy", copy).await.problem(404, "thread-not-found");

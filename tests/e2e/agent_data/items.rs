@@ -64,6 +64,10 @@ everywhere! {
         assert_eq!(pop(&ann, "2", 2).await.ok(200), popped, "the same items");
         add(&ann, "1", json!([5])).await.problem(422, "items-conflict");
         pop(&ann, "1", 1).await.problem(422, "items-conflict");
+        // Whatever else a request says belongs to it: its condition, and for whom it writes.
+        let conditional = json!({ "key": "1", "items": [1, 2, 3], "ifTag": first["tag"] });
+        ann.post(LIST, conditional).await.problem(422, "items-conflict");
+        server.project().post(LIST, json!({ "key": "1", "items": [1, 2, 3] })).await.problem(422, "items-conflict");
         let page = read(&ann, "").await;
         assert_eq!(items(&page), [json!(1), json!(4)]);
         assert_eq!(page["items"][1]["pos"], 4, "no position is used twice");

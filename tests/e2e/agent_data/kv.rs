@@ -286,3 +286,81 @@ everywhere! {
         assert!(found.text().contains(r#""value":{"n":1,"half":"\ud800","far":1e999}"#), "{}", found.text());
     }
 }
+
+everywhere! {
+    async fn a_removal_with_a_tag_is_repeated(server: |options| options.with_key("secret")) {
+        let ann = server.user("ann");
+        batch(&ann, json!([with(put(&[], "lock", json!("mine")), "tag", json!("t1"))])).await;
+        let remove = json!({ "op": "delete", "ns": [], "key": "lock", "ifTag": "t1", "tag": "t2" });
+        let all = json!([remove, put(&["n"], "done", json!(1))]);
+        let first = batch(&ann, all.clone()).await;
+        assert_eq!(first[0], json!({ "deleted": true }));
+        assert_eq!(batch(&ann, all.clone()).await[0], first[0], "the first result");
+        assert_eq!(batch(&ann, json!([get(&[], "lock")])).await, json!([{ "item": null }]));
+        // A removal by another, or without a tag, is not this one.
+        let other = json!({ "ops": [with(remove.clone(), "tag", json!("t3"))] });
+        ann.post("/v1/kv", other).await.problem(412, "kv-changed");
+        batch(&ann, json!([put(&[], "lock", json!("another's"))])).await;
+        ann.post("/v1/kv", json!({ "ops": all })).await.problem(412, "kv-changed");
+    }
+}
+
+everywhere! {
+    async fn a_touch_renews_the_life_of_an_entry_alone(server: |options| options.with_key("secret")) {
+        let ann = server.user("ann");
+        ann.thread("t").await;
+        let short = with(with(put(&[], "k", json!({ "a": 1 })), "ttlSeconds", json!(3_600)), "threadId", json!("t"));
+        batch(&ann, json!([short])).await;
+        let entry = async || batch(&ann, json!([get(&[], "k")])).await[0]["item"].take();
+        let before = entry().await;
+        let touch = json!({ "op": "touch", "ns": [], "key": "k" });
+        let missing = json!({ "op": "touch", "ns": [], "key": "none" });
+        let results = batch(&ann, json!([with(touch.clone(), "ttlSeconds", json!(7_200)), missing])).await;
+        assert_eq!(results, json!([{ "touched": true }, { "touched": false }]));
+        let after = entry().await;
+        assert!(after["expiresAt"].as_str() > before["expiresAt"].as_str(), "{before} {after}");
+        assert_eq!(with(after, "expiresAt", before["expiresAt"].clone()), before);
+        ann.post("/v1/kv", json!({ "ops": [with(touch, "ifTag", json!("t"))] })).await.problem(400, "invalid-request");
+        assert_eq!(ann.delete("/v1/threads/t").await.status, 204);
+        assert_eq!(entry().await, json!(null), "it still goes with its thread");
+    }
+}
+
+everywhere! {
+    async fn a_cursor_knows_what_is_left_of_the_offset(server: |options| options.with_key("secret")) {
+        let ann = server.user("ann");
+        let large = "x".repeat(1_000_000);
+        for half in [0..9, 9..18] {
+            let puts = half.map(|n| put(&["n"], &format!("{n:02}"), json!({ "all": 1, "n": n, "pad": large })));
+            batch(&ann, json!(puts.collect::<Vec<_>>())).await;
+        }
+        // One search does not read all of them.
+        let search = json!({ "op": "search", "filter": { "all": 1 }, "offset": 17, "limit": 1 });
+        let first = batch(&ann, json!([search])).await[0].take();
+        assert!(first["items"] == json!([]) && first["cursor"].is_string(), "{}", first["scanned"]);
+        let rest = batch(&ann, json!([with(search, "cursor", first["cursor"].clone())])).await[0].take();
+        assert_eq!(rest["items"][0]["value"]["n"], 17, "{}", rest["scanned"]);
+        let scanned = |page: &Value| page["scanned"].as_u64().expect("a number");
+        assert_eq!(scanned(&first) + scanned(&rest), 18);
+    }
+}
+
+everywhere! {
+    async fn numbers_are_compared_as_they_are_written(server: |options| options.with_key("secret")) {
+        let ann = server.user("ann");
+        let send_raw = async |ops: &str| {
+            let request = ann.request(Method::POST, "/v1/kv").header("content-type", "application/json");
+            send(request.body(format!("{{\"ops\":[{ops}]}}"))).await.text().to_owned()
+        };
+        let numbers = ["9007199254740992.0", "9007199254740993", "18446744073709551616", "18446744073709551617"];
+        for (key, number) in numbers.iter().enumerate() {
+            send_raw(&format!(r#"{{"op":"put","ns":[],"key":"{key}","value":{{"n":{number}}}}}"#)).await;
+        }
+        for (at, number) in numbers.iter().enumerate() {
+            for (condition, wanted) in [(number.to_string(), 1), (format!(r#"{{"$gte":{number}}}"#), numbers.len() - at)] {
+                let found = send_raw(&format!(r#"{{"op":"search","filter":{{"n":{condition}}}}}"#)).await;
+                assert_eq!(found.matches("\"value\"").count(), wanted, "{condition}: {found}");
+            }
+        }
+    }
+}

@@ -570,6 +570,9 @@ impl<P: Pass> CheckpointStore for Through<P> {
     ) -> StoreResult<Option<DeletedCheckpoints>> {
         self.pass.pass(of("delete_checkpoints", key), self.inner.delete_checkpoints(key, which, limit)).await
     }
+    async fn sweep_blobs(&self, limit: usize) -> StoreResult<Option<(KvOwner, i64)>> {
+        self.pass.pass(of("sweep_blobs", None), self.inner.sweep_blobs(limit)).await
+    }
     async fn checkpoints_of_run(
         &self,
         project: &ProjectId,

@@ -1,7 +1,7 @@
 //! Checkpoints as they are read, with their parts.
 
 use super::{Channel, ChannelAt, Checkpoint, CheckpointId, CheckpointNs, DataType, StoredCheckpoint, TaskId, TaskPath};
-use crate::{ThreadId, ThreadKey};
+use crate::{ThreadId, ThreadKey, agent_data::row_size};
 
 /// A checkpoint with its thread.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -126,6 +126,6 @@ impl FoundWrite {
     pub fn size_beside(&self, Checkpoint { ns, id, .. }: &Checkpoint) -> Option<usize> {
         let names = [ns.as_str(), id.as_str(), self.task.as_str(), self.path.as_str(), self.channel.as_str()];
         let names: usize = names.iter().map(|name| name.len()).sum();
-        Some(names + self.kind.as_str().len() + self.body.as_ref()?.len())
+        usize::try_from(row_size(&[names, self.kind.as_str().len(), self.body.as_ref()?.len()])).ok()
     }
 }

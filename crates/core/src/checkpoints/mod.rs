@@ -1,11 +1,14 @@
 //! Checkpoints of threads: the states of a graph that a framework stores at its steps, and continues from.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
+use serde_json::value::RawValue;
 
 use crate::{
     RunId, Timestamp,
-    kv::{Members, equal, shown},
+    agent_data::row_size,
+    kv::{Members, Wanted, shown},
     limits::{
         MAX_CHANNEL_BYTES, MAX_CHANNEL_VERSION_BYTES, MAX_CHECKPOINT_ID_BYTES, MAX_CHECKPOINT_NS_BYTES,
         MAX_DATA_TYPE_BYTES, MAX_TASK_PATH_BYTES,
@@ -174,21 +177,27 @@ pub struct StoredCheckpoint {
 
 /// Members that the metadata of a checkpoint must have, equal as JSON.
 #[derive(Debug, Clone, Default)]
-pub struct MetadataFilter(pub Map<String, Value>);
+pub struct MetadataFilter(Vec<(String, Wanted)>);
 
 impl MetadataFilter {
+    /// Filter for these members.
+    pub fn new(members: BTreeMap<String, Box<RawValue>>) -> Self {
+        Self(members.into_iter().map(|(name, wanted)| (name, wanted.into())).collect())
+    }
+
+    /// True if the filter has no member.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// True if metadata has all members.
     pub fn takes(&self, metadata: &str) -> bool {
         if self.0.is_empty() {
             return true;
         }
         let members = Members::of(metadata);
-        self.0.iter().all(|(name, wanted)| members.get(name).is_some_and(|member| equal(&member, wanted)))
+        self.0.iter().all(|(name, wanted)| members.get(name).is_some_and(|member| wanted.equals(member)))
     }
-}
-
-fn sum(parts: &[usize]) -> i64 {
-    i64::try_from(parts.iter().sum::<usize>()).unwrap_or(i64::MAX)
 }
 
 impl TypedData {
@@ -200,7 +209,7 @@ impl TypedData {
 impl Blob {
     /// Bytes that the blob counts as stored data, with its names.
     pub fn size(&self, ns: &CheckpointNs) -> i64 {
-        sum(&[ns.0.len(), self.at.channel.0.len(), self.at.version.0.len(), self.data.size()])
+        row_size(&[ns.0.len(), self.at.channel.0.len(), self.at.version.0.len(), self.data.size()])
     }
 }
 
@@ -210,7 +219,7 @@ impl Checkpoint {
         let channels = self.channels.iter().map(|at| at.channel.0.len() + at.version.0.len()).sum();
         let names =
             self.parent.as_ref().map_or(0, |id| id.0.len()) + self.run.as_ref().map_or(0, |id| id.as_str().len());
-        sum(&[self.ns.0.len(), self.id.0.len(), names, channels, self.metadata.len(), self.data.size()])
+        row_size(&[self.ns.0.len(), self.id.0.len(), names, channels, self.metadata.len(), self.data.size()])
     }
 }
 
@@ -218,7 +227,7 @@ impl TaskWrites {
     /// Bytes that one of the writes counts as stored data, with its names.
     pub fn size(&self, ns: &CheckpointNs, id: &CheckpointId, write: &TaskWrite) -> i64 {
         let names = ns.0.len() + id.0.len() + self.task.0.len() + self.path.0.len();
-        sum(&[names, write.channel.0.len(), write.data.size()])
+        row_size(&[names, write.channel.0.len(), write.data.size()])
     }
 }
 
@@ -228,7 +237,7 @@ mod tests {
 
     #[test]
     fn metadata_is_compared_as_json() {
-        let filter = |text: &str| MetadataFilter(serde_json::from_str(text).expect("an object"));
+        let filter = |text: &str| MetadataFilter::new(serde_json::from_str(text).expect("an object"));
         let metadata = "{\"step\":1.0,\"source\":\"loop\",\"parents\":{\"a\":1,\"b\":2},\"none\":null}";
         for taken in ["{}", "{\"step\":1}", "{\"parents\":{\"b\":2,\"a\":1},\"source\":\"loop\"}", "{\"none\":null}"] {
             assert!(filter(taken).takes(metadata), "{taken}");

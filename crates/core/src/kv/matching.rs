@@ -1,10 +1,13 @@
 //! Conditions of searches: filters on the members of a value, words in its texts, and patterns of namespaces.
 
-use std::{cmp::Ordering, collections::HashMap};
+use std::{
+    cmp::Ordering,
+    collections::{BTreeMap, HashMap},
+};
 
-use serde_json::{Map, Number, Value, value::RawValue};
+use serde_json::{Value, value::RawValue};
 
-use super::KvNamespace;
+use super::{KvNamespace, decimal::Decimal};
 
 /// Reason for which a filter is refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -41,11 +44,12 @@ impl Operator {
     }
 
     /// True if a member meets the condition. A member that is absent differs from every value, and is neither less nor greater.
-    fn holds(self, member: Option<&Value>, wanted: &Value) -> bool {
-        let order = || member.and_then(|member| compared(member, wanted));
+    fn holds(self, member: Option<&RawValue>, wanted: &Wanted) -> bool {
+        let order = || member.and_then(|member| wanted.order_of(member));
+        let equals = || member.is_some_and(|member| wanted.equals(member));
         match self {
-            Self::Eq => member.is_some_and(|member| equal(member, wanted)),
-            Self::Ne => !member.is_some_and(|member| equal(member, wanted)),
+            Self::Eq => equals(),
+            Self::Ne => !equals(),
             Self::Gt => order() == Some(Ordering::Greater),
             Self::Gte => matches!(order(), Some(Ordering::Greater | Ordering::Equal)),
             Self::Lt => order() == Some(Ordering::Less),
@@ -54,28 +58,69 @@ impl Operator {
     }
 }
 
+/// Value that a condition names. Numbers are compared as they are written: no float holds each of them.
+#[derive(Debug, Clone)]
+pub struct Wanted {
+    text: Box<RawValue>,
+    value: Option<Value>,
+}
+
+impl From<Box<RawValue>> for Wanted {
+    fn from(text: Box<RawValue>) -> Self {
+        let value = serde_json::from_str(text.get()).ok();
+        Self { text, value }
+    }
+}
+
+impl Wanted {
+    /// True if a member has this value.
+    pub fn equals(&self, member: &RawValue) -> bool {
+        match (Decimal::of(member.get()), Decimal::of(self.text.get())) {
+            (Some(one), Some(other)) => one == other,
+            (None, None) => read(member).zip(self.value.as_ref()).is_some_and(|(one, other)| equal(&one, other)),
+            _ => false,
+        }
+    }
+
+    /// Order of a member beside this value: of two numbers, or of two texts by their bytes; `None` for other values.
+    fn order_of(&self, member: &RawValue) -> Option<Ordering> {
+        match (Decimal::of(member.get()), Decimal::of(self.text.get())) {
+            (Some(one), Some(other)) => Some(one.cmp(&other)),
+            (None, None) => match (read(member)?, self.value.as_ref()?) {
+                (Value::String(one), Value::String(other)) => Some(one.cmp(other)),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+}
+
+fn read(member: &RawValue) -> Option<Value> {
+    serde_json::from_str(member.get()).ok()
+}
+
 /// Conditions on the top-level members of a value, all of which must hold.
 #[derive(Debug, Clone, Default)]
-pub struct KvFilter(Vec<(String, Operator, Value)>);
+pub struct KvFilter(Vec<(String, Operator, Wanted)>);
 
 impl KvFilter {
     /// Reads a filter: for each member a value that it equals, or an object of operators.
-    pub fn new(members: Map<String, Value>) -> Result<Self, InvalidFilter> {
+    pub fn new(members: BTreeMap<String, Box<RawValue>>) -> Result<Self, InvalidFilter> {
         let mut conditions = Vec::new();
         for (name, wanted) in members {
-            match wanted {
-                Value::Object(operators) if operators.keys().any(|name| name.starts_with('$')) => {
-                    for (operator, wanted) in operators {
-                        if !operator.starts_with('$') {
-                            return Err(InvalidFilter::Mixed(name));
-                        }
-                        let Some(known) = Operator::named(&operator) else {
-                            return Err(InvalidFilter::Operator(name, operator));
-                        };
-                        conditions.push((name.clone(), known, wanted));
-                    }
+            let operators: BTreeMap<String, Box<RawValue>> = serde_json::from_str(wanted.get()).unwrap_or_default();
+            if !operators.keys().any(|name| name.starts_with('$')) {
+                conditions.push((name, Operator::Eq, Wanted::from(wanted)));
+                continue;
+            }
+            for (operator, wanted) in operators {
+                if !operator.starts_with('$') {
+                    return Err(InvalidFilter::Mixed(name));
                 }
-                wanted => conditions.push((name, Operator::Eq, wanted)),
+                let Some(known) = Operator::named(&operator) else {
+                    return Err(InvalidFilter::Operator(name, operator));
+                };
+                conditions.push((name.clone(), known, Wanted::from(wanted)));
             }
         }
         Ok(Self(conditions))
@@ -89,7 +134,7 @@ impl KvFilter {
     /// True if a value, given as JSON, meets all conditions. A value that is no object has no members.
     pub fn takes(&self, text: &str) -> bool {
         let members = Members::of(text);
-        self.0.iter().all(|(name, operator, wanted)| operator.holds(members.get(name).as_ref(), wanted))
+        self.0.iter().all(|(name, operator, wanted)| operator.holds(members.get(name), wanted))
     }
 }
 
@@ -104,15 +149,15 @@ impl<'t> Members<'t> {
     }
 
     /// The member of this name.
-    pub fn get(&self, name: &str) -> Option<Value> {
-        serde_json::from_str(self.0.get(name)?.get()).ok()
+    pub fn get(&self, name: &str) -> Option<&'t RawValue> {
+        self.0.get(name).copied()
     }
 }
 
 /// Equality of JSON values: numbers by their values, objects in any order of their members.
-pub fn equal(one: &Value, other: &Value) -> bool {
+fn equal(one: &Value, other: &Value) -> bool {
     match (one, other) {
-        (Value::Number(one), Value::Number(other)) => ordered(one, other) == Some(Ordering::Equal),
+        (Value::Number(one), Value::Number(other)) => Decimal::of(&one.to_string()) == Decimal::of(&other.to_string()),
         (Value::Array(one), Value::Array(other)) => {
             one.len() == other.len() && one.iter().zip(other).all(|(one, other)| equal(one, other))
         }
@@ -121,23 +166,6 @@ pub fn equal(one: &Value, other: &Value) -> bool {
                 && one.iter().all(|(name, value)| other.get(name).is_some_and(|other| equal(value, other)))
         }
         (one, other) => one == other,
-    }
-}
-
-/// Order of two numbers, or of two texts by their bytes; `None` for other values.
-fn compared(one: &Value, other: &Value) -> Option<Ordering> {
-    match (one, other) {
-        (Value::Number(one), Value::Number(other)) => ordered(one, other),
-        (Value::String(one), Value::String(other)) => Some(one.cmp(other)),
-        _ => None,
-    }
-}
-
-fn ordered(one: &Number, other: &Number) -> Option<Ordering> {
-    let whole = |number: &Number| number.as_i64().map(i128::from).or_else(|| number.as_u64().map(i128::from));
-    match (whole(one), whole(other)) {
-        (Some(one), Some(other)) => Some(one.cmp(&other)),
-        _ => one.as_f64()?.partial_cmp(&other.as_f64()?),
     }
 }
 
@@ -226,17 +254,41 @@ mod tests {
 
     use super::*;
 
+    fn read(filter: &Value) -> Result<KvFilter, InvalidFilter> {
+        KvFilter::new(serde_json::from_str(&filter.to_string()).expect("an object"))
+    }
+
     fn takes(filter: Value, value: &Value) -> bool {
-        let Value::Object(members) = filter else { panic!("an object") };
-        KvFilter::new(members).expect("a filter").takes(&value.to_string())
+        read(&filter).expect("a filter").takes(&value.to_string())
     }
 
     #[test]
     fn a_member_that_no_value_holds_hides_no_other_one() {
-        let Value::Object(members) = json!({ "n": 1 }) else { panic!("an object") };
-        let filter = KvFilter::new(members).expect("a filter");
+        let filter = read(&json!({ "n": 1 })).expect("a filter");
         assert!(filter.takes(r#"{"n":1,"half":"\ud800","far":1e999}"#));
         assert!(!filter.takes(r#"{"n":"\ud800"}"#) && !filter.takes("1"));
+    }
+
+    #[test]
+    fn numbers_are_compared_as_they_are_written() {
+        let takes = |filter: &str, value: &str| {
+            let members = serde_json::from_str(&format!("{{\"n\":{filter}}}")).expect("an object");
+            KvFilter::new(members).expect("a filter").takes(&format!("{{\"n\":{value}}}"))
+        };
+        // Of two numbers that no float tells apart, the second one is greater.
+        for (less, greater) in [
+            ("9007199254740992", "9007199254740993"),
+            ("9007199254740992.0", "9007199254740993"),
+            ("-9007199254740993", "-9007199254740992.0"),
+            ("18446744073709551616", "18446744073709551617"),
+            ("0.1", "0.10000000000000000001"),
+        ] {
+            assert!(takes(&format!("{{\"$gt\":{less}}}"), greater) && takes(&format!("{{\"$lt\":{greater}}}"), less));
+            assert!(!takes(less, greater) && takes(less, less), "{less} {greater}");
+        }
+        // Inside other values a float is compared with an integer as well.
+        assert!(takes("[1, {\"a\":1e2}]", "[1.0,{\"a\":100}]"));
+        assert!(!takes("[9007199254740992.0]", "[9007199254740993]"));
     }
 
     #[test]
@@ -269,7 +321,7 @@ mod tests {
 
     #[test]
     fn a_filter_with_an_unknown_operator_is_refused() {
-        let refused = |filter: Value| KvFilter::new(filter.as_object().cloned().expect("an object")).map(drop);
+        let refused = |filter: Value| read(&filter).map(drop);
         assert_eq!(refused(json!({ "a": { "$in": [1] } })), Err(InvalidFilter::Operator("a".into(), "$in".into())));
         assert_eq!(refused(json!({ "a": { "$gt": 1, "b": 1 } })), Err(InvalidFilter::Mixed("a".into())));
         assert_eq!(refused(json!({ "a": { "b": { "$in": 1 } } })), Ok(()), "operators are at the top only");

@@ -3,16 +3,19 @@
 use serde_json::value::RawValue;
 
 use super::{
-    ProjectId, Timestamp, UserId, json,
+    ProjectId, Timestamp, UserId,
+    agent_data::row_size,
+    json,
     limits::{
         MAX_JSON_DEPTH, MAX_KV_KEY_BYTES, MAX_KV_LABEL_BYTES, MAX_KV_LABELS, MAX_KV_NAMESPACE_BYTES, MAX_KV_TAG_BYTES,
         MAX_KV_VALUE_BYTES,
     },
 };
 
+mod decimal;
 mod matching;
 
-pub use matching::{InvalidFilter, KvFilter, KvWords, LabelPattern, Members, NamespaceMatch, equal};
+pub use matching::{InvalidFilter, KvFilter, KvWords, LabelPattern, Members, NamespaceMatch, Wanted};
 
 /// End of each label in the stored form of a namespace. Less than every character of a label, so that the order of the stored
 /// forms is that of the lists of labels.
@@ -181,6 +184,13 @@ pub struct KvPlace {
     pub key: KvKey,
 }
 
+impl KvPlace {
+    /// Bytes that an entry at this place counts as stored data, by its tag and the length of its value.
+    pub fn size(&self, tag: &Tag, value: usize) -> i64 {
+        row_size(&[self.ns.0.len(), self.key.0.len(), tag.0.len(), value])
+    }
+}
+
 /// Checks a value, and returns its text on one line: only CR and LF outside of strings are changed.
 pub fn kv_value(value: &RawValue) -> Result<String, KvError> {
     let text = value.get();
@@ -209,6 +219,13 @@ pub struct KvEntry {
     pub updated_at: Timestamp,
     /// Time from which the entry is gone; `None` if it does not expire.
     pub expires_at: Option<Timestamp>,
+}
+
+impl KvEntry {
+    /// Bytes that the entry counts as stored data, with its names.
+    pub fn size(&self) -> i64 {
+        self.place.size(&self.tag, self.value.len())
+    }
 }
 
 #[cfg(test)]

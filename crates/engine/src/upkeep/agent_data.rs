@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use threadline_core::{
     Usage,
-    limits::{AGENT_DATA_INTERVAL, AGENT_DATA_SWEEP},
+    kv::KvOwner,
+    limits::{AGENT_DATA_INTERVAL, AGENT_DATA_SWEEP, CHECKPOINT_SWEEP},
 };
 use threadline_store::{DynStore, JobEnd, JobKind, JobSubject, PutJob, StoreResult};
 
@@ -30,5 +31,13 @@ pub(crate) async fn sweep(store: &DynStore, stored: &StoredBytes) -> StoreResult
             stored.note(&owner.project, user, Usage { bytes: -bytes, threads: 0 });
         }
     }
-    Ok(JobEnd::Later(if gone.len().max(removed) < AGENT_DATA_SWEEP { AGENT_DATA_INTERVAL } else { Duration::ZERO }))
+    let mut namespaces = 0;
+    while namespaces < CHECKPOINT_SWEEP
+        && let Some((KvOwner { project, user: Some(user) }, bytes)) = store.sweep_blobs(AGENT_DATA_SWEEP).await?
+    {
+        stored.note(&project, &user, Usage { bytes: -bytes, threads: 0 });
+        namespaces += 1;
+    }
+    let is_done = gone.len().max(removed) < AGENT_DATA_SWEEP && namespaces < CHECKPOINT_SWEEP;
+    Ok(JobEnd::Later(if is_done { AGENT_DATA_INTERVAL } else { Duration::ZERO }))
 }

@@ -7,6 +7,7 @@ use threadline_core::{
     Epoch, FeedCursor, Generation, ListOrder, ListPosition, ReadFrom, Seq, ThreadId, Timestamp, TrashPosition, UserId,
     checkpoints::{CheckpointId, CheckpointNs, CheckpointPosition},
     kv::{KvKey, KvNamespace, KvPlace},
+    limits::KV_SCANNED,
 };
 use threadline_engine::ListCursor;
 
@@ -167,32 +168,38 @@ pub fn read_trashed(text: &str) -> Result<TrashPosition, Problem> {
     Ok(TrashPosition { at: Timestamp(position.cast_signed()), id, user })
 }
 
-/// Cursor at which a search of entries goes on.
-pub fn write_place(KvPlace { ns, key }: &KvPlace) -> String {
+/// Cursor at which a search of entries goes on, with the number of entries to leave out there.
+pub fn write_place(KvPlace { ns, key }: &KvPlace, left: usize) -> String {
     // Neither has this character.
     let extra = format!("{}\n{}", ns.as_str(), key.as_str());
-    Cursor { extra, ..Cursor::new(CursorKind::Entries, Epoch::NONE, 0) }.to_string()
+    Cursor { extra, ..Cursor::new(CursorKind::Entries, Epoch::NONE, left as u64) }.to_string()
 }
 
-/// Place of an entry in a search.
-pub fn read_place(text: &str) -> Result<KvPlace, Problem> {
-    let Cursor { extra, .. } = read(text, &[CursorKind::Entries])?;
+/// Place of an entry in a search, and the number of entries to leave out there.
+pub fn read_place(text: &str) -> Result<(KvPlace, usize), Problem> {
+    let Cursor { position, extra, .. } = read(text, &[CursorKind::Entries])?;
     let place = extra
         .split_once('\n')
         .and_then(|(ns, key)| Some(KvPlace { ns: KvNamespace::stored(ns)?, key: KvKey::new(key).ok()? }));
-    place.ok_or_else(|| refused(text, CursorError::Damaged))
+    Ok((place.ok_or_else(|| refused(text, CursorError::Damaged))?, skipped(position)))
 }
 
-/// Cursor at which a list of namespaces goes on.
-pub fn write_namespace(ns: &KvNamespace) -> String {
+/// Number of results to leave out, of which no request asks for more.
+fn skipped(position: u64) -> usize {
+    usize::try_from(position).map_or(KV_SCANNED, |left| left.min(KV_SCANNED))
+}
+
+/// Cursor at which a list of namespaces goes on, with the number of namespaces to leave out there.
+pub fn write_namespace(ns: &KvNamespace, left: usize) -> String {
     let extra = ns.as_str().to_owned();
-    Cursor { extra, ..Cursor::new(CursorKind::Namespaces, Epoch::NONE, 0) }.to_string()
+    Cursor { extra, ..Cursor::new(CursorKind::Namespaces, Epoch::NONE, left as u64) }.to_string()
 }
 
-/// Namespace in such a list.
-pub fn read_namespace(text: &str) -> Result<KvNamespace, Problem> {
-    let Cursor { extra, .. } = read(text, &[CursorKind::Namespaces])?;
-    KvNamespace::stored(&extra).ok_or_else(|| refused(text, CursorError::Damaged))
+/// Namespace in such a list, and the number of namespaces to leave out there.
+pub fn read_namespace(text: &str) -> Result<(KvNamespace, usize), Problem> {
+    let Cursor { position, extra, .. } = read(text, &[CursorKind::Namespaces])?;
+    let ns = KvNamespace::stored(&extra).ok_or_else(|| refused(text, CursorError::Damaged))?;
+    Ok((ns, skipped(position)))
 }
 
 /// Cursor at which a list of checkpoints goes on.

@@ -28,7 +28,7 @@ c AS MATERIALIZED (SELECT coalesce($1::bigint, (extract(epoch FROM clock_timesta
     ORDER BY kv.project, kv.owner, kv.ns, kv.key LIMIT $6::bigint
   ) AS w
 )
-SELECT p.project, p.owner, p.ns, p.key, p.tag, p.created_at, p.updated_at, p.expires_at, p.value, t.user_id, t.id
+SELECT p.project, p.owner, p.ns, p.key, p.tag, p.created_at, p.updated_at, p.expires_at, p.value, t.user_id, t.id, p.life
 FROM page p
 LEFT JOIN LATERAL (SELECT * FROM threads WHERE threads.key = p.thread OFFSET 0) AS t ON TRUE
 WHERE p.before < $7::bigint

@@ -18,7 +18,7 @@
 -- $13 digest bytea
 -- $14 answer text
 -- $15 gone_from bigint: position from which items are removed, or NULL
--- $16 places text: [[pos, start, size], …] of the items that are added
+-- $16 places text: [[pos, start, length, size], …] of the items that are added
 -- $17 bodies bytea: of these items, one behind the other
 -- $18 added bigint: bytes
 -- $19 source bigint: key of the thread that is copied from, or NULL
@@ -26,7 +26,8 @@
 -- $21 source_tag text
 -- $22 upto bigint: last position that is copied
 -- $23 first_pos bigint: of the copied items
--- example: NULL, 'p', 'u', '[]', '', 1, 'l', NULL, 't', 1, 2, 'o', '', '', NULL, '[[1,1,1]]', '1', 1, NULL, NULL, NULL, NULL, NULL
+-- $24 op_size bigint: bytes that the operation counts
+-- example: NULL, 'p', 'u', '[]', '', 1, 'l', NULL, 't', 1, 2, 'o', '', '', NULL, '[[1,1,1,1]]', '1', 1, NULL, NULL, NULL, NULL, NULL, 1
 
 WITH
 -- <fragment clock>
@@ -37,19 +38,21 @@ c AS MATERIALIZED (
 -- </fragment>
 -- <fragment kv_writes>
 , asked AS MATERIALIZED (
-  SELECT (w ->> 0)::bigint AS n, w ->> 1 AS ns, w ->> 2 AS key, w ->> 3 AS tag,
-    substr($5::bytea, (w ->> 4)::integer, (w ->> 5)::integer) AS value, (w ->> 5)::bigint AS size, (w ->> 6)::bigint AS life,
-    (w ->> 7)::bigint AS thread, (w ->> 8)::bigint AS created_at, (w ->> 9)::bigint AS updated_at,
-    (w ->> 10)::bigint AS expires_at, w ->> 11 AS condition, (w ->> 12)::bigint > 0 AS last
+  SELECT (w ->> 0)::bigint AS n, w ->> 1 AS ns, w ->> 2 AS key, w ->> 3 AS kind, w ->> 4 AS tag,
+    substr($5::bytea, (w ->> 5)::integer, (w ->> 6)::integer) AS value, (w ->> 7)::bigint AS size, (w ->> 8)::bigint AS life,
+    (w ->> 9)::bigint AS thread, (w ->> 10)::bigint AS created_at, (w ->> 11)::bigint AS updated_at,
+    (w ->> 12)::bigint AS expires_at, w ->> 13 AS condition, (w ->> 14)::bigint > 0 AS last, w ->> 15 AS last_tag,
+    (w ->> 16)::integer AS last_start, (w ->> 17)::integer AS last_length
   FROM json_array_elements($4::text::json) AS w
   ORDER BY w ->> 1, w ->> 2
 ), held AS MATERIALIZED (
   SELECT a.*, k.size AS former, k.first_at,
     CASE
       WHEN a.thread IS NOT NULL AND t.key IS NULL THEN 3
-      WHEN NOT (
-        a.condition IS NULL OR (a.condition = '' AND k.live IS NOT TRUE)
-        OR (k.live IS TRUE AND (k.tag = a.condition OR (a.tag IS NOT NULL AND k.tag = a.tag AND k.value = a.value)))
+      WHEN a.last_start IS NULL AND k.removed AND k.tag IS NOT DISTINCT FROM a.last_tag THEN 1
+      WHEN a.condition IS NOT NULL AND a.condition <> coalesce(CASE WHEN k.live THEN k.tag END, '') AND NOT (
+        a.last_start IS NOT NULL AND k.live IS TRUE AND k.tag = a.last_tag
+        AND k.value = substr($5, a.last_start, a.last_length)
       ) THEN 2
       WHEN k.live THEN 1
       ELSE 0
@@ -58,7 +61,8 @@ c AS MATERIALIZED (
   CROSS JOIN c
   LEFT JOIN LATERAL (SELECT h.key FROM heads h WHERE h.key = a.thread FOR KEY SHARE) AS t ON TRUE
   LEFT JOIN LATERAL (
-    SELECT e.tag, e.value, e.size, e.created_at AS first_at, (e.expires_at IS NULL OR e.expires_at > c.now)
+    SELECT e.tag, e.value, e.size, e.created_at AS first_at, e.removed_until IS NOT NULL AS removed,
+      (e.expires_at IS NULL OR e.expires_at > c.now)
       AND (e.thread IS NULL OR EXISTS (SELECT 1 FROM heads h WHERE h.key = e.thread OFFSET 0)) AS live
     FROM kv e WHERE e.project = $2::text AND e.owner = $3::text AND e.ns = a.ns AND e.key = a.key FOR UPDATE
   ) AS k ON TRUE
@@ -78,24 +82,40 @@ c AS MATERIALIZED (
 -- <fragment kv_stored>
 , kv_gone AS (
   DELETE FROM kv USING held w CROSS JOIN fits
-  WHERE kv.project = $2 AND kv.owner = $3 AND kv.ns = w.ns AND kv.key = w.key AND w.last AND w.tag IS NULL
+  WHERE kv.project = $2 AND kv.owner = $3 AND kv.ns = w.ns AND kv.key = w.key AND w.last AND w.kind = 'delete' AND w.tag IS NULL
+    AND w.state = 1
+), kv_removed AS (
+  -- An expiry in the past hides the entry from all readers.
+  UPDATE kv SET value = '', size = w.size, tag = w.tag, removed_until = c.now + w.life, expires_at = 0
+  FROM held w
+  CROSS JOIN fits
+  CROSS JOIN c
+  WHERE kv.project = $2 AND kv.owner = $3 AND kv.ns = w.ns AND kv.key = w.key AND w.last AND w.kind = 'delete' AND w.tag IS NOT NULL
+    AND w.state = 1
+), kv_touched AS (
+  UPDATE kv SET life = coalesce(w.life, kv.life), expires_at = c.now + coalesce(w.life, kv.life)
+  FROM held w
+  CROSS JOIN fits
+  CROSS JOIN c
+  WHERE kv.project = $2 AND kv.owner = $3 AND kv.ns = w.ns AND kv.key = w.key AND w.last AND w.kind = 'touch' AND w.state = 1
 ), kv_changed AS (
   UPDATE kv SET value = w.value, size = w.size, tag = w.tag, thread = w.thread,
     created_at = coalesce(w.created_at, CASE WHEN w.state = 1 THEN w.first_at ELSE c.now END),
-    updated_at = coalesce(w.updated_at, c.now), expires_at = coalesce(w.expires_at, c.now + w.life)
+    updated_at = coalesce(w.updated_at, c.now), expires_at = coalesce(w.expires_at, c.now + w.life), life = w.life,
+    removed_until = NULL
   FROM held w
   CROSS JOIN fits
   CROSS JOIN c
-  WHERE kv.project = $2 AND kv.owner = $3 AND kv.ns = w.ns AND kv.key = w.key AND w.last AND w.tag IS NOT NULL
+  WHERE kv.project = $2 AND kv.owner = $3 AND kv.ns = w.ns AND kv.key = w.key AND w.last AND w.kind = 'put'
     AND w.former IS NOT NULL
 ), kv_put AS (
-  INSERT INTO kv (project, owner, ns, key, value, size, tag, thread, created_at, updated_at, expires_at)
+  INSERT INTO kv (project, owner, ns, key, value, size, tag, thread, created_at, updated_at, expires_at, life)
   SELECT $2, $3, w.ns, w.key, w.value, w.size, w.tag, w.thread, coalesce(w.created_at, c.now),
-    coalesce(w.updated_at, c.now), coalesce(w.expires_at, c.now + w.life)
+    coalesce(w.updated_at, c.now), coalesce(w.expires_at, c.now + w.life), w.life
   FROM held w
   CROSS JOIN fits
   CROSS JOIN c
-  WHERE w.last AND w.tag IS NOT NULL AND w.former IS NULL
+  WHERE w.last AND w.kind = 'put' AND w.former IS NULL
 )
 -- </fragment>
 , list_put AS (
@@ -104,8 +124,8 @@ c AS MATERIALIZED (
 ), list_changed AS (
   UPDATE item_lists l SET tag = $9, count = $10, next_pos = $11 FROM fits WHERE l.key = $6 AND l.list = $7 AND $8 IS NOT NULL
 ), noted AS (
-  INSERT INTO item_ops (key, list, op, digest, answer, at)
-  SELECT $6, $7, $12::text, $13::bytea, $14::text, c.now FROM fits
+  INSERT INTO item_ops (key, list, op, digest, answer, size, at)
+  SELECT $6, $7, $12::text, $13::bytea, $14::text, $24::bigint, c.now FROM fits
   CROSS JOIN c
 ), removed AS (
   UPDATE items i SET gone_at = c.now, gone_by = $9 FROM fits
@@ -113,12 +133,12 @@ c AS MATERIALIZED (
   WHERE i.key = $6 AND i.list = $7 AND i.pos >= $15::bigint AND i.gone_at IS NULL
 ), put AS (
   INSERT INTO items (key, list, pos, size, body)
-  SELECT $6, $7, (p ->> 0)::bigint, (p ->> 2)::bigint, substr($17::bytea, (p ->> 1)::integer, (p ->> 2)::integer)
+  SELECT $6, $7, (p ->> 0)::bigint, (p ->> 3)::bigint, substr($17::bytea, (p ->> 1)::integer, (p ->> 2)::integer)
   FROM json_array_elements($16::text::json) AS p
   CROSS JOIN fits
 ), copied AS (
   INSERT INTO items (key, list, pos, size, body)
-  SELECT $6, $7, $23::bigint - 1 + row_number() OVER (ORDER BY i.pos), i.size, i.body
+  SELECT $6, $7, $23::bigint - 1 + row_number() OVER (ORDER BY i.pos), i.size + octet_length($7) - octet_length($20), i.body
   FROM items i
   CROSS JOIN fits
   WHERE i.key = $19 AND i.list = $20 AND i.gone_at IS NULL AND i.pos <= $22::bigint
@@ -127,7 +147,7 @@ c AS MATERIALIZED (
   SELECT $6, $18::bigint FROM fits
   ON CONFLICT (key) DO UPDATE SET bytes = d.bytes + excluded.bytes
 )
-SELECT w.state, CASE WHEN w.last THEN CASE WHEN w.tag IS NULL THEN 0 ELSE w.size END - coalesce(w.former, 0) ELSE 0 END, w.n
+SELECT w.state, CASE WHEN w.last AND (w.kind = 'put' OR (w.kind = 'delete' AND w.state = 1)) THEN w.size - coalesce(w.former, 0) ELSE 0 END, w.n
 FROM held w
 UNION ALL
 SELECT CASE WHEN EXISTS (SELECT 1 FROM fits) THEN -1 ELSE -2 END, 0, 1000000

@@ -25,6 +25,8 @@ WITH empty AS MATERIALIZED (
   DELETE FROM annotated n USING empty e WHERE n.key = e.key
 ), lists_gone AS (
   DELETE FROM item_lists l USING empty e WHERE l.key = e.key
+), loose_gone AS (
+  DELETE FROM loose_blobs l USING empty e WHERE l.key = e.key
 ), data_gone AS (
   DELETE FROM agent_data d USING empty e WHERE d.key = e.key RETURNING d.key, d.bytes
 ), fed AS (

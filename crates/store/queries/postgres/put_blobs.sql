@@ -1,4 +1,5 @@
--- Stores blobs of checkpoints. One that is there stays as it is. Answers with a row: 0 if all are stored, 1 if the thread is gone, 2 if it would
+-- Stores blobs of checkpoints. One that is there stays as it is. The row of the agent data of the thread is locked first, as by all that
+-- changes which blobs are loose. Answers with a row: 0 if all are stored, 1 if the thread is gone, 2 if it would
 -- have too much agent data; and the bytes that were added.
 -- Caller: blobs_in in src/postgres/checkpoints.rs
 -- $1 now bigint: the time of a manual clock, or NULL for the database's
@@ -29,15 +30,32 @@ c AS MATERIALIZED (
     WHERE b.key = $2 AND b.ns = $3::text AND b.channel = a.channel AND b.version = a.version OFFSET 0
   ) AS b ON TRUE
   WHERE b.found IS NULL
+), data AS MATERIALIZED (
+  SELECT d.bytes FROM agent_data d CROSS JOIN thread WHERE d.key = $2 FOR UPDATE OF d
+), locked AS MATERIALIZED (
+  SELECT count(*) AS n FROM data
 ), fits AS MATERIALIZED (
-  SELECT 1 FROM thread
-  WHERE NOT EXISTS (SELECT 1 FROM fresh)
-    OR (SELECT sum(size) FROM fresh) + coalesce((SELECT d.bytes FROM agent_data d WHERE d.key = $2), 0) <= $6::bigint
+  SELECT c.now FROM thread
+  CROSS JOIN c
+  CROSS JOIN locked
+  WHERE locked.n >= 0 AND (
+    NOT EXISTS (SELECT 1 FROM fresh)
+    OR (SELECT sum(size) FROM fresh) + coalesce((SELECT bytes FROM data), 0) <= $6::bigint
+  )
 ), put AS (
   INSERT INTO checkpoint_blobs (key, ns, channel, version, type, body, size)
   SELECT $2, $3, f.channel, f.version, f.type, f.body, f.size FROM fresh f CROSS JOIN fits
   ON CONFLICT DO NOTHING
-  RETURNING size
+  RETURNING channel, version, size
+), loose AS (
+  INSERT INTO loose_blobs (key, ns, channel, version, at)
+  SELECT $2, $3, p.channel, p.version, f.now FROM put p CROSS JOIN fits f
+  ON CONFLICT (key, ns, channel, version) DO UPDATE SET at = excluded.at
+), renewed AS (
+  UPDATE loose_blobs l SET at = f.now FROM asked a
+  CROSS JOIN fits f
+  WHERE l.key = $2 AND l.ns = $3 AND l.channel = a.channel AND l.version = a.version
+    AND NOT EXISTS (SELECT 1 FROM fresh r WHERE r.channel = a.channel AND r.version = a.version)
 ), kept AS (
   INSERT INTO agent_data AS d (key, bytes)
   SELECT $2, (SELECT coalesce(sum(size), 0) FROM put)::bigint FROM fits

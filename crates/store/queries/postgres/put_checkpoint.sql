@@ -35,7 +35,7 @@ c AS MATERIALIZED (
 ), locked AS MATERIALIZED (
   SELECT count(*) AS n FROM data
 ), former AS MATERIALIZED (
-  SELECT k.size FROM checkpoints k
+  SELECT k.size, k.channels FROM checkpoints k
   CROSS JOIN locked
   WHERE k.key = $2 AND k.ns = $3::text AND k.id = $4::text AND locked.n >= 0
   FOR UPDATE OF k
@@ -63,6 +63,21 @@ c AS MATERIALIZED (
 ), replaced AS (
   UPDATE checkpoints k SET parent = $5, run = $6, type = $7, body = $8, metadata = $9, channels = $10, size = $11
   FROM fits WHERE k.key = $2 AND k.ns = $3 AND k.id = $4 AND EXISTS (SELECT 1 FROM former)
+), named AS MATERIALIZED (
+  SELECT e ->> 0 AS channel, e ->> 1 AS version FROM fits
+  CROSS JOIN json_array_elements($10::text::json) AS e
+), dropped AS MATERIALIZED (
+  SELECT DISTINCT e ->> 0 AS channel, e ->> 1 AS version FROM fits
+  CROSS JOIN former f
+  CROSS JOIN json_array_elements(f.channels::json) AS e
+), fixed AS (
+  DELETE FROM loose_blobs l USING named n WHERE l.key = $2 AND l.ns = $3 AND l.channel = n.channel AND l.version = n.version
+), loosened AS (
+  INSERT INTO loose_blobs (key, ns, channel, version, at)
+  SELECT $2, $3, d.channel, d.version, c.now FROM dropped d
+  CROSS JOIN c
+  WHERE (d.channel, d.version) NOT IN (SELECT n.channel, n.version FROM named n)
+  ON CONFLICT (key, ns, channel, version) DO UPDATE SET at = excluded.at
 ), kept AS (
   INSERT INTO agent_data AS d (key, bytes, changes)
   SELECT $2, $11 - coalesce((SELECT size FROM former), 0), 1 FROM fits

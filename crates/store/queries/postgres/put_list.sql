@@ -7,9 +7,9 @@
 -- $4 tag text
 -- $5 count bigint
 -- $6 next_pos bigint
--- $7 places text: [[pos, start, size], …]
+-- $7 places text: [[pos, start, length, size], …]
 -- $8 bodies bytea: of the items, one behind the other
--- example: NULL, 1, 'l', 't', 1, 2, '[[1,1,1]]', '1'
+-- example: NULL, 1, 'l', 't', 1, 2, '[[1,1,1,1]]', '1'
 
 WITH
 -- <fragment clock>
@@ -27,7 +27,7 @@ c AS MATERIALIZED (
   RETURNING l.tag
 ), put AS (
   INSERT INTO items (key, list, pos, size, body)
-  SELECT $2, $3, (p ->> 0)::bigint, (p ->> 2)::bigint, substr($8::bytea, (p ->> 1)::integer, (p ->> 2)::integer)
+  SELECT $2, $3, (p ->> 0)::bigint, (p ->> 3)::bigint, substr($8::bytea, (p ->> 1)::integer, (p ->> 2)::integer)
   FROM json_array_elements($7::text::json) AS p
   CROSS JOIN list
   ON CONFLICT DO NOTHING

@@ -1,5 +1,5 @@
 -- Removes operations on item lists, and removed items, that are older than a time. Answers with a row of their number, and one for each
--- thread whose items were removed: its owner and their bytes.
+-- thread of theirs: its owner and their bytes.
 -- Caller: sweep in src/postgres/items.rs
 -- $1 now bigint: the time of a manual clock, or NULL for the database's
 -- $2 limit bigint: of each
@@ -17,14 +17,15 @@ c AS MATERIALIZED (
   SELECT key, list, op FROM item_ops
   WHERE at <= (SELECT now FROM c) - $3::bigint ORDER BY at LIMIT $2::bigint FOR UPDATE SKIP LOCKED
 ), forgotten AS (
-  DELETE FROM item_ops o USING old WHERE o.key = old.key AND o.list = old.list AND o.op = old.op RETURNING o.key
+  DELETE FROM item_ops o USING old WHERE o.key = old.key AND o.list = old.list AND o.op = old.op RETURNING o.key, o.size
 ), over AS MATERIALIZED (
   SELECT key, list, pos FROM items
   WHERE gone_at <= (SELECT now FROM c) - $3 ORDER BY gone_at LIMIT $2 FOR UPDATE SKIP LOCKED
 ), gone AS (
   DELETE FROM items i USING over WHERE i.key = over.key AND i.list = over.list AND i.pos = over.pos RETURNING i.key, i.size
 ), sums AS MATERIALIZED (
-  SELECT key, sum(size)::bigint AS bytes FROM gone GROUP BY key ORDER BY key
+  SELECT s.key, sum(s.size)::bigint AS bytes FROM (SELECT key, size FROM forgotten UNION ALL SELECT key, size FROM gone) AS s
+  GROUP BY s.key ORDER BY s.key
 ), kept AS (
   UPDATE agent_data d SET bytes = d.bytes - s.bytes FROM sums s WHERE d.key = s.key
 )

@@ -1,4 +1,4 @@
--- Removes key-value entries that have expired. Answers with the owner and the bytes of each.
+-- Removes key-value entries that have expired, and removals that are remembered no longer. Answers with the owner and the bytes of each.
 -- Caller: sweep_kv in src/sql/kv.rs
 -- $1 now bigint: the time of a manual clock, or NULL for the database's
 -- $2 limit bigint
@@ -13,7 +13,8 @@ c AS MATERIALIZED (
 -- </fragment>
 , over AS MATERIALIZED (
   SELECT project, owner, ns, key FROM kv
-  WHERE expires_at <= (SELECT now FROM c) ORDER BY expires_at LIMIT $2::bigint FOR UPDATE SKIP LOCKED
+  WHERE expires_at IS NOT NULL AND coalesce(removed_until, expires_at) <= (SELECT now FROM c)
+  ORDER BY coalesce(removed_until, expires_at) LIMIT $2::bigint FOR UPDATE SKIP LOCKED
 )
 DELETE FROM kv USING over o
 WHERE kv.project = o.project AND kv.owner = o.owner AND kv.ns = o.ns AND kv.key = o.key

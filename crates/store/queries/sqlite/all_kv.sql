@@ -23,7 +23,7 @@ WITH page AS (
     ORDER BY kv.project, kv.owner, kv.ns, kv.key LIMIT ?6
   ) AS w
 )
-SELECT k.project, k.owner, k.ns, k.key, k.tag, k.created_at, k.updated_at, k.expires_at, k.value, t.user, t.id
+SELECT k.project, k.owner, k.ns, k.key, k.tag, k.created_at, k.updated_at, k.expires_at, k.value, t.user, t.id, k.life
 FROM page p
 CROSS JOIN kv k ON k.rowid = p.place
 LEFT JOIN threads t ON t.key = k.thread

@@ -9,5 +9,5 @@
 -- example: 1, 'l', 2, 'm', 10, 1
 
 INSERT INTO items (key, list, pos, size, body)
-SELECT ?1, ?2, ?6 - 1 + row_number() OVER (ORDER BY pos), size, body FROM items
+SELECT ?1, ?2, ?6 - 1 + row_number() OVER (ORDER BY pos), size + octet_length(?2) - octet_length(?4), body FROM items
 WHERE key = ?3 AND list = ?4 AND gone_at IS NULL AND pos <= ?5

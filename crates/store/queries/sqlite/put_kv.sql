@@ -5,12 +5,14 @@
 -- ?3 ns text
 -- ?4 key text
 -- ?5 value blob
--- ?6 tag text
--- ?7 thread integer: with which the entry goes, or NULL
--- ?8 created_at integer
--- ?9 updated_at integer
--- ?10 expires_at integer: or NULL
--- example: 'p', 'u', '', 'k', '1', 't', NULL, 0, 0, NULL
+-- ?6 size integer: bytes that the entry counts
+-- ?7 tag text
+-- ?8 thread integer: with which the entry goes, or NULL
+-- ?9 created_at integer
+-- ?10 updated_at integer
+-- ?11 expires_at integer: or NULL
+-- ?12 life integer: ms after which the entry expires when it is touched, or NULL
+-- example: 'p', 'u', '', 'k', '1', 1, 't', NULL, 0, 0, NULL, NULL
 
-INSERT OR REPLACE INTO kv (project, owner, ns, key, value, size, tag, thread, created_at, updated_at, expires_at)
-VALUES (?1, ?2, ?3, ?4, ?5, octet_length(?5), ?6, ?7, ?8, ?9, ?10)
+INSERT OR REPLACE INTO kv (project, owner, ns, key, value, size, tag, thread, created_at, updated_at, expires_at, life)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)

@@ -7,6 +7,7 @@ use threadline_core::{
         Blob, ChannelAt, Checkpoint, CheckpointId, CheckpointNs, CheckpointParts, CheckpointPosition, FoundCheckpoint,
         FoundWrite, TaskId, TaskWrites, TypedData, WhichCheckpoints,
     },
+    kv::KvOwner,
 };
 
 use crate::error::StoreResult;
@@ -144,6 +145,12 @@ pub trait CheckpointStore: Send + Sync {
         which: &WhichCheckpoints,
         limit: usize,
     ) -> StoreResult<Option<DeletedCheckpoints>>;
+
+    /// Removes blobs of one namespace that no checkpoint names, of those that have been there for [`LOOSE_BLOBS_KEPT`] without
+    /// being stored again; returns the owner of the thread, and their bytes. `None` if no blob may be one of these.
+    ///
+    /// [`LOOSE_BLOBS_KEPT`]: threadline_core::limits::LOOSE_BLOBS_KEPT
+    async fn sweep_blobs(&self, limit: usize) -> StoreResult<Option<(KvOwner, i64)>>;
 
     /// Up to `limit` checkpoints of a run, in all threads of a project, or of one of its users.
     async fn checkpoints_of_run(

@@ -2,9 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use threadline_core::checkpoints::{
-    Blob, ChannelAt, CheckpointId, CheckpointNs, FoundWrite, StoredCheckpoint, TaskId, TaskWrite, TaskWrites,
-    WhichCheckpoints,
+use threadline_core::{
+    Timestamp,
+    checkpoints::{
+        Blob, ChannelAt, CheckpointId, CheckpointNs, FoundWrite, StoredCheckpoint, TaskId, TaskWrite, TaskWrites,
+        WhichCheckpoints,
+    },
 };
 
 /// Place of a checkpoint.
@@ -15,6 +18,8 @@ pub(super) type Place = (CheckpointNs, CheckpointId);
 pub(super) struct Checkpoints {
     pub(super) all: BTreeMap<Place, StoredCheckpoint>,
     pub(super) blobs: BTreeMap<(CheckpointNs, ChannelAt), Blob>,
+    /// Blobs that no checkpoint has named yet, or that a replaced one has named, with the time since which.
+    pub(super) loose: BTreeMap<(CheckpointNs, ChannelAt), Timestamp>,
     /// Writes, each with the rest of its task.
     pub(super) writes: BTreeMap<(Place, TaskId, i64), TaskWrites>,
 }
@@ -42,6 +47,21 @@ impl Checkpoints {
         let blobs: i64 = self.blobs.iter().map(|((ns, _), blob)| blob.size(ns)).sum();
         let writes = self.writes.iter().map(|(((ns, id), ..), row)| row.size(ns, id, the_write(row)));
         all + blobs + writes.sum::<i64>()
+    }
+
+    /// Removes loose blobs of the namespace of one that is as old, unless a checkpoint names them; returns their bytes.
+    pub(super) fn sweep(&mut self, before: Timestamp) -> Option<i64> {
+        let ns = self.loose.iter().find(|(_, at)| **at <= before).map(|((ns, _), _)| ns.clone())?;
+        let old: Vec<_> = self.loose.extract_if(.., |(of, _), at| *of == ns && *at <= before).collect();
+        let bytes = self.bytes();
+        for (place, _) in old {
+            let named =
+                |stored: &StoredCheckpoint| stored.checkpoint.ns == ns && stored.checkpoint.channels.contains(&place.1);
+            if !self.all.values().any(named) {
+                self.blobs.remove(&place);
+            }
+        }
+        Some(bytes - self.bytes())
     }
 
     /// Removes up to `limit` checkpoints with what belongs to them alone; returns their number.

@@ -7,7 +7,8 @@ use threadline_core::{
         Blob, ChannelAt, Checkpoint, CheckpointId, CheckpointNs, CheckpointParts, CheckpointPosition, FoundBlob,
         FoundCheckpoint, FoundWrite, StoredCheckpoint, TaskId, TaskWrites, TypedData, WhichCheckpoints,
     },
-    limits::MAX_THREAD_DATA_BYTES,
+    kv::KvOwner,
+    limits::{LOOSE_BLOBS_KEPT, MAX_THREAD_DATA_BYTES},
 };
 
 use super::{
@@ -52,13 +53,18 @@ fn takes(left: &mut i64, size: i64) -> bool {
 #[async_trait]
 impl CheckpointStore for MemoryStore {
     async fn put_blobs(&self, thread: ThreadKey, ns: &CheckpointNs, blobs: &[Blob]) -> StoreResult<CheckpointDone> {
+        let now = self.clock.now();
         let state = &mut *self.state();
         let Some(row) = state.threads.get_mut(&thread) else { return Ok(CheckpointDone::ThreadGone) };
         let all = &row.checkpoints.blobs;
+        let asked: Vec<_> = blobs.iter().map(|blob| blob.at.clone()).collect();
         let blobs = in_order(blobs).into_iter().map(|blob| ((ns.clone(), blob.at.clone()), blob));
         let fresh: Vec<_> = blobs.filter(|(place, _)| !all.contains_key(place)).collect();
         let done = row.adds(fresh.iter().map(|(_, blob)| blob.size(ns)).sum());
         if let CheckpointDone::Done { .. } = done {
+            let renewed = row.checkpoints.loose.iter_mut().filter(|((of, at), _)| of == ns && asked.contains(at));
+            renewed.for_each(|(_, at)| *at = now);
+            row.checkpoints.loose.extend(fresh.iter().map(|(place, _)| (place.clone(), now)));
             row.checkpoints.blobs.extend(fresh.into_iter().map(|(place, blob)| (place, blob.clone())));
         }
         Ok(done)
@@ -86,7 +92,14 @@ impl CheckpointStore for MemoryStore {
         };
         let done = row.adds(checkpoint.size() - former.map_or(0, |former| former.checkpoint.size()));
         if let CheckpointDone::Done { .. } = done {
-            row.checkpoints.all.insert(place, StoredCheckpoint { checkpoint: checkpoint.clone(), at });
+            let named = |at: &ChannelAt| (checkpoint.ns.clone(), at.clone());
+            for at in &checkpoint.channels {
+                row.checkpoints.loose.remove(&named(at));
+            }
+            let former = row.checkpoints.all.insert(place, StoredCheckpoint { checkpoint: checkpoint.clone(), at });
+            let dropped = former.into_iter().flat_map(|former| former.checkpoint.channels);
+            let dropped = dropped.filter(|at| !checkpoint.channels.contains(at));
+            row.checkpoints.loose.extend(dropped.map(|at| (named(&at), now)));
         }
         Ok(done)
     }
@@ -214,6 +227,17 @@ impl CheckpointStore for MemoryStore {
         let checkpoints = row.checkpoints.delete(which, limit);
         let bytes = before - row.checkpoints.bytes();
         Ok(Some(DeletedCheckpoints { checkpoints, bytes, more: checkpoints >= limit }))
+    }
+
+    async fn sweep_blobs(&self, _limit: usize) -> StoreResult<Option<(KvOwner, i64)>> {
+        let before = self.clock.now().minus(LOOSE_BLOBS_KEPT);
+        let state = &mut *self.state();
+        let mut rows = state.threads.values_mut().chain(state.trash.values_mut());
+        Ok(rows.find_map(|row| {
+            let bytes = row.checkpoints.sweep(before)?;
+            let (project, user) = (row.thread.project.clone(), Some(row.thread.user.clone()));
+            Some((KvOwner { project, user }, bytes))
+        }))
     }
 
     async fn checkpoints_of_run(

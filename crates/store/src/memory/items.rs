@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use async_trait::async_trait;
 use threadline_core::{
     ThreadKey, Timestamp,
-    items::{Item, ItemRange, ListName, ListState, OpKey},
+    items::{Item, ItemRange, ListAnswer, ListName, ListState, OpKey},
     kv::{KvOwner, Tag},
     limits::ITEM_OPS_KEPT,
 };
@@ -16,13 +16,17 @@ use super::{
 };
 use crate::{
     AnnotatedThread, ItemStore, KvWritten, StoreResult,
-    items::{Decided, ItemPage, Known, ListDone, ListEdit, ListOp, Measured, decide},
+    items::{Decided, ItemPage, Known, ListDone, ListEdit, ListOp, Measured, decide, to_stored},
 };
 
 impl Row {
-    /// Bytes of the items, with removed ones that are still known.
+    /// Bytes of the items, with removed ones that are still known, and of the operations.
     pub(super) fn item_bytes(&self) -> i64 {
-        self.lists.values().flat_map(|list| list.items.values()).map(|kept| kept.body.len() as i64).sum()
+        let size = |(name, list): (&ListName, &List)| {
+            let items: i64 = list.items.values().map(|kept| name.item_size(kept.body.len())).sum();
+            items + list.ops.iter().map(|(op, (_, answer, _))| op_size(name, op, answer)).sum::<i64>()
+        };
+        self.lists.iter().map(size).sum()
     }
 
     fn live(&self, list: &ListName) -> impl DoubleEndedIterator<Item = (u64, &str)> {
@@ -35,7 +39,11 @@ impl Row {
         let most = usize::try_from(most).unwrap_or(usize::MAX);
         let taken: Vec<_> = self.live(list).rev().filter(|(pos, _)| *pos <= upto).take(most).collect();
         let range = taken.last().zip(taken.first()).map(|(first, last)| (first.0, last.0));
-        Measured { count: taken.len() as u64, bytes: taken.iter().map(|(_, body)| body.len() as i64).sum(), range }
+        Measured {
+            count: taken.len() as u64,
+            bytes: taken.iter().map(|(_, body)| list.item_size(body.len())).sum(),
+            range,
+        }
     }
 
     fn known(&self, op: &ListOp) -> Known {
@@ -64,18 +72,25 @@ impl Row {
     }
 }
 
+fn op_size(list: &ListName, op: &OpKey, answer: &ListAnswer) -> i64 {
+    list.op_size(op, to_stored(answer).len())
+}
+
 /// Removes up to `limit` operations and items that are over from lists; returns the number of rows and the bytes.
 fn sweep(lists: &mut Lists, before: Timestamp, limit: usize) -> (usize, i64) {
     let (mut removed, mut bytes) = (0, 0);
-    for list in lists.values_mut() {
+    for (name, list) in lists {
         let ops: Vec<OpKey> =
             list.ops.iter().filter(|(_, (_, _, at))| *at <= before).map(|(op, _)| op.clone()).take(limit).collect();
-        ops.iter().for_each(|op| drop(list.ops.remove(op)));
+        let forgotten =
+            ops.iter().filter_map(|op| list.ops.remove(op).map(|(_, answer, _)| op_size(name, op, &answer)));
+        bytes += forgotten.sum::<i64>();
         let over = |kept: &Kept| kept.gone.as_ref().is_some_and(|(at, _)| *at <= before);
         let items: Vec<u64> =
             list.items.iter().filter(|(_, kept)| over(kept)).map(|(pos, _)| *pos).take(limit).collect();
         removed += ops.len() + items.len();
-        bytes += items.iter().filter_map(|pos| list.items.remove(pos)).map(|kept| kept.body.len() as i64).sum::<i64>();
+        let gone = items.iter().filter_map(|pos| list.items.remove(pos)).map(|kept| name.item_size(kept.body.len()));
+        bytes += gone.sum::<i64>();
     }
     (removed, bytes)
 }
@@ -95,7 +110,7 @@ impl ItemStore for MemoryStore {
         let mut held = 0;
         let mut room = |item: &(u64, &str)| {
             let fits = held < bytes;
-            held += item.1.len();
+            held += usize::try_from(list.item_size(item.1.len())).unwrap_or(usize::MAX);
             fits
         };
         let item = |(pos, body): (u64, &str)| Item { pos, body: body.to_owned() };

@@ -1,24 +1,29 @@
 //! Key-value entries in memory.
 
+use std::collections::BTreeMap;
+
 use async_trait::async_trait;
 use threadline_core::{
-    ProjectId, ThreadId, ThreadKey, Timestamp, UserId,
+    ProjectId, ThreadId, ThreadKey, Timestamp, Usage, UserId,
     kv::{KvEntry, KvNamespace, KvOwner, KvPlace},
+    limits::ITEM_OPS_KEPT,
 };
 
 use super::{MemoryStore, State, kv_table::Kept};
 use crate::{
-    KvFound, KvRange, KvStore, KvTimes, KvWrite, KvWritten, MovedKv, OwnedPlace, StoreResult,
+    KvChange, KvFound, KvRange, KvStore, KvTimes, KvWrite, KvWritten, MovedKv, OwnedPlace, StoreResult,
     kv::{Before, last_writes},
 };
 
-fn size(entry: &KvEntry) -> i64 {
-    i64::try_from(entry.value.len()).unwrap_or(i64::MAX)
+/// Bytes of an entry on a page.
+fn on_page(entry: &KvEntry) -> usize {
+    usize::try_from(entry.size()).unwrap_or(usize::MAX)
 }
 
 impl State {
     fn is_there(&self, kept: &Kept, now: Timestamp) -> bool {
-        kept.entry.expires_at.is_none_or(|at| at > now)
+        kept.removed_until.is_none()
+            && kept.entry.expires_at.is_none_or(|at| at > now)
             && kept.thread.is_none_or(|thread| self.threads.contains_key(&thread))
     }
 
@@ -34,10 +39,20 @@ impl State {
         self.threads.get(&thread).map(|row| (row.thread.user.clone(), row.thread.id.clone()))
     }
 
+    /// An entry as conditions see it.
+    fn before(&self, owner: &KvOwner, place: &KvPlace, now: Timestamp) -> Option<Before<'_>> {
+        let kept = self.kv.get(owner)?.get(place)?;
+        let (tag, value) = (kept.entry.tag.as_str(), &*kept.entry.value);
+        match kept.removed_until {
+            Some(_) => Some(Before::Removed(tag)),
+            None => self.is_there(kept, now).then_some(Before::Live { tag, value }),
+        }
+    }
+
     /// Bytes of the values of an owner, with those that are not there any more and not removed yet.
     pub(super) fn kv_bytes(&self, project: &ProjectId, user: Option<&UserId>) -> i64 {
         let owner = KvOwner { project: project.clone(), user: user.cloned() };
-        self.kv.get(&owner).into_iter().flatten().map(|(_, kept)| size(&kept.entry)).sum()
+        self.kv.get(&owner).into_iter().flatten().map(|(_, kept)| kept.entry.size()).sum()
     }
 
     /// Number of the entries of a user, with those that are not there any more and not removed yet.
@@ -51,9 +66,17 @@ impl State {
         self.kv.remove(&KvOwner { project: project.clone(), user: Some(user.clone()) });
     }
 
-    /// Removes the entries of a thread.
+    /// Removes the entries of a thread, and takes those of users from their sums.
     pub(super) fn drop_kv_of(&mut self, thread: ThreadKey) {
-        self.kv.values_mut().for_each(|entries| entries.retain(|_, kept| kept.thread != Some(thread)));
+        let mut sums = Vec::new();
+        for (owner, entries) in &mut self.kv {
+            let gone = entries.extract_if(.., |_, kept| kept.thread == Some(thread));
+            let bytes = gone.map(|(_, kept)| kept.entry.size()).sum();
+            sums.extend(owner.user.clone().map(|user| (owner.project.clone(), user, Usage { bytes, threads: 0 })));
+        }
+        for (project, user, usage) in sums.into_iter().filter(|(_, _, usage)| usage.bytes > 0) {
+            self.add(&project, &user, -usage, Timestamp(0));
+        }
     }
 }
 
@@ -76,7 +99,7 @@ impl KvStore for MemoryStore {
     async fn kv_entries(&self, owner: &KvOwner, places: &[KvPlace], bytes: usize) -> StoreResult<KvFound> {
         let (now, state) = (self.clock.now(), self.state());
         let found: Vec<_> = places.iter().map(|place| state.entry(owner, place, now)).collect();
-        let held: usize = found.iter().flatten().map(|kept| kept.entry.value.len()).sum();
+        let held: usize = found.iter().flatten().map(|kept| on_page(&kept.entry)).sum();
         Ok((held <= bytes).then(|| found.into_iter().map(|kept| kept.map(|kept| kept.entry.clone())).collect()))
     }
 
@@ -87,7 +110,7 @@ impl KvStore for MemoryStore {
             .entries_of(owner, now)
             .map(|kept| &kept.entry)
             .filter(|entry| Some(&entry.place) > after && entry.place.ns.as_str().starts_with(prefix.as_str()));
-        Ok(page(found.cloned(), limit, bytes, |entry| entry.value.len()))
+        Ok(page(found.cloned(), limit, bytes, on_page))
     }
 
     async fn kv_namespaces(&self, range: KvRange<'_>, after: Option<&KvNamespace>) -> StoreResult<Vec<KvNamespace>> {
@@ -116,9 +139,10 @@ impl KvStore for MemoryStore {
         let mut gone = Vec::new();
         for (owner, entries) in &mut state.kv {
             entries.retain(|_, kept| {
-                let over = gone.len() < limit && kept.entry.expires_at.is_some_and(|at| at <= now);
+                let over =
+                    gone.len() < limit && kept.removed_until.or(kept.entry.expires_at).is_some_and(|at| at <= now);
                 if over {
-                    gone.push((owner.clone(), size(&kept.entry)));
+                    gone.push((owner.clone(), kept.entry.size()));
                 }
                 !over
             });
@@ -136,45 +160,72 @@ impl KvStore for MemoryStore {
             owner: owner.clone(),
             entry: kept.entry.clone(),
             thread: kept.thread.and_then(|thread| state.owner_of(thread)),
+            life: kept.life,
         });
-        Ok(page(moved, limit, bytes, |moved| moved.entry.value.len()))
+        Ok(page(moved, limit, bytes, |moved| on_page(&moved.entry)))
     }
 }
 
 impl State {
     pub(super) fn write_kv(&mut self, owner: &KvOwner, writes: &[KvWrite], now: Timestamp) -> KvWritten {
         let mut existed = Vec::with_capacity(writes.len());
+        let last = last_writes(writes);
         for (index, write) in writes.iter().enumerate() {
-            let thread = write.put.as_ref().and_then(|put| put.thread);
+            let thread = write.put().and_then(|put| put.thread);
             if thread.is_some_and(|thread| !self.threads.contains_key(&thread)) {
                 return KvWritten::ThreadGone(index);
             }
-            let before = self.entry(owner, &write.place, now).map(|kept| &kept.entry);
-            if !write.fits(before.map(|entry| Before { tag: entry.tag.as_str(), value: &entry.value })) {
-                return KvWritten::Changed(index);
+            match write.existed(self.before(owner, &write.place, now), &writes[last[index]]) {
+                Some(there) => existed.push(there),
+                None => return KvWritten::Changed(index),
             }
-            existed.push(before.is_some());
         }
         let mut added = 0;
-        for ((write, existed), _) in writes.iter().zip(&existed).zip(last_writes(writes)).filter(|(_, last)| *last) {
+        for (index, write) in writes.iter().enumerate().filter(|(index, _)| last[*index] == *index) {
             let entries = self.kv.entry(owner.clone()).or_default();
-            let old = entries.remove(&write.place);
-            added -= old.as_ref().map_or(0, |old| size(&old.entry));
-            let Some(put) = &write.put else { continue };
-            let first = old.filter(|_| *existed).map_or(now, |old| old.entry.created_at);
+            let size =
+                |entries: &BTreeMap<KvPlace, Kept>| entries.get(&write.place).map_or(0, |kept| kept.entry.size());
+            let before = size(entries);
+            apply(entries, write, existed[index], now);
+            added += size(entries) - before;
+        }
+        KvWritten::Done { existed, added }
+    }
+}
+
+/// Carries out the write of an entry that counts.
+fn apply(entries: &mut BTreeMap<KvPlace, Kept>, write: &KvWrite, existed: bool, now: Timestamp) {
+    let place = &write.place;
+    match &write.change {
+        KvChange::Put(put) => {
+            let first = entries.get(place).filter(|_| existed).map_or(now, |old| old.entry.created_at);
             let expires_at = put.life.map(|life| now.plus(life));
             let times = put.times.unwrap_or(KvTimes { created_at: first, updated_at: now, expires_at });
             let entry = KvEntry {
-                place: write.place.clone(),
+                place: place.clone(),
                 value: put.value.clone(),
                 tag: put.tag.clone(),
                 created_at: times.created_at,
                 updated_at: times.updated_at,
                 expires_at: times.expires_at,
             };
-            added += size(&entry);
-            entries.insert(write.place.clone(), Kept { entry, thread: put.thread });
+            let kept = Kept { entry, thread: put.thread, life: put.life, removed_until: None };
+            entries.insert(place.clone(), kept);
         }
-        KvWritten::Done { existed, added }
+        KvChange::Delete(None) if existed => drop(entries.remove(place)),
+        KvChange::Delete(Some(tag)) if existed => {
+            if let Some(kept) = entries.get_mut(place) {
+                kept.entry.value = String::new();
+                kept.entry.tag = tag.clone();
+                kept.removed_until = Some(now.plus(ITEM_OPS_KEPT));
+            }
+        }
+        KvChange::Touch(life) if existed => {
+            if let Some(kept) = entries.get_mut(place) {
+                kept.life = life.or(kept.life);
+                kept.entry.expires_at = kept.life.map(|life| now.plus(life));
+            }
+        }
+        KvChange::Delete(_) | KvChange::Touch(_) => {}
     }
 }

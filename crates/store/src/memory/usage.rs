@@ -34,7 +34,13 @@ impl State {
         self.add(&thread.project, &thread.user, usage, Timestamp(0));
     }
 
-    fn add(&mut self, project: &ProjectId, user: &UserId, usage: Usage, checked_at: Timestamp) -> [UsageOwner; 2] {
+    pub(super) fn add(
+        &mut self,
+        project: &ProjectId,
+        user: &UserId,
+        usage: Usage,
+        checked_at: Timestamp,
+    ) -> [UsageOwner; 2] {
         let owners = [UsageOwner::user(project, user), UsageOwner::project(project)];
         for owner in owners.clone() {
             self.usage.entry(owner).or_insert(Sum { usage: Usage::NONE, checked_at }).usage += usage;

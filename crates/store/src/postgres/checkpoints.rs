@@ -3,9 +3,10 @@
 use async_trait::async_trait;
 use serde_json::{Value as Json, json};
 use threadline_core::{
-    ThreadKey,
+    ProjectId, ThreadKey, UserId,
     checkpoints::{Blob, Checkpoint, CheckpointId, CheckpointNs, TaskWrites, WhichCheckpoints},
-    limits::{MAX_THREAD_DATA_BYTES, PG_RACES},
+    kv::KvOwner,
+    limits::{LOOSE_BLOBS_KEPT, MAX_THREAD_DATA_BYTES, PG_RACES},
 };
 
 use super::{
@@ -26,6 +27,8 @@ pub(super) const PUT_BLOBS: &str = text_of(include_str!("../../queries/postgres/
 pub(super) const PUT: &str = text_of(include_str!("../../queries/postgres/put_checkpoint.sql"));
 pub(super) const PUT_WRITES: &str = text_of(include_str!("../../queries/postgres/put_task_writes.sql"));
 pub(super) const DELETE: &str = text_of(include_str!("../../queries/postgres/delete_checkpoints.sql"));
+pub(super) const OLDEST_BLOB: &str = text_of(include_str!("../../queries/postgres/oldest_blob.sql"));
+pub(super) const SWEEP_BLOBS: &str = text_of(include_str!("../../queries/postgres/sweep_blobs.sql"));
 const CHANGES: &str = "\
     SELECT (SELECT d.changes FROM agent_data d WHERE d.key = h.key) FROM heads h WHERE h.key = $1";
 
@@ -122,6 +125,33 @@ impl CheckpointTables for PgStore {
             MAX_THREAD_DATA_BYTES.into(),
         ];
         self.checkpoints_written(PUT_WRITES, values).await
+    }
+
+    async fn sweep_step(&self, limit: usize) -> StoreResult<Option<(KvOwner, i64)>> {
+        let age = rows::millis(LOOSE_BLOBS_KEPT);
+        for _ in 0..PG_RACES {
+            let found = self.found(OLDEST_BLOB, vec![self.time().into(), age.into()]).await?;
+            let Some(row) = found.first() else { return Ok(None) };
+            let mut columns = Columns::new(row);
+            let (key, ns, changes) = (columns.int()?, columns.text()?, columns.int()?);
+            let (project, user) = (columns.id(ProjectId::new)?, columns.id(UserId::new)?);
+            let values = vec![
+                self.time().into(),
+                key.into(),
+                changes.into(),
+                ns.as_str().into(),
+                age.into(),
+                rows::limit(limit).into(),
+            ];
+            let rows = self.changed(SWEEP_BLOBS, values).await?;
+            let mut columns = Columns::new(rows.first().ok_or_else(no_answer)?);
+            let (fits, bytes) = (columns.count()? > 0, columns.int()?);
+            if fits {
+                return Ok(Some((KvOwner { project, user: Some(user) }, bytes)));
+            }
+        }
+        // A thread that is changed all the time has its turn later.
+        Ok(None)
     }
 
     async fn delete_step(

@@ -55,7 +55,7 @@ impl ItemTables for PgStore {
         state: &ListState,
         items: &[Item],
     ) -> StoreResult<bool> {
-        let (places, bodies) = packed(items.iter().map(|item| (item.pos, &*item.body)));
+        let (places, bodies) = packed(list, items.iter().map(|item| (item.pos, &*item.body)));
         let values = vec![
             self.time().into(),
             thread.0.into(),
@@ -75,7 +75,7 @@ impl PgStore {
         let Change { thread, list, former, decided, op, digest, answer, kv } = change;
         let (project, owner) = kv.as_ref().map_or(("", ""), |(owner, _)| (owner.project.as_str(), stored_owner(owner)));
         let (writes, values) = asked(kv.as_ref().map_or(&[], |(_, writes)| writes));
-        let (places, bodies) = packed((decided.first_pos..).zip(decided.put.iter().map(String::as_str)));
+        let (places, bodies) = packed(&list, (decided.first_pos..).zip(decided.put.iter().map(String::as_str)));
         let copied = decided.copied.as_ref();
         let arguments = vec![
             self.time().into(),
@@ -89,9 +89,9 @@ impl PgStore {
             decided.state.tag.as_str().into(),
             rows::to_i64(decided.state.count).into(),
             rows::to_i64(decided.state.next_pos).into(),
-            op.into(),
+            op.as_str().into(),
             (&digest.0).into(),
-            answer.into(),
+            answer.as_str().into(),
             decided.gone_from.map(rows::to_i64).into(),
             places.into(),
             bodies.into(),
@@ -101,6 +101,7 @@ impl PgStore {
             copied.map(|copied| Tag::as_str(&copied.tag).to_owned()).into(),
             copied.map(|copied| rows::to_i64(copied.upto)).into(),
             rows::to_i64(decided.first_pos).into(),
+            list.op_size(&op, answer.len()).into(),
         ];
         let rows = self.changed(CHANGE, arguments).await?;
         let (last, entries) = rows.split_last().ok_or_else(|| corrupt("no answer to a change of a list"))?;

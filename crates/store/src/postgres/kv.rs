@@ -1,15 +1,20 @@
 //! Writes of key-value entries: one statement for all of a batch.
 
+use std::time::Duration;
+
 use async_trait::async_trait;
 use serde_json::{Value as Json, json};
-use threadline_core::kv::{KvOwner, Tag};
+use threadline_core::{
+    kv::{KvOwner, Tag},
+    limits::ITEM_OPS_KEPT,
+};
 
 use super::{
     PgStore,
     rows::{self, Columns, text_of},
 };
 use crate::{
-    KvWrite, KvWritten, StoreResult,
+    KvChange, KvWrite, KvWritten, StoreResult,
     kv::last_writes,
     sql::{
         corrupt,
@@ -20,34 +25,63 @@ use crate::{
 
 pub(super) const PUT: &str = text_of(include_str!("../../queries/postgres/put_kv.sql"));
 
+/// A write as the statement takes it.
+struct Asked<'w> {
+    kind: &'static str,
+    tag: Option<&'w Tag>,
+    /// Place of the value among all values, from 1, and its length.
+    value: Option<(usize, usize)>,
+    size: i64,
+    life: Option<Duration>,
+}
+
+impl<'w> Asked<'w> {
+    fn of(write: &'w KvWrite, values: &mut Vec<u8>) -> Self {
+        match &write.change {
+            KvChange::Put(put) => {
+                let value = Some((values.len() + 1, put.value.len()));
+                values.extend_from_slice(put.value.as_bytes());
+                Self { kind: "put", tag: Some(&put.tag), value, size: put.size(&write.place), life: put.life }
+            }
+            KvChange::Delete(tag) => {
+                let size = tag.as_ref().map_or(0, |tag| write.place.size(tag, 0));
+                Self { kind: "delete", tag: tag.as_ref(), value: None, size, life: Some(ITEM_OPS_KEPT) }
+            }
+            KvChange::Touch(life) => Self { kind: "touch", tag: None, value: None, size: 0, life: *life },
+        }
+    }
+}
+
 /// Writes as the statement takes them: a list, and the values one behind the other.
 pub(super) fn asked(writes: &[KvWrite]) -> (String, Vec<u8>) {
-    let (mut list, mut values) = (Vec::with_capacity(writes.len()), Vec::new());
-    for ((index, write), last) in writes.iter().enumerate().zip(last_writes(writes)) {
-        let (ns, key) = (write.place.ns.as_str(), write.place.key.as_str());
+    let mut values = Vec::new();
+    let all: Vec<_> = writes.iter().map(|write| Asked::of(write, &mut values)).collect();
+    let lines = writes.iter().zip(last_writes(writes)).enumerate().map(|(index, (write, last))| {
+        let (one, other) = (&all[index], &all[last]);
         let condition = write.if_tag.as_ref().map(|tag| tag.as_ref().map_or("", Tag::as_str));
-        let put = write.put.as_ref();
-        let (start, size) = (values.len() + 1, put.map_or(0, |put| put.value.len()));
-        values.extend_from_slice(put.map_or(b"", |put| put.value.as_bytes()));
-        let life = put.and_then(|put| put.life).map(rows::millis);
-        let times = put.and_then(|put| put.times);
-        list.push(json!([
+        let times = write.put().and_then(|put| put.times);
+        json!([
             index,
-            ns,
-            key,
-            put.map(|put| put.tag.as_str()),
-            start,
-            size,
-            life,
-            put.and_then(|put| put.thread).map(|thread| thread.0),
+            write.place.ns.as_str(),
+            write.place.key.as_str(),
+            one.kind,
+            one.tag.map(Tag::as_str),
+            one.value.map_or(1, |value| value.0),
+            one.value.map_or(0, |value| value.1),
+            one.size,
+            one.life.map(rows::millis),
+            write.put().and_then(|put| put.thread).map(|thread| thread.0),
             times.map(|times| times.created_at.0),
             times.map(|times| times.updated_at.0),
             times.and_then(|times| times.expires_at).map(|at| at.0),
             condition,
-            i64::from(last)
-        ]));
-    }
-    (Json::Array(list).to_string(), values)
+            i64::from(last == index),
+            other.tag.map(Tag::as_str),
+            other.value.map(|value| value.0),
+            other.value.map(|value| value.1),
+        ])
+    });
+    (Json::Array(lines.collect()).to_string(), values)
 }
 
 /// Outcome by the rows of the statement, one for each write.

@@ -9,7 +9,7 @@ use super::{
 use crate::sql::tables::{credentials, identity, snapshots, usage};
 
 /// The hot statements, by name.
-const HOT: [(&str, &str); 125] = [
+const HOT: [(&str, &str); 127] = [
     ("append one", append::ONE),
     ("append a group", append::GROUP),
     ("append a group with ends", append::WIDE),
@@ -127,6 +127,8 @@ const HOT: [(&str, &str); 125] = [
     ("checkpoint", checkpoints::PUT),
     ("writes beside a checkpoint", checkpoints::PUT_WRITES),
     ("deletion of checkpoints", checkpoints::DELETE),
+    ("oldest loose blob", checkpoints::OLDEST_BLOB),
+    ("loose blobs", checkpoints::SWEEP_BLOBS),
     ("checkpoints of a namespace", tables::STATEMENTS.checkpoints_in_ns),
     ("checkpoints of a thread", tables::STATEMENTS.checkpoints_in_thread),
     ("checkpoints of a project", tables::STATEMENTS.checkpoints_of_project),

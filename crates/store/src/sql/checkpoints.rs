@@ -9,6 +9,7 @@ use threadline_core::{
         CheckpointPosition, DataType, FoundBlob, FoundCheckpoint, FoundWrite, StoredCheckpoint, TaskId, TaskPath,
         TaskWrites, TypedData, WhichCheckpoints,
     },
+    kv::KvOwner,
 };
 
 use super::{
@@ -52,6 +53,9 @@ pub(crate) trait CheckpointTables: Tables {
         id: &CheckpointId,
         writes: &TaskWrites,
     ) -> StoreResult<CheckpointDone>;
+
+    /// Removes loose blobs of one namespace.
+    async fn sweep_step(&self, limit: usize) -> StoreResult<Option<(KvOwner, i64)>>;
 
     /// Removes a chunk of checkpoints in one commit.
     async fn delete_step(
@@ -227,6 +231,10 @@ impl<S: CheckpointTables> CheckpointStore for S {
         limit: usize,
     ) -> StoreResult<Option<DeletedCheckpoints>> {
         self.delete_step(key, which, limit).await
+    }
+
+    async fn sweep_blobs(&self, limit: usize) -> StoreResult<Option<(KvOwner, i64)>> {
+        self.sweep_step(limit).await
     }
 
     async fn checkpoints_of_run(

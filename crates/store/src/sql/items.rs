@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use serde_json::json;
 use threadline_core::{
     Digest, ThreadKey,
-    items::{Item, ItemRange, ListName, ListState},
+    items::{Item, ItemRange, ListName, ListState, OpKey},
     kv::{KvOwner, Tag},
     limits::PG_RACES,
 };
@@ -33,7 +33,7 @@ pub(crate) struct Change {
     /// Tag that the list has; `None` if there is no list.
     pub(crate) former: Option<Tag>,
     pub(crate) decided: Decided,
-    pub(crate) op: String,
+    pub(crate) op: OpKey,
     pub(crate) digest: Digest,
     pub(crate) answer: String,
     pub(crate) kv: Option<(KvOwner, Vec<KvWrite>)>,
@@ -68,11 +68,11 @@ pub(crate) trait ItemTables: Tables {
     ) -> StoreResult<bool>;
 }
 
-/// Items as statements take them: their positions and places, and the bodies one behind the other.
-pub(crate) fn packed<'i>(items: impl Iterator<Item = (u64, &'i str)>) -> (String, Vec<u8>) {
+/// Items of a list as statements take them: their positions, places and sizes, and the bodies one behind the other.
+pub(crate) fn packed<'i>(list: &ListName, items: impl Iterator<Item = (u64, &'i str)>) -> (String, Vec<u8>) {
     let (mut places, mut bodies) = (Vec::new(), Vec::new());
     for (pos, body) in items {
-        places.push(json!([pos, bodies.len() + 1, body.len()]));
+        places.push(json!([pos, bodies.len() + 1, body.len(), list.item_size(body.len())]));
         bodies.extend_from_slice(body.as_bytes());
     }
     (serde_json::Value::Array(places).to_string(), bodies)
@@ -188,7 +188,7 @@ impl<S: ItemTables> ItemStore for S {
                 thread: op.thread,
                 list: op.list.clone(),
                 former: known.state.map(|state| state.tag),
-                op: op.op.as_str().to_owned(),
+                op: op.op.clone(),
                 digest: op.digest,
                 answer: to_stored(&answer),
                 kv: op.kv.clone(),

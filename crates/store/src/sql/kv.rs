@@ -1,5 +1,7 @@
 //! Key-value entries of both databases. Writes differ: Postgres takes a batch in one statement, SQLite in one transaction.
 
+use std::time::Duration;
+
 use async_trait::async_trait;
 use serde_json::{Value as Json, json};
 use threadline_core::{
@@ -111,7 +113,8 @@ impl<S: KvTables> KvStore for S {
         each(&self.found(S::STATEMENTS.all_kv, values).await?, |columns| {
             let (owner, entry) = (owner(columns)?, whole(columns)?);
             let thread = columns.maybe_id(UserId::new)?.zip(columns.maybe_id(ThreadId::new)?);
-            Ok(MovedKv { owner, entry, thread })
+            let life = columns.maybe_int()?.map(|life| Duration::from_millis(life.unsigned_abs()));
+            Ok(MovedKv { owner, entry, thread, life })
         })
     }
 }

@@ -4,9 +4,10 @@ use async_trait::async_trait;
 use serde_json::{Value as Json, json};
 use sqlx::{SqliteConnection, query};
 use threadline_core::{
-    ThreadKey, Timestamp,
+    ProjectId, ThreadKey, Timestamp, UserId,
     checkpoints::{Blob, ChannelAt, Checkpoint, CheckpointId, CheckpointNs, TaskWrite, TaskWrites, WhichCheckpoints},
-    limits::{CHECKPOINT_PART_BYTES, MAX_THREAD_DATA_BYTES},
+    kv::KvOwner,
+    limits::{CHECKPOINT_PART_BYTES, LOOSE_BLOBS_KEPT, MAX_THREAD_DATA_BYTES},
 };
 
 use super::{
@@ -27,7 +28,18 @@ const KEEP: &str = "\
 const BLOB: &str = "SELECT 1 FROM checkpoint_blobs WHERE key = ?1 AND ns = ?2 AND channel = ?3 AND version = ?4";
 const PUT_BLOB: &str = "\
     INSERT INTO checkpoint_blobs (key, ns, channel, version, type, body, size) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
-const FORMER: &str = "SELECT size, at FROM checkpoints WHERE key = ?1 AND ns = ?2 AND id = ?3";
+const LOOSEN: &str = "\
+    INSERT OR REPLACE INTO loose_blobs (key, ns, channel, version, at) VALUES (?1, ?2, ?3, ?4, ?5)";
+const RENEW: &str = "\
+    UPDATE loose_blobs SET at = ?5 WHERE key = ?1 AND ns = ?2 AND channel = ?3 AND version = ?4";
+const NAMED: &str = "DELETE FROM loose_blobs WHERE key = ?1 AND ns = ?2 AND channel = ?3 AND version = ?4";
+const OLDEST: &str = "SELECT key, ns FROM loose_blobs WHERE at <= ?1 ORDER BY at LIMIT 1";
+const OLD: &str = "\
+    DELETE FROM loose_blobs WHERE rowid IN (
+      SELECT rowid FROM loose_blobs WHERE key = ?1 AND ns = ?2 AND at <= ?3 LIMIT ?4
+    ) RETURNING channel, version";
+const OWNER: &str = "SELECT project, user FROM threads WHERE key = ?1";
+const FORMER: &str = "SELECT size, at, channels FROM checkpoints WHERE key = ?1 AND ns = ?2 AND id = ?3";
 const PUT: &str = "\
     INSERT OR REPLACE INTO checkpoints (key, ns, id, project, owner, parent, run, type, body, metadata, channels, size, at)
     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)";
@@ -66,8 +78,10 @@ impl CheckpointTables for SqliteStore {
             }
             let (ns, stored) = (ns.clone(), std::mem::take(&mut part));
             bytes = 0;
-            let done = self
-                .transact(move |connection| Box::pin(async move { put_blobs(connection, key, &ns, &stored).await }));
+            let now = self.inner.clock.now();
+            let done = self.transact(move |connection| {
+                Box::pin(async move { put_blobs(connection, key, &ns, &stored, now).await })
+            });
             match done.await? {
                 CheckpointDone::Done { added: more } => added += more,
                 refused => return Ok(refused),
@@ -103,6 +117,15 @@ impl CheckpointTables for SqliteStore {
             .await
     }
 
+    async fn sweep_step(&self, limit: usize) -> StoreResult<Option<(KvOwner, i64)>> {
+        let before = self.inner.clock.now().minus(LOOSE_BLOBS_KEPT);
+        // Read first, so that nothing is committed if there is nothing to do.
+        if self.read_rows(query(OLDEST).bind(before.0)).await?.is_empty() {
+            return Ok(None);
+        }
+        self.transact(move |connection| Box::pin(sweep(connection, before, limit))).await
+    }
+
     async fn delete_step(
         &self,
         key: ThreadKey,
@@ -112,6 +135,29 @@ impl CheckpointTables for SqliteStore {
         let which = which.clone();
         self.transact(move |connection| Box::pin(async move { delete(connection, key, &which, limit).await })).await
     }
+}
+
+/// Removes loose blobs of the namespace that has the oldest one, unless a checkpoint names them.
+async fn sweep(connection: &mut SqliteConnection, before: Timestamp, limit: usize) -> Work<Option<(KvOwner, i64)>> {
+    let Some(row) = fetch::row(connection, query(OLDEST).bind(before.0)).await? else { return Ok(None) };
+    let mut columns = Columns::new(&row);
+    let (key, ns) = (columns.int()?, columns.text()?);
+    let old = query(OLD).bind(key).bind(ns.as_str()).bind(before.0).bind(rows::limit(limit));
+    let mut places = Vec::new();
+    for row in &fetch::rows(connection, old).await? {
+        let mut columns = Columns::new(row);
+        places.push(json!([ns, columns.text()?, columns.text()?]));
+    }
+    let drop = query(DROP_BLOBS).bind(key).bind(ns.as_str()).bind(Json::Array(places).to_string());
+    let mut bytes = 0;
+    for row in &fetch::rows(connection, drop).await? {
+        bytes += Columns::new(row).int()?;
+    }
+    keep(connection, ThreadKey(key), -bytes).await?;
+    let Some(row) = fetch::row(connection, query(OWNER).bind(key)).await? else { return Ok(None) };
+    let mut columns = Columns::new(&row);
+    let (project, user) = (columns.id(ProjectId::new)?, columns.id(UserId::new)?);
+    Ok(Some((KvOwner { project, user: Some(user) }, bytes)))
 }
 
 /// Owner of a thread; `None` if the thread is gone.
@@ -149,8 +195,17 @@ async fn has_blob(
     ns: &CheckpointNs,
     at: &ChannelAt,
 ) -> Work<bool> {
-    let blob = query(BLOB).bind(thread.0).bind(ns.as_str()).bind(at.channel.as_str()).bind(at.version.as_str());
-    Ok(fetch::row(connection, blob).await?.is_some())
+    Ok(fetch::row(connection, at_channel(BLOB, thread, ns, at)).await?.is_some())
+}
+
+/// A statement whose first arguments are the place of a blob.
+fn at_channel<'s>(
+    text: &'static str,
+    thread: ThreadKey,
+    ns: &'s CheckpointNs,
+    at: &'s ChannelAt,
+) -> fetch::Statement<'s> {
+    query(text).bind(thread.0).bind(ns.as_str()).bind(at.channel.as_str()).bind(at.version.as_str())
 }
 
 async fn put_blobs(
@@ -158,13 +213,16 @@ async fn put_blobs(
     thread: ThreadKey,
     ns: &CheckpointNs,
     blobs: &[Blob],
+    now: Timestamp,
 ) -> Work<CheckpointDone> {
     if owner(connection, thread).await?.is_none() {
         return Ok(CheckpointDone::ThreadGone);
     }
     let mut fresh = Vec::new();
     for blob in blobs {
-        if !has_blob(connection, thread, ns, &blob.at).await? {
+        if has_blob(connection, thread, ns, &blob.at).await? {
+            fetch::run(connection, at_channel(RENEW, thread, ns, &blob.at).bind(now.0)).await?;
+        } else {
             fresh.push(blob);
         }
     }
@@ -182,6 +240,7 @@ async fn put_blobs(
             .bind(&*blob.data.body)
             .bind(blob.size(ns));
         fetch::run(connection, put).await?;
+        fetch::run(connection, at_channel(LOOSEN, thread, ns, &blob.at).bind(now.0)).await?;
     }
     keep(connection, thread, added).await
 }
@@ -203,13 +262,13 @@ async fn put_checkpoint(
     let former = query(FORMER).bind(thread.0).bind(ns.as_str()).bind(id.as_str());
     let former = fetch::row(connection, former).await?.map(|row| {
         let mut columns = Columns::new(&row);
-        Ok::<_, crate::StoreError>((columns.int()?, columns.time()?))
+        Ok::<_, crate::StoreError>((columns.int()?, columns.time()?, self::channels(&columns.text()?)?))
     });
-    let (former, at) = match (former.transpose()?, put) {
+    let (former, at, dropped) = match (former.transpose()?, put) {
         (Some(_), PutCheckpoint::Keep(_)) => return Ok(CheckpointDone::Done { added: 0 }),
-        (Some((size, at)), PutCheckpoint::Replace) => (size, at),
-        (None, PutCheckpoint::Keep(at)) => (0, at),
-        (None, PutCheckpoint::Replace) => (0, now),
+        (Some((size, at, dropped)), PutCheckpoint::Replace) => (size, at, dropped),
+        (None, PutCheckpoint::Keep(at)) => (0, at, Vec::new()),
+        (None, PutCheckpoint::Replace) => (0, now, Vec::new()),
     };
     let added = checkpoint.size() - former;
     if !has_room(connection, thread, added).await? {
@@ -230,6 +289,12 @@ async fn put_checkpoint(
         .bind(checkpoint.size())
         .bind(at.0);
     fetch::run(connection, put).await?;
+    for at in channels {
+        fetch::run(connection, at_channel(NAMED, thread, ns, at)).await?;
+    }
+    for at in dropped.iter().filter(|at| !channels.contains(at)) {
+        fetch::run(connection, at_channel(LOOSEN, thread, ns, at).bind(now.0)).await?;
+    }
     keep(connection, thread, added).await
 }
 

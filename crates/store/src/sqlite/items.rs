@@ -26,16 +26,17 @@ const TAG: &str = "SELECT tag FROM item_lists WHERE key = ?1 AND list = ?2";
 const THREAD: &str = "SELECT 1 FROM heads WHERE key = ?1";
 const PUT_LIST: &str =
     "INSERT OR REPLACE INTO item_lists (key, list, tag, count, next_pos) VALUES (?1, ?2, ?3, ?4, ?5)";
-const NOTE: &str = "INSERT INTO item_ops (key, list, op, digest, answer, at) VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
+const NOTE: &str = "INSERT INTO item_ops (key, list, op, digest, answer, size, at) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
 const REMOVE: &str = "\
     UPDATE items SET gone_at = ?4, gone_by = ?5 WHERE key = ?1 AND list = ?2 AND pos >= ?3 AND gone_at IS NULL";
 const PUT_ITEM: &str = "\
-    INSERT OR IGNORE INTO items (key, list, pos, size, body) VALUES (?1, ?2, ?3, octet_length(?4), ?4)";
+    INSERT OR IGNORE INTO items (key, list, pos, size, body) VALUES (?1, ?2, ?3, ?4, ?5)";
 const COPY: &str = text_of(include_str!("../../queries/sqlite/copy_items.sql"));
 const KEEP: &str = "\
     INSERT INTO agent_data (key, bytes) VALUES (?1, ?2) ON CONFLICT (key) DO UPDATE SET bytes = bytes + excluded.bytes";
-const OLD_OPS: &str =
-    "DELETE FROM item_ops WHERE rowid IN (SELECT rowid FROM item_ops WHERE at <= ?1 ORDER BY at LIMIT ?2)";
+const OLD_OPS: &str = "\
+    DELETE FROM item_ops WHERE rowid IN (SELECT rowid FROM item_ops WHERE at <= ?1 ORDER BY at LIMIT ?2)
+    RETURNING key, size";
 const OLD_ITEMS: &str = "\
     DELETE FROM items WHERE rowid IN (SELECT rowid FROM items WHERE gone_at <= ?1 ORDER BY gone_at LIMIT ?2)
     RETURNING key, size";
@@ -77,7 +78,7 @@ impl ItemTables for SqliteStore {
                 let mut bytes = 0;
                 for item in &items {
                     if put_item(connection, thread, &list, item.pos, &item.body).await? {
-                        bytes += item.body.len() as i64;
+                        bytes += list.item_size(item.body.len());
                     }
                 }
                 fetch::run(connection, query(KEEP).bind(thread.0).bind(bytes)).await?;
@@ -120,7 +121,12 @@ async fn put_item(
     pos: u64,
     body: &str,
 ) -> Work<bool> {
-    let put = query(PUT_ITEM).bind(thread.0).bind(list.as_str()).bind(rows::to_i64(pos)).bind(body.as_bytes().to_vec());
+    let put = query(PUT_ITEM)
+        .bind(thread.0)
+        .bind(list.as_str())
+        .bind(rows::to_i64(pos))
+        .bind(list.item_size(body.len()))
+        .bind(body.as_bytes().to_vec());
     Ok(fetch::change(connection, put).await? > 0)
 }
 
@@ -143,7 +149,15 @@ async fn commit(connection: &mut SqliteConnection, change: Change, now: Timestam
         }
     }
     put_list(connection, thread, &list, &decided.state).await?;
-    let note = query(NOTE).bind(thread.0).bind(list.as_str()).bind(op).bind(digest.0.to_vec()).bind(answer).bind(now.0);
+    let size = list.op_size(&op, answer.len());
+    let note = query(NOTE)
+        .bind(thread.0)
+        .bind(list.as_str())
+        .bind(op.as_str())
+        .bind(digest.0.to_vec())
+        .bind(answer)
+        .bind(size)
+        .bind(now.0);
     fetch::run(connection, note).await?;
     if let Some(from) = decided.gone_from {
         let remove = query(REMOVE)
@@ -172,10 +186,10 @@ async fn commit(connection: &mut SqliteConnection, change: Change, now: Timestam
 }
 
 async fn sweep(connection: &mut SqliteConnection, before: Timestamp, limit: i64) -> Work<(usize, Vec<(KvOwner, i64)>)> {
-    let forgotten = fetch::change(connection, query(OLD_OPS).bind(before.0).bind(limit)).await?;
+    let forgotten = fetch::rows(connection, query(OLD_OPS).bind(before.0).bind(limit)).await?;
     let gone = fetch::rows(connection, query(OLD_ITEMS).bind(before.0).bind(limit)).await?;
     let mut sums = BTreeMap::new();
-    for row in &gone {
+    for row in forgotten.iter().chain(&gone) {
         let mut columns = Columns::new(row);
         let (key, size) = (columns.int()?, columns.int()?);
         *sums.entry(key).or_insert(0) += size;
@@ -189,5 +203,5 @@ async fn sweep(connection: &mut SqliteConnection, before: Timestamp, limit: i64)
             owners.push((KvOwner { project, user: Some(user) }, bytes));
         }
     }
-    Ok((usize::try_from(forgotten).unwrap_or(0) + gone.len(), owners))
+    Ok((forgotten.len() + gone.len(), owners))
 }

@@ -2,15 +2,19 @@
 
 use async_trait::async_trait;
 use sqlx::{SqliteConnection, query};
-use threadline_core::{ThreadKey, Timestamp, kv::KvOwner};
+use threadline_core::{
+    ThreadKey, Timestamp,
+    kv::{KvOwner, KvPlace},
+    limits::ITEM_OPS_KEPT,
+};
 
 use super::{
     SqliteStore,
-    fetch::{self, Work},
-    rows::{Columns, text_of},
+    fetch::{self, Statement, Work},
+    rows::{self, Columns, text_of},
 };
 use crate::{
-    KvPut, KvTimes, KvWrite, KvWritten, StoreResult,
+    KvChange, KvPut, KvTimes, KvWrite, KvWritten, StoreResult,
     kv::{Before, last_writes},
     sql::{
         corrupt,
@@ -21,6 +25,13 @@ use crate::{
 const HELD: &str = text_of(include_str!("../../queries/sqlite/kv_held.sql"));
 const PUT: &str = text_of(include_str!("../../queries/sqlite/put_kv.sql"));
 const DROP: &str = "DELETE FROM kv WHERE project = ?1 AND owner = ?2 AND ns = ?3 AND key = ?4";
+/// An expiry in the past hides the entry from all readers.
+const REMOVED: &str = "\
+    UPDATE kv SET value = x'', tag = ?5, size = ?6, removed_until = ?7, expires_at = 0
+    WHERE project = ?1 AND owner = ?2 AND ns = ?3 AND key = ?4";
+const TOUCH: &str = "\
+    UPDATE kv SET life = coalesce(?5, life), expires_at = ?6 + coalesce(?5, life)
+    WHERE project = ?1 AND owner = ?2 AND ns = ?3 AND key = ?4";
 const THREAD: &str = "SELECT 1 FROM heads WHERE key = ?1";
 
 /// An entry before the writes of a batch.
@@ -29,7 +40,25 @@ struct Held {
     value: String,
     size: i64,
     created_at: Timestamp,
-    is_there: bool,
+    state: State,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum State {
+    Live,
+    Removed,
+    /// Expired, or gone with its thread, and not swept yet.
+    Over,
+}
+
+impl Held {
+    fn before(&self) -> Option<Before<'_>> {
+        match self.state {
+            State::Live => Some(Before::Live { tag: &self.tag, value: &self.value }),
+            State::Removed => Some(Before::Removed(&self.tag)),
+            State::Over => None,
+        }
+    }
 }
 
 #[async_trait]
@@ -47,40 +76,54 @@ pub(super) async fn write(
     writes: &[KvWrite],
     now: Timestamp,
 ) -> Work<KvWritten> {
-    let mut all = Vec::with_capacity(writes.len());
+    let (mut all, mut existed) = (Vec::with_capacity(writes.len()), Vec::with_capacity(writes.len()));
+    let last = last_writes(writes);
     for (index, write) in writes.iter().enumerate() {
-        if let Some(thread) = write.put.as_ref().and_then(|put| put.thread)
+        if let Some(thread) = write.put().and_then(|put| put.thread)
             && !exists(connection, thread).await?
         {
             return Ok(KvWritten::ThreadGone(index));
         }
         let found = held(connection, owner, write, now).await?;
-        let before = found.as_ref().filter(|held| held.is_there);
-        if !write.fits(before.map(|held| Before { tag: &held.tag, value: &held.value })) {
-            return Ok(KvWritten::Changed(index));
+        match write.existed(found.as_ref().and_then(Held::before), &writes[last[index]]) {
+            Some(there) => existed.push(there),
+            None => return Ok(KvWritten::Changed(index)),
         }
         all.push(found.map(|held| Held { value: String::new(), ..held }));
     }
     let mut added = 0;
-    for ((write, held), _) in writes.iter().zip(&all).zip(last_writes(writes)).filter(|(_, last)| *last) {
-        added -= held.as_ref().map_or(0, |held| held.size);
-        match &write.put {
-            Some(value) => {
-                added += i64::try_from(value.value.len()).unwrap_or(i64::MAX);
-                put(connection, owner, write, value, held.as_ref(), now).await?;
+    for (index, write) in writes.iter().enumerate().filter(|(index, _)| last[*index] == *index) {
+        let held = all[index].as_ref();
+        let former = held.map_or(0, |held| held.size);
+        match &write.change {
+            KvChange::Put(value) => {
+                added += value.size(&write.place) - former;
+                put(connection, owner, write, value, held, now).await?;
             }
-            None => {
-                let drop = query(DROP)
-                    .bind(owner.project.as_str())
-                    .bind(stored_owner(owner))
-                    .bind(write.place.ns.as_str())
-                    .bind(write.place.key.as_str());
-                fetch::run(connection, drop).await?;
+            KvChange::Delete(None) if existed[index] => {
+                added -= former;
+                fetch::run(connection, at_place(DROP, owner, &write.place)).await?;
             }
+            KvChange::Delete(Some(tag)) if existed[index] => {
+                let size = write.place.size(tag, 0);
+                added += size - former;
+                let until = now.plus(ITEM_OPS_KEPT);
+                let note = at_place(REMOVED, owner, &write.place).bind(tag.as_str()).bind(size).bind(until.0);
+                fetch::run(connection, note).await?;
+            }
+            KvChange::Touch(life) if existed[index] => {
+                let touch = at_place(TOUCH, owner, &write.place).bind(life.map(rows::millis)).bind(now.0);
+                fetch::run(connection, touch).await?;
+            }
+            KvChange::Delete(_) | KvChange::Touch(_) => {}
         }
     }
-    let existed = all.into_iter().map(|held| held.is_some_and(|held| held.is_there)).collect();
     Ok(KvWritten::Done { existed, added })
+}
+
+/// A statement whose first arguments are an owner and a place.
+fn at_place<'s>(text: &'static str, owner: &'s KvOwner, place: &'s KvPlace) -> Statement<'s> {
+    query(text).bind(owner.project.as_str()).bind(stored_owner(owner)).bind(place.ns.as_str()).bind(place.key.as_str())
 }
 
 async fn exists(connection: &mut SqliteConnection, thread: ThreadKey) -> Work<bool> {
@@ -106,7 +149,11 @@ async fn held(
         value: String::from_utf8(columns.bytes()?).map_err(corrupt)?,
         size: columns.int()?,
         created_at: columns.time()?,
-        is_there: columns.flag()?,
+        state: match (columns.flag()?, columns.flag()?) {
+            (true, _) => State::Live,
+            (false, true) => State::Removed,
+            (false, false) => State::Over,
+        },
     }))
 }
 
@@ -118,7 +165,7 @@ async fn put(
     held: Option<&Held>,
     now: Timestamp,
 ) -> Work<()> {
-    let first = held.filter(|held| held.is_there).map_or(now, |held| held.created_at);
+    let first = held.filter(|held| held.state == State::Live).map_or(now, |held| held.created_at);
     let expires_at = put.life.map(|life| now.plus(life));
     let times = put.times.unwrap_or(KvTimes { created_at: first, updated_at: now, expires_at });
     let put = query(PUT)
@@ -127,10 +174,12 @@ async fn put(
         .bind(write.place.ns.as_str())
         .bind(write.place.key.as_str())
         .bind(put.value.as_bytes().to_vec())
+        .bind(put.size(&write.place))
         .bind(put.tag.as_str())
         .bind(put.thread.map(|thread| thread.0))
         .bind(times.created_at.0)
         .bind(times.updated_at.0)
-        .bind(times.expires_at.map(|at| at.0));
+        .bind(times.expires_at.map(|at| at.0))
+        .bind(put.life.map(rows::millis));
     fetch::run(connection, put).await
 }

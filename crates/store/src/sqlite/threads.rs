@@ -48,6 +48,11 @@ pub(super) const DELETE: &str = text_of(include_str!("../../queries/sqlite/delet
 /// Adds rows of a thread to the sums of stored data, or subtracts them.
 const CHARGE: &str = text_of(include_str!("../../queries/sqlite/charge_thread.sql"));
 
+/// Adds bytes to the sums of a user and the project.
+const SPEND: &str = "\
+    INSERT INTO usage (project, owner, bytes, threads, checked_at) VALUES (?1, ?2, ?3, 0, 0), (?1, '', ?3, 0, 0)
+    ON CONFLICT (project, owner) DO UPDATE SET bytes = bytes + excluded.bytes";
+
 const DELETED_REQUEST: &str = "SELECT at FROM deleted_requests WHERE project = ? AND thread = ?";
 const OLD_REQUEST: &str = "SELECT at FROM deleted_requests WHERE at <= ? LIMIT 1";
 const FORGET_REQUESTS: &str = "\
@@ -228,7 +233,8 @@ async fn purge(connection: &mut SqliteConnection, key: i64, rows: usize, now: Ti
     const RUNS: &str = "DELETE FROM runs WHERE key = ?1 AND fence IN (SELECT fence FROM runs WHERE key = ?1 LIMIT ?2)";
     const ANNOTATIONS: &str =
         "DELETE FROM annotations WHERE rowid IN (SELECT rowid FROM annotations WHERE key = ?1 LIMIT ?2)";
-    const KV: &str = "DELETE FROM kv WHERE rowid IN (SELECT rowid FROM kv WHERE thread = ?1 LIMIT ?2)";
+    const KV: &str = "\
+        DELETE FROM kv WHERE rowid IN (SELECT rowid FROM kv WHERE thread = ?1 LIMIT ?2) RETURNING project, owner, size";
     const ITEMS: &str = "DELETE FROM items WHERE rowid IN (SELECT rowid FROM items WHERE key = ?1 LIMIT ?2)";
     const OPS: &str = "DELETE FROM item_ops WHERE rowid IN (SELECT rowid FROM item_ops WHERE key = ?1 LIMIT ?2)";
     const CHECKPOINTS: &str =
@@ -244,6 +250,7 @@ async fn purge(connection: &mut SqliteConnection, key: i64, rows: usize, now: Ti
         DELETE FROM snapshots WHERE key = ?1;
         DELETE FROM tool_claims WHERE key = ?1;
         DELETE FROM item_lists WHERE key = ?1;
+        DELETE FROM loose_blobs WHERE key = ?1;
         DELETE FROM jobs WHERE kind IN ('seal', 'pack', 'purge') AND ref = CAST(?1 AS TEXT);
         DELETE FROM threads WHERE key = ?1 AND deleted = 1 AND version = fed_version;
         UPDATE threads SET deleted = 2 WHERE key = ?1 AND deleted = 1";
@@ -273,7 +280,19 @@ async fn purge(connection: &mut SqliteConnection, key: i64, rows: usize, now: Ti
     if gone.len() >= rows {
         return Ok(Purging::More);
     }
-    for text in [RUNS, ANNOTATIONS, KV, ITEMS, OPS, CHECKPOINTS, BLOBS, WRITES] {
+    let entries = fetch::rows(connection, query(KV).bind(key).bind(limit)).await?;
+    for row in &entries {
+        let mut columns = Columns::new(row);
+        let (project, owner, bytes) = (columns.text()?, columns.text()?, columns.int()?);
+        // What a project itself has stored is added by the daily count alone.
+        if !owner.is_empty() {
+            fetch::run(connection, query(SPEND).bind(project).bind(owner).bind(-bytes)).await?;
+        }
+    }
+    if entries.len() >= rows {
+        return Ok(Purging::More);
+    }
+    for text in [RUNS, ANNOTATIONS, ITEMS, OPS, CHECKPOINTS, BLOBS, WRITES] {
         if fetch::change(connection, query(text).bind(key).bind(limit)).await? >= rows as u64 {
             return Ok(Purging::More);
         }

@@ -135,7 +135,8 @@ def needed(heads: Sequence[Checkpoint]) -> Set[str]:
     head: Optional[Checkpoint] = by_id[max(by_id)]
     kept: Set[str] = set()
     open_channels: Optional[Set[str]] = None
-    while head is not None:
+    # A checkpoint of a faulty writer may be its own ancestor.
+    while head is not None and head.id not in kept:
         kept.add(head.id)
         if open_channels is None:
             counted = head.metadata.get("counters_since_delta_snapshot")

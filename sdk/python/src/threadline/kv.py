@@ -42,11 +42,27 @@ class Put:
 
 @dataclass(frozen=True)
 class Delete:
-    """Removes an entry. The result is False if there was none."""
+    """Removes an entry. The result is False if there was none.
+
+    `tag`: the tag by which the server recognizes a retry, for 24 hours; by default a random one if there is an `if_tag`.
+    """
 
     ns: Sequence[str]
     key: str
     if_tag: Optional[str] = UNSET
+    tag: Optional[str] = None
+
+
+@dataclass(frozen=True)
+class Touch:
+    """Renews the TTL of an entry, and changes nothing else. The result is False if there is no entry.
+
+    `ttl_seconds`: the new TTL, by default that of the entry. An entry without TTL still does not expire.
+    """
+
+    ns: Sequence[str]
+    key: str
+    ttl_seconds: Optional[int] = None
 
 
 @dataclass(frozen=True)
@@ -106,16 +122,16 @@ class Namespaces:
     """Continues the list; None at its end."""
 
 
-Op = Union[Get, Put, Delete, Search, ListNamespaces]
+Op = Union[Get, Put, Delete, Touch, Search, ListNamespaces]
 """An operation of a batch."""
-Write = Union[Put, Delete]
+Write = Union[Put, Delete, Touch]
 """An operation that an item list can store in its own commit."""
 Result = Union[Entry, str, bool, Found, Namespaces, None]
 """The result of an operation, as its class describes it."""
 
 
 def to_wire(op: Op) -> JsonObject:
-    """An operation in the form of the request. A `Put` always has a tag, by which the server recognizes a retry."""
+    """An operation in the form of the request. A `Put`, and a `Delete` with a condition, have a tag: the server recognizes a retry."""
     if isinstance(op, Get):
         return {"op": "get", "ns": labels(op.ns), "key": op.key}
     if isinstance(op, Put):
@@ -123,7 +139,10 @@ def to_wire(op: Op) -> JsonObject:
         given = _given(ttlSeconds=op.ttl_seconds, threadId=op.thread_id)
         return {"op": "put", "ns": labels(op.ns), "key": op.key, "value": op.value, "tag": tag, **given, **condition(op.if_tag)}
     if isinstance(op, Delete):
-        return {"op": "delete", "ns": labels(op.ns), "key": op.key, **condition(op.if_tag)}
+        name = new_id() if op.tag is None and op.if_tag is not UNSET else op.tag
+        return {"op": "delete", "ns": labels(op.ns), "key": op.key, **_given(tag=name), **condition(op.if_tag)}
+    if isinstance(op, Touch):
+        return {"op": "touch", "ns": labels(op.ns), "key": op.key, **_given(ttlSeconds=op.ttl_seconds)}
     page = _given(limit=op.limit, offset=op.offset, cursor=op.cursor)
     if isinstance(op, Search):
         return {"op": "search", "prefix": labels(op.prefix), **_given(filter=op.filter, query=op.query), **page}
@@ -142,6 +161,9 @@ def from_wire(op: Op, result: JsonObject) -> Result:
         if isinstance(op, Delete):
             deleted: bool = result["deleted"]
             return deleted
+        if isinstance(op, Touch):
+            touched: bool = result["touched"]
+            return touched
         if isinstance(op, Search):
             return Found([Entry.of(item) for item in result["items"]], result["scanned"], result["cursor"])
         return Namespaces(result["namespaces"], result["scanned"], result["cursor"])
@@ -165,5 +187,6 @@ def _given(**members: Any) -> JsonObject:
 
 
 __all__ = [
-    "Delete", "Entry", "Found", "Get", "ListNamespaces", "Match", "Namespaces", "Op", "Put", "Result", "Search", "Write"
+    "Delete", "Entry", "Found", "Get", "ListNamespaces", "Match", "Namespaces", "Op", "Put", "Result", "Search", "Touch",
+    "Write",
 ]  # fmt: skip

@@ -5,13 +5,15 @@ pub(super) mod parts;
 pub(super) mod removal;
 mod views;
 
+use std::collections::BTreeMap;
+
 use axum::{
     Json as Answer,
     extract::{Request, State},
     response::Response,
 };
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
+use serde_json::value::RawValue;
 use threadline_core::{
     Principal, ThreadId,
     checkpoints::{CheckpointId, CheckpointNs, CheckpointPosition, MetadataFilter},
@@ -99,7 +101,7 @@ impl ListParams {
         if !(1..=MAX_CHECKPOINT_PAGE).contains(&limit) {
             return Err(Problem::invalid(format!("limit is {limit}, but must be from 1 to {MAX_CHECKPOINT_PAGE}")));
         }
-        let filter = self.filter.as_deref().map(serde_json::from_str::<Map<String, Value>>).transpose();
+        let filter = self.filter.as_deref().map(serde_json::from_str::<BTreeMap<String, Box<RawValue>>>).transpose();
         let filter = filter.map_err(|error| Problem::invalid(format!("filter is not a JSON object: {error}")))?;
         // A cursor is behind the checkpoints of its list, so that `before` says nothing more.
         let from = match (&self.cursor, &self.before) {
@@ -107,7 +109,7 @@ impl ListParams {
             (None, Some(id)) => CheckpointPosition::before(id.as_str().to_owned()),
             (None, None) => CheckpointPosition::newest(),
         };
-        let (filter, data) = (MetadataFilter(filter.unwrap_or_default()), self.fields == Fields::All);
+        let (filter, data) = (MetadataFilter::new(filter.unwrap_or_default()), self.fields == Fields::All);
         Ok(ListCheckpoints { thread, ns: self.ns, from, filter, limit, data })
     }
 }

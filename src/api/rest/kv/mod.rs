@@ -71,16 +71,18 @@ fn labels(ns: &KvNamespace) -> Vec<String> {
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(untagged)]
 pub enum ResultView {
-    /// Of `get`: the entry, or null.
+    /// Result of `get`: the entry, or null.
     Got {
         #[schema(required)]
         item: Option<EntryView>,
     },
-    /// Of `put`: the tag that the entry has now.
+    /// Result of `put`: the tag that the entry has now.
     Put { tag: String },
-    /// Of `delete`: whether there was an entry.
+    /// Result of `delete`: true if there was an entry.
     Deleted { deleted: bool },
-    /// Of `search`: what was found.
+    /// Result of `touch`: true if there was an entry.
+    Touched { touched: bool },
+    /// Result of `search`: the entries that were found.
     Found {
         items: Vec<EntryView>,
         /// The number of entries that were looked at.
@@ -89,7 +91,7 @@ pub enum ResultView {
         #[schema(required)]
         cursor: Option<String>,
     },
-    /// Of `namespaces`: what was listed.
+    /// Result of `namespaces`: the namespaces that have entries.
     Namespaces {
         namespaces: Vec<Vec<String>>,
         /// The number of namespaces that were looked at.
@@ -106,15 +108,16 @@ impl From<KvDone> for ResultView {
             KvDone::Got(entry) => Self::Got { item: entry.map(|entry| EntryView::of(entry, None)) },
             KvDone::Put(tag) => Self::Put { tag: tag.as_str().to_owned() },
             KvDone::Deleted(deleted) => Self::Deleted { deleted },
+            KvDone::Touched(touched) => Self::Touched { touched },
             KvDone::Found(FoundEntries { entries, scanned, next }) => Self::Found {
                 items: entries.into_iter().map(|(entry, score)| EntryView::of(entry, score)).collect(),
                 scanned,
-                cursor: next.as_ref().map(write_place),
+                cursor: next.map(|(place, left)| write_place(&place, left)),
             },
             KvDone::Namespaces { namespaces, scanned, next } => Self::Namespaces {
                 namespaces: namespaces.iter().map(labels).collect(),
                 scanned,
-                cursor: next.as_ref().map(write_namespace),
+                cursor: next.map(|(ns, left)| write_namespace(&ns, left)),
             },
         }
     }

@@ -1,15 +1,15 @@
 //! Operations on key-value entries, as a request has them.
 
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 use serde::{Deserialize, Deserializer};
-use serde_json::{Map, Value, value::RawValue};
+use serde_json::value::RawValue;
 use threadline_core::{
     ThreadId,
     kv::{KvFilter, KvKey, KvNamespace, KvPlace, KvWords, LabelPattern, NamespaceMatch, Tag, kv_value},
     limits::{DEFAULT_KV_PAGE, KV_SCANNED, MAX_KV_LABELS, MAX_KV_LIFE, MAX_KV_OPS, MAX_KV_PAGE},
 };
-use threadline_engine::{KvOp, KvSearch, ListNamespaces, PutEntry, WriteEntry};
+use threadline_engine::{EntryChange, KvOp, KvSearch, ListNamespaces, PutEntry, WriteEntry};
 use threadline_http::{
     cursor::{read_namespace, read_place},
     problem::Problem,
@@ -24,8 +24,10 @@ pub enum OpKind {
     Get,
     /// Stores an entry: `ns`, `key`, `value`; optional `ttlSeconds`, `ifTag`, `tag`, `threadId`.
     Put,
-    /// Removes an entry: `ns`, `key`; optional `ifTag`.
+    /// Removes an entry: `ns`, `key`; optional `ifTag`, `tag`.
     Delete,
+    /// Lets an entry expire later, and changes nothing else of it: `ns`, `key`; optional `ttlSeconds`.
+    Touch,
     /// Searches entries: optional `prefix`, `filter`, `query`, `limit`, `offset`, `cursor`.
     Search,
     /// Lists namespaces: optional `match`, `maxDepth`, `limit`, `offset`, `cursor`.
@@ -61,16 +63,16 @@ pub struct OpBody {
     /// The key of the entry, unique in its namespace: 1 to 512 bytes.
     key: Option<String>,
     /// The value, kept byte for byte: at most 1 MiB of JSON, and not null.
-    #[schema(value_type = Option<Value>)]
+    #[schema(value_type = Option<serde_json::Value>)]
     value: Option<Box<RawValue>>,
-    /// The time in seconds after which the entry expires.
+    /// The time in seconds after which the entry expires. Default of `touch`: the time that the entry was stored with.
     ttl_seconds: Option<u64>,
     /// The tag that the entry must have; null if there must be no entry. Otherwise the whole batch is refused: 412 `kv-changed`.
     #[serde(default, deserialize_with = "named")]
     #[schema(value_type = Option<String>)]
     if_tag: Option<Option<String>>,
     /// The tag that the entry gets, 1 to 64 bytes, so that the repetition of the request is recognized; by default one that the server
-    /// chooses.
+    /// chooses. Of `delete`: the tag by which the same request again is recognized for 24 hours; by default it is not.
     tag: Option<String>,
     /// The thread with which the entry is deleted.
     #[schema(value_type = Option<String>)]
@@ -80,7 +82,7 @@ pub struct OpBody {
     /// Conditions on the top-level members of the values: a value that is equal as JSON, or an object of `$eq`, `$ne`, `$gt`, `$gte`, `$lt`
     /// and `$lte`.
     #[schema(value_type = Option<Object>)]
-    filter: Option<Map<String, Value>>,
+    filter: Option<BTreeMap<String, Box<RawValue>>>,
     /// Words. Entries whose texts contain none are left out; those with most of them come first.
     query: Option<String>,
     /// Conditions on the namespaces, all of which must hold.
@@ -89,7 +91,8 @@ pub struct OpBody {
     max_depth: Option<usize>,
     /// 1 to 1,000. Default 10.
     limit: Option<usize>,
-    /// The number of results to leave out, up to 10,000. Default 0.
+    /// The number of results to leave out, up to 10,000. Default 0. A cursor knows it, and it is ignored with one; with `query` it counts
+    /// from the cursor on.
     offset: Option<usize>,
     /// `cursor` of the result before.
     cursor: Option<String>,
@@ -145,7 +148,8 @@ impl OpBody {
         let (name, known): (_, &[&str]) = match self.op {
             OpKind::Get => ("get", &["ns", "key"]),
             OpKind::Put => ("put", &["ns", "key", "value", "ttlSeconds", "ifTag", "tag", "threadId"]),
-            OpKind::Delete => ("delete", &["ns", "key", "ifTag"]),
+            OpKind::Delete => ("delete", &["ns", "key", "ifTag", "tag"]),
+            OpKind::Touch => ("touch", &["ns", "key", "ttlSeconds"]),
             OpKind::Search => ("search", &["prefix", "filter", "query", "limit", "offset", "cursor"]),
             OpKind::Namespaces => ("namespaces", &["match", "maxDepth", "limit", "offset", "cursor"]),
         };
@@ -162,18 +166,28 @@ impl OpBody {
                     life: self.ttl_seconds.map(life).transpose()?,
                     thread: self.thread_id,
                 };
-                write(self.ns, self.key, self.if_tag, Some(put))
+                write(self.ns, self.key, self.if_tag, EntryChange::Put(put))
             }
-            OpKind::Delete => write(self.ns, self.key, self.if_tag, None),
+            OpKind::Delete => {
+                write(self.ns, self.key, self.if_tag, EntryChange::Delete(self.tag.map(tag).transpose()?))
+            }
+            OpKind::Touch => {
+                write(self.ns, self.key, None, EntryChange::Touch(self.ttl_seconds.map(life).transpose()?))
+            }
             OpKind::Search => {
                 let filter = self.filter.map(KvFilter::new).transpose().map_err(|error| error.to_string())?;
+                let words = self.query.as_deref().and_then(KvWords::new);
+                let asked = offset(self.offset)?;
+                let cursor = self.cursor.as_deref().map(read_place).transpose().map_err(|problem| problem.detail)?;
+                let (after, left) = begin(cursor, asked);
                 Ok(KvOp::Search(KvSearch {
                     prefix: namespace(self.prefix.unwrap_or_default())?,
                     filter: filter.unwrap_or_default(),
-                    words: self.query.as_deref().and_then(KvWords::new),
                     limit: limit(self.limit)?,
-                    offset: offset(self.offset)?,
-                    after: self.cursor.as_deref().map(read_place).transpose().map_err(|problem| problem.detail)?,
+                    // Pages of the entries that one search has compared have the same cursor.
+                    offset: if words.is_some() { asked } else { left },
+                    words,
+                    after,
                 }))
             }
             OpKind::Namespaces => {
@@ -181,16 +195,23 @@ impl OpBody {
                 if self.max_depth == Some(0) {
                     return Err("maxDepth is 0, but must be at least 1".to_owned());
                 }
+                let cursor = self.cursor.as_deref().map(read_namespace).transpose();
+                let (after, offset) = begin(cursor.map_err(|problem| problem.detail)?, offset(self.offset)?);
                 Ok(KvOp::Namespaces(ListNamespaces {
                     matching,
                     max_depth: self.max_depth,
                     limit: limit(self.limit)?,
-                    offset: offset(self.offset)?,
-                    after: self.cursor.as_deref().map(read_namespace).transpose().map_err(|problem| problem.detail)?,
+                    offset,
+                    after,
                 }))
             }
         }
     }
+}
+
+/// Place behind which a list begins, and the number of results to leave out there: a cursor knows both.
+fn begin<P>(cursor: Option<(P, usize)>, offset: usize) -> (Option<P>, usize) {
+    cursor.map_or((None, offset), |(place, left)| (Some(place), left))
 }
 
 fn place(ns: Option<Vec<String>>, key: Option<String>) -> Result<KvPlace, String> {
@@ -211,10 +232,10 @@ fn write(
     ns: Option<Vec<String>>,
     key: Option<String>,
     if_tag: Option<Option<String>>,
-    put: Option<PutEntry>,
+    change: EntryChange,
 ) -> Result<KvOp, String> {
     let if_tag = if_tag.map(|wanted| wanted.map(tag).transpose()).transpose()?;
-    Ok(KvOp::Write(WriteEntry { place: place(ns, key)?, if_tag, put }))
+    Ok(KvOp::Write(WriteEntry { place: place(ns, key)?, if_tag, change }))
 }
 
 fn life(seconds: u64) -> Result<Duration, String> {

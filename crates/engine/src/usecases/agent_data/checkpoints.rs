@@ -279,7 +279,7 @@ impl Checkpoints {
     ) -> Result<(Vec<FoundCheckpoint>, Option<CheckpointPosition>), AgentDataError> {
         let (mut taken, mut scanned, mut bytes) = (Vec::new(), 0, 0);
         let mut from = list.from.clone();
-        let all = list.filter.0.is_empty() && (list.ns.is_none() || list.thread.is_some());
+        let all = list.filter.is_empty() && (list.ns.is_none() || list.thread.is_some());
         while taken.len() < list.limit && scanned < CHECKPOINTS_SCANNED && bytes < AGENT_DATA_ANSWER_BYTES {
             work.go_on().await?;
             let rows = WORK_SLICE_ROWS.min(CHECKPOINTS_SCANNED - scanned);
@@ -356,7 +356,7 @@ impl Checkpoints {
     }
 
     /// Copies all checkpoints of a thread to another one of the same user, each with its parts; returns their number. A checkpoint that is
-    /// there stays as it is.
+    /// there stays as it is, so that a thread gets nothing from itself.
     pub async fn copy(
         &self,
         principal: &Principal,
@@ -370,6 +370,10 @@ impl Checkpoints {
             // Data that the agent of one user keeps is not copied to another user.
             if source.user != thread.user {
                 return Err(AgentDataError::ThreadNotFound);
+            }
+            if source.key == thread.key {
+                let is_there = self.deps.directory.exists(thread.key).await?;
+                return Ok(if is_there { Attempt::Done(0) } else { Attempt::ThreadGone });
             }
             let mut work = self.deps.queue.begin(principal).await?;
             let (mut copied, mut walk) = (0, CheckpointWalk::new(&*self.deps.store, source.key));

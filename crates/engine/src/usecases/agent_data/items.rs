@@ -11,7 +11,10 @@ use threadline_core::{
 };
 use threadline_store::{ItemPage, KvWritten, ListDone, ListEdit, ListOp, StoreError};
 
-use super::{AgentDataDeps, ROUNDS, kv::WriteEntry};
+use super::{
+    AgentDataDeps, ROUNDS,
+    kv::{EntryChange, WriteEntry},
+};
 use crate::{AgentDataError, DataLimit, directory::Attempt, metrics::AgentTable, records::ThreadRef};
 
 /// Use cases of item lists.
@@ -85,8 +88,8 @@ impl ItemLists {
                 ItemRange::Newest | ItemRange::Before(_) => drop(items.remove(0)),
             }
         } else {
-            let bytes: usize = items.iter().map(|item| item.body.len()).sum();
-            has_more = bytes >= AGENT_DATA_ANSWER_BYTES;
+            let bytes: i64 = items.iter().map(|item| list.item_size(item.body.len())).sum();
+            has_more = bytes >= AGENT_DATA_ANSWER_BYTES as i64;
         }
         Ok(ListPage { page: (state, items), has_more })
     }
@@ -109,7 +112,7 @@ impl ItemLists {
             EditList::Append(_) | EditList::Pop(_) | EditList::Replace(_) => None,
         };
         let source = source.as_deref();
-        let digest = change.digest();
+        let digest = change.digest(principal);
         let carry_out = move |thread: Arc<ThreadRef>| async move {
             for _ in 0..ROUNDS {
                 let (writes, threads) = self.deps.to_store(principal, Some(&thread), change.kv.iter()).await?;
@@ -204,16 +207,18 @@ impl ChangeList {
             EditList::Replace(items) => !items.is_empty(),
             EditList::Pop(_) => false,
         };
-        adds_items || self.kv.iter().any(|write| write.put.is_some())
+        adds_items || self.kv.iter().any(|write| write.put().is_some())
     }
 
-    /// Digest of all that the operation says.
-    fn digest(&self) -> Digest {
+    /// Digest of all that the operation says, and of the owner of its entries.
+    fn digest(&self, principal: &Principal) -> Digest {
         let mut digest = Sha256::new();
         let mut part = |text: &str| {
             digest.update((text.len() as u64).to_be_bytes());
             digest.update(text);
         };
+        part(&format!("{:?}", principal.user));
+        part(&format!("{:?}", self.if_tag));
         match &self.edit {
             EditList::Append(items) => {
                 part("append");
@@ -236,9 +241,13 @@ impl ChangeList {
             part(write.place.ns.as_str());
             part(write.place.key.as_str());
             part(&format!("{:?}", write.if_tag));
-            if let Some(put) = &write.put {
-                part(&put.value);
-                part(&format!("{:?} {:?} {:?}", put.tag, put.life, put.thread));
+            match &write.change {
+                EntryChange::Put(put) => {
+                    part(&put.value);
+                    part(&format!("put {:?} {:?} {:?}", put.tag, put.life, put.thread));
+                }
+                EntryChange::Delete(tag) => part(&format!("delete {tag:?}")),
+                EntryChange::Touch(life) => part(&format!("touch {life:?}")),
             }
         }
         Digest(digest.finalize().into())

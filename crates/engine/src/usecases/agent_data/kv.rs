@@ -8,7 +8,7 @@ use threadline_core::{
     kv::{KvEntry, KvFilter, KvNamespace, KvOwner, KvPlace, KvWords, NamespaceMatch, Tag},
     limits::{AGENT_DATA_ANSWER_BYTES, KV_SCANNED, MAX_KV_VALUE_BYTES, WORK_SLICE_ROWS},
 };
-use threadline_store::{KvPut, KvRange, KvWrite, KvWritten, StoreError};
+use threadline_store::{KvChange, KvPut, KvRange, KvWrite, KvWritten, StoreError};
 
 use super::{AgentDataDeps, AnswerRoom, ROUNDS};
 use crate::{AgentDataError, limits::QueuedWork, metrics::AgentTable, records::ThreadRef};
@@ -24,7 +24,7 @@ pub struct KvEntries {
 pub enum KvOp {
     /// Reads an entry by its place.
     Get(KvPlace),
-    /// Stores or removes an entry.
+    /// Stores, removes or touches an entry.
     Write(WriteEntry),
     /// Searches the entries of a range.
     Search(KvSearch),
@@ -39,8 +39,19 @@ pub struct WriteEntry {
     pub place: KvPlace,
     /// Tag that the entry must have before the batch; `Some(None)` if there must be none.
     pub if_tag: Option<Option<Tag>>,
-    /// The new value; `None` removes the entry.
-    pub put: Option<PutEntry>,
+    /// What becomes of the entry.
+    pub change: EntryChange,
+}
+
+/// What a write makes of an entry.
+#[derive(Debug, Clone)]
+pub enum EntryChange {
+    /// Stores a value.
+    Put(PutEntry),
+    /// Removes the entry; with a tag the removal can be repeated.
+    Delete(Option<Tag>),
+    /// Lets the entry expire later: after this time, or else after the time that its value was stored with.
+    Touch(Option<Duration>),
 }
 
 /// A value to be stored.
@@ -67,7 +78,7 @@ pub struct KvSearch {
     pub words: Option<KvWords>,
     /// Most entries that are returned.
     pub limit: usize,
-    /// Entries that are left out at first.
+    /// Entries that are left out from that place on; with words, of those that one search compares.
     pub offset: usize,
     /// Place after which the search begins.
     pub after: Option<KvPlace>,
@@ -82,7 +93,7 @@ pub struct ListNamespaces {
     pub max_depth: Option<usize>,
     /// Most namespaces that are returned.
     pub limit: usize,
-    /// Namespaces that are left out at first.
+    /// Namespaces that are left out from that place on.
     pub offset: usize,
     /// Namespace after which the list begins.
     pub after: Option<KvNamespace>,
@@ -97,6 +108,8 @@ pub enum KvDone {
     Put(Tag),
     /// True if there was an entry to remove.
     Deleted(bool),
+    /// True if there was an entry to touch.
+    Touched(bool),
     /// Entries that were found.
     Found(FoundEntries),
     /// Namespaces that have entries.
@@ -105,8 +118,8 @@ pub enum KvDone {
         namespaces: Vec<KvNamespace>,
         /// Namespaces that were looked at.
         scanned: usize,
-        /// Namespace after which the list goes on.
-        next: Option<KvNamespace>,
+        /// Namespace after which the list goes on, with the number of namespaces to leave out there.
+        next: Option<(KvNamespace, usize)>,
     },
 }
 
@@ -117,8 +130,8 @@ pub struct FoundEntries {
     pub entries: Vec<(KvEntry, Option<f64>)>,
     /// Entries that were looked at.
     pub scanned: usize,
-    /// Place after which the search goes on.
-    pub next: Option<KvPlace>,
+    /// Place after which the search goes on, with the number of entries to leave out there.
+    pub next: Option<(KvPlace, usize)>,
 }
 
 impl KvEntries {
@@ -128,7 +141,7 @@ impl KvEntries {
         let writes = ops.iter().any(|op| matches!(op, KvOp::Write(_)));
         if writes {
             self.deps.refuse_if_draining()?;
-            if ops.iter().any(|op| matches!(op, KvOp::Write(WriteEntry { put: Some(_), .. }))) {
+            if ops.iter().any(|op| matches!(op, KvOp::Write(write) if write.put().is_some())) {
                 self.deps.admit(principal).await?;
             }
         }
@@ -221,11 +234,12 @@ impl KvEntries {
                 break false;
             }
         };
+        let left = if search.words.is_some() { 0 } else { search.offset.saturating_sub(found.len()) };
         // The order of places decides between equal scores.
         found.sort_by(|(_, one), (_, other)| other.partial_cmp(one).unwrap_or(std::cmp::Ordering::Equal));
         let entries: Vec<_> = found.into_iter().skip(search.offset).take(search.limit).collect();
         room.take(entries.iter().map(|(entry, _)| entry.value.len()).sum());
-        Ok(KvDone::Found(FoundEntries { entries, scanned, next: next.filter(|_| !ended) }))
+        Ok(KvDone::Found(FoundEntries { entries, scanned, next: next.filter(|_| !ended).map(|next| (next, left)) }))
     }
 
     async fn namespaces(
@@ -268,8 +282,9 @@ impl KvEntries {
                 next = Some(ns);
             }
         };
+        let next = next.filter(|_| !ended).map(|next| (next, list.offset.saturating_sub(namespaces.len())));
         let namespaces = namespaces.into_iter().skip(list.offset).collect();
-        Ok(KvDone::Namespaces { namespaces, scanned, next: next.filter(|_| !ended) })
+        Ok(KvDone::Namespaces { namespaces, scanned, next })
     }
 
     async fn write(
@@ -285,23 +300,27 @@ impl KvEntries {
         });
         let (indexes, asked): (Vec<_>, Vec<_>) = writes.unzip();
         let written = self.write_all(principal, owner, &asked).await;
-        let (tags, existed) = written.map_err(|error| match error {
+        let (writes, existed) = written.map_err(|error| match error {
             AgentDataError::KvChanged { index } => AgentDataError::KvChanged { index: indexes[index] },
             error => error,
         })?;
-        for ((index, tag), existed) in indexes.into_iter().zip(tags).zip(existed) {
-            results[index] = Some(tag.map_or(KvDone::Deleted(existed), KvDone::Put));
+        for ((index, write), existed) in indexes.into_iter().zip(writes).zip(existed) {
+            results[index] = Some(match write.change {
+                KvChange::Put(put) => KvDone::Put(put.tag),
+                KvChange::Delete(_) => KvDone::Deleted(existed),
+                KvChange::Touch(_) => KvDone::Touched(existed),
+            });
         }
         Ok(())
     }
 
-    /// Carries out all writes; returns the tag of each value, and whether there was an entry before.
+    /// Carries out all writes; returns them as they were stored, and whether there was an entry before each.
     async fn write_all(
         &self,
         principal: &Principal,
         owner: &KvOwner,
         asked: &[&WriteEntry],
-    ) -> Result<(Vec<Option<Tag>>, Vec<bool>), AgentDataError> {
+    ) -> Result<(Vec<KvWrite>, Vec<bool>), AgentDataError> {
         for _ in 0..ROUNDS {
             let (writes, threads) = self.deps.to_store(principal, None, asked.iter().copied()).await?;
             let written = {
@@ -311,10 +330,9 @@ impl KvEntries {
             match written {
                 KvWritten::Done { existed, added } => {
                     self.deps.note(principal, owner.user.as_ref(), added);
-                    let bytes = writes.iter().filter_map(|write| write.put.as_ref()).map(|put| put.value.len()).sum();
+                    let bytes = writes.iter().filter_map(KvWrite::put).map(|put| put.value.len()).sum();
                     self.deps.metrics.agent_data.wrote(AgentTable::Kv, bytes);
-                    let tags = writes.into_iter().map(|write| write.put.map(|put| put.tag)).collect();
-                    return Ok((tags, existed));
+                    return Ok((writes, existed));
                 }
                 KvWritten::Changed(index) => return Err(AgentDataError::KvChanged { index }),
                 KvWritten::ThreadGone(index) => {
@@ -337,7 +355,7 @@ impl AgentDataDeps {
     ) -> Result<(Vec<KvWrite>, Vec<Option<Arc<ThreadRef>>>), AgentDataError> {
         let (mut writes, mut threads) = (Vec::with_capacity(asked.len()), Vec::with_capacity(asked.len()));
         for write in asked {
-            let named = write.put.as_ref().and_then(|put| put.thread.as_ref());
+            let named = write.put().and_then(|put| put.thread.as_ref());
             let own = own.filter(|own| named == Some(&own.id));
             let other = match named.filter(|_| own.is_none()) {
                 Some(id) => Some(self.directory.find(principal, id).await?),
@@ -351,15 +369,27 @@ impl AgentDataDeps {
 }
 
 impl WriteEntry {
+    /// The value that is stored, if there is one.
+    pub(super) fn put(&self) -> Option<&PutEntry> {
+        match &self.change {
+            EntryChange::Put(put) => Some(put),
+            EntryChange::Delete(_) | EntryChange::Touch(_) => None,
+        }
+    }
+
     fn to_store(&self, thread: Option<ThreadKey>) -> KvWrite {
-        let put = self.put.as_ref().map(|put| KvPut {
-            value: put.value.clone(),
-            tag: put.tag.clone().unwrap_or_else(Tag::generate),
-            life: put.life,
-            thread,
-            times: None,
-        });
-        KvWrite { place: self.place.clone(), if_tag: self.if_tag.clone(), put }
+        let change = match &self.change {
+            EntryChange::Put(put) => KvChange::Put(KvPut {
+                value: put.value.clone(),
+                tag: put.tag.clone().unwrap_or_else(Tag::generate),
+                life: put.life,
+                thread,
+                times: None,
+            }),
+            EntryChange::Delete(tag) => KvChange::Delete(tag.clone()),
+            EntryChange::Touch(life) => KvChange::Touch(*life),
+        };
+        KvWrite { place: self.place.clone(), if_tag: self.if_tag.clone(), change }
     }
 }
 

@@ -7,7 +7,7 @@ from typing import Any, List, Mapping, Optional, Sequence
 from .._calls import Call
 from .._errors import ProtocolError
 from .._opening import UNSET
-from ..kv import Delete, Entry, Found, Get, ListNamespaces, Match, Namespaces, Op, Put, Result, Search, from_wire, to_wire
+from ..kv import Delete, Entry, Found, Get, ListNamespaces, Match, Namespaces, Op, Put, Result, Search, Touch, from_wire, to_wire
 from .http import Http
 
 
@@ -22,11 +22,11 @@ class Kv:
 
         Reads return what was stored before the batch. The writes are atomic: all are stored in one commit, or none. If an entry does
         not have the tag of its `if_tag`, the call raises `KvChanged`, with the `index` of the operation in `problem`. A retry of a
-        `Put` is idempotent. A retry of a `Delete` whose response was lost finds no entry.
+        `Put`, or of a `Delete` with `if_tag`, is idempotent. A retry of another `Delete` whose response was lost finds no entry.
         """
         if not ops:
             return []
-        writes = any(isinstance(op, (Put, Delete)) for op in ops)
+        writes = any(isinstance(op, (Put, Delete, Touch)) for op in ops)
         body = {"ops": [to_wire(op) for op in ops]}
         answer = self._http.call(Call(["kv"], "POST", body=body, kind="writes" if writes else "reads"))
         results = answer.get("results", [])
@@ -62,6 +62,14 @@ class Kv:
         """Removes an entry. Returns False if there was none."""
         deleted: bool = self._one(Delete(ns, key, if_tag))
         return deleted
+
+    def touch(self, ns: Sequence[str], key: str, *, ttl_seconds: Optional[int] = None) -> bool:
+        """Renews the TTL of an entry, and changes nothing else. Returns False if there is no entry.
+
+        `ttl_seconds`: the new TTL, by default the one that the entry has. An entry without TTL still does not expire.
+        """
+        touched: bool = self._one(Touch(ns, key, ttl_seconds))
+        return touched
 
     def search(
         self,

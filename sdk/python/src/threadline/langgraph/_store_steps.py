@@ -24,7 +24,7 @@ from langgraph.store.base import (
 from .. import kv
 from .._errors import ConfigError, ThreadlineError
 from .._limits import KV_OPS, KV_PAGE
-from ..problems import InvalidRequest, KvChanged, StorageFull, TooLarge
+from ..problems import TooLarge
 
 T = TypeVar("T")
 
@@ -178,34 +178,11 @@ def _namespaces(op: ListNamespacesOp) -> Asking[List[Tuple[str, ...]]]:
 
 
 def _refresh(entries: Iterable[kv.Entry]) -> Asking[None]:
-    """Refreshes the TTL of entries. Their values are written again, unless another writer has changed them since."""
-    puts: Dict[Tuple[str, ...], kv.Put] = {}
-    for entry in entries:
-        if entry.expires_at is not None:
-            life = round((_time(entry.expires_at) - _time(entry.updated_at)).total_seconds())
-            put = kv.Put(entry.ns, entry.key, entry.value, ttl_seconds=max(1, life), if_tag=entry.tag)
-            puts[(*entry.ns, entry.key)] = put
-    writes = list(puts.values())
-    count = KV_OPS
-    while writes:
-        some = writes[:count]
-        try:
-            yield some
-        except KvChanged as changed:
-            index = changed.problem.get("index")
-            if not isinstance(index, int):
-                raise
-            del writes[index]
-        except (TooLarge, InvalidRequest):
-            # Together they are too large for one request. A single one may be, as JSON of this package: it keeps its TTL.
-            if len(some) == 1:
-                del writes[0]
-            count = max(1, len(some) // 2)
-        except StorageFull:
-            # Reading is possible without room.
-            return
-        else:
-            del writes[: len(some)]
+    """Renews the TTL of entries that expire, each once."""
+    expiring = {(*entry.ns, entry.key): kv.Touch(entry.ns, entry.key) for entry in entries if entry.expires_at is not None}
+    touches = list(expiring.values())
+    for at in range(0, len(touches), KV_OPS):
+        yield touches[at : at + KV_OPS]
 
 
 def _write(op: PutOp) -> kv.Write:

@@ -1,0 +1,8 @@
+//! Bytes that agent data counts as stored.
+
+use crate::limits::AGENT_DATA_ROW_BYTES;
+
+/// Bytes that a row counts, by the lengths of its names and of its value.
+pub(crate) fn row_size(parts: &[usize]) -> i64 {
+    i64::try_from(AGENT_DATA_ROW_BYTES + parts.iter().sum::<usize>()).unwrap_or(i64::MAX)
+}
