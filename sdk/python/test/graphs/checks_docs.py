@@ -101,7 +101,8 @@ def test_human_in_the_loop(user: str) -> None:
 
 
 def test_migration(server: Server, user: str) -> None:
-    old, said = InMemorySaver(), []
+    old = InMemorySaver()
+    said: List[str] = []
     config: Any = {"configurable": {"thread_id": f"{user}-moved"}}
     greeting().compile(checkpointer=old).invoke({"messages": [("user", "Hi")]}, config)
 
