@@ -6,6 +6,7 @@ this repository.
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -16,7 +17,7 @@ import xml.etree.ElementTree as xml
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
-from typing import Dict, List, Mapping, Optional, Set, Tuple
+from typing import Any, Dict, List, Mapping, Optional, Set, Tuple
 
 from harness.environments import python_in
 from harness.server import Server
@@ -113,9 +114,8 @@ def run(suite: Suite) -> Outcome:
         shutil.copy(PLUGINS / suite.conftest, folder / "tests/conftest.py")
     report = TARGET / f"{suite.archive}.xml"
     report.unlink(missing_ok=True)
-    python = python_in(HERE / "sets" / suite.packages / "requirements.txt", ROOT / "target" / f"suite-{suite.packages}")
     plugin = ["-p", suite.plugin] if suite.plugin else []
-    command = [python, "-m", "pytest", "-q", "-p", "no:cacheprovider", *plugin, "--tb=short", f"--junitxml={report}", *suite.tests]
+    command = [_python(suite.packages), "-m", "pytest", "-q", "-p", "no:cacheprovider", *plugin, "--tb=short", f"--junitxml={report}", *suite.tests]
     server = Server()
     try:
         done = subprocess.run(
@@ -135,6 +135,23 @@ def run(suite: Suite) -> Outcome:
     if not report.exists():
         return Outcome(0, {"the suite"}, done.stdout + done.stderr)
     return outcome(report, done.stdout)
+
+
+def program(name: str, packages: str, *arguments: str) -> Any:
+    """The JSON that a program prints, which runs with the packages of a suite on a new server."""
+    server = Server()
+    try:
+        environment = {"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT / "sdk/python/src"), "THREADLINE_URL": server.url}
+        command = [_python(packages), str(PLUGINS / name), *arguments]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    finally:
+        server.end()
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def _python(packages: str) -> str:
+    return python_in(HERE / "sets" / packages / "requirements.txt", ROOT / "target" / f"suite-{packages}")
 
 
 def outcome(report: Path, text: str) -> Outcome:
