@@ -99,14 +99,28 @@ clippy:
 lint-package: setup-test
 	cd sdk/typescript && npm run --silent lint
 
+# Rules and format of Python files: those of sdk/python/pyproject.toml.
+RUFF := cd sdk/python && $(CURDIR)/$(TOOLS)/bin/ruff
+PYTHON_FILES := . ../../examples ../../scripts
+
 # Also whether generated files are what their sources say.
-lint-python: setup-test
+lint-python: setup-test $(TOOLED)
+	$(RUFF) check --quiet --no-cache --config pyproject.toml $(PYTHON_FILES)
+	$(RUFF) format --quiet --no-cache --check --config pyproject.toml . ../../examples
+	cd sdk/python && $(CURDIR)/$(TOOLS)/bin/python scripts/reference.py --check
 	cd sdk/python && for each in unasync generate; do $(CURDIR)/target/python-venv/bin/python scripts/$$each.py --check || exit 1; done
 	cd sdk/python && $(CURDIR)/target/python-venv/bin/mypy
 	cd sdk/python && node_modules/.bin/pyright --pythonpath $(CURDIR)/target/python-venv/bin/python
 	cd sdk/python && with=$$($(CURDIR)/scripts/venv.sh test/pipe/sets/langgraph-newest/requirements.txt $(CURDIR)/target/pipe-langgraph-newest) && \
 	  $(CURDIR)/target/python-venv/bin/mypy --python-executable $$with src/threadline/langgraph/*.py test/graphs/*.py && \
 	  node_modules/.bin/pyright -p langgraph.pyright.json --pythonpath $$with
+
+# Applies what `make lint-python` asks of rules and format, as far as ruff can.
+.PHONY: format-python
+format-python: $(TOOLED)
+	$(RUFF) check --quiet --no-cache --fix --config pyproject.toml $(PYTHON_FILES)
+	$(RUFF) format --quiet --no-cache --config pyproject.toml . ../../examples
+	cd sdk/python && $(CURDIR)/target/python-venv/bin/python scripts/unasync.py
 
 # Also whether what is embedded is what its source says.
 lint-console: setup-test
@@ -179,6 +193,11 @@ fuzz:
 # Writes proto/openapi.json anew from the code.
 openapi:
 	$(CARGO) run --quiet -- openapi > proto/openapi.json
+
+# Writes docs/reference/python.md anew from the docstrings of the Python package.
+.PHONY: reference-python
+reference-python: $(TOOLED)
+	$(TOOLS)/bin/python sdk/python/scripts/reference.py
 
 # Writes docs/configuration.md anew from the code.
 reference:

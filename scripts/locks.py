@@ -12,7 +12,7 @@ import subprocess
 import tomllib
 from collections import deque
 from dataclasses import dataclass, field
-from pathlib import Path, PurePosixPath
+from pathlib import PurePosixPath
 
 # From what users run to what no user runs. A package that is reached in several ways has the first.
 REACHES = ("runtime", "build", "test")
@@ -131,9 +131,9 @@ def compiled_crates(root):
     """Crates linked into the server, and those that its build runs, on every platform: two sets of (name, version)."""
 
     def tree(edges):
-        command = [os.environ.get("CARGO", "cargo"), "tree", "--offline", "--locked", "--package", PROGRAM, "--edges", edges, "--target", "all",
-                   "--prefix", "none", "--format", "{p}"]
-        done = subprocess.run(command, cwd=root, capture_output=True, text=True)
+        command = [os.environ.get("CARGO", "cargo"), "tree", "--offline", "--locked", "--package", PROGRAM, "--edges", edges,
+                   "--target", "all", "--prefix", "none", "--format", "{p}"]
+        done = subprocess.run(command, cwd=root, capture_output=True, text=True, check=False)
         if done.returncode:
             raise Invalid(f"cargo tree: {done.stderr.strip()}\n`cargo fetch --locked` makes Cargo.lock's packages known here")
         return {tuple(line.split()[:2]) for line in done.stdout.splitlines() if line}
@@ -176,9 +176,9 @@ def crates(packages, root, path, compiled):
     # Asked only now: cargo refuses a lock file that the checks above explain.
     linked, built = compiled or compiled_crates(root)
     # The reason of a crate in the server is another crate in the server, not a tool that needs it as well.
-    for reach, within in zip(REACHES, (linked, linked | built, set(added))):
+    for reach, within in zip(REACHES, (linked, linked | built, set(added)), strict=True):
         starting = [(name, node) for name, node in starts if node in within]
-        near = nearest(starting, lambda node: [each for each in needs(node) if each in within])
+        near = nearest(starting, lambda node, within=within: [each for each in needs(node) if each in within])
         for node in within & set(added):
             if node not in near:
                 raise Invalid(f"{path}: nothing needs {added[node].key}")

@@ -273,7 +273,7 @@ def comments(files):
     """Yields comment blocks as (path, line, True for doc comments, text)."""
     for source in files:
         block, kind, begin = [], None, 0
-        for number, line in enumerate(source.text.splitlines() + [""], 1):
+        for number, line in enumerate([*source.text.splitlines(), ""], 1):
             found = re.match(r"\s*(//[/!]?)(?!/)\s?(.*)", line)
             if found and found.group(1) == kind and not (kind == "//!" and not block):
                 block.append(found.group(2))
@@ -347,7 +347,9 @@ def measure():
     found["store-macros"] = [f"{s.path}: {m}" for s in store for m in re.findall(r"macro_rules!\s*(\w+)", s.code)]
     found["concatenated-sql"] = [f"{s.path}" for s in store for _ in re.findall(r"\bconcat!\((?!env!)", s.code)]
     found["duplicates"] = duplicates(files)
-    found["planted-sites"] = [f"{s.path}: {line.strip()}" for s in files for line in s.code.splitlines() if "planted(" in line and "fn planted" not in line]
+    found["planted-sites"] = [
+        f"{s.path}: {line.strip()}" for s in files for line in s.code.splitlines() if "planted(" in line and "fn planted" not in line
+    ]
     found["benchmark-lines"] = [s.path for s in files if "bench" in s.module for _ in s.text.splitlines()]
     found["files-over-500-lines"] = [s.path for s in files if len(s.text.splitlines()) > 500 and s.path not in LONG]
     found["files-over-400-lines"] = [s.path for s in files if len(s.text.splitlines()) > 400]

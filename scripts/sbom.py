@@ -53,7 +53,7 @@ def edges(root, paths):
                         yield ("cargo", *node) if "source" in entry else None, ("cargo", *wanted)
         elif path.endswith("package-lock.json"):
             entries, needs, _ = locks.npm_graph(json.loads(text))
-            key = lambda place: ("npm", locks.npm_name(place, entries[place]), entries[place]["version"])
+            key = lambda place, entries=entries: ("npm", locks.npm_name(place, entries[place]), entries[place]["version"])
             inside = [place for place in entries if "node_modules/" in place and not entries[place].get("link")]
             for place in inside:
                 for wanted in needs(place):

@@ -66,7 +66,8 @@ def written(packages, known):
     for kind, of in packages.of.items():
         out.append(f"\n[{kind}]\n")
         for _, package in sorted(of.items()):
-            out.append(f"{quoted(package.key)} = [{quoted(package.reach)}, {quoted(reason(package, known.get(kind, {})))}, {quoted(package.hash)}]\n")
+            why = reason(package, known.get(kind, {}))
+            out.append(f"{quoted(package.key)} = [{quoted(package.reach)}, {quoted(why)}, {quoted(package.hash)}]\n")
     return "".join(out)
 
 
@@ -162,7 +163,8 @@ COMMANDS = [
 ]
 # Files whose commands are for users, who install what they like, and this file with its tests.
 FOR_USERS = re.compile(r"docs/.*|proto/.*|CHANGELOG\.md|scripts/supply(_test)?\.py|.*/(package-lock\.json|dist/.*)")
-TEXT = (".sh", ".py", ".mjs", ".ts", ".tsx", ".js", ".rs", ".md", ".yml", ".yaml", ".toml", ".json", ".txt", ".in", "Makefile", "Dockerfile", "run")
+TEXT = (".sh", ".py", ".mjs", ".ts", ".tsx", ".js", ".rs", ".md", ".yml", ".yaml", ".toml", ".json", ".txt", ".in",
+        "Makefile", "Dockerfile", "run")
 
 
 def commands_differ(root, paths):

@@ -23,7 +23,9 @@ LANES = 2
 # Seconds after which a part that hangs ends as a failure.
 LIMIT = 1500
 # Parts that take a minute or more on two cores, the longest first; the others follow.
-LONG = ["copilotkit", "e2e", "package", "faults", "chaos", "real", "python", "console", "contract", "tour", "simulation", "cluster", "nodes"]
+LONG = [
+    "copilotkit", "e2e", "package", "faults", "chaos", "real", "python", "console", "contract", "tour", "simulation", "cluster", "nodes",
+]
 # Tests of other programs than cargo's: a target of the Makefile each.
 STAGES = ["package", "python", "console", "tour", "cluster", "docs"]
 

@@ -161,6 +161,9 @@ impl App {
         let mut app = app.with_agent_networks(config.agent_networks).with_token_leeway(config.token_leeway);
         (app.store, app.naming, app.admin) = (Some(store), config.naming, admin);
         app.trusted_proxies = config.trusted_proxies;
+        if let Some(admin) = &app.admin {
+            admin.serve(router::monitoring(app.state.clone()));
+        }
         Ok(app)
     }
 }
@@ -230,9 +233,6 @@ impl<L: Listener> App<L> {
             });
             TitleGenerator::start(service.clone(), agents.clone(), wanted, naming)
         });
-        if let Some(admin) = &admin {
-            admin.serve(router::monitoring(state.clone()));
-        }
         let open = state.http.connections.clone();
         let serving = Serving {
             connections: open.clone(),

@@ -16,7 +16,6 @@ from langchain_core.language_models import GenericFakeChatModel
 from langchain_core.messages import AIMessage
 from langgraph.graph import END, START, MessagesState, StateGraph
 from langgraph.store.base import BaseStore
-
 from threadline import Threadline
 from threadline.langgraph import ThreadlineSaver, ThreadlineStore
 

@@ -132,9 +132,7 @@ def split_into_tokens(text: str) -> list[str]:
     return re.findall(r"\s*(?:\w{1,6}|[^\w\s])|\s+", text)
 
 
-async def scripted_model(
-    messages: list[ModelMessage], _info: AgentInfo
-) -> AsyncIterator[str | DeltaThinkingCalls | DeltaToolCalls]:
+async def scripted_model(messages: list[ModelMessage], _info: AgentInfo) -> AsyncIterator[str | DeltaThinkingCalls | DeltaToolCalls]:
     prompts = [index for index, message in enumerate(messages) if user_prompt(message)]
     said_since = messages[prompts[-1] :] if prompts else messages
     turn = sum(isinstance(message, ModelResponse) for message in said_since)

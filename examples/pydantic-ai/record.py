@@ -9,22 +9,19 @@ from agent import DEFAULT_PROMPT, run_as_ndjson
 DEFAULT_FILE = Path(__file__).with_name("recorded-run.ndjson")
 
 
-async def record(file: Path, prompt: str) -> int:
-    lines = [line async for line in run_as_ndjson(prompt, thread_id="demo", run_id="recorded-run")]
-    file.write_bytes("".join(lines).encode())
-    return len(lines)
+async def record(prompt: str) -> list[str]:
+    return [line async for line in run_as_ndjson(prompt, thread_id="demo", run_id="recorded-run")]
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.ArgumentDefaultsHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.ArgumentDefaultsHelpFormatter)
     parser.add_argument("--file", type=Path, default=DEFAULT_FILE, help="file to write")
     parser.add_argument("--prompt", default=DEFAULT_PROMPT, help="what the user asks")
     args = parser.parse_args()
 
-    count = asyncio.run(record(args.file, args.prompt))
-    print(f"{count} events recorded in {args.file}")
+    lines = asyncio.run(record(args.prompt))
+    args.file.write_bytes("".join(lines).encode())
+    print(f"{len(lines)} events recorded in {args.file}")
 
 
 if __name__ == "__main__":

@@ -102,9 +102,7 @@ async def create_thread(client: httpx.AsyncClient, thread: str, thread_path: str
     accept(response)
 
 
-async def find_out(
-    client: httpx.AsyncClient, thread_path: str, run_path: str, error: httpx.TransportError
-) -> dict[str, Any] | None:
+async def find_out(client: httpx.AsyncClient, thread_path: str, run_path: str, error: httpx.TransportError) -> dict[str, Any] | None:
     """Look up the state of a run whose request broke; None if it has not started.
 
     A server that stops or refuses a run responds before the end of the body, and closes the
@@ -131,10 +129,7 @@ async def find_out(
 def accept(response: httpx.Response) -> dict[str, Any]:
     """The body of a successful response; raises a Failure with an explanation for any other."""
     if "json" not in response.headers.get("Content-Type", ""):
-        raise Failure(
-            f"This is not a response from Threadline: status {response.status_code}. Check --url.\n"
-            f"{response.text[:300]}"
-        )
+        raise Failure(f"This is not a response from Threadline: status {response.status_code}. Check --url.\n{response.text[:300]}")
     body = response.json()
     if response.is_success:
         return body
@@ -171,17 +166,11 @@ def say(text: str) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, epilog=EXAMPLES, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, epilog=EXAMPLES, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--url", default="http://127.0.0.1:7420", help="the server (default: %(default)s)")
     parser.add_argument("--thread", default="demo", help="thread to stream into (default: %(default)s)")
-    parser.add_argument(
-        "--prompt", default=DEFAULT_PROMPT, help='what the user asks (default: "%(default)s")'
-    )
-    parser.add_argument(
-        "--delay", type=float, default=0.03, help="seconds between two events (default: %(default)s)"
-    )
+    parser.add_argument("--prompt", default=DEFAULT_PROMPT, help='what the user asks (default: "%(default)s")')
+    parser.add_argument("--delay", type=float, default=0.03, help="seconds between two events (default: %(default)s)")
     args = parser.parse_args()
 
     try:

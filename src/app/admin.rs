@@ -7,7 +7,7 @@ use std::{
     thread::{self, JoinHandle},
 };
 
-use axum::Router;
+use axum::{Router, extract::Request};
 use threadline_core::limits::{ADMIN_CONNECTIONS, WAITING_DRAIN};
 use threadline_http::listener::{self, ConnectionBounds, Listener, Serving, Timeouts};
 use tokio::{
@@ -20,6 +20,7 @@ use tokio_util::{
     sync::{CancellationToken, DropGuard},
     task::TaskTracker,
 };
+use tower::ServiceExt as _;
 
 use super::waiting;
 
@@ -74,33 +75,29 @@ impl AdminListener {
     }
 }
 
-/// Serves "starting" until the routes exist, then the routes. Connections from other machines leave places for those from this machine, which operators use.
+/// Serves "starting" until the routes exist, then the routes, on the same connections: a probe that is kept open over the start is
+/// answered. Connections from other machines leave places for those from this machine, which operators use.
 async fn answer(
     listener: &(impl Listener + Sync),
     main: Handle,
-    mut routes: watch::Receiver<Option<Router>>,
+    routes: watch::Receiver<Option<Router>>,
     ending: CancellationToken,
     timeouts: Timeouts,
 ) {
-    let serving = |router, draining| Serving {
-        router,
+    let starting = waiting::router(main);
+    let current = move |request: Request| {
+        let router = routes.borrow().clone().unwrap_or_else(|| starting.clone());
+        router.oneshot(request)
+    };
+    let serving = Serving {
+        router: Router::new().fallback(current),
         connections: TaskTracker::new(),
-        draining,
+        draining: ending,
         bounds: ConnectionBounds::new(ADMIN_CONNECTIONS).of_strangers(0, Vec::new()),
         timeouts: Timeouts { drain: WAITING_DRAIN, ..timeouts },
         metrics: None,
     };
-    let opened = ending.child_token();
-    let starting = listener::serve(listener, serving(waiting::router(main), opened.clone()));
-    let opening = async {
-        // An error means that the server did not start.
-        let router = routes.wait_for(Option::is_some).await.ok().and_then(|router| router.clone());
-        opened.cancel();
-        router
-    };
-    if let (Some(router), ()) = tokio::join!(opening, starting) {
-        listener::serve(listener, serving(router, ending)).await;
-    }
+    listener::serve(listener, serving).await;
 }
 
 #[cfg(test)]

@@ -2,7 +2,6 @@
 
 use std::{net::SocketAddr, sync::mpsc, thread, time::Instant};
 
-use reqwest::Method;
 use serde_json::json;
 use threadline::{
     app::{App, ServeConfig},
@@ -46,13 +45,6 @@ impl Separate {
             })
         });
         let ((main, admin), runtime) = starting.await.expect("started");
-        // Until then the listener answers for a server that starts, and closes these connections at the end.
-        let starting = client(admin, None);
-        eventually("the routes of the admin listener", async || {
-            let answer = starting.request(Method::GET, "/metrics").send().await.ok()?;
-            (answer.status() != 503).then_some(())
-        })
-        .await;
         Self { main, admin, runtime, stop, thread }
     }
 

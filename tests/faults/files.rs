@@ -41,7 +41,14 @@ async fn without_files_for_clients_the_admin_listener_and_the_store_still_have_s
     let server = Server::start(command);
     let http = reqwest::Client::builder().no_proxy().tls_certs_only([]).build().expect("a client");
     let watch = async |path: &str| http.get(format!("http://{admin}{path}")).send().await.expect("an answer");
-    assert_eq!(watch("/readyz").await.status(), 200);
+    // The node is ready from its first commit on.
+    let ready = async {
+        let mut tick = time::interval(Duration::from_millis(20));
+        while watch("/readyz").await.status() != 200 {
+            tick.tick().await;
+        }
+    };
+    time::timeout(PATIENCE, ready).await.expect("a node that is ready");
     let (mut served, mut refused) = (Vec::new(), 0);
     for _ in 0..FILES {
         let mut stream = raw::connect(&server.url);

@@ -150,7 +150,8 @@ def checkpoints(url: str) -> None:
         lists = [listing() for _ in range(5)]
     puts.sort()
     print("ThreadlineSaver")
-    print(f"  put                                  {puts[len(puts) // 2] * 1e3:8.1f} ms (p50), {puts[len(puts) * 99 // 100] * 1e3:.1f} ms (p99)")
+    middle, late = puts[len(puts) // 2] * 1e3, puts[len(puts) * 99 // 100] * 1e3
+    print(f"  put                                  {middle:8.1f} ms (p50), {late:.1f} ms (p99)")
     print(f"  list of {CHECKPOINTS:,}                        {statistics.median(lists) * 1e3:8.0f} ms")
 
 

@@ -43,7 +43,7 @@ def tag_of(binary: Path) -> str:
 
 def promises(wanted: str, needed: str) -> bool:
     """True if all platforms of a tag can run what needs another one."""
-    forms = [re.fullmatch(r"manylinux_2_(\d+)_(\w+)", tag) for tag in (wanted, needed.split(".")[0])]
+    forms = [re.fullmatch(r"manylinux_2_(\d+)_(\w+)", tag) for tag in (wanted, needed.split(".", maxsplit=1)[0])]
     if forms[0] is None or forms[1] is None:
         return wanted in needed.split(".")
     return forms[0][2] == forms[1][2] and int(forms[0][1]) >= int(forms[1][1])
@@ -54,7 +54,7 @@ def version_of(binary: Path) -> str:
     return said.split()[-1]
 
 
-def build(out: Path, environment: "dict[str, str]") -> None:
+def build(out: Path, environment: dict[str, str]) -> None:
     command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(out)]
     subprocess.run(command, cwd=PACKAGE, env={**os.environ, **environment}, check=True)
 
@@ -77,7 +77,9 @@ def main() -> None:
         sys.exit(f"{binary} needs {needed}, and the wheel has to support {chosen.tag}: build the program on an older system")
     package = re.search(r'__version__ = "(.+)"', (PACKAGE / "src/threadline/_version.py").read_text())
     if package is None or version_of(binary) != package[1]:
-        sys.exit(f"{binary} has the version {version_of(binary)}, and the package {package and package[1]}: build the program of this package")
+        sys.exit(
+            f"{binary} has the version {version_of(binary)}, and the package {package and package[1]}: build the program of this package"
+        )
     build(out, {})
     build(out, {"THREADLINE_BINARY": str(binary), "THREADLINE_TAG": chosen.tag or needed, "THREADLINE_BILL": str(BILL)})
 

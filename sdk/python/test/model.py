@@ -9,9 +9,7 @@ from typing import Any, Callable, Dict, List, Optional, Tuple
 
 from threadline._machine import Draw, Effect, Input, Machine, State
 
-CONNECTION: Dict[str, Any] = json.loads(
-    (Path(__file__).resolve().parents[3] / "proto/connection.json").read_text()
-)
+CONNECTION: Dict[str, Any] = json.loads((Path(__file__).resolve().parents[3] / "proto/connection.json").read_text())
 # Names of the description, and of the members of the machine.
 MEMBERS = {
     "failures": "failures",
@@ -39,7 +37,11 @@ def expected(description: Dict[str, Any], before: Machine, input: Input, draw: D
     }
 
     def value_of(name: str, value: Any) -> Any:
-        words: Dict[str, Callable[[], Any]] = {"+1": lambda: memory[name] + 1, "limit - 1": lambda: limits["strikes"] - 1, "now": lambda: draw.now}
+        words: Dict[str, Callable[[], Any]] = {
+            "+1": lambda: memory[name] + 1,
+            "limit - 1": lambda: limits["strikes"] - 1,
+            "now": lambda: draw.now,
+        }
         return words[value]() if isinstance(value, str) else value
 
     def wait_of(wait: str) -> float:

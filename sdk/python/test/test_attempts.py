@@ -10,7 +10,7 @@ from typing import Any, Dict, List
 import pytest
 from harness.server import Server
 from harness.until import until
-from threadline import AsyncRun, AsyncThreadline, Closed, ThreadlineError, Threadline, user
+from threadline import AsyncRun, AsyncThreadline, Closed, Threadline, ThreadlineError, user
 from threadline.problems import RecoveryUnsafe, RunFenced
 
 WORDS = [f"{n} " for n in range(9)]
@@ -200,9 +200,7 @@ with Threadline(sys.argv[1]) as client:
 def test_a_process_that_is_killed_and_started_again(server: Server) -> None:
     with Threadline(server.url) as client:
         thread = client.thread(client.threads.create().thread_id)
-        process = subprocess.Popen(
-            [sys.executable, "-c", PROGRAM, server.url, thread.thread_id], stdout=subprocess.PIPE, text=True
-        )
+        process = subprocess.Popen([sys.executable, "-c", PROGRAM, server.url, thread.thread_id], stdout=subprocess.PIPE, text=True)
         assert process.stdout is not None
         try:
             assert process.stdout.readline() == "durable\n"
@@ -215,5 +213,3 @@ def test_a_process_that_is_killed_and_started_again(server: Server) -> None:
             with run.text() as text:
                 text.write("second process")
         assert shape(thread.messages().messages) == [("user", "Hello"), ("assistant", "second process")]
-
-

@@ -92,7 +92,7 @@ async def test_the_other_snippets(server: Server) -> None:
         assert names["started"].run.agent_id == "demo" and names["messages"] == []
         changed = asyncio.Event()
         shown: List[Any] = []
-        save = names_of(client=client, show=shown.extend, update=lambda *_: changed.set(), save=lambda cursor: shown.append(cursor))
+        save = names_of(client=client, show=shown.extend, update=lambda *_: changed.set(), save=shown.append)
         following = asyncio.ensure_future(execute(lists, save))
         while not shown:
             await asyncio.sleep(0.01)

@@ -39,9 +39,7 @@ async def read(thread: AsyncThread, received: Received) -> None:
     assert isinstance(item, Ended)
 
 
-async def disturb(
-    proxy: Proxy, server: Server, killed: asyncio.Event, done: asyncio.Event, chances: random.Random, kills: int
-) -> None:
+async def disturb(proxy: Proxy, server: Server, killed: asyncio.Event, done: asyncio.Event, chances: random.Random, kills: int) -> None:
     """Cuts every 50 ms to 1 s, swallows answers, and kills the server twice."""
     rounds = 0
     while not done.is_set():
@@ -73,7 +71,7 @@ async def whole(server: Server, proxy: Proxy, kills: int) -> List[Dict[str, Any]
             for transports in (["sse", "long-poll"], ["sse"], ["long-poll"])
         ]
         received = [Received() for _ in clients]
-        reading = [asyncio.ensure_future(read(client.thread(thread_id), one)) for client, one in zip(clients, received)]
+        reading = [asyncio.ensure_future(read(client.thread(thread_id), one)) for client, one in zip(clients, received, strict=True)]
         await asyncio.gather(disturb(proxy, server, killed, done, random.Random(seed), kills), producing)
         proxy.swallow_answers = 0
         await asyncio.wait_for(asyncio.gather(*reading), 30)

@@ -8,13 +8,14 @@ from itertools import product
 from typing import Any, Dict, Iterator, List, Optional, Tuple
 
 import pytest
-from model import CONNECTION, expected
 from threadline import _limits as limits
 from threadline._closing import closing
 from threadline._errors import RETRYABLE_STATUSES, ConnectionFailed, ProtocolError, ThreadlineError, problem_error
 from threadline._follow import Follow, Frame
 from threadline._items import Cursor
 from threadline._machine import FAILING, INPUTS, STATES, TABLE, Draw, Effect, Input, Machine, State, new_machine, step
+
+from model import CONNECTION, expected
 
 LOST = ConnectionFailed("lost")
 REFUSED = ProtocolError("refused")

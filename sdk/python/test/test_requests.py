@@ -118,7 +118,7 @@ async def test_a_page_of_somebody_else_is_final_only_before_the_server_has_answe
 async def test_a_redirect_is_not_followed(proxy: Proxy) -> None:
     proxy.instead = answer("307 Temporary Redirect", "", "location: https://elsewhere.example/")
     async with AsyncThreadline(proxy.url, api_key="secret") as client:
-        with pytest.raises(ConfigError, match="https://elsewhere.example/"):
+        with pytest.raises(ConfigError, match=r"https://elsewhere\.example/"):
             await client.threads.list()
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
+from contextlib import asynccontextmanager
 from typing import Any, Dict, List
 
 import pytest
@@ -264,6 +265,33 @@ async def test_a_stream_of_events_is_piped(server: Server) -> None:
         assert (await thread.interrupts())[0]["id"] == "i"
 
 
+async def test_a_stream_that_is_a_context_manager_is_entered_and_left(server: Server) -> None:
+    left: List[Any] = []
+
+    @asynccontextmanager
+    async def opened(*events: Any) -> Any:
+        async def stream() -> Any:
+            for event in events:
+                yield event
+
+        try:
+            yield stream()
+        except Exception as error:
+            left.append(error)
+            raise
+        left.append(None)
+
+    async with AsyncThreadline(server.url) as client:
+        thread = await new(client)
+        async with thread.run() as run:
+            await run.pipe(opened({"type": "TEXT_MESSAGE_CHUNK", "messageId": "m", "delta": "abc"}))
+        assert [one["content"] for one in (await thread.messages()).messages] == ["abc"]
+        with pytest.raises(ConfigError, match="int"):
+            async with thread.run() as run:
+                await run.pipe(opened(7))
+    assert left[0] is None and isinstance(left[1], ConfigError) and len(left) == 2
+
+
 async def test_appends_in_flight_share_requests(server: Server, proxy: Proxy) -> None:
     async with AsyncThreadline(proxy.url) as client:
         thread = await new(client)
@@ -372,7 +400,7 @@ async def test_memory_is_bounded_and_large_events_pass(server: Server) -> None:
     async with AsyncThreadline(server.url) as client:
         thread = await new(client)
         async with thread.run() as run:
-            for n in range(12):
+            for _ in range(12):
                 await run.append({"type": "CUSTOM", "name": "n", "value": "x" * 2_000_000})
                 assert run._producer._pending._size <= 18_100_000
         assert run.record.producer_seq == 14

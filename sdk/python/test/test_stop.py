@@ -264,11 +264,14 @@ LOOP_EXIT = """
 import asyncio, sys
 from threadline import AsyncThreadline
 
+begun = asyncio.Event()
+
 async def produce(thread):
     async with thread.run(run_id="run") as run:
         for n in range(50):
             await run.append({"type": "CUSTOM", "name": "n", "value": n})
         print("begun", flush=True)
+        begun.set()
         await asyncio.sleep(60)
 
 async def main():
@@ -279,7 +282,7 @@ async def main():
 async def outlived():
     client = AsyncThreadline(sys.argv[1])
     task = asyncio.ensure_future(produce(client.thread(sys.argv[2])))
-    await asyncio.sleep(0.7)
+    await begun.wait()
     return client, task
 
 if sys.argv[3] == "task":

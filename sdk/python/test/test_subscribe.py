@@ -244,7 +244,7 @@ async def test_more_subscriptions_than_streams_take_turns(server: Server, monkey
         for following in idle:
             assert isinstance(await following.__anext__(), Hello)
         all_received = [Received() for _ in threads]
-        readings = [asyncio.ensure_future(read(thread, received, 8)) for thread, received in zip(threads, all_received)]
+        readings = [asyncio.ensure_future(read(thread, received, 8)) for thread, received in zip(threads, all_received, strict=True)]
         for name in ("a", "b"):
             await asyncio.gather(*(thread.put_run(*run_of(name, ["x"])) for thread in threads))
         await asyncio.wait_for(asyncio.gather(*readings), 40)

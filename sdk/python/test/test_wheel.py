@@ -20,7 +20,7 @@ from threadline._process import ServerProcess
 
 SCRIPT = Path(__file__).resolve().parents[1] / "scripts/wheel.py"
 
-APPLICATION = '''
+APPLICATION = """
 def test_a_run(threadline, threadline_server, threadline_user, threadline_restart):
     thread = threadline.thread(threadline.threads.create().thread_id)
     with thread.run(messages=[{"role": "user", "content": "Hi"}]) as run:
@@ -32,12 +32,12 @@ def test_a_run(threadline, threadline_server, threadline_user, threadline_restar
 
 def test_another_user(threadline):
     assert threadline.threads.list().threads == []
-'''
+"""
 
 
-def built(*arguments: object) -> "subprocess.CompletedProcess[str]":
+def built(*arguments: object) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, str(SCRIPT), *map(str, arguments)]
-    return subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    return subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
 
 
 @pytest.fixture(scope="module")
@@ -84,7 +84,9 @@ def test_a_wheel_installs_the_server_and_leaves_nothing(wheels: Path, tmp_path: 
         server.end()
     (tmp_path / "test_application.py").write_text(APPLICATION)
     command = [str(python), "-m", "pytest", "-q", "-p", "no:cacheprovider", "-W", "error", "test_application.py"]
-    tested = subprocess.run(command, cwd=tmp_path, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    tested = subprocess.run(
+        command, cwd=tmp_path, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
+    )
     assert tested.returncode == 0 and "2 passed" in tested.stdout, tested.stdout
     subprocess.run([*pip, "uninstall", "-q", "-y", "threadline"], check=True)
     assert files(place) == before

@@ -124,11 +124,12 @@ fn the_same_seed_gives_the_same_trace() {
         let (first, second) = (watched(seed, Design::Real).trace, watched(seed, Design::Real).trace);
         if let Some(at) = (0..first.len().max(second.len())).find(|at| first.get(*at) != second.get(*at)) {
             let from = at.saturating_sub(5);
+            let rest = |trace: &[String]| trace.iter().skip(at).take(8).cloned().collect::<Vec<_>>().join("\n");
             panic!(
-                "seed {seed}: line {at} of its trace is {:?} and {:?}, after\n{}\n{}",
-                first.get(at),
-                second.get(at),
+                "seed {seed}: its trace differs from line {at} on\n{}\n-- and then\n{}\n-- or\n{}\n{}",
                 first[from..at].join("\n"),
+                rest(&first),
+                rest(&second),
                 again(seed)
             );
         }

@@ -186,6 +186,7 @@ impl Driver<'_> {
             What::Crash(node) if begins => self.kill(node),
             What::Drain(node) if begins => self.world.drain[node].send_replace(()),
             What::Crash(node) | What::Drain(node) => {
+                self.kill(node);
                 self.world.node(node).ended = false;
                 self.sim.bounce(Plan::node(node));
             }

@@ -6,11 +6,11 @@ import re
 from dataclasses import replace
 from typing import Any, cast
 
-from ._calls import Call
-from ._errors import ConfigError
 from ._async.client import AsyncThreadline
 from ._async.http import AsyncHttp
 from ._async.kv import AsyncKv
+from ._calls import Call
+from ._errors import ConfigError
 
 
 class _Acting:

@@ -9,6 +9,7 @@ from ._json import JsonObject, to_json
 from ._limits import BATCH_BYTES, BATCH_EVENTS, PENDING_BYTES, PENDING_EVENTS
 from .problems import ProducerSeqConflict, ProducerSeqGap, RunFenced, RunNotFound, ThreadNotFound
 
+
 def type_of(event: JsonObject) -> str:
     """The type of an event; a `ConfigError` if it has none."""
     type_ = event.get("type")

@@ -85,6 +85,7 @@ class ProblemError(ThreadlineError):
     slug: str
     """The stable name of the problem type; `http-502` and the like if the response did not come from Threadline."""
     status: int
+    """The HTTP status of the response."""
     detail: str
     """Explanation of this occurrence of the problem."""
 

@@ -18,6 +18,7 @@ class Cursor:
     epoch: Optional[str] = None
     """The log that the position belongs to. Required above 0."""
 
+
 def starting_at(cursor: Optional[Cursor]) -> Cursor:
     """The cursor of a reader, by default before all events; raises `ConfigError` if it names no position."""
     cursor = cursor or Cursor()
@@ -93,6 +94,7 @@ class Reconnecting:
 
     wait: float
     error: ThreadlineError
+    """The reason."""
 
 
 @dataclass(frozen=True)
@@ -103,6 +105,7 @@ class Ended:
 
 
 Item = Union[Hello, Events, CaughtUp, FellBehind, Rebased, Queue, Reconnecting, Ended]
+"""What a subscription delivers."""
 
 
 def common_cursor(error: BaseException) -> Optional[Cursor]:

@@ -115,7 +115,7 @@ LIST_WRITES: Final = 100
 USERS_AT_ONCE: Final = 16
 """Users whose state an adapter reads at the same time, for a list of the sessions of all users."""
 LIST_CHUNK_BYTES: Final = 8 * 1_024 * 1_024
-"""Bytes of items beyond which adapters write a list in several operations: half of the server's limit of a request, and one item at most."""
+"""Bytes of items beyond which adapters write a list in several operations: half of the server's limit of a request; one item at most."""
 
 # Agents as endpoints.
 

@@ -32,15 +32,15 @@ def opening_of(
 
 
 def user(content: Any, **members: Any) -> JsonObject:
-    """A message of the user."""
+    """A message of the user, in AG-UI's format. `content` is a text, or a list of parts; `members` are further ones, such as `id`."""
     return {"role": "user", "content": content, **members}
 
 
 def assistant(content: Any, **members: Any) -> JsonObject:
-    """A message of the assistant."""
+    """A message of the assistant, as `user` makes one."""
     return {"role": "assistant", "content": content, **members}
 
 
 def system(content: Any, **members: Any) -> JsonObject:
-    """A message of the system."""
+    """A message of the system, as `user` makes one."""
     return {"role": "system", "content": content, **members}

@@ -19,21 +19,22 @@ class Stored:
 
 @dataclass(frozen=True)
 class Messages:
-    """A page of messages, in AG-UI's format, after the event `seq`."""
+    """A page of messages, in AG-UI's format, after the event `seq` of the log `epoch`."""
 
     epoch: str
     seq: int
     messages: List[JsonObject]
+    """The oldest first."""
     has_more: bool
     """True if there are older messages; request them with `before`."""
     interrupts: List[JsonObject]
+    """The open interrupts."""
     pending_tool_call_ids: List[str]
+    """Ids of tool calls without a result."""
 
     @classmethod
     def of(cls, page: JsonObject) -> Messages:
-        return cls(
-            page["epoch"], page["seq"], page["messages"], page["hasMore"], page["interrupts"], page["pendingToolCallIds"]
-        )
+        return cls(page["epoch"], page["seq"], page["messages"], page["hasMore"], page["interrupts"], page["pendingToolCallIds"])
 
 
 @dataclass(frozen=True)
@@ -56,13 +57,19 @@ class LoggedEvent:
     seq: int
     run_id: str
     at: str
+    """Time of the commit."""
     event: JsonObject
+    """The event of AG-UI, as it was appended."""
 
 
 @dataclass(frozen=True)
 class EventPage:
+    """A page of events, oldest first."""
+
     epoch: str
+    """The log that the events belong to."""
     tail: int
+    """Seq of the newest event of the log; 0 if it has none."""
     next_cursor: str
     """The cursor of the next page in the same direction."""
     has_more: bool

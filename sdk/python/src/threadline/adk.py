@@ -242,7 +242,7 @@ class ThreadlineSessionService(BaseSessionService):
         for start in range(0, len(ids), USERS_AT_ONCE):
             some = ids[start : start + USERS_AT_ONCE]
             found = await asyncio.gather(*(self.get_user_state(app_name=app_name, user_id=user_id) for user_id in some))
-            states.update((user_id, _prefixed(State.USER_PREFIX, state)) for user_id, state in zip(some, found))
+            states.update((user_id, _prefixed(State.USER_PREFIX, state)) for user_id, state in zip(some, found, strict=True))
         return states
 
     def _entries_of(self, user_id: str) -> AsyncKv:
@@ -272,9 +272,7 @@ def thread_id_of(app_name: str, user_id: str, session_id: str) -> str:
 
 def _session(place: Place, state: JsonObject, events: List[Event], updated: float, marker: Optional[str]) -> Session:
     app_name, user_id, session_id = place
-    session = Session(
-        app_name=app_name, user_id=user_id, id=session_id, state=state, events=events, last_update_time=updated
-    )
+    session = Session(app_name=app_name, user_id=user_id, id=session_id, state=state, events=events, last_update_time=updated)
     session._storage_update_marker = marker
     return session
 
@@ -305,9 +303,7 @@ def _writes(place: Place, delta: Dict[str, Any]) -> List[Put]:
 
 def _jsonable(state: Dict[str, Any]) -> JsonObject:
     """A state as JSON. A value without a form in JSON is stored as its text, as ADK's own services do."""
-    document: JsonObject = to_jsonable_python(
-        state, serialize_unknown=True, inf_nan_mode="constants", bytes_mode="base64"
-    )
+    document: JsonObject = to_jsonable_python(state, serialize_unknown=True, inf_nan_mode="constants", bytes_mode="base64")
     return document
 
 
@@ -316,9 +312,7 @@ def _item_of(event: Event) -> Any:
     document = _jsonable(event.model_dump(exclude_none=True, by_alias=True))
     kept = (document.get("actions") or {}).get("stateDelta")
     if kept:
-        document["actions"]["stateDelta"] = {
-            key: value for key, value in kept.items() if not key.startswith(State.TEMP_PREFIX)
-        }
+        document["actions"]["stateDelta"] = {key: value for key, value in kept.items() if not key.startswith(State.TEMP_PREFIX)}
     return document if _is_finite(document) else json.dumps(document)
 
 

@@ -79,7 +79,7 @@ class AgentRun(AsyncWriters):
         super().__init__()
         self.thread_id = input.thread_id
         self.run_id = input.run_id
-        self.attempt = attempt
+        self.attempt: int = attempt
         """Number of the attempt, from 1. Above 1, an attempt before was lost."""
         self.unverified: List[JsonObject] = _unverified(input.forwarded_props)
         """Tool calls of lost attempts that have no result: their outcome is unknown."""

@@ -103,6 +103,8 @@ class Checkpoint:
 
 @dataclass(frozen=True)
 class CheckpointPage:
+    """A page of checkpoints, the greatest id first."""
+
     checkpoints: List[Checkpoint]
     cursor: Optional[str]
     """Beginning of the next page; None at the end. An empty page may have a cursor."""

@@ -107,8 +107,11 @@ class Namespaces:
 
 
 Op = Union[Get, Put, Delete, Search, ListNamespaces]
+"""An operation of a batch."""
 Write = Union[Put, Delete]
+"""An operation that an item list can store in its own commit."""
 Result = Union[Entry, str, bool, Found, Namespaces, None]
+"""The result of an operation, as its class describes it."""
 
 
 def to_wire(op: Op) -> JsonObject:

@@ -24,11 +24,9 @@ class ThreadlineSession:
 
     session_id: str
     session_settings: Any
-    """The SDK's `SessionSettings`, in versions that have them; a dict becomes such settings. Their `limit` is the default of `get_items`."""
+    """The SDK's `SessionSettings`, in versions that have them; a dict becomes such settings. `limit` is the default of `get_items`."""
 
-    def __init__(
-        self, session_id: str, client: AsyncThreadline, *, user_id: Optional[str] = None, session_settings: Any = None
-    ) -> None:
+    def __init__(self, session_id: str, client: AsyncThreadline, *, user_id: Optional[str] = None, session_settings: Any = None) -> None:
         self.session_id = session_id
         self.session_settings = _settings_of(session_settings)
         self._client = client
@@ -55,7 +53,7 @@ class ThreadlineSession:
         return await settled(self._pop())
 
     async def clear_session(self) -> None:
-        """Removes all items. The thread stays."""
+        """Removes all items. The thread stays, and so does its log."""
         await settled(self._clear())
 
     def _items(self) -> AsyncItems:
@@ -87,7 +85,7 @@ def _settings_of(given: Any) -> Any:
     if given is not None and not isinstance(given, dict):
         return given
     try:
-        settings = getattr(import_module("agents.memory"), "SessionSettings")
+        settings = import_module("agents.memory").SessionSettings
     except (ImportError, AttributeError):
         return given  # a version without settings
     unknown = set(given or {}) - {one.name for one in fields(settings)}

@@ -44,9 +44,7 @@ class ThreadlineConversations(ConversationStore):
         entry = await self._client.kv.get(RECORDS, conversation_id)
         return None if entry is None else _record_of(entry.value)
 
-    async def read_records(
-        self, *, scope: Optional[str] = None, limit: Optional[int] = None
-    ) -> Sequence[ConversationRecord]:
+    async def read_records(self, *, scope: Optional[str] = None, limit: Optional[int] = None) -> Sequence[ConversationRecord]:
         records: List[ConversationRecord] = []
         cursor: Optional[str] = None
         wanted = None if scope is None else {"scope": {"$eq": scope}}
@@ -81,9 +79,7 @@ class ThreadlineConversations(ConversationStore):
     def _items(self, conversation_id: str) -> AsyncItems:
         return self._client.thread(conversation_id).items(LIST)
 
-    async def _write(
-        self, record: ConversationRecord, entries: List[ConversationEntry], expected_revision: Optional[str]
-    ) -> None:
+    async def _write(self, record: ConversationRecord, entries: List[ConversationEntry], expected_revision: Optional[str]) -> None:
         conversation_id = record.conversation_id
         try:
             items = [_item_of(entry) for entry in entries]
@@ -140,9 +136,7 @@ class ThreadlineConversations(ConversationStore):
             raise ConversationConflict(conversation_id) from error
         # If the process ends here, the remaining keys refer to no entry, and are deleted with the thread.
         for start in range(0, len(ids), KV_BATCH):
-            await self._client.kv.batch(
-                [Delete((*ENTRIES, entry_id), conversation_id) for entry_id in ids[start : start + KV_BATCH]]
-            )
+            await self._client.kv.batch([Delete((*ENTRIES, entry_id), conversation_id) for entry_id in ids[start : start + KV_BATCH]])
 
     async def _found(self, head_id: str, limit: Optional[int]) -> List[JsonObject]:
         """The items of the entries up to `head_id`, from any conversation that has them."""
@@ -212,10 +206,8 @@ def _entries_of(items: List[JsonObject]) -> List[ConversationEntry]:
     except ValidationError:
         # pydantic does not accept lone surrogates in JSON text.
         messages = ModelMessagesTypeAdapter.validate_python(documents)
-    return [
-        ConversationEntry(id=item["id"], parent_id=item["parentId"], message=message)
-        for item, message in zip(items, messages)
-    ]
+    pairs = zip(items, messages, strict=True)
+    return [ConversationEntry(id=item["id"], parent_id=item["parentId"], message=message) for item, message in pairs]
 
 
 def _record_of(document: Dict[str, object]) -> ConversationRecord:

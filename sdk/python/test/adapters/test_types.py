@@ -8,7 +8,6 @@ import sys
 from pathlib import Path
 
 import pytest
-
 from harness.environments import python_of
 
 PACKAGE = Path(__file__).resolve().parents[2]
@@ -22,7 +21,5 @@ PACKAGE = Path(__file__).resolve().parents[2]
 def test_types(environment: str, module: str) -> None:
     cache = PACKAGE.parents[1] / "target/mypy" / environment
     command = [sys.executable, "-m", "mypy", "--python-executable", python_of(environment), "--cache-dir", str(cache)]
-    done = subprocess.run(
-        [*command, str(PACKAGE / "src/threadline" / module)], cwd=PACKAGE, capture_output=True, text=True, check=False
-    )
+    done = subprocess.run([*command, str(PACKAGE / "src/threadline" / module)], cwd=PACKAGE, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -7,10 +7,9 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-
+from threadline._limits import MAX_DRAFTS, MAX_STATE_BYTES
 from threadline.conversation import Conversation
 from threadline.conversation.drafts import Drafts
-from threadline._limits import MAX_DRAFTS, MAX_STATE_BYTES
 from threadline.conversation.patch import Document, Purse, patch
 from threadline.conversation.values import equal, joined, same, size, utf8_bytes
 from threadline.conversation.values import json as read

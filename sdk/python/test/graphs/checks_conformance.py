@@ -7,7 +7,6 @@ from typing import Any, AsyncIterator, Callable, Set, Type
 from harness.documents import ROOT
 from langgraph.checkpoint.conformance import checkpointer_test, validate
 from langgraph.checkpoint.conformance.report import CapabilityReport
-
 from threadline import AsyncThreadline, Threadline
 from threadline.langgraph import ThreadlineSaver
 
@@ -93,7 +92,7 @@ class KeepsTooMuch(ThreadlineSaver):
 
 
 async def test_the_checks_find_planted_faults(connect: Callable[[], AsyncThreadline]) -> None:
-    faults: "dict[Type[ThreadlineSaver], Set[str]]" = {
+    faults: dict[Type[ThreadlineSaver], Set[str]] = {
         WithoutParents: {"put", "get_tuple"},
         WithoutWrites: {"put_writes"},
         KeepsTooMuch: {"prune"},

@@ -7,7 +7,6 @@ from typing import Any, List
 from harness.server import Server
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
-
 from threadline import Threadline
 from threadline.langgraph import ThreadlineSaver, copy_checkpoints
 

@@ -10,7 +10,6 @@ from harness.server import Server
 from harness.until import wait_until
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, MessagesState, StateGraph
-
 from threadline import Threadline, user
 from threadline.langgraph import ThreadlineSaver
 

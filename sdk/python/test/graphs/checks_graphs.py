@@ -19,7 +19,6 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import END, START, StateGraph
 from langgraph.store.base import BaseStore
 from langgraph.types import Command, interrupt
-
 from threadline import AsyncThreadline, Threadline
 from threadline.langgraph import ThreadlineSaver, ThreadlineStore
 
@@ -274,7 +273,7 @@ async def test_the_history_of_changes_is_that_of_the_base_class(client: Threadli
     assert seeds > 3 and saver.get_delta_channel_history(config=at("history"), channels=[]) == {}
 
 
-def example(server: Server, thread_id: str, seconds: float = 0.2) -> "subprocess.Popen[str]":
+def example(server: Server, thread_id: str, seconds: float = 0.2) -> subprocess.Popen[str]:
     environment = {
         "PATH": os.environ["PATH"],
         "PYTHONPATH": str(SOURCES),
@@ -282,7 +281,9 @@ def example(server: Server, thread_id: str, seconds: float = 0.2) -> "subprocess
         "THREADLINE_API_KEY": server.api_key or "",
         "STEP_SECONDS": str(seconds),
     }
-    command = [sys.executable, "-W", "error", str(EXAMPLE), thread_id]
+    # Python 3.14 warns of a package that LangGraph needs.
+    langsmith = "ignore:'asyncio.iscoroutinefunction' is deprecated:DeprecationWarning:langsmith._internal._beta_decorator"
+    command = [sys.executable, "-W", "error", "-W", langsmith, str(EXAMPLE), thread_id]
     return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True)
 
 

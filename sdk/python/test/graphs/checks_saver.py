@@ -13,7 +13,6 @@ from langgraph.checkpoint.base import BaseCheckpointSaver, empty_checkpoint
 from langgraph.checkpoint.base.id import uuid6
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.serde.types import ERROR, INTERRUPT
-
 from threadline import AsyncThreadline, ConfigError, Threadline
 from threadline import checkpoints as wire
 from threadline.langgraph import ThreadlineSaver
@@ -30,9 +29,7 @@ def config(thread_id: str, **more: Any) -> Any:
     return {"configurable": {"thread_id": thread_id, "checkpoint_ns": "", **more}}
 
 
-def put(
-    saver: ThreadlineSaver, at: Any, values: Dict[str, Any], versions: Dict[str, Any], new: Any = None, **metadata: Any
-) -> Any:
+def put(saver: ThreadlineSaver, at: Any, values: Dict[str, Any], versions: Dict[str, Any], new: Any = None, **metadata: Any) -> Any:
     """Stores a checkpoint with these channels, of which those in `new` have changed."""
     checkpoint: Any = {**empty_checkpoint(), "id": str(uuid6()), "channel_values": values, "channel_versions": versions}
     described: Any = {"source": "loop", "step": 0, **metadata}

@@ -16,7 +16,6 @@ from langgraph.store.base import (
     SearchOp,
 )
 from langgraph.store.base import __all__ as names_of_stores
-
 from threadline import AsyncThreadline, ConfigError, Threadline
 from threadline.langgraph import ThreadlineStore
 from threadline.langgraph import _store_steps as steps

@@ -13,7 +13,6 @@ import pytest
 from harness.server import Server
 from langgraph.graph import START, StateGraph
 from langgraph.types import Command
-
 from threadline import AsyncThreadline, ConfigError, Threadline
 from threadline.langgraph import ThreadlineSaver, astream, stream
 from threadline.pipe.langgraph import LangGraphItems
@@ -41,7 +40,7 @@ KILLS = [
 ]
 
 
-def process(server: Server, user: str, thread_id: str, run_id: str, kind: str, turn: str, **more: str) -> "subprocess.Popen[str]":
+def process(server: Server, user: str, thread_id: str, run_id: str, kind: str, turn: str, **more: str) -> subprocess.Popen[str]:
     environment = {
         "PATH": os.environ["PATH"],
         "PYTHONPATH": str(SOURCES),
@@ -53,7 +52,7 @@ def process(server: Server, user: str, thread_id: str, run_id: str, kind: str, t
     return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True)
 
 
-def killed(started: "subprocess.Popen[str]", after: int) -> List[str]:
+def killed(started: subprocess.Popen[str], after: int) -> List[str]:
     """Kills a process after its line `after`. Returns the lines that it has printed."""
     assert started.stdout is not None
     said: List[str] = []
@@ -67,7 +66,7 @@ def killed(started: "subprocess.Popen[str]", after: int) -> List[str]:
     return said
 
 
-def finished(started: "subprocess.Popen[str]") -> List[str]:
+def finished(started: subprocess.Popen[str]) -> List[str]:
     output, _ = started.communicate(timeout=30)
     assert started.returncode == 0
     return output.splitlines()
@@ -102,7 +101,7 @@ def test_a_killed_run_continues_from_the_checkpoint(
     client.threads.create(thread_id)
     lines = QUESTION if turn == "question" else ANSWER
 
-    def started(of: str, run: str, seconds: str = "0", interrupt: Optional[str] = None) -> "subprocess.Popen[str]":
+    def started(of: str, run: str, seconds: str = "0", interrupt: Optional[str] = None) -> subprocess.Popen[str]:
         return process(server, user, thread_id, run, kind, of, PIECE_SECONDS=seconds, INTERRUPT=interrupt or "")
 
     interrupt = None
@@ -162,7 +161,7 @@ async def test_the_same_asynchronously(connect: Callable[[], AsyncThreadline], c
     _, config = ended(client, user)
     async with connect() as asynchronous:
         built = graph(ThreadlineSaver(asynchronous))
-        finished, values = [item async for item in astream(Resumed("run-2"), built, None, config)]
+        finished, _ = [item async for item in astream(Resumed("run-2"), built, None, config)]
         assert [one.content for one in finished.messages] == [SAYS["tell"], SAYS["close"]]
         assert len([one async for one in astream(Resumed("run-2"), built, None, config, stream_mode="updates")]) == 1
 

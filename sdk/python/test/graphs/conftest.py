@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import itertools
 import os
-from typing import AsyncIterator, Callable, Iterator
+from typing import Callable, Iterator
 
 import pytest
 from harness.server import Server
-
 from threadline import AsyncThreadline, Threadline
 
 KEY = "a-key-of-the-tests-0123456789abcdef"

@@ -38,9 +38,7 @@ class Serving:
         self._thread.start()
         return f"http://127.0.0.1:{self._server.server_address[1]}"
 
-    def __exit__(
-        self, kind: Optional[Type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]
-    ) -> None:
+    def __exit__(self, kind: Optional[Type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]) -> None:
         self._server.shutdown()
         self._thread.join()
         self._server.server_close()

@@ -97,7 +97,7 @@ class Proxy:
             with self._lock:
                 self._pairs.discard(pair)
 
-    def _up(self, chunk: bytes, near: socket.socket, far: socket.socket, state: "dict[str, str]") -> bool:
+    def _up(self, chunk: bytes, near: socket.socket, far: socket.socket, state: dict[str, str]) -> bool:
         head = chunk.split(b"\r\n\r\n", 1)[0]
         line = head.split(b"\r\n", 1)[0].split(b" ")
         if len(line) == 3 and line[2].startswith(b"HTTP/"):
@@ -114,7 +114,7 @@ class Proxy:
         far.sendall(chunk)
         return True
 
-    def _down(self, near: socket.socket, far: socket.socket, state: "dict[str, str]") -> None:
+    def _down(self, near: socket.socket, far: socket.socket, state: dict[str, str]) -> None:
         try:
             while chunk := far.recv(65_536):
                 if self.swallow_answers and state["method"] == "POST":

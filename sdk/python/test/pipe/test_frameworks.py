@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 from harness.environments import VERSIONS
-
 from threadline.conversation import Conversation
 
 from .frameworks import streams

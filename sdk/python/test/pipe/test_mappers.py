@@ -5,7 +5,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
-
 from threadline.pipe import Mapper, StreamFailed, mapper_for
 from threadline.pipe.diff import diff
 
@@ -52,9 +51,10 @@ def test_other_streams_are_not_known(item: object) -> None:
 
 
 def test_calls_of_endpoints_without_indices_are_told_apart_by_their_ids() -> None:
-    assert calls(
-        piece('{"a":', id="1", name="f"), piece(" 1}"), piece('{"b":', id="2", name="g"), piece(" 2}")
-    ) == {"f": '{"a": 1}', "g": '{"b": 2}'}
+    assert calls(piece('{"a":', id="1", name="f"), piece(" 1}"), piece('{"b":', id="2", name="g"), piece(" 2}")) == {
+        "f": '{"a": 1}',
+        "g": '{"b": 2}',
+    }
     # One index for all calls, and ids that change from piece to piece.
     one_index = [piece("1", index=0, id="1", name="f"), piece("2", index=0, id="2", name="g"), piece("3", index=0, id="9")]
     assert calls(*one_index) == {"f": "1", "g": "23"}
@@ -189,9 +189,10 @@ def test_pieces_of_calls_of_one_index_are_told_apart_by_their_ids() -> None:
     def called(**chunk: Any) -> Any:
         return streamed(Message("", "m", tool_call_chunks=[{"name": None, "args": None, "id": None, "index": 0, **chunk}]))
 
-    assert calls(
-        called(id="1", name="f", args="{"), called(args="}"), called(id="2", name="g", args="[]"), called(args=" ")
-    ) == {"f": "{}", "g": "[] "}
+    assert calls(called(id="1", name="f", args="{"), called(args="}"), called(id="2", name="g", args="[]"), called(args=" ")) == {
+        "f": "{}",
+        "g": "[] ",
+    }
 
 
 def test_a_state_without_members_does_not_clear_that_of_the_thread() -> None:

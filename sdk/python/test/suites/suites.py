@@ -66,7 +66,10 @@ SUITES: Dict[str, Suite] = {
             "test_store_injected_async": ONE_LOOP,
             "test_double_interrupt_subgraph": ONE_LOOP,
         },
-        unsteady={"test_imp_nested": "two tasks that run at the same time end in the order that the test names, unless the machine is busy"},
+        unsteady={
+            "test_imp_nested": "names the order in which two tasks end that run at the same time; on a busy machine, it differs",
+            "test_stream_subgraphs_during_execution": "compares times of chunks; on a busy machine, they are late",
+        },
     ),
     "langgraph-checkpoint": Suite(
         archive="langgraph_checkpoint-4.3.2",
@@ -115,7 +118,18 @@ def run(suite: Suite) -> Outcome:
     report = TARGET / f"{suite.archive}.xml"
     report.unlink(missing_ok=True)
     plugin = ["-p", suite.plugin] if suite.plugin else []
-    command = [_python(suite.packages), "-m", "pytest", "-q", "-p", "no:cacheprovider", *plugin, "--tb=short", f"--junitxml={report}", *suite.tests]
+    command = [
+        _python(suite.packages),
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        *plugin,
+        "--tb=short",
+        f"--junitxml={report}",
+        *suite.tests,
+    ]
     server = Server()
     try:
         done = subprocess.run(

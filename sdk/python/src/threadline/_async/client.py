@@ -25,9 +25,11 @@ class AsyncThreadline:
     """A client of one server, for one user or project. The first request opens the connection.
 
     `url` and `api_key` default to the environment variables THREADLINE_URL and THREADLINE_API_KEY. `token` is a user's token, or a function
-    that returns one, which is called again when it expires. `user` is the user on whose behalf requests with an API key are
-    made. With `validate`, the server refuses events of runs of this program that do not conform to AG-UI: see `AsyncThread.run`.
-    `http` replaces the HTTP client, and is not closed by `aclose`.
+    that returns one, which is called again when it expires. `user` is the user on whose behalf requests with an API key are made, and
+    `project` the project of an operator's requests. `headers` go with each request. `timeout` is that of one request, in seconds.
+    `transports` are those of readers, `sse` and `long-poll`, the most preferred first. With `validate`, the server refuses events of
+    runs of this program that do not conform to AG-UI: see `AsyncThread.run`. `http` replaces the HTTP client, and is not closed by
+    `aclose`. An invalid option raises `ConfigError`.
     """
 
     def __init__(
@@ -59,10 +61,15 @@ class AsyncThreadline:
         )
         self._http = AsyncHttp(config, credential(api_key, token), http)
         self.threads = AsyncThreads(self._http)
+        """Creates and lists threads."""
         self.agents = AsyncAgents(self._http)
+        """Lists the agents of the server."""
         self.interrupts = AsyncInterrupts(self._http)
+        """Lists the questions that wait for answers."""
         self.kv = AsyncKv(self._http)
+        """Key-value entries."""
         self.checkpoints = AsyncAllCheckpoints(self._http)
+        """Checkpoints of graphs, of all threads."""
 
     def thread(self, thread_id: str) -> AsyncThread:
         """A reference to a thread, by its id. No request is made."""
@@ -80,9 +87,7 @@ class AsyncThreadline:
     async def __aenter__(self) -> AsyncThreadline:
         return self
 
-    async def __aexit__(
-        self, kind: Optional[Type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]
-    ) -> None:
+    async def __aexit__(self, kind: Optional[Type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]) -> None:
         await self.aclose()
 
     async def aclose(self) -> None:

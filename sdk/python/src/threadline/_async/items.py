@@ -22,25 +22,29 @@ class AsyncItems:
     """
 
     def __init__(self, http: AsyncHttp, thread_id: str, name: str) -> None:
-        self.thread_id = thread_id
-        self.name = name
+        self.thread_id: str = thread_id
+        self.name: str = name
         self._http = http
         self._path = ["threads", thread_id, "items", name]
 
     async def append(
         self, items: Iterable[Any], *, if_tag: Optional[str] = UNSET, kv: Sequence[Write] = (), key: Optional[str] = None
     ) -> AddedItems:
-        """Adds items at the end. `kv`: writes of entries in the same commit; raises `KvChanged` if one of their conditions fails."""
+        """Adds items at the end: JSON values of at most 8 MiB each, and 16 MiB together. All are stored, or none.
+
+        `kv`: at most 100 writes of entries in the same commit; raises `KvChanged` if one of their conditions fails. Raises `TooLarge`
+        beyond a limit of the list or the thread, and `StorageFull` beyond the quota.
+        """
         return AddedItems.of(await self._do("POST", [], key, if_tag, items=list(items), **_writes(kv)))
 
     async def replace(
         self, items: Iterable[Any], *, if_tag: Optional[str] = UNSET, kv: Sequence[Write] = (), key: Optional[str] = None
     ) -> AddedItems:
-        """Replaces all items. `kv`: writes of entries in the same commit; raises `KvChanged` if one of their conditions fails."""
+        """Replaces all items; an empty list removes them. The limits and errors are those of `append`."""
         return AddedItems.of(await self._do("PUT", [], key, if_tag, items=list(items), **_writes(kv)))
 
     async def pop(self, count: int = 1, *, if_tag: Optional[str] = UNSET, key: Optional[str] = None) -> PoppedItems:
-        """Removes up to `count` items from the end, and returns them, oldest first."""
+        """Removes up to `count` items from the end, at most 1,000, and returns them, oldest first."""
         return PoppedItems.of(await self._do("POST", ["pop"], key, if_tag, count=count))
 
     async def copy(
@@ -52,16 +56,20 @@ class AsyncItems:
         if_tag: Optional[str] = UNSET,
         key: Optional[str] = None,
     ) -> AddedItems:
-        """Adds the items of a list of another thread of the user, up to the position `upto`. `from_list` is by default this list's name."""
+        """Adds the items of a list of another thread of the same user, up to the position `upto` (inclusive), by default all.
+
+        `from_list` is by default the name of this list.
+        """
         source: Any = {"fromThreadId": from_thread_id, "fromList": self.name if from_list is None else from_list}
         if upto is not None:
             source["uptoPos"] = upto
         return AddedItems.of(await self._do("POST", ["copy"], key, if_tag, **source))
 
-    async def page(
-        self, *, limit: Optional[int] = None, before: Optional[int] = None, after: Optional[int] = None
-    ) -> ItemPage:
-        """A page of items, oldest first: the newest items, the last ones before a position, or the first ones after a position."""
+    async def page(self, *, limit: Optional[int] = None, before: Optional[int] = None, after: Optional[int] = None) -> ItemPage:
+        """A page of items, oldest first: the newest items, the last ones before a position, or the first ones after a position.
+
+        A page has 100 items by default, and `limit` is at most 1,000.
+        """
         query = {"limit": limit, "before": before, "after": after}
         return ItemPage.of(await self._http.call(Call(self._path, query=query)))
 

@@ -73,9 +73,7 @@ class AsyncRun(AsyncWriters):
             "onExisting": _ON_EXISTING[on_existing],
             "toolsRepeatable": tools_repeatable,
         }
-        events = opening_of(
-            thread_id, self.run_id, messages=messages, tools=tools, context=context, resume=resume, state=state
-        )
+        events = opening_of(thread_id, self.run_id, messages=messages, tools=tools, context=context, resume=resume, state=state)
         self._start = {**start, "events": events}
         self._request = to_json(self._start)
         self._record: Optional[RunRecord] = None
@@ -98,7 +96,7 @@ class AsyncRun(AsyncWriters):
 
     @property
     def epoch(self) -> str:
-        """The incarnation of the thread's log."""
+        """The epoch of the thread's log."""
         return self._producer.epoch
 
     @property
@@ -112,7 +110,7 @@ class AsyncRun(AsyncWriters):
         return self._producer.stop_requested
 
     async def history(self) -> List[JsonObject]:
-        """The messages of the thread before the run, and those that the run began with. They are read once."""
+        """The messages of the thread before the run, and those that the run began with, in AG-UI's format. They are read once."""
         if self._reading is None:
             raise Closed("the run has not begun: enter its block first")
         if self._history is None:
@@ -120,7 +118,7 @@ class AsyncRun(AsyncWriters):
         return self._history
 
     async def flush(self) -> None:
-        """Returns when all appended events are durable."""
+        """Returns when all appended events are durable. Raises the error of the append that failed."""
         await self._producer.flush()
 
     @property
@@ -145,9 +143,7 @@ class AsyncRun(AsyncWriters):
         reading = self._reading = AsyncReading(self._http, self.thread_id, taken)
         if taken.attempt_id != self._attempt_id:
             raise await self._not_resumed(taken, reading)
-        producer = AsyncProducer(
-            self._runs, self.thread_id, taken, self._again, self._lease, self._http.config.logger
-        )
+        producer = AsyncProducer(self._runs, self.thread_id, taken, self._again, self._lease, self._http.config.logger)
         producer.begin()
         try:
             stored = await reading.before(self._on_existing)
@@ -164,9 +160,7 @@ class AsyncRun(AsyncWriters):
                 self._body.cancel()
         return self
 
-    async def __aexit__(
-        self, kind: Optional[Type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]
-    ) -> bool:
+    async def __aexit__(self, kind: Optional[Type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]) -> bool:
         producer = self._producer
         try:
             return await self._leave(producer, error)

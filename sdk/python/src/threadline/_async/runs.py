@@ -62,9 +62,7 @@ class AsyncRuns:
         """Ends a run as finished; refused with `producer-seq-gap` if the server has lost events before this number."""
         return RunRecord.of(await self._post(run_id, "finish", {"attempt": attempt, "producerSeq": producer_seq}))
 
-    async def fail(
-        self, run_id: str, attempt: int, code: str, message: str, *, retry_for: Optional[float] = None
-    ) -> RunRecord:
+    async def fail(self, run_id: str, attempt: int, code: str, message: str, *, retry_for: Optional[float] = None) -> RunRecord:
         """Ends a run as failed: open messages and calls are closed, then RUN_ERROR is appended."""
         body = {"code": code, "message": message}
         return RunRecord.of(await self._post(run_id, "fail", {"attempt": attempt}, body, retry_for=retry_for))

@@ -47,9 +47,7 @@ class AsyncSubscription:
     async def __aenter__(self) -> AsyncSubscription:
         return self
 
-    async def __aexit__(
-        self, kind: Optional[Type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]
-    ) -> None:
+    async def __aexit__(self, kind: Optional[Type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]) -> None:
         await self.aclose()
 
     async def aclose(self) -> None:

@@ -27,19 +27,21 @@ from .subscription import AsyncSubscription
 
 
 class AsyncThread:
-    """A reference to one thread, by its id. A reference makes no request: the first call reports a missing thread.
+    """A reference to one thread, by its id. A reference makes no request: the first call reports a missing thread (`ThreadNotFound`).
 
     `epoch` is the epoch of the log that the caller has read. If the thread has another epoch, a write raises `LogReplaced`.
     """
 
     def __init__(self, http: AsyncHttp, thread_id: str) -> None:
-        self.thread_id = thread_id
+        self.thread_id: str = thread_id
         self.checkpoints = AsyncCheckpoints(http, thread_id)
+        """Checkpoints of graphs that belong to the thread."""
         self._http = http
         self._runs = AsyncRuns(http, thread_id)
         self._path = ["threads", thread_id]
 
     async def get(self) -> ThreadRecord:
+        """The record of the thread. Raises `ThreadNotFound`, also for a thread of another user."""
         return ThreadRecord.of(await self._read())
 
     async def update(
@@ -50,22 +52,31 @@ class AsyncThread:
         metadata: Mapping[str, Any] = UNSET,
         epoch: Optional[str] = None,
     ) -> ThreadRecord:
-        """Changes members of the thread. A name of None removes the name; `metadata` is a merge patch (RFC 7396)."""
+        """Changes members of the thread. A name of None removes the name; `metadata` is a merge patch (RFC 7396).
+
+        A name has at most 1,024 bytes, and the metadata at most 64 KiB of JSON.
+        """
         members = {"name": name, "archived": archived, "metadata": metadata}
         body = {key: value for key, value in members.items() if value is not UNSET}
         return ThreadRecord.of(await self._http.call(Call(self._path, "PATCH", query={"epoch": epoch}, body=body)))
 
     async def rename(self, name: Optional[str], *, epoch: Optional[str] = None) -> ThreadRecord:
+        """Changes the name, of at most 1,024 bytes, or removes it (None)."""
         return await self.update(name=name, epoch=epoch)
 
     async def archive(self, *, epoch: Optional[str] = None) -> ThreadRecord:
+        """Leaves the thread out of lists, unless they ask for archived threads. Its log stays, and runs can go on."""
         return await self.update(archived=True, epoch=epoch)
 
     async def unarchive(self, *, epoch: Optional[str] = None) -> ThreadRecord:
+        """Shows the thread in lists again."""
         return await self.update(archived=False, epoch=epoch)
 
     async def delete(self, *, branches: bool = False, epoch: Optional[str] = None) -> None:
-        """Deletes the thread and its log. With `epoch`, a thread that was created under this id since is not deleted."""
+        """Deletes the thread and its log, or moves it to the trash if the server has one; with `branches`, its branches as well.
+
+        With `epoch`, a thread that was created under this id since is not deleted. Raises `ThreadNotFound`.
+        """
         query = {"epoch": epoch, "branches": True if branches else None}
         try:
             await self._http.call(Call(self._path, "DELETE", query=query))
@@ -73,7 +84,7 @@ class AsyncThread:
             pass  # the thread that is meant is gone already
 
     async def mark_read(self, seq: int, *, epoch: Optional[str] = None) -> ThreadRecord:
-        """Moves the read mark forward to an event, not beyond the tail (`CursorAhead`)."""
+        """Moves the read mark forward to the event `seq`, never back. An event beyond the tail raises `CursorAhead`."""
         call = Call([*self._path, "read"], "PUT", query={"epoch": epoch}, body={"seq": seq})
         return ThreadRecord.of(await self._http.call(call))
 
@@ -85,11 +96,15 @@ class AsyncThread:
         limit: Optional[int] = None,
         before: Optional[str] = None,
     ) -> Messages:
-        """A page of messages, the newest ones, after the event `at`; the current ones by default."""
+        """A page of AG-UI messages after the event `at` (by default the newest event), oldest first.
+
+        The page has the newest `limit` messages, or as many as fit into 4 MiB; with `before`, those before the message with this id.
+        `at` belongs to the log `epoch`: another log raises `LogReplaced`.
+        """
         return Messages.of(await self._read("messages", at=at, epoch=epoch, limit=limit, before=before))
 
     async def state(self, *, at: Optional[int] = None, epoch: Optional[str] = None) -> StateAt:
-        """The state after the event `at`; the current one by default."""
+        """The state after the event `at`; the current one by default. `at` belongs to the log `epoch`: another log raises `LogReplaced`."""
         return StateAt.of(await self._read("state", at=at, epoch=epoch))
 
     async def events(
@@ -102,13 +117,15 @@ class AsyncThread:
         limit: Optional[int] = None,
         run_id: Optional[str] = None,
     ) -> EventPage:
-        """A page of events: the first ones, or those at a position. `cursor` is the `next_cursor` of a page."""
+        """A page of events, oldest first: 1,000 by default, and `limit` is at most 10,000.
+
+        The page has the first events, those with a seq above `after`, or the newest ones below `before`; both belong to the log `epoch`
+        (`LogReplaced`). Or `cursor`: the `next_cursor` of a page. `run_id`: only the events of this run.
+        """
         query = {"after": after, "before": before, "epoch": epoch, "cursor": cursor, "limit": limit, "runId": run_id}
         return EventPage.of(await self._read("events", **query))
 
-    async def lines(
-        self, *, cursor: Optional[Cursor] = None, run_id: Optional[str] = None
-    ) -> AsyncGenerator[bytes, None]:
+    async def lines(self, *, cursor: Optional[Cursor] = None, run_id: Optional[str] = None) -> AsyncGenerator[bytes, None]:
         """The log after a position, up to its tail: `{"seq":…,"runId":…,"at":…,"event":…}`, a line for each event.
 
         Each event appears byte for byte as it was appended. An interrupted read raises `ConnectionFailed`: continue after the
@@ -170,15 +187,21 @@ class AsyncThread:
         return QueuedRun.of(answer) if "queued" in answer else StartedRun.of(answer)
 
     async def stop(self, run_id: str, *, epoch: Optional[str] = None) -> RunRecord:
-        """Requests a stop of a run. Its producer has 10 s to end it; then the server does."""
+        """Requests a stop of a run, and returns its record. Its producer has 10 s to end it; then the server does.
+
+        A run that has ended already stays as it is. Raises `RunNotFound`.
+        """
         return await self._runs.stop(run_id, epoch)
 
     async def runs(self, *, limit: Optional[int] = None, cursor: Optional[str] = None, at: Optional[int] = None) -> RunPage:
-        """A page of runs, newest first."""
+        """A page of runs, newest first: 50 by default, and `limit` is at most 500. `cursor`: the `next_cursor` of the previous page.
+
+        With `at`, the runs as they were after this event.
+        """
         return RunPage.of(await self._read("runs", limit=limit, cursor=cursor, at=at))
 
     async def run_record(self, run_id: str) -> RunRecord:
-        """The record of a run."""
+        """The record of a run. Raises `RunNotFound`."""
         return await self._runs.get(run_id)
 
     async def queue(self) -> Queue:
@@ -193,7 +216,10 @@ class AsyncThread:
         separate: bool = False,
         epoch: Optional[str] = None,
     ) -> ThreadRecord:
-        """Creates a thread that begins with the events of this thread up to `at`. Lists show the fork instead, unless `separate`."""
+        """Creates a thread that begins with the events of this thread up to `at`, by default up to the tail.
+
+        `thread_id` is a new id by default. Lists show the fork instead of this thread, unless it is `separate`.
+        """
         body = {"threadId": thread_id or new_id(), "at": at, "separate": separate}
         call = Call([*self._path, "forks"], "POST", query={"epoch": epoch}, body=body, keyed=True)
         return ThreadRecord.of(await self._http.call(call))
@@ -203,12 +229,10 @@ class AsyncThread:
         return Branches.of(await self._read("branches")).branches
 
     async def interrupts(self) -> List[JsonObject]:
-        """The open interrupts of the thread, which a run has to answer with `resume`."""
+        """The open interrupts of the thread (AG-UI's Interrupt), which a run has to answer with `resume`."""
         return (await self.messages(limit=1)).interrupts
 
-    async def put_run(
-        self, run_id: str, events: Sequence[object], *, agent_id: Optional[str] = None, validate: bool = False
-    ) -> StartedRun:
+    async def put_run(self, run_id: str, events: Sequence[object], *, agent_id: Optional[str] = None, validate: bool = False) -> StartedRun:
         """Appends a complete run atomically, or does nothing if the run exists already.
 
         Waits up to a minute while another run is active. A TEXT_MESSAGE_CHUNK without a `messageId` gets one. With `validate`,
@@ -240,6 +264,11 @@ class AsyncThread:
         validate: Optional[bool] = None,
     ) -> AsyncRun:
         """Produces a run, in the block of `async with`. The end of the block finishes the run, and an exception fails it.
+
+        `messages`, `tools`, `context` and `resume` are the input of the run, in AG-UI's format; messages without an id get one. `state`
+        replaces the state of the thread. `run_id` is a new id by default. `lease_seconds`, from 1 to 3,600 and by default 20, is the
+        time after which the server ends the run if this process has died. `tools_repeatable`: a restart may call tools again.
+        `stop`: a stop request cancels the block (`cancel`), or makes its next `append` raise `StopRequested` (`flag`).
 
         `on_existing` decides if the run `run_id` is active already, in another call. `restart`: the previous output is superseded,
         and the body produces all of it again. `continue`: complete messages stay; only for bodies that read `run.stored`.

@@ -27,7 +27,11 @@ class AsyncThreads:
         metadata: Optional[Mapping[str, Any]] = None,
         user_id: Optional[str] = None,
     ) -> ThreadRecord:
-        """Creates a thread. A repeated call returns the existing thread. Raises `ThreadExists` for an id that another thread has."""
+        """Creates a thread, and returns its record. `thread_id` is a new id by default.
+
+        `user_id` is the owner, if an API key is used without a user. A repeated call with the same arguments returns the existing thread;
+        with others it raises `ThreadExists`. A name has at most 1,024 bytes, and the metadata at most 64 KiB of JSON.
+        """
         members = {"name": name, "agentId": agent_id, "metadata": metadata, "userId": user_id}
         body = {"threadId": thread_id or new_id(), **{key: value for key, value in members.items() if value is not None}}
         return ThreadRecord.of(await self._http.call(Call(["threads"], "POST", body=body, keyed=True)))
@@ -41,7 +45,10 @@ class AsyncThreads:
         metadata: Optional[Mapping[str, Any]] = None,
         user_id: Optional[str] = None,
     ) -> ThreadRecord:
-        """Creates a thread, or returns the existing one unchanged: `name` and `metadata` are for a new thread only."""
+        """Creates a thread, or returns the existing one unchanged: `name` and `metadata` are for a new thread only.
+
+        Raises `ThreadExists` if another user has a thread with this id.
+        """
         try:
             return await self.create(thread_id, name=name, agent_id=agent_id, metadata=metadata, user_id=user_id)
         except ThreadExists as error:
@@ -63,10 +70,11 @@ class AsyncThreads:
         cursor: Optional[str] = None,
         user_id: Optional[str] = None,
     ) -> ThreadPage:
-        """A page of threads. `cursor`: the `next_cursor` of the previous page.
+        """A page of threads: 50 by default, and `limit` is at most 500. `cursor`: the `next_cursor` of the previous page.
 
-        `status`: `running`, `waiting`, `failed` or `idle`. `search`: only threads whose name contains this text. `order`:
-        `recent`, the default, or `created`.
+        `status`: `running`, `waiting`, `failed` or `idle`. `search`: only threads whose name contains this text, ignoring case and
+        accents. `order`: `recent`, the default (newest first), or `created` (oldest first). Archived threads are left out, unless
+        `include_archived`. `user_id` is the user whose threads are listed, if an API key is used without a user.
         """
         query = {
             "agentId": agent_id,
@@ -106,6 +114,6 @@ class AsyncInterrupts:
         cursor: Optional[str] = None,
         user_id: Optional[str] = None,
     ) -> Inbox:
-        """A page of interrupts. `cursor`: the `next_cursor` of the previous page."""
+        """A page of interrupts: of 50 threads by default, and `limit` is at most 100. `cursor`: the `next_cursor` of the previous page."""
         query = {"agentId": agent_id, "limit": limit, "cursor": cursor, "userId": user_id}
         return Inbox.of(await self._http.call(Call(["interrupts"], query=query)))

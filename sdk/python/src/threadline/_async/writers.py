@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from types import TracebackType
-from typing import Any, AsyncGenerator, AsyncIterable, Dict, List, Mapping, Optional, Sequence, Type
+from typing import Any, AsyncContextManager, AsyncGenerator, AsyncIterable, Dict, List, Mapping, Optional, Sequence, Type, Union
 
 from .._errors import ConfigError
 from .._ids import RESERVED_NAMES, new_id
@@ -32,9 +32,7 @@ class AsyncPart:
         await self._begun()
         return self
 
-    async def __aexit__(
-        self, kind: Optional[Type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]
-    ) -> None:
+    async def __aexit__(self, kind: Optional[Type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]) -> None:
         # The end of the run ends what a cancelled body leaves open.
         if error is None or isinstance(error, Exception):
             await self.end()
@@ -73,9 +71,7 @@ class AsyncPart:
 class AsyncText(AsyncPart):
     """Writes one message."""
 
-    def __init__(
-        self, run: AsyncWriters, begin: List[JsonObject], end: List[JsonObject], type_: str, members: Mapping[str, Any]
-    ) -> None:
+    def __init__(self, run: AsyncWriters, begin: List[JsonObject], end: List[JsonObject], type_: str, members: Mapping[str, Any]) -> None:
         super().__init__(run, begin, end)
         self.message_id: str = members["messageId"]
         self._type = type_
@@ -93,9 +89,7 @@ class AsyncText(AsyncPart):
 class AsyncToolCall(AsyncPart):
     """Writes one tool call."""
 
-    def __init__(
-        self, run: AsyncWriters, begin: List[JsonObject], members: Mapping[str, Any], arguments: Optional[str]
-    ) -> None:
+    def __init__(self, run: AsyncWriters, begin: List[JsonObject], members: Mapping[str, Any], arguments: Optional[str]) -> None:
         super().__init__(run, begin, [{"type": "TOOL_CALL_END", **members}])
         self.tool_call_id: str = members["toolCallId"]
         self._members = members
@@ -151,6 +145,7 @@ class AsyncWriters(ABC):
 
     def __init__(self) -> None:
         self.state = AsyncStates(self)
+        """Changes the state of the thread."""
         # Parts that have begun and not ended, in the order in which they began.
         self._parts: List[AsyncPart] = []
 
@@ -170,7 +165,10 @@ class AsyncWriters(ABC):
         name: Optional[str] = None,
         subagent_run_id: Optional[str] = None,
     ) -> AsyncText:
-        """A writer for a message. `message_id` is a new id by default."""
+        """A writer for a message, to use with `async with`. `message_id` is a new id by default.
+
+        `role` and `name` are those of the message. `subagent_run_id`: the run of the subagent that speaks.
+        """
         owner = _owner(subagent_run_id)
         members = {"messageId": message_id or new_id(), **owner}
         named = {"name": name} if name is not None else {}
@@ -178,7 +176,7 @@ class AsyncWriters(ABC):
         return AsyncText(self, [begin], [{"type": "TEXT_MESSAGE_END", **members}], "TEXT_MESSAGE_CONTENT", members)
 
     def reasoning(self, *, message_id: Optional[str] = None, subagent_run_id: Optional[str] = None) -> AsyncText:
-        """A writer for reasoning. `message_id` is a new id by default."""
+        """A writer for reasoning, to use with `async with`. `message_id` is a new id by default."""
         members = {"messageId": message_id or new_id(), **_owner(subagent_run_id)}
         begin = [
             {"type": "REASONING_START", **members},
@@ -196,7 +194,11 @@ class AsyncWriters(ABC):
         parent_message_id: Optional[str] = None,
         subagent_run_id: Optional[str] = None,
     ) -> AsyncToolCall:
-        """A writer for a tool call. `arguments` are the complete arguments; without them, `write` streams their JSON text."""
+        """A writer for a tool call, to use with `async with`. `tool_call_id` is a new id by default.
+
+        `arguments` are the complete arguments, a JSON object; without them, `write` streams their JSON text. Arguments that are not JSON
+        raise `ConfigError`.
+        """
         members = {"toolCallId": tool_call_id or new_id(), **_owner(subagent_run_id)}
         parent = {"parentMessageId": parent_message_id} if parent_message_id is not None else {}
         begin: JsonObject = {"type": "TOOL_CALL_START", "toolCallName": name, **parent, **members}
@@ -207,17 +209,20 @@ class AsyncWriters(ABC):
         return AsyncToolCall(self, [begin], members, text)
 
     def step(self, name: str) -> AsyncPart:
-        """A step around the block of `async with`."""
+        """A step around the block of `async with`: STEP_STARTED before it, and STEP_FINISHED after it."""
         return AsyncPart(self, [{"type": "STEP_STARTED", "stepName": name}], [{"type": "STEP_FINISHED", "stepName": name}])
 
     async def custom(self, name: str, value: Any = None) -> None:
-        """Appends a CUSTOM event. Names that begin with `threadline.` are reserved for the server."""
+        """Appends a CUSTOM event with a JSON value. Names that begin with `threadline.` are the server's, and raise `ConfigError`."""
         if name.startswith(RESERVED_NAMES):
             raise self._refuse(ConfigError(f"{name} is a name of the server's: choose one without {RESERVED_NAMES}"))
         await self._append([{"type": "CUSTOM", "name": name, "value": value}])
 
     async def append(self, *events: object) -> None:
-        """Appends events: dicts with a `type`, or models of AG-UI. Returns when there is room for more.
+        """Appends events: dicts with a `type`, or models of AG-UI. Returns when there is room for more (10,000 events, 16 MiB).
+
+        Raises `ConfigError` for what is no event, `StopRequested` after a stop request with `stop="flag"`, `RunFenced` if another process
+        has taken up the run, and `Closed` after its end.
 
         A TEXT_MESSAGE_CHUNK without a `messageId` continues the message of the chunk right before it, or begins one. A
         RUN_STARTED that names this run is dropped, since the log has one.
@@ -229,7 +234,10 @@ class AsyncWriters(ABC):
         await self._append(known)
 
     async def interrupt(self, *asks: Mapping[str, Any]) -> None:
-        """Ends the run with questions to a person, and leaves the body. A later run answers them with `resume`."""
+        """Ends the run with questions to a person, and leaves the body. A later run answers them with `resume`.
+
+        A question is AG-UI's Interrupt, such as `{"message": "Send it?", "toolCallId": …}`; without an `id` it gets one.
+        """
         if not asks:
             raise self._refuse(ConfigError("interrupt needs at least one question"))
         interrupts: List[Dict[str, Any]] = []
@@ -241,13 +249,18 @@ class AsyncWriters(ABC):
         await self._append([{"type": "RUN_FINISHED", "threadId": self.thread_id, "runId": self.run_id, "outcome": outcome}])
         raise Interrupted(self)
 
-    async def pipe(self, stream: AsyncIterable[Any]) -> None:
+    async def pipe(self, stream: Union[AsyncIterable[Any], AsyncContextManager[AsyncIterable[Any]]]) -> None:
         """Appends a stream: AG-UI events, or items of LangGraph, pydantic-ai, the OpenAI Agents SDK or OpenAI's APIs.
 
+        A stream that is a context manager, as those of pydantic-ai, is entered, and left at its end.
         The first item decides the kind of the stream; an unknown kind raises `ConfigError`. RUN_STARTED, RUN_FINISHED and RUN_ERROR
         of the stream are left out. Questions of the stream end this run, as `interrupt` does. Raises `StreamFailed` if the stream
         reports an error.
         """
+        if isinstance(stream, AsyncContextManager) and not isinstance(stream, AsyncIterable):
+            async with stream as entered:
+                await self.pipe(entered)
+            return
         mapper = None
         try:
             async for item in stream:

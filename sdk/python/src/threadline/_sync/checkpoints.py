@@ -31,7 +31,8 @@ class Listed:
     ) -> CheckpointPage:
         """A page of checkpoints, the greatest id first, of all namespaces if `ns` is None. `cursor`: the `cursor` of the previous page.
 
-        `before`: only smaller ids. `filter`: only with these members in their metadata.
+        `before`: only smaller ids. `filter`: only with these members in their metadata, equal as JSON. `fields`: `head` leaves out the
+        data of checkpoints, blobs and writes. A page has 100 checkpoints by default, and `limit` is at most 1,000.
         """
         query = {
             "ns": ns,

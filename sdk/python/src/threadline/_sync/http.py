@@ -22,7 +22,6 @@ from .._tls import trusted
 from ..problems import RunActive
 from .turns import Turns
 
-
 _CLIENTS: WeakSet[Http] = WeakSet()
 """The clients of this process."""
 
@@ -37,7 +36,7 @@ if hasattr(os, "register_at_fork"):
 
 
 class Credentials:
-    """The bearer token of every request. A token from a callback is used until shortly before it expires, or until the server refuses it."""
+    """The bearer token of every request. A token from a callback is used until shortly before it expires, or until it is refused."""
 
     def __init__(self, source: Any) -> None:
         self._source = source
@@ -248,9 +247,7 @@ class Http:
         self._open.add(response)
         return response
 
-    def _send(
-        self, call: Call, tries: Tries, client: httpx.Client, timeout: httpx.Timeout, *, stream: bool
-    ) -> httpx.Response:
+    def _send(self, call: Call, tries: Tries, client: httpx.Client, timeout: httpx.Timeout, *, stream: bool) -> httpx.Response:
         bearer = self.credentials.get()
         try:
             return self._try(call, tries, client, timeout, stream, bearer)
@@ -292,13 +289,10 @@ class Http:
         finally:
             self._log(call, tries, url, status, began, failure)
 
-    def _log(
-        self, call: Call, tries: Tries, url: str, status: Optional[int], began: float, error: Optional[ThreadlineError]
-    ) -> None:
+    def _log(self, call: Call, tries: Tries, url: str, status: Optional[int], began: float, error: Optional[ThreadlineError]) -> None:
         path = httpx.URL(url).path
         fine = error is None or name_of(error) in call.expected
         log = self.config.logger.debug if fine else self.config.logger.warning
         milliseconds = round((time.monotonic() - began) * 1_000)
         said = "" if error is None else f", {name_of(error)}"
         log("%s %s: %s in %d ms (%s)%s", call.method, path, status or "no response", milliseconds, tries.request_id, said)
-

@@ -32,7 +32,7 @@ class Kv:
         results = answer.get("results", [])
         if len(results) != len(ops):
             raise ProtocolError(f"{len(results)} results for {len(ops)} operations")
-        return [from_wire(op, result) for op, result in zip(ops, results)]
+        return [from_wire(op, result) for op, result in zip(ops, results, strict=True)]
 
     def get(self, ns: Sequence[str], key: str) -> Optional[Entry]:
         """The entry; None if there is none."""

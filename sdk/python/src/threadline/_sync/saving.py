@@ -14,7 +14,6 @@ from .checkpoints import AllCheckpoints, Checkpoints
 from .http import Http
 from .threads import Threads
 
-
 EXPECTED = ("thread-not-found", "checkpoint-not-found", "blob-missing")
 """Problems that are normal for a checkpointer, and not logged as warnings."""
 
@@ -55,9 +54,7 @@ class Saving:
         except ThreadNotFound:
             return CheckpointPage([], None)
 
-    def put(
-        self, thread_id: str, user_id: Optional[str], checkpoint: Checkpoint, whole: Callable[[], Checkpoint]
-    ) -> None:
+    def put(self, thread_id: str, user_id: Optional[str], checkpoint: Checkpoint, whole: Callable[[], Checkpoint]) -> None:
         """Stores a checkpoint. `whole` returns it with the blobs of all channels, in case earlier blobs were deleted."""
         checkpoints = self._of(thread_id)
         try:
@@ -66,9 +63,7 @@ class Saving:
             # The checkpoints of the thread were deleted while its graph runs.
             checkpoints.put(whole())
 
-    def put_writes(
-        self, thread_id: str, user_id: Optional[str], ns: str, checkpoint_id: str, writes: Sequence[Write]
-    ) -> None:
+    def put_writes(self, thread_id: str, user_id: Optional[str], ns: str, checkpoint_id: str, writes: Sequence[Write]) -> None:
         """Stores the writes of a task."""
         checkpoints = self._of(thread_id)
         self._there(thread_id, user_id, lambda: checkpoints.put_writes(ns, checkpoint_id, writes))
@@ -146,9 +141,7 @@ class Saving:
             for at in range(0, len(gone), CHECKPOINT_HEADS):
                 checkpoints.delete(ns=ns, ids=gone[at : at + CHECKPOINT_HEADS])
 
-    def history(
-        self, thread_id: str, ns: str, checkpoint_id: Optional[str], channels: Sequence[str]
-    ) -> Dict[str, History]:
+    def history(self, thread_id: str, ns: str, checkpoint_id: Optional[str], channels: Sequence[str]) -> Dict[str, History]:
         """For each channel, its value in the nearest ancestor of a checkpoint that has one, and the writes since."""
         histories = {channel: History() for channel in channels}
         open_channels = set(channels)

@@ -77,7 +77,7 @@ class Lanes:
             lane = next(iter(holders.values()))
         stream = self._open.get(lane)
         if stream is not None and stream.kind == kind and wanted in (None, stream.id):
-            agrees = all(new is None or new == old for new, old in zip(said, stream.said))
+            agrees = all(new is None or new == old for new, old in zip(said, stream.said, strict=True))
             return Step(stream.id, is_opened=False) if agrees else None
         if wanted is None or (kind == "TOOL" and said[0] is None):
             return None

@@ -80,7 +80,7 @@ class MessageList:
             self._bring_up_to_date()
             messages = [place.message for place in self._places]
             old = self._read
-            if len(messages) != len(old) or any(message is not before for message, before in zip(messages, old)):
+            if len(messages) != len(old) or any(message is not before for message, before in zip(messages, old, strict=True)):
                 self._read = messages
             self._is_changed = False
             self._drafts.seal()
@@ -91,9 +91,7 @@ class MessageList:
         if self._pending is None:
             messages = [place.message for place in self._places]
             answered = {
-                message["toolCallId"]
-                for message in messages
-                if message["role"] == "tool" and isinstance(message.get("toolCallId"), str)
+                message["toolCallId"] for message in messages if message["role"] == "tool" and isinstance(message.get("toolCallId"), str)
             }
             calls = (id_of(call) for message in messages for call in calls_of(message))
             self._pending = [call for call in calls if call not in answered]

@@ -44,9 +44,7 @@ class Document:
         self.size = size(value) if known is None else known
 
 
-def patch(
-    document: Document, operations: object, drafts: Drafts, purse: Purse, may_copy: int = MAX_STATE_BYTES
-) -> int | None:
+def patch(document: Document, operations: object, drafts: Drafts, purse: Purse, may_copy: int = MAX_STATE_BYTES) -> int | None:
     """Applies all operations, or none of them. Operations that RFC 6902 does not know are left out.
 
     Returns the number of copied bytes, of which there are at most ``may_copy``; ``None`` if the patch does not apply.
@@ -66,9 +64,7 @@ def patch(
 
 
 class _Patcher:
-    __slots__ = (
-        *("_added", "_copied", "_document", "_drafts", "_grown", "_holder", "_may_copy", "_purse", "_touched", "_undo"),
-    )
+    __slots__ = (*("_added", "_copied", "_document", "_drafts", "_grown", "_holder", "_may_copy", "_purse", "_touched", "_undo"),)
 
     def __init__(self, document: Document, drafts: Drafts, purse: Purse, may_copy: int) -> None:
         self._document = document

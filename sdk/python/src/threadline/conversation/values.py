@@ -84,7 +84,7 @@ def json(value: object) -> object:
         return value if same and len(members) == len(value) else members
     if is_list(value):
         items = [json(item) for item in value]
-        return value if all(item is old for item, old in zip(items, value)) else items
+        return value if all(item is old for item, old in zip(items, value, strict=True)) else items
     return None if is_beyond_double(value) else value
 
 
@@ -115,11 +115,7 @@ def _all_equal(one: object, other: object, numbers: Callable[[int | float, int |
             and all(name in other and _all_equal(member, other[name], numbers) for name, member in one.items())
         )
     if is_list(one):
-        return (
-            is_list(other)
-            and len(one) == len(other)
-            and all(_all_equal(item, another, numbers) for item, another in zip(one, other))
-        )
+        return is_list(other) and len(one) == len(other) and all(_all_equal(*pair, numbers) for pair in zip(one, other, strict=True))
     if is_number(one):
         return is_number(other) and numbers(one, other)
     # Without the types, True would equal 1.

@@ -120,9 +120,7 @@ def pending(serde: SerializerProtocol, writes: Sequence[Write]) -> List[Tuple[st
 
 def loaded(serde: SerializerProtocol, thread_id: Any, found: Checkpoint) -> CheckpointTuple:
     """A checkpoint as a `CheckpointTuple`."""
-    values = {
-        blob.channel: serde.loads_typed((blob.type, blob.data)) for blob in found.blobs if blob.type != EMPTY
-    }
+    values = {blob.channel: serde.loads_typed((blob.type, blob.data)) for blob in found.blobs if blob.type != EMPTY}
     checkpoint: Any = {**serde.loads_typed((found.type, found.data)), "channel_values": values}
     return CheckpointTuple(
         config=config_of(thread_id, found.ns, found.id),

@@ -111,7 +111,7 @@ def _get(gets: Sequence[Tuple[int, GetOp]], results: List[Result], refreshed: Li
         yield from _get(gets[:half], results, refreshed)
         yield from _get(gets[half:], results, refreshed)
         return
-    for (index, op), entry in zip(gets, entries):
+    for (index, op), entry in zip(gets, entries, strict=True):
         if entry is not None:
             results[index] = Item(**_members(entry))
             if op.refresh_ttl:

@@ -34,14 +34,10 @@ class ThreadlineSaver(BaseCheckpointSaver[str]):
     the checkpoints of a thread; with `delete_threads` it also deletes the thread and its messages.
     """
 
-    def __init__(
-        self, client: Client, *, serde: Optional[SerializerProtocol] = None, delete_threads: bool = False
-    ) -> None:
+    def __init__(self, client: Client, *, serde: Optional[SerializerProtocol] = None, delete_threads: bool = False) -> None:
         super().__init__(serde=serde)
         self.delete_threads = delete_threads
-        self._calls: Calls[Saving, AsyncSaving] = Calls(
-            client, lambda one: Saving(one._http), lambda one: AsyncSaving(one._http)
-        )
+        self._calls: Calls[Saving, AsyncSaving] = Calls(client, lambda one: Saving(one._http), lambda one: AsyncSaving(one._http))
 
     def get_next_version(self, current: Optional[str], channel: None) -> str:
         return next_version(current)
@@ -137,22 +133,16 @@ class ThreadlineSaver(BaseCheckpointSaver[str]):
         thread_id = str(configurable(config)["thread_id"])
         return thread_id, user_of(config), part(versions), lambda: part(checkpoint["channel_versions"])
 
-    def put_writes(
-        self, config: RunnableConfig, writes: Sequence[Tuple[str, Any]], task_id: str, task_path: str = ""
-    ) -> None:
+    def put_writes(self, config: RunnableConfig, writes: Sequence[Tuple[str, Any]], task_id: str, task_path: str = "") -> None:
         """Stores what a task has written after a checkpoint."""
         if writes:
             self._calls.synchronous.put_writes(*self._written(config, writes, task_id, task_path))
 
-    async def aput_writes(
-        self, config: RunnableConfig, writes: Sequence[Tuple[str, Any]], task_id: str, task_path: str = ""
-    ) -> None:
+    async def aput_writes(self, config: RunnableConfig, writes: Sequence[Tuple[str, Any]], task_id: str, task_path: str = "") -> None:
         if writes:
             await self._calls.asynchronous.put_writes(*self._written(config, writes, task_id, task_path))
 
-    def _written(
-        self, config: RunnableConfig, writes: Sequence[Tuple[str, Any]], task_id: str, task_path: str
-    ) -> Tuple[Any, ...]:
+    def _written(self, config: RunnableConfig, writes: Sequence[Tuple[str, Any]], task_id: str, task_path: str) -> Tuple[Any, ...]:
         thread_id, ns, checkpoint_id = _place(config)
         return str(thread_id), user_of(config), ns, checkpoint_id, stored_writes(self.serde, writes, task_id, task_path)
 
@@ -200,9 +190,7 @@ class ThreadlineSaver(BaseCheckpointSaver[str]):
 class _Listing:
     """Filters of a list of checkpoints, and its progress."""
 
-    def __init__(
-        self, config: Optional[RunnableConfig], filter: Filter, before: Optional[RunnableConfig], limit: Optional[int]
-    ) -> None:
+    def __init__(self, config: Optional[RunnableConfig], filter: Filter, before: Optional[RunnableConfig], limit: Optional[int]) -> None:
         given = configurable(config) if config else {}
         self._thread_id = given.get("thread_id")
         self._filter = filter

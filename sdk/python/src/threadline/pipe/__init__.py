@@ -5,7 +5,6 @@ None of these packages is imported: the shape of an item tells its kind.
 
 from .._json import JsonObject
 from .errors import StreamFailed
-
 from .mapper import Mapper
 from .shape import mapper_for
 

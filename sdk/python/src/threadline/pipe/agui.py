@@ -8,9 +8,7 @@ from .._message_ids import MessageIds
 from .items import failed, get, list_of, plain, text_of
 from .mapper import Mapper
 
-_TYPE = re.compile(
-    r"(RUN|TEXT_MESSAGE|TOOL_CALL|REASONING|THINKING|STATE|STEP|ACTIVITY|MESSAGES|SUBAGENT)(_[A-Z]+)+|RAW|CUSTOM"
-)
+_TYPE = re.compile(r"(RUN|TEXT_MESSAGE|TOOL_CALL|REASONING|THINKING|STATE|STEP|ACTIVITY|MESSAGES|SUBAGENT)(_[A-Z]+)+|RAW|CUSTOM")
 #: Members of events that hold the producer's own values, in which ``null`` is no absent member.
 _OPAQUE = ("snapshot", "value", "event", "rawEvent", "content", "result", "metadata", "delta", "patch")
 

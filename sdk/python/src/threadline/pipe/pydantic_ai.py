@@ -65,7 +65,7 @@ class PydanticAiEvents(Mapper):
 
     def _start(self, index: int, part: object) -> list[JsonObject] | None:
         # Each answer of the model counts its parts anew, and a part may be replaced by another one.
-        ended = [event for at in sorted(self._open) if index == 0 or at == index for event in self._end(at, None)]
+        ended = [event for at in sorted(self._open) if index in (0, at) for event in self._end(at, None)]
         kind = text_of(get(part, "part_kind"))
         if kind in _KINDS:
             key = new_id()

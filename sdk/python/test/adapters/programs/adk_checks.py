@@ -19,7 +19,6 @@ from google.adk.sessions.base_session_service import GetSessionConfig
 from google.genai import types
 from harness.documents import examples_of
 from harness.proxy import Proxy
-
 from threadline import AsyncThreadline, ConfigError, user
 from threadline._calls import Call
 from threadline._ids import new_id

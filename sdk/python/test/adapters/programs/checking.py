@@ -15,7 +15,6 @@ from typing import Any
 
 import httpx
 from harness.until import until
-
 from threadline import AsyncThreadline
 
 # Seconds after which a check that hangs has failed.

@@ -16,7 +16,6 @@ from pydantic_ai.exceptions import UserError
 from pydantic_ai.messages import BinaryContent, ModelMessage, ModelRequest, ModelResponse, TextPart, UserPromptPart
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 from pydantic_ai.models.test import TestModel
-
 from threadline import AsyncThreadline, user
 from threadline._ids import new_id
 from threadline.pydantic_ai import ENTRIES, LIST, RECORDS, ThreadlineConversations

@@ -16,7 +16,6 @@ from openai.types.responses import (
     ResponseOutputMessage,
     ResponseOutputText,
 )
-
 from threadline import AsyncThreadline, user
 from threadline._ids import new_id
 from threadline.openai_agents import LIST, ThreadlineSession

@@ -17,7 +17,6 @@ from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage, Tool
 from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
 from langgraph.graph import END, START, MessagesState, StateGraph
 from langgraph.types import Command, interrupt
-
 from threadline import AsyncThreadline, Threadline, user
 from threadline.langgraph import ThreadlineSaver, astream, stream
 

@@ -9,7 +9,6 @@ from typing import Any
 from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.types import Command, interrupt
-
 from threadline import Threadline
 from threadline.langgraph import ThreadlineSaver, copy_checkpoints
 

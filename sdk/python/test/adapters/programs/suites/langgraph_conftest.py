@@ -7,7 +7,6 @@ from uuid import UUID, uuid4
 
 import pytest
 from langgraph.cache.memory import InMemoryCache
-
 from threadline import AsyncThreadline, Threadline
 from threadline.langgraph import ThreadlineSaver, ThreadlineStore
 

@@ -11,7 +11,6 @@ from uuid import uuid4
 import langgraph.store.memory
 import langgraph.store.sqlite
 import pytest
-
 from threadline import Threadline
 from threadline.langgraph import ThreadlineStore
 
@@ -24,15 +23,15 @@ class Store(ThreadlineStore):
 
     @classmethod
     @contextmanager
-    def from_conn_string(cls, given: str, **options: Any) -> Iterator["Store"]:
+    def from_conn_string(cls, given: str, **options: Any) -> Iterator[Store]:
         yield cls(**options)
 
     def setup(self) -> None:
         """Threadline has no tables to create."""
 
 
-setattr(langgraph.store.memory, "InMemoryStore", Store)
-setattr(langgraph.store.sqlite, "SqliteStore", Store)
+langgraph.store.memory.InMemoryStore = Store
+langgraph.store.sqlite.SqliteStore = Store
 
 OTHERS = re.compile(r"embed|vector|sweep|_data\b|_vectors|\bconn\b|cursor|sqlite_vec|Async|MockStore|AsyncBatchedBaseStore")
 """What tests name that are of searches by vectors, of tables, or of classes that are no stores."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-
 import inspect
 import re
 from typing import Any, Iterator, List, Optional
@@ -11,7 +10,6 @@ import agents
 import agents.extensions.memory
 import agents.memory
 import pytest
-
 from threadline import AsyncThreadline, Threadline
 from threadline.openai_agents import ThreadlineSession
 
@@ -21,9 +19,7 @@ USER = "suite"
 class Session(ThreadlineSession):
     """A session with the constructor of `SQLiteSession`: a client for each, since the event loop of a test is its own."""
 
-    def __init__(
-        self, session_id: str, db_path: Any = None, *tables: Any, session_settings: Any = None, **more: Any
-    ) -> None:
+    def __init__(self, session_id: str, db_path: Any = None, *tables: Any, session_settings: Any = None, **more: Any) -> None:
         super().__init__(session_id, AsyncThreadline(user=USER), session_settings=session_settings)
 
     def close(self) -> Any:
@@ -38,8 +34,8 @@ class _Closed:
 
 
 for module in (agents, agents.memory):
-    setattr(module, "SQLiteSession", Session)
-setattr(agents.extensions.memory, "AsyncSQLiteSession", Session)
+    module.SQLiteSession = Session
+agents.extensions.memory.AsyncSQLiteSession = Session
 
 
 @pytest.fixture(autouse=True)
@@ -52,8 +48,10 @@ def no_threads() -> Iterator[None]:
                 client.thread(thread.thread_id).delete()
 
 
-SQLITE = re.compile(r"sqlite3|aiosqlite|threading|monkeypatch|corrupt|\bsession(_\d)?\._\w|\bsession\.(db_path|messages_table)|SQLiteSession\._|_await_mutation|new_event_loop|closed")
-"""What tests of SQLite's own files, connections and locks name. A client of Threadline belongs to one event loop, and is closed by its owner."""
+SQLITE = re.compile(
+    r"sqlite3|aiosqlite|threading|monkeypatch|corrupt|\bsession(_\d)?\._\w|\bsession\.(db_path|messages_table)|SQLiteSession\._|_await_mutation|new_event_loop|closed"
+)
+"""What tests of SQLite's own files, connections and locks name. A client of Threadline has one event loop and an owner."""
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: List[pytest.Item]) -> None:
