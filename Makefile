@@ -80,7 +80,7 @@ test-full: setup-full
 	$(CARGO) test --test contract -- --ignored --nocapture
 	$(CARGO) build --workspace --bin threadline
 	cd sdk/typescript && FULL=1 THREADLINE=$(CURDIR)/target/debug/threadline npm test --silent
-	cd sdk/python && FULL=1 PYTHONPATH=src THREADLINE=$(CURDIR)/target/debug/threadline $(CURDIR)/target/python-venv/bin/python -W error -m pytest test/pipe test/adapters test/graphs
+	cd sdk/python && FULL=1 PYTHONPATH=src THREADLINE=$(CURDIR)/target/debug/threadline $(CURDIR)/target/python-venv/bin/python -W error -m pytest test/pipe test/adapters test/graphs test/suites
 	PLANT=all TESTS=1 scripts/chaos.sh
 
 # Faults for MINUTES (10) under a whole cluster; its last line is the verdict. PLANT=name plants a bug, which it must find; with

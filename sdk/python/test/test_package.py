@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import re
 import shutil
@@ -10,7 +11,7 @@ import sys
 import tarfile
 import zipfile
 from pathlib import Path
-from typing import Set
+from typing import List, Set
 
 import pytest
 import threadline
@@ -76,10 +77,30 @@ def test_the_source_distribution_installs_offline(used: Path, tmp_path: Path) ->
     assert done.stdout.split() == [str(place / "threadline/__init__.py"), threadline.__version__]
 
 
-def test_an_import_loads_what_it_needs() -> None:
-    code = "import sys, threadline; print([name for name in ('starlette', 'pydantic', 'threadline.agui') if name in sys.modules])"
+@pytest.mark.parametrize(
+    ("statement", "left_out"),
+    [
+        ("import threadline", ["httpx", "threadline._config"]),
+        ("from threadline import Threadline", ["threadline._async.client", "asyncio"]),
+        ("from threadline import AsyncThreadline", ["threadline._sync.client"]),
+        ("from threadline import *", ["starlette", "pydantic", "threadline.agui", "threadline.conversation"]),
+    ],
+)
+def test_an_import_loads_what_it_needs(statement: str, left_out: List[str]) -> None:
+    code = f"import sys; {statement}; print([name for name in {left_out} if name in sys.modules])"
     done = subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"
+
+
+def test_names_that_checkers_see_are_those_that_are_imported() -> None:
+    tree = ast.parse(Path(threadline.__file__).read_text())
+    [seen] = [one for one in tree.body if isinstance(one, ast.If) and isinstance(one.test, ast.Name)]
+    names = {alias.name: one.module for one in seen.body if isinstance(one, ast.ImportFrom) for alias in one.names}
+    assert names == threadline._MODULES
+    assert sorted([*names, "__version__"]) == sorted(threadline.__all__)
+    with pytest.raises(AttributeError, match="no attribute 'Treadline'"):
+        getattr(threadline, "Treadline")
+    assert set(threadline.__all__) <= set(dir(threadline))
 
 
 def test_all_names_of_the_package_exist() -> None:

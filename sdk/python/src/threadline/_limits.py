@@ -100,7 +100,11 @@ KV_PAGE: Final = 1_000
 CHECKPOINT_BYTES: Final = 12_000_000
 """Maximum Base64, in bytes, of a request with parts of a checkpoint: the server's limit is 16 MiB a request, and 8 MiB a blob."""
 CHECKPOINT_PAGE: Final = 20
-"""Checkpoints with their values that a saver requests at once."""
+"""Checkpoints with their values that a saver requests first: a caller may need only the newest ones."""
+CHECKPOINT_PAGE_GROWTH: Final = 5
+"""Growth of each further page of a list."""
+CHECKPOINT_PAGE_MAX: Final = 500
+"""Checkpoints with their values that a saver requests at once. The server ends a page at 16 MiB."""
 CHECKPOINT_HEADS: Final = 1_000
 """Checkpoints without values that a saver requests at once, and ids that it deletes at once."""
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
+from importlib import import_module
 from typing import Any, List, Optional
 
 from ._async.client import AsyncThreadline
@@ -22,11 +24,11 @@ class ThreadlineSession:
 
     session_id: str
     session_settings: Any
-    """The SDK's `SessionSettings`, in versions that have them. Their `limit` is the default of `get_items`."""
+    """The SDK's `SessionSettings`, in versions that have them; a dict becomes such settings. `limit` is the default of `get_items`."""
 
     def __init__(self, session_id: str, client: AsyncThreadline, *, user_id: Optional[str] = None, session_settings: Any = None) -> None:
         self.session_id = session_id
-        self.session_settings = session_settings
+        self.session_settings = _settings_of(session_settings)
         self._client = client
         self._user_id = user_id
 
@@ -76,6 +78,20 @@ class ThreadlineSession:
             await self._items().replace([])
         except ThreadNotFound:
             pass  # a session without a thread is empty
+
+
+def _settings_of(given: Any) -> Any:
+    """Settings as the SDK's own sessions have them: a runner resolves its own settings against them."""
+    if given is not None and not isinstance(given, dict):
+        return given
+    try:
+        settings = import_module("agents.memory").SessionSettings
+    except (ImportError, AttributeError):
+        return given  # a version without settings
+    unknown = set(given or {}) - {one.name for one in fields(settings)}
+    if unknown:
+        raise TypeError(f"Unknown session settings: {', '.join(sorted(unknown))}")
+    return settings(**(given or {}))
 
 
 __all__ = ["LIST", "ThreadlineSession"]

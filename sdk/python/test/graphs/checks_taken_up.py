@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -14,6 +15,7 @@ from harness.server import Server
 from langgraph.graph import START, StateGraph
 from langgraph.types import Command
 from threadline import AsyncThreadline, ConfigError, Threadline
+from threadline.agui import AgentRun, RunAgentInput, frames
 from threadline.langgraph import ThreadlineSaver, astream, stream
 from threadline.pipe.langgraph import LangGraphItems
 
@@ -164,6 +166,28 @@ async def test_the_same_asynchronously(connect: Callable[[], AsyncThreadline], c
         finished, _ = [item async for item in astream(Resumed("run-2"), built, None, config)]
         assert [one.content for one in finished.messages] == [SAYS["tell"], SAYS["close"]]
         assert len([one async for one in astream(Resumed("run-2"), built, None, config, stream_mode="updates")]) == 1
+
+
+async def test_an_endpoint_that_is_called_again_continues(connect: Callable[[], AsyncThreadline], client: Threadline, user: str) -> None:
+    """The server that has called an agent is lost, and another one calls it again: the attempt has the number 2."""
+    input = RunAgentInput(client.threads.create(user).thread_id, "run", messages=[{"role": "user", "content": "Where?"}])
+    config: Any = {"configurable": {"thread_id": user}}
+    async with connect() as asynchronous:
+        built = graph(ThreadlineSaver(asynchronous))
+
+        async def agent(input: RunAgentInput, run: AgentRun) -> None:
+            given = {"messages": [("user", input.messages[-1]["content"])]}
+            await run.pipe(astream(run, built, given, config, durability="sync"))
+
+        first = frames(agent, input)
+        async for frame in first:
+            if b"at home" in frame:
+                break
+        await first.aclose()
+        said = [json.loads(frame.removeprefix(b"data: ")) async for frame in frames(agent, input, 2)]
+    assert [one["delta"] for one in said if one["type"] == "TEXT_MESSAGE_CONTENT"] == [SAYS["think"]]
+    assert [one["toolCallName"] for one in said if one["type"] == "TOOL_CALL_START"] == ["look"]
+    assert said[-1]["type"] == "RUN_FINISHED" and said[-1]["outcome"]["type"] == "interrupt"
 
 
 def test_another_run_starts_from_its_input(client: Threadline, user: str) -> None:

@@ -17,7 +17,11 @@ VERSIONS = ("oldest", "newest") if "FULL" in os.environ else ("newest",)
 def python_of(environment: str) -> str:
     """The Python of a set, whose packages are installed if they are not there."""
     wanted = next(folder / environment / "requirements.txt" for folder in _SETS if (folder / environment).is_dir())
-    venv = _ROOT / "target" / f"pipe-{environment}"
+    return python_in(wanted, _ROOT / "target" / f"pipe-{environment}")
+
+
+def python_in(wanted: Path, venv: Path) -> str:
+    """The Python of an environment, whose packages are installed if they are not there."""
     made = subprocess.run([_ROOT / "scripts/venv.sh", wanted, venv], capture_output=True, text=True, check=False)
     assert made.returncode == 0, made.stderr
     return made.stdout.strip()

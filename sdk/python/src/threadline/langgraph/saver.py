@@ -17,7 +17,7 @@ from langgraph.checkpoint.serde.base import SerializerProtocol
 
 from .._async.saving import AsyncSaving
 from .._errors import ConfigError
-from .._limits import CHECKPOINT_PAGE
+from .._limits import CHECKPOINT_PAGE, CHECKPOINT_PAGE_GROWTH, CHECKPOINT_PAGE_MAX
 from .._sync.saving import Saving
 from ..checkpoints import CheckpointPage, History
 from ._checkpoint_parts import config_of, configurable, loaded, matches, next_version, pending, run_key, stored, stored_writes, user_of
@@ -198,6 +198,7 @@ class _Listing:
         self._ns = given.get("checkpoint_ns")
         self._left = float("inf") if limit is None else limit
         self._cursor: Optional[str] = None
+        self._page = CHECKPOINT_PAGE
         self.thread = None if self._thread_id is None else str(self._thread_id)
         self.single = config if config and get_checkpoint_id(config) else None
         self.goes_on = self.single is None and self._left > 0
@@ -205,11 +206,12 @@ class _Listing:
     @property
     def next(self) -> Dict[str, Any]:
         """Options of the request for the next page."""
-        limit = int(min(CHECKPOINT_PAGE, self._left))
+        limit = int(min(self._page, self._left))
         return {"ns": self._ns, "before": self._before, "filter": self._filter, "limit": limit, "cursor": self._cursor}
 
     def take(self, serde: SerializerProtocol, page: CheckpointPage) -> List[CheckpointTuple]:
         self._cursor = page.cursor
+        self._page = min(CHECKPOINT_PAGE_GROWTH * self._page, CHECKPOINT_PAGE_MAX)
         self._left -= len(page.checkpoints)
         self.goes_on = page.cursor is not None and self._left > 0
         return [loaded(serde, self._thread_id or one.thread_id, one) for one in page.checkpoints]

@@ -45,7 +45,7 @@ async def astream(
             before = await graph.aget_state(oldest.parent_config) if oldest.parent_config else None
             for item in _taken_up(state, before, stream_mode):
                 yield item
-            if not state.next:
+            if _has_ended(state):
                 return
             input, config = None, newest
     stream = graph.astream(input, config, stream_mode=_listed(stream_mode), **options)
@@ -70,7 +70,7 @@ def stream(
                 pass
             before = graph.get_state(oldest.parent_config) if oldest.parent_config else None
             yield from _taken_up(state, before, stream_mode)
-            if not state.next:
+            if _has_ended(state):
                 return
             input, config = None, newest
     items = graph.stream(input, config, stream_mode=_listed(stream_mode), **options)
@@ -106,6 +106,11 @@ def _is_of(run: _Run, state: Any, config: RunnableConfig) -> bool:
     return bool((state.metadata or {}).get("run_id") == _mark_of(config)["run_id"])
 
 
+def _has_ended(state: Any) -> bool:
+    """True if no step is left. `next` has no tasks that have finished, and whose step was not stored yet."""
+    return not state.tasks
+
+
 def _taken_up(state: Any, before: Optional[Any], stream_mode: Modes) -> List[Any]:
     """The items that take the place of those which the process before has streamed."""
     known = {key_of(get(message, "id")) for message in messages_in(before.values)} if before else set()
@@ -117,7 +122,7 @@ def _taken_up(state: Any, before: Optional[Any], stream_mode: Modes) -> List[Any
             said.append(message)
     items: List[Any] = [Finished(said)]
     # A graph that has ended streams nothing, and so no state.
-    if not state.next and "values" in ([stream_mode] if isinstance(stream_mode, str) else stream_mode):
+    if _has_ended(state) and "values" in ([stream_mode] if isinstance(stream_mode, str) else stream_mode):
         items.append(("values", state.values))
     return items
 

@@ -129,6 +129,15 @@ async def check_the_settings_limit_what_is_read() -> None:
         model = Scripted(said("c"))
         await Runner.run(Agent("trips", model=model), "now", session=session)
         assert texts(model.asked[0]) == ["b", "now"]
+        if isinstance(settings, Settings):
+            return
+        given = new_session(client, session_settings={"limit": 3}).session_settings
+        assert given == SessionSettings(limit=3) and new_session(client).session_settings == SessionSettings()
+        try:
+            new_session(client, session_settings={"limitt": 1})
+            raise AssertionError("a setting that does not exist was taken")
+        except TypeError as error:
+            assert "limitt" in str(error)
 
 
 async def check_a_lost_answer_costs_nothing() -> None:
