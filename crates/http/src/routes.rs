@@ -179,7 +179,7 @@ impl<S: Clone + Send + Sync + 'static> Registered<S> {
         router.merge(self.delegating.clone().layer(Extension(inner))).with_state(state)
     }
 
-    /// Everything that is registered.
+    /// Registered routes, frames and pages, in the order of their registration.
     pub fn entries(&self) -> &[RouteEntry] {
         &self.entries
     }
@@ -268,7 +268,7 @@ impl<S: Clone + Send + Sync + 'static> Routes<S> {
         Registered { router, delegating: self.delegating, entries: self.entries }
     }
 
-    /// The description.
+    /// The API description of all routes.
     pub fn describe_all(self) -> OpenApi {
         let (_, mut openapi) = self.router.split_for_parts();
         openapi.info = Info::new("Threadline", env!("CARGO_PKG_VERSION"));
