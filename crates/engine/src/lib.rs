@@ -94,10 +94,9 @@ pub use crate::{
     store_status::StoreState,
     usecases::{
         agent_data::checkpoints::{CheckpointPage, Checkpoints, ListCheckpoints, WholeCheckpoint},
+        agent_data::entry_writes::{EntryChange, PutEntry, WriteEntry},
         agent_data::items::{ChangeList, EditList, ItemLists, ListPage},
-        agent_data::kv::{
-            EntryChange, FoundEntries, KvDone, KvEntries, KvOp, KvSearch, ListNamespaces, PutEntry, WriteEntry,
-        },
+        agent_data::kv::{FoundEntries, KvDone, KvEntries, KvOp, KvSearch, ListNamespaces},
         agents::{AgentDefinitions, NewDefinition},
         annotations::Annotations,
         attempts::{AttemptRequest, AttemptedRun, Attempts, OnExisting},

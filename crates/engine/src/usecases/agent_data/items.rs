@@ -13,7 +13,7 @@ use threadline_store::{ItemPage, KvWritten, ListDone, ListEdit, ListOp, StoreErr
 
 use super::{
     AgentDataDeps, ROUNDS,
-    kv::{EntryChange, WriteEntry},
+    entry_writes::{EntryChange, WriteEntry},
 };
 use crate::{AgentDataError, DataLimit, directory::Attempt, metrics::AgentTable, records::ThreadRef};
 
