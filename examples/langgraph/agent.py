@@ -57,8 +57,8 @@ def main(thread_id: str) -> None:
     with Threadline(os.environ.get("THREADLINE_URL", "http://localhost:7420")) as client:
         graph = build(client)
         config = {"configurable": {"thread_id": thread_id}}
-        # An interrupted graph has a next step: the input None resumes the graph there.
-        goes_on = bool(graph.get_state(config).next)
+        # An interrupted graph has tasks that are left: the input None resumes the graph there.
+        goes_on = bool(graph.get_state(config).tasks)
         print("goes on" if goes_on else "begins", flush=True)
         question = None if goes_on else {"messages": [("user", "Where are my parcels?")], "found": []}
         # `sync`: each step is stored before the next one begins.

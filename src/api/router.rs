@@ -40,7 +40,7 @@ fn routes() -> Routes<ApiState> {
     console::routes(copilotkit::routes(conversations::routes(ai::routes(agui::routes(native)))))
 }
 
-/// Describes these routes.
+/// OpenAPI document of all routes of this server.
 #[utoipa::path(get, path = "/v1/openapi.json", operation_id = "openapi", tag = "server", responses(
     (status = 200, description = "An OpenAPI document", body = Value)))]
 async fn described() -> Response {

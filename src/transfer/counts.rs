@@ -32,7 +32,7 @@ impl<'p> Counter<'p> {
         Self { progress, verb, total, threads: AtomicU64::new(0), events: AtomicU64::new(0) }
     }
 
-    /// Counts a thread.
+    /// Counts a thread that was written.
     pub fn thread(&self) {
         self.threads.fetch_add(1, Ordering::Relaxed);
         self.look();

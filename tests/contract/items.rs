@@ -147,7 +147,8 @@ pub async fn a_pop_of_a_missing_list_is_remembered(env: Env) {
     let first = done(&env, &popped).await;
     assert_eq!((first.0.range, first.0.count), (None, 0));
     done(&env, &op(key, "l", "a", ListEdit::Append(vec!["1".to_owned()]))).await;
-    assert_eq!(done(&env, &popped).await, first, "the repetition removes nothing");
+    assert!(first.1 > 0, "a remembered operation takes room");
+    assert_eq!(done(&env, &popped).await, (first.0, 0), "the repetition removes nothing");
     assert_eq!(done(&env, &op(key, "l", "q", ListEdit::Pop(1))).await.0.range, Some((1, 1)));
 }
 

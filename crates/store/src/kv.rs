@@ -18,11 +18,11 @@ pub struct KvWrite {
     /// Tag that the entry must have; `Some(None)` if there must be no entry. Compared with what was there before all writes of
     /// the batch.
     pub if_tag: Option<Option<Tag>>,
-    /// What becomes of the entry.
+    /// Change of the entry.
     pub change: KvChange,
 }
 
-/// What a write makes of an entry.
+/// Change of an entry by one write.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum KvChange {
     /// Stores a value.

@@ -18,11 +18,11 @@ pub struct WriteEntry {
     pub place: KvPlace,
     /// Tag that the entry must have before the batch; `Some(None)` if there must be none.
     pub if_tag: Option<Option<Tag>>,
-    /// What becomes of the entry.
+    /// Change of the entry.
     pub change: EntryChange,
 }
 
-/// What a write makes of an entry.
+/// Change of an entry by one write.
 #[derive(Debug, Clone)]
 pub enum EntryChange {
     /// Stores a value.
