@@ -223,6 +223,15 @@ def test_the_environment_names_the_server_and_the_key(monkeypatch: pytest.Monkey
         keyed.end()
 
 
+def test_an_asynchronous_client_is_refused_in_a_second_event_loop(server: Server) -> None:
+    client = AsyncThreadline(server.url, user="ann")
+    agents = asyncio.run(client.agents.list())
+    with pytest.raises(ConfigError, match="two event loops"):
+        asyncio.run(client.agents.list())
+    with Threadline(server.url, user="ann") as synchronous:
+        assert [asyncio.run(asyncio.to_thread(synchronous.agents.list)) for _ in range(2)] == [agents, agents]
+
+
 async def test_a_closed_client_ends_what_waits(server: Server, proxy: Proxy) -> None:
     client = AsyncThreadline(proxy.url)
     thread = client.thread((await client.threads.create()).thread_id)

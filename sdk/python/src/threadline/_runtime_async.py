@@ -6,8 +6,9 @@ import asyncio
 import inspect
 import sys
 from typing import Any, Awaitable, Callable, Coroutine, Generic, List, Optional, TypeVar
+from weakref import ReferenceType, ref
 
-from ._errors import ConnectionFailed
+from ._errors import ConfigError, ConnectionFailed
 
 T = TypeVar("T")
 
@@ -72,6 +73,21 @@ class Event:
         if not self._set:
             await self._changed.wait(timeout)
         return self._set
+
+
+class Home:
+    """The event loop that a client belongs to: the one of its first request. Connections and waiting tasks of another one never wake."""
+
+    def __init__(self) -> None:
+        self._loop: Optional[ReferenceType[asyncio.AbstractEventLoop]] = None
+
+    def enter(self) -> None:
+        """Raises `ConfigError` in another event loop."""
+        loop = asyncio.get_running_loop()
+        if self._loop is None:
+            self._loop = ref(loop)
+        elif self._loop() is not loop:
+            raise ConfigError("an AsyncThreadline was used in two event loops: create a client in each one, or use `Threadline`")
 
 
 class Worker:

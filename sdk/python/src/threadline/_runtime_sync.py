@@ -52,6 +52,13 @@ class Event:
         return self._event.wait(timeout)
 
 
+class Home:
+    """A synchronous client belongs to no event loop, and OS threads may share it."""
+
+    def enter(self) -> None:
+        pass
+
+
 class Worker:
     """Work beside the body of a run."""
 

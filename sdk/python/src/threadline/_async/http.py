@@ -16,7 +16,7 @@ from .._credentials import usable_for
 from .._errors import Closed, ConfigError, ConnectionFailed, ProblemError, ThreadlineError, name_of
 from .._limits import CONNECTIONS, HEARTBEAT, MISSED_HEARTBEATS, OPEN_TIMEOUT, OTHER_RUN_WAIT, STREAMS, TOKEN_TIMEOUT
 from .._machine import Machine, backoff, new_machine
-from .._runtime_async import Condition, Event, from_source
+from .._runtime_async import Condition, Event, Home, from_source
 from .._socket import shut
 from .._tls import trusted
 from ..problems import RunActive
@@ -109,6 +109,7 @@ class AsyncHttp:
         self._streams: Optional[httpx.AsyncClient] = http
         self._open: Set[httpx.Response] = set()
         self._inherited: List[object] = []
+        self._home = Home()
         _CLIENTS.add(self)
 
     def forked(self) -> None:
@@ -126,6 +127,7 @@ class AsyncHttp:
         if was:
             self.closed.set()
         self._is_foreign = self._given is not None
+        self._home = Home()
 
     def _requests(self) -> httpx.AsyncClient:
         self._check()
@@ -146,6 +148,7 @@ class AsyncHttp:
             raise Closed("the client was closed")
         if self._is_foreign:
             raise ConfigError("`http` was made before this process was forked: make it, and the client, in this process")
+        self._home.enter()
 
     async def aclose(self) -> None:
         """Ends all streams and calls, and every later call."""
