@@ -24,7 +24,7 @@ class ThreadlineSession:
 
     session_id: str
     session_settings: Any
-    """The SDK's `SessionSettings`, in versions that have them; a dict becomes such settings. `limit` is the default of `get_items`."""
+    """The SDK's `SessionSettings`, in versions that have them; a dict is converted. `limit` is the default of `get_items`."""
 
     def __init__(self, session_id: str, client: AsyncThreadline, *, user_id: Optional[str] = None, session_settings: Any = None) -> None:
         self.session_id = session_id
@@ -53,7 +53,7 @@ class ThreadlineSession:
         return await settled(self._pop())
 
     async def clear_session(self) -> None:
-        """Removes all items. The thread stays, and so does its log."""
+        """Removes all items. The thread and its log are kept."""
         await settled(self._clear())
 
     def _items(self) -> AsyncItems:
@@ -81,7 +81,7 @@ class ThreadlineSession:
 
 
 def _settings_of(given: Any) -> Any:
-    """Settings as the SDK's own sessions have them: a runner resolves its own settings against them."""
+    """Settings as the SDK's own sessions have them: a runner calls their `resolve` with its own settings."""
     if given is not None and not isinstance(given, dict):
         return given
     try:
