@@ -30,7 +30,7 @@ pub enum KvChange {
     /// Removes the entry. With a tag, the removal is remembered for [`threadline_core::limits::ITEM_OPS_KEPT`]: a repetition of the write
     /// meets its condition.
     Delete(Option<Tag>),
-    /// Restarts the TTL of the entry, with this time, or by default with the time that its value was stored with. Nothing else changes.
+    /// Refreshes the TTL of the entry, with this time, or by default with the time that its value was stored with. Nothing else changes.
     Touch(Option<Duration>),
 }
 
@@ -41,7 +41,7 @@ pub struct KvPut {
     pub value: String,
     /// Tag of this write. An entry that has this tag and this value meets every condition: the write was carried out before.
     pub tag: Tag,
-    /// TTL of the entry: a touch restarts it.
+    /// TTL of the entry: a touch refreshes it.
     pub life: Option<Duration>,
     /// Thread with which the entry goes.
     pub thread: Option<ThreadKey>,
@@ -85,7 +85,7 @@ pub struct MovedKv {
     pub entry: KvEntry,
     /// Thread with which the entry goes: its user and its id.
     pub thread: Option<(UserId, ThreadId)>,
-    /// TTL that a touch restarts.
+    /// TTL that a touch refreshes.
     pub life: Option<Duration>,
 }
 

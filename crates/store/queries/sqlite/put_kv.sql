@@ -11,7 +11,7 @@
 -- ?9 created_at integer
 -- ?10 updated_at integer
 -- ?11 expires_at integer: or NULL
--- ?12 life integer: TTL in ms that a touch restarts, or NULL
+-- ?12 life integer: TTL in ms that a touch refreshes, or NULL
 -- example: 'p', 'u', '', 'k', '1', 1, 't', NULL, 0, 0, NULL, NULL
 
 INSERT OR REPLACE INTO kv (project, owner, ns, key, value, size, tag, thread, created_at, updated_at, expires_at, life)

@@ -13,7 +13,7 @@ pub(super) struct Kept {
     pub(super) entry: KvEntry,
     /// Thread with which the entry is deleted.
     pub(super) thread: Option<ThreadKey>,
-    /// TTL that a touch restarts.
+    /// TTL that a touch refreshes.
     pub(super) life: Option<Duration>,
     /// Time until which a removal is remembered. A removed entry has the tag of the removal, and no value.
     pub(super) removed_until: Option<Timestamp>,

@@ -55,7 +55,7 @@ class Delete:
 
 @dataclass(frozen=True)
 class Touch:
-    """Restarts the TTL of an entry, and changes nothing else. The result is False if there is no entry.
+    """Refreshes the TTL of an entry, and changes nothing else. The result is False if there is no entry.
 
     `ttl_seconds`: the new TTL, by default the one that the entry has. With neither, the entry does not expire.
     """

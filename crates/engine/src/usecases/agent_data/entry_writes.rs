@@ -29,7 +29,7 @@ pub enum EntryChange {
     Put(PutEntry),
     /// Removes the entry. With a tag, a repeated removal succeeds.
     Delete(Option<Tag>),
-    /// Restarts the TTL of the entry, with this time, or by default with the time that its value was stored with.
+    /// Refreshes the TTL of the entry, with this time, or by default with the time that its value was stored with.
     Touch(Option<Duration>),
 }
 

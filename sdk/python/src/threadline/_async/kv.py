@@ -64,7 +64,7 @@ class AsyncKv:
         return deleted
 
     async def touch(self, ns: Sequence[str], key: str, *, ttl_seconds: Optional[int] = None) -> bool:
-        """Restarts the TTL of an entry, and changes nothing else. Returns False if there is no entry.
+        """Refreshes the TTL of an entry, and changes nothing else. Returns False if there is no entry.
 
         `ttl_seconds`: the new TTL, by default the one that the entry has. With neither, the entry does not expire.
         """

@@ -32,7 +32,7 @@ async def astream(
 
     The graph needs a checkpointer. After a take-up, the messages of this run in the checkpoint come first, each as a whole, because the
     previous output of the run is superseded. If there is no checkpoint of this run, the graph starts from `input`. The metadata of
-    checkpoints have the ID of the run, as `run_id`. A take-up with `on_existing="continue"` raises `ConfigError`, since it keeps messages.
+    each checkpoint has the ID of the run (`run_id`). A take-up with `on_existing="continue"` raises `ConfigError`, since it keeps messages.
     """
     config = _marked(run, config)
     if run.resumed:
