@@ -19,7 +19,8 @@ class ThreadlineSession:
     """A session of the OpenAI Agents SDK, in the item list `openai-agents` of the thread `session_id`.
 
     Pass the session to `Runner.run(…, session=…)`. The first items create the thread for `user_id`, by default for the client's
-    user. A call stores all of its items or none, and is idempotent. A cancellation is raised after the end of a write.
+    user. A call stores all of its items or none, and its retries are idempotent. A cancelled write is completed before `CancelledError`
+    is raised.
     """
 
     session_id: str
