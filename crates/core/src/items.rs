@@ -45,12 +45,12 @@ impl ListName {
 pub struct OpKey(String);
 
 impl ListName {
-    /// Bytes that an item of the list counts as stored data, by the length of its body.
+    /// Counted bytes of an item of the list, from the length of its body.
     pub fn item_size(&self, body: usize) -> i64 {
         row_size(&[self.0.len(), body])
     }
 
-    /// Bytes that a remembered operation on the list counts as stored data, by its key and the length of its stored answer.
+    /// Counted bytes of a remembered operation on the list, from its key and the length of its stored answer.
     pub fn op_size(&self, op: &OpKey, answer: usize) -> i64 {
         row_size(&[self.0.len(), op.0.len(), answer])
     }

@@ -40,8 +40,8 @@ pub const MAX_AGENT_DATA_BYTES: usize = MAX_BATCH_BYTES;
 /// Bytes of values in one answer with agent data, all together. Also the bytes of values after which a search ends and says where to
 /// continue.
 pub const AGENT_DATA_ANSWER_BYTES: usize = 16 * 1_024 * 1_024;
-/// Bytes that a row of agent data counts as stored, beside its names and its value: about what databases and their indexes add. Rows are
-/// entries, items, operations on lists that are remembered, checkpoints, blobs and writes.
+/// Bytes that count for each row of agent data in addition to its names and its value: about what databases and their indexes add. Rows
+/// are entries, items, remembered operations on lists, checkpoints, blobs and writes.
 pub const AGENT_DATA_ROW_BYTES: usize = 128;
 /// Longest life of a key-value entry that expires.
 pub const MAX_KV_LIFE: Duration = Duration::from_secs(10 * 365 * 24 * 3_600);
@@ -61,8 +61,7 @@ pub const MAX_ITEM_LISTS: usize = 16;
 pub const MAX_LIST_ITEMS: u64 = 100_000;
 /// Largest item of a list, in bytes of JSON.
 pub const MAX_ITEM_BYTES: usize = 8 * 1_024 * 1_024;
-/// Most bytes of the agent data of one thread: of its checkpoints, of its items with removed ones that are still known, and of the
-/// operations that are remembered.
+/// Most bytes of the agent data of one thread: checkpoints, items (with removed ones that are still stored), and remembered operations.
 pub const MAX_THREAD_DATA_BYTES: i64 = 256 * 1_024 * 1_024;
 /// Items on a page of a list if the client names no limit.
 pub const DEFAULT_ITEM_PAGE: usize = 100;
@@ -103,7 +102,7 @@ pub const CHECKPOINT_SWEEP: usize = 64;
 /// Bytes of blobs after which a transaction on SQLite ends, so that a commit of the log waits for no more of them, and of what one step
 /// of a copy, an export or an import holds.
 pub const CHECKPOINT_PART_BYTES: usize = 1_024 * 1_024;
-/// Time for which a blob is kept that no checkpoint names. A client may store blobs long before their checkpoint.
+/// Time for which a loose blob is kept: a client may store blobs long before their checkpoint.
 pub const LOOSE_BLOBS_KEPT: Duration = Duration::from_secs(3_600);
 /// Rows of agent data that one statement removes: those of a deleted thread or an erased user, and those that are over.
 pub const AGENT_DATA_SWEEP: usize = 512;

@@ -162,7 +162,7 @@ pub struct RouteEntry {
     pub access: Access,
 }
 
-/// Routes of any number of servers, which differ in their state.
+/// Registered routes, which several servers may share, each with its own state.
 pub struct Registered<S> {
     router: Router<S>,
     /// Routes that answer by an inner request.

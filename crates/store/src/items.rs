@@ -200,7 +200,7 @@ pub(crate) fn decide(op: &ListOp, known: &Known, measured: Measured, source: Opt
         ListEdit::Copy { from, list, upto } => {
             let copied =
                 source.map(|tag| Copied { from: *from, list: list.clone(), tag, upto: upto.unwrap_or(u64::MAX) });
-            // The name of this list may be longer than that of the other one, or shorter.
+            // Sizes include the name of the list, which may be longer or shorter than that of the source.
             let growth = op.list.as_str().len() as i64 - list.as_str().len() as i64;
             (Vec::new(), copied, None, held, measured.count, measured.bytes + growth * measured.count as i64)
         }
@@ -219,7 +219,7 @@ pub(crate) fn decide(op: &ListOp, known: &Known, measured: Measured, source: Opt
     }
     let answer = ListAnswer { range, count, tag: Some(state.tag.clone()) };
     let added = added + op.list.op_size(&op.op, to_stored(&answer).len());
-    // Removal is possible without room. An operation that changes nothing is remembered as well, and has none.
+    // Removals succeed without room. An operation that changes nothing needs room, because it is remembered as well.
     let removes_only = new == 0
         && match op.edit {
             ListEdit::Pop(_) => measured.count > 0,

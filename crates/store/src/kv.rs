@@ -27,10 +27,10 @@ pub struct KvWrite {
 pub enum KvChange {
     /// Stores a value.
     Put(KvPut),
-    /// Removes the entry. With a tag the removal is remembered for [`threadline_core::limits::ITEM_OPS_KEPT`]: the same write again
+    /// Removes the entry. With a tag, the removal is remembered for [`threadline_core::limits::ITEM_OPS_KEPT`]: a repetition of the write
     /// meets its condition.
     Delete(Option<Tag>),
-    /// Lets the entry expire later: after this time, or else after the time that its value was stored with. Nothing else of it changes.
+    /// Refreshes the TTL of the entry, with this time, or by default with the time that its value was stored with. Nothing else changes.
     Touch(Option<Duration>),
 }
 
@@ -41,7 +41,7 @@ pub struct KvPut {
     pub value: String,
     /// Tag of this write. An entry that has this tag and this value meets every condition: the write was carried out before.
     pub tag: Tag,
-    /// Time after which the entry expires, also after a touch.
+    /// TTL of the entry: a touch refreshes it.
     pub life: Option<Duration>,
     /// Thread with which the entry goes.
     pub thread: Option<ThreadKey>,
@@ -65,9 +65,9 @@ pub struct KvTimes {
 pub enum KvWritten {
     /// All writes are stored.
     Done {
-        /// For each write: true if there was an entry before the batch, also before a removal that is repeated.
+        /// For each write: true if there was an entry before the batch, or if the write was carried out before.
         existed: Vec<bool>,
-        /// Bytes that the owner has more than before.
+        /// Growth of the owner's counted bytes.
         added: i64,
     },
     /// No write is stored: the entry of this one does not have the tag that the write requires.
@@ -85,7 +85,7 @@ pub struct MovedKv {
     pub entry: KvEntry,
     /// Thread with which the entry goes: its user and its id.
     pub thread: Option<(UserId, ThreadId)>,
-    /// Time after which the entry expires when it is touched.
+    /// TTL that a touch refreshes.
     pub life: Option<Duration>,
 }
 
@@ -124,9 +124,9 @@ pub trait KvStore: Send + Sync {
     /// A page of the namespaces of a range that have entries, after one of them, in order.
     async fn kv_namespaces(&self, range: KvRange<'_>, after: Option<&KvNamespace>) -> StoreResult<Vec<KvNamespace>>;
 
-    /// Carries out all writes in one commit, or none. Of several writes of one entry the last one counts, and a touch only if there is
-    /// no other, while the conditions of all of them must hold. An entry that is as the last write of it has left it meets all of them:
-    /// the batch was carried out before.
+    /// Carries out all writes in one commit, or none. Of several writes of one entry only the last one takes effect, and a touch
+    /// only if there is no other, but the conditions of all of them must hold. An entry that is already as its last write leaves it meets all
+    /// conditions: the batch was carried out before.
     async fn write_kv(&self, owner: &KvOwner, writes: &[KvWrite]) -> StoreResult<KvWritten>;
 
     /// Removes up to `limit` entries that have expired; returns the owner and the bytes of each.
@@ -151,14 +151,14 @@ pub(crate) enum Before<'s> {
 }
 
 impl KvPut {
-    /// Bytes that the entry counts at a place.
+    /// Counted bytes of the entry at a place.
     pub(crate) fn size(&self, place: &KvPlace) -> i64 {
         place.size(&self.tag, self.value.len())
     }
 }
 
 impl KvChange {
-    /// True if this change has left the entry as it is.
+    /// True if the entry is already as this change leaves it.
     fn has_left(&self, before: Before<'_>) -> bool {
         match (self, before) {
             (Self::Put(put), Before::Live { tag, value }) => put.tag.as_str() == tag && put.value == value,
@@ -177,8 +177,8 @@ impl KvWrite {
         }
     }
 
-    /// True if there was an entry before the batch, whose last write of the entry is `last`; `None` if the entry is not as the write
-    /// requires.
+    /// True if there was an entry before the batch, or if the write was carried out before; `None` if the entry does not meet the condition
+    /// of the write. `last` is the write of the entry that takes effect.
     pub(crate) fn existed(&self, before: Option<Before<'_>>, last: &Self) -> Option<bool> {
         let repeated = before.is_some_and(|before| last.change.has_left(before));
         let live = match before {
@@ -190,7 +190,7 @@ impl KvWrite {
     }
 }
 
-/// For each write, the number of the one that counts of its entry: the last one, or the last touch if there are only touches.
+/// For each write, the index of the write of its entry that takes effect: the last one, or the last touch if there are only touches.
 pub(crate) fn last_writes(writes: &[KvWrite]) -> Vec<usize> {
     let mut last: HashMap<&KvPlace, usize> = HashMap::with_capacity(writes.len());
     for (number, write) in writes.iter().enumerate() {

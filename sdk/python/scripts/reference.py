@@ -202,7 +202,7 @@ class Page:
             self.function(function, f"{one.name}.{function.name}", "####")
         others = [f"`{function.name}`" for function in functions if function not in described]
         if others:
-            self.add(f"As the base describes them: {', '.join(others)}.", "")
+            self.add(f"Documented by the base class: {', '.join(others)}.", "")
 
     def attributes(self, one: Any, attributes: Sequence[Any]) -> None:
         rows = [(member, self.type_of(member), self.docstring(member, required="property" in member.labels)) for member in attributes]

@@ -180,7 +180,7 @@ pub struct StoredCheckpoint {
 pub struct MetadataFilter(Vec<(String, Wanted)>);
 
 impl MetadataFilter {
-    /// Filter for these members.
+    /// Filter that requires these members.
     pub fn new(members: BTreeMap<String, Box<RawValue>>) -> Self {
         Self(members.into_iter().map(|(name, wanted)| (name, wanted.into())).collect())
     }

@@ -1,4 +1,4 @@
-//! Numbers of JSON as they are written, compared without loss.
+//! Decimal numbers of JSON, compared without rounding.
 
 use std::cmp::Ordering;
 
@@ -26,7 +26,7 @@ impl Decimal {
         if digits.is_empty() {
             return Some(Self { negative: false, exponent: 0, digits });
         }
-        // A power that no integer holds is greater, or less, than all that one holds.
+        // An exponent that does not fit into an integer is greater, or less, than all that do.
         let beyond = if power.starts_with('-') { i64::MIN } else { i64::MAX };
         let power = power.parse().unwrap_or(beyond);
         let exponent = power.saturating_add(whole.len() as i64 - leading as i64);

@@ -58,7 +58,7 @@ impl Operator {
     }
 }
 
-/// Value that a condition names. Numbers are compared as they are written: no float holds each of them.
+/// Value that a condition names. Numbers are compared as decimals, because a float would round some of them.
 #[derive(Debug, Clone)]
 pub struct Wanted {
     text: Box<RawValue>,
@@ -82,7 +82,7 @@ impl Wanted {
         }
     }
 
-    /// Order of a member beside this value: of two numbers, or of two texts by their bytes; `None` for other values.
+    /// Order of a member relative to this value: of two numbers, or of two texts by their bytes; `None` for other values.
     fn order_of(&self, member: &RawValue) -> Option<Ordering> {
         match (Decimal::of(member.get()), Decimal::of(self.text.get())) {
             (Some(one), Some(other)) => Some(one.cmp(&other)),
@@ -275,7 +275,7 @@ mod tests {
             let members = serde_json::from_str(&format!("{{\"n\":{filter}}}")).expect("an object");
             KvFilter::new(members).expect("a filter").takes(&format!("{{\"n\":{value}}}"))
         };
-        // Of two numbers that no float tells apart, the second one is greater.
+        // Floats may not tell the two numbers apart, but the second one is greater.
         for (less, greater) in [
             ("9007199254740992", "9007199254740993"),
             ("9007199254740992.0", "9007199254740993"),

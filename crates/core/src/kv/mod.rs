@@ -185,7 +185,7 @@ pub struct KvPlace {
 }
 
 impl KvPlace {
-    /// Bytes that an entry at this place counts as stored data, by its tag and the length of its value.
+    /// Counted bytes of an entry at this place, from its tag and the length of its value.
     pub fn size(&self, tag: &Tag, value: usize) -> i64 {
         row_size(&[self.ns.0.len(), self.key.0.len(), tag.0.len(), value])
     }
@@ -222,7 +222,7 @@ pub struct KvEntry {
 }
 
 impl KvEntry {
-    /// Bytes that the entry counts as stored data, with its names.
+    /// Counted bytes of the entry, with its names.
     pub fn size(&self) -> i64 {
         self.place.size(&self.tag, self.value.len())
     }

@@ -168,14 +168,14 @@ pub fn read_trashed(text: &str) -> Result<TrashPosition, Problem> {
     Ok(TrashPosition { at: Timestamp(position.cast_signed()), id, user })
 }
 
-/// Cursor at which a search of entries goes on, with the number of entries to leave out there.
+/// Cursor after which a search of entries continues, with the number of entries to skip there.
 pub fn write_place(KvPlace { ns, key }: &KvPlace, left: usize) -> String {
     // Neither has this character.
     let extra = format!("{}\n{}", ns.as_str(), key.as_str());
     Cursor { extra, ..Cursor::new(CursorKind::Entries, Epoch::NONE, left as u64) }.to_string()
 }
 
-/// Place of an entry in a search, and the number of entries to leave out there.
+/// Place of an entry in a search, and the number of entries to skip after it.
 pub fn read_place(text: &str) -> Result<(KvPlace, usize), Problem> {
     let Cursor { position, extra, .. } = read(text, &[CursorKind::Entries])?;
     let place = extra
@@ -184,18 +184,18 @@ pub fn read_place(text: &str) -> Result<(KvPlace, usize), Problem> {
     Ok((place.ok_or_else(|| refused(text, CursorError::Damaged))?, skipped(position)))
 }
 
-/// Number of results to leave out, of which no request asks for more.
+/// Number of results to skip, at most the largest `offset` of a request.
 fn skipped(position: u64) -> usize {
     usize::try_from(position).map_or(KV_SCANNED, |left| left.min(KV_SCANNED))
 }
 
-/// Cursor at which a list of namespaces goes on, with the number of namespaces to leave out there.
+/// Cursor after which a list of namespaces continues, with the number of namespaces to skip there.
 pub fn write_namespace(ns: &KvNamespace, left: usize) -> String {
     let extra = ns.as_str().to_owned();
     Cursor { extra, ..Cursor::new(CursorKind::Namespaces, Epoch::NONE, left as u64) }.to_string()
 }
 
-/// Namespace in such a list, and the number of namespaces to leave out there.
+/// Namespace in such a list, and the number of namespaces to skip after it.
 pub fn read_namespace(text: &str) -> Result<(KvNamespace, usize), Problem> {
     let Cursor { position, extra, .. } = read(text, &[CursorKind::Namespaces])?;
     let ns = KvNamespace::stored(&extra).ok_or_else(|| refused(text, CursorError::Damaged))?;

@@ -26,7 +26,7 @@
 -- $21 source_tag text
 -- $22 upto bigint: last position that is copied
 -- $23 first_pos bigint: of the copied items
--- $24 op_size bigint: bytes that the operation counts
+-- $24 op_size bigint: counted bytes of the operation
 -- example: NULL, 'p', 'u', '[]', '', 1, 'l', NULL, 't', 1, 2, 'o', '', '', NULL, '[[1,1,1,1]]', '1', 1, NULL, NULL, NULL, NULL, NULL, 1
 
 WITH

@@ -1,4 +1,4 @@
--- Finds the namespace of the oldest loose blob, with the changes of its thread that were seen, and the owner.
+-- Finds the namespace of the oldest loose blob, with the number of changes of its thread, and the owner.
 -- Caller: sweep_step in src/postgres/checkpoints.rs
 -- $1 now bigint: the time of a manual clock, or NULL for the database's
 -- $2 age bigint: in ms

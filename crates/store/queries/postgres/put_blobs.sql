@@ -1,5 +1,5 @@
--- Stores blobs of checkpoints. One that is there stays as it is. The row of the agent data of the thread is locked first, as by all that
--- changes which blobs are loose. Answers with a row: 0 if all are stored, 1 if the thread is gone, 2 if it would
+-- Stores blobs of checkpoints. An existing blob stays as it is. The row of the thread in agent_data is locked first, as by each statement
+-- that changes which blobs are loose. Answers with a row: 0 if all are stored, 1 if the thread is gone, 2 if it would
 -- have too much agent data; and the bytes that were added.
 -- Caller: blobs_in in src/postgres/checkpoints.rs
 -- $1 now bigint: the time of a manual clock, or NULL for the database's

@@ -8,8 +8,8 @@
 -- $3 owner text: user, or empty
 -- $4 writes text: [[n, ns, key, kind, tag, start, length, size, life, thread, created_at, updated_at, expires_at, condition, last,
 --   last_tag, last_start, last_length], …] with the kind 'put', 'delete' or 'touch', the value from the byte `start` of the values, '' as
---   the condition that there is no entry, and the tag and value of the last write of the entry. The life of a removal that has a tag is the
---   time for which it is remembered
+--   the condition that there is no entry, and the tag and value of the last write of the entry. The life of a removal with a tag is the
+--   time for which the removal is remembered
 -- $5 values bytea: all of them, one behind the other
 -- example: NULL, 'p', 'u', '[[0,"","k","put","t",1,1,5,null,null,null,null,null,null,1,"t",1,1]]', '1'
 

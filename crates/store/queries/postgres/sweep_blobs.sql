@@ -1,5 +1,6 @@
--- Removes loose blobs of a namespace, unless a checkpoint names them. The row of the agent data must have the number of changes that the
--- caller has read before: a checkpoint that was stored since is not seen here. Answers with a row: 0 if that is not so, and the bytes.
+-- Removes loose blobs of a namespace, unless a checkpoint names them. The row of the thread in agent_data must have the number of
+-- changes that the caller has read: the statement would not see a checkpoint that was stored since. Answers with a row: 0 if it has another
+-- number, and the removed bytes.
 -- Caller: sweep_step in src/postgres/checkpoints.rs
 -- $1 now bigint: the time of a manual clock, or NULL for the database's
 -- $2 key bigint

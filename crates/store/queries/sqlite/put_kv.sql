@@ -5,13 +5,13 @@
 -- ?3 ns text
 -- ?4 key text
 -- ?5 value blob
--- ?6 size integer: bytes that the entry counts
+-- ?6 size integer: counted bytes of the entry
 -- ?7 tag text
 -- ?8 thread integer: with which the entry goes, or NULL
 -- ?9 created_at integer
 -- ?10 updated_at integer
 -- ?11 expires_at integer: or NULL
--- ?12 life integer: ms after which the entry expires when it is touched, or NULL
+-- ?12 life integer: TTL in ms that a touch refreshes, or NULL
 -- example: 'p', 'u', '', 'k', '1', 1, 't', NULL, 0, 0, NULL, NULL
 
 INSERT OR REPLACE INTO kv (project, owner, ns, key, value, size, tag, thread, created_at, updated_at, expires_at, life)

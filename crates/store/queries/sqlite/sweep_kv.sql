@@ -1,4 +1,4 @@
--- Removes key-value entries that have expired, and removals that are remembered no longer. Answers with the owner and the bytes of each.
+-- Removes key-value entries that have expired, and removals that are no longer remembered. Answers with the owner and the bytes of each.
 -- Caller: sweep_kv in src/sql/kv.rs
 -- ?1 now integer: the time
 -- ?2 limit integer

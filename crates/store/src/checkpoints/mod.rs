@@ -146,8 +146,8 @@ pub trait CheckpointStore: Send + Sync {
         limit: usize,
     ) -> StoreResult<Option<DeletedCheckpoints>>;
 
-    /// Removes blobs of one namespace that no checkpoint names, of those that have been there for [`LOOSE_BLOBS_KEPT`] without
-    /// being stored again; returns the owner of the thread, and their bytes. `None` if no blob may be one of these.
+    /// Removes blobs of one namespace that have been loose for [`LOOSE_BLOBS_KEPT`] without being stored again, and that no checkpoint
+    /// names; returns the owner of the thread, and the removed bytes. `None` if there is nothing to remove now.
     ///
     /// [`LOOSE_BLOBS_KEPT`]: threadline_core::limits::LOOSE_BLOBS_KEPT
     async fn sweep_blobs(&self, limit: usize) -> StoreResult<Option<(KvOwner, i64)>>;

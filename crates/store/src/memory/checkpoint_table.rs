@@ -18,7 +18,7 @@ pub(super) type Place = (CheckpointNs, CheckpointId);
 pub(super) struct Checkpoints {
     pub(super) all: BTreeMap<Place, StoredCheckpoint>,
     pub(super) blobs: BTreeMap<(CheckpointNs, ChannelAt), Blob>,
-    /// Blobs that no checkpoint has named yet, or that a replaced one has named, with the time since which.
+    /// Loose blobs, each with the time since which it has been loose, or was stored again.
     pub(super) loose: BTreeMap<(CheckpointNs, ChannelAt), Timestamp>,
     /// Writes, each with the rest of its task.
     pub(super) writes: BTreeMap<(Place, TaskId, i64), TaskWrites>,
@@ -49,7 +49,7 @@ impl Checkpoints {
         all + blobs + writes.sum::<i64>()
     }
 
-    /// Removes loose blobs of the namespace of one that is as old, unless a checkpoint names them; returns their bytes.
+    /// Removes the loose blobs of one namespace that are as old as `before`, unless a checkpoint names them; returns their bytes.
     pub(super) fn sweep(&mut self, before: Timestamp) -> Option<i64> {
         let ns = self.loose.iter().find(|(_, at)| **at <= before).map(|((ns, _), _)| ns.clone())?;
         let old: Vec<_> = self.loose.extract_if(.., |(of, _), at| *of == ns && *at <= before).collect();

@@ -20,7 +20,7 @@ use crate::{
 };
 
 impl Row {
-    /// Bytes of the items, with removed ones that are still known, and of the operations.
+    /// Counted bytes of the items, with removed ones that are still stored, and of remembered operations.
     pub(super) fn item_bytes(&self) -> i64 {
         let size = |(name, list): (&ListName, &List)| {
             let items: i64 = list.items.values().map(|kept| name.item_size(kept.body.len())).sum();

@@ -15,7 +15,7 @@ use crate::{
     kv::{Before, last_writes},
 };
 
-/// Bytes of an entry on a page.
+/// Counted bytes of an entry, as the limit of a page counts it.
 fn on_page(entry: &KvEntry) -> usize {
     usize::try_from(entry.size()).unwrap_or(usize::MAX)
 }
@@ -66,7 +66,7 @@ impl State {
         self.kv.remove(&KvOwner { project: project.clone(), user: Some(user.clone()) });
     }
 
-    /// Removes the entries of a thread, and takes those of users from their sums.
+    /// Removes the entries of a thread, and subtracts those of users from their sums.
     pub(super) fn drop_kv_of(&mut self, thread: ThreadKey) {
         let mut sums = Vec::new();
         for (owner, entries) in &mut self.kv {
@@ -193,7 +193,7 @@ impl State {
     }
 }
 
-/// Carries out the write of an entry that counts.
+/// Carries out the write that takes effect on an entry.
 fn apply(entries: &mut BTreeMap<KvPlace, Kept>, write: &KvWrite, existed: bool, now: Timestamp) {
     let place = &write.place;
     match &write.change {

@@ -7,15 +7,15 @@ use threadline_core::{
     kv::{KvEntry, KvOwner, KvPlace},
 };
 
-/// An entry with what is not shown of it.
+/// An entry with the members that readers do not see.
 #[derive(Debug, Clone)]
 pub(super) struct Kept {
     pub(super) entry: KvEntry,
-    /// Thread with which it goes.
+    /// Thread with which the entry is deleted.
     pub(super) thread: Option<ThreadKey>,
-    /// Time after which it expires when it is touched.
+    /// TTL that a touch refreshes.
     pub(super) life: Option<Duration>,
-    /// Of an entry that was removed: the time until which that is remembered. The entry has the tag of the removal, and no value.
+    /// Time until which a removal is remembered. A removed entry has the tag of the removal, and no value.
     pub(super) removed_until: Option<Timestamp>,
 }
 

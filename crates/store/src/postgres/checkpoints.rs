@@ -150,7 +150,7 @@ impl CheckpointTables for PgStore {
                 return Ok(Some((KvOwner { project, user: Some(user) }, bytes)));
             }
         }
-        // A thread that is changed all the time has its turn later.
+        // A thread that changes again and again is swept later.
         Ok(None)
     }
 

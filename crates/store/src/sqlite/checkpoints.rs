@@ -119,7 +119,7 @@ impl CheckpointTables for SqliteStore {
 
     async fn sweep_step(&self, limit: usize) -> StoreResult<Option<(KvOwner, i64)>> {
         let before = self.inner.clock.now().minus(LOOSE_BLOBS_KEPT);
-        // Read first, so that nothing is committed if there is nothing to do.
+        // A read comes first, so that nothing is committed if there is nothing to remove.
         if self.read_rows(query(OLDEST).bind(before.0)).await?.is_empty() {
             return Ok(None);
         }

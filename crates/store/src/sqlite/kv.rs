@@ -47,7 +47,7 @@ struct Held {
 enum State {
     Live,
     Removed,
-    /// Expired, or gone with its thread, and not swept yet.
+    /// The entry has expired, or its thread is gone, and it is not swept yet.
     Over,
 }
 

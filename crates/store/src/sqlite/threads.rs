@@ -284,7 +284,7 @@ async fn purge(connection: &mut SqliteConnection, key: i64, rows: usize, now: Ti
     for row in &entries {
         let mut columns = Columns::new(row);
         let (project, owner, bytes) = (columns.text()?, columns.text()?, columns.int()?);
-        // Entries of a project itself are summed by the daily count alone.
+        // Entries of a project itself are counted only once a day.
         if !owner.is_empty() {
             fetch::run(connection, query(SPEND).bind(project).bind(owner).bind(-bytes)).await?;
         }

@@ -1,4 +1,4 @@
-"""Requests of a client for one of the users of its project."""
+"""Requests of a client of a project on behalf of one user."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from ._errors import ConfigError
 
 
 class _Acting:
-    """Sends requests for a user."""
+    """Sends requests on behalf of a user."""
 
     def __init__(self, http: AsyncHttp, user_id: str) -> None:
-        # A header has no spaces at its ends, and no control characters.
+        # Header values have no spaces at their ends, and no control characters.
         if not re.fullmatch(r"[^\s\x00-\x1f\x7f\ud800-\udfff]([^\x00-\x1f\x7f\ud800-\udfff]*\S)?", user_id):
             raise ConfigError(f"the user {user_id!r} cannot be named in a header: use an id without spaces around it")
         self._http = http

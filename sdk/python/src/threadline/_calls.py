@@ -95,7 +95,7 @@ def headers_of(config: Config, call: Call, tries: Tries, bearer: Optional[str]) 
     headers = httpx.Headers(dict(config.headers))
     if call.body is not None:
         headers["Content-Type"] = "application/json"
-    # IDs of users are UTF-8.
+    # Header values are sent as UTF-8, because IDs of users may have any character.
     headers.update({name.encode(): value.encode() for name, value in {**config.identity, **call.headers}.items()})
     headers["Threadline-Client"] = CLIENT
     headers["x-request-id"] = tries.request_id or tries.id

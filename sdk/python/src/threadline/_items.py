@@ -94,7 +94,7 @@ class Reconnecting:
 
     wait: float
     error: ThreadlineError
-    """The reason."""
+    """The error after which the subscription reconnects."""
 
 
 @dataclass(frozen=True)
@@ -105,7 +105,7 @@ class Ended:
 
 
 Item = Union[Hello, Events, CaughtUp, FellBehind, Rebased, Queue, Reconnecting, Ended]
-"""What a subscription delivers."""
+"""An item that a subscription delivers."""
 
 
 def common_cursor(error: BaseException) -> Optional[Cursor]:

@@ -102,9 +102,9 @@ CHECKPOINT_BYTES: Final = 12_000_000
 CHECKPOINT_PAGE: Final = 20
 """Checkpoints with their values that a saver requests first: a caller may need only the newest ones."""
 CHECKPOINT_PAGE_GROWTH: Final = 5
-"""Growth of each further page of a list."""
+"""Factor by which each further page of checkpoints is larger than the page before."""
 CHECKPOINT_PAGE_MAX: Final = 500
-"""Checkpoints with their values that a saver requests at once. The server ends a page at 16 MiB."""
+"""Maximum of checkpoints with their values that a saver requests at once. The server ends a page at 16 MiB."""
 CHECKPOINT_HEADS: Final = 1_000
 """Checkpoints without values that a saver requests at once, and ids that it deletes at once."""
 
@@ -113,9 +113,9 @@ KV_BATCH: Final = 1_000
 LIST_WRITES: Final = 100
 """Writes of entries in one operation on a list, the server's limit."""
 USERS_AT_ONCE: Final = 16
-"""Users whose state an adapter reads at the same time, for a list of the sessions of all users."""
+"""Users whose state an adapter reads concurrently, for a list of the sessions of all users."""
 LIST_CHUNK_BYTES: Final = 8 * 1_024 * 1_024
-"""Bytes of items beyond which adapters write a list in several operations: half of the server's limit of a request; one item at most."""
+"""Maximum bytes of items in one operation of an adapter: half of the server's limit for a request. An item is never split."""
 
 # Agents as endpoints.
 

@@ -32,15 +32,15 @@ def opening_of(
 
 
 def user(content: Any, **members: Any) -> JsonObject:
-    """A message of the user, in AG-UI's format. `content` is a text, or a list of parts; `members` are further ones, such as `id`."""
+    """A message of the user, in AG-UI's format. `content` is a text, or a list of parts; `members` are further members, such as `id`."""
     return {"role": "user", "content": content, **members}
 
 
 def assistant(content: Any, **members: Any) -> JsonObject:
-    """A message of the assistant, as `user` makes one."""
+    """A message of the assistant, in AG-UI's format. The arguments are those of `user`."""
     return {"role": "assistant", "content": content, **members}
 
 
 def system(content: Any, **members: Any) -> JsonObject:
-    """A message of the system, as `user` makes one."""
+    """A system message, in AG-UI's format. The arguments are those of `user`."""
     return {"role": "system", "content": content, **members}

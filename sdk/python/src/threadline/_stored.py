@@ -24,7 +24,7 @@ class Messages:
     epoch: str
     seq: int
     messages: List[JsonObject]
-    """The oldest first."""
+    """The messages of the page, oldest first."""
     has_more: bool
     """True if there are older messages; request them with `before`."""
     interrupts: List[JsonObject]
@@ -59,7 +59,7 @@ class LoggedEvent:
     at: str
     """Time of the commit."""
     event: JsonObject
-    """The event of AG-UI, as it was appended."""
+    """The event, as it was appended."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ class EventPage:
     """A page of events, oldest first."""
 
     epoch: str
-    """The log that the events belong to."""
+    """Epoch of the log that the events belong to."""
     tail: int
     """Seq of the newest event of the log; 0 if it has none."""
     next_cursor: str

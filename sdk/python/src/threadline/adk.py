@@ -54,8 +54,8 @@ class ThreadlineSessionService(BaseSessionService):
     """A `BaseSessionService` whose sessions belong to threads: events are in the item list `adk`, and state is in key-value entries.
 
     Pass the service to a `Runner`. Create the client without `user`: one service serves all users of its apps, and each thread
-    belongs to the user of its session. An event and its changes of state are stored in one commit. Changes of `user:` state are entries
-    of the user, which a second commit writes: the first one names them, so that whoever reads the session next completes them.
+    belongs to the user of its session. An event and its changes of state are stored in one commit. Changes of `user:` state are
+    written to entries of the user by a second commit. The first commit names them, so the next reader of the session can complete them.
     """
 
     def __init__(self, client: AsyncThreadline) -> None:
@@ -152,7 +152,7 @@ class ThreadlineSessionService(BaseSessionService):
         place = (session.app_name, session.user_id, session.id)
         delta = (event.actions.state_delta if event.actions else None) or {}
         tag = await self._tag(session, items)
-        # Clocks of machines differ, and a session never becomes older.
+        # Clocks of machines differ, but the time of a session must not decrease.
         updated = max(session.last_update_time, event.timestamp)
         record = _record(place, updated, delta)
         writes = [*_writes(place, delta), record]
@@ -170,10 +170,10 @@ class ThreadlineSessionService(BaseSessionService):
         return await super().append_event(session, event)
 
     async def _complete(self, place: Place, record: JsonObject) -> None:
-        """Writes the changes of `user:` state that a record names, unless they were written before.
+        """Writes the changes of `user:` state that a record names, unless they have been written.
 
-        The entry `applied` of a session has the id of the changes that were written last. A session is read before it is changed, so
-        its next changes come after these.
+        The entry `applied` of a session has the id of the changes that were written last. Each process reads a session before it changes
+        it, so changes are written in their order.
         """
         app_name, user_id, session_id = place
         changes = record.get("user")
@@ -278,7 +278,7 @@ def _session(place: Place, state: JsonObject, events: List[Event], updated: floa
 
 
 def _record(place: Place, updated: float, delta: Dict[str, Any], *, if_tag: Optional[str] = UNSET) -> Put:
-    """The record of a session: the time of its last change, and the last changes of the state of its user, with an id."""
+    """The record of a session: the time of its last change, and the last changes of `user:` state, with an id."""
     app_name, user_id, session_id = place
     value: JsonObject = {"updated": updated}
     prefix = State.USER_PREFIX
@@ -289,7 +289,7 @@ def _record(place: Place, updated: float, delta: Dict[str, Any], *, if_tag: Opti
 
 
 def _writes(place: Place, delta: Dict[str, Any]) -> List[Put]:
-    """Writes of changes of state in the project. Each key is an entry, so sessions that change different keys do not conflict."""
+    """Writes of session state and app state. Each key is an entry of the project, so changes of different keys do not conflict."""
     app_name, user_id, session_id = place
     writes: List[Put] = []
     for key, value in _jsonable(delta).items():
@@ -308,7 +308,7 @@ def _jsonable(state: Dict[str, Any]) -> JsonObject:
 
 
 def _item_of(event: Event) -> Any:
-    """An event as an item. Events keep NaN and infinities, which JSON lacks, in a string: the text that Python's `json` has for them."""
+    """An event as an item. With NaN or infinities, which JSON lacks, the item is a string: the text that Python's `json` writes."""
     document = _jsonable(event.model_dump(exclude_none=True, by_alias=True))
     kept = (document.get("actions") or {}).get("stateDelta")
     if kept:
@@ -325,7 +325,7 @@ def _event_of(item: Any) -> Event:
 
 
 def _kept(value: Any) -> JsonObject:
-    """A value of state as the value of an entry, which cannot be null; with `text` for values with NaN or infinities."""
+    """A value of state as the value of an entry, which cannot be null. With NaN or infinities, `text` is what Python's `json` writes."""
     return {"value": value} if _is_finite(value) else {"text": json.dumps(value)}
 
 

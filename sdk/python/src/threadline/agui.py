@@ -122,7 +122,7 @@ class AgentRun(AsyncWriters):
 
 
 Agent = Callable[[RunAgentInput, AgentRun], Awaitable[object]]
-"""An agent: it writes into its run, and returns when it has nothing more to say."""
+"""An agent: an asynchronous function that writes into its run. The run ends when the function returns."""
 
 
 def _unverified(forwarded: Any) -> List[JsonObject]:
@@ -177,7 +177,7 @@ async def frames(agent: Agent, input: RunAgentInput, attempt: int = 1) -> AsyncG
 
 
 def endpoint(agent: Agent) -> Callable[[Request], Awaitable[Response]]:
-    """The endpoint of an agent: POST, with a RunAgentInput, is answered by the events of a run."""
+    """The endpoint of an agent, for POST requests with a RunAgentInput. The response streams the events of the run."""
     from starlette.responses import JSONResponse, StreamingResponse
 
     async def serve(request: Request) -> Response:

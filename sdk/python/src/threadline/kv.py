@@ -44,7 +44,7 @@ class Put:
 class Delete:
     """Removes an entry. The result is False if there was none.
 
-    `tag`: the tag by which the server recognizes a retry, for 24 hours; by default a random one if there is an `if_tag`.
+    `tag`: the tag by which the server recognizes a retry, for 24 hours. With `if_tag`, the default is a random one; otherwise, none.
     """
 
     ns: Sequence[str]
@@ -55,9 +55,9 @@ class Delete:
 
 @dataclass(frozen=True)
 class Touch:
-    """Renews the TTL of an entry, and changes nothing else. The result is False if there is no entry.
+    """Refreshes the TTL of an entry, and changes nothing else. The result is False if there is no entry.
 
-    `ttl_seconds`: the new TTL, by default that of the entry. An entry without TTL still does not expire.
+    `ttl_seconds`: the new TTL, by default the one that the entry has. With neither, the entry does not expire.
     """
 
     ns: Sequence[str]
@@ -131,7 +131,7 @@ Result = Union[Entry, str, bool, Found, Namespaces, None]
 
 
 def to_wire(op: Op) -> JsonObject:
-    """An operation in the form of the request. A `Put`, and a `Delete` with a condition, have a tag: the server recognizes a retry."""
+    """An operation as the request has it. A `Put`, and a `Delete` with a condition, get a tag, so that the server recognizes a retry."""
     if isinstance(op, Get):
         return {"op": "get", "ns": labels(op.ns), "key": op.key}
     if isinstance(op, Put):

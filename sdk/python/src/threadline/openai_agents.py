@@ -19,12 +19,13 @@ class ThreadlineSession:
     """A session of the OpenAI Agents SDK, in the item list `openai-agents` of the thread `session_id`.
 
     Pass the session to `Runner.run(…, session=…)`. The first items create the thread for `user_id`, by default for the client's
-    user. A call stores all of its items or none, and is idempotent. A cancellation is raised after the end of a write.
+    user. A call stores all of its items or none, and its retries are idempotent. A cancelled write is completed before `CancelledError`
+    is raised.
     """
 
     session_id: str
     session_settings: Any
-    """The SDK's `SessionSettings`, in versions that have them; a dict becomes such settings. `limit` is the default of `get_items`."""
+    """The SDK's `SessionSettings`, in versions that have them; a dict is converted. `limit` is the default of `get_items`."""
 
     def __init__(self, session_id: str, client: AsyncThreadline, *, user_id: Optional[str] = None, session_settings: Any = None) -> None:
         self.session_id = session_id
@@ -53,7 +54,7 @@ class ThreadlineSession:
         return await settled(self._pop())
 
     async def clear_session(self) -> None:
-        """Removes all items. The thread stays, and so does its log."""
+        """Removes all items. The thread and its log are kept."""
         await settled(self._clear())
 
     def _items(self) -> AsyncItems:
@@ -81,7 +82,7 @@ class ThreadlineSession:
 
 
 def _settings_of(given: Any) -> Any:
-    """Settings as the SDK's own sessions have them: a runner resolves its own settings against them."""
+    """Settings as the SDK's own sessions have them: a runner calls their `resolve` with its own settings."""
     if given is not None and not isinstance(given, dict):
         return given
     try:

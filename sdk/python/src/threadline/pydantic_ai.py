@@ -105,9 +105,9 @@ class ThreadlineConversations(ConversationStore):
             raise ConversationConflict(conversation_id) from error
 
     async def _store(self, record: ConversationRecord, items: List[JsonObject], expected_revision: Optional[str]) -> None:
-        """Stores entries and the record in one commit. Entries beyond 8 MiB are stored before it, when no record refers to them yet.
+        """Stores entries and the record in one commit. Entries beyond 8 MiB are stored before: no record refers to them yet.
 
-        All keys and tags follow from the revision, so a save that its caller repeats is the same operation.
+        All keys and tags are derived from the revision, so a save that the caller repeats is the same operation.
         """
         save = hashlib.sha256(record.revision.encode("utf-8", "surrogatepass")).hexdigest()
         conversation_id = record.conversation_id

@@ -355,8 +355,8 @@ impl Checkpoints {
         }
     }
 
-    /// Copies all checkpoints of a thread to another one of the same user, each with its parts; returns their number. A checkpoint that is
-    /// there stays as it is, so that a thread gets nothing from itself.
+    /// Copies all checkpoints of a thread to another one of the same user, each with its parts; returns their number. An existing
+    /// checkpoint stays as it is, so a copy of a thread to itself changes nothing.
     pub async fn copy(
         &self,
         principal: &Principal,

@@ -1,4 +1,4 @@
-//! Writes of key-value entries, as callers ask for them and as the store takes them.
+//! Writes of key-value entries: as callers request them, and as the store accepts them.
 
 use std::{sync::Arc, time::Duration};
 
@@ -27,9 +27,9 @@ pub struct WriteEntry {
 pub enum EntryChange {
     /// Stores a value.
     Put(PutEntry),
-    /// Removes the entry; with a tag the removal can be repeated.
+    /// Removes the entry. With a tag, a repeated removal succeeds.
     Delete(Option<Tag>),
-    /// Lets the entry expire later: after this time, or else after the time that its value was stored with.
+    /// Refreshes the TTL of the entry, with this time, or by default with the time that its value was stored with.
     Touch(Option<Duration>),
 }
 

@@ -210,7 +210,7 @@ impl ChangeList {
         adds_items || self.kv.iter().any(|write| write.put().is_some())
     }
 
-    /// Digest of all that the operation says, and of the owner of its entries.
+    /// Digest of the content of the operation, and of the owner of its entries.
     fn digest(&self, principal: &Principal) -> Digest {
         let mut digest = Sha256::new();
         let mut part = |text: &str| {

@@ -43,7 +43,7 @@ pub struct KvSearch {
     pub words: Option<KvWords>,
     /// Most entries that are returned.
     pub limit: usize,
-    /// Entries that are left out from that place on; with words, of those that one search compares.
+    /// Entries to skip after that place; with words, among the matches that one search compares.
     pub offset: usize,
     /// Place after which the search begins.
     pub after: Option<KvPlace>,
@@ -58,7 +58,7 @@ pub struct ListNamespaces {
     pub max_depth: Option<usize>,
     /// Most namespaces that are returned.
     pub limit: usize,
-    /// Namespaces that are left out from that place on.
+    /// Namespaces to skip after that place.
     pub offset: usize,
     /// Namespace after which the list begins.
     pub after: Option<KvNamespace>,
@@ -83,7 +83,7 @@ pub enum KvDone {
         namespaces: Vec<KvNamespace>,
         /// Namespaces that were looked at.
         scanned: usize,
-        /// Namespace after which the list goes on, with the number of namespaces to leave out there.
+        /// Namespace after which the list continues, with the number of namespaces to skip there.
         next: Option<(KvNamespace, usize)>,
     },
 }
@@ -95,7 +95,7 @@ pub struct FoundEntries {
     pub entries: Vec<(KvEntry, Option<f64>)>,
     /// Entries that were looked at.
     pub scanned: usize,
-    /// Place after which the search goes on, with the number of entries to leave out there.
+    /// Place after which the search continues, with the number of entries to skip there.
     pub next: Option<(KvPlace, usize)>,
 }
 
@@ -279,7 +279,7 @@ impl KvEntries {
         Ok(())
     }
 
-    /// Carries out all writes; returns them as they were stored, and whether there was an entry before each.
+    /// Carries out all writes; returns them as stored, and for each of them, whether there was an entry before.
     async fn write_all(
         &self,
         principal: &Principal,

@@ -110,7 +110,7 @@ class AsyncRun(AsyncWriters):
         return self._producer.stop_requested
 
     async def history(self) -> List[JsonObject]:
-        """The messages of the thread before the run, and those that the run began with, in AG-UI's format. They are read once."""
+        """The messages of the thread before the run, and those that the run began with, in AG-UI's format. The first call reads them."""
         if self._reading is None:
             raise Closed("the run has not begun: enter its block first")
         if self._history is None:

@@ -65,17 +65,17 @@ class AsyncThread:
         return await self.update(name=name, epoch=epoch)
 
     async def archive(self, *, epoch: Optional[str] = None) -> ThreadRecord:
-        """Leaves the thread out of lists, unless they ask for archived threads. Its log stays, and runs can go on."""
+        """Archives the thread: lists leave it out, unless they ask for archived threads. The log is kept, and runs continue."""
         return await self.update(archived=True, epoch=epoch)
 
     async def unarchive(self, *, epoch: Optional[str] = None) -> ThreadRecord:
-        """Shows the thread in lists again."""
+        """Unarchives the thread: lists show it again."""
         return await self.update(archived=False, epoch=epoch)
 
     async def delete(self, *, branches: bool = False, epoch: Optional[str] = None) -> None:
         """Deletes the thread and its log, or moves it to the trash if the server has one; with `branches`, its branches as well.
 
-        With `epoch`, a thread that was created under this id since is not deleted. Raises `ThreadNotFound`.
+        With `epoch`, a newer thread with this id is not deleted. Raises `ThreadNotFound`.
         """
         query = {"epoch": epoch, "branches": True if branches else None}
         try:
@@ -104,7 +104,7 @@ class AsyncThread:
         return Messages.of(await self._read("messages", at=at, epoch=epoch, limit=limit, before=before))
 
     async def state(self, *, at: Optional[int] = None, epoch: Optional[str] = None) -> StateAt:
-        """The state after the event `at`; the current one by default. `at` belongs to the log `epoch`: another log raises `LogReplaced`."""
+        """The state after the event `at`, by default the newest. `at` belongs to the log `epoch`: another log raises `LogReplaced`."""
         return StateAt.of(await self._read("state", at=at, epoch=epoch))
 
     async def events(
@@ -187,9 +187,9 @@ class AsyncThread:
         return QueuedRun.of(answer) if "queued" in answer else StartedRun.of(answer)
 
     async def stop(self, run_id: str, *, epoch: Optional[str] = None) -> RunRecord:
-        """Requests a stop of a run, and returns its record. Its producer has 10 s to end it; then the server does.
+        """Requests a stop of a run, and returns its record. The producer has 10 s to end the run; then the server ends it.
 
-        A run that has ended already stays as it is. Raises `RunNotFound`.
+        A run that has ended does not change. Raises `RunNotFound`.
         """
         return await self._runs.stop(run_id, epoch)
 

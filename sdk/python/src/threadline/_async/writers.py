@@ -213,7 +213,7 @@ class AsyncWriters(ABC):
         return AsyncPart(self, [{"type": "STEP_STARTED", "stepName": name}], [{"type": "STEP_FINISHED", "stepName": name}])
 
     async def custom(self, name: str, value: Any = None) -> None:
-        """Appends a CUSTOM event with a JSON value. Names that begin with `threadline.` are the server's, and raise `ConfigError`."""
+        """Appends a CUSTOM event with a JSON value. Names that begin with `threadline.` are reserved, and raise `ConfigError`."""
         if name.startswith(RESERVED_NAMES):
             raise self._refuse(ConfigError(f"{name} is a name of the server's: choose one without {RESERVED_NAMES}"))
         await self._append([{"type": "CUSTOM", "name": name, "value": value}])
@@ -221,8 +221,8 @@ class AsyncWriters(ABC):
     async def append(self, *events: object) -> None:
         """Appends events: dicts with a `type`, or models of AG-UI. Returns when there is room for more (10,000 events, 16 MiB).
 
-        Raises `ConfigError` for what is no event, `StopRequested` after a stop request with `stop="flag"`, `RunFenced` if another process
-        has taken up the run, and `Closed` after its end.
+        Raises `ConfigError` for an object that is no event, `StopRequested` after a stop request with `stop="flag"`, `RunFenced` if another
+        process has taken up the run, and `Closed` after the end of the run.
 
         A TEXT_MESSAGE_CHUNK without a `messageId` continues the message of the chunk right before it, or begins one. A
         RUN_STARTED that names this run is dropped, since the log has one.
@@ -252,10 +252,9 @@ class AsyncWriters(ABC):
     async def pipe(self, stream: Union[AsyncIterable[Any], AsyncContextManager[AsyncIterable[Any]]]) -> None:
         """Appends a stream: AG-UI events, or items of LangGraph, pydantic-ai, the OpenAI Agents SDK or OpenAI's APIs.
 
-        A stream that is a context manager, as those of pydantic-ai, is entered, and left at its end.
-        The first item decides the kind of the stream; an unknown kind raises `ConfigError`. RUN_STARTED, RUN_FINISHED and RUN_ERROR
-        of the stream are left out. Questions of the stream end this run, as `interrupt` does. Raises `StreamFailed` if the stream
-        reports an error.
+        A stream that is a context manager, such as one of pydantic-ai, is entered and exited. The first item decides the kind of the
+        stream; an unknown kind raises `ConfigError`. RUN_STARTED, RUN_FINISHED and RUN_ERROR of the stream are left out. Questions of the
+        stream end this run, as `interrupt` does. Raises `StreamFailed` if the stream reports an error.
         """
         if isinstance(stream, AsyncContextManager) and not isinstance(stream, AsyncIterable):
             async with stream as entered:

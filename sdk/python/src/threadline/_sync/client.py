@@ -26,10 +26,10 @@ class Threadline:
 
     `url` and `api_key` default to the environment variables THREADLINE_URL and THREADLINE_API_KEY. `token` is a user's token, or a function
     that returns one, which is called again when it expires. `user` is the user on whose behalf requests with an API key are made, and
-    `project` the project of an operator's requests. `headers` go with each request. `timeout` is that of one request, in seconds.
-    `transports` are those of readers, `sse` and `long-poll`, the most preferred first. With `validate`, the server refuses events of
-    runs of this program that do not conform to AG-UI: see `Thread.run`. `http` replaces the HTTP client, and is not closed by
-    `close`. An invalid option raises `ConfigError`.
+    `project` the project of an operator's requests. `headers` are sent with each request. `timeout` is that of one request, in
+    seconds. `transports` are those of subscriptions, `sse` and `long-poll`, the preferred one first. With `validate`, the server
+    refuses events of runs of this program that do not conform to AG-UI: see `Thread.run`. `http` replaces the HTTP client, and
+    is not closed by `close`. An invalid option raises `ConfigError`.
     """
 
     def __init__(
@@ -65,11 +65,11 @@ class Threadline:
         self.agents = Agents(self._http)
         """Lists the agents of the server."""
         self.interrupts = Interrupts(self._http)
-        """Lists the questions that wait for answers."""
+        """Lists the open interrupts: questions of agents that wait for answers."""
         self.kv = Kv(self._http)
-        """Key-value entries."""
+        """Reads, writes and searches key-value entries."""
         self.checkpoints = AllCheckpoints(self._http)
-        """Checkpoints of graphs, of all threads."""
+        """Lists and deletes checkpoints of graphs, across all threads."""
 
     def thread(self, thread_id: str) -> Thread:
         """A reference to a thread, by its id. No request is made."""

@@ -21,8 +21,8 @@ class Kv:
         """Carries out operations of `threadline.kv`, and returns their results in order.
 
         Reads return what was stored before the batch. The writes are atomic: all are stored in one commit, or none. If an entry does
-        not have the tag of its `if_tag`, the call raises `KvChanged`, with the `index` of the operation in `problem`. A retry of a
-        `Put`, or of a `Delete` with `if_tag`, is idempotent. A retry of another `Delete` whose response was lost finds no entry.
+        not have the tag of its `if_tag`, the call raises `KvChanged`, with the `index` of the operation in `problem`. Retries of
+        a `Put`, and of a `Delete` with `if_tag` or `tag`, are idempotent. The retry of another `Delete` that took effect returns False.
         """
         if not ops:
             return []
@@ -64,9 +64,9 @@ class Kv:
         return deleted
 
     def touch(self, ns: Sequence[str], key: str, *, ttl_seconds: Optional[int] = None) -> bool:
-        """Renews the TTL of an entry, and changes nothing else. Returns False if there is no entry.
+        """Refreshes the TTL of an entry, and changes nothing else. Returns False if there is no entry.
 
-        `ttl_seconds`: the new TTL, by default the one that the entry has. An entry without TTL still does not expire.
+        `ttl_seconds`: the new TTL, by default the one that the entry has. With neither, the entry does not expire.
         """
         touched: bool = self._one(Touch(ns, key, ttl_seconds))
         return touched
@@ -81,10 +81,11 @@ class Kv:
         offset: Optional[int] = None,
         cursor: Optional[str] = None,
     ) -> Found:
-        """Entries whose namespaces begin with `prefix`, by default at most 10.
+        """A page of entries whose namespaces begin with `prefix`: 10 by default, and `limit` is at most 1,000.
 
         `filter` compares top-level members of the values: with a value, or with `$eq`, `$ne`, `$gt`, `$gte`, `$lt` and `$lte`.
-        `query` is a text with words: entries that contain most of them come first, and entries without any are left out.
+        `query` is a text with words: entries that contain most of them come first, and entries without any are left out. `cursor`: the
+        `cursor` of the previous page.
         """
         search = Search(prefix, filter=filter, query=query, limit=limit, offset=offset, cursor=cursor)
         found: Found = self._one(search)
@@ -99,7 +100,7 @@ class Kv:
         offset: Optional[int] = None,
         cursor: Optional[str] = None,
     ) -> Namespaces:
-        """Namespaces that meet all conditions, by default at most 10."""
+        """A page of namespaces that meet all conditions: 10 by default, and `limit` is at most 1,000."""
         ask = ListNamespaces(match, max_depth=max_depth, limit=limit, offset=offset, cursor=cursor)
         listed: Namespaces = self._one(ask)
         return listed

@@ -1,6 +1,7 @@
 """Persistence for LangGraph: a checkpointer, whose checkpoints belong to threads, and a store for long-term memory.
 
-`astream` and `stream` are streams for runs that another process may take up. `copy_checkpoints` copies from other checkpointers.
+`astream` and `stream` stream a graph for `run.pipe`, and continue it in a run that is taken up. `copy_checkpoints` copies checkpoints
+from other checkpointers.
 """
 
 from .copying import copy_checkpoints

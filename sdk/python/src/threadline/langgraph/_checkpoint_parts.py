@@ -26,7 +26,7 @@ from .._limits import MAX_ID_BYTES
 from ..checkpoints import EMPTY, Blob, Checkpoint, Write
 
 SERIALIZED = "threadline.serialized"
-"""Member of stored metadata with the members that JSON lacks, such as NaN and dates, as LangGraph's serializer writes them."""
+"""Member of stored metadata for the members that JSON cannot represent, such as NaN and dates, written by LangGraph's serializer."""
 
 
 def configurable(config: RunnableConfig) -> Mapping[str, Any]:
@@ -67,14 +67,14 @@ def stored(
 
 
 def run_key(run_id: str) -> str:
-    """The id under which a run's checkpoints are deleted: its own, or the SHA-256 of one that is no id of Threadline's."""
+    """The id under which the checkpoints of a run are deleted: its own, or its SHA-256 if Threadline does not allow it as an ID."""
     text = run_id.encode("utf-8", "surrogatepass")
     is_id = re.fullmatch(r"(?!\.{1,2}$)[^\x00-\x1f\x7f-\x9f\ud800-\udfff]+", run_id) and len(text) <= MAX_ID_BYTES
     return run_id if is_id else hashlib.sha256(text).hexdigest()
 
 
 def _written(serde: SerializerProtocol, metadata: Mapping[str, Any]) -> JsonObject:
-    """Metadata as JSON. Filters compare the members that have a form in JSON."""
+    """Metadata as JSON. Filters compare the members that JSON can represent."""
     plain = {name: value for name, value in metadata.items() if _is_json(value)}
     others = {name: value for name, value in metadata.items() if name not in plain}
     if others:

@@ -178,7 +178,7 @@ def _namespaces(op: ListNamespacesOp) -> Asking[List[Tuple[str, ...]]]:
 
 
 def _refresh(entries: Iterable[kv.Entry]) -> Asking[None]:
-    """Renews the TTL of entries that expire, each once."""
+    """Refreshes the TTL of entries that expire, once for each entry."""
     expiring = {(*entry.ns, entry.key): kv.Touch(entry.ns, entry.key) for entry in entries if entry.expires_at is not None}
     touches = list(expiring.values())
     for at in range(0, len(touches), KV_OPS):

@@ -21,8 +21,8 @@ def copy_checkpoints(
 ) -> int:
     """Copies the checkpoints of a thread, or of all threads, with their metadata and pending writes. Returns their number.
 
-    `user_of` returns the user for whom a missing thread is created, if the client of `target` has no user. Checkpoints keep their IDs,
-    so a copy that was interrupted can be repeated. No graph may run in the threads in the meantime.
+    `user_of` returns the user of a thread, for whom the thread is created if it does not exist. Leave it out if the client of `target`
+    has a user. Checkpoints keep their IDs, so an interrupted copy can be repeated. Stop the graphs of the threads first.
     """
     saving = target._calls.synchronous
     sent: Set[Tuple[str, str, str, str]] = set()
@@ -32,7 +32,7 @@ def copy_checkpoints(
         thread, ns, checkpoint_id = str(place["thread_id"]), place.get("checkpoint_ns", ""), found.checkpoint["id"]
         owner = user_of(thread) if user_of else None
         for number, (task_id, writes) in enumerate(_tasks(found)):
-            # A checkpointer returns writes in the order of their tasks, and not the paths by which it sorts them.
+            # A checkpointer returns writes in the order of the paths of their tasks, but not the paths.
             path = f"{number:06d}"
             saving.put_writes(thread, owner, ns, checkpoint_id, stored_writes(target.serde, writes, task_id, path))
         put = _Put(target, found, ns)
@@ -55,7 +55,7 @@ class _Put:
         self._config: Any = {"configurable": {"checkpoint_ns": ns, "checkpoint_id": parent}}
 
     def of(self, versions: ChannelVersions) -> Checkpoint:
-        """With the values of these versions."""
+        """The checkpoint with the values of these versions."""
         found = self._found
         return stored(self._target.serde, self._config, found.checkpoint, found.metadata, versions)
 

@@ -134,7 +134,7 @@ class ThreadlineSaver(BaseCheckpointSaver[str]):
         return thread_id, user_of(config), part(versions), lambda: part(checkpoint["channel_versions"])
 
     def put_writes(self, config: RunnableConfig, writes: Sequence[Tuple[str, Any]], task_id: str, task_path: str = "") -> None:
-        """Stores what a task has written after a checkpoint."""
+        """Stores the writes of a task after a checkpoint."""
         if writes:
             self._calls.synchronous.put_writes(*self._written(config, writes, task_id, task_path))
 

@@ -1,4 +1,4 @@
-"""Streams of graphs, for runs that another process may take up."""
+"""Streams of graphs for `run.pipe`, in runs that another process may take up."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ..pipe.items import get, key_of
 from ..pipe.langgraph import Finished, messages_in
 
 MODES = ("messages", "updates", "values", "custom")
-"""The modes of a stream whose items `pipe` shows."""
+"""The modes whose items `run.pipe` turns into events."""
 
 Modes = Union[str, Sequence[str]]
 
@@ -30,9 +30,9 @@ async def astream(
 ) -> AsyncGenerator[Any, None]:
     """`graph.astream(…)` for `run.pipe`. In a run that was taken up, the graph continues from its last checkpoint.
 
-    The graph needs a checkpointer. Messages of this run that the checkpoint has come first, each as a whole, since the run was
-    started anew. If there is no checkpoint of this run, the graph starts from `input`. The checkpoints have the ID of the run in their
-    metadata, as `run_id`. Raises `ConfigError` in a run with `on_existing="continue"`, whose messages are kept.
+    The graph needs a checkpointer. After a take-up, the messages of this run in the checkpoint come first, each as a whole, because the
+    previous output of the run is superseded. If there is no checkpoint of this run, the graph starts from `input`. The metadata of
+    each checkpoint has the ID of the run (`run_id`). A take-up with `on_existing="continue"` raises `ConfigError`, since it keeps messages.
     """
     config = _marked(run, config)
     if run.resumed:
@@ -94,7 +94,7 @@ def _mark_of(config: RunnableConfig) -> Dict[str, Any]:
 
 
 def _newest(config: RunnableConfig) -> RunnableConfig:
-    """The config without the checkpoint with which the run has begun."""
+    """The config without `checkpoint_id`, which names the newest checkpoint."""
     given: Mapping[str, Any] = config.get("configurable", {})
     return {**config, "configurable": {name: value for name, value in given.items() if name != "checkpoint_id"}}
 
@@ -107,12 +107,12 @@ def _is_of(run: _Run, state: Any, config: RunnableConfig) -> bool:
 
 
 def _has_ended(state: Any) -> bool:
-    """True if no step is left. `next` has no tasks that have finished, and whose step was not stored yet."""
+    """True if no step is left. `next` does not tell: it leaves out finished tasks whose step is not stored yet."""
     return not state.tasks
 
 
 def _taken_up(state: Any, before: Optional[Any], stream_mode: Modes) -> List[Any]:
-    """The items that take the place of those which the process before has streamed."""
+    """The items that replace those that the previous process has streamed."""
     known = {key_of(get(message, "id")) for message in messages_in(before.values)} if before else set()
     said: List[object] = []
     for message in _messages_of(state):
@@ -121,7 +121,7 @@ def _taken_up(state: Any, before: Optional[Any], stream_mode: Modes) -> List[Any
             known.add(key)
             said.append(message)
     items: List[Any] = [Finished(said)]
-    # A graph that has ended streams nothing, and so no state.
+    # A graph that has ended does not stream, so its state comes from the checkpoint.
     if _has_ended(state) and "values" in ([stream_mode] if isinstance(stream_mode, str) else stream_mode):
         items.append(("values", state.values))
     return items

@@ -1,4 +1,4 @@
-"""Streams of other packages as AG-UI's events. See :func:`mapper_for`.
+"""Conversion of streams of other packages to AG-UI events. `run.pipe` does it for runs; :func:`mapper_for` is for other uses.
 
 None of these packages is imported: the shape of an item tells its kind.
 """

@@ -23,7 +23,7 @@ class _Part(NamedTuple):
 
 
 class Finished(NamedTuple):
-    """Messages that a checkpoint of this run has, before the items of a graph that continues from it: no reader sees them any more."""
+    """Messages in a checkpoint of this run, before the items of the graph that continues from it: the take-up has superseded them."""
 
     messages: list[object]
 

@@ -64,7 +64,7 @@ class Messages:
         return self.complete(listed[asked[-1] + 1 if asked else 0 :])
 
     def complete(self, messages: Iterable[object]) -> list[JsonObject]:
-        """Messages that are complete, none of which is history."""
+        """Events of complete messages, none of which is history."""
         return [event for message in messages for event in self._one(message)]
 
     def end(self) -> list[JsonObject]:

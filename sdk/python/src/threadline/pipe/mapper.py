@@ -8,21 +8,21 @@ from .items import custom, get, text_of
 
 
 class Mapper(ABC):
-    """Maps the items of one stream, which are passed in order, to events.
+    """Maps the items of one stream to AG-UI events. Pass the items in order.
 
-    Texts and reasoning get ids of messages that are new in the thread; calls keep the ids of their stream, by which they are
-    carried out. Events of the run itself (RUN_STARTED, RUN_FINISHED, RUN_ERROR) are the producer's, and never among these.
+    Texts and reasoning get message ids that are new in the thread; tool calls keep the ids of their stream, to which results refer.
+    RUN_STARTED, RUN_FINISHED and RUN_ERROR are left out, because the producer of the run writes its own.
     """
 
     def __init__(self) -> None:
-        #: Questions of the stream, as AG-UI's interrupts: they end the run after the stream.
         self.interrupts: list[JsonObject] = []
+        """Questions of the stream, as AG-UI's interrupts: they end the run after the stream."""
         self._unmapped: set[str] = set()
 
     def feed(self, item: object) -> list[JsonObject]:
         """The events of an item. Raises :class:`StreamFailed` if the item is an error of the stream.
 
-        An item that is not known, of a later version perhaps, becomes a CUSTOM event ``unmapped``, once per type.
+        An item of an unknown type, for example of a newer version, becomes a CUSTOM event ``unmapped``: one event for each type.
         """
         try:
             events = self._events(item)
@@ -35,7 +35,7 @@ class Mapper(ABC):
 
     @abstractmethod
     def end(self) -> list[JsonObject]:
-        """The events at the end of the stream: they end what it has left open."""
+        """The events at the end of the stream. They end the messages and calls that the stream has left open."""
 
     @abstractmethod
     def _events(self, item: object) -> list[JsonObject] | None:

@@ -13,7 +13,8 @@ _KINDS = (AgUiEvents, AgentEvents, PydanticAiEvents, ChatChunks, ResponseEvents,
 
 
 def mapper_for(first_item: object) -> Mapper | None:
-    """The mapper of the stream that begins with this item, to which the item is still to be passed; ``None`` if no kind is known
-    that has such an item.
+    """The mapper for a stream that begins with this item; ``None`` if the stream is of no known kind.
+
+    The mapper has not read the item: pass it to `feed` as well.
     """
     return next((kind() for kind in _KINDS if kind.knows(first_item)), None)
