@@ -39,6 +39,12 @@ def test_all_snippets_are_run() -> None:
     assert len(SNIPPETS) == 10
 
 
+@pytest.mark.parametrize("page", ["langgraph.md", "openai-agents.md", "pydantic-ai.md", "adk.md"])
+def test_the_row_of_an_adapter_in_the_readme_is_a_line_of_its_page(page: str) -> None:
+    [code] = re.findall(rf"^\| [^|]+ \| `([^`]+)`[^|]*\| \[{page}\]", (ROOT / "README.md").read_text("utf-8"), re.M)
+    assert any(code in example.splitlines() for example in examples_of(page))
+
+
 def test_the_first_five_lines(server: Server) -> None:
     start = SNIPPETS[0].replace("http://localhost:7420", server.url)
     assert len([line for line in start.split("\n") if line]) == 5

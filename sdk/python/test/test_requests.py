@@ -225,9 +225,13 @@ def test_the_environment_names_the_server_and_the_key(monkeypatch: pytest.Monkey
 
 def test_an_asynchronous_client_is_refused_in_a_second_event_loop(server: Server) -> None:
     client = AsyncThreadline(server.url, user="ann")
-    agents = asyncio.run(client.agents.list())
+    first = asyncio.new_event_loop()
+    agents = first.run_until_complete(client.agents.list())
     with pytest.raises(ConfigError, match="two event loops"):
         asyncio.run(client.agents.list())
+    assert first.run_until_complete(client.agents.list()) == agents
+    first.run_until_complete(client.aclose())
+    first.close()
     with Threadline(server.url, user="ann") as synchronous:
         assert [asyncio.run(asyncio.to_thread(synchronous.agents.list)) for _ in range(2)] == [agents, agents]
 
