@@ -30,10 +30,10 @@ async def main(thread_id: str, question: str) -> None:
     agent = Agent("parcels", model=model, tools=[find_parcel], instructions="You find parcels. Look them up before you answer.")
     async with AsyncThreadline(os.environ.get("THREADLINE_URL", "http://localhost:7420")) as client:
         await client.threads.get_or_create(thread_id)
-        # What the model has to know the next time. Users do not see it.
+        # Items that the model is given again the next time. Users do not see them.
         session = ThreadlineSession(thread_id, client)
         print(f"{len(await session.get_items())} items in the session", flush=True)
-        # What users see, while it is written.
+        # Run that users follow while it is written.
         async with client.thread(thread_id).run(messages=[user(question)], agent_id="parcels") as run:
             streamed = Runner.run_streamed(agent, question, session=session)
             await run.pipe(streamed.stream_events())

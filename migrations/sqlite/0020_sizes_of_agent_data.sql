@@ -14,12 +14,12 @@ UPDATE agent_data SET bytes = coalesce((SELECT sum(size) FROM items WHERE items.
 -- Time in ms after which a key-value entry expires when it is touched.
 ALTER TABLE kv ADD COLUMN life INTEGER;
 UPDATE kv SET life = expires_at - updated_at WHERE expires_at > updated_at;
--- Of an entry that was removed: the time until which that is remembered. It has the tag of the removal, no value, and an expiry in the past.
+-- Time in ms until which the removal of an entry is remembered. The row has the tag of the removal, no value, and an expiry in the past.
 ALTER TABLE kv ADD COLUMN removed_until INTEGER;
 DROP INDEX kv_expiring;
 CREATE INDEX kv_over ON kv (coalesce(removed_until, expires_at)) WHERE expires_at IS NOT NULL;
 
--- Blobs that no checkpoint has named yet, or that a replaced one has named: the last of those that nothing names are removed an hour later.
+-- Blobs that no checkpoint may name: new ones, and those of a replaced checkpoint. A blob that is still unnamed after an hour is removed.
 CREATE TABLE loose_blobs (
   key     INTEGER NOT NULL,
   ns      TEXT NOT NULL,

@@ -27,8 +27,8 @@ use super::waiting;
 /// Listener of its own for monitoring. Ends when it is dropped.
 pub(super) struct AdminListener {
     address: SocketAddr,
-    /// Routes of the server, once its store is open.
-    routes: watch::Sender<Option<Router>>,
+    /// Routes that are served: those of a server that starts, until its store is open.
+    routes: watch::Sender<Router>,
     ending: DropGuard,
     thread: JoinHandle<()>,
 }
@@ -39,12 +39,12 @@ impl AdminListener {
         let listener = net::TcpListener::bind(address)?;
         listener.set_nonblocking(true)?;
         let address = listener.local_addr()?;
-        let (main, (routes, later), ending) = (Handle::current(), watch::channel(None), CancellationToken::new());
+        let ((routes, served), ending) = (watch::channel(waiting::router(Handle::current())), CancellationToken::new());
         let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
         let ended = ending.clone();
         let serve = async move {
             let listener = TcpListener::from_std(listener)?;
-            answer(&listener, main, later, ended, timeouts).await;
+            answer(&listener, served, ended, timeouts).await;
             Ok::<_, io::Error>(())
         };
         let serve = move || match runtime.block_on(serve) {
@@ -62,7 +62,7 @@ impl AdminListener {
 
     /// Answers with these routes from now on.
     pub fn serve(&self, routes: Router) {
-        self.routes.send_replace(Some(routes));
+        drop(self.routes.send_replace(routes));
     }
 
     /// Completes the active requests, then ends the thread.
@@ -75,18 +75,16 @@ impl AdminListener {
     }
 }
 
-/// Serves "starting" until the routes exist, then the routes, on the same connections: a probe that is kept open over the start is
-/// answered. Connections from other machines leave places for those from this machine, which operators use.
+/// Serves the current routes. They change on open connections, so a probe that is kept open over the start is answered. Connections from
+/// other machines leave places for those from this machine, which operators use.
 async fn answer(
     listener: &(impl Listener + Sync),
-    main: Handle,
-    routes: watch::Receiver<Option<Router>>,
+    routes: watch::Receiver<Router>,
     ending: CancellationToken,
     timeouts: Timeouts,
 ) {
-    let starting = waiting::router(main);
     let current = move |request: Request| {
-        let router = routes.borrow().clone().unwrap_or_else(|| starting.clone());
+        let router = routes.borrow().clone();
         router.oneshot(request)
     };
     let serving = Serving {
@@ -144,8 +142,8 @@ mod tests {
         let listener = Foreign(TcpListener::bind("127.0.0.1:0").await.expect("a port"));
         let address = listener.local_addr().expect("an address");
         let ending = CancellationToken::new();
-        let (routes, later) = watch::channel(None);
-        let serving = answer(&listener, Handle::current(), later, ending.clone(), Timeouts::default());
+        let (_routes, served) = watch::channel(waiting::router(Handle::current()));
+        let serving = answer(&listener, served, ending.clone(), Timeouts::default());
         let test = async {
             let mut flood = Vec::new();
             for machine in 2..2 + ADMIN_CONNECTIONS as u8 {
@@ -165,10 +163,6 @@ mod tests {
             drop(flood);
             ending.cancel();
         };
-        tokio::join!(serving, async {
-            test.await;
-            // Without routes the server has not started.
-            drop(routes);
-        });
+        tokio::join!(serving, test);
     }
 }

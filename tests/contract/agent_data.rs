@@ -133,7 +133,7 @@ pub async fn data_of_agents_comes_back_from_the_trash(env: Env) {
     trash(&env, key).await;
     assert_eq!(seen(&env, key).await, seen(&env, nothing).await, "all is hidden");
     assert_eq!(counted(&env).await, bytes, "and counts");
-    // Nothing can be added, by its key neither.
+    // A thread in the trash takes no data, not by its key either.
     let blob = Blob { at: at(), data: data() };
     assert_eq!(env.store.put_blobs(key, &ns(), &[blob]).await.expect("puts"), CheckpointDone::ThreadGone);
     assert_eq!(env.store.put_writes(key, &ns(), &id(), &writes()).await.expect("puts"), CheckpointDone::ThreadGone);

@@ -490,7 +490,7 @@ pub async fn blobs_that_no_checkpoint_names_are_removed_after_an_hour(env: Env) 
     assert_eq!(before - usage(&env).await, stored[1].size(&ns("")));
     assert_eq!((sweep().await, is_there(&stored[1].at).await), (None, false));
     assert!(is_there(&stored[0].at).await && is_there(&stored[2].at).await && is_there(&stored[3].at).await);
-    // It may be named until then, also after its hour.
+    // A blob may be named until the sweep, also after its hour.
     added(put(&env, key, &checkpoint("", "2", &[("again", "1")])).await);
     env.clock.advance(LOOSE_BLOBS_KEPT);
     assert_eq!(sweep().await, Some((owner, stored[2].size(&ns("")))));

@@ -38,13 +38,7 @@ impl ListName {
     pub fn as_str(&self) -> &str {
         &self.0
     }
-}
 
-/// Key by which a client marks an operation on a list and its repetitions.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct OpKey(String);
-
-impl ListName {
     /// Counted bytes of an item of the list, from the length of its body.
     pub fn item_size(&self, body: usize) -> i64 {
         row_size(&[self.0.len(), body])
@@ -55,6 +49,10 @@ impl ListName {
         row_size(&[self.0.len(), op.0.len(), answer])
     }
 }
+
+/// Key by which a client marks an operation on a list and its repetitions.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct OpKey(String);
 
 impl OpKey {
     /// Checks the key of an operation.

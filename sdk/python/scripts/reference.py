@@ -78,7 +78,7 @@ class Page:
         self.package = package
         self.wrong: List[str] = []
         self.lines: List[str] = [INTRODUCTION]
-        # What the page describes, and the anchors of names that only one module has.
+        # Names that the page describes, and the anchors of names that only one module has.
         self.described: Set[str] = set()
         self.anchors: Dict[str, str] = {}
         self.objects: Dict[str, List[Any]] = {}

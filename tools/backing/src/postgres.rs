@@ -74,7 +74,7 @@ impl Postgres {
     /// Returns the cluster that all tests of this process share, each with a database of its own.
     pub fn shared() -> &'static Self {
         static SHARED: OnceLock<Postgres> = OnceLock::new();
-        // What a crash of the machine leaves is not read: the disk is not waited for.
+        // Tests read nothing that a crash of the machine leaves, so commits do not wait for the disk.
         SHARED.get_or_init(|| Self::start(&[("fsync", "off")]))
     }
 

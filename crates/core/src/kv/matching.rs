@@ -58,45 +58,52 @@ impl Operator {
     }
 }
 
-/// Value that a condition names. Numbers are compared as decimals, because a float would round some of them.
+/// Value that a condition names.
 #[derive(Debug, Clone)]
-pub struct Wanted {
-    text: Box<RawValue>,
-    value: Option<Value>,
+pub struct Wanted(Option<Operand>);
+
+#[derive(Debug, Clone)]
+enum Operand {
+    /// Number, as a decimal, because a float would round some numbers.
+    Number(Decimal),
+    /// Value of any other kind.
+    Other(Value),
+}
+
+impl Operand {
+    /// Reads a JSON text; `None` if it has what no [`Value`] represents, such as a lone surrogate.
+    fn of(text: &RawValue) -> Option<Self> {
+        match Decimal::of(text.get()) {
+            Some(number) => Some(Self::Number(number)),
+            None => serde_json::from_str(text.get()).ok().map(Self::Other),
+        }
+    }
 }
 
 impl From<Box<RawValue>> for Wanted {
     fn from(text: Box<RawValue>) -> Self {
-        let value = serde_json::from_str(text.get()).ok();
-        Self { text, value }
+        Self(Operand::of(&text))
     }
 }
 
 impl Wanted {
     /// True if a member has this value.
     pub fn equals(&self, member: &RawValue) -> bool {
-        match (Decimal::of(member.get()), Decimal::of(self.text.get())) {
-            (Some(one), Some(other)) => one == other,
-            (None, None) => read(member).zip(self.value.as_ref()).is_some_and(|(one, other)| equal(&one, other)),
+        match (Operand::of(member), &self.0) {
+            (Some(Operand::Number(one)), Some(Operand::Number(other))) => one == *other,
+            (Some(Operand::Other(one)), Some(Operand::Other(other))) => equal(&one, other),
             _ => false,
         }
     }
 
     /// Order of a member relative to this value: of two numbers, or of two texts by their bytes; `None` for other values.
     fn order_of(&self, member: &RawValue) -> Option<Ordering> {
-        match (Decimal::of(member.get()), Decimal::of(self.text.get())) {
-            (Some(one), Some(other)) => Some(one.cmp(&other)),
-            (None, None) => match (read(member)?, self.value.as_ref()?) {
-                (Value::String(one), Value::String(other)) => Some(one.cmp(other)),
-                _ => None,
-            },
+        match (Operand::of(member)?, self.0.as_ref()?) {
+            (Operand::Number(one), Operand::Number(other)) => Some(one.cmp(other)),
+            (Operand::Other(Value::String(one)), Operand::Other(Value::String(other))) => Some(one.cmp(other)),
             _ => None,
         }
     }
-}
-
-fn read(member: &RawValue) -> Option<Value> {
-    serde_json::from_str(member.get()).ok()
 }
 
 /// Conditions on the top-level members of a value, all of which must hold.
@@ -138,8 +145,8 @@ impl KvFilter {
     }
 }
 
-/// Members of an object by their names, each read when it is asked for: another one may have what no [`Value`] holds, such as a lone
-/// surrogate.
+/// Members of an object by their names. Each is parsed on access, since another member may have what no [`Value`] represents, such as a
+/// lone surrogate.
 pub struct Members<'t>(HashMap<String, &'t RawValue>);
 
 impl<'t> Members<'t> {

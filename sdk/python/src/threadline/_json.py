@@ -21,6 +21,15 @@ def to_json(value: object) -> str:
         raise ConfigError(f"this cannot be sent as JSON ({error})") from error
 
 
+def is_json(value: object) -> bool:
+    """True if a value has a JSON text."""
+    try:
+        to_json(value)
+    except ConfigError:
+        return False
+    return True
+
+
 def plain(value: object) -> JsonObject:
     """A JSON object of a mapping or of a model of pydantic, as AG-UI's SDK has them: by alias, without members that are None."""
     if isinstance(value, dict):

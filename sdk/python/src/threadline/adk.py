@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
-import math
 import time
 from typing import Any, Dict, Iterable, List, Optional, Sequence, Tuple, Type
 from urllib.parse import quote
@@ -27,7 +26,7 @@ from ._async.items import AsyncItems
 from ._async.kv import AsyncKv
 from ._errors import ConfigError
 from ._ids import new_id
-from ._json import JsonObject, to_json
+from ._json import JsonObject, is_json, to_json
 from ._limits import ITEM_PAGE, KV_BATCH, LIST_WRITES, MAX_ID_BYTES, USERS_AT_ONCE
 from ._opening import UNSET
 from ._settled import settled
@@ -313,7 +312,7 @@ def _item_of(event: Event) -> Any:
     kept = (document.get("actions") or {}).get("stateDelta")
     if kept:
         document["actions"]["stateDelta"] = {key: value for key, value in kept.items() if not key.startswith(State.TEMP_PREFIX)}
-    return document if _is_finite(document) else json.dumps(document)
+    return document if is_json(document) else json.dumps(document)
 
 
 def _event_of(item: Any) -> Event:
@@ -326,20 +325,11 @@ def _event_of(item: Any) -> Event:
 
 def _kept(value: Any) -> JsonObject:
     """A value of state as the value of an entry, which cannot be null. With NaN or infinities, `text` is what Python's `json` writes."""
-    return {"value": value} if _is_finite(value) else {"text": json.dumps(value)}
+    return {"value": value} if is_json(value) else {"text": json.dumps(value)}
 
 
 def _value_of(kept: JsonObject) -> Any:
     return json.loads(kept["text"]) if "text" in kept else kept["value"]
-
-
-def _is_finite(value: object) -> bool:
-    """True if no number in a value is NaN or infinite."""
-    if isinstance(value, dict):
-        return all(map(_is_finite, value.values()))
-    if isinstance(value, list):
-        return all(map(_is_finite, value))
-    return not isinstance(value, float) or math.isfinite(value)
 
 
 def _values(entries: List[Entry]) -> JsonObject:

@@ -165,7 +165,7 @@ def program(name: str, packages: str, *arguments: str) -> Any:
 
 
 def _python(packages: str) -> str:
-    return python_in(HERE / "sets" / packages / "requirements.txt", ROOT / "target" / f"suite-{packages}")
+    return python_in(HERE / "sets" / packages / "requirements.txt", ROOT / "target" / f"pipe-{packages}")
 
 
 def outcome(report: Path, text: str) -> Outcome:

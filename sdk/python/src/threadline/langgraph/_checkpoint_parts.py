@@ -20,8 +20,7 @@ from langgraph.checkpoint.base import (
 from langgraph.checkpoint.base import Checkpoint as GraphCheckpoint
 from langgraph.checkpoint.serde.base import SerializerProtocol
 
-from .._errors import ConfigError
-from .._json import JsonObject, to_json
+from .._json import JsonObject, is_json, to_json
 from .._limits import MAX_ID_BYTES
 from ..checkpoints import EMPTY, Blob, Checkpoint, Write
 
@@ -75,7 +74,7 @@ def run_key(run_id: str) -> str:
 
 def _written(serde: SerializerProtocol, metadata: Mapping[str, Any]) -> JsonObject:
     """Metadata as JSON. Filters compare the members that JSON can represent."""
-    plain = {name: value for name, value in metadata.items() if _is_json(value)}
+    plain = {name: value for name, value in metadata.items() if is_json(value)}
     others = {name: value for name, value in metadata.items() if name not in plain}
     if others:
         type_, data = serde.dumps_typed(others)
@@ -90,14 +89,6 @@ def _read(serde: SerializerProtocol, stored: Mapping[str, Any]) -> JsonObject:
     if others is not None:
         metadata.update(serde.loads_typed((others["type"], b64decode(others["data"]))))
     return metadata
-
-
-def _is_json(value: object) -> bool:
-    try:
-        to_json(value)
-    except ConfigError:
-        return False
-    return True
 
 
 def _blob(serde: SerializerProtocol, values: Mapping[str, Any], channel: str, version: str) -> Blob:

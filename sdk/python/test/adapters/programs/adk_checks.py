@@ -342,7 +342,7 @@ async def check_a_killed_process_leaves_no_half_event() -> None:
             else:
                 [listed] = (await service.list_sessions(app_name=place["app_name"])).sessions
                 await service.append_event(listed, event("b", at=2, user_n=2))
-            # Nobody writes the changes of the killed process again.
+            # Changes of the killed process are not written again.
             assert (await service.get_session(**place)).state == {"n": 1, "user:n": 2, "user:m": 1}
             assert await service.get_user_state(app_name=place["app_name"], user_id="ann") == {"n": 2, "m": 1}
 
