@@ -782,6 +782,15 @@ pub const MAX_CHAT_BYTES: usize = 16 * 1024 * 1024;
 pub const MAX_UI_CALLS: usize = 10_000;
 /// Most texts of one UI message whose ids are those of their messages; ids of later texts have a number as well.
 pub const MAX_UI_TEXTS: usize = 10_000;
+/// Most bytes of the incomplete blocks of a message in a stream of LangGraph's API. A longer text goes on in another block; longer
+/// arguments come with the next values.
+pub const MAX_BLOCK_BYTES: usize = 256 * 1_024;
+/// Most messages of a run that a stream of LangGraph's API tells from new ones.
+pub const MAX_STREAMED_MESSAGES: usize = 10_000;
+/// Most threads that a search or a count of LangGraph's API looks at.
+pub const MAX_SEARCHED_THREADS: usize = SEARCH_ROWS;
+/// Most threads, runs, states or assistants in one answer of LangGraph's API.
+pub const MAX_LANGGRAPH_PAGE: usize = 1_000;
 /// Bytes of the ids of the parts in [`MAX_OPEN_PARTS`], and of the ids in the run's RUN_STARTED, so that the closing
 /// events fit into one batch.
 pub const MAX_OPEN_BYTES: usize = 1_024 * 1_024;

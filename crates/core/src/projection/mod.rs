@@ -4,6 +4,7 @@ pub mod beginning;
 pub mod begun_calls;
 pub mod closing;
 pub mod conversation;
+pub mod langgraph;
 pub mod resuming;
 pub mod spacing;
 pub mod superseding;

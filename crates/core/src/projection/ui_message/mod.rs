@@ -19,6 +19,7 @@ mod tests;
 mod texts;
 mod user;
 
+pub(in crate::projection) use lane::{Lane, closes_lane};
 pub use chunk::{Chunk, FinishReason};
 pub use fold::UiMessage;
 pub use spoken::Spoken;

@@ -1,0 +1,124 @@
+//! LangChain's form of AG-UI's messages.
+
+use serde_json::{Value, json, value::RawValue};
+
+use super::blocks::arguments;
+use crate::{event::names_subagent, json};
+
+/// Elements of a JSON array, as text; none for anything else.
+pub(super) fn items(array: Option<&str>) -> impl Iterator<Item = &str> {
+    let items: Vec<&RawValue> = array.and_then(|array| serde_json::from_str(array).ok()).unwrap_or_default();
+    items.into_iter().map(RawValue::get)
+}
+
+/// Text of a content, given as a token: of parts their texts, one a line.
+pub(super) fn content_text(token: &str) -> String {
+    if let Some(text) = json::string(token) {
+        return text;
+    }
+    let texts: Vec<String> = items(Some(token)).filter_map(|part| json::string_member(part, "text")).collect();
+    texts.join("\n")
+}
+
+/// LangChain's message from AG-UI's, both as JSON. `None` for activities, for messages of subagents, and for roles that LangChain
+/// does not have.
+pub fn message_of(message: &str) -> Option<String> {
+    if names_subagent(message) {
+        return None;
+    }
+    let member = |name: &str| json::member(message, name).filter(|value| *value != "null");
+    let role = json::string_member(message, "role")?;
+    let id = member("id")?;
+    let content = member("content").unwrap_or("\"\"");
+    let name = member("name").map(|name| format!(",\"name\":{name}")).unwrap_or_default();
+    Some(match &*role {
+        "user" => format!("{{\"type\":\"human\",\"id\":{id},\"content\":{}{name}}}", parts(content)),
+        "system" | "developer" => format!("{{\"type\":\"system\",\"id\":{id},\"content\":{}{name}}}", parts(content)),
+        "reasoning" => {
+            let content = if content.starts_with('"') { content } else { "\"\"" };
+            format!(
+                "{{\"type\":\"ai\",\"id\":{id},\"content\":[{{\"type\":\"reasoning\",\"reasoning\":{content}}}],\
+                 \"tool_calls\":[],\"invalid_tool_calls\":[]}}"
+            )
+        }
+        "assistant" => {
+            let (valid, invalid) = calls(member("toolCalls"));
+            let content = parts(content);
+            format!(
+                "{{\"type\":\"ai\",\"id\":{id},\"content\":{content},\"tool_calls\":[{}],\"invalid_tool_calls\":[{}]{name}}}",
+                valid.join(","),
+                invalid.join(",")
+            )
+        }
+        "tool" => {
+            let call = member("toolCallId").unwrap_or("\"\"");
+            let status = if member("error").is_some() { "error" } else { "success" };
+            let content = parts(content);
+            format!(
+                "{{\"type\":\"tool\",\"id\":{id},\"tool_call_id\":{call},\"content\":{content},\"status\":\"{status}\"{name}}}"
+            )
+        }
+        _ => return None,
+    })
+}
+
+/// Calls of a message whose arguments are JSON objects, and the others.
+fn calls(list: Option<&str>) -> (Vec<String>, Vec<String>) {
+    let (mut valid, mut invalid) = (Vec::new(), Vec::new());
+    for call in items(list) {
+        let function = json::member(call, "function").unwrap_or("{}");
+        let (Some(id), Some(name)) = (json::member(call, "id"), json::member(function, "name")) else { continue };
+        let args = json::member(function, "arguments").unwrap_or("\"\"");
+        match json::string(args).and_then(|args| arguments(&args)) {
+            Some(args) => valid.push(format!("{{\"type\":\"tool_call\",\"id\":{id},\"name\":{name},\"args\":{args}}}")),
+            None => invalid.push(format!(
+                "{{\"type\":\"invalid_tool_call\",\"id\":{id},\"name\":{name},\"args\":{args},\
+                 \"error\":\"The arguments are no JSON object.\"}}"
+            )),
+        }
+    }
+    (valid, invalid)
+}
+
+/// Content with LangChain's content blocks in place of AG-UI's parts.
+fn parts(content: &str) -> String {
+    if !content.starts_with('[') {
+        return if content.starts_with('"') { content.to_owned() } else { "\"\"".to_owned() };
+    }
+    let blocks: Vec<Value> =
+        items(Some(content)).filter_map(|part| block(&serde_json::from_str(part).ok()?)).collect();
+    Value::from(blocks).to_string()
+}
+
+fn block(part: &Value) -> Option<Value> {
+    let text = |value: &Value, name: &str| value.get(name).and_then(Value::as_str).map(str::to_owned);
+    let kind = text(part, "type")?;
+    if kind == "text" {
+        return Some(json!({ "type": "text", "text": text(part, "text")? }));
+    }
+    // `binary` is the form before AG-UI 1.0, in which the part itself has the data.
+    let source = part.get("source").unwrap_or(part);
+    let media = text(source, "mimeType").or_else(|| text(part, "mimeType"));
+    let named = |kind: &&str| media.as_deref().is_some_and(|media| media.starts_with(&format!("{kind}/")));
+    let kind = match &*kind {
+        "image" | "audio" | "video" => kind.clone(),
+        _ => ["image", "audio", "video"].into_iter().find(named).unwrap_or("file").to_owned(),
+    };
+    let mut block = json!({ "type": kind });
+    let value = text(source, "value");
+    match text(source, "type").as_deref() {
+        Some("data") => block["base64"] = value?.into(),
+        Some("url") => block["url"] = value?.into(),
+        _ => match text(source, "data") {
+            Some(data) => block["base64"] = data.into(),
+            None => block["url"] = text(source, "url")?.into(),
+        },
+    }
+    if let Some(media) = media {
+        block["mime_type"] = media.into();
+    }
+    if let Some(metadata) = part.get("metadata").filter(|metadata| metadata.is_object()) {
+        block["metadata"] = metadata.clone();
+    }
+    Some(block)
+}
