@@ -26,7 +26,7 @@ use tower_http::{
 use utoipa::openapi::OpenApi;
 use utoipa_axum::routes;
 
-use super::{ApiState, agui, ai, console, conversations, copilotkit, rest, run_agent, socket};
+use super::{ApiState, agui, ai, console, conversations, copilotkit, langgraph, rest, run_agent, socket};
 
 /// Routes of every server of this process. Each handler describes itself with all its schemas when it is registered, which
 /// is most of the work of starting a server.
@@ -37,7 +37,8 @@ static MONITORING: LazyLock<Registered<ApiState>> = LazyLock::new(|| rest::monit
 
 fn routes() -> Routes<ApiState> {
     let native = socket::routes(rest::routes(Routes::default().route(Access::Public, routes!(described))));
-    console::routes(copilotkit::routes(conversations::routes(ai::routes(agui::routes(native)))))
+    let doors = langgraph::routes(ai::routes(agui::routes(native)));
+    console::routes(copilotkit::routes(conversations::routes(doors)))
 }
 
 /// OpenAPI document of all routes of this server.

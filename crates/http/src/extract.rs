@@ -33,6 +33,10 @@ pub const PROJECT_HEADER: &str = "threadline-project";
 pub const USER_HEADER: &str = "threadline-user";
 /// Header with the key of a Phoenix client that long-polls.
 const CHANNEL_AUTH_HEADER: &str = "x-phoenix-authtoken";
+/// Header with the key of LangGraph's clients, which set no other.
+const LANGGRAPH_KEY_HEADER: &str = "x-api-key";
+/// Prefix of the paths of LangGraph's API, where alone this header counts: elsewhere, proxies and their own clients use it.
+const LANGGRAPH_PATH: &str = "/langgraph/";
 /// Prefix of the subprotocol that holds the key of a Phoenix client that opens a socket.
 const CHANNEL_BEARER: &str = "base64url.bearer.phx.";
 
@@ -57,7 +61,7 @@ impl<S: AsRef<HttpState> + Send + Sync> FromRequestParts<S> for Caller {
             return Ok(Self(principal));
         }
         let ticket = matches!(access, Access::TicketOrKey(_)).then(|| ticket(parts.uri.query())).flatten();
-        let carried = carried(&parts.headers);
+        let carried = carried(parts.uri.path(), &parts.headers);
         let shown = Shown {
             secret: bearer(&parts.headers).or(carried.as_deref()),
             ticket: ticket.as_deref(),
@@ -102,9 +106,11 @@ fn bearer(headers: &HeaderMap) -> Option<&str> {
     scheme.eq_ignore_ascii_case("bearer").then(|| key.trim())
 }
 
-/// Key of a client that cannot set `Authorization`.
-fn carried(headers: &HeaderMap) -> Option<Cow<'_, str>> {
-    socket_bearer(headers).or_else(|| headers.get(CHANNEL_AUTH_HEADER)?.to_str().ok().map(Cow::Borrowed))
+/// Key of a client that cannot set `Authorization`, or whose library sets another header.
+fn carried<'h>(path: &str, headers: &'h HeaderMap) -> Option<Cow<'h, str>> {
+    let in_header = |name: &str| headers.get(name)?.to_str().ok().map(Cow::Borrowed);
+    let api_key = || path.starts_with(LANGGRAPH_PATH).then(|| in_header(LANGGRAPH_KEY_HEADER)).flatten();
+    socket_bearer(headers).or_else(|| in_header(CHANNEL_AUTH_HEADER)).or_else(api_key)
 }
 
 /// Browsers cannot set headers on a socket, but can name a subprotocol `bearer.<key>`. Phoenix's clients name a
@@ -212,6 +218,10 @@ pub struct InRun(pub ThreadId, pub RunId);
 #[derive(Debug)]
 pub struct InList(pub ThreadId, pub String);
 
+/// The thread and the checkpoint named in the path.
+#[derive(Debug)]
+pub struct InCheckpoint(pub ThreadId, pub String);
+
 /// The thread and the tool call named in the path.
 #[derive(Debug)]
 pub struct InToolCall(pub ThreadId, pub ToolCallId);
@@ -278,7 +288,7 @@ macro_rules! in_path_of_two {
         })+
     };
 }
-in_path_of_two!(InAgentThread InList InRun InToolCall);
+in_path_of_two!(InAgentThread InCheckpoint InList InRun InToolCall);
 
 #[cfg(test)]
 mod tests {
@@ -289,7 +299,7 @@ mod tests {
         let shown = |name: &'static str, value: &str| {
             let mut headers = HeaderMap::new();
             headers.insert(name, value.parse().expect("a value"));
-            carried(&headers).map(Cow::into_owned)
+            carried("/v1/threads", &headers).map(Cow::into_owned)
         };
         let protocol = |value: &str| shown("sec-websocket-protocol", value);
         assert_eq!(protocol("threadline.v1, bearer.tl_x").as_deref(), Some("tl_x"));
@@ -302,5 +312,20 @@ mod tests {
             assert_eq!(protocol(bad), None, "{bad}");
         }
         assert_eq!(shown("x-phoenix-authtoken", "tl_y").as_deref(), Some("tl_y"));
+    }
+
+    #[test]
+    fn a_key_of_langgraph_counts_on_its_paths_and_behind_every_other_credential() {
+        let mut headers = HeaderMap::new();
+        headers.insert("x-api-key", "tl_x".parse().expect("a value"));
+        let on = |path: &str, headers: &HeaderMap| carried(path, headers).map(Cow::into_owned);
+        assert_eq!(on("/langgraph/threads", &headers).as_deref(), Some("tl_x"));
+        for path in ["/v1/threads", "/langgraph", "/langgraphs/threads", "/x/langgraph/threads", "/", "/agui/langgraph/"] {
+            assert_eq!(on(path, &headers), None, "{path}");
+        }
+        headers.insert("x-phoenix-authtoken", "tl_y".parse().expect("a value"));
+        assert_eq!(on("/langgraph/threads", &headers).as_deref(), Some("tl_y"));
+        headers.insert(header::AUTHORIZATION, "Bearer tl_z".parse().expect("a value"));
+        assert_eq!(bearer(&headers), Some("tl_z"), "read before what is carried");
     }
 }

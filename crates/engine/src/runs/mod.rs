@@ -260,6 +260,16 @@ impl Runs {
         self.request_stop(principal, thread.into(), run, true).await
     }
 
+    /// [`Runs::stop`] of this run alone: queued turns go on.
+    pub async fn stop_one(
+        &self,
+        principal: &Principal,
+        thread: impl Into<ThreadAt<'_>>,
+        run: &RunId,
+    ) -> Result<Run, StopError> {
+        self.request_stop(principal, thread.into(), run, false).await
+    }
+
     /// [`Runs::stop`], after which queued turns rest only if it `holds` them.
     pub(crate) async fn request_stop(
         &self,

@@ -27,6 +27,9 @@ pub enum FollowMethod {
     AgUi,
     /// Message of a chat of the Vercel AI SDK.
     AiSdk,
+    /// Thread over the streaming protocol of LangGraph.
+    #[serde(rename = "langgraph")]
+    LangGraph,
     /// Pages and runners of CopilotKit, through its runtime or its Intelligence API.
     Copilotkit,
 }

@@ -1,0 +1,272 @@
+//! Starts of runs, by a command or by the route of runs.
+
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+use sha2::{Digest, Sha256};
+use threadline_core::{
+    AgentId, Principal, RunId, Thread, ThreadId,
+    agent::{Agent, Busy},
+    hex,
+    projection::langgraph::{checkpoint_id, number_after, said},
+};
+use threadline_engine::{LookupError, RunLookupError, limits::BudgetPermit};
+use threadline_http::problem::Problem;
+
+use super::states::newest;
+use crate::{
+    agents::{AgentRun, ClientInput, RunAnswer},
+    api::{ApiState, run_agent::ask_agent},
+};
+
+/// Most runs with ids that derive from one request. If all have failed, the id of the next run is generated.
+const REPETITIONS: usize = 16;
+
+/// Parameters of a start.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct StartParams {
+    assistant_id: String,
+    /// `messages`, and members of the state.
+    input: Value,
+    config: Map<String, Value>,
+    context: Map<String, Value>,
+    metadata: Map<String, Value>,
+    #[serde(alias = "multitaskStrategy")]
+    multitask_strategy: Option<String>,
+    checkpoint_id: Option<String>,
+    checkpoint: Option<Value>,
+    command: Option<Value>,
+    /// `create`: the thread is made if it does not exist. For the route of runs: the command always does so.
+    if_not_exists: Option<String>,
+}
+
+/// Run that a request asked for.
+pub struct Asked {
+    pub run: RunId,
+    /// Number before the first event that derives from the run's events, if the run has begun; otherwise that of the newest event.
+    pub through: u64,
+}
+
+/// Input of a run.
+pub struct NewInput {
+    messages: Vec<Value>,
+    /// Members to set in the state.
+    state: Map<String, Value>,
+    resume: Vec<Value>,
+    forwarded: Map<String, Value>,
+}
+
+/// Reason for which a start is refused.
+pub enum NotStarted {
+    /// The server does not do this.
+    NotSupported(String),
+    Problem(Problem),
+}
+
+impl From<Problem> for NotStarted {
+    fn from(problem: Problem) -> Self {
+        Self::Problem(problem)
+    }
+}
+
+impl From<NotStarted> for Problem {
+    fn from(refused: NotStarted) -> Self {
+        match refused {
+            NotStarted::NotSupported(detail) => Self::invalid(detail),
+            NotStarted::Problem(problem) => problem,
+        }
+    }
+}
+
+/// Messages, and the other members, of an input or of an update of the state.
+pub fn read_input(input: &Value) -> Result<(Vec<Value>, Map<String, Value>), Problem> {
+    let refused = |error: threadline_core::projection::langgraph::Refused| Problem::invalid(error.to_string());
+    match input {
+        Value::Null => Ok((Vec::new(), Map::new())),
+        Value::Object(members) => {
+            let mut state = members.clone();
+            let messages = state.remove("messages").unwrap_or_default();
+            Ok((said(&messages).map_err(refused)?, state))
+        }
+        _ => Err(Problem::invalid("input is not an object: send {\"messages\": […]}, with members of the state")),
+    }
+}
+
+impl NewInput {
+    pub fn new(input: &Value, resume: Vec<Value>, forwarded: Map<String, Value>) -> Result<Self, Problem> {
+        let (messages, state) = read_input(input)?;
+        Ok(Self { messages, state, resume, forwarded })
+    }
+
+    /// Ids by which a repetition of the request is known: those of its messages, or of the interrupts that it answers. `None` if a
+    /// message has none.
+    fn ids(&self) -> Option<Vec<&str>> {
+        let messages = self.messages.iter().map(|message| message["id"].as_str());
+        let answers = self.resume.iter().map(|answer| answer["interruptId"].as_str());
+        let ids: Vec<&str> = messages.chain(answers).collect::<Option<_>>()?;
+        Some(ids).filter(|ids| !ids.is_empty())
+    }
+
+    /// AG-UI's input. Members of the state are set in the state that the thread has now.
+    async fn into_client(
+        self,
+        state: &ApiState,
+        principal: &Principal,
+        thread: Option<&Thread>,
+        room: BudgetPermit,
+    ) -> Result<ClientInput, Problem> {
+        let mut input = json!({ "messages": self.messages });
+        if !self.state.is_empty() {
+            let mut now = match thread {
+                Some(thread) => {
+                    let read = |projected: &threadline_engine::Projected| projected.conversation.state_json();
+                    let json = state.service.projections.read(principal, &thread.id, None, None, read).await?;
+                    serde_json::from_slice(&json).unwrap_or_default()
+                }
+                None => Map::new(),
+            };
+            now.extend(self.state);
+            input["state"] = now.into();
+        }
+        if !self.resume.is_empty() {
+            input["resume"] = self.resume.into();
+        }
+        if !self.forwarded.is_empty() {
+            input["forwardedProps"] = self.forwarded.into();
+        }
+        let mut input: ClientInput =
+            serde_json::from_value(input).map_err(|error| Problem::invalid(error.to_string()))?;
+        input.room = Some(room);
+        Ok(input)
+    }
+}
+
+/// Thread of this id; `None` if there is none.
+pub async fn thread_of(state: &ApiState, principal: &Principal, id: &ThreadId) -> Result<Option<Thread>, Problem> {
+    match state.service.threads.get(principal, id).await {
+        Err(LookupError::ThreadNotFound) => Ok(None),
+        thread => Ok(Some(thread?)),
+    }
+}
+
+impl StartParams {
+    /// True if a request of the route of runs makes a missing thread.
+    pub fn makes_thread(&self) -> bool {
+        self.if_not_exists.as_deref() == Some("create")
+    }
+
+    /// Choice of the client for a thread with an active run.
+    fn busy(&self) -> Result<Busy, NotStarted> {
+        match self.multitask_strategy.as_deref() {
+            None | Some("enqueue") => Ok(Busy::Enqueue),
+            Some("interrupt") => Ok(Busy::Interrupt),
+            Some("reject") => Ok(Busy::Reject),
+            Some("rollback") => Err(NotStarted::NotSupported(
+                "multitask_strategy rollback is not supported, because a run is never taken back: use interrupt, which \
+                 keeps what the run has said so far"
+                    .to_owned(),
+            )),
+            Some(other) => Err(Problem::invalid(format!(
+                "multitask_strategy {other:?} is none of enqueue, interrupt and reject"
+            ))
+            .into()),
+        }
+    }
+
+    /// Refuses what cannot be done: a start at an older checkpoint than the newest, and commands to a graph.
+    fn check(&self, thread: Option<&Thread>) -> Result<(), NotStarted> {
+        if self.command.as_ref().is_some_and(|command| !command.is_null()) {
+            let detail = "command is not supported: answer an interrupt with the command input.respond";
+            return Err(NotStarted::NotSupported(detail.to_owned()));
+        }
+        let in_config = self.config.get("configurable").and_then(|of| of.get("checkpoint_id"));
+        let in_checkpoint = self.checkpoint.as_ref().and_then(|of| of.get("checkpoint_id"));
+        let named = self.checkpoint_id.as_deref().or_else(|| in_config?.as_str()).or_else(|| in_checkpoint?.as_str());
+        let Some(named) = named else { return Ok(()) };
+        let newest = thread.map(|thread| checkpoint_id(newest(thread)));
+        if newest.as_deref() == Some(named) {
+            return Ok(());
+        }
+        Err(NotStarted::NotSupported(format!(
+            "a run cannot begin at the checkpoint {named:?}, because only the newest one of a thread can be continued: fork \
+             the thread with POST /v1/threads/{{threadId}}/forks, and start the run in the fork"
+        )))
+    }
+
+    /// What the agent receives beside the messages.
+    fn forwarded(&self) -> Map<String, Value> {
+        let mut configurable = self.config.get("configurable").and_then(Value::as_object).cloned().unwrap_or_default();
+        configurable.retain(|name, _| !matches!(name.as_str(), "thread_id" | "checkpoint_id" | "checkpoint_ns"));
+        let parts = [("configurable", configurable), ("context", self.context.clone()), ("metadata", self.metadata.clone())];
+        parts.into_iter().filter(|(_, part)| !part.is_empty()).map(|(name, part)| (name.to_owned(), part.into())).collect()
+    }
+
+    /// Starts a run in the thread, which is made if it does not exist, or queues it.
+    pub async fn start(
+        &self,
+        state: &ApiState,
+        principal: &Principal,
+        thread: &ThreadId,
+        room: BudgetPermit,
+    ) -> Result<Asked, NotStarted> {
+        let busy = self.busy()?;
+        let agent = AgentId::new(self.assistant_id.as_str());
+        let agent = agent.map_err(|error| Problem::invalid(format!("assistant_id: {error}")))?;
+        let (agent, _) = state.agents.get(principal, &agent).await.map_err(Problem::from)?;
+        let known = thread_of(state, principal, thread).await?;
+        self.check(known.as_ref())?;
+        let input = NewInput::new(&self.input, Vec::new(), self.forwarded())?;
+        ask(state, principal, (thread, known.as_ref()), agent, input, room, busy).await
+    }
+}
+
+/// Has an agent produce a run. A repeated request, known by the ids of its messages or of the interrupts that it answers, gets the
+/// same run.
+pub async fn ask(
+    state: &ApiState,
+    principal: &Principal,
+    (id, thread): (&ThreadId, Option<&Thread>),
+    agent: Agent,
+    input: NewInput,
+    room: BudgetPermit,
+    busy: Busy,
+) -> Result<Asked, NotStarted> {
+    let run = match input.ids() {
+        Some(ids) => unfailed(state, principal, id, &ids).await?,
+        None => RunId::generate(),
+    };
+    let input = input.into_client(state, principal, thread, room).await?;
+    let request = AgentRun { id: Some(run.clone()), input, makes_thread: true, ..AgentRun::default() };
+    let (answer, _) = ask_agent(state, principal, id, agent, request, Some(busy), false).await?;
+    let after = match answer {
+        RunAnswer::Started(start) => start.started.cursor,
+        RunAnswer::Queued(_) => thread.map_or(0, |thread| thread.tail),
+    };
+    Ok(Asked { run, through: number_after(after) })
+}
+
+/// Id of the first run of a request that has not failed. A request that is repeated after a failure asks for another run.
+async fn unfailed(state: &ApiState, principal: &Principal, thread: &ThreadId, ids: &[&str]) -> Result<RunId, Problem> {
+    for attempt in 0..REPETITIONS {
+        let run = run_of(thread, ids, attempt);
+        match state.service.runs.get(principal, thread, &run).await {
+            Err(RunLookupError::ThreadNotFound | RunLookupError::RunNotFound) => return Ok(run),
+            Ok(found) if !found.status.is_failure() => return Ok(run),
+            Ok(_) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(RunId::generate())
+}
+
+/// Id of a run, in the form of a UUID as clients expect it.
+fn run_of(thread: &ThreadId, ids: &[&str], attempt: usize) -> RunId {
+    let mut digest = Sha256::new().chain_update(thread.as_str()).chain_update(attempt.to_le_bytes());
+    for id in ids {
+        digest.update((id.len() as u64).to_le_bytes());
+        digest.update(id);
+    }
+    let text = hex(&digest.finalize()[..16]);
+    let uuid = format!("{}-{}-8{}-8{}-{}", &text[..8], &text[8..12], &text[13..16], &text[17..20], &text[20..]);
+    RunId::new(uuid).unwrap_or_else(|_| RunId::generate())
+}
