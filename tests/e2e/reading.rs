@@ -365,6 +365,17 @@ async fn a_conversation_that_no_model_could_read_is_refused_and_its_events_are_n
             dev.post(path, asked).await.problem(422, "conversation-too-large");
         }
         dev.get("/copilotkit/threads/t/messages").await.problem(422, "conversation-too-large");
+        dev.post("/v1/threads/t/runs/r/finish", json!({})).await.ok(200);
+        for path in ["", "/state", "/state/0000000000000010", "/runs/r/join"] {
+            dev.get(&format!("/langgraph/threads/t{path}")).await.problem(422, "conversation-too-large");
+        }
+        let run = json!({ "assistant_id": "demo", "input": { "messages": "x" } });
+        for (path, body) in [("/state/checkpoint", json!({})), ("/history", json!({})), ("/runs", run.clone())] {
+            let answer = dev.post(&format!("/langgraph/threads/t{path}"), body).await;
+            answer.problem(422, "conversation-too-large");
+        }
+        let start = json!({ "id": 1, "method": "run.start", "params": run });
+        assert_eq!(dev.post("/langgraph/threads/t/commands", start).await.ok(200)["error"], "invalid_argument");
         let earlier = dev.get("/v1/threads/t/messages?at=2&limit=5").await.ok(200);
         // An answer holds no more than a page, but one message at least.
         assert_eq!(earlier["messages"].as_array().map(Vec::len), Some(1));

@@ -136,6 +136,13 @@ async fn every_route_that_stores_is_refused() {
                 (_, path) if path.starts_with("/connector/") => json!({ "type": "x", "userId": "ann", "threadId": "t" }),
                 (_, path) if path.starts_with("/api/") => json!({ "userId": "ann", "runId": "x", "threadId": "new" }),
                 ("POST", "/ai/{agentId}") => json!({ "id": "free", "message": { "role": "user", "parts": [{ "type": "text", "text": "x" }] } }),
+                (_, path) if path.ends_with("/commands") => {
+                    let params = json!({ "assistant_id": "demo", "input": { "messages": "x" } });
+                    json!({ "id": 1, "method": "run.start", "params": params })
+                }
+                ("POST", "/langgraph/threads/{threadId}/runs") => {
+                    json!({ "assistant_id": "demo", "input": { "messages": "x" } })
+                }
                 (_, path) if path.contains("{agentId}") => input.clone(),
                 ("POST", "/v1/threads") => json!({ "threadId": "new" }),
                 (_, path) if path.ends_with("/checkpoints") => json!({ "type": "t", "data": "", "channels": [] }),
@@ -148,7 +155,8 @@ async fn every_route_that_stores_is_refused() {
                 _ => json!({ "runId": "x" }),
             };
             let run = if *method == "PUT" { "whole" } else { "r" };
-            let thread = if path.starts_with("/v1/conversations/") { "free" } else { "t" };
+            let is_free = path.starts_with("/v1/conversations/") || path.starts_with("/langgraph/");
+            let thread = if is_free { "free" } else { "t" };
             let request = ann.request(method.parse().expect("a method"), &format!("{}{}", fill(path, thread, run), needed(method, path))).json(&body);
             full(&send(request).await, "projectStoredBytes", 1);
         }

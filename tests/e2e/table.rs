@@ -38,6 +38,7 @@ pub fn fill(path: &str, thread: &str, run: &str) -> String {
         .replace("{clientEventId}", "noted")
         .replace("{toolCallId}", "none")
         .replace("{list}", "list")
+        .replace("{checkpointId}", "0000000000000000")
         .replace("{projectId}", "default")
         .replace("{userId}", "nobody");
     assert!(!path.contains('{'), "a parameter of {path} is unknown here");
@@ -83,6 +84,11 @@ fn describe() -> Vec<Route> {
 /// A message as `useChat` sends it.
 const CHAT: &str = r#"{"id":"chat","messages":[{"id":"m","role":"user","parts":[{"type":"text","text":"x"}]}]}"#;
 
+/// A command of LangGraph's protocol that makes nothing.
+const ANSWER: &str = r#"{"id":1,"method":"input.respond","params":{"interrupt_id":"i","response":1}}"#;
+/// A run as LangGraph's clients start it.
+const RUN: &str = r#"{"assistant_id":"demo","input":{"messages":[{"type":"human","content":"x"}]}}"#;
+
 impl Route {
     pub fn is_socket(&self) -> bool {
         self.path == "/v1/socket"
@@ -97,6 +103,10 @@ impl Route {
     /// Whether a thread that there is not is an empty one to it.
     pub fn is_forgiving(&self) -> bool {
         if self.path.starts_with("/ai/") && self.path.ends_with("/stream") {
+            return true;
+        }
+        // Its refusals are answers to a command.
+        if self.is_command() {
             return true;
         }
         let mute = self.path.ends_with("/connect") || self.path.contains("/_inspect/");
@@ -130,7 +140,11 @@ impl Route {
     /// Whether its body is as large as a batch of events may be: it is one, or the messages for an agent.
     pub fn takes_events(&self) -> bool {
         let edits = self.method == "PATCH" && self.path.ends_with("/queue/{runId}");
-        let messages = self.path.starts_with("/agui/") || self.is_chat() || self.takes_run_input() || edits;
+        let messages = self.path.starts_with("/agui/")
+            || self.is_chat()
+            || self.takes_run_input()
+            || self.starts_for_langgraph()
+            || edits;
         messages
             || self.is_document()
             || self.is_agent_data()
@@ -158,11 +172,23 @@ impl Route {
         self.path == "/ai/{agentId}"
     }
 
+    /// True if the body is a command of LangGraph's protocol.
+    pub fn is_command(&self) -> bool {
+        self.path == "/langgraph/threads/{threadId}/commands"
+    }
+
+    /// True if the body has what LangGraph's clients send for a run.
+    pub fn starts_for_langgraph(&self) -> bool {
+        self.is_command() || self.method == "POST" && self.path == "/langgraph/threads/{threadId}/runs"
+    }
+
     /// Whether members that it does not know are passed over.
     pub fn is_open(&self) -> bool {
         // What AG-UI does not name yet is handed on to the agent; CopilotKit's packages send what they will.
         let platform = self.path.starts_with("/api/") || self.path.starts_with("/connector/");
         platform || self.path.starts_with("/agui/") || self.is_chat() || self.path.starts_with("/copilotkit")
+            // LangGraph's clients send members for what only its own server has.
+            || self.path.starts_with("/langgraph/")
     }
 
     /// A body that it understands.
@@ -170,6 +196,9 @@ impl Route {
         match self.body() {
             Body::None => "",
             Body::Object if self.is_chat() => CHAT,
+            Body::Object if self.is_command() => ANSWER,
+            Body::Object if self.starts_for_langgraph() => RUN,
+            Body::Object if self.path.ends_with("/stream/events") => r#"{"channels":["values","lifecycle"]}"#,
             Body::Object if self.path == "/copilotkit" => r#"{"method":"info"}"#,
             Body::Object if self.path.starts_with("/api/") => r#"{"userId":"ann","runId":"r"}"#,
             Body::Object if self.path.starts_with("/connector/") => r#"{"type":"x","userId":"ann","threadId":"t"}"#,

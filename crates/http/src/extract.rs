@@ -320,7 +320,9 @@ mod tests {
         headers.insert("x-api-key", "tl_x".parse().expect("a value"));
         let on = |path: &str, headers: &HeaderMap| carried(path, headers).map(Cow::into_owned);
         assert_eq!(on("/langgraph/threads", &headers).as_deref(), Some("tl_x"));
-        for path in ["/v1/threads", "/langgraph", "/langgraphs/threads", "/x/langgraph/threads", "/", "/agui/langgraph/"] {
+        for path in
+            ["/v1/threads", "/langgraph", "/langgraphs/threads", "/x/langgraph/threads", "/", "/agui/langgraph/"]
+        {
             assert_eq!(on(path, &headers), None, "{path}");
         }
         headers.insert("x-phoenix-authtoken", "tl_y".parse().expect("a value"));

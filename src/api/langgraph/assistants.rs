@@ -75,8 +75,8 @@ impl AssistantView {
 }
 
 /// Shows an assistant.
-#[utoipa::path(get, path = "/langgraph/assistants/{assistantId}", tag = "langgraph",
-    params(("assistantId" = String, Path)), responses(
+#[utoipa::path(get, path = "/langgraph/assistants/{agentId}", tag = "langgraph",
+    params(("agentId" = String, Path)), responses(
     (status = 200, description = "The assistant", body = AssistantView),
     (status = 401, description = "Authentication required", body = ProblemDocument),
     (status = 404, description = "Agent not found", body = ProblemDocument)))]

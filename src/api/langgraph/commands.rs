@@ -7,8 +7,8 @@ use axum::{
 };
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
-use threadline_core::{AgentId, Principal, ThreadId, agent::Busy, limits::MAX_PAGE};
-use threadline_engine::limits::BudgetPermit;
+use threadline_core::{AgentId, Principal, Scope, ThreadId, agent::Busy, limits::MAX_PAGE};
+use threadline_engine::{LookupError, ServiceError, limits::BudgetPermit};
 use threadline_http::{
     extract::{Caller, InThread},
     problem::{Problem, ProblemDocument, ProblemType},
@@ -117,6 +117,9 @@ async fn respond(
 ) -> Result<Asked, NotStarted> {
     let params: RespondParams =
         serde_json::from_value(params).map_err(|error| Problem::invalid(format!("params: {error}")))?;
+    if !principal.scopes.contains(Scope::Approve) {
+        return Err(Problem::from(ServiceError::Forbidden(Scope::Approve)).into());
+    }
     if !params.goto.is_null() {
         let detail = "goto is not supported, because a thread has no nodes to go to: send update or a response";
         return Err(NotStarted::NotSupported(detail.to_owned()));
@@ -124,15 +127,16 @@ async fn respond(
     let one = params.interrupt_id.map(|interrupt_id| Answered { interrupt_id, response: params.response });
     let answers: Vec<Answered> = params.responses.into_iter().chain(one).collect();
     if answers.is_empty() {
-        return Err(Problem::invalid("the command answers no interrupt: send interrupt_id with response, or responses").into());
+        return Err(Problem::invalid(
+            "the command answers no interrupt: send interrupt_id with response, or responses",
+        )
+        .into());
     }
     let answers = answers.into_iter().map(|Answered { interrupt_id, response }| {
         json!({ "interruptId": interrupt_id, "status": "resolved", "payload": response })
     });
     let thread = thread_of(state, principal, id).await?;
-    let Some(thread) = thread else {
-        return Err(Problem::new(ProblemType::ThreadNotFound, format!("there is no thread {:?}", id.as_str())).into());
-    };
+    let thread = thread.ok_or_else(|| Problem::from(LookupError::ThreadNotFound))?;
     let agent = asker(state, principal, id).await?.or_else(|| thread.agent.clone());
     let Some(agent) = agent else {
         return Err(Problem::invalid("no agent has asked in this thread: start a run with run.start").into());
@@ -159,7 +163,6 @@ fn code_of(problem: &Problem) -> Option<&'static str> {
     match problem.kind {
         ProblemType::InterruptSettled | ProblemType::InterruptExpired => Some("no_such_interrupt"),
         ProblemType::ThreadNotFound => Some("no_such_run"),
-        ProblemType::Forbidden | ProblemType::InterruptNotYours => Some("permission_denied"),
         kind => match kind.status() {
             StatusCode::BAD_REQUEST
             | StatusCode::NOT_FOUND

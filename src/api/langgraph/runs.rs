@@ -7,11 +7,7 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use serde::Deserialize;
-use threadline_core::{
-    Principal, Run, RunId, Thread, ThreadId,
-    limits::MAX_PAGE,
-    projection::langgraph::message_of,
-};
+use threadline_core::{Principal, Run, RunId, Thread, ThreadId, limits::MAX_PAGE, projection::langgraph::message_of};
 use threadline_engine::{QueueError, QueuedTurn, RunLookupError, StopError, ThreadAt, subscription::FollowMethod};
 use threadline_http::{
     auth::AuthError,
@@ -41,9 +37,8 @@ pub struct RunsParams {
 
 fn of_queue(thread: &Thread, turn: &QueuedTurn) -> RunView {
     let messages = turn.input.as_deref().map(queued::messages).unwrap_or_default();
-    let messages = messages.iter().filter_map(|message| {
-        serde_json::value::RawValue::from_string(message_of(message.get())?).ok()
-    });
+    let messages =
+        messages.iter().filter_map(|message| serde_json::value::RawValue::from_string(message_of(message.get())?).ok());
     RunView::queued(thread, turn, &messages.collect::<Vec<_>>())
 }
 
@@ -250,7 +245,9 @@ pub async fn cancel(
     Params(params): Params<CancelParams>,
 ) -> Result<StatusCode, Problem> {
     if let Some(action) = params.action.as_deref().filter(|action| *action != "interrupt") {
-        return Err(Problem::invalid(format!("action {action:?} is not supported: a run is never taken back, so the only action is interrupt")));
+        return Err(Problem::invalid(format!(
+            "action {action:?} is not supported: a run is never taken back, so the only action is interrupt"
+        )));
     }
     match state.service.runs.stop_one(&principal, ThreadAt::from(&thread), &run).await {
         Ok(_) => {}

@@ -138,7 +138,9 @@ impl ThreadSearch {
         let mut found: Vec<Thread> = Vec::new();
         for id in ids {
             match state.service.threads.get(principal, id).await {
-                Ok(thread) if self.fits(&thread) && found.iter().all(|other| other.id != thread.id) => found.push(thread),
+                Ok(thread) if self.fits(&thread) && found.iter().all(|other| other.id != thread.id) => {
+                    found.push(thread)
+                }
                 Ok(_) | Err(LookupError::ThreadNotFound) => {}
                 Err(error) => return Err(error.into()),
             }

@@ -31,8 +31,10 @@ pub struct StartParams {
     config: Map<String, Value>,
     context: Map<String, Value>,
     metadata: Map<String, Value>,
-    #[serde(alias = "multitaskStrategy")]
+    /// Clients send one of these names, or both.
     multitask_strategy: Option<String>,
+    #[serde(rename = "multitaskStrategy")]
+    strategy: Option<String>,
     checkpoint_id: Option<String>,
     checkpoint: Option<Value>,
     command: Option<Value>,
@@ -157,7 +159,7 @@ impl StartParams {
 
     /// Choice of the client for a thread with an active run.
     fn busy(&self) -> Result<Busy, NotStarted> {
-        match self.multitask_strategy.as_deref() {
+        match self.multitask_strategy.as_deref().or(self.strategy.as_deref()) {
             None | Some("enqueue") => Ok(Busy::Enqueue),
             Some("interrupt") => Ok(Busy::Interrupt),
             Some("reject") => Ok(Busy::Reject),
@@ -197,8 +199,13 @@ impl StartParams {
     fn forwarded(&self) -> Map<String, Value> {
         let mut configurable = self.config.get("configurable").and_then(Value::as_object).cloned().unwrap_or_default();
         configurable.retain(|name, _| !matches!(name.as_str(), "thread_id" | "checkpoint_id" | "checkpoint_ns"));
-        let parts = [("configurable", configurable), ("context", self.context.clone()), ("metadata", self.metadata.clone())];
-        parts.into_iter().filter(|(_, part)| !part.is_empty()).map(|(name, part)| (name.to_owned(), part.into())).collect()
+        let parts =
+            [("configurable", configurable), ("context", self.context.clone()), ("metadata", self.metadata.clone())];
+        parts
+            .into_iter()
+            .filter(|(_, part)| !part.is_empty())
+            .map(|(name, part)| (name.to_owned(), part.into()))
+            .collect()
     }
 
     /// Starts a run in the thread, which is made if it does not exist, or queues it.

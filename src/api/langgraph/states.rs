@@ -15,7 +15,7 @@ use threadline_core::{
 };
 use threadline_engine::{PageRequest, Projected};
 use threadline_http::{
-    extract::{Caller, InThread, InCheckpoint, Json},
+    extract::{Caller, InCheckpoint, InThread, Json},
     problem::{Problem, ProblemDocument, ProblemType},
 };
 use utoipa::ToSchema;
@@ -106,9 +106,8 @@ pub async fn state_at(state: &ApiState, principal: &Principal, thread: &Thread, 
     }
     let is_next = is_active || !interrupts.is_empty();
     let created_at = time_of(state, principal, thread, at).await?;
-    let checkpoint = |seq: Seq| {
-        json!({ "thread_id": thread.id.as_str(), "checkpoint_ns": "", "checkpoint_id": checkpoint_id(seq) })
-    };
+    let checkpoint =
+        |seq: Seq| json!({ "thread_id": thread.id.as_str(), "checkpoint_ns": "", "checkpoint_id": checkpoint_id(seq) });
     let parent = run.as_ref().map(|run| run.first_seq - 1).filter(|parent| *parent > 0);
     let mut metadata = metadata_of(thread);
     metadata.insert("step".to_owned(), at.into());

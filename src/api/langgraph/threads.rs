@@ -60,7 +60,9 @@ pub async fn create(
     Json(body): Json<CreateBody>,
 ) -> Result<Answer<ThreadView>, Problem> {
     if body.supersteps.is_some_and(|steps| !steps.is_empty()) {
-        return Err(Problem::invalid("supersteps are not supported: append the messages as runs of the thread instead"));
+        return Err(Problem::invalid(
+            "supersteps are not supported: append the messages as runs of the thread instead",
+        ));
     }
     let mut metadata = body.metadata.unwrap_or_default();
     // Clients send null for a graph that they do not name.
@@ -86,8 +88,7 @@ pub async fn with_values(state: &ApiState, principal: &Principal, thread: &Threa
         let (values, interrupts) = values_at(state, principal, thread, at).await?;
         view.values = Some(values);
         if thread.active_run.is_none() && !interrupts.is_empty() {
-            view.interrupts =
-                json!({ threadline_core::projection::langgraph::checkpoint_id(at): interrupts });
+            view.interrupts = json!({ threadline_core::projection::langgraph::checkpoint_id(at): interrupts });
         }
     }
     Ok(view)
@@ -143,7 +144,11 @@ pub async fn edit(
     let edit = EditThread { metadata: body.metadata, ..EditThread::default() };
     let thread = state.service.threads.edit(&principal, &thread, edit).await?;
     let is_minimal = headers.get("prefer").is_some_and(|prefer| prefer.as_bytes() == b"return=minimal");
-    Ok(if is_minimal { StatusCode::NO_CONTENT.into_response() } else { Answer(ThreadView::new(&thread)).into_response() })
+    Ok(if is_minimal {
+        StatusCode::NO_CONTENT.into_response()
+    } else {
+        Answer(ThreadView::new(&thread)).into_response()
+    })
 }
 
 /// Deletes a thread and all of its log permanently.

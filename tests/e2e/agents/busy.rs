@@ -15,10 +15,13 @@ async fn one_run_too_many_gets_retry_after() {
         dev.post("/v1/threads/u/runs", ask("first", json!([]))).await.ok(201);
         let call = agent.call().await;
         let chat = json!({ "id": "t", "message": { "role": "user", "parts": [{ "type": "text", "text": "hi" }] } });
+        let asked = json!({ "assistant_id": "a", "input": { "messages": "hi" } });
         for refused in [
             send(start(&dev, ask("r", json!([])))).await,
             send(agui(&dev, "r", json!([user("m", "hi")]))).await,
             dev.post("/ai/a", chat).await,
+            dev.post("/langgraph/threads/t/runs", asked.clone()).await,
+            dev.post("/langgraph/threads/t/commands", json!({ "id": 1, "method": "run.start", "params": asked })).await,
         ] {
             assert_eq!(refused.problem(429, "rate-limited")["retryable"], true);
             assert!(refused.header("retry-after").parse::<u64>().is_ok_and(|seconds| seconds > 0));

@@ -18,6 +18,7 @@ mod history;
 mod hostile;
 mod input;
 mod interrupts;
+mod langgraph;
 mod leaving;
 mod pace;
 mod preferring;

@@ -111,6 +111,12 @@ fn body(route: &Route, form: Option<&str>) -> (&'static str, String) {
             "method": "resource/request", "params": { "path": "/threads/none", "httpMethod": "PATCH" }, "body": {}
         }),
         ("/copilotkit", Some(method)) => single(method, run),
+        (_, Some("run.start")) => {
+            let messages = json!([{ "type": "human", "content": "Hi" }]);
+            let params = json!({ "assistant_id": "demo", "input": { "messages": messages } });
+            json!({ "id": 1, "method": "run.start", "params": params })
+        }
+        (_, Some("input.respond")) => return ("application/json", route.valid_body().to_owned()),
         (_, Some("ndjson")) => return ("application/x-ndjson", "{\"type\":\"X\"}\n".to_owned()),
         (_, Some("bare")) => json!({}),
         (_, Some("agent" | "agent-followed")) => agent(json!({ "messages": [] })),

@@ -99,7 +99,7 @@ async fn nothing_is_theirs(server: &Server, ann: &Client, eve: &Client, outsider
             }
             ("GET", "/v1/feed") => assert_eq!(eve.get("/v1/feed").await.ok(200)["entries"], json!([])),
             // The ids of another project are nothing to this one: see below.
-            ("POST", "/v1/threads" | "/agui/{agentId}" | "/ai/{agentId}") if elsewhere => {}
+            ("POST", "/v1/threads" | "/agui/{agentId}" | "/ai/{agentId}" | "/langgraph/threads") if elsewhere => {}
             ("POST", "/v1/threads") => {
                 if claims {
                     eve.post("/v1/threads", json!({ "threadId": "t" })).await.problem(409, "thread-exists");
@@ -216,6 +216,31 @@ async fn nothing_is_theirs(server: &Server, ann: &Client, eve: &Client, outsider
                 if claims {
                     eve.post("/ai/demo", chat("t")).await.problem(409, "thread-exists");
                 }
+            }
+            ("POST", "/langgraph/threads") => {
+                if claims {
+                    let named = json!({ "thread_id": "t", "if_exists": "do_nothing" });
+                    eve.post("/langgraph/threads", named).await.problem(404, "thread-not-found");
+                    eve.post("/langgraph/threads", json!({ "thread_id": "t" })).await.problem(409, "thread-exists");
+                    let params = json!({ "assistant_id": "demo", "input": { "messages": "x" } });
+                    let start = json!({ "id": 1, "method": "run.start", "params": params });
+                    let refused = eve.post("/langgraph/threads/t/commands", start).await.ok(200);
+                    assert_eq!((&refused["type"], &refused["error"]), (&json!("error"), &json!("invalid_argument")));
+                }
+            }
+            ("POST", "/langgraph/threads/search") => {
+                assert_eq!(eve.post("/langgraph/threads/search", json!({})).await.ok(200), json!([]));
+                assert_eq!(eve.post("/langgraph/threads/search", json!({ "ids": ["t"] })).await.ok(200), json!([]));
+            }
+            ("POST", "/langgraph/threads/count") => {
+                assert_eq!(eve.post("/langgraph/threads/count", json!({})).await.ok(200), json!(0));
+            }
+            // Every user may know what there is to run, but not where it is.
+            ("POST", "/langgraph/assistants/search" | "/langgraph/assistants/count")
+            | ("GET", "/langgraph/assistants/{agentId}") => {
+                let answer = ask(eve, route, "t", "r").await;
+                answer.ok(200);
+                assert!(!answer.text().contains("private-url"), "{}", answer.text());
             }
             ("PUT", "/connector/annotate/{clientEventId}") => {
                 let noted = async |user: &str| {

@@ -140,6 +140,97 @@ const ELSEWHERE: &[(&str, &str, u16, &str, &str)] = &[
         "crates/http/src/response.rs",
         "responses_that_no_client_reads_delay_their_reader_alone",
     ),
+    (
+        "GET",
+        "/langgraph/threads/{threadId}",
+        422,
+        "tests/e2e/reading.rs",
+        "a_conversation_that_no_model_could_read_is_refused_and_its_events_are_not",
+    ),
+    (
+        "GET",
+        "/langgraph/threads/{threadId}/state",
+        422,
+        "tests/e2e/reading.rs",
+        "a_conversation_that_no_model_could_read_is_refused_and_its_events_are_not",
+    ),
+    (
+        "GET",
+        "/langgraph/threads/{threadId}/state/{checkpointId}",
+        422,
+        "tests/e2e/reading.rs",
+        "a_conversation_that_no_model_could_read_is_refused_and_its_events_are_not",
+    ),
+    (
+        "POST",
+        "/langgraph/threads/{threadId}/state/checkpoint",
+        422,
+        "tests/e2e/reading.rs",
+        "a_conversation_that_no_model_could_read_is_refused_and_its_events_are_not",
+    ),
+    (
+        "POST",
+        "/langgraph/threads/{threadId}/history",
+        422,
+        "tests/e2e/reading.rs",
+        "a_conversation_that_no_model_could_read_is_refused_and_its_events_are_not",
+    ),
+    (
+        "POST",
+        "/langgraph/threads/{threadId}/runs",
+        422,
+        "tests/e2e/reading.rs",
+        "a_conversation_that_no_model_could_read_is_refused_and_its_events_are_not",
+    ),
+    (
+        "GET",
+        "/langgraph/threads/{threadId}/runs/{runId}/join",
+        422,
+        "tests/e2e/reading.rs",
+        "a_conversation_that_no_model_could_read_is_refused_and_its_events_are_not",
+    ),
+    (
+        "GET",
+        "/langgraph/threads/{threadId}",
+        503,
+        "crates/http/src/response.rs",
+        "responses_that_no_client_reads_delay_their_reader_alone",
+    ),
+    (
+        "GET",
+        "/langgraph/threads/{threadId}/state",
+        503,
+        "crates/http/src/response.rs",
+        "responses_that_no_client_reads_delay_their_reader_alone",
+    ),
+    (
+        "GET",
+        "/langgraph/threads/{threadId}/state/{checkpointId}",
+        503,
+        "crates/http/src/response.rs",
+        "responses_that_no_client_reads_delay_their_reader_alone",
+    ),
+    (
+        "GET",
+        "/langgraph/threads/{threadId}/runs/{runId}/join",
+        503,
+        "crates/http/src/response.rs",
+        "responses_that_no_client_reads_delay_their_reader_alone",
+    ),
+    (
+        "POST",
+        "/langgraph/threads/{threadId}/commands",
+        429,
+        "tests/e2e/agents/busy.rs",
+        "one_run_too_many_gets_retry_after",
+    ),
+    (
+        "POST",
+        "/langgraph/threads/{threadId}/runs",
+        429,
+        "tests/e2e/agents/busy.rs",
+        "one_run_too_many_gets_retry_after",
+    ),
     ("GET", "/ai/{agentId}", 101, "tests/e2e/agents/chats.rs", "a_socket_answers_each_frame_within_its_scopes"),
     ("GET", "/ai/{agentId}", 404, "tests/e2e/agents/chats.rs", "a_socket_answers_each_frame_within_its_scopes"),
     ("GET", "/ai/{agentId}", 503, "tests/e2e/draining.rs", "a_partial_request_gets_an_error"),
@@ -275,6 +366,9 @@ pub const STORING: &[(&str, &str)] = &[
     ("POST", "/api/threads"),
     ("POST", "/agui/{agentId}"),
     ("POST", "/ai/{agentId}"),
+    ("POST", "/langgraph/threads"),
+    ("POST", "/langgraph/threads/{threadId}/commands"),
+    ("POST", "/langgraph/threads/{threadId}/runs"),
     ("POST", "/v1/kv"),
     ("POST", "/v1/threads/{threadId}/items/{list}"),
     ("PUT", "/v1/threads/{threadId}/items/{list}"),
@@ -324,6 +418,7 @@ async fn any_route(server: &Server, route: &Route, seen: &mut Seen) {
             "{userId}",
             "{clientEventId}",
             "{list}",
+            "{checkpointId}",
         ];
         let bad = names.iter().fold(route.path.clone(), |path, name| path.replace(name, "%FF"));
         note(asked(&bad, &[], body).await);
@@ -342,6 +437,7 @@ async fn any_route(server: &Server, route: &Route, seen: &mut Seen) {
                     .replace("{userId}", "none")
                     .replace("{clientEventId}", "none")
                     .replace("{list}", "list")
+                    .replace("{checkpointId}", "none")
                     + needed(route.method, &route.path)),
                 &[],
                 body,
@@ -388,7 +484,8 @@ async fn any_route(server: &Server, route: &Route, seen: &mut Seen) {
             }
         }
     }
-    if route.method == "GET" {
+    // A wait for a run that is active has no end.
+    if route.method == "GET" && !route.path.ends_with("/join") {
         note(asked(&path, &[], b"").await);
     }
 }
@@ -552,6 +649,7 @@ async fn one_by_one(project: &Client, ann: &Client, seen: &mut Seen) {
     note("GET", "/ai/{agentId}/{threadId}/stream", ann.get("/ai/demo/x/stream").await);
     note("GET", "/ai/{agentId}/{threadId}", ann.get("/ai/demo/x").await);
     note("POST", "/ai/{agentId}/{threadId}/stop", ann.post("/ai/demo/x/stop", json!({})).await);
+    langgraph(ann, &mut note).await;
     let forks = "/v1/threads/{threadId}/forks";
     for body in [json!({ "threadId": "f" }), json!({ "threadId": "f" }), json!({ "at": 99 })] {
         note("POST", forks, ann.post("/v1/threads/w/forks", body).await);
@@ -575,6 +673,61 @@ async fn one_by_one(project: &Client, ann: &Client, seen: &mut Seen) {
         note("POST", &format!("{turn}/start"), ann.post(&format!("{queue}/{id}/start"), json!({})).await);
     }
     note("DELETE", thread, ann.delete("/v1/threads/u").await);
+}
+
+/// Routes of LangGraph's API. The run `held` is active in the thread `w`.
+async fn langgraph(ann: &Client, note: &mut impl FnMut(&'static str, &str, Answer) -> bool) {
+    let threads = "/langgraph/threads";
+    let of = |rest: &str| format!("{threads}/{{threadId}}{rest}");
+    note("POST", threads, ann.post(threads, json!({ "thread_id": "lg" })).await);
+    note("POST", threads, ann.post(threads, json!({ "thread_id": "lg", "metadata": { "a": 1 } })).await);
+    let input = json!({ "messages": [{ "type": "human", "id": "m", "content": "x" }] });
+    let run = ann.post("/langgraph/threads/lg/runs", json!({ "assistant_id": "demo", "input": input })).await;
+    let id = run.ok(200)["run_id"].as_str().expect("an id").to_owned();
+    note("POST", &of("/runs"), run);
+    let changed =
+        json!({ "assistant_id": "demo", "input": { "messages": [{ "type": "human", "id": "m", "content": "y" }] } });
+    note("POST", &of("/runs"), ann.post("/langgraph/threads/lg/runs", changed).await);
+    for rest in ["", "/state", "/runs"] {
+        note("GET", &of(rest), ann.get(&format!("/langgraph/threads/lg{rest}")).await);
+    }
+    note("GET", &of("/runs/{runId}"), ann.get(&format!("/langgraph/threads/lg/runs/{id}")).await);
+    note("GET", &of("/runs/{runId}/join"), ann.get(&format!("/langgraph/threads/lg/runs/{id}/join")).await);
+    let refused = ann.get(&format!("/langgraph/threads/lg/runs/{id}/join?cancel_on_disconnect=1")).await;
+    note("GET", &of("/runs/{runId}/join"), refused);
+    for query in ["wait=0", "wait=1", "action=rollback"] {
+        let path = format!("/langgraph/threads/lg/runs/{id}/cancel?{query}");
+        note("POST", &of("/runs/{runId}/cancel"), ann.post(&path, json!({})).await);
+    }
+    for checkpoint in ["0000000000000001", "9999999999999999", "none"] {
+        let named = of("/state/{checkpointId}");
+        note("GET", &named, ann.get(&format!("/langgraph/threads/lg/state/{checkpoint}")).await);
+        let body = json!({ "checkpoint": { "checkpoint_id": checkpoint } });
+        note("POST", &of("/state/checkpoint"), ann.post("/langgraph/threads/lg/state/checkpoint", body).await);
+    }
+    note("POST", &of("/history"), ann.post("/langgraph/threads/lg/history", json!({ "limit": 0 })).await);
+    for body in [json!({ "channels": ["nope"] }), json!({ "channels": ["values"], "since": 1_u64 << 50 })] {
+        note("POST", &of("/stream/events"), ann.post("/langgraph/threads/lg/stream/events", body).await);
+    }
+    for status in ["pending", "nope"] {
+        note("GET", &of("/runs"), ann.get(&format!("/langgraph/threads/lg/runs?status={status}")).await);
+    }
+    let patch = |minimal: bool| {
+        let request =
+            ann.request(reqwest::Method::PATCH, "/langgraph/threads/lg").json(&json!({ "metadata": { "b": 1 } }));
+        if minimal { request.header("prefer", "return=minimal") } else { request }
+    };
+    for minimal in [false, true] {
+        note("PATCH", &of(""), crate::harness::http::send(patch(minimal)).await);
+    }
+    for (path, body) in [
+        ("/langgraph/threads/search", json!({ "limit": 0 })),
+        ("/langgraph/threads/count", json!({ "values": { "a": 1 } })),
+        ("/langgraph/assistants/search", json!({ "limit": 0 })),
+    ] {
+        note("POST", path, ann.post(path, body).await);
+    }
+    note("DELETE", &of(""), ann.delete("/langgraph/threads/lg").await);
 }
 
 /// Routes of agent data.

@@ -182,7 +182,8 @@ impl Block {
             Kind::Call(id, tool) => (id, tool),
         };
         let (call, name) = (quoted(&id), quoted(&tool));
-        let input = if self.cut { None } else { json::string(&format!("\"{text}\"")).and_then(|args| arguments(&args)) };
+        let input =
+            if self.cut { None } else { json::string(&format!("\"{text}\"")).and_then(|args| arguments(&args)) };
         let Some(input) = input else {
             let reason = if self.cut { "The arguments are too large." } else { "The arguments are no JSON object." };
             let content = format!(

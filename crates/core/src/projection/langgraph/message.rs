@@ -85,8 +85,7 @@ fn parts(content: &str) -> String {
     if !content.starts_with('[') {
         return if content.starts_with('"') { content.to_owned() } else { "\"\"".to_owned() };
     }
-    let blocks: Vec<Value> =
-        items(Some(content)).filter_map(|part| block(&serde_json::from_str(part).ok()?)).collect();
+    let blocks: Vec<Value> = items(Some(content)).filter_map(|part| block(&serde_json::from_str(part).ok()?)).collect();
     Value::from(blocks).to_string()
 }
 

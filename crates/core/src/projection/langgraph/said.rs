@@ -12,7 +12,9 @@ pub enum Refused {
     #[error("input.messages/{0} has the type {1:?}, which is none of human, ai, system, developer and tool")]
     Type(usize, String),
     /// A message has neither a text nor parts that can be sent on.
-    #[error("input.messages/{0} has no content: send a text, or parts of the type text, image, image_url, audio, video or file")]
+    #[error(
+        "input.messages/{0} has no content: send a text, or parts of the type text, image, image_url, audio, video or file"
+    )]
     Content(usize),
     /// A message of a tool names no call.
     #[error("input.messages/{0} has no tool_call_id, the id of the call that it is the result of")]
@@ -51,7 +53,8 @@ fn one(at: usize, message: &Value) -> Result<Value, Refused> {
             said[name] = value.into();
         }
     }
-    let calls: Vec<Value> = message.get("tool_calls").and_then(Value::as_array).into_iter().flatten().map(call).collect();
+    let calls: Vec<Value> =
+        message.get("tool_calls").and_then(Value::as_array).into_iter().flatten().map(call).collect();
     let content = content(message.get("content"));
     match role {
         "assistant" => {

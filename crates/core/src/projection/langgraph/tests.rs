@@ -52,9 +52,7 @@ fn finished(run: &str) -> Value {
 
 /// Names of the events: the event's own, or its method.
 fn names(told: &[(u64, String, Value)]) -> Vec<String> {
-    told.iter()
-        .map(|(_, method, data)| data["event"].as_str().map_or_else(|| method.clone(), str::to_owned))
-        .collect()
+    told.iter().map(|(_, method, data)| data["event"].as_str().map_or_else(|| method.clone(), str::to_owned)).collect()
 }
 
 fn tool_run() -> Vec<Value> {
@@ -76,10 +74,29 @@ fn tool_run() -> Vec<Value> {
 fn a_run_with_a_tool_has_the_grammar_of_the_reference_server() {
     let told = told(&tool_run(), Channels::all(), 0);
     let expected = [
-        "running", "Point", "message-start", "content-block-start", "content-block-delta", "content-block-delta",
-        "content-block-finish", "content-block-start", "content-block-delta", "content-block-delta",
-        "content-block-finish", "tool-started", "message-finish", "Point", "tool-finished", "Point", "message-start",
-        "content-block-start", "content-block-delta", "content-block-finish", "message-finish", "Point", "Point",
+        "running",
+        "Point",
+        "message-start",
+        "content-block-start",
+        "content-block-delta",
+        "content-block-delta",
+        "content-block-finish",
+        "content-block-start",
+        "content-block-delta",
+        "content-block-delta",
+        "content-block-finish",
+        "tool-started",
+        "message-finish",
+        "Point",
+        "tool-finished",
+        "Point",
+        "message-start",
+        "content-block-start",
+        "content-block-delta",
+        "content-block-finish",
+        "message-finish",
+        "Point",
+        "Point",
         "completed",
     ];
     assert_eq!(names(&told), expected);
@@ -90,7 +107,10 @@ fn a_run_with_a_tool_has_the_grammar_of_the_reference_server() {
         finishes[1]["content"],
         json!({ "type": "tool_call", "id": "c", "name": "add", "args": { "a": 1, "b": 2 } })
     );
-    assert_eq!((&finishes[0]["index"], &finishes[1]["index"], &finishes[2]["index"]), (&json!(0), &json!(1), &json!(0)));
+    assert_eq!(
+        (&finishes[0]["index"], &finishes[1]["index"], &finishes[2]["index"]),
+        (&json!(0), &json!(1), &json!(0))
+    );
     let last: Vec<_> = told.iter().rev().take(2).map(|(_, method, data)| (method.as_str(), data)).collect();
     assert_eq!(last[0].0, "Lifecycle");
     assert_eq!((last[1].0, &last[1].1["stays"]), ("Point", &json!(true)), "the last values come before the end");
@@ -117,7 +137,8 @@ fn numbers_grow_and_depend_neither_on_the_channels_nor_on_the_place_of_the_begin
 
 #[test]
 fn blocks_of_a_message_do_not_mix() {
-    let call = |id: &str| of("TOOL_CALL_START", json!({ "toolCallId": id, "toolCallName": "f", "parentMessageId": "a" }));
+    let call =
+        |id: &str| of("TOOL_CALL_START", json!({ "toolCallId": id, "toolCallName": "f", "parentMessageId": "a" }));
     let args = |id: &str, delta: &str| of("TOOL_CALL_ARGS", json!({ "toolCallId": id, "delta": delta }));
     let end = |id: &str| of("TOOL_CALL_END", json!({ "toolCallId": id }));
     let said = |piece: &str| of("TEXT_MESSAGE_CONTENT", json!({ "messageId": "a", "delta": piece }));
@@ -183,7 +204,18 @@ fn interrupts_are_requested_and_answered() {
     let told = told(&[started("r", json!([])), asked, resumed, failed], Channels::all(), 0);
     assert_eq!(
         names(&told),
-        ["running", "Point", "Point", "InputRequested", "interrupted", "running", "InputAnswered", "Point", "Point", "failed"]
+        [
+            "running",
+            "Point",
+            "Point",
+            "InputRequested",
+            "interrupted",
+            "running",
+            "InputAnswered",
+            "Point",
+            "Point",
+            "failed"
+        ]
     );
     assert_eq!(told[3].2, json!({ "interrupt_id": "i", "payload": interrupt }));
     assert_eq!(told[6].2, json!({ "interrupt_ids": ["i"] }));
@@ -207,8 +239,18 @@ fn a_run_of_any_first_event_begins_and_events_of_the_server_and_of_subagents_are
     }
     let told: Vec<_> = derived.into_iter().map(plain).collect();
     let expected = [
-        "running", "Point", "Custom", "message-start", "content-block-start", "content-block-delta",
-        "content-block-delta", "content-block-finish", "message-finish", "Point", "Point", "completed",
+        "running",
+        "Point",
+        "Custom",
+        "message-start",
+        "content-block-start",
+        "content-block-delta",
+        "content-block-delta",
+        "content-block-finish",
+        "message-finish",
+        "Point",
+        "Point",
+        "completed",
     ];
     assert_eq!(names(&told), expected);
     assert_eq!(told[2].2, json!({ "name": "mine", "payload": { "a": 1 } }));

@@ -19,9 +19,9 @@ mod tests;
 mod texts;
 mod user;
 
-pub(in crate::projection) use lane::{Lane, closes_lane};
 pub use chunk::{Chunk, FinishReason};
 pub use fold::UiMessage;
+pub(in crate::projection) use lane::{Lane, closes_lane};
 pub use spoken::Spoken;
 pub use stream::UiStream;
 pub use user::{continues, of_client, said};
