@@ -26,6 +26,8 @@ const AROUND: Readonly<Record<string, string>> = {
   TypeScript: `import { Threadline } from "threadline"; for await (const item of $) console.log(item);`,
   React: `import { useThread } from "threadline/react"; export function Chat() { $ void stop; return <button onClick={() => send("hi")}>{messages.length}</button>; }`,
   "Vercel AI SDK": `import { useChat } from "@ai-sdk/react"; import { DefaultChatTransport } from "ai"; export function Chat() { return $; }`,
+  // The package is not one of this package's tests: tests/real uses it.
+  "LangGraph's `useStream`": `declare function useStream(options: { apiUrl: string; assistantId: string }): unknown; export const stream = $;`,
   "a WebSocket": `export const socket: WebSocket = $;`,
   AgentKit: `import { createNetwork, type createAgent } from "@inngest/agent-kit"; import { threadlineHistory } from "threadline/agentkit";
     declare const agents: ReturnType<typeof createAgent>[]; declare const router: () => undefined; declare const url: string; export const network = $;`,
