@@ -83,6 +83,7 @@ pub const PLANTS: &[Plant] = &[
     plant("ping-free", &[Kind::KillNode], |size| size),
     plant("frame-uncounted", &[Kind::KillNode], |size| size),
     plant("charge-by-count", &[Kind::KillNode], |size| size),
+    plant("numbers-by-channel", &[Kind::KillNode], |size| size),
     plant("unknown-connection-kept", &[Kind::KillNode], |size| size),
     plant("address-uncounted", &[Kind::KillNode], |size| size),
     plant("ids-are-shared", &[Kind::KillNode], |size| size),

@@ -24,7 +24,7 @@ pub async fn ok() -> Response {
     ([(header::CONTENT_TYPE, "application/json")], "{\"ok\":true}").into_response()
 }
 
-/// Describes the server.
+/// Describes the server to its clients.
 #[utoipa::path(get, path = "/langgraph/info", tag = "langgraph", responses(
     (status = 200, description = "The version, and what the API has", body = Value)))]
 pub async fn info() -> Response {
@@ -74,12 +74,12 @@ impl AssistantView {
     }
 }
 
-/// Shows an assistant.
+/// Shows the assistant of an agent.
 #[utoipa::path(get, path = "/langgraph/assistants/{agentId}", tag = "langgraph",
     params(("agentId" = String, Path)), responses(
     (status = 200, description = "The assistant", body = AssistantView),
-    (status = 401, description = "Authentication required", body = ProblemDocument),
-    (status = 404, description = "Agent not found", body = ProblemDocument)))]
+    (status = 404, description = "Agent not found", body = ProblemDocument),
+    (status = 401, description = "Authentication required", body = ProblemDocument)))]
 pub async fn get(
     State(state): State<ApiState>,
     Caller(principal): Caller,
@@ -139,7 +139,7 @@ pub async fn search(
     Ok(paged(Answer(found).into_response(), more.then(|| offset + limit)))
 }
 
-/// Counts the assistants.
+/// Counts the assistants that fit.
 #[utoipa::path(post, path = "/langgraph/assistants/count", tag = "langgraph", request_body = AssistantSearch, responses(
     (status = 200, description = "The number", body = usize),
     (status = 400, description = "Invalid request", body = ProblemDocument),

@@ -27,7 +27,7 @@ struct Command {
     params: Value,
 }
 
-/// Answer to interrupts.
+/// Answer to one or more interrupts.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct RespondParams {

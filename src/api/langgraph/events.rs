@@ -44,8 +44,8 @@ pub struct FollowBody {
     params(("threadId" = String, Path)), request_body = FollowBody, responses(
     (status = 200, description = "The events", content((String = "text/event-stream"))),
     (status = 400, description = "Unknown channel", body = ProblemDocument),
-    (status = 401, description = "Authentication required", body = ProblemDocument),
     (status = 404, description = "Thread not found", body = ProblemDocument),
+    (status = 401, description = "Authentication required", body = ProblemDocument),
     (status = 413, description = "Request body too large", body = ProblemDocument),
     (status = 416, description = "`since` is beyond the end of the log", body = ProblemDocument)))]
 pub async fn follow(

@@ -53,8 +53,8 @@ fn of_run(thread: &Thread, run: &Run) -> RunView {
         ("select" = Option<Vec<String>>, Query, description = "Ignored: all members are returned")), responses(
     (status = 200, description = "The runs", body = Vec<RunView>),
     (status = 400, description = "Invalid request", body = ProblemDocument),
-    (status = 401, description = "Authentication required", body = ProblemDocument),
-    (status = 404, description = "Thread not found", body = ProblemDocument)))]
+    (status = 404, description = "Thread not found", body = ProblemDocument),
+    (status = 401, description = "Authentication required", body = ProblemDocument)))]
 pub async fn list(
     State(state): State<ApiState>,
     Caller(principal): Caller,
@@ -90,8 +90,8 @@ pub async fn list(
     request_body(content((serde_json::Value = "application/json"))), responses(
     (status = 200, description = "The run, or the turn that waits", body = RunView),
     (status = 400, description = "Invalid request", body = ProblemDocument),
-    (status = 401, description = "Authentication required", body = ProblemDocument),
     (status = 404, description = "Agent or thread not found", body = ProblemDocument),
+    (status = 401, description = "Authentication required", body = ProblemDocument),
     (status = 409, description = "Active run conflict, run ID already in use, or unanswered interrupt", body = ProblemDocument),
     (status = 413, description = "Request body too large", body = ProblemDocument),
     (status = 415, description = "Unsupported media type", body = ProblemDocument),
@@ -131,12 +131,12 @@ async fn look(state: &ApiState, principal: &Principal, thread: &ThreadId, run: &
     }
 }
 
-/// Shows a run.
+/// Shows a run of a thread.
 #[utoipa::path(get, path = "/langgraph/threads/{threadId}/runs/{runId}", tag = "langgraph",
     params(("threadId" = String, Path), ("runId" = String, Path)), responses(
     (status = 200, description = "The run, or the turn that waits", body = RunView),
-    (status = 401, description = "Authentication required", body = ProblemDocument),
-    (status = 404, description = "Thread or run not found", body = ProblemDocument)))]
+    (status = 404, description = "Thread or run not found", body = ProblemDocument),
+    (status = 401, description = "Authentication required", body = ProblemDocument)))]
 pub async fn get(
     State(state): State<ApiState>,
     Caller(principal): Caller,
@@ -193,8 +193,8 @@ pub struct JoinParams {
     params(("threadId" = String, Path), ("runId" = String, Path), JoinParams), responses(
     (status = 200, description = "The values after the run", body = Value),
     (status = 400, description = "Invalid request", body = ProblemDocument),
-    (status = 401, description = "Authentication required", body = ProblemDocument),
     (status = 404, description = "Thread or run not found", body = ProblemDocument),
+    (status = 401, description = "Authentication required", body = ProblemDocument),
     (status = 422, description = "Conversation too large", body = ProblemDocument),
     (status = 503, description = "Server at capacity or draining, or store unavailable", body = ProblemDocument)))]
 pub async fn join(
@@ -225,7 +225,7 @@ pub struct CancelParams {
     wait: Option<String>,
     /// `interrupt`: what the run has said stays. `rollback` is not supported.
     action: Option<String>,
-    /// Ignored.
+    /// Ignored: runs keep no reason.
     #[allow(dead_code)]
     reason: Option<String>,
 }
@@ -236,8 +236,8 @@ pub struct CancelParams {
     (status = 202, description = "Stop requested"),
     (status = 204, description = "The run has ended, or is removed from the queue"),
     (status = 400, description = "Invalid request", body = ProblemDocument),
-    (status = 401, description = "Authentication required", body = ProblemDocument),
-    (status = 404, description = "Thread or run not found", body = ProblemDocument)))]
+    (status = 404, description = "Thread or run not found", body = ProblemDocument),
+    (status = 401, description = "Authentication required", body = ProblemDocument)))]
 pub async fn cancel(
     State(state): State<ApiState>,
     Caller(principal): Caller,
@@ -258,7 +258,7 @@ pub async fn cancel(
             }
             match runs.cancel_turn(&principal, ThreadAt::from(&thread), &run).await {
                 Ok(()) => return Ok(StatusCode::NO_CONTENT),
-                // It has begun meanwhile.
+                // The turn has begun meanwhile.
                 Err(QueueError::TurnBegun(_)) => {
                     drop(runs.stop_one(&principal, ThreadAt::from(&thread), &run).await?);
                 }

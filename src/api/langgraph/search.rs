@@ -1,4 +1,4 @@
-//! Lists of threads.
+//! Searches and counts of threads.
 
 use std::cmp::Ordering;
 
@@ -62,7 +62,7 @@ pub struct ThreadSearch {
     /// Only threads with these metadata. `graph_id` and `assistant_id` are the thread's agent.
     #[schema(value_type = Option<Object>)]
     metadata: Option<Map<String, Value>>,
-    /// Only these threads.
+    /// Only threads with these ids.
     #[schema(value_type = Option<Vec<String>>)]
     ids: Option<Vec<ThreadId>>,
     status: Option<Status>,
@@ -185,8 +185,8 @@ impl ThreadSearch {
     (status = 200, description = "The threads", body = Vec<ThreadView>,
         headers(("X-Pagination-Next" = usize, description = "Offset of the next page, if there is one"))),
     (status = 400, description = "Invalid request, or too many threads to look at", body = ProblemDocument),
-    (status = 401, description = "Authentication required", body = ProblemDocument),
-    (status = 413, description = "Request body too large", body = ProblemDocument)))]
+    (status = 413, description = "Request body too large", body = ProblemDocument),
+    (status = 401, description = "Authentication required", body = ProblemDocument)))]
 pub async fn search(
     State(state): State<ApiState>,
     Caller(principal): Caller,
@@ -215,12 +215,12 @@ pub async fn search(
     Ok(paged(([(header::CONTENT_TYPE, "application/json")], body).into_response(), next))
 }
 
-/// Counts threads.
+/// Counts the threads that fit.
 #[utoipa::path(post, path = "/langgraph/threads/count", tag = "langgraph", request_body = ThreadSearch, responses(
     (status = 200, description = "The number", body = usize),
     (status = 400, description = "Invalid request, or too many threads to look at", body = ProblemDocument),
-    (status = 401, description = "Authentication required", body = ProblemDocument),
-    (status = 413, description = "Request body too large", body = ProblemDocument)))]
+    (status = 413, description = "Request body too large", body = ProblemDocument),
+    (status = 401, description = "Authentication required", body = ProblemDocument)))]
 pub async fn count(
     State(state): State<ApiState>,
     Caller(principal): Caller,

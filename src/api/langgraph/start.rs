@@ -195,7 +195,7 @@ impl StartParams {
         )))
     }
 
-    /// What the agent receives beside the messages.
+    /// Parts of the request that the agent receives beside the messages.
     fn forwarded(&self) -> Map<String, Value> {
         let mut configurable = self.config.get("configurable").and_then(Value::as_object).cloned().unwrap_or_default();
         configurable.retain(|name, _| !matches!(name.as_str(), "thread_id" | "checkpoint_id" | "checkpoint_ns"));

@@ -146,10 +146,10 @@ async fn answer(state: &ApiState, principal: &Principal, thread: &Thread, at: Se
         ("subgraphs" = Option<bool>, Query, description = "Ignored: a thread has no subgraphs"),
         ("select" = Option<Vec<String>>, Query, description = "Ignored: all members are returned")), responses(
     (status = 200, description = "The state", body = StateView),
-    (status = 401, description = "Authentication required", body = ProblemDocument),
     (status = 404, description = "Thread not found", body = ProblemDocument),
-    (status = 422, description = "Conversation too large", body = ProblemDocument),
-    (status = 503, description = "Server at capacity, or store unavailable", body = ProblemDocument)))]
+    (status = 401, description = "Authentication required", body = ProblemDocument),
+    (status = 503, description = "Server at capacity, or store unavailable", body = ProblemDocument),
+    (status = 422, description = "Conversation too large", body = ProblemDocument)))]
 pub async fn state(
     State(state): State<ApiState>,
     Caller(principal): Caller,
@@ -171,8 +171,8 @@ fn named_seq(id: &str) -> Result<Seq, Problem> {
         ("subgraphs" = Option<bool>, Query, description = "Ignored: a thread has no subgraphs"),
         ("select" = Option<Vec<String>>, Query, description = "Ignored: all members are returned")), responses(
     (status = 200, description = "The state", body = StateView),
-    (status = 401, description = "Authentication required", body = ProblemDocument),
     (status = 404, description = "Thread or checkpoint not found", body = ProblemDocument),
+    (status = 401, description = "Authentication required", body = ProblemDocument),
     (status = 416, description = "The checkpoint is beyond the end of the log", body = ProblemDocument),
     (status = 422, description = "Conversation too large", body = ProblemDocument),
     (status = 503, description = "Server at capacity, or store unavailable", body = ProblemDocument)))]
@@ -206,8 +206,8 @@ pub struct CheckpointRef {
     params(("threadId" = String, Path)), request_body = CheckpointBody, responses(
     (status = 200, description = "The state", body = StateView),
     (status = 400, description = "Invalid request", body = ProblemDocument),
-    (status = 401, description = "Authentication required", body = ProblemDocument),
     (status = 404, description = "Thread or checkpoint not found", body = ProblemDocument),
+    (status = 401, description = "Authentication required", body = ProblemDocument),
     (status = 413, description = "Request body too large", body = ProblemDocument),
     (status = 416, description = "The checkpoint is beyond the end of the log", body = ProblemDocument),
     (status = 422, description = "Conversation too large", body = ProblemDocument)))]
@@ -257,8 +257,8 @@ impl HistoryBody {
     params(("threadId" = String, Path)), request_body = HistoryBody, responses(
     (status = 200, description = "The states", body = Vec<StateView>),
     (status = 400, description = "Invalid request", body = ProblemDocument),
-    (status = 401, description = "Authentication required", body = ProblemDocument),
     (status = 404, description = "Thread or checkpoint not found", body = ProblemDocument),
+    (status = 401, description = "Authentication required", body = ProblemDocument),
     (status = 413, description = "Request body too large", body = ProblemDocument),
     (status = 422, description = "Conversation too large", body = ProblemDocument)))]
 pub async fn history(

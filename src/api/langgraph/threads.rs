@@ -22,7 +22,7 @@ use super::{
 };
 use crate::api::ApiState;
 
-/// Thread to create.
+/// Thread to create, if it does not exist.
 #[derive(Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(default)]
 pub struct CreateBody {
@@ -52,8 +52,8 @@ enum IfExists {
     (status = 400, description = "Invalid request", body = ProblemDocument),
     (status = 401, description = "Authentication required", body = ProblemDocument),
     (status = 409, description = "ID already in use", body = ProblemDocument),
-    (status = 413, description = "Request body too large", body = ProblemDocument),
-    (status = 507, description = "Storage full", body = ProblemDocument)))]
+    (status = 507, description = "Storage full", body = ProblemDocument),
+    (status = 413, description = "Request body too large", body = ProblemDocument)))]
 pub async fn create(
     State(state): State<ApiState>,
     Caller(principal): Caller,
@@ -99,8 +99,8 @@ pub async fn with_values(state: &ApiState, principal: &Principal, thread: &Threa
     params(("threadId" = String, Path),
         ("include" = Option<Vec<String>>, Query, description = "Ignored: all members are returned")), responses(
     (status = 200, description = "The thread", body = ThreadView),
-    (status = 401, description = "Authentication required", body = ProblemDocument),
     (status = 404, description = "Thread not found", body = ProblemDocument),
+    (status = 401, description = "Authentication required", body = ProblemDocument),
     (status = 422, description = "Conversation too large", body = ProblemDocument),
     (status = 503, description = "Server at capacity, or store unavailable", body = ProblemDocument)))]
 pub async fn get(
@@ -131,8 +131,8 @@ pub struct EditBody {
     (status = 200, description = "The thread, without its values", body = ThreadView),
     (status = 204, description = "Changed"),
     (status = 400, description = "Invalid request", body = ProblemDocument),
-    (status = 401, description = "Authentication required", body = ProblemDocument),
     (status = 404, description = "Thread not found", body = ProblemDocument),
+    (status = 401, description = "Authentication required", body = ProblemDocument),
     (status = 413, description = "Request body too large", body = ProblemDocument)))]
 pub async fn edit(
     State(state): State<ApiState>,
@@ -155,8 +155,8 @@ pub async fn edit(
 #[utoipa::path(delete, path = "/langgraph/threads/{threadId}", tag = "langgraph",
     params(("threadId" = String, Path)), responses(
     (status = 204, description = "Deleted"),
-    (status = 401, description = "Authentication required", body = ProblemDocument),
-    (status = 404, description = "Thread not found", body = ProblemDocument)))]
+    (status = 404, description = "Thread not found", body = ProblemDocument),
+    (status = 401, description = "Authentication required", body = ProblemDocument)))]
 pub async fn delete(
     State(state): State<ApiState>,
     Caller(principal): Caller,

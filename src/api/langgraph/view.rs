@@ -6,7 +6,7 @@ use threadline_core::{Run, RunStatus, Thread, ThreadStatus};
 use threadline_engine::QueuedTurn;
 use utoipa::ToSchema;
 
-/// Thread.
+/// Thread as clients read it.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct ThreadView {
     thread_id: String,

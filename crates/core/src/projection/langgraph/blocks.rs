@@ -83,7 +83,7 @@ impl Blocks {
         }
     }
 
-    /// Ends a call.
+    /// Ends a call, whose arguments are complete.
     pub fn end_call(&mut self, id: &str, told: &mut Vec<Told>) {
         if let Some(at) = self.position(id) {
             self.open[at].ended = true;
@@ -98,7 +98,7 @@ impl Blocks {
         self.settle(told);
     }
 
-    /// Ends all blocks.
+    /// Ends all blocks of the message.
     pub fn end_all(&mut self, told: &mut Vec<Told>) {
         self.open.iter_mut().for_each(|block| block.ended = true);
         self.settle(told);

@@ -32,7 +32,7 @@ impl Channels {
         Ok(channels)
     }
 
-    /// All channels.
+    /// All channels of the protocol.
     pub fn all() -> Self {
         Self { names: NAMES.into(), custom: BTreeSet::new() }
     }

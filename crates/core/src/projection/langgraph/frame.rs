@@ -13,7 +13,7 @@ pub enum Method {
     Tools,
     /// An interrupt waits for an answer.
     InputRequested,
-    /// Interrupts are answered.
+    /// A run answers interrupts.
     InputAnswered,
     /// Event of the application.
     Custom,
@@ -56,7 +56,7 @@ pub struct Point {
     pub stays: bool,
 }
 
-/// Derived event.
+/// Derived event of any kind.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Derived {
     /// Event with its data.
@@ -68,7 +68,7 @@ pub enum Derived {
         /// Data of the event, as JSON.
         data: String,
     },
-    /// Checkpoint.
+    /// Checkpoint, with its values.
     Point(Point),
 }
 

@@ -3,7 +3,11 @@
 use serde_json::{Value, json, value::RawValue};
 
 use super::blocks::arguments;
-use crate::{event::names_subagent, json};
+use crate::{
+    event::names_subagent,
+    json,
+    projection::ui_message::{Source, source_of},
+};
 
 /// Elements of a JSON array, as text; none for anything else.
 pub(super) fn items(array: Option<&str>) -> impl Iterator<Item = &str> {
@@ -95,23 +99,16 @@ fn block(part: &Value) -> Option<Value> {
     if kind == "text" {
         return Some(json!({ "type": "text", "text": text(part, "text")? }));
     }
-    // `binary` is the form before AG-UI 1.0, in which the part itself has the data.
-    let source = part.get("source").unwrap_or(part);
-    let media = text(source, "mimeType").or_else(|| text(part, "mimeType"));
+    let (source, media) = source_of(part)?;
     let named = |kind: &&str| media.as_deref().is_some_and(|media| media.starts_with(&format!("{kind}/")));
     let kind = match &*kind {
         "image" | "audio" | "video" => kind.clone(),
         _ => ["image", "audio", "video"].into_iter().find(named).unwrap_or("file").to_owned(),
     };
     let mut block = json!({ "type": kind });
-    let value = text(source, "value");
-    match text(source, "type").as_deref() {
-        Some("data") => block["base64"] = value?.into(),
-        Some("url") => block["url"] = value?.into(),
-        _ => match text(source, "data") {
-            Some(data) => block["base64"] = data.into(),
-            None => block["url"] = text(source, "url")?.into(),
-        },
+    match source {
+        Source::Data(data) => block["base64"] = data.into(),
+        Source::Url(url) => block["url"] = url.into(),
     }
     if let Some(media) = media {
         block["mime_type"] = media.into();

@@ -29,7 +29,7 @@ pub struct ThreadStream {
     channels: Channels,
     /// Run of the newest event.
     run: String,
-    /// Newest checkpoint.
+    /// Seq of the newest checkpoint.
     parent: Seq,
     message: Option<Open>,
     /// Messages of the run that have begun.

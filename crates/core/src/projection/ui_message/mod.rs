@@ -24,4 +24,5 @@ pub use fold::UiMessage;
 pub(in crate::projection) use lane::{Lane, closes_lane};
 pub use spoken::Spoken;
 pub use stream::UiStream;
+pub(in crate::projection) use user::{Source, source_of};
 pub use user::{continues, of_client, said};

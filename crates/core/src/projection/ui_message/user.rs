@@ -54,6 +54,27 @@ fn ui_message(message: &str) -> Option<Value> {
     Some(json!({ "id": id, "role": role, "parts": parts }))
 }
 
+/// Content of a part that is no text.
+pub(in crate::projection) enum Source {
+    /// The bytes, in Base64.
+    Data(String),
+    Url(String),
+}
+
+/// Content of a part of AG-UI's InputContent that is no text, with its media type if the part names one.
+pub(in crate::projection) fn source_of(part: &Value) -> Option<(Source, Option<String>)> {
+    let text = |value: &Value, name: &str| value.get(name).and_then(Value::as_str).map(str::to_owned);
+    // `binary` is the form before AG-UI 1.0, in which the part itself has the data.
+    let source = part.get("source").unwrap_or(part);
+    let media = text(source, "mimeType").or_else(|| text(part, "mimeType"));
+    let found = match text(source, "type").as_deref() {
+        Some("data") => Source::Data(text(source, "value")?),
+        Some("url") => Source::Url(text(source, "value")?),
+        _ => text(source, "url").map(Source::Url).or_else(|| text(source, "data").map(Source::Data))?,
+    };
+    Some((found, media))
+}
+
 /// Part of a UI message from a part of AG-UI's InputContent.
 fn ui_part(part: &Value) -> Option<Value> {
     let text = |value: &Value, name: &str| value.get(name).and_then(Value::as_str).map(str::to_owned);
@@ -61,16 +82,12 @@ fn ui_part(part: &Value) -> Option<Value> {
     if kind == "text" {
         return Some(json!({ "type": "text", "text": text(part, "text")? }));
     }
-    // `binary` is the form before AG-UI 1.0, in which the part itself has the data.
-    let source = part.get("source").unwrap_or(part);
-    let media = text(source, "mimeType").or_else(|| text(part, "mimeType"));
+    let (source, media) = source_of(part)?;
     let media =
         media.unwrap_or_else(|| if kind == "image" { "image/*" } else { "application/octet-stream" }.to_owned());
-    let value = text(source, "value");
-    let url = match text(source, "type").as_deref() {
-        Some("data") => format!("data:{media};base64,{}", value?),
-        Some("url") => value?,
-        _ => text(source, "url").or_else(|| Some(format!("data:{media};base64,{}", text(source, "data")?)))?,
+    let url = match source {
+        Source::Data(data) => format!("data:{media};base64,{data}"),
+        Source::Url(url) => url,
     };
     let mut file = json!({ "type": "file", "mediaType": media, "url": url });
     if let Some(name) = text(part, "filename").or_else(|| text(part.get("metadata")?, "filename")) {
