@@ -12,6 +12,7 @@ use threadline_core::{
     projection::{
         closing::{Ending, OpenParts},
         conversation::{Conversation, Draft},
+        langgraph,
     },
 };
 use threadline_engine::cluster::bus;
@@ -153,6 +154,32 @@ fn conversation(data: &[u8]) {
     }
     assert_eq!(cut.as_ref().map(shown), Some(shown_whole));
     assert!(whole.pending_tool_calls().iter().all(|call| call.len() <= data.len()));
+    let values = langgraph::values_of(&whole);
+    assert!(serde_json::from_str::<&RawValue>(&values).is_ok(), "{values}");
+    derived(&lines);
+}
+
+/// What derives from events for LangGraph's clients is JSON on one line, and its numbers grow, also across runs.
+fn derived(lines: &[&[u8]]) {
+    let is_stored =
+        |line: &&[u8]| serde_json::from_slice::<&RawValue>(line).is_ok_and(|event| event.get().starts_with('{'));
+    let mut stream = langgraph::ThreadStream::new(langgraph::Channels::all(), 0);
+    let mut newest = 0;
+    for (seq, line) in (1..).zip(lines.iter().copied().filter(|line| is_stored(line))) {
+        let (run, mut events) = (if seq > lines.len() as u64 / 2 { "r" } else { "s" }, Vec::new());
+        stream.observe(run, seq, line, &mut events);
+        for event in events {
+            let number = match event {
+                langgraph::Derived::Point(point) => point.number,
+                langgraph::Derived::Event { number, data, .. } => {
+                    assert!(serde_json::from_str::<&RawValue>(&data).is_ok() && !data.contains('\n'), "{data}");
+                    number
+                }
+            };
+            assert!(number > newest && langgraph::seq_of_number(number) == seq, "{number} follows {newest}");
+            newest = number;
+        }
+    }
 }
 
 /// A list of messages, as in a document: an accepted list comes back unchanged.

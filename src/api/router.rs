@@ -157,6 +157,8 @@ fn cors(pages: AllowOrigin) -> CorsLayer {
         .expose_headers([
             header::ETAG,
             header::RETRY_AFTER,
+            header::CONTENT_LOCATION,
+            HeaderName::from_static(langgraph::NEXT_HEADER),
             HeaderName::from_static(REQUEST_ID_HEADER),
             HeaderName::from_static(envelope::EPOCH_HEADER),
             HeaderName::from_static(envelope::TAIL_HEADER),

@@ -1,4 +1,4 @@
-//! AG-UI's own clients in front of `/agui/{agent}`, and the AI SDK in front of `/ai/{agent}`: the cases are in `node/*.test.mjs` and `python/cases.py`.
+//! AG-UI's own clients in front of `/agui/{agent}`, the AI SDK in front of `/ai/{agent}`, LangGraph's SDK in front of `/langgraph`: the cases are in `node/*.test.mjs` and `python/cases.py`.
 
 use crate::process::{Process, agent, node, python_of, threadline};
 
@@ -47,6 +47,25 @@ fn the_ai_sdk_resumes_an_answer_after_the_server_was_killed() {
     command.env("THREADLINE", env!("CARGO_BIN_EXE_threadline")).env("DATA", data.path());
     command.env("PORT", crate::process::port().to_string());
     passes(Process::start("node", command), 2);
+}
+
+#[test]
+fn the_clients_of_langgraph_stream_unchanged() {
+    let data = tempfile::tempdir().expect("a directory");
+    let (_server, url) = threadline(data.path(), 0, None);
+    let mut command = node();
+    command.args(["--test", "--test-reporter=tap", "langgraph.test.mjs"]).env("THREADLINE_URL", url);
+    passes(Process::start("node", command), 12);
+}
+
+#[test]
+fn a_client_of_langgraph_takes_a_half_answer_back_after_the_server_was_killed() {
+    let data = tempfile::tempdir().expect("a directory");
+    let mut command = node();
+    command.args(["--test", "--test-reporter=tap", "langgraph-killed.test.mjs"]);
+    command.env("THREADLINE", env!("CARGO_BIN_EXE_threadline")).env("DATA", data.path());
+    command.env("PORT", crate::process::port().to_string());
+    passes(Process::start("node", command), 1);
 }
 
 /// The newest, and the one that the agent of the examples is built on.

@@ -17,6 +17,9 @@ use utoipa::ToSchema;
 
 use crate::api::ApiState;
 
+/// Header with the offset of the next page.
+pub const NEXT_HEADER: &str = "x-pagination-next";
+
 /// Answers that the server is there.
 #[utoipa::path(get, path = "/langgraph/ok", tag = "langgraph", responses(
     (status = 200, description = "`ok` is true", body = Value)))]
@@ -165,7 +168,7 @@ pub fn page_of(limit: Option<usize>, offset: Option<usize>, default: usize) -> R
 /// The response with the offset of the next page.
 pub fn paged(mut response: Response, next: Option<usize>) -> Response {
     if let Some(next) = next {
-        response.headers_mut().insert("x-pagination-next", next.into());
+        response.headers_mut().insert(NEXT_HEADER, next.into());
     }
     response
 }

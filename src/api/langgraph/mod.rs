@@ -14,6 +14,7 @@ mod states;
 mod threads;
 mod view;
 
+pub use assistants::NEXT_HEADER;
 use threadline_http::routes::{Access, Routes};
 use utoipa_axum::routes;
 
