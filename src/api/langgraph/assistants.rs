@@ -8,7 +8,7 @@ use axum::{
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
-use threadline_core::{AgentId, Timestamp, agent::Agent, limits::MAX_LANGGRAPH_PAGE};
+use threadline_core::{AgentId, Principal, Timestamp, agent::Agent, limits::MAX_LANGGRAPH_PAGE};
 use threadline_http::{
     extract::{Caller, InAgent, Json},
     problem::{Problem, ProblemDocument},
@@ -110,7 +110,7 @@ pub struct AssistantSearch {
 
 async fn found(
     state: &ApiState,
-    principal: &threadline_core::Principal,
+    principal: &Principal,
     search: &AssistantSearch,
 ) -> Result<Vec<AssistantView>, Problem> {
     let graph = search.graph_id.as_deref().map(AgentId::new);

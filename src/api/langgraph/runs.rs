@@ -8,7 +8,9 @@ use axum::{
 };
 use serde::Deserialize;
 use threadline_core::{Principal, Run, RunId, Thread, ThreadId, limits::MAX_PAGE, projection::langgraph::message_of};
-use threadline_engine::{QueueError, QueuedTurn, RunLookupError, StopError, ThreadAt, subscription::FollowMethod};
+use threadline_engine::{
+    QueueError, QueuedTurn, RunLookupError, ServiceError, StopError, ThreadAt, subscription::FollowMethod,
+};
 use threadline_http::{
     auth::AuthError,
     extract::{Caller, InRun, InThread, Params},
@@ -174,7 +176,7 @@ async fn wait(state: &ApiState, principal: &Principal, thread: &ThreadId, run: &
             changed = watch.changed() => if changed.is_err() {
                 return Err(Problem::new(ProblemType::ThreadNotFound, "the thread was deleted"));
             },
-            () = leaving.cancelled() => return Err(threadline_engine::ServiceError::Draining.into()),
+            () = leaving.cancelled() => return Err(ServiceError::Draining.into()),
             () = credential.expired() => return Err(AuthError::Over.into()),
         }
     }

@@ -17,7 +17,7 @@ use threadline_core::{
 use threadline_engine::{ListRequest, LookupError};
 use threadline_http::{
     extract::{Caller, Json},
-    problem::{Problem, ProblemDocument},
+    problem::{Problem, ProblemDocument, ProblemType},
 };
 use utoipa::ToSchema;
 
@@ -204,8 +204,13 @@ pub async fn search(
                 views.push(ThreadView::new(thread));
                 continue;
             }
-            // A conversation that cannot be read does not hide the others.
-            let view = with_values(state, principal, thread).await.unwrap_or_else(|_| ThreadView::new(thread));
+            let view = match with_values(state, principal, thread).await {
+                // A conversation that is too large does not hide the others.
+                Err(problem) if problem.kind == ProblemType::ConversationTooLarge => ThreadView::new(thread),
+                // The thread was deleted meanwhile.
+                Err(problem) if problem.kind == ProblemType::ThreadNotFound => continue,
+                view => view?,
+            };
             bytes += view.values.as_ref().map_or(0, |values| values.get().len());
             views.push(view);
         }

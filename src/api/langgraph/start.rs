@@ -7,9 +7,9 @@ use threadline_core::{
     AgentId, Principal, RunId, Thread, ThreadId,
     agent::{Agent, Busy},
     hex,
-    projection::langgraph::{checkpoint_id, number_after, said},
+    projection::langgraph::{Refused, checkpoint_id, number_after, said},
 };
-use threadline_engine::{LookupError, RunLookupError, limits::BudgetPermit};
+use threadline_engine::{LookupError, Projected, RunLookupError, limits::BudgetPermit};
 use threadline_http::problem::Problem;
 
 use super::states::newest;
@@ -82,7 +82,7 @@ impl From<NotStarted> for Problem {
 
 /// Messages, and the other members, of an input or of an update of the state.
 pub fn read_input(input: &Value) -> Result<(Vec<Value>, Map<String, Value>), Problem> {
-    let refused = |error: threadline_core::projection::langgraph::Refused| Problem::invalid(error.to_string());
+    let refused = |error: Refused| Problem::invalid(error.to_string());
     match input {
         Value::Null => Ok((Vec::new(), Map::new())),
         Value::Object(members) => {
@@ -121,7 +121,7 @@ impl NewInput {
         if !self.state.is_empty() {
             let mut now = match thread {
                 Some(thread) => {
-                    let read = |projected: &threadline_engine::Projected| projected.conversation.state_json();
+                    let read = |projected: &Projected| projected.conversation.state_json();
                     let json = state.service.projections.read(principal, &thread.id, None, None, read).await?;
                     serde_json::from_slice(&json).unwrap_or_default()
                 }

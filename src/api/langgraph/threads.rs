@@ -8,7 +8,7 @@ use axum::{
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
-use threadline_core::{AgentId, Principal, Thread, ThreadId};
+use threadline_core::{AgentId, Principal, Thread, ThreadId, projection::langgraph::checkpoint_id};
 use threadline_engine::{CreateThread, CreateThreadError, EditThread, ThreadAt};
 use threadline_http::{
     extract::{Caller, InThread, Json},
@@ -88,7 +88,7 @@ pub async fn with_values(state: &ApiState, principal: &Principal, thread: &Threa
         let (values, interrupts) = values_at(state, principal, thread, at).await?;
         view.values = Some(values);
         if thread.active_run.is_none() && !interrupts.is_empty() {
-            view.interrupts = json!({ threadline_core::projection::langgraph::checkpoint_id(at): interrupts });
+            view.interrupts = json!({ checkpoint_id(at): interrupts });
         }
     }
     Ok(view)

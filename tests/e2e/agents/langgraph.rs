@@ -452,15 +452,15 @@ everywhere! {
         let none = Client { key: None, ..ann.clone() };
         let secret = ann.key.expect("a key");
         let asked = |path: &str, name: &str, value: &str| none.request(Method::GET, path).header(name, value);
-        send(asked("/langgraph/threads/t", "x-api-key", secret)).await.problem(404, "thread-not-found");
+        send(asked("/langgraph/threads/t", "x-api-key", &secret)).await.problem(404, "thread-not-found");
         send(asked("/langgraph/threads/t", "x-api-key", "wrong")).await.problem(401, "unauthorized");
         for path in ["/v1/threads", "/ai/a/t", "/copilotkit/info"] {
-            send(asked(path, "x-api-key", secret)).await.problem(401, "unauthorized");
+            send(asked(path, "x-api-key", &secret)).await.problem(401, "unauthorized");
         }
         // A credential in `Authorization` is the one that counts.
         let both = |bearer: &str, key: &str| asked("/langgraph/threads/t", "x-api-key", key).bearer_auth(bearer.to_owned());
-        send(both("wrong", secret)).await.problem(401, "unauthorized");
-        send(both(secret, "wrong")).await.problem(404, "thread-not-found");
+        send(both("wrong", &secret)).await.problem(401, "unauthorized");
+        send(both(&secret, "wrong")).await.problem(404, "thread-not-found");
         // Neither a cookie nor the query brings one.
         send(asked("/langgraph/threads/t", "cookie", &format!("x-api-key={secret}"))).await.problem(401, "unauthorized");
         send(none.request(Method::GET, &format!("/langgraph/threads/t?x-api-key={secret}"))).await.problem(400, "unknown-parameter");
