@@ -193,6 +193,10 @@ everywhere! {
             let line = |query: &str| format!("{} {}", route.method, and_query(&route.at("t", "r"), query));
             let mut bad = Vec::new();
             for (name, kind) in &query {
+                // Any list of names: clients repeat the parameter.
+                if kind == "array" {
+                    continue;
+                }
                 bad.push(format!("{name}=1&{name}=1"));
                 match kind.as_str() {
                     "integer" => bad.extend(["x", "", "-1.5", "1e3", "99999999999999999999"].map(|it| format!("{name}={it}"))),

@@ -10,7 +10,8 @@ use crate::{
 };
 
 /// Paths whose responses are the same for everyone.
-const PUBLIC: [&str; 4] = ["/livez", "/readyz", "/v1/openapi.json", "/problems/{slug}"];
+const PUBLIC: [&str; 6] =
+    ["/langgraph/info", "/langgraph/ok", "/livez", "/readyz", "/v1/openapi.json", "/problems/{slug}"];
 const CONSOLE: [&str; 5] = ["/", "/app.js", "/app.css", "/favicon.svg", "/licenses.txt"];
 
 /// Status and head of a response; the body may never end.

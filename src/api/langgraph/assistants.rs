@@ -41,6 +41,7 @@ pub async fn info() -> Response {
 
 /// An assistant: an agent.
 #[derive(Debug, Serialize, ToSchema)]
+#[schema(as = LangGraphAssistant)]
 pub struct AssistantView {
     assistant_id: String,
     graph_id: String,
@@ -95,6 +96,7 @@ pub async fn get(
 /// Filter and page of a search.
 #[derive(Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(default)]
+#[schema(as = LangGraphAssistantSearch)]
 pub struct AssistantSearch {
     /// Only the assistant of this graph: its agent's id.
     graph_id: Option<String>,

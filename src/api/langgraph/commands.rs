@@ -163,6 +163,8 @@ fn code_of(problem: &Problem) -> Option<&'static str> {
     match problem.kind {
         ProblemType::InterruptSettled | ProblemType::InterruptExpired => Some("no_such_interrupt"),
         ProblemType::ThreadNotFound => Some("no_such_run"),
+        // The request lacks the name of a user.
+        ProblemType::ThreadAmbiguous => None,
         kind => match kind.status() {
             StatusCode::BAD_REQUEST
             | StatusCode::NOT_FOUND

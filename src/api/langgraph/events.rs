@@ -28,6 +28,7 @@ use crate::api::ApiState;
 /// Events that a reader wants.
 #[derive(Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(default)]
+#[schema(as = LangGraphFollow)]
 pub struct FollowBody {
     /// `values`, `updates`, `messages`, `tools`, `lifecycle`, `input`, `checkpoints`, `tasks`, `custom` or `custom:NAME`.
     channels: Vec<String>,

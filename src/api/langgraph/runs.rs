@@ -227,8 +227,7 @@ pub struct CancelParams {
     wait: Option<String>,
     /// `interrupt`: what the run has said stays. `rollback` is not supported.
     action: Option<String>,
-    /// Ignored: runs keep no reason.
-    #[allow(dead_code)]
+    /// Ignored: runs keep no reason. A text without control characters.
     reason: Option<String>,
 }
 
@@ -251,6 +250,14 @@ pub async fn cancel(
             "action {action:?} is not supported: a run is never taken back, so the only action is interrupt"
         )));
     }
+    if params.reason.is_some_and(|reason| reason.contains(char::is_control)) {
+        return Err(Problem::invalid("reason has a control character"));
+    }
+    let waits = match params.wait.as_deref() {
+        None | Some("0" | "false") => false,
+        Some("1" | "true") => true,
+        Some(other) => return Err(Problem::invalid(format!("wait {other:?} is none of 0, 1, false and true"))),
+    };
     match state.service.runs.stop_one(&principal, ThreadAt::from(&thread), &run).await {
         Ok(_) => {}
         Err(StopError::RunNotFound) => {
@@ -269,7 +276,7 @@ pub async fn cancel(
         }
         Err(error) => return Err(error.into()),
     }
-    if params.wait.is_some_and(|wait| matches!(wait.as_str(), "1" | "true")) {
+    if waits {
         wait(&state, &principal, &thread, &run).await?;
         return Ok(StatusCode::NO_CONTENT);
     }

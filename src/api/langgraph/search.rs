@@ -31,6 +31,7 @@ use crate::api::ApiState;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
+#[schema(as = LangGraphThreadStatus)]
 enum Status {
     Idle,
     Busy,
@@ -40,6 +41,7 @@ enum Status {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
+#[schema(as = LangGraphSortBy)]
 enum SortBy {
     ThreadId,
     Status,
@@ -50,6 +52,7 @@ enum SortBy {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
+#[schema(as = LangGraphSortOrder)]
 enum SortOrder {
     Asc,
     Desc,
@@ -58,6 +61,7 @@ enum SortOrder {
 /// Filter, order and page of a search.
 #[derive(Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(default)]
+#[schema(as = LangGraphThreadSearch)]
 pub struct ThreadSearch {
     /// Only threads with these metadata. `graph_id` and `assistant_id` are the thread's agent.
     #[schema(value_type = Option<Object>)]

@@ -15,16 +15,17 @@ use threadline_core::{
 };
 use threadline_engine::{PageRequest, Projected};
 use threadline_http::{
-    extract::{Caller, InCheckpoint, InThread, Json},
+    extract::{Caller, InCheckpoint, InThread, Json, Params},
     problem::{Problem, ProblemDocument, ProblemType},
 };
-use utoipa::ToSchema;
+use utoipa::{IntoParams, ToSchema};
 
 use super::view::metadata_of;
 use crate::api::ApiState;
 
 /// State of a thread after an event.
 #[derive(Debug, Serialize, ToSchema)]
+#[schema(as = LangGraphState)]
 pub struct StateView {
     /// Members of the state, and `messages` as LangChain has them.
     #[schema(value_type = Object)]
@@ -140,10 +141,19 @@ async fn answer(state: &ApiState, principal: &Principal, thread: &Thread, at: Se
     state.http.responses.json(principal, make).await
 }
 
+/// Extent of a state.
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub struct StateParams {
+    /// Ignored: a thread has no subgraphs.
+    #[allow(dead_code)]
+    subgraphs: Option<bool>,
+}
+
 /// Returns the state of a thread: that of its newest event, or, while a run is active, of the run's first one.
 #[utoipa::path(get, path = "/langgraph/threads/{threadId}/state", tag = "langgraph",
     params(("threadId" = String, Path),
-        ("subgraphs" = Option<bool>, Query, description = "Ignored: a thread has no subgraphs"),
+        StateParams,
         ("select" = Option<Vec<String>>, Query, description = "Ignored: all members are returned")), responses(
     (status = 200, description = "The state", body = StateView),
     (status = 404, description = "Thread not found", body = ProblemDocument),
@@ -154,6 +164,7 @@ pub async fn state(
     State(state): State<ApiState>,
     Caller(principal): Caller,
     InThread(thread): InThread,
+    Params(_): Params<StateParams>,
 ) -> Result<Response, Problem> {
     let thread = state.service.threads.get(&principal, &thread).await?;
     answer(&state, &principal, &thread, newest(&thread)).await
@@ -168,7 +179,7 @@ fn named_seq(id: &str) -> Result<Seq, Problem> {
 /// Returns the state of a thread at a checkpoint: after the event whose seq, in 16 digits, is the checkpoint's id.
 #[utoipa::path(get, path = "/langgraph/threads/{threadId}/state/{checkpointId}", tag = "langgraph",
     params(("threadId" = String, Path), ("checkpointId" = String, Path),
-        ("subgraphs" = Option<bool>, Query, description = "Ignored: a thread has no subgraphs"),
+        StateParams,
         ("select" = Option<Vec<String>>, Query, description = "Ignored: all members are returned")), responses(
     (status = 200, description = "The state", body = StateView),
     (status = 404, description = "Thread or checkpoint not found", body = ProblemDocument),
@@ -180,6 +191,7 @@ pub async fn checkpoint(
     State(state): State<ApiState>,
     Caller(principal): Caller,
     InCheckpoint(thread, id): InCheckpoint,
+    Params(_): Params<StateParams>,
 ) -> Result<Response, Problem> {
     let thread = state.service.threads.get(&principal, &thread).await?;
     answer(&state, &principal, &thread, named_seq(&id)?).await
@@ -188,6 +200,7 @@ pub async fn checkpoint(
 /// Checkpoint of a request.
 #[derive(Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(default)]
+#[schema(as = LangGraphCheckpointBody)]
 pub struct CheckpointBody {
     checkpoint: CheckpointRef,
 }
@@ -195,6 +208,7 @@ pub struct CheckpointBody {
 /// Checkpoint as clients name it.
 #[derive(Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(default)]
+#[schema(as = LangGraphCheckpoint)]
 pub struct CheckpointRef {
     checkpoint_id: Option<String>,
     /// Namespace of a subgraph. Threads have none.
@@ -228,6 +242,7 @@ pub async fn named(
 /// Page of a history.
 #[derive(Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(default)]
+#[schema(as = LangGraphHistory)]
 pub struct HistoryBody {
     /// 1 to 1000. Default 10.
     limit: Option<usize>,

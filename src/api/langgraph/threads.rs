@@ -25,6 +25,7 @@ use crate::api::ApiState;
 /// Thread to create, if it does not exist.
 #[derive(Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(default)]
+#[schema(as = LangGraphThreadCreate)]
 pub struct CreateBody {
     /// Generated (UUIDv7) if absent.
     #[schema(value_type = Option<String>)]
@@ -41,6 +42,7 @@ pub struct CreateBody {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
+#[schema(as = LangGraphIfExists)]
 enum IfExists {
     Raise,
     DoNothing,
@@ -119,6 +121,7 @@ pub async fn get(
 /// Change of a thread.
 #[derive(Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(default)]
+#[schema(as = LangGraphThreadEdit)]
 pub struct EditBody {
     /// Members to add or replace; null removes a member.
     #[schema(value_type = Option<Object>)]

@@ -8,6 +8,7 @@ use utoipa::ToSchema;
 
 /// Thread as clients read it.
 #[derive(Debug, Serialize, ToSchema)]
+#[schema(as = LangGraphThread)]
 pub struct ThreadView {
     thread_id: String,
     created_at: String,
@@ -73,6 +74,7 @@ impl ThreadView {
 
 /// Run, or a turn that waits to become one.
 #[derive(Debug, Serialize, ToSchema)]
+#[schema(as = LangGraphRun)]
 pub struct RunView {
     run_id: String,
     thread_id: String,

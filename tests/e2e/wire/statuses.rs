@@ -705,7 +705,14 @@ async fn langgraph(ann: &Client, note: &mut impl FnMut(&'static str, &str, Answe
         let body = json!({ "checkpoint": { "checkpoint_id": checkpoint } });
         note("POST", &of("/state/checkpoint"), ann.post("/langgraph/threads/lg/state/checkpoint", body).await);
     }
-    note("POST", &of("/history"), ann.post("/langgraph/threads/lg/history", json!({ "limit": 0 })).await);
+    for limit in [0, 1] {
+        note("POST", &of("/history"), ann.post("/langgraph/threads/lg/history", json!({ "limit": limit })).await);
+    }
+    let stream =
+        ann.request(reqwest::Method::POST, "/langgraph/threads/lg/stream/events").json(&json!({ "channels": [] }));
+    let stream = crate::harness::http::open(stream).await;
+    let (status, headers) = (stream.status().as_u16(), stream.headers().clone());
+    note("POST", &of("/stream/events"), Answer { status, headers, body: Default::default() });
     for body in [json!({ "channels": ["nope"] }), json!({ "channels": ["values"], "since": 1_u64 << 50 })] {
         note("POST", &of("/stream/events"), ann.post("/langgraph/threads/lg/stream/events", body).await);
     }
