@@ -159,7 +159,7 @@ fn conversation(data: &[u8]) {
     derived(&lines);
 }
 
-/// What derives from events for LangGraph's clients is JSON on one line, and its numbers grow, also across runs.
+/// Events that derive for LangGraph's clients are JSON on one line, and their numbers grow, also across runs.
 fn derived(lines: &[&[u8]]) {
     let is_stored =
         |line: &&[u8]| serde_json::from_slice::<&RawValue>(line).is_ok_and(|event| event.get().starts_with('{'));

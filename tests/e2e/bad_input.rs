@@ -193,7 +193,7 @@ everywhere! {
             let line = |query: &str| format!("{} {}", route.method, and_query(&route.at("t", "r"), query));
             let mut bad = Vec::new();
             for (name, kind) in &query {
-                // Any list of names: clients repeat the parameter.
+                // A list of names has any text, and clients repeat the parameter.
                 if kind == "array" {
                     continue;
                 }

@@ -146,8 +146,14 @@ async fn answer(state: &ApiState, principal: &Principal, thread: &Thread, at: Se
 #[into_params(parameter_in = Query)]
 pub struct StateParams {
     /// Ignored: a thread has no subgraphs.
-    #[allow(dead_code)]
     subgraphs: Option<bool>,
+}
+
+impl StateParams {
+    /// The value is read, so that a wrong one is refused, and changes nothing.
+    fn ignore(self) {
+        let _ = self.subgraphs;
+    }
 }
 
 /// Returns the state of a thread: that of its newest event, or, while a run is active, of the run's first one.
@@ -164,8 +170,9 @@ pub async fn state(
     State(state): State<ApiState>,
     Caller(principal): Caller,
     InThread(thread): InThread,
-    Params(_): Params<StateParams>,
+    Params(params): Params<StateParams>,
 ) -> Result<Response, Problem> {
+    params.ignore();
     let thread = state.service.threads.get(&principal, &thread).await?;
     answer(&state, &principal, &thread, newest(&thread)).await
 }
@@ -191,8 +198,9 @@ pub async fn checkpoint(
     State(state): State<ApiState>,
     Caller(principal): Caller,
     InCheckpoint(thread, id): InCheckpoint,
-    Params(_): Params<StateParams>,
+    Params(params): Params<StateParams>,
 ) -> Result<Response, Problem> {
+    params.ignore();
     let thread = state.service.threads.get(&principal, &thread).await?;
     answer(&state, &principal, &thread, named_seq(&id)?).await
 }
