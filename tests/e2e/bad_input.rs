@@ -209,8 +209,8 @@ everywhere! {
                     "string" if matches!(name.as_str(), "ns" | "id" | "channel" | "version" | "before") => {
                         bad.extend(["a%00", &"a".repeat(1_025), "%FF"].map(|it| format!("{name}={it}")));
                     }
-                    // An epoch is any text, and so is what is searched for.
-                    "string" if matches!(name.as_str(), "epoch" | "search") => {}
+                    // An epoch is any text, and so are the words of a search and the reason of a stop.
+                    "string" if matches!(name.as_str(), "epoch" | "search" | "reason") => {}
                     _ => bad.extend(["nonsense%00", "%FF%FF"].map(|it| format!("{name}={it}"))),
                 }
             }
