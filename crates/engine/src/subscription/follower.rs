@@ -27,6 +27,8 @@ pub enum FollowMethod {
     AgUi,
     /// Message of a chat of the Vercel AI SDK.
     AiSdk,
+    /// Live read of a stream of the Durable Streams protocol.
+    DurableStreams,
     /// Pages and runners of CopilotKit, through its runtime or its Intelligence API.
     Copilotkit,
 }
