@@ -4,7 +4,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 
 use crate::harness::{
-    Answer, Client, everywhere,
+    Answer, Client, Options, Server, everywhere,
     http::send,
     run,
     sse::{Event, Events},
@@ -55,7 +55,7 @@ everywhere! {
             assert_eq!(nothing.headers.contains_key("etag"), has_tag, "{query}");
         }
         let head = send(dev.request(Method::HEAD, THREAD)).await;
-        assert_eq!((head.status.as_u16(), end(&head), head.text()), (200, (tail.clone(), true, false), ""));
+        assert_eq!((head.status, end(&head), head.text()), (200, (tail.clone(), true, false), ""));
         assert_eq!(head.header("cache-control"), "no-store");
     }
 }
@@ -73,7 +73,7 @@ everywhere! {
             let nothing = dev.get(&format!("{one}?{query}")).await;
             assert_eq!((nothing.text(), end(&nothing)), ("[]", (last.clone(), true, true)), "{query}");
             let polled = dev.get(&format!("{one}?{query}&live=long-poll")).await;
-            assert_eq!((polled.status.as_u16(), end(&polled)), (204, (last.clone(), true, true)), "{query}");
+            assert_eq!((polled.status, end(&polled)), (204, (last.clone(), true, true)), "{query}");
             assert!(!polled.headers.contains_key("stream-cursor"), "no further request is expected");
             let mut events = Events::open(dev.request(Method::GET, &format!("{one}?{query}&live=sse"))).await;
             let told = control(&events.next().await.expect("a control event"));
@@ -172,7 +172,20 @@ everywhere! {
         }
         dev.get("/streams/v1/stream/threads/none").await.problem(404, "thread-not-found");
         dev.get(&format!("{THREAD}/runs/none")).await.problem(404, "run-not-found");
-        dev.delete("/v1/threads/t").await.ok(204);
+        assert_eq!(dev.delete("/v1/threads/t").await.status, 204);
         dev.get(THREAD).await.problem(404, "thread-not-found");
     }
+}
+
+#[tokio::test]
+async fn a_long_poll_without_a_message_ends_at_its_offset() {
+    run(Options::memory(), async |server: &Server| {
+        let dev = server.client();
+        prepare(&dev).await;
+        let polled = dev.get(&format!("{THREAD}?offset=now&live=long-poll")).await;
+        let tail = format!("0000000000000005_{}", dev.epoch("t").await);
+        assert_eq!((polled.status, polled.text(), end(&polled)), (204, "", (tail, true, false)));
+        assert!(polled.header("stream-cursor").parse::<u64>().is_ok());
+    })
+    .await;
 }
