@@ -13,7 +13,7 @@ pub fn etag(version: Version) -> String {
 /// Entity tags of a condition's header, from all of its lines.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Tags {
-    /// `*`: every version.
+    /// The tag `*`, which stands for every version.
     Any,
     /// Tags with their quotes, and `W/` before those of weak validators.
     These(Vec<String>),

@@ -2,16 +2,15 @@
 
 use axum::body::Bytes;
 use serde_json::{Map, Value};
-use threadline_core::{LogSlice, Timestamp};
+use threadline_core::LogSlice;
 use threadline_engine::{
     StoreError,
     subscription::{Delivery, EndReason, Subscription},
 };
 use threadline_http::{
-    observe,
+    HttpState, observe,
     sse::{self, EventSource, Farewell},
 };
-use threadline_store::StoreClock;
 
 use super::offset::{Offset, cursor};
 
@@ -19,7 +18,7 @@ use super::offset::{Offset, cursor};
 pub struct Live {
     pub subscription: Subscription,
     pub counted: observe::DeliveryMetrics,
-    pub clock: StoreClock,
+    pub http: HttpState,
     /// Cursor that the client has sent.
     pub seen: Option<u64>,
     /// True once the client was told that it has everything.
@@ -47,8 +46,8 @@ impl Live {
         let mut members = Map::new();
         members.insert("streamNextOffset".to_owned(), next.to_string().into());
         if !closed {
-            let now: Timestamp = self.clock.now();
-            members.insert("streamCursor".to_owned(), cursor(now, self.seen).to_string().into());
+            let cursor = cursor(self.http.clock.now(), self.seen);
+            members.insert("streamCursor".to_owned(), cursor.to_string().into());
         }
         if self.up_to_date {
             members.insert("upToDate".to_owned(), true.into());

@@ -27,7 +27,7 @@ pub enum From {
 }
 
 impl From {
-    /// Parses `offset`.
+    /// Reads the parameter `offset` of a request.
     pub fn parse(text: &str) -> Result<Self, Problem> {
         match text {
             "-1" => return Ok(Self::Beginning),

@@ -1,5 +1,6 @@
 //! Pages of a stream, as one JSON array each.
 
+use axum::body::Bytes;
 use threadline_core::{
     Epoch, LogSlice, Principal, ReadFrom, Run, RunId, Seq, ThreadId,
     limits::{MAX_EVENT_PAGE, MAX_PAGE_BYTES, STREAM_WAIT},
@@ -18,7 +19,7 @@ pub struct Source {
 }
 
 /// Messages of a log slice as a JSON array: the events as their producers sent them.
-pub fn array(slice: &LogSlice) -> Vec<u8> {
+fn array(slice: &LogSlice) -> Vec<u8> {
     let mut out = Vec::with_capacity(slice.bytes() + slice.count() as usize + 2);
     out.push(b'[');
     for (_, event, _) in slice.events() {
@@ -63,14 +64,26 @@ impl Source {
         state.service.events.page(principal, &self.thread, request).await.map(drop)
     }
 
-    /// Reads the page after a position: its body, the position where it begins, and its end.
-    pub async fn page(
+    /// Reads the page after a position, within the memory for responses: its body, the position where it begins, and its end.
+    pub async fn held_page(
         &self,
         state: &ApiState,
         principal: &Principal,
         after: Seq,
         epoch: Option<Epoch>,
-    ) -> Result<(Vec<u8>, Seq, End), Problem> {
+    ) -> Result<(Bytes, Seq, End), Problem> {
+        let make = || self.page(state, principal, after, epoch);
+        let (body, (start, end)) = state.http.responses.page_chunk(principal, MAX_PAGE_BYTES, make).await?;
+        Ok((body, start, end))
+    }
+
+    async fn page(
+        &self,
+        state: &ApiState,
+        principal: &Principal,
+        after: Seq,
+        epoch: Option<Epoch>,
+    ) -> Result<(Vec<u8>, (Seq, End)), Problem> {
         // Read before the page: a run that has ended by then gets no further event.
         let run = self.record(state, principal).await?;
         let request = self.request(after, epoch, MAX_EVENT_PAGE);
@@ -78,9 +91,6 @@ impl Source {
         let closed = run.is_some_and(|run| run.ended_at.is_some() && page.cursor >= run.last_seq());
         let start = page.slice.first_seq().map_or(page.cursor, |first| first - 1);
         let next = Offset { seq: page.cursor, epoch: page.epoch };
-        Ok((array(&page.slice), start, End { next, up_to_date: !page.has_more, closed }))
+        Ok((array(&page.slice), (start, End { next, up_to_date: !page.has_more, closed })))
     }
 }
-
-/// Bytes of a page at most, about.
-pub const PAGE_BYTES: usize = MAX_PAGE_BYTES;

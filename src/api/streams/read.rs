@@ -19,10 +19,10 @@ use threadline_http::{
 use utoipa::IntoParams;
 
 use super::{
-    headers::tagged,
+    headers::{End, tagged},
     live::Live,
     offset::{From, cursor},
-    page::{PAGE_BYTES, Source},
+    page::Source,
 };
 use crate::api::ApiState;
 
@@ -78,16 +78,15 @@ pub async fn thread(
 /// fields of its end.
 #[utoipa::path(get, path = "/streams/v1/stream/threads/{threadId}/runs/{runId}", tag = "durable streams",
     params(("threadId" = String, Path), ("runId" = String, Path), StreamReadParams), responses(
-    (status = 200, description = "Messages: a JSON array, or an event stream", content(
-        (serde_json::Value = "application/json", example = json!([{ "type": "RUN_STARTED", "threadId": "demo", "runId": "r1" }])),
-        (String = "text/event-stream"))),
+    (status = 200, description = "Messages: a JSON array, or an event stream",
+        content((serde_json::Value = "application/json"), (String = "text/event-stream"))),
     (status = 204, description = "No message came while the request waited, or the stream is closed"),
-    (status = 304, description = "Not modified"),
-    (status = 400, description = "Invalid request", body = ProblemDocument),
-    (status = 401, description = "Authentication required", body = ProblemDocument),
     (status = 404, description = "Thread or run not found", body = ProblemDocument),
     (status = 410, description = "Log replaced: the offset belongs to another log", body = ProblemDocument),
-    (status = 416, description = "Offset beyond the end of the stream", body = ProblemDocument)))]
+    (status = 416, description = "Offset beyond the end of the stream", body = ProblemDocument),
+    (status = 304, description = "Not modified"),
+    (status = 400, description = "Invalid request", body = ProblemDocument),
+    (status = 401, description = "Authentication required", body = ProblemDocument)))]
 pub async fn run(
     State(state): State<ApiState>,
     Caller(principal): Caller,
@@ -128,72 +127,60 @@ async fn respond(
             (end.next.seq, Some(end.next.epoch))
         }
     };
+    let read = Read { state, principal, source: &source, after, epoch };
     match params.live {
-        None => page(state, principal, &source, (after, epoch), headers).await,
+        None => read.page(headers).await,
         Some(LiveMode::LongPoll) => {
-            let waited = long_poll(state, principal, &source, (after, epoch), params.cursor);
-            state.http.waiting(principal, Some(STREAM_WAIT), waited).await
+            state.http.waiting(principal, Some(STREAM_WAIT), read.long_poll(params.cursor)).await
         }
-        Some(LiveMode::Sse) => live(state, principal, &source, (after, epoch), params.cursor).await,
+        Some(LiveMode::Sse) => read.live(params.cursor).await,
     }
 }
 
-async fn page(
-    state: &ApiState,
-    principal: &Principal,
-    source: &Source,
-    (after, epoch): (Seq, Option<Epoch>),
-    headers: &HeaderMap,
-) -> Result<Response, Problem> {
-    let known = tags(headers, &header::IF_NONE_MATCH)?;
-    let make = || async {
-        let (body, start, end) = source.page(state, principal, after, epoch).await?;
-        Ok((body, (start, end)))
-    };
-    let (body, (start, end)) = state.http.responses.page_chunk(principal, PAGE_BYTES, make).await?;
-    let etag = end.etag(start);
-    let response = match known {
-        Some(known) if known.have(&etag) => StatusCode::NOT_MODIFIED.into_response(),
-        _ => json_body(body),
-    };
-    Ok(tagged(end.mark(response, None), &etag))
+/// A read from a position.
+struct Read<'r> {
+    state: &'r ApiState,
+    principal: &'r Principal,
+    source: &'r Source,
+    after: Seq,
+    epoch: Option<Epoch>,
 }
 
-async fn long_poll(
-    state: &ApiState,
-    principal: &Principal,
-    source: &Source,
-    (after, epoch): (Seq, Option<Epoch>),
-    seen: Option<u64>,
-) -> Result<Response, Problem> {
-    // The wait holds no memory: the page is read once there is one.
-    source.wait(state, principal, after, epoch).await?;
-    let make = || async {
-        let (body, start, end) = source.page(state, principal, after, epoch).await?;
-        Ok((body, (start, end)))
-    };
-    let (body, (start, end)) = state.http.responses.page_chunk(principal, PAGE_BYTES, make).await?;
-    let cursor = Some(cursor(state.http.clock.now(), seen));
-    if end.next.seq == start {
-        return Ok(end.mark(StatusCode::NO_CONTENT.into_response(), cursor));
+impl Read<'_> {
+    async fn held_page(&self) -> Result<(Bytes, Seq, End), Problem> {
+        self.source.held_page(self.state, self.principal, self.after, self.epoch).await
     }
-    Ok(tagged(end.mark(json_body(body), cursor), &end.etag(start)))
-}
 
-async fn live(
-    state: &ApiState,
-    principal: &Principal,
-    source: &Source,
-    (after, epoch): (Seq, Option<Epoch>),
-    seen: Option<u64>,
-) -> Result<Response, Problem> {
-    let via = FollowMethod::DurableStreams;
-    let events = &state.service.events;
-    let subscription = events.subscribe(principal, &source.thread, after, epoch, source.run.as_ref(), via).await?;
-    let counted = observe::DeliveryMetrics::new(&state.http);
-    let clock = state.http.clock.clone();
-    let followed = Live { subscription, counted, clock, seen, up_to_date: false, ended: false };
-    Ok(sse::response(followed, None, state.http.quota.open(principal)?, &state.http, principal))
+    async fn page(&self, headers: &HeaderMap) -> Result<Response, Problem> {
+        let known = tags(headers, &header::IF_NONE_MATCH)?;
+        let (body, start, end) = self.held_page().await?;
+        let etag = end.etag(start);
+        let response = match known {
+            Some(known) if known.have(&etag) => StatusCode::NOT_MODIFIED.into_response(),
+            _ => json_body(body),
+        };
+        Ok(tagged(end.mark(response, None), &etag))
+    }
+
+    async fn long_poll(&self, seen: Option<u64>) -> Result<Response, Problem> {
+        // The wait holds no memory: the page is read once there is one.
+        self.source.wait(self.state, self.principal, self.after, self.epoch).await?;
+        let (body, start, end) = self.held_page().await?;
+        let cursor = Some(cursor(self.state.http.clock.now(), seen));
+        if end.next.seq == start {
+            return Ok(end.mark(StatusCode::NO_CONTENT.into_response(), cursor));
+        }
+        Ok(tagged(end.mark(json_body(body), cursor), &end.etag(start)))
+    }
+
+    async fn live(&self, seen: Option<u64>) -> Result<Response, Problem> {
+        let Self { state, principal, source: Source { thread, run }, after, epoch } = *self;
+        let via = FollowMethod::DurableStreams;
+        let subscription = state.service.events.subscribe(principal, thread, after, epoch, run.as_ref(), via).await?;
+        let counted = observe::DeliveryMetrics::new(&state.http);
+        let followed = Live { subscription, counted, http: state.http.clone(), seen, up_to_date: false, ended: false };
+        Ok(sse::response(followed, None, state.http.quota.open(principal)?, &state.http, principal))
+    }
 }
 
 fn json_body(body: Bytes) -> Response {

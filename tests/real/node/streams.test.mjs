@@ -26,8 +26,9 @@ async function kill() {
 async function post(path, body) {
   const headers = { "Content-Type": "application/json" };
   const response = await fetch(base + path, { method: "POST", headers, body: JSON.stringify(body) });
-  assert.ok(response.ok, `${path}: ${response.status} ${await response.text()}`);
-  return response.json();
+  const answer = await response.json();
+  assert.ok(response.ok, `${path}: ${response.status} ${JSON.stringify(answer)}`);
+  return answer;
 }
 
 before(start);
@@ -41,17 +42,17 @@ async function open() {
   await append(thread, 1, [{ type: "RUN_STARTED", threadId: thread, runId: "r" }, { type: "A" }]);
   return thread;
 }
-const append = (thread, producerSeq, events) => post(`/v1/threads/${thread}/runs/r/events`, { producerSeq, events });
+const append = (thread, producerSeq, events) => post(`/v1/threads/${thread}/runs/r/events?producerSeq=${producerSeq}`, events);
 const finish = (thread) => post(`/v1/threads/${thread}/runs/r/finish`, {});
 const types = (items) => items.map(({ type }) => type);
 
-/** Collects what a live read delivers. */
-function collect(response) {
-  const seen = { items: [], offset: undefined, closed: response.closed };
+/** Collects what a live read delivers. `error` is that of a read that was cut. */
+function collect(response, seen = { items: [] }) {
   response.subscribeJson(async (batch) => {
     seen.items.push(...batch.items);
     seen.offset = batch.offset;
   });
+  seen.closed = response.closed.catch((error) => void (seen.error = error));
   return seen;
 }
 
@@ -65,6 +66,7 @@ for (const live of ["sse", "long-poll"]) {
     await eventually("what comes is read", () => seen.items.length === 3);
     await finish(thread);
     await seen.closed;
+    await eventually("the last message is taken", () => seen.items.length === 4);
     assert.deepEqual(types(seen.items), ["RUN_STARTED", "A", "B", "RUN_FINISHED"]);
     assert.equal(response.streamClosed, true);
   });
@@ -75,17 +77,22 @@ for (const live of ["sse", "long-poll"]) {
     const first = await stream({ url, offset: "-1", live: false });
     assert.deepEqual(types(await first.json()), ["RUN_STARTED", "A"]);
     const abort = new AbortController();
-    const response = await stream({ url, offset: first.offset, live, signal: abort.signal });
-    const seen = collect(response);
+    const from = (offset) => stream({ url, offset, live, signal: abort.signal });
+    const seen = collect(await from(first.offset));
     await append(thread, 3, [{ type: "B" }]);
     await eventually("what comes is read", () => seen.items.length === 1);
     await kill();
     await start();
+    if (live === "sse") {
+      // The client repeats requests that fail, but not an event stream that is cut.
+      await eventually("the cut is told", () => seen.error);
+      collect(await from(seen.offset), seen);
+    }
     await append(thread, 4, [{ type: "C" }]);
     await finish(thread);
     await eventually("the read goes on", () => seen.items.length === 3);
     abort.abort();
-    await seen.closed.catch(() => {});
+    await seen.closed;
     assert.deepEqual(types(seen.items), ["B", "C", "RUN_FINISHED"]);
     const rest = await stream({ url, offset: seen.offset, live: false });
     assert.deepEqual(await rest.json(), []);
@@ -101,6 +108,7 @@ test("docs/durable-streams.md: a run is followed until it has ended", { timeout:
   const AsyncFunction = (async () => {}).constructor;
   const said = [];
   await new AsyncFunction("stream", "console", code)(stream, { log: (...words) => said.push(words[0]) });
+  await eventually("the messages are printed", () => said.length === 2);
   assert.deepEqual(said, ["A", "RUN_FINISHED"]);
 });
 
