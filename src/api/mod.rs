@@ -14,6 +14,7 @@ pub mod router;
 mod run_agent;
 pub mod socket;
 mod state;
+mod streams;
 pub mod validating;
 mod waiting_turn;
 
