@@ -11,8 +11,10 @@ pub(crate) mod fuzzing;
 pub mod rest;
 pub mod router;
 mod run_agent;
+mod run_log;
 pub mod socket;
 mod state;
+mod superseded;
 pub mod validating;
 mod waiting_turn;
 

@@ -27,7 +27,7 @@ use threadline_http::{
 
 use super::{
     chat::chat_of,
-    history::{Log, thread_of},
+    history::thread_of,
     request::{Members, Request, Said},
     stream::{Message, Source},
 };
@@ -36,6 +36,7 @@ use crate::{
     api::{
         ApiState,
         run_agent::{ask_agent, busy_of, with_ids, with_ignored},
+        run_log::Log,
         waiting_turn::WaitingTurn,
     },
 };

@@ -27,6 +27,8 @@ pub enum FollowMethod {
     AgUi,
     /// Message of a chat of the Vercel AI SDK.
     AiSdk,
+    /// Response of the OpenAI API.
+    Openai,
     /// Pages and runners of CopilotKit, through its runtime or its Intelligence API.
     Copilotkit,
 }
