@@ -1,7 +1,7 @@
 //! Log of a thread as the APIs of other protocols read it: run by run, without what a later attempt has superseded.
 
 use threadline_core::{
-    Epoch, Principal, ReadFrom, Run, Seq, ThreadId,
+    Epoch, Principal, ReadFrom, Run, Seq, ThreadId, Timestamp,
     limits::{MAX_EVENT_PAGE, MAX_PAGE},
 };
 use threadline_engine::PageRequest;
@@ -42,7 +42,7 @@ impl Log<'_> {
         let (Some(first), Some(last)) = (runs.first(), runs.last()) else { return Ok(()) };
         let superseded = self.superseded_of(runs).await?;
         let mut runs = runs.iter().peekable();
-        let take = |seq: Seq, event: &[u8]| {
+        let take = |seq: Seq, event: &[u8], _: Timestamp| {
             while runs.next_if(|run| run.last_seq() < seq).is_some() {}
             let Some(run) = runs.peek().filter(|run| run.first_seq <= seq) else { return };
             if !superseded.has(seq, event) {
@@ -55,7 +55,7 @@ impl Log<'_> {
     /// Passes the events of a run to `take`, without those that a later attempt has superseded.
     pub async fn read(&self, run: &Run, mut take: impl FnMut(&[u8]) + Send) -> Result<(), Problem> {
         let superseded = self.superseded(run).await?;
-        self.each(Some(run), (run.first_seq - 1, run.last_seq()), |seq, event| {
+        self.each(Some(run), (run.first_seq - 1, run.last_seq()), |seq, event, _| {
             if !superseded.has(seq, event) {
                 take(event);
             }
@@ -69,7 +69,7 @@ impl Log<'_> {
         // Only the server's own driver names attempts.
         if run.driven && run.attempt > 1 {
             let all = (run.first_seq - 1, run.last_seq());
-            self.each(Some(run), all, |seq, event| superseded.scan(seq, event)).await?;
+            self.each(Some(run), all, |seq, event, _| superseded.scan(seq, event)).await?;
             superseded.keep_within(run.first_seq, run.last_seq());
         }
         Ok(superseded)
@@ -84,12 +84,12 @@ impl Log<'_> {
         Ok(all)
     }
 
-    /// Passes the events after `cursor` up to `end` to `take`: those of one run, or all.
+    /// Passes the events after `cursor` up to `end` to `take`, each with the time of its commit: those of one run, or all.
     pub async fn each(
         &self,
         run: Option<&Run>,
         (mut cursor, end): (Seq, Seq),
-        mut take: impl FnMut(Seq, &[u8]) + Send,
+        mut take: impl FnMut(Seq, &[u8], Timestamp) + Send,
     ) -> Result<(), Problem> {
         while cursor < end {
             let request = PageRequest {
@@ -100,8 +100,8 @@ impl Log<'_> {
                 wait: None,
             };
             let page = self.state.service.events.page(self.principal, self.thread, request).await?;
-            for (seq, event, _) in page.slice.events().filter(|(seq, ..)| *seq <= end) {
-                take(seq, event);
+            for (seq, event, batch) in page.slice.events().filter(|(seq, ..)| *seq <= end) {
+                take(seq, event, batch.at);
             }
             if page.cursor <= cursor {
                 break;

@@ -59,23 +59,25 @@ impl Superseded {
         self.parts.extend(other.parts);
     }
 
-    /// Seqs of the events that name attempts, oldest first.
-    pub fn attempts(&self) -> impl Iterator<Item = Seq> {
-        self.parts.iter().map(|part| part.at)
-    }
-
     /// True if the event is superseded.
     pub fn has(&self, seq: Seq, event: &[u8]) -> bool {
-        self.has_at(seq, event, Seq::MAX)
+        self.parts.iter().any(|part| part.range.0 <= seq && seq <= part.range.1 && !part.keeps(event))
     }
 
-    /// True if an attempt that was named before the seq `now` has superseded the event.
-    pub fn has_at(&self, seq: Seq, event: &[u8], now: Seq) -> bool {
-        let mut known = self.parts.iter().filter(|part| part.at < now);
-        let Some(part) = known.find(|part| (part.range.0..=part.range.1).contains(&seq)) else { return false };
-        let Ok(event) = std::str::from_utf8(event) else { return true };
+    /// Fate of an event of an attempt that a later one has superseded, or of one between the two: true if it is kept. `None` for
+    /// every other event.
+    pub fn fate(&self, seq: Seq, event: &[u8]) -> Option<bool> {
+        let part = self.parts.iter().find(|part| part.range.0 <= seq && seq < part.at)?;
+        Some(part.keeps(event))
+    }
+}
+
+impl Part {
+    /// True if the event belongs to a message or a call that is kept.
+    fn keeps(&self, event: &[u8]) -> bool {
+        let Ok(event) = std::str::from_utf8(event) else { return false };
         let id = json::string_member(event, "toolCallId").or_else(|| json::string_member(event, "messageId"));
-        !id.is_some_and(|id| part.kept.contains(&id))
+        id.is_some_and(|id| self.kept.contains(&id))
     }
 }
 

@@ -776,6 +776,13 @@ pub const VALIDATION_BYTES: usize = 32 * 1_024 * 1_024;
 pub const MAX_OPEN_PARTS: usize = 1_024;
 /// Most runs of a chat that the API of the AI SDK reads, from the newest back.
 pub const MAX_CHAT_RUNS: usize = 1_000;
+/// Most items of a page of the OpenAI API.
+pub const MAX_OPENAI_PAGE: usize = 100;
+/// Most items that one request of the OpenAI API adds to a conversation.
+pub const MAX_OPENAI_ITEMS: usize = 20;
+/// Time for which a repetition of a request of the OpenAI API without an `Idempotency-Key` is recognized. Its clients wait 10
+/// minutes for a response, and repeat a request twice at once after that.
+pub const OPENAI_RETRY_LIFE: Duration = Duration::from_secs(45 * 60);
 /// Most bytes of the messages of a chat in a response of the AI SDK's API; older messages are left out.
 pub const MAX_CHAT_BYTES: usize = 16 * 1024 * 1024;
 /// Most tool calls of one UI message; later calls have no chunks.

@@ -52,13 +52,14 @@ impl DoorRecords {
         self.values(&owner_of(&thread), names, Some(&thread.id)).await
     }
 
-    /// Stores a record of a thread, a JSON text on one line.
+    /// Stores a record of a thread, a JSON text on one line. With `only_new`, a record that is there stays as it is.
     pub async fn write(
         &self,
         principal: &Principal,
         thread: &ThreadId,
         name: RecordName<'_>,
         value: String,
+        only_new: bool,
     ) -> Result<(), AgentDataError> {
         self.deps.refuse_if_draining()?;
         self.deps.admit(principal).await?;
@@ -66,7 +67,8 @@ impl DoorRecords {
         for _ in 0..ROUNDS {
             let found = self.deps.directory.find(principal, thread).await?;
             let put = KvPut { thread: Some(found.key), ..put(value.clone(), None) };
-            if self.stored(principal, &owner_of(&found), place.clone(), put).await? {
+            let write = write(place.clone(), put, only_new);
+            if self.stored(principal, &owner_of(&found), write).await? {
                 return Ok(());
             }
             self.deps.directory.forget(&found);
@@ -94,7 +96,8 @@ impl DoorRecords {
         self.deps.refuse_if_draining()?;
         self.deps.admit(principal).await?;
         let place = name.place(None).ok_or(AgentDataError::AnswerTooLarge)?;
-        self.stored(principal, &own(principal), place, put(value, Some(life))).await.map(drop)
+        let write = write(place, put(value, Some(life)), false);
+        self.stored(principal, &own(principal), write).await.map(drop)
     }
 
     async fn values(
@@ -110,21 +113,19 @@ impl DoorRecords {
         Ok(entries.into_iter().map(|entry| entry.map(|entry| entry.value)).collect())
     }
 
-    /// Stores a value; false if its thread is gone.
-    async fn stored(
-        &self,
-        principal: &Principal,
-        owner: &KvOwner,
-        place: KvPlace,
-        put: KvPut,
-    ) -> Result<bool, AgentDataError> {
-        let bytes = put.value.len();
-        let write = KvWrite { place, if_tag: None, change: KvChange::Put(put) };
+    /// Carries out a write; false if its thread is gone.
+    async fn stored(&self, principal: &Principal, owner: &KvOwner, write: KvWrite) -> Result<bool, AgentDataError> {
+        let bytes = write.put().map_or(0, |put| put.value.len());
         let written = {
             let _turn = self.deps.turn().await?;
             self.deps.store.write_kv(owner, &[write]).await?
         };
-        let KvWritten::Done { added, .. } = written else { return Ok(false) };
+        let added = match written {
+            KvWritten::Done { added, .. } => added,
+            // The record is there already.
+            KvWritten::Changed(_) => return Ok(true),
+            KvWritten::ThreadGone(_) => return Ok(false),
+        };
         self.deps.note(principal, owner.user.as_ref(), added);
         self.deps.metrics.agent_data.wrote(AgentTable::Kv, bytes);
         Ok(true)
@@ -141,4 +142,8 @@ fn own(principal: &Principal) -> KvOwner {
 
 fn put(value: String, life: Option<Duration>) -> KvPut {
     KvPut { value, tag: Tag::generate(), life, thread: None, times: None }
+}
+
+fn write(place: KvPlace, put: KvPut, only_new: bool) -> KvWrite {
+    KvWrite { place, if_tag: only_new.then_some(None), change: KvChange::Put(put) }
 }
