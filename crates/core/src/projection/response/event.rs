@@ -7,7 +7,7 @@ use std::fmt::Write;
 pub struct ResponseEvent {
     /// `sequence_number` of the event: its place in the stream, from 0.
     pub sequence: u64,
-    /// `type` of the event.
+    /// `type` of the event, as the frame of an event stream names it as well.
     pub kind: &'static str,
     /// The event as JSON, on one line.
     pub json: Vec<u8>,

@@ -9,7 +9,7 @@ use crate::{Timestamp, json, limits::MAX_ECHO_BYTES};
 /// Members of a Response that its run does not change.
 #[derive(Debug, Clone)]
 pub struct Header {
-    /// Id of the response.
+    /// Id of the response, as clients name it.
     pub id: String,
     /// Model as the request named it.
     pub model: String,
@@ -74,7 +74,7 @@ pub enum Misfit {
     /// The value is of another kind.
     #[error("\"{member}\" must be {expected}")]
     Form {
-        /// Name of the member.
+        /// Name of the member in the request.
         member: &'static str,
         /// Form that the value must have.
         expected: &'static str,

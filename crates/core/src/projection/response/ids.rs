@@ -11,7 +11,7 @@ pub enum ItemId<'a> {
     Call(&'a str),
     /// Result of a tool call: its message.
     Output(&'a str),
-    /// Reasoning: its message.
+    /// Reasoning: the message that has it.
     Reasoning(&'a str),
     /// Request for an approval: the interrupt.
     Approval(&'a str),

@@ -1,4 +1,4 @@
-//! The Response object.
+//! The Response object as clients receive it.
 
 use std::fmt::Write;
 

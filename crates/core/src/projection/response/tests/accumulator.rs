@@ -1,5 +1,7 @@
 //! Rules by which OpenAI's clients accumulate a stream. A stream that breaks one ends them with an error.
 
+use std::collections::HashSet;
+
 use serde_json::{Value, json};
 
 /// Client that takes in a stream.
@@ -9,6 +11,7 @@ pub struct Accumulator {
     id: Option<Value>,
     /// Items by their places: as accumulated, and true for those that are done.
     items: Vec<(Value, bool)>,
+    names: HashSet<String>,
     ended: Option<Value>,
 }
 
@@ -79,10 +82,11 @@ impl Accumulator {
         let item = &event["item"];
         assert_eq!(event["output_index"], self.items.len(), "each place is added once, in order");
         assert!(item["id"].as_str().is_some_and(|id| id.len() > 3), "{item}");
-        for (known, _) in &self.items {
-            assert_ne!(known["id"], item["id"], "ids are unique");
-            let is_call = known["type"] == "function_call" && item["type"] == "function_call";
-            assert!(!is_call || known["call_id"] != item["call_id"], "calls are unique");
+        for name in [&item["id"], &item["call_id"]] {
+            assert!(
+                name.is_null() || self.names.insert(name.to_string()),
+                "ids of items and of calls are unique: {item}"
+            );
         }
         self.items.push((item.clone(), false));
     }

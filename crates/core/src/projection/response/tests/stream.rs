@@ -151,7 +151,7 @@ fn interrupts_ask_for_approvals() {
             json!({"type":"mcp_approval_request","id":"mcpr_i","name":"send","server_label":"threadline",
                 "arguments":"{\"to\":\"a\"}"}),
             json!({"type":"mcp_approval_request","id":"mcpr_j","name":"input_required","server_label":"threadline",
-                "arguments":"{\"id\":\"j\",\"message\":\"which?\",\"reason\":\"input_required\"}"}),
+                "arguments":"{\"id\":\"j\",\"reason\":\"input_required\",\"message\":\"which?\"}"}),
         ]
     );
 }
