@@ -789,6 +789,11 @@ pub const MAX_CHAT_BYTES: usize = 16 * 1024 * 1024;
 pub const MAX_UI_CALLS: usize = 10_000;
 /// Most texts of one UI message whose ids are those of their messages; ids of later texts have a number as well.
 pub const MAX_UI_TEXTS: usize = 10_000;
+/// Largest output of one response in OpenAI's API, in bytes of its texts and arguments, about. The rest is left out, and the response
+/// is `incomplete`.
+pub const MAX_RESPONSE_BYTES: usize = 16 * 1_024 * 1_024;
+/// Most bytes of the settings of a request that its response repeats in OpenAI's API: instructions, tools, metadata and others.
+pub const MAX_ECHO_BYTES: usize = 256 * 1_024;
 /// Bytes of the ids of the parts in [`MAX_OPEN_PARTS`], and of the ids in the run's RUN_STARTED, so that the closing
 /// events fit into one batch.
 pub const MAX_OPEN_BYTES: usize = 1_024 * 1_024;

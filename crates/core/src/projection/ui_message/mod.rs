@@ -11,7 +11,6 @@
 mod calls;
 mod chunk;
 mod fold;
-mod lane;
 mod spoken;
 mod stream;
 #[cfg(test)]

@@ -1,0 +1,248 @@
+//! Output of a response while its events are read: items, those that are open, and the events that they give.
+
+use std::{
+    collections::{HashMap, HashSet},
+    fmt::Write,
+};
+
+use super::{
+    event::Sink,
+    ids::ItemId,
+    item::{Item, Kind, State},
+};
+use crate::{
+    json,
+    limits::{MAX_OPEN_PARTS, MAX_RESPONSE_BYTES},
+    projection::parts::{self, TextIds},
+};
+
+/// Bytes that an item takes beside its text, its id and its name, about.
+const ITEM_BYTES: usize = 256;
+
+/// Part of the log that an open item shows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Shown<'a> {
+    Text(parts::Kind, &'a str),
+    Call(&'a str),
+}
+
+/// Item that is open: the part that it shows, and its place in the output.
+#[derive(Debug, Clone)]
+struct Open {
+    /// Kind of the text; `None` for a call.
+    text: Option<parts::Kind>,
+    id: String,
+    place: usize,
+}
+
+/// Output of a response.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Output {
+    items: Vec<Item>,
+    /// Open items, oldest first.
+    open: Vec<Open>,
+    ids: TextIds,
+    /// Places of the tool calls by their ids.
+    calls: HashMap<String, usize>,
+    /// Interrupts that an item asks about.
+    asked: HashSet<String>,
+    /// Bytes that the items take, about.
+    bytes: usize,
+    is_cut: bool,
+}
+
+impl Output {
+    pub fn items(&self) -> &[Item] {
+        &self.items
+    }
+
+    /// True if a piece was left out, because the response would have been too large.
+    pub fn is_cut(&self) -> bool {
+        self.is_cut
+    }
+
+    /// True if a message of the log has given a text.
+    pub fn has_text(&self, message: &str) -> bool {
+        self.ids.has(parts::Kind::Text, message)
+    }
+
+    /// Name and arguments of a tool call: a JSON string token, and the content of one.
+    pub fn call(&self, id: &str) -> Option<(&str, &str)> {
+        let item = self.items.get(*self.calls.get(id)?)?;
+        match &item.kind {
+            Kind::Call { name, .. } => Some((name, &item.text)),
+            _ => None,
+        }
+    }
+
+    /// Adds a piece of a text, a JSON string; begins an item if none is open for the text.
+    pub fn append_text(&mut self, kind: parts::Kind, message: &str, delta: &str, sink: &mut Sink<'_>) {
+        let place = match self.position(Shown::Text(kind, message)) {
+            Some(at) => self.open[at].place,
+            None if self.makes_room(message.len(), sink) => self.begin_text(kind, message, sink),
+            None => return,
+        };
+        self.append(place, delta, sink);
+    }
+
+    /// Begins a tool call. A call whose id another one had is left out: results name calls by their ids.
+    pub fn begin_call(&mut self, id: &str, name: &str, sink: &mut Sink<'_>) {
+        if self.calls.contains_key(id) || !self.makes_room(2 * id.len() + name.len(), sink) {
+            return;
+        }
+        let kind = Kind::Call { call: json::quoted(id), name: json::quoted(name) };
+        let place = self.add(kind, ItemId::Call(id), sink);
+        self.calls.insert(id.to_owned(), place);
+        self.open.push(Open { text: None, id: id.to_owned(), place });
+    }
+
+    /// Adds a piece of the arguments of an open call, a JSON string.
+    pub fn append_args(&mut self, id: &str, delta: &str, sink: &mut Sink<'_>) {
+        if let Some(at) = self.position(Shown::Call(id)) {
+            self.append(self.open[at].place, delta, sink);
+        }
+    }
+
+    /// Ends an item, if it is open.
+    pub fn end(&mut self, shown: Shown<'_>, sink: &mut Sink<'_>) {
+        if let Some(at) = self.position(shown) {
+            let open = self.open.remove(at);
+            self.close(open.place, State::Done, sink);
+        }
+    }
+
+    /// Ends all open items.
+    pub fn end_all(&mut self, state: State, sink: &mut Sink<'_>) {
+        for open in std::mem::take(&mut self.open) {
+            self.close(open.place, state, sink);
+        }
+    }
+
+    /// Adds a request for an approval, complete; of several interrupts with one id only the first one gives a request. `name` is a JSON string token, `arguments` the content of one.
+    pub fn ask(&mut self, interrupt: &str, name: String, arguments: String, sink: &mut Sink<'_>) {
+        if self.asked.contains(interrupt) || !self.makes_room(interrupt.len() + name.len() + arguments.len(), sink) {
+            return;
+        }
+        self.asked.insert(interrupt.to_owned());
+        let place = self.items.len();
+        let id = json::quoted(&ItemId::Approval(interrupt).to_string());
+        self.items.push(Item { kind: Kind::Approval { name }, id, text: arguments, state: State::Done });
+        self.item_event("response.output_item.added", place, sink);
+        self.item_event("response.output_item.done", place, sink);
+    }
+
+    fn begin_text(&mut self, kind: parts::Kind, message: &str, sink: &mut Sink<'_>) -> usize {
+        let id = self.ids.next(kind, message);
+        let place = match kind {
+            parts::Kind::Text => self.add(Kind::Message, ItemId::Message(&id), sink),
+            parts::Kind::Reasoning => self.add(Kind::Reasoning, ItemId::Reasoning(&id), sink),
+        };
+        self.open.push(Open { text: Some(kind), id: message.to_owned(), place });
+        let item = &self.items[place];
+        sink.event("response.content_part.added", |json| {
+            write_place(item, place, true, json);
+            json.push_str(",\"part\":");
+            item.write_part(json, "");
+        });
+        place
+    }
+
+    fn add(&mut self, kind: Kind, id: ItemId<'_>, sink: &mut Sink<'_>) -> usize {
+        let place = self.items.len();
+        let id = json::quoted(&id.to_string());
+        self.items.push(Item { kind, id, text: String::new(), state: State::Open });
+        self.item_event("response.output_item.added", place, sink);
+        place
+    }
+
+    fn append(&mut self, place: usize, delta: &str, sink: &mut Sink<'_>) {
+        let Some(piece) = delta.strip_prefix('"').and_then(|delta| delta.strip_suffix('"')) else { return };
+        if !self.takes(piece.len()) {
+            return;
+        }
+        let item = &mut self.items[place];
+        item.text.push_str(piece);
+        let (kind, more) = match item.kind {
+            Kind::Message => ("response.output_text.delta", ",\"logprobs\":[]"),
+            Kind::Reasoning => ("response.reasoning_text.delta", ""),
+            Kind::Call { .. } | Kind::Approval { .. } => ("response.function_call_arguments.delta", ""),
+        };
+        sink.event(kind, |json| {
+            write_place(item, place, item.has_parts(), json);
+            _ = write!(json, ",\"delta\":{delta}{more}");
+        });
+    }
+
+    fn close(&mut self, place: usize, state: State, sink: &mut Sink<'_>) {
+        let state = if self.is_cut { State::Cut } else { state };
+        if state == State::Done && self.items[place].text.is_empty() && !self.items[place].has_parts() {
+            // Clients parse the arguments as JSON.
+            self.append(place, "\"{}\"", sink);
+        }
+        let item = &mut self.items[place];
+        item.state = state;
+        let (kind, member, more) = match item.kind {
+            Kind::Message => ("response.output_text.done", "text", ",\"logprobs\":[]"),
+            Kind::Reasoning => ("response.reasoning_text.done", "text", ""),
+            Kind::Call { .. } | Kind::Approval { .. } => ("response.function_call_arguments.done", "arguments", ""),
+        };
+        sink.event(kind, |json| {
+            write_place(item, place, item.has_parts(), json);
+            _ = write!(json, ",\"{member}\":\"{}\"{more}", item.text);
+        });
+        if item.has_parts() {
+            sink.event("response.content_part.done", |json| {
+                write_place(item, place, true, json);
+                json.push_str(",\"part\":");
+                item.write_part(json, &item.text);
+            });
+        }
+        self.item_event("response.output_item.done", place, sink);
+    }
+
+    fn item_event(&self, kind: &'static str, place: usize, sink: &mut Sink<'_>) {
+        let item = &self.items[place];
+        sink.event(kind, |json| {
+            _ = write!(json, ",\"output_index\":{place},\"item\":");
+            if item.state == State::Open {
+                item.write_added(json);
+            } else {
+                item.write(json);
+            }
+        });
+    }
+
+    fn position(&self, shown: Shown<'_>) -> Option<usize> {
+        self.open.iter().rposition(|open| match shown {
+            Shown::Text(kind, id) => open.text == Some(kind) && open.id == id,
+            Shown::Call(id) => open.text.is_none() && open.id == id,
+        })
+    }
+
+    /// Makes room for an item with names of this size. False if the response is too large.
+    fn makes_room(&mut self, bytes: usize, sink: &mut Sink<'_>) -> bool {
+        if !self.takes(ITEM_BYTES + bytes) {
+            return false;
+        }
+        if self.open.len() >= MAX_OPEN_PARTS {
+            let oldest = self.open.remove(0);
+            self.close(oldest.place, State::Done, sink);
+        }
+        true
+    }
+
+    /// Counts bytes. False if the response is too large with them, and for all that comes after.
+    fn takes(&mut self, bytes: usize) -> bool {
+        self.is_cut |= self.bytes + bytes > MAX_RESPONSE_BYTES;
+        if !self.is_cut {
+            self.bytes += bytes;
+        }
+        !self.is_cut
+    }
+}
+
+/// Writes the members that name an item, and its one part.
+fn write_place(item: &Item, place: usize, has_part: bool, json: &mut String) {
+    let part = if has_part { ",\"content_index\":0" } else { "" };
+    _ = write!(json, ",\"item_id\":{},\"output_index\":{place}{part}", item.id);
+}
