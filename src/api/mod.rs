@@ -8,6 +8,7 @@ pub mod copilotkit;
 mod errors;
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) mod fuzzing;
+pub mod openai;
 pub mod rest;
 pub mod router;
 mod run_agent;

@@ -10,8 +10,8 @@ use threadline_store::JobKind;
 use tokio::sync::watch;
 
 use crate::{
-    AgentDefinitions, Annotations, Attempts, Checkpoints, Conversations, DoorRecords, Events, Feed, Followers, Forks, ItemLists,
-    KvEntries, Ports, Projections, Runs, Service, Threads, ToolClaims, Trash, Users, Validations,
+    AgentDefinitions, Annotations, Attempts, Checkpoints, Conversations, DoorRecords, Events, Feed, Followers, Forks,
+    ItemLists, KvEntries, Ports, Projections, Runs, Service, Threads, ToolClaims, Trash, Users, Validations,
     after_commit::{Listeners, LogCounters},
     cluster::bus::BusEnd,
     commit::{committer, pipeline},

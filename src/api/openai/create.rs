@@ -6,8 +6,15 @@ use axum::{
     response::Response,
 };
 use serde_json::{Value, value::RawValue};
-use threadline_core::{Principal, ThreadId, agent::{Agent, Busy}, projection::response::Input};
-use threadline_engine::{EditThread, limits::{BudgetPermit, StreamPermit}};
+use threadline_core::{
+    Principal, ThreadId,
+    agent::{Agent, Busy},
+    projection::response::Input,
+};
+use threadline_engine::{
+    EditThread, Service,
+    limits::{BudgetPermit, StreamPermit},
+};
 use threadline_http::{
     extract::Caller,
     idempotency::IdempotencyKey,
@@ -112,10 +119,9 @@ async fn begin(
 ) -> Result<Begun, Problem> {
     let answers = !resume.is_empty();
     let input = asked.agent_input(messages, resume);
-    let (start, requester, thread) = start(state, principal, asked, agent, (identity, input, answers, room)).await?;
+    let (start, requester) = start(state, principal, asked, agent, (identity, input, answers, room)).await?;
     let id = ResponseId::new(&start.thread, &start.started.run.id);
     let forget = (!asked.store).then(|| Forget::new(&state.service, principal, &id));
-    drop(thread);
     let record = Record {
         model: Some(asked.model.clone()),
         previous: asked.previous.clone(),
@@ -134,7 +140,7 @@ async fn start(
     asked: &Asked,
     agent: &Agent,
     (identity, input, answers, room): (&Identity, Value, bool, BudgetPermit),
-) -> Result<(AgentStart, AguiClient, Option<Unlisted>), Problem> {
+) -> Result<(AgentStart, AguiClient), Problem> {
     let (mut input, mut room, mut tries) = (Some(input), Some(room), 0);
     loop {
         tries += 1;
@@ -146,11 +152,17 @@ async fn start(
             serde_json::from_value(value).map_err(|error| invalid("input", error.to_string()))?;
         given.room = if is_last { room.take() } else { None };
         let Plan { thread, fork, makes_thread } = plan;
-        let unlisted = Unlisted::make(state, principal, &thread, agent, makes_thread && !asked.store).await?;
+        let unlisted = match makes_thread && !asked.store {
+            true => Some(Unlisted::make(state, principal, &thread, agent).await?),
+            false => None,
+        };
         let run = AgentRun { id: Some(identity.run.clone()), input: given, makes_thread, fork, ..AgentRun::default() };
         let asked_for = ask_agent(state, principal, &thread, agent.clone(), run, Some(Busy::Reject), !asked.background);
         match asked_for.await {
-            Ok((RunAnswer::Started(start), requester)) => return Ok((*start, requester, unlisted.map(Unlisted::keep))),
+            Ok((RunAnswer::Started(start), requester)) => {
+                unlisted.into_iter().for_each(Unlisted::keep);
+                return Ok((*start, requester));
+            }
             Ok((RunAnswer::Queued(placed), _)) => {
                 let id = ResponseId::new(&thread, &placed.turn.run).to_string();
                 return Err(locked(Problem::new(ProblemType::RunActive, ""), &id));
@@ -172,41 +184,25 @@ fn refused(problem: Problem, thread: &ThreadId) -> Problem {
 }
 
 /// Thread that was made for a response that is not stored. Lists leave it out; without a run it is deleted again.
-struct Unlisted<'a> {
-    state: &'a ApiState,
-    principal: &'a Principal,
-    thread: ThreadId,
-    is_kept: bool,
-}
+struct Unlisted(Option<(Service, Principal, ThreadId)>);
 
-impl<'a> Unlisted<'a> {
-    async fn make(
-        state: &'a ApiState,
-        principal: &'a Principal,
-        thread: &ThreadId,
-        agent: &Agent,
-        wanted: bool,
-    ) -> Result<Option<Self>, Problem> {
-        if !wanted {
-            return Ok(None);
-        }
+impl Unlisted {
+    async fn make(state: &ApiState, principal: &Principal, thread: &ThreadId, agent: &Agent) -> Result<Self, Problem> {
         state.service.threads.ensure(principal, thread, Some(&agent.id)).await?;
-        let made = Self { state, principal, thread: thread.clone(), is_kept: false };
+        let made = Self(Some((state.service.clone(), principal.clone(), thread.clone())));
         let edit = EditThread { archived: Some(true), ..EditThread::default() };
         state.service.threads.edit(principal, thread, edit).await?;
-        Ok(Some(made))
+        Ok(made)
     }
 
-    fn keep(mut self) -> Self {
-        self.is_kept = true;
-        self
+    fn keep(mut self) {
+        self.0 = None;
     }
 }
 
-impl Drop for Unlisted<'_> {
+impl Drop for Unlisted {
     fn drop(&mut self) {
-        if !self.is_kept {
-            let (service, principal, thread) = (self.state.service.clone(), self.principal.clone(), self.thread.clone());
+        if let Some((service, principal, thread)) = self.0.take() {
             tokio::spawn(async move { forgetting::delete(&service, &principal, &thread).await });
         }
     }

@@ -14,7 +14,10 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use threadline_core::limits::PAGE_BYTES;
 use threadline_http::problem::{MEDIA_TYPE, Problem, ProblemType};
-use utoipa::ToSchema;
+use utoipa::{
+    ToSchema,
+    openapi::{Content, OpenApi, Ref, RefOr},
+};
 
 /// Prefix of the paths of this API.
 pub const PREFIX: &str = "/openai/v1";
@@ -72,6 +75,24 @@ pub fn locked(mut problem: Problem, response: &str) -> Problem {
     problem
 }
 
+/// Gives the errors of this API their form in the description, where it has that of problems.
+pub fn describe(document: &mut OpenApi) {
+    let of_api = document.paths.paths.iter_mut().filter(|(path, _)| path.starts_with(PREFIX));
+    for (_, item) in of_api {
+        let operations = [&mut item.get, &mut item.post, &mut item.delete];
+        for operation in operations.into_iter().filter_map(Option::as_mut) {
+            let errors = operation.responses.responses.iter_mut().filter(|(status, _)| status.as_str() >= "400");
+            for (_, response) in errors {
+                if let RefOr::T(response) = response {
+                    let content = Content::new(Some(Ref::from_schema_name("OpenAiError")));
+                    response.content.clear();
+                    response.content.insert("application/json".to_owned(), content.into());
+                }
+            }
+        }
+    }
+}
+
 /// Layer around all routes: problems of this API's paths get OpenAI's form.
 pub async fn in_openai_form(request: Request, next: Next) -> Response {
     let path = request.uri().path();
@@ -106,7 +127,9 @@ fn error_of(status: StatusCode, problem: &Value) -> OpenAiError {
     };
     let message = text("detail").filter(|detail| !detail.is_empty()).or_else(|| text("title")).unwrap_or_default();
     let code = text("openai_code").unwrap_or_else(|| code_of(kind));
-    OpenAiError { error: OpenAiErrorBody { message, r#type: type_of(status), param, code, active_response_id: text(ACTIVE) } }
+    OpenAiError {
+        error: OpenAiErrorBody { message, r#type: type_of(status), param, code, active_response_id: text(ACTIVE) },
+    }
 }
 
 fn type_of(status: StatusCode) -> &'static str {
@@ -147,7 +170,10 @@ mod tests {
             serde_json::to_value(error_of(status, &document)).expect("JSON")["error"].take()
         };
         let unknown = of(Problem::new(ProblemType::AgentNotFound, "no agent has the ID \"x\""));
-        assert_eq!(unknown, json!({ "message": "no agent has the ID \"x\"", "type": "invalid_request_error", "param": "model", "code": "model_not_found" }));
+        assert_eq!(
+            unknown,
+            json!({ "message": "no agent has the ID \"x\"", "type": "invalid_request_error", "param": "model", "code": "model_not_found" })
+        );
         let busy = of(locked(Problem::new(ProblemType::RunActive, "busy"), "resp_x"));
         assert_eq!((&busy["code"], &busy["active_response_id"]), (&json!("conversation_locked"), &json!("resp_x")));
         let wrong = of(invalid("input[0].type", "x"));

@@ -80,7 +80,11 @@ mod tests {
             assert_eq!(ResponseId::read(&text).ok(), Some(id));
         }
         for bad in ["", "resp_", "resp_%", "resp_dA", "dAByAA", "resp_dABy ", "resp_AHI", "resp_dAA", "conv_t"] {
-            assert_eq!(ResponseId::read(bad).err().map(|problem| problem.kind), Some(ProblemType::RunNotFound), "{bad}");
+            assert_eq!(
+                ResponseId::read(bad).err().map(|problem| problem.kind),
+                Some(ProblemType::RunNotFound),
+                "{bad}"
+            );
         }
         let thread = ThreadId::new("t/ü").expect("an id");
         assert_eq!(conversation(&conversation_id(&thread)).ok(), Some(thread));

@@ -61,7 +61,8 @@ impl ListView {
     }
 
     fn of(items: Vec<String>, has_more: bool) -> Self {
-        let (first_id, last_id) = (items.first().and_then(|item| id_of(item)), items.last().and_then(|item| id_of(item)));
+        let (first_id, last_id) =
+            (items.first().and_then(|item| id_of(item)), items.last().and_then(|item| id_of(item)));
         let data = items.into_iter().filter_map(|item| RawValue::from_string(item).ok()).collect();
         Self { object: "list", data, first_id, last_id, has_more }
     }

@@ -10,10 +10,7 @@ use threadline_http::{
 use utoipa::ToSchema;
 
 use super::errors::OpenAiError;
-use crate::{
-    agents::Origin,
-    api::ApiState,
-};
+use crate::{agents::Origin, api::ApiState};
 
 /// Value of `created` of every model: agents have no time of creation.
 const CREATED: i64 = 0;

@@ -54,12 +54,7 @@ pub async fn read(
     state.http.responses.json(principal, make).await
 }
 
-async fn folded(
-    state: &ApiState,
-    principal: &Principal,
-    id: &ResponseId,
-    record: &Record,
-) -> Result<String, Problem> {
+async fn folded(state: &ApiState, principal: &Principal, id: &ResponseId, record: &Record) -> Result<String, Problem> {
     let epoch = state.service.threads.get(principal, &id.thread).await?.epoch;
     let run = match state.service.runs.get(principal, &id.thread, &id.run).await {
         Err(RunLookupError::ThreadNotFound | RunLookupError::RunNotFound) => return Err(no_response(&id.to_string())),
@@ -137,8 +132,7 @@ async fn open(
     if let Some(after) = after {
         stream.skip(after);
     }
-    let run_of_stream =
-        RunOfStream { service: state.service.clone(), principal: principal.clone(), id: id.clone() };
+    let run_of_stream = RunOfStream { service: state.service.clone(), principal: principal.clone(), id: id.clone() };
     Ok(Followed {
         stream,
         run: run_of_stream,

@@ -75,9 +75,11 @@ fn pairs(uri: &Uri) -> Result<Vec<(String, String)>, Problem> {
     let is_included = |(name, _): &(String, String)| matches!(&**name, "include" | "include[]");
     pairs.iter().filter(|pair| is_included(pair)).try_for_each(|(_, value)| check_included(value))?;
     pairs.retain(|pair| !is_included(pair));
-    if let Some((name, _)) = pairs.iter().enumerate().find_map(|(at, pair)| {
-        pairs[..at].iter().any(|other| other.0 == pair.0).then_some(pair)
-    }) {
+    if let Some((name, _)) = pairs
+        .iter()
+        .enumerate()
+        .find_map(|(at, pair)| pairs[..at].iter().any(|other| other.0 == pair.0).then_some(pair))
+    {
         return Err(invalid(name, format!("{name} occurs twice")));
     }
     Ok(pairs)

@@ -134,7 +134,8 @@ impl<'r> Members<'r> {
             None => None,
             Some(value) => {
                 let id = text::string(value).or_else(|| text::string_member(value, "id"));
-                let id = id.ok_or_else(|| invalid("conversation", "conversation is neither an id nor an object with one"))?;
+                let id =
+                    id.ok_or_else(|| invalid("conversation", "conversation is neither an id nor an object with one"))?;
                 Some(conversation(&id).map_err(|problem| about(problem, "conversation"))?)
             }
         };
@@ -187,19 +188,20 @@ impl Asked {
         if !store && matches!(target, Target::Conversation(_)) {
             return Err(invalid("store", "a response in a conversation is stored: omit store, or conversation"));
         }
-        let input = members.raw("input").ok_or_else(|| invalid("input", "input is missing: a text or a list of items"))?;
+        let input =
+            members.raw("input").ok_or_else(|| invalid("input", "input is missing: a text or a list of items"))?;
         if let Some(include) = members.raw("include") {
-            let names: Vec<String> = serde_json::from_str(include)
-                .map_err(|_| invalid("include", "include is not a list of strings"))?;
+            let names: Vec<String> =
+                serde_json::from_str(include).map_err(|_| invalid("include", "include is not a list of strings"))?;
             names.iter().try_for_each(|name| check_included(name))?;
         }
         let echo = Echo::read(request).map_err(|misfit| match misfit {
             Misfit::Form { member, .. } => invalid(member, misfit.to_string()),
             Misfit::TooLarge => Problem::new(ProblemType::TooLarge, misfit.to_string()),
         })?;
-        let settings = FORWARDED.iter().filter_map(|name| {
-            Some(((*name).to_owned(), serde_json::from_str(members.raw(name)?).ok()?))
-        });
+        let settings = FORWARDED
+            .iter()
+            .filter_map(|name| Some(((*name).to_owned(), serde_json::from_str(members.raw(name)?).ok()?)));
         Ok(Self {
             agent,
             target,
@@ -303,7 +305,10 @@ mod tests {
         let asked = Asked::read(&request.to_string()).expect("a request");
         assert_eq!((asked.store, asked.stream, &asked.target), (true, false, &Target::New));
         let input = asked.agent_input(Vec::new(), vec![json!({ "interruptId": "i" })]);
-        assert_eq!(input["tools"], json!([{ "name": "pay", "description": "", "parameters": { "type": "object", "properties": {} } }]));
+        assert_eq!(
+            input["tools"],
+            json!([{ "name": "pay", "description": "", "parameters": { "type": "object", "properties": {} } }])
+        );
         assert_eq!(input["context"][0]["value"], "Be kind.");
         assert_eq!(input["forwardedProps"], json!({ "openai": { "temperature": 0.5 } }));
         assert_eq!(input["resume"], json!([{ "interruptId": "i" }]));
@@ -334,7 +339,8 @@ mod tests {
         ] {
             assert_eq!(with(name, value.clone()).0.as_deref(), Some(param), "{name} {value}");
         }
-        let both = json!({ "model": "a", "input": "hi", "conversation": "conv_t", "previous_response_id": "resp_dAByAA" });
+        let both =
+            json!({ "model": "a", "input": "hi", "conversation": "conv_t", "previous_response_id": "resp_dAByAA" });
         assert!(refused(both).1.contains("exclude each other"));
         let gone = json!({ "model": "a", "input": "hi", "background": true, "store": false });
         assert!(refused(gone).1.contains("must be stored"));

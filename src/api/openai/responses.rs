@@ -1,11 +1,6 @@
 //! Responses: read, followed, cancelled and deleted.
 
-use axum::{
-    Json as Answer,
-    extract::State,
-    http::Uri,
-    response::Response,
-};
+use axum::{Json as Answer, extract::State, http::Uri, response::Response};
 use serde::Serialize;
 use serde_json::{Value, json};
 use threadline_core::{json as text, limits::RUN_END_TIMEOUT, projection::response::items};

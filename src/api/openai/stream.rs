@@ -118,9 +118,7 @@ impl Followed {
     fn take(&mut self, delivery: Option<Delivery>) -> Option<Bytes> {
         match delivery {
             Some(Delivery::Events(slice)) => self.pending = Some(slice),
-            Some(
-                Delivery::CaughtUp(_) | Delivery::FellBehind(_) | Delivery::Rebased { .. } | Delivery::Queue(_),
-            ) => {}
+            Some(Delivery::CaughtUp(_) | Delivery::FellBehind(_) | Delivery::Rebased { .. } | Delivery::Queue(_)) => {}
             Some(Delivery::Ended(EndReason::RunEnded)) | None => {
                 return Some(self.fail("server_error", "The run has ended without an answer."));
             }

@@ -1,6 +1,9 @@
 //! Routes of OpenAI's API that need a model of one's own: they say so.
 
-use axum::{Json as Answer, http::{HeaderName, HeaderValue, StatusCode}};
+use axum::{
+    Json as Answer,
+    http::{HeaderName, HeaderValue, StatusCode},
+};
 use threadline_http::extract::Caller;
 
 use super::errors::{OpenAiError, SHOULD_RETRY};
