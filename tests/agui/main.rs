@@ -7,6 +7,7 @@ mod compare;
 mod generate;
 mod node;
 mod package;
+mod responses;
 mod stored;
 mod superseding;
 mod ui_messages;

@@ -90,7 +90,7 @@ fn media_are_parts_and_come_back() {
 #[test]
 fn inputs_are_messages() {
     let user = json!({"id":"new1","role":"user","content":"hi"});
-    assert_eq!(read(json!("hi")).expect("an input").messages, [user.clone()]);
+    assert_eq!(read(json!("hi")).expect("an input").messages, std::slice::from_ref(&user));
     assert_eq!(read(json!([{"role":"user","content":"hi"}])).expect("an input").messages, [user]);
     let history = json!([
         {"type":"message","role":"developer","content":[{"type":"input_text","text":"be "},{"type":"input_text","text":"brief"}]},
