@@ -780,6 +780,8 @@ pub const MAX_CHAT_RUNS: usize = 1_000;
 pub const MAX_OPENAI_PAGE: usize = 100;
 /// Most items that one request of the OpenAI API adds to a conversation.
 pub const MAX_OPENAI_ITEMS: usize = 20;
+/// Removed items of a conversation that forks of the OpenAI API leave out.
+pub const MAX_REMOVED_ITEMS: usize = 1_000;
 /// Time for which a repetition of a request of the OpenAI API without an `Idempotency-Key` is recognized. Its clients wait 10
 /// minutes for a response, and repeat a request twice at once after that.
 pub const OPENAI_RETRY_LIFE: Duration = Duration::from_secs(45 * 60);

@@ -151,7 +151,7 @@ async fn start(
         let mut given: ClientInput =
             serde_json::from_value(value).map_err(|error| invalid("input", error.to_string()))?;
         given.room = if is_last { room.take() } else { None };
-        let Plan { thread, fork, makes_thread } = plan;
+        let Plan { thread, fork, makes_thread, is_fork } = plan;
         let unlisted = match makes_thread && !asked.store {
             true => Some(Unlisted::make(state, principal, &thread, agent).await?),
             false => None,
@@ -161,6 +161,9 @@ async fn start(
         match asked_for.await {
             Ok((RunAnswer::Started(start), requester)) => {
                 unlisted.into_iter().for_each(Unlisted::keep);
+                if is_fork && asked.store {
+                    state.service.forks.choose(principal, &start.thread, &start.thread).await?;
+                }
                 return Ok((*start, requester));
             }
             Ok((RunAnswer::Queued(placed), _)) => {
@@ -168,7 +171,13 @@ async fn start(
                 return Err(locked(Problem::new(ProblemType::RunActive, ""), &id));
             }
             Err(problem) if problem.kind == ProblemType::RunActive && !is_last => {}
-            Err(problem) => return Err(refused(problem, &thread)),
+            Err(problem) => {
+                // The outcome of a store that failed is unknown: a repetition goes on with the fork.
+                if is_fork && problem.kind != ProblemType::StoreUnavailable {
+                    forgetting::delete(&state.service, principal, &thread).await;
+                }
+                return Err(refused(problem, &thread));
+            }
         }
     }
 }
@@ -188,6 +197,10 @@ struct Unlisted(Option<(Service, Principal, ThreadId)>);
 
 impl Unlisted {
     async fn make(state: &ApiState, principal: &Principal, thread: &ThreadId, agent: &Agent) -> Result<Self, Problem> {
+        if state.service.threads.get(principal, thread).await.is_ok() {
+            // An earlier try of the request has made the thread.
+            return Ok(Self(None));
+        }
         state.service.threads.ensure(principal, thread, Some(&agent.id)).await?;
         let made = Self(Some((state.service.clone(), principal.clone(), thread.clone())));
         let edit = EditThread { archived: Some(true), ..EditThread::default() };

@@ -1,6 +1,6 @@
 //! Items of a conversation: parts of its messages.
 
-use std::sync::Arc;
+use std::{collections::HashSet, sync::Arc};
 
 use axum::{
     Json as Answer,
@@ -30,6 +30,7 @@ use super::{
     ids::{ResponseId, conversation, no_conversation},
     list::ListView,
     parameters::{IncludeParams, ListParams},
+    record::note_removed,
     request::said,
     retries::Identity,
 };
@@ -264,41 +265,52 @@ pub async fn remove(
 
 /// Removes an item; false if the conversation has changed meanwhile.
 async fn remove_once(state: &ApiState, principal: &Principal, thread: &ThreadId, item: &str) -> Result<bool, Problem> {
-    let service = &state.service;
-    let Projected { epoch, seq, conversation } = service.projections.at(principal, thread, None, None).await?;
-    let bytes = conversation.bytes();
-    let mut room = service.projections.room(principal, bytes * 2).await?;
-    let rest = || Ok::<_, Problem>(Draft::list(&without(&conversation, item)?).map_err(ServiceError::from)?);
-    let messages = service.queue.process(principal, bytes, rest).await??;
-    drop(conversation);
-    room.shrink(messages.iter().map(Draft::weight).sum());
-    let condition = Condition::Version(vec![Version { epoch, seq }]);
-    let save = Save { messages, metadata: None, agent: None, condition, room: Arc::new(room) };
-    match service.conversations.save(principal, thread, save).await {
+    let removed = HashSet::from([item.to_owned()]);
+    let Some(save) = without(state, principal, thread, &removed).await? else { return Err(no_item(item)) };
+    note_removed(state, principal, thread, item).await?;
+    match state.service.conversations.save(principal, thread, save).await {
         Ok(_) => Ok(true),
         Err(SaveError::ConversationChanged { .. } | SaveError::ConversationDiverged { .. }) => Ok(false),
         Err(error) => Err(refused(error, thread)),
     }
 }
 
-/// Messages of a conversation without an item, as a JSON array.
-fn without(conversation: &Conversation, item: &str) -> Result<String, Problem> {
+/// The messages of a conversation without these items, to be saved in place of those that it has; `None` if it has none of the items.
+pub async fn without(
+    state: &ApiState,
+    principal: &Principal,
+    thread: &ThreadId,
+    removed: &HashSet<String>,
+) -> Result<Option<Save>, Problem> {
+    let service = &state.service;
+    let Projected { epoch, seq, conversation } = service.projections.at(principal, thread, None, None).await?;
+    let bytes = conversation.bytes();
+    let mut room = service.projections.room(principal, bytes * 2).await?;
+    let rest = || rest_of(&conversation, removed).map(|rest| Draft::list(&rest)).transpose();
+    let messages = service.queue.process(principal, bytes, rest).await?.map_err(ServiceError::from)?;
+    drop(conversation);
+    let Some(messages) = messages else { return Ok(None) };
+    room.shrink(messages.iter().map(Draft::weight).sum());
+    let condition = Condition::Version(vec![Version { epoch, seq }]);
+    Ok(Some(Save { messages, metadata: None, agent: None, condition, room: Arc::new(room) }))
+}
+
+/// Messages of a conversation without these items, as a JSON array; `None` if it has none of them.
+fn rest_of(conversation: &Conversation, removed: &HashSet<String>) -> Option<String> {
     let (mut list, mut found) = (Vec::new(), false);
     for message in conversation.messages() {
         let json = json_of(message);
-        let has = !found && items(&json).iter().any(|one| text::string_member(one, "id").as_deref() == Some(item));
-        found |= has;
-        if has {
-            list.extend(rest_of(&json, item));
-        } else {
-            list.push(json);
-        }
+        let ids = items(&json).into_iter().filter_map(|item| text::string_member(&item, "id"));
+        let gone: Vec<String> = ids.filter(|id| removed.contains(id)).collect();
+        found |= !gone.is_empty();
+        let rest = gone.iter().try_fold(json, |message, item| without_item(&message, item));
+        list.extend(rest);
     }
-    if found { Ok(format!("[{}]", list.join(","))) } else { Err(no_item(item)) }
+    found.then(|| format!("[{}]", list.join(",")))
 }
 
 /// The message without an item; `None` if nothing of the message is left.
-fn rest_of(message: &str, item: &str) -> Option<String> {
+fn without_item(message: &str, item: &str) -> Option<String> {
     let mut message: Value = serde_json::from_str(message).ok()?;
     let has_calls = |message: &Value| message["toolCalls"].as_array().is_some_and(|calls| !calls.is_empty());
     match ItemId::read(item)? {
@@ -333,7 +345,7 @@ mod tests {
             json!({ "id": "m", "role": "assistant", "content": content, "toolCalls": calls }).to_string()
         };
         let rest = |message: &str, item: &str| {
-            rest_of(message, item).map(|rest| serde_json::from_str::<Value>(&rest).expect("JSON"))
+            without_item(message, item).map(|rest| serde_json::from_str::<Value>(&rest).expect("JSON"))
         };
         let both = message(json!("hi"), &["c", "d"]);
         assert_eq!(

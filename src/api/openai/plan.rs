@@ -1,7 +1,9 @@
 //! Place at which a response begins: in which thread, and after which of its runs.
 
-use threadline_core::{Principal, Run, RunId, ThreadId};
-use threadline_engine::{LookupError, RunLookupError};
+use std::collections::HashSet;
+
+use threadline_core::{Principal, Run, RunId, Scope, Seq, ThreadId};
+use threadline_engine::{ForkThread, LookupError, RunLookupError};
 use threadline_http::{
     idempotency,
     problem::{Problem, ProblemType},
@@ -10,8 +12,8 @@ use threadline_http::{
 use super::{
     errors::locked,
     ids::{ResponseId, conversation_id, no_conversation},
-    items::ITEMS_RUN,
-    record::{self, Found},
+    items::{ITEMS_RUN, refused, without},
+    record::{self, Found, removed_of},
     request::{Asked, Target, no_previous},
     retries::Identity,
 };
@@ -29,6 +31,8 @@ pub struct Plan {
     pub thread: ThreadId,
     pub fork: Option<ForkStart>,
     pub makes_thread: bool,
+    /// True if `thread` is a fork that was made for the response, to be listed once its run has begun.
+    pub is_fork: bool,
 }
 
 impl Plan {
@@ -41,7 +45,7 @@ impl Plan {
         answers: bool,
     ) -> Result<Self, Problem> {
         match &asked.target {
-            Target::New => Ok(Self { thread: identity.thread.clone(), fork: None, makes_thread: true }),
+            Target::New => Ok(Self { thread: identity.thread.clone(), fork: None, makes_thread: true, is_fork: false }),
             Target::Conversation(thread) => match state.service.threads.get(principal, thread).await {
                 Err(LookupError::ThreadNotFound) => Err(no_conversation(&conversation_id(thread))),
                 found => found.map(|_| Self::within(thread)).map_err(Into::into),
@@ -51,7 +55,7 @@ impl Plan {
     }
 
     fn within(thread: &ThreadId) -> Self {
-        Self { thread: thread.clone(), fork: None, makes_thread: false }
+        Self { thread: thread.clone(), fork: None, makes_thread: false, is_fork: false }
     }
 
     /// Plan for a response after another one: in its thread if that ends with it, else in a fork.
@@ -73,7 +77,7 @@ impl Plan {
         }
         let thread = idempotency::fork_of(principal, &previous.thread, &identity.run);
         let fork = ForkStart { point: ForkPoint::At(run.last_seq()), thread, stop: false, listed: asked.store };
-        let forks = Self { thread: previous.thread.clone(), fork: Some(fork), makes_thread: false };
+        let forks = Self { thread: previous.thread.clone(), fork: Some(fork), makes_thread: false, is_fork: false };
         if let Some(ForkStart { thread: Some(fork), .. }) = &forks.fork
             && has_run(state, principal, fork, &identity.run).await?
         {
@@ -89,7 +93,35 @@ impl Plan {
             return Err(Problem::new(ProblemType::InterruptSettled, detail));
         }
         // A response that is not stored leaves the conversation as it is.
-        Ok(if ends_there && asked.store { Self::within(&previous.thread) } else { forks })
+        if ends_there && asked.store {
+            return Ok(Self::within(&previous.thread));
+        }
+        let removed = removed_of(state, principal, &previous.thread).await?;
+        match &forks.fork {
+            Some(ForkStart { thread: Some(fork), .. }) if !removed.is_empty() && !ends_there => {
+                Self::without(state, principal, (previous, run.last_seq()), fork, &removed).await
+            }
+            _ => Ok(forks),
+        }
+    }
+
+    /// Plan for a fork from which items are removed that the conversation has lost after the response.
+    async fn without(
+        state: &ApiState,
+        principal: &Principal,
+        (previous, at): (&ResponseId, Seq),
+        fork: &ThreadId,
+        removed: &HashSet<String>,
+    ) -> Result<Self, Problem> {
+        let wanted = ForkThread { id: Some(fork.clone()), at: Some(at), unlisted: true, ..ForkThread::default() };
+        state.service.forks.fork(principal, &previous.thread, wanted).await?;
+        // Whoever removed the items was allowed to: the server repeats that.
+        let server = Principal { scopes: principal.scopes.with(Scope::Produce), ..principal.clone() };
+        if let Some(save) = without(state, &server, fork, removed).await? {
+            let saved = state.service.conversations.save(&server, fork, save).await;
+            saved.map_err(|error| refused(error, fork))?;
+        }
+        Ok(Self { is_fork: true, ..Self::within(fork) })
     }
 }
 

@@ -1,9 +1,12 @@
 //! What is kept of a response that its run does not say: the members of the request that the response repeats, and if it was deleted.
 
+use std::collections::HashSet;
+
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use threadline_core::{
     Principal, Run, ThreadId,
+    limits::MAX_REMOVED_ITEMS,
     projection::response::{Echo, Header},
 };
 use threadline_engine::{RecordName, RunLookupError};
@@ -130,4 +133,27 @@ pub async fn set_metadata(
     Ok(state.service.door_records.write(principal, thread, METADATA, text, false).await?)
 }
 
+/// Notes that an item was removed from a conversation: forks at an older response leave it out as well.
+pub async fn note_removed(
+    state: &ApiState,
+    principal: &Principal,
+    thread: &ThreadId,
+    item: &str,
+) -> Result<(), Problem> {
+    let name = RecordName { door: DOOR, kind: REMOVED, id: item };
+    Ok(state.service.door_records.write(principal, thread, name, "true".to_owned(), false).await?)
+}
+
+/// Items that were removed from a conversation.
+pub async fn removed_of(
+    state: &ApiState,
+    principal: &Principal,
+    thread: &ThreadId,
+) -> Result<HashSet<String>, Problem> {
+    let ids = state.service.door_records.ids(principal, thread, (DOOR, REMOVED), MAX_REMOVED_ITEMS).await?;
+    Ok(ids.into_iter().collect())
+}
+
+/// Kind of the records of removed items.
+const REMOVED: &str = "removed";
 const METADATA: RecordName<'static> = RecordName { door: DOOR, kind: "conversation", id: "metadata" };

@@ -19,12 +19,14 @@ mod hostile;
 mod input;
 mod interrupts;
 mod leaving;
+mod openai_conversations;
 mod pace;
 mod preferring;
 mod projections;
 mod queue;
 mod queue_client;
 mod recovery;
+mod responses;
 mod rules;
 mod waiting;
 

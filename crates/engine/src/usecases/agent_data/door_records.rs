@@ -10,7 +10,7 @@ use threadline_core::{
     kv::{KvKey, KvNamespace, KvOwner, KvPlace, Tag},
     limits::AGENT_DATA_ANSWER_BYTES,
 };
-use threadline_store::{KvChange, KvPut, KvWrite, KvWritten, StoreError};
+use threadline_store::{KvChange, KvPut, KvRange, KvWrite, KvWritten, StoreError};
 
 use super::{AgentDataDeps, ROUNDS};
 use crate::{AgentDataError, metrics::AgentTable, records::ThreadRef};
@@ -50,6 +50,22 @@ impl DoorRecords {
     ) -> Result<Vec<Option<String>>, AgentDataError> {
         let thread = self.deps.directory.find(principal, thread).await?;
         self.values(&owner_of(&thread), names, Some(&thread.id)).await
+    }
+
+    /// Ids of the records of a kind that a thread has, at most `most`.
+    pub async fn ids(
+        &self,
+        principal: &Principal,
+        thread: &ThreadId,
+        (door, kind): (&'static str, &'static str),
+        most: usize,
+    ) -> Result<Vec<String>, AgentDataError> {
+        let thread = self.deps.directory.find(principal, thread).await?;
+        let Ok(prefix) = KvNamespace::new(&[door, kind, thread.id.as_str()]) else { return Ok(Vec::new()) };
+        let owner = owner_of(&thread);
+        let range = KvRange { owner: &owner, prefix: &prefix, limit: most };
+        let entries = self.deps.store.kv_page(range, None, AGENT_DATA_ANSWER_BYTES).await?;
+        Ok(entries.into_iter().map(|entry| entry.place.key.as_str().to_owned()).collect())
     }
 
     /// Stores a record of a thread, a JSON text on one line. With `only_new`, a record that is there stays as it is.
