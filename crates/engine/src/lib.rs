@@ -94,7 +94,7 @@ pub use crate::{
     store_status::StoreState,
     usecases::{
         agent_data::checkpoints::{CheckpointPage, Checkpoints, ListCheckpoints, WholeCheckpoint},
-        agent_data::door_records::{DoorRecords, RecordName},
+        agent_data::door_records::{DoorRecords, Placing, RecordName},
         agent_data::entry_writes::{EntryChange, PutEntry, WriteEntry},
         agent_data::items::{ChangeList, EditList, ItemLists, ListPage},
         agent_data::kv::{FoundEntries, KvDone, KvEntries, KvOp, KvSearch, ListNamespaces},

@@ -95,7 +95,6 @@ fn checked(metadata: Option<Box<RawValue>>) -> Result<Option<Box<RawValue>>, Pro
     (status = 200, description = "The conversation", body = ConversationView),
     (status = 400, description = "Invalid request", body = OpenAiError),
     (status = 401, description = "Authentication required", body = OpenAiError),
-    (status = 409, description = "The items cannot be added", body = OpenAiError),
     (status = 410, description = "The conversation that an earlier request with the same Idempotency-Key created was deleted",
         body = OpenAiError),
     (status = 413, description = "Request body too large", body = OpenAiError),

@@ -59,12 +59,9 @@ const PLANS: usize = 2;
     (status = 404, description = "Model, conversation or previous response not found", body = OpenAiError),
     (status = 409, description = "A response of the conversation is in progress, or an approval is missing or was given before",
         body = OpenAiError),
-    (status = 410, description = "The conversation that an earlier request with the same Idempotency-Key created was deleted",
-        body = OpenAiError),
     (status = 413, description = "Request body too large", body = OpenAiError),
     (status = 415, description = "Unsupported media type", body = OpenAiError),
     (status = 422, description = "Invalid messages, or conversation too large", body = OpenAiError),
-    (status = 500, description = "Damaged log", body = OpenAiError),
     (status = 507, description = "Storage full", body = OpenAiError)))]
 pub async fn create(
     State(state): State<ApiState>,

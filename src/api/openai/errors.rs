@@ -50,13 +50,23 @@ pub struct OpenAiErrorBody {
     /// With `conversation_locked`: the response that is in progress.
     #[serde(skip_serializing_if = "Option::is_none")]
     active_response_id: Option<String>,
+    /// With `forbidden`: the scope that the credential lacks.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    scope: Option<String>,
 }
 
 impl OpenAiError {
     /// Error of a route that is not implemented.
     pub fn new(message: &str, code: &str) -> Self {
         let (message, code) = (message.to_owned(), code.to_owned());
-        let error = OpenAiErrorBody { message, r#type: "server_error", param: None, code, active_response_id: None };
+        let error = OpenAiErrorBody {
+            message,
+            r#type: "server_error",
+            param: None,
+            code,
+            active_response_id: None,
+            scope: None,
+        };
         Self { error }
     }
 }
@@ -128,7 +138,14 @@ fn error_of(status: StatusCode, problem: &Value) -> OpenAiError {
     let message = text("detail").filter(|detail| !detail.is_empty()).or_else(|| text("title")).unwrap_or_default();
     let code = text("openai_code").unwrap_or_else(|| code_of(kind));
     OpenAiError {
-        error: OpenAiErrorBody { message, r#type: type_of(status), param, code, active_response_id: text(ACTIVE) },
+        error: OpenAiErrorBody {
+            message,
+            r#type: type_of(status),
+            param,
+            code,
+            active_response_id: text(ACTIVE),
+            scope: text("scope"),
+        },
     }
 }
 

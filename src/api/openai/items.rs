@@ -118,9 +118,7 @@ async fn read<T>(
     (status = 400, description = "Invalid request", body = OpenAiError),
     (status = 401, description = "Authentication required", body = OpenAiError),
     (status = 404, description = "Conversation not found", body = OpenAiError),
-    (status = 422, description = "Conversation too large", body = OpenAiError),
-    (status = 500, description = "Damaged log", body = OpenAiError),
-    (status = 503, description = "Server at capacity, or store unavailable", body = OpenAiError)))]
+    (status = 422, description = "Conversation too large", body = OpenAiError)))]
 pub async fn list(
     State(state): State<ApiState>,
     Caller(principal): Caller,
@@ -143,9 +141,7 @@ pub async fn list(
     (status = 400, description = "Invalid request", body = OpenAiError),
     (status = 401, description = "Authentication required", body = OpenAiError),
     (status = 404, description = "Conversation or item not found", body = OpenAiError),
-    (status = 422, description = "Conversation too large", body = OpenAiError),
-    (status = 500, description = "Damaged log", body = OpenAiError),
-    (status = 503, description = "Server at capacity, or store unavailable", body = OpenAiError)))]
+    (status = 422, description = "Conversation too large", body = OpenAiError)))]
 pub async fn get(
     State(state): State<ApiState>,
     Caller(principal): Caller,
@@ -189,7 +185,6 @@ pub struct AddBody {
     (status = 413, description = "Request body too large", body = OpenAiError),
     (status = 415, description = "Unsupported media type", body = OpenAiError),
     (status = 422, description = "Invalid message, or conversation too large", body = OpenAiError),
-    (status = 500, description = "Damaged log", body = OpenAiError),
     (status = 507, description = "Storage full", body = OpenAiError)))]
 pub async fn add(
     State(state): State<ApiState>,
@@ -208,9 +203,10 @@ pub async fn add(
     let run = run_of(&identity)?;
     let read = || Added::read(list.get(), &run);
     let Added { messages, items } = state.service.queue.process(&principal, list.get().len(), read).await??;
-    if !messages.is_empty() {
-        append(&state, &principal, (&id, &thread), &run, &messages).await?;
+    if messages.is_empty() {
+        return Err(invalid("items", "items has no item to add"));
     }
+    append(&state, &principal, (&id, &thread), &run, &messages).await?;
     Ok(Answer(ListView::all(items)))
 }
 
@@ -235,11 +231,7 @@ async fn append(
     (status = 401, description = "Authentication required", body = OpenAiError),
     (status = 404, description = "Conversation or item not found", body = OpenAiError),
     (status = 409, description = "A response is in progress", body = OpenAiError),
-    (status = 413, description = "The remaining messages are too large to be stored again", body = OpenAiError),
-    (status = 422, description = "Conversation too large", body = OpenAiError),
-    (status = 500, description = "Damaged log", body = OpenAiError),
-    (status = 503, description = "Server at capacity, or store unavailable", body = OpenAiError),
-    (status = 507, description = "Storage full", body = OpenAiError)))]
+    (status = 422, description = "Conversation too large", body = OpenAiError)))]
 pub async fn remove(
     State(state): State<ApiState>,
     Caller(principal): Caller,

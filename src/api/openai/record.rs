@@ -9,7 +9,7 @@ use threadline_core::{
     limits::MAX_REMOVED_ITEMS,
     projection::response::{Echo, Header},
 };
-use threadline_engine::{RecordName, RunLookupError};
+use threadline_engine::{Placing, RecordName, RunLookupError};
 use threadline_http::problem::Problem;
 
 use super::ids::{ResponseId, conversation_id, no_response};
@@ -63,13 +63,13 @@ impl Record {
 
     /// Stores the record of a run that has begun. That of an earlier try of the same request stays as it is.
     pub async fn begin(&self, state: &ApiState, principal: &Principal, id: &ResponseId) -> Result<(), Problem> {
-        self.write(state, principal, id, true).await
+        self.write(state, principal, id, Placing::IfAbsent).await
     }
 
     /// Notes that the response was deleted.
     pub async fn hide(mut self, state: &ApiState, principal: &Principal, id: &ResponseId) -> Result<(), Problem> {
         self.hidden = true;
-        self.write(state, principal, id, false).await
+        self.write(state, principal, id, Placing::Mark).await
     }
 
     async fn write(
@@ -77,11 +77,11 @@ impl Record {
         state: &ApiState,
         principal: &Principal,
         id: &ResponseId,
-        only_new: bool,
+        placing: Placing,
     ) -> Result<(), Problem> {
         // Serialization fails only for keys that are not strings.
         let text = serde_json::to_string(self).unwrap_or_default();
-        Ok(state.service.door_records.write(principal, &id.thread, name(id), text, only_new).await?)
+        Ok(state.service.door_records.write(principal, &id.thread, name(id), text, placing).await?)
     }
 
     /// Members of the response that its run does not change.
@@ -130,7 +130,7 @@ pub async fn set_metadata(
     metadata: &RawValue,
 ) -> Result<(), Problem> {
     let text = metadata.get().replace(['\r', '\n'], " ");
-    Ok(state.service.door_records.write(principal, thread, METADATA, text, false).await?)
+    Ok(state.service.door_records.write(principal, thread, METADATA, text, Placing::Replace).await?)
 }
 
 /// Notes that an item was removed from a conversation: forks at an older response leave it out as well.
@@ -141,7 +141,7 @@ pub async fn note_removed(
     item: &str,
 ) -> Result<(), Problem> {
     let name = RecordName { door: DOOR, kind: REMOVED, id: item };
-    Ok(state.service.door_records.write(principal, thread, name, "true".to_owned(), false).await?)
+    Ok(state.service.door_records.write(principal, thread, name, "true".to_owned(), Placing::Mark).await?)
 }
 
 /// Items that were removed from a conversation.

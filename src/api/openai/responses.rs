@@ -29,9 +29,7 @@ use crate::api::ApiState;
         content((ResponseView = "application/json"), (String = "text/event-stream"))),
     (status = 400, description = "Invalid request", body = OpenAiError),
     (status = 401, description = "Authentication required", body = OpenAiError),
-    (status = 404, description = "Response not found", body = OpenAiError),
-    (status = 500, description = "Damaged log", body = OpenAiError),
-    (status = 503, description = "Server at capacity, or store unavailable", body = OpenAiError)))]
+    (status = 404, description = "Response not found", body = OpenAiError)))]
 pub async fn get(
     State(state): State<ApiState>,
     Caller(principal): Caller,
@@ -53,9 +51,7 @@ pub async fn get(
     params(("responseId" = String, Path)), responses(
     (status = 200, description = "The response", body = ResponseView),
     (status = 401, description = "Authentication required", body = OpenAiError),
-    (status = 404, description = "Response not found", body = OpenAiError),
-    (status = 500, description = "Damaged log", body = OpenAiError),
-    (status = 503, description = "Server at capacity, or store unavailable", body = OpenAiError)))]
+    (status = 404, description = "Response not found", body = OpenAiError)))]
 pub async fn cancel(
     State(state): State<ApiState>,
     Caller(principal): Caller,
@@ -88,9 +84,7 @@ pub struct DeletedResponse {
     params(("responseId" = String, Path)), responses(
     (status = 200, description = "Deleted", body = DeletedResponse),
     (status = 401, description = "Authentication required", body = OpenAiError),
-    (status = 404, description = "Response not found", body = OpenAiError),
-    (status = 503, description = "Store unavailable", body = OpenAiError),
-    (status = 507, description = "Storage full", body = OpenAiError)))]
+    (status = 404, description = "Response not found", body = OpenAiError)))]
 pub async fn delete(
     State(state): State<ApiState>,
     Caller(principal): Caller,
@@ -107,9 +101,7 @@ pub async fn delete(
     (status = 200, description = "The items", body = ListView),
     (status = 400, description = "Invalid request", body = OpenAiError),
     (status = 401, description = "Authentication required", body = OpenAiError),
-    (status = 404, description = "Response not found", body = OpenAiError),
-    (status = 500, description = "Damaged log", body = OpenAiError),
-    (status = 503, description = "Server at capacity, or store unavailable", body = OpenAiError)))]
+    (status = 404, description = "Response not found", body = OpenAiError)))]
 pub async fn input_items(
     State(state): State<ApiState>,
     Caller(principal): Caller,

@@ -17,6 +17,7 @@ use crate::{
         soon,
     },
     identity::key,
+    table::response_id,
 };
 
 const RESPONSES: &str = "/openai/v1/responses";
@@ -48,7 +49,7 @@ pub(super) fn refused(answer: &Answer, status: u16, code: &str) -> Value {
     assert_eq!((answer.status, body["error"]["code"].as_str()), (status, Some(code)), "{body}");
     assert_eq!(answer.headers["content-type"], "application/json");
     let mut members: Vec<_> = body["error"].as_object().expect("an error").keys().map(String::as_str).collect();
-    members.retain(|name| *name != "active_response_id");
+    members.retain(|name| !matches!(*name, "active_response_id" | "scope"));
     assert_eq!(members, ["code", "message", "param", "type"]);
     body["error"].clone()
 }
@@ -357,12 +358,6 @@ async fn a_run_of_another_api_is_a_response() {
     assert_eq!((text(&response, "model"), said_by(&response)), ("a", "hello"));
     assert_eq!((&response["previous_response_id"], &response["store"]), (&Value::Null, &json!(true)));
     server.stop().await;
-}
-
-/// Id of the response that stands for a run.
-fn response_id(thread: &str, run: &str) -> String {
-    use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
-    format!("resp_{}", URL_SAFE_NO_PAD.encode(format!("{thread}\0{run}")))
 }
 
 everywhere! {

@@ -21,6 +21,17 @@ pub struct DoorRecords {
     pub(crate) deps: Arc<AgentDataDeps>,
 }
 
+/// Way in which a record is stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Placing {
+    /// A record that is there stays as it is.
+    IfAbsent,
+    /// The record takes the place of the one that is there.
+    Replace,
+    /// As `Replace`, also if the user may store nothing more: for the mark of a removal.
+    Mark,
+}
+
 /// Name of a record within its thread, or within its user.
 #[derive(Debug, Clone, Copy)]
 pub struct RecordName<'a> {
@@ -68,22 +79,24 @@ impl DoorRecords {
         Ok(entries.into_iter().map(|entry| entry.place.key.as_str().to_owned()).collect())
     }
 
-    /// Stores a record of a thread, a JSON text on one line. With `only_new`, a record that is there stays as it is.
+    /// Stores a record of a thread, a JSON text on one line.
     pub async fn write(
         &self,
         principal: &Principal,
         thread: &ThreadId,
         name: RecordName<'_>,
         value: String,
-        only_new: bool,
+        placing: Placing,
     ) -> Result<(), AgentDataError> {
         self.deps.refuse_if_draining()?;
-        self.deps.admit(principal).await?;
+        if placing != Placing::Mark {
+            self.deps.admit(principal).await?;
+        }
         let place = name.place(Some(thread)).ok_or(AgentDataError::AnswerTooLarge)?;
         for _ in 0..ROUNDS {
             let found = self.deps.directory.find(principal, thread).await?;
             let put = KvPut { thread: Some(found.key), ..put(value.clone(), None) };
-            let write = write(place.clone(), put, only_new);
+            let write = write(place.clone(), put, placing);
             if self.stored(principal, &owner_of(&found), write).await? {
                 return Ok(());
             }
@@ -112,7 +125,7 @@ impl DoorRecords {
         self.deps.refuse_if_draining()?;
         self.deps.admit(principal).await?;
         let place = name.place(None).ok_or(AgentDataError::AnswerTooLarge)?;
-        let write = write(place, put(value, Some(life)), false);
+        let write = write(place, put(value, Some(life)), Placing::Replace);
         self.stored(principal, &own(principal), write).await.map(drop)
     }
 
@@ -160,6 +173,6 @@ fn put(value: String, life: Option<Duration>) -> KvPut {
     KvPut { value, tag: Tag::generate(), life, thread: None, times: None }
 }
 
-fn write(place: KvPlace, put: KvPut, only_new: bool) -> KvWrite {
-    KvWrite { place, if_tag: only_new.then_some(None), change: KvChange::Put(put) }
+fn write(place: KvPlace, put: KvPut, placing: Placing) -> KvWrite {
+    KvWrite { place, if_tag: (placing == Placing::IfAbsent).then_some(None), change: KvChange::Put(put) }
 }
