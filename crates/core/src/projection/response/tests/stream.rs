@@ -76,6 +76,46 @@ fn calls_and_reasoning_are_items_and_parts_may_interleave() {
 }
 
 #[test]
+fn a_call_that_the_agent_executes_has_its_result() {
+    let result = |content: Value| json!({"type":"TOOL_CALL_RESULT","messageId":"o","toolCallId":"c","content":content});
+    let [begin, args, end] = call("c", "calc", "{\"x\":1}");
+    let events = told(&[
+        started(),
+        begin.clone(),
+        args,
+        end.clone(),
+        end.clone(),
+        result(json!("\"4")),
+        said("m", "a"),
+        finished(),
+    ]);
+    let item = |status: &str, arguments: &str, output: Value| {
+        json!({"type":"mcp_call","id":"mcp_c","status":status,"name":"calc","server_label":"threadline",
+            "arguments":arguments,"output":output,"error":null})
+    };
+    let expected = [
+        ("response.output_item.added", json!({"item":item("in_progress", "", Value::Null)})),
+        ("response.mcp_call.in_progress", json!({"item_id":"mcp_c"})),
+        ("response.mcp_call_arguments.delta", json!({"item_id":"mcp_c","delta":"{\"x\":1}"})),
+        ("response.mcp_call_arguments.done", json!({"item_id":"mcp_c","arguments":"{\"x\":1}"})),
+        ("response.mcp_call.completed", json!({"item_id":"mcp_c"})),
+        ("response.output_item.done", json!({"item":item("completed", "{\"x\":1}", json!("\"4"))})),
+    ];
+    for (event, (kind, more)) in events.iter().zip(expected) {
+        let mut expected = more;
+        expected["type"] = kind.into();
+        expected["sequence_number"] = event["sequence_number"].clone();
+        expected["output_index"] = 0.into();
+        assert_eq!(event, &expected);
+    }
+    // Parts are their JSON, a call may lack its end, and one without a result is incomplete.
+    let parts = told(&[started(), begin.clone(), result(json!([{"type":"text","text":"4"}])), finished()]);
+    let of = |events: &[Value]| events.last().expect("an end")["response"]["output"][0].clone();
+    assert_eq!(of(&parts), item("completed", "{}", json!("[{\"type\":\"text\",\"text\":\"4\"}]")));
+    assert_eq!(of(&told(&[started(), begin, end, finished()])), item("incomplete", "{}", Value::Null));
+}
+
+#[test]
 fn messages_of_others_state_and_activities_give_no_item() {
     let events = told(&[
         started(),
