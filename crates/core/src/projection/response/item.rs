@@ -42,6 +42,8 @@ pub(super) struct Item {
     pub id: String,
     /// Content of the JSON string that holds the text or the arguments so far, still escaped.
     pub text: String,
+    /// Half of a character, as its escape, that waits for the other half.
+    pub half: String,
     pub state: State,
 }
 

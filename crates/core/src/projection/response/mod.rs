@@ -13,11 +13,13 @@
 //! - A run that ends with interrupts is `completed`, and each interrupt is an `mcp_approval_request`.
 //! - A run that was stopped is `cancelled`. OpenAI's protocol has no event for it, and its clients refuse events that they do not
 //!   know, so the stream ends with `response.incomplete`.
+//! - Halves of characters that are cut wait for the other half, and U+FFFD stands for one that stays alone.
 //! - A response of more than [`MAX_RESPONSE_BYTES`](crate::limits::MAX_RESPONSE_BYTES) is cut, and `incomplete`.
 //!
 //! Protocol: <https://platform.openai.com/docs/api-reference/responses-streaming>.
 
 mod event;
+mod halves;
 mod header;
 mod ids;
 mod input;

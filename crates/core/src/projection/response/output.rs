@@ -7,6 +7,7 @@ use std::{
 
 use super::{
     event::Sink,
+    halves,
     ids::ItemId,
     item::{Item, Kind, State},
 };
@@ -129,10 +130,11 @@ impl Output {
     /// Gives the result of a call that the agent executes, the content of a JSON string, and ends the call.
     pub fn result(&mut self, id: &str, content: &str, sink: &mut Sink<'_>) {
         let Some(at) = self.position(Shown::Call(id)) else { return };
+        let content = halves::whole(content);
         if self.takes(content.len())
             && let Kind::Hosted { result, .. } = &mut self.items[self.open[at].place].kind
         {
-            *result = Some(content.to_owned());
+            *result = Some(content.into_owned());
         }
         let open = self.open.remove(at);
         self.close(&open, State::Done, sink);
@@ -153,7 +155,13 @@ impl Output {
         self.asked.insert(interrupt.to_owned());
         let place = self.items.len();
         let id = json::quoted(&ItemId::Approval(interrupt).to_string());
-        self.items.push(Item { kind: Kind::Approval { name }, id, text: arguments, state: State::Done });
+        self.items.push(Item {
+            kind: Kind::Approval { name },
+            id,
+            text: arguments,
+            half: String::new(),
+            state: State::Done,
+        });
         self.item_event("response.output_item.added", place, sink);
         self.item_event("response.output_item.done", place, sink);
     }
@@ -177,18 +185,19 @@ impl Output {
     fn add(&mut self, kind: Kind, id: ItemId<'_>, sink: &mut Sink<'_>) -> usize {
         let place = self.items.len();
         let id = json::quoted(&id.to_string());
-        self.items.push(Item { kind, id, text: String::new(), state: State::Open });
+        self.items.push(Item { kind, id, text: String::new(), half: String::new(), state: State::Open });
         self.item_event("response.output_item.added", place, sink);
         place
     }
 
     fn append(&mut self, place: usize, delta: &str, sink: &mut Sink<'_>) {
         let Some(piece) = delta.strip_prefix('"').and_then(|delta| delta.strip_suffix('"')) else { return };
-        if !self.takes(piece.len()) {
+        let piece = halves::join(&mut self.items[place].half, piece);
+        if piece.is_empty() || !self.takes(piece.len()) {
             return;
         }
         let item = &mut self.items[place];
-        item.text.push_str(piece);
+        item.text.push_str(&piece);
         let (kind, more) = match item.kind {
             Kind::Message => ("response.output_text.delta", ",\"logprobs\":[]"),
             Kind::Reasoning => ("response.reasoning_text.delta", ""),
@@ -197,7 +206,7 @@ impl Output {
         };
         sink.event(kind, |json| {
             write_place(item, place, item.has_parts(), json);
-            _ = write!(json, ",\"delta\":{delta}{more}");
+            _ = write!(json, ",\"delta\":\"{piece}\"{more}");
         });
     }
 
@@ -221,6 +230,9 @@ impl Output {
 
     /// Gives the events of a text or of arguments that are complete.
     fn complete(&mut self, place: usize, state: State, sink: &mut Sink<'_>) {
+        if !std::mem::take(&mut self.items[place].half).is_empty() {
+            self.append(place, "\"\\ufffd\"", sink);
+        }
         if state == State::Done && self.items[place].text.is_empty() && !self.items[place].has_parts() {
             // Clients parse the arguments as JSON.
             self.append(place, "\"{}\"", sink);

@@ -135,6 +135,20 @@ fn messages_of_others_state_and_activities_give_no_item() {
 }
 
 #[test]
+fn a_character_that_is_cut_comes_as_one_piece() {
+    let (mut stream, mut out) = (ResponseStream::new(header()), Vec::new());
+    let deltas = [r"a\ud83d", r"\ude00b", r"\ude00", r"\ud83d"];
+    for (place, delta) in deltas.iter().enumerate() {
+        let event = format!(r#"{{"type":"TEXT_MESSAGE_CONTENT","messageId":"m","delta":"{delta}"}}"#);
+        stream.observe(event.as_bytes(), time(place), &mut out);
+    }
+    stream.observe(finished().to_string().as_bytes(), time(9), &mut out);
+    let mut client = Accumulator::default();
+    out.iter().for_each(|event| client.take(&value_of(event)));
+    assert_eq!(client.items()[0]["content"][0]["text"], "a😀b\u{fffd}\u{fffd}");
+}
+
+#[test]
 fn ids_are_used_once() {
     let end = json!({"type":"TEXT_MESSAGE_END","messageId":"m"});
     let again = call("c", "other", "9");
