@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     json,
-    limits::{MAX_OPEN_PARTS, MAX_RESPONSE_BYTES},
+    limits::{MAX_OPEN_PARTS, MAX_RESPONSE_BYTES, MAX_RESPONSE_RESULT_BYTES},
     projection::parts::{self, TextIds},
 };
 
@@ -51,6 +51,8 @@ pub(super) struct Output {
     asked: HashSet<String>,
     /// Bytes that the items take, about.
     bytes: usize,
+    /// Bytes of the results of calls.
+    result_bytes: usize,
     is_cut: bool,
 }
 
@@ -130,10 +132,12 @@ impl Output {
     /// Gives the result of a call that the agent executes, the content of a JSON string, and ends the call.
     pub fn result(&mut self, id: &str, content: &str, sink: &mut Sink<'_>) {
         let Some(at) = self.position(Shown::Call(id)) else { return };
-        let content = halves::whole(content);
-        if self.takes(content.len())
-            && let Kind::Hosted { result, .. } = &mut self.items[self.open[at].place].kind
-        {
+        let mut content = halves::whole(content);
+        if self.result_bytes + content.len() > MAX_RESPONSE_RESULT_BYTES {
+            content = format!("[result of {} bytes, left out]", content.len()).into();
+        }
+        self.result_bytes += content.len();
+        if let Kind::Hosted { result, .. } = &mut self.items[self.open[at].place].kind {
             *result = Some(content.into_owned());
         }
         let open = self.open.remove(at);

@@ -1,7 +1,7 @@
 //! Streams of hand-written runs.
 
 use super::*;
-use crate::limits::{MAX_OPEN_PARTS, MAX_RESPONSE_BYTES};
+use crate::limits::{MAX_OPEN_PARTS, MAX_RESPONSE_BYTES, MAX_RESPONSE_RESULT_BYTES};
 
 #[test]
 fn a_text_is_an_item_with_one_part() {
@@ -265,6 +265,26 @@ fn a_response_is_cut_at_its_limit() {
     assert_eq!(last["response"]["incomplete_details"], json!({"reason":"max_output_tokens"}));
     assert_eq!(last["response"]["output"].as_array().map(Vec::len), Some(1));
     assert_eq!(last["response"]["output"][0]["status"], "incomplete");
+}
+
+#[test]
+fn large_results_are_left_out_and_the_answer_is_not() {
+    let large = "x".repeat(MAX_RESPONSE_RESULT_BYTES / 2);
+    let mut run = vec![started()];
+    for id in ["a", "b", "c"] {
+        let result = if id == "c" { "small".to_owned() } else { large.clone() + id };
+        run.extend(call(id, "calc", "1"));
+        run.push(json!({"type":"TOOL_CALL_RESULT","messageId":"o","toolCallId":id,"content":result}));
+    }
+    run.extend([said("m", "done"), finished()]);
+    let events = told(&run);
+    let response = &events.last().expect("an end")["response"];
+    let outputs: Vec<usize> =
+        (0..3).map(|place| response["output"][place]["output"].as_str().map_or(0, str::len)).collect();
+    assert_eq!(outputs[0], large.len() + 1);
+    assert_eq!(response["output"][1]["output"], format!("[result of {} bytes, left out]", large.len() + 1));
+    assert_eq!((outputs[2], &response["status"]), (5, &json!("completed")));
+    assert_eq!(response["output"][3]["content"][0]["text"], "done");
 }
 
 #[test]
