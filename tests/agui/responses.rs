@@ -101,6 +101,11 @@ fn the_clients_of_openai_accumulate_the_response_of_the_fold() {
             items += expected["output"].as_array().map_or(0, Vec::len);
         }
     }
+    for kind in ["message", "reasoning", "function_call", "mcp_call", "mcp_approval_request"] {
+        let kind = format!("{{\"type\":\"{kind}\"");
+        let having = all.iter().filter(|told| told.response.contains(&kind)).count();
+        assert!(having > 20, "{having} responses have {kind}");
+    }
     let ended = all.iter().filter(|told| told.has_ended).count();
     assert!(
         ended > 200 && all.len() - ended > 50 && items > 500,

@@ -794,6 +794,9 @@ pub const MAX_UI_TEXTS: usize = 10_000;
 /// Largest output of one response in OpenAI's API, in bytes of its texts and arguments, about. The rest is left out, and the response
 /// is `incomplete`.
 pub const MAX_RESPONSE_BYTES: usize = 16 * 1_024 * 1_024;
+/// Most bytes of the results that an agent's own tool calls have in one response in OpenAI's API. In place of a larger one, its size is
+/// named; conversations have all of it.
+pub const MAX_RESPONSE_RESULT_BYTES: usize = 4 * 1_024 * 1_024;
 /// Most bytes of the settings of a request that its response repeats in OpenAI's API: instructions, tools, metadata and others.
 pub const MAX_ECHO_BYTES: usize = 256 * 1_024;
 /// Bytes of the ids of the parts in [`MAX_OPEN_PARTS`], and of the ids in the run's RUN_STARTED, so that the closing

@@ -9,6 +9,8 @@ pub enum ItemId<'a> {
     Message(&'a str),
     /// Tool call: the call.
     Call(&'a str),
+    /// Tool call that the agent itself executes: the call.
+    Hosted(&'a str),
     /// Result of a tool call: its message.
     Output(&'a str),
     /// Reasoning: the message that has it.
@@ -24,6 +26,7 @@ impl<'a> ItemId<'a> {
         Some(match prefix {
             "msg" => Self::Message(named),
             "fc" => Self::Call(named),
+            "mcp" => Self::Hosted(named),
             "fco" => Self::Output(named),
             "rs" => Self::Reasoning(named),
             "mcpr" => Self::Approval(named),
@@ -37,6 +40,7 @@ impl fmt::Display for ItemId<'_> {
         let (prefix, named) = match self {
             Self::Message(named) => ("msg", named),
             Self::Call(named) => ("fc", named),
+            Self::Hosted(named) => ("mcp", named),
             Self::Output(named) => ("fco", named),
             Self::Reasoning(named) => ("rs", named),
             Self::Approval(named) => ("mcpr", named),

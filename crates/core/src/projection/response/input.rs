@@ -100,7 +100,11 @@ impl Reader<'_> {
         };
         match kind {
             "message" => return self.message(item, at),
-            "function_call" => return self.call(item, at),
+            "function_call" => {
+                let id = text(item, "call_id", at)?;
+                return self.call(id, item, at);
+            }
+            "mcp_call" => self.hosted(item, at)?,
             // Between a message and its calls, these change nothing.
             "reasoning" | "mcp_approval_request" => return Ok(()),
             "function_call_output" => self.output(item, at)?,
@@ -129,9 +133,23 @@ impl Reader<'_> {
         Ok(())
     }
 
-    fn call(&mut self, item: &Map<String, Value>, at: &str) -> Result<(), InputError> {
-        let (id, name) = (text(item, "call_id", at)?, text(item, "name", at)?);
-        let function = json!({ "name": name, "arguments": text(item, "arguments", at)? });
+    /// Reads a call that the agent has executed, and its result.
+    fn hosted(&mut self, item: &Map<String, Value>, at: &str) -> Result<(), InputError> {
+        let given = text(item, "id", at)?;
+        let id = match ItemId::read(given) {
+            Some(ItemId::Hosted(id)) => id,
+            _ => given,
+        };
+        self.call(id, item, at)?;
+        if let Some(output) = item.get("output").and_then(Value::as_str) {
+            let message = (self.make_id)();
+            self.input.messages.push(json!({ "id": message, "role": "tool", "toolCallId": id, "content": output }));
+        }
+        Ok(())
+    }
+
+    fn call(&mut self, id: &str, item: &Map<String, Value>, at: &str) -> Result<(), InputError> {
+        let function = json!({ "name": text(item, "name", at)?, "arguments": text(item, "arguments", at)? });
         let call = json!({ "id": id, "type": "function", "function": function });
         let place = match self.assistant {
             Some(place) => place,

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-/// Label of the server in requests for approvals.
+/// Label of the server in calls that an agent executes, and in requests for approvals.
 pub(super) const SERVER_LABEL: &str = "threadline";
 
 /// Kind of an item, with the members that only it has. Texts are JSON string tokens.
@@ -13,6 +13,11 @@ pub(super) enum Kind {
     Call {
         call: String,
         name: String,
+    },
+    /// Call that the agent itself executes, with the content of the JSON string that holds its result.
+    Hosted {
+        name: String,
+        result: Option<String>,
     },
     /// Request for an approval of a call with these arguments, which are complete from the beginning.
     Approval {
@@ -37,6 +42,8 @@ pub(super) struct Item {
     pub id: String,
     /// Content of the JSON string that holds the text or the arguments so far, still escaped.
     pub text: String,
+    /// Half of a character, as its escape, that waits for the other half.
+    pub half: String,
     pub state: State,
 }
 
@@ -83,6 +90,14 @@ impl Item {
                 "{{\"type\":\"function_call\",\"id\":{id},\"status\":\"{state}\",\"call_id\":{call},\"name\":{name},\
                  \"arguments\":\"{text}\"}}"
             ),
+            Kind::Hosted { name, result } => {
+                let result = result.as_ref().map_or_else(|| "null".to_owned(), |result| format!("\"{result}\""));
+                write!(
+                    json,
+                    "{{\"type\":\"mcp_call\",\"id\":{id},\"status\":\"{state}\",\"name\":{name},\"server_label\":\
+                     \"{SERVER_LABEL}\",\"arguments\":\"{text}\",\"output\":{result},\"error\":null}}"
+                )
+            }
             Kind::Approval { name } => write!(
                 json,
                 "{{\"type\":\"mcp_approval_request\",\"id\":{id},\"name\":{name},\"server_label\":\"{SERVER_LABEL}\",\

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use serde_json::{Value, json};
 
-use super::ids::ItemId;
+use super::{halves::whole, ids::ItemId};
 use crate::{
     json::{self, quoted},
     projection::{
@@ -16,6 +16,8 @@ use crate::{
 /// Items of a message of a conversation, each as JSON on one line. `message` is the message as JSON text. Activities, and messages
 /// without content and calls, give none.
 pub fn items(message: &str) -> Vec<String> {
+    // No text of the items may hold half of a character.
+    let message = &*whole(message);
     let Some(id) = json::string_member(message, "id") else { return Vec::new() };
     let mut items = Vec::new();
     let role = ["user", "assistant", "system", "developer", "tool", "reasoning"];

@@ -7,12 +7,13 @@ use std::{
 
 use super::{
     event::Sink,
+    halves,
     ids::ItemId,
     item::{Item, Kind, State},
 };
 use crate::{
     json,
-    limits::{MAX_OPEN_PARTS, MAX_RESPONSE_BYTES},
+    limits::{MAX_OPEN_PARTS, MAX_RESPONSE_BYTES, MAX_RESPONSE_RESULT_BYTES},
     projection::parts::{self, TextIds},
 };
 
@@ -33,6 +34,8 @@ struct Open {
     text: Option<parts::Kind>,
     id: String,
     place: usize,
+    /// True if the text or the arguments are complete: the result of a call may still come.
+    is_complete: bool,
 }
 
 /// Output of a response.
@@ -48,6 +51,8 @@ pub(super) struct Output {
     asked: HashSet<String>,
     /// Bytes that the items take, about.
     bytes: usize,
+    /// Bytes of the results of calls.
+    result_bytes: usize,
     is_cut: bool,
 }
 
@@ -70,7 +75,7 @@ impl Output {
     pub fn call(&self, id: &str) -> Option<(&str, &str)> {
         let item = self.items.get(*self.calls.get(id)?)?;
         match &item.kind {
-            Kind::Call { name, .. } => Some((name, &item.text)),
+            Kind::Call { name, .. } | Kind::Hosted { name, .. } => Some((name, &item.text)),
             _ => None,
         }
     }
@@ -85,36 +90,64 @@ impl Output {
         self.append(place, delta, sink);
     }
 
-    /// Begins a tool call. A call whose id another one had is left out: results name calls by their ids.
-    pub fn begin_call(&mut self, id: &str, name: &str, sink: &mut Sink<'_>) {
+    /// Begins a tool call, which the client executes or the agent itself. A call whose id another one had is left out: results name calls by their ids.
+    pub fn begin_call(&mut self, id: &str, name: &str, is_clients: bool, sink: &mut Sink<'_>) {
         if self.calls.contains_key(id) || !self.makes_room(2 * id.len() + name.len(), sink) {
             return;
         }
-        let kind = Kind::Call { call: json::quoted(id), name: json::quoted(name) };
-        let place = self.add(kind, ItemId::Call(id), sink);
+        let name = json::quoted(name);
+        let place = if is_clients {
+            self.add(Kind::Call { call: json::quoted(id), name }, ItemId::Call(id), sink)
+        } else {
+            self.add(Kind::Hosted { name, result: None }, ItemId::Hosted(id), sink)
+        };
         self.calls.insert(id.to_owned(), place);
-        self.open.push(Open { text: None, id: id.to_owned(), place });
+        self.open.push(Open { text: None, id: id.to_owned(), place, is_complete: false });
+        if !is_clients {
+            self.progress("response.mcp_call.in_progress", place, sink);
+        }
     }
 
     /// Adds a piece of the arguments of an open call, a JSON string.
     pub fn append_args(&mut self, id: &str, delta: &str, sink: &mut Sink<'_>) {
-        if let Some(at) = self.position(Shown::Call(id)) {
+        if let Some(at) = self.position(Shown::Call(id))
+            && !self.open[at].is_complete
+        {
             self.append(self.open[at].place, delta, sink);
         }
     }
 
-    /// Ends an item, if it is open.
+    /// Ends a text, or the arguments of a call, if they are open. A call that the agent executes goes on until its result.
     pub fn end(&mut self, shown: Shown<'_>, sink: &mut Sink<'_>) {
-        if let Some(at) = self.position(shown) {
+        let Some(at) = self.position(shown) else { return };
+        let place = self.open[at].place;
+        if !matches!(self.items[place].kind, Kind::Hosted { .. }) {
             let open = self.open.remove(at);
-            self.close(open.place, State::Done, sink);
+            self.close(&open, State::Done, sink);
+        } else if !std::mem::replace(&mut self.open[at].is_complete, true) {
+            self.complete(place, State::Done, sink);
         }
+    }
+
+    /// Gives the result of a call that the agent executes, the content of a JSON string, and ends the call.
+    pub fn result(&mut self, id: &str, content: &str, sink: &mut Sink<'_>) {
+        let Some(at) = self.position(Shown::Call(id)) else { return };
+        let mut content = halves::whole(content);
+        if self.result_bytes + content.len() > MAX_RESPONSE_RESULT_BYTES {
+            content = format!("[result of {} bytes, left out]", content.len()).into();
+        }
+        self.result_bytes += content.len();
+        if let Kind::Hosted { result, .. } = &mut self.items[self.open[at].place].kind {
+            *result = Some(content.into_owned());
+        }
+        let open = self.open.remove(at);
+        self.close(&open, State::Done, sink);
     }
 
     /// Ends all open items.
     pub fn end_all(&mut self, state: State, sink: &mut Sink<'_>) {
         for open in std::mem::take(&mut self.open) {
-            self.close(open.place, state, sink);
+            self.close(&open, state, sink);
         }
     }
 
@@ -126,7 +159,13 @@ impl Output {
         self.asked.insert(interrupt.to_owned());
         let place = self.items.len();
         let id = json::quoted(&ItemId::Approval(interrupt).to_string());
-        self.items.push(Item { kind: Kind::Approval { name }, id, text: arguments, state: State::Done });
+        self.items.push(Item {
+            kind: Kind::Approval { name },
+            id,
+            text: arguments,
+            half: String::new(),
+            state: State::Done,
+        });
         self.item_event("response.output_item.added", place, sink);
         self.item_event("response.output_item.done", place, sink);
     }
@@ -137,7 +176,7 @@ impl Output {
             parts::Kind::Text => self.add(Kind::Message, ItemId::Message(&id), sink),
             parts::Kind::Reasoning => self.add(Kind::Reasoning, ItemId::Reasoning(&id), sink),
         };
-        self.open.push(Open { text: Some(kind), id: message.to_owned(), place });
+        self.open.push(Open { text: Some(kind), id: message.to_owned(), place, is_complete: false });
         let item = &self.items[place];
         sink.event("response.content_part.added", |json| {
             write_place(item, place, true, json);
@@ -150,40 +189,63 @@ impl Output {
     fn add(&mut self, kind: Kind, id: ItemId<'_>, sink: &mut Sink<'_>) -> usize {
         let place = self.items.len();
         let id = json::quoted(&id.to_string());
-        self.items.push(Item { kind, id, text: String::new(), state: State::Open });
+        self.items.push(Item { kind, id, text: String::new(), half: String::new(), state: State::Open });
         self.item_event("response.output_item.added", place, sink);
         place
     }
 
     fn append(&mut self, place: usize, delta: &str, sink: &mut Sink<'_>) {
         let Some(piece) = delta.strip_prefix('"').and_then(|delta| delta.strip_suffix('"')) else { return };
-        if !self.takes(piece.len()) {
+        let piece = halves::join(&mut self.items[place].half, piece);
+        if piece.is_empty() || !self.takes(piece.len()) {
             return;
         }
         let item = &mut self.items[place];
-        item.text.push_str(piece);
+        item.text.push_str(&piece);
         let (kind, more) = match item.kind {
             Kind::Message => ("response.output_text.delta", ",\"logprobs\":[]"),
             Kind::Reasoning => ("response.reasoning_text.delta", ""),
+            Kind::Hosted { .. } => ("response.mcp_call_arguments.delta", ""),
             Kind::Call { .. } | Kind::Approval { .. } => ("response.function_call_arguments.delta", ""),
         };
         sink.event(kind, |json| {
             write_place(item, place, item.has_parts(), json);
-            _ = write!(json, ",\"delta\":{delta}{more}");
+            _ = write!(json, ",\"delta\":\"{piece}\"{more}");
         });
     }
 
-    fn close(&mut self, place: usize, state: State, sink: &mut Sink<'_>) {
+    /// Ends an item that is no longer among the open ones.
+    fn close(&mut self, open: &Open, state: State, sink: &mut Sink<'_>) {
         let state = if self.is_cut { State::Cut } else { state };
+        if !open.is_complete {
+            self.complete(open.place, state, sink);
+        }
+        let item = &mut self.items[open.place];
+        item.state = state;
+        if let Kind::Hosted { result, .. } = &item.kind {
+            if result.is_none() {
+                item.state = State::Cut;
+            } else {
+                self.progress("response.mcp_call.completed", open.place, sink);
+            }
+        }
+        self.item_event("response.output_item.done", open.place, sink);
+    }
+
+    /// Gives the events of a text or of arguments that are complete.
+    fn complete(&mut self, place: usize, state: State, sink: &mut Sink<'_>) {
+        if !std::mem::take(&mut self.items[place].half).is_empty() {
+            self.append(place, "\"\\ufffd\"", sink);
+        }
         if state == State::Done && self.items[place].text.is_empty() && !self.items[place].has_parts() {
             // Clients parse the arguments as JSON.
             self.append(place, "\"{}\"", sink);
         }
-        let item = &mut self.items[place];
-        item.state = state;
+        let item = &self.items[place];
         let (kind, member, more) = match item.kind {
             Kind::Message => ("response.output_text.done", "text", ",\"logprobs\":[]"),
             Kind::Reasoning => ("response.reasoning_text.done", "text", ""),
+            Kind::Hosted { .. } => ("response.mcp_call_arguments.done", "arguments", ""),
             Kind::Call { .. } | Kind::Approval { .. } => ("response.function_call_arguments.done", "arguments", ""),
         };
         sink.event(kind, |json| {
@@ -197,7 +259,11 @@ impl Output {
                 item.write_part(json, &item.text);
             });
         }
-        self.item_event("response.output_item.done", place, sink);
+    }
+
+    fn progress(&self, kind: &'static str, place: usize, sink: &mut Sink<'_>) {
+        let item = &self.items[place];
+        sink.event(kind, |json| write_place(item, place, false, json));
     }
 
     fn item_event(&self, kind: &'static str, place: usize, sink: &mut Sink<'_>) {
@@ -226,7 +292,7 @@ impl Output {
         }
         if self.open.len() >= MAX_OPEN_PARTS {
             let oldest = self.open.remove(0);
-            self.close(oldest.place, State::Done, sink);
+            self.close(&oldest, State::Done, sink);
         }
         true
     }

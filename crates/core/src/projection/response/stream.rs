@@ -1,5 +1,7 @@
 //! Stream of a response, from the events of its run.
 
+use std::{borrow::Cow, collections::HashSet};
+
 use super::{
     event::{Numbers, ResponseEvent, Sink},
     header::Header,
@@ -14,7 +16,7 @@ use crate::{
     json,
     projection::{
         parts::{Kind, Parts, Step, piece},
-        reading::{has_role, items},
+        reading::{client_tools, has_role, items},
     },
 };
 
@@ -29,6 +31,8 @@ pub struct ResponseStream {
     output: Output,
     status: Status,
     is_stopped: bool,
+    /// Tools that the client supplied to the run: it executes their calls.
+    tools: HashSet<String>,
     /// Last message that the run brought.
     brought: Option<String>,
     ended_at: Option<Timestamp>,
@@ -49,6 +53,7 @@ impl ResponseStream {
             output: Output::default(),
             status: Status::Queued,
             is_stopped: false,
+            tools: HashSet::new(),
             brought: None,
             ended_at: None,
             error: None,
@@ -120,10 +125,14 @@ impl ResponseStream {
         let Some(steps) = self.parts.read(&kind, event) else { return };
         let sink = &mut Sink { numbers: &mut self.numbers, out };
         for step in steps {
-            apply(&mut self.output, step, sink);
+            apply(&mut self.output, &self.tools, step, sink);
         }
         match &*kind {
             "RUN_STARTED" => self.run_started(event),
+            "TOOL_CALL_RESULT" => {
+                let id = json::string_member(event, "toolCallId").unwrap_or_default();
+                self.output.result(&id, &text_of(json::member(event, "content")), sink);
+            }
             "MESSAGES_SNAPSHOT" => self.snapshot(event, out),
             "RUN_FINISHED" => self.run_finished(event, at, out),
             "RUN_ERROR" => self.run_failed(event, at, out),
@@ -141,6 +150,7 @@ impl ResponseStream {
 
     fn run_started(&mut self, event: &str) {
         let input = json::member(event, "input").unwrap_or("null");
+        self.tools = client_tools(event);
         let last = items(json::member(input, "messages")).last();
         self.brought = last.and_then(|message| json::string_member(message, "id"));
     }
@@ -237,14 +247,26 @@ impl ResponseStream {
     }
 }
 
-fn apply(output: &mut Output, step: Step<'_>, sink: &mut Sink<'_>) {
+fn apply(output: &mut Output, tools: &HashSet<String>, step: Step<'_>, sink: &mut Sink<'_>) {
     match step {
         Step::Begin(..) => {}
         Step::Delta(kind, message, delta) => output.append_text(kind, &message, delta, sink),
         Step::End(kind, message) => output.end(Shown::Text(kind, &message), sink),
-        Step::Call { id, name } => output.begin_call(&id, &name, sink),
+        Step::Call { id, name } => output.begin_call(&id, &name, tools.contains(&name), sink),
         Step::Args(id, delta) => output.append_args(&id, delta, sink),
         Step::CallEnd(id) => output.end(Shown::Call(&id), sink),
+    }
+}
+
+/// Result of a tool as the content of a JSON string: a text, or else the JSON of its parts.
+fn text_of(content: Option<&str>) -> Cow<'_, str> {
+    let content = content.unwrap_or("\"\"");
+    match content.strip_prefix('"').and_then(|content| content.strip_suffix('"')) {
+        Some(content) => Cow::Borrowed(content),
+        None => {
+            let token = json::quoted(content);
+            Cow::Owned(token[1..token.len() - 1].to_owned())
+        }
     }
 }
 
@@ -257,8 +279,7 @@ fn ask(output: &mut Output, interrupt: &str, sink: &mut Sink<'_>) {
         Some((name, arguments)) => (name.to_owned(), arguments.to_owned()),
         None => {
             let reason = json::string_member(interrupt, "reason").unwrap_or_else(|| "interrupt".to_owned());
-            let token = json::quoted(interrupt);
-            (json::quoted(&reason), token[1..token.len() - 1].to_owned())
+            (json::quoted(&reason), text_of(Some(interrupt)).into_owned())
         }
     };
     output.ask(&id, name, arguments, sink);

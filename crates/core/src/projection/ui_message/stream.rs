@@ -17,7 +17,7 @@ use crate::{
     projection::{
         conversation::Conversation,
         parts::{Kind, NO_ID, Parts, Step, piece},
-        reading::{has_role, items},
+        reading::{client_tools, has_role, items},
     },
 };
 
@@ -125,12 +125,7 @@ impl UiStream {
     /// Notes the tools of the run, and gives the results and denials that the run brings for calls of the message.
     fn run_started(&mut self, event: &str, out: &mut Vec<Chunk>) {
         let input = json::member(event, "input").unwrap_or("null");
-        let given = json::member(event, "metadata").and_then(|metadata| json::member(metadata, SERVER_MEMBER));
-        let given =
-            given.and_then(|server| json::member(server, "given")).and_then(|given| json::member(given, "tools"));
-        let given: Vec<String> = given.and_then(|names| serde_json::from_str(names).ok()).unwrap_or_default();
-        let brought = items(json::member(input, "tools")).filter_map(|tool| json::string_member(tool, "name"));
-        self.tools = given.into_iter().chain(brought).collect();
+        self.tools = client_tools(event);
         for message in items(json::member(input, "messages")) {
             if json::member(message, "role").is_some_and(|role| json::is_string(role, "tool")) {
                 let call = json::string_member(message, "toolCallId").unwrap_or_default();

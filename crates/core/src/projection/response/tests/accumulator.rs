@@ -47,6 +47,9 @@ impl Accumulator {
                 let item = self.item(event);
                 assert_eq!(event["part"], item["content"][0], "the part is what was accumulated");
             }
+            "response.mcp_call.in_progress" | "response.mcp_call.completed" => {
+                assert_eq!(self.item(event)["type"], "mcp_call");
+            }
             _ => self.piece(event, kind),
         }
     }
@@ -108,17 +111,18 @@ impl Accumulator {
             ("response.output_text", _) => ("message", &mut item["content"][0]["text"]),
             ("response.reasoning_text", _) => ("reasoning", &mut item["content"][0]["text"]),
             ("response.function_call_arguments", _) => ("function_call", &mut item["arguments"]),
+            ("response.mcp_call_arguments", _) => ("mcp_call", &mut item["arguments"]),
             _ => panic!("unknown to clients: {event}"),
         };
         let so_far = text.as_str().expect("a text").to_owned();
         if kind.ends_with(".delta") {
             *text = (so_far + event["delta"].as_str().expect("a delta")).into();
         } else {
-            let whole = if of == "function_call" { &event["arguments"] } else { &event["text"] };
+            let whole = if of.ends_with("call") { &event["arguments"] } else { &event["text"] };
             assert_eq!(whole, &so_far, "the whole text is the sum of its pieces");
         }
         assert_eq!(item["type"], of);
-        assert!(of == "function_call" || event["content_index"] == 0);
+        assert!(of.ends_with("call") || event["content_index"] == 0);
     }
 
     fn item(&mut self, event: &Value) -> &mut Value {

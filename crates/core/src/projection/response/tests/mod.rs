@@ -69,8 +69,9 @@ fn kinds(events: &[Value]) -> Vec<&str> {
     events.iter().map(|event| event["type"].as_str().expect("a type")).collect()
 }
 
+/// Begin of a run to which the client supplied the tools `f` and `g`.
 fn started() -> Value {
-    json!({"type":"RUN_STARTED","threadId":"t","runId":"r"})
+    json!({"type":"RUN_STARTED","threadId":"t","runId":"r","input":{"tools":[{"name":"f"},{"name":"g"}]}})
 }
 
 fn finished() -> Value {

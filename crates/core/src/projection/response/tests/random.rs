@@ -23,7 +23,8 @@ fn run(seed: u64) -> Vec<Value> {
     }
     for _ in 0..dice.below(40) {
         let message = ["m", "n", "m#2", "o"][dice.below(4) as usize];
-        let call = ["c", "d"][dice.below(2) as usize];
+        let call = ["c", "d", "e"][dice.below(3) as usize];
+        let tool = ["f", "hosted"][dice.below(2) as usize];
         let delta = ["", "a", "b\"\\", "ü\u{2028}", "{\"x\":", "1}"][dice.below(6) as usize];
         let role = ["assistant", "user"][dice.below(2) as usize];
         let mut event = match dice.below(16) {
@@ -36,10 +37,10 @@ fn run(seed: u64) -> Vec<Value> {
             6 => json!({"type":"TEXT_MESSAGE_CHUNK","delta":delta}),
             7 => json!({"type":"REASONING_MESSAGE_CONTENT","messageId":message,"delta":delta}),
             8 => json!({"type":"REASONING_MESSAGE_END","messageId":message}),
-            9 => json!({"type":"TOOL_CALL_START","toolCallId":call,"toolCallName":"f"}),
+            9 => json!({"type":"TOOL_CALL_START","toolCallId":call,"toolCallName":tool}),
             10 => json!({"type":"TOOL_CALL_ARGS","toolCallId":call,"delta":delta}),
             11 => json!({"type":"TOOL_CALL_END","toolCallId":call}),
-            12 => json!({"type":"TOOL_CALL_CHUNK","toolCallId":call,"toolCallName":"g","delta":delta}),
+            12 => json!({"type":"TOOL_CALL_CHUNK","toolCallId":call,"toolCallName":tool,"delta":delta}),
             13 => json!({"type":"TOOL_CALL_RESULT","messageId":message,"toolCallId":call,"content":"r"}),
             14 => json!({"type":"MESSAGES_SNAPSHOT","messages":[{"id":"u","role":"user","content":""},
                 {"id":message,"role":"assistant","content":delta}]}),

@@ -1,7 +1,7 @@
 //! Streams of hand-written runs.
 
 use super::*;
-use crate::limits::{MAX_OPEN_PARTS, MAX_RESPONSE_BYTES};
+use crate::limits::{MAX_OPEN_PARTS, MAX_RESPONSE_BYTES, MAX_RESPONSE_RESULT_BYTES};
 
 #[test]
 fn a_text_is_an_item_with_one_part() {
@@ -76,6 +76,46 @@ fn calls_and_reasoning_are_items_and_parts_may_interleave() {
 }
 
 #[test]
+fn a_call_that_the_agent_executes_has_its_result() {
+    let result = |content: Value| json!({"type":"TOOL_CALL_RESULT","messageId":"o","toolCallId":"c","content":content});
+    let [begin, args, end] = call("c", "calc", "{\"x\":1}");
+    let events = told(&[
+        started(),
+        begin.clone(),
+        args,
+        end.clone(),
+        end.clone(),
+        result(json!("\"4")),
+        said("m", "a"),
+        finished(),
+    ]);
+    let item = |status: &str, arguments: &str, output: Value| {
+        json!({"type":"mcp_call","id":"mcp_c","status":status,"name":"calc","server_label":"threadline",
+            "arguments":arguments,"output":output,"error":null})
+    };
+    let expected = [
+        ("response.output_item.added", json!({"item":item("in_progress", "", Value::Null)})),
+        ("response.mcp_call.in_progress", json!({"item_id":"mcp_c"})),
+        ("response.mcp_call_arguments.delta", json!({"item_id":"mcp_c","delta":"{\"x\":1}"})),
+        ("response.mcp_call_arguments.done", json!({"item_id":"mcp_c","arguments":"{\"x\":1}"})),
+        ("response.mcp_call.completed", json!({"item_id":"mcp_c"})),
+        ("response.output_item.done", json!({"item":item("completed", "{\"x\":1}", json!("\"4"))})),
+    ];
+    for (event, (kind, more)) in events.iter().zip(expected) {
+        let mut expected = more;
+        expected["type"] = kind.into();
+        expected["sequence_number"] = event["sequence_number"].clone();
+        expected["output_index"] = 0.into();
+        assert_eq!(event, &expected);
+    }
+    // Parts are their JSON, a call may lack its end, and one without a result is incomplete.
+    let parts = told(&[started(), begin.clone(), result(json!([{"type":"text","text":"4"}])), finished()]);
+    let of = |events: &[Value]| events.last().expect("an end")["response"]["output"][0].clone();
+    assert_eq!(of(&parts), item("completed", "{}", json!("[{\"type\":\"text\",\"text\":\"4\"}]")));
+    assert_eq!(of(&told(&[started(), begin, end, finished()])), item("incomplete", "{}", Value::Null));
+}
+
+#[test]
 fn messages_of_others_state_and_activities_give_no_item() {
     let events = told(&[
         started(),
@@ -92,6 +132,20 @@ fn messages_of_others_state_and_activities_give_no_item() {
         finished(),
     ]);
     assert_eq!(kinds(&events), ["response.completed"]);
+}
+
+#[test]
+fn a_character_that_is_cut_comes_as_one_piece() {
+    let (mut stream, mut out) = (ResponseStream::new(header()), Vec::new());
+    let deltas = [r"a\ud83d", r"\ude00b", r"\ude00", r"\ud83d"];
+    for (place, delta) in deltas.iter().enumerate() {
+        let event = format!(r#"{{"type":"TEXT_MESSAGE_CONTENT","messageId":"m","delta":"{delta}"}}"#);
+        stream.observe(event.as_bytes(), time(place), &mut out);
+    }
+    stream.observe(finished().to_string().as_bytes(), time(9), &mut out);
+    let mut client = Accumulator::default();
+    out.iter().for_each(|event| client.take(&value_of(event)));
+    assert_eq!(client.items()[0]["content"][0]["text"], "a😀b\u{fffd}\u{fffd}");
 }
 
 #[test]
@@ -211,6 +265,26 @@ fn a_response_is_cut_at_its_limit() {
     assert_eq!(last["response"]["incomplete_details"], json!({"reason":"max_output_tokens"}));
     assert_eq!(last["response"]["output"].as_array().map(Vec::len), Some(1));
     assert_eq!(last["response"]["output"][0]["status"], "incomplete");
+}
+
+#[test]
+fn large_results_are_left_out_and_the_answer_is_not() {
+    let large = "x".repeat(MAX_RESPONSE_RESULT_BYTES / 2);
+    let mut run = vec![started()];
+    for id in ["a", "b", "c"] {
+        let result = if id == "c" { "small".to_owned() } else { large.clone() + id };
+        run.extend(call(id, "calc", "1"));
+        run.push(json!({"type":"TOOL_CALL_RESULT","messageId":"o","toolCallId":id,"content":result}));
+    }
+    run.extend([said("m", "done"), finished()]);
+    let events = told(&run);
+    let response = &events.last().expect("an end")["response"];
+    let outputs: Vec<usize> =
+        (0..3).map(|place| response["output"][place]["output"].as_str().map_or(0, str::len)).collect();
+    assert_eq!(outputs[0], large.len() + 1);
+    assert_eq!(response["output"][1]["output"], format!("[result of {} bytes, left out]", large.len() + 1));
+    assert_eq!((outputs[2], &response["status"]), (5, &json!("completed")));
+    assert_eq!(response["output"][3]["content"][0]["text"], "done");
 }
 
 #[test]
