@@ -160,10 +160,10 @@ fn type_of(status: StatusCode) -> &'static str {
 }
 
 /// Code of a problem: OpenAI's own where it has one, else the problem's name.
-fn code_of(kind: ProblemType) -> String {
+pub fn code_of(kind: ProblemType) -> String {
     match kind {
         ProblemType::AgentNotFound => "model_not_found".to_owned(),
-        ProblemType::RunActive | ProblemType::TurnBegun => "conversation_locked".to_owned(),
+        ProblemType::RunActive => "conversation_locked".to_owned(),
         ProblemType::RunNotFound => "response_not_found".to_owned(),
         ProblemType::ThreadNotFound => "conversation_not_found".to_owned(),
         ProblemType::MessageNotFound => "item_not_found".to_owned(),

@@ -1,9 +1,6 @@
 //! The Response object, and the stream of its events.
 
-use axum::{
-    http::{HeaderValue, header},
-    response::Response,
-};
+use axum::response::Response;
 use serde::Serialize;
 use serde_json::Value;
 use threadline_core::{
@@ -107,9 +104,7 @@ pub async fn follow(
     let opened = open(state, principal, id, (header, after)).await;
     let mut followed = opened.inspect_err(|_| requester.iter_mut().for_each(AguiClient::done))?;
     (followed.requester, followed.forget) = (requester, forget);
-    let mut response = sse::response(followed, None, place, &state.http, principal);
-    response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
-    Ok(response)
+    Ok(sse::response(followed, None, place, &state.http, principal))
 }
 
 async fn open(

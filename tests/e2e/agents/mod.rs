@@ -19,6 +19,7 @@ mod hostile;
 mod input;
 mod interrupts;
 mod leaving;
+mod open_responses;
 mod openai_conversations;
 mod pace;
 mod preferring;

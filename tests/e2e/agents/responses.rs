@@ -27,7 +27,7 @@ pub(super) fn create(client: &Client, body: Value) -> RequestBuilder {
 }
 
 /// The events of a stream: their types, as the frames name them, and their data.
-fn events(stream: &str) -> Vec<Value> {
+pub(super) fn events(stream: &str) -> Vec<Value> {
     let frames = stream.split("\n\n").filter(|frame| !frame.is_empty() && !frame.starts_with(':'));
     frames
         .map(|frame| {
@@ -39,7 +39,7 @@ fn events(stream: &str) -> Vec<Value> {
         .collect()
 }
 
-fn kinds(events: &[Value]) -> Vec<&str> {
+pub(super) fn kinds(events: &[Value]) -> Vec<&str> {
     events.iter().map(|event| text(event, "type")).collect()
 }
 
@@ -54,7 +54,7 @@ pub(super) fn refused(answer: &Answer, status: u16, code: &str) -> Value {
     body["error"].clone()
 }
 
-fn run_of(call: &Call) -> String {
+pub(super) fn run_of(call: &Call) -> String {
     call.input()["runId"].as_str().expect("an id").to_owned()
 }
 
