@@ -7,7 +7,10 @@ import sys
 
 import httpx2
 from openai import OpenAI
+from openai.types.responses import ResponseStreamEvent
+from pydantic import TypeAdapter
 
+SCHEMA = TypeAdapter(ResponseStreamEvent)
 ENDS = ("response.completed", "response.failed", "response.incomplete")
 
 
@@ -28,10 +31,22 @@ def plain(response):
     return response
 
 
+def check(frame):
+    """Refuses an event that is not of its type: the client itself does not look."""
+    event = json.loads(frame.split("\ndata: ", 1)[1])
+    error = event.get("response", {}).get("error")
+    if error:
+        # Agents have codes of their own.
+        error["code"] = "server_error"
+    SCHEMA.validate_python(event)
+
+
 for line in sys.stdin:
     text = json.loads(line)
     ended = []
     try:
+        for frame in text.split("\n\n")[:-1]:
+            check(frame)
         with client_of(text).responses.stream(model="agent", input="hi") as stream:
             for event in stream:
                 if event.type in ENDS:
