@@ -1,13 +1,18 @@
 """Accumulates streams of responses with OpenAI's package for Python. Reads one stream a line, its text as a JSON string, and writes
 one line for each: the response of the last event, `[response]`, `[]` for a stream that has not ended, or `{"error"}` for a stream
-that the package refuses."""
+that the package refuses. A line with a list has items of conversations, and is answered with `[]` or `{"error"}`."""
 
 import json
 import sys
 
 import httpx2
 from openai import OpenAI
+from openai.types.conversations import ConversationItem
+from openai.types.responses import ResponseStreamEvent
+from pydantic import TypeAdapter
 
+SCHEMA = TypeAdapter(ResponseStreamEvent)
+ITEM = TypeAdapter(ConversationItem)
 ENDS = ("response.completed", "response.failed", "response.incomplete")
 
 
@@ -28,10 +33,27 @@ def plain(response):
     return response
 
 
+def check(frame):
+    """Refuses an event that is not of its type: the client itself does not look."""
+    event = json.loads(frame.split("\ndata: ", 1)[1])
+    error = event.get("response", {}).get("error")
+    if error:
+        # Agents have codes of their own.
+        error["code"] = "server_error"
+    SCHEMA.validate_python(event)
+
+
 for line in sys.stdin:
     text = json.loads(line)
     ended = []
     try:
+        if isinstance(text, list):
+            for item in text:
+                ITEM.validate_python(item)
+            print("[]", flush=True)
+            continue
+        for frame in text.split("\n\n")[:-1]:
+            check(frame)
         with client_of(text).responses.stream(model="agent", input="hi") as stream:
             for event in stream:
                 if event.type in ENDS:

@@ -1,16 +1,16 @@
 //! Streams of responses of generated runs, as OpenAI's clients take them: the npm and the Python package accept all, and
 //! accumulate the response that the fold has at each moment.
 
-use std::{path::Path, process::Command};
+use std::{collections::BTreeMap, path::Path, process::Command};
 
 use serde_json::{Value, value::RawValue};
 use threadline_core::{
     Timestamp,
-    projection::response::{Echo, Header, ResponseEvent, ResponseStream},
+    projection::response::{Echo, Header, ResponseEvent, ResponseStream, items, read_input},
 };
 
 use crate::{
-    compare::whole,
+    compare::{fold, whole},
     generate::stream,
     node::lines_of,
     rng::{Rng, seed},
@@ -75,6 +75,49 @@ fn accumulated(mut program: Command, told: &[Told]) -> Vec<String> {
     lines_of(program, &lines)
 }
 
+/// Python with OpenAI's package.
+fn python() -> Command {
+    let python = Path::new(env!("CARGO_MANIFEST_DIR")).join("target/pipe-openai-newest/bin/python");
+    assert!(python.exists(), "openai for Python is missing: `make setup-test` installs it");
+    let mut command = Command::new(python);
+    command.arg("responses.py");
+    command
+}
+
+#[test]
+fn items_of_conversations_are_of_the_types_of_openai_and_come_back() {
+    let seed = seed();
+    let (mut lines, mut back, mut kinds) = (Vec::new(), 0, BTreeMap::<String, usize>::new());
+    for number in 0..STREAMS {
+        for message in fold(&stream(seed, number)).messages() {
+            let mut json = Vec::new();
+            message.write_json(&mut json);
+            let list = items(std::str::from_utf8(&json).expect("UTF-8"));
+            let items: Vec<Value> = list.iter().map(|item| serde_json::from_str(item).expect("JSON")).collect();
+            for item in &items {
+                *kinds.entry(item["type"].as_str().expect("a type").to_owned()).or_default() += 1;
+            }
+            lines.push(Value::from(items.clone()).to_string());
+            let read = read_input(&items.into(), || "new".to_owned()).expect("an input that is ours");
+            if let ("user" | "system" | "developer" | "tool", [again]) = (message.role(), &read.messages[..]) {
+                let message: Value = serde_json::from_slice(&json).unwrap_or_default();
+                if message["content"].is_string() && message["content"] != "" {
+                    back += 1;
+                    assert_eq!((&again["id"], &again["content"]), (&message["id"], &message["content"]), "seed {seed}");
+                }
+            }
+        }
+    }
+    let mut program = python();
+    program.current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/agui"));
+    for (line, answer) in lines.iter().zip(lines_of(program, &lines)) {
+        assert_eq!(answer, "[]", "seed {seed}, of the items {line}");
+    }
+    let all = ["function_call", "function_call_output", "message", "reasoning"];
+    assert_eq!(kinds.keys().map(String::as_str).collect::<Vec<_>>(), all);
+    assert!(kinds.values().all(|count| *count > 50) && back > 100, "{kinds:?}, {back} came back");
+}
+
 #[test]
 fn the_clients_of_openai_accumulate_the_response_of_the_fold() {
     let seed = seed();
@@ -85,12 +128,8 @@ fn the_clients_of_openai_accumulate_the_response_of_the_fold() {
     assert!(here.join("tests/agui/node_modules/openai").exists(), "openai is missing: `make setup-test` installs it");
     let mut node = Command::new("node");
     node.arg("responses.mjs");
-    let python = here.join("target/pipe-openai-newest/bin/python");
-    assert!(python.exists(), "openai for Python is missing: `make setup-test` installs it");
-    let mut python = Command::new(python);
-    python.arg("responses.py");
     let mut items = 0;
-    for (program, client) in [(node, "npm"), (python, "Python")] {
+    for (program, client) in [(node, "npm"), (python(), "Python")] {
         for (told, line) in all.iter().zip(accumulated(program, &all)) {
             let what = || format!("{client}, seed {seed}, of the stream\n{}", told.text);
             let built: Vec<&RawValue> = serde_json::from_str(&line).unwrap_or_else(|_| panic!("{line}: {}", what()));
