@@ -1,4 +1,4 @@
-//! Conversations: threads.
+//! Conversations, which are threads, and their metadata.
 
 use axum::{
     Json as Answer,
@@ -6,13 +6,12 @@ use axum::{
 };
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
-use threadline_core::{Principal, Scope, Thread, ThreadId, projection::response::Echo};
+use threadline_core::{Principal, Thread, ThreadId, projection::response::Echo};
 use threadline_engine::{CreateThread, DeleteThreadError, LookupError};
 use threadline_http::{
     extract::{Caller, InPath},
     idempotency::IdempotencyKey,
     problem::Problem,
-    routes::Access,
 };
 use utoipa::ToSchema;
 
@@ -28,14 +27,14 @@ use crate::api::ApiState;
 /// Path of creations, part of what a repeated request has in common.
 const PATH: &str = "/openai/v1/conversations";
 
-/// A conversation.
+/// A conversation, as OpenAI's API has it.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct ConversationView {
     #[schema(example = "conv_t")]
     id: String,
     #[schema(example = "conversation")]
     object: &'static str,
-    /// Seconds since 1970.
+    /// Time of creation, in seconds since 1970.
     created_at: i64,
     /// Up to 16 pairs of strings.
     #[schema(value_type = Object)]
@@ -90,16 +89,16 @@ fn checked(metadata: Option<Box<RawValue>>) -> Result<Option<Box<RawValue>>, Pro
     Ok(Some(metadata))
 }
 
-/// Creates a conversation.
+/// Creates a conversation, with its first items if the request has any.
 #[utoipa::path(post, path = "/openai/v1/conversations", tag = "openai", params(IdempotencyKey), request_body = CreateBody, responses(
     (status = 200, description = "The conversation", body = ConversationView),
     (status = 400, description = "Invalid request", body = OpenAiError),
     (status = 401, description = "Authentication required", body = OpenAiError),
-    (status = 410, description = "The conversation that an earlier request with the same Idempotency-Key created was deleted",
-        body = OpenAiError),
     (status = 413, description = "Request body too large", body = OpenAiError),
     (status = 415, description = "Unsupported media type", body = OpenAiError),
     (status = 422, description = "Invalid message", body = OpenAiError),
+    (status = 410, description = "The conversation that an earlier request with the same Idempotency-Key created was deleted",
+        body = OpenAiError),
     (status = 507, description = "Storage full", body = OpenAiError)))]
 pub async fn create(
     State(state): State<ApiState>,
@@ -120,9 +119,7 @@ pub async fn create(
     let added = state.service.queue.process(&principal, body.get().len(), read).await??;
     let messages = added.map(|added| added.messages).unwrap_or_default();
     // Refused before the conversation exists.
-    if messages.iter().any(|message| !message.is_by_user()) {
-        Access::needs(Scope::Produce).check(&principal)?;
-    }
+    state.service.conversations.may_append(&principal, &messages)?;
     let create = CreateThread { id: Some(identity.thread), request: key.0, ..CreateThread::default() };
     let thread = state.service.threads.create(&principal, create).await?.thread;
     if !messages.is_empty() {
@@ -135,7 +132,7 @@ pub async fn create(
     Ok(Answer(view(&state, &principal, &thread).await?))
 }
 
-/// Reads a conversation.
+/// Reads a conversation, without its items.
 #[utoipa::path(get, path = "/openai/v1/conversations/{conversationId}", tag = "openai",
     params(("conversationId" = String, Path)), responses(
     (status = 200, description = "The conversation", body = ConversationView),

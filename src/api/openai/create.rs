@@ -64,8 +64,8 @@ const PLANS: usize = 2;
     (status = 422, description = "Invalid messages, or conversation too large", body = OpenAiError),
     (status = 507, description = "Storage full", body = OpenAiError)))]
 pub async fn create(
-    State(state): State<ApiState>,
     Caller(principal): Caller,
+    State(state): State<ApiState>,
     key: IdempotencyKey,
     http: HttpRequest,
 ) -> Result<Response, Problem> {

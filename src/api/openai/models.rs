@@ -22,7 +22,7 @@ pub struct Model {
     id: String,
     #[schema(example = "model")]
     object: &'static str,
-    /// Always 0.
+    /// Always 0: agents have no time of creation.
     created: i64,
     /// `threadline` for an agent that is built in or part of the configuration, else `project`.
     owned_by: &'static str,

@@ -34,9 +34,9 @@ const _: () = assert!(MAX_OPENAI_PAGE == 100 && DEFAULT_PAGE == 20, "the API des
 /// Order of a list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Order {
-    /// Oldest first.
+    /// The oldest item comes first.
     Asc,
-    /// Newest first.
+    /// The newest item comes first.
     Desc,
 }
 

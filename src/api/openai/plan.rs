@@ -87,7 +87,7 @@ impl Plan {
             return Err(locked(Problem::new(ProblemType::RunActive, ""), &id));
         }
         let ends_there = is_newest(state, principal, &previous.thread, &run).await?;
-        // What was approved after this response may have been done: no fork has it done again.
+        // Actions that were approved after this response may have been done: no fork has them done again.
         if answers && !ends_there {
             let detail = "an approval can be given only after the newest response of its conversation: another request has gone on from there";
             return Err(Problem::new(ProblemType::InterruptSettled, detail));
@@ -115,7 +115,7 @@ impl Plan {
     ) -> Result<Self, Problem> {
         let wanted = ForkThread { id: Some(fork.clone()), at: Some(at), unlisted: true, ..ForkThread::default() };
         state.service.forks.fork(principal, &previous.thread, wanted).await?;
-        // Whoever removed the items was allowed to: the server repeats that.
+        // The server repeats a removal that somebody was allowed to make.
         let server = Principal { scopes: principal.scopes.with(Scope::Produce), ..principal.clone() };
         if let Some(save) = without(state, &server, fork, removed).await? {
             let saved = state.service.conversations.save(&server, fork, save).await;

@@ -1,4 +1,4 @@
-//! What is kept of a response that its run does not say: the members of the request that the response repeats, and if it was deleted.
+//! Facts of a response that its run does not say: the members of the request that the response repeats, and if it was deleted.
 
 use std::collections::HashSet;
 

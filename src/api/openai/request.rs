@@ -61,7 +61,7 @@ const INSTRUCTIONS: &str = "Instructions for this response";
 /// Place at which a response begins.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Target {
-    /// A new conversation.
+    /// In a conversation of its own.
     New,
     /// The end of a conversation.
     Conversation(ThreadId),
@@ -79,7 +79,7 @@ pub struct Asked {
     pub stream: bool,
     pub background: bool,
     pub store: bool,
-    /// `input` as JSON.
+    /// Member `input`, a JSON text.
     pub input: String,
     pub echo: Echo,
     /// Tools in AG-UI's form.

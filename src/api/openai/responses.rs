@@ -31,8 +31,8 @@ use crate::api::ApiState;
     (status = 401, description = "Authentication required", body = OpenAiError),
     (status = 404, description = "Response not found", body = OpenAiError)))]
 pub async fn get(
-    State(state): State<ApiState>,
     Caller(principal): Caller,
+    State(state): State<ApiState>,
     InPath(id): InPath,
     uri: Uri,
 ) -> Result<Response, Problem> {
@@ -53,8 +53,8 @@ pub async fn get(
     (status = 401, description = "Authentication required", body = OpenAiError),
     (status = 404, description = "Response not found", body = OpenAiError)))]
 pub async fn cancel(
-    State(state): State<ApiState>,
     Caller(principal): Caller,
+    State(state): State<ApiState>,
     InPath(id): InPath,
 ) -> Result<Response, Problem> {
     let Found { id: named, run, record } = record::find(&state, &principal, &id).await?;
@@ -86,8 +86,8 @@ pub struct DeletedResponse {
     (status = 401, description = "Authentication required", body = OpenAiError),
     (status = 404, description = "Response not found", body = OpenAiError)))]
 pub async fn delete(
-    State(state): State<ApiState>,
     Caller(principal): Caller,
+    State(state): State<ApiState>,
     InPath(id): InPath,
 ) -> Result<Answer<DeletedResponse>, Problem> {
     let Found { id: named, record, .. } = record::find(&state, &principal, &id).await?;
@@ -103,8 +103,8 @@ pub async fn delete(
     (status = 401, description = "Authentication required", body = OpenAiError),
     (status = 404, description = "Response not found", body = OpenAiError)))]
 pub async fn input_items(
-    State(state): State<ApiState>,
     Caller(principal): Caller,
+    State(state): State<ApiState>,
     InPath(id): InPath,
     uri: Uri,
 ) -> Result<Response, Problem> {

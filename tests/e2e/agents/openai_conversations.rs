@@ -138,3 +138,25 @@ everywhere! {
         }
     }
 }
+
+everywhere! {
+    async fn what_the_door_keeps_goes_with_its_thread_and_its_user(server: |options| options.with_key("secret").with_agent_networks(vec![Network::Loopback])) {
+        let ann = server.user("ann");
+        let agent = agent(&server.project()).await;
+        let kept = async || {
+            let ops = json!({ "ops": [{ "op": "search", "prefix": ["threadline.openai"], "limit": 100 }] });
+            let found = ann.post("/v1/kv", ops).await.ok(200)["results"][0]["items"].take();
+            found.as_array().map(Vec::len)
+        };
+        let made = ann.post(CONVERSATIONS, json!({ "metadata": { "a": "b" } })).await.ok(200);
+        let body = json!({ "model": "a", "input": "hi", "conversation": made["id"], "metadata": { "c": "d" } });
+        answered(&ann, &agent, body, "one").await;
+        assert_eq!(kept().await, Some(2), "metadata of the conversation, and the record of the response");
+        ann.delete(&at(&made)).await.ok(200);
+        assert_eq!(kept().await, Some(0));
+        ann.post(CONVERSATIONS, json!({ "metadata": { "a": "b" } })).await.ok(200);
+        assert_eq!(kept().await, Some(1));
+        server.project().delete("/v1/users/ann").await.ok(200);
+        assert_eq!(kept().await, Some(0));
+    }
+}

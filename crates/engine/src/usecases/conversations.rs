@@ -140,6 +140,15 @@ impl Conversations {
         Err(StoreError::Unavailable("the conversation is changing too fast; save it again".into()).into())
     }
 
+    /// Refuses messages that a principal may not append: all but those of the user need the scope `produce`.
+    pub fn may_append(&self, principal: &Principal, messages: &[Draft]) -> Result<(), SaveError> {
+        if !principal.scopes.contains(Scope::Produce) {
+            may_save(principal, messages)?;
+            authority::require(principal, Scope::Chat)?;
+        }
+        Ok(())
+    }
+
     /// Appends messages as a finished run with this id; once, however often it is called. Refused while another run is active.
     pub async fn append(
         &self,
@@ -149,10 +158,7 @@ impl Conversations {
         messages: &[Draft],
     ) -> Result<(), SaveError> {
         self.runs.deps.lifecycle.refuse_if_draining()?;
-        if !principal.scopes.contains(Scope::Produce) {
-            may_save(principal, messages)?;
-            authority::require(principal, Scope::Chat)?;
-        }
+        self.may_append(principal, messages)?;
         for _ in 0..SAVE_TRIES {
             let (thread, head) = self.look(principal, id).await?;
             if self.runs.deps.store.run(thread.key, run).await?.is_some() {
