@@ -135,8 +135,7 @@ async fn nothing_is_theirs(server: &Server, ann: &Client, eve: &Client, outsider
                     let ids = [response_id(thread, "r"), format!("conv_{thread}")];
                     ids.iter().fold(answer.text().to_owned(), |text, id| text.replace(id, "ID"))
                 };
-                let produces = outsider == Outsider::Token && route.access == Access::PRODUCE;
-                assert_eq!(foreign.status, if produces { 403 } else { 404 }, "{what}");
+                assert_eq!(foreign.status, 404, "{what}");
                 assert_eq!(
                     (plain(&foreign, "t"), foreign.headers.len()),
                     (plain(&unknown, "none"), unknown.headers.len()),

@@ -735,7 +735,7 @@ async fn openai(ann: &Client, seen: &mut Seen) {
     }
     note("POST", conversations, ann.post(conversations, json!({ "items": twice })).await);
     let made = async || {
-        let request = ann.request(reqwest::Method::POST, conversations).header("idempotency-key", "once");
+        let request = ann.request(reqwest::Method::POST, conversations).header("idempotency-key", "once-more");
         send(request.json(&json!({ "items": item("x") }))).await
     };
     let answer = made().await;
