@@ -35,7 +35,7 @@ test("the accumulator of a stream has the response that is read later", async ()
   stream.on("event", ({ type }) => kinds.push(type));
   const final = await stream.finalResponse();
   assert.equal(final.output_text, "Two hits.");
-  assert.deepEqual(final.output.map(({ type }) => type), ["reasoning", "function_call", "message"]);
+  assert.deepEqual(final.output.map(({ type }) => type), ["reasoning", "mcp_call", "message"]);
   const { output, status } = await client.responses.retrieve(final.id);
   assert.equal(status, "completed");
   assert.deepEqual(output, final.output.map(({ parsed, parsed_arguments, ...item }) => strip(item)));
