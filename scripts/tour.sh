@@ -67,6 +67,8 @@ snippet "curl, any HTTP client" | as events
 jq -e '.events | length > 0' "$work/events.out" >/dev/null; ok "README's curl reads its events"
 snippet "a program that saves whole message lists" | as document
 jq -e '.messages[0].content == "Hello there"' "$work/document.out" >/dev/null; ok "README's curl reads the messages as a document"
+snippet "a client of Durable Streams" | as durable
+jq -e 'map(.type) | index("RUN_FINISHED")' "$work/durable.out" >/dev/null; ok "README's curl reads the thread as a durable stream"
 snippet "an agent with an HTTP endpoint" | as agent
 jq -e '.origin == "api"' "$work/agent.out" >/dev/null; ok "README's agent is added over the API"
 grep -qF "$(snippet Rust)" "$root/examples/rust/follow.rs"; ok "README's line of Rust is the example's"

@@ -5,7 +5,7 @@ use std::{io::Write, sync::Arc};
 use axum::{
     Json as Answer,
     extract::{Request, State},
-    http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header},
+    http::{HeaderMap, HeaderValue, StatusCode, header},
     response::{IntoResponse, Response},
 };
 use serde::{Deserialize, Serialize};
@@ -13,12 +13,12 @@ use serde_json::{Map, Value, value::RawValue};
 use threadline_core::{
     AgentId, Epoch, Seq, ThreadId, Version,
     json::{self, quoted},
-    limits::{MAX_CONDITION_TAGS, MAX_DOCUMENT_BYTES, MAX_METADATA_BYTES, MAX_REQUEST_BYTES},
+    limits::{MAX_DOCUMENT_BYTES, MAX_METADATA_BYTES, MAX_REQUEST_BYTES},
     projection::conversation::Draft,
 };
 use threadline_engine::{Condition, Outcome, Projected, Save, Saved, ServiceError, ThreadAt};
 use threadline_http::{
-    etag::etag,
+    etag::{Tags, etag, tags},
     extract::{Caller, InThread, Params, parse_json},
     precondition::Precondition,
     problem::{Problem, ProblemDocument},
@@ -43,35 +43,6 @@ fn version(tag: &str) -> Version {
         (etag(version) == tag).then_some(version)
     });
     named.unwrap_or(Version { epoch: Epoch::named(""), seq: 0 })
-}
-
-/// Entity tags of a condition's header, from all of its lines.
-#[derive(Debug, PartialEq, Eq)]
-enum Tags {
-    Any,
-    These(Vec<String>),
-}
-
-fn tags(headers: &HeaderMap, name: &HeaderName) -> Result<Option<Tags>, Problem> {
-    let mut tags = Vec::new();
-    for line in headers.get_all(name) {
-        let line = line.to_str().map_err(|_| Problem::invalid(format!("{name} is not a list of entity tags")))?;
-        tags.extend(line.split(',').map(str::trim).filter(|tag| !tag.is_empty()).map(str::to_owned));
-    }
-    let is_tag = |tag: &String| {
-        let tag = tag.strip_prefix("W/").unwrap_or(tag);
-        tag.len() >= 2 && tag.starts_with('"') && tag.ends_with('"')
-    };
-    match tags.as_slice() {
-        [] if headers.contains_key(name) => Err(Problem::invalid(format!("{name} is empty"))),
-        [] => Ok(None),
-        [any] if any == "*" => Ok(Some(Tags::Any)),
-        some if some.len() > MAX_CONDITION_TAGS => {
-            Err(Problem::invalid(format!("{name} has more than {MAX_CONDITION_TAGS} entity tags")))
-        }
-        some if some.iter().all(is_tag) => Ok(Some(Tags::These(tags))),
-        _ => Err(Problem::invalid(format!("{name} must be *, or a list of entity tags, each in quotes"))),
-    }
 }
 
 fn condition(headers: &HeaderMap) -> Result<Condition, Problem> {
@@ -124,11 +95,7 @@ pub async fn read(
     let epoch = params.epoch.as_deref().map(Epoch::named);
     if let (Some(known), None) = (tags(&headers, &header::IF_NONE_MATCH)?, params.at) {
         let now = etag(state.service.conversations.version(&caller.0, &name).await?);
-        let is_known = match &known {
-            Tags::Any => true,
-            Tags::These(tags) => tags.iter().any(|tag| tag.strip_prefix("W/").unwrap_or(tag) == now),
-        };
-        if is_known {
+        if known.have(&now) {
             return Ok(tagged(StatusCode::NOT_MODIFIED.into_response(), &now));
         }
     }

@@ -15,6 +15,7 @@ mod run_agent;
 mod run_log;
 pub mod socket;
 mod state;
+mod streams;
 mod superseded;
 pub mod validating;
 mod waiting_turn;

@@ -26,7 +26,7 @@ use tower_http::{
 use utoipa::openapi::OpenApi;
 use utoipa_axum::routes;
 
-use super::{ApiState, agui, ai, console, conversations, copilotkit, openai, rest, run_agent, socket};
+use super::{ApiState, agui, ai, console, conversations, copilotkit, openai, rest, run_agent, socket, streams};
 
 /// Routes of every server of this process. Each handler describes itself with all its schemas when it is registered, which
 /// is most of the work of starting a server.
@@ -37,7 +37,9 @@ static MONITORING: LazyLock<Registered<ApiState>> = LazyLock::new(|| rest::monit
 
 fn routes() -> Routes<ApiState> {
     let native = socket::routes(rest::routes(Routes::default().route(Access::Public, routes!(described))));
-    console::routes(copilotkit::routes(conversations::routes(openai::routes(ai::routes(agui::routes(native))))))
+    console::routes(copilotkit::routes(conversations::routes(openai::routes(streams::routes(ai::routes(
+        agui::routes(native),
+    ))))))
 }
 
 /// OpenAPI document of all routes of this server.
@@ -165,5 +167,9 @@ fn cors(pages: AllowOrigin) -> CorsLayer {
             HeaderName::from_static(run_agent::RUN_HEADER),
             HeaderName::from_static(run_agent::IGNORED_HEADER),
             openai::errors::SHOULD_RETRY,
+            streams::NEXT_OFFSET,
+            streams::UP_TO_DATE,
+            streams::CLOSED,
+            streams::CURSOR,
         ])
 }

@@ -48,6 +48,7 @@ mod socket;
 mod socket_limits;
 mod storage;
 mod stream_run;
+mod streams;
 mod subscriptions;
 mod table;
 mod thread_agent;

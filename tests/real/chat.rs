@@ -1,4 +1,4 @@
-//! AG-UI's own clients in front of `/agui/{agent}`, and the AI SDK in front of `/ai/{agent}`: the cases are in `node/*.test.mjs` and `python/cases.py`.
+//! AG-UI's own clients in front of `/agui/{agent}`, the AI SDK in front of `/ai/{agent}`, and a client of Durable Streams: the cases are in `node/*.test.mjs` and `python/cases.py`.
 
 use crate::process::{Process, agent, node, python_of, threadline};
 
@@ -76,6 +76,16 @@ fn openais_clients_for_python_work_unchanged() {
     let mut command = python_of("pipe-openai-newest", "tests/real/python/openai_session.py");
     command.arg(&url);
     passes(Process::start("python", command), 2);
+}
+
+#[test]
+fn a_durable_streams_client_reads_threads_and_runs() {
+    let data = tempfile::tempdir().expect("a directory");
+    let mut command = node();
+    command.args(["--test", "--test-reporter=tap", "streams.test.mjs"]);
+    command.env("THREADLINE", env!("CARGO_BIN_EXE_threadline")).env("DATA", data.path());
+    command.env("PORT", crate::process::port().to_string());
+    passes(Process::start("node", command), 6);
 }
 
 /// The newest, and the one that the agent of the examples is built on.

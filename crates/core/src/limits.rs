@@ -159,6 +159,8 @@ pub const LARGE_PAGE_BYTES: usize = 2 * ROW_BYTES + 1;
 pub const PAGE_ROWS: usize = 512;
 /// Longest wait of a long-poll.
 pub const MAX_WAIT: Duration = Duration::from_secs(60);
+/// Wait of a long-poll by a client of the Durable Streams protocol, which names no time.
+pub const STREAM_WAIT: Duration = Duration::from_secs(20);
 
 /// Most batches kept in memory per followed thread; [`RING_BYTES`] holds as well.
 pub const RING_BATCHES: usize = 256;

@@ -53,39 +53,42 @@ impl ResponseBudget {
     where
         F: Future<Output = Result<Vec<u8>, Problem>>,
     {
-        self.json_in(self.place(principal), None, make).await
+        let make = &make;
+        let (bytes, ()) = self.chunk(principal, || async move { Ok((make().await?, ())) }).await?;
+        Ok(([(header::CONTENT_TYPE, "application/json")], bytes).into_response())
     }
 
-    /// Makes a JSON page of at most about `most` bytes, like [`Self::json`]. The memory is taken before the page is read, since
-    /// pages that are read at the same time would exceed it together. If the share has no room for the largest page, few
-    /// are read at once: most pages are small.
+    /// Makes a JSON page of at most about `most` bytes, like [`Self::page_chunk`].
     pub async fn page<F>(&self, principal: &Principal, most: usize, make: impl Fn() -> F) -> Result<Response, Problem>
     where
         F: Future<Output = Result<Vec<u8>, Problem>>,
+    {
+        let make = &make;
+        let (bytes, ()) = self.page_chunk(principal, most, || async move { Ok((make().await?, ())) }).await?;
+        Ok(([(header::CONTENT_TYPE, "application/json")], bytes).into_response())
+    }
+
+    /// Makes a page of at most about `most` bytes, with a value that belongs to it. The memory is taken before the page is read, since
+    /// pages that are read at the same time would exceed it together. If the share has no room for the largest page, few
+    /// are read at once: most pages are small.
+    pub async fn page_chunk<T, F>(
+        &self,
+        principal: &Principal,
+        most: usize,
+        make: impl Fn() -> F,
+    ) -> Result<(Bytes, T), Problem>
+    where
+        F: Future<Output = Result<(Vec<u8>, T), Problem>>,
     {
         let mut held = self.place(principal);
         let has_room = held.take(most.min(held.most()), Instant::now()).await.is_ok();
         // The semaphore is never closed.
         let beyond = if has_room { None } else { self.beyond.acquire().await.ok() };
-        self.json_in(held, beyond, make).await
+        self.chunk_in(held, beyond, make).await
     }
 
     fn place(&self, principal: &Principal) -> BudgetPermit {
         self.memory.place(MemoryKind::Answer, &BudgetOwner::of(principal))
-    }
-
-    async fn json_in<F>(
-        &self,
-        held: BudgetPermit,
-        beyond: Option<SemaphorePermit<'_>>,
-        make: impl Fn() -> F,
-    ) -> Result<Response, Problem>
-    where
-        F: Future<Output = Result<Vec<u8>, Problem>>,
-    {
-        let make = &make;
-        let (bytes, ()) = self.chunk_in(held, beyond, || async move { Ok((make().await?, ())) }).await?;
-        Ok(([(header::CONTENT_TYPE, "application/json")], bytes).into_response())
     }
 
     /// Makes a part of a response, charged to the principal's share of the budget, with a value that belongs to it. A

@@ -52,6 +52,13 @@ const ELSEWHERE: &[(&str, &str, u16, &str, &str)] = &[
         "tests/e2e/agents/claims.rs",
         "invalid_claims_are_refused",
     ),
+    (
+        "GET",
+        "/streams/v1/stream/threads/{threadId}",
+        204,
+        "tests/e2e/streams.rs",
+        "a_long_poll_without_a_message_ends_at_its_offset",
+    ),
     ("GET", "/v1/threads/{threadId}/events", 500, "tests/e2e/damaged.rs", "damaged_events_are_told_and_never_shown"),
     (
         "POST",
@@ -567,6 +574,18 @@ async fn one_by_one(project: &Client, ann: &Client, seen: &mut Seen) {
     for events in [json!([{ "type": "A" }]), json!([{ "type": "A" }]), json!([{ "type": "B" }])] {
         note("PUT", run, ann.put("/v1/threads/u/runs/whole", events).await);
     }
+    let epoch = ann.epoch("u").await;
+    for bound in ["", "/runs/{runId}"] {
+        let route = format!("/streams/v1/stream/threads/{{threadId}}{bound}");
+        let path = route.replace("{threadId}", "u").replace("{runId}", "whole");
+        let tag = ann.get(&path).await.header("etag").to_owned();
+        note("GET", &route, send(ann.request(reqwest::Method::GET, &path).header("if-none-match", tag)).await);
+        for offset in ["0000000000000001_0000000000000000".to_owned(), format!("0000000000999999_{epoch}")] {
+            note("GET", &route, ann.get(&format!("{path}?offset={offset}")).await);
+        }
+    }
+    let closed = "/streams/v1/stream/threads/u/runs/whole?offset=now&live=long-poll";
+    note("GET", "/streams/v1/stream/threads/{threadId}/runs/{runId}", ann.get(closed).await);
     let junk = ann.ndjson(reqwest::Method::POST, "/v1/threads/u/runs?runId=j", "junk").await;
     note("POST", runs, junk);
 

@@ -29,6 +29,8 @@ pub enum FollowMethod {
     AiSdk,
     /// Response of the OpenAI API.
     Openai,
+    /// Live read of a stream of the Durable Streams protocol.
+    DurableStreams,
     /// Pages and runners of CopilotKit, through its runtime or its Intelligence API.
     Copilotkit,
 }
