@@ -243,7 +243,7 @@ OWN_ROUTES = re.compile(r"\b(?:Router::new|OpenApiRouter)\b|\.(?:route_service|n
 # and the metric of the start of the process.
 WALL_CLOCK = re.compile(r"\bClock::(?:system|default)\b|\bSystemTime\b|\bTimestamp::now\b|\b[a-z_]*clock\.wall\(\)|\bUtc::now\b")
 
-DOORS = ("rest", "socket", "agui", "ai", "streams", "conversations", "copilotkit", "console")
+DOORS = ("rest", "socket", "agui", "ai", "openai", "streams", "conversations", "copilotkit", "console")
 
 
 def door(module):

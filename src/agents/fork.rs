@@ -22,4 +22,6 @@ pub struct ForkStart {
     pub thread: Option<ThreadId>,
     /// True to stop the active run of the thread that is forked, once the fork's run has begun.
     pub stop: bool,
+    /// True to list the fork in place of the other branches of its conversation, once its run has begun.
+    pub listed: bool,
 }

@@ -68,7 +68,7 @@ fn give(input: &mut ClientInput, point: &ForkPoint, origin: &MessageOrigin) -> S
 }
 
 impl Agents {
-    /// Forks a thread and starts a run in the fork, which then is the listed branch. A refused run leaves no fork.
+    /// Forks a thread and starts a run in the fork, which then is the listed branch, if it is to be listed. A refused run leaves no fork.
     pub(super) async fn run_in_fork(
         &self,
         principal: &Principal,
@@ -78,7 +78,7 @@ impl Agents {
         fork: ForkStart,
     ) -> Result<AgentStart, AgentError> {
         let service = &self.shared.service;
-        let epoch = request.epoch.take();
+        let (epoch, listed) = (request.epoch.take(), fork.listed);
         let stopped = if fork.stop {
             service.threads.get(principal, thread).await.map_err(ForkError::from)?.active_run
         } else {
@@ -99,7 +99,9 @@ impl Agents {
                 return Err(error);
             }
         };
-        service.forks.choose(principal, &child, &child).await.map_err(ServiceError::from)?;
+        if listed {
+            service.forks.choose(principal, &child, &child).await.map_err(ServiceError::from)?;
+        }
         if let Some(run) = stopped {
             match service.runs.stop(principal, thread, &run.id).await {
                 Ok(_) | Err(StopError::ThreadNotFound | StopError::RunNotFound) => {}

@@ -9,12 +9,15 @@ mod errors;
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) mod fuzzing;
 pub mod langgraph;
+pub mod openai;
 pub mod rest;
 pub mod router;
 mod run_agent;
+mod run_log;
 pub mod socket;
 mod state;
 mod streams;
+mod superseded;
 pub mod validating;
 mod waiting_turn;
 

@@ -26,7 +26,9 @@ use tower_http::{
 use utoipa::openapi::OpenApi;
 use utoipa_axum::routes;
 
-use super::{ApiState, agui, ai, console, conversations, copilotkit, langgraph, rest, run_agent, socket, streams};
+use super::{
+    ApiState, agui, ai, console, conversations, copilotkit, langgraph, openai, rest, run_agent, socket, streams,
+};
 
 /// Routes of every server of this process. Each handler describes itself with all its schemas when it is registered, which
 /// is most of the work of starting a server.
@@ -37,7 +39,7 @@ static MONITORING: LazyLock<Registered<ApiState>> = LazyLock::new(|| rest::monit
 
 fn routes() -> Routes<ApiState> {
     let native = socket::routes(rest::routes(Routes::default().route(Access::Public, routes!(described))));
-    let doors = langgraph::routes(streams::routes(ai::routes(agui::routes(native))));
+    let doors = langgraph::routes(openai::routes(streams::routes(ai::routes(agui::routes(native)))));
     console::routes(copilotkit::routes(conversations::routes(doors)))
 }
 
@@ -69,7 +71,8 @@ fn layered(routes: &Registered<ApiState>, state: ApiState) -> Router {
         .fallback(fallback::not_found)
         .method_not_allowed_fallback(fallback::method_not_allowed)
         .layer(middleware::from_fn_with_state(check, origins::origins))
-        .layer(CatchPanicLayer::custom(fallback::panicked));
+        .layer(CatchPanicLayer::custom(fallback::panicked))
+        .layer(middleware::from_fn(openai::errors::in_openai_form));
     let router = router.layer(match pages(&state) {
         // A permission for every page never includes the cookies of a proxy in front of this server.
         None => cors(AllowOrigin::any()),
@@ -95,6 +98,7 @@ async fn close_while_leaving(State(leaving): State<CancellationToken>, request: 
 /// The OpenAPI description of all APIs.
 pub fn openapi() -> OpenApi {
     let mut document = routes().describe_all();
+    openai::errors::describe(&mut document);
     for (path, item) in &mut document.paths.paths {
         let operations = [
             ("get", &mut item.get),
@@ -165,6 +169,7 @@ fn cors(pages: AllowOrigin) -> CorsLayer {
             HeaderName::from_static(run_agent::THREAD_HEADER),
             HeaderName::from_static(run_agent::RUN_HEADER),
             HeaderName::from_static(run_agent::IGNORED_HEADER),
+            openai::errors::SHOULD_RETRY,
             streams::NEXT_OFFSET,
             streams::UP_TO_DATE,
             streams::CLOSED,

@@ -1,5 +1,5 @@
-//! The projection of a conversation and the closing of runs against the real AG-UI client: what `@ag-ui/client` builds
-//! from a stream of events, and what it accepts.
+//! Projections of the server against the real clients of their protocols: what `@ag-ui/client` builds from a stream of events and what
+//! it accepts, and what the AI SDK and OpenAI's packages build from the streams of their APIs.
 
 mod cases;
 mod closing;
@@ -7,6 +7,7 @@ mod compare;
 mod generate;
 mod node;
 mod package;
+mod responses;
 mod stored;
 mod superseding;
 mod ui_messages;

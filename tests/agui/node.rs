@@ -102,23 +102,27 @@ pub fn fold(client: Client, cases: &[Vec<String>]) -> Vec<Outcome> {
 
 /// The same with the whole case as JSON text.
 pub fn outcomes(client: Client, cases: &[String]) -> Vec<Outcome> {
-    let mut program = client.program();
+    lines_of(client.program(), cases).iter().map(|line| outcome(line)).collect()
+}
+
+/// Runs a program that answers each line with one line.
+pub fn lines_of(mut program: Command, lines: &[String]) -> Vec<String> {
     program.stdin(Stdio::piped()).stdout(Stdio::piped());
     let mut child =
-        program.spawn().unwrap_or_else(|error| panic!("{client:?}: {error}; `make setup-test` installs it"));
+        program.spawn().unwrap_or_else(|error| panic!("{program:?}: {error}; `make setup-test` installs it"));
     let (stdin, stdout) = (child.stdin.take().expect("piped"), child.stdout.take().expect("piped"));
-    let outcomes: Vec<Outcome> = std::thread::scope(|scope| {
+    let answers: Vec<String> = std::thread::scope(|scope| {
         scope.spawn(move || {
             let mut stdin = BufWriter::new(stdin);
-            for case in cases {
-                writeln!(stdin, "{case}").expect("the program reads");
+            for line in lines {
+                writeln!(stdin, "{line}").expect("the program reads");
             }
         });
-        BufReader::new(stdout).lines().map(|line| outcome(&line.expect("a line"))).collect()
+        BufReader::new(stdout).lines().map(|line| line.expect("a line")).collect()
     });
-    assert!(child.wait().expect("the program ends").success(), "{client:?} failed");
-    assert_eq!(outcomes.len(), cases.len(), "a line for each case");
-    outcomes
+    assert!(child.wait().expect("the program ends").success(), "{program:?} failed");
+    assert_eq!(answers.len(), lines.len(), "a line for each line");
+    answers
 }
 
 fn outcome(line: &str) -> Outcome {

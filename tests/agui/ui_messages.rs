@@ -1,17 +1,14 @@
 //! Chunks of generated runs, as the AI SDK takes them: `ai` 6 and 7 accept all, and build the message that the fold builds.
 
-use std::{
-    io::{BufRead, BufReader, BufWriter, Write},
-    path::Path,
-    process::{Command, Stdio},
-};
+use std::{path::Path, process::Command};
 
 use serde_json::value::RawValue;
 use threadline_core::projection::ui_message::{Chunk, UiMessage, UiStream, continues};
 
 use crate::{
-    compare::{Json, json},
+    compare::{Json, whole},
     generate::stream,
+    node::lines_of,
     rng::seed,
 };
 
@@ -50,27 +47,14 @@ fn built_by_packages(messages: &[Built]) -> Vec<String> {
     let here = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/agui");
     assert!(here.join("node_modules/ai7").exists(), "the AI SDK is missing: `make setup-test` installs it");
     let mut command = Command::new("node");
-    command.arg("ui-messages.mjs").current_dir(here).stdin(Stdio::piped()).stdout(Stdio::piped());
-    let mut node = command.spawn().expect("node is missing: `make setup-test` installs it");
-    let (stdin, stdout) = (node.stdin.take().expect("piped"), node.stdout.take().expect("piped"));
-    let lines: Vec<String> = std::thread::scope(|scope| {
-        scope.spawn(move || {
-            let mut stdin = BufWriter::new(stdin);
-            for message in messages {
-                writeln!(stdin, "[{}]", message.chunks.join(",")).expect("node reads");
-            }
-        });
-        BufReader::new(stdout).lines().map(|line| line.expect("a line")).collect()
-    });
-    assert!(node.wait().expect("node ends").success(), "ui-messages.mjs failed");
-    assert_eq!(lines.len(), messages.len(), "a line for each message");
-    lines
+    command.arg("ui-messages.mjs").current_dir(here);
+    let lines: Vec<String> = messages.iter().map(|message| format!("[{}]", message.chunks.join(","))).collect();
+    lines_of(command, &lines)
 }
 
-/// JSON in which the halves of a character that follow each other are the character: the fold leaves them as two escapes.
-fn whole(text: &str) -> Json {
-    let text = text.replace("\\ud83d\\ude00", "😀");
-    json(&text.replace(",\"approved\":true", "").replace(",\"approved\":false", ""))
+/// The message without the decisions on approvals, which only the fold knows.
+fn decided(text: &str) -> Json {
+    whole(&text.replace(",\"approved\":true", "").replace(",\"approved\":false", ""))
 }
 
 #[test]
@@ -82,7 +66,7 @@ fn the_ai_sdk_builds_the_messages_of_the_fold() {
         let what = || format!("seed {seed}, of the chunks\n{}", message.chunks.join("\n"));
         let by_packages: Vec<&RawValue> = serde_json::from_str(&line).unwrap_or_else(|_| panic!("{line}: {}", what()));
         for (built, version) in by_packages.iter().zip(["6", "7"]) {
-            assert_eq!(whole(&message.message), whole(built.get()), "ai {version}, {}", what());
+            assert_eq!(decided(&message.message), decided(built.get()), "ai {version}, {}", what());
         }
         let kind = |name: &str| message.chunks.iter().filter(|chunk| chunk.contains(name)).count();
         texts += kind("\"text-start\"");

@@ -381,6 +381,18 @@ async fn a_conversation_that_no_model_could_read_is_refused_and_its_events_are_n
         assert_eq!(earlier["messages"].as_array().map(Vec::len), Some(1));
         assert_eq!(earlier["hasMore"], true);
         dev.get(&format!("/v1/threads/t/events?after=9&epoch={}", dev.epoch("t").await)).await.ok(200);
+        dev.act("t", "r", "finish").await.ok(200);
+        let (conversation, item) =
+            ("/openai/v1/conversations/conv_t/items", json!([{ "role": "user", "content": "x" }]));
+        for answer in [
+            dev.get(conversation).await,
+            dev.get(&format!("{conversation}/msg_1")).await,
+            dev.delete(&format!("{conversation}/msg_1")).await,
+            dev.post(conversation, json!({ "items": item })).await,
+            dev.post("/openai/v1/responses", json!({ "model": "demo", "input": item, "conversation": "conv_t" })).await,
+        ] {
+            assert_eq!(answer.ok(422)["error"]["code"], "conversation_too_large");
+        }
     })
     .await;
 }

@@ -143,6 +143,9 @@ async fn every_route_that_stores_is_refused() {
                 ("POST", "/langgraph/threads/{threadId}/runs") => {
                     json!({ "assistant_id": "demo", "input": { "messages": "x" } })
                 }
+                ("POST", "/openai/v1/responses") => json!({ "model": "demo", "input": "x" }),
+                ("POST", "/openai/v1/conversations/{conversationId}") => json!({ "metadata": { "a": "b" } }),
+                (_, path) if path.starts_with("/openai/") => json!({ "items": [{ "role": "user", "content": "x" }] }),
                 (_, path) if path.contains("{agentId}") => input.clone(),
                 ("POST", "/v1/threads") => json!({ "threadId": "new" }),
                 (_, path) if path.ends_with("/checkpoints") => json!({ "type": "t", "data": "", "channels": [] }),
@@ -155,10 +158,15 @@ async fn every_route_that_stores_is_refused() {
                 _ => json!({ "runId": "x" }),
             };
             let run = if *method == "PUT" { "whole" } else { "r" };
-            let is_free = path.starts_with("/v1/conversations/") || path.starts_with("/langgraph/");
+            let is_free = ["/v1/conversations/", "/openai/", "/langgraph/"].iter().any(|prefix| path.starts_with(prefix));
             let thread = if is_free { "free" } else { "t" };
             let request = ann.request(method.parse().expect("a method"), &format!("{}{}", fill(path, thread, run), needed(method, path))).json(&body);
-            full(&send(request).await, "projectStoredBytes", 1);
+            let answer = send(request).await;
+            if path.starts_with("/openai/") {
+                assert_eq!(answer.ok(507)["error"]["code"], "storage_full", "{path}");
+            } else {
+                full(&answer, "projectStoredBytes", 1);
+            }
         }
         ann.act("t", "r", "finish").await.ok(200);
     })

@@ -39,10 +39,20 @@ pub fn fill(path: &str, thread: &str, run: &str) -> String {
         .replace("{toolCallId}", "none")
         .replace("{list}", "list")
         .replace("{checkpointId}", "0000000000000000")
+        .replace("{responseId}", &response_id(thread, run))
+        .replace("{conversationId}", &format!("conv_{thread}"))
+        .replace("{itemId}", "msg_none")
+        .replace("{model}", "demo")
         .replace("{projectId}", "default")
         .replace("{userId}", "nobody");
     assert!(!path.contains('{'), "a parameter of {path} is unknown here");
     path
+}
+
+/// Id of the response that stands for a run, in the OpenAI API.
+pub fn response_id(thread: &str, run: &str) -> String {
+    use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
+    format!("resp_{}", URL_SAFE_NO_PAD.encode(format!("{thread}\0{run}")))
 }
 
 /// The query that a route requires, if it requires any.
@@ -140,7 +150,8 @@ impl Route {
     /// Whether its body is as large as a batch of events may be: it is one, or the messages for an agent.
     pub fn takes_events(&self) -> bool {
         let edits = self.method == "PATCH" && self.path.ends_with("/queue/{runId}");
-        let messages = self.path.starts_with("/agui/")
+        let messages = self.is_openai()
+            || self.path.starts_with("/agui/")
             || self.is_chat()
             || self.takes_run_input()
             || self.starts_for_langgraph()
@@ -165,6 +176,11 @@ impl Route {
     pub fn takes_run_input(&self) -> bool {
         let stops = self.path.contains("/stop/");
         self.path == "/copilotkit" || self.path.starts_with("/copilotkit/agent/") && !stops
+    }
+
+    /// True for a route of the OpenAI API, whose refusals have a form of their own.
+    pub fn is_openai(&self) -> bool {
+        self.path.starts_with("/openai/")
     }
 
     /// True if the body is what the AI SDK sends for a run.
@@ -216,6 +232,11 @@ impl Route {
             Body::Object if self.path.ends_with("/read") => r#"{"seq":0}"#,
             Body::Object if self.path.ends_with("/branches/listed") => r#"{"threadId":"t"}"#,
             Body::Object if self.path.ends_with("/approve") => r#"{"count":1}"#,
+            Body::Object if self.path == "/openai/v1/responses" => r#"{"model":"demo","input":"x"}"#,
+            Body::Object if self.path.ends_with("{conversationId}/items") => {
+                r#"{"items":[{"role":"user","content":"x"}]}"#
+            }
+            Body::Object if self.path.ends_with("{conversationId}") => r#"{"metadata":{}}"#,
             Body::Object if self.is_document() => r#"{"messages":[]}"#,
             Body::Object | Body::ObjectOrEvents => "{}",
             Body::Events => r#"[{"type":"X"}]"#,

@@ -14,6 +14,7 @@ mod losses;
 mod old_client;
 mod outages;
 mod redis_failover;
+mod responses;
 mod retention;
 mod secrets;
 #[allow(dead_code)]

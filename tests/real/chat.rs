@@ -69,6 +69,35 @@ fn a_client_of_langgraph_takes_a_half_answer_back_after_the_server_was_killed() 
 }
 
 #[test]
+fn openais_client_works_unchanged() {
+    let data = tempfile::tempdir().expect("a directory");
+    let (_server, url) = threadline(data.path(), 0, None);
+    let mut command = node();
+    command.args(["--test", "--test-reporter=tap", "openai.test.mjs"]).env("THREADLINE_URL", url);
+    passes(Process::start("node", command), 7);
+}
+
+#[test]
+fn openais_client_reads_on_after_the_server_was_killed() {
+    let data = tempfile::tempdir().expect("a directory");
+    let mut command = node();
+    command.args(["--test", "--test-reporter=tap", "openai-killed.test.mjs"]);
+    command.env("THREADLINE", env!("CARGO_BIN_EXE_threadline")).env("DATA", data.path());
+    command.env("PORT", crate::process::port().to_string());
+    passes(Process::start("node", command), 1);
+}
+
+/// The client for Python, and the session of the Agents SDK, in the environment of the package's own tests.
+#[test]
+fn openais_clients_for_python_work_unchanged() {
+    let data = tempfile::tempdir().expect("a directory");
+    let (_server, url) = threadline(data.path(), 0, None);
+    let mut command = python_of("pipe-openai-newest", "tests/real/python/openai_session.py");
+    command.arg(&url);
+    passes(Process::start("python", command), 2);
+}
+
+#[test]
 fn a_durable_streams_client_reads_threads_and_runs() {
     let data = tempfile::tempdir().expect("a directory");
     let mut command = node();

@@ -778,6 +778,15 @@ pub const VALIDATION_BYTES: usize = 32 * 1_024 * 1_024;
 pub const MAX_OPEN_PARTS: usize = 1_024;
 /// Most runs of a chat that the API of the AI SDK reads, from the newest back.
 pub const MAX_CHAT_RUNS: usize = 1_000;
+/// Most items of a page of the OpenAI API.
+pub const MAX_OPENAI_PAGE: usize = 100;
+/// Most items that one request of the OpenAI API adds to a conversation.
+pub const MAX_OPENAI_ITEMS: usize = 20;
+/// Removed items of a conversation that forks of the OpenAI API leave out.
+pub const MAX_REMOVED_ITEMS: usize = 1_000;
+/// Time for which a repetition of a request of the OpenAI API without an `Idempotency-Key` is recognized. Its clients wait 10
+/// minutes for a response, and repeat a request twice at once after that.
+pub const OPENAI_RETRY_LIFE: Duration = Duration::from_secs(45 * 60);
 /// Most bytes of the messages of a chat in a response of the AI SDK's API; older messages are left out.
 pub const MAX_CHAT_BYTES: usize = 16 * 1024 * 1024;
 /// Most tool calls of one UI message; later calls have no chunks.
@@ -793,6 +802,14 @@ pub const MAX_STREAMED_MESSAGES: usize = 10_000;
 pub const MAX_SEARCHED_THREADS: usize = SEARCH_ROWS;
 /// Most threads, runs, states or assistants in one answer of LangGraph's API.
 pub const MAX_LANGGRAPH_PAGE: usize = 1_000;
+/// Largest output of one response in OpenAI's API, in bytes of its texts and arguments, about. The rest is left out, and the response
+/// is `incomplete`.
+pub const MAX_RESPONSE_BYTES: usize = 16 * 1_024 * 1_024;
+/// Most bytes of the results that an agent's own tool calls have in one response in OpenAI's API. In place of a larger one, its size is
+/// named; conversations have all of it.
+pub const MAX_RESPONSE_RESULT_BYTES: usize = 4 * 1_024 * 1_024;
+/// Most bytes of the settings of a request that its response repeats in OpenAI's API: instructions, tools, metadata and others.
+pub const MAX_ECHO_BYTES: usize = 256 * 1_024;
 /// Bytes of the ids of the parts in [`MAX_OPEN_PARTS`], and of the ids in the run's RUN_STARTED, so that the closing
 /// events fit into one batch.
 pub const MAX_OPEN_BYTES: usize = 1_024 * 1_024;

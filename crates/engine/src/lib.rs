@@ -94,6 +94,7 @@ pub use crate::{
     store_status::StoreState,
     usecases::{
         agent_data::checkpoints::{CheckpointPage, Checkpoints, ListCheckpoints, WholeCheckpoint},
+        agent_data::door_records::{DoorRecords, Placing, RecordName},
         agent_data::entry_writes::{EntryChange, PutEntry, WriteEntry},
         agent_data::items::{ChangeList, EditList, ItemLists, ListPage},
         agent_data::kv::{FoundEntries, KvDone, KvEntries, KvOp, KvSearch, ListNamespaces},
@@ -184,6 +185,8 @@ pub struct Service {
     pub checkpoints: Checkpoints,
     /// Reads and writes key-value entries.
     pub kv: KvEntries,
+    /// Records that doors keep beside the logs.
+    pub door_records: DoorRecords,
     /// Validates what producers append.
     pub validations: Validations,
     /// Claims tool calls for clients.

@@ -226,6 +226,10 @@ pub struct InCheckpoint(pub ThreadId, pub String);
 #[derive(Debug)]
 pub struct InToolCall(pub ThreadId, pub ToolCallId);
 
+/// The conversation and the item named in the path, as OpenAI's API names them.
+#[derive(Debug)]
+pub struct InConversationItem(pub String, pub String);
+
 /// The agent and the thread named in the path.
 #[derive(Debug)]
 pub struct InAgentThread(pub AgentId, pub ThreadId);
@@ -288,7 +292,7 @@ macro_rules! in_path_of_two {
         })+
     };
 }
-in_path_of_two!(InAgentThread InCheckpoint InList InRun InToolCall);
+in_path_of_two!(InAgentThread InCheckpoint InConversationItem InList InRun InToolCall);
 
 #[cfg(test)]
 mod tests {

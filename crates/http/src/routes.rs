@@ -332,7 +332,8 @@ fn complete(openapi: &mut OpenApi) {
     for (path, item) in &mut openapi.paths.paths {
         for operation in operations(item) {
             // A key that names no user may mean threads of several users.
-            if path.contains("{threadId}") || path.ends_with("/conversations/{name}") {
+            let names = ["{threadId}", "{conversationId}", "{responseId}", "/conversations/{name}"];
+            if names.iter().any(|name| path.contains(name)) {
                 refuse(operation, "409", "Threads of several users have this ID", problem::MEDIA_TYPE);
             }
             // Any query may have a parameter that the route does not have.

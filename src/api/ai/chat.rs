@@ -21,8 +21,8 @@ use threadline_http::{
 };
 use utoipa::ToSchema;
 
-use super::history::{Log, thread_of};
-use crate::api::ApiState;
+use super::history::thread_of;
+use crate::api::{ApiState, run_log::Log};
 
 /// Chat as a page loads it.
 #[derive(Debug, Serialize, ToSchema)]

@@ -27,7 +27,7 @@ use threadline_http::{
 
 use super::{
     chat::chat_of,
-    history::{Log, thread_of},
+    history::thread_of,
     request::{Members, Request, Said},
     stream::{Message, Source},
 };
@@ -36,6 +36,7 @@ use crate::{
     api::{
         ApiState,
         run_agent::{ask_agent, busy_of, with_ids, with_ignored},
+        run_log::Log,
         waiting_turn::WaitingTurn,
     },
 };
@@ -198,7 +199,7 @@ async fn plan(
 
 /// Fork in which a run of this id begins. Its id derives from that of the run, so that a repeated request finds it again.
 fn fork_at(principal: &Principal, thread: &ThreadId, run: &RunId, point: ForkPoint) -> ForkStart {
-    ForkStart { point, thread: idempotency::fork_of(principal, thread, run), stop: true }
+    ForkStart { point, thread: idempotency::fork_of(principal, thread, run), stop: true, listed: true }
 }
 
 /// Id of the run of a request in a thread, at this attempt: the same for equal requests.

@@ -17,8 +17,7 @@ use threadline_http::{
     sse::{EventSource, Farewell},
 };
 
-use super::history::Superseded;
-use crate::api::{run_agent::AguiClient, waiting_turn::WaitingTurn};
+use crate::api::{run_agent::AguiClient, superseded::Superseded, waiting_turn::WaitingTurn};
 
 /// Last line of a stream that is complete.
 const DONE: &[u8] = b"data: [DONE]\n\n";

@@ -152,6 +152,6 @@ impl ForkStartBody {
             (None, None, Some(message)) => ForkPoint::Regenerate(message),
             _ => return Err(Problem::invalid("fork names none, or more than one, of at, before and regenerate")),
         };
-        Ok(ForkStart { point, thread: self.thread_id.or_else(made_for), stop: self.stop })
+        Ok(ForkStart { point, thread: self.thread_id.or_else(made_for), stop: self.stop, listed: true })
     }
 }

@@ -21,7 +21,7 @@ use crate::api::ApiState;
 pub struct SubscriptionView {
     /// The node that serves it.
     node_id: String,
-    /// `socket`, `sse`, `long-poll` (while it waits), `ndjson`, `ag-ui`, `ai-sdk`, `durable-streams` or `copilotkit`.
+    /// `socket`, `sse`, `long-poll` (while it waits), `ndjson`, `ag-ui`, `ai-sdk`, `openai`, `durable-streams` or `copilotkit`.
     #[schema(value_type = String, example = "socket")]
     transport: FollowMethod,
     /// The end user; null if it is a key without a user.

@@ -20,12 +20,15 @@ mod input;
 mod interrupts;
 mod langgraph;
 mod leaving;
+mod open_responses;
+mod openai_conversations;
 mod pace;
 mod preferring;
 mod projections;
 mod queue;
 mod queue_client;
 mod recovery;
+mod responses;
 mod rules;
 mod waiting;
 

@@ -6,6 +6,9 @@ use bytes::Bytes;
 use reqwest::{Method, RequestBuilder, Response, header::HeaderMap};
 use serde_json::{Value, json};
 
+use threadline::api::openai::errors::code_of;
+use threadline_http::problem::ProblemType;
+
 use super::soon;
 
 /// A client that sends requests.
@@ -138,6 +141,10 @@ impl Answer {
     /// A problem document of this type, and its form.
     pub fn problem(&self, status: u16, slug: &str) -> Value {
         assert_eq!(self.status, status, "{}", self.text());
+        if let Some(problem) = self.behind_openai_error() {
+            assert_eq!(problem["type"], format!("/problems/{slug}"), "{problem}");
+            return problem;
+        }
         assert_eq!(self.header("content-type"), "application/problem+json", "{}", self.text());
         let document = self.json();
         assert_eq!(document["type"], format!("/problems/{slug}"), "{document}");
@@ -145,5 +152,17 @@ impl Answer {
         assert!(document["retryable"].is_boolean() && document["title"].is_string(), "{document}");
         assert!(document["detail"].as_str().is_some_and(|detail| !detail.is_empty()), "{document}");
         document
+    }
+
+    /// What a problem document would say that the OpenAI API has translated; `None` for an answer of another API.
+    pub fn behind_openai_error(&self) -> Option<Value> {
+        let error = serde_json::from_slice::<Value>(&self.body).ok()?["error"].take();
+        let kind = ProblemType::ALL.iter().find(|kind| error["code"] == code_of(**kind))?;
+        assert_eq!(self.header("content-type"), "application/json", "{}", self.text());
+        assert_eq!(self.status, kind.status().as_u16(), "{error}");
+        let (title, detail) = (kind.title(), error["message"].clone());
+        assert!(detail.as_str().is_some_and(|detail| !detail.is_empty()) && error["type"].is_string(), "{error}");
+        let kind = format!("/problems/{}", kind.slug());
+        Some(json!({ "type": kind, "title": title, "detail": detail, "parameter": error["param"] }))
     }
 }

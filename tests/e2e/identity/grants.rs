@@ -117,6 +117,12 @@ fn body(route: &Route, form: Option<&str>) -> (&'static str, String) {
             json!({ "id": 1, "method": "run.start", "params": params })
         }
         (_, Some("input.respond")) => return ("application/json", route.valid_body().to_owned()),
+        ("/openai/v1/responses", Some("approve")) => json!({ "model": "demo", "input": [
+            { "type": "mcp_approval_response", "approval_request_id": "mcpr_i", "approve": true }
+        ] }),
+        (path, Some("speaks")) if path.starts_with("/openai/") => {
+            json!({ "items": [{ "role": "assistant", "content": "Hi" }] })
+        }
         (_, Some("ndjson")) => return ("application/x-ndjson", "{\"type\":\"X\"}\n".to_owned()),
         (_, Some("bare")) => json!({}),
         (_, Some("agent" | "agent-followed")) => agent(json!({ "messages": [] })),
@@ -149,7 +155,8 @@ async fn ask(client: &Client, route: &Route, form: Option<&str>) -> (u16, String
     let status = answer.status().as_u16();
     let scope = if status == 403 {
         let problem: Value = answer.json().await.expect("a problem");
-        problem["scope"].as_str().unwrap_or_default().to_owned()
+        let named = problem["scope"].as_str().or(problem["error"]["scope"].as_str());
+        named.unwrap_or_default().to_owned()
     } else {
         String::new()
     };

@@ -12,7 +12,7 @@ use tokio_tungstenite::tungstenite;
 use super::{bearer, key, token};
 use crate::{
     harness::{Answer, Client, Options, Server, Socket, everywhere, http::send, run, socket::handshake, text},
-    table::{Route, routes},
+    table::{Route, response_id, routes},
 };
 
 /// The kind of client without access.
@@ -128,6 +128,38 @@ async fn nothing_is_theirs(server: &Server, ann: &Client, eve: &Client, outsider
                 ann.put("/v1/threads/t/checkpoints?id=c", kept).await.ok(200);
                 assert_eq!(ask(eve, route, "t", "r").await.ok(200)["deleted"], 0, "{what}");
                 ann.get("/v1/threads/t/checkpoints?id=c").await.ok(200);
+            }
+            (_, path) if path.contains("{responseId}") || path.contains("{conversationId}") => {
+                let (foreign, unknown) = (ask(eve, route, "t", "r").await, ask(eve, route, "none", "r").await);
+                let plain = |answer: &Answer, thread: &str| {
+                    let ids = [response_id(thread, "r"), format!("conv_{thread}")];
+                    ids.iter().fold(answer.text().to_owned(), |text, id| text.replace(id, "ID"))
+                };
+                assert_eq!(foreign.status, 404, "{what}");
+                assert_eq!(
+                    (plain(&foreign, "t"), foreign.headers.len()),
+                    (plain(&unknown, "none"), unknown.headers.len()),
+                    "{what}"
+                );
+            }
+            ("POST", "/openai/v1/responses") => {
+                for (member, id) in
+                    [("conversation", "conv_t".to_owned()), ("previous_response_id", response_id("t", "r"))]
+                {
+                    let mut body = json!({ "model": "demo", "input": "x" });
+                    body[member] = json!(id);
+                    assert_eq!(eve.post("/openai/v1/responses", body).await.status, 404, "{what}");
+                }
+            }
+            // Their ids are those of the server.
+            (
+                "POST",
+                "/openai/v1/conversations" | "/openai/v1/responses/input_tokens" | "/openai/v1/responses/compact",
+            ) => {}
+            ("GET", "/openai/v1/models" | "/openai/v1/models/{model}") => {
+                let models = eve.get("/openai/v1/models").await;
+                assert_eq!(models.ok(200).to_string().contains("private-agent"), !elsewhere);
+                assert!(!models.text().contains("private-url"), "{}", models.text());
             }
             ("GET", "/v1/socket" | "/ai/{agentId}") => {}
             ("GET" | "DELETE", "/v1/conversations/{name}") => {

@@ -28,7 +28,9 @@ url, key, examples = sys.argv[1:]
 here = Path(__file__).parent
 program = [sys.executable, "-m", "schemathesis.cli", "--config-file", str(here / "schemathesis.toml")]
 options = [
-    "run", f"{url}/v1/openapi.json", "--url", url, "--exclude-path", "/v1/socket", "--checks", ",".join(CHECKS),
+    "run", f"{url}/v1/openapi.json", "--url", url, "--exclude-path", "/v1/socket",
+    # Said to be missing: 501 by design.
+    "--exclude-path", "/openai/v1/responses/input_tokens", "--exclude-path", "/openai/v1/responses/compact", "--checks", ",".join(CHECKS),
     "-H", f"Authorization: Bearer {key}", "-H", "Threadline-User: ann",
     "--max-examples", examples, "--no-shrink", "--continue-on-failure", "--request-timeout", "30",
     "--suppress-health-check", "all", "--warnings", "off", "--workers", "1",

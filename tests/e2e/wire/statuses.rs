@@ -319,6 +319,34 @@ const ELSEWHERE: &[(&str, &str, u16, &str, &str)] = &[
         "crates/http/src/response.rs",
         "responses_that_no_client_reads_delay_their_reader_alone",
     ),
+    (
+        "GET",
+        "/openai/v1/conversations/{conversationId}/items",
+        422,
+        "tests/e2e/reading.rs",
+        "a_conversation_that_no_model_could_read_is_refused_and_its_events_are_not",
+    ),
+    (
+        "GET",
+        "/openai/v1/conversations/{conversationId}/items/{itemId}",
+        422,
+        "tests/e2e/reading.rs",
+        "a_conversation_that_no_model_could_read_is_refused_and_its_events_are_not",
+    ),
+    (
+        "DELETE",
+        "/openai/v1/conversations/{conversationId}/items/{itemId}",
+        422,
+        "tests/e2e/reading.rs",
+        "a_conversation_that_no_model_could_read_is_refused_and_its_events_are_not",
+    ),
+    (
+        "POST",
+        "/openai/v1/responses",
+        422,
+        "tests/e2e/reading.rs",
+        "a_conversation_that_no_model_could_read_is_refused_and_its_events_are_not",
+    ),
     ("POST", "/ai/{agentId}", 429, "tests/e2e/agents/busy.rs", "one_run_too_many_gets_retry_after"),
     ("POST", "/agui/{agentId}", 429, "tests/e2e/agents/busy.rs", "one_run_too_many_gets_retry_after"),
     ("POST", "/v1/threads/{threadId}/runs", 429, "tests/e2e/agents/busy.rs", "one_run_too_many_gets_retry_after"),
@@ -376,6 +404,10 @@ pub const STORING: &[(&str, &str)] = &[
     ("POST", "/langgraph/threads"),
     ("POST", "/langgraph/threads/{threadId}/commands"),
     ("POST", "/langgraph/threads/{threadId}/runs"),
+    ("POST", "/openai/v1/responses"),
+    ("POST", "/openai/v1/conversations"),
+    ("POST", "/openai/v1/conversations/{conversationId}"),
+    ("POST", "/openai/v1/conversations/{conversationId}/items"),
     ("POST", "/v1/kv"),
     ("POST", "/v1/threads/{threadId}/items/{list}"),
     ("PUT", "/v1/threads/{threadId}/items/{list}"),
@@ -426,6 +458,10 @@ async fn any_route(server: &Server, route: &Route, seen: &mut Seen) {
             "{clientEventId}",
             "{list}",
             "{checkpointId}",
+            "{responseId}",
+            "{conversationId}",
+            "{itemId}",
+            "{model}",
         ];
         let bad = names.iter().fold(route.path.clone(), |path, name| path.replace(name, "%FF"));
         note(asked(&bad, &[], body).await);
@@ -445,6 +481,10 @@ async fn any_route(server: &Server, route: &Route, seen: &mut Seen) {
                     .replace("{clientEventId}", "none")
                     .replace("{list}", "list")
                     .replace("{checkpointId}", "none")
+                    .replace("{responseId}", "resp_none")
+                    .replace("{conversationId}", "conv_none")
+                    .replace("{itemId}", "msg_none")
+                    .replace("{model}", "none")
                     + needed(route.method, &route.path)),
                 &[],
                 body,
@@ -452,7 +492,8 @@ async fn any_route(server: &Server, route: &Route, seen: &mut Seen) {
             .await,
         );
     }
-    if route.path.contains("{threadId}") || route.path.ends_with("/conversations/{name}") {
+    let ambiguous = ["{threadId}", "{responseId}", "{conversationId}", "/conversations/{name}"];
+    if ambiguous.iter().any(|name| route.path.contains(name)) {
         // A key that names no user may mean either of two. The valid body of some routes names one that has neither.
         let path = route.at(AMBIGUOUS, "r");
         for body in if route.body() == Body::None { vec![body] } else { vec![body, b"{}".as_slice()] } {
@@ -846,6 +887,53 @@ async fn platform(project: &Client, seen: &mut Seen) {
     note("DELETE", thread, send(delete).await);
 }
 
+/// The OpenAI API. Thread `w` has an active run.
+async fn openai(ann: &Client, seen: &mut Seen) {
+    let mut note = |method, route: &str, answer: Answer| seen.insert((method, route.to_owned(), answer.status));
+    let (responses, conversations) = ("/openai/v1/responses", "/openai/v1/conversations");
+    let (response, conversation) =
+        (format!("{responses}/{{responseId}}"), format!("{conversations}/{{conversationId}}"));
+    let item = |text: &str| json!([{ "type": "message", "id": "msg_same", "role": "user", "content": text }]);
+    let twice = json!([item("x")[0], item("y")[0]]);
+    let answer = ann.post(responses, json!({ "model": "demo", "input": "x" })).await;
+    let id = answer.ok(200)["id"].as_str().expect("an id").to_owned();
+    note("POST", responses, answer);
+    note("POST", responses, ann.post(responses, json!({ "model": "none", "input": "x" })).await);
+    note(
+        "POST",
+        responses,
+        ann.post(responses, json!({ "model": "demo", "input": "x", "conversation": "conv_w" })).await,
+    );
+    note("GET", &response, ann.get(&format!("{responses}/{id}")).await);
+    note("GET", &format!("{response}/input_items"), ann.get(&format!("{responses}/{id}/input_items")).await);
+    note("POST", &format!("{response}/cancel"), ann.post(&format!("{responses}/{id}/cancel"), json!({})).await);
+    note("DELETE", &response, ann.delete(&format!("{responses}/{id}")).await);
+    for route in ["input_tokens", "compact"] {
+        let path = format!("{responses}/{route}");
+        note("POST", &path, ann.post(&path, json!({})).await);
+    }
+    note("POST", conversations, ann.post(conversations, json!({ "items": twice })).await);
+    let made = async || {
+        let request = ann.request(reqwest::Method::POST, conversations).header("idempotency-key", "once-more");
+        send(request.json(&json!({ "items": item("x") }))).await
+    };
+    let answer = made().await;
+    let path = format!("{conversations}/{}", answer.ok(200)["id"].as_str().expect("an id"));
+    note("POST", conversations, answer);
+    note("GET", &conversation, ann.get(&path).await);
+    note("POST", &conversation, ann.post(&path, json!({ "metadata": {} })).await);
+    let (items, of_items) = (format!("{path}/items"), format!("{conversation}/items"));
+    note("POST", &of_items, ann.post(&items, json!({ "items": [{ "role": "user", "content": "z" }] })).await);
+    note("POST", &of_items, ann.post(&items, json!({ "items": twice })).await);
+    note("GET", &of_items, ann.get(&items).await);
+    note("GET", &format!("{of_items}/{{itemId}}"), ann.get(&format!("{items}/msg_same")).await);
+    note("DELETE", &format!("{of_items}/{{itemId}}"), ann.delete(&format!("{items}/msg_same")).await);
+    let held = ann.delete(&format!("{conversations}/conv_w/items/msg_same")).await;
+    note("DELETE", &format!("{of_items}/{{itemId}}"), held);
+    note("DELETE", &conversation, ann.delete(&path).await);
+    note("POST", conversations, made().await);
+}
+
 /// The door of CopilotKit's browser packages. Thread `w` has an active run, `v` none.
 async fn copilotkit(ann: &Client, seen: &mut Seen) {
     let mut note = |method, route: &str, answer: Answer| seen.insert((method, route.to_owned(), answer.status));
@@ -887,6 +975,7 @@ async fn documented_statuses_occur_and_no_others() {
         let waits = ann.put("/v1/threads/t/runs/whole", json!([{ "type": "A" }]));
         let (whole, ()) = tokio::join!(waits, one_by_one(&project, &ann, &mut seen));
         seen.insert(("PUT", "/v1/threads/{threadId}/runs/{runId}".to_owned(), whole.status));
+        openai(&ann, &mut seen).await;
         copilotkit(&ann, &mut seen).await;
         identity(&project, &mut seen).await;
         too_much(server, &mut seen).await;

@@ -23,6 +23,9 @@ const END: char = '\u{1f}';
 /// First character that is not below a namespace: the one after [`END`].
 const BEYOND: char = '\u{20}';
 
+/// Beginning of a first label under which the server keeps entries of its own.
+pub const RESERVED_LABEL: &str = "threadline.";
+
 /// Reason for which an entry is refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum KvError {
@@ -103,6 +106,11 @@ impl KvNamespace {
     /// Labels, from the first one.
     pub fn labels(&self) -> Vec<&str> {
         self.0.split_terminator(END).collect()
+    }
+
+    /// True for a namespace whose first label begins with [`RESERVED_LABEL`]: only the server writes its entries.
+    pub fn is_reserved(&self) -> bool {
+        self.0.starts_with(RESERVED_LABEL)
     }
 
     /// The namespace of the first labels.

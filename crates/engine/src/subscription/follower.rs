@@ -30,6 +30,8 @@ pub enum FollowMethod {
     /// Thread over the streaming protocol of LangGraph.
     #[serde(rename = "langgraph")]
     LangGraph,
+    /// Response of the OpenAI API.
+    Openai,
     /// Live read of a stream of the Durable Streams protocol.
     DurableStreams,
     /// Pages and runners of CopilotKit, through its runtime or its Intelligence API.

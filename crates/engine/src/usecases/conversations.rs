@@ -140,6 +140,50 @@ impl Conversations {
         Err(StoreError::Unavailable("the conversation is changing too fast; save it again".into()).into())
     }
 
+    /// Refuses messages that a principal may not append: all but those of the user need the scope `produce`.
+    pub fn may_append(&self, principal: &Principal, messages: &[Draft]) -> Result<(), SaveError> {
+        if !principal.scopes.contains(Scope::Produce) {
+            may_save(principal, messages)?;
+            authority::require(principal, Scope::Chat)?;
+        }
+        Ok(())
+    }
+
+    /// Appends messages as a finished run with this id; once, however often it is called. Refused while another run is active.
+    pub async fn append(
+        &self,
+        principal: &Principal,
+        id: &ThreadId,
+        run: &RunId,
+        messages: &[Draft],
+    ) -> Result<(), SaveError> {
+        self.runs.deps.lifecycle.refuse_if_draining()?;
+        self.may_append(principal, messages)?;
+        for _ in 0..SAVE_TRIES {
+            let (thread, head) = self.look(principal, id).await?;
+            if self.runs.deps.store.run(thread.key, run).await?.is_some() {
+                return Ok(());
+            }
+            if self.is_held(&head) {
+                // Without a wait: the deadline is now.
+                self.wait(&thread, &head, time::Instant::now()).await?;
+                continue;
+            }
+            let now = Version { epoch: head.epoch, seq: head.tail };
+            let Some(projected) = self.projected(principal, id, now).await? else { continue };
+            projected.conversation.repeated_id(messages, 0)?;
+            let opening = Opening::Complete(events(&lines_of(&thread, run, messages, &projected.conversation))?);
+            let request = StartRequest { opening, ..StartRequest::default() };
+            let (tail, deadline) = (ExpectTail::At(now.seq), time::Instant::now());
+            match self.runs.start_in(principal, &thread, run, &request, tail, deadline).await? {
+                StartAttempt::Run(_) => return Ok(()),
+                StartAttempt::TailMismatch => {}
+                StartAttempt::ThreadGone => self.runs.deps.directory.forget(&thread),
+            }
+        }
+        Err(StoreError::Unavailable("the conversation is changing too fast; try again".into()).into())
+    }
+
     /// Creates the thread if there is none. True if it was created.
     async fn ensure(&self, principal: &Principal, id: &ThreadId, save: &Save) -> Result<bool, SaveError> {
         match self.threads.get(principal, id).await {
@@ -183,18 +227,7 @@ impl Conversations {
     ) -> Result<SaveAttempt, SaveError> {
         let (thread, head) = self.look(principal, id).await?;
         let now = Version { epoch: head.epoch, seq: head.tail };
-        let projected = match self.projections.at(principal, id, Some(now.seq), Some(now.epoch)).await {
-            // The thread was deleted and created again in between.
-            Err(ProjectionError::LogReplaced(_) | ProjectionError::CursorAhead { .. }) => {
-                return Ok(SaveAttempt::Again);
-            }
-            Err(ProjectionError::ThreadNotFound) => return Err(SaveError::ThreadNotFound),
-            Err(ProjectionError::ThreadAmbiguous) => return Err(SaveError::ThreadAmbiguous),
-            Err(ProjectionError::ConversationTooLarge) => return Err(SaveError::ConversationTooLarge),
-            Err(ProjectionError::Limited(limited)) => return Err(limited.into()),
-            Err(ProjectionError::Store(error)) => return Err(error.into()),
-            Ok(projected) => projected,
-        };
+        let Some(projected) = self.projected(principal, id, now).await? else { return Ok(SaveAttempt::Again) };
         let stored = projected.conversation.messages().len();
         let (projected, common) = compare(projected, save.clone()).await?;
         let done = |outcome, version| SaveAttempt::Done(Saved { outcome, version, created, appended: 0 });
@@ -236,6 +269,24 @@ impl Conversations {
         let carried = self.carry_out(principal, &thread, save, steps, now, deadline).await?;
         let saved = |(version, appended)| SaveAttempt::Done(Saved { outcome, version, created: false, appended });
         Ok(carried.map_or(SaveAttempt::Again, saved))
+    }
+
+    /// The conversation at a version; `None` if the thread was deleted and created again since.
+    async fn projected(
+        &self,
+        principal: &Principal,
+        id: &ThreadId,
+        version: Version,
+    ) -> Result<Option<Projected>, SaveError> {
+        match self.projections.at(principal, id, Some(version.seq), Some(version.epoch)).await {
+            Ok(projected) => Ok(Some(projected)),
+            Err(ProjectionError::LogReplaced(_) | ProjectionError::CursorAhead { .. }) => Ok(None),
+            Err(ProjectionError::ThreadNotFound) => Err(SaveError::ThreadNotFound),
+            Err(ProjectionError::ThreadAmbiguous) => Err(SaveError::ThreadAmbiguous),
+            Err(ProjectionError::ConversationTooLarge) => Err(SaveError::ConversationTooLarge),
+            Err(ProjectionError::Limited(limited)) => Err(limited.into()),
+            Err(ProjectionError::Store(error)) => Err(error.into()),
+        }
     }
 
     /// Appends the runs. Returns the version that they leave, and the number of messages in them; `None` if the thread has
@@ -320,7 +371,6 @@ impl Conversations {
         projected: &Projected,
         start: usize,
     ) -> Result<Vec<Step>, SaveError> {
-        let interrupts = projected.conversation.interrupts_json();
         let mut steps = Vec::new();
         let mut from = start;
         while from < save.messages.len() {
@@ -336,21 +386,8 @@ impl Conversations {
                 Some(name) if self.runs.deps.store.run(thread.key, &name).await?.is_none() => name,
                 _ => based(last, projected.seq),
             };
-            let messages: Vec<_> = save.messages[from..to].iter().map(Draft::text).collect();
-            let (start, mut end) = frame(thread, &run);
-            if interrupts != b"[]" {
-                // A save resolves no interrupts: open ones stay open.
-                let interrupts = String::from_utf8_lossy(&interrupts);
-                end.insert_str(
-                    end.len() - 1,
-                    &format!(",\"outcome\":{{\"type\":\"interrupt\",\"interrupts\":{interrupts}}}"),
-                );
-            }
-            let input = format!(
-                "{start},\"state\":{{}},\"messages\":[{}],\"tools\":[],\"context\":[],\"forwardedProps\":{{}}}}}}",
-                messages.join(",")
-            );
-            steps.push((run, events(&[input, end])?, to - from));
+            let lines = lines_of(thread, &run, &save.messages[from..to], &projected.conversation);
+            steps.push((run, events(&lines)?, to - from));
             from = to;
         }
         Ok(steps)
@@ -391,6 +428,24 @@ async fn replacing(thread: &ThreadRef, save: Arc<Save>, projected: Projected) ->
         format!("{start},\"state\":{{}},\"messages\":[],\"tools\":[],\"context\":[],\"forwardedProps\":{{}}}}}}");
     let lines: Vec<_> = [input].into_iter().chain(snapshots).chain([end]).collect();
     Ok((run, events(&lines)?, count))
+}
+
+/// Events of a run that brings messages.
+fn lines_of(thread: &ThreadRef, run: &RunId, messages: &[Draft], conversation: &Conversation) -> [String; 2] {
+    let (start, mut end) = frame(thread, run);
+    let interrupts = conversation.interrupts_json();
+    if interrupts != b"[]" {
+        // A save resolves no interrupts: open ones stay open.
+        let interrupts = String::from_utf8_lossy(&interrupts);
+        let outcome = format!(",\"outcome\":{{\"type\":\"interrupt\",\"interrupts\":{interrupts}}}");
+        end.insert_str(end.len() - 1, &outcome);
+    }
+    let messages: Vec<_> = messages.iter().map(Draft::text).collect();
+    let messages = messages.join(",");
+    let input = format!(
+        "{start},\"state\":{{}},\"messages\":[{messages}],\"tools\":[],\"context\":[],\"forwardedProps\":{{}}}}}}"
+    );
+    [input, end]
 }
 
 /// RUN_STARTED up to the ids of its input, and RUN_FINISHED.

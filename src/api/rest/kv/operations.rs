@@ -6,7 +6,7 @@ use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 use threadline_core::{
     ThreadId,
-    kv::{KvFilter, KvKey, KvNamespace, KvPlace, KvWords, LabelPattern, NamespaceMatch, Tag, kv_value},
+    kv::{KvFilter, KvKey, KvNamespace, KvPlace, KvWords, LabelPattern, NamespaceMatch, RESERVED_LABEL, Tag, kv_value},
     limits::{DEFAULT_KV_PAGE, KV_SCANNED, MAX_KV_LABELS, MAX_KV_LIFE, MAX_KV_OPS, MAX_KV_PAGE},
 };
 use threadline_engine::{EntryChange, KvOp, KvSearch, ListNamespaces, PutEntry, WriteEntry};
@@ -235,7 +235,14 @@ fn write(
     change: EntryChange,
 ) -> Result<KvOp, String> {
     let if_tag = if_tag.map(|wanted| wanted.map(tag).transpose()).transpose()?;
-    Ok(KvOp::Write(WriteEntry { place: place(ns, key)?, if_tag, change }))
+    let place = place(ns, key)?;
+    if place.ns.is_reserved() {
+        let label = place.ns.labels().first().copied().unwrap_or_default().to_owned();
+        return Err(format!(
+            "the namespace begins with the label {label:?}: only the server writes entries below {RESERVED_LABEL}*; choose another label"
+        ));
+    }
+    Ok(KvOp::Write(WriteEntry { place, if_tag, change }))
 }
 
 fn life(seconds: u64) -> Result<Duration, String> {

@@ -33,7 +33,7 @@ mod patch;
 mod replacing;
 mod snapshot;
 mod stored;
-mod text;
+pub(super) mod text;
 
 #[cfg(test)]
 mod tests;

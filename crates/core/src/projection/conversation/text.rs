@@ -199,7 +199,7 @@ fn lossy(mut bytes: &[u8]) -> String {
 }
 
 /// Replaces lone surrogate escapes in JSON text by U+FFFD, because no UTF-8 text can hold them.
-pub(super) fn without_lone_halves(json: &str) -> String {
+pub(in crate::projection) fn without_lone_halves(json: &str) -> String {
     let bytes = json.as_bytes();
     let unit = |at: usize| -> Option<u16> {
         let digits = json.get(at..at + 6)?.strip_prefix("\\u")?;

@@ -1,19 +1,16 @@
 //! LangChain's form of AG-UI's messages.
 
-use serde_json::{Value, json, value::RawValue};
+use serde_json::{Value, json};
 
 use super::blocks::arguments;
 use crate::{
     event::names_subagent,
     json,
-    projection::ui_message::{Source, source_of},
+    projection::{
+        media::{Media, inline, kind_of},
+        reading::items,
+    },
 };
-
-/// Elements of a JSON array, as text; none for anything else.
-pub(super) fn items(array: Option<&str>) -> impl Iterator<Item = &str> {
-    let items: Vec<&RawValue> = array.and_then(|array| serde_json::from_str(array).ok()).unwrap_or_default();
-    items.into_iter().map(RawValue::get)
-}
 
 /// Text of a content, given as a token: of parts their texts, one a line.
 pub(super) fn content_text(token: &str) -> String {
@@ -99,20 +96,17 @@ fn block(part: &Value) -> Option<Value> {
     if kind == "text" {
         return Some(json!({ "type": "text", "text": text(part, "text")? }));
     }
-    let (source, media) = source_of(part)?;
-    let named = |kind: &&str| media.as_deref().is_some_and(|media| media.starts_with(&format!("{kind}/")));
+    let Media { media_type, url, .. } = Media::read(part)?;
     let kind = match &*kind {
-        "image" | "audio" | "video" => kind.clone(),
-        _ => ["image", "audio", "video"].into_iter().find(named).unwrap_or("file").to_owned(),
+        "image" | "audio" | "video" => &kind,
+        _ => kind_of(&media_type),
     };
-    let mut block = json!({ "type": kind });
-    match source {
-        Source::Data(data) => block["base64"] = data.into(),
-        Source::Url(url) => block["url"] = url.into(),
+    let mut block = json!({ "type": if kind == "document" { "file" } else { kind } });
+    match inline(&url) {
+        Some((_, data)) => block["base64"] = data.into(),
+        None => block["url"] = url.into(),
     }
-    if let Some(media) = media {
-        block["mime_type"] = media.into();
-    }
+    block["mime_type"] = media_type.into();
     if let Some(metadata) = part.get("metadata").filter(|metadata| metadata.is_object()) {
         block["metadata"] = metadata.clone();
     }

@@ -2,6 +2,8 @@
 
 use serde_json::{Map, Value, json};
 
+use crate::projection::media::source;
+
 /// Reason for which the messages of an input are refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Refused {
@@ -149,14 +151,4 @@ fn part(block: &Value) -> Option<Value> {
         part["metadata"] = Value::Object(Map::clone(metadata));
     }
     Some(part)
-}
-
-fn source(url: &str, media: Option<&str>) -> Value {
-    match url.strip_prefix("data:").and_then(|rest| rest.split_once(";base64,")) {
-        Some((media, data)) => json!({ "type": "data", "value": data, "mimeType": media }),
-        None => match media {
-            Some(media) => json!({ "type": "url", "value": url, "mimeType": media }),
-            None => json!({ "type": "url", "value": url }),
-        },
-    }
 }

@@ -6,7 +6,7 @@ use super::{
     Channels, NODE, PER_EVENT,
     blocks::{Blocks, Called, Kind, Told},
     frame::{Derived, Method, Point},
-    message::{content_text, items},
+    message::content_text,
 };
 use crate::{
     Seq,
@@ -14,8 +14,9 @@ use crate::{
     json::{self, quoted},
     limits::{MAX_STREAMED_MESSAGES, MAX_UI_CALLS},
     projection::{
+        lane::{Lane, closes_lane},
+        reading::items,
         superseding::ATTEMPT,
-        ui_message::{Lane, closes_lane},
     },
 };
 

@@ -2,12 +2,12 @@
 
 use serde_json::value::RawValue;
 
-use super::message::{items, message_of};
+use super::message::message_of;
 use crate::{
     Seq,
     json::{self, quoted},
     limits::MAX_PAGE_BYTES,
-    projection::conversation::Conversation,
+    projection::{conversation::Conversation, reading::items},
 };
 
 /// Id of the checkpoint after the event with this seq. Ids are compared as texts, so all have the same length.

@@ -11,7 +11,6 @@
 mod calls;
 mod chunk;
 mod fold;
-mod lane;
 mod spoken;
 mod stream;
 #[cfg(test)]
@@ -21,8 +20,6 @@ mod user;
 
 pub use chunk::{Chunk, FinishReason};
 pub use fold::UiMessage;
-pub(in crate::projection) use lane::{Lane, closes_lane};
 pub use spoken::Spoken;
 pub use stream::UiStream;
-pub(in crate::projection) use user::{Source, source_of};
 pub use user::{continues, of_client, said};

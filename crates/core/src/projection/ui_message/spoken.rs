@@ -2,11 +2,12 @@
 
 use serde_json::{Value, json};
 
-use super::{lane::closes_lane, user::role_of};
+use super::user::role_of;
 use crate::{
     event::names_subagent,
     json,
     limits::{MAX_CHAT_BYTES, MAX_OPEN_PARTS},
+    projection::lane::closes_lane,
 };
 
 /// Fold from the events of a run to the UI messages of the user and the system in them. Of more than [`MAX_OPEN_PARTS`] open messages

@@ -7,15 +7,18 @@ use serde_json::value::RawValue;
 use super::{
     calls::Calls,
     chunk::{Chunk, DataPart, FinishReason, Metadata},
-    lane::{Lane, closes_lane},
-    texts::{Kind, Texts},
+    texts::Texts,
     user,
 };
 use crate::{
     event::{SERVER_MEMBER, names_subagent},
     json,
     limits::MAX_OPEN_PARTS,
-    projection::conversation::Conversation,
+    projection::{
+        conversation::Conversation,
+        parts::{Kind, NO_ID, Parts, Step, piece},
+        reading::{client_tools, has_role, items},
+    },
 };
 
 /// Fold from events to the chunks of one message. Events are passed in order, from the first one of the message's first run.
@@ -27,18 +30,15 @@ pub struct UiStream {
     in_step: bool,
     /// True if the open step has a result of a tool: the next part begins a step.
     has_result: bool,
+    parts: Parts,
     texts: Texts,
     calls: Calls,
     /// Interrupts that wait for the approval of a call: interrupt and call.
     approvals: HashMap<String, String>,
-    lane: Option<Lane>,
     activities: Conversation,
     /// Tools that the front end supplied to the run.
     tools: HashSet<String>,
 }
-
-/// Id in place of one that an event does not have.
-const NO_ID: &str = "";
 
 impl UiStream {
     /// Begins the stream of the message whose first run is this one.
@@ -49,10 +49,10 @@ impl UiStream {
             started: false,
             in_step: false,
             has_result: false,
+            parts: Parts::default(),
             texts: Texts::default(),
             calls: Calls::default(),
             approvals: HashMap::new(),
-            lane: None,
             activities: Conversation::default(),
             tools: HashSet::new(),
         }
@@ -63,7 +63,7 @@ impl UiStream {
     pub fn continued(&mut self, run: &str, announced: bool) {
         run.clone_into(&mut self.metadata.run_id);
         self.started &= !announced;
-        self.lane = None;
+        self.parts = Parts::default();
         self.tools.clear();
     }
 
@@ -74,36 +74,12 @@ impl UiStream {
         let text = |name: &str| json::string_member(event, name);
         let id = |name: &str| text(name).unwrap_or_else(|| NO_ID.to_owned());
         self.start(out);
-        if !kind.starts_with("RUN_") && names_subagent(event) {
-            return self.of_subagent(event, &kind);
-        }
-        if closes_lane(&kind) {
-            self.leave_lane(out);
+        let Some(steps) = self.parts.read(&kind, event) else { return };
+        for step in steps {
+            self.step_of(step, out);
         }
         match &*kind {
             "RUN_STARTED" => self.run_started(event, out),
-            "TEXT_MESSAGE_START" => self.text_start(Kind::Text, &id("messageId"), text("role"), out),
-            "TEXT_MESSAGE_CONTENT" => self.text_delta(Kind::Text, &id("messageId"), json::member(event, "delta"), out),
-            "TEXT_MESSAGE_END" => self.texts.end(Kind::Text, &id("messageId"), out),
-            "TEXT_MESSAGE_CHUNK" | "REASONING_MESSAGE_CHUNK" => {
-                let kind = if kind.starts_with('T') { Kind::Text } else { Kind::Reasoning };
-                self.text_chunk(kind, text("messageId"), text("role"), json::member(event, "delta"), out);
-            }
-            "REASONING_MESSAGE_START" => self.text_start(Kind::Reasoning, &id("messageId"), None, out),
-            "REASONING_MESSAGE_CONTENT" => {
-                self.text_delta(Kind::Reasoning, &id("messageId"), json::member(event, "delta"), out);
-            }
-            "REASONING_MESSAGE_END" => self.texts.end(Kind::Reasoning, &id("messageId"), out),
-            // Events of AG-UI before 1.0, which name no message.
-            "THINKING_TEXT_MESSAGE_START" => self.text_start(Kind::Reasoning, NO_ID, None, out),
-            "THINKING_TEXT_MESSAGE_CONTENT" => {
-                self.text_delta(Kind::Reasoning, NO_ID, json::member(event, "delta"), out);
-            }
-            "THINKING_TEXT_MESSAGE_END" => self.texts.end(Kind::Reasoning, NO_ID, out),
-            "TOOL_CALL_START" => self.call_start(&id("toolCallId"), id("toolCallName"), out),
-            "TOOL_CALL_ARGS" => self.call_args(&id("toolCallId"), json::member(event, "delta"), out),
-            "TOOL_CALL_END" => out.extend(self.calls.end(&id("toolCallId"))),
-            "TOOL_CALL_CHUNK" => self.call_chunk(event, out),
             "TOOL_CALL_RESULT" => self.result(&id("toolCallId"), json::member(event, "content"), out),
             "MESSAGES_SNAPSHOT" => self.snapshot(event, out),
             "STEP_STARTED" => self.next_step(out),
@@ -127,15 +103,14 @@ impl UiStream {
         }
     }
 
-    /// Leaves out an event of a subagent: its messages are not the assistant's.
-    fn of_subagent(&mut self, event: &str, kind: &str) {
-        let of = match kind {
-            "TEXT_MESSAGE_START" => Kind::Text,
-            "REASONING_MESSAGE_START" => Kind::Reasoning,
-            _ => return,
-        };
-        if let Some(message) = json::string_member(event, "messageId") {
-            self.texts.leave_out(of, message);
+    fn step_of(&mut self, step: Step<'_>, out: &mut Vec<Chunk>) {
+        match step {
+            Step::Begin(kind, message) => self.open_text(kind, &message, out),
+            Step::Delta(kind, message, delta) => self.text_delta(kind, &message, delta, out),
+            Step::End(kind, message) => self.texts.end(kind, &message, out),
+            Step::Call { id, name } => self.call_start(&id, name, out),
+            Step::Args(id, delta) => out.extend(raw(delta).and_then(|delta| self.calls.args(&id, &delta))),
+            Step::CallEnd(id) => out.extend(self.calls.end(&id)),
         }
     }
 
@@ -150,19 +125,14 @@ impl UiStream {
     /// Notes the tools of the run, and gives the results and denials that the run brings for calls of the message.
     fn run_started(&mut self, event: &str, out: &mut Vec<Chunk>) {
         let input = json::member(event, "input").unwrap_or("null");
-        let given = json::member(event, "metadata").and_then(|metadata| json::member(metadata, SERVER_MEMBER));
-        let given =
-            given.and_then(|server| json::member(server, "given")).and_then(|given| json::member(given, "tools"));
-        let given: Vec<String> = given.and_then(|names| serde_json::from_str(names).ok()).unwrap_or_default();
-        let brought = user::items(json::member(input, "tools")).filter_map(|tool| json::string_member(tool, "name"));
-        self.tools = given.into_iter().chain(brought).collect();
-        for message in user::items(json::member(input, "messages")) {
+        self.tools = client_tools(event);
+        for message in items(json::member(input, "messages")) {
             if json::member(message, "role").is_some_and(|role| json::is_string(role, "tool")) {
                 let call = json::string_member(message, "toolCallId").unwrap_or_default();
                 self.output(&call, json::member(message, "content"), out);
             }
         }
-        for answer in user::items(json::member(input, "resume")) {
+        for answer in items(json::member(input, "resume")) {
             let interrupt = json::string_member(answer, "interruptId").unwrap_or_default();
             let Some(call) = self.approvals.remove(&interrupt) else { continue };
             let approved = json::member(answer, "payload").and_then(|payload| json::member(payload, "approved"));
@@ -175,14 +145,6 @@ impl UiStream {
         }
     }
 
-    fn text_start(&mut self, kind: Kind, message: &str, role: Option<String>, out: &mut Vec<Chunk>) {
-        if role.is_some_and(|role| role != "assistant") {
-            self.texts.leave_out(kind, message.to_owned());
-        } else {
-            self.open_text(kind, message, out);
-        }
-    }
-
     fn open_text(&mut self, kind: Kind, message: &str, out: &mut Vec<Chunk>) {
         if !self.texts.is_open(kind, message) {
             self.step(out);
@@ -190,37 +152,11 @@ impl UiStream {
         }
     }
 
-    fn text_delta(&mut self, kind: Kind, message: &str, delta: Option<&str>, out: &mut Vec<Chunk>) {
-        let Some(delta) = piece(delta) else { return };
-        if !self.texts.is_left_out(kind, message) {
+    fn text_delta(&mut self, kind: Kind, message: &str, delta: &str, out: &mut Vec<Chunk>) {
+        if let Some(delta) = raw(delta) {
             self.open_text(kind, message, out);
             self.texts.append(kind, message, delta, out);
         }
-    }
-
-    fn text_chunk(
-        &mut self,
-        kind: Kind,
-        message: Option<String>,
-        role: Option<String>,
-        delta: Option<&str>,
-        out: &mut Vec<Chunk>,
-    ) {
-        let message = match (message, &self.lane) {
-            (Some(message), _) => message,
-            (None, Some(Lane::Text(message))) if kind == Kind::Text => message.clone(),
-            (None, Some(Lane::Reasoning(message))) if kind == Kind::Reasoning => message.clone(),
-            _ => return,
-        };
-        let lane = match kind {
-            Kind::Text => Lane::Text(message.clone()),
-            Kind::Reasoning => Lane::Reasoning(message.clone()),
-        };
-        self.enter_lane(lane, out);
-        if role.is_some() {
-            self.text_start(kind, &message, role, out);
-        }
-        self.text_delta(kind, &message, delta, out);
     }
 
     fn call_start(&mut self, id: &str, name: String, out: &mut Vec<Chunk>) {
@@ -232,26 +168,8 @@ impl UiStream {
         out.extend(self.calls.start(id, name, of_client));
     }
 
-    fn call_args(&mut self, id: &str, delta: Option<&str>, out: &mut Vec<Chunk>) {
-        out.extend(piece(delta).and_then(|delta| self.calls.args(id, &delta)));
-    }
-
-    fn call_chunk(&mut self, event: &str, out: &mut Vec<Chunk>) {
-        let id = match (json::string_member(event, "toolCallId"), &self.lane) {
-            (Some(id), _) => id,
-            (None, Some(Lane::Tool(id))) => id.clone(),
-            _ => return,
-        };
-        self.enter_lane(Lane::Tool(id.clone()), out);
-        if let Some(name) = json::string_member(event, "toolCallName") {
-            self.call_start(&id, name, out);
-        }
-        self.call_args(&id, json::member(event, "delta"), out);
-    }
-
     /// Gives a result of a tool, from the agent. The next part begins a step.
     fn result(&mut self, call: &str, content: Option<&str>, out: &mut Vec<Chunk>) {
-        out.extend(self.calls.end(call));
         // A result of a call of the run before comes before the first step of this one.
         self.has_result |= self.in_step && self.calls.has(call);
         self.output(call, content, out);
@@ -266,15 +184,17 @@ impl UiStream {
 
     /// Gives texts that were not streamed: those of the assistant after the last message of the user.
     fn snapshot(&mut self, event: &str, out: &mut Vec<Chunk>) {
-        let list: Vec<&str> = user::items(json::member(event, "messages")).collect();
-        let from = list.iter().rposition(|message| user::has_role(message, "user")).map_or(list.len(), |at| at + 1);
+        let list: Vec<&str> = items(json::member(event, "messages")).collect();
+        let from = list.iter().rposition(|message| has_role(message, "user")).map_or(list.len(), |at| at + 1);
         for message in &list[from..] {
             let (Some(id), Some(content)) = (json::string_member(message, "id"), json::member(message, "content"))
             else {
                 continue;
             };
-            if user::has_role(message, "assistant") && !names_subagent(message) && !self.texts.has(Kind::Text, &id) {
-                self.text_delta(Kind::Text, &id, Some(content), out);
+            if has_role(message, "assistant") && !names_subagent(message) && !self.texts.has(Kind::Text, &id) {
+                if let Some(content) = piece(Some(content)) {
+                    self.text_delta(Kind::Text, &id, content, out);
+                }
                 self.texts.end(Kind::Text, &id, out);
             }
         }
@@ -305,7 +225,7 @@ impl UiStream {
             .filter(|outcome| json::member(outcome, "type").is_some_and(|kind| json::is_string(kind, "interrupt")));
         let asked = interrupted.and_then(|outcome| json::member(outcome, "interrupts"));
         let mut others = Vec::new();
-        for interrupt in user::items(asked) {
+        for interrupt in items(asked) {
             let Some(id) = json::string_member(interrupt, "id") else { continue };
             let call = json::string_member(interrupt, "toolCallId").filter(|call| self.calls.waits(call));
             match call.filter(|_| self.approvals.len() < MAX_OPEN_PARTS) {
@@ -357,31 +277,9 @@ impl UiStream {
 
     /// Ends the texts and arguments that are open, as clients do at the end of a run.
     fn settle(&mut self, out: &mut Vec<Chunk>) {
-        self.texts.settle(out);
+        self.texts.end_all(out);
         out.extend(self.calls.end_all());
     }
-
-    fn enter_lane(&mut self, lane: Lane, out: &mut Vec<Chunk>) {
-        if self.lane.as_ref() != Some(&lane) {
-            self.leave_lane(out);
-            self.lane = Some(lane);
-        }
-    }
-
-    /// Ends the text or call that chunk events have continued.
-    fn leave_lane(&mut self, out: &mut Vec<Chunk>) {
-        match self.lane.take() {
-            Some(Lane::Text(message)) => self.texts.end(Kind::Text, &message, out),
-            Some(Lane::Reasoning(message)) => self.texts.end(Kind::Reasoning, &message, out),
-            Some(Lane::Tool(id)) => out.extend(self.calls.end(&id)),
-            None => {}
-        }
-    }
-}
-
-/// Piece of a text, a JSON string; `None` if it is empty or no string.
-fn piece(token: Option<&str>) -> Option<Box<RawValue>> {
-    token.filter(|token| token.starts_with('"') && *token != "\"\"").and_then(raw)
 }
 
 /// A token as a value of its own.

@@ -2,17 +2,14 @@
 
 use serde_json::{Value, json, value::RawValue};
 
-use crate::{event::SERVER_MEMBER, json};
-
-/// Elements of a JSON array, as text; none for anything else.
-pub(super) fn items(array: Option<&str>) -> impl Iterator<Item = &str> {
-    let items: Vec<&RawValue> = array.and_then(|array| serde_json::from_str(array).ok()).unwrap_or_default();
-    items.into_iter().map(RawValue::get)
-}
-
-pub(super) fn has_role(message: &str, role: &str) -> bool {
-    json::member(message, "role").is_some_and(|known| json::is_string(known, role))
-}
+use crate::{
+    event::SERVER_MEMBER,
+    json,
+    projection::{
+        media::{Media, kind_of, source},
+        reading::{has_role, items},
+    },
+};
 
 /// True if a run with this first event continues the message of the run before: it brings results of tools or answers to
 /// interrupts, and no other message.
@@ -54,43 +51,14 @@ fn ui_message(message: &str) -> Option<Value> {
     Some(json!({ "id": id, "role": role, "parts": parts }))
 }
 
-/// Content of a part that is no text.
-pub(in crate::projection) enum Source {
-    /// The bytes, in Base64.
-    Data(String),
-    Url(String),
-}
-
-/// Content of a part of AG-UI's InputContent that is no text, with its media type if the part names one.
-pub(in crate::projection) fn source_of(part: &Value) -> Option<(Source, Option<String>)> {
-    let text = |value: &Value, name: &str| value.get(name).and_then(Value::as_str).map(str::to_owned);
-    // `binary` is the form before AG-UI 1.0, in which the part itself has the data.
-    let source = part.get("source").unwrap_or(part);
-    let media = text(source, "mimeType").or_else(|| text(part, "mimeType"));
-    let found = match text(source, "type").as_deref() {
-        Some("data") => Source::Data(text(source, "value")?),
-        Some("url") => Source::Url(text(source, "value")?),
-        _ => text(source, "url").map(Source::Url).or_else(|| text(source, "data").map(Source::Data))?,
-    };
-    Some((found, media))
-}
-
-/// Part of a UI message from a part of AG-UI's InputContent.
+/// Part of a UI message from a part of AG-UI's content.
 fn ui_part(part: &Value) -> Option<Value> {
-    let text = |value: &Value, name: &str| value.get(name).and_then(Value::as_str).map(str::to_owned);
-    let kind = text(part, "type")?;
-    if kind == "text" {
-        return Some(json!({ "type": "text", "text": text(part, "text")? }));
+    if part.get("type")? == "text" {
+        return Some(json!({ "type": "text", "text": part.get("text")?.as_str()? }));
     }
-    let (source, media) = source_of(part)?;
-    let media =
-        media.unwrap_or_else(|| if kind == "image" { "image/*" } else { "application/octet-stream" }.to_owned());
-    let url = match source {
-        Source::Data(data) => format!("data:{media};base64,{data}"),
-        Source::Url(url) => url,
-    };
-    let mut file = json!({ "type": "file", "mediaType": media, "url": url });
-    if let Some(name) = text(part, "filename").or_else(|| text(part.get("metadata")?, "filename")) {
+    let Media { media_type, url, filename } = Media::read(part)?;
+    let mut file = json!({ "type": "file", "mediaType": media_type, "url": url });
+    if let Some(name) = filename {
         file["filename"] = name.into();
     }
     Some(file)
@@ -117,14 +85,7 @@ fn agui_part(part: &Value) -> Option<Value> {
         "text" => Some(json!({ "type": "text", "text": part.get("text")?.as_str()? })),
         "file" => {
             let (media, url) = (part.get("mediaType")?.as_str()?, part.get("url")?.as_str()?);
-            let named = |kind: &&str| media.strip_prefix(*kind).is_some_and(|rest| rest.starts_with('/'));
-            let kind = ["image", "audio", "video"].into_iter().find(named).unwrap_or("document");
-            let inline = url.strip_prefix("data:").and_then(|rest| rest.split_once(";base64,"));
-            let source = match inline {
-                Some((_, data)) => json!({ "type": "data", "value": data, "mimeType": media }),
-                None => json!({ "type": "url", "value": url, "mimeType": media }),
-            };
-            let mut said = json!({ "type": kind, "source": source });
+            let mut said = json!({ "type": kind_of(media), "source": source(url, Some(media)) });
             if let Some(name) = part.get("filename").filter(|name| name.is_string()) {
                 said["metadata"] = json!({ "filename": name });
             }

@@ -15,6 +15,7 @@ use crate::{
 };
 
 pub mod checkpoints;
+pub mod door_records;
 pub mod entry_writes;
 pub mod items;
 pub mod kv;

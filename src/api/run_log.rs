@@ -1,0 +1,113 @@
+//! Log of a thread as the APIs of other protocols read it: run by run, without what a later attempt has superseded.
+
+use threadline_core::{
+    Epoch, Principal, ReadFrom, Run, Seq, ThreadId, Timestamp,
+    limits::{MAX_EVENT_PAGE, MAX_PAGE},
+};
+use threadline_engine::PageRequest;
+use threadline_http::problem::Problem;
+
+use super::{ApiState, superseded::Superseded};
+
+/// Log that is read: its thread and epoch.
+#[derive(Clone, Copy)]
+pub struct Log<'a> {
+    pub state: &'a ApiState,
+    pub principal: &'a Principal,
+    pub thread: &'a ThreadId,
+    pub epoch: Epoch,
+}
+
+impl Log<'_> {
+    /// Newest runs of the thread, newest first, and true if there are older ones.
+    pub async fn runs(&self, most: usize) -> Result<(Vec<Run>, bool), Problem> {
+        let (mut runs, mut before) = (Vec::new(), None);
+        loop {
+            let page = self.state.service.runs.list(self.principal, self.thread, before, MAX_PAGE, None).await?;
+            runs.extend(page.items);
+            match page.next {
+                Some(next) if runs.len() < most => before = Some(next),
+                next => {
+                    let more = next.is_some() || runs.len() > most;
+                    runs.truncate(most);
+                    return Ok((runs, more));
+                }
+            }
+        }
+    }
+
+    /// Passes the events of runs, oldest first, to `take`, without those that a later attempt has superseded. The first event of a
+    /// run comes with true.
+    pub async fn read_all(&self, runs: &[Run], mut take: impl FnMut(&Run, bool, &[u8]) + Send) -> Result<(), Problem> {
+        let (Some(first), Some(last)) = (runs.first(), runs.last()) else { return Ok(()) };
+        let superseded = self.superseded_of(runs).await?;
+        let mut runs = runs.iter().peekable();
+        let take = |seq: Seq, event: &[u8], _: Timestamp| {
+            while runs.next_if(|run| run.last_seq() < seq).is_some() {}
+            let Some(run) = runs.peek().filter(|run| run.first_seq <= seq) else { return };
+            if !superseded.has(seq, event) {
+                take(run, run.first_seq == seq, event);
+            }
+        };
+        self.each(None, (first.first_seq - 1, last.last_seq()), take).await
+    }
+
+    /// Passes the events of a run to `take`, without those that a later attempt has superseded.
+    pub async fn read(&self, run: &Run, mut take: impl FnMut(&[u8]) + Send) -> Result<(), Problem> {
+        let superseded = self.superseded(run).await?;
+        self.each(Some(run), (run.first_seq - 1, run.last_seq()), |seq, event, _| {
+            if !superseded.has(seq, event) {
+                take(event);
+            }
+        })
+        .await
+    }
+
+    /// Events of a run that its later attempts have superseded.
+    pub async fn superseded(&self, run: &Run) -> Result<Superseded, Problem> {
+        let mut superseded = Superseded::default();
+        // Only the server's own driver names attempts.
+        if run.driven && run.attempt > 1 {
+            let all = (run.first_seq - 1, run.last_seq());
+            self.each(Some(run), all, |seq, event, _| superseded.scan(seq, event)).await?;
+            superseded.keep_within(run.first_seq, run.last_seq());
+        }
+        Ok(superseded)
+    }
+
+    /// Events of runs that their later attempts have superseded.
+    pub async fn superseded_of(&self, runs: &[Run]) -> Result<Superseded, Problem> {
+        let mut all = Superseded::default();
+        for run in runs {
+            all.join(self.superseded(run).await?);
+        }
+        Ok(all)
+    }
+
+    /// Passes the events after `cursor` up to `end` to `take`, each with the time of its commit: those of one run, or all.
+    pub async fn each(
+        &self,
+        run: Option<&Run>,
+        (mut cursor, end): (Seq, Seq),
+        mut take: impl FnMut(Seq, &[u8], Timestamp) + Send,
+    ) -> Result<(), Problem> {
+        while cursor < end {
+            let request = PageRequest {
+                from: ReadFrom::After(cursor),
+                limit: MAX_EVENT_PAGE,
+                epoch: Some(self.epoch),
+                run: run.map(|run| run.id.clone()),
+                wait: None,
+            };
+            let page = self.state.service.events.page(self.principal, self.thread, request).await?;
+            for (seq, event, batch) in page.slice.events().filter(|(seq, ..)| *seq <= end) {
+                take(seq, event, batch.at);
+            }
+            if page.cursor <= cursor {
+                break;
+            }
+            cursor = page.cursor;
+        }
+        Ok(())
+    }
+}
