@@ -62,6 +62,7 @@ async fn thread_of(state: &ApiState, principal: &Principal, id: &str) -> Result<
 
 /// A request to create a conversation.
 #[derive(Debug, Default, Deserialize, ToSchema)]
+#[schema(as = OpenAiConversationBody)]
 #[serde(deny_unknown_fields, default)]
 pub struct CreateBody {
     /// Up to 20 items.

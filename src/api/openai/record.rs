@@ -10,7 +10,7 @@ use threadline_core::{
     projection::response::{Echo, Header},
 };
 use threadline_engine::{Placing, RecordName, RunLookupError};
-use threadline_http::problem::Problem;
+use threadline_http::problem::{Problem, ProblemType};
 
 use super::ids::{ResponseId, conversation_id, no_response};
 use crate::api::ApiState;
@@ -108,7 +108,11 @@ pub async fn find(state: &ApiState, principal: &Principal, id: &str) -> Result<F
         Err(RunLookupError::ThreadNotFound | RunLookupError::RunNotFound) => return Err(no_response(id)),
         run => run?,
     };
-    let record = Record::read(state, principal, &named).await?;
+    let record = match Record::read(state, principal, &named).await {
+        // The thread was deleted since.
+        Err(problem) if problem.kind == ProblemType::ThreadNotFound => return Err(no_response(id)),
+        record => record?,
+    };
     if record.hidden || record.unstored {
         return Err(no_response(id));
     }
