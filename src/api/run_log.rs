@@ -1,10 +1,7 @@
 //! Log of a thread as the APIs of other protocols read it: run by run, without what a later attempt has superseded.
 
-use threadline_core::{
-    Epoch, Principal, ReadFrom, Run, Seq, ThreadId, Timestamp,
-    limits::{MAX_EVENT_PAGE, MAX_PAGE},
-};
-use threadline_engine::PageRequest;
+use threadline_core::{Epoch, Principal, Run, Seq, ThreadId, Timestamp, limits::MAX_PAGE};
+use threadline_engine::limits::QueuedWork;
 use threadline_http::problem::Problem;
 
 use super::{ApiState, superseded::Superseded};
@@ -36,11 +33,22 @@ impl Log<'_> {
         }
     }
 
+    /// Begins to read events, in slices of the queue. Work that has begun is passed on, since work that waits for other work of its
+    /// client might wait forever.
+    pub async fn begin(&self) -> Result<QueuedWork, Problem> {
+        Ok(self.state.service.queue.begin(self.principal).await?)
+    }
+
     /// Passes the events of runs, oldest first, to `take`, without those that a later attempt has superseded. The first event of a
     /// run comes with true.
-    pub async fn read_all(&self, runs: &[Run], mut take: impl FnMut(&Run, bool, &[u8]) + Send) -> Result<(), Problem> {
+    pub async fn read_all(
+        &self,
+        work: &mut QueuedWork,
+        runs: &[Run],
+        mut take: impl FnMut(&Run, bool, &[u8]) + Send,
+    ) -> Result<(), Problem> {
         let (Some(first), Some(last)) = (runs.first(), runs.last()) else { return Ok(()) };
-        let superseded = self.superseded_of(runs).await?;
+        let superseded = self.superseded_of(work, runs).await?;
         let mut runs = runs.iter().peekable();
         let take = |seq: Seq, event: &[u8], _: Timestamp| {
             while runs.next_if(|run| run.last_seq() < seq).is_some() {}
@@ -49,13 +57,18 @@ impl Log<'_> {
                 take(run, run.first_seq == seq, event);
             }
         };
-        self.each(None, (first.first_seq - 1, last.last_seq()), take).await
+        self.each(work, None, (first.first_seq - 1, last.last_seq()), take).await
     }
 
     /// Passes the events of a run to `take`, without those that a later attempt has superseded.
-    pub async fn read(&self, run: &Run, mut take: impl FnMut(&[u8]) + Send) -> Result<(), Problem> {
-        let superseded = self.superseded(run).await?;
-        self.each(Some(run), (run.first_seq - 1, run.last_seq()), |seq, event, _| {
+    pub async fn read(
+        &self,
+        work: &mut QueuedWork,
+        run: &Run,
+        mut take: impl FnMut(&[u8]) + Send,
+    ) -> Result<(), Problem> {
+        let superseded = self.superseded_in(work, run).await?;
+        self.each(work, Some(run), (run.first_seq - 1, run.last_seq()), |seq, event, _| {
             if !superseded.has(seq, event) {
                 take(event);
             }
@@ -65,21 +78,29 @@ impl Log<'_> {
 
     /// Events of a run that its later attempts have superseded.
     pub async fn superseded(&self, run: &Run) -> Result<Superseded, Problem> {
+        if may_supersede(run) {
+            self.superseded_in(&mut self.begin().await?, run).await
+        } else {
+            Ok(Superseded::default())
+        }
+    }
+
+    /// Events of a run that its later attempts have superseded, within work that has begun.
+    pub async fn superseded_in(&self, work: &mut QueuedWork, run: &Run) -> Result<Superseded, Problem> {
         let mut superseded = Superseded::default();
-        // Only the server's own driver names attempts.
-        if run.driven && run.attempt > 1 {
+        if may_supersede(run) {
             let all = (run.first_seq - 1, run.last_seq());
-            self.each(Some(run), all, |seq, event, _| superseded.scan(seq, event)).await?;
+            self.each(work, Some(run), all, |seq, event, _| superseded.scan(seq, event)).await?;
             superseded.keep_within(run.first_seq, run.last_seq());
         }
         Ok(superseded)
     }
 
-    /// Events of runs that their later attempts have superseded.
-    pub async fn superseded_of(&self, runs: &[Run]) -> Result<Superseded, Problem> {
+    /// Events of runs that their later attempts have superseded, within work that has begun.
+    pub async fn superseded_of(&self, work: &mut QueuedWork, runs: &[Run]) -> Result<Superseded, Problem> {
         let mut all = Superseded::default();
         for run in runs {
-            all.join(self.superseded(run).await?);
+            all.join(self.superseded_in(work, run).await?);
         }
         Ok(all)
     }
@@ -87,27 +108,18 @@ impl Log<'_> {
     /// Passes the events after `cursor` up to `end` to `take`, each with the time of its commit: those of one run, or all.
     pub async fn each(
         &self,
+        work: &mut QueuedWork,
         run: Option<&Run>,
-        (mut cursor, end): (Seq, Seq),
+        range: (Seq, Seq),
         mut take: impl FnMut(Seq, &[u8], Timestamp) + Send,
     ) -> Result<(), Problem> {
-        while cursor < end {
-            let request = PageRequest {
-                from: ReadFrom::After(cursor),
-                limit: MAX_EVENT_PAGE,
-                epoch: Some(self.epoch),
-                run: run.map(|run| run.id.clone()),
-                wait: None,
-            };
-            let page = self.state.service.events.page(self.principal, self.thread, request).await?;
-            for (seq, event, batch) in page.slice.events().filter(|(seq, ..)| *seq <= end) {
-                take(seq, event, batch.at);
-            }
-            if page.cursor <= cursor {
-                break;
-            }
-            cursor = page.cursor;
-        }
-        Ok(())
+        let (of, run) = ((self.principal, self.thread, self.epoch), run.map(|run| &run.id));
+        let events = &self.state.service.events;
+        Ok(events.fold(work, of, run, range, |seq, event, batch| take(seq, event, batch.at)).await?)
     }
+}
+
+/// True if events of the run may be superseded: only the server's own driver names attempts.
+fn may_supersede(run: &Run) -> bool {
+    run.driven && run.attempt > 1
 }

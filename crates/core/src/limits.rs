@@ -43,6 +43,14 @@ pub const AGENT_DATA_ANSWER_BYTES: usize = 16 * 1_024 * 1_024;
 /// Bytes that count for each row of agent data in addition to its names and its value: about what databases and their indexes add. Rows
 /// are entries, items, remembered operations on lists, checkpoints, blobs and writes.
 pub const AGENT_DATA_ROW_BYTES: usize = 128;
+/// Most different words of a search: a pasted page of text is more than a search can use.
+pub const MAX_KV_WORDS: usize = 256;
+/// Longest query of a search, in bytes.
+pub const MAX_KV_QUERY_BYTES: usize = 32 * 1_024;
+/// Most conditions of a search on members of values, or on namespaces.
+pub const MAX_KV_CONDITIONS: usize = 64;
+/// Bytes of text that a search compares with words at once: each byte counts for every word. They cost as much as a slice of events.
+pub const KV_COMPARED_BYTES: usize = 16 * WORK_SLICE_BYTES;
 /// Longest life of a key-value entry that expires.
 pub const MAX_KV_LIFE: Duration = Duration::from_secs(10 * 365 * 24 * 3_600);
 /// Entries, or namespaces, that one search looks at; the answer then says where to continue. Also the largest `offset`.
@@ -150,6 +158,9 @@ pub const DEFAULT_EVENT_PAGE: usize = 1_000;
 pub const MAX_EVENT_PAGE: usize = 10_000;
 /// Bytes of events read from the store at once. A page stops at the first event that passes it.
 pub const PAGE_BYTES: usize = 256 * 1_024;
+/// Bytes of events that a stream of another protocol translates before other tasks have their turn: translation takes longer than
+/// delivery.
+pub const TRANSLATED_BYTES: usize = 16 * 1_024;
 /// Bytes of events in one paged answer, regardless of the number of events requested.
 pub const MAX_PAGE_BYTES: usize = 4 * 1_024 * 1_024;
 /// Size in bytes above which a page counts as large (it holds a large event). A large page is delivered once its

@@ -10,11 +10,11 @@ use axum::{
 use serde::Serialize;
 use serde_json::{Value, value::RawValue};
 use threadline_core::{
-    AgentId, Principal, Thread, ThreadId,
+    AgentId, Principal, Run, Thread, ThreadId,
     limits::{MAX_CHAT_BYTES, MAX_CHAT_RUNS},
     projection::ui_message::{Spoken, UiMessage, UiStream, continues, said},
 };
-use threadline_engine::LookupError;
+use threadline_engine::{LookupError, limits::in_place};
 use threadline_http::{
     extract::{Caller, InAgentThread},
     problem::{Problem, ProblemDocument},
@@ -57,10 +57,7 @@ pub async fn load(
 ) -> Result<Response, Problem> {
     let (state, principal) = (&state, &principal);
     let thread = chat_of(state, principal, &agent, &chat).await?;
-    let make = || async {
-        let view = view(state, principal, &chat, &thread).await?;
-        Ok((serde_json::to_vec(&view).unwrap_or_default(), ()))
-    };
+    let make = || async { Ok((made(state, principal, &chat, &thread).await?, ())) };
     let (body, ()) = state.http.responses.chunk(principal, make).await?;
     Ok(([(header::CONTENT_TYPE, "application/json")], body).into_response())
 }
@@ -77,21 +74,30 @@ pub async fn chat_of(
     Ok(thread.ok_or(LookupError::ThreadNotFound)?)
 }
 
-async fn view(state: &ApiState, principal: &Principal, chat: &ThreadId, thread: &Thread) -> Result<ChatView, Problem> {
+/// JSON of a chat, made in slices of the queue.
+async fn made(state: &ApiState, principal: &Principal, chat: &ThreadId, thread: &Thread) -> Result<Vec<u8>, Problem> {
     let log = Log { state, principal, thread: &thread.id, epoch: thread.epoch };
     let (mut runs, has_more) = log.runs(MAX_CHAT_RUNS).await?;
     runs.retain(|run| run.producer_seq > 0);
     runs.reverse();
     let mut chat_so_far = ChatSoFar::default();
-    log.read_all(&runs, |run, is_first, event| chat_so_far.observe(run.id.as_str(), is_first, event)).await?;
-    chat_so_far.close();
-    Ok(ChatView {
-        id: chat.to_string(),
-        thread_id: thread.id.to_string(),
-        messages: chat_so_far.messages.into(),
-        has_more: has_more || chat_so_far.cut,
-        active_run_id: thread.active_run.as_ref().map(|run| run.id.to_string()),
-    })
+    let mut work = log.begin().await?;
+    let observe = |run: &Run, is_first, event: &[u8]| chat_so_far.observe(run.id.as_str(), is_first, event);
+    log.read_all(&mut work, &runs, observe).await?;
+    let bytes = chat_so_far.size();
+    work.step(bytes).await?;
+    work.took(bytes);
+    Ok(in_place(|| {
+        chat_so_far.close();
+        let view = ChatView {
+            id: chat.to_string(),
+            thread_id: thread.id.to_string(),
+            messages: chat_so_far.messages.into(),
+            has_more: has_more || chat_so_far.cut,
+            active_run_id: thread.active_run.as_ref().map(|run| run.id.to_string()),
+        };
+        serde_json::to_vec(&view).unwrap_or_default()
+    }))
 }
 
 /// UI messages, while the events of their runs are read.
@@ -111,6 +117,11 @@ struct ChatSoFar {
 }
 
 impl ChatSoFar {
+    /// Bytes of all messages.
+    fn size(&self) -> usize {
+        self.bytes + self.open.as_ref().map_or(0, |(_, message)| message.bytes())
+    }
+
     fn observe(&mut self, run: &str, is_first: bool, event: &[u8]) {
         let text = std::str::from_utf8(event).unwrap_or_default();
         if is_first {

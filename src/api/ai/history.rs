@@ -5,7 +5,7 @@ use threadline_core::{
     limits::MAX_PAGE,
     projection::ui_message::{UiStream, continues},
 };
-use threadline_engine::{LookupError, ReadError};
+use threadline_engine::LookupError;
 use threadline_http::problem::Problem;
 
 use crate::api::{ApiState, run_log::Log};
@@ -42,21 +42,28 @@ impl Log<'_> {
     }
 
     /// True if a run continues the message of the run before.
-    async fn continues(&self, run: &Run) -> Result<bool, ReadError> {
-        let first = self.state.service.events.first_of(self.principal, self.thread, run, self.epoch).await?;
-        Ok(first.is_some_and(|first| continues(&first)))
+    async fn continues(&self, run: &Run) -> Result<bool, Problem> {
+        let service = &self.state.service;
+        let Some(first) = service.events.first_of(self.principal, self.thread, run, self.epoch).await? else {
+            return Ok(false);
+        };
+        Ok(service.queue.process(self.principal, first.len(), || continues(&first)).await?)
     }
 
     /// Stream of a message after all runs of `chain` but the last: the client has these.
     pub async fn before(&self, chain: &[Run]) -> Result<UiStream, Problem> {
         let first = chain.first().map_or("", |run| run.id.as_str());
         let (mut stream, mut had) = (UiStream::new(first), Vec::new());
+        if chain.len() < 2 {
+            return Ok(stream);
+        }
+        let mut work = self.begin().await?;
         for pair in chain.windows(2) {
             let observe = |event: &[u8]| {
                 stream.observe(event, &mut had);
                 had.clear();
             };
-            self.read(&pair[0], observe).await?;
+            self.read(&mut work, &pair[0], observe).await?;
             stream.continued(pair[1].id.as_str(), true);
         }
         Ok(stream)

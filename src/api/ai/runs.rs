@@ -259,7 +259,7 @@ pub async fn resume(
         run => run?,
     };
     let chain = log.message_of(&run).await?;
-    let superseded = log.superseded_of(&chain).await?;
+    let superseded = log.superseded_of(&mut log.begin().await?, &chain).await?;
     let (first, several) = (&chain[0], chain.len() > 1);
     let (events, epoch, via) = (&state.service.events, Some(thread.epoch), FollowMethod::AiSdk);
     // Runs of a thread follow each other, so the message is a part of its log.

@@ -5,7 +5,7 @@ use std::{collections::VecDeque, time::Duration};
 use axum::body::Bytes;
 use threadline_core::{
     LogSlice, RunId, Seq,
-    limits::{PAGE_BYTES, RUN_END_TIMEOUT},
+    limits::{RUN_END_TIMEOUT, TRANSLATED_BYTES},
     projection::ui_message::{Chunk, UiStream},
 };
 use threadline_engine::{
@@ -16,6 +16,7 @@ use threadline_http::{
     observe,
     sse::{EventSource, Farewell},
 };
+use tokio::task::yield_now;
 
 use crate::api::{run_agent::AguiClient, superseded::Superseded, waiting_turn::WaitingTurn};
 
@@ -97,9 +98,9 @@ impl Message {
         out.into()
     }
 
-    /// Translates delivered events, until their chunks fill a page.
+    /// Translates delivered events, up to [`TRANSLATED_BYTES`] of them.
     fn tell(&mut self, slice: &LogSlice) -> Result<Told, StoreError> {
-        let (mut out, mut chunks) = (Vec::new(), Vec::new());
+        let (mut out, mut chunks, mut read) = (Vec::new(), Vec::new(), 0);
         for (seq, event, batch) in slice.events() {
             if self.replayed.front().is_some_and(|run| *run != batch.run) {
                 self.replayed.pop_front();
@@ -126,7 +127,8 @@ impl Message {
             if is_last {
                 return Ok(Told::Last(out));
             }
-            if out.len() >= PAGE_BYTES {
+            read += event.len();
+            if read >= TRANSLATED_BYTES {
                 self.pending = Some(slice.between(seq, Seq::MAX)).filter(|rest| !rest.0.is_empty());
                 break;
             }
@@ -138,6 +140,10 @@ impl Message {
 impl EventSource for Message {
     async fn next(&mut self) -> Result<Option<Bytes>, StoreError> {
         loop {
+            // Events are taken only after the wait: a heartbeat may cancel this.
+            if self.pending.is_some() {
+                yield_now().await;
+            }
             if let Some(slice) = self.pending.take() {
                 match self.tell(&slice)? {
                     Told::Chunks(out) if out.is_empty() => {}

@@ -8,7 +8,10 @@ use threadline_core::{
     limits::RUN_END_TIMEOUT,
     projection::response::{Header, ResponseStream},
 };
-use threadline_engine::{ReadError, RunLookupError, ServiceError, limits::StreamPermit};
+use threadline_engine::{
+    ReadError, RunLookupError, ServiceError,
+    limits::{StreamPermit, in_place},
+};
 use threadline_http::{observe, problem::Problem, sse};
 use tokio::time;
 use utoipa::ToSchema;
@@ -58,7 +61,8 @@ async fn folded(state: &ApiState, principal: &Principal, id: &ResponseId, record
         run => run?,
     };
     let log = Log { state, principal, thread: &id.thread, epoch };
-    let superseded = log.superseded(&run).await?;
+    let mut work = log.begin().await?;
+    let superseded = log.superseded_in(&mut work, &run).await?;
     let mut stream = ResponseStream::new(record.header(id, &run));
     // The object has all that the events say.
     stream.skip(u64::MAX);
@@ -66,7 +70,7 @@ async fn folded(state: &ApiState, principal: &Principal, id: &ResponseId, record
         stream.note_stop();
     }
     let mut events = Vec::new();
-    log.each(Some(&run), (run.first_seq - 1, run.last_seq()), |seq, event, at| {
+    log.each(&mut work, Some(&run), (run.first_seq - 1, run.last_seq()), |seq, event, at| {
         match superseded.fate(seq, event) {
             None => stream.observe(event, at, &mut events),
             Some(is_kept) => stream.observe_superseded(event, at, is_kept, &mut events),
@@ -74,7 +78,10 @@ async fn folded(state: &ApiState, principal: &Principal, id: &ResponseId, record
         events.clear();
     })
     .await?;
-    Ok(stream.response())
+    let bytes = stream.bytes();
+    work.step(bytes).await?;
+    work.took(bytes);
+    Ok(in_place(|| stream.response()))
 }
 
 /// Waits until the run of a response has ended.
@@ -135,6 +142,7 @@ async fn open(
         driven: run.driven,
         source: Some(Box::new(source)),
         pending: None,
+        asked: false,
         requester: None,
         forget: None,
         counted: observe::DeliveryMetrics::new(&state.http),

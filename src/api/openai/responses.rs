@@ -113,8 +113,11 @@ pub async fn input_items(
     let make = async || {
         let epoch = state.service.threads.get(principal, &id.thread).await?.epoch;
         let first = state.service.events.first_of(principal, &id.thread, run, epoch).await?;
-        let page = ListView::page(brought(first.as_deref()).into_iter(), params)?;
-        Ok(serde_json::to_vec(&page).unwrap_or_default())
+        let page = || {
+            let page = ListView::page(brought(first.as_deref()).into_iter(), params)?;
+            Ok(serde_json::to_vec(&page).unwrap_or_default())
+        };
+        state.service.queue.process(principal, first.as_ref().map_or(0, String::len), page).await?
     };
     state.http.responses.json(principal, make).await
 }

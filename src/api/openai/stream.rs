@@ -6,7 +6,7 @@ use axum::body::Bytes;
 use serde_json::json;
 use threadline_core::{
     LogSlice, Principal, RunStatus, Seq,
-    limits::{PAGE_BYTES, RUN_END_TIMEOUT},
+    limits::{RUN_END_TIMEOUT, TRANSLATED_BYTES},
     projection::response::{ResponseEvent, ResponseStream},
 };
 use threadline_engine::{
@@ -17,6 +17,7 @@ use threadline_http::{
     observe,
     sse::{EventSource, Farewell},
 };
+use tokio::task::yield_now;
 
 use super::{forgetting::Forget, ids::ResponseId};
 use crate::api::{run_agent::AguiClient, superseded::Superseded};
@@ -32,6 +33,8 @@ pub struct Followed {
     pub source: Option<Box<Subscription>>,
     /// Events that were delivered and are not translated yet.
     pub pending: Option<LogSlice>,
+    /// True once the record of the run was asked for what `pending` does not say.
+    pub asked: bool,
     /// Client that requested the run, if this is the stream of that request.
     pub requester: Option<AguiClient>,
     /// Thread of a response that is not stored: deleted after the stream.
@@ -88,9 +91,9 @@ impl Followed {
         format!("event: error\ndata: {error}\n\n").into()
     }
 
-    /// Translates delivered events, until their frames fill a page.
+    /// Translates delivered events, up to [`TRANSLATED_BYTES`] of them.
     fn tell(&mut self, slice: &LogSlice) -> Result<Vec<u8>, StoreError> {
-        let (mut out, mut events) = (Vec::new(), Vec::new());
+        let (mut out, mut events, mut read) = (Vec::new(), Vec::new(), 0);
         for (seq, event, batch) in slice.events() {
             if self.driven && self.superseded.is_new(event) {
                 // Events cannot be taken back: the client reads on from the last number that it has.
@@ -101,7 +104,8 @@ impl Followed {
                 Some(is_kept) => self.stream.observe_superseded(event, batch.at, is_kept, &mut events),
             }
             write(&mut events, &mut out);
-            if out.len() >= PAGE_BYTES {
+            read += event.len();
+            if read >= TRANSLATED_BYTES {
                 self.pending = Some(slice.between(seq, Seq::MAX)).filter(|rest| !rest.0.is_empty());
                 break;
             }
@@ -117,7 +121,7 @@ impl Followed {
     /// Takes in a delivery; the last event of the stream if it ends here.
     fn take(&mut self, delivery: Option<Delivery>) -> Option<Bytes> {
         match delivery {
-            Some(Delivery::Events(slice)) => self.pending = Some(slice),
+            Some(Delivery::Events(slice)) => (self.pending, self.asked) = (Some(slice), false),
             Some(Delivery::CaughtUp(_) | Delivery::FellBehind(_) | Delivery::Rebased { .. } | Delivery::Queue(_)) => {}
             Some(Delivery::Ended(EndReason::RunEnded)) | None => {
                 return Some(self.fail("server_error", "The run has ended without an answer."));
@@ -139,10 +143,16 @@ impl Followed {
 impl EventSource for Followed {
     async fn next(&mut self) -> Result<Option<Bytes>, StoreError> {
         loop {
-            if let Some(slice) = self.pending.take() {
-                if slice.events().any(|(_, event, _)| may_finish(event)) && self.run.was_stopped().await? {
+            // Events are taken only after all waits: a heartbeat may cancel these.
+            if let Some(slice) = &self.pending {
+                yield_now().await;
+                let asks = !self.asked && slice.events().any(|(_, event, _)| may_finish(event));
+                if asks && self.run.was_stopped().await? {
                     self.stream.note_stop();
                 }
+                self.asked = true;
+            }
+            if let Some(slice) = self.pending.take() {
                 let out = self.tell(&slice)?;
                 if !out.is_empty() {
                     return Ok(Some(out.into()));

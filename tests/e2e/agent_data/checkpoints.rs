@@ -270,6 +270,13 @@ everywhere! {
         for query in ["limit=0", "limit=1001", "filter=1", "filter=x", "fields=some"] {
             ann.get(&format!("{PATH}/list?{query}")).await.problem(400, "invalid-request");
         }
+        let filter = |count: usize| {
+            let members = (0..count).map(|n| format!("%22m{n}%22%3A1")).collect::<Vec<_>>();
+            format!("{PATH}/list?filter=%7B{}%7D", members.join("%2C"))
+        };
+        let problem = ann.get(&filter(65)).await.problem(400, "invalid-request");
+        assert!(problem["detail"].as_str().is_some_and(|detail| detail.contains("65 conditions, but at most 64")));
+        ann.get(&filter(64)).await.ok(200);
         let large = vec![0; 8 * 1_024 * 1_024 + 1];
         ann.put(&format!("{PATH}?id=i"), with("data", json!(encoded(&large)))).await.problem(413, "too-large");
         ann.post(&format!("{PATH}/blobs"), json!({ "blobs": [blob("a", "1", &large)] })).await.problem(413, "too-large");

@@ -189,6 +189,9 @@ everywhere! {
         batch(&ann, json!([put(&[], "k", json!(1)), put(&[], "l", json!(1))])).await;
         let place = batch(&ann, json!([{ "op": "search", "limit": 1 }])).await[0]["cursor"].take();
         let labels = |count: usize| vec!["x"; count];
+        let words = |count: usize| (0..count).map(|n| format!("w{n}")).collect::<Vec<_>>().join(" ");
+        let members = |count: usize| (0..count).map(|n| (format!("m{n}"), json!(1))).collect::<serde_json::Map<_, _>>();
+        let matches = |count: usize| vec![json!({ "kind": "prefix", "path": [] }); count];
         for (op, detail) in [
             (json!({ "op": "get", "key": "k" }), "ns is missing"),
             (json!({ "op": "get", "ns": [] }), "key is missing"),
@@ -208,6 +211,10 @@ everywhere! {
             (json!({ "op": "search", "limit": 1_001 }), "limit is 1001"),
             (json!({ "op": "search", "offset": 10_001 }), "offset is 10001"),
             (json!({ "op": "search", "filter": { "a": { "$in": [] } } }), "\"$in\""),
+            (json!({ "op": "search", "query": words(257) }), "query has 257 different words, but at most 256"),
+            (json!({ "op": "search", "query": "x ".repeat(16_385) }), "query has 32770 bytes, but at most 32768"),
+            (json!({ "op": "search", "filter": members(65) }), "the filter has 65 conditions, but at most 64"),
+            (json!({ "op": "namespaces", "match": matches(65) }), "match has 65 conditions, but at most 64"),
             (json!({ "op": "search", "cursor": "c1.x" }), "cursor"),
             (json!({ "op": "namespaces", "cursor": place }), "a search of entries"),
             (json!({ "op": "namespaces", "maxDepth": 0 }), "maxDepth is 0"),
@@ -217,6 +224,11 @@ everywhere! {
             let text = problem["detail"].as_str().expect("a detail");
             assert!(text.contains(detail) && text.starts_with("operation 1: "), "{op}: {text}");
         }
+        let most = json!([
+            { "op": "search", "query": words(256), "filter": members(64) },
+            { "op": "namespaces", "match": matches(64) },
+        ]);
+        assert_eq!(batch(&ann, most).await[0]["items"], json!([]), "the limits themselves are fine");
         for ops in [json!([]), json!(vec![get(&[], "k"); 1_001])] {
             ann.post("/v1/kv", json!({ "ops": ops })).await.problem(400, "invalid-request");
         }

@@ -8,10 +8,10 @@ use serde_json::value::RawValue;
 use crate::{
     RunId, Timestamp,
     agent_data::row_size,
-    kv::{Members, Wanted, shown},
+    kv::{InvalidFilter, Wanted, members_of, shown},
     limits::{
         MAX_CHANNEL_BYTES, MAX_CHANNEL_VERSION_BYTES, MAX_CHECKPOINT_ID_BYTES, MAX_CHECKPOINT_NS_BYTES,
-        MAX_DATA_TYPE_BYTES, MAX_TASK_PATH_BYTES,
+        MAX_DATA_TYPE_BYTES, MAX_KV_CONDITIONS, MAX_TASK_PATH_BYTES,
     },
 };
 
@@ -181,8 +181,11 @@ pub struct MetadataFilter(Vec<(String, Wanted)>);
 
 impl MetadataFilter {
     /// Filter that requires these members.
-    pub fn new(members: BTreeMap<String, Box<RawValue>>) -> Self {
-        Self(members.into_iter().map(|(name, wanted)| (name, wanted.into())).collect())
+    pub fn new(members: BTreeMap<String, Box<RawValue>>) -> Result<Self, InvalidFilter> {
+        if members.len() > MAX_KV_CONDITIONS {
+            return Err(InvalidFilter::TooMany(members.len()));
+        }
+        Ok(Self(members.into_iter().map(|(name, wanted)| (name, wanted.into())).collect()))
     }
 
     /// True if the filter has no member.
@@ -195,8 +198,8 @@ impl MetadataFilter {
         if self.0.is_empty() {
             return true;
         }
-        let members = Members::of(metadata);
-        self.0.iter().all(|(name, wanted)| members.get(name).is_some_and(|member| wanted.equals(member)))
+        let members = members_of(metadata, &self.0);
+        self.0.iter().zip(members).all(|((_, wanted), member)| member.is_some_and(|member| wanted.equals(member)))
     }
 }
 
@@ -237,7 +240,8 @@ mod tests {
 
     #[test]
     fn metadata_is_compared_as_json() {
-        let filter = |text: &str| MetadataFilter::new(serde_json::from_str(text).expect("an object"));
+        let read = |text: &str| MetadataFilter::new(serde_json::from_str(text).expect("an object"));
+        let filter = |text: &str| read(text).expect("a filter");
         let metadata = "{\"step\":1.0,\"source\":\"loop\",\"parents\":{\"a\":1,\"b\":2},\"none\":null}";
         for taken in ["{}", "{\"step\":1}", "{\"parents\":{\"b\":2,\"a\":1},\"source\":\"loop\"}", "{\"none\":null}"] {
             assert!(filter(taken).takes(metadata), "{taken}");
@@ -245,6 +249,10 @@ mod tests {
         for other in ["{\"step\":2}", "{\"absent\":null}", "{\"step\":{\"$gt\":0}}", "{\"parents\":{\"a\":1}}"] {
             assert!(!filter(other).takes(metadata), "{other}");
         }
+        let many = |count| format!("{{{}}}", (0..count).map(|n| format!("\"m{n}\":1")).collect::<Vec<_>>().join(","));
+        assert!(read(&many(MAX_KV_CONDITIONS)).is_ok());
+        let refused = read(&many(MAX_KV_CONDITIONS + 1)).err();
+        assert_eq!(refused, Some(InvalidFilter::TooMany(MAX_KV_CONDITIONS + 1)));
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Conditions of searches: filters on the members of a value, words in its texts, and patterns of namespaces.
+//! Conditions of searches: filters on the members of a value, and patterns of namespaces.
 
 use std::{
     cmp::Ordering,
@@ -8,6 +8,7 @@ use std::{
 use serde_json::{Value, value::RawValue};
 
 use super::{KvNamespace, decimal::Decimal};
+use crate::limits::MAX_KV_CONDITIONS;
 
 /// Reason for which a filter is refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -18,6 +19,9 @@ pub enum InvalidFilter {
     /// The object of a member holds operators and other names.
     #[error("the filter of member {0:?} has operators beside other names")]
     Mixed(String),
+    /// The filter has too many conditions.
+    #[error("the filter has {0} conditions, but at most {MAX_KV_CONDITIONS}")]
+    TooMany(usize),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,9 +48,9 @@ impl Operator {
     }
 
     /// True if a member meets the condition. A member that is absent differs from every value, and is neither less nor greater.
-    fn holds(self, member: Option<&RawValue>, wanted: &Wanted) -> bool {
+    fn holds(self, member: Option<&Operand>, wanted: &Wanted) -> bool {
         let order = || member.and_then(|member| wanted.order_of(member));
-        let equals = || member.is_some_and(|member| wanted.equals(member));
+        let equals = || member.is_some_and(|member| wanted.is(member));
         match self {
             Self::Eq => equals(),
             Self::Ne => !equals(),
@@ -89,16 +93,20 @@ impl From<Box<RawValue>> for Wanted {
 impl Wanted {
     /// True if a member has this value.
     pub fn equals(&self, member: &RawValue) -> bool {
-        match (Operand::of(member), &self.0) {
-            (Some(Operand::Number(one)), Some(Operand::Number(other))) => one == *other,
-            (Some(Operand::Other(one)), Some(Operand::Other(other))) => equal(&one, other),
+        Operand::of(member).is_some_and(|member| self.is(&member))
+    }
+
+    fn is(&self, member: &Operand) -> bool {
+        match (member, &self.0) {
+            (Operand::Number(one), Some(Operand::Number(other))) => one == other,
+            (Operand::Other(one), Some(Operand::Other(other))) => equal(one, other),
             _ => false,
         }
     }
 
     /// Order of a member relative to this value: of two numbers, or of two texts by their bytes; `None` for other values.
-    fn order_of(&self, member: &RawValue) -> Option<Ordering> {
-        match (Operand::of(member)?, self.0.as_ref()?) {
+    fn order_of(&self, member: &Operand) -> Option<Ordering> {
+        match (member, self.0.as_ref()?) {
             (Operand::Number(one), Operand::Number(other)) => Some(one.cmp(other)),
             (Operand::Other(Value::String(one)), Operand::Other(Value::String(other))) => Some(one.cmp(other)),
             _ => None,
@@ -108,18 +116,22 @@ impl Wanted {
 
 /// Conditions on the top-level members of a value, all of which must hold.
 #[derive(Debug, Clone, Default)]
-pub struct KvFilter(Vec<(String, Operator, Wanted)>);
+pub struct KvFilter(Vec<(String, Vec<(Operator, Wanted)>)>);
 
 impl KvFilter {
     /// Reads a filter: for each member a value that it equals, or an object of operators.
     pub fn new(members: BTreeMap<String, Box<RawValue>>) -> Result<Self, InvalidFilter> {
         let mut conditions = Vec::new();
+        if members.len() > MAX_KV_CONDITIONS {
+            return Err(InvalidFilter::TooMany(members.len()));
+        }
         for (name, wanted) in members {
             let operators: BTreeMap<String, Box<RawValue>> = serde_json::from_str(wanted.get()).unwrap_or_default();
             if !operators.keys().any(|name| name.starts_with('$')) {
-                conditions.push((name, Operator::Eq, Wanted::from(wanted)));
+                conditions.push((name, vec![(Operator::Eq, Wanted::from(wanted))]));
                 continue;
             }
+            let mut of_member = Vec::new();
             for (operator, wanted) in operators {
                 if !operator.starts_with('$') {
                     return Err(InvalidFilter::Mixed(name));
@@ -127,10 +139,14 @@ impl KvFilter {
                 let Some(known) = Operator::named(&operator) else {
                     return Err(InvalidFilter::Operator(name, operator));
                 };
-                conditions.push((name.clone(), known, Wanted::from(wanted)));
+                of_member.push((known, Wanted::from(wanted)));
             }
+            conditions.push((name, of_member));
         }
-        Ok(Self(conditions))
+        match conditions.iter().map(|(_, of_member)| of_member.len()).sum() {
+            ..=MAX_KV_CONDITIONS => Ok(Self(conditions)),
+            count => Err(InvalidFilter::TooMany(count)),
+        }
     }
 
     /// True if the filter has no condition.
@@ -140,25 +156,25 @@ impl KvFilter {
 
     /// True if a value, given as JSON, meets all conditions. A value that is no object has no members.
     pub fn takes(&self, text: &str) -> bool {
-        let members = Members::of(text);
-        self.0.iter().all(|(name, operator, wanted)| operator.holds(members.get(name), wanted))
+        self.0.iter().zip(members_of(text, &self.0)).all(|((_, conditions), member)| {
+            let member = member.and_then(Operand::of);
+            conditions.iter().all(|(operator, wanted)| operator.holds(member.as_ref(), wanted))
+        })
     }
 }
 
-/// Members of an object by their names. Each is parsed on access, since another member may have what no [`Value`] represents, such as a
-/// lone surrogate.
-pub struct Members<'t>(HashMap<String, &'t RawValue>);
-
-impl<'t> Members<'t> {
-    /// Members of a JSON text; none if it is no object.
-    pub fn of(text: &'t str) -> Self {
-        Self(serde_json::from_str(text).unwrap_or_default())
+/// Members of a JSON text that have these names, which are sorted; none of a text that is no object. Members are left unparsed,
+/// since others may have what no [`Value`] represents, such as a lone surrogate. The names may be longer than the text: time is
+/// taken by the text alone.
+pub fn members_of<'t, T>(text: &'t str, names: &[(String, T)]) -> Vec<Option<&'t RawValue>> {
+    let mut found = vec![None; names.len()];
+    let members: HashMap<String, &RawValue> = serde_json::from_str(text).unwrap_or_default();
+    for (name, member) in members {
+        if let Ok(at) = names.binary_search_by(|(wanted, _)| wanted.cmp(&name)) {
+            found[at] = Some(member);
+        }
     }
-
-    /// The member of this name.
-    pub fn get(&self, name: &str) -> Option<&'t RawValue> {
-        self.0.get(name).copied()
-    }
+    found
 }
 
 /// Equality of JSON values: numbers by their values, objects in any order of their members.
@@ -173,42 +189,6 @@ fn equal(one: &Value, other: &Value) -> bool {
                 && one.iter().all(|(name, value)| other.get(name).is_some_and(|other| equal(value, other)))
         }
         (one, other) => one == other,
-    }
-}
-
-/// Words that a search looks for in the texts of a value, in any case.
-#[derive(Debug, Clone)]
-pub struct KvWords(Vec<String>);
-
-impl KvWords {
-    /// Words of a query; `None` if it has none.
-    pub fn new(query: &str) -> Option<Self> {
-        let mut words: Vec<_> = query.split(|letter: char| !letter.is_alphanumeric()).map(str::to_lowercase).collect();
-        words.sort();
-        words.dedup();
-        words.retain(|word| !word.is_empty());
-        (!words.is_empty()).then_some(Self(words))
-    }
-
-    /// Share of the words that the texts of a value contain, from 0 to 1. Names of members are no texts.
-    pub fn score(&self, value: &Value) -> f64 {
-        let mut found = vec![false; self.0.len()];
-        self.look(value, &mut found);
-        found.iter().filter(|found| **found).count() as f64 / self.0.len() as f64
-    }
-
-    fn look(&self, value: &Value, found: &mut [bool]) {
-        match value {
-            Value::String(text) => {
-                let text = text.to_lowercase();
-                for (word, found) in self.0.iter().zip(found) {
-                    *found = *found || text.contains(word.as_str());
-                }
-            }
-            Value::Array(items) => items.iter().for_each(|item| self.look(item, found)),
-            Value::Object(members) => members.values().for_each(|member| self.look(member, found)),
-            Value::Null | Value::Bool(_) | Value::Number(_) => {}
-        }
     }
 }
 
@@ -335,11 +315,17 @@ mod tests {
     }
 
     #[test]
-    fn the_score_is_the_share_of_the_words_found() {
-        let value = json!({ "text": "Ann likes GREEN tea", "tags": ["drinks"], "oolong": 1 });
-        let score = |query: &str| KvWords::new(query).expect("words").score(&value);
-        assert_eq!(["green", "tea, Drinks", "green coffee", "oolong"].map(score), [1.0, 1.0, 0.5, 0.0]);
-        assert!(KvWords::new(" ,. ").is_none());
+    fn a_filter_has_a_bounded_number_of_conditions() {
+        let members =
+            |count: usize| Value::Object((0..count).map(|n| (format!("m{n}"), json!({ "$ne": 1 }))).collect());
+        assert!(takes(members(MAX_KV_CONDITIONS), &json!({ "m0": 2 })));
+        let refused = |filter: &Value| read(filter).err();
+        assert_eq!(refused(&members(MAX_KV_CONDITIONS + 1)), Some(InvalidFilter::TooMany(MAX_KV_CONDITIONS + 1)));
+        // Several conditions on a member count as several.
+        let pairs = |count: usize| (0..count).map(|n| (format!("m{n}"), json!({ "$gt": 1, "$lt": 9 }))).collect();
+        assert!(refused(&Value::Object(pairs(MAX_KV_CONDITIONS / 2))).is_none());
+        let many = Value::Object(pairs(MAX_KV_CONDITIONS / 2 + 1));
+        assert_eq!(refused(&many), Some(InvalidFilter::TooMany(MAX_KV_CONDITIONS + 2)));
     }
 
     #[test]

@@ -14,8 +14,10 @@ use super::{
 
 mod decimal;
 mod matching;
+mod words;
 
-pub use matching::{InvalidFilter, KvFilter, KvWords, LabelPattern, Members, NamespaceMatch, Wanted};
+pub use matching::{InvalidFilter, KvFilter, LabelPattern, NamespaceMatch, Wanted, members_of};
+pub use words::{Comparison, InvalidQuery, KvWords};
 
 /// End of each label in the stored form of a namespace. Less than every character of a label, so that the order of the stored
 /// forms is that of the lists of labels.

@@ -3,8 +3,10 @@
 use std::{sync::Arc, time::Duration};
 
 use threadline_core::{
-    Epoch, Fence, Judgement, LogSlice, Principal, ReadFrom, Run, RunId, Scope, Seq, ThreadId,
-    limits::{MAX_EVENT_PAGE, MAX_PAGE_BYTES, MAX_WAIT, TURN_BEGIN_WAIT, WORK_SLICE_BYTES},
+    Batch, Epoch, Fence, Judgement, LogSlice, Principal, ReadFrom, Run, RunId, Scope, Seq, ThreadId,
+    limits::{
+        FOLD_EVENTS, MAX_EVENT_PAGE, MAX_PAGE_BYTES, MAX_WAIT, TURN_BEGIN_WAIT, WORK_SLICE_BYTES, WORK_SLICE_ROWS,
+    },
 };
 use threadline_store::{DynStore, Head, StoreClock, StoreError};
 use tokio::time;
@@ -14,7 +16,7 @@ use crate::{
     authority::require,
     directory::{Attempt, Directory},
     lifecycle::Lifecycle,
-    limits::{BudgetOwner, FairQueue, QueuedWork, Quota},
+    limits::{BudgetOwner, FairQueue, QueuedWork, Quota, in_place},
     metrics::{GaugeGuard, Metrics},
     records::ThreadRef,
     subscription::{Delivery, EndReason, FollowError, FollowMethod, Hub, Reader, ReplacedLog, Subscription, TopicRef},
@@ -135,6 +137,35 @@ impl Events {
         let page = self.page_of(principal, thread, request, MAX_PAGE_BYTES).await?;
         self.deps.quota.account(principal).charge(page.slice.bytes());
         Ok(page)
+    }
+
+    /// Passes the events after `cursor` up to `end` to `take`, in slices of the queue: those of one run, or all.
+    pub async fn fold(
+        &self,
+        work: &mut QueuedWork,
+        (principal, thread, epoch): (&Principal, &ThreadId, Epoch),
+        run: Option<&RunId>,
+        (mut cursor, end): (Seq, Seq),
+        mut take: impl FnMut(Seq, &[u8], &Batch) + Send,
+    ) -> Result<(), ReadError> {
+        while cursor < end {
+            work.go_on().await?;
+            let (from, run) = (ReadFrom::After(cursor), run.cloned());
+            let request = PageRequest { from, limit: FOLD_EVENTS, epoch: Some(epoch), run, wait: None };
+            let page = self.page_of(principal, thread, request, WORK_SLICE_BYTES).await?;
+            let slice = page.slice.between(cursor, end.saturating_add(1));
+            // An event of megabytes is a long step.
+            work.step(slice.bytes()).await?;
+            in_place(|| slice.events().for_each(|(seq, event, batch)| take(seq, event, batch)));
+            // Many small events take as long as many rows.
+            let count = usize::try_from(slice.count()).unwrap_or(usize::MAX);
+            work.done(slice.bytes(), count.saturating_mul(WORK_SLICE_ROWS) / FOLD_EVENTS);
+            if page.cursor <= cursor {
+                break;
+            }
+            cursor = page.cursor;
+        }
+        Ok(())
     }
 
     /// Reads pages of at most `limit` events from the end of the log to its beginning.

@@ -83,7 +83,7 @@ pub struct ListParams {
     before: Option<CheckpointId>,
     /// 1 to 1,000. Default 100.
     limit: Option<usize>,
-    /// A JSON object: members that `metadata` has, equal as JSON.
+    /// A JSON object: members that `metadata` has, equal as JSON. At most 64.
     filter: Option<String>,
     /// `head` leaves out all bytes.
     #[serde(default)]
@@ -109,7 +109,9 @@ impl ListParams {
             (None, Some(id)) => CheckpointPosition::before(id.as_str().to_owned()),
             (None, None) => CheckpointPosition::newest(),
         };
-        let (filter, data) = (MetadataFilter::new(filter.unwrap_or_default()), self.fields == Fields::All);
+        let filter = MetadataFilter::new(filter.unwrap_or_default());
+        let filter = filter.map_err(|error| Problem::invalid(error.to_string()))?;
+        let data = self.fields == Fields::All;
         Ok(ListCheckpoints { thread, ns: self.ns, from, filter, limit, data })
     }
 }

@@ -149,8 +149,8 @@ pub async fn run(
     request: Request,
 ) -> Result<Response, Problem> {
     let body = state.http.body(request, MAX_AGENT_DATA_BYTES).await?;
-    let parsed: KvBody = state.service.queue.process(&principal, body.len(), || parse_json(&body)).await??;
-    let ops = parsed.operations()?;
+    let read = || parse_json::<KvBody>(&body)?.operations();
+    let ops = state.service.queue.process(&principal, body.len(), read).await??;
     let run = async || {
         let results = state.service.kv.run(&principal, &ops).await?;
         let results = results.into_iter().map(ResultView::from).collect();

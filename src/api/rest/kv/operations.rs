@@ -7,7 +7,10 @@ use serde_json::value::RawValue;
 use threadline_core::{
     ThreadId,
     kv::{KvFilter, KvKey, KvNamespace, KvPlace, KvWords, LabelPattern, NamespaceMatch, RESERVED_LABEL, Tag, kv_value},
-    limits::{DEFAULT_KV_PAGE, KV_SCANNED, MAX_KV_LABELS, MAX_KV_LIFE, MAX_KV_OPS, MAX_KV_PAGE},
+    limits::{
+        DEFAULT_KV_PAGE, KV_SCANNED, MAX_KV_CONDITIONS, MAX_KV_LABELS, MAX_KV_LIFE, MAX_KV_OPS, MAX_KV_PAGE,
+        MAX_KV_QUERY_BYTES, MAX_KV_WORDS,
+    },
 };
 use threadline_engine::{EntryChange, KvOp, KvSearch, ListNamespaces, PutEntry, WriteEntry};
 use threadline_http::{
@@ -80,12 +83,12 @@ pub struct OpBody {
     /// The labels with which the namespaces of the entries begin. Default: none.
     prefix: Option<Vec<String>>,
     /// Conditions on the top-level members of the values: a value that is equal as JSON, or an object of `$eq`, `$ne`, `$gt`, `$gte`, `$lt`
-    /// and `$lte`.
+    /// and `$lte`; at most 64.
     #[schema(value_type = Option<Object>)]
     filter: Option<BTreeMap<String, Box<RawValue>>>,
-    /// Words. Entries whose texts contain none are left out; those with most of them come first.
+    /// Up to 256 different words in 32 KiB. Entries whose texts contain none are left out; those with most of them come first.
     query: Option<String>,
-    /// Conditions on the namespaces, all of which must hold.
+    /// Up to 64 conditions on the namespaces, all of which must hold.
     r#match: Option<Vec<MatchBody>>,
     /// The number of labels after which namespaces are cut.
     max_depth: Option<usize>,
@@ -109,7 +112,13 @@ pub struct KvBody {
 }
 
 const _: () = assert!(
-    MAX_KV_OPS == 1_000 && MAX_KV_PAGE == 1_000 && DEFAULT_KV_PAGE == 10 && KV_SCANNED == 10_000,
+    MAX_KV_OPS == 1_000
+        && MAX_KV_PAGE == 1_000
+        && DEFAULT_KV_PAGE == 10
+        && KV_SCANNED == 10_000
+        && MAX_KV_WORDS == 256
+        && MAX_KV_QUERY_BYTES == 32 * 1_024
+        && MAX_KV_CONDITIONS == 64,
     "the API description says so"
 );
 
@@ -176,7 +185,8 @@ impl OpBody {
             }
             OpKind::Search => {
                 let filter = self.filter.map(KvFilter::new).transpose().map_err(|error| error.to_string())?;
-                let words = self.query.as_deref().and_then(KvWords::new);
+                let words = self.query.as_deref().map(KvWords::new).transpose().map_err(|error| error.to_string())?;
+                let words = words.flatten();
                 let asked = offset(self.offset)?;
                 let cursor = self.cursor.as_deref().map(read_place).transpose().map_err(|problem| problem.detail)?;
                 let (after, left) = begin(cursor, asked);
@@ -191,7 +201,11 @@ impl OpBody {
                 }))
             }
             OpKind::Namespaces => {
-                let matching = self.r#match.unwrap_or_default().into_iter().map(condition).collect::<Result<_, _>>()?;
+                let conditions = self.r#match.unwrap_or_default();
+                if conditions.len() > MAX_KV_CONDITIONS {
+                    return Err(format!("match has {} conditions, but at most {MAX_KV_CONDITIONS}", conditions.len()));
+                }
+                let matching = conditions.into_iter().map(condition).collect::<Result<_, _>>()?;
                 if self.max_depth == Some(0) {
                     return Err("maxDepth is 0, but must be at least 1".to_owned());
                 }

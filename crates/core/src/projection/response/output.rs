@@ -297,6 +297,11 @@ impl Output {
         true
     }
 
+    /// Bytes of all items.
+    pub fn bytes(&self) -> usize {
+        self.bytes + self.result_bytes
+    }
+
     /// Counts bytes. False if the response is too large with them, and for all that comes after.
     fn takes(&mut self, bytes: usize) -> bool {
         self.is_cut |= self.bytes + bytes > MAX_RESPONSE_BYTES;

@@ -83,6 +83,11 @@ impl ResponseStream {
         self.ended_at.is_some()
     }
 
+    /// Size of the Response object, in bytes of its items.
+    pub fn bytes(&self) -> usize {
+        self.output.bytes()
+    }
+
     /// The Response object as of the events so far, as JSON on one line.
     pub fn response(&self) -> String {
         let mut json = String::new();

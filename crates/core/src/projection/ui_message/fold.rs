@@ -29,10 +29,9 @@ struct Approval {
 #[derive(Debug, Clone)]
 enum Part {
     StepStart,
-    /// Text or reasoning: its kind, its id while it is open, the content of its JSON string, and its state.
+    /// Text or reasoning: its kind, the content of its JSON string, and its state.
     Text {
         kind: &'static str,
-        id: String,
         text: String,
         state: TextState,
     },
@@ -78,6 +77,8 @@ pub struct UiMessage {
     id: String,
     metadata: Option<Metadata>,
     parts: Vec<Part>,
+    /// Places of the open texts by their kinds and ids.
+    texts: HashMap<(&'static str, String), usize>,
     /// Places of the tool calls by their ids.
     tools: HashMap<String, usize>,
     /// Places of the data parts by their names and ids.
@@ -107,10 +108,10 @@ impl UiMessage {
             Chunk::StartStep => self.parts.push(Part::StepStart),
             Chunk::TextStart { id } => self.begin("text", id),
             Chunk::ReasoningStart { id } => self.begin("reasoning", id),
-            Chunk::TextDelta { id, delta } => self.append("text", &id, &delta),
-            Chunk::ReasoningDelta { id, delta } => self.append("reasoning", &id, &delta),
-            Chunk::TextEnd { id } => self.end("text", &id),
-            Chunk::ReasoningEnd { id } => self.end("reasoning", &id),
+            Chunk::TextDelta { id, delta } => self.append("text", id, &delta),
+            Chunk::ReasoningDelta { id, delta } => self.append("reasoning", id, &delta),
+            Chunk::TextEnd { id } => self.end("text", id),
+            Chunk::ReasoningEnd { id } => self.end("reasoning", id),
             Chunk::ToolInputStart(call) => {
                 let call = Named::from(call);
                 let tool = Tool {
@@ -171,27 +172,22 @@ impl UiMessage {
     }
 
     fn begin(&mut self, kind: &'static str, id: String) {
-        self.parts.push(Part::Text { kind, id, text: String::new(), state: TextState::Streaming });
+        self.texts.insert((kind, id), self.parts.len());
+        self.parts.push(Part::Text { kind, text: String::new(), state: TextState::Streaming });
     }
 
-    /// The open text of this kind and id: the newest, since an id is used once.
-    fn text(&mut self, wanted: &str, named: &str) -> Option<(&mut String, &mut TextState)> {
-        self.parts.iter_mut().rev().find_map(|part| match part {
-            Part::Text { kind, id, text, state } if *kind == wanted && id == named => Some((text, state)),
-            _ => None,
-        })
-    }
-
-    fn append(&mut self, kind: &str, id: &str, delta: &RawValue) {
+    fn append(&mut self, kind: &'static str, id: String, delta: &RawValue) {
         let piece = delta.get().strip_prefix('"').and_then(|piece| piece.strip_suffix('"')).unwrap_or_default();
-        if let Some((text, _)) = self.text(kind, id) {
+        let place = self.texts.get(&(kind, id));
+        if let Some(Part::Text { text, .. }) = place.and_then(|place| self.parts.get_mut(*place)) {
             text.push_str(piece);
             self.bytes += piece.len();
         }
     }
 
-    fn end(&mut self, kind: &str, id: &str) {
-        if let Some((_, state)) = self.text(kind, id) {
+    fn end(&mut self, kind: &'static str, id: String) {
+        let place = self.texts.remove(&(kind, id));
+        if let Some(Part::Text { state, .. }) = place.and_then(|place| self.parts.get_mut(place)) {
             *state = TextState::Done;
         }
     }
@@ -239,7 +235,7 @@ impl Part {
     fn to_json(&self) -> String {
         match self {
             Self::StepStart => r#"{"type":"step-start"}"#.to_owned(),
-            Self::Text { kind, text, state, .. } => {
+            Self::Text { kind, text, state } => {
                 format!("{{\"type\":\"{kind}\",\"text\":\"{text}\",\"state\":{}}}", text_of(state))
             }
             Self::Tool(tool) => text_of(tool),

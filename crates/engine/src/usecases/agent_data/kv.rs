@@ -6,12 +6,23 @@ use serde_json::Value;
 use threadline_core::{
     Principal,
     kv::{KvEntry, KvFilter, KvNamespace, KvOwner, KvPlace, KvWords, NamespaceMatch, Tag},
-    limits::{AGENT_DATA_ANSWER_BYTES, KV_SCANNED, MAX_KV_VALUE_BYTES, WORK_SLICE_ROWS},
+    limits::{
+        AGENT_DATA_ANSWER_BYTES, KV_COMPARED_BYTES, KV_SCANNED, LONG_INPUT_BYTES, MAX_KV_VALUE_BYTES, WORK_SLICE_BYTES,
+        WORK_SLICE_ROWS,
+    },
 };
 use threadline_store::{KvChange, KvRange, KvWrite, KvWritten, StoreError};
 
 use super::{AgentDataDeps, AnswerRoom, ROUNDS, entry_writes::WriteEntry};
-use crate::{AgentDataError, limits::QueuedWork, metrics::AgentTable, records::ThreadRef};
+use crate::{
+    AgentDataError,
+    limits::{Limited, QueuedWork, in_place},
+    metrics::AgentTable,
+    records::ThreadRef,
+};
+
+/// Bytes that are compared with a word in the time of one byte of events.
+const COMPARED: usize = KV_COMPARED_BYTES / WORK_SLICE_BYTES;
 
 /// Use cases of key-value entries.
 #[derive(Clone)]
@@ -152,7 +163,7 @@ impl KvEntries {
         Ok(())
     }
 
-    /// Looks at entries in order, each page in a slice of the queue. Without words the search ends with its last entry; with words
+    /// Looks at entries in order, each page in a slice of the queue or several. Without words the search ends with its last entry; with words
     /// all entries of the part that is scanned are compared.
     async fn search(
         &self,
@@ -178,7 +189,8 @@ impl KvEntries {
             work.go_on().await?;
             let rows = WORK_SLICE_ROWS.min(KV_SCANNED - scanned);
             let rows = if search.is_plain() { rows.min(wanted - found.len()) } else { rows };
-            let page = self.deps.store.kv_page(range(rows), next.as_ref(), most - bytes).await?;
+            let room = (most - bytes).min(WORK_SLICE_BYTES);
+            let page = self.deps.store.kv_page(range(rows), next.as_ref(), room).await?;
             let size = page.iter().map(|entry| entry.value.len()).sum::<usize>();
             work.done(size, page.len());
             let Some(last) = page.last() else { break true };
@@ -186,7 +198,7 @@ impl KvEntries {
             (scanned, bytes) = (scanned + page.len(), bytes + size);
             for entry in page {
                 let here = entry.place.clone();
-                if let Some(score) = search.score(&entry) {
+                if let Some(score) = search.score(&entry, work).await? {
                     found.push((entry, score));
                     if search.words.is_none() && found.len() == wanted {
                         next = Some(here);
@@ -316,16 +328,29 @@ impl KvSearch {
     }
 
     /// Score of an entry; `None` if it is not found. Without words there is none inside.
-    fn score(&self, entry: &KvEntry) -> Option<Option<f64>> {
+    async fn score(&self, entry: &KvEntry, work: &mut QueuedWork) -> Result<Option<Option<f64>>, Limited> {
+        let bytes = entry.value.len();
         if self.is_plain() {
-            return Some(None);
+            return Ok(Some(None));
         }
-        if !self.filter.takes(&entry.value) {
-            return None;
+        if !aside(bytes, || self.filter.takes(&entry.value)) {
+            return Ok(None);
         }
-        let Some(words) = &self.words else { return Some(None) };
+        let Some(words) = &self.words else { return Ok(Some(None)) };
         // The store holds a value that was JSON on arrival. What no `Value` can hold has no words.
-        let value: Value = serde_json::from_str(&entry.value).ok()?;
-        Some(words.score(&value)).filter(|score| *score > 0.0).map(Some)
+        let compare = || serde_json::from_str::<Value>(&entry.value).ok().map(|value| words.compare(&value));
+        let Some(mut comparison) = aside(bytes, compare) else { return Ok(None) };
+        loop {
+            work.go_on().await?;
+            let cost = comparison.rest().min(KV_COMPARED_BYTES) / COMPARED;
+            let Some(compared) = aside(cost, || comparison.go_on(KV_COMPARED_BYTES)) else { break };
+            work.done(compared / COMPARED, 0);
+        }
+        Ok(Some(comparison.score()).filter(|score| *score > 0.0).map(Some))
     }
+}
+
+/// Does work over this many bytes of a value: no other task waits for that over a large one.
+fn aside<T>(bytes: usize, work: impl FnOnce() -> T) -> T {
+    if bytes < LONG_INPUT_BYTES { work() } else { in_place(work) }
 }
