@@ -248,6 +248,8 @@ fn tagged(mut response: Response, etag: &str) -> Response {
 
 #[cfg(test)]
 mod tests {
+    use axum::http::HeaderName;
+
     use super::*;
 
     fn of(lines: &[(HeaderName, &'static str)]) -> HeaderMap {

@@ -146,7 +146,7 @@ pub async fn search(
 
 /// Counts the assistants that fit.
 #[utoipa::path(post, path = "/langgraph/assistants/count", tag = "langgraph", request_body = AssistantSearch, responses(
-    (status = 200, description = "The number", body = usize),
+    (status = 200, description = "The number", content((usize = "application/json"))),
     (status = 400, description = "Invalid request", body = ProblemDocument),
     (status = 401, description = "Authentication required", body = ProblemDocument),
     (status = 413, description = "Request body too large", body = ProblemDocument)))]

@@ -226,7 +226,7 @@ pub async fn search(
 
 /// Counts the threads that fit.
 #[utoipa::path(post, path = "/langgraph/threads/count", tag = "langgraph", request_body = ThreadSearch, responses(
-    (status = 200, description = "The number", body = usize),
+    (status = 200, description = "The number", content((usize = "application/json"))),
     (status = 400, description = "Invalid request, or too many threads to look at", body = ProblemDocument),
     (status = 413, description = "Request body too large", body = ProblemDocument),
     (status = 401, description = "Authentication required", body = ProblemDocument)))]

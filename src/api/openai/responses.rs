@@ -7,14 +7,14 @@ use threadline_core::{json as text, limits::RUN_END_TIMEOUT, projection::respons
 use threadline_engine::StopError;
 use threadline_http::{
     extract::{Caller, InPath},
-    problem::Problem,
+    problem::{Problem, ProblemType},
 };
 use tokio::time;
 use utoipa::ToSchema;
 
 use super::{
     errors::OpenAiError,
-    ids::no_response,
+    ids::{ResponseId, no_response},
     list::ListView,
     object::{self, ResponseView},
     parameters::{ListParams, ResponseParams},
@@ -39,11 +39,12 @@ pub async fn get(
     let params = ResponseParams::read(&uri)?;
     let Found { id, run, record } = record::find(&state, &principal, &id).await?;
     if !params.stream {
-        return object::read(&state, &principal, &id, &record).await;
+        return or_gone(&id, object::read(&state, &principal, &id, &record).await);
     }
     let place = state.http.quota.open(&principal)?;
     let header = record.header(&id, &run);
-    object::follow(&state, &principal, &id, (header, params.starting_after), (None, None), place).await
+    let read = (header, params.starting_after);
+    or_gone(&id, object::follow(&state, &principal, &id, read, (None, None), place).await)
 }
 
 /// Stops the run of a response, and waits a little for its end. A response that has ended stays as it is.
@@ -64,10 +65,10 @@ pub async fn cancel(
             stopped => drop(stopped?),
         }
         if let Ok(ended) = time::timeout(RUN_END_TIMEOUT, object::wait(&state, &principal, &named)).await {
-            ended?;
+            or_gone(&named, ended)?;
         }
     }
-    object::read(&state, &principal, &named, &record).await
+    or_gone(&named, object::read(&state, &principal, &named, &record).await)
 }
 
 /// A response that was deleted.
@@ -91,7 +92,7 @@ pub async fn delete(
     InPath(id): InPath,
 ) -> Result<Answer<DeletedResponse>, Problem> {
     let Found { id: named, record, .. } = record::find(&state, &principal, &id).await?;
-    record.hide(&state, &principal, &named).await?;
+    or_gone(&named, record.hide(&state, &principal, &named).await)?;
     Ok(Answer(DeletedResponse { id, object: "response.deleted", deleted: true }))
 }
 
@@ -119,7 +120,15 @@ pub async fn input_items(
         };
         state.service.queue.process(principal, first.as_ref().map_or(0, String::len), page).await?
     };
-    state.http.responses.json(principal, make).await
+    or_gone(id, state.http.responses.json(principal, make).await)
+}
+
+/// Result of a request for a response that was found: if its thread was deleted since, it is not found.
+fn or_gone<T>(id: &ResponseId, result: Result<T, Problem>) -> Result<T, Problem> {
+    result.map_err(|problem| match problem.kind {
+        ProblemType::ThreadNotFound | ProblemType::RunNotFound => no_response(&id.to_string()),
+        _ => problem,
+    })
 }
 
 /// Items that a run brought, by their messages: RUN_STARTED has them.

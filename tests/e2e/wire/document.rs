@@ -19,12 +19,12 @@ async fn examined(backend: Backend, examples: &str, limit: Duration) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn answers_are_as_documented_embedded() {
-    examined(Backend::Sqlite, "10", Duration::from_secs(150)).await;
+    examined(Backend::Sqlite, "10", Duration::from_secs(300)).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn answers_are_as_documented_in_production() {
-    examined(Backend::Production, "5", Duration::from_secs(150)).await;
+    examined(Backend::Production, "5", Duration::from_secs(300)).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
