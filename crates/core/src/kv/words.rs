@@ -34,7 +34,7 @@ impl KvWords {
         let words: BTreeSet<String> = words.map(str::to_lowercase).collect();
         match words.len() {
             0 => Ok(None),
-            ..=MAX_KV_WORDS => Ok(Some(Self(words.into_iter().collect()))),
+            1..=MAX_KV_WORDS => Ok(Some(Self(words.into_iter().collect()))),
             count => Err(InvalidQuery::Words(count)),
         }
     }
