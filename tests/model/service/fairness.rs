@@ -8,13 +8,15 @@ use std::{
 use serde_json::Value;
 use threadline_core::{
     Clock, Credential, Limit, Limits, Principal, ProjectId, Quotas, ReadFrom, Seq, ThreadId, Timestamp, UserId,
+    kv::{KvFilter, KvKey, KvNamespace, KvPlace, KvWords},
     limits::{
-        BODY_ROOM_WAIT, CURSOR_PAGE, FOLD_EVENTS, MAX_EVENT_PAGE, MAX_TREE_BYTES, MIN_MEMORY_BYTES, PAGE_BYTES,
-        WORK_SLICE_BYTES, WORK_UNIT_BYTES,
+        BODY_ROOM_WAIT, CURSOR_PAGE, FOLD_EVENTS, MAX_EVENT_PAGE, MAX_KV_WORDS, MAX_TREE_BYTES, MIN_MEMORY_BYTES,
+        PAGE_BYTES, WORK_SLICE_BYTES, WORK_UNIT_BYTES,
     },
 };
 use threadline_engine::{
-    CreateThread, PageRequest, Ports, Projected, ProjectionError, Service,
+    CreateThread, EntryChange, KvDone, KvOp, KvSearch, PageRequest, Ports, Projected, ProjectionError, PutEntry,
+    Service, WriteEntry,
     limits::MemoryKind,
     subscription::{Delivery, FollowMethod, Subscription},
 };
@@ -140,30 +142,104 @@ fn a_commit_of_many_small_events_takes_several_turns() {
         }
         let batch = numbered("dense", 4 * FOLD_EVENTS);
         service.runs.append(&hog, &thread_id("u1"), &run_id("r"), None, batch).await.expect("appended");
-        // Both wait for one slice, the dense thread first.
-        let mut held = Vec::new();
-        for slot in 0..service.queue.slots() {
-            let project = ProjectId::new(format!("h{slot}")).expect("an id");
-            held.push(service.queue.begin_for(&project).await.expect("a slice"));
-        }
-        let (order, mut done) = (Arc::new(Mutex::new(Vec::new())), JoinSet::new());
         // Just below the tail, where a snapshot may be already.
-        for (client, at) in [(hog, Some(4 * FOLD_EVENTS as Seq)), (victim, None)] {
-            let (service, order) = (service.clone(), order.clone());
-            done.spawn(async move {
-                service.projections.at(&client, &thread_id("u1"), at, None).await.expect("folded");
-                order.lock().expect("no panic").push(client.project);
-            });
-            for _ in 0..20 {
-                yield_now().await;
-            }
+        let fold = async |client: Principal, at| {
+            service.projections.at(&client, &thread_id("u1"), at, None).await.expect("folded");
+        };
+        let order = turns(&service, fold(hog, Some(4 * FOLD_EVENTS as Seq)), fold(victim, None)).await;
+        assert_eq!(order, ["small", "long"], "the small fold waits for a slice and not for a commit");
+    });
+}
+
+/// Order in which long and small work end that both wait for one slice, the long one first.
+async fn turns(
+    service: &Service,
+    long: impl Future<Output = ()>,
+    small: impl Future<Output = ()>,
+) -> Vec<&'static str> {
+    let mut held = Vec::new();
+    for slot in 0..service.queue.slots() {
+        let project = ProjectId::new(format!("h{slot}")).expect("an id");
+        held.push(service.queue.begin_for(&project).await.expect("a slice"));
+    }
+    let order = Mutex::new(Vec::new());
+    let note = |name| order.lock().expect("no panic").push(name);
+    let settle = async || {
+        for _ in 0..20 {
+            yield_now().await;
         }
+    };
+    let long = async {
+        long.await;
+        note("long");
+    };
+    let small = async {
+        settle().await;
+        small.await;
+        note("small");
+    };
+    let free = async {
+        settle().await;
+        settle().await;
         held.pop();
-        while let Some(done) = done.join_next().await {
-            done.expect("no panic");
-        }
-        let order = order.lock().expect("no panic").iter().map(|project| project.to_string()).collect::<Vec<_>>();
-        assert_eq!(order, ["p1", "p0"], "the small fold waits for a slice and not for a commit");
+    };
+    tokio::join!(long, small, free);
+    order.into_inner().expect("no panic")
+}
+
+#[test]
+fn a_run_that_is_read_whole_takes_several_turns() {
+    run_seed(1, async {
+        let clock = Clock::manual(Timestamp(0));
+        let service = Service::start(Ports::alone(Arc::new(MemoryStore::new(clock.clone())) as DynStore, clock));
+        let (hog, victim) = (principal(0, Some(1)), principal(1, Some(1)));
+        let read = async |client: Principal| {
+            let thread = thread_id("u1");
+            let epoch = service.threads.get(&client, &thread).await.expect("a thread").epoch;
+            let mut work = service.queue.begin(&client).await.expect("a slice");
+            let mut count = 0;
+            let (of, all) = ((&client, &thread, epoch), (0, Seq::MAX));
+            service.events.fold(&mut work, of, Some(&run_id("r")), all, |_, _, _| count += 1).await.expect("folded");
+            count
+        };
+        fill(&service, &hog, LONG, OTHER).await;
+        fill(&service, &victim, 0, OTHER).await;
+        let long = async { assert_eq!(read(hog).await, 16 * LONG + 4) };
+        let small = async { assert_eq!(read(victim).await, 4) };
+        assert_eq!(turns(&service, long, small).await, ["small", "long"]);
+    });
+}
+
+#[test]
+fn a_comparison_of_many_words_with_a_large_value_takes_several_turns() {
+    run_seed(1, async {
+        let clock = Clock::manual(Timestamp(0));
+        let service = Service::start(Ports::alone(Arc::new(MemoryStore::new(clock.clone())) as DynStore, clock));
+        let words = |count: usize| (0..count).map(|n| format!("z{n}")).collect::<Vec<_>>().join(" ");
+        let search = async |client: Principal, bytes: usize, count: usize| {
+            let place = KvPlace { ns: KvNamespace::default(), key: KvKey::new("k").expect("a key") };
+            let value = format!("\"{}\"", "x".repeat(bytes));
+            let put = PutEntry { value, tag: None, life: None, thread: None };
+            let write = WriteEntry { place, if_tag: None, change: EntryChange::Put(put) };
+            service.kv.run(&client, &[KvOp::Write(write)]).await.expect("stored");
+            let search = KvSearch {
+                prefix: KvNamespace::default(),
+                filter: KvFilter::default(),
+                words: KvWords::new(&words(count)).expect("a query"),
+                limit: 1,
+                offset: 0,
+                after: None,
+            };
+            let service = service.clone();
+            async move {
+                let done = service.kv.run(&client, &[KvOp::Search(search)]).await.expect("searched");
+                assert!(matches!(&done[..], [KvDone::Found(found)] if found.scanned == 1 && found.entries.is_empty()));
+            }
+        };
+        // One value, which is one row, and less than a slice of bytes.
+        let long = search(principal(0, Some(1)), WORK_SLICE_BYTES / 2, MAX_KV_WORDS).await;
+        let small = search(principal(1, Some(1)), 10, 1).await;
+        assert_eq!(turns(&service, long, small).await, ["small", "long"]);
     });
 }
 

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::limits::{MAX_KV_QUERY_BYTES, MAX_KV_WORDS};
 
-/// What the comparison with a text costs in addition to the bytes of the text.
+/// Cost of the comparison with a text in addition to the bytes of the text.
 const TEXT_BYTES: usize = 64;
 
 /// Reason for which a query is refused.

@@ -84,8 +84,8 @@ class AsyncKv:
         """A page of entries whose namespaces begin with `prefix`: 10 by default, and `limit` is at most 1,000.
 
         `filter` compares top-level members of the values: with a value, or with `$eq`, `$ne`, `$gt`, `$gte`, `$lt` and `$lte`.
-        `query` is a text with words: entries that contain most of them come first, and entries without any are left out. `cursor`: the
-        `cursor` of the previous page.
+        `query` is a text with up to 256 different words: entries that contain most of them come first, and entries without any are
+        left out. A filter has at most 64 conditions. `cursor`: the `cursor` of the previous page.
         """
         search = Search(prefix, filter=filter, query=query, limit=limit, offset=offset, cursor=cursor)
         found: Found = await self._one(search)
