@@ -34,7 +34,8 @@ const AROUND: Readonly<Record<string, string>> = {
   AG2B: `import { threadline } from "threadline/ag2b"; declare const agent: { use(plugin: ReturnType<typeof threadline>): Promise<() => void> }; $;`,
 };
 /** Rows that `scripts/tour.sh` runs, or that are tested in their own language. */
-const ELSEWHERE = /^(curl |python3 |let mut |store = \{|(graph|session|store|service|client) = (builder|Threadline|OpenAI))/;
+const ELSEWHERE =
+  /^(curl |python3 |let mut |store = \{|(graph|session|store|service|client) = (builder|Threadline|OpenAI))/;
 
 /** Blocks of docs/copilotkit.md, with the code that they leave to the reader. */
 const LEFT_OUT = `declare const threadId: string; declare const myAgent: never; declare function userOf(request: Request): string; export {};`;
