@@ -6,7 +6,7 @@ use axum::{body::Bytes, extract::State, response::Response};
 use serde::{Deserialize, Serialize};
 use threadline_core::{
     Epoch, LogSlice, Principal, Seq, Thread, ThreadId, Timestamp,
-    limits::PAGE_BYTES,
+    limits::{PAGE_BYTES, TRANSLATED_BYTES},
     projection::langgraph::{
         Channels, Derived, Frames, Method, Point, ThreadStream, checkpoint_id, seq_of_number, values_of,
     },
@@ -21,6 +21,7 @@ use threadline_http::{
     problem::{Problem, ProblemDocument},
     sse::{self, EventSource, Farewell},
 };
+use tokio::task::yield_now;
 use utoipa::ToSchema;
 
 use crate::api::ApiState;
@@ -74,7 +75,10 @@ pub async fn follow(
         stream: ThreadStream::new(channels, after),
         since: body.since,
         subscription,
+        pending: None,
+        taken: Vec::new(),
         ready: VecDeque::new(),
+        out: Vec::new(),
     };
     Ok(sse::response(pump, None, place, &state.http, &principal))
 }
@@ -96,7 +100,7 @@ struct Item {
     derived: Derived,
 }
 
-/// Stream to one client.
+/// Stream to one client. A heartbeat may cancel a read at each wait, so all that was taken and not sent is here.
 struct Pump {
     state: ApiState,
     principal: Principal,
@@ -104,22 +108,38 @@ struct Pump {
     stream: ThreadStream,
     since: Option<u64>,
     subscription: Subscription,
+    /// Events of the log that are not translated yet.
+    pending: Option<LogSlice>,
+    /// Events that derive from the part of the delivery that is translated.
+    taken: Vec<Item>,
     /// Events that are not written yet.
     ready: VecDeque<Item>,
+    /// Frames that are not sent yet.
+    out: Vec<u8>,
     counted: observe::DeliveryMetrics,
 }
 
 impl Pump {
-    /// Takes in events of the log. Of checkpoints that follow each other at once, clients need only the last one.
-    fn take(&mut self, slice: &LogSlice) {
-        let mut all = Vec::new();
+    /// Translates events of the log, up to [`TRANSLATED_BYTES`] of them. The rest is pending.
+    fn translate(&mut self, slice: &LogSlice) {
+        let mut read = 0;
         for (seq, event, batch) in slice.events() {
             let mut derived = Vec::new();
             self.stream.observe(batch.run.as_str(), seq, event, &mut derived);
-            all.extend(derived.into_iter().map(|derived| Item { run: batch.run.to_string(), at: batch.at, derived }));
+            let items = derived.into_iter().map(|derived| Item { run: batch.run.to_string(), at: batch.at, derived });
+            self.taken.extend(items);
+            read += event.len();
+            if read >= TRANSLATED_BYTES {
+                self.pending = Some(slice.between(seq, Seq::MAX)).filter(|rest| !rest.0.is_empty());
+                return;
+            }
         }
+    }
+
+    /// Hands over what was taken. Of checkpoints that follow each other at once, clients need only the last one.
+    fn make_ready(&mut self) {
         let mut is_replaced = false;
-        for item in all.into_iter().rev() {
+        for item in std::mem::take(&mut self.taken).into_iter().rev() {
             let number = match &item.derived {
                 Derived::Event { number, .. } => *number,
                 // The values have the next number.
@@ -140,17 +160,19 @@ impl Pump {
 
     /// Writes events until they fill a page.
     async fn write(&mut self) -> Result<Vec<u8>, StoreError> {
-        let mut out = Vec::new();
-        while out.len() < PAGE_BYTES
-            && let Some(Item { run, at, derived }) = self.ready.pop_front()
+        while self.out.len() < PAGE_BYTES
+            && let Some(Item { run, at, derived }) = self.ready.front()
         {
-            let frames = Frames { epoch: self.subscription.epoch(), run: &run, at };
+            let frames = Frames { epoch: self.subscription.epoch(), run, at: *at };
+            let mut piece = Vec::new();
             match derived {
-                Derived::Event { number, method, data } => frames.write(number, method, &data, &mut out),
-                Derived::Point(point) => self.write_point(&frames, &point, &mut out).await?,
+                Derived::Event { number, method, data } => frames.write(*number, *method, data, &mut piece),
+                Derived::Point(point) => self.write_point(&frames, point, &mut piece).await?,
             }
+            self.out.append(&mut piece);
+            self.ready.pop_front();
         }
-        Ok(out)
+        Ok(std::mem::take(&mut self.out))
     }
 
     async fn write_point(&self, frames: &Frames<'_>, point: &Point, out: &mut Vec<u8>) -> Result<(), StoreError> {
@@ -190,7 +212,15 @@ impl Pump {
 impl EventSource for Pump {
     async fn next(&mut self) -> Result<Option<Bytes>, StoreError> {
         loop {
-            if !self.ready.is_empty() {
+            if let Some(slice) = self.pending.take() {
+                self.translate(&slice);
+                if self.pending.is_some() {
+                    yield_now().await;
+                    continue;
+                }
+                self.make_ready();
+            }
+            if !self.ready.is_empty() || !self.out.is_empty() {
                 let out = self.write().await?;
                 if !out.is_empty() {
                     return Ok(Some(out.into()));
@@ -201,7 +231,7 @@ impl EventSource for Pump {
                 self.counted.delivers(delivery);
             }
             match delivery {
-                Some(Delivery::Events(slice)) => self.take(&slice),
+                Some(Delivery::Events(slice)) => self.pending = Some(slice),
                 Some(
                     Delivery::CaughtUp(_) | Delivery::FellBehind(_) | Delivery::Rebased { .. } | Delivery::Queue(_),
                 ) => {}

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use threadline_core::{
     ListOrder, Principal, Thread, ThreadId, ThreadStatus,
-    limits::{MAX_LANGGRAPH_PAGE, MAX_PAGE, MAX_PAGE_BYTES, MAX_SEARCHED_THREADS},
+    limits::{MAX_LANGGRAPH_PAGE, MAX_PAGE, MAX_PAGE_BYTES, MAX_SEARCHED_THREADS, SEARCHED_ROW_BYTES},
 };
 use threadline_engine::{ListRequest, LookupError};
 use threadline_http::{
@@ -140,7 +140,10 @@ impl ThreadSearch {
 
     async fn named(&self, state: &ApiState, principal: &Principal, ids: &[ThreadId]) -> Result<Vec<Thread>, Problem> {
         let mut found: Vec<Thread> = Vec::new();
+        let mut work = state.service.queue.begin(principal).await?;
         for id in ids {
+            work.go_on().await?;
+            work.done(SEARCHED_ROW_BYTES, 1);
             match state.service.threads.get(principal, id).await {
                 Ok(thread) if self.fits(&thread) && found.iter().all(|other| other.id != thread.id) => {
                     found.push(thread)
@@ -160,11 +163,14 @@ impl ThreadSearch {
             Status::Error => ThreadStatus::Failed,
         });
         let (mut found, mut seen, mut after) = (Vec::new(), 0, None);
+        let mut work = state.service.queue.begin(principal).await?;
         loop {
+            work.go_on().await?;
             let request =
                 ListRequest { status, order: ListOrder::Recent, after, limit: MAX_PAGE, ..ListRequest::default() };
             let page = state.service.threads.list(principal, request).await?;
             seen += page.threads.len();
+            work.done(page.threads.len() * SEARCHED_ROW_BYTES, page.threads.len());
             found.extend(page.threads.into_iter().filter(|thread| self.fits(thread)));
             if page.next.is_none() || self.is_in_order() && found.len() >= most {
                 return Ok(found);
