@@ -1,4 +1,4 @@
-//! The event stream of a thread: its newest run from the beginning, and then every run.
+//! The event stream of a thread: its newest run from the beginning, and then each further run.
 
 use std::collections::VecDeque;
 
@@ -79,7 +79,7 @@ pub async fn follow(
     Ok(sse::response(pump, None, place, &state.http, &principal))
 }
 
-/// Cursor behind which the stream begins: before the first event of a run.
+/// Cursor after which the stream begins: before the first event of a run.
 async fn begin(state: &ApiState, principal: &Principal, thread: &Thread, since: Option<u64>) -> Result<Seq, Problem> {
     let at = since.map(seq_of_number);
     if at.is_some_and(|at| at > thread.tail) {
@@ -110,7 +110,7 @@ struct Pump {
 }
 
 impl Pump {
-    /// Takes in events of the log. Of checkpoints that follow each other at once, clients need only the last one.
+    /// Takes in events of the log. Of several checkpoints in one slice, clients need only the last one, and those that stay.
     fn take(&mut self, slice: &LogSlice) {
         let mut all = Vec::new();
         for (seq, event, batch) in slice.events() {
@@ -173,7 +173,7 @@ impl Pump {
         Ok(())
     }
 
-    /// Values after an event. `None` for a conversation that is too large to be read: its messages are streamed all the same.
+    /// Values after an event. `None` for a conversation that is too large to be read: its messages are streamed nevertheless.
     async fn values(&self, epoch: Epoch, at: Seq) -> Result<Option<String>, StoreError> {
         let make = |projected: &Projected| values_of(&projected.conversation);
         let projections = &self.state.service.projections;
@@ -181,7 +181,7 @@ impl Pump {
             Ok(values) => Ok(Some(values)),
             Err(ProjectionError::ConversationTooLarge) => Ok(None),
             Err(ProjectionError::Store(error)) => Err(error),
-            // The client connects again, and learns what has become of the thread.
+            // The client connects again, and the response says why.
             Err(error) => Err(StoreError::Unavailable(error.to_string())),
         }
     }
@@ -215,7 +215,7 @@ impl EventSource for Pump {
         self.subscription.tail()
     }
 
-    /// No last frame: clients of this protocol know none, and connect again.
+    /// Sends no last frame: the protocol has none for failures, and clients connect again.
     fn failed(&mut self, _: StoreError) -> Option<Bytes> {
         None
     }
